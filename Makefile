@@ -1,0 +1,68 @@
+# Every target runs from a cold clone with Go alone; tools build themselves into bin/tools.
+
+GO       ?= go
+BIN      := bin
+TOOLS    := $(BIN)/tools
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Silences the deprecation warnings of NVIDIA's header.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+
+# Packages whose code runs concurrently; the race detector watches them.
+RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator/... ./agent/... ./gateway/... ./api/client/... ./devcluster/...
+
+.DEFAULT_GOAL := build
+
+.PHONY: help build demo dev test race bench chaos generate lint breaking fmt ci clean
+
+help: ## Say what each target does.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## Build bin/mind (NVML when cgo is there, nvidia-smi otherwise).
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/mind ./cmd/mind
+
+$(BIN)/charlm: $(wildcard examples/charlm/*.go examples/charlm/*.txt)
+	$(GO) build -trimpath -o $@ ./examples/charlm
+
+demo: build $(BIN)/charlm ## Train on a three-replica cluster, kill its leader, lose nothing.
+	$(GO) run ./examples/demo -mind $(BIN)/mind -charlm $(BIN)/charlm
+
+dev: build ## Start a whole cluster on this machine.
+	$(BIN)/mind dev
+
+test: build ## All tests, real processes included.
+	$(GO) test -timeout 7m ./...
+
+race: ## The concurrent packages under the race detector.
+	GORACE=halt_on_error=1 $(GO) test -race -short -timeout 12m $(RACE_PKGS)
+
+bench: build ## The whole system beside its yardsticks; prints the tables of docs/benchmarks.md.
+	$(GO) run ./chaos/bench -mind $(BIN)/mind
+
+chaos: build ## Kill leaders under load, with real processes, and check every promise.
+	$(GO) run ./chaos/attack -mind $(BIN)/mind
+
+generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Generate Go from api/*.proto.
+	cd api && ../$(TOOLS)/buf generate
+
+lint: $(TOOLS)/buf $(TOOLS)/staticcheck $(TOOLS)/gofumpt ## Formatting, vet, staticcheck, protos.
+	@out="$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))"; if [ -n "$$out" ]; then echo "not formatted (run make fmt):"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOLS)/staticcheck ./...
+	cd api && ../$(TOOLS)/buf lint
+
+breaking: $(TOOLS)/buf ## Compare the protos with those of the last release.
+	cd api && ../$(TOOLS)/buf breaking --against released.binpb
+
+fmt: $(TOOLS)/gofumpt ## Format.
+	$(TOOLS)/gofumpt -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
+
+ci: ## What .ci/run runs.
+	bash .ci/run
+
+clean: ## Remove what was built.
+	rm -rf $(BIN)
+
+$(TOOLS)/%: tools/go.mod
+	@mkdir -p $(TOOLS)
+	cd tools && $(GO) build -o ../$(TOOLS)/ $$($(GO) list -f '{{.ImportPath}}' tool | grep '/$*$$')

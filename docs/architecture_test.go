@@ -1,0 +1,170 @@
+package docs
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/mindcoordinator/mind"
+
+type goPackage struct {
+	ImportPath string
+	Dir        string
+	Doc        string
+	Name       string
+	GoFiles    []string
+	CgoFiles   []string
+	Imports    []string
+}
+
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Doc,Name,GoFiles,CgoFiles,Imports", "./...")
+	cmd.Dir = ".."
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	require.NoError(t, err)
+	var all []goPackage
+	dec := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		all = append(all, p)
+	}
+	require.NotEmpty(t, all)
+	return all
+}
+
+// rooms reads the table of docs/architecture.md: room -> rooms that it may import.
+func rooms(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile("architecture.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(text), "| folder | owns | may import |\n|---|---|---|\n")
+	require.True(t, found, "the table of rooms is gone")
+	name := regexp.MustCompile("`([a-z]+)`")
+	allowed := map[string][]string{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 5 {
+			break
+		}
+		room := name.FindStringSubmatch(cells[1])
+		require.NotNil(t, room, line)
+		allowed[room[1]] = []string{}
+		for _, m := range name.FindAllStringSubmatch(cells[3], -1) {
+			allowed[room[1]] = append(allowed[room[1]], m[1])
+		}
+	}
+	return allowed
+}
+
+func room(importPath string) string {
+	rest := strings.TrimPrefix(importPath, module+"/")
+	top, _, _ := strings.Cut(rest, "/")
+	return top
+}
+
+func TestArchitecture_importsFollowTheTable(t *testing.T) {
+	allowed := rooms(t)
+	seen := map[string]bool{}
+	for _, p := range listPackages(t) {
+		from := room(p.ImportPath)
+		if from == "docs" {
+			continue
+		}
+		may, ok := allowed[from]
+		require.Truef(t, ok, "%s is in no room of docs/architecture.md", p.ImportPath)
+		seen[from] = true
+		for _, imported := range p.Imports {
+			if !strings.HasPrefix(imported, module+"/") {
+				continue
+			}
+			to := room(imported)
+			if to != from {
+				require.Truef(t, slices.Contains(may, to), "%s imports %s: %s may not import %s (docs/architecture.md)", p.ImportPath, imported, from, to)
+			}
+		}
+	}
+	for r := range allowed {
+		require.Truef(t, seen[r], "room %s of docs/architecture.md has no code", r)
+	}
+}
+
+func TestArchitecture_nobodyImportsChaosOrMain(t *testing.T) {
+	for _, p := range listPackages(t) {
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, module+"/chaos") {
+				require.Equalf(t, "chaos", room(p.ImportPath), "%s imports the attack", p.ImportPath)
+			}
+		}
+	}
+}
+
+// What a library is used for is decided in one place: these may be imported only under the given folders.
+func TestArchitecture_librariesStayWhereTheyBelong(t *testing.T) {
+	only := map[string][]string{
+		"github.com/hashicorp/raft":       {"raftnode", "chaos"},
+		"github.com/hashicorp/memberlist": {"gossip"},
+		"github.com/gorilla/mux":          {"gateway"},
+		"github.com/NVIDIA/go-nvml":       {"agent/device/nvml"},
+		"github.com/google/btree":         {"fsm"},
+	}
+	for _, p := range listPackages(t) {
+		rel := strings.TrimPrefix(p.ImportPath, module+"/")
+		for _, imported := range p.Imports {
+			for lib, folders := range only {
+				if imported == lib || strings.HasPrefix(imported, lib+"/") || strings.HasPrefix(imported, lib+"-") {
+					ok := slices.ContainsFunc(folders, func(f string) bool { return rel == f || strings.HasPrefix(rel, f+"/") })
+					require.Truef(t, ok, "%s imports %s, which belongs in %v", rel, imported, folders)
+				}
+			}
+		}
+	}
+}
+
+func TestArchitecture_everyPackageSaysWhatItIs(t *testing.T) {
+	for _, p := range listPackages(t) {
+		if len(p.GoFiles)+len(p.CgoFiles) > 0 && !strings.HasSuffix(p.Name, "_test") {
+			require.NotEmptyf(t, p.Doc, "%s has no package comment", p.ImportPath)
+		}
+		for _, bad := range []string{"util", "utils", "common", "helpers", "manager", "misc"} {
+			require.NotEqualf(t, bad, p.Name, "%s", p.ImportPath)
+		}
+	}
+}
+
+// A file that grows past this holds more than one idea.
+const maxFileLines = 500
+
+func TestArchitecture_filesStaySmall(t *testing.T) {
+	out, err := exec.Command("git", "ls-files", "..").Output()
+	if err != nil {
+		t.Skip("not a git checkout")
+	}
+	for file := range strings.Lines(string(out)) {
+		file = strings.TrimSpace(file)
+		if !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, ".pb.go") || strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		require.NoError(t, err)
+		require.LessOrEqualf(t, strings.Count(string(text), "\n"), maxFileLines, "%s holds more than one idea", file)
+	}
+}
