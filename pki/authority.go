@@ -1,0 +1,201 @@
+package pki
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Names of the authority's files in its directory.
+const (
+	CACertFile = "ca.pem"
+	CAKeyFile  = "ca-key.pem"
+)
+
+const (
+	authorityLifetime   = 10 * 365 * 24 * time.Hour
+	certificateLifetime = 365 * 24 * time.Hour
+	// backdate lets a machine whose clock is a little behind accept a
+	// certificate that was made a moment ago.
+	backdate = time.Hour
+)
+
+// CA signs the certificates of one cluster.
+type CA struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	// CertFile is what every component needs to verify its peers.
+	CertFile string
+}
+
+// Files are the paths of what Issue wrote, plus the authority's certificate:
+// all that a component needs to take part.
+type Files struct {
+	Cert, Key, CA string
+}
+
+// CreateCA makes an authority in dir, or loads the one that is already there.
+func CreateCA(dir string) (*CA, error) {
+	ca, err := LoadCA(dir)
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return ca, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create certificate directory: %w", err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("generate authority key: %w", err)
+	}
+	template, err := newTemplate(pkix.Name{CommonName: "Mind cluster authority"}, authorityLifetime)
+	if err != nil {
+		return nil, err
+	}
+	template.IsCA = true
+	template.BasicConstraintsValid = true
+	template.MaxPathLenZero = true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("sign authority certificate: %w", err)
+	}
+	// The key first: an interrupted start leaves no certificate behind that
+	// would be loaded without its key.
+	if err := writePair(filepath.Join(dir, CACertFile), filepath.Join(dir, CAKeyFile), der, key); err != nil {
+		return nil, err
+	}
+	return LoadCA(dir)
+}
+
+// LoadCA reads the authority in dir. The error wraps fs.ErrNotExist when there
+// is none.
+func LoadCA(dir string) (*CA, error) {
+	certFile := filepath.Join(dir, CACertFile)
+	certDER, err := readPEM(certFile, "CERTIFICATE")
+	if err != nil {
+		return nil, fmt.Errorf("load authority certificate: %w", err)
+	}
+	cert, err := x509.ParseCertificate(certDER)
+	if err != nil {
+		return nil, fmt.Errorf("parse %s: %w", certFile, err)
+	}
+	keyDER, err := readPEM(filepath.Join(dir, CAKeyFile), "EC PRIVATE KEY")
+	if err != nil {
+		return nil, fmt.Errorf("load authority key: %w", err)
+	}
+	key, err := x509.ParseECPrivateKey(keyDER)
+	if err != nil {
+		return nil, fmt.Errorf("parse authority key: %w", err)
+	}
+	if !key.PublicKey.Equal(cert.PublicKey) {
+		return nil, fmt.Errorf("authority in %s: key and certificate do not belong together", dir)
+	}
+	return &CA{cert: cert, key: key, CertFile: certFile}, nil
+}
+
+// Issue writes dir/ID.pem and dir/ID-key.pem for one component. The hosts are
+// names or addresses at which it is reached; localhost, 127.0.0.1 and ::1 are
+// always included. The certificate is good for a year, for both ends of a
+// connection.
+func (ca *CA) Issue(dir, id, role string, hosts ...string) (Files, error) {
+	if id == "" || filepath.Base(id) != id {
+		return Files{}, fmt.Errorf("issue certificate: %q is not an id", id)
+	}
+	switch role {
+	case RoleCoordinator, RoleAgent, RoleGateway, RoleOperator:
+	default:
+		return Files{}, fmt.Errorf("issue certificate for %s: unknown role %q", id, role)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return Files{}, fmt.Errorf("create certificate directory: %w", err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return Files{}, fmt.Errorf("generate key for %s: %w", id, err)
+	}
+	template, err := newTemplate(pkix.Name{CommonName: id, OrganizationalUnit: []string{role}}, certificateLifetime)
+	if err != nil {
+		return Files{}, err
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	for _, host := range append([]string{"localhost", "127.0.0.1", "::1"}, hosts...) {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else if host != "" {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)
+	if err != nil {
+		return Files{}, fmt.Errorf("sign certificate for %s: %w", id, err)
+	}
+	files := Files{Cert: filepath.Join(dir, id+".pem"), Key: filepath.Join(dir, id+"-key.pem"), CA: ca.CertFile}
+	return files, writePair(files.Cert, files.Key, der, key)
+}
+
+func newTemplate(subject pkix.Name, lifetime time.Duration) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("draw certificate serial: %w", err)
+	}
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      subject,
+		NotBefore:    now.Add(-backdate),
+		NotAfter:     now.Add(lifetime),
+	}, nil
+}
+
+// writePair writes the key before the certificate.
+func writePair(certFile, keyFile string, der []byte, key *ecdsa.PrivateKey) error {
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("encode key: %w", err)
+	}
+	if err := writePEM(keyFile, "EC PRIVATE KEY", keyDER); err != nil {
+		return err
+	}
+	return writePEM(certFile, "CERTIFICATE", der)
+}
+
+// writePEM replaces a file atomically; os.CreateTemp makes it with mode 0600.
+func writePEM(name, kind string, der []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	defer os.Remove(tmp.Name())
+	err = errors.Join(pem.Encode(tmp, &pem.Block{Type: kind, Bytes: der}), tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
+
+func readPEM(name, kind string) ([]byte, error) {
+	raw, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(raw)
+	if block == nil || block.Type != kind {
+		return nil, fmt.Errorf("%s holds no %s block", name, kind)
+	}
+	return block.Bytes, nil
+}

@@ -1,0 +1,103 @@
+// Package pki makes and loads the certificates with which the components of
+// Mind prove to each other who they are.
+//
+// Contract: one certificate authority signs one certificate for each
+// component. The subject carries the identity: common name is the id (c1, n1,
+// gateway), organisational unit is the role (coordinator, agent, gateway,
+// operator). Both ends of a connection show a certificate, TLS 1.3 only.
+//
+// Guarantees: keys are ECDSA P-256, are written to files of mode 0600, and a
+// file is replaced atomically. A certificate or key that changes on disk is
+// used from the next handshake on, without a restart; a half replaced pair is
+// not used (the old pair stays until both fit together).
+//
+// Not guaranteed: revocation (there is none: a certificate is good until it
+// expires), and reload of the authority's own certificate, which is read once.
+// To change the authority put both certificates into the CA file, restart,
+// then reissue.
+package pki
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"slices"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
+)
+
+// The roles a certificate can carry.
+const (
+	RoleCoordinator = "coordinator"
+	RoleAgent       = "agent"
+	RoleGateway     = "gateway"
+	RoleOperator    = "operator"
+)
+
+// ErrWrongRole is wrapped by the error of a handshake whose peer proved an
+// identity that may not use this door.
+var ErrWrongRole = errors.New("certificate has the wrong role")
+
+// Identity is who the other end of a connection proved to be.
+type Identity struct {
+	ID   string
+	Role string
+}
+
+// Is reports whether the identity has one of the roles.
+func (i Identity) Is(roles ...string) bool { return slices.Contains(roles, i.Role) }
+
+// String is the form used in logs: role/id.
+func (i Identity) String() string { return i.Role + "/" + i.ID }
+
+// PeerIdentity returns the identity of the caller of a gRPC method. It is
+// false when the call did not come over a verified mutual TLS connection.
+func PeerIdentity(ctx context.Context) (Identity, bool) {
+	p, ok := peer.FromContext(ctx)
+	if !ok {
+		return Identity{}, false
+	}
+	info, ok := p.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return Identity{}, false
+	}
+	return StateIdentity(info.State)
+}
+
+// StateIdentity returns the identity that the peer of a TLS connection proved.
+// It is false for a certificate that was not verified against the authority.
+func StateIdentity(state tls.ConnectionState) (Identity, bool) {
+	if len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
+		return Identity{}, false
+	}
+	subject := state.VerifiedChains[0][0].Subject
+	if subject.CommonName == "" || len(subject.OrganizationalUnit) != 1 {
+		return Identity{}, false
+	}
+	return Identity{ID: subject.CommonName, Role: subject.OrganizationalUnit[0]}, true
+}
+
+// RequireRole returns a copy of the configuration that ends the handshake when
+// the peer has none of the roles. It works for both ends.
+func RequireRole(config *tls.Config, roles ...string) *tls.Config {
+	strict := config.Clone()
+	before := config.VerifyConnection
+	strict.VerifyConnection = func(state tls.ConnectionState) error {
+		if before != nil {
+			if err := before(state); err != nil {
+				return err
+			}
+		}
+		who, ok := StateIdentity(state)
+		if !ok {
+			return fmt.Errorf("peer shows no identity: %w", ErrWrongRole)
+		}
+		if !who.Is(roles...) {
+			return fmt.Errorf("peer is %s, wanted one of %v: %w", who, roles, ErrWrongRole)
+		}
+		return nil
+	}
+	return strict
+}
