@@ -1,0 +1,175 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Config says how one coordinator runs. The zero value of an optional field means its default.
+type Config struct {
+	// ID names this coordinator among the voters, such as "c1". Its certificate carries the same name.
+	ID string
+	// DataDir holds the Raft log and snapshots. One coordinator owns it.
+	DataDir string
+
+	// Addresses to listen on. GossipAddr empty: no gossip (liveness of peers is then "unknown").
+	GRPCAddr   string
+	HTTPAddr   string
+	RaftAddr   string
+	GossipAddr string
+	// Addresses at which others reach this coordinator; empty: the listening address.
+	GRPCAdvertise   string
+	HTTPAdvertise   string
+	RaftAdvertise   string
+	GossipAdvertise string
+
+	// Peers are the initial voters, this one included. All initial voters must be given the same list. Empty: this
+	// coordinator waits to be joined to a running cluster (JoinVia).
+	Peers []Peer
+	// JoinVia are gRPC addresses of running coordinators that are asked to make this one a voter.
+	JoinVia []string
+
+	// CertFile, KeyFile and CAFile turn on mutual TLS on every link; all or none.
+	CertFile string
+	KeyFile  string
+	CAFile   string
+	// APISecret must come with each call of gateways and operators; empty: not checked.
+	APISecret string
+	// GossipKey (16, 24 or 32 bytes) encrypts gossip; empty: plain.
+	GossipKey []byte
+	// GossipJoin are gossip addresses of members to start from.
+	GossipJoin []string
+
+	// LogStore is "boltdb" (default) or "wal".
+	LogStore string
+	Timers   Timers
+	Limits   Limits
+
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+	// Registry takes the metrics and is what /metrics serves; nil: a registry of its own.
+	Registry *prometheus.Registry
+}
+
+// Peer is one initial voter.
+type Peer struct {
+	ID       string
+	RaftAddr string
+	GRPCAddr string
+	HTTPAddr string
+}
+
+// Timers are the durations a coordinator lives by.
+type Timers struct {
+	// Raft's three; 0: raftnode's defaults.
+	RaftHeartbeat   time.Duration
+	RaftElection    time.Duration
+	RaftLeaderLease time.Duration
+	// AgentHeartbeat is how often agents are told to renew; default 1 s.
+	AgentHeartbeat time.Duration
+	// UnreachableAfter is how long a node may be silent before it is shown as unreachable; default 5 s.
+	UnreachableAfter time.Duration
+	// LeaderWait bounds how long a call waits for a leader to be known; default 2 s.
+	LeaderWait time.Duration
+	// Shutdown bounds how long open calls may take to finish at shutdown; default 3 s.
+	Shutdown time.Duration
+}
+
+// Limits bound what one pass or one entry carries.
+type Limits struct {
+	// Placements per command of a scheduling pass; default 512.
+	Placements int
+	// EntryBytes bounds one log entry; default 512 KiB.
+	EntryBytes int
+}
+
+func (c Config) withDefaults() Config {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&c.Timers.AgentHeartbeat, time.Second)
+	def(&c.Timers.UnreachableAfter, 5*time.Second)
+	def(&c.Timers.LeaderWait, 2*time.Second)
+	def(&c.Timers.Shutdown, 3*time.Second)
+	if c.Limits.Placements == 0 {
+		c.Limits.Placements = 512
+	}
+	if c.Limits.EntryBytes == 0 {
+		c.Limits.EntryBytes = 512 << 10
+	}
+	if c.LogStore == "" {
+		c.LogStore = "boltdb"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	return c
+}
+
+// Validate joins everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	need := func(name, value string) {
+		if value == "" {
+			errs = append(errs, fmt.Errorf("%s is required", name))
+		}
+	}
+	need("id", c.ID)
+	need("data_dir", c.DataDir)
+	need("grpc_addr", c.GRPCAddr)
+	need("http_addr", c.HTTPAddr)
+	need("raft_addr", c.RaftAddr)
+	if n := countSet(c.CertFile, c.KeyFile, c.CAFile); n != 0 && n != 3 {
+		errs = append(errs, errors.New("cert_file, key_file and ca_file: give all three or none"))
+	}
+	switch len(c.GossipKey) {
+	case 0, 16, 24, 32:
+	default:
+		errs = append(errs, fmt.Errorf("gossip_key has %d bytes; it must have 16, 24 or 32", len(c.GossipKey)))
+	}
+	switch c.LogStore {
+	case "", "boltdb", "wal":
+	default:
+		errs = append(errs, fmt.Errorf("log_store %q: it must be boltdb or wal", c.LogStore))
+	}
+	if len(c.Peers) > 0 {
+		self := false
+		seen := map[string]bool{}
+		for _, p := range c.Peers {
+			self = self || p.ID == c.ID
+			if seen[p.ID] {
+				errs = append(errs, fmt.Errorf("peers name %q twice", p.ID))
+			}
+			seen[p.ID] = true
+			if p.ID == "" || p.RaftAddr == "" || p.GRPCAddr == "" {
+				errs = append(errs, fmt.Errorf("peer %q needs id, raft_addr and grpc_addr", p.ID))
+			}
+		}
+		if !self {
+			errs = append(errs, fmt.Errorf("peers do not name this coordinator (%s)", c.ID))
+		}
+	}
+	if t := c.withDefaults().Timers; t.UnreachableAfter < 2*t.AgentHeartbeat {
+		errs = append(errs, fmt.Errorf("unreachable_after (%s) must be at least twice the agents' heartbeat (%s)", t.UnreachableAfter, t.AgentHeartbeat))
+	}
+	return errors.Join(errs...)
+}
+
+func countSet(values ...string) int {
+	n := 0
+	for _, v := range values {
+		if v != "" {
+			n++
+		}
+	}
+	return n
+}
