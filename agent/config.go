@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mindcoordinator/mind/pki"
+)
+
+// Config is all that an agent is told. The zero value of a field means what
+// its comment says; NodeID, DataDir and Coordinators must be set.
+type Config struct {
+	// NodeID names the node in the cluster; it must be the common name of the
+	// certificate in TLS.
+	NodeID string
+	// DataDir holds the task directories, the outputs of jobs that name no
+	// output directory, and the agent's own state. One agent at a time uses it.
+	DataDir string
+	// Coordinators are gRPC addresses, host:port; any of them may lead.
+	Coordinators []string
+
+	// GRPCAddr is where TaskService listens; ":0" picks a port. Empty: 127.0.0.1:0.
+	GRPCAddr string
+	// GRPCAdvertise is the address told to the coordinators; empty: the bound one.
+	GRPCAdvertise string
+	// HTTPAddr serves /metrics, /health and /health/ready; empty: no listener.
+	HTTPAddr string
+	// HTTPAdvertise is the address told to the coordinators; empty: the bound one.
+	HTTPAdvertise string
+
+	// GossipAddr is where gossip listens; empty: the agent takes no part in it.
+	GossipAddr string
+	// GossipAdvertise is the address told to the other members; empty: GossipAddr.
+	GossipAdvertise string
+	// GossipKey encrypts gossip; 16, 24 or 32 bytes, or empty.
+	GossipKey []byte
+	// GossipJoin are gossip addresses of other members.
+	GossipJoin []string
+
+	// GPUs says what the node has: "auto" or "" (NVML, then nvidia-smi, then
+	// none), "none", or a simulated set such as "8xH100" or "4xA100,2xH100".
+	GPUs string
+	// CPUs the node offers; 0: those of the machine, or 64 with simulated GPUs.
+	CPUs int
+	// MemMB the node offers, MiB; 0: that of the machine, or 512 GiB with
+	// simulated GPUs.
+	MemMB int
+	// Labels are matched by the node selectors of jobs.
+	Labels map[string]string
+	// Hostname told to the coordinators; empty: the machine's.
+	Hostname string
+
+	// TLS is the agent's certificate, key and authority. The zero value means
+	// plain connections without any proof of identity: for tests only.
+	TLS pki.Files
+
+	// StopTasksOnExit stops all tasks when Run's context ends. By default
+	// they run on, and the next agent on DataDir adopts them.
+	StopTasksOnExit bool
+	// StopGrace is the grace period of StopTasksOnExit; 0: 2 s.
+	StopGrace time.Duration
+	// MaxLaunches bounds how many tasks are launched at once; 0: 16.
+	MaxLaunches int
+	// KeepTasks bounds how many ended tasks keep their directory (logs,
+	// metrics); 0: 1,000.
+	KeepTasks int
+	// KeepTasksFor bounds how long they keep it; 0: 7 days.
+	KeepTasksFor time.Duration
+	// LogBytes bounds the log of one task; its oldest segments go first.
+	// 0: 1 GiB.
+	LogBytes int64
+	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which
+	// every task gets a group of its own. Empty: none; tasks are then followed
+	// by session and by descent alone.
+	CgroupParent string
+	// ShimExecutable is the program run as "PROGRAM shim --dir DIR"; empty:
+	// the running executable. It must import package agent/shim.
+	ShimExecutable string
+
+	// Version is told to the coordinators.
+	Version string
+	// Logger; nil: slog.Default().
+	Logger *slog.Logger
+	// Metrics is where the agent registers its metrics and what /metrics
+	// serves; nil: a registry of its own.
+	Metrics *prometheus.Registry
+}
+
+// Validate joins all faults of the configuration.
+func (c Config) Validate() error {
+	var faults []error
+	if c.NodeID == "" {
+		faults = append(faults, errors.New("node id is empty"))
+	}
+	if c.DataDir == "" {
+		faults = append(faults, errors.New("data directory is empty"))
+	}
+	if len(c.Coordinators) == 0 {
+		faults = append(faults, errors.New("no coordinator address"))
+	}
+	for name, n := range map[string]int{"cpus": c.CPUs, "memory": c.MemMB, "max launches": c.MaxLaunches, "kept tasks": c.KeepTasks} {
+		if n < 0 {
+			faults = append(faults, fmt.Errorf("%s is negative", name))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c Config) withDefaults() Config {
+	if c.GRPCAddr == "" {
+		c.GRPCAddr = "127.0.0.1:0"
+	}
+	if c.StopGrace == 0 {
+		c.StopGrace = 2 * time.Second
+	}
+	if c.MaxLaunches == 0 {
+		c.MaxLaunches = 16
+	}
+	if c.KeepTasks == 0 {
+		c.KeepTasks = 1000
+	}
+	if c.KeepTasksFor == 0 {
+		c.KeepTasksFor = 7 * 24 * time.Hour
+	}
+	if c.LogBytes == 0 {
+		c.LogBytes = 1 << 30
+	}
+	if c.ShimExecutable == "" {
+		c.ShimExecutable = "/proc/self/exe"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Metrics == nil {
+		c.Metrics = prometheus.NewRegistry()
+	}
+	return c
+}
