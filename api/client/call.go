@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"google.golang.org/grpc/metadata"
+)
+
+// Call says for whom a call is made, and how.
+type Call struct {
+	Tenant         string
+	User           string
+	RequestID      string
+	IdempotencyKey string
+	// Consistency is status.Linearizable (when empty) or status.Stale.
+	Consistency string
+	// RetryFor bounds how long failed tries are repeated, from the start of
+	// the call; 0: until the context ends.
+	RetryFor time.Duration
+	// Answer, when set, is filled in; it must not be shared by calls that run
+	// at the same time.
+	Answer *Answer
+}
+
+// Answer is what is known of a call beside its reply.
+type Answer struct {
+	// Index is the state index that the answer reflects; 0 when unknown.
+	Index uint64
+	// Tries made, at least 1.
+	Tries int
+}
+
+type callKey struct{}
+
+// WithCall returns a context for one call. Metadata that the context carries
+// already is sent too.
+func WithCall(ctx context.Context, call Call) context.Context {
+	return context.WithValue(ctx, callKey{}, &call)
+}
+
+var noCall Call
+
+func callOf(ctx context.Context) *Call {
+	if call, ok := ctx.Value(callKey{}).(*Call); ok {
+		return call
+	}
+	return &noCall
+}
+
+// outgoing adds the metadata of the call.
+func (c *Client) outgoing(ctx context.Context, call *Call) context.Context {
+	var buf [12]string
+	kv := buf[:0]
+	for _, p := range [...][2]string{
+		{status.KeySecret, c.config.Secret},
+		{status.KeyTenant, call.Tenant},
+		{status.KeyUser, call.User},
+		{status.KeyRequestID, call.RequestID},
+		{status.KeyIdempotency, call.IdempotencyKey},
+		{status.KeyConsistency, call.Consistency},
+	} {
+		if p[1] != "" {
+			kv = append(kv, p[0], p[1])
+		}
+	}
+	if len(kv) == 0 {
+		return ctx
+	}
+	return metadata.AppendToOutgoingContext(ctx, kv...)
+}
+
+// hasKey says whether the call carries an idempotency key, given either way.
+func hasKey(ctx context.Context, call *Call) bool {
+	if call.IdempotencyKey != "" {
+		return true
+	}
+	md, ok := metadata.FromOutgoingContext(ctx)
+	return ok && len(md.Get(status.KeyIdempotency)) > 0
+}
+
+func one(md metadata.MD, key string) string {
+	if v := md[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// either looks in the trailer, then in the header.
+func either(trailer, header metadata.MD, key string) string {
+	if v := one(trailer, key); v != "" {
+		return v
+	}
+	return one(header, key)
+}
+
+func parseIndex(s string) uint64 {
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,163 @@
+// Package client talks to a cluster of coordinators as if it were one server.
+//
+// Contract: a Client is a grpc.ClientConnInterface over the addresses of any
+// number of coordinators. It goes to the leader when it knows it (answers name
+// the leader) and to any other coordinator when it does not; coordinators hand
+// calls on to the leader, so either works. A unary call whose coordinator is
+// gone, wedged, or without a leader is repeated at another one until it is
+// answered, until Call.RetryFor has passed, or until its context ends.
+//
+// Guarantees: a call is repeated only when that is safe, that is when the
+// coordinator said that it was not sent, when it never left this process, when
+// it reads only, or when it carries an idempotency key. Any other call that
+// fails on its way is returned as UNAVAILABLE after one try, and its outcome
+// is unknown. One try of a call that may be repeated is cut short, so that a
+// coordinator that stopped cannot eat the caller's time.
+//
+// Not guaranteed: that two calls see the same coordinator, and anything about
+// streams once they are open. A stream is opened once, at a coordinator that
+// is not known to be ill; its user resumes it by cursor.
+package client
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+)
+
+// KeepaliveTime is how often a connection with nothing to say is probed. A
+// server must permit it (see ServerKeepalive), or it ends such connections.
+const KeepaliveTime = 10 * time.Second
+
+// ServerKeepalive returns the options with which a gRPC server permits what
+// clients of this package do.
+func ServerKeepalive() []grpc.ServerOption {
+	return []grpc.ServerOption{grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
+		MinTime: KeepaliveTime / 2, PermitWithoutStream: true,
+	})}
+}
+
+// Config says where the coordinators are. The zero value of an optional field
+// means its default.
+type Config struct {
+	// Addrs are gRPC addresses of coordinators; at least one. Leaders that are
+	// not among them are found through the others.
+	Addrs []string
+	// TLS is the client side of mutual TLS; nil: plaintext.
+	TLS *tls.Config
+	// Secret goes with every call; empty: none.
+	Secret string
+	// Conns is the number of connections to each coordinator; default 1.
+	Conns int
+	// TryTimeout bounds the first try of a call that may be repeated; default
+	// 1.5 s. Each further try is given twice as long as the one before.
+	TryTimeout time.Duration
+	// DialOptions are added to those of every connection.
+	DialOptions []grpc.DialOption
+}
+
+// Client is safe for concurrent use.
+type Client struct {
+	config Config
+	dial   []grpc.DialOption
+	leader atomic.Pointer[leader]
+	next   atomic.Uint32 // where to start when no leader is known
+
+	mu      sync.Mutex // guards writes of targets
+	targets atomic.Pointer[[]*target]
+	closed  bool
+}
+
+// leader is what an answer said, and the target that it means.
+type leader struct {
+	raw    string // as received: "id=addr"
+	id     string
+	target *target
+}
+
+// Most distinct addresses that a client will ever dial; answers name leaders,
+// and must not make it grow without bound.
+const maxTargets = 64
+
+// Dial returns a client. It connects when the first call is made.
+func Dial(config Config) (*Client, error) {
+	if len(config.Addrs) == 0 {
+		return nil, errors.New("no coordinator address given")
+	}
+	if config.Conns <= 0 {
+		config.Conns = 1
+	}
+	if config.TryTimeout <= 0 {
+		config.TryTimeout = 1500 * time.Millisecond
+	}
+	creds := insecure.NewCredentials()
+	if config.TLS != nil {
+		creds = credentials.NewTLS(config.TLS)
+	}
+	c := &Client{config: config, dial: append([]grpc.DialOption{
+		grpc.WithTransportCredentials(creds),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: 2 * time.Second, PermitWithoutStream: true}),
+		// A coordinator that restarts is found again fast; one that is gone
+		// costs two connection attempts a second.
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+			MinConnectTimeout: time.Second,
+		}),
+	}, config.DialOptions...)}
+	targets := []*target{}
+	for _, addr := range config.Addrs {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			return nil, fmt.Errorf("coordinator address: %w", err)
+		}
+		t, err := c.connect(addr)
+		if err != nil {
+			return nil, err
+		}
+		targets = append(targets, t)
+	}
+	c.targets.Store(&targets)
+	return c, nil
+}
+
+// Jobs returns the job service of the cluster.
+func (c *Client) Jobs() v1.JobServiceClient { return v1.NewJobServiceClient(c) }
+
+// Cluster returns the cluster service.
+func (c *Client) Cluster() v1.ClusterServiceClient { return v1.NewClusterServiceClient(c) }
+
+// Operators returns the operator service.
+func (c *Client) Operators() v1.OperatorServiceClient { return v1.NewOperatorServiceClient(c) }
+
+// Leader returns the id and gRPC address of the leader as last heard of; empty
+// when nothing was heard, or the leader fell silent since.
+func (c *Client) Leader() (id, addr string) {
+	if l := c.leader.Load(); l != nil {
+		return l.id, l.target.addr
+	}
+	return "", ""
+}
+
+// Close ends all connections; calls in flight fail.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	var errs []error
+	for _, t := range *c.targets.Load() {
+		errs = append(errs, t.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,23 @@
+package client
+
+import v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+
+// reads are the unary methods that change nothing; they may be repeated. A
+// method that is not here is taken for a write.
+var reads = map[string]bool{
+	v1.JobService_GetJob_FullMethodName:          true,
+	v1.JobService_ListJobs_FullMethodName:        true,
+	v1.JobService_ExplainJob_FullMethodName:      true,
+	v1.JobService_GetJobMetrics_FullMethodName:   true,
+	v1.JobService_ListCheckpoints_FullMethodName: true,
+
+	v1.ClusterService_GetCluster_FullMethodName: true,
+	v1.ClusterService_ListNodes_FullMethodName:  true,
+	v1.ClusterService_GetNode_FullMethodName:    true,
+	v1.ClusterService_GetQueue_FullMethodName:   true,
+	v1.ClusterService_ListQueues_FullMethodName: true,
+
+	v1.OperatorService_ListPeers_FullMethodName:    true,
+	v1.OperatorService_ReadIndex_FullMethodName:    true,
+	v1.OperatorService_GetStateHash_FullMethodName: true,
+}

@@ -1,0 +1,157 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+)
+
+// target is one coordinator.
+type target struct {
+	addr  string
+	conns []*grpc.ClientConn
+	turn  atomic.Uint32
+	// Until then (unix nanoseconds) it is asked only when nobody else is left.
+	ill atomic.Int64
+}
+
+// How long a coordinator is avoided after its connection failed, and after it
+// did not answer in time.
+const (
+	illBroken = 200 * time.Millisecond
+	illSilent = 3 * time.Second
+)
+
+func (c *Client) connect(addr string) (*target, error) {
+	t := &target{addr: addr}
+	for range c.config.Conns {
+		conn, err := grpc.NewClient("passthrough:///"+addr, c.dial...)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("coordinator %s: %w", addr, err), t.close())
+		}
+		t.conns = append(t.conns, conn)
+	}
+	return t, nil
+}
+
+func (t *target) conn() *grpc.ClientConn {
+	if len(t.conns) == 1 {
+		return t.conns[0]
+	}
+	return t.conns[int(t.turn.Add(1))%len(t.conns)]
+}
+
+func (t *target) avoid(d time.Duration) { t.ill.Store(time.Now().Add(d).UnixNano()) }
+
+func (t *target) healthy(now int64) bool { return t.ill.Load() <= now }
+
+func (t *target) close() error {
+	var errs []error
+	for _, conn := range t.conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// pick returns whom to ask: the leader unless it was asked already or is ill,
+// else the next coordinator that was not asked in this round, else the leader
+// of the next round. tried holds one bit for each target of this round.
+func (c *Client) pick(tried *uint64, preferLeader bool) *target {
+	targets := *c.targets.Load()
+	all := uint64(1)<<len(targets) - 1
+	if *tried&all == all {
+		*tried = 0
+	}
+	now := time.Now().UnixNano()
+	if preferLeader {
+		if l := c.leader.Load(); l != nil && l.target.healthy(now) {
+			if i := indexOf(targets, l.target); i >= 0 && *tried&(1<<i) == 0 {
+				*tried |= 1 << i
+				return l.target
+			}
+		}
+	}
+	start := int(c.next.Add(1) % uint32(len(targets)))
+	fallback := -1
+	for k := range targets {
+		i := (start + k) % len(targets)
+		if *tried&(1<<i) != 0 {
+			continue
+		}
+		if targets[i].healthy(now) {
+			*tried |= 1 << i
+			return targets[i]
+		}
+		if fallback < 0 || targets[i].ill.Load() < targets[fallback].ill.Load() {
+			fallback = i
+		}
+	}
+	*tried |= 1 << fallback
+	return targets[fallback]
+}
+
+func indexOf(targets []*target, t *target) int {
+	for i := range targets {
+		if targets[i] == t {
+			return i
+		}
+	}
+	return -1
+}
+
+// learn takes note of the leader that an answer named. It returns false when
+// that changed nothing.
+func (c *Client) learn(raw string) bool {
+	known := c.leader.Load()
+	if known != nil && known.raw == raw {
+		return false
+	}
+	id, addr, ok := strings.Cut(raw, "=")
+	if !ok || addr == "" {
+		return false
+	}
+	t := c.target(addr)
+	if t == nil || !t.healthy(time.Now().UnixNano()) {
+		return false // an old hint: this one just failed
+	}
+	return c.leader.CompareAndSwap(known, &leader{raw: raw, id: id, target: t})
+}
+
+// forget drops the leader if it is t.
+func (c *Client) forget(t *target) {
+	if l := c.leader.Load(); l != nil && l.target == t {
+		c.leader.CompareAndSwap(l, nil)
+	}
+}
+
+// target returns the target with an address, made when there is none; nil when
+// that cannot be.
+func (c *Client) target(addr string) *target {
+	for _, t := range *c.targets.Load() {
+		if t.addr == addr {
+			return t
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	targets := *c.targets.Load()
+	for _, t := range targets {
+		if t.addr == addr {
+			return t
+		}
+	}
+	if c.closed || len(targets) >= maxTargets-1 {
+		return nil
+	}
+	t, err := c.connect(addr)
+	if err != nil {
+		return nil
+	}
+	grown := append(append([]*target{}, targets...), t)
+	c.targets.Store(&grown)
+	return t
+}

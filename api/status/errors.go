@@ -1,0 +1,73 @@
+package status
+
+import (
+	"net/http"
+
+	"google.golang.org/grpc/codes"
+)
+
+// Policy says what becomes of the text of a coordinator's error on its way to
+// a caller of the REST interface.
+type Policy int
+
+const (
+	// Pass hands the text on: it was written for the caller.
+	Pass Policy = iota
+	// Sanitise replaces the text: it may hold what is no business of the
+	// caller. The original goes to the log.
+	Sanitise
+	// Friendly replaces the text by one that says what to do. The original
+	// goes to the log.
+	Friendly
+)
+
+// Error is how a gRPC code shows in REST.
+type Error struct {
+	HTTP   int
+	Code   string // error.code of the envelope
+	Policy Policy
+	// Message replaces the text unless Policy is Pass.
+	Message string
+}
+
+var internal = Error{
+	http.StatusInternalServerError, "INTERNAL", Sanitise,
+	"internal error; the request id leads to the details in the gateway's log",
+}
+
+// errors is as ScaiMind published it; what it left out is answered like
+// INTERNAL, which gives nothing away.
+var errors = map[codes.Code]Error{
+	codes.OK:                 {http.StatusOK, "OK", Pass, ""},
+	codes.InvalidArgument:    {http.StatusBadRequest, "INVALID_ARGUMENT", Pass, ""},
+	codes.Unauthenticated:    {http.StatusUnauthorized, "UNAUTHENTICATED", Pass, ""},
+	codes.PermissionDenied:   {http.StatusForbidden, "PERMISSION_DENIED", Pass, ""},
+	codes.NotFound:           {http.StatusNotFound, "NOT_FOUND", Pass, ""},
+	codes.AlreadyExists:      {http.StatusConflict, "ALREADY_EXISTS", Pass, ""},
+	codes.FailedPrecondition: {http.StatusConflict, "FAILED_PRECONDITION", Pass, ""},
+	codes.ResourceExhausted:  {http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", Pass, ""},
+	codes.Unavailable: {
+		http.StatusServiceUnavailable, "UNAVAILABLE", Friendly,
+		"no coordinator can take this now: there is no leader, or none can be reached; try again with the same Idempotency-Key",
+	},
+	codes.DeadlineExceeded: {
+		http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", Friendly,
+		"the coordinators did not answer in time; the request may still take effect: repeat it with the same Idempotency-Key",
+	},
+	codes.Internal:      internal,
+	codes.Unknown:       internal,
+	codes.Canceled:      internal,
+	codes.Aborted:       internal,
+	codes.OutOfRange:    internal,
+	codes.Unimplemented: internal,
+	codes.DataLoss:      internal,
+}
+
+// OfCode returns how a gRPC code shows in REST. A code that does not exist
+// shows as INTERNAL.
+func OfCode(c codes.Code) Error {
+	if e, ok := errors[c]; ok {
+		return e
+	}
+	return internal
+}

@@ -1,0 +1,42 @@
+package status
+
+// Metadata of calls to coordinators.
+const (
+	KeySecret      = "x-api-secret"
+	KeyTenant      = "x-tenant-id"
+	KeyUser        = "x-user-id"
+	KeyRequestID   = "x-request-id"
+	KeyIdempotency = "idempotency-key"
+	// KeyConsistency is Linearizable (when absent) or Stale.
+	KeyConsistency = "x-mind-consistency"
+	// KeyForwarded is set by a coordinator that hands a call on to the leader:
+	// it must not be handed on again.
+	KeyForwarded = "x-mind-forwarded"
+)
+
+// Metadata of answers, in header and trailer.
+const (
+	// KeyIndex is the state index that an answer reflects, in decimal.
+	KeyIndex = "x-mind-index"
+	// KeyLeader is the leader that the answering coordinator knows, as
+	// "id=grpc_addr".
+	KeyLeader = "x-mind-leader"
+	// KeyOutcome comes with UNAVAILABLE: NotSent or Unknown.
+	KeyOutcome = "x-mind-outcome"
+)
+
+// Values of KeyOutcome and KeyConsistency.
+const (
+	// NotSent: the call had no effect and never will; repeat it at will.
+	NotSent = "not_sent"
+	// Unknown: the call may have taken effect, or may yet; repeat it only with
+	// its idempotency key.
+	Unknown = "unknown"
+
+	Linearizable = "linearizable"
+	Stale        = "stale"
+)
+
+// AutoKeyPrefix marks idempotency keys that a gateway minted for a request
+// which brought none. They expire sooner.
+const AutoKeyPrefix = "auto:"

@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+)
+
+// The permissions that routes ask for.
+const (
+	PermissionView         = "scaimind:view"
+	PermissionManage       = "scaimind:manage"
+	PermissionClusterAdmin = "scaimind:cluster_admin"
+	PermissionEvaluate     = "scaimind:evaluate"
+)
+
+// AllPermissions are the four of ScaiMind.
+var AllPermissions = []string{PermissionView, PermissionManage, PermissionClusterAdmin, PermissionEvaluate}
+
+// Config says how one gateway runs. The zero value of an optional field means its default.
+type Config struct {
+	// HTTPAddr to listen on. Listener, when set, is used instead.
+	HTTPAddr string
+	Listener net.Listener
+	// HTTPCertFile and HTTPKeyFile turn on HTTPS for callers; both or none.
+	HTTPCertFile string
+	HTTPKeyFile  string
+
+	// Coordinators are gRPC addresses; at least one, better all.
+	Coordinators []string
+	// CertFile, KeyFile and CAFile turn on mutual TLS to the coordinators; all or none.
+	CertFile string
+	KeyFile  string
+	CAFile   string
+	// APISecret goes with every call to a coordinator.
+	APISecret string
+
+	// Tokens are the bearer tokens that are accepted, unless Authenticator is set.
+	Tokens        []StaticToken
+	Authenticator Authenticator
+
+	Timeouts Timeouts
+	Limits   Limits
+
+	// Logger defaults to slog.Default().
+	Logger *slog.Logger
+	// Registry takes the metrics and is what /metrics serves; nil: a registry of its own.
+	Registry *prometheus.Registry
+	// DialOptions are added to those of the connections to coordinators.
+	DialOptions []grpc.DialOption
+}
+
+// StaticToken is a bearer token from the configuration.
+type StaticToken struct {
+	Token       string   `yaml:"token"`
+	Tenant      string   `yaml:"tenant"`
+	User        string   `yaml:"user"`
+	Permissions []string `yaml:"permissions"`
+}
+
+// Timeouts are the durations a gateway lives by.
+type Timeouts struct {
+	// Request bounds a request whose caller sent no X-Request-Timeout; default 30 s.
+	Request time.Duration
+	// MaxRequest bounds what X-Request-Timeout may ask for; default 5 min.
+	MaxRequest time.Duration
+	// NoLeader is how long a request is tried again while no coordinator can take it; default 10 s.
+	NoLeader time.Duration
+	// Header and Body bound the reading of a request; defaults 10 s and 60 s.
+	Header time.Duration
+	Body   time.Duration
+	// Keepalive is the pause after which a silent event stream gets a comment; default 15 s.
+	Keepalive time.Duration
+	// Shutdown bounds how long requests may take to finish at shutdown; default 5 s.
+	Shutdown time.Duration
+}
+
+// Limits bound what a request may weigh.
+type Limits struct {
+	// Body and BatchBody are bytes of a request body; defaults 1 MiB and 8 MiB.
+	Body      int64
+	BatchBody int64
+	// BatchJobs is the number of jobs of a batch; default 1,000.
+	BatchJobs int
+}
+
+func (c Config) withDefaults() Config {
+	duration := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	duration(&c.Timeouts.Request, 30*time.Second)
+	duration(&c.Timeouts.MaxRequest, 5*time.Minute)
+	duration(&c.Timeouts.NoLeader, 10*time.Second)
+	duration(&c.Timeouts.Header, 10*time.Second)
+	duration(&c.Timeouts.Body, time.Minute)
+	duration(&c.Timeouts.Keepalive, 15*time.Second)
+	duration(&c.Timeouts.Shutdown, 5*time.Second)
+	if c.Limits.Body == 0 {
+		c.Limits.Body = 1 << 20
+	}
+	if c.Limits.BatchBody == 0 {
+		c.Limits.BatchBody = 8 << 20
+	}
+	if c.Limits.BatchJobs == 0 {
+		c.Limits.BatchJobs = 1000
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Registry == nil {
+		c.Registry = prometheus.NewRegistry()
+	}
+	return c
+}
+
+// Validate joins everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.HTTPAddr == "" && c.Listener == nil {
+		errs = append(errs, errors.New("http_addr is required"))
+	}
+	if len(c.Coordinators) == 0 {
+		errs = append(errs, errors.New("coordinators: give at least one address"))
+	}
+	if n := given(c.CertFile, c.KeyFile, c.CAFile); n != 0 && n != 3 {
+		errs = append(errs, errors.New("cert_file, key_file and ca_file: give all three or none"))
+	}
+	if given(c.HTTPCertFile, c.HTTPKeyFile) == 1 {
+		errs = append(errs, errors.New("http_cert_file and http_key_file: give both or none"))
+	}
+	for i, t := range c.Tokens {
+		if t.Token == "" {
+			errs = append(errs, fmt.Errorf("tokens[%d]: token is required", i))
+		}
+		if t.Tenant == "" {
+			errs = append(errs, fmt.Errorf("tokens[%d]: tenant is required", i))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func given(values ...string) int {
+	n := 0
+	for _, v := range values {
+		if v != "" {
+			n++
+		}
+	}
+	return n
+}
