@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+)
+
+const (
+	stateFile = "state.bin"
+	aboutFile = "about.json"
+	magic     = uint64(0x317470636d6c6863) // "chlmcpt1"
+)
+
+// stateHeader begins a state file. The weights and both moments follow, then a CRC-32 of everything before it.
+type stateHeader struct {
+	Magic, Seed, Step, Letters, Batch, Params uint64
+	Loss                                      float64
+}
+
+// save writes the checkpoint of this step under dir and returns its path. The name appears only when the whole of it is on
+// the disk. One of that name that is there already is left alone: the same step of the same seed has the same bytes.
+func (t *trainer) save(dir string) (path string, err error) {
+	path = filepath.Join(dir, fmt.Sprintf("checkpoint-%d", t.Step))
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	aside := filepath.Join(dir, fmt.Sprintf(".writing-%d-%d", t.Step, os.Getpid()))
+	if err := os.MkdirAll(aside, 0o755); err != nil {
+		return "", err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(aside))
+		}
+	}()
+	about, err := json.Marshal(map[string]any{
+		"step": t.Step, "loss": t.Loss, "learning_rate": rate(t.Step), "seed": t.seed,
+	})
+	if err != nil {
+		return "", err
+	}
+	if err := writeDurably(filepath.Join(aside, aboutFile), append(about, '\n')); err != nil {
+		return "", err
+	}
+	if err := writeDurably(filepath.Join(aside, stateFile), t.encode()); err != nil {
+		return "", err
+	}
+	if err := syncDir(aside); err != nil {
+		return "", err
+	}
+	if err := os.Rename(aside, path); err != nil {
+		return "", err
+	}
+	return path, syncDir(dir)
+}
+
+func (t *trainer) encode() []byte {
+	var b bytes.Buffer
+	parts := []any{t.header(), t.model.params, t.first, t.moved}
+	for _, part := range parts {
+		// Into memory, and of types of a fixed size: it cannot fail.
+		_ = binary.Write(&b, binary.LittleEndian, part)
+	}
+	return binary.LittleEndian.AppendUint32(b.Bytes(), crc32.ChecksumIEEE(b.Bytes()))
+}
+
+func (t *trainer) header() stateHeader {
+	return stateHeader{
+		Magic: magic, Seed: t.seed, Step: uint64(t.Step), Letters: uint64(t.model.letters),
+		Batch: uint64(len(t.places)), Params: uint64(len(t.model.params)), Loss: t.Loss,
+	}
+}
+
+// load goes on from a checkpoint directory. One that is of another seed, batch or text is refused: it would go on, but not
+// exactly.
+func (t *trainer) load(dir string) error {
+	b, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no checkpoint of charlm: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	body := len(b) - 4
+	if body < 0 || crc32.ChecksumIEEE(b[:body]) != binary.LittleEndian.Uint32(b[body:]) {
+		return fmt.Errorf("%s is damaged (its checksum is wrong)", stateFile)
+	}
+	r := bytes.NewReader(b[:body])
+	var h stateHeader
+	if err := binary.Read(r, binary.LittleEndian, &h); err != nil {
+		return fmt.Errorf("reading the header of %s: %w", stateFile, err)
+	}
+	want := t.header()
+	want.Step, want.Loss = h.Step, h.Loss
+	if h != want || h.Step > math.MaxInt32 || r.Len() != 3*8*len(t.model.params) {
+		return fmt.Errorf("it was made with other options or another text (its seed is %d, its batch %d)", h.Seed, h.Batch)
+	}
+	for _, part := range [][]float64{t.model.params, t.first, t.moved} {
+		if err := binary.Read(r, binary.LittleEndian, part); err != nil {
+			return fmt.Errorf("reading %s: %w", stateFile, err)
+		}
+	}
+	t.Step, t.Loss = int(h.Step), h.Loss
+	return nil
+}
+
+func writeDurably(path string, content []byte) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
