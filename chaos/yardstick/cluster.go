@@ -1,0 +1,116 @@
+package yardstick
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Cluster is three raft peers, each a process: this program run again with the argument "yardstick-peer".
+type Cluster struct {
+	dir      string
+	children []*exec.Cmd
+	urls     []string
+	leader   string
+}
+
+// StartCluster starts three peers with their files under a new directory in parent and waits for a leader.
+func StartCluster(ctx context.Context, parent string) (*Cluster, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(parent, "yardstick-")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{dir: dir}
+	ports, err := FreePorts(6)
+	if err != nil {
+		return nil, err
+	}
+	var peers []string
+	for i := range 3 {
+		peers = append(peers, fmt.Sprintf("p%d=127.0.0.1:%d", i, ports[i]))
+	}
+	for i := range 3 {
+		home := filepath.Join(dir, fmt.Sprintf("p%d", i))
+		if err := os.MkdirAll(home, 0o700); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+		httpAddr := fmt.Sprintf("127.0.0.1:%d", ports[3+i])
+		cmd := exec.Command(self, "yardstick-peer", fmt.Sprintf("p%d", i), home, fmt.Sprintf("127.0.0.1:%d", ports[i]), httpAddr, strings.Join(peers, ","))
+		cmd.Stderr = os.Stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+		if err := cmd.Start(); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
+		c.children = append(c.children, cmd)
+		c.urls = append(c.urls, "http://"+httpAddr)
+	}
+	for ctx.Err() == nil {
+		for _, url := range c.urls {
+			if resp, err := http.Get(url + "/leader"); err == nil {
+				body, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if string(body) == "true" {
+					c.leader = url
+					return c, nil
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return nil, errors.Join(fmt.Errorf("waiting for a raft leader: %w", ctx.Err()), c.Stop())
+}
+
+// Apply proposes from inside the leader.
+func (c *Cluster) Apply(proposers, seconds, pack int) (Result, error) {
+	var res Result
+	resp, err := http.Post(fmt.Sprintf("%s/bench?proposers=%d&seconds=%d&pack=%d", c.leader, proposers, seconds, pack), "", nil)
+	if err != nil {
+		return res, err
+	}
+	defer resp.Body.Close()
+	err = json.NewDecoder(resp.Body).Decode(&res)
+	return res, err
+}
+
+// ApplyURL takes a JSON body and answers after Apply.
+func (c *Cluster) ApplyURL() string { return c.leader + "/apply" }
+
+// Stop kills the peers and removes their files.
+func (c *Cluster) Stop() error {
+	for _, cmd := range c.children {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// FreePorts returns n TCP ports of the loopback address that nobody listens on at this moment.
+func FreePorts(n int) ([]int, error) {
+	var ports []int
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
