@@ -1,0 +1,286 @@
+package fsm
+
+import v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+
+// SubmitJobs creates jobs, each for itself: one that is refused does not keep the others out.
+type SubmitJobs struct {
+	Jobs []NewJob `cbor:"1,keyasint,omitempty"`
+}
+
+// NewJob is a job to create. Zero durations mean: no limit (MaxRuntime), or the default.
+type NewJob struct {
+	Tenant       string            `cbor:"1,keyasint,omitempty"`
+	User         string            `cbor:"2,keyasint,omitempty"`
+	Name         string            `cbor:"3,keyasint,omitempty"`
+	Queue        string            `cbor:"4,keyasint,omitempty"`
+	Priority     uint8             `cbor:"5,keyasint,omitempty"`
+	Spec         []byte            `cbor:"6,keyasint,omitempty"`
+	Shape        Shape             `cbor:"7,keyasint,omitempty"`
+	Labels       map[string]string `cbor:"8,keyasint,omitempty"`
+	Retry        RetryPolicy       `cbor:"9,keyasint,omitempty"`
+	Preemptible  bool              `cbor:"10,keyasint,omitempty"`
+	MaxRuntime   int64             `cbor:"11,keyasint,omitempty"`
+	LostAfter    int64             `cbor:"12,keyasint,omitempty"`
+	GiveUpAfter  int64             `cbor:"13,keyasint,omitempty"`
+	Grace        int64             `cbor:"14,keyasint,omitempty"`
+	NotBefore    int64             `cbor:"15,keyasint,omitempty"`
+	Dependencies []Dependency      `cbor:"16,keyasint,omitempty"`
+	ResumeFrom   CheckpointID      `cbor:"17,keyasint,omitempty"`
+	// Key is the idempotency key, scoped to the tenant; empty: none. Fingerprint tells a repeat from a misuse. AutoKey
+	// marks a key that the gateway minted; so does the prefix "auto:".
+	Key         string `cbor:"18,keyasint,omitempty"`
+	Fingerprint uint64 `cbor:"19,keyasint,omitempty"`
+	AutoKey     bool   `cbor:"20,keyasint,omitempty"`
+}
+
+// SubmitJobsResult has one result per job, in order.
+type SubmitJobsResult struct {
+	Results []SubmitResult
+}
+
+// SubmitResult is the job that was created, or that an earlier submit with the same key created, or why there is none.
+type SubmitResult struct {
+	Job JobID
+	// State is the job's now; UNSPECIFIED for a duplicate whose job was dropped since.
+	State     v1.JobState_Value
+	Duplicate bool
+	Refusal   *Refusal
+}
+
+// Action is what ControlJob does.
+type Action uint8
+
+// The actions on a job.
+const (
+	ActionCancel Action = iota + 1
+	ActionPause
+	ActionResume
+	ActionRetry
+)
+
+// ControlJob is a user's will about one job.
+type ControlJob struct {
+	// Tenant must own the job; empty: not checked.
+	Tenant string `cbor:"1,keyasint,omitempty"`
+	Job    JobID  `cbor:"2,keyasint,omitempty"`
+	Action Action `cbor:"3,keyasint,omitempty"`
+	Reason string `cbor:"4,keyasint,omitempty"`
+	// SaveCheckpoint (pause): give the process its grace period.
+	SaveCheckpoint bool `cbor:"5,keyasint,omitempty"`
+	// Checkpoint (resume, retry) to go on from; 0: the newest.
+	Checkpoint  CheckpointID `cbor:"6,keyasint,omitempty"`
+	Key         string       `cbor:"7,keyasint,omitempty"`
+	Fingerprint uint64       `cbor:"8,keyasint,omitempty"`
+	// Spec and Shape (retry) replace those of the job when set.
+	Spec  []byte `cbor:"9,keyasint,omitempty"`
+	Shape *Shape `cbor:"10,keyasint,omitempty"`
+}
+
+// ControlResult is the job as it is after the command, or why nothing was done.
+type ControlResult struct {
+	Job     *Job
+	Refusal *Refusal
+	// Duplicate: an earlier command with the same key did it; Job is the job as it is now.
+	Duplicate bool
+}
+
+// PlaceJobs is a plan of the scheduler. Every placement is verified again, for itself.
+type PlaceJobs struct {
+	// BasedOn is the index of the view that the plan was made from. All jobs created up to it have been considered.
+	BasedOn    uint64        `cbor:"1,keyasint,omitempty"`
+	Placements []Placement   `cbor:"2,keyasint,omitempty"`
+	Reasons    []ClassReason `cbor:"3,keyasint,omitempty"`
+}
+
+// Placement gives all tasks of a new attempt their places.
+type Placement struct {
+	Job JobID `cbor:"1,keyasint,omitempty"`
+	// Attempt is the number of the new attempt: the job's Attempt + 1.
+	Attempt uint32 `cbor:"2,keyasint,omitempty"`
+	// Tasks in order of rank, each on a node of its own.
+	Tasks []TaskPlacement `cbor:"3,keyasint,omitempty"`
+}
+
+// TaskPlacement is one node, and the set of GPU indices on it (one GPU for a fraction).
+type TaskPlacement struct {
+	Node string `cbor:"1,keyasint,omitempty"`
+	GPUs uint64 `cbor:"2,keyasint,omitempty"`
+}
+
+// ClassReason says why the jobs of a class wait. An empty reason takes the old one away.
+type ClassReason struct {
+	Class  ClassKey `cbor:"1,keyasint,omitempty"`
+	Reason string   `cbor:"2,keyasint,omitempty"`
+}
+
+// PlaceResult says what became true of a plan.
+type PlaceResult struct {
+	Placed  []PlacedJob
+	Refused []RefusedPlacement
+}
+
+// PlacedJob has its leases, under Token.
+type PlacedJob struct {
+	Job     JobID
+	Attempt uint32
+	Token   uint64
+}
+
+// RefusedPlacement is what no longer fitted.
+type RefusedPlacement struct {
+	Job     JobID
+	Code    Code
+	Message string
+}
+
+// ReportKind is what a report tells of a task.
+type ReportKind uint8
+
+// The kinds of reports.
+const (
+	ReportStarting ReportKind = iota + 1
+	ReportRunning
+	ReportEnded
+	ReportPhase
+	ReportProgress
+	ReportCheckpoint
+)
+
+// ReportTasks is what happened on one node.
+type ReportTasks struct {
+	Node    string       `cbor:"1,keyasint,omitempty"`
+	Reports []TaskReport `cbor:"2,keyasint,omitempty"`
+}
+
+// TaskReport is what happened to one task, under its fencing token.
+type TaskReport struct {
+	Job     JobID      `cbor:"1,keyasint,omitempty"`
+	Attempt uint32     `cbor:"2,keyasint,omitempty"`
+	Rank    uint16     `cbor:"3,keyasint,omitempty"`
+	Token   uint64     `cbor:"4,keyasint,omitempty"`
+	Kind    ReportKind `cbor:"5,keyasint,omitempty"`
+	// Time on the agent's clock, Unix nanoseconds; 0: now.
+	Time int64 `cbor:"6,keyasint,omitempty"`
+	// ReportEnded. ExitCode is nil when the task never ran or nobody knows.
+	ExitCode     *int32             `cbor:"7,keyasint,omitempty"`
+	ErrorType    v1.ErrorType_Value `cbor:"8,keyasint,omitempty"`
+	ErrorMessage string             `cbor:"9,keyasint,omitempty"`
+	// ReportPhase.
+	Phase v1.JobPhase_Value `cbor:"10,keyasint,omitempty"`
+	// ReportProgress; Step also with ReportCheckpoint.
+	Step  int64 `cbor:"11,keyasint,omitempty"`
+	Total int64 `cbor:"12,keyasint,omitempty"`
+	// ReportCheckpoint.
+	Path      string `cbor:"13,keyasint,omitempty"`
+	Digest    string `cbor:"14,keyasint,omitempty"`
+	SizeBytes int64  `cbor:"15,keyasint,omitempty"`
+	Metrics   string `cbor:"16,keyasint,omitempty"`
+}
+
+// ReportResult counts what became of the reports. All of them are settled: none needs to be sent again.
+type ReportResult struct {
+	Applied int
+	// Duplicate ones told what was known.
+	Duplicate int
+	// Stale ones came from an attempt, token or node that does not hold the lease; nothing was changed by them.
+	Stale int
+	// Checkpoints are the ids registered, in the order of the reports.
+	Checkpoints []CheckpointID
+}
+
+// RegisterNode makes a node known, or brings what is known of it up to date; it also ends an unreachability. State,
+// Drain and the times in Node are ignored: they are the FSM's. A new BootID ends the node's tasks.
+type RegisterNode struct {
+	Node Node `cbor:"1,keyasint,omitempty"`
+}
+
+// NodeResult is the node as it is after the command (nil when it was forgotten), or why nothing was done.
+type NodeResult struct {
+	Node    *Node
+	Refusal *Refusal
+}
+
+// NodeAction is what SetNode does.
+type NodeAction uint8
+
+// The actions on a node.
+const (
+	// NodeUnreachable: the leader has not heard of it in time. Its tasks stay.
+	NodeUnreachable NodeAction = iota + 1
+	// NodeReachable: it is back, with the same boot.
+	NodeReachable
+	// NodeDrain: an operator wants it empty.
+	NodeDrain
+	// NodeEnable ends a drain.
+	NodeEnable
+	// NodeForget: an operator says that it will not come back. Its tasks end as NODE_LOST.
+	NodeForget
+	// NodeHealth brings the state of its GPUs up to date.
+	NodeHealth
+)
+
+// SetNode changes one thing about a node.
+type SetNode struct {
+	ID     string     `cbor:"1,keyasint,omitempty"`
+	Action NodeAction `cbor:"2,keyasint,omitempty"`
+	Reason string     `cbor:"3,keyasint,omitempty"`
+	// Force (drain): stop what runs there now. Deadline (drain): stop what still runs so many nanoseconds later; 0: never.
+	Force    bool  `cbor:"4,keyasint,omitempty"`
+	Deadline int64 `cbor:"5,keyasint,omitempty"`
+	// GPUs (health) is the whole inventory; a GPU that it lacks has vanished.
+	GPUs []GPU `cbor:"6,keyasint,omitempty"`
+}
+
+// PutQueue makes a queue, or changes one.
+type PutQueue struct {
+	Queue Queue `cbor:"1,keyasint,omitempty"`
+}
+
+// DeleteQueue takes away a queue that no unfinished job is in.
+type DeleteQueue struct {
+	Name string `cbor:"1,keyasint,omitempty"`
+}
+
+// QueueResult is the queue as it is after the command (nil when it was deleted), or why nothing was done.
+type QueueResult struct {
+	Queue   *Queue
+	Refusal *Refusal
+}
+
+// PutCoordinator makes the addresses of a replica known.
+type PutCoordinator struct {
+	Coordinator Coordinator `cbor:"1,keyasint,omitempty"`
+}
+
+// DeleteCoordinator forgets a replica.
+type DeleteCoordinator struct {
+	ID string `cbor:"1,keyasint,omitempty"`
+}
+
+// CoordinatorResult says why nothing was done, if so.
+type CoordinatorResult struct {
+	Refusal *Refusal
+}
+
+// Tick lets time pass: keys expire, time limits strike, held jobs come free, drains reach their deadline, finished jobs
+// beyond the bound are dropped. View.NextDue says when one is worth its while.
+type Tick struct{}
+
+// TickResult counts what a tick did. Work per tick is bounded; More says that another one should follow at once.
+type TickResult struct {
+	KeysExpired int
+	TimeLimits  int
+	Released    int
+	Dropped     int
+	GaveUp      int
+	More        bool
+}
+
+// Configure sets what the state itself needs to know of the configuration.
+type Configure struct {
+	// KeepFinished bounds the finished jobs that are kept; 0: DefaultKeepFinished.
+	KeepFinished uint32 `cbor:"1,keyasint,omitempty"`
+}
+
+// ConfigureResult is empty: a Configure is never refused.
+type ConfigureResult struct{}

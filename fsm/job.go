@@ -1,0 +1,171 @@
+package fsm
+
+import (
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// Job is what a user asked for, and where it stands. Rows are immutable once they are in the state.
+type Job struct {
+	ID       JobID  `cbor:"1,keyasint"`
+	Tenant   string `cbor:"2,keyasint,omitempty"`
+	User     string `cbor:"3,keyasint,omitempty"`
+	Name     string `cbor:"4,keyasint,omitempty"`
+	Queue    string `cbor:"5,keyasint,omitempty"`
+	Priority uint8  `cbor:"6,keyasint,omitempty"`
+	// Spec is the job as it was submitted (a marshalled SubmitJobRequest), opaque here.
+	Spec []byte `cbor:"7,keyasint,omitempty"`
+	// Shape is what it needs.
+	Shape       Shape             `cbor:"8,keyasint,omitempty"`
+	Labels      map[string]string `cbor:"9,keyasint,omitempty"`
+	Retry       RetryPolicy       `cbor:"10,keyasint,omitempty"`
+	Preemptible bool              `cbor:"11,keyasint,omitempty"`
+	// Durations in nanoseconds. MaxRuntime 0: no limit.
+	MaxRuntime  int64 `cbor:"12,keyasint,omitempty"`
+	LostAfter   int64 `cbor:"13,keyasint,omitempty"`
+	GiveUpAfter int64 `cbor:"14,keyasint,omitempty"`
+	Grace       int64 `cbor:"15,keyasint,omitempty"`
+	// NotBefore is in Unix nanoseconds; 0: at once.
+	NotBefore    int64        `cbor:"16,keyasint,omitempty"`
+	Dependencies []Dependency `cbor:"17,keyasint,omitempty"`
+
+	State v1.JobState_Value `cbor:"18,keyasint,omitempty"`
+	Phase v1.JobPhase_Value `cbor:"19,keyasint,omitempty"`
+	// Held says why a QUEUED job is not offered to the scheduler yet; 0: it is.
+	Held   Hold   `cbor:"20,keyasint,omitempty"`
+	Reason string `cbor:"21,keyasint,omitempty"`
+	// Attempt is the newest one, 0 before the first. Token is the fencing token of it. Tasks are those of the newest
+	// attempt; they stay readable when the job has finished, and are gone when it is QUEUED again.
+	Attempt uint32 `cbor:"22,keyasint,omitempty"`
+	Token   uint64 `cbor:"23,keyasint,omitempty"`
+	Tasks   []Task `cbor:"24,keyasint,omitempty"`
+	// Stop is set while a live attempt is being stopped; StopGrace is the grace period that goes with it.
+	Stop      v1.StopReason_Value `cbor:"25,keyasint,omitempty"`
+	StopGrace int64               `cbor:"26,keyasint,omitempty"`
+	// Ending is the first thing that went wrong in a live attempt.
+	Ending  *Ending     `cbor:"27,keyasint,omitempty"`
+	Retries RetryCounts `cbor:"28,keyasint,omitempty"`
+
+	ExitCode     *int32             `cbor:"29,keyasint,omitempty"`
+	ErrorType    v1.ErrorType_Value `cbor:"30,keyasint,omitempty"`
+	ErrorMessage string             `cbor:"31,keyasint,omitempty"`
+
+	Progress       Progress     `cbor:"32,keyasint,omitempty"`
+	ResumeFrom     CheckpointID `cbor:"33,keyasint,omitempty"`
+	LastCheckpoint CheckpointID `cbor:"34,keyasint,omitempty"`
+
+	// Unix nanoseconds of log time. StartedAt is that of the newest attempt.
+	CreatedAt  int64 `cbor:"35,keyasint,omitempty"`
+	StartedAt  int64 `cbor:"36,keyasint,omitempty"`
+	FinishedAt int64 `cbor:"37,keyasint,omitempty"`
+	UpdatedAt  int64 `cbor:"38,keyasint,omitempty"`
+	// Index of creation, and of the last change.
+	Created  uint64 `cbor:"39,keyasint,omitempty"`
+	Revision uint64 `cbor:"40,keyasint,omitempty"`
+}
+
+// Hold is a set of reasons for which a QUEUED job is kept from the scheduler.
+type Hold uint8
+
+// The reasons for a hold.
+const (
+	// HoldNotBefore: its time has not come.
+	HoldNotBefore Hold = 1 << iota
+	// HoldDependency: it waits for other jobs.
+	HoldDependency
+)
+
+// Task is the part of an attempt on one node.
+type Task struct {
+	Rank uint16 `cbor:"1,keyasint,omitempty"`
+	Node string `cbor:"2,keyasint,omitempty"`
+	// GPUs is the set of leased GPU indices on the node.
+	GPUs         uint64             `cbor:"3,keyasint,omitempty"`
+	State        v1.TaskState_Value `cbor:"4,keyasint,omitempty"`
+	ExitCode     *int32             `cbor:"5,keyasint,omitempty"`
+	ErrorType    v1.ErrorType_Value `cbor:"6,keyasint,omitempty"`
+	ErrorMessage string             `cbor:"7,keyasint,omitempty"`
+	StartedAt    int64              `cbor:"8,keyasint,omitempty"`
+	EndedAt      int64              `cbor:"9,keyasint,omitempty"`
+}
+
+// Ending is why an attempt is coming to its end: the first failure counts, what follows from it does not.
+type Ending struct {
+	Rank         uint16             `cbor:"1,keyasint,omitempty"`
+	Node         string             `cbor:"2,keyasint,omitempty"`
+	ExitCode     *int32             `cbor:"3,keyasint,omitempty"`
+	ErrorType    v1.ErrorType_Value `cbor:"4,keyasint,omitempty"`
+	ErrorMessage string             `cbor:"5,keyasint,omitempty"`
+}
+
+// RetryCause is a set of causes after which an attempt may be repeated.
+type RetryCause uint8
+
+// The causes of a counted retry.
+const (
+	RetryNodeLost RetryCause = 1 << iota
+	RetryGPUFault
+	RetryLaunchFailed
+	RetryDataFetch
+	RetryExit
+
+	// RetryDefault is what retry_on means when it is absent: everything but the exit of the job's own process.
+	RetryDefault = RetryNodeLost | RetryGPUFault | RetryLaunchFailed | RetryDataFetch
+	retryAll     = RetryDefault | RetryExit
+)
+
+// RetryPolicy says how many counted retries a job has, and after what.
+type RetryPolicy struct {
+	Max uint16     `cbor:"1,keyasint,omitempty"`
+	On  RetryCause `cbor:"2,keyasint,omitempty"`
+}
+
+// RetryCounts has one counter per cause. Preempted and Drained do not count against RetryPolicy.Max.
+type RetryCounts struct {
+	NodeLost     uint32 `cbor:"1,keyasint,omitempty"`
+	GPUFault     uint32 `cbor:"2,keyasint,omitempty"`
+	LaunchFailed uint32 `cbor:"3,keyasint,omitempty"`
+	DataFetch    uint32 `cbor:"4,keyasint,omitempty"`
+	Exit         uint32 `cbor:"5,keyasint,omitempty"`
+	Preempted    uint32 `cbor:"6,keyasint,omitempty"`
+	Drained      uint32 `cbor:"7,keyasint,omitempty"`
+}
+
+// Counted is how many of the retries that RetryPolicy.Max bounds are spent.
+func (c RetryCounts) Counted() uint32 {
+	return c.NodeLost + c.GPUFault + c.LaunchFailed + c.DataFetch + c.Exit
+}
+
+// Progress is what the workload says of itself.
+type Progress struct {
+	Step  int64 `cbor:"1,keyasint,omitempty"`
+	Total int64 `cbor:"2,keyasint,omitempty"`
+}
+
+// Condition is how another job must have ended.
+type Condition uint8
+
+// The conditions of a dependency.
+const (
+	AfterOK Condition = iota
+	AfterFail
+	AfterAny
+)
+
+// Dependency makes a job wait for the end of another one of the same tenant.
+type Dependency struct {
+	Job  JobID     `cbor:"1,keyasint,omitempty"`
+	When Condition `cbor:"2,keyasint,omitempty"`
+}
+
+// Live says whether the job has an attempt with leases.
+func (j *Job) Live() bool {
+	return j.State == v1.JobState_ALLOCATED || j.State == v1.JobState_STARTING || j.State == v1.JobState_RUNNING
+}
+
+// Terminal says whether the job is over, unless somebody retries it.
+func (j *Job) Terminal() bool { return IsTerminal(j.State) }
+
+// RetryLeft says whether an attempt that ends by cause would be followed by another one.
+func (j *Job) RetryLeft(cause RetryCause) bool {
+	return j.Retry.On&cause != 0 && j.Retries.Counted() < uint32(j.Retry.Max)
+}

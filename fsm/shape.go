@@ -1,0 +1,43 @@
+package fsm
+
+// Topology says how the GPUs of a task must hang together.
+const (
+	TopologyAny        uint8 = 0
+	TopologyNVLink     uint8 = 1
+	TopologySingleNode uint8 = 2
+)
+
+// Shape is what a job needs, normalised, so that jobs which need the same compare equal.
+type Shape struct {
+	// Nodes is the size of the gang, at least 1. All else is per node.
+	Nodes uint16 `cbor:"1,keyasint,omitempty"`
+	GPUs  uint16 `cbor:"2,keyasint,omitempty"`
+	// GPUType is a short type or a model name; empty: any.
+	GPUType string `cbor:"3,keyasint,omitempty"`
+	// FractionMilli is a share of one GPU, 1-999, instead of GPUs.
+	FractionMilli uint16 `cbor:"4,keyasint,omitempty"`
+	// GPUMemMB is the memory of each GPU, at least.
+	GPUMemMB uint32 `cbor:"5,keyasint,omitempty"`
+	CPUs     uint32 `cbor:"6,keyasint,omitempty"`
+	MemMB    uint32 `cbor:"7,keyasint,omitempty"`
+	Topology uint8  `cbor:"8,keyasint,omitempty"`
+	// Selector is "k=v,k=v" with sorted keys: labels that the node must have.
+	Selector string `cbor:"9,keyasint,omitempty"`
+}
+
+// ClassKey groups the waiting jobs that are the same to the scheduler but for priority and age.
+type ClassKey struct {
+	Queue string `cbor:"1,keyasint,omitempty"`
+	Shape Shape  `cbor:"2,keyasint,omitempty"`
+}
+
+// CPUDemand is the CPUs that a task of this shape counts on its node: a job without GPUs counts one at least.
+func (s Shape) CPUDemand() uint32 {
+	if s.CPUs == 0 && s.GPUs == 0 && s.FractionMilli == 0 {
+		return 1
+	}
+	return s.CPUs
+}
+
+// NeedsGPU says whether a task of this shape touches any GPU.
+func (s Shape) NeedsGPU() bool { return s.GPUs > 0 || s.FractionMilli > 0 }
