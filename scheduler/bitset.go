@@ -1,0 +1,45 @@
+package scheduler
+
+import "math/bits"
+
+// bitset is a set of small integers, walked from the lowest.
+type bitset []uint64
+
+func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
+
+func (b bitset) add(i int)    { b[i>>6] |= 1 << (i & 63) }
+func (b bitset) remove(i int) { b[i>>6] &^= 1 << (i & 63) }
+
+// next is the lowest member that is at least i, or -1.
+func (b bitset) next(i int) int {
+	w := i >> 6
+	if w >= len(b) {
+		return -1
+	}
+	if word := b[w] >> (i & 63); word != 0 {
+		return i + bits.TrailingZeros64(word)
+	}
+	for w++; w < len(b); w++ {
+		if b[w] != 0 {
+			return w<<6 + bits.TrailingZeros64(b[w])
+		}
+	}
+	return -1
+}
+
+// nextNotIn is the lowest member that is at least i and not in other, or -1. Both sets have the same size.
+func (b bitset) nextNotIn(other bitset, i int) int {
+	w := i >> 6
+	if w >= len(b) {
+		return -1
+	}
+	if word := (b[w] &^ other[w]) >> (i & 63); word != 0 {
+		return i + bits.TrailingZeros64(word)
+	}
+	for w++; w < len(b); w++ {
+		if word := b[w] &^ other[w]; word != 0 {
+			return w<<6 + bits.TrailingZeros64(word)
+		}
+	}
+	return -1
+}

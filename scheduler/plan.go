@@ -1,0 +1,116 @@
+// Package scheduler plans: given a view of the state and the time, it says which waiting jobs should get which GPUs.
+//
+// Contract. [Plan] is a pure function: it reads the view, changes nothing and keeps nothing. What it returns is only a
+// proposal; the state checks each placement again when it applies it, and refuses piece by piece what no longer fits.
+//
+// Guarantees. Within one plan no GPU, CPU or memory is given twice, no job appears twice, a gang has all its tasks or
+// is absent, and a plan applied to the state it was made from is refused nowhere.
+//
+// Not guaranteed. Fairness between tenants and queues, and that a large gang ever finds its nodes while smaller jobs
+// keep coming: a class that fits nowhere is passed over. These are the business of policies that join this one here:
+//   - fair share decides the order in which classes are offered (order.go),
+//   - backfill keeps later jobs from what a blocked gang is waiting for (where blocked is set, in this file),
+//   - preemption frees what a blocked job needs (the same place: a blocked class and its reason are its input).
+package scheduler
+
+import (
+	"iter"
+	"time"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// View is what planning reads of the state. *fsm.View is one.
+type View interface {
+	Index() uint64
+	Nodes() iter.Seq[*fsm.Node]
+	Use(node string) fsm.NodeUse
+	// Classes are the groups of waiting jobs; ClassJobs are those of one, highest priority first, then oldest.
+	Classes() iter.Seq[fsm.ClassKey]
+	ClassJobs(fsm.ClassKey) iter.Seq[*fsm.Job]
+	// ClassJobsAfter fills buf with the jobs that follow one.
+	ClassJobsAfter(key fsm.ClassKey, after *fsm.Job, buf []*fsm.Job) []*fsm.Job
+	ClassReason(fsm.ClassKey) string
+}
+
+// Options bound a pass.
+type Options struct {
+	// PerCommand is how many placements one command carries; default 512.
+	PerCommand int
+	// PerPass is how many placements a pass makes before it hands back what it has; 0: no limit.
+	PerPass int
+}
+
+// Result is what a pass found.
+type Result struct {
+	// Commands to propose, in this order; none when nothing changes. Reasons go with the last one.
+	Commands []fsm.PlaceJobs
+	// Placed and Offered count jobs.
+	Placed  int
+	Offered int
+	// Blocked are the classes whose first job fits nowhere: until something is freed, no job of theirs does.
+	Blocked []fsm.ClassKey
+	// ReasonsOnly: nothing was placed; the one command tells users why, and is not urgent.
+	ReasonsOnly bool
+	// More: the pass ended at its limit, not at the end of the queue.
+	More bool
+}
+
+// Plan offers the waiting jobs to the free capacity: highest priority first, then oldest. The first job of a class
+// that fits nowhere ends the class for this pass (all its jobs need the same), so a pass that changes nothing costs
+// as much as there are classes and nodes, however long the queue is.
+func Plan(v View, now time.Time, opts Options) Result {
+	_ = now // Time enters with not_before and backfill; the state holds jobs back whose time has not come.
+	if opts.PerCommand <= 0 {
+		opts.PerCommand = 512
+	}
+	var (
+		res     Result
+		reasons []fsm.ClassReason
+		line    = newLine(v)
+		pool    *pool
+		batch   []fsm.Placement
+	)
+	flush := func() {
+		if len(batch) > 0 {
+			res.Commands = append(res.Commands, fsm.PlaceJobs{BasedOn: v.Index(), Placements: batch})
+			batch = nil
+		}
+	}
+	for class, job := line.first(); job != nil; class, job = line.first() {
+		if pool == nil {
+			pool = newPool(v, line.all)
+		}
+		if class.fit == nil {
+			class.fit = pool.fit(class.key.Shape)
+		}
+		res.Offered++
+		tasks, ok := class.fit.place()
+		if !ok {
+			res.Blocked = append(res.Blocked, class.key)
+			if why := class.fit.reason(); why != v.ClassReason(class.key) {
+				reasons = append(reasons, fsm.ClassReason{Class: class.key, Reason: why})
+			}
+			line.drop()
+			continue
+		}
+		batch = append(batch, fsm.Placement{Job: job.ID, Attempt: job.Attempt + 1, Tasks: tasks})
+		if len(batch) == opts.PerCommand {
+			flush()
+		}
+		if res.Placed++; res.Placed == opts.PerPass {
+			res.More = true
+			break
+		}
+		line.next()
+	}
+	flush()
+	switch {
+	case len(res.Commands) > 0:
+		res.Commands[len(res.Commands)-1].Reasons = reasons
+	case len(reasons) > 0:
+		res.ReasonsOnly = true
+		res.Commands = []fsm.PlaceJobs{{BasedOn: v.Index(), Reasons: reasons}}
+	}
+	return res
+}

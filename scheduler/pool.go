@@ -1,0 +1,240 @@
+package scheduler
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// pool is the free capacity of the cluster during one pass. It only shrinks.
+type pool struct {
+	hosts []host
+	kinds []*kind
+	keys  []string // the labels that any waiting job asks for
+}
+
+// host is a node that may be given tasks.
+type host struct {
+	node *fsm.Node
+	kind *kind
+	wire *wiring
+	// free are the healthy GPUs of which nothing is leased; shared are those leased in part, with left milli to go.
+	free, shared uint64
+	left         *[fsm.MaxGPUs]uint16
+	cpus, mem    uint32
+}
+
+// kind groups the hosts that are the same to every selector in use: same GPUs, same values of the labels that any
+// waiting job asks for. Hosts of a kind lie in buckets by their number of free GPUs, so that the best fit is found
+// without looking at the others.
+type kind struct {
+	gpus   []fsm.GPU
+	labels []string // values, in the order of the pool's keys
+	has    []bool   // whether the label is there at all
+	spec   int      // number shared by kinds with the same GPUs
+	// byFree[n] are the hosts with n free GPUs; counts has their number; partial those with a shared GPU.
+	byFree  [fsm.MaxGPUs + 1]bitset
+	counts  [fsm.MaxGPUs + 1]int
+	most    int
+	partial bitset
+	// Greatest of any host of this kind, used or not: what could ever fit.
+	maxGPUs         int
+	maxCPUs, maxMem uint32
+	hosts           int
+}
+
+// newPool looks at every node once.
+func newPool(v View, classes []*class) *pool {
+	keys := selectorKeys(classes)
+	p := &pool{hosts: make([]host, 0, 64), keys: keys}
+	values, has := make([]string, len(keys)), make([]bool, len(keys))
+	var last *kind
+	for node := range v.Nodes() {
+		if node.State != v1.NodeState_READY {
+			continue
+		}
+		for i, k := range keys {
+			values[i], has[i] = node.Labels[k]
+		}
+		if last == nil || !last.holds(node, values, has) {
+			last = p.kindOf(node, values, has)
+		}
+		p.hosts = append(p.hosts, newHost(node, v.Use(node.ID), last))
+	}
+	for i := range p.hosts {
+		p.enter(i)
+	}
+	return p
+}
+
+func newHost(node *fsm.Node, use fsm.NodeUse, k *kind) host {
+	h := host{node: node, kind: k, cpus: sub(node.CPUs, use.CPUs), mem: sub(node.MemMB, use.MemMB)}
+	for i := range node.GPUs {
+		g := &node.GPUs[i]
+		bit := uint64(1) << g.Index
+		if g.Health != v1.GpuHealth_HEALTHY || use.Exclusive&bit != 0 {
+			continue
+		}
+		if use.Shared&bit == 0 {
+			h.free |= bit
+			continue
+		}
+		if left := sub(1000, uint32(use.Milli[g.Index])); left > 0 {
+			if h.left == nil {
+				h.left = new([fsm.MaxGPUs]uint16)
+			}
+			h.shared |= bit
+			h.left[g.Index] = uint16(left)
+		}
+	}
+	k.hosts++
+	k.maxGPUs = max(k.maxGPUs, len(node.GPUs))
+	k.maxCPUs = max(k.maxCPUs, node.CPUs)
+	k.maxMem = max(k.maxMem, node.MemMB)
+	return h
+}
+
+func sub(a, b uint32) uint32 {
+	if b > a {
+		return 0
+	}
+	return a - b
+}
+
+func (p *pool) kindOf(node *fsm.Node, values []string, has []bool) *kind {
+	spec := len(p.kinds)
+	for i := len(p.kinds) - 1; i >= 0; i-- {
+		if !p.kinds[i].sameGPUs(node) {
+			continue
+		}
+		spec = p.kinds[i].spec
+		if p.kinds[i].holds(node, values, has) {
+			return p.kinds[i]
+		}
+	}
+	k := &kind{gpus: node.GPUs, labels: slices.Clone(values), has: slices.Clone(has), spec: spec}
+	p.kinds = append(p.kinds, k)
+	return k
+}
+
+func (k *kind) holds(node *fsm.Node, values []string, has []bool) bool {
+	for i, v := range values {
+		if k.labels[i] != v || k.has[i] != has[i] {
+			return false
+		}
+	}
+	return k.sameGPUs(node)
+}
+
+func (k *kind) sameGPUs(node *fsm.Node) bool {
+	if len(k.gpus) != len(node.GPUs) {
+		return false
+	}
+	for i := range k.gpus {
+		a, b := &k.gpus[i], &node.GPUs[i]
+		if a.Index != b.Index || a.MemMB != b.MemMB || a.Type != b.Type || a.Model != b.Model {
+			return false
+		}
+	}
+	return true
+}
+
+// enter puts a host into the buckets of its kind.
+func (p *pool) enter(i int) {
+	h := &p.hosts[i]
+	k, n := h.kind, bits.OnesCount64(h.free)
+	if k.byFree[n] == nil {
+		k.byFree[n] = newBitset(len(p.hosts))
+	}
+	k.byFree[n].add(i)
+	k.counts[n]++
+	k.most = max(k.most, n)
+	if h.shared != 0 {
+		if k.partial == nil {
+			k.partial = newBitset(len(p.hosts))
+		}
+		k.partial.add(i)
+	}
+}
+
+func (p *pool) leave(i int) {
+	h := &p.hosts[i]
+	k, n := h.kind, bits.OnesCount64(h.free)
+	k.byFree[n].remove(i)
+	k.counts[n]--
+	for k.most > 0 && k.counts[k.most] == 0 {
+		k.most--
+	}
+	if h.shared != 0 {
+		k.partial.remove(i)
+	}
+}
+
+// take removes what a task of this shape uses from a host.
+func (p *pool) take(i int, s *fsm.Shape, gpus uint64) {
+	h := &p.hosts[i]
+	h.cpus -= min(h.cpus, s.CPUDemand())
+	h.mem -= min(h.mem, s.MemMB)
+	if gpus == 0 {
+		return
+	}
+	p.leave(i)
+	if s.FractionMilli == 0 {
+		h.free &^= gpus
+	} else {
+		g := bits.TrailingZeros64(gpus)
+		if h.left == nil {
+			h.left = new([fsm.MaxGPUs]uint16)
+		}
+		if h.free&gpus != 0 {
+			h.free &^= gpus
+			h.left[g] = 1000
+		}
+		h.left[g] -= s.FractionMilli
+		h.shared &^= gpus
+		if h.left[g] > 0 {
+			h.shared |= gpus
+		}
+	}
+	p.enter(i)
+}
+
+func (h *host) wiring() *wiring {
+	if h.wire == nil {
+		h.wire = wire(h.node.GPUs)
+	}
+	return h.wire
+}
+
+// selectorKeys are the labels that any of the classes asks for.
+func selectorKeys(classes []*class) []string {
+	var keys []string
+	seen := map[string]bool{}
+	for _, c := range classes {
+		if c.key.Shape.Selector == "" || seen[c.key.Shape.Selector] {
+			continue
+		}
+		seen[c.key.Shape.Selector] = true
+		for k := range selectorPairs(c.key.Shape.Selector) {
+			if !seen[k+"="] {
+				seen[k+"="] = true
+				keys = append(keys, k)
+			}
+		}
+	}
+	return keys
+}
+
+// selectorPairs reads the canonical form "k=v,k=v".
+func selectorPairs(selector string) func(yield func(k, v string) bool) {
+	return func(yield func(k, v string) bool) {
+		for pair := range strings.SplitSeq(selector, ",") {
+			if k, v, ok := strings.Cut(pair, "="); ok && !yield(k, v) {
+				return
+			}
+		}
+	}
+}
