@@ -1,0 +1,294 @@
+package tasklog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Entry is one record.
+type Entry struct {
+	// Offset is the position after the record.
+	Offset uint64
+	// UnixNanos is when the shim read the line.
+	UnixNanos int64
+	Kind      Kind
+	// Text is valid UTF-8: bytes that are not were replaced.
+	Text string
+}
+
+// Reader reads a log that may be growing. It is used by one goroutine.
+type Reader struct {
+	dir    string
+	offset uint64
+	file   *os.File
+	base   uint64
+	buf    []byte
+	since  int64
+}
+
+// NewReader returns a reader at the beginning of the log in dir. The directory
+// need not exist yet.
+func NewReader(dir string) *Reader { return &Reader{dir: dir} }
+
+// Close closes the reader.
+func (r *Reader) Close() error {
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
+}
+
+// Offset is the position of the next record.
+func (r *Reader) Offset() uint64 { return r.offset }
+
+// Since makes the reader leave out what was printed before.
+func (r *Reader) Since(unixNanos int64) { r.since = unixNanos }
+
+// SeekOffset goes to an offset that an Entry carried. An offset inside a
+// record is moved to the record's end.
+func (r *Reader) SeekOffset(offset uint64) error {
+	_ = r.Close()
+	r.offset = offset
+	if offset == 0 {
+		return nil
+	}
+	bases, err := segments(r.dir)
+	if err != nil {
+		return fmt.Errorf("list log segments: %w", err)
+	}
+	base, ok := covering(bases, offset)
+	if !ok || base == offset {
+		return nil
+	}
+	file, err := os.Open(r.dir + "/" + segmentName(base))
+	if err != nil {
+		return fmt.Errorf("open log segment: %w", err)
+	}
+	defer file.Close()
+	// Starting one byte early finds out whether a record ends right here.
+	at := int64(offset - base - 1)
+	buf := make([]byte, 4096)
+	for {
+		n, err := file.ReadAt(buf, at)
+		if end := bytes.IndexByte(buf[:n], '\n'); end >= 0 {
+			r.offset = base + uint64(at) + uint64(end) + 1
+			return nil
+		}
+		at += int64(n)
+		if err != nil {
+			// Past the end: what comes there is not written yet.
+			if info, statErr := file.Stat(); statErr == nil && offset > base+uint64(info.Size()) {
+				r.offset = offset
+			}
+			return ignoreEOF(err)
+		}
+	}
+}
+
+// SeekTail goes to where n records are left to the present end.
+func (r *Reader) SeekTail(n int) error {
+	_ = r.Close()
+	bases, err := segments(r.dir)
+	if err != nil {
+		return fmt.Errorf("list log segments: %w", err)
+	}
+	left := n
+	for i := len(bases) - 1; i >= 0; i-- {
+		offset, found, err := r.tailOfSegment(bases[i], &left)
+		if err != nil {
+			return fmt.Errorf("read log segment: %w", err)
+		}
+		if found {
+			r.offset = offset
+			return nil
+		}
+	}
+	r.offset = 0
+	if len(bases) > 0 {
+		r.offset = bases[0]
+	}
+	return nil
+}
+
+// tailOfSegment counts line ends backwards and finds where left records are
+// still to come.
+func (r *Reader) tailOfSegment(base uint64, left *int) (offset uint64, found bool, err error) {
+	file, err := os.Open(r.dir + "/" + segmentName(base))
+	if err != nil {
+		return 0, false, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return 0, false, err
+	}
+	end := info.Size()
+	buf := make([]byte, 64<<10)
+	for end > 0 {
+		start := max(0, end-int64(len(buf)))
+		chunk := buf[:end-start]
+		if _, err := file.ReadAt(chunk, start); err != nil && !errors.Is(err, io.EOF) {
+			return 0, false, err
+		}
+		for i := len(chunk) - 1; i >= 0; i-- {
+			if chunk[i] != '\n' {
+				continue
+			}
+			if *left == 0 {
+				return base + uint64(start) + uint64(i) + 1, true, nil
+			}
+			*left--
+		}
+		end = start
+	}
+	if *left == 0 {
+		return base, true, nil
+	}
+	return 0, false, nil
+}
+
+// Next returns the records that are there, at most limit. None and no error
+// means that nothing more is there now.
+func (r *Reader) Next(limit int) ([]Entry, error) {
+	var entries []Entry
+	for len(entries) < limit {
+		if r.file == nil {
+			opened, gap, err := r.open()
+			if err != nil {
+				return entries, err
+			}
+			if gap != nil {
+				entries = append(entries, *gap)
+			}
+			if !opened {
+				return entries, nil
+			}
+		}
+		before := r.offset
+		var err error
+		if entries, err = r.fill(entries, limit); err != nil {
+			return entries, err
+		}
+		if r.offset != before {
+			continue
+		}
+		if !r.moved() {
+			return entries, nil
+		}
+		_ = r.Close()
+	}
+	return entries, nil
+}
+
+// moved reports whether the log goes on elsewhere than in the open segment,
+// which has been read to its end: a next one begins there, or the retention
+// bound took this one while it was being read.
+func (r *Reader) moved() bool {
+	if r.offset == r.base {
+		return false
+	}
+	if _, err := os.Stat(r.dir + "/" + segmentName(r.offset)); err == nil {
+		return true
+	}
+	_, err := os.Stat(r.dir + "/" + segmentName(r.base))
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// open opens the segment that holds the offset.
+func (r *Reader) open() (opened bool, gap *Entry, err error) {
+	bases, err := segments(r.dir)
+	if err != nil {
+		return false, nil, fmt.Errorf("list log segments: %w", err)
+	}
+	base, ok := covering(bases, r.offset)
+	if !ok {
+		if len(bases) == 0 {
+			return false, nil, nil
+		}
+		// The retention bound took what was asked for.
+		base = bases[0]
+		gap = &Entry{Offset: base, Kind: Remark, Text: fmt.Sprintf("mind: %d bytes of log were removed by the retention bound", base-r.offset)}
+		r.offset = base
+	}
+	file, err := os.Open(r.dir + "/" + segmentName(base))
+	if errors.Is(err, os.ErrNotExist) {
+		// Removed between listing and opening; the next call finds the gap.
+		return false, gap, nil
+	}
+	if err != nil {
+		return false, gap, fmt.Errorf("open log segment: %w", err)
+	}
+	r.file, r.base = file, base
+	return true, gap, nil
+}
+
+// fill parses records from the open segment.
+func (r *Reader) fill(entries []Entry, limit int) ([]Entry, error) {
+	if r.buf == nil {
+		r.buf = make([]byte, 2*MaxLine)
+	}
+	n, err := r.file.ReadAt(r.buf, int64(r.offset-r.base))
+	if err := ignoreEOF(err); err != nil {
+		return entries, fmt.Errorf("read log segment: %w", err)
+	}
+	data := r.buf[:n]
+	for len(entries) < limit {
+		end := bytes.IndexByte(data, '\n')
+		if end < 0 {
+			return entries, nil
+		}
+		r.offset += uint64(end) + 1
+		entry, err := parse(data[:end])
+		data = data[end+1:]
+		if err != nil {
+			// A damaged record is shown rather than hidden.
+			entry = Entry{Kind: Remark, Text: "mind: damaged record in the task's log"}
+		}
+		if entry.UnixNanos < r.since && err == nil {
+			continue
+		}
+		entry.Offset = r.offset
+		entries = append(entries, entry)
+	}
+	return entries, nil
+}
+
+func parse(record []byte) (Entry, error) {
+	space := bytes.IndexByte(record, ' ')
+	if space <= 0 || len(record) < space+3 || record[space+2] != ' ' {
+		return Entry{}, errBadRecord
+	}
+	nanos, err := strconv.ParseInt(string(record[:space]), 10, 64)
+	if err != nil {
+		return Entry{}, errBadRecord
+	}
+	kind := Kind(record[space+1])
+	if kind != Stdout && kind != Stderr && kind != Remark {
+		return Entry{}, errBadRecord
+	}
+	return Entry{UnixNanos: nanos, Kind: kind, Text: strings.ToValidUTF8(string(record[space+3:]), "\uFFFD")}, nil
+}
+
+// covering returns the last base at or before the offset.
+func covering(bases []uint64, offset uint64) (uint64, bool) {
+	for i := len(bases) - 1; i >= 0; i-- {
+		if bases[i] <= offset {
+			return bases[i], true
+		}
+	}
+	return 0, false
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

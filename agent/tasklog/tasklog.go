@@ -1,0 +1,87 @@
+// Package tasklog keeps what one task printed.
+//
+// Contract: one Writer (in the task's shim) appends lines to segment files in
+// one directory; any number of Readers, in other processes, read them while
+// they grow. A record is one line of text:
+//
+//	<unix nanoseconds> <kind> <text>\n
+//
+// where kind is o (stdout), e (stderr) or m (Mind's own remark). A segment is
+// named after the offset of its first byte in the log as it would be
+// unrotated, so an offset stays good across rotation, and one that has been
+// removed by the retention bound is noticed, not silently skipped.
+//
+// Guarantees: a reader sees whole records only, in the order in which they
+// were written. Lines longer than MaxLine and pieces that wait for their end
+// longer than the caller allows are split into several records. When the disk
+// refuses a record, it is dropped and counted, and a remark with the count
+// follows as soon as the disk takes one: the task is never blocked by it.
+//
+// Not guaranteed: durability against power loss (nothing is synced), and order
+// between stdout and stderr closer than the shim read them.
+//
+// The package is part of the shim, whose start is on the path of every launch:
+// it imports little (see package shim).
+package tasklog
+
+import (
+	"errors"
+	"os"
+	"strconv"
+)
+
+// MaxLine is the longest text of one record, in bytes.
+const MaxLine = 64 << 10
+
+// Kind says where a record comes from.
+type Kind byte
+
+// The kinds of records.
+const (
+	Stdout Kind = 'o'
+	Stderr Kind = 'e'
+	Remark Kind = 'm'
+)
+
+const (
+	segmentDigits = 20
+	segmentSuffix = ".log"
+	// headerLen is that of a record with a 19-digit time, which lasts from 2001
+	// to 2262.
+	headerLen = 19 + 1 + 1 + 1
+)
+
+var errBadRecord = errors.New("not a record of a task log")
+
+func segmentName(base uint64) string {
+	digits := strconv.FormatUint(base, 10)
+	return "00000000000000000000"[:segmentDigits-len(digits)] + digits + segmentSuffix
+}
+
+func parseSegmentName(name string) (uint64, bool) {
+	if len(name) != segmentDigits+len(segmentSuffix) || name[segmentDigits:] != segmentSuffix {
+		return 0, false
+	}
+	base, err := strconv.ParseUint(name[:segmentDigits], 10, 64)
+	return base, err == nil
+}
+
+// segments returns the offsets at which the segments in dir begin, in order.
+// A directory that is not there has none.
+func segments(dir string) ([]uint64, error) {
+	// os.ReadDir sorts by name, which is by offset.
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var bases []uint64
+	for _, e := range entries {
+		if base, ok := parseSegmentName(e.Name()); ok {
+			bases = append(bases, base)
+		}
+	}
+	return bases, nil
+}

@@ -1,0 +1,209 @@
+package tasklog
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func at(n int64) time.Time { return time.Unix(1_700_000_000, n) }
+
+func texts(entries []Entry) []string {
+	var out []string
+	for _, e := range entries {
+		out = append(out, string(e.Kind)+":"+e.Text)
+	}
+	return out
+}
+
+func readAll(t *testing.T, r *Reader) []Entry {
+	t.Helper()
+	var all []Entry
+	for {
+		entries, err := r.Next(7)
+		require.NoError(t, err)
+		if len(entries) == 0 {
+			return all
+		}
+		all = append(all, entries...)
+	}
+}
+
+func TestLinesKeepTheirOrderAndStream(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	w := NewWriter(dir, Limits{})
+	out, errs := w.Stream(Stdout), w.Stream(Stderr)
+	out.Write(at(1), []byte("one\ntw"))
+	errs.Write(at(2), []byte("bad\n\n"))
+	require.True(t, out.Waiting())
+	out.Write(at(3), []byte("o\nthree"))
+	out.Flush(at(4))
+	require.False(t, out.Waiting())
+	out.Write(at(5), []byte("nul\x00 \xff\xfe end\r\n"))
+	w.Remark(at(6), "remark")
+	w.Close(at(7))
+
+	r := NewReader(dir)
+	defer r.Close()
+	entries := readAll(t, r)
+	require.Equal(t, []string{"o:one", "e:bad", "e:", "o:two", "o:three", "o:nul\x00 \uFFFD end\r", "m:remark"}, texts(entries))
+	require.Equal(t, at(3).UnixNano(), entries[3].UnixNanos)
+}
+
+func TestLongLinesAreSplit(t *testing.T) {
+	w := NewWriter(t.TempDir(), Limits{})
+	s := w.Stream(Stdout)
+	long := strings.Repeat("x", MaxLine)
+	s.Write(at(1), []byte(long[:100]))
+	s.Write(at(1), []byte(long[100:]+"y\n"))
+	s.Write(at(1), []byte(long+"\n"))
+	w.Close(at(2))
+	require.Equal(t, []string{"o:" + long, "o:y", "o:" + long}, texts(readAll(t, NewReader(w.dir))))
+}
+
+func writeNumbered(t *testing.T, limits Limits, lines int) *Writer {
+	t.Helper()
+	w := NewWriter(t.TempDir(), limits)
+	s := w.Stream(Stdout)
+	for i := range lines {
+		s.Write(at(int64(i)), fmt.Appendf(nil, "line %d\n", i))
+	}
+	return w
+}
+
+func TestOffsetsGoOnAcrossSegments(t *testing.T) {
+	w := writeNumbered(t, Limits{SegmentBytes: 200}, 100)
+	bases, err := segments(w.dir)
+	require.NoError(t, err)
+	require.Greater(t, len(bases), 10)
+
+	all := readAll(t, NewReader(w.dir))
+	require.Len(t, all, 100)
+	for i, e := range all {
+		require.Equal(t, fmt.Sprintf("line %d", i), e.Text)
+		r := NewReader(w.dir)
+		require.NoError(t, r.SeekOffset(e.Offset))
+		rest := readAll(t, r)
+		require.Len(t, rest, 99-i, "after entry %d", i)
+		if i > 0 {
+			// One byte too far lands on the next record, not in the middle.
+			require.NoError(t, r.SeekOffset(all[i-1].Offset+1))
+			require.Len(t, readAll(t, r), 99-i)
+		}
+		require.NoError(t, r.Close())
+	}
+}
+
+func TestTail(t *testing.T) {
+	w := writeNumbered(t, Limits{SegmentBytes: 200}, 50)
+	for _, n := range []int{0, 1, 5, 6, 7, 8, 49, 50, 51, 1000} {
+		r := NewReader(w.dir)
+		require.NoError(t, r.SeekTail(n))
+		entries := readAll(t, r)
+		require.Len(t, entries, min(n, 50), "tail %d", n)
+		for i, e := range entries {
+			require.Equal(t, fmt.Sprintf("line %d", 50-len(entries)+i), e.Text)
+		}
+	}
+	r := NewReader(t.TempDir())
+	require.NoError(t, r.SeekTail(5))
+	require.Empty(t, readAll(t, r))
+}
+
+func TestSince(t *testing.T) {
+	w := writeNumbered(t, Limits{SegmentBytes: 200}, 50)
+	r := NewReader(w.dir)
+	r.Since(at(40).UnixNano())
+	require.Equal(t, "o:line 40", texts(readAll(t, r))[0])
+}
+
+func TestReaderFollowsAcrossRotation(t *testing.T) {
+	w := NewWriter(t.TempDir(), Limits{SegmentBytes: 100})
+	s := w.Stream(Stdout)
+	r := NewReader(w.dir)
+	require.Empty(t, readAll(t, r))
+	for i := range 40 {
+		s.Write(at(int64(i)), fmt.Appendf(nil, "line %d\n", i))
+		require.Equal(t, []string{fmt.Sprintf("o:line %d", i)}, texts(readAll(t, r)))
+	}
+}
+
+func TestRetentionRemovesTheOldestAndSaysSo(t *testing.T) {
+	w := writeNumbered(t, Limits{SegmentBytes: 200, TotalBytes: 1000}, 200)
+	bases, err := segments(w.dir)
+	require.NoError(t, err)
+	var total int64
+	for _, base := range bases {
+		info, err := os.Stat(filepath.Join(w.dir, segmentName(base)))
+		require.NoError(t, err)
+		total += info.Size()
+	}
+	require.LessOrEqual(t, total, int64(1000))
+
+	entries := readAll(t, NewReader(w.dir))
+	require.Equal(t, Remark, entries[0].Kind)
+	require.Contains(t, entries[0].Text, fmt.Sprintf("%d bytes of log were removed", bases[0]))
+	require.Equal(t, "line 199", entries[len(entries)-1].Text)
+	require.NotEqual(t, "line 0", entries[1].Text)
+}
+
+func TestSlowReaderIsNotStuckWhenItsSegmentWentAway(t *testing.T) {
+	w := writeNumbered(t, Limits{SegmentBytes: 200, TotalBytes: 600}, 2)
+	r := NewReader(w.dir)
+	require.Len(t, readAll(t, r), 2)
+	s := w.Stream(Stdout)
+	for i := range 100 {
+		s.Write(at(int64(i)), []byte("later\n"))
+	}
+	entries := readAll(t, r)
+	require.NotEmpty(t, entries)
+	require.Equal(t, "later", entries[len(entries)-1].Text)
+}
+
+// A directory that cannot be written stands for a full disk: both make the
+// write fail.
+func TestWhatTheDiskRefusesIsCounted(t *testing.T) {
+	parent := t.TempDir()
+	dir := filepath.Join(parent, "log")
+	require.NoError(t, os.WriteFile(dir, nil, 0o600))
+	w := NewWriter(dir, Limits{})
+	s := w.Stream(Stdout)
+	s.Write(at(0), []byte("a\nb\n"))
+	require.NoError(t, os.Remove(dir))
+	s.Write(at(1), []byte("c\n")) // too early to try again
+	s.Write(at(0).Add(2*retryDisk), []byte("d\n"))
+	w.Close(at(0).Add(3 * retryDisk))
+
+	got := texts(readAll(t, NewReader(dir)))
+	require.Len(t, got, 2)
+	require.Contains(t, got[0], "m:mind: 3 lines (")
+	require.Equal(t, "o:d", got[1])
+}
+
+func TestDamagedRecordIsShown(t *testing.T) {
+	w := writeNumbered(t, Limits{}, 3)
+	name := filepath.Join(w.dir, segmentName(0))
+	data, err := os.ReadFile(name)
+	require.NoError(t, err)
+	data[0] = 'x'
+	require.NoError(t, os.WriteFile(name, data, 0o600))
+	entries := readAll(t, NewReader(w.dir))
+	require.Len(t, entries, 3)
+	require.Contains(t, entries[0].Text, "damaged")
+	require.Equal(t, "line 1", entries[1].Text)
+}
+
+func BenchmarkWrite(b *testing.B) {
+	w := NewWriter(b.TempDir(), Limits{})
+	s := w.Stream(Stdout)
+	chunk := []byte(strings.Repeat("step 100 loss 0.3456 lr 0.0001 tokens/s 12345\n", 64))
+	b.SetBytes(int64(len(chunk)))
+	for b.Loop() {
+		s.Write(at(1), chunk)
+	}
+}

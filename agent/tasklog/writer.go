@@ -1,0 +1,244 @@
+package tasklog
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// retryDisk is how long the writer waits, after the disk refused a record,
+// before it tries again.
+const retryDisk = time.Second
+
+// Limits of a log. The zero value of a field means its default.
+type Limits struct {
+	// SegmentBytes is the size at which a segment is closed; 0: 16 MiB.
+	SegmentBytes int64
+	// TotalBytes bounds all segments together; the oldest go first; 0: 1 GiB.
+	TotalBytes int64
+}
+
+// Writer appends to a log. Its methods may be called at the same time. It
+// expects to be the only writer that the directory ever sees.
+type Writer struct {
+	dir    string
+	limits Limits
+
+	mu      sync.Mutex
+	file    *os.File
+	base    uint64 // offset of the current segment
+	size    int64  // of the current segment, whole records only
+	older   []uint64
+	buf     []byte
+	retryAt time.Time
+	lost    lost
+}
+
+// lost is what the disk refused and nobody was told of yet.
+type lost struct {
+	lines, bytes int64
+	cause        error
+}
+
+// NewWriter returns a writer. It touches the disk with the first record only.
+func NewWriter(dir string, limits Limits) *Writer {
+	if limits.SegmentBytes <= 0 {
+		limits.SegmentBytes = 16 << 20
+	}
+	if limits.TotalBytes <= 0 {
+		limits.TotalBytes = 1 << 30
+	}
+	return &Writer{dir: dir, limits: limits}
+}
+
+// Stream returns the writer's end for one of the task's outputs.
+func (w *Writer) Stream(kind Kind) *Stream { return &Stream{w: w, kind: kind} }
+
+// Remark writes a line of Mind's own.
+func (w *Writer) Remark(now time.Time, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.add(now, Remark, []byte(text))
+	w.flush(now, false)
+}
+
+// Close writes what can be written and closes the log.
+func (w *Writer) Close(now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flush(now, true)
+	if w.file != nil {
+		// Cuts off the half of a record that a full disk may have left.
+		_ = w.file.Truncate(w.size)
+		_ = w.file.Close()
+		w.file = nil
+	}
+}
+
+func (w *Writer) add(now time.Time, kind Kind, text []byte) {
+	w.buf = strconv.AppendInt(w.buf, now.UnixNano(), 10)
+	w.buf = append(w.buf, ' ', byte(kind), ' ')
+	w.buf = append(w.buf, text...)
+	w.buf = append(w.buf, '\n')
+}
+
+// flush writes the buffered records, or counts them as lost.
+func (w *Writer) flush(now time.Time, last bool) {
+	defer func() { w.buf = w.buf[:0] }()
+	if w.lost.lines > 0 {
+		if now.Before(w.retryAt) && !last {
+			w.lose(w.buf, w.lost.cause)
+			return
+		}
+		if !w.tellLost(now) {
+			w.lose(w.buf, w.lost.cause)
+			return
+		}
+	}
+	if len(w.buf) == 0 {
+		return
+	}
+	if rest, err := w.write(w.buf); err != nil {
+		w.lose(rest, err)
+		w.retryAt = now.Add(retryDisk)
+	}
+}
+
+func (w *Writer) lose(records []byte, cause error) {
+	w.lost.lines += int64(bytes.Count(records, []byte{'\n'}))
+	w.lost.bytes += int64(len(records))
+	w.lost.cause = cause
+}
+
+// tellLost writes the remark about lost records.
+func (w *Writer) tellLost(now time.Time) bool {
+	records := w.buf
+	w.buf = nil
+	w.add(now, Remark, []byte("mind: "+strconv.FormatInt(w.lost.lines, 10)+" lines ("+strconv.FormatInt(w.lost.bytes, 10)+
+		" bytes) of output were lost: "+w.lost.cause.Error()))
+	remark := w.buf
+	w.buf = records
+	if _, err := w.write(remark); err != nil {
+		w.lost.cause = err
+		w.retryAt = now.Add(retryDisk)
+		return false
+	}
+	w.lost = lost{}
+	return true
+}
+
+// write appends whole records and returns those that the disk did not take.
+func (w *Writer) write(records []byte) (rest []byte, err error) {
+	if w.file != nil && w.size > 0 && w.size+int64(len(records)) > w.limits.SegmentBytes {
+		w.rotate()
+	}
+	if w.file == nil {
+		if err := w.open(); err != nil {
+			return records, err
+		}
+	}
+	n, err := w.file.WriteAt(records, w.size)
+	if err == nil {
+		w.size += int64(n)
+		return nil, nil
+	}
+	// A reader may have seen the whole records of the part that was written:
+	// they stay. The torn one after them is overwritten by the next write.
+	kept := bytes.LastIndexByte(records[:n], '\n') + 1
+	w.size += int64(kept)
+	return records[kept:], err
+}
+
+func (w *Writer) open() error {
+	name := w.dir + "/" + segmentName(w.base)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	if os.IsNotExist(err) {
+		if err := os.MkdirAll(w.dir, 0o700); err != nil {
+			return err
+		}
+		file, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+	}
+	if err != nil {
+		return err
+	}
+	w.file, w.size = file, 0
+	return nil
+}
+
+// rotate closes the current segment and applies the retention bound.
+func (w *Writer) rotate() {
+	_ = w.file.Truncate(w.size)
+	_ = w.file.Close()
+	w.file = nil
+	w.older = append(w.older, w.base)
+	w.base += uint64(w.size)
+	w.size = 0
+	for len(w.older) > 0 && int64(w.base-w.older[0])+w.limits.SegmentBytes > w.limits.TotalBytes {
+		if os.Remove(w.dir+"/"+segmentName(w.older[0])) != nil {
+			return
+		}
+		w.older = w.older[1:]
+	}
+}
+
+// Stream cuts one output of the task into records. It is used by one goroutine.
+type Stream struct {
+	w       *Writer
+	kind    Kind
+	partial []byte
+}
+
+// Write adds what was read from the output.
+func (s *Stream) Write(now time.Time, p []byte) {
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	for len(p) > 0 {
+		end := bytes.IndexByte(p, '\n')
+		if end < 0 {
+			s.grow(now, p)
+			break
+		}
+		line := p[:end]
+		p = p[end+1:]
+		if len(s.partial)+len(line) > MaxLine {
+			s.grow(now, line)
+			line = nil
+		}
+		if len(s.partial) > 0 {
+			s.partial = append(s.partial, line...)
+			line = s.partial
+		}
+		s.w.add(now, s.kind, line)
+		s.partial = s.partial[:0]
+	}
+	s.w.flush(now, false)
+}
+
+// grow adds to the line whose end has not come yet, and splits it at MaxLine.
+func (s *Stream) grow(now time.Time, p []byte) {
+	for len(s.partial)+len(p) > MaxLine {
+		n := MaxLine - len(s.partial)
+		s.partial = append(s.partial, p[:n]...)
+		s.w.add(now, s.kind, s.partial)
+		s.partial = s.partial[:0]
+		p = p[n:]
+	}
+	s.partial = append(s.partial, p...)
+}
+
+// Waiting reports whether part of a line waits for its end.
+func (s *Stream) Waiting() bool { return len(s.partial) > 0 }
+
+// Flush writes the part of a line that waits for its end as a record.
+func (s *Stream) Flush(now time.Time) {
+	if len(s.partial) == 0 {
+		return
+	}
+	s.w.mu.Lock()
+	defer s.w.mu.Unlock()
+	s.w.add(now, s.kind, s.partial)
+	s.partial = s.partial[:0]
+	s.w.flush(now, false)
+}
