@@ -1,0 +1,116 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/subtle"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/pki"
+)
+
+// call is what is known of a call beside its request.
+type call struct {
+	tenant, user, requestID, key string
+	stale, forwarded             bool
+	// peer is who the certificate says it is; empty without TLS.
+	peer pki.Identity
+	// index is the state index that the answer reflects; the handler sets it.
+	index uint64
+}
+
+type callKey struct{}
+
+// callOf is the call that a handler answers. The interceptors put it there.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+func readCall(ctx context.Context) *call {
+	md, _ := metadata.FromIncomingContext(ctx)
+	c := &call{
+		tenant: one(md, status.KeyTenant), user: one(md, status.KeyUser),
+		requestID: one(md, status.KeyRequestID), key: one(md, status.KeyIdempotency),
+		stale: one(md, status.KeyConsistency) == status.Stale, forwarded: one(md, status.KeyForwarded) != "",
+	}
+	c.peer, _ = pki.PeerIdentity(ctx)
+	return c
+}
+
+func one(md metadata.MD, key string) string {
+	if v := md[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// Bounds of what a caller names itself.
+const (
+	maxIdentity = 256
+	maxKey      = 512
+)
+
+const (
+	agentService    = "/scaimind.v1.AgentService/"
+	operatorService = "/scaimind.v1.OperatorService/"
+)
+
+// admit decides whether a call may be made at all: who by, with which secret, for which tenant.
+func (s *server) admit(ctx context.Context, c *call, method string) error {
+	if strings.HasPrefix(method, agentService) {
+		if s.tls && !c.peer.Is(pki.RoleAgent) {
+			return grpcstatus.Errorf(codes.PermissionDenied, "only agents open sessions; the certificate says %s", c.peer)
+		}
+		return nil
+	}
+	if s.tls && !c.peer.Is(pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator) {
+		return grpcstatus.Errorf(codes.PermissionDenied, "the certificate says %s, which may not call this service", c.peer)
+	}
+	// A coordinator vouches for what it hands on: it has checked the secret itself.
+	vouched := s.tls && c.peer.Is(pki.RoleCoordinator)
+	if s.config.APISecret != "" && !vouched {
+		md, _ := metadata.FromIncomingContext(ctx)
+		if subtle.ConstantTimeCompare([]byte(one(md, status.KeySecret)), []byte(s.config.APISecret)) != 1 {
+			return grpcstatus.Errorf(codes.Unauthenticated, "%s is missing or wrong", status.KeySecret)
+		}
+	}
+	if strings.HasPrefix(method, operatorService) {
+		return nil
+	}
+	switch {
+	case c.tenant == "":
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s is missing: name the tenant", status.KeyTenant)
+	case len(c.tenant) > maxIdentity || len(c.user) > maxIdentity:
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s and %s take at most %d bytes", status.KeyTenant, status.KeyUser, maxIdentity)
+	case len(c.key) > maxKey:
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s takes at most %d bytes", status.KeyIdempotency, maxKey)
+	}
+	return nil
+}
+
+// seal sends along what every answer carries: its index, the leader, and with a failure what became of a write.
+func (s *server) seal(ctx context.Context, c *call, err error) {
+	md := make(metadata.MD, 3)
+	if c.index == 0 {
+		c.index = s.machine.View().Index()
+	}
+	md[status.KeyIndex] = []string{strconv.FormatUint(c.index, 10)}
+	if hint := s.leaderHint.Load(); hint != nil && *hint != "" {
+		md[status.KeyLeader] = []string{*hint}
+	}
+	if outcome := outcomeOf(err); outcome != "" {
+		md[status.KeyOutcome] = []string{outcome}
+	}
+	// A failure here means that the stream is gone, and with it whoever would read this.
+	if err == nil {
+		_ = grpc.SetHeader(ctx, md)
+	}
+	_ = grpc.SetTrailer(ctx, md)
+}

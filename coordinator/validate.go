@@ -1,0 +1,341 @@
+package coordinator
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Defaults of a job.
+const (
+	defaultPriority = 5
+	defaultQueue    = "default"
+)
+
+// invalid is a request that cannot be taken: the field, and a sentence that helps.
+type invalid struct{ field, message string }
+
+func (e *invalid) Error() string { return e.field + ": " + e.message }
+
+func bad(field, format string, args ...any) error {
+	return &invalid{field, fmt.Sprintf(format, args...)}
+}
+
+// inventory is what validation asks of the cluster: how many GPUs of a type the largest node has, 0 when there is none.
+type inventory interface{ LargestNode(gpuType string) int }
+
+// deterministic: the same request has the same bytes, and so the same fingerprint.
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
+// newJob turns a request into a job to create, or says what is wrong with it. It reads nothing but its arguments.
+func newJob(req *v1.SubmitJobRequest, inv inventory) (fsm.NewJob, error) {
+	var job fsm.NewJob
+	if err := checkWhatRuns(req); err != nil {
+		return job, err
+	}
+	shape, err := shapeOf(req, inv)
+	if err != nil {
+		return job, err
+	}
+	if job, err = schedulingOf(req); err != nil {
+		return job, err
+	}
+	job.Shape = shape
+	if job.Name, err = nameOf(req); err != nil {
+		return job, err
+	}
+	if err := checkLabels("labels", req.GetLabels()); err != nil {
+		return job, err
+	}
+	job.Labels = req.GetLabels()
+	if err := checkOutput(req.GetOutputConfig()); err != nil {
+		return job, err
+	}
+	if resume := req.GetTrainingConfig().GetResumeFromCheckpoint(); resume != "" {
+		id, ok := fsm.ParseCheckpointID(resume)
+		if !ok {
+			return job, bad("training_config.resume_from_checkpoint", "%q is not a checkpoint id", resume)
+		}
+		job.ResumeFrom = id
+	}
+	if job.Spec, err = deterministic.Marshal(req); err != nil {
+		return job, bad("request", "not encodable: %v", err)
+	}
+	if len(job.Spec) > maxSpecBytes {
+		return job, bad("request", "is %d bytes; at most %d are taken: put large inputs into files", len(job.Spec), maxSpecBytes)
+	}
+	job.Fingerprint = xxhash.Sum64(job.Spec)
+	return job, nil
+}
+
+// Bounds of a request.
+const (
+	maxSpecBytes = 256 << 10
+	maxName      = 256
+	maxLabels    = 64
+	maxLabelKey  = 128
+	maxLabelVal  = 256
+	maxEnv       = 1024
+	maxEnvBytes  = 128 << 10
+	maxArgs      = 4096
+	maxGPUCount  = 65_536
+	maxSeconds   = 10 * 365 * 86_400
+)
+
+func checkWhatRuns(req *v1.SubmitJobRequest) error {
+	command, training := req.GetCommandConfig(), req.GetTrainingConfig()
+	switch {
+	case command == nil && training == nil:
+		return bad("command_config", "say what runs: give command_config (argv and cwd), or training_config with data_config")
+	case command != nil && training != nil:
+		return bad("command_config", "give command_config or training_config, not both")
+	case command != nil:
+		if req.GetDataConfig() != nil {
+			return bad("data_config", "goes with training_config; a command finds its data itself")
+		}
+		return checkCommand(command)
+	default:
+		return checkTraining(req)
+	}
+}
+
+func checkCommand(c *v1.CommandConfig) error {
+	switch {
+	case len(c.GetArgv()) == 0 && c.GetCommand() == "":
+		return bad("command_config.argv", "is empty: give the program and its arguments, or a shell line in command_config.command")
+	case len(c.GetArgv()) > 0 && c.GetCommand() != "":
+		return bad("command_config.argv", "give argv or command, not both")
+	case len(c.GetArgv()) > 0 && c.GetArgv()[0] == "":
+		return bad("command_config.argv", "the first element names the program and is empty")
+	case len(c.GetArgv()) > maxArgs:
+		return bad("command_config.argv", "has %d elements; at most %d are taken", len(c.GetArgv()), maxArgs)
+	case c.GetCwd() == "":
+		return bad("command_config.cwd", "is required: the directory on the node in which the command runs")
+	case !path.IsAbs(c.GetCwd()):
+		return bad("command_config.cwd", "%q must be an absolute path", c.GetCwd())
+	case strings.ContainsRune(c.GetCwd()+c.GetCommand()+strings.Join(c.GetArgv(), ""), 0):
+		return bad("command_config", "must not contain a NUL character")
+	}
+	return checkEnvironment("command_config.environment", c.GetEnvironment())
+}
+
+func checkTraining(req *v1.SubmitJobRequest) error {
+	t := req.GetTrainingConfig()
+	framework := t.GetFramework()
+	switch {
+	case t.GetBaseModel().GetModelId() == "":
+		return bad("training_config.base_model.model_id", "is required: the model to train")
+	case t.GetTrainingType() == v1.TrainingType_UNSPECIFIED:
+		return bad("training_config.training_type", "is required: one of SFT, LORA, QLORA, DPO, RLHF, CONTINUED_PRETRAIN, FULL_FINETUNE")
+	case v1.TrainingType_Value_name[int32(t.GetTrainingType())] == "":
+		return bad("training_config.training_type", "%d is not a training type", t.GetTrainingType())
+	case framework.GetType() == v1.FrameworkType_UNSPECIFIED:
+		return bad("training_config.framework.type", "is required: one of HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM")
+	case v1.FrameworkType_Value_name[int32(framework.GetType())] == "":
+		return bad("training_config.framework.type", "%d is not a framework", framework.GetType())
+	case framework.GetType() == v1.FrameworkType_CUSTOM && framework.GetCustomScriptPath() == "":
+		return bad("training_config.framework.custom_script_path", "is required when framework.type is CUSTOM: the script to run")
+	case framework.GetType() != v1.FrameworkType_CUSTOM && framework.GetCustomScriptPath() != "":
+		return bad("training_config.framework.custom_script_path", "goes with framework.type CUSTOM, not %s", framework.GetType())
+	case slices.Contains(unsupported[framework.GetType()], t.GetTrainingType()):
+		return bad("training_config.training_type", "%s is not supported by framework %s", t.GetTrainingType(), framework.GetType())
+	case len(req.GetDataConfig().GetSources()) == 0:
+		return bad("data_config.sources", "is empty: name at least one data source")
+	}
+	for i, source := range req.GetDataConfig().GetSources() {
+		if source.GetPath() == "" {
+			return bad(fmt.Sprintf("data_config.sources[%d].path", i), "is required")
+		}
+	}
+	if split := req.GetDataConfig().GetValidationSplit(); !(split >= 0 && split <= 1) {
+		return bad("data_config.validation_split", "%v must lie between 0 and 1", split)
+	}
+	return checkEnvironment("training_config.environment", t.GetEnvironment())
+}
+
+// unsupported lists the kinds of training that a framework cannot do.
+var unsupported = map[v1.FrameworkType_Value][]v1.TrainingType_Value{
+	v1.FrameworkType_MEGATRON: {v1.TrainingType_LORA, v1.TrainingType_QLORA, v1.TrainingType_DPO, v1.TrainingType_RLHF},
+}
+
+func nameOf(req *v1.SubmitJobRequest) (string, error) {
+	name := req.GetName()
+	if name == "" {
+		c := req.GetCommandConfig()
+		if c == nil {
+			return "", bad("name", "is required: a label for people")
+		}
+		if len(c.GetArgv()) > 0 {
+			name = path.Base(c.GetArgv()[0])
+		} else {
+			name = "command"
+		}
+	}
+	if len(name) > maxName {
+		return "", bad("name", "is %d bytes long; at most %d are taken", len(name), maxName)
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return "", bad("name", "must not contain control characters")
+	}
+	return name, nil
+}
+
+func checkEnvironment(field string, env map[string]string) error {
+	if len(env) > maxEnv {
+		return bad(field, "has %d variables; at most %d are taken", len(env), maxEnv)
+	}
+	total := 0
+	for _, key := range slices.Sorted(maps.Keys(env)) {
+		total += len(key) + len(env[key]) + 2
+		if key == "" || strings.ContainsAny(key, "=\x00") {
+			return bad(field, "%q is not a name for a variable", key)
+		}
+		if strings.ContainsRune(env[key], 0) {
+			return bad(field, "the value of %s contains a NUL character", key)
+		}
+	}
+	if total > maxEnvBytes {
+		return bad(field, "takes %d bytes; at most %d are taken", total, maxEnvBytes)
+	}
+	return nil
+}
+
+func checkLabels(field string, labels map[string]string) error {
+	if len(labels) > maxLabels {
+		return bad(field, "has %d entries; at most %d are taken", len(labels), maxLabels)
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if key == "" || len(key) > maxLabelKey || strings.ContainsAny(key, "=,\x00") {
+			return bad(field, "%q is not a label name: 1 to %d bytes, without '=' and ','", key, maxLabelKey)
+		}
+		if len(labels[key]) > maxLabelVal {
+			return bad(field, "the value of %s is longer than %d bytes", key, maxLabelVal)
+		}
+	}
+	return nil
+}
+
+func checkOutput(o *v1.OutputConfig) error {
+	switch {
+	case o.GetOutputDir() != "" && !path.IsAbs(o.GetOutputDir()):
+		return bad("output_config.output_dir", "%q must be an absolute path", o.GetOutputDir())
+	case o.GetCheckpointIntervalSteps() < 0:
+		return bad("output_config.checkpoint_interval_steps", "must not be negative")
+	case o.GetKeepCheckpoints() < 0:
+		return bad("output_config.keep_checkpoints", "must not be negative")
+	}
+	return nil
+}
+
+// schedulingOf reads what decides when and how often a job runs.
+func schedulingOf(req *v1.SubmitJobRequest) (fsm.NewJob, error) {
+	s, t := req.GetSchedulingConfig(), req.GetTrainingConfig()
+	job := fsm.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
+	if job.Queue == "" {
+		job.Queue = defaultQueue
+	}
+	if s == nil {
+		s = &v1.SchedulingConfig{}
+	}
+	priority, err := twice("priority", s.Priority, t.GetPriority(), t != nil && t.Priority != nil)
+	if err != nil {
+		return job, err
+	}
+	if priority != nil {
+		if *priority < 0 || *priority > 10 {
+			return job, bad("scheduling_config.priority", "%d must lie between 0 and 10 (10 runs first)", *priority)
+		}
+		job.Priority = uint8(*priority)
+	}
+	retries, err := twice("max_retries", s.MaxRetries, t.GetMaxRetries(), t != nil && t.MaxRetries != nil)
+	if err != nil {
+		return job, err
+	}
+	if retries != nil {
+		if *retries < 0 || *retries > 1000 {
+			return job, bad("scheduling_config.max_retries", "%d must lie between 0 and 1000", *retries)
+		}
+		job.Retry.Max = uint16(*retries)
+	}
+	if job.Retry.On, err = retryOn(s.GetRetryOn()); err != nil {
+		return job, err
+	}
+	for _, f := range []struct {
+		name  string
+		value int32
+		least int32
+		into  *int64
+	}{
+		{"max_runtime_seconds", s.GetMaxRuntimeSeconds(), 0, &job.MaxRuntime},
+		{"lost_after_seconds", s.GetLostAfterSeconds(), 10, &job.LostAfter},
+		{"give_up_after_seconds", s.GetGiveUpAfterSeconds(), 10, &job.GiveUpAfter},
+		{"grace_period_seconds", s.GetGracePeriodSeconds(), 0, &job.Grace},
+	} {
+		if f.value != 0 && (f.value < f.least || f.value > maxSeconds) {
+			return job, bad("scheduling_config."+f.name, "%d must be at least %d and at most %d", f.value, f.least, maxSeconds)
+		}
+		*f.into = int64(f.value) * int64(time.Second)
+	}
+	if s.GracePeriodSeconds != nil && *s.GracePeriodSeconds == 0 {
+		job.Grace = 1 // Zero means the default; a nanosecond is no grace at all.
+	}
+	if s.GetNotBefore() != nil {
+		if err := s.GetNotBefore().CheckValid(); err != nil {
+			return job, bad("scheduling_config.not_before", "is not a time")
+		}
+		at := s.GetNotBefore().AsTime()
+		if y := at.Year(); y > 2200 {
+			return job, bad("scheduling_config.not_before", "lies too far ahead")
+		}
+		job.NotBefore = max(0, at.UnixNano())
+	}
+	if len(s.GetDependencies()) > 0 {
+		return job, bad("scheduling_config.dependencies", "not supported by this version: submit the job when the others have ended")
+	}
+	if s.GetArray() != nil {
+		return job, bad("scheduling_config.array", "not supported by this version: submit the jobs as a batch")
+	}
+	return job, nil
+}
+
+// twice reconciles a value that ScaiMind published in training_config with the same one in scheduling_config.
+func twice(name string, scheduling *int32, training int32, given bool) (*int32, error) {
+	switch {
+	case !given:
+		return scheduling, nil
+	case scheduling != nil && *scheduling != training:
+		return nil, bad("scheduling_config."+name, "is %d but training_config.%s is %d: give it once", *scheduling, name, training)
+	default:
+		return &training, nil
+	}
+}
+
+var retryCauses = map[string]fsm.RetryCause{
+	"node_lost": fsm.RetryNodeLost, "gpu_fault": fsm.RetryGPUFault, "launch_failed": fsm.RetryLaunchFailed,
+	"data_fetch": fsm.RetryDataFetch, "exit": fsm.RetryExit,
+}
+
+func retryOn(names []string) (fsm.RetryCause, error) {
+	if len(names) == 0 {
+		return fsm.RetryDefault, nil
+	}
+	var on fsm.RetryCause
+	for _, name := range names {
+		cause, ok := retryCauses[name]
+		if !ok {
+			return 0, bad("scheduling_config.retry_on", "%q is none of node_lost, gpu_fault, launch_failed, data_fetch, exit", name)
+		}
+		on |= cause
+	}
+	return on, nil
+}
+
