@@ -1,0 +1,180 @@
+// Package settings reads the configuration of a component from a YAML file, from MIND_* variables and from flags.
+//
+// Contract: a key is declared once, as a Key that points at the field that it sets. From that declaration come its name in
+// the file (data_dir), its variable (MIND_DATA_DIR), its flag (--data-dir) and its help. A flag beats a variable, a
+// variable beats the file, the file beats the default. A key of the file that nobody declared is an error that names the
+// line, and so is a value that does not parse.
+//
+// Not guaranteed: that the configuration makes sense as a whole. That is for the component's own Validate.
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+)
+
+// Key declares one setting.
+type Key struct {
+	// Name in the file, such as "data_dir".
+	Name string
+	// Help is a sentence that gives unit and default.
+	Help string
+	// Into is where the value goes: a pointer to a string, bool, int, int64, time.Duration, []string or
+	// map[string]string, or a Value.
+	Into any
+	// Secret values are better given in the file or the variable; the help says so.
+	Secret bool
+}
+
+// Value is a setting of a type of its own.
+type Value interface {
+	// SetText takes the form of flags and variables.
+	SetText(string) error
+	// SetNode takes the form of the file.
+	SetNode(*yaml.Node) error
+}
+
+// Variable returns the name of the environment variable of a key.
+func (k Key) Variable() string { return "MIND_" + strings.ToUpper(k.Name) }
+
+// Flag returns the name of the flag of a key, without dashes.
+func (k Key) Flag() string { return strings.ReplaceAll(k.Name, "_", "-") }
+
+// Set is the keys of one component, bound to one set of flags.
+type Set struct {
+	keys  []Key
+	flags map[string]*flagValue
+}
+
+// Bind adds a flag for each key. The values reach the fields at Load, not before.
+func Bind(fs *pflag.FlagSet, keys []Key) *Set {
+	s := &Set{keys: keys, flags: map[string]*flagValue{}}
+	for _, k := range keys {
+		v := &flagValue{kind: kindOf(k.Into)}
+		s.flags[k.Name] = v
+		help := k.Help
+		if k.Secret {
+			help += " (better in the file or in " + k.Variable() + ": others can read flags)"
+		}
+		f := fs.VarPF(v, k.Flag(), "", help)
+		if v.kind == "bool" {
+			f.NoOptDefVal = "true"
+		}
+	}
+	return s
+}
+
+// flagValue keeps what a flag was given until Load.
+type flagValue struct {
+	kind  string
+	text  string
+	given bool
+}
+
+func (v *flagValue) String() string { return "" }
+func (v *flagValue) Type() string   { return v.kind }
+func (v *flagValue) Set(text string) error {
+	v.text, v.given = text, true
+	return nil
+}
+
+// Load fills the fields: from the file (none when its name is empty), then from the environment, then from the flags.
+// It returns all faults that it finds, joined.
+func (s *Set) Load(file string, lookup func(string) (string, bool)) error {
+	var faults []error
+	if file != "" {
+		faults = append(faults, s.loadFile(file)...)
+	}
+	for _, k := range s.keys {
+		if text, ok := lookup(k.Variable()); ok {
+			if err := setText(k.Into, text); err != nil {
+				faults = append(faults, fmt.Errorf("%s: %w", k.Variable(), err))
+			}
+		}
+		if f := s.flags[k.Name]; f.given {
+			if err := setText(k.Into, f.text); err != nil {
+				faults = append(faults, fmt.Errorf("--%s: %w", k.Flag(), err))
+			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (s *Set) loadFile(file string) (faults []error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return []error{fmt.Errorf("reading the configuration: %w", err)}
+	}
+	defer f.Close()
+	var document yaml.Node
+	if err := yaml.NewDecoder(f).Decode(&document); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return []error{fmt.Errorf("%s: %w", file, err)}
+	}
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return []error{fmt.Errorf("%s:%d: wanted keys with values", file, root.Line)}
+	}
+	known := map[string]Key{}
+	for _, k := range s.keys {
+		known[k.Name] = k
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		name, value := root.Content[i], root.Content[i+1]
+		k, ok := known[name.Value]
+		switch {
+		case !ok:
+			faults = append(faults, fmt.Errorf("%s:%d: there is no key %q%s", file, name.Line, name.Value, s.didYouMean(name.Value)))
+		case seen[name.Value]:
+			faults = append(faults, fmt.Errorf("%s:%d: %q is there twice", file, name.Line, name.Value))
+		default:
+			seen[name.Value] = true
+			if err := setNode(k.Into, value); err != nil {
+				faults = append(faults, fmt.Errorf("%s:%d: %s: %w", file, value.Line, name.Value, err))
+			}
+		}
+	}
+	return faults
+}
+
+// didYouMean finds the key whose letters are the nearest; a dash for an underscore is the usual slip.
+func (s *Set) didYouMean(name string) string {
+	plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
+	best, distance := "", 3
+	for _, k := range s.keys {
+		if d := editDistance(plain, strings.ReplaceAll(k.Name, "_", "")); d < distance {
+			best, distance = k.Name, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %q?)", best)
+}
+
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

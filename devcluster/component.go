@@ -1,0 +1,193 @@
+package devcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// How long a component that ended waits to be started again.
+const restartPause = 200 * time.Millisecond
+
+// running is one life of a component.
+type running interface {
+	Pid() int
+	// Terminate asks it to end in order.
+	Terminate()
+	// Kill ends it at once, if that can be done.
+	Kill()
+	// Done is closed when it has ended.
+	Done() <-chan struct{}
+	// Err says how it ended, after Done.
+	Err() error
+}
+
+// component is one member of the cluster over all its lives.
+type component struct {
+	spec
+	cluster *Cluster
+	pid     int // of the newest life; guarded by cluster.mu
+	current running
+
+	retired    context.Context // done: it is not started again
+	retire     context.CancelFunc
+	terminated context.Context // done: it was told to end
+	terminate  context.CancelFunc
+	over       chan struct{} // closed when the last life has ended
+	lastErr    error         // why, after over
+}
+
+func (c *Cluster) newComponent(s spec) *component {
+	p := &component{spec: s, cluster: c, over: make(chan struct{})}
+	p.retired, p.retire = context.WithCancel(context.Background())
+	p.terminated, p.terminate = context.WithCancel(context.Background())
+	return p
+}
+
+// start begins the first life, and the goroutine that looks after this one and the next.
+func (p *component) start() error {
+	life, err := p.launch()
+	if err != nil {
+		return err
+	}
+	go p.supervise(life)
+	return nil
+}
+
+func (p *component) launch() (life running, err error) {
+	c := p.cluster
+	if c.options.InProcess != nil {
+		life = goInProcess(c.options.InProcess, p.argv[1:])
+	} else if life, err = c.starter.start(p.argv, c.dir, p.name); err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.pid, p.current = life.Pid(), life
+	if c.published {
+		return life, c.writeInfo()
+	}
+	return life, nil
+}
+
+func (p *component) supervise(life running) {
+	defer close(p.over)
+	logger := p.cluster.options.Logger.With("component", p.name)
+	for {
+		select {
+		case <-life.Done():
+		case <-p.terminated.Done():
+			life.Terminate()
+			<-life.Done()
+		}
+		p.lastErr = life.Err()
+		if p.retired.Err() != nil {
+			return
+		}
+		logger.Warn("component ended", "pid", life.Pid(), "how", describe(p.lastErr), "restarting", p.cluster.options.Restart)
+		select {
+		case p.cluster.ended <- p:
+		default:
+		}
+		if !p.cluster.options.Restart {
+			return
+		}
+		for {
+			select {
+			case <-time.After(restartPause):
+			case <-p.retired.Done():
+				return
+			}
+			next, err := p.launch()
+			if next != nil {
+				life = next
+			}
+			if err == nil {
+				break
+			}
+			logger.Error("cannot start the component again", "err", err)
+			if next != nil {
+				break
+			}
+		}
+	}
+}
+
+// started says whether start was called with success.
+func (p *component) started() bool {
+	p.cluster.mu.Lock()
+	defer p.cluster.mu.Unlock()
+	return p.current != nil
+}
+
+// wait returns when the last life has ended, or when ctx is done.
+func (p *component) wait(ctx context.Context) {
+	if !p.started() {
+		return
+	}
+	select {
+	case <-p.over:
+	case <-ctx.Done():
+	}
+}
+
+// kill ends by force what did not end when it was asked to.
+func (p *component) kill() error {
+	if !p.started() {
+		return nil
+	}
+	const patience = 2 * time.Second
+	for range 2 {
+		select {
+		case <-p.over:
+			return nil
+		default:
+		}
+		p.cluster.mu.Lock()
+		life := p.current
+		p.cluster.mu.Unlock()
+		p.cluster.options.Logger.Warn("component did not end in time: killing it", "component", p.name, "pid", life.Pid())
+		life.Kill()
+		select {
+		case <-p.over:
+			return nil
+		case <-time.After(patience):
+		}
+	}
+	return fmt.Errorf("%s does not end", p.name)
+}
+
+func describe(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+// inProcess is a component that runs as a goroutine.
+type inProcess struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	err    error
+}
+
+func goInProcess(run func(context.Context, []string) error, args []string) *inProcess {
+	ctx, cancel := context.WithCancel(context.Background())
+	life := &inProcess{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(life.done)
+		defer cancel()
+		err := run(ctx, args)
+		if !errors.Is(err, context.Canceled) {
+			life.err = err
+		}
+	}()
+	return life
+}
+
+func (l *inProcess) Pid() int              { return ownPid }
+func (l *inProcess) Terminate()            { l.cancel() }
+func (l *inProcess) Kill()                 { l.cancel() }
+func (l *inProcess) Done() <-chan struct{} { return l.done }
+func (l *inProcess) Err() error            { return l.err }

@@ -1,0 +1,69 @@
+package devcluster
+
+import (
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// keys of a component's configuration file. They are those that `mind coordinator --help` and its like list; a test of
+// the command reads every file that is written here.
+type keys map[string]any
+
+// writeConfigs writes DIR/config/NAME.yaml for each component.
+func (l *layout) writeConfigs() error {
+	if err := os.MkdirAll(filepath.Join(l.dir, "config"), 0o700); err != nil {
+		return fmt.Errorf("making the folder of configurations: %w", err)
+	}
+	var grpc, gossip []string
+	var peers []keys
+	for _, m := range l.Coordinators {
+		grpc = append(grpc, m.GRPC)
+		gossip = append(gossip, m.Gossip)
+		peers = append(peers, keys{"id": m.ID, "raft_addr": m.Raft, "grpc_addr": m.GRPC, "http_addr": m.HTTP})
+	}
+	all := map[string]keys{}
+	for _, m := range l.Coordinators {
+		all[m.ID] = keys{
+			"id": m.ID, "data_dir": filepath.Join(l.dir, "coordinators", m.ID),
+			"grpc_addr": m.GRPC, "http_addr": m.HTTP, "raft_addr": m.Raft, "gossip_addr": m.Gossip,
+			"peers": peers, "api_secret": l.APISecret,
+			"gossip_key": base64.StdEncoding.EncodeToString(l.GossipKey), "gossip_join": gossip,
+		}
+	}
+	for i, m := range l.Agents {
+		gpus := l.GPUs
+		if gpus == "auto" && i > 0 {
+			gpus = "none"
+		}
+		all[m.ID] = keys{
+			"node_id": m.ID, "data_dir": filepath.Join(l.dir, "agents", m.ID), "coordinators": grpc,
+			"grpc_addr": m.GRPC, "http_addr": m.HTTP, "gossip_addr": m.Gossip,
+			"gossip_key": base64.StdEncoding.EncodeToString(l.GossipKey), "gossip_join": gossip,
+			"gpus": gpus, "stop_tasks_on_exit": true,
+		}
+	}
+	all[kindGateway] = keys{
+		"http_addr": l.HTTP, "coordinators": grpc, "api_secret": l.APISecret,
+		"tokens": []keys{{
+			"token": l.Token, "tenant": "default", "user": "dev",
+			"permissions": []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"},
+		}},
+		"shutdown_timeout": "2s",
+	}
+	for name, config := range all {
+		files := l.files(name)
+		config["cert_file"], config["key_file"], config["ca_file"] = files.Cert, files.Key, files.CA
+		text, err := yaml.Marshal(config)
+		if err != nil {
+			return err
+		}
+		if err := writeAtomically(l.config(name), text); err != nil {
+			return fmt.Errorf("writing the configuration of %s: %w", name, err)
+		}
+	}
+	return nil
+}

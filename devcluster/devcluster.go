@@ -1,0 +1,234 @@
+// Package devcluster runs a whole cluster on one machine: coordinators, agents and a gateway, each a process of its own, or
+// all in this process.
+//
+// Contract: Start returns when a leader is elected, all agents are registered and the gateway answers, or with an error
+// that names the component at fault and the end of its log. Info says where everything is (the file dev.json holds the
+// same). Stop ends everything.
+//
+// Guarantees: children die with their supervisor, also when it is killed. After Stop no process of the cluster is left:
+// no component (also one that somebody else started again with its argv) and no task, also of an agent that was killed.
+// A data directory is used by one cluster at a time; a second start on it has the same identities, certificates, secrets
+// and token, and the same ports as far as they are free.
+//
+// Not guaranteed: anything about durability beyond what the components promise, and anything at all on an operating
+// system other than Linux.
+package devcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Options say which cluster to run. The zero value of an optional field means its default.
+type Options struct {
+	// Dir holds all state; empty: a temporary one, removed by Stop.
+	Dir string
+	// Coordinators is 1, 3 or 5; default 3. A directory that holds a cluster keeps its number.
+	Coordinators int
+	// Agents is the number of nodes; 0: as many as the directory had, else 2; negative: none.
+	Agents int
+	// GPUs of each agent, as in the agent's configuration, such as "8xH100"; empty: as at the last start, else that. "auto" goes to the first agent
+	// only, because two agents must not offer the same device.
+	GPUs string
+	// HTTP is the address of the gateway. Empty: that of the last start, else 127.0.0.1:8080, or the next free port.
+	HTTP string
+	// Restart starts components again that ended.
+	Restart bool
+	// Executable is the mind binary; empty: the running program.
+	Executable string
+	// InProcess, when set, runs a component (its argv without the program's name) in this process until ctx ends.
+	InProcess func(ctx context.Context, args []string) error
+	// ReadyWithin bounds Start; default 30 s.
+	ReadyWithin time.Duration
+	// StopWithin is when Stop begins to use SIGKILL; default 10 s.
+	StopWithin time.Duration
+	// Logger; default slog.Default().
+	Logger *slog.Logger
+}
+
+func (o Options) withDefaults() (Options, error) {
+	if o.ReadyWithin == 0 {
+		o.ReadyWithin = 30 * time.Second
+	}
+	if o.StopWithin == 0 {
+		o.StopWithin = 10 * time.Second
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	switch o.Coordinators {
+	case 0, 1, 3, 5:
+	default:
+		return o, fmt.Errorf("%d coordinators: a cluster has 1, 3 or 5 of them", o.Coordinators)
+	}
+	if o.Executable == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return o, fmt.Errorf("finding the own program: %w", err)
+		}
+		o.Executable = self
+	}
+	exe, err := filepath.Abs(o.Executable)
+	if err != nil {
+		return o, err
+	}
+	o.Executable = exe
+	return o, nil
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	options   Options
+	dir       string
+	temporary bool
+	unlock    func()
+	layout    *layout
+	starter   *starter
+	reaper    *reaper
+
+	mu         sync.Mutex // guards components' pids, and writing dev.json
+	published  bool
+	components []*component // coordinators, agents, gateway: in the order of starting
+	ended      chan *component
+	stopOnce   sync.Once
+	stopErr    error
+}
+
+// Start starts a cluster and waits until it is ready. When it fails, or when ctx ends before, nothing is left running.
+func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
+	options, err = options.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{options: options, ended: make(chan *component, 64)}
+	if err := c.openDir(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.Stop())
+		}
+	}()
+	if c.layout, err = openLayout(c.dir, options); err != nil {
+		return nil, err
+	}
+	if err := c.layout.writeConfigs(); err != nil {
+		return nil, err
+	}
+	if options.InProcess == nil {
+		c.starter = newStarter()
+		c.reaper = newReaper(c.isComponent)
+	}
+	for _, spec := range c.layout.components() {
+		c.components = append(c.components, c.newComponent(spec))
+	}
+	for _, p := range c.components {
+		if err := p.start(); err != nil {
+			return nil, fmt.Errorf("starting %s: %w", p.name, err)
+		}
+	}
+	if err := c.awaitReady(ctx); err != nil {
+		return nil, err
+	}
+	return c, c.publish()
+}
+
+func (c *Cluster) openDir() error {
+	dir := c.options.Dir
+	if dir == "" {
+		made, err := os.MkdirTemp("", "mind-dev-")
+		if err != nil {
+			return fmt.Errorf("making a temporary data directory: %w", err)
+		}
+		dir, c.temporary = made, true
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	// Links resolved: what processes say of themselves in /proc is compared with it.
+	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
+		return fmt.Errorf("making the data directory: %w", err)
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return err
+	}
+	c.dir = dir
+	if c.unlock, err = lock(filepath.Join(dir, "lock")); err != nil {
+		return fmt.Errorf("%s is in use by another `mind dev`: stop that one, or give another --data-dir (%w)", dir, err)
+	}
+	return removeInfo(dir) // of a start before this one: its pids mean nothing now
+}
+
+// Dir is where the state and the logs are.
+func (c *Cluster) Dir() string { return c.dir }
+
+// Ended delivers the names of components that ended while the cluster was not being stopped. It may miss some when nobody
+// listens.
+func (c *Cluster) Ended(ctx context.Context) (name string, ok bool) {
+	select {
+	case p := <-c.ended:
+		return p.name, true
+	case <-ctx.Done():
+		return "", false
+	}
+}
+
+// Stop ends the gateway, the agents with their tasks, and the coordinators, in this order, and by force what does not end
+// in time. Then it looks for processes that are left, and removes the directory when that is a temporary one.
+func (c *Cluster) Stop() error {
+	c.stopOnce.Do(func() { c.stopErr = c.stop() })
+	return c.stopErr
+}
+
+func (c *Cluster) stop() error {
+	began := time.Now()
+	for _, p := range c.components {
+		p.retire()
+	}
+	within := c.options.StopWithin
+	for _, phase := range []struct {
+		kind string
+		by   time.Duration
+	}{{kindGateway, within * 3 / 10}, {kindAgent, within * 8 / 10}, {kindCoordinator, within}} {
+		ctx, cancel := context.WithDeadline(context.Background(), began.Add(phase.by))
+		for _, p := range c.components {
+			if p.kind == phase.kind {
+				p.terminate()
+			}
+		}
+		for _, p := range c.components {
+			if p.kind == phase.kind {
+				p.wait(ctx)
+			}
+		}
+		cancel()
+	}
+	var faults []error
+	for _, p := range c.components {
+		if err := p.kill(); err != nil {
+			faults = append(faults, err)
+		}
+	}
+	if c.starter != nil {
+		if c.layout != nil {
+			faults = append(faults, sweep(c.dir, c.layout.components(), c.options.Logger))
+		}
+		c.reaper.close()
+		c.starter.close()
+	}
+	faults = append(faults, removeInfo(c.dir))
+	if c.unlock != nil {
+		c.unlock()
+	}
+	if c.temporary {
+		faults = append(faults, os.RemoveAll(c.dir))
+	}
+	return errors.Join(faults...)
+}

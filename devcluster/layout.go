@@ -1,0 +1,210 @@
+package devcluster
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+const (
+	kindCoordinator = "coordinator"
+	kindAgent       = "agent"
+	kindGateway     = "gateway"
+
+	host        = "127.0.0.1"
+	defaultHTTP = 8080
+)
+
+// layout is what a cluster keeps over its restarts: who is who, at which ports, with which secrets.
+type layout struct {
+	dir     string
+	options Options
+	pki     string
+
+	Coordinators []member
+	Agents       []member
+	GPUs         string
+	HTTP         string
+	Token        string
+	APISecret    string
+	GossipKey    []byte
+}
+
+// member is a coordinator or an agent.
+type member struct {
+	ID     string
+	GRPC   string
+	HTTP   string
+	Raft   string `json:",omitempty"`
+	Gossip string
+}
+
+// spec says how to start a component.
+type spec struct {
+	kind string
+	name string
+	argv []string
+}
+
+// openLayout reads the layout of dir, or makes the first one, and fits it to the options and to the ports that are free.
+func openLayout(dir string, o Options) (*layout, error) {
+	l := &layout{dir: dir, options: o, pki: filepath.Join(dir, "pki")}
+	file := filepath.Join(dir, "cluster.json")
+	text, err := os.ReadFile(file)
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(text, l); err != nil {
+			return nil, fmt.Errorf("%s is damaged: %w", file, err)
+		}
+		if o.Coordinators != 0 && o.Coordinators != len(l.Coordinators) {
+			return nil, fmt.Errorf("%s holds a cluster of %d coordinators: start it without --coordinators, or give another --data-dir", dir, len(l.Coordinators))
+		}
+	case errors.Is(err, fs.ErrNotExist):
+		l.Token = "mind_" + secret(24)
+		l.APISecret = secret(24)
+		l.GossipKey = make([]byte, 32)
+		_, _ = rand.Read(l.GossipKey) // it never fails
+		n := o.Coordinators
+		if n == 0 {
+			n = 3
+		}
+		for i := range n {
+			l.Coordinators = append(l.Coordinators, member{ID: "c" + strconv.Itoa(i+1)})
+		}
+	default:
+		return nil, fmt.Errorf("reading the layout of the cluster: %w", err)
+	}
+	l.fitAgents(o)
+	if err := l.choosePorts(); err != nil {
+		return nil, err
+	}
+	if err := l.issueCertificates(); err != nil {
+		return nil, err
+	}
+	text, err = json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return l, writeAtomically(file, text)
+}
+
+// fitAgents gives the cluster the agents that the options ask for, else those that it had, else two with eight GPUs each.
+func (l *layout) fitAgents(o Options) {
+	n := max(o.Agents, 0)
+	if o.Agents == 0 {
+		n = len(l.Agents)
+		if l.GPUs == "" {
+			n = 2
+		}
+	}
+	l.Agents = l.Agents[:min(len(l.Agents), n)]
+	for i := len(l.Agents); i < n; i++ {
+		l.Agents = append(l.Agents, member{ID: "n" + strconv.Itoa(i+1)})
+	}
+	if o.GPUs != "" {
+		l.GPUs = o.GPUs
+	}
+	if l.GPUs == "" {
+		l.GPUs = "8xH100"
+	}
+}
+
+func secret(bytes int) string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b) // it never fails
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// choosePorts keeps the ports that are free and finds others for those that are not. The address of a coordinator in Raft
+// is part of the replicated state, so that one cannot be moved.
+func (l *layout) choosePorts() (err error) {
+	p := &ports{}
+	defer p.release()
+	if l.HTTP, err = p.gateway(l.options.HTTP, l.HTTP); err != nil {
+		return err
+	}
+	for i := range l.Coordinators {
+		m := &l.Coordinators[i]
+		if m.Raft == "" {
+			m.Raft, err = p.keepOrFind("", false)
+		} else if err = p.take(m.Raft, false); err != nil {
+			err = fmt.Errorf("the Raft address of %s is taken, and a coordinator cannot move: free it, or give another --data-dir (%w)", m.ID, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, members := range [][]member{l.Coordinators, l.Agents} {
+		for i := range members {
+			m := &members[i]
+			if m.GRPC, err = p.keepOrFind(m.GRPC, false); err != nil {
+				return err
+			}
+			if m.HTTP, err = p.keepOrFind(m.HTTP, false); err != nil {
+				return err
+			}
+			if m.Gossip, err = p.keepOrFind(m.Gossip, true); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *layout) config(name string) string { return filepath.Join(l.dir, "config", name+".yaml") }
+
+// components lists what runs, in the order of starting.
+func (l *layout) components() []spec {
+	var all []spec
+	add := func(kind, name string) {
+		all = append(all, spec{kind: kind, name: name, argv: []string{l.options.Executable, kind, "--config", l.config(name)}})
+	}
+	for _, m := range l.Coordinators {
+		add(kindCoordinator, m.ID)
+	}
+	for _, m := range l.Agents {
+		add(kindAgent, m.ID)
+	}
+	add(kindGateway, kindGateway)
+	return all
+}
+
+// url is where a browser or a client on this machine finds the gateway.
+func (l *layout) url() string {
+	h, port, err := net.SplitHostPort(l.HTTP)
+	if err != nil {
+		return "http://" + l.HTTP
+	}
+	if ip := net.ParseIP(h); h == "" || (ip != nil && ip.IsUnspecified()) {
+		h = host
+	}
+	return "http://" + net.JoinHostPort(h, port)
+}
+
+// lock holds a file for as long as this process lives, or until the returned function is called.
+func lock(path string) (func(), error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+func writeAtomically(path string, content []byte) error {
+	aside := path + ".new"
+	if err := os.WriteFile(aside, content, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(aside, path)
+}

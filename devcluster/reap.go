@@ -1,0 +1,80 @@
+package devcluster
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// reaper makes this process the parent of orphans: the shim of a task whose agent was killed comes here, and is buried
+// here when it ends. Without it such a process would go to process 1, which in a container may never bury anybody.
+type reaper struct {
+	mine  func(pid int) bool
+	stop  chan struct{}
+	ended chan struct{}
+}
+
+// Tasks end by the hundred in a second, and looking for orphans means reading /proc.
+const reapPause = 250 * time.Millisecond
+
+// newReaper spares the children for which mine is true, and all of this session: they have somebody who waits for them. A
+// task is always of another session.
+func newReaper(mine func(pid int) bool) *reaper {
+	r := &reaper{mine: mine, stop: make(chan struct{}), ended: make(chan struct{})}
+	// Where the kernel has no subreapers, orphans go to process 1 as ever.
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	go r.run()
+	return r
+}
+
+func (r *reaper) run() {
+	defer close(r.ended)
+	died := make(chan os.Signal, 1)
+	signal.Notify(died, syscall.SIGCHLD)
+	defer signal.Stop(died)
+	for {
+		select {
+		case <-died:
+		case <-r.stop:
+			r.bury()
+			return
+		}
+		select {
+		case <-time.After(reapPause):
+		case <-r.stop:
+		}
+		r.bury()
+	}
+}
+
+func (r *reaper) bury() {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return
+	}
+	for _, p := range processes() {
+		if p.zombie && p.parent == ownPid && p.session != session && !r.mine(p.pid) {
+			_, _ = unix.Wait4(p.pid, nil, unix.WNOHANG, nil)
+		}
+	}
+}
+
+func (r *reaper) close() {
+	close(r.stop)
+	<-r.ended
+	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+}
+
+func (c *Cluster) isComponent(pid int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.components {
+		if p.pid == pid {
+			return true
+		}
+	}
+	return false
+}
