@@ -1,0 +1,123 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// membershipTime bounds how long a change of membership waits for the one
+// before it.
+const membershipTime = 10 * time.Second
+
+// Peer is one server of the membership, as this replica knows it.
+type Peer struct {
+	ID     string
+	Addr   string
+	Voter  bool
+	Leader bool
+}
+
+// Peers returns the newest membership in this replica's log.
+func (n *Node) Peers() []Peer {
+	leader, _ := n.Leader()
+	var peers []Peer
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		peers = append(peers, Peer{
+			ID: string(s.ID), Addr: string(s.Address),
+			Voter: s.Suffrage == raft.Voter, Leader: string(s.ID) == leader,
+		})
+	}
+	return peers
+}
+
+// AddVoter adds a server, or changes the address of one. The server should be
+// running with an empty Bootstrap and no state of another cluster. Only the
+// leader can; the outcomes are those of Propose.
+func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
+	if id == "" || addr == "" {
+		return fmt.Errorf("%w: add voter: id and address are needed", ErrNotSent)
+	}
+	return n.changeMembership(ctx, "add voter", func() raft.IndexFuture {
+		return n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(addr), 0, membershipTime)
+	})
+}
+
+// RemoveServer takes a server out of the membership. A leader that removes
+// itself stops once that is committed; any other server that is removed keeps
+// running without a voice until somebody stops it.
+func (n *Node) RemoveServer(ctx context.Context, id string) error {
+	err := n.changeMembership(ctx, "remove server", func() raft.IndexFuture {
+		return n.raft.RemoveServer(raft.ServerID(id), 0, membershipTime)
+	})
+	if err == nil && id == n.cfg.ID {
+		n.stop(context.WithoutCancel(ctx), ErrRemoved)
+	}
+	return err
+}
+
+func (n *Node) changeMembership(ctx context.Context, what string, change func() raft.IndexFuture) error {
+	if !n.gate.enter() {
+		return ErrStopped
+	}
+	// The gate is left when raft has answered, not when the caller gives up.
+	answer := make(chan error, 1)
+	n.running.Go(func() {
+		defer n.gate.leave()
+		answer <- await(n.background, change())
+	})
+	select {
+	case err := <-answer:
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("%s: %w", what, n.writeError(err))
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w: %w", what, ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// TakeSnapshot writes a snapshot now and drops the log behind it. It is no
+// error when there is nothing new to write.
+func (n *Node) TakeSnapshot(ctx context.Context) error {
+	if !n.gate.enter() {
+		return ErrStopped
+	}
+	defer n.gate.leave()
+	if err := await(ctx, n.raft.Snapshot()); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		return fmt.Errorf("take snapshot: %w", err)
+	}
+	return nil
+}
+
+// Stats is a node at a glance.
+type Stats struct {
+	// State is Follower, Candidate, Leader or Shutdown.
+	State        string
+	Term         uint64
+	LastIndex    uint64
+	CommitIndex  uint64
+	AppliedIndex uint64
+	LeaderID     string
+	LeaderAddr   string
+	// Backlog is the number of commands that wait to be packed.
+	Backlog int
+}
+
+// Stats may be called at any time; its fields are read one after the other.
+func (n *Node) Stats() Stats {
+	id, addr := n.Leader()
+	return Stats{
+		State:        n.raft.State().String(),
+		Term:         n.raft.CurrentTerm(),
+		LastIndex:    n.raft.LastIndex(),
+		CommitIndex:  n.raft.CommitIndex(),
+		AppliedIndex: n.AppliedIndex(),
+		LeaderID:     id,
+		LeaderAddr:   addr,
+		Backlog:      n.proposer.backlog(),
+	}
+}

@@ -1,0 +1,222 @@
+package raftnode
+
+import (
+	"context"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// reads lets concurrent readers share a round of verification. A reader joins
+// the round that has not started: one that runs may have chosen its index before
+// the reader came.
+type reads struct {
+	mu   sync.Mutex
+	next *readRound
+	busy bool
+}
+
+type readRound struct {
+	done        chan struct{}
+	index, term uint64
+	err         error
+}
+
+// ReadIndex returns an index such that a replica that has applied it shows
+// every write answered before the call, and the term in which this was so. Only
+// the leader knows; others answer a NotLeaderError.
+func (n *Node) ReadIndex(ctx context.Context) (index, term uint64, err error) {
+	if n.leading.Load() == nil {
+		if n.stopped() {
+			return 0, 0, ErrStopped
+		}
+		return 0, 0, n.notLeader()
+	}
+	round := n.joinRound()
+	if round == nil {
+		return 0, 0, ErrStopped
+	}
+	select {
+	case <-round.done:
+		return round.index, round.term, round.err
+	case <-ctx.Done():
+		return 0, 0, context.Cause(ctx)
+	}
+}
+
+func (n *Node) joinRound() *readRound {
+	n.reads.mu.Lock()
+	defer n.reads.mu.Unlock()
+	if n.reads.next == nil {
+		n.reads.next = &readRound{done: make(chan struct{})}
+	}
+	round := n.reads.next
+	if !n.reads.busy {
+		if !n.gate.enter() {
+			n.reads.next = nil
+			return nil
+		}
+		n.reads.busy = true
+		n.running.Go(n.runRounds)
+	}
+	return round
+}
+
+// runRounds runs until nobody waits for a round.
+func (n *Node) runRounds() {
+	defer n.gate.leave()
+	for {
+		n.reads.mu.Lock()
+		round := n.reads.next
+		n.reads.next = nil
+		n.reads.busy = round != nil
+		n.reads.mu.Unlock()
+		if round == nil {
+			return
+		}
+		round.index, round.term, round.err = n.verify()
+		close(round.done)
+	}
+}
+
+// verify takes the commit index first and proves leadership afterwards. In the
+// other order a new leader could commit in between.
+func (n *Node) verify() (index, term uint64, err error) {
+	r := n.leading.Load()
+	if r == nil {
+		return 0, 0, n.notLeader()
+	}
+	select {
+	case <-r.ready:
+	case <-r.ctx.Done():
+		return 0, 0, n.notLeader()
+	}
+	mark := n.transport.acks.mark()
+	index = n.raft.CommitIndex()
+	// VerifyLeader sends every replica a heartbeat, but believes the first
+	// answers that come in, also to messages sent before it was called, and
+	// counts replicas without a vote. A replica that answered before it
+	// elected somebody else would vouch for a deposed leader. So it only
+	// triggers the heartbeats here, and the answers are counted by what they
+	// answer.
+	if err := await(n.background, n.raft.VerifyLeader()); err != nil {
+		return 0, 0, n.notLeader()
+	}
+	if err := n.transport.acks.quorum(r.ctx, mark, r.term, n.voterIDs()); err != nil {
+		return 0, 0, n.notLeader()
+	}
+	if r.ctx.Err() != nil {
+		return 0, 0, n.notLeader()
+	}
+	return index, r.term, nil
+}
+
+// WaitApplied returns once this replica has applied index: an index that
+// ReadIndex or Propose returned, here or on another replica.
+func (n *Node) WaitApplied(ctx context.Context, index uint64) error {
+	return n.machine.applied.wait(ctx, index, n.stopping)
+}
+
+// AppliedIndex is the highest index that this replica has applied.
+func (n *Node) AppliedIndex() uint64 { return n.machine.applied.current() }
+
+// acks remembers which replicas acknowledged this one as their leader, and how
+// recent the message was that they answered. Age is counted in marks, not in
+// time: clocks play no part.
+type acks struct {
+	mu      sync.Mutex
+	now     uint64
+	last    map[string]ack
+	changed chan struct{} // made by who waits, closed by who changes
+}
+
+type ack struct{ mark, term uint64 }
+
+// mark separates what is sent before from what is sent after.
+func (a *acks) mark() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.now++
+	return a.now
+}
+
+func (a *acks) sending() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now
+}
+
+func (a *acks) acknowledged(id string, mark, term uint64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last == nil {
+		a.last = map[string]ack{}
+	}
+	if old := a.last[id]; old.term < term || old.term == term && old.mark < mark {
+		a.last[id] = ack{mark: mark, term: term}
+		if a.changed != nil {
+			close(a.changed)
+			a.changed = nil
+		}
+	}
+}
+
+// quorum waits until a majority of the voters acknowledged, in term, messages
+// sent after mark. The replica itself is one of the voters unless it is absent
+// from the list.
+func (a *acks) quorum(ctx context.Context, mark, term uint64, voters voterSet) error {
+	for {
+		a.mu.Lock()
+		count := 0
+		if voters.self {
+			count++
+		}
+		for _, id := range voters.others {
+			if got := a.last[id]; got.term == term && got.mark >= mark {
+				count++
+			}
+		}
+		if count > voters.size()/2 {
+			a.mu.Unlock()
+			return nil
+		}
+		if a.changed == nil {
+			a.changed = make(chan struct{})
+		}
+		changed := a.changed
+		a.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+type voterSet struct {
+	self   bool
+	others []string
+}
+
+func (v voterSet) size() int {
+	if v.self {
+		return len(v.others) + 1
+	}
+	return len(v.others)
+}
+
+func (n *Node) voterIDs() voterSet {
+	var set voterSet
+	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
+		switch {
+		case s.Suffrage != raft.Voter:
+		case string(s.ID) == n.cfg.ID:
+			set.self = true
+		default:
+			set.others = append(set.others, string(s.ID))
+		}
+	}
+	return set
+}
+
+func (n *Node) voters() int { return n.voterIDs().size() }

@@ -1,0 +1,166 @@
+package raftnode
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// coordinatorRole is the organisational unit in a replica's certificate.
+const coordinatorRole = "coordinator"
+
+// stream carries raft over TCP, with mutual TLS when it is configured.
+type stream struct {
+	listener       net.Listener
+	advertise      address
+	server, client *tls.Config
+	handshakeTime  time.Duration
+	dialer         net.Dialer
+	dialing        context.Context
+	stopDialing    context.CancelFunc
+}
+
+// address is a host:port, where the host may be a name.
+type address string
+
+func (address) Network() string  { return "tcp" }
+func (a address) String() string { return string(a) }
+
+func listen(cfg Config) (*stream, error) {
+	listener, err := net.Listen("tcp", cfg.BindAddr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for raft: %w", err)
+	}
+	s := &stream{
+		listener:      listener,
+		advertise:     address(cfg.AdvertiseAddr),
+		server:        requireCoordinator(cfg.ServerTLS),
+		client:        requireCoordinator(cfg.ClientTLS),
+		handshakeTime: cfg.LinkTimeout,
+	}
+	s.dialing, s.stopDialing = context.WithCancel(context.Background())
+	if s.advertise == "" {
+		tcp, _ := listener.Addr().(*net.TCPAddr)
+		if tcp == nil || tcp.IP.IsUnspecified() {
+			_ = listener.Close()
+			return nil, fmt.Errorf("listen for raft: %s cannot be reached by others, AdvertiseAddr is needed", listener.Addr())
+		}
+		s.advertise = address(listener.Addr().String())
+	}
+	return s, nil
+}
+
+// requireCoordinator refuses peers whose certificate has another role: an agent
+// of the same cluster is signed by the same authority, and must not be able to
+// speak raft.
+func requireCoordinator(config *tls.Config) *tls.Config {
+	if config == nil {
+		return nil
+	}
+	strict := config.Clone()
+	before := config.VerifyConnection
+	strict.VerifyConnection = func(state tls.ConnectionState) error {
+		if before != nil {
+			if err := before(state); err != nil {
+				return err
+			}
+		}
+		if len(state.PeerCertificates) == 0 {
+			return errors.New("raft peer shows no certificate")
+		}
+		subject := state.PeerCertificates[0].Subject
+		if !slices.Contains(subject.OrganizationalUnit, coordinatorRole) {
+			return fmt.Errorf("raft peer %s is no coordinator", subject)
+		}
+		return nil
+	}
+	return strict
+}
+
+// Accept implements net.Listener. The handshake is left to the first read,
+// which raft does on the connection's own goroutine, so that a silent caller
+// keeps nobody waiting.
+func (s *stream) Accept() (net.Conn, error) {
+	c, err := s.listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	noDelay(c)
+	if s.server == nil {
+		return c, nil
+	}
+	return &accepted{Conn: tls.Server(c, s.server), within: s.handshakeTime}, nil
+}
+
+// Dial implements raft.StreamLayer.
+func (s *stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(s.dialing, timeout)
+	defer cancel()
+	c, err := s.dialer.DialContext(ctx, "tcp", string(to))
+	if err != nil {
+		return nil, err
+	}
+	noDelay(c)
+	if s.client == nil {
+		return c, nil
+	}
+	config := s.client.Clone()
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(string(to))
+		if err != nil {
+			_ = c.Close()
+			return nil, err
+		}
+		config.ServerName = host
+	}
+	secure := tls.Client(c, config)
+	if err := secure.HandshakeContext(ctx); err != nil {
+		_ = c.Close()
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	return secure, nil
+}
+
+// Close implements net.Listener.
+func (s *stream) Close() error {
+	s.stopDialing()
+	return s.listener.Close()
+}
+
+// Addr is the advertised address: raft tells it to the others as its own.
+func (s *stream) Addr() net.Addr { return s.advertise }
+
+// noDelay is Go's default; said here because commit latency depends on it.
+func noDelay(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetNoDelay(true)
+	}
+}
+
+// accepted is an incoming connection that does its handshake at the first read,
+// within bounded time.
+type accepted struct {
+	*tls.Conn
+	within time.Duration
+	once   sync.Once
+	err    error
+}
+
+func (c *accepted) Read(b []byte) (int, error) {
+	c.once.Do(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), c.within)
+		defer cancel()
+		c.err = c.HandshakeContext(ctx)
+	})
+	if c.err != nil {
+		return 0, c.err
+	}
+	return c.Conn.Read(b)
+}
