@@ -2,15 +2,78 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
 )
 
 // Run serves until ctx ends, then lets requests in flight finish, closes event
-// streams and returns nil. It returns an error when it cannot start.
+// streams and returns nil. It returns an error when it cannot start, or when
+// its listener fails.
 func Run(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return fmt.Errorf("gateway configuration: %w", err)
 	}
-	<-ctx.Done()
+	config = config.withDefaults()
+	s, err := newServer(config)
+	if err != nil {
+		return fmt.Errorf("start gateway: %w", err)
+	}
+	defer func() { _ = s.client.Close() }()
+	listener := config.Listener
+	if listener == nil {
+		if listener, err = net.Listen("tcp", config.HTTPAddr); err != nil {
+			return fmt.Errorf("start gateway: %w", err)
+		}
+	}
+	if config.HTTPCertFile != "" {
+		cert, err := tls.LoadX509KeyPair(config.HTTPCertFile, config.HTTPKeyFile)
+		if err != nil {
+			return errors.Join(fmt.Errorf("load the gateway's HTTPS certificate: %w", err), listener.Close())
+		}
+		listener = tls.NewListener(listener, &tls.Config{
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"},
+		})
+	}
+	server := &http.Server{
+		Handler:           s.router(),
+		ReadHeaderTimeout: config.Timeouts.Header,
+		ReadTimeout:       config.Timeouts.Body,
+		WriteTimeout:      config.Timeouts.MaxRequest + time.Minute, // event streams lift it
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	s.log.LogAttrs(ctx, slog.LevelInfo, "gateway is serving", slog.String("http_addr", listener.Addr().String()))
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve HTTP: %w", err)
+	case <-ctx.Done():
+	}
+	return s.drain(server, failed)
+}
+
+// drain ends the gateway: no probe sends it new callers, streams are closed,
+// requests in flight finish, and what is left after the time for it is cut.
+func (s *server) drain(server *http.Server, failed <-chan error) error {
+	s.draining.Store(true)
+	close(s.drained)
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timeouts.Shutdown)
+	defer cancel()
+	err := server.Shutdown(ctx)
+	if err != nil {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "requests were cut at shutdown", slog.Any("error", err))
+		_ = server.Close()
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve HTTP: %w", err)
+	}
+	s.streams.Wait()
 	return nil
 }

@@ -1,0 +1,405 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Fault is one thing that is wrong with a body.
+type Fault struct {
+	Field   string
+	Message string
+}
+
+// Most faults that are reported of one body, and the deepest object that a
+// field without a schema may hold.
+const (
+	maxFaults  = 50
+	maxNesting = 64
+)
+
+// decodeBody turns a JSON object into a message. All faults are collected; the
+// message is to be used only when there are none. Names of fields that were
+// ignored are returned too. Fields named in without are not known.
+func decodeBody(body []byte, m proto.Message, without ...string) (faults []Fault, ignored []string) {
+	text, fault := validJSON(body)
+	if fault != nil {
+		return []Fault{*fault}, nil
+	}
+	d := decoder{text: text, without: without}
+	d.space()
+	d.value(func() {
+		r := m.ProtoReflect()
+		d.object(r, schemaOf(r.Descriptor()))
+	}, '{', "an object")
+	return d.faults, d.ignored
+}
+
+// decodeNamed is decodeBody for a job, and says whether it has a name.
+func decodeNamed(body []byte, job *v1.SubmitJobRequest) (faults []Fault, ignored []string, named bool) {
+	text, fault := validJSON(body)
+	if fault != nil {
+		return []Fault{*fault}, nil, true
+	}
+	d := decoder{text: text}
+	d.space()
+	named = d.named(job)
+	return d.faults, d.ignored, named
+}
+
+// named reads a job; it is true when no name is missing.
+func (d *decoder) named(job *v1.SubmitJobRequest) bool {
+	named := true
+	d.value(func() {
+		r := job.ProtoReflect()
+		named = d.object(r, schemaOf(r.Descriptor()))&nameField != 0
+	}, '{', "an object")
+	return named
+}
+
+// nameField is the bit of SubmitJobRequest.name among the fields seen.
+const nameField = 1 << 1
+
+// validJSON returns the body as a string, or why it is not JSON.
+func validJSON(body []byte) (string, *Fault) {
+	if json.Valid(body) {
+		return string(body), nil
+	}
+	if len(strings.TrimSpace(string(body))) == 0 {
+		return "", &Fault{Message: "the body is empty; it must be a JSON object"}
+	}
+	var anything any
+	err := json.Unmarshal(body, &anything)
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		before := body[:min(int(syntax.Offset), len(body))]
+		line := 1 + strings.Count(string(before), "\n")
+		column := len(before) - (strings.LastIndexByte(string(before), '\n') + 1)
+		return "", &Fault{Message: fmt.Sprintf("malformed JSON at line %d, column %d: %s", line, column, syntax.Error())}
+	}
+	return "", &Fault{Message: "malformed JSON"}
+}
+
+// decoder walks a text that is known to be valid JSON.
+type decoder struct {
+	text    string
+	at      int
+	path    []step
+	without []string
+	faults  []Fault
+	ignored []string
+}
+
+// step is a name, or a place in a list.
+type step struct {
+	name  string
+	index int
+}
+
+func (d *decoder) where(last string) string {
+	var b strings.Builder
+	for _, s := range d.path {
+		if s.name == "" {
+			fmt.Fprintf(&b, "[%d]", s.index)
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(s.name)
+	}
+	if last != "" {
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(last)
+	}
+	return b.String()
+}
+
+func (d *decoder) fault(format string, args ...any) {
+	if len(d.faults) < maxFaults {
+		d.faults = append(d.faults, Fault{Field: d.where(""), Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+func (d *decoder) push(s step) { d.path = append(d.path, s) }
+func (d *decoder) pop()        { d.path = d.path[:len(d.path)-1] }
+
+// value calls read when the next value begins as it should, and skips it with
+// a fault when it does not.
+func (d *decoder) value(read func(), begins byte, want string) {
+	if d.text[d.at] == begins {
+		read()
+		return
+	}
+	d.fault("must be %s, not %s", want, d.skip())
+}
+
+// object reads {...} into a message and returns which fields were there, the
+// first 63 by number as bits.
+func (d *decoder) object(m protoreflect.Message, s *schema) uint64 {
+	var seen [2]uint64
+	d.members(func(name string) {
+		f := s.fields[name]
+		if f != nil && len(d.path) == 0 && d.left(name) {
+			f = nil
+		}
+		if f == nil {
+			d.unknown(s, name)
+			return
+		}
+		d.push(step{name: f.name})
+		defer d.pop()
+		word, bit := &seen[f.number>>6&1], uint64(1)<<(f.number&63)
+		if *word&bit != 0 {
+			d.fault("is given twice")
+			d.skip()
+			return
+		}
+		if d.text[d.at] != 'n' {
+			*word |= bit
+		}
+		d.field(m, f)
+	})
+	return seen[0]
+}
+
+func (d *decoder) left(name string) bool {
+	for _, w := range d.without {
+		if w == name {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *decoder) unknown(s *schema, name string) {
+	d.skip()
+	if s.lenient {
+		if len(d.ignored) < maxFaults {
+			d.ignored = append(d.ignored, d.where(printable(name)))
+		}
+		return
+	}
+	message := "unknown field"
+	if near := s.suggest(name); near != "" && !(len(d.path) == 0 && d.left(near)) {
+		message += "; did you mean " + near + "?"
+	}
+	if len(d.faults) < maxFaults {
+		d.faults = append(d.faults, Fault{Field: d.where(printable(name)), Message: message})
+	}
+}
+
+// printable cuts a name from a body to what an answer may repeat.
+func printable(name string) string {
+	if len(name) > 64 {
+		name = strings.ToValidUTF8(name[:64], "") + "..."
+	}
+	return name
+}
+
+// field reads the value of a field. null means: not given.
+func (d *decoder) field(m protoreflect.Message, f *schemaField) {
+	switch {
+	case d.text[d.at] == 'n':
+		d.skip()
+	case f.isList:
+		d.value(func() {
+			list := m.Mutable(f.fd).List()
+			d.elements(func(i int) {
+				d.push(step{index: i})
+				if v, ok := d.one(f, list.NewElement); ok {
+					list.Append(v)
+				}
+				d.pop()
+			})
+		}, '[', "a list")
+	case f.isMap:
+		d.value(func() {
+			entries := m.Mutable(f.fd).Map()
+			d.members(func(key string) {
+				d.push(step{name: printable(key)})
+				if v, ok := d.one(f, entries.NewValue); ok {
+					entries.Set(protoreflect.ValueOfString(key).MapKey(), v)
+				}
+				d.pop()
+			})
+		}, '{', "an object")
+	default:
+		if v, ok := d.one(f, func() protoreflect.Value { return m.NewField(f.fd) }); ok {
+			m.Set(f.fd, v)
+		}
+	}
+}
+
+// one reads a single value of a field.
+func (d *decoder) one(f *schemaField, fresh func() protoreflect.Value) (protoreflect.Value, bool) {
+	none := protoreflect.Value{}
+	c := d.text[d.at]
+	switch f.kind {
+	case protoreflect.StringKind:
+		if c == '"' {
+			return protoreflect.ValueOfString(d.string()), true
+		}
+		start := d.at
+		kind := d.skip()
+		if c == '-' || (c >= '0' && c <= '9') {
+			d.fault("must be a string, not a number; write \"%s\"", printable(d.text[start:d.at]))
+		} else {
+			d.fault("must be a string, not %s", kind)
+		}
+		return none, false
+	case protoreflect.BoolKind:
+		if c == 't' || c == 'f' {
+			d.skip()
+			return protoreflect.ValueOfBool(c == 't'), true
+		}
+	case protoreflect.EnumKind:
+		if c == '"' {
+			name := d.string()
+			if n, ok := f.enum[name]; ok {
+				return protoreflect.ValueOfEnum(n), true
+			}
+			d.fault("must be one of %s, not %q", f.allowed, printable(name))
+			return none, false
+		}
+	case protoreflect.MessageKind:
+		return d.message(f, fresh)
+	default:
+		if c == '-' || (c >= '0' && c <= '9') {
+			return d.number(f)
+		}
+	}
+	d.fault("must be %s, not %s", f.describe, d.skip())
+	return none, false
+}
+
+func (d *decoder) message(f *schemaField, fresh func() protoreflect.Value) (protoreflect.Value, bool) {
+	none := protoreflect.Value{}
+	c := d.text[d.at]
+	switch {
+	case f.message.wellKnown == timestampName && c == '"':
+		raw := d.string()
+		t, err := time.Parse(time.RFC3339Nano, raw)
+		ts := timestamppb.New(t)
+		if err != nil || !ts.IsValid() {
+			d.fault("must be %s, not %q", f.describe, printable(raw))
+			return none, false
+		}
+		return protoreflect.ValueOfMessage(ts.ProtoReflect()), true
+	case f.message.wellKnown == structName && c == '{':
+		return d.free()
+	case f.message.wellKnown == "" && c == '{':
+		v := fresh()
+		d.object(v.Message(), f.message)
+		return v, true
+	}
+	d.fault("must be %s, not %s", f.describe, d.skip())
+	return none, false
+}
+
+// free reads an object without a schema.
+func (d *decoder) free() (protoreflect.Value, bool) {
+	start := d.at
+	d.skip()
+	raw := d.text[start:d.at]
+	if nesting(raw) > maxNesting {
+		d.fault("is nested more than %d levels deep", maxNesting)
+		return protoreflect.Value{}, false
+	}
+	var fields map[string]any
+	if err := json.Unmarshal([]byte(raw), &fields); err != nil {
+		d.fault("cannot be read: %s", err)
+		return protoreflect.Value{}, false
+	}
+	s, err := structpb.NewStruct(fields)
+	if err != nil {
+		d.fault("cannot be read: %s", err)
+		return protoreflect.Value{}, false
+	}
+	return protoreflect.ValueOfMessage(s.ProtoReflect()), true
+}
+
+func (d *decoder) number(f *schemaField) (protoreflect.Value, bool) {
+	none := protoreflect.Value{}
+	raw := d.literal()
+	if f.kind == protoreflect.DoubleKind || f.kind == protoreflect.FloatKind {
+		v, err := strconv.ParseFloat(raw, 64)
+		if err != nil {
+			d.fault("is out of range")
+			return none, false
+		}
+		if f.kind == protoreflect.FloatKind {
+			return protoreflect.ValueOfFloat32(float32(v)), true
+		}
+		return protoreflect.ValueOfFloat64(v), true
+	}
+	n, err := strconv.ParseInt(raw, 10, 64)
+	if err != nil {
+		// 1e3 and 8.0 are whole numbers too.
+		v, ferr := strconv.ParseFloat(raw, 64)
+		if ferr != nil || v != math.Trunc(v) {
+			d.fault("must be %s, not %s", f.describe, printable(raw))
+			return none, false
+		}
+		if math.Abs(v) >= 1<<53 {
+			d.fault("is out of range")
+			return none, false
+		}
+		n = int64(v)
+	}
+	switch f.kind {
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		if n < math.MinInt32 || n > math.MaxInt32 {
+			d.fault("is out of range: at most %d", math.MaxInt32)
+			return none, false
+		}
+		return protoreflect.ValueOfInt32(int32(n)), true
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		return protoreflect.ValueOfInt64(n), true
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		if n < 0 || n > math.MaxUint32 {
+			d.fault("is out of range: 0 to %d", uint32(math.MaxUint32))
+			return none, false
+		}
+		return protoreflect.ValueOfUint32(uint32(n)), true
+	default:
+		if n < 0 {
+			d.fault("must be 0 or more")
+			return none, false
+		}
+		return protoreflect.ValueOfUint64(uint64(n)), true
+	}
+}
+
+func nesting(raw string) int {
+	depth, deepest := 0, 0
+	inString := false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			depth++
+			deepest = max(deepest, depth)
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return deepest
+}

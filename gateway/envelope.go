@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// problem is an answer that is an error.
+type problem struct {
+	http       int
+	code       string // error.code
+	message    string
+	details    []Fault
+	retryAfter int // seconds; 0: none
+}
+
+func (p *problem) Error() string { return p.code + ": " + p.message }
+
+// invalid is a 422 about one field, parameter or header.
+func invalid(field, message string) *problem {
+	return invalidBody([]Fault{{Field: field, Message: message}})
+}
+
+func invalidBody(faults []Fault) *problem {
+	message := faults[0].Message
+	if faults[0].Field != "" {
+		message = faults[0].Field + ": " + message
+	}
+	if n := len(faults); n > 1 {
+		message += " (and " + strconv.Itoa(n-1) + " more)"
+	}
+	return &problem{http: http.StatusUnprocessableEntity, code: "VALIDATION_ERROR", message: message, details: faults}
+}
+
+// ok answers with a message as data.
+func (x *exchange) ok(code int, m proto.Message) {
+	x.data(code, func(b []byte) []byte { return appendMessage(b, m) })
+}
+
+// data answers with whatever appendData writes as data.
+func (x *exchange) data(code int, appendData func([]byte) []byte) {
+	buf := bodies.Get().(*[]byte)
+	b := append((*buf)[:0], `{"status":"ok","data":`...)
+	b = appendData(b)
+	b = x.appendMeta(b)
+	*buf = b
+	x.send(code, b)
+	release(buf)
+}
+
+// refuse answers with an error.
+func (x *exchange) refuse(p *problem) {
+	buf := bodies.Get().(*[]byte)
+	b := append((*buf)[:0], `{"status":"error","error":`...)
+	b = appendProblem(b, p)
+	b = x.appendMeta(b)
+	*buf = b
+	if p.retryAfter > 0 {
+		x.w.Header()["Retry-After"] = []string{strconv.Itoa(p.retryAfter)}
+	}
+	if p.http == http.StatusUnauthorized {
+		x.w.Header()["Www-Authenticate"] = []string{"Bearer"}
+	}
+	x.send(p.http, b)
+	release(buf)
+}
+
+func appendProblem(b []byte, p *problem) []byte {
+	b = append(b, `{"code":`...)
+	b = appendString(b, p.code)
+	b = append(b, `,"message":`...)
+	b = appendString(b, p.message)
+	if len(p.details) > 0 {
+		b = append(b, `,"details":[`...)
+		for i, f := range p.details {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if f.Field == "" {
+				f.Field = "body"
+			}
+			b = append(b, `{"field":`...)
+			b = appendString(b, f.Field)
+			b = append(b, `,"message":`...)
+			b = appendString(b, f.Message)
+			b = append(b, '}')
+		}
+		b = append(b, ']')
+	}
+	if p.retryAfter > 0 {
+		b = append(b, `,"retry_after":`...)
+		b = strconv.AppendInt(b, int64(p.retryAfter), 10)
+	}
+	return append(b, '}')
+}
+
+func (x *exchange) appendMeta(b []byte) []byte {
+	b = append(b, `,"meta":{"request_id":`...)
+	b = appendString(b, x.requestID)
+	return append(b, "}}\n"...)
+}
+
+var contentTypeJSON = []string{"application/json"}
+
+func (x *exchange) send(code int, body []byte) {
+	h := x.w.Header()
+	h["Content-Type"] = contentTypeJSON
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	x.mark(h)
+	x.code = code
+	x.w.WriteHeader(code)
+	_, _ = x.w.Write(body) // the caller is gone: nobody is left to tell
+}
+
+// mark sets the headers of every answer. An answer that reflects no state
+// carries the newest index that this gateway has seen.
+func (x *exchange) mark(h http.Header) {
+	h[headerRequestID] = []string{x.requestID}
+	index := x.server.sawIndex(x.answer.Index)
+	h[headerIndex] = []string{strconv.FormatUint(index, 10)}
+}

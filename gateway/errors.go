@@ -1,0 +1,67 @@
+package gateway
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"unicode"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+// retryAfter is how many seconds a caller is told to wait; 0: it is not told.
+var retryAfter = map[codes.Code]int{codes.Unavailable: 1, codes.ResourceExhausted: 1}
+
+// fail answers with an error: a problem as it is, anything else as a failed
+// call to a coordinator.
+func (x *exchange) fail(err error) {
+	var p *problem
+	if errors.As(err, &p) {
+		x.refuse(p)
+		return
+	}
+	x.refuse(x.translate(err))
+}
+
+// translate turns a coordinator's error into what a caller may see of it.
+func (x *exchange) translate(err error) *problem {
+	s := grpcstatus.Convert(err)
+	entry := status.OfCode(s.Code())
+	x.server.metrics.coordinatorErrors.WithLabelValues(codeName(s.Code())).Inc()
+	message := s.Message()
+	if entry.Policy != status.Pass {
+		message = entry.Message
+		level := slog.LevelWarn
+		if entry.Policy == status.Sanitise {
+			level = slog.LevelError
+		}
+		if x.r.Context().Err() == nil { // else the caller hung up, which is no error of a coordinator
+			x.server.log.LogAttrs(x.r.Context(), level, "coordinator error", slog.String("event", "scaimind_coordinator_error"),
+				slog.String("request_id", x.requestID), slog.String("tenant_id", x.tenant()), slog.String("route", x.route.name),
+				slog.String("code", codeName(s.Code())), slog.String("raw_detail", s.Message()))
+		}
+	}
+	return &problem{http: entry.HTTP, code: entry.Code, message: message, retryAfter: retryAfter[s.Code()]}
+}
+
+func (x *exchange) tenant() string {
+	if x.caller == nil {
+		return ""
+	}
+	return x.caller.Tenant
+}
+
+// codeName is the gRPC name of a code: FailedPrecondition is FAILED_PRECONDITION.
+func codeName(c codes.Code) string {
+	var b strings.Builder
+	name := c.String()
+	for i, r := range name {
+		if unicode.IsUpper(r) && i > 0 && unicode.IsLower(rune(name[i-1])) {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToUpper(r))
+	}
+	return b.String()
+}

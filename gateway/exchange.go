@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+// Headers of the REST interface.
+const (
+	headerRequestID      = "X-Request-Id"
+	headerIndex          = "X-Mind-Index"
+	headerIdempotencyKey = "Idempotency-Key"
+	headerTimeout        = "X-Request-Timeout"
+	headerConsistency    = "X-Mind-Consistency"
+	headerLastEventID    = "Last-Event-Id"
+)
+
+// exchange is one request and its answer.
+type exchange struct {
+	server    *server
+	route     *route
+	w         http.ResponseWriter
+	r         *http.Request
+	requestID string
+	caller    *Caller
+	answer    client.Answer
+	code      int // of the answer; 0: none was begun
+}
+
+// call returns the context for the one call that this request leads to. Writes
+// always carry an idempotency key: a minted one when the caller gave none, so
+// that the client may repeat what it does not know the outcome of.
+func (x *exchange) call(write bool) (context.Context, context.CancelFunc, error) {
+	timeouts := x.server.config.Timeouts
+	limit, retryFor := timeouts.Request, timeouts.NoLeader
+	if raw := x.r.Header.Get(headerTimeout); raw != "" {
+		seconds, err := strconv.ParseFloat(raw, 64)
+		if err != nil || !(seconds > 0) || seconds > timeouts.MaxRequest.Seconds() {
+			return nil, nil, invalid(headerTimeout, fmt.Sprintf("must be seconds, more than 0 and at most %g", timeouts.MaxRequest.Seconds()))
+		}
+		limit = time.Duration(seconds * float64(time.Second))
+		retryFor = limit
+	}
+	call := client.Call{
+		Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, RetryFor: retryFor, Answer: &x.answer,
+	}
+	if write {
+		key, err := x.idempotencyKey()
+		if err != nil {
+			return nil, nil, err
+		}
+		call.IdempotencyKey = key
+	} else {
+		consistency, err := x.consistency()
+		if err != nil {
+			return nil, nil, err
+		}
+		call.Consistency = consistency
+	}
+	if limit > timeouts.Body {
+		// The server would take the end of its reading time for the end of the caller.
+		_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
+	}
+	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
+	return client.WithCall(ctx, call), cancel, nil
+}
+
+func (x *exchange) idempotencyKey() (string, error) {
+	key := x.r.Header.Get(headerIdempotencyKey)
+	if key == "" {
+		// Never the request id: a caller may send one id with many requests.
+		return status.AutoKeyPrefix + randomID(), nil
+	}
+	if !callersKey(key) {
+		return "", invalid(headerIdempotencyKey, keyRule)
+	}
+	return key, nil
+}
+
+func (x *exchange) consistency() (string, error) {
+	switch v := x.r.Header.Get(headerConsistency); v {
+	case "", status.Linearizable:
+		return "", nil
+	case status.Stale:
+		return v, nil
+	}
+	return "", invalid(headerConsistency, "must be linearizable or stale")
+}
+
+const keyRule = `must be 1 to 255 printable ASCII characters and not begin with "` + status.AutoKeyPrefix + `"`
+
+// callersKey says whether a caller may use this idempotency key.
+func callersKey(key string) bool {
+	if key == "" || len(key) > 255 || strings.HasPrefix(key, status.AutoKeyPrefix) {
+		return false
+	}
+	for i := range len(key) {
+		if key[i] < ' ' || key[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+func randomID() string {
+	var b [32]byte
+	for half := range 2 {
+		n := rand.Uint64()
+		for i := range 16 {
+			b[half*16+i] = hexDigits[n>>(4*i)&15]
+		}
+	}
+	return string(b[:])
+}
+
+// requestIDOf takes the caller's id when it is a sane one.
+func requestIDOf(r *http.Request) string {
+	id := r.Header.Get(headerRequestID)
+	if id == "" || len(id) > 128 {
+		return "req_" + randomID()[:20]
+	}
+	for i := range len(id) {
+		c := id[i]
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.' || c == ':') {
+			return "req_" + randomID()[:20]
+		}
+	}
+	return id
+}
+
+// bodies holds buffers for request bodies and answers.
+var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+
+// Larger buffers are left to the garbage collector.
+const maxPooled = 256 << 10
+
+func release(b *[]byte) {
+	if cap(*b) <= maxPooled {
+		*b = (*b)[:0]
+		bodies.Put(b)
+	}
+}
+
+// Of a body that is too large, so much is read all the same: a caller that is
+// still writing would not see the answer.
+const maxDiscard = 16 << 20
+
+// body reads the request body. The caller releases it.
+func (x *exchange) body() (*[]byte, error) {
+	limit := x.route.bodyLimit(x.server.config.Limits)
+	tooLarge := func() error {
+		_, _ = io.CopyN(io.Discard, x.r.Body, maxDiscard)
+		return &problem{
+			http: http.StatusRequestEntityTooLarge, code: "PAYLOAD_TOO_LARGE",
+			message: fmt.Sprintf("the body is larger than %d bytes", limit),
+		}
+	}
+	if x.r.ContentLength > limit {
+		return nil, tooLarge()
+	}
+	buf := bodies.Get().(*[]byte)
+	b := (*buf)[:0]
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := x.r.Body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		*buf = b
+		if int64(len(b)) > limit {
+			release(buf)
+			return nil, tooLarge()
+		}
+		if err == io.EOF {
+			return buf, nil
+		}
+		if err != nil {
+			release(buf)
+			return nil, &problem{
+				http: http.StatusBadRequest, code: "INVALID_ARGUMENT", message: "the body ended early or did not come in time",
+			}
+		}
+	}
+}

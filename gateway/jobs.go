@@ -1,0 +1,207 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/gorilla/mux"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+)
+
+// unary makes one call and answers with what project makes of its reply.
+func unary[Request, Reply any](x *exchange, code int, write bool, request Request,
+	call func(context.Context, Request, ...grpc.CallOption) (Reply, error), project func(Reply) proto.Message,
+) error {
+	ctx, cancel, err := x.call(write)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	reply, err := call(ctx, request)
+	if err != nil {
+		return err
+	}
+	x.ok(code, project(reply))
+	return nil
+}
+
+func whole[M proto.Message](m M) proto.Message { return m }
+
+// decode reads the body into m. An empty body is an empty object if it may be.
+func (x *exchange) decode(m proto.Message, mayBeEmpty bool, without ...string) (ignored []string, err error) {
+	body, err := x.body()
+	if err != nil {
+		return nil, err
+	}
+	defer release(body)
+	if mayBeEmpty && len(*body) == 0 {
+		return nil, nil
+	}
+	faults, ignored := decodeBody(*body, m, without...)
+	if len(faults) > 0 {
+		return nil, invalidBody(faults)
+	}
+	return ignored, nil
+}
+
+func id(x *exchange) string { return mux.Vars(x.r)["id"] }
+
+var nameMissing = Fault{Field: "name", Message: "is required: a label for people, such as \"support-lora-v3\""}
+
+func submitJob(x *exchange) error {
+	request := &v1.SubmitJobRequest{}
+	ignored, err := x.decodeJob(request)
+	if err != nil {
+		return err
+	}
+	ctx, cancel, err := x.call(true)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	reply, err := x.server.jobs.SubmitJob(ctx, request)
+	if err != nil {
+		return err
+	}
+	reply.Message = withIgnored(reply.Message, ignored)
+	x.ok(http.StatusCreated, reply)
+	return nil
+}
+
+func (x *exchange) decodeJob(request *v1.SubmitJobRequest) (ignored []string, err error) {
+	body, err := x.body()
+	if err != nil {
+		return nil, err
+	}
+	defer release(body)
+	faults, ignored, named := decodeNamed(*body, request)
+	if !named {
+		faults = append(faults, nameMissing)
+	}
+	if len(faults) > 0 {
+		return nil, invalidBody(faults)
+	}
+	return ignored, nil
+}
+
+// withIgnored says in a message which fields had no effect.
+func withIgnored(message string, ignored []string) string {
+	if len(ignored) == 0 {
+		return message
+	}
+	note := "ignored unknown fields: " + strings.Join(ignored, ", ")
+	if message == "" {
+		return note
+	}
+	return message + "; " + note
+}
+
+func listJobs(x *exchange) error {
+	request, err := listRequest(x.r.URL.Query())
+	if err != nil {
+		return err
+	}
+	return unary(x, http.StatusOK, false, request, x.server.jobs.ListJobs, whole)
+}
+
+func listRequest(query url.Values) (*v1.ListJobsRequest, error) {
+	var faults []Fault
+	request := &v1.ListJobsRequest{
+		Queue: query.Get("queue"), PageToken: query.Get("page_token"), OrderBy: query.Get("order_by"), Label: query["label"],
+	}
+	statuses := schemaOf(request.ProtoReflect().Descriptor()).fields["status"]
+	for _, name := range query["status"] {
+		n, ok := statuses.enum[name]
+		if !ok {
+			faults = append(faults, Fault{"status", fmt.Sprintf("must be one of %s, not %q", statuses.allowed, printable(name))})
+			continue
+		}
+		request.Status = append(request.Status, v1.JobStatus_Value(n))
+	}
+	for _, label := range request.Label {
+		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
+			faults = append(faults, Fault{"label", fmt.Sprintf("must be key=value, not %q", printable(label))})
+		}
+	}
+	request.PageSize, faults = intParameter(query, "page_size", 1, 100, faults)
+	if len(faults) > 0 {
+		return nil, invalidBody(faults)
+	}
+	return request, nil
+}
+
+// intParameter reads a number from a query; 0 when it is not there.
+func intParameter(query url.Values, name string, low, high int64, faults []Fault) (int32, []Fault) {
+	raw := query.Get(name)
+	if raw == "" {
+		return 0, faults
+	}
+	n, err := strconv.ParseInt(raw, 10, 32)
+	if err != nil || n < low || n > high {
+		return 0, append(faults, Fault{name, fmt.Sprintf("must be a whole number from %d to %d, not %q", low, high, printable(raw))})
+	}
+	return int32(n), faults
+}
+
+func getJob(x *exchange) error {
+	return unary(x, http.StatusOK, false, &v1.GetJobRequest{JobId: id(x)}, x.server.jobs.GetJob,
+		func(r *v1.GetJobResponse) proto.Message { return r.GetJob() })
+}
+
+func explainJob(x *exchange) error {
+	return unary(x, http.StatusOK, false, &v1.ExplainJobRequest{JobId: id(x)}, x.server.jobs.ExplainJob, whole)
+}
+
+func getJobMetrics(x *exchange) error {
+	return unary(x, http.StatusOK, false, &v1.GetJobMetricsRequest{JobId: id(x)}, x.server.jobs.GetJobMetrics, whole)
+}
+
+func listCheckpoints(x *exchange) error {
+	return unary(x, http.StatusOK, false, &v1.ListCheckpointsRequest{JobId: id(x)}, x.server.jobs.ListCheckpoints, whole)
+}
+
+func cancelJob(x *exchange) error {
+	request := &v1.CancelJobRequest{}
+	if _, err := x.decode(request, true, "job_id"); err != nil {
+		return err
+	}
+	request.JobId = id(x)
+	return unary(x, http.StatusOK, true, request, x.server.jobs.CancelJob,
+		func(r *v1.CancelJobResponse) proto.Message { return r.GetJob() })
+}
+
+func pauseJob(x *exchange) error {
+	request := &v1.PauseJobRequest{}
+	if _, err := x.decode(request, true, "job_id"); err != nil {
+		return err
+	}
+	request.JobId = id(x)
+	return unary(x, http.StatusOK, true, request, x.server.jobs.PauseJob,
+		func(r *v1.PauseJobResponse) proto.Message { return r.GetJob() })
+}
+
+func resumeJob(x *exchange) error {
+	request := &v1.ResumeJobRequest{}
+	if _, err := x.decode(request, true, "job_id"); err != nil {
+		return err
+	}
+	request.JobId = id(x)
+	return unary(x, http.StatusOK, true, request, x.server.jobs.ResumeJob,
+		func(r *v1.ResumeJobResponse) proto.Message { return r.GetJob() })
+}
+
+func retryJob(x *exchange) error {
+	request := &v1.RetryJobRequest{}
+	if _, err := x.decode(request, true, "job_id"); err != nil {
+		return err
+	}
+	request.JobId = id(x)
+	return unary(x, http.StatusOK, true, request, x.server.jobs.RetryJob,
+		func(r *v1.RetryJobResponse) proto.Message { return r.GetJob() })
+}

@@ -1,0 +1,61 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+type metrics struct {
+	requests          *prometheus.CounterVec
+	seconds           *prometheus.HistogramVec
+	streams           prometheus.Gauge
+	coordinatorErrors *prometheus.CounterVec
+	handler           http.Handler
+}
+
+func newMetrics(registry *prometheus.Registry) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_gateway_requests_total", Help: "Requests answered, by route and HTTP status.",
+		}, []string{"route", "code"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "mind_gateway_request_seconds", Help: "Time to answer a request; event streams are left out.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
+		}, []string{"route"}),
+		streams: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "mind_sse_streams", Help: "Event streams that are open.",
+		}),
+		coordinatorErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_coordinator_errors_total", Help: "Calls to coordinators that failed for good, by gRPC code.",
+		}, []string{"code"}),
+		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+	}
+	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors)
+	// A registry of the caller may have these already.
+	_ = registry.Register(collectors.NewGoCollector())
+	_ = registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+func (m *metrics) observe(route *route, code int, took time.Duration) {
+	m.requests.WithLabelValues(route.name, statusText(code)).Inc()
+	if !route.stream {
+		m.seconds.WithLabelValues(route.name).Observe(took.Seconds())
+	}
+}
+
+// statusText spares an allocation for the common codes.
+func statusText(code int) string {
+	switch code {
+	case 200:
+		return "200"
+	case 201:
+		return "201"
+	}
+	return strconv.Itoa(code)
+}

@@ -1,0 +1,114 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gorilla/mux"
+)
+
+// prefix of everything that ScaiMind published.
+const prefix = "/v1/modules/scaimind"
+
+// route is one line of the table of routes.
+type route struct {
+	method string
+	path   string
+	// Who may: anybody when there is none, else a caller with one of them.
+	anyOf  []string
+	open   bool // no token is needed
+	batch  bool // takes the larger body
+	stream bool // answers with events
+	serve  func(x *exchange) error
+
+	name string // "GET /jobs/{id}", for metrics and logs
+}
+
+func (r *route) bodyLimit(l Limits) int64 {
+	if r.batch {
+		return l.BatchBody
+	}
+	return l.Body
+}
+
+var (
+	view         = []string{PermissionView}
+	manage       = []string{PermissionManage}
+	clusterAdmin = []string{PermissionClusterAdmin}
+)
+
+// table lists the routes; those that are asked for most come first.
+func table() []route {
+	return []route{
+		{method: "POST", path: prefix + "/jobs", anyOf: manage, serve: submitJob},
+		{method: "POST", path: prefix + "/jobs/batch", anyOf: manage, batch: true, serve: submitBatch},
+		{method: "GET", path: prefix + "/jobs/{id}", anyOf: view, serve: getJob},
+		{method: "GET", path: prefix + "/jobs", anyOf: view, serve: listJobs},
+		{method: "GET", path: prefix + "/jobs/{id}/explain", anyOf: view, serve: explainJob},
+		{method: "POST", path: prefix + "/jobs/{id}/cancel", anyOf: manage, serve: cancelJob},
+		{method: "POST", path: prefix + "/jobs/{id}/pause", anyOf: manage, serve: pauseJob},
+		{method: "POST", path: prefix + "/jobs/{id}/resume", anyOf: manage, serve: resumeJob},
+		{method: "POST", path: prefix + "/jobs/{id}/retry", anyOf: manage, serve: retryJob},
+		{method: "GET", path: prefix + "/jobs/{id}/logs", anyOf: view, stream: true, serve: streamLogs},
+		{method: "GET", path: prefix + "/jobs/{id}/metrics", anyOf: view, serve: getJobMetrics},
+		{method: "GET", path: prefix + "/jobs/{id}/metrics/stream", anyOf: view, stream: true, serve: streamMetrics},
+		{method: "GET", path: prefix + "/jobs/{id}/checkpoints", anyOf: view, serve: listCheckpoints},
+
+		{method: "GET", path: prefix + "/cluster", anyOf: view, serve: getCluster},
+		{method: "GET", path: prefix + "/cluster/nodes", anyOf: view, serve: listNodes},
+		{method: "GET", path: prefix + "/cluster/nodes/{id}", anyOf: view, serve: getNode},
+		{method: "POST", path: prefix + "/cluster/nodes/{id}/drain", anyOf: clusterAdmin, serve: drainNode},
+		{method: "POST", path: prefix + "/cluster/nodes/{id}/enable", anyOf: clusterAdmin, serve: enableNode},
+		{method: "GET", path: prefix + "/nodes", anyOf: view, serve: listNodes},
+		{method: "GET", path: prefix + "/nodes/{id}", anyOf: view, serve: getNode},
+		{method: "POST", path: prefix + "/nodes/{id}/drain", anyOf: clusterAdmin, serve: drainNode},
+		{method: "POST", path: prefix + "/nodes/{id}/enable", anyOf: clusterAdmin, serve: enableNode},
+		{method: "GET", path: prefix + "/queue", anyOf: view, serve: getQueue},
+		{method: "GET", path: prefix + "/queues", anyOf: view, serve: listQueues},
+
+		{method: "GET", path: "/v1/me", serve: getMe},
+		{method: "GET", path: "/health", open: true, serve: health},
+		{method: "GET", path: "/health/ready", open: true, serve: ready},
+		{method: "GET", path: "/metrics", open: true, serve: serveMetrics},
+	}
+}
+
+// router puts the table behind mux.
+func (s *server) router() http.Handler {
+	routes := table()
+	router := mux.NewRouter().SkipClean(true)
+	for i := range routes {
+		r := &routes[i]
+		r.name = r.method + " " + strings.TrimPrefix(r.path, prefix)
+		router.Handle(r.path, s.handler(r)).Methods(r.method)
+	}
+	router.NotFoundHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *exchange) error {
+		return &problem{
+			http: http.StatusNotFound, code: "NOT_FOUND",
+			message: fmt.Sprintf("there is no %s; paths begin with %s", printable(x.r.URL.Path), prefix),
+		}
+	}})
+	router.MethodNotAllowedHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *exchange) error {
+		allowed := methodsOf(router, x.r)
+		x.w.Header()["Allow"] = []string{strings.Join(allowed, ", ")}
+		return &problem{
+			http: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED",
+			message: fmt.Sprintf("%s takes %s, not %s", printable(x.r.URL.Path), strings.Join(allowed, " or "), printable(x.r.Method)),
+		}
+	}})
+	return router
+}
+
+func methodsOf(router *mux.Router, r *http.Request) []string {
+	var allowed []string
+	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+		probe := r.Clone(r.Context())
+		probe.Method = method
+		var match mux.RouteMatch
+		if router.Match(probe, &match) && match.MatchErr == nil {
+			allowed = append(allowed, method)
+		}
+	}
+	return allowed
+}

@@ -1,0 +1,149 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/pki"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// server is what the handlers share.
+type server struct {
+	config  Config
+	log     *slog.Logger
+	auth    Authenticator
+	metrics *metrics
+	client  *client.Client
+	jobs    v1.JobServiceClient
+	cluster v1.ClusterServiceClient
+	index   atomic.Uint64 // the newest seen in any answer
+
+	draining atomic.Bool
+	drained  chan struct{} // closed when event streams are to end
+	ready    readiness
+	streams  sync.WaitGroup
+}
+
+func newServer(config Config) (*server, error) {
+	dial := client.Config{Addrs: config.Coordinators, Secret: config.APISecret, DialOptions: config.DialOptions}
+	if config.CertFile != "" {
+		tlsConfig, err := pki.LoadClientTLS(config.CertFile, config.KeyFile, config.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("load the gateway's certificate: %w", err)
+		}
+		dial.TLS = pki.RequireRole(tlsConfig, pki.RoleCoordinator)
+	}
+	c, err := client.Dial(dial)
+	if err != nil {
+		return nil, err
+	}
+	s := &server{
+		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry),
+		client: c, jobs: c.Jobs(), cluster: c.Cluster(), drained: make(chan struct{}),
+	}
+	if s.auth == nil {
+		s.auth = newStaticTokens(config.Tokens)
+	}
+	return s, nil
+}
+
+// sawIndex notes the index of an answer and returns it; for an answer without
+// one, the newest that was seen.
+func (s *server) sawIndex(index uint64) uint64 {
+	for {
+		newest := s.index.Load()
+		if index == 0 {
+			return newest
+		}
+		if index <= newest || s.index.CompareAndSwap(newest, index) {
+			return index
+		}
+	}
+}
+
+// handler is what every request goes through, in the published order: 401,
+// 403, then 413 and 422 while the body is read, then the call.
+func (s *server) handler(route *route) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		x := &exchange{server: s, route: route, w: w, r: r, requestID: requestIDOf(r)}
+		defer func() {
+			if fault := recover(); fault != nil {
+				x.panicked(fault)
+			}
+			s.metrics.observe(route, x.code, time.Since(start))
+		}()
+		if !route.open {
+			caller, p := s.authenticate(r)
+			if p != nil {
+				x.refuse(p)
+				return
+			}
+			x.caller = caller
+			if len(route.anyOf) > 0 && !caller.May(route.anyOf...) {
+				x.refuse(&problem{
+					http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED",
+					message: "this needs the permission " + strings.Join(route.anyOf, " or "),
+				})
+				return
+			}
+		}
+		if err := route.serve(x); err != nil {
+			x.fail(err)
+		}
+	})
+}
+
+// authenticate says who is calling.
+func (s *server) authenticate(r *http.Request) (*Caller, *problem) {
+	header := r.Header.Get("Authorization")
+	if header == "" {
+		return nil, &problem{
+			http: http.StatusUnauthorized, code: "AUTH_TOKEN_MISSING", message: "send an Authorization header: Bearer TOKEN",
+		}
+	}
+	const scheme = "bearer "
+	invalidToken := &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "Invalid or expired authentication token"}
+	if len(header) <= len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
+		return nil, invalidToken
+	}
+	caller, err := s.auth.Authenticate(r.Context(), strings.TrimSpace(header[len(scheme):]))
+	switch {
+	case err == nil:
+		return caller, nil
+	case errors.Is(err, ErrInvalidToken):
+		return nil, invalidToken
+	}
+	s.log.LogAttrs(r.Context(), slog.LevelError, "cannot check a token", slog.Any("error", err))
+	return nil, &problem{
+		http: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: "the token cannot be checked now; try again", retryAfter: 1,
+	}
+}
+
+// panicked keeps the fault of one request from ending all others.
+func (x *exchange) panicked(fault any) {
+	if fault == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
+		panic(fault)
+	}
+	x.server.log.LogAttrs(context.Background(), slog.LevelError, "panic in a request", slog.String("event", "gateway_panic"),
+		slog.String("request_id", x.requestID), slog.String("route", x.route.name), slog.Any("fault", fault),
+		slog.String("stack", string(debug.Stack())))
+	if x.code != 0 {
+		panic(http.ErrAbortHandler) // half an answer is out: cut it
+	}
+	x.refuse(&problem{
+		http: http.StatusInternalServerError, code: "INTERNAL",
+		message: "internal error; the request id leads to the details in the gateway's log",
+	})
+}

@@ -1,0 +1,206 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+func streamLogs(x *exchange) error {
+	request, err := logsRequest(x.r.URL.Query(), time.Now())
+	if err != nil {
+		return err
+	}
+	request.JobId = id(x)
+	if request.Cursor, err = x.lastEventID(); err != nil {
+		return err
+	}
+	return relay(x, feed[v1.StreamJobLogsResponse]{
+		open: func(ctx context.Context, cursor string) (grpc.ServerStreamingClient[v1.StreamJobLogsResponse], error) {
+			if cursor != "" {
+				request.Cursor = cursor
+			}
+			if request.Cursor != "" {
+				request.Tail = nil // it was for the beginning
+			}
+			return x.server.jobs.StreamJobLogs(ctx, request)
+		},
+		cursor: func(m *v1.StreamJobLogsResponse) string {
+			if n := len(m.GetEntries()); n > 0 {
+				return m.GetEntries()[n-1].GetCursor()
+			}
+			return ""
+		},
+		frames: func(b []byte, m *v1.StreamJobLogsResponse) []byte {
+			for _, entry := range m.GetEntries() {
+				b = appendLogEvent(b, entry)
+			}
+			return b
+		},
+	})
+}
+
+func appendLogEvent(b []byte, entry *v1.LogEntry) []byte {
+	b = appendID(b, entry.GetCursor())
+	b = append(b, "event: log\ndata: {\"level\":"...)
+	b = appendString(b, entry.GetLevel())
+	b = append(b, `,"message":`...)
+	b = appendString(b, entry.GetMessage())
+	b = append(b, `,"timestamp":`...)
+	if ts := entry.GetTimestamp(); ts != nil {
+		b = appendTimestamp(b, ts.ProtoReflect())
+	} else {
+		b = append(b, `""`...)
+	}
+	b = append(b, `,"rank":`...)
+	b = strconv.AppendInt(b, int64(entry.GetRank()), 10)
+	b = append(b, `,"stream":`...)
+	b = appendString(b, entry.GetStream())
+	b = append(b, `,"attempt":`...)
+	b = strconv.AppendInt(b, int64(entry.GetAttempt()), 10)
+	return append(b, "}\n\n"...)
+}
+
+func streamMetrics(x *exchange) error {
+	request := &v1.StreamJobMetricsRequest{JobId: id(x)}
+	var faults []Fault
+	request.Follow, faults = boolParameter(x.r.URL.Query(), "follow", nil)
+	if len(faults) > 0 {
+		return invalidBody(faults)
+	}
+	var err error
+	if request.Cursor, err = x.lastEventID(); err != nil {
+		return err
+	}
+	return relay(x, feed[v1.StreamJobMetricsResponse]{
+		open: func(ctx context.Context, cursor string) (grpc.ServerStreamingClient[v1.StreamJobMetricsResponse], error) {
+			if cursor != "" {
+				request.Cursor = cursor
+			}
+			return x.server.jobs.StreamJobMetrics(ctx, request)
+		},
+		cursor: func(m *v1.StreamJobMetricsResponse) string {
+			if n := len(m.GetEntries()); n > 0 {
+				return m.GetEntries()[n-1].GetCursor()
+			}
+			return ""
+		},
+		frames: func(b []byte, m *v1.StreamJobMetricsResponse) []byte {
+			for _, entry := range m.GetEntries() {
+				b = appendMetricsEvent(b, entry)
+			}
+			return b
+		},
+	})
+}
+
+// appendMetricsEvent hands the line of the workload on as it is, unless it is
+// not JSON on one line: that is handed on as {"line": "..."}.
+func appendMetricsEvent(b []byte, entry *v1.MetricsEntry) []byte {
+	b = appendID(b, entry.GetCursor())
+	b = append(b, "event: metrics\ndata: "...)
+	line := strings.TrimSpace(entry.GetJson())
+	if strings.ContainsAny(line, "\n\r") || !json.Valid([]byte(line)) {
+		b = append(b, `{"line":`...)
+		b = appendString(b, line)
+		b = append(b, '}')
+	} else {
+		b = append(b, line...)
+	}
+	return append(b, "\n\n"...)
+}
+
+func appendID(b []byte, cursor string) []byte {
+	if cursor == "" || strings.ContainsAny(cursor, "\n\r\x00") {
+		return b
+	}
+	b = append(b, "id: "...)
+	b = append(b, cursor...)
+	return append(b, '\n')
+}
+
+// lastEventID is where the caller wants to go on: EventSource sends the
+// header, others may use the query.
+func (x *exchange) lastEventID() (string, error) {
+	cursor := x.r.Header.Get(headerLastEventID)
+	if cursor == "" {
+		cursor = x.r.URL.Query().Get("last_event_id")
+	}
+	if len(cursor) > 4096 {
+		return "", invalid("last_event_id", "is longer than 4096 bytes")
+	}
+	return cursor, nil
+}
+
+func logsRequest(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, error) {
+	request := &v1.StreamJobLogsRequest{}
+	var faults []Fault
+	optional := func(name string) *int32 {
+		if query.Get(name) == "" {
+			return nil
+		}
+		var n int32
+		n, faults = intParameter(query, name, 0, math.MaxInt32, faults)
+		return &n
+	}
+	request.Tail = optional("tail")
+	request.Rank = optional("rank")
+	if attempt := optional("attempt"); attempt != nil {
+		request.Attempt = *attempt
+	}
+	request.Follow, faults = boolParameter(query, "follow", faults)
+	if raw := query.Get("since"); raw != "" {
+		since, ok := parseSince(raw, now)
+		if !ok {
+			faults = append(faults, Fault{"since", fmt.Sprintf(
+				"must be a time in RFC 3339, a number of seconds back from now, or a duration such as 10m, not %q", printable(raw))})
+		} else {
+			request.Since = timestamppb.New(since)
+		}
+	}
+	if len(faults) > 0 {
+		return nil, invalidBody(faults)
+	}
+	return request, nil
+}
+
+// Larger numbers of seconds are taken for Unix times.
+const unixTimesFrom = 1_000_000_000
+
+func parseSince(raw string, now time.Time) (time.Time, bool) {
+	if t, err := time.Parse(time.RFC3339Nano, raw); err == nil {
+		return t, timestamppb.New(t).IsValid()
+	}
+	if d, err := time.ParseDuration(raw); err == nil && d >= 0 {
+		return now.Add(-d), true
+	}
+	seconds, err := strconv.ParseFloat(raw, 64)
+	if err != nil || !(seconds >= 0) || seconds > 1e11 {
+		return time.Time{}, false
+	}
+	if seconds >= unixTimesFrom {
+		return time.Unix(int64(seconds), 0), true
+	}
+	return now.Add(-time.Duration(seconds * float64(time.Second))), true
+}
+
+func boolParameter(query url.Values, name string, faults []Fault) (*bool, []Fault) {
+	raw := query.Get(name)
+	if raw == "" {
+		return nil, faults
+	}
+	v, err := strconv.ParseBool(raw)
+	if err != nil {
+		return nil, append(faults, Fault{name, fmt.Sprintf("must be true or false, not %q", printable(raw))})
+	}
+	return &v, faults
+}
