@@ -1,5 +1,37 @@
-// Package shim is the parent of one task's processes: "mind shim --dir DIR".
+// Package shim is the parent of one task's processes: the same executable as
+// the agent, started again as "mind shim --dir DIR".
+//
+// Contract: the agent makes a directory, writes the Spec into it and starts a
+// shim with a listening unix socket as file descriptor 3. The shim starts the
+// command in a session of its own, keeps what it prints (package tasklog),
+// stops it when told so, kills whatever it leaves behind, and writes exit.json.
+//
+// Guarantees: the shim outlives the agent. At most one shim ever runs the
+// command of a directory (a lock on the directory, and a file that says that
+// the command was begun). exit.json is written and synced only after every
+// process that descends from the command is gone: the shim is their subreaper,
+// so "no child left" is a fact that the kernel states, not a scan that may
+// miss somebody. The task is not blocked by a full disk.
+//
+// Not guaranteed: processes that the command had started by others (a
+// container daemon, a service manager) are not the task's. When the shim
+// itself is killed, its command is killed with it, and the exit is unknown.
+//
+// # Start cost
+//
+// A shim is started for every task, so its start is on the path of every
+// launch, and the executable is big: initialising protobuf, gRPC and
+// Prometheus costs more than all the shim does. Go initialises packages in the
+// order of their import paths as soon as their imports are initialised, so a
+// package that imports little comes early. This one runs the whole shim in its
+// init function and exits there; the packages after it are never initialised.
+// It holds as long as the package imports nothing beyond what os itself needs,
+// and encoding/json: not net, os/exec, os/signal, path/filepath, log/slog or
+// anything outside the standard library. A test asserts it.
 package shim
 
 // Command is the first argument that makes the executable a shim.
 const Command = "shim"
+
+// SocketFD is where the shim finds its listening socket.
+const SocketFD = 3

@@ -1,0 +1,58 @@
+package runner
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// BenchmarkForkExec is the yardstick: the command alone.
+func BenchmarkForkExec(b *testing.B) {
+	for b.Loop() {
+		require.NoError(b, exec.Command("/bin/true").Run())
+	}
+}
+
+// BenchmarkLaunch is the time until the agent knows that the command runs.
+func BenchmarkLaunch(b *testing.B) {
+	parent := b.TempDir()
+	n := 0
+	for b.Loop() {
+		n++
+		h, err := Start(self, filepath.Join(parent, strconv.Itoa(n)), newSpec("/bin/true"))
+		require.NoError(b, err)
+		running(b, h)
+		b.StopTimer()
+		exited(b, h)
+		b.StartTimer()
+	}
+}
+
+// BenchmarkLaunchToEnd is the whole life of a short task, parallel.
+func BenchmarkLaunchToEnd(b *testing.B) {
+	for _, parallel := range []int{1, 8} {
+		b.Run(strconv.Itoa(parallel), func(b *testing.B) {
+			parent := b.TempDir()
+			slots := make(chan struct{}, parallel)
+			for i := range b.N {
+				slots <- struct{}{}
+				go func() {
+					defer func() { <-slots }()
+					h, err := Start(self, filepath.Join(parent, strconv.Itoa(i)), newSpec("/bin/true"))
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					exited(b, h)
+				}()
+			}
+			for range parallel {
+				slots <- struct{}{}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "launches/s")
+		})
+	}
+}

@@ -1,0 +1,270 @@
+// Package runner starts shims and talks to them: the agent's side of package
+// shim.
+//
+// Contract: a task directory belongs to one task. Start makes a shim run its
+// command; Attach finds the shim that an earlier agent started. Either returns
+// a Handle, which tells once that the command runs and once that the task has
+// ended.
+//
+// Guarantees: a command is started at most once for a directory, also when
+// agents die at any moment (see package shim). A Handle whose shim died
+// without leaving an exit says so only after the processes that the task left
+// were killed.
+package runner
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+)
+
+// ErrNotBegun is returned by Attach for a task whose command was certainly
+// never started. Its directory has been made unusable, so that a shim on its
+// way cannot start it any more; remove it and start afresh.
+var ErrNotBegun = errors.New("the task was never begun")
+
+// Event is what a shim tells.
+type Event struct {
+	// Running: the command was started, as Pid, at Time (unix nanoseconds).
+	Running bool
+	Pid     int
+	Time    int64
+	// Exit: the task has ended, and no process of it is left.
+	Exit *shim.Exit
+}
+
+// Handle is the agent's hold on one shim.
+type Handle struct {
+	dir    string
+	events chan Event
+	closed chan struct{}
+	once   sync.Once
+
+	mu   sync.Mutex
+	conn *os.File
+	// child is the shim when this process started it.
+	child *os.Process
+}
+
+// Events carries a running event, at most, and then an exit event, after which
+// it is closed. It is closed early, without one, by Close.
+func (h *Handle) Events() <-chan Event { return h.events }
+
+// Stop tells the shim to stop the task. It may be called again: later requests
+// can only bring the end nearer.
+func (h *Handle) Stop(request shim.StopRequest) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.conn == nil {
+		return nil // it is ending anyway
+	}
+	_ = h.conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
+	_, err := fmt.Fprintf(h.conn, "stop %d %d\n", request.Notice.Milliseconds(), request.Term.Milliseconds())
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("tell the shim to stop: %w", err)
+	}
+	return nil
+}
+
+// Close lets go of the shim, which goes on. It returns at once.
+func (h *Handle) Close() {
+	h.once.Do(func() { close(h.closed) })
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.conn != nil {
+		_ = h.conn.Close()
+		h.conn = nil
+	}
+}
+
+// Start writes the specification into a new directory and starts a shim in it.
+func Start(executable, dir string, spec shim.Spec) (*Handle, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make task directory: %w", err)
+	}
+	data, err := json.Marshal(spec)
+	if err != nil {
+		return nil, fmt.Errorf("encode task: %w", err)
+	}
+	// No sync: a machine that loses power loses the task with it.
+	if err := os.WriteFile(filepath.Join(dir, shim.SpecFile), data, 0o600); err != nil {
+		return nil, fmt.Errorf("write task: %w", err)
+	}
+	listener, conn, err := socket(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(listener)
+	child, err := startShim(executable, dir, listener)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	return follow(dir, conn, child), nil
+}
+
+func startShim(executable, dir string, listener int) (*os.Process, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer null.Close()
+	pid, err := syscall.ForkExec(executable, []string{"mind", shim.Command, "--dir", dir}, &syscall.ProcAttr{
+		// One thread at a time is all that a shim needs, and a small heap.
+		Env:   []string{"GOMAXPROCS=1", "GOMEMLIMIT=32MiB"},
+		Files: []uintptr{null.Fd(), null.Fd(), os.Stderr.Fd(), uintptr(listener)},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start shim: %w", err)
+	}
+	return os.FindProcess(pid)
+}
+
+// Attach takes up a task that an earlier agent left.
+func Attach(dir string) (*Handle, error) {
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		conn, err := connect(dir)
+		if err == nil {
+			return follow(dir, conn, nil), nil
+		}
+		// Nobody listens: the shim is gone, or not there yet.
+		free, release, lockErr := lock(dir)
+		if lockErr != nil {
+			return nil, lockErr
+		}
+		if free {
+			defer release()
+			return attachDead(dir)
+		}
+		if time.Now().After(deadline) {
+			return nil, fmt.Errorf("the shim in %s does not answer: %w", dir, err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// attachDead deals with a directory that has no shim. The caller holds its
+// lock.
+func attachDead(dir string) (*Handle, error) {
+	_, exitErr := shim.ReadExit(dir)
+	if exitErr != nil {
+		if _, err := os.Lstat(filepath.Join(dir, shim.StartedFile)); errors.Is(err, os.ErrNotExist) {
+			if err := os.Remove(filepath.Join(dir, shim.SpecFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+				return nil, fmt.Errorf("withdraw task: %w", err)
+			}
+			return nil, ErrNotBegun
+		}
+	}
+	return follow(dir, nil, nil), nil
+}
+
+// lock tries to take the lock that a shim holds for its whole life.
+func lock(dir string) (free bool, release func(), err error) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false, nil, fmt.Errorf("open task directory: %w", err)
+	}
+	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = unix.Close(fd)
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return false, nil, nil
+		}
+		return false, nil, fmt.Errorf("lock task directory: %w", err)
+	}
+	return true, func() { _ = unix.Close(fd) }, nil
+}
+
+func follow(dir string, conn *os.File, child *os.Process) *Handle {
+	h := &Handle{dir: dir, events: make(chan Event, 2), closed: make(chan struct{}), conn: conn, child: child}
+	go h.run(conn)
+	return h
+}
+
+func (h *Handle) run(conn *os.File) {
+	defer close(h.events)
+	if h.child != nil {
+		// The only one who waits for the shim; it may outlast the task by the
+		// time that the disk takes.
+		go func() { _, _ = h.child.Wait() }()
+	}
+	if conn != nil && h.listen(conn) {
+		return
+	}
+	select {
+	case <-h.closed:
+		return
+	default:
+	}
+	exit, err := shim.ReadExit(h.dir)
+	if err != nil {
+		exit = h.abandoned(err)
+	}
+	h.events <- Event{Exit: &exit}
+}
+
+// listen returns true when it has passed on the exit.
+func (h *Handle) listen(conn *os.File) bool {
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(make([]byte, 0, 512), 1<<20)
+	for lines.Scan() {
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		switch word {
+		case "started":
+			pid, at, _ := strings.Cut(rest, " ")
+			event := Event{Running: true}
+			event.Pid, _ = strconv.Atoi(pid)
+			event.Time, _ = strconv.ParseInt(at, 10, 64)
+			h.events <- event
+		case "exited":
+			var exit shim.Exit
+			if json.Unmarshal([]byte(rest), &exit) == nil {
+				h.events <- Event{Exit: &exit}
+				h.Close()
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// abandoned makes up the exit of a task whose shim died without leaving one:
+// killed, or never able to begin.
+func (h *Handle) abandoned(cause error) shim.Exit {
+	for free := false; !free; {
+		var release func()
+		var err error
+		if free, release, err = lock(h.dir); err != nil {
+			break
+		}
+		if free {
+			defer release()
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	exit := shim.Exit{Code: -1, Ended: time.Now().UnixNano(), Failure: shim.FailureInternal}
+	exit.Message = "the shim of the task was killed, and the exit code of the task is not known"
+	if !errors.Is(cause, os.ErrNotExist) {
+		exit.Message += " (" + cause.Error() + ")"
+	}
+	if spec, err := shim.ReadSpec(h.dir); err == nil {
+		exit.Killed = KillLeftovers(spec)
+	}
+	if err := shim.WriteExit(h.dir, exit); err != nil {
+		exit.Message += "; it could not be written down: " + err.Error()
+	}
+	return exit
+}

@@ -1,0 +1,144 @@
+package shim
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// door is the socket over which agents learn what happens to the task and tell
+// the shim to stop it. Lines of text go both ways:
+//
+//	to the agent:  started PID UNIXNANOS    exited EXIT-AS-JSON
+//	to the shim:   stop NOTICE-MS TERM-MS
+//
+// An agent that connects late is told the present state at once.
+type door struct {
+	requests chan StopRequest
+
+	mu    sync.Mutex
+	lines []byte
+	conns map[*os.File]struct{}
+}
+
+// openDoor serves the listening socket that the shim inherited. Without one it
+// runs all the same: the state is on disk, too.
+func openDoor(fd int) *door {
+	d := &door{requests: make(chan StopRequest), conns: make(map[*os.File]struct{})}
+	if syscall.SetNonblock(fd, true) != nil {
+		return d
+	}
+	// A connection that is waiting already is served before goroutines start.
+	if conn, ok := accept(uintptr(fd)); ok {
+		d.serve(conn)
+	}
+	listener := os.NewFile(uintptr(fd), SocketFile)
+	raw, err := listener.SyscallConn()
+	if err != nil {
+		return d
+	}
+	go func() {
+		for {
+			var conn *os.File
+			err := raw.Read(func(fd uintptr) (done bool) {
+				conn, done = accept(fd)
+				return done
+			})
+			if err != nil {
+				return
+			}
+			if conn == nil {
+				time.Sleep(10 * time.Millisecond) // out of descriptors
+				continue
+			}
+			d.serve(conn)
+		}
+	}()
+	return d
+}
+
+// accept returns done when the wait is over, with a connection or without.
+func accept(fd uintptr) (conn *os.File, done bool) {
+	nfd, _, err := syscall.Accept4(int(fd), syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK)
+	switch err {
+	case nil:
+		return os.NewFile(uintptr(nfd), "agent"), true
+	case syscall.EAGAIN, syscall.EINTR, syscall.ECONNABORTED:
+		return nil, false
+	}
+	return nil, true
+}
+
+func (d *door) serve(conn *os.File) {
+	d.mu.Lock()
+	d.conns[conn] = struct{}{}
+	d.send(conn, d.lines)
+	d.mu.Unlock()
+	go func() {
+		d.listen(conn)
+		d.mu.Lock()
+		delete(d.conns, conn)
+		d.mu.Unlock()
+		_ = conn.Close()
+	}()
+}
+
+// announce tells everybody who is or will be connected.
+func (d *door) announce(line string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lines = append(append(d.lines, line...), '\n')
+	for conn := range d.conns {
+		d.send(conn, []byte(line+"\n"))
+	}
+}
+
+// send never waits long: an agent that does not read can ask again.
+func (d *door) send(conn *os.File, data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = conn.Write(data)
+}
+
+func (d *door) listen(conn *os.File) {
+	var pending []byte
+	buf := make([]byte, 256)
+	for {
+		n, err := conn.Read(buf)
+		if err != nil {
+			return
+		}
+		pending = append(pending, buf[:n]...)
+		for {
+			end := bytes.IndexByte(pending, '\n')
+			if end < 0 {
+				break
+			}
+			if request, ok := parseStop(pending[:end]); ok {
+				d.requests <- request
+			}
+			pending = pending[end+1:]
+		}
+		if len(pending) > 1024 {
+			return
+		}
+	}
+}
+
+func parseStop(line []byte) (StopRequest, bool) {
+	fields := bytes.Fields(line)
+	if len(fields) != 3 || string(fields[0]) != "stop" {
+		return StopRequest{}, false
+	}
+	notice, err1 := strconv.ParseInt(string(fields[1]), 10, 32)
+	term, err2 := strconv.ParseInt(string(fields[2]), 10, 32)
+	if err1 != nil || err2 != nil {
+		return StopRequest{}, false
+	}
+	return StopRequest{Notice: time.Duration(notice) * time.Millisecond, Term: time.Duration(term) * time.Millisecond}, true
+}

@@ -1,0 +1,171 @@
+package shim
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// cudaOOM is what CUDA, PyTorch and JAX print when a GPU's memory is full.
+var cudaOOM = []string{
+	"CUDA out of memory", "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY",
+	"CUDA error: out of memory", "RESOURCE_EXHAUSTED: Out of memory",
+}
+
+// explain says why a command failed, as far as that can be known.
+func (s *shim) explain() {
+	if s.exit.Code == 0 {
+		return
+	}
+	if s.group.oomKills() > 0 || (s.exit.Signal == int(syscall.SIGKILL) && !s.plan.termed && kernelKilled(s.exit)) {
+		s.exit.Failure = FailureOOM
+		s.exit.Message = "killed by the kernel: out of memory on node " + s.spec.Node
+		return
+	}
+	tail := s.output.lastErrors()
+	for _, text := range cudaOOM {
+		if at := bytes.Index(tail, []byte(text)); at >= 0 && !s.exit.Stopped {
+			s.exit.Failure = FailureOOM
+			s.exit.Message = lineAround(tail, at)
+			return
+		}
+	}
+	if s.exit.Signal != 0 {
+		s.exit.Message = "killed by signal " + strconv.Itoa(s.exit.Signal) + " (" + syscall.Signal(s.exit.Signal).String() + ")"
+	} else {
+		s.exit.Message = "exited with code " + strconv.Itoa(s.exit.Code)
+	}
+	if last := bytes.TrimSpace(tail); len(last) > 0 {
+		s.exit.Message += "; last line of stderr: " + lineAround(last, len(last))
+	}
+}
+
+// lastErrors is the end of stderr, once it was read to its end.
+func (o *output) lastErrors() []byte {
+	select {
+	case <-o.done:
+		return o.tail
+	default:
+		return nil
+	}
+}
+
+func lineAround(text []byte, at int) string {
+	const longest = 300
+	start := bytes.LastIndexByte(text[:at], '\n') + 1
+	end := len(text)
+	if n := bytes.IndexByte(text[at:], '\n'); n >= 0 {
+		end = at + n
+	}
+	line := bytes.ToValidUTF8(bytes.TrimSpace(text[start:end]), []byte("\uFFFD"))
+	if len(line) > longest {
+		line = bytes.ToValidUTF8(line[:longest], nil)
+	}
+	return string(line)
+}
+
+// kernelKilled looks for the process in the kernel's log. It needs the right
+// to read it, and the host's process ids; without them the answer is no.
+func kernelKilled(exit Exit) bool {
+	uptime, err := os.ReadFile("/proc/uptime")
+	if err != nil {
+		return false
+	}
+	now, err := strconv.ParseFloat(string(bytes.Fields(uptime)[0]), 64)
+	if err != nil {
+		return false
+	}
+	// Process ids come round again: what the kernel said before the command
+	// was started was about another one.
+	since := int64(now*1e6) - (time.Now().UnixNano()-exit.Started)/1000 - 1e6
+	fd, err := syscall.Open("/dev/kmsg", syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer syscall.Close(fd)
+	wanted := []byte("Killed process " + strconv.Itoa(exit.Pid) + " ")
+	buf := make([]byte, 8192)
+	for range 100_000 {
+		n, err := syscall.Read(fd, buf)
+		if err == syscall.EPIPE || err == syscall.EINTR {
+			continue // the ring went round: the next read goes on
+		}
+		if err != nil || n <= 0 {
+			return false
+		}
+		if bytes.Contains(buf[:n], wanted) && bytes.Contains(buf[:n], []byte("ut of memory")) && saidAt(buf[:n]) >= since {
+			return true
+		}
+	}
+	return false
+}
+
+// saidAt is the time of a record of the kernel's log ("priority,number,
+// microseconds since boot,flags;text"), or 0.
+func saidAt(record []byte) int64 {
+	fields := bytes.SplitN(record, []byte{','}, 4)
+	if len(fields) < 4 {
+		return 0
+	}
+	at, _ := strconv.ParseInt(string(fields[2]), 10, 64)
+	return at
+}
+
+// cgroup is the control group of the task; nil when there is none.
+type cgroup struct {
+	path string
+	fd   int
+}
+
+// newCgroup makes the group; nil when it cannot.
+func newCgroup(path string) *cgroup {
+	if path == "" {
+		return nil
+	}
+	if err := os.Mkdir(path, 0o755); err != nil && !os.IsExist(err) {
+		return nil
+	}
+	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	return &cgroup{path: path, fd: fd}
+}
+
+func (g *cgroup) use(attr *syscall.SysProcAttr) {
+	if g != nil {
+		attr.UseCgroupFD, attr.CgroupFD = true, g.fd
+	}
+}
+
+func (g *cgroup) kill() {
+	if g != nil {
+		_ = os.WriteFile(g.path+"/cgroup.kill", []byte("1"), 0)
+	}
+}
+
+func (g *cgroup) oomKills() int {
+	if g == nil {
+		return 0
+	}
+	events, err := os.ReadFile(g.path + "/memory.events")
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(events) {
+		if fields := bytes.Fields(line); len(fields) == 2 && string(fields[0]) == "oom_kill" {
+			n, _ := strconv.Atoi(string(fields[1]))
+			return n
+		}
+	}
+	return 0
+}
+
+func (g *cgroup) remove() {
+	if g != nil {
+		_ = syscall.Close(g.fd)
+		_ = syscall.Rmdir(g.path)
+	}
+}

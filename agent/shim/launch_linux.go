@@ -1,0 +1,231 @@
+package shim
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// failure is why a command was not started.
+type failure struct{ kind, message string }
+
+// launch starts the command.
+func (s *shim) launch() *failure {
+	if s.spec.Refusal != "" {
+		return &failure{FailureLaunch, s.spec.Refusal}
+	}
+	for _, dir := range s.spec.Dirs {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return &failure{FailureLaunch, "cannot make directory " + dir + " on node " + s.spec.Node + ": " + cause(err)}
+		}
+	}
+	cwd := s.spec.Cwd
+	if cwd == "" && len(s.spec.Dirs) > 0 {
+		cwd = s.spec.Dirs[0]
+	}
+	if f := checkCwd(cwd, s.spec.Node); f != nil {
+		return f
+	}
+	if len(s.spec.Argv) == 0 || s.spec.Argv[0] == "" {
+		return &failure{FailureLaunch, "the job has no command to run"}
+	}
+	program, f := findProgram(s.spec.Argv[0], cwd, s.spec.Env, s.spec.Node)
+	if f != nil {
+		return f
+	}
+	if err := writeBaseline(s.spec.CheckpointDir); err != nil {
+		return &failure{FailureLaunch, "cannot read checkpoint directory " + s.spec.CheckpointDir + " on node " + s.spec.Node + ": " + cause(err)}
+	}
+	return s.start(program, cwd)
+}
+
+func (s *shim) start(program, cwd string) *failure {
+	internal := func(what string, err error) *failure {
+		return &failure{FailureInternal, what + " on node " + s.spec.Node + ": " + cause(err)}
+	}
+	null, err := syscall.Open("/dev/null", syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return internal("open /dev/null", err)
+	}
+	defer syscall.Close(null)
+	output, ends, err := newOutput(s.log)
+	if err != nil {
+		return internal("make pipes", err)
+	}
+	defer syscall.Close(ends[0])
+	defer syscall.Close(ends[1])
+	attr := &syscall.ProcAttr{
+		Dir:   cwd,
+		Env:   s.spec.Env,
+		Files: []uintptr{uintptr(null), uintptr(ends[0]), uintptr(ends[1])},
+		// init runs locked to the first thread, which lives as long as the
+		// process: the death signal cannot fire early.
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	s.group = newCgroup(s.spec.Cgroup)
+	s.group.use(attr.Sys)
+	if err := os.WriteFile(StartedFile, nil, 0o600); err != nil {
+		return internal("write the task directory", err)
+	}
+	s.exit.Started = time.Now().UnixNano()
+	pid, err := syscall.ForkExec(program, s.spec.Argv, attr)
+	if err != nil {
+		s.exit.Started = 0
+		return &failure{FailureLaunch, "cannot run " + program + " on node " + s.spec.Node + ": " + whyNot(err)}
+	}
+	s.exit.Pid = pid
+	s.output = output
+	output.start()
+	return nil
+}
+
+// whyNot explains an error of exec that the checks before did not foresee.
+func whyNot(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOENT):
+		return "the interpreter or loader that it names is missing"
+	case errors.Is(err, syscall.ENOEXEC):
+		return "it is neither a program for this machine nor a script that begins with #!"
+	case errors.Is(err, syscall.E2BIG):
+		return "its arguments and environment are too large"
+	}
+	return cause(err)
+}
+
+func checkCwd(cwd, node string) *failure {
+	if cwd == "" {
+		return nil
+	}
+	info, err := os.Stat(cwd)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return &failure{FailureCwdMissing, "working directory " + cwd + " does not exist on node " + node +
+			"; create it there, or submit with a cwd that every node has (a shared file system)"}
+	case err != nil:
+		return &failure{FailureCwdMissing, "working directory " + cwd + " cannot be used on node " + node + ": " + cause(err)}
+	case !info.IsDir():
+		return &failure{FailureCwdMissing, "working directory " + cwd + " is not a directory on node " + node}
+	}
+	const search = 1
+	if err := syscall.Access(cwd, search); err != nil {
+		return &failure{FailureCwdMissing, "working directory " + cwd + " cannot be entered on node " + node + ": " + cause(err)}
+	}
+	return nil
+}
+
+// findProgram resolves a program as a shell would, in the task's own PATH.
+func findProgram(name, cwd string, env []string, node string) (string, *failure) {
+	if hasSlash(name) {
+		path := name
+		if name[0] != '/' && cwd != "" {
+			path = cwd + "/" + name
+		}
+		if err := executable(path); err != nil {
+			return "", &failure{FailureLaunch, "cannot run " + name + " on node " + node + ": " + cause(err)}
+		}
+		return path, nil
+	}
+	list := lookup(env, "PATH")
+	var denied error
+	for start := 0; start <= len(list); {
+		end := start
+		for end < len(list) && list[end] != ':' {
+			end++
+		}
+		if dir := list[start:end]; dir != "" && dir[0] == '/' {
+			err := executable(dir + "/" + name)
+			if err == nil {
+				return dir + "/" + name, nil
+			}
+			if errors.Is(err, os.ErrPermission) {
+				denied = err
+			}
+		}
+		start = end + 1
+	}
+	if denied != nil {
+		return "", &failure{FailureLaunch, "cannot run " + name + " on node " + node + ": " + cause(denied)}
+	}
+	return "", &failure{FailureLaunch, "program " + strconv.Quote(name) + " was not found on node " + node + " (PATH=" + list + ")"}
+}
+
+func executable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return errors.New("it is a directory")
+	}
+	if info.Mode().Perm()&0o111 == 0 {
+		return errNotExecutable{}
+	}
+	return nil
+}
+
+type errNotExecutable struct{}
+
+func (errNotExecutable) Error() string        { return "it is not executable (chmod +x)" }
+func (errNotExecutable) Is(target error) bool { return target == os.ErrPermission }
+
+func lookup(env []string, name string) string {
+	for i := len(env) - 1; i >= 0; i-- {
+		if e := env[i]; len(e) > len(name) && e[:len(name)] == name && e[len(name)] == '=' {
+			return e[len(name)+1:]
+		}
+	}
+	return ""
+}
+
+func hasSlash(s string) bool {
+	for i := range len(s) {
+		if s[i] == '/' {
+			return true
+		}
+	}
+	return false
+}
+
+// cause is the error without the operation and path that the message names.
+func cause(err error) string {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}
+
+// Identity tells one directory entry from another of the same name.
+func Identity(info os.FileInfo) string {
+	inode := uint64(0)
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		inode = stat.Ino
+	}
+	return strconv.FormatUint(inode, 10) + ":" + strconv.FormatInt(info.ModTime().UnixNano(), 10)
+}
+
+// writeBaseline notes what is in the checkpoint directory, so that what an
+// earlier attempt left there is not taken for this one's.
+func writeBaseline(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	baseline := make(map[string]string, len(entries))
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			baseline[e.Name()] = Identity(info)
+		}
+	}
+	data, err := json.Marshal(baseline)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(BaselineFile, data, 0o600)
+}

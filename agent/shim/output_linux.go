@@ -1,0 +1,121 @@
+package shim
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/tasklog"
+)
+
+const (
+	// quiet is how long a line without an end is held back: progress bars and
+	// prompts print no line end for long.
+	quiet = time.Second
+	// tailBytes is how much of the end of stderr is kept for the diagnosis.
+	tailBytes = 16 << 10
+)
+
+// output takes what the command prints.
+type output struct {
+	log   *tasklog.Writer
+	pipes [2]*os.File
+	tail  []byte // of stderr; read after wait only
+	done  chan struct{}
+}
+
+// newOutput makes the pipes. The ends are for the command.
+func newOutput(log *tasklog.Writer) (o *output, ends [2]int, err error) {
+	o = &output{log: log, done: make(chan struct{})}
+	for i := range ends {
+		var fds [2]int
+		if err := syscall.Pipe2(fds[:], syscall.O_CLOEXEC); err != nil {
+			return nil, ends, err
+		}
+		if err := syscall.SetNonblock(fds[0], true); err != nil {
+			return nil, ends, err
+		}
+		o.pipes[i] = os.NewFile(uintptr(fds[0]), "output")
+		ends[i] = fds[1]
+	}
+	return o, ends, nil
+}
+
+func (o *output) start() {
+	var both sync.WaitGroup
+	both.Add(2)
+	go func() {
+		defer both.Done()
+		o.pump(o.pipes[0], o.log.Stream(tasklog.Stdout), nil)
+	}()
+	go func() {
+		defer both.Done()
+		o.pump(o.pipes[1], o.log.Stream(tasklog.Stderr), &o.tail)
+	}()
+	go func() {
+		both.Wait()
+		close(o.done)
+	}()
+}
+
+// wait returns false when the output did not end in time. What is in the pipes
+// when all processes are gone can be read at once, so only a stuck disk, or a
+// pipe that was handed to a stranger, makes it wait.
+func (o *output) wait(limit time.Duration) bool {
+	select {
+	case <-o.done:
+		return true
+	case <-time.After(limit / 2):
+	}
+	for _, pipe := range o.pipes {
+		_ = pipe.SetReadDeadline(time.Unix(1, 0))
+	}
+	select {
+	case <-o.done:
+	case <-time.After(limit / 2):
+	}
+	return false
+}
+
+func (o *output) pump(pipe *os.File, stream *tasklog.Stream, tail *[]byte) {
+	defer pipe.Close()
+	buf := make([]byte, 32<<10)
+	armed := false
+	for {
+		if stream.Waiting() != armed {
+			armed = !armed
+			deadline := time.Time{}
+			if armed {
+				deadline = time.Now().Add(quiet)
+			}
+			_ = pipe.SetReadDeadline(deadline)
+		}
+		n, err := pipe.Read(buf)
+		if n > 0 {
+			stream.Write(time.Now(), buf[:n])
+			if tail != nil {
+				*tail = keepTail(*tail, buf[:n])
+			}
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) && stream.Waiting() {
+			stream.Flush(time.Now())
+			continue
+		}
+		if err != nil {
+			stream.Flush(time.Now())
+			return
+		}
+	}
+}
+
+func keepTail(tail, p []byte) []byte {
+	if len(p) >= tailBytes {
+		return append(tail[:0], p[len(p)-tailBytes:]...)
+	}
+	if over := len(tail) + len(p) - tailBytes; over > 0 {
+		tail = append(tail[:0], tail[over:]...)
+	}
+	return append(tail, p...)
+}

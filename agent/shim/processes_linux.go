@@ -1,0 +1,128 @@
+package shim
+
+import (
+	"bytes"
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+)
+
+// end is the end of a process, or of the last one.
+type end struct {
+	pid    int
+	status syscall.WaitStatus
+	usage  syscall.Rusage
+	// main: it was the command. last: the shim has no child left, and so the
+	// task no process.
+	main, last bool
+}
+
+// reap collects the ends of all processes that are or become the shim's
+// children. Orphans of a process are handed to the shim before its own end is
+// told, so once the command was reaped, "no child" is final.
+func reap(command int) <-chan end {
+	ends := make(chan end)
+	go func() {
+		for {
+			var e end
+			var err error
+			for {
+				e.pid, err = syscall.Wait4(-1, &e.status, 0, &e.usage)
+				if err != syscall.EINTR {
+					break
+				}
+			}
+			if err != nil {
+				ends <- end{last: true}
+				return
+			}
+			e.main = e.pid == command
+			if e.main && noChildren() {
+				e.last = true
+				ends <- e
+				return
+			}
+			ends <- e
+		}
+	}()
+	return ends
+}
+
+// noChildren looks without taking a child's status.
+func noChildren() bool {
+	const pAll, wNoWait = 0, 0x01000000
+	var info [128]byte
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pAll, 0, uintptr(unsafe.Pointer(&info)),
+			syscall.WEXITED|syscall.WNOHANG|wNoWait, 0, 0)
+		if errno != syscall.EINTR {
+			return errno == syscall.ECHILD
+		}
+	}
+}
+
+// signalDescendants sends the signals to every process that descends from the
+// shim, whatever session or group it has put itself into.
+func signalDescendants(signals ...syscall.Signal) {
+	for _, pid := range descendants(os.Getpid()) {
+		for _, signal := range signals {
+			_ = syscall.Kill(pid, signal)
+		}
+	}
+}
+
+func descendants(root int) []int {
+	children := make(map[int][]int)
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	names, _ := proc.Readdirnames(-1)
+	_ = proc.Close()
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if parent, ok := parentOf(name); ok {
+			children[parent] = append(children[parent], pid)
+		}
+	}
+	var found []int
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		found = append(found, children[queue[0]]...)
+		queue = append(queue, children[queue[0]]...)
+	}
+	return found
+}
+
+// parentOf reads the fourth field of /proc/PID/stat; the second, in
+// parentheses, may hold anything.
+func parentOf(pid string) (int, bool) {
+	stat, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0, false
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 {
+		return 0, false
+	}
+	parent, err := strconv.Atoi(string(fields[1]))
+	return parent, err == nil
+}
+
+// ignoreSignals makes the shim deaf to what is meant for the agent, or for
+// everybody in its group. Package os/signal would do it, at the price of
+// initialising much else (see the package comment). It is done after the
+// command was started, which would inherit it.
+func ignoreSignals() {
+	const sigIgn = 1
+	disposition := struct {
+		handler, flags, restorer uintptr
+		mask                     uint64
+	}{handler: sigIgn}
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE} {
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(signal), uintptr(unsafe.Pointer(&disposition)), 0, 8, 0, 0)
+	}
+}

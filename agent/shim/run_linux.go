@@ -1,0 +1,218 @@
+package shim
+
+import (
+	"encoding/json"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/tasklog"
+)
+
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == Command {
+		os.Exit(run(os.Args[2:]))
+	}
+}
+
+// Exit codes of the shim itself; nobody but a person reads them.
+const (
+	exitOK       = 0
+	exitMisuse   = 2
+	exitTaken    = 75
+	exitNoDir    = 66
+	exitInternal = 70
+)
+
+const (
+	prSetChildSubreaper = 36
+	sysCloseRange       = 436
+	closeRangeCloexec   = 4
+	// patience bounds how long the shim waits for the rest of the output once
+	// every process is gone.
+	patience = 10 * time.Second
+)
+
+func run(args []string) int {
+	if len(args) != 2 || args[0] != "--dir" {
+		complain("usage: mind shim --dir DIR (the agent runs this; it is of no use by hand)")
+		return exitMisuse
+	}
+	// Everything after this is relative, so that a long path does not matter.
+	if err := os.Chdir(args[1]); err != nil {
+		complain(err.Error())
+		return exitNoDir
+	}
+	// A bare descriptor: nothing may close it while the shim lives.
+	lock, err := syscall.Open(".", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		complain(err.Error())
+		return exitNoDir
+	}
+	if err := syscall.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		complain("another shim runs in " + args[1])
+		return exitTaken
+	}
+	spec, err := ReadSpec(".")
+	if err != nil {
+		complain(err.Error())
+		return exitNoDir
+	}
+	if _, err := os.Lstat(StartedFile); err == nil {
+		complain("the command in " + args[1] + " was begun before")
+		return exitTaken
+	}
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
+		complain("become subreaper: " + errno.Error())
+		return exitInternal
+	}
+	// The task gets three descriptors, whatever the agent's parents left open.
+	_, _, _ = syscall.RawSyscall(sysCloseRange, SocketFD, ^uintptr(0)>>1, closeRangeCloexec)
+	syscall.CloseOnExec(SocketFD)
+	s := &shim{spec: spec, exit: Exit{Code: -1}}
+	s.log = tasklog.NewWriter(LogDir, tasklog.Limits{SegmentBytes: spec.SegmentBytes, TotalBytes: spec.LogBytes})
+	return s.run()
+}
+
+func complain(text string) { _, _ = os.Stderr.WriteString("mind shim: " + text + "\n") }
+
+// shim is the life of one task.
+type shim struct {
+	spec   Spec
+	log    *tasklog.Writer
+	exit   Exit
+	door   *door
+	output *output
+	group  *cgroup
+	plan   stopPlan
+}
+
+func (s *shim) run() int {
+	failure := s.launch()
+	s.door = openDoor(SocketFD)
+	if failure != nil {
+		s.exit.Failure, s.exit.Message = failure.kind, failure.message
+		s.log.Remark(time.Now(), "mind: "+failure.message)
+		return s.finish()
+	}
+	s.door.announce("started " + strconv.Itoa(s.exit.Pid) + " " + strconv.FormatInt(s.exit.Started, 10))
+	s.settle()
+	s.wait()
+	s.drain()
+	s.explain()
+	return s.finish()
+}
+
+// settle does what can wait until the command runs.
+func (s *shim) settle() {
+	ignoreSignals()
+	_ = os.WriteFile(StartedFile, []byte(strconv.Itoa(s.exit.Pid)+" "+strconv.FormatInt(s.exit.Started, 10)+"\n"), 0o600)
+	// The kernel should rather kill what eats the memory.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-500"), 0)
+	// A pipe to an agent that is gone must not be what a crash trace goes to.
+	trace, err := os.OpenFile(ErrorFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		trace, err = os.OpenFile("/dev/null", os.O_WRONLY, 0)
+	}
+	if err == nil {
+		_ = syscall.Dup3(int(trace.Fd()), 2, 0)
+		_ = trace.Close()
+	}
+}
+
+// wait returns when no process of the task is left.
+func (s *shim) wait() {
+	ends := reap(s.exit.Pid)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for gone := false; !gone; {
+		select {
+		case end := <-ends:
+			s.took(end)
+			gone = end.last
+			if end.main && !gone {
+				s.plan.leftovers(time.Now())
+			}
+		case request := <-s.door.requests:
+			s.exit.Stopped = s.exit.Stopped || s.exit.Ended == 0
+			s.plan.ask(time.Now(), request)
+		case <-timer.C:
+		}
+		if gone {
+			return
+		}
+		now := time.Now()
+		for {
+			action, next := s.plan.step(now)
+			if action == actNone {
+				timer.Reset(next)
+				break
+			}
+			s.act(action)
+		}
+	}
+}
+
+// took notes the end of a process.
+func (s *shim) took(end end) {
+	switch {
+	case end.main:
+		s.exit.Ended = time.Now().UnixNano()
+		s.exit.MaxRSSKB = end.usage.Maxrss
+		s.exit.UserMicro = end.usage.Utime.Sec*1e6 + int64(end.usage.Utime.Usec)
+		s.exit.SysMicro = end.usage.Stime.Sec*1e6 + int64(end.usage.Stime.Usec)
+		if end.status.Signaled() {
+			s.exit.Signal = int(end.status.Signal())
+			s.exit.Code = 128 + s.exit.Signal
+		} else {
+			s.exit.Code = end.status.ExitStatus()
+		}
+	case end.pid != 0 && s.exit.Ended != 0:
+		s.exit.Killed++
+	}
+}
+
+func (s *shim) act(action action) {
+	switch action {
+	case actNotice:
+		_ = syscall.Kill(s.exit.Pid, syscall.SIGUSR1)
+	case actTerm:
+		// Who is stopped cannot act on a signal.
+		signalDescendants(syscall.SIGTERM, syscall.SIGCONT)
+	case actKill:
+		s.group.kill()
+		signalDescendants(syscall.SIGKILL)
+	}
+}
+
+// drain takes the rest of the output.
+func (s *shim) drain() {
+	if !s.output.wait(patience) {
+		s.log.Remark(time.Now(), "mind: output was cut off: the log could not be written in time, or a foreign process held it open")
+	}
+	s.log.Close(time.Now())
+}
+
+// finish tells the agent first and the disk next: the disk is slower, and what
+// the agent reported is kept by the coordinators. A full disk keeps the shim
+// alive, with the answer in its memory.
+func (s *shim) finish() int {
+	if s.exit.Ended == 0 {
+		s.exit.Ended = time.Now().UnixNano()
+		s.log.Close(time.Now())
+	}
+	s.group.remove()
+	data, err := json.Marshal(s.exit)
+	if err != nil {
+		complain(err.Error())
+		return exitInternal
+	}
+	s.door.announce("exited " + string(data))
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		if err = writeDurably(".", ExitFile, data); err == nil {
+			return exitOK
+		}
+		time.Sleep(wait)
+	}
+}
