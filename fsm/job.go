@@ -61,6 +61,26 @@ type Job struct {
 	// Index of creation, and of the last change.
 	Created  uint64 `cbor:"39,keyasint,omitempty"`
 	Revision uint64 `cbor:"40,keyasint,omitempty"`
+
+	// Past are the attempts before the newest one, oldest first; at most MaxPastAttempts are remembered.
+	Past []PastAttempt `cbor:"41,keyasint,omitempty"`
+}
+
+// MaxPastAttempts bounds what a job remembers of its earlier attempts.
+const MaxPastAttempts = 16
+
+// PastAttempt is an attempt that another one followed, or may follow.
+type PastAttempt struct {
+	Attempt uint32 `cbor:"1,keyasint,omitempty"`
+	Token   uint64 `cbor:"2,keyasint,omitempty"`
+	// Nodes in order of rank.
+	Nodes     []string           `cbor:"3,keyasint,omitempty"`
+	ExitCode  *int32             `cbor:"4,keyasint,omitempty"`
+	ErrorType v1.ErrorType_Value `cbor:"5,keyasint,omitempty"`
+	// Reason says why it ended.
+	Reason    string `cbor:"6,keyasint,omitempty"`
+	StartedAt int64  `cbor:"7,keyasint,omitempty"`
+	EndedAt   int64  `cbor:"8,keyasint,omitempty"`
 }
 
 // Hold is a set of reasons for which a QUEUED job is kept from the scheduler.

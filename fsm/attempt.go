@@ -1,0 +1,266 @@
+package fsm
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// The functions here change a copy of a job (j) that nobody else holds; saveJob puts it in.
+
+// saveJob puts a changed job in the place of the old row, and settles those that waited for its end.
+func (tx *tx) saveJob(old, j *Job) {
+	j.UpdatedAt, j.Revision = tx.now, tx.index
+	tx.putJob(old, j)
+	if j.Terminal() && !old.Terminal() {
+		tx.settleDependents(j)
+	}
+}
+
+// move changes the state, and says so. A move that the table does not allow is a mistake of this package.
+func (tx *tx) move(j *Job, to v1.JobState_Value, reason string) {
+	if !CanMove(j.State, to) {
+		panic(fmt.Sprintf("fsm: %s: no job moves from %s to %s", j.ID, j.State, to))
+	}
+	from := j.State
+	j.State, j.Reason = to, reason
+	tx.emitJob(j, from)
+}
+
+func (tx *tx) emitJob(j *Job, from v1.JobState_Value) {
+	tx.emit(Event{
+		Topic: TopicJob, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, From: from, To: j.State,
+		Stop: j.Stop, Queue: j.Queue, Nodes: taskNodes(j.Tasks),
+	})
+}
+
+func taskNodes(tasks []Task) []string {
+	if len(tasks) == 0 {
+		return nil
+	}
+	nodes := make([]string, len(tasks))
+	for i := range tasks {
+		nodes[i] = tasks[i].Node
+	}
+	return nodes
+}
+
+// askToStop sets the stop intent of a live attempt.
+func (tx *tx) askToStop(j *Job, stop v1.StopReason_Value, grace int64, reason string) {
+	j.Stop, j.StopGrace, j.Reason = stop, grace, reason
+	tx.emitJob(j, j.State)
+}
+
+// ran says whether the task's process is or was alive.
+func (t *Task) ran() bool {
+	return t.State == v1.TaskState_RUNNING || t.State == v1.TaskState_ENDED && t.ExitCode != nil
+}
+
+// endTask makes one task ENDED. The first failure that nobody asked for is the cause of the attempt's end, and takes
+// the rest of the gang with it. The caller owns j.Tasks.
+func (tx *tx) endTask(j *Job, rank uint16, exit *int32, cause v1.ErrorType_Value, message string, at int64) {
+	t := &j.Tasks[rank]
+	failed := cause != v1.ErrorType_UNSPECIFIED || exit == nil || *exit != 0
+	if failed && cause == v1.ErrorType_UNSPECIFIED {
+		cause = v1.ErrorType_EXIT_NONZERO
+		if exit == nil {
+			cause = v1.ErrorType_INTERNAL
+		}
+	}
+	t.State, t.ExitCode, t.ErrorType, t.ErrorMessage, t.EndedAt = v1.TaskState_ENDED, exit, cause, message, at
+	if t.StartedAt == 0 && exit != nil {
+		t.StartedAt = at
+	}
+	if !failed || j.Ending != nil || j.Stop != v1.StopReason_UNSPECIFIED {
+		return
+	}
+	j.Ending = &Ending{Rank: rank, Node: t.Node, ExitCode: exit, ErrorType: cause, ErrorMessage: message}
+	if len(j.Tasks) > 1 && !allEnded(j.Tasks) {
+		tx.askToStop(j, v1.StopReason_GANG, j.Grace, fmt.Sprintf("rank %d failed: %s", rank, j.Ending.text()))
+	}
+}
+
+// loseTask ends a task whose node is gone with all that ran on it.
+func (tx *tx) loseTask(old *Job, rank uint16, why string) {
+	if !old.Live() || int(rank) >= len(old.Tasks) || old.Tasks[rank].State == v1.TaskState_ENDED {
+		return
+	}
+	j := *old
+	j.Tasks = slices.Clone(old.Tasks)
+	tx.endTask(&j, rank, nil, v1.ErrorType_NODE_LOST, why, tx.now)
+	tx.advance(&j)
+	tx.saveJob(old, &j)
+}
+
+func allEnded(tasks []Task) bool {
+	for i := range tasks {
+		if tasks[i].State != v1.TaskState_ENDED {
+			return false
+		}
+	}
+	return true
+}
+
+// advance moves a live job on to where its tasks are.
+func (tx *tx) advance(j *Job) {
+	started, running := false, true
+	for i := range j.Tasks {
+		t := &j.Tasks[i]
+		started = started || t.State == v1.TaskState_STARTING || t.ran()
+		running = running && t.ran()
+	}
+	if started && j.State == v1.JobState_ALLOCATED {
+		tx.move(j, v1.JobState_STARTING, j.Reason)
+	}
+	if running && j.State == v1.JobState_STARTING {
+		j.StartedAt, j.Phase = tx.now, v1.JobPhase_TRAINING
+		tx.move(j, v1.JobState_RUNNING, j.Reason)
+	}
+	if allEnded(j.Tasks) {
+		tx.finishAttempt(j)
+	}
+}
+
+// finishAttempt gives back the leases of an attempt whose tasks have all ended, and moves the job to its outcome.
+func (tx *tx) finishAttempt(j *Job) {
+	for i := range j.Tasks {
+		tx.release(leaseKey{j.Tasks[i].Node, j.ID, j.Tasks[i].Rank}, j.Queue)
+	}
+	tx.emit(Event{Topic: TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue, Nodes: taskNodes(j.Tasks)})
+	tx.outcome(j)
+	for i := range j.Tasks {
+		tx.emptied(j.Tasks[i].Node)
+	}
+	if j.State == v1.JobState_QUEUED {
+		j.Tasks = nil
+	}
+}
+
+// outcome decides what an attempt that is over comes to. The leases are gone already.
+func (tx *tx) outcome(j *Job) {
+	stop, ending := j.Stop, j.Ending
+	j.Stop, j.StopGrace, j.Ending = v1.StopReason_UNSPECIFIED, 0, nil
+	j.Phase = v1.JobPhase_UNSPECIFIED
+	switch stop {
+	case v1.StopReason_CANCEL:
+		j.FinishedAt = tx.now
+		tx.move(j, v1.JobState_CANCELED, j.Reason)
+		return
+	case v1.StopReason_PAUSE:
+		j.ResumeFrom = newest(j)
+		tx.move(j, v1.JobState_PAUSED, j.Reason)
+		return
+	case v1.StopReason_PREEMPT:
+		j.Retries.Preempted++
+		tx.move(j, v1.JobState_PREEMPTED, j.Reason)
+		tx.requeue(j, v1.ErrorType_PREEMPTED, nil, "requeued: it gave way to other work")
+		return
+	case v1.StopReason_DRAIN:
+		j.Retries.Drained++
+		tx.move(j, v1.JobState_PREEMPTED, j.Reason)
+		tx.requeue(j, v1.ErrorType_DRAINED, nil, "requeued: its node was drained")
+		return
+	case v1.StopReason_TIME_LIMIT:
+		tx.fail(j, v1.JobState_FAILED, &Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: "it ran longer than its time limit"})
+		return
+	}
+	if ending == nil {
+		zero := int32(0)
+		j.FinishedAt, j.ExitCode = tx.now, &zero
+		tx.move(j, v1.JobState_SUCCEEDED, "")
+		return
+	}
+	lost := ending.ErrorType == v1.ErrorType_NODE_LOST
+	if cause := retryCause(ending.ErrorType); j.RetryLeft(cause) {
+		j.Retries.add(cause)
+		why := fmt.Sprintf("retry %d of %d after %s", j.Retries.Counted(), j.Retry.Max, ending.text())
+		if lost {
+			tx.move(j, v1.JobState_LOST, ending.text())
+		}
+		tx.requeue(j, ending.ErrorType, ending.ExitCode, why)
+		return
+	}
+	if lost {
+		tx.fail(j, v1.JobState_LOST, ending)
+		return
+	}
+	tx.fail(j, v1.JobState_FAILED, ending)
+}
+
+func (tx *tx) fail(j *Job, to v1.JobState_Value, e *Ending) {
+	j.FinishedAt, j.ExitCode, j.ErrorType, j.ErrorMessage = tx.now, e.ExitCode, e.ErrorType, e.ErrorMessage
+	tx.move(j, to, e.text())
+}
+
+// text says in a few words what went wrong.
+func (e *Ending) text() string {
+	switch {
+	case e.ErrorMessage != "":
+		return e.ErrorType.String() + ": " + e.ErrorMessage
+	case e.ExitCode != nil:
+		return fmt.Sprintf("%s: exit code %d", e.ErrorType, *e.ExitCode)
+	}
+	return e.ErrorType.String()
+}
+
+// newest is the checkpoint that the next attempt goes on from, if nobody says otherwise.
+func newest(j *Job) CheckpointID {
+	if j.LastCheckpoint != 0 {
+		return j.LastCheckpoint
+	}
+	return j.ResumeFrom
+}
+
+// requeue makes a job wait for a new attempt. What it was is remembered.
+func (tx *tx) requeue(j *Job, cause v1.ErrorType_Value, exit *int32, reason string) {
+	if j.Attempt > 0 && (len(j.Past) == 0 || j.Past[len(j.Past)-1].Attempt != j.Attempt) {
+		ended := j.FinishedAt
+		for i := range j.Tasks {
+			ended = max(ended, j.Tasks[i].EndedAt)
+		}
+		p := PastAttempt{
+			Attempt: j.Attempt, Token: j.Token, Nodes: taskNodes(j.Tasks), ExitCode: exit, ErrorType: cause,
+			Reason: j.Reason, StartedAt: j.StartedAt, EndedAt: ended,
+		}
+		from := max(0, len(j.Past)+1-MaxPastAttempts)
+		j.Past = append(slices.Clone(j.Past[from:]), p)
+	}
+	j.ResumeFrom = newest(j)
+	j.StartedAt, j.FinishedAt = 0, 0
+	j.ExitCode, j.ErrorType, j.ErrorMessage = nil, v1.ErrorType_UNSPECIFIED, ""
+	j.Held = tx.holds(j)
+	tx.move(j, v1.JobState_QUEUED, reason)
+}
+
+// retryCause says against which of the counted causes an error counts; 0: nothing is retried after it.
+func retryCause(e v1.ErrorType_Value) RetryCause {
+	switch e {
+	case v1.ErrorType_NODE_LOST:
+		return RetryNodeLost
+	case v1.ErrorType_GPU_FAULT:
+		return RetryGPUFault
+	case v1.ErrorType_LAUNCH_FAILED:
+		return RetryLaunchFailed
+	case v1.ErrorType_DATA_FETCH:
+		return RetryDataFetch
+	case v1.ErrorType_EXIT_NONZERO, v1.ErrorType_OOM:
+		return RetryExit
+	}
+	return 0
+}
+
+func (c *RetryCounts) add(cause RetryCause) {
+	switch cause {
+	case RetryNodeLost:
+		c.NodeLost++
+	case RetryGPUFault:
+		c.GPUFault++
+	case RetryLaunchFailed:
+		c.LaunchFailed++
+	case RetryDataFetch:
+		c.DataFetch++
+	case RetryExit:
+		c.Exit++
+	}
+}

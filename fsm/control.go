@@ -1,0 +1,162 @@
+package fsm
+
+import (
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+func (ControlJob) commandType() uint16 { return 2 }
+
+func (c ControlJob) apply(tx *tx) any {
+	old, ok := tx.Job(c.Job)
+	if !ok || c.Tenant != "" && old.Tenant != c.Tenant {
+		return ControlResult{Refusal: refuse(CodeNotFound, "there is no job %s", c.Job)}
+	}
+	if c.Key != "" {
+		first, r := tx.recall(old.Tenant, c.Key, c.Fingerprint, c.Action)
+		if r == nil && first != nil && first.Job != c.Job {
+			r = refuse(CodeAlreadyExists, "the idempotency key %q was used before for another job: use a new key for a new request", c.Key)
+		}
+		if r != nil {
+			return ControlResult{Refusal: r}
+		}
+		if first != nil {
+			return ControlResult{Job: old, Duplicate: true}
+		}
+	}
+	j := *old
+	var r *Refusal
+	switch c.Action {
+	case ActionCancel:
+		r = tx.cancel(&j, c.Reason)
+	case ActionPause:
+		r = tx.pause(&j, c.Reason, c.SaveCheckpoint)
+	case ActionResume:
+		r = tx.resume(&j, c.Reason, c.Checkpoint)
+	case ActionRetry:
+		r = tx.retry(&j, &c)
+	default:
+		r = refuse(CodeInvalidArgument, "unknown action %d", c.Action)
+	}
+	if r != nil {
+		return ControlResult{Refusal: r}
+	}
+	tx.saveJob(old, &j)
+	if c.Key != "" {
+		tx.remember(j.Tenant, c.Key, c.Fingerprint, false, j.ID, c.Action)
+	}
+	return ControlResult{Job: &j}
+}
+
+func orText(s, otherwise string) string {
+	if s == "" {
+		return otherwise
+	}
+	return s
+}
+
+// cancel ends a job that has no attempt at once, and asks a live attempt to stop. It overrides every other stop.
+func (tx *tx) cancel(j *Job, reason string) *Refusal {
+	reason = orText(reason, "canceled by a user")
+	switch {
+	case j.Live():
+		if j.Stop != v1.StopReason_CANCEL {
+			tx.askToStop(j, v1.StopReason_CANCEL, j.Grace, reason)
+		}
+		return nil
+	case j.State == v1.JobState_QUEUED, j.State == v1.JobState_PAUSED:
+		j.FinishedAt, j.Held = tx.now, 0
+		tx.move(j, v1.JobState_CANCELED, reason)
+		return nil
+	}
+	return refuse(CodeFailedPrecondition, "job %s is %s already: there is nothing left to cancel", j.ID, j.State)
+}
+
+func (tx *tx) pause(j *Job, reason string, save bool) *Refusal {
+	reason = orText(reason, "paused by a user")
+	switch {
+	case j.State == v1.JobState_PAUSED || j.Live() && j.Stop == v1.StopReason_PAUSE:
+		return nil
+	case j.State == v1.JobState_QUEUED:
+		j.Held = 0
+		tx.move(j, v1.JobState_PAUSED, reason)
+		return nil
+	case !j.Live():
+		return refuse(CodeFailedPrecondition, "job %s is %s: only a job that waits or runs can be paused", j.ID, j.State)
+	case j.Stop == v1.StopReason_CANCEL:
+		return refuse(CodeFailedPrecondition, "job %s is being canceled", j.ID)
+	case j.Ending != nil || j.Stop == v1.StopReason_TIME_LIMIT:
+		return refuse(CodeFailedPrecondition, "the attempt of job %s is ending: %s", j.ID, j.Reason)
+	}
+	grace := j.Grace
+	if !save {
+		grace = 0
+	}
+	tx.askToStop(j, v1.StopReason_PAUSE, grace, reason)
+	return nil
+}
+
+func (tx *tx) resume(j *Job, reason string, from CheckpointID) *Refusal {
+	if j.State == v1.JobState_QUEUED && from == 0 {
+		return nil
+	}
+	if j.State != v1.JobState_PAUSED {
+		hint := ""
+		if j.Terminal() {
+			hint = "; retry starts a finished job again"
+		}
+		return refuse(CodeFailedPrecondition, "job %s is %s: only a paused job can be resumed%s", j.ID, j.State, hint)
+	}
+	if r := tx.admitCheckpoint(j.Tenant, from); r != nil {
+		return r
+	}
+	if j.Attempt == 0 {
+		if why := tx.hopeless(j); why != "" {
+			return refuse(CodeFailedPrecondition, "job %s can never run: %s", j.ID, why)
+		}
+	}
+	tx.requeue(j, v1.ErrorType_UNSPECIFIED, nil, orText(reason, "resumed by a user"))
+	tx.startFresh(j, from)
+	return nil
+}
+
+func (tx *tx) retry(j *Job, c *ControlJob) *Refusal {
+	switch {
+	case j.State == v1.JobState_SUCCEEDED:
+		return refuse(CodeFailedPrecondition, "job %s has succeeded: submit it again to run it once more", j.ID)
+	case j.State == v1.JobState_PAUSED:
+		return refuse(CodeFailedPrecondition, "job %s is paused: resume it", j.ID)
+	case !j.Terminal():
+		return refuse(CodeFailedPrecondition, "job %s is %s: only a job that has failed, or was canceled, preempted or lost, can be retried", j.ID, j.State)
+	}
+	if _, ok := tx.Queue(j.Queue); !ok {
+		return refuse(CodeFailedPrecondition, "the queue %q of job %s is gone: the queues are %s", j.Queue, j.ID, tx.queueNames())
+	}
+	if r := tx.admitCheckpoint(j.Tenant, c.Checkpoint); r != nil {
+		return r
+	}
+	if c.Shape != nil {
+		shape := *c.Shape
+		if r := tx.admitShape(&shape); r != nil {
+			return r
+		}
+		j.Shape = shape
+		tx.share(j)
+	}
+	if c.Spec != nil {
+		j.Spec = c.Spec
+	}
+	j.Retries = RetryCounts{}
+	// Whoever retries a job wants it to run: what it waited for in vain is not asked for again.
+	j.Dependencies = nil
+	tx.requeue(j, j.ErrorType, j.ExitCode, orText(c.Reason, "retried by a user"))
+	tx.startFresh(j, c.Checkpoint)
+	return nil
+}
+
+// startFresh gives up the tasks of an attempt that is over, and sets where the next one goes on from.
+func (tx *tx) startFresh(j *Job, from CheckpointID) {
+	j.Tasks = nil
+	if from != 0 {
+		j.ResumeFrom = from
+	}
+}

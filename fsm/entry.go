@@ -1,0 +1,114 @@
+package fsm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A log entry is
+//
+//	version  1 byte
+//	flags    1 byte, 0
+//	time     8 bytes, big endian: the proposer's clock, Unix nanoseconds
+//	count    uvarint: commands
+//	count x  uvarint length, then the command: type (2 bytes, big endian), flags (1 byte), CBOR body
+//
+// and nothing after it.
+const (
+	entryVersion    byte = 1
+	entryHeaderSize      = 10
+
+	// MaxCommandsPerEntry bounds what Pack may be given.
+	MaxCommandsPerEntry = 1 << 16
+)
+
+// Entry is a log entry and its index.
+type Entry struct {
+	Index uint64
+	Data  []byte
+}
+
+// Pack makes one log entry of commands that Encode made. It keeps their order.
+func Pack(now time.Time, commands [][]byte) []byte {
+	size := entryHeaderSize + binary.MaxVarintLen32
+	for _, c := range commands {
+		size += len(c) + binary.MaxVarintLen32
+	}
+	b := make([]byte, 0, size)
+	b = append(b, entryVersion, 0)
+	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))
+	b = binary.AppendUvarint(b, uint64(len(commands)))
+	for _, c := range commands {
+		b = binary.AppendUvarint(b, uint64(len(c)))
+		b = append(b, c...)
+	}
+	return b
+}
+
+// decodedEntry is an entry whose commands are known to be whole. A nil command is one to skip.
+type decodedEntry struct {
+	stamp    int64
+	commands []Command
+}
+
+func decodeEntry(data []byte) (decodedEntry, error) {
+	var e decodedEntry
+	if len(data) < entryHeaderSize {
+		return e, errors.New("the entry is shorter than its header")
+	}
+	if data[0] != entryVersion {
+		return e, fmt.Errorf("entry format version %d; this version of mind reads version %d", data[0], entryVersion)
+	}
+	if data[1] != 0 {
+		return e, fmt.Errorf("entry flags %#x; this version of mind knows none", data[1])
+	}
+	e.stamp = int64(binary.BigEndian.Uint64(data[2:entryHeaderSize]))
+	rest := data[entryHeaderSize:]
+	count, n := binary.Uvarint(rest)
+	if n <= 0 {
+		return e, errors.New("the count of commands is cut off")
+	}
+	rest = rest[n:]
+	if count > MaxCommandsPerEntry || count > uint64(len(rest)) {
+		return e, fmt.Errorf("%d commands do not fit into %d bytes", count, len(rest))
+	}
+	e.commands = make([]Command, 0, count)
+	for i := range count {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return e, fmt.Errorf("command %d is cut off", i)
+		}
+		c, err := decodeCommand(rest[n : n+int(size)])
+		if err != nil {
+			return e, fmt.Errorf("command %d: %w", i, err)
+		}
+		e.commands = append(e.commands, c)
+		rest = rest[n+int(size):]
+	}
+	if len(rest) != 0 {
+		return e, fmt.Errorf("%d bytes after the last command", len(rest))
+	}
+	return e, nil
+}
+
+// decodeCommand returns nil, nil for a command of an unknown type that may be skipped.
+func decodeCommand(data []byte) (Command, error) {
+	if len(data) < commandHeaderSize {
+		return nil, errors.New("shorter than a command's header")
+	}
+	number, flags, body := binary.BigEndian.Uint16(data), data[2], data[commandHeaderSize:]
+	def, ok := commandDefs[number]
+	if !ok {
+		if flags&flagIgnorable != 0 {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("unknown command type %d: a newer version of mind wrote it", number)
+	}
+	c := def.blank()
+	if err := decMode.Unmarshal(body, c); err != nil {
+		return nil, fmt.Errorf("decoding %s: %w", def.name, err)
+	}
+	return c, nil
+}

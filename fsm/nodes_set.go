@@ -1,0 +1,111 @@
+package fsm
+
+import v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+
+func (SetNode) commandType() uint16 { return 6 }
+
+func (c SetNode) apply(tx *tx) any {
+	old, ok := tx.Node(c.ID)
+	if !ok {
+		return NodeResult{Refusal: refuse(CodeNotFound, "there is no node %q", c.ID)}
+	}
+	n := *old
+	switch c.Action {
+	case NodeUnreachable:
+		if n.UnreachableSince != 0 {
+			return NodeResult{Node: old}
+		}
+		n.UnreachableSince, n.Reason = max(tx.now, 1), c.Reason
+	case NodeReachable:
+		if n.UnreachableSince == 0 {
+			return NodeResult{Node: old}
+		}
+		n.UnreachableSince, n.Reason = 0, drainReason(n.Drain)
+	case NodeDrain:
+		d := &Drain{Since: tx.now, Force: c.Force, Reason: c.Reason}
+		if c.Deadline > 0 {
+			d.Deadline = tx.now + c.Deadline
+		}
+		n.Drain, n.Reason = d, drainReason(d)
+	case NodeEnable:
+		if n.Drain == nil {
+			return NodeResult{Node: old}
+		}
+		n.Drain, n.Reason = nil, ""
+	case NodeForget:
+		return tx.forgetNode(old)
+	case NodeHealth:
+		if r := validateGPUs(c.GPUs); r != nil {
+			return NodeResult{Refusal: r}
+		}
+		n.GPUs = withVanished(c.GPUs, old.GPUs)
+		tx.learnModels(n.GPUs)
+	default:
+		return NodeResult{Refusal: refuse(CodeInvalidArgument, "unknown node action %d", c.Action)}
+	}
+	tx.saveNode(old, &n)
+	if c.Action == NodeDrain && c.Force {
+		tx.stopTasksOn(c.ID, v1.StopReason_DRAIN, "node "+c.ID+" is being drained")
+	}
+	now, _ := tx.Node(c.ID)
+	return NodeResult{Node: now}
+}
+
+func drainReason(d *Drain) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.Reason == "":
+		return "drained by an operator"
+	}
+	return d.Reason
+}
+
+// forgetNode ends what the node held and takes it out of the state.
+func (tx *tx) forgetNode(n *Node) any {
+	tx.endTasksOn(n.ID, "node "+n.ID+" was forgotten by an operator")
+	// A gang that lost a rank here may still hold its lease until its other ranks have ended; they hold on to it by
+	// name, and it is released with theirs.
+	last, _ := tx.Node(n.ID)
+	tx.nodes.rows.delete(n.ID)
+	if at := last.timer(); at != 0 {
+		tx.nodes.timers.delete(nodeTimer{at, n.ID})
+	}
+	tx.nodes.away.delete(n.ID)
+	tx.emit(Event{Topic: TopicNode, Nodes: []string{n.ID}, NodeFrom: last.State})
+	return NodeResult{}
+}
+
+// tasksOn lists the jobs with a lease on a node. It is a list, because the leases change while it is worked on.
+func (tx *tx) tasksOn(node string) []leaseKey {
+	var keys []leaseKey
+	for l := range tx.LeasesOn(node) {
+		keys = append(keys, leaseKey{l.Node, l.Job, l.Rank})
+	}
+	return keys
+}
+
+// endTasksOn ends every task on a node as lost with it.
+func (tx *tx) endTasksOn(node, why string) {
+	for _, k := range tx.tasksOn(node) {
+		if old, ok := tx.Job(k.job); ok {
+			tx.loseTask(old, k.rank, why)
+		}
+	}
+}
+
+// stopTasksOn asks every attempt with a task on the node to stop, unless it is stopping already.
+func (tx *tx) stopTasksOn(node string, stop v1.StopReason_Value, why string) int {
+	n := 0
+	for _, k := range tx.tasksOn(node) {
+		old, ok := tx.Job(k.job)
+		if !ok || old.Stop != v1.StopReason_UNSPECIFIED {
+			continue
+		}
+		j := *old
+		tx.askToStop(&j, stop, j.Grace, why)
+		tx.saveJob(old, &j)
+		n++
+	}
+	return n
+}

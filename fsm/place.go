@@ -1,0 +1,100 @@
+package fsm
+
+import (
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+func (PlaceJobs) commandType() uint16 { return 3 }
+
+func (c PlaceJobs) apply(tx *tx) any {
+	res := PlaceResult{Placed: make([]PlacedJob, 0, len(c.Placements))}
+	for i := range c.Placements {
+		p := &c.Placements[i]
+		if r := tx.place(p); r != nil {
+			res.Refused = append(res.Refused, RefusedPlacement{Job: p.Job, Code: r.Code, Message: r.Message})
+			continue
+		}
+		res.Placed = append(res.Placed, PlacedJob{Job: p.Job, Attempt: p.Attempt, Token: tx.index})
+	}
+	tx.meta.Considered = max(tx.meta.Considered, min(c.BasedOn, tx.index))
+	tx.meta.touch()
+	for i := range c.Reasons {
+		tx.explainClass(&c.Reasons[i])
+	}
+	return res
+}
+
+// place grants all leases of a new attempt, or none.
+func (tx *tx) place(p *Placement) *Refusal {
+	old, ok := tx.Job(p.Job)
+	switch {
+	case !ok:
+		return refuse(CodeNotFound, "there is no job %s", p.Job)
+	case !old.Waiting():
+		return refuse(CodeFailedPrecondition, "job %s is %s", p.Job, old.State)
+	case p.Attempt != old.Attempt+1:
+		return refuse(CodeAborted, "the plan is for attempt %d of job %s, which is at %d", p.Attempt, p.Job, old.Attempt)
+	case len(p.Tasks) != int(old.Shape.Nodes):
+		return refuse(CodeInvalidArgument, "%d places for the %d tasks of job %s", len(p.Tasks), old.Shape.Nodes, p.Job)
+	}
+	if node := twice(p.Tasks); node != "" {
+		return refuse(CodeInvalidArgument, "node %s twice in the gang of job %s", node, p.Job)
+	}
+	for i := range p.Tasks {
+		t := &p.Tasks[i]
+		n, ok := tx.Node(t.Node)
+		if !ok {
+			return refuse(CodeNotFound, "there is no node %q", t.Node)
+		}
+		if r := CheckTask(n, &tx.work.useOf(n.ID).NodeUse, old.Shape, t.GPUs); r != nil {
+			return r
+		}
+	}
+	j := *old
+	j.Attempt, j.Token = p.Attempt, tx.index
+	j.Tasks = make([]Task, len(p.Tasks))
+	for i := range p.Tasks {
+		node := tx.work.name(p.Tasks[i].Node)
+		j.Tasks[i] = Task{Rank: uint16(i), Node: node, GPUs: p.Tasks[i].GPUs, State: v1.TaskState_ASSIGNED}
+		tx.grant(&Lease{
+			Job: j.ID, Rank: uint16(i), Attempt: j.Attempt, Node: node, GPUs: p.Tasks[i].GPUs,
+			FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB,
+			Token: tx.index, GrantedAt: tx.now,
+		})
+	}
+	tx.move(&j, v1.JobState_ALLOCATED, "")
+	tx.emit(Event{
+		Topic: TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue,
+		Nodes: taskNodes(j.Tasks), Granted: true,
+	})
+	tx.saveJob(old, &j)
+	return nil
+}
+
+// twice returns a node that is in the gang more than once; empty: none.
+func twice(tasks []TaskPlacement) string {
+	if len(tasks) < 2 {
+		return ""
+	}
+	seen := make(map[string]struct{}, len(tasks))
+	for i := range tasks {
+		if _, again := seen[tasks[i].Node]; again {
+			return tasks[i].Node
+		}
+		seen[tasks[i].Node] = struct{}{}
+	}
+	return ""
+}
+
+// explainClass takes down why the jobs of a class wait; a class of which none waits any more needs no reason.
+func (tx *tx) explainClass(r *ClassReason) {
+	slot, ok := tx.work.classes[r.Class]
+	if !ok {
+		return
+	}
+	if r.Reason == "" {
+		tx.jobs.reasons.delete(slot.key)
+		return
+	}
+	tx.jobs.reasons.put(slot.key, &classReason{Class: slot.key, Reason: r.Reason})
+}

@@ -1,0 +1,159 @@
+package fsm
+
+import (
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+func (ReportTasks) commandType() uint16 { return 4 }
+
+func (c ReportTasks) apply(tx *tx) any {
+	var res ReportResult
+	e := editor{tx: tx}
+	for i := range c.Reports {
+		r := &c.Reports[i]
+		old := e.job(r.Job)
+		// Fencing: nothing is believed of a task but from the node that holds its lease, under the token of the lease.
+		if old == nil || old.Attempt != r.Attempt || old.Token != r.Token ||
+			int(r.Rank) >= len(old.Tasks) || old.Tasks[r.Rank].Node != c.Node {
+			res.Stale++
+			continue
+		}
+		if !old.Live() || old.Tasks[r.Rank].State == v1.TaskState_ENDED {
+			if r.Kind == ReportCheckpoint {
+				res.Stale++
+			} else {
+				res.Duplicate++
+			}
+			continue
+		}
+		if e.apply(r, &res) {
+			res.Applied++
+		} else {
+			res.Duplicate++
+		}
+	}
+	e.save()
+	if res.Stale > 0 {
+		tx.meta.Fenced += uint64(res.Stale)
+		tx.meta.touch()
+	}
+	return res
+}
+
+// editor changes one job after the other; the reports on one job that follow each other make one new row.
+type editor struct {
+	tx       *tx
+	old      *Job
+	copy     *Job
+	ownTasks bool
+}
+
+// job returns a job as the reports so far have left it; nil: there is none.
+func (e *editor) job(id JobID) *Job {
+	if e.old != nil && e.old.ID == id {
+		if e.copy != nil {
+			return e.copy
+		}
+		return e.old
+	}
+	e.save()
+	j, ok := e.tx.Job(id)
+	if !ok {
+		return nil
+	}
+	e.old = j
+	return j
+}
+
+func (e *editor) edit() *Job {
+	if e.copy == nil {
+		j := *e.old
+		e.copy = &j
+	}
+	return e.copy
+}
+
+func (e *editor) tasks() []Task {
+	j := e.edit()
+	if !e.ownTasks {
+		j.Tasks = slices.Clone(j.Tasks)
+		e.ownTasks = true
+	}
+	return j.Tasks
+}
+
+func (e *editor) save() {
+	if e.copy != nil {
+		e.tx.saveJob(e.old, e.copy)
+	}
+	*e = editor{tx: e.tx}
+}
+
+// apply takes one report of a live task in; false: it says nothing new.
+func (e *editor) apply(r *TaskReport, res *ReportResult) bool {
+	tx := e.tx
+	at := tx.now
+	if r.Time > 0 {
+		at = min(r.Time, tx.now)
+	}
+	switch r.Kind {
+	case ReportStarting:
+		if e.job(r.Job).Tasks[r.Rank].State != v1.TaskState_ASSIGNED {
+			return false
+		}
+		e.tasks()[r.Rank].State = v1.TaskState_STARTING
+		tx.advance(e.copy)
+	case ReportRunning:
+		if e.job(r.Job).Tasks[r.Rank].State == v1.TaskState_RUNNING {
+			return false
+		}
+		t := &e.tasks()[r.Rank]
+		t.State, t.StartedAt = v1.TaskState_RUNNING, at
+		tx.advance(e.copy)
+	case ReportEnded:
+		e.tasks()
+		tx.endTask(e.copy, r.Rank, r.ExitCode, r.ErrorType, r.ErrorMessage, at)
+		tx.advance(e.copy)
+	case ReportPhase:
+		j := e.job(r.Job)
+		if r.Phase <= v1.JobPhase_UNSPECIFIED || r.Phase > v1.JobPhase_EXPORTING || j.Phase == r.Phase {
+			return false
+		}
+		if j.State != v1.JobState_RUNNING {
+			return false
+		}
+		j = e.edit()
+		j.Phase = r.Phase
+		tx.emitJob(j, j.State)
+	case ReportProgress:
+		p := Progress{Step: r.Step, Total: r.Total}
+		if e.job(r.Job).Progress == p {
+			return false
+		}
+		j := e.edit()
+		j.Progress = p
+		tx.emitJob(j, j.State)
+	case ReportCheckpoint:
+		return e.checkpoint(r, res)
+	default:
+		return false
+	}
+	return true
+}
+
+// checkpoint registers a checkpoint of a live attempt.
+func (e *editor) checkpoint(r *TaskReport, res *ReportResult) bool {
+	tx, j := e.tx, e.job(r.Job)
+	id, fresh := tx.register(&Checkpoint{
+		Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token, Rank: r.Rank, Node: j.Tasks[r.Rank].Node,
+		Step: r.Step, Path: r.Path, Digest: r.Digest, SizeBytes: r.SizeBytes, Metrics: r.Metrics, CreatedAt: tx.now,
+	})
+	if !fresh {
+		return false
+	}
+	res.Checkpoints = append(res.Checkpoints, id)
+	e.edit().LastCheckpoint = id
+	return true
+}

@@ -1,0 +1,107 @@
+package fsm
+
+// working is what the applying goroutine keeps beside the tables to be quick: figures that are changed in place and
+// copied into the tables once per publish, and handles. All of it follows from the tables. Its maps are looked into,
+// never ranged over.
+type working struct {
+	names   map[string]string
+	tenants map[string]uint32
+	classes map[ClassKey]*classSlot
+	use     map[string]*useSlot
+	queues  map[string]*queueSlot
+	// What changed since the last publish, in the order of the changes.
+	dirtyUse    []*useSlot
+	dirtyQueues []*queueSlot
+	probe       idempotencyKey
+	nextTenant  uint32
+	nextClass   uint32
+}
+
+type classSlot struct {
+	key    ClassKey
+	number uint32
+	jobs   int
+}
+
+type useSlot struct {
+	NodeUse
+	node  string
+	dirty bool
+}
+
+type queueSlot struct {
+	queueFigures
+	name  string
+	dirty bool
+}
+
+// maxNames bounds the table of names; when it is full it starts anew. It saves memory only, and changes no answer.
+const maxNames = 1 << 16
+
+func newWorking() *working {
+	return &working{
+		names:   map[string]string{},
+		tenants: map[string]uint32{},
+		classes: map[ClassKey]*classSlot{},
+		use:     map[string]*useSlot{},
+		queues:  map[string]*queueSlot{},
+	}
+}
+
+// name returns one shared copy of a string that many rows will hold.
+func (w *working) name(s string) string {
+	if shared, ok := w.names[s]; ok {
+		return shared
+	}
+	if len(w.names) >= maxNames {
+		clear(w.names)
+	}
+	w.names[s] = s
+	return s
+}
+
+func (w *working) useOf(node string) *useSlot {
+	u, ok := w.use[node]
+	if !ok {
+		u = &useSlot{node: node}
+		w.use[node] = u
+	}
+	return u
+}
+
+func (w *working) touchUse(u *useSlot) {
+	if !u.dirty {
+		u.dirty = true
+		w.dirtyUse = append(w.dirtyUse, u)
+	}
+}
+
+// queueOf returns the figures of a queue, to be changed.
+func (w *working) queueOf(name string) *queueSlot {
+	q, ok := w.queues[name]
+	if !ok {
+		q = &queueSlot{name: name}
+		w.queues[name] = q
+	}
+	if !q.dirty {
+		q.dirty = true
+		w.dirtyQueues = append(w.dirtyQueues, q)
+	}
+	return q
+}
+
+// flush brings what was changed in place into the tables.
+func (s *state) flush() {
+	w := s.work
+	for _, u := range w.dirtyUse {
+		u.dirty = false
+		use := u.NodeUse
+		s.leases.use.put(nodeUse{node: u.node, use: &use})
+	}
+	for _, q := range w.dirtyQueues {
+		q.dirty = false
+		figures := q.queueFigures
+		s.queues.figures.put(namedFigures{name: q.name, figures: &figures})
+	}
+	w.dirtyUse, w.dirtyQueues = w.dirtyUse[:0], w.dirtyQueues[:0]
+}
