@@ -94,12 +94,8 @@ func Start(executable, dir string, spec shim.Spec) (*Handle, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make task directory: %w", err)
 	}
-	data, err := json.Marshal(spec)
-	if err != nil {
-		return nil, fmt.Errorf("encode task: %w", err)
-	}
 	// No sync: a machine that loses power loses the task with it.
-	if err := os.WriteFile(filepath.Join(dir, shim.SpecFile), data, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, shim.SpecFile), spec.Encode(), 0o600); err != nil {
 		return nil, fmt.Errorf("write task: %w", err)
 	}
 	listener, conn, err := socket(dir)
@@ -159,7 +155,7 @@ func Attach(dir string) (*Handle, error) {
 // attachDead deals with a directory that has no shim. The caller holds its
 // lock.
 func attachDead(dir string) (*Handle, error) {
-	_, exitErr := shim.ReadExit(dir)
+	_, exitErr := ReadExit(dir)
 	if exitErr != nil {
 		if _, err := os.Lstat(filepath.Join(dir, shim.StartedFile)); errors.Is(err, os.ErrNotExist) {
 			if err := os.Remove(filepath.Join(dir, shim.SpecFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -187,6 +183,20 @@ func lock(dir string) (free bool, release func(), err error) {
 	return true, func() { _ = unix.Close(fd) }, nil
 }
 
+// ReadExit reads how the task in a directory ended; the error wraps
+// os.ErrNotExist while it has not.
+func ReadExit(dir string) (shim.Exit, error) {
+	var exit shim.Exit
+	data, err := os.ReadFile(filepath.Join(dir, shim.ExitFile))
+	if err != nil {
+		return exit, err
+	}
+	if err := json.Unmarshal(data, &exit); err != nil {
+		return exit, fmt.Errorf("decode %s: %w", shim.ExitFile, err)
+	}
+	return exit, nil
+}
+
 func follow(dir string, conn *os.File, child *os.Process) *Handle {
 	h := &Handle{dir: dir, events: make(chan Event, 2), closed: make(chan struct{}), conn: conn, child: child}
 	go h.run(conn)
@@ -208,7 +218,7 @@ func (h *Handle) run(conn *os.File) {
 		return
 	default:
 	}
-	exit, err := shim.ReadExit(h.dir)
+	exit, err := ReadExit(h.dir)
 	if err != nil {
 		exit = h.abandoned(err)
 	}

@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"encoding/json"
 	"errors"
 	"os"
 	"strconv"
@@ -217,15 +216,17 @@ func writeBaseline(dir string) error {
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	baseline := make(map[string]string, len(entries))
+	data := []byte{'{'}
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			baseline[e.Name()] = Identity(info)
+		info, err := e.Info()
+		if err != nil {
+			continue // gone meanwhile
 		}
+		if len(data) > 1 {
+			data = append(data, ',')
+		}
+		data = append(appendJSONString(data, e.Name()), ':')
+		data = appendJSONString(data, Identity(info))
 	}
-	data, err := json.Marshal(baseline)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(BaselineFile, data, 0o600)
+	return os.WriteFile(BaselineFile, append(data, '}'), 0o600)
 }

@@ -1,20 +1,21 @@
 package shim
 
 import (
-	"encoding/json"
+	"errors"
 	"os"
+	"strconv"
 )
 
 // Names of the files in a task directory.
 const (
 	// SpecFile is written by the agent before it starts the shim.
-	SpecFile = "task.json"
+	SpecFile = "task"
 	// StartedFile appears just before the command is started, and holds its
 	// process id soon after.
 	StartedFile = "started"
 	// BaselineFile lists what was in the checkpoint directory before.
 	BaselineFile = "baseline.json"
-	// ExitFile is the last thing that the shim writes.
+	// ExitFile is the last thing that the shim writes: an Exit as JSON.
 	ExitFile = "exit.json"
 	// LogDir holds the log of the task.
 	LogDir = "log"
@@ -36,85 +37,223 @@ const (
 // Spec is what to run.
 type Spec struct {
 	// JobID, Attempt, Rank and Token name the task; the shim only keeps them.
-	JobID   string `json:"job_id"`
-	Attempt int32  `json:"attempt"`
-	Rank    int32  `json:"rank"`
-	Token   uint64 `json:"token"`
+	JobID   string
+	Attempt int32
+	Rank    int32
+	Token   uint64
 	// Node is named in messages.
-	Node string `json:"node"`
+	Node string
 
-	Argv []string `json:"argv,omitempty"`
+	Argv []string
 	// Env is the whole environment.
-	Env []string `json:"env,omitempty"`
+	Env []string
 	// Cwd must exist; empty: the first of Dirs.
-	Cwd string `json:"cwd,omitempty"`
+	Cwd string
 	// Dirs are made before the command starts.
-	Dirs []string `json:"dirs,omitempty"`
+	Dirs []string
 	// CheckpointDir is listed into BaselineFile before the command starts.
-	CheckpointDir string `json:"checkpoint_dir,omitempty"`
+	CheckpointDir string
 	// Refusal, when set, is why the task cannot be launched at all.
-	Refusal string `json:"refusal,omitempty"`
+	Refusal string
 
-	SegmentBytes int64 `json:"segment_bytes,omitempty"`
-	LogBytes     int64 `json:"log_bytes,omitempty"`
+	SegmentBytes int64
+	LogBytes     int64
 	// Cgroup is made and used when set.
-	Cgroup string `json:"cgroup,omitempty"`
-
-	// Notes are the agent's own.
-	Notes json.RawMessage `json:"notes,omitempty"`
+	Cgroup string
 }
 
 // Exit says how a task ended.
 type Exit struct {
 	// Pid of the command; 0: it never ran.
-	Pid int `json:"pid,omitempty"`
+	Pid int `json:"pid"`
 	// Started and Ended are unix nanoseconds.
-	Started int64 `json:"started,omitempty"`
+	Started int64 `json:"started"`
 	Ended   int64 `json:"ended"`
 	// Code is the exit code, 128 + Signal when it died of one, and -1 when it
 	// never ran or nobody knows.
 	Code   int `json:"code"`
-	Signal int `json:"signal,omitempty"`
+	Signal int `json:"signal"`
 	// Stopped is set when the shim had been told to stop the task.
-	Stopped bool `json:"stopped,omitempty"`
+	Stopped bool `json:"stopped"`
 	// Killed counts the processes that the command left behind.
-	Killed    int   `json:"killed,omitempty"`
-	MaxRSSKB  int64 `json:"max_rss_kb,omitempty"`
-	UserMicro int64 `json:"user_us,omitempty"`
-	SysMicro  int64 `json:"sys_us,omitempty"`
+	Killed    int   `json:"killed"`
+	MaxRSSKB  int64 `json:"max_rss_kb"`
+	UserMicro int64 `json:"user_us"`
+	SysMicro  int64 `json:"sys_us"`
 	// Failure and Message say what went wrong, when the shim knows.
-	Failure string `json:"failure,omitempty"`
-	Message string `json:"message,omitempty"`
+	Failure string `json:"failure"`
+	Message string `json:"message"`
+}
+
+// errSpec is returned for a file that is not a specification.
+var errSpec = errors.New("not a task specification")
+
+// strings lists the fields by their names in the file.
+func (s *Spec) strings() map[string]*string {
+	return map[string]*string{
+		"job": &s.JobID, "node": &s.Node, "cwd": &s.Cwd, "checkpoints": &s.CheckpointDir, "refusal": &s.Refusal, "cgroup": &s.Cgroup,
+	}
+}
+
+// Encode returns the specification as lines of a name and a quoted value.
+// Package encoding/json would need package reflect (see the package comment),
+// and JSON cannot carry arguments that are not UTF-8.
+func (s Spec) Encode() []byte {
+	data := make([]byte, 0, 4096)
+	add := func(name, value string) {
+		data = append(data, name...)
+		data = append(data, ' ')
+		data = strconv.AppendQuote(data, value)
+		data = append(data, '\n')
+	}
+	add("attempt", strconv.FormatInt(int64(s.Attempt), 10))
+	add("rank", strconv.FormatInt(int64(s.Rank), 10))
+	add("token", strconv.FormatUint(s.Token, 10))
+	add("segment-bytes", strconv.FormatInt(s.SegmentBytes, 10))
+	add("log-bytes", strconv.FormatInt(s.LogBytes, 10))
+	for name, value := range s.strings() {
+		if *value != "" {
+			add(name, *value)
+		}
+	}
+	for _, arg := range s.Argv {
+		add("arg", arg)
+	}
+	for _, env := range s.Env {
+		add("env", env)
+	}
+	for _, dir := range s.Dirs {
+		add("dir", dir)
+	}
+	// A file without its end was not written whole.
+	add("end", "")
+	return data
+}
+
+// Decode reads what Encode returned.
+func (s *Spec) Decode(data []byte) error {
+	names := s.strings()
+	whole := false
+	for len(data) > 0 {
+		end := 0
+		for end < len(data) && data[end] != '\n' {
+			end++
+		}
+		if end == len(data) {
+			return errSpec
+		}
+		line := string(data[:end])
+		data = data[end+1:]
+		space := 0
+		for space < len(line) && line[space] != ' ' {
+			space++
+		}
+		if space == len(line) {
+			return errSpec
+		}
+		value, err := strconv.Unquote(line[space+1:])
+		if err != nil {
+			return errSpec
+		}
+		switch name := line[:space]; name {
+		case "attempt":
+			err = parseInt32(value, &s.Attempt)
+		case "rank":
+			err = parseInt32(value, &s.Rank)
+		case "token":
+			s.Token, err = strconv.ParseUint(value, 10, 64)
+		case "segment-bytes":
+			s.SegmentBytes, err = strconv.ParseInt(value, 10, 64)
+		case "log-bytes":
+			s.LogBytes, err = strconv.ParseInt(value, 10, 64)
+		case "arg":
+			s.Argv = append(s.Argv, value)
+		case "env":
+			s.Env = append(s.Env, value)
+		case "dir":
+			s.Dirs = append(s.Dirs, value)
+		case "end":
+			whole = true
+		default:
+			field, ok := names[name]
+			if !ok {
+				// Written by a newer agent, which expects to be understood.
+				return errSpec
+			}
+			*field = value
+		}
+		if err != nil {
+			return errSpec
+		}
+	}
+	if !whole {
+		return errSpec
+	}
+	return nil
+}
+
+func parseInt32(text string, into *int32) error {
+	n, err := strconv.ParseInt(text, 10, 32)
+	*into = int32(n)
+	return err
 }
 
 // ReadSpec reads the specification in a task directory.
 func ReadSpec(dir string) (Spec, error) {
 	var spec Spec
-	return spec, readJSON(dir+"/"+SpecFile, &spec)
-}
-
-// ReadExit reads how the task in a directory ended; the error wraps
-// os.ErrNotExist while it has not.
-func ReadExit(dir string) (Exit, error) {
-	var exit Exit
-	return exit, readJSON(dir+"/"+ExitFile, &exit)
-}
-
-func readJSON(name string, into any) error {
-	data, err := os.ReadFile(name)
+	data, err := os.ReadFile(dir + "/" + SpecFile)
 	if err != nil {
-		return err
+		return spec, err
 	}
-	return json.Unmarshal(data, into)
+	return spec, spec.Decode(data)
+}
+
+// JSON returns the exit as one line of JSON.
+func (e Exit) JSON() []byte {
+	data := make([]byte, 0, 512)
+	number := func(name string, value int64) {
+		data = append(append(append(data, '"'), name...), `":`...)
+		data = append(strconv.AppendInt(data, value, 10), ',')
+	}
+	data = append(data, '{')
+	number("pid", int64(e.Pid))
+	number("started", e.Started)
+	number("ended", e.Ended)
+	number("code", int64(e.Code))
+	number("signal", int64(e.Signal))
+	number("killed", int64(e.Killed))
+	number("max_rss_kb", e.MaxRSSKB)
+	number("user_us", e.UserMicro)
+	number("sys_us", e.SysMicro)
+	data = append(data, `"stopped":`...)
+	data = strconv.AppendBool(data, e.Stopped)
+	data = append(data, `,"failure":`...)
+	data = appendJSONString(data, e.Failure)
+	data = append(data, `,"message":`...)
+	data = appendJSONString(data, e.Message)
+	return append(data, '}')
+}
+
+func appendJSONString(data []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	data = append(data, '"')
+	// Ranging by rune turns what is not UTF-8 into U+FFFD.
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			data = append(data, '\\', byte(r))
+		case r < ' ':
+			data = append(data, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		default:
+			data = append(data, string(r)...)
+		}
+	}
+	return append(data, '"')
 }
 
 // WriteExit writes how a task ended so that it survives a power cut.
 func WriteExit(dir string, exit Exit) error {
-	data, err := json.Marshal(exit)
-	if err != nil {
-		return err
-	}
-	return writeDurably(dir, ExitFile, data)
+	return writeDurably(dir, ExitFile, exit.JSON())
 }
 
 func writeDurably(dir, name string, data []byte) error {

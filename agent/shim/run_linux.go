@@ -1,7 +1,6 @@
 package shim
 
 import (
-	"encoding/json"
 	"os"
 	"strconv"
 	"syscall"
@@ -203,14 +202,10 @@ func (s *shim) finish() int {
 		s.log.Close(time.Now())
 	}
 	s.group.remove()
-	data, err := json.Marshal(s.exit)
-	if err != nil {
-		complain(err.Error())
-		return exitInternal
-	}
+	data := s.exit.JSON()
 	s.door.announce("exited " + string(data))
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		if err = writeDurably(".", ExitFile, data); err == nil {
+		if err := writeDurably(".", ExitFile, data); err == nil {
 			return exitOK
 		}
 		time.Sleep(wait)

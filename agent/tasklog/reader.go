@@ -3,11 +3,9 @@ package tasklog
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"strings"
 )
 
 // Entry is one record.
@@ -61,7 +59,7 @@ func (r *Reader) SeekOffset(offset uint64) error {
 	}
 	bases, err := segments(r.dir)
 	if err != nil {
-		return fmt.Errorf("list log segments: %w", err)
+		return wrap("list log segments", err)
 	}
 	base, ok := covering(bases, offset)
 	if !ok || base == offset {
@@ -69,7 +67,7 @@ func (r *Reader) SeekOffset(offset uint64) error {
 	}
 	file, err := os.Open(r.dir + "/" + segmentName(base))
 	if err != nil {
-		return fmt.Errorf("open log segment: %w", err)
+		return wrap("open log segment", err)
 	}
 	defer file.Close()
 	// Starting one byte early finds out whether a record ends right here.
@@ -97,13 +95,13 @@ func (r *Reader) SeekTail(n int) error {
 	_ = r.Close()
 	bases, err := segments(r.dir)
 	if err != nil {
-		return fmt.Errorf("list log segments: %w", err)
+		return wrap("list log segments", err)
 	}
 	left := n
 	for i := len(bases) - 1; i >= 0; i-- {
 		offset, found, err := r.tailOfSegment(bases[i], &left)
 		if err != nil {
-			return fmt.Errorf("read log segment: %w", err)
+			return wrap("read log segment", err)
 		}
 		if found {
 			r.offset = offset
@@ -205,7 +203,7 @@ func (r *Reader) moved() bool {
 func (r *Reader) open() (opened bool, gap *Entry, err error) {
 	bases, err := segments(r.dir)
 	if err != nil {
-		return false, nil, fmt.Errorf("list log segments: %w", err)
+		return false, nil, wrap("list log segments", err)
 	}
 	base, ok := covering(bases, r.offset)
 	if !ok {
@@ -214,7 +212,7 @@ func (r *Reader) open() (opened bool, gap *Entry, err error) {
 		}
 		// The retention bound took what was asked for.
 		base = bases[0]
-		gap = &Entry{Offset: base, Kind: Remark, Text: fmt.Sprintf("mind: %d bytes of log were removed by the retention bound", base-r.offset)}
+		gap = &Entry{Offset: base, Kind: Remark, Text: "mind: " + strconv.FormatUint(base-r.offset, 10) + " bytes of log were removed by the retention bound"}
 		r.offset = base
 	}
 	file, err := os.Open(r.dir + "/" + segmentName(base))
@@ -223,7 +221,7 @@ func (r *Reader) open() (opened bool, gap *Entry, err error) {
 		return false, gap, nil
 	}
 	if err != nil {
-		return false, gap, fmt.Errorf("open log segment: %w", err)
+		return false, gap, wrap("open log segment", err)
 	}
 	r.file, r.base = file, base
 	return true, gap, nil
@@ -236,7 +234,7 @@ func (r *Reader) fill(entries []Entry, limit int) ([]Entry, error) {
 	}
 	n, err := r.file.ReadAt(r.buf, int64(r.offset-r.base))
 	if err := ignoreEOF(err); err != nil {
-		return entries, fmt.Errorf("read log segment: %w", err)
+		return entries, wrap("read log segment", err)
 	}
 	data := r.buf[:n]
 	for len(entries) < limit {
@@ -260,6 +258,8 @@ func (r *Reader) fill(entries []Entry, limit int) ([]Entry, error) {
 	return entries, nil
 }
 
+var replacement = []byte("\uFFFD")
+
 func parse(record []byte) (Entry, error) {
 	space := bytes.IndexByte(record, ' ')
 	if space <= 0 || len(record) < space+3 || record[space+2] != ' ' {
@@ -273,7 +273,7 @@ func parse(record []byte) (Entry, error) {
 	if kind != Stdout && kind != Stderr && kind != Remark {
 		return Entry{}, errBadRecord
 	}
-	return Entry{UnixNanos: nanos, Kind: kind, Text: strings.ToValidUTF8(string(record[space+3:]), "\uFFFD")}, nil
+	return Entry{UnixNanos: nanos, Kind: kind, Text: string(bytes.ToValidUTF8(record[space+3:], replacement))}, nil
 }
 
 // covering returns the last base at or before the offset.
@@ -292,3 +292,14 @@ func ignoreEOF(err error) error {
 	}
 	return err
 }
+
+// readError says what was being done; package fmt is not for the shim.
+type readError struct {
+	doing string
+	err   error
+}
+
+func wrap(doing string, err error) error { return &readError{doing, err} }
+
+func (e *readError) Error() string { return e.doing + ": " + e.err.Error() }
+func (e *readError) Unwrap() error { return e.err }
