@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -118,4 +119,15 @@ func Pairs(texts []string) (map[string]string, error) {
 		pairs[k] = v
 	}
 	return pairs, nil
+}
+
+// DecodeStrictly decodes a part of the file; a field that into does not have is an error.
+func DecodeStrictly(node *yaml.Node, into any) error {
+	text, err := yaml.Marshal(node)
+	if err != nil {
+		return err
+	}
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	return plain(d.Decode(into))
 }

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/agent"
+	"github.com/mindcoordinator/mind/cmd/mind/settings"
+)
+
+func newAgent() *cobra.Command {
+	c := &agent.Config{Version: version}
+	return component{
+		name:  "agent",
+		short: "Run the agent of one GPU node",
+		example: `  mind agent --config /etc/mind/agent.yaml
+  mind agent --config agent.yaml --labels zone=a,rack=7`,
+		keys:     agentKeys(c),
+		identity: func() string { return c.NodeID },
+		run: func(ctx context.Context, logger *slog.Logger) error {
+			c.Logger = logger
+			return agent.Run(ctx, *c)
+		},
+	}.command()
+}
+
+func agentKeys(c *agent.Config) []settings.Key {
+	return []settings.Key{
+		{Name: "node_id", Into: &c.NodeID, Help: "name of the node in the cluster; the certificate carries the same; required"},
+		{Name: "data_dir", Into: &c.DataDir, Help: "folder of the tasks, their logs and their outputs; required"},
+		{Name: "coordinators", Into: &c.Coordinators, Help: "gRPC addresses of coordinators; required"},
+		{Name: "grpc_addr", Into: &c.GRPCAddr, Help: "host:port where coordinators fetch logs and metrics of tasks; default 127.0.0.1 and any port"},
+		{Name: "grpc_advertise", Into: &c.GRPCAdvertise, Help: "where coordinators reach grpc_addr; default: the bound address"},
+		{Name: "http_addr", Into: &c.HTTPAddr, Help: "host:port of /metrics, /health and /health/ready; default: none"},
+		{Name: "http_advertise", Into: &c.HTTPAdvertise, Help: "where others reach http_addr; default: the bound address"},
+		{Name: "gossip_addr", Into: &c.GossipAddr, Help: "host:port (TCP and UDP) of gossip; default: no gossip"},
+		{Name: "gossip_advertise", Into: &c.GossipAdvertise, Help: "where others reach gossip_addr; default: gossip_addr"},
+		{Name: "gossip_key", Into: (*base64Key)(&c.GossipKey), Secret: true, Help: "key of gossip: 16, 24 or 32 bytes in base64; default: not encrypted"},
+		{Name: "gossip_join", Into: &c.GossipJoin, Help: "gossip addresses to begin with"},
+		{Name: "gpus", Into: &c.GPUs, Help: "auto (what NVML or nvidia-smi finds), none, or a simulated set such as 8xH100 or 4xA100,2xH100; default auto"},
+		{Name: "cpus", Into: &c.CPUs, Help: "CPUs that the node offers; default: those of the machine, 64 with simulated GPUs"},
+		{Name: "memory_mb", Into: &c.MemMB, Help: "memory that the node offers, in MiB; default: that of the machine, 524288 with simulated GPUs"},
+		{Name: "labels", Into: &c.Labels, Help: "labels for the node selectors of jobs"},
+		{Name: "hostname", Into: &c.Hostname, Help: "name of the machine; default: what the machine says"},
+		{Name: "cert_file", Into: &c.TLS.Cert, Help: "certificate (PEM); with key_file and ca_file: mutual TLS on every link"},
+		{Name: "key_file", Into: &c.TLS.Key, Help: "key of the certificate (PEM)"},
+		{Name: "ca_file", Into: &c.TLS.CA, Help: "certificate of the authority (PEM)"},
+		{Name: "stop_tasks_on_exit", Into: &c.StopTasksOnExit, Help: "stop all tasks when the agent stops; default false: they run on, and the next agent adopts them"},
+		{Name: "stop_grace", Into: &c.StopGrace, Help: "grace period of stop_tasks_on_exit; default 2s"},
+		{Name: "max_launches", Into: &c.MaxLaunches, Help: "tasks launched at the same time; default 16"},
+		{Name: "keep_tasks", Into: &c.KeepTasks, Help: "ended tasks whose logs and metrics are kept; default 1000"},
+		{Name: "keep_tasks_for", Into: &c.KeepTasksFor, Help: "for how long; default 168h"},
+		{Name: "log_bytes", Into: &c.LogBytes, Help: "bytes of the log of one task, after which its oldest part goes; default 1073741824"},
+		{Name: "cgroup_parent", Into: &c.CgroupParent, Help: "cgroup v2 folder, delegated to the agent, for a group per task; default: none"},
+	}
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	prefix = "/v1/modules/scaimind"
+	// A gateway answers within its own limit, which is shorter.
+	callTimeout = 60 * time.Second
+	// Tries of a call whose connection broke, and the pause between them.
+	tries    = 4
+	tryPause = 300 * time.Millisecond
+)
+
+// client speaks REST to one gateway.
+type client struct {
+	base, token string
+	http        *http.Client
+}
+
+// refusal is an error that the gateway answered.
+type refusal struct {
+	status  int
+	code    string
+	message string
+}
+
+func (r *refusal) Error() string {
+	text := r.message
+	if text == "" {
+		text = fmt.Sprintf("the gateway answers %d %s", r.status, http.StatusText(r.status))
+	}
+	switch r.status {
+	case http.StatusUnauthorized:
+		text += ": give a good token with MIND_TOKEN or --token"
+	case http.StatusForbidden:
+		text += ": use a token that has this permission"
+	case http.StatusServiceUnavailable:
+		text += ": try again in a moment; if it stays so, look at `mind raft peers`"
+	}
+	return text
+}
+
+// newKey mints an idempotency key, so that a write may be sent twice.
+func newKey() string {
+	b := make([]byte, 15)
+	_, _ = rand.Read(b) // it never fails
+	return "cli-" + strings.ToLower(base32.StdEncoding.EncodeToString(b))
+}
+
+// get reads; into may be nil. The raw data is returned for -o json and yaml.
+func (c *client) get(ctx context.Context, path string, query url.Values, into any) (json.RawMessage, error) {
+	return c.call(ctx, http.MethodGet, path, query, nil, "", into)
+}
+
+// post writes, under a key.
+func (c *client) post(ctx context.Context, path string, body any, key string, into any) (json.RawMessage, error) {
+	if key == "" {
+		key = newKey()
+	}
+	return c.call(ctx, http.MethodPost, path, nil, body, key, into)
+}
+
+// call makes one call and takes its envelope off. All calls are reads or carry a key, so one whose connection broke is
+// made again.
+func (c *client) call(ctx context.Context, method, path string, query url.Values, body any, key string, into any) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	for try := 1; ; try++ {
+		data, err := c.once(ctx, method, path, query, text, key)
+		if err == nil {
+			if into != nil {
+				if err := json.Unmarshal(data, into); err != nil {
+					return nil, fmt.Errorf("the gateway's answer is not understood (is it as old as this program?): %w", err)
+				}
+			}
+			return data, nil
+		}
+		if try == tries || !broke(err) {
+			return nil, c.explain(err)
+		}
+		select {
+		case <-time.After(tryPause):
+		case <-ctx.Done():
+			return nil, c.explain(err)
+		}
+	}
+}
+
+func (c *client) once(ctx context.Context, method, path string, query url.Values, body []byte, key string) (json.RawMessage, error) {
+	req, err := c.request(ctx, method, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	answer, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode >= 300 {
+		return nil, refused(answer.StatusCode, text)
+	}
+	var envelope struct {
+		Data json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(text, &envelope); err != nil {
+		return nil, fmt.Errorf("%s does not answer as a gateway of Mind does: check the address", c.base)
+	}
+	return envelope.Data, nil
+}
+
+func (c *client) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {
+	address := c.base + prefix + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	return req, nil
+}
+
+func refused(status int, text []byte) error {
+	var envelope struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+			Details []struct {
+				Field   string `json:"field"`
+				Message string `json:"message"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	r := &refusal{status: status}
+	if json.Unmarshal(text, &envelope) == nil {
+		r.code, r.message = envelope.Error.Code, envelope.Error.Message
+		for _, d := range envelope.Error.Details {
+			r.message += fmt.Sprintf("; %s: %s", d.Field, d.Message)
+		}
+	}
+	return r
+}
+
+// broke says whether the connection broke before the answer was whole. One that was never made does not count: that no
+// gateway listens is worth telling at once.
+func broke(err error) bool {
+	var r *refusal
+	return !errors.As(err, &r) && !errors.Is(err, syscall.ECONNREFUSED) &&
+		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
+}
+
+// explain makes an error of the network one that says what to do.
+func (c *client) explain(err error) error {
+	var r *refusal
+	var op *net.OpError
+	switch {
+	case errors.As(err, &r), errors.Is(err, context.Canceled):
+		return err
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s did not answer in %s: is it overloaded?", c.base, callTimeout)
+	case errors.As(err, &op) && op.Op == "dial":
+		return fmt.Errorf("cannot reach %s: is it running? Start a cluster with `mind dev`, or name another with MIND_ADDR (%w)", c.base, op.Err)
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return fmt.Errorf("talking to %s: %w", c.base, err)
+}
+
+func gone(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.status == http.StatusNotFound
+}

@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// control makes a command that asks something of one or more jobs. What one refuses does not keep the others from it.
+func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body func(*pflag.FlagSet) map[string]any) *cobra.Command {
+	cmd.Args = cobra.MinimumNArgs(1)
+	cmd.ValidArgsFunction = completeJobs
+	rest(cmd, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		var refused error
+		for _, id := range args {
+			var j job
+			data, err := c.post(ctx, "/jobs/"+url.PathEscape(id)+"/"+action, body(cmd.Flags()), "", &j)
+			switch {
+			case err != nil && len(args) == 1:
+				return err
+			case err != nil:
+				fmt.Fprintf(cmd.ErrOrStderr(), "mind: %s: %s\n", id, oneLine(err))
+				refused = &codeError{code: exitFailed}
+			case s.output != "table":
+				if err := printData(cmd.OutOrStdout(), s.output, data); err != nil {
+					return err
+				}
+			default:
+				fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", id, j.Status)
+			}
+		}
+		return refused
+	})
+	if flags != nil {
+		flags(cmd.Flags())
+	}
+	return cmd
+}
+
+func newCancel() *cobra.Command {
+	var reason string
+	return control(&cobra.Command{
+		Use:   "cancel JOB...",
+		Short: "Stop jobs for good",
+		Example: `  mind cancel job_1a2b
+  mind cancel --reason "wrong data" job_1a2b job_3c4d`,
+	}, "cancel",
+		func(f *pflag.FlagSet) { f.StringVar(&reason, "reason", "", "why, for those who ask later") },
+		func(*pflag.FlagSet) map[string]any {
+			if reason == "" {
+				return map[string]any{}
+			}
+			return map[string]any{"reason": reason}
+		})
+}
+
+func newPause() *cobra.Command {
+	var save bool
+	return control(&cobra.Command{
+		Use:   "pause JOB...",
+		Short: "Stop running jobs so that they can go on later",
+		Example: `  mind pause job_1a2b
+  mind pause --save-checkpoint=false job_1a2b`,
+	}, "pause",
+		func(f *pflag.FlagSet) {
+			f.BoolVar(&save, "save-checkpoint", true, "give it notice and time to save")
+		},
+		func(*pflag.FlagSet) map[string]any { return map[string]any{"save_checkpoint": save} })
+}
+
+func newResume() *cobra.Command {
+	var checkpoint string
+	return control(&cobra.Command{
+		Use:   "resume JOB...",
+		Short: "Let paused jobs go on",
+		Example: `  mind resume job_1a2b
+  mind resume --checkpoint ckpt_5e6f job_1a2b`,
+	}, "resume", bindCheckpoint(&checkpoint),
+		func(*pflag.FlagSet) map[string]any { return withCheckpoint(checkpoint) })
+}
+
+func newRetry() *cobra.Command {
+	var checkpoint, gpuType, memory string
+	var gpus, nodes int
+	cmd := control(&cobra.Command{
+		Use:   "retry JOB...",
+		Short: "Run jobs that ended once more",
+		Example: `  mind retry job_1a2b
+  mind retry --gpu-type H200 --gpus 16 job_1a2b`,
+	}, "retry", func(f *pflag.FlagSet) {
+		bindCheckpoint(&checkpoint)(f)
+		f.IntVar(&gpus, "gpus", 0, "with this many GPUs, of all nodes together")
+		f.IntVar(&nodes, "nodes", 0, "on this many nodes")
+		f.StringVar(&gpuType, "gpu-type", "", "with GPUs of this type")
+		f.StringVar(&memory, "memory", "", "with this much memory on each node, such as 128Gi")
+	}, func(f *pflag.FlagSet) map[string]any {
+		body, changed := withCheckpoint(checkpoint), map[string]any{}
+		if f.Changed("gpus") {
+			changed["gpu_count"] = gpus
+		}
+		if f.Changed("nodes") {
+			changed["node_count"] = nodes
+		}
+		if f.Changed("gpu-type") {
+			changed["gpu_type"] = gpuType
+		}
+		if mb, err := mebibytes(memory); f.Changed("memory") && err == nil {
+			changed["memory_mb"] = mb
+		}
+		if len(changed) > 0 {
+			body["modify_resources"] = changed
+		}
+		return body
+	})
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if _, err := mebibytes(memory); cmd.Flags().Changed("memory") && err != nil {
+			return Misuse(fmt.Errorf("--memory: %w", err))
+		}
+		return nil
+	}
+	return cmd
+}
+
+func bindCheckpoint(into *string) func(*pflag.FlagSet) {
+	return func(f *pflag.FlagSet) {
+		f.StringVar(into, "checkpoint", "", "from this checkpoint (default: the newest)")
+	}
+}
+
+func withCheckpoint(id string) map[string]any {
+	if id == "" {
+		return map[string]any{}
+	}
+	return map[string]any{"checkpoint_id": id}
+}

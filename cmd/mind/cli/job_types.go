@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// job is what the tables show of a job; -o json shows all of it.
+type job struct {
+	ID             string     `json:"job_id"`
+	Name           string     `json:"name"`
+	User           string     `json:"user_id"`
+	Status         string     `json:"status"`
+	State          string     `json:"state"`
+	Priority       int        `json:"priority"`
+	Queue          string     `json:"queue"`
+	QueuePosition  *int       `json:"queue_position"`
+	Attempt        int        `json:"attempt"`
+	ExitCode       *int       `json:"exit_code"`
+	ErrorType      string     `json:"error_type"`
+	ErrorMessage   string     `json:"error_message"`
+	Reason         string     `json:"reason"`
+	Nodes          []string   `json:"nodes"`
+	GPUs           []string   `json:"gpus"`
+	LastCheckpoint string     `json:"last_checkpoint_id"`
+	CreatedAt      *time.Time `json:"created_at"`
+	StartedAt      *time.Time `json:"started_at"`
+	FinishedAt     *time.Time `json:"finished_at"`
+	Progress       struct {
+		Step       number `json:"step"`
+		TotalSteps number `json:"total_steps"`
+	} `json:"progress"`
+	Resources struct {
+		GPUs    number  `json:"gpu_count"`
+		GPUType string  `json:"gpu_type"`
+		Nodes   number  `json:"node_count"`
+		CPUs    number  `json:"cpu_count"`
+		Share   float64 `json:"gpu_fraction"`
+	} `json:"resource_config"`
+	Command struct {
+		Argv    []string `json:"argv"`
+		Command string   `json:"command"`
+		Cwd     string   `json:"cwd"`
+	} `json:"command_config"`
+}
+
+// number is a whole number that may be written as a string, as 64-bit ones sometimes are in JSON.
+type number int64
+
+func (n *number) UnmarshalJSON(text []byte) error {
+	var v json.Number
+	if err := json.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	if v == "" {
+		return nil
+	}
+	f, err := v.Float64()
+	*n = number(f)
+	return err
+}
+
+// over says whether the job has ended for good.
+func (j *job) over() bool {
+	switch j.Status {
+	case "COMPLETED", "FAILED", "CANCELLED":
+		return true
+	case "PREEMPTED":
+		return j.FinishedAt != nil
+	}
+	return false
+}
+
+// exit is the exit code that `submit --wait` passes on.
+func (j *job) exit() error {
+	switch {
+	case j.Status == "COMPLETED":
+		return nil
+	case j.Status == "CANCELLED":
+		return &codeError{code: exitNoResult, err: fmt.Errorf("%s was canceled%s", j.ID, because(j.Reason))}
+	case j.Status == "PREEMPTED", j.ErrorType == "NODE_LOST":
+		return &codeError{code: exitNoResult, err: fmt.Errorf("%s was lost%s: run it again with `mind retry %s`", j.ID, because(j.ErrorMessage), j.ID)}
+	}
+	code := exitFailed
+	if j.ExitCode != nil && *j.ExitCode > 0 && *j.ExitCode < 256 {
+		code = *j.ExitCode
+	}
+	return &codeError{code: code, err: fmt.Errorf("%s failed: %s%s; see `mind logs %s`", j.ID, j.ErrorType, because(j.ErrorMessage), j.ID)}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}
+
+func (j *job) gpus() string {
+	if j.Resources.Share > 0 {
+		return fmt.Sprintf("%g %s", j.Resources.Share, j.Resources.GPUType)
+	}
+	if j.Resources.GPUs == 0 {
+		return "-"
+	}
+	if j.Resources.GPUType == "" {
+		return fmt.Sprint(j.Resources.GPUs)
+	}
+	return fmt.Sprintf("%dx%s", j.Resources.GPUs, j.Resources.GPUType)
+}
+
+func (j *job) progress() string {
+	switch {
+	case j.Progress.TotalSteps > 0:
+		return fmt.Sprintf("%d/%d", j.Progress.Step, j.Progress.TotalSteps)
+	case j.Progress.Step > 0:
+		return fmt.Sprint(j.Progress.Step)
+	}
+	return ""
+}
+
+// why is the most telling thing about where the job is.
+func (j *job) why() string {
+	if j.Status == "FAILED" {
+		if j.ErrorMessage != "" {
+			return j.ErrorType + ": " + j.ErrorMessage
+		}
+		return j.ErrorType
+	}
+	return j.Reason
+}

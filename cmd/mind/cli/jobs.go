@@ -1,0 +1,245 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type jobPage struct {
+	Jobs  []job  `json:"jobs"`
+	Next  string `json:"next_page_token"`
+	Total int    `json:"total_count"`
+}
+
+func newJobs() *cobra.Command {
+	var status, labels []string
+	var queue, orderBy string
+	var limit int
+	cmd := rest(&cobra.Command{
+		Use:   "jobs",
+		Short: "List jobs",
+		Example: `  mind jobs
+  mind jobs --status TRAINING --status QUEUED
+  mind jobs --label team=vision --limit 500 -o json`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		query := url.Values{}
+		for _, v := range status {
+			query.Add("status", strings.ToUpper(v))
+		}
+		for _, v := range labels {
+			query.Add("label", v)
+		}
+		if queue != "" {
+			query.Set("queue", queue)
+		}
+		if orderBy != "" {
+			query.Set("order_by", orderBy)
+		}
+		all, raw, total, err := c.list(ctx, query, limit)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printValue(cmd.OutOrStdout(), s.output, map[string]any{"jobs": raw, "total_count": total})
+		}
+		if err := jobTable(cmd, all); err != nil {
+			return err
+		}
+		if total > len(all) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d; more with --limit\n", len(all), total)
+		}
+		return nil
+	})
+	f := cmd.Flags()
+	f.StringArrayVar(&status, "status", nil, "only jobs of this status, such as QUEUED; may be repeated")
+	f.StringArrayVar(&labels, "label", nil, "only jobs with this label KEY=VALUE; may be repeated")
+	f.StringVar(&queue, "queue", "", "only jobs of this queue")
+	f.StringVar(&orderBy, "order-by", "", `"created_at desc" (default), "created_at" or "priority desc"`)
+	f.IntVar(&limit, "limit", 50, "how many")
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(strings.Fields(
+		"PENDING QUEUED SCHEDULING PREPARING TRAINING CHECKPOINTING PAUSED EVALUATING EXPORTING COMPLETED FAILED CANCELLED PREEMPTED"),
+		cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// list fetches pages until there are limit jobs, or no more.
+func (c *client) list(ctx context.Context, query url.Values, limit int) (all []job, raw []json.RawMessage, total int, err error) {
+	const page = 100
+	raw = []json.RawMessage{}
+	for len(all) < limit {
+		query.Set("page_size", strconv.Itoa(min(page, limit-len(all))))
+		var got jobPage
+		var each struct {
+			Jobs []json.RawMessage `json:"jobs"`
+		}
+		data, err := c.get(ctx, "/jobs", query, &got)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+		if err := json.Unmarshal(data, &each); err != nil {
+			return nil, nil, 0, err
+		}
+		all, raw, total = append(all, got.Jobs...), append(raw, each.Jobs...), got.Total
+		if got.Next == "" || len(got.Jobs) == 0 {
+			break
+		}
+		query.Set("page_token", got.Next)
+	}
+	return all, raw, total, nil
+}
+
+func jobTable(cmd *cobra.Command, jobs []job) error {
+	t := newTable(cmd.OutOrStdout(), "JOB", "NAME", "STATUS", "GPUS", "NODES", "PRIO", "AGE", "PROGRESS", "REASON")
+	for i := range jobs {
+		j := &jobs[i]
+		t.row(j.ID, j.Name, j.Status, j.gpus(), list(j.Nodes), strconv.Itoa(j.Priority), ago(j.CreatedAt), j.progress(), j.why())
+	}
+	return t.flush()
+}
+
+func newJob() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:   "job JOB",
+		Short: "Show one job",
+		Example: `  mind job job_1a2b
+  mind job job_1a2b -o json`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		var j job
+		data, err := c.get(ctx, "/jobs/"+url.PathEscape(args[0]), nil, &j)
+		if err != nil {
+			return err
+		}
+		return showJob(cmd, s, data, &j)
+	})
+}
+
+func showJob(cmd *cobra.Command, s *session, data json.RawMessage, j *job) error {
+	if s.output != "table" {
+		return printData(cmd.OutOrStdout(), s.output, data)
+	}
+	f := newFacts(cmd.OutOrStdout())
+	f.add("job", j.ID)
+	f.add("name", j.Name)
+	f.add("status", j.Status)
+	f.add("reason", j.Reason)
+	if j.QueuePosition != nil {
+		f.add("position", strconv.Itoa(*j.QueuePosition)+" in queue "+j.Queue)
+	} else {
+		f.add("queue", j.Queue)
+	}
+	f.add("priority", strconv.Itoa(j.Priority))
+	f.add("user", j.User)
+	if len(j.Command.Argv) > 0 {
+		f.add("command", strings.Join(j.Command.Argv, " "))
+	} else {
+		f.add("command", j.Command.Command)
+	}
+	f.add("cwd", j.Command.Cwd)
+	f.add("gpus", j.gpus())
+	f.add("nodes", list(j.Nodes))
+	if j.Attempt > 0 {
+		f.add("attempt", strconv.Itoa(j.Attempt))
+	}
+	f.add("progress", j.progress())
+	f.add("checkpoint", j.LastCheckpoint)
+	if j.ExitCode != nil {
+		f.add("exit code", strconv.Itoa(*j.ExitCode))
+	}
+	f.add("error", strings.TrimSpace(j.ErrorType+" "+j.ErrorMessage))
+	for _, at := range []struct {
+		name string
+		time *time.Time
+	}{{"created", j.CreatedAt}, {"started", j.StartedAt}, {"finished", j.FinishedAt}} {
+		if at.time != nil {
+			f.add(at.name, at.time.Local().Format(time.DateTime)+" ("+ago(at.time)+" ago)")
+		}
+	}
+	return f.flush()
+}
+
+func newExplain() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:     "explain JOB",
+		Short:   "Say why a job is where it is",
+		Example: `  mind explain job_1a2b`,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		var got struct {
+			State    string   `json:"state"`
+			Reason   string   `json:"reason"`
+			Position *int     `json:"queue_position"`
+			Details  []string `json:"details"`
+		}
+		data, err := c.get(ctx, "/jobs/"+url.PathEscape(args[0])+"/explain", nil, &got)
+		if err != nil {
+			return err
+		}
+		w := cmd.OutOrStdout()
+		if s.output != "table" {
+			return printData(w, s.output, data)
+		}
+		position := ""
+		if got.Position != nil {
+			position = fmt.Sprintf(", place %d in its queue", *got.Position)
+		}
+		fmt.Fprintf(w, "%s is %s%s\n", args[0], got.State, position)
+		if got.Reason != "" {
+			fmt.Fprintln(w, got.Reason)
+		}
+		for _, d := range got.Details {
+			fmt.Fprintln(w, "- "+d)
+		}
+		return nil
+	})
+}
+
+func newCheckpoints() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:     "checkpoints JOB",
+		Short:   "List the checkpoints of a job",
+		Example: `  mind checkpoints job_1a2b`,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		var got struct {
+			Checkpoints []struct {
+				ID        string     `json:"checkpoint_id"`
+				Attempt   int        `json:"attempt"`
+				Step      number     `json:"step"`
+				Size      number     `json:"size_bytes"`
+				Node      string     `json:"node_id"`
+				Path      string     `json:"path"`
+				CreatedAt *time.Time `json:"created_at"`
+			} `json:"checkpoints"`
+		}
+		data, err := c.get(ctx, "/jobs/"+url.PathEscape(args[0])+"/checkpoints", nil, &got)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		t := newTable(cmd.OutOrStdout(), "CHECKPOINT", "STEP", "ATTEMPT", "SIZE", "AGE", "NODE", "PATH")
+		for _, p := range got.Checkpoints {
+			t.row(p.ID, fmt.Sprint(p.Step), strconv.Itoa(p.Attempt), size(int64(p.Size)), ago(p.CreatedAt), p.Node, p.Path)
+		}
+		return t.flush()
+	})
+}
+
+func size(bytes int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, u := float64(bytes), 0
+	for f >= 1024 && u < len(units)-1 {
+		f, u = f/1024, u+1
+	}
+	return strconv.FormatFloat(f, 'f', min(u, 1), 64) + " " + units[u]
+}

@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// logLine is one line that a task printed.
+type logLine struct {
+	Level     string    `json:"level"`
+	Message   string    `json:"message"`
+	Timestamp time.Time `json:"timestamp"`
+	Rank      int       `json:"rank"`
+	Stream    string    `json:"stream"`
+	Attempt   int       `json:"attempt"`
+}
+
+type logOptions struct {
+	follow, times bool
+	tail          int
+	rank, attempt int
+	since         string
+	output        string
+}
+
+func newLogs() *cobra.Command {
+	o := logOptions{}
+	cmd := rest(&cobra.Command{
+		Use:   "logs JOB",
+		Short: "Show what a job printed",
+		Long:  "Shows what a job printed, of all ranks unless --rank is given. With -f it waits for more until the job ends; a connection that breaks is resumed without gap or repeat.",
+		Example: `  mind logs job_1a2b
+  mind logs -f --tail 20 job_1a2b
+  mind logs --rank 3 --since 10m job_1a2b`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		o.output = s.output
+		return c.logs(ctx, cmd.OutOrStdout(), args[0], o)
+	})
+	f := cmd.Flags()
+	f.BoolVarP(&o.follow, "follow", "f", false, "wait for more until the job ends")
+	f.IntVar(&o.tail, "tail", -1, "only the last lines (default: all)")
+	f.IntVar(&o.rank, "rank", -1, "only this rank (default: all)")
+	f.IntVar(&o.attempt, "attempt", 0, "this attempt (default: the newest)")
+	f.StringVar(&o.since, "since", "", "only what is newer: 10m, or a time such as 2026-01-02T15:04:05Z")
+	f.BoolVarP(&o.times, "timestamps", "t", false, "the time of each line before it")
+	return cmd
+}
+
+// logs writes the log of a job. With follow it returns when the job has ended.
+func (c *client) logs(ctx context.Context, w io.Writer, id string, o logOptions) error {
+	var j job
+	if _, err := c.get(ctx, "/jobs/"+url.PathEscape(id), nil, &j); err != nil {
+		return err
+	}
+	query := url.Values{"follow": {strconv.FormatBool(o.follow)}}
+	if o.tail >= 0 {
+		query.Set("tail", strconv.Itoa(o.tail))
+	}
+	if o.rank >= 0 {
+		query.Set("rank", strconv.Itoa(o.rank))
+	}
+	if o.attempt > 0 {
+		query.Set("attempt", strconv.Itoa(o.attempt))
+	}
+	if o.since != "" {
+		query.Set("since", o.since)
+	}
+	ranks := o.rank < 0 && j.Resources.Nodes > 1
+	return c.stream(ctx, "/jobs/"+url.PathEscape(id)+"/logs", query, func(e event) error {
+		if e.name != "log" {
+			return nil
+		}
+		if o.output != "table" {
+			return printLine(w, o.output, e.data)
+		}
+		var l logLine
+		if err := json.Unmarshal([]byte(e.data), &l); err != nil {
+			return fmt.Errorf("a line of the log is not understood: %w", err)
+		}
+		_, err := io.WriteString(w, l.text(o.times, ranks))
+		return err
+	})
+}
+
+func (l *logLine) text(times, ranks bool) string {
+	var b strings.Builder
+	if times {
+		b.WriteString(l.Timestamp.Format("2006-01-02T15:04:05.000Z07:00") + " ")
+	}
+	if ranks {
+		fmt.Fprintf(&b, "[%d] ", l.Rank)
+	}
+	b.WriteString(l.Message + "\n")
+	return b.String()
+}
+
+// printLine writes one event: JSON as one line, YAML as one document.
+func printLine(w io.Writer, output, data string) error {
+	if output == "json" {
+		_, err := io.WriteString(w, data+"\n")
+		return err
+	}
+	if _, err := io.WriteString(w, "---\n"); err != nil {
+		return err
+	}
+	return printData(w, output, json.RawMessage(data))
+}
+
+func newMetrics() *cobra.Command {
+	var follow bool
+	cmd := rest(&cobra.Command{
+		Use:   "metrics JOB",
+		Short: "Show the metrics that a job reports",
+		Example: `  mind metrics job_1a2b         # the newest of each
+  mind metrics -f job_1a2b      # every line as it comes`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		path, w := "/jobs/"+url.PathEscape(args[0])+"/metrics", cmd.OutOrStdout()
+		if !follow {
+			var got struct {
+				Metrics map[string]any `json:"metrics"`
+			}
+			data, err := c.get(ctx, path, nil, &got)
+			if err != nil {
+				return err
+			}
+			if s.output != "table" {
+				return printData(w, s.output, data)
+			}
+			t := newTable(w, "METRIC", "VALUE")
+			for _, name := range sorted(got.Metrics) {
+				t.row(name, figure(got.Metrics[name]))
+			}
+			return t.flush()
+		}
+		return c.stream(ctx, path+"/stream", nil, func(e event) error {
+			if e.name != "metrics" {
+				return nil
+			}
+			if s.output != "table" {
+				return printLine(w, s.output, e.data)
+			}
+			_, err := io.WriteString(w, metricsLine(e.data)+"\n")
+			return err
+		})
+	})
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print each line of metrics as it comes, until the job ends")
+	return cmd
+}
+
+// metricsLine shows a line of metrics with the step first.
+func metricsLine(data string) string {
+	var fields map[string]any
+	if json.Unmarshal([]byte(data), &fields) != nil {
+		return data
+	}
+	var words []string
+	for _, name := range sorted(fields) {
+		words = append(words, name+" "+figure(fields[name]))
+	}
+	return strings.Join(words, "  ")
+}
+
+func sorted(fields map[string]any) []string {
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	rank := map[string]int{"step": -2, "loss": -1}
+	sort.Slice(names, func(i, j int) bool {
+		if a, b := rank[names[i]], rank[names[j]]; a != b {
+			return a < b
+		}
+		return names[i] < names[j]
+	})
+	return names
+}
+
+func figure(v any) string {
+	if f, ok := v.(float64); ok {
+		return strconv.FormatFloat(f, 'g', 6, 64)
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,193 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/status"
+
+	coordinators "github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/cmd/mind/settings"
+	"github.com/mindcoordinator/mind/devcluster"
+	"github.com/mindcoordinator/mind/pki"
+)
+
+// operator are the flags of the commands that speak to the coordinators themselves.
+type operator struct {
+	coordinators, cert, key, ca, secret, output string
+	timeout                                     time.Duration
+}
+
+func newRaft() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "raft",
+		Short: "Look at the replicas of the control plane",
+		Long: `Speaks to the coordinators themselves, with an operator's certificate, so it works without a gateway.
+
+Which coordinators, and how to prove who you are, come from the flags, or from dev.json of a ` + "`mind dev`" + ` (MIND_DEV, or the current context).`,
+		Example: `  mind raft peers
+  mind raft transfer c2`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newRaftPeers(), newRaftTransfer())
+	return cmd
+}
+
+func (o *operator) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.coordinators, "coordinators", "", "gRPC addresses of coordinators, a,b,c")
+	f.StringVar(&o.cert, "cert", "", "certificate of the operator (PEM)")
+	f.StringVar(&o.key, "key", "", "key of the certificate (PEM)")
+	f.StringVar(&o.ca, "ca", "", "certificate of the authority (PEM)")
+	f.StringVar(&o.secret, "secret", "", "secret of the coordinators (default: MIND_API_SECRET)")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time for the answer")
+	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
+}
+
+// dial connects to the coordinators of the flags, or to those of a `mind dev`.
+func (o *operator) dial() (*coordinators.Client, error) {
+	config := coordinators.Config{Addrs: settings.Split(o.coordinators), Secret: o.secret}
+	if config.Secret == "" {
+		config.Secret = os.Getenv("MIND_API_SECRET")
+	}
+	files := pki.Files{Cert: o.cert, Key: o.key, CA: o.ca}
+	if len(config.Addrs) == 0 {
+		found, err := (&target{}).resolve()
+		if err != nil {
+			return nil, err
+		}
+		if found.Dev == "" {
+			return nil, Misuse(errors.New("which coordinators? Give --coordinators (and --cert, --key, --ca), or set MIND_DEV to the data directory of a `mind dev`"))
+		}
+		info, err := devcluster.ReadInfo(found.Dev)
+		if err != nil {
+			return nil, fmt.Errorf("there is no cluster in %s: is `mind dev` running? (%w)", found.Dev, err)
+		}
+		for _, c := range info.Coordinators {
+			config.Addrs = append(config.Addrs, c.GRPCAddr)
+		}
+		files = pki.Files{Cert: info.Operator.CertFile, Key: info.Operator.KeyFile, CA: info.CACert}
+		config.Secret = info.Operator.APISecret
+	}
+	if files != (pki.Files{}) {
+		tls, err := files.ClientTLS()
+		if err != nil {
+			return nil, fmt.Errorf("loading the operator's certificate (--cert, --key and --ca): %w", err)
+		}
+		config.TLS = tls
+	}
+	return coordinators.Dial(config)
+}
+
+// with makes a command that calls the coordinators.
+func (o *operator) with(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, c *coordinators.Client, args []string) error) *cobra.Command {
+	o.bind(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.output != "table" && o.output != "json" && o.output != "yaml" {
+			return Misuse(fmt.Errorf("-o %s: it must be table, json or yaml", o.output))
+		}
+		c, err := o.dial()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
+		defer cancel()
+		if err := run(ctx, cmd, c, args); err != nil {
+			if s, ok := status.FromError(err); ok {
+				return fmt.Errorf("no coordinator did it: %s (%s)", s.Message(), strings.ToLower(s.Code().String()))
+			}
+			return err
+		}
+		return nil
+	}
+	return cmd
+}
+
+func newRaftPeers() *cobra.Command {
+	o := &operator{}
+	return o.with(&cobra.Command{
+		Use:   "peers",
+		Short: "List the coordinators and say which one leads",
+		Example: `  mind raft peers
+  mind raft peers --coordinators c1:9000,c2:9000 --cert operator.pem --key operator-key.pem --ca ca.pem`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *coordinators.Client, _ []string) error {
+		got, err := c.Operators().ListPeers(ctx, &v1.ListPeersRequest{})
+		if err != nil {
+			return err
+		}
+		if o.output != "table" {
+			type peer struct {
+				ID       string `json:"id"`
+				Leader   bool   `json:"leader"`
+				Voter    bool   `json:"voter"`
+				Liveness string `json:"liveness"`
+				RaftAddr string `json:"raft_addr"`
+				GRPCAddr string `json:"grpc_addr"`
+				HTTPAddr string `json:"http_addr"`
+			}
+			peers := []peer{}
+			for _, p := range got.GetPeers() {
+				peers = append(peers, peer{p.GetId(), p.GetLeader(), p.GetVoter(), p.GetLiveness(), p.GetRaftAddr(), p.GetGrpcAddr(), p.GetHttpAddr()})
+			}
+			return printValue(cmd.OutOrStdout(), o.output, struct {
+				Peers      []peer `json:"peers"`
+				Term       uint64 `json:"term"`
+				Applied    uint64 `json:"applied_index"`
+				Committed  uint64 `json:"commit_index"`
+				AnsweredBy string `json:"answered_by"`
+			}{peers, got.GetTerm(), got.GetAppliedIndex(), got.GetCommitIndex(), got.GetAnsweredBy()})
+		}
+		t := newTable(cmd.OutOrStdout(), "ID", "ROLE", "LIVENESS", "RAFT", "GRPC", "HTTP")
+		for _, p := range got.GetPeers() {
+			role := "follower"
+			switch {
+			case p.GetLeader():
+				role = "leader"
+			case !p.GetVoter():
+				role = "learner"
+			}
+			t.row(p.GetId(), role, p.GetLiveness(), p.GetRaftAddr(), p.GetGrpcAddr(), p.GetHttpAddr())
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "term %d, applied %d, committed %d, as %s says\n",
+			got.GetTerm(), got.GetAppliedIndex(), got.GetCommitIndex(), got.GetAnsweredBy())
+		return nil
+	})
+}
+
+func newRaftTransfer() *cobra.Command {
+	o := &operator{}
+	return o.with(&cobra.Command{
+		Use:   "transfer [COORDINATOR]",
+		Short: "Hand leadership to another coordinator",
+		Long:  "Hands leadership to the named coordinator, or to the one that is most up to date.",
+		Example: `  mind raft transfer
+  mind raft transfer c2`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *coordinators.Client, args []string) error {
+		request := &v1.TransferLeadershipRequest{}
+		if len(args) == 1 {
+			request.To = args[0]
+		}
+		got, err := c.Operators().TransferLeadership(ctx, request)
+		if err != nil {
+			return err
+		}
+		if o.output != "table" {
+			return printValue(cmd.OutOrStdout(), o.output, map[string]string{"leader": got.GetLeader()})
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), got.GetLeader()+" leads")
+		return nil
+	})
+}

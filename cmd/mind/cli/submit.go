@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newSubmit() *cobra.Command {
+	o := &submitOptions{}
+	cmd := rest(&cobra.Command{
+		Use:   "submit [flags] -- COMMAND ARGS...",
+		Short: "Submit a job and print its id",
+		Long: `Submits a command, or the job described in a file, and prints the id of the job alone on stdout.
+
+With --wait it exits as the job does: with its exit code, or with 75 when it was canceled or lost. What follows the first
+word of the command belongs to the command.`,
+		Example: `  mind submit --gpus 2 -- python train.py --lr 3e-4
+  mind submit --gpus 16 --nodes 2 --gpu-type H100 --time-limit 12h -- torchrun train.py
+  mind submit --cpus 4 --memory 64Gi --wait -- ./preprocess.sh
+  mind submit -f job.yaml --follow`,
+		Args: cobra.ArbitraryArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		body, err := o.request(cmd.Flags(), args, os.Getwd)
+		if err != nil {
+			return Misuse(err)
+		}
+		var made struct {
+			ID string `json:"job_id"`
+		}
+		data, err := c.post(ctx, "/jobs", body, o.key, &made)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			if err := printData(cmd.OutOrStdout(), s.output, data); err != nil {
+				return err
+			}
+		} else {
+			fmt.Fprintln(cmd.OutOrStdout(), made.ID)
+		}
+		if o.follow {
+			if err := c.logs(ctx, cmd.OutOrStdout(), made.ID, logOptions{follow: true, tail: -1, rank: -1, output: "table"}); err != nil {
+				return interrupted(err, made.ID)
+			}
+		}
+		if o.wait {
+			return interrupted(c.wait(ctx, made.ID), made.ID)
+		}
+		return nil
+	})
+	// What follows the command's first word is not ours, also without "--".
+	cmd.Flags().SetInterspersed(false)
+	o.bind(cmd)
+	return cmd
+}
+
+// interrupted says that the job does not end because nobody watches any more.
+func interrupted(err error, id string) error {
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("stopped watching; the job goes on: `mind job %s` shows it, `mind cancel %s` ends it", id, id)
+	}
+	return err
+}
+
+// wait returns when the job has ended, with how it ended. While no gateway answers it asks again.
+func (c *client) wait(ctx context.Context, id string) error {
+	const most = time.Second
+	pause, answered := 50*time.Millisecond, time.Now()
+	for {
+		var j job
+		_, err := c.get(ctx, "/jobs/"+url.PathEscape(id), nil, &j)
+		switch {
+		case err == nil && j.over():
+			return j.exit()
+		case err == nil:
+			answered = time.Now()
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case gone(err) || time.Since(answered) > reopenFor:
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		pause = min(pause*5/4, most)
+	}
+}
+
+func baseName(argv []string, command string) string {
+	if len(argv) > 0 {
+		return filepath.Base(argv[0])
+	}
+	if command != "" {
+		return "command"
+	}
+	return "job"
+}

@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mindcoordinator/mind/cmd/mind/settings"
+)
+
+// submitOptions are the flags of submit.
+type submitOptions struct {
+	file, key    string
+	wait, follow bool
+
+	name, gpuType, memory, queue, cwd, array, outputDir string
+	gpus, nodes, cpus, priority, retries                int
+	fraction                                            float64
+	env, labels, selector, after, retryOn               []string
+	timeLimit, lostAfter, grace                         time.Duration
+	preemptible                                         bool
+	topology                                            string
+}
+
+func (o *submitOptions) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", "YAML or JSON file with a job as in POST /jobs; flags beat what it says")
+	f.StringVar(&o.name, "name", "", "name for people (default: that of the command)")
+	f.IntVar(&o.gpus, "gpus", 0, "GPUs, of all nodes together")
+	f.Float64Var(&o.fraction, "gpu-fraction", 0, "part of one GPU, such as 0.25")
+	f.StringVar(&o.gpuType, "gpu-type", "", "type of the GPUs, such as H100")
+	f.IntVar(&o.nodes, "nodes", 0, "nodes, each with an equal share of the GPUs (default 1)")
+	f.IntVar(&o.cpus, "cpus", 0, "CPUs of each node")
+	f.StringVar(&o.memory, "memory", "", "memory of each node, such as 64Gi or 512Mi")
+	f.StringVar(&o.queue, "queue", "", "queue (default: default)")
+	f.IntVar(&o.priority, "priority", 5, "0 to 10; 10 goes first")
+	f.StringVar(&o.cwd, "cwd", "", "working directory on the nodes (default: this one)")
+	f.StringArrayVar(&o.env, "env", nil, "environment variable KEY=VALUE; may be repeated")
+	f.StringArrayVar(&o.labels, "label", nil, "label KEY=VALUE; may be repeated")
+	f.StringArrayVar(&o.selector, "node-selector", nil, "only nodes with this label KEY=VALUE; may be repeated")
+	f.StringVar(&o.topology, "topology", "", "any, nvlink or single_node")
+	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop the job after this time, such as 2h")
+	f.IntVar(&o.retries, "max-retries", 0, "times to run it again after a transient failure")
+	f.StringSliceVar(&o.retryOn, "retry-on", nil, "what counts as one: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all but exit)")
+	f.DurationVar(&o.lostAfter, "lost-after", 0, "silence of its node after which it may run elsewhere, such as 2m (default 1m)")
+	f.DurationVar(&o.grace, "grace", 0, "time between the notice and the end when it is stopped (default 30s)")
+	f.BoolVar(&o.preemptible, "preemptible", false, "may give way to jobs of higher priority")
+	f.StringVar(&o.outputDir, "output-dir", "", "folder of its outputs on the nodes")
+	f.StringVar(&o.array, "array", "", "one job for each number: FIRST-LAST, or FIRST-LAST%MOST-AT-ONCE")
+	f.StringArrayVar(&o.after, "after", nil, "wait for another job: JOB, JOB:ok, JOB:fail or JOB:any; may be repeated")
+	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's job")
+	f.BoolVar(&o.wait, "wait", false, "wait for the end and exit with the job's exit code")
+	f.BoolVar(&o.follow, "follow", false, "print the log until the job ends")
+}
+
+// request makes the body of POST /jobs.
+func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func() (string, error)) (map[string]any, error) {
+	body := object{}
+	if o.file != "" {
+		text, err := os.ReadFile(o.file)
+		if err != nil {
+			return nil, err
+		}
+		if err := yaml.Unmarshal(text, (*map[string]any)(&body)); err != nil {
+			return nil, fmt.Errorf("%s: %w", o.file, err)
+		}
+	} else if len(argv) == 0 {
+		return nil, errors.New("there is nothing to run: give a command after --, or a file with -f")
+	}
+	var faults []error
+	set := func(flag, section, field string, value func() (any, error)) {
+		if !flags.Changed(flag) {
+			return
+		}
+		v, err := value()
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
+			return
+		}
+		body.in(section)[field] = v
+	}
+	pairs := func(texts []string) func() (any, error) {
+		return func() (any, error) { return settings.Pairs(texts) }
+	}
+
+	if len(argv) > 0 {
+		command := body.in("command_config")
+		command["argv"] = argv
+		delete(command, "command")
+	}
+	if command, ok := body["command_config"]; ok {
+		if _, given := asObject(command)["cwd"]; !given || flags.Changed("cwd") {
+			dir := o.cwd
+			if dir == "" {
+				here, err := getwd()
+				if err != nil {
+					return nil, fmt.Errorf("finding the working directory (give --cwd): %w", err)
+				}
+				dir = here
+			} else if !filepath.IsAbs(dir) {
+				here, err := getwd()
+				if err != nil {
+					return nil, fmt.Errorf("finding the working directory (give --cwd in full): %w", err)
+				}
+				dir = filepath.Join(here, dir)
+			}
+			body.in("command_config")["cwd"] = dir
+		}
+	}
+	if flags.Changed("name") || body["name"] == nil {
+		if body["name"] = o.name; o.name == "" {
+			body["name"] = baseName(argv, "")
+		}
+	}
+	if flags.Changed("label") {
+		labels, err := settings.Pairs(o.labels)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--label: %w", err))
+		}
+		body["labels"] = labels
+	}
+
+	environment := "command_config"
+	if _, training := body["training_config"]; training {
+		environment = "training_config"
+	}
+	set("env", environment, "environment", pairs(o.env))
+	set("gpus", "resource_config", "gpu_count", just(o.gpus))
+	set("gpu-fraction", "resource_config", "gpu_fraction", just(o.fraction))
+	set("gpu-type", "resource_config", "gpu_type", just(o.gpuType))
+	set("nodes", "resource_config", "node_count", just(o.nodes))
+	set("cpus", "resource_config", "cpu_count", just(o.cpus))
+	set("memory", "resource_config", "memory_mb", func() (any, error) { return mebibytes(o.memory) })
+	set("node-selector", "resource_config", "node_selector", pairs(o.selector))
+	set("topology", "resource_config", "topology", just(o.topology))
+	set("output-dir", "output_config", "output_dir", just(o.outputDir))
+	set("queue", "scheduling_config", "queue", just(o.queue))
+	set("priority", "scheduling_config", "priority", just(o.priority))
+	set("max-retries", "scheduling_config", "max_retries", just(o.retries))
+	set("retry-on", "scheduling_config", "retry_on", just(o.retryOn))
+	set("preemptible", "scheduling_config", "preemptible", just(o.preemptible))
+	set("time-limit", "scheduling_config", "max_runtime_seconds", seconds(o.timeLimit))
+	set("lost-after", "scheduling_config", "lost_after_seconds", seconds(o.lostAfter))
+	set("grace", "scheduling_config", "grace_period_seconds", seconds(o.grace))
+	set("array", "scheduling_config", "array", func() (any, error) { return array(o.array) })
+	set("after", "scheduling_config", "dependencies", func() (any, error) { return dependencies(o.after) })
+	return body, errors.Join(faults...)
+}
+
+// object is a JSON object that is being made.
+type object map[string]any
+
+// in returns the object of a field, making it when it is not there.
+func (o object) in(field string) map[string]any {
+	inner := asObject(o[field])
+	if inner == nil {
+		inner = map[string]any{}
+		o[field] = inner
+	}
+	return inner
+}
+
+func asObject(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+func just(v any) func() (any, error) { return func() (any, error) { return v, nil } }
+
+func seconds(d time.Duration) func() (any, error) {
+	return func() (any, error) {
+		if d < 0 || d%time.Second != 0 {
+			return nil, fmt.Errorf("%s: whole seconds are wanted", d)
+		}
+		return int(d / time.Second), nil
+	}
+}
+
+// mebibytes reads a size such as 64Gi, 512Mi, 64G or 2048 (MiB).
+func mebibytes(text string) (int, error) {
+	units := []struct {
+		suffix string
+		bytes  float64
+	}{
+		{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"", 1 << 20},
+	}
+	plain := strings.TrimSuffix(text, "B")
+	for _, u := range units {
+		figure, ok := strings.CutSuffix(plain, u.suffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseFloat(figure, 64)
+		if err != nil || n < 0 || n*u.bytes >= 1<<50 {
+			break
+		}
+		return int(n * u.bytes / (1 << 20)), nil
+	}
+	return 0, fmt.Errorf("%q is not a size such as 64Gi or 512Mi", text)
+}
+
+var arrayForm = regexp.MustCompile(`^(\d{1,9})-(\d{1,9})(?:%(\d{1,9}))?$`)
+
+func array(text string) (any, error) {
+	m := arrayForm.FindStringSubmatch(text)
+	if m == nil {
+		return nil, fmt.Errorf("%q is not of the form FIRST-LAST or FIRST-LAST%%MOST-AT-ONCE, such as 0-9%%3", text)
+	}
+	number := func(s string) int { n, _ := strconv.Atoi(s); return n }
+	spec := map[string]any{"start": number(m[1]), "end": number(m[2])}
+	if m[3] != "" {
+		spec["max_parallel"] = number(m[3])
+	}
+	return spec, nil
+}
+
+func dependencies(texts []string) (any, error) {
+	var all []map[string]any
+	for _, text := range texts {
+		id, condition, given := strings.Cut(text, ":")
+		if !given {
+			condition = "ok"
+		}
+		if id == "" || (condition != "ok" && condition != "fail" && condition != "any") {
+			return nil, fmt.Errorf("%q is not of the form JOB, JOB:ok, JOB:fail or JOB:any", text)
+		}
+		all = append(all, map[string]any{"job_id": id, "condition": condition})
+	}
+	return all, nil
+}

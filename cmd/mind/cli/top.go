@@ -1,0 +1,129 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+type clusterSummary struct {
+	NodesTotal   int            `json:"nodes_total"`
+	NodesReady   int            `json:"nodes_ready"`
+	GPUsTotal    int            `json:"gpus_total"`
+	GPUsUsed     int            `json:"gpus_allocated"`
+	Jobs         map[string]int `json:"jobs"`
+	Leader       string         `json:"leader"`
+	Coordinators []struct {
+		ID       string `json:"id"`
+		Leader   bool   `json:"leader"`
+		Liveness string `json:"liveness"`
+	} `json:"coordinators"`
+}
+
+func newTop() *cobra.Command {
+	var every time.Duration
+	cmd := rest(&cobra.Command{
+		Use:   "top",
+		Short: "Watch the cluster: coordinators, nodes, running jobs",
+		Long:  "Shows the cluster and refreshes it, until interrupted. When stdout is not a terminal it shows it once.",
+		Example: `  mind top
+  mind top --every 5s`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		w := cmd.OutOrStdout()
+		if every <= 0 {
+			return Misuse(fmt.Errorf("--every %s: it must be more than nothing", every))
+		}
+		if s.output != "table" {
+			data, err := c.get(ctx, "/cluster", nil, nil)
+			if err != nil {
+				return err
+			}
+			return printData(w, s.output, data)
+		}
+		if !isTerminal(w) {
+			return c.top(ctx, w)
+		}
+		for {
+			var page bytes.Buffer
+			if err := c.top(ctx, &page); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				fmt.Fprintln(&page, "mind: "+oneLine(err))
+			}
+			// To the corner, each line cleared behind what is written, then all below.
+			fmt.Fprint(w, "\x1b[H"+strings.ReplaceAll(page.String(), "\n", "\x1b[K\n")+"\x1b[J")
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(every):
+			}
+		}
+	})
+	cmd.Flags().DurationVar(&every, "every", time.Second, "pause between refreshes")
+	return cmd
+}
+
+func (c *client) top(ctx context.Context, w io.Writer) error {
+	var cluster clusterSummary
+	if _, err := c.get(ctx, "/cluster", nil, &cluster); err != nil {
+		return err
+	}
+	var nodes struct {
+		Nodes []node `json:"nodes"`
+	}
+	if _, err := c.get(ctx, "/cluster/nodes", nil, &nodes); err != nil {
+		return err
+	}
+	running := url.Values{"status": {"SCHEDULING", "PREPARING", "TRAINING", "CHECKPOINTING", "EVALUATING", "EXPORTING"}}
+	jobs, _, total, err := c.list(ctx, running, 20)
+	if err != nil {
+		return err
+	}
+	var replicas []string
+	for _, r := range cluster.Coordinators {
+		text := r.ID
+		if r.Leader {
+			text += "*"
+		}
+		if r.Liveness != "alive" && r.Liveness != "" {
+			text += " (" + r.Liveness + ")"
+		}
+		replicas = append(replicas, text)
+	}
+	var states []string
+	for state, n := range cluster.Jobs {
+		if n > 0 {
+			states = append(states, fmt.Sprintf("%d %s", n, strings.ToLower(state)))
+		}
+	}
+	sort.Strings(states)
+	fmt.Fprintf(w, "coordinators  %s   (* leads)\n", strings.Join(replicas, " "))
+	fmt.Fprintf(w, "nodes         %d of %d ready\n", cluster.NodesReady, cluster.NodesTotal)
+	fmt.Fprintf(w, "gpus          %d of %d in use\n", cluster.GPUsUsed, cluster.GPUsTotal)
+	fmt.Fprintf(w, "jobs          %s\n\n", strings.Join(states, ", "))
+	if err := nodeTable(w, nodes.Nodes); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "JOB", "NAME", "STATUS", "GPUS", "NODES", "PROGRESS", "AGE")
+	for i := range jobs {
+		j := &jobs[i]
+		t.row(j.ID, j.Name, j.Status, j.gpus(), list(j.Nodes), j.progress(), ago(j.StartedAt))
+	}
+	if err := t.flush(); err != nil {
+		return err
+	}
+	if total > len(jobs) {
+		fmt.Fprintf(w, "and %d more\n", total-len(jobs))
+	}
+	return nil
+}

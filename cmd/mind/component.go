@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli"
+	"github.com/mindcoordinator/mind/cmd/mind/settings"
+)
+
+// component is a daemon of Mind as a command: its keys, and what runs it.
+type component struct {
+	name    string
+	short   string
+	example string
+	keys    []settings.Key
+	// identity names it in its log, once the keys are read.
+	identity func() string
+	run      func(context.Context, *slog.Logger) error
+}
+
+// logging are the keys that every component has.
+type logging struct {
+	level  string
+	format string
+}
+
+func (l *logging) keys() []settings.Key {
+	return []settings.Key{
+		{Name: "log_level", Into: &l.level, Help: "debug, info, warn or error; default info"},
+		{Name: "log_format", Into: &l.format, Help: "text or json, on stderr; default text"},
+	}
+}
+
+func (l *logging) logger(out io.Writer) (*slog.Logger, error) {
+	var level slog.Level
+	if l.level != "" {
+		if err := level.UnmarshalText([]byte(l.level)); err != nil {
+			return nil, fmt.Errorf("log_level %q: it must be debug, info, warn or error", l.level)
+		}
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch l.format {
+	case "", "text":
+		return slog.New(slog.NewTextHandler(out, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(out, options)), nil
+	default:
+		return nil, fmt.Errorf("log_format %q: it must be text or json", l.format)
+	}
+}
+
+func (c component) command() *cobra.Command {
+	var file string
+	logs := &logging{}
+	keys := append(c.keys, logs.keys()...)
+	cmd := &cobra.Command{
+		Use:     c.name + " --config FILE",
+		Short:   c.short,
+		Example: c.example,
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&file, "config", "", "YAML file with the keys below")
+	set := settings.Bind(cmd.Flags(), keys)
+	cmd.Long = c.short + ".\n\n" + keyTable(keys)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := set.Load(file, os.LookupEnv); err != nil {
+			return cli.Misuse(fmt.Errorf("%s: %w", c.name, err))
+		}
+		logger, err := logs.logger(cmd.ErrOrStderr())
+		if err != nil {
+			return cli.Misuse(fmt.Errorf("%s: %w", c.name, err))
+		}
+		logger = logger.With("component", c.identity())
+		logger.Info("starting", "version", version, "pid", os.Getpid())
+		if err := c.run(cmd.Context(), logger); err != nil {
+			return fmt.Errorf("%s: %w", c.identity(), err)
+		}
+		logger.Info("stopped")
+		return nil
+	}
+	return cmd
+}
+
+func keyTable(keys []settings.Key) string {
+	width := 0
+	for _, k := range keys {
+		width = max(width, len(k.Name))
+	}
+	var b strings.Builder
+	b.WriteString("Every key of the file is a flag and an environment variable too: data_dir, --data-dir, MIND_DATA_DIR.\n" +
+		"A flag beats a variable, a variable beats the file. Durations are written 500ms, 10s, 2h; lists as a,b or as YAML lists.\n\nKeys:\n")
+	for _, k := range keys {
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, k.Name, k.Help)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}

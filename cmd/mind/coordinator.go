@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/settings"
+	"github.com/mindcoordinator/mind/coordinator"
+)
+
+func newCoordinator() *cobra.Command {
+	c := &coordinator.Config{}
+	return component{
+		name:  "coordinator",
+		short: "Run one coordinator, a replica of the control plane",
+		example: `  mind coordinator --config /etc/mind/c1.yaml
+  mind coordinator --config c1.yaml --log-level debug`,
+		keys:     coordinatorKeys(c),
+		identity: func() string { return c.ID },
+		run: func(ctx context.Context, logger *slog.Logger) error {
+			c.Logger = logger
+			return coordinator.Run(ctx, *c)
+		},
+	}.command()
+}
+
+func coordinatorKeys(c *coordinator.Config) []settings.Key {
+	return []settings.Key{
+		{Name: "id", Into: &c.ID, Help: "name among the voters, such as c1; the certificate carries the same; required"},
+		{Name: "data_dir", Into: &c.DataDir, Help: "folder of the Raft log and the snapshots; required"},
+		{Name: "grpc_addr", Into: &c.GRPCAddr, Help: "host:port for gateways, agents, operators and peers; required"},
+		{Name: "http_addr", Into: &c.HTTPAddr, Help: "host:port of /metrics, /health and /health/ready; required"},
+		{Name: "raft_addr", Into: &c.RaftAddr, Help: "host:port for Raft between coordinators; required"},
+		{Name: "gossip_addr", Into: &c.GossipAddr, Help: "host:port (TCP and UDP) of gossip; default: no gossip"},
+		{Name: "grpc_advertise", Into: &c.GRPCAdvertise, Help: "where others reach grpc_addr; default: grpc_addr"},
+		{Name: "http_advertise", Into: &c.HTTPAdvertise, Help: "where others reach http_addr; default: http_addr"},
+		{Name: "raft_advertise", Into: &c.RaftAdvertise, Help: "where others reach raft_addr; default: raft_addr"},
+		{Name: "gossip_advertise", Into: &c.GossipAdvertise, Help: "where others reach gossip_addr; default: gossip_addr"},
+		{Name: "peers", Into: (*peers)(&c.Peers), Help: "the first voters, this one included, alike on all: list of {id, raft_addr, grpc_addr, http_addr}; as a flag ID=RAFT/GRPC/HTTP,..."},
+		{Name: "join_via", Into: &c.JoinVia, Help: "gRPC addresses of running coordinators to be joined to, instead of peers"},
+		{Name: "cert_file", Into: &c.CertFile, Help: "certificate (PEM); with key_file and ca_file: mutual TLS on every link"},
+		{Name: "key_file", Into: &c.KeyFile, Help: "key of the certificate (PEM)"},
+		{Name: "ca_file", Into: &c.CAFile, Help: "certificate of the authority (PEM)"},
+		{Name: "api_secret", Into: &c.APISecret, Secret: true, Help: "secret that each call of a gateway or an operator must bring; default: none"},
+		{Name: "gossip_key", Into: (*base64Key)(&c.GossipKey), Secret: true, Help: "key of gossip: 16, 24 or 32 bytes in base64; default: not encrypted"},
+		{Name: "gossip_join", Into: &c.GossipJoin, Help: "gossip addresses to begin with"},
+		{Name: "log_store", Into: &c.LogStore, Help: "boltdb or wal; default boltdb"},
+		{Name: "raft_heartbeat", Into: &c.Timers.RaftHeartbeat, Help: "silence of a leader before an election; default: that of raftnode"},
+		{Name: "raft_election", Into: &c.Timers.RaftElection, Help: "time of an election before the next; default: that of raftnode"},
+		{Name: "raft_leader_lease", Into: &c.Timers.RaftLeaderLease, Help: "time without a quorum before a leader steps down; default: that of raftnode"},
+		{Name: "agent_heartbeat", Into: &c.Timers.AgentHeartbeat, Help: "how often agents renew; default 1s"},
+		{Name: "unreachable_after", Into: &c.Timers.UnreachableAfter, Help: "silence of a node before it is shown as unreachable; default 5s"},
+		{Name: "leader_wait", Into: &c.Timers.LeaderWait, Help: "how long a call waits for a leader; default 2s"},
+		{Name: "shutdown_timeout", Into: &c.Timers.Shutdown, Help: "how long open calls may take at shutdown; default 3s"},
+		{Name: "max_placements", Into: &c.Limits.Placements, Help: "placements in one command of the scheduler; default 512"},
+		{Name: "max_entry_bytes", Into: &c.Limits.EntryBytes, Help: "bytes of one log entry; default 524288"},
+	}
+}

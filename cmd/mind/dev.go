@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli"
+	"github.com/mindcoordinator/mind/devcluster"
+)
+
+func newDev() *cobra.Command {
+	var o devcluster.Options
+	var inProcess, quiet bool
+	var contextName string
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run a whole cluster on this machine",
+		Long: `Runs coordinators, agents and a gateway on this machine, each in a process of its own, until SIGINT or SIGTERM.
+
+When a leader is elected, all agents are registered and the gateway answers, it writes DIR/dev.json (addresses, pids, how to
+start each component again, and a token) and prints "ready http://HOST:PORT". Logs are in DIR/logs.`,
+		Example: `  mind dev                                 # 3 coordinators, 2 agents with 8 simulated GPUs each
+  mind dev --data-dir ~/mind --restart     # keeps its state, and heals itself
+  mind dev --coordinators 1 --agents 4 --gpus 4xA100
+  mind dev --http 127.0.0.1:9000 --in-process`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			flags := cmd.Flags()
+			if !flags.Changed("coordinators") {
+				o.Coordinators = 0
+			}
+			if flags.Changed("agents") && o.Agents <= 0 {
+				return cli.Misuse(errors.New("--agents: a cluster needs at least one"))
+			}
+			if !flags.Changed("agents") {
+				o.Agents = 0
+			}
+			if !flags.Changed("gpus") && hasGPUs() {
+				o.GPUs = "auto"
+			}
+			if inProcess {
+				o.InProcess = runInProcess
+			}
+			level := slog.LevelInfo
+			if quiet {
+				level = slog.LevelError
+			}
+			o.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+			return dev(cmd, o, contextName)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.Dir, "data-dir", "", "folder of all state, resumed by the next start (default: a temporary one, removed at the end)")
+	f.IntVar(&o.Coordinators, "coordinators", 3, "1, 3 or 5")
+	f.IntVar(&o.Agents, "agents", 2, "number of nodes")
+	f.StringVar(&o.GPUs, "gpus", "", "GPUs of each agent: simulated ones such as 8xH100 or 4xA100,2xH100, auto, or none (default: those of this machine, else 8xH100)")
+	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port)")
+	f.BoolVar(&o.Restart, "restart", false, "start components again that end or are killed")
+	f.BoolVar(&inProcess, "in-process", false, "run all components in one process")
+	f.BoolVar(&quiet, "quiet", false, "no messages but errors on stderr")
+	f.StringVar(&contextName, "context", "", "also write this context into the configuration of the command line, and use it from now on")
+	return cmd
+}
+
+func dev(cmd *cobra.Command, o devcluster.Options, contextName string) error {
+	ctx := cmd.Context()
+	began := time.Now()
+	cluster, err := devcluster.Start(ctx, o)
+	if err != nil {
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil // told to stop before it was ready, and it did
+		}
+		return fmt.Errorf("starting the cluster: %w", err)
+	}
+	info := cluster.Info()
+	if contextName != "" {
+		err = cli.SaveContext(contextName, cli.Context{Addr: info.Gateway.URL, Token: info.Token, Dev: cluster.Dir()})
+	}
+	if err == nil {
+		fmt.Fprintf(cmd.OutOrStdout(), "ready %s\n", info.Gateway.URL)
+		o.Logger.Info("ready", "after", time.Since(began).Round(time.Millisecond), "dir", cluster.Dir())
+		fmt.Fprintf(cmd.ErrOrStderr(), "export MIND_ADDR=%s\nexport MIND_TOKEN=%s\nexport MIND_DEV=%s\n", info.Gateway.URL, info.Token, cluster.Dir())
+		<-ctx.Done()
+		o.Logger.Info("stopping")
+	}
+	return errors.Join(err, cluster.Stop())
+}
+
+// runInProcess runs a component as `mind ARGS...` would, in this process.
+func runInProcess(ctx context.Context, args []string) error {
+	root := newRoot()
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
+}

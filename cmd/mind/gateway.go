@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/settings"
+	"github.com/mindcoordinator/mind/gateway"
+)
+
+func newGateway() *cobra.Command {
+	c := &gateway.Config{}
+	return component{
+		name:     "gateway",
+		short:    "Run one gateway, which speaks REST and server-sent events",
+		example:  `  mind gateway --config /etc/mind/gateway.yaml`,
+		keys:     gatewayKeys(c),
+		identity: func() string { return "gateway" },
+		run: func(ctx context.Context, logger *slog.Logger) error {
+			c.Logger = logger
+			return gateway.Run(ctx, *c)
+		},
+	}.command()
+}
+
+func gatewayKeys(c *gateway.Config) []settings.Key {
+	return []settings.Key{
+		{Name: "http_addr", Into: &c.HTTPAddr, Help: "host:port to listen on; required"},
+		{Name: "http_cert_file", Into: &c.HTTPCertFile, Help: "certificate (PEM) that callers see; with http_key_file: HTTPS"},
+		{Name: "http_key_file", Into: &c.HTTPKeyFile, Help: "key of that certificate (PEM)"},
+		{Name: "coordinators", Into: &c.Coordinators, Help: "gRPC addresses of coordinators, better all of them; required"},
+		{Name: "cert_file", Into: &c.CertFile, Help: "certificate (PEM) for the coordinators; with key_file and ca_file: mutual TLS"},
+		{Name: "key_file", Into: &c.KeyFile, Help: "key of the certificate (PEM)"},
+		{Name: "ca_file", Into: &c.CAFile, Help: "certificate of the authority (PEM)"},
+		{Name: "api_secret", Into: &c.APISecret, Secret: true, Help: "secret that goes with each call to a coordinator; default: none"},
+		{Name: "tokens", Into: (*tokens)(&c.Tokens), Secret: true, Help: "bearer tokens: list of {token, tenant, user, permissions}; as a flag TOKEN=TENANT/USER/PERMISSION+PERMISSION,..."},
+		{Name: "request_timeout", Into: &c.Timeouts.Request, Help: "time of a request without X-Request-Timeout; default 30s"},
+		{Name: "max_request_timeout", Into: &c.Timeouts.MaxRequest, Help: "most that X-Request-Timeout may ask for; default 5m"},
+		{Name: "no_leader_timeout", Into: &c.Timeouts.NoLeader, Help: "how long a request is tried again while no coordinator can take it; default 10s"},
+		{Name: "header_timeout", Into: &c.Timeouts.Header, Help: "time to read the header of a request; default 10s"},
+		{Name: "body_timeout", Into: &c.Timeouts.Body, Help: "time to read its body; default 1m"},
+		{Name: "keepalive", Into: &c.Timeouts.Keepalive, Help: "silence of an event stream before a comment is sent; default 15s"},
+		{Name: "shutdown_timeout", Into: &c.Timeouts.Shutdown, Help: "how long requests may take at shutdown; default 5s"},
+		{Name: "max_body_bytes", Into: &c.Limits.Body, Help: "bytes of a request body; default 1048576"},
+		{Name: "max_batch_bytes", Into: &c.Limits.BatchBody, Help: "bytes of the body of a batch; default 8388608"},
+		{Name: "max_batch_jobs", Into: &c.Limits.BatchJobs, Help: "jobs of a batch; default 1000"},
+	}
+}

@@ -1,0 +1,62 @@
+// Command mind is all of Mind in one program: coordinator, agent, gateway, a whole cluster on one machine, and the command
+// line for jobs, nodes and queues. It holds flags, configuration files and wiring; what these do is in the packages.
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	// The shim of a task is this program too, and runs before main: see its package comment.
+	_ "github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/cmd/mind/cli"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+func main() {
+	// Each of these ends the program in order; a second one ends it at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:]))
+}
+
+func run(ctx context.Context, args []string) int {
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	return cli.Report(root.ErrOrStderr(), err)
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "mind",
+		Short: "A highly available control plane for GPU training clusters",
+		Long: `Mind keeps the jobs of a GPU cluster running while machines come and go.
+
+Start a whole cluster on this machine with "mind dev", then submit a job with "mind submit -- COMMAND".`,
+		Example: `  mind dev                                  # a cluster on this machine
+  mind submit --gpus 2 -- python train.py   # run something on it
+  mind logs -f JOB                          # watch it`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Version:       version,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return cli.Misuse(errors.New(err.Error() + "; see `" + cmd.CommandPath() + " --help`"))
+	})
+	root.AddGroup(&cobra.Group{ID: "run", Title: "Running Mind:"})
+	for _, c := range []*cobra.Command{newDev(), newCoordinator(), newAgent(), newGateway()} {
+		c.GroupID = "run"
+		root.AddCommand(c)
+	}
+	cli.AddTo(root, version)
+	return root
+}
