@@ -4,20 +4,194 @@
 // Guarantees. Any coordinator takes any call: writes go to the leader in at most one hop, reads are answered from the
 // local state after a read index from the leader, or at once when the caller asks for stale. A write that is
 // acknowledged is committed; one that fails says whether it was refused, not sent or of unknown outcome. Nobody but
-// the leader plans, judges nodes or holds agent sessions, and all of that ends before a successor begins its own.
+// the leader plans, judges nodes or holds agent sessions, and all of that ends before a successor begins its own on
+// the same replica; what a deposed leader still proposes is not sent.
 //
 // Not guaranteed. Logs and metrics of tasks live on the nodes: a stream of them needs the node. Unreachable nodes are
 // shown, but not yet declared lost.
 package coordinator
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/gossip"
+	"github.com/mindcoordinator/mind/pki"
+	"github.com/mindcoordinator/mind/raftnode"
+)
 
 // Run runs one coordinator until ctx ends, then shuts it down in order: agent sessions and leader loops, leadership
-// (handed to another voter), gRPC, Raft. It returns nil after a shutdown that was asked for.
+// (handed to another voter), gRPC, Raft. It returns nil after a shutdown that was asked for, and an error when it could
+// not start, or when its log can no longer be trusted.
 func Run(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
+		return fmt.Errorf("configuration: %w", err)
+	}
+	config = config.withDefaults()
+	s := &server{config: config, log: config.Logger.With("coordinator", config.ID), machine: fsm.New()}
+	life, die := context.WithCancel(context.WithoutCancel(ctx))
+	defer die()
+	s.life = life
+	if err := s.open(); err != nil {
+		return errors.Join(err, s.closeParts())
+	}
+	grpcListener, err := net.Listen("tcp", config.GRPCAddr)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listening for gRPC: %w", err), s.closeParts())
+	}
+	httpListener, err := net.Listen("tcp", config.HTTPAddr)
+	if err != nil {
+		return errors.Join(fmt.Errorf("listening for HTTP: %w", err), grpcListener.Close(), s.closeParts())
+	}
+	grpcServer := s.grpcServer()
+	httpServer := &http.Server{Handler: s.httpHandler(), ReadHeaderTimeout: 5 * time.Second}
+	failed := make(chan error, 2)
+	s.background.Go(func() {
+		if err := grpcServer.Serve(grpcListener); err != nil {
+			failed <- fmt.Errorf("serving gRPC: %w", err)
+		}
+	})
+	s.background.Go(func() {
+		if err := httpServer.Serve(httpListener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- fmt.Errorf("serving HTTP: %w", err)
+		}
+	})
+	led := make(chan struct{})
+	go func() {
+		defer close(led)
+		s.raft.Lead(life, s.lead)
+	}()
+	s.background.Go(func() { s.announce(life) })
+	s.background.Go(func() { s.followLeader(life) })
+	s.log.Info("coordinator up", "grpc_addr", s.self().GRPCAddr, "http_addr", s.self().HTTPAddr, "raft_addr", s.raftAddr())
+
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	case <-s.raft.Done():
+		err = s.raft.Err()
+	}
+	die()
+	<-led
+	return errors.Join(err, s.shutdown(grpcServer, httpServer))
+}
+
+// open makes what the services stand on.
+func (s *server) open() error {
+	if err := s.loadTLS(); err != nil {
 		return err
 	}
-	<-ctx.Done()
+	s.links.tls, s.agents.tls = s.clientTLS, s.clientTLS
+	if s.clientTLS != nil {
+		s.links.tls = pki.RequireRole(s.clientTLS, pki.RoleCoordinator)
+		s.agents.tls = pki.RequireRole(s.clientTLS, pki.RoleAgent)
+	}
+	s.inventory.machine = s.machine
+	s.metrics = newMetrics(s.config.Registry, s.machine, s.sessions.leading)
+	s.machine.OnApply(s.observe)
+	var voters []raftnode.Server
+	for _, p := range s.config.Peers {
+		voters = append(voters, raftnode.Server{ID: p.ID, Addr: p.RaftAddr})
+	}
+	node, err := raftnode.Open(raftnode.Config{
+		ID: s.config.ID, Dir: filepath.Join(s.config.DataDir, "raft"),
+		BindAddr: s.config.RaftAddr, AdvertiseAddr: s.config.RaftAdvertise,
+		ServerTLS: s.serverTLS, ClientTLS: s.clientTLS, Bootstrap: voters, LogStore: s.config.LogStore,
+		HeartbeatTimeout: s.config.Timers.RaftHeartbeat, ElectionTimeout: s.config.Timers.RaftElection, LeaderLease: s.config.Timers.RaftLeaderLease,
+		Pack: fsm.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,
+	}, replica{s.machine})
+	if err != nil {
+		return fmt.Errorf("opening raft: %w", err)
+	}
+	s.raft = node
+	s.started.Store(true)
+	s.refreshHint()
+	if s.config.GossipAddr == "" {
+		return nil
+	}
+	s.pool, err = gossip.Start(gossip.Config{
+		Name: s.config.ID, Role: pki.RoleCoordinator, Bind: s.config.GossipAddr, Advertise: s.config.GossipAdvertise,
+		SecretKey: s.config.GossipKey, Join: s.config.GossipJoin, Logger: s.log,
+	})
+	if err != nil {
+		return fmt.Errorf("joining gossip: %w", err)
+	}
 	return nil
 }
+
+// followLeader keeps what the answers say of the leader up to date.
+func (s *server) followLeader(ctx context.Context) {
+	changes, stop := s.raft.LeaderChanges()
+	defer stop()
+	for {
+		s.refreshHint()
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// shutdown runs after the leader loops and agent sessions have ended. Calls in flight are given time to finish: writes
+// among them go on at the next leader.
+func (s *server) shutdown(grpcServer *grpc.Server, httpServer *http.Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timers.Shutdown)
+	defer cancel()
+	if s.raft.IsLeader() && len(s.raft.Peers()) > 1 {
+		if err := s.raft.Transfer(ctx, ""); err != nil {
+			s.log.Warn("leadership was not handed over", "error", err)
+		}
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		grpcServer.GracefulStop()
+	}()
+	select {
+	case <-stopped:
+	case <-ctx.Done():
+		grpcServer.Stop()
+		<-stopped
+	}
+	// Idle connections of scrapers are no reason to wait.
+	err := httpServer.Close()
+	err = errors.Join(err, s.closeParts())
+	s.background.Wait()
+	s.barrier.wg.Wait()
+	return err
+}
+
+// closeParts closes what open opened, as far as it came.
+func (s *server) closeParts() error {
+	s.links.close()
+	s.agents.close()
+	var errs []error
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timers.Shutdown)
+	defer cancel()
+	if s.pool != nil {
+		if err := s.pool.Leave(ctx); err != nil {
+			s.log.Warn("gossip was not told goodbye", "error", err)
+		}
+	}
+	if s.raft != nil {
+		if err := s.raft.Shutdown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("stopping raft: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// replica is the state machine in the shape that raftnode wants.
+type replica struct{ *fsm.Machine }
+
+// Snapshot implements raftnode.StateMachine.
+func (r replica) Snapshot() (raftnode.Snapshot, error) { return r.Machine.Snapshot(), nil }

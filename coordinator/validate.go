@@ -338,4 +338,3 @@ func retryOn(names []string) (fsm.RetryCause, error) {
 	}
 	return on, nil
 }
-

@@ -63,7 +63,7 @@ func (l *line) next() {
 	c := l.heap[0]
 	if len(c.rest) == 0 {
 		if c.buf == nil {
-			c.buf = make([]*fsm.Job, 0, readAhead)
+			c.buf = make([]*fsm.Job, readAhead)
 		}
 		c.rest = l.view.ClassJobsAfter(c.key, c.head, c.buf)
 	}

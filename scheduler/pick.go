@@ -39,8 +39,8 @@ func wire(gpus []fsm.GPU) *wiring {
 }
 
 // pick chooses want GPUs out of free: those that reach each other best (NVLink first, then the same NUMA node), and
-// among equals those that leave the largest islands whole. With nvlink set, the chosen ones must be connected over
-// NVLink; ok is false when no such choice exists.
+// among equals those that leave the largest islands whole. With nvlink set, each of the chosen ones must reach all the
+// others over NVLink; ok is false when no such choice is found.
 func (w *wiring) pick(free uint64, want int, nvlink bool) (chosen uint64, ok bool) {
 	n := bits.OnesCount64(free)
 	if n < want {
@@ -73,7 +73,7 @@ func (w *wiring) grow(seed int, free uint64, want int, nvlink bool) (set uint64,
 		for rest := free &^ set; rest != 0; rest &= rest - 1 {
 			i := bits.TrailingZeros64(rest)
 			links := bits.OnesCount64(w.nvlink[i] & set)
-			if nvlink && links == 0 {
+			if nvlink && links < bits.OnesCount64(set) {
 				continue
 			}
 			if near := links<<16 + bits.OnesCount64(w.numa[i]&set)<<8 + 64 - w.neighbours(i, free); near > nearest {

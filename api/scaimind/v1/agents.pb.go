@@ -1130,7 +1130,8 @@ type TaskOrder struct {
 	// Set: stop it (notice, grace period, SIGTERM, grace period, SIGKILL).
 	Stop               StopReason_Value `protobuf:"varint,2,opt,name=stop,proto3,enum=scaimind.v1.StopReason_Value" json:"stop,omitempty"`
 	GracePeriodSeconds int32            `protobuf:"varint,3,opt,name=grace_period_seconds,json=gracePeriodSeconds,proto3" json:"grace_period_seconds,omitempty"`
-	// Absent with stop.
+	// All that is needed to launch it. Present the first time that a session names the task, unless it is to be stopped;
+	// absent from then on: a task that the agent knows and that comes without stop and without spec goes on as it is.
 	Spec          *TaskSpec `protobuf:"bytes,4,opt,name=spec,proto3" json:"spec,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

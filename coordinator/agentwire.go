@@ -1,0 +1,96 @@
+package coordinator
+
+import (
+	"maps"
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// What agents say, in the words of the state.
+
+func nodeOf(h *v1.Hello) fsm.Node {
+	return fsm.Node{
+		ID: h.GetNodeId(), Hostname: h.GetHostname(), BootID: h.GetBootId(), AgentVersion: h.GetAgentVersion(),
+		GRPCAddr: h.GetGrpcAddr(), HTTPAddr: h.GetHttpAddr(), GPUs: gpusOf(h.GetGpus()),
+		CPUs: uint32(max(0, h.GetCpuCount())), MemMB: uint32(max(0, h.GetMemoryMb())), Labels: h.GetLabels(),
+	}
+}
+
+func gpusOf(gpus []*v1.Gpu) []fsm.GPU {
+	out := make([]fsm.GPU, len(gpus))
+	for i, g := range gpus {
+		out[i] = fsm.GPU{
+			UUID: g.GetUuid(), Index: uint8(max(0, min(255, g.GetIndex()))), Model: g.GetModel(), Type: g.GetGpuType(),
+			MemMB: uint32(max(0, g.GetMemoryMb())), PCI: g.GetPciBusId(), NUMA: int8(max(-1, min(127, g.GetNumaNode()))),
+			Health: g.GetHealth(), HealthReason: g.GetHealthReason(), Simulated: g.GetSimulated(),
+		}
+		if out[i].Health == v1.GpuHealth_UNSPECIFIED {
+			out[i].Health = v1.GpuHealth_HEALTHY
+		}
+		for _, peer := range g.GetNvlinkPeers() {
+			if peer >= 0 && peer < fsm.MaxGPUs {
+				out[i].NVLink |= 1 << peer
+			}
+		}
+	}
+	return out
+}
+
+// sameNode says whether the state knows the node just as it describes itself now.
+func sameNode(row, n *fsm.Node) bool {
+	if row.Hostname != n.Hostname || row.BootID != n.BootID || row.AgentVersion != n.AgentVersion || row.GRPCAddr != n.GRPCAddr ||
+		row.HTTPAddr != n.HTTPAddr || row.CPUs != n.CPUs || row.MemMB != n.MemMB || !maps.Equal(row.Labels, n.Labels) {
+		return false
+	}
+	// A GPU that vanished stays in the row, and is not in the agent's inventory.
+	present := slices.DeleteFunc(slices.Clone(row.GPUs), func(g fsm.GPU) bool { return g.Health == v1.GpuHealth_VANISHED })
+	return slices.Equal(present, n.GPUs)
+}
+
+// reportOf is false for a report that names no task.
+func reportOf(r *v1.Report) (fsm.TaskReport, bool) {
+	ref := r.GetTask()
+	id, ok := fsm.ParseJobID(ref.GetJobId())
+	if !ok || ref.GetAttempt() < 0 || ref.GetRank() < 0 || ref.GetRank() > 0xffff {
+		return fsm.TaskReport{}, false
+	}
+	out := fsm.TaskReport{Job: id, Attempt: uint32(ref.GetAttempt()), Rank: uint16(ref.GetRank()), Token: ref.GetToken()}
+	if r.GetTime().IsValid() {
+		out.Time = r.GetTime().AsTime().UnixNano()
+	}
+	switch body := r.GetBody().(type) {
+	case *v1.Report_Starting:
+		out.Kind = fsm.ReportStarting
+	case *v1.Report_Running:
+		out.Kind = fsm.ReportRunning
+	case *v1.Report_Ended:
+		out.Kind, out.ExitCode = fsm.ReportEnded, body.Ended.ExitCode
+		out.ErrorType, out.ErrorMessage = body.Ended.GetErrorType(), clip(body.Ended.GetErrorMessage(), maxReason)
+	case *v1.Report_Phase:
+		out.Kind, out.Phase = fsm.ReportPhase, body.Phase.GetPhase()
+	case *v1.Report_Progress:
+		out.Kind, out.Step, out.Total = fsm.ReportProgress, body.Progress.GetStep(), body.Progress.GetTotalSteps()
+	case *v1.Report_Checkpoint:
+		c := body.Checkpoint
+		out.Kind, out.Step, out.Path, out.Digest = fsm.ReportCheckpoint, c.GetStep(), c.GetPath(), c.GetManifestDigest()
+		out.SizeBytes, out.Metrics = c.GetSizeBytes(), clip(c.GetMetricsJson(), maxMetrics)
+	default:
+		return out, false
+	}
+	return out, true
+}
+
+const maxMetrics = 16 << 10
+
+// clip cuts a text that is too long at the end of a character.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && text[most]&0xc0 == 0x80 {
+		most--
+	}
+	return text[:most]
+}

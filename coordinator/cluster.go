@@ -1,0 +1,282 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/gossip"
+)
+
+// GetCluster sums up the cluster. Jobs are counted for the caller's tenant only; GPUs and nodes are everybody's.
+func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.GetClusterResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.GetClusterResponse{Jobs: map[string]int32{}}
+	types := map[string]*v1.GpuTypeSummary{}
+	for n := range v.Nodes() {
+		out.NodesTotal++
+		ready := n.State == v1.NodeState_READY
+		if ready {
+			out.NodesReady++
+		}
+		use := v.Use(n.ID)
+		for i := range n.GPUs {
+			g := &n.GPUs[i]
+			t := types[g.Type]
+			if t == nil {
+				t = &v1.GpuTypeSummary{GpuType: g.Type}
+				types[g.Type] = t
+				out.GpuTypes = append(out.GpuTypes, t)
+			}
+			out.GpusTotal++
+			t.Total++
+			healthy, leased := g.Health == v1.GpuHealth_HEALTHY, (use.Exclusive|use.Shared)&(1<<g.Index) != 0
+			if healthy {
+				out.GpusHealthy++
+			}
+			if leased {
+				out.GpusAllocated++
+			}
+			if ready && healthy && !leased {
+				t.Free++
+			}
+		}
+	}
+	slices.SortFunc(out.GpuTypes, func(a, b *v1.GpuTypeSummary) int { return strings.Compare(a.GpuType, b.GpuType) })
+	if out.GpusHealthy > 0 {
+		out.GpuUtilization = float64(out.GpusAllocated) / float64(out.GpusHealthy)
+	}
+	for j := range v.JobsOfTenant(callOf(ctx).tenant, false, 0) {
+		out.Jobs[j.State.String()]++
+	}
+	out.Leader, _ = s.raft.Leader()
+	liveness := s.liveness()
+	for _, p := range s.raft.Peers() {
+		out.Coordinators = append(out.Coordinators, &v1.CoordinatorStatus{Id: p.ID, Leader: p.Leader, Voter: p.Voter, Liveness: liveness(p.ID)})
+	}
+	return out, nil
+}
+
+// liveness looks up how gossip sees a coordinator.
+func (s *server) liveness() func(id string) string {
+	states := map[string]gossip.State{s.config.ID: gossip.Alive}
+	if s.pool != nil {
+		for _, m := range s.pool.Members() {
+			if m.Name != s.config.ID {
+				states[m.Name] = m.State
+			}
+		}
+	}
+	return func(id string) string {
+		if state, ok := states[id]; ok {
+			return string(state)
+		}
+		return "unknown"
+	}
+}
+
+// ListNodes lists all nodes.
+func (s *server) ListNodes(ctx context.Context, _ *v1.ListNodesRequest) (*v1.ListNodesResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListNodesResponse{}
+	for n := range v.Nodes() {
+		out.Nodes = append(out.Nodes, s.nodeView(v, n, callOf(ctx).tenant))
+	}
+	return out, nil
+}
+
+// GetNode shows one node.
+func (s *server) GetNode(ctx context.Context, req *v1.GetNodeRequest) (*v1.GetNodeResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n, ok := v.Node(req.GetNodeId())
+	if !ok {
+		return nil, notFound("node", req.GetNodeId())
+	}
+	return &v1.GetNodeResponse{Node: s.nodeView(v, n, callOf(ctx).tenant)}, nil
+}
+
+// nodeView is a node as a tenant may see it: of what runs there, only the tenant's own is named.
+func (s *server) nodeView(v *fsm.View, n *fsm.Node, tenant string) *v1.Node {
+	use := v.Use(n.ID)
+	out := &v1.Node{
+		NodeId: n.ID, State: n.State, Reason: n.Reason, Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),
+		Labels: n.Labels, AgentVersion: n.AgentVersion, BootId: n.BootID, RegisteredAt: timestamp(n.RegisteredAt), Tasks: int32(use.Tasks),
+	}
+	// Only the leader hears from agents; another replica does not say when.
+	if seen, inSession, ok := s.sessions.lastSeen(n.ID); ok && inSession {
+		out.LastSeenAt = timestamp(seen.UnixNano())
+	}
+	holders := map[int]string{}
+	for lease := range v.LeasesOn(n.ID) {
+		if j, ok := v.Job(lease.Job); !ok || j.Tenant != tenant {
+			continue
+		}
+		id := lease.Job.String()
+		if !slices.Contains(out.JobIds, id) {
+			out.JobIds = append(out.JobIds, id)
+		}
+		for set := lease.GPUs; set != 0; set &= set - 1 {
+			holders[bits.TrailingZeros64(set)] = id
+		}
+	}
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		if g.Health == v1.GpuHealth_HEALTHY && (use.Exclusive|use.Shared)&(1<<g.Index) == 0 {
+			out.GpusFree++
+		}
+		out.Gpus = append(out.Gpus, &v1.Gpu{
+			Uuid: g.UUID, Index: int32(g.Index), Model: g.Model, GpuType: g.Type, MemoryMb: int32(g.MemMB), PciBusId: g.PCI,
+			NumaNode: int32(g.NUMA), NvlinkPeers: indices(g.NVLink), Health: g.Health, HealthReason: g.HealthReason,
+			Simulated: g.Simulated, JobId: holders[int(g.Index)],
+		})
+	}
+	return out
+}
+
+// DrainNode empties a node.
+func (s *server) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.DrainNodeResponse, error) {
+	switch {
+	case req.GetDeadlineSeconds() < 0:
+		return nil, bad("deadline_seconds", "must not be negative")
+	case len(req.GetReason()) > maxReason:
+		return nil, bad("reason", "takes at most %d bytes", maxReason)
+	}
+	n, err := s.changeNode(ctx, fsm.SetNode{
+		ID: req.GetNodeId(), Action: fsm.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
+		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second),
+	})
+	return &v1.DrainNodeResponse{Node: n}, err
+}
+
+// EnableNode ends a drain.
+func (s *server) EnableNode(ctx context.Context, req *v1.EnableNodeRequest) (*v1.EnableNodeResponse, error) {
+	n, err := s.changeNode(ctx, fsm.SetNode{ID: req.GetNodeId(), Action: fsm.NodeEnable})
+	return &v1.EnableNodeResponse{Node: n}, err
+}
+
+func (s *server) changeNode(ctx context.Context, command fsm.SetNode) (*v1.Node, error) {
+	result, err := propose[fsm.NodeResult](ctx, s, command)
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, result.Refusal
+	case result.Node == nil:
+		return nil, notFound("node", command.ID)
+	}
+	return s.nodeView(s.machine.View(), result.Node, callOf(ctx).tenant), nil
+}
+
+// Jobs listed by GetQueue.
+const (
+	defaultQueueList = 100
+	maxQueueList     = 1000
+)
+
+// GetQueue lists the caller's waiting jobs, with their places among those of all tenants. The depth is the caller's.
+func (s *server) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.GetQueueResponse, error) {
+	limit := int(req.GetLimit())
+	switch {
+	case limit == 0:
+		limit = defaultQueueList
+	case limit < 0 || limit > maxQueueList:
+		return nil, bad("limit", "%d must lie between 1 and %d", limit, maxQueueList)
+	}
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := v.Queue(req.GetQueue()); !ok && req.GetQueue() != "" {
+		return nil, notFound("queue", req.GetQueue())
+	}
+	out := &v1.GetQueueResponse{}
+	for q := range v.Queues() {
+		if req.GetQueue() != "" && q.Name != req.GetQueue() {
+			continue
+		}
+		position := int32(0)
+		for j := range v.QueueJobs(q.Name) {
+			position++
+			if j.Tenant != callOf(ctx).tenant {
+				continue
+			}
+			out.Depth++
+			if len(out.Jobs) < limit {
+				out.Jobs = append(out.Jobs, queuedView(v, j, position))
+			}
+		}
+	}
+	return out, nil
+}
+
+func queuedView(v *fsm.View, j *fsm.Job, position int32) *v1.QueuedJob {
+	return &v1.QueuedJob{
+		JobId: j.ID.String(), Name: j.Name, Queue: j.Queue, Position: position, Priority: int32(j.Priority),
+		GpuCount: int32(j.Shape.GPUs) * int32(max(1, j.Shape.Nodes)), GpuType: j.Shape.GPUType,
+		Reason: reasonOf(v, j), CreatedAt: timestamp(j.CreatedAt),
+	}
+}
+
+// ListQueues lists the queues.
+func (s *server) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.ListQueuesResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListQueuesResponse{}
+	for q := range v.Queues() {
+		counts := v.QueueCounts(q.Name)
+		live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
+		out.Queues = append(out.Queues, &v1.Queue{
+			Name: q.Name, Weight: int32(q.Weight), Queued: int32(counts[v1.JobState_QUEUED]), Running: int32(live),
+			GpusAllocated: int32(v.QueueGPUs(q.Name)),
+		})
+	}
+	return out, nil
+}
+
+// explain lists what stands in the way of a waiting job, most telling first.
+func explain(v *fsm.View, j *fsm.Job) []string {
+	var out []string
+	if j.Held&fsm.HoldNotBefore != 0 {
+		out = append(out, "not before "+time.Unix(0, j.NotBefore).UTC().Format(time.RFC3339))
+	}
+	if j.Held != 0 {
+		return out
+	}
+	out = append(out, fmt.Sprintf("%d jobs of queue %q are ahead of it", v.Ahead(j), j.Queue))
+	suited, free, ready := 0, 0, 0
+	for n := range v.Nodes() {
+		if n.State != v1.NodeState_READY {
+			continue
+		}
+		ready++
+		use := v.Use(n.ID)
+		if !fsm.MatchesSelector(n.Labels, j.Shape.Selector) {
+			continue
+		}
+		if able := bits.OnesCount64(fsm.Eligible(n, &fsm.NodeUse{}, j.Shape)); !j.Shape.NeedsGPU() || able >= max(1, int(j.Shape.GPUs)) {
+			suited++
+		}
+		free += bits.OnesCount64(fsm.Eligible(n, &use, j.Shape))
+	}
+	out = append(out, fmt.Sprintf("%d nodes are ready, %d of them could take a task of it when empty", ready, suited))
+	if j.Shape.NeedsGPU() {
+		out = append(out, fmt.Sprintf("%d GPUs of the kind that it needs are free now", free))
+	}
+	return out
+}

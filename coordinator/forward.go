@@ -1,0 +1,181 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+// writes are the methods that only the leader can serve, with the message that each answers.
+var writes = map[string]func() proto.Message{
+	v1.JobService_SubmitJob_FullMethodName:               func() proto.Message { return new(v1.SubmitJobResponse) },
+	v1.JobService_SubmitJobs_FullMethodName:              func() proto.Message { return new(v1.SubmitJobsResponse) },
+	v1.JobService_CancelJob_FullMethodName:               func() proto.Message { return new(v1.CancelJobResponse) },
+	v1.JobService_PauseJob_FullMethodName:                func() proto.Message { return new(v1.PauseJobResponse) },
+	v1.JobService_ResumeJob_FullMethodName:               func() proto.Message { return new(v1.ResumeJobResponse) },
+	v1.JobService_RetryJob_FullMethodName:                func() proto.Message { return new(v1.RetryJobResponse) },
+	v1.ClusterService_DrainNode_FullMethodName:           func() proto.Message { return new(v1.DrainNodeResponse) },
+	v1.ClusterService_EnableNode_FullMethodName:          func() proto.Message { return new(v1.EnableNodeResponse) },
+	v1.OperatorService_TransferLeadership_FullMethodName: func() proto.Message { return new(v1.TransferLeadershipResponse) },
+	v1.OperatorService_JoinPeer_FullMethodName:           func() proto.Message { return new(v1.JoinPeerResponse) },
+	v1.OperatorService_RemovePeer_FullMethodName:         func() proto.Message { return new(v1.RemovePeerResponse) },
+}
+
+// write serves a write here when this coordinator leads, and hands it to the leader when not. What was certainly not
+// sent is tried again while a leader may still appear; a call that was handed on once goes no further.
+func (s *server) write(ctx context.Context, c *call, method string, req any, reply func() proto.Message, handler grpc.UnaryHandler) (any, error) {
+	giveUp := time.Now().Add(s.config.Timers.LeaderWait)
+	for {
+		changed, stop := s.raft.LeaderChanges()
+		var err error
+		if s.raft.IsLeader() {
+			var resp any
+			if resp, err = handler(ctx, req); err == nil || outcomeOf(toStatus(err)) != status.NotSent || grpcstatus.Code(toStatus(err)) != codes.Unavailable {
+				stop()
+				return resp, err
+			}
+		} else if c.forwarded {
+			stop()
+			return nil, notSent("%s does not lead (any more)", s.config.ID)
+		} else if id, addr := s.leader(); addr != "" && id != s.config.ID {
+			resp := reply()
+			if err = s.forward(ctx, c, addr, method, req, resp); err == nil {
+				stop()
+				return resp, nil
+			}
+			if outcomeOf(err) != status.NotSent {
+				stop()
+				return nil, err
+			}
+		} else {
+			err = notSent("no leader is known")
+		}
+		ok := waitLeader(ctx, changed, giveUp)
+		stop()
+		if !ok {
+			return nil, err
+		}
+	}
+}
+
+// waitLeader waits for another leader to be known, or a little, and says whether to try again.
+func waitLeader(ctx context.Context, changed <-chan struct{}, giveUp time.Time) bool {
+	left := time.Until(giveUp)
+	if left <= 0 {
+		return false
+	}
+	// The address of a new leader may come after the news of it, and a leader may refuse before it has begun.
+	timer := time.NewTimer(min(left, 20*time.Millisecond))
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return true
+	case <-timer.C:
+		return time.Until(giveUp) > 0
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// forward makes the same call at the leader.
+func (s *server) forward(ctx context.Context, c *call, addr, method string, req any, resp proto.Message) error {
+	conn, err := s.links.to(addr)
+	if err != nil {
+		return notSent("leader %s: %v", addr, err)
+	}
+	md := metadata.Pairs(status.KeyForwarded, "1")
+	for key, value := range map[string]string{
+		status.KeySecret: s.config.APISecret, status.KeyTenant: c.tenant, status.KeyUser: c.user,
+		status.KeyRequestID: c.requestID, status.KeyIdempotency: c.key,
+	} {
+		if value != "" {
+			md.Set(key, value)
+		}
+	}
+	var (
+		trailer metadata.MD
+		reached peer.Peer
+	)
+	err = conn.Invoke(metadata.NewOutgoingContext(ctx, md), method, req, resp, grpc.Trailer(&trailer), grpc.Peer(&reached))
+	c.index = parseIndex(one(trailer, status.KeyIndex))
+	if err == nil {
+		return nil
+	}
+	code, outcome := grpcstatus.Code(err), one(trailer, status.KeyOutcome)
+	switch {
+	case outcome != "":
+	case code == codes.Unavailable && reached.Addr == nil:
+		outcome = status.NotSent // It never was on a connection.
+	case code == codes.Unavailable, code == codes.DeadlineExceeded, code == codes.Canceled:
+		outcome = status.Unknown
+	}
+	return &failure{code, grpcstatus.Convert(err).Message(), outcome}
+}
+
+// links are connections to others of one kind, kept open, one to each address.
+type links struct {
+	tls *tls.Config
+
+	mu     sync.Mutex
+	conns  map[string]*grpc.ClientConn
+	closed bool
+}
+
+func (l *links) to(addr string) (*grpc.ClientConn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if conn, ok := l.conns[addr]; ok {
+		return conn, nil
+	}
+	if l.closed {
+		return nil, fmt.Errorf("shutting down")
+	}
+	creds := insecure.NewCredentials()
+	if l.tls != nil {
+		creds = credentials.NewTLS(l.tls)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+addr,
+		grpc.WithTransportCredentials(creds),
+		grpc.WithDisableServiceConfig(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: client.KeepaliveTime, Timeout: 2 * time.Second, PermitWithoutStream: true}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+			MinConnectTimeout: time.Second,
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s: %w", addr, err)
+	}
+	if l.conns == nil {
+		l.conns = map[string]*grpc.ClientConn{}
+	}
+	l.conns[addr] = conn
+	return conn, nil
+}
+
+func (l *links) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+	l.conns = nil
+}

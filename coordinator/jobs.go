@@ -1,0 +1,389 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// maxBatch is how many jobs one SubmitJobs takes.
+const maxBatch = 1000
+
+// accepted is what a submit answers: the first answer, also when it is repeated.
+func accepted(id fsm.JobID) *v1.SubmitJobResponse {
+	return &v1.SubmitJobResponse{JobId: id.String(), Status: v1.JobStatus_PENDING, Message: "accepted"}
+}
+
+// SubmitJob runs on the leader only, like every write here: the interceptor brought it there.
+func (s *server) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.SubmitJobResponse, error) {
+	c := callOf(ctx)
+	job, err := s.accept(c, req, c.key)
+	if err != nil {
+		return nil, err
+	}
+	result, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}})
+	if err != nil {
+		return nil, err
+	}
+	if r := result.Results[0].Refusal; r != nil {
+		return nil, r
+	}
+	return accepted(result.Results[0].Job), nil
+}
+
+// accept validates a request and signs it with who asks.
+func (s *server) accept(c *call, req *v1.SubmitJobRequest, key string) (fsm.NewJob, error) {
+	job, err := newJob(req, &s.inventory)
+	if err != nil {
+		return job, err
+	}
+	job.Tenant, job.User, job.Key = c.tenant, c.user, key
+	job.AutoKey = strings.HasPrefix(key, status.AutoKeyPrefix)
+	return job, nil
+}
+
+// SubmitJobs takes what it can of a batch, in one entry where that is large enough; each job has its own result.
+func (s *server) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v1.SubmitJobsResponse, error) {
+	c := callOf(ctx)
+	switch {
+	case len(req.GetJobs()) == 0:
+		return nil, bad("jobs", "is empty: send at least one job")
+	case len(req.GetJobs()) > maxBatch:
+		return nil, bad("jobs", "has %d jobs; at most %d are taken at a time", len(req.GetJobs()), maxBatch)
+	case len(req.GetIdempotencyKeys()) != 0 && len(req.GetIdempotencyKeys()) != len(req.GetJobs()):
+		return nil, bad("idempotency_keys", "has %d keys for %d jobs: give one for each job, or none", len(req.GetIdempotencyKeys()), len(req.GetJobs()))
+	}
+	results := make([]*v1.SubmitJobResult, len(req.GetJobs()))
+	var (
+		part  batch
+		first error
+	)
+	sent := 0
+	flush := func() {
+		if len(part.jobs) == 0 {
+			return
+		}
+		if err := s.submitPart(ctx, part, results); err != nil {
+			if sent == 0 && first == nil {
+				first = err
+			}
+			for _, i := range part.places {
+				results[i] = resultOf(err)
+			}
+		} else {
+			sent++
+		}
+		part = batch{}
+	}
+	for i, one := range req.GetJobs() {
+		key := ""
+		switch {
+		case len(req.GetIdempotencyKeys()) > 0 && req.GetIdempotencyKeys()[i] != "":
+			key = req.GetIdempotencyKeys()[i]
+		case c.key != "":
+			key = fmt.Sprintf("%s/%d", c.key, i)
+		}
+		job, err := s.accept(c, one, key)
+		if len(key) > maxKey {
+			err = bad("idempotency_keys", "a key takes at most %d bytes", maxKey)
+		}
+		if err != nil {
+			results[i] = resultOf(err)
+			continue
+		}
+		if part.bytes += len(job.Spec) + jobOverhead; part.bytes > s.config.Limits.EntryBytes && len(part.jobs) > 0 {
+			flush()
+			part.bytes = len(job.Spec) + jobOverhead
+		}
+		part.jobs, part.places = append(part.jobs, job), append(part.places, i)
+	}
+	flush()
+	// When nothing at all went through, the call as a whole failed, and may be repeated as a whole.
+	if first != nil && sent == 0 {
+		return nil, first
+	}
+	return &v1.SubmitJobsResponse{Results: results}, nil
+}
+
+// jobOverhead is about what a job adds to an entry beside its spec.
+const jobOverhead = 256
+
+// batch is a part of a SubmitJobs that travels in one entry; places are the positions of its jobs in the request.
+type batch struct {
+	jobs   []fsm.NewJob
+	places []int
+	bytes  int
+}
+
+func (s *server) submitPart(ctx context.Context, part batch, results []*v1.SubmitJobResult) error {
+	answer, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: part.jobs})
+	if err != nil {
+		return err
+	}
+	for n, r := range answer.Results {
+		if r.Refusal != nil {
+			results[part.places[n]] = resultOf(r.Refusal)
+		} else {
+			results[part.places[n]] = &v1.SubmitJobResult{Job: accepted(r.Job)}
+		}
+	}
+	return nil
+}
+
+func resultOf(err error) *v1.SubmitJobResult {
+	code, message := codes.Internal, err.Error()
+	var f *failure
+	if errors.As(toStatus(err), &f) {
+		code, message = f.code, f.message
+	}
+	return &v1.SubmitJobResult{Code: int32(code), Message: message}
+}
+
+// job finds a job of the caller's tenant. Another tenant's does not exist.
+func job(c *call, v *fsm.View, text string) (*fsm.Job, error) {
+	id, ok := fsm.ParseJobID(text)
+	if ok {
+		if j, ok := v.Job(id); ok && j.Tenant == c.tenant {
+			return j, nil
+		}
+	}
+	return nil, notFound("job", text)
+}
+
+// GetJob answers from this replica.
+func (s *server) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJobResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j, err := job(callOf(ctx), v, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	return &v1.GetJobResponse{Job: jobView(v, j, true)}, nil
+}
+
+// CancelJob stops a job for good.
+func (s *server) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.CancelJobResponse, error) {
+	j, err := s.control(ctx, req, req.GetJobId(), fsm.ControlJob{Action: fsm.ActionCancel, Reason: req.GetReason()})
+	return &v1.CancelJobResponse{Job: j}, err
+}
+
+// PauseJob stops a job so that it can be resumed.
+func (s *server) PauseJob(ctx context.Context, req *v1.PauseJobRequest) (*v1.PauseJobResponse, error) {
+	save := req.SaveCheckpoint == nil || *req.SaveCheckpoint
+	j, err := s.control(ctx, req, req.GetJobId(), fsm.ControlJob{Action: fsm.ActionPause, SaveCheckpoint: save})
+	return &v1.PauseJobResponse{Job: j}, err
+}
+
+// ResumeJob puts a paused job back into its queue.
+func (s *server) ResumeJob(ctx context.Context, req *v1.ResumeJobRequest) (*v1.ResumeJobResponse, error) {
+	checkpoint, err := checkpointID(req.GetCheckpointId())
+	if err != nil {
+		return nil, err
+	}
+	j, err := s.control(ctx, req, req.GetJobId(), fsm.ControlJob{Action: fsm.ActionResume, Checkpoint: checkpoint})
+	return &v1.ResumeJobResponse{Job: j}, err
+}
+
+// RetryJob opens a new attempt of a job that is over, with other resources when asked.
+func (s *server) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.RetryJobResponse, error) {
+	checkpoint, err := checkpointID(req.GetCheckpointId())
+	if err != nil {
+		return nil, err
+	}
+	command := fsm.ControlJob{Action: fsm.ActionRetry, Checkpoint: checkpoint}
+	if req.GetModifyResources() != nil {
+		if command.Spec, command.Shape, err = s.reshape(callOf(ctx), req); err != nil {
+			return nil, err
+		}
+	}
+	j, err := s.control(ctx, req, req.GetJobId(), command)
+	return &v1.RetryJobResponse{Job: j}, err
+}
+
+// reshape puts other resources into the request of a job.
+func (s *server) reshape(c *call, req *v1.RetryJobRequest) ([]byte, *fsm.Shape, error) {
+	j, err := job(c, s.machine.View(), req.GetJobId())
+	if err != nil {
+		return nil, nil, err
+	}
+	var spec v1.SubmitJobRequest
+	if err := proto.Unmarshal(j.Spec, &spec); err != nil {
+		return nil, nil, fmt.Errorf("reading the request of job %s: %w", j.ID, err)
+	}
+	if spec.ResourceConfig == nil {
+		spec.ResourceConfig = &v1.ResourceConfig{}
+	}
+	to := spec.ResourceConfig.ProtoReflect()
+	change := req.GetModifyResources()
+	// A share instead of whole GPUs, or the other way round, replaces what it excludes.
+	switch {
+	case change.GetGpuCount() > 0 && change.GetGpuFraction() == 0:
+		spec.ResourceConfig.GpuFraction = 0
+	case change.GetGpuFraction() > 0 && change.GetGpuCount() == 0:
+		spec.ResourceConfig.GpuCount = 0
+	}
+	change.ProtoReflect().Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		to.Set(field, value)
+		return true
+	})
+	changed, err := newJob(&spec, &s.inventory)
+	if err != nil {
+		return nil, nil, err
+	}
+	return changed.Spec, &changed.Shape, nil
+}
+
+func checkpointID(text string) (fsm.CheckpointID, error) {
+	if text == "" {
+		return 0, nil
+	}
+	id, ok := fsm.ParseCheckpointID(text)
+	if !ok {
+		return 0, bad("checkpoint_id", "%q is not a checkpoint id", text)
+	}
+	return id, nil
+}
+
+// control carries out a user's will about a job of the caller's tenant.
+func (s *server) control(ctx context.Context, req proto.Message, text string, command fsm.ControlJob) (*v1.Job, error) {
+	c := callOf(ctx)
+	id, ok := fsm.ParseJobID(text)
+	if !ok {
+		return nil, notFound("job", text)
+	}
+	command.Tenant, command.Job, command.Key = c.tenant, id, c.key
+	if len(command.Reason) > maxReason {
+		return nil, bad("reason", "takes at most %d bytes", maxReason)
+	}
+	if c.key != "" {
+		raw, err := deterministic.Marshal(req)
+		if err != nil {
+			return nil, fmt.Errorf("reading the request: %w", err)
+		}
+		// The action is part of what was asked: a key of a cancel is no key of a pause.
+		command.Fingerprint = xxhash.Sum64(append(raw, byte(command.Action)))
+	}
+	result, err := propose[fsm.ControlResult](ctx, s, command)
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, result.Refusal
+	case result.Job == nil:
+		return nil, notFound("job", text)
+	}
+	return jobView(s.machine.View(), result.Job, false), nil
+}
+
+const maxReason = 1024
+
+// ExplainJob says why a job is where it is.
+func (s *server) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v1.ExplainJobResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j, err := job(callOf(ctx), v, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	seen := jobView(v, j, true)
+	out := &v1.ExplainJobResponse{JobId: seen.JobId, State: j.State, Reason: seen.Reason, QueuePosition: seen.QueuePosition}
+	if j.State == v1.JobState_QUEUED {
+		out.Details = explain(v, j)
+	}
+	return out, nil
+}
+
+// ListCheckpoints lists the checkpoints of a job, newest first.
+func (s *server) ListCheckpoints(ctx context.Context, req *v1.ListCheckpointsRequest) (*v1.ListCheckpointsResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j, err := job(callOf(ctx), v, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListCheckpointsResponse{}
+	for checkpoint := range v.CheckpointsOf(j.ID) {
+		out.Checkpoints = append(out.Checkpoints, checkpointView(checkpoint))
+	}
+	return out, nil
+}
+
+// StreamJobLogs, StreamJobMetrics and GetJobMetrics fetch from the agents what tasks wrote.
+func (s *server) StreamJobLogs(req *v1.StreamJobLogsRequest, stream v1.JobService_StreamJobLogsServer) error {
+	id, err := s.streamed(stream.Context(), req.GetJobId())
+	if err != nil {
+		return err
+	}
+	return s.tasks().logs(stream.Context(), id, req, stream.Send)
+}
+
+// StreamJobMetrics streams the lines of the metrics file.
+func (s *server) StreamJobMetrics(req *v1.StreamJobMetricsRequest, stream v1.JobService_StreamJobMetricsServer) error {
+	id, err := s.streamed(stream.Context(), req.GetJobId())
+	if err != nil {
+		return err
+	}
+	return s.tasks().metrics(stream.Context(), id, req, stream.Send)
+}
+
+// GetJobMetrics merges the metrics of the newest attempt.
+func (s *server) GetJobMetrics(ctx context.Context, req *v1.GetJobMetricsRequest) (*v1.GetJobMetricsResponse, error) {
+	id, err := s.streamed(ctx, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	metrics, err := s.tasks().latestMetrics(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.GetJobMetricsResponse{JobId: req.GetJobId(), Metrics: metrics}
+	if j, ok := s.machine.View().Job(id); ok && j.Progress != (fsm.Progress{}) {
+		out.Progress = &v1.JobProgress{Step: j.Progress.Step, TotalSteps: j.Progress.Total}
+	}
+	return out, nil
+}
+
+// streamed finds the job whose output is asked for.
+func (s *server) streamed(ctx context.Context, text string) (fsm.JobID, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return 0, err
+	}
+	j, err := job(callOf(ctx), v, text)
+	if err != nil {
+		return 0, err
+	}
+	return j.ID, nil
+}
+
+// tasks is the way to what tasks write.
+func (s *server) tasks() *taskStreams {
+	return &taskStreams{agents: agentDialer{&s.agents}, view: s.machine.View, changed: s.newerView}
+}
+
+// agentDialer reaches agents over the kept connections.
+type agentDialer struct{ links *links }
+
+func (d agentDialer) tasks(addr string) (v1.TaskServiceClient, error) {
+	conn, err := d.links.to(addr)
+	if err != nil {
+		return nil, err
+	}
+	return v1.NewTaskServiceClient(conn), nil
+}

@@ -1,0 +1,175 @@
+package coordinator
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// metrics are the figures of one coordinator. What can be read off the state is read when somebody asks; what happens is
+// counted by the leader only, so that the sum over the replicas is right.
+type metrics struct {
+	transitions *prometheus.CounterVec
+	toRunning   prometheus.Histogram
+	queueWait   prometheus.Histogram
+	pass        prometheus.Histogram
+	placements  prometheus.Counter
+	preemptions prometheus.Counter
+	nodesLost   prometheus.Counter
+	errors      *prometheus.CounterVec
+	calls       *prometheus.HistogramVec
+
+	leading   func() bool
+	nodesAway atomic.Int64
+}
+
+var latencyBuckets = prometheus.ExponentialBuckets(0.0005, 2, 18)
+
+func newMetrics(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *metrics {
+	histogram := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: latencyBuckets})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &metrics{
+		leading: leading,
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_job_transitions_total", Help: "Changes of jobs' states, counted by the leader.",
+		}, []string{"from", "to"}),
+		toRunning:   histogram("mind_submit_to_running_seconds", "From a job's creation until all ranks of its first attempt run."),
+		queueWait:   histogram("mind_queue_wait_seconds", "From a job's creation until its first leases."),
+		pass:        histogram("mind_scheduler_pass_seconds", "Time of one planning pass."),
+		placements:  counter("mind_scheduler_placements_total", "Jobs that got their leases."),
+		preemptions: counter("mind_preemptions_total", "Attempts that were stopped to make room."),
+		nodesLost:   counter("mind_nodes_lost_total", "Nodes declared lost."),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_coordinator_errors_total", Help: "Calls that failed, by gRPC code.",
+		}, []string{"code"}),
+		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "mind_coordinator_request_seconds", Help: "Time of unary calls and length of streams.", Buckets: latencyBuckets,
+		}, []string{"method"}),
+	}
+	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.nodesLost, m.errors, m.calls,
+		&stateCollector{machine: machine})
+	return m
+}
+
+func (m *metrics) planned(d time.Duration) { m.pass.Observe(d.Seconds()) }
+
+func (m *metrics) placed(n int) { m.placements.Add(float64(n)) }
+
+func (m *metrics) answered(full string, err error, took time.Duration) {
+	m.calls.WithLabelValues(method(full)).Observe(took.Seconds())
+	if code := grpcstatus.Code(err); code != codes.OK {
+		m.errors.WithLabelValues(code.String()).Inc()
+	}
+}
+
+// observe counts what an entry changed.
+func (m *metrics) observe(v *fsm.View, events []fsm.Event) {
+	if !m.leading() {
+		return
+	}
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.Topic == fsm.TopicJob && e.From != e.To:
+			m.transitions.WithLabelValues(e.From.String(), e.To.String()).Inc()
+			m.transition(v, e)
+		case e.Topic == fsm.TopicNode && e.NodeTo == v1.NodeState_LOST && e.NodeFrom != e.NodeTo:
+			m.nodesLost.Inc()
+		}
+	}
+}
+
+func (m *metrics) transition(v *fsm.View, e *fsm.Event) {
+	switch e.To {
+	case v1.JobState_PREEMPTED:
+		m.preemptions.Inc()
+	case v1.JobState_ALLOCATED, v1.JobState_RUNNING:
+		j, ok := v.Job(e.Job)
+		if !ok || j.Attempt != 1 {
+			return
+		}
+		since := max(0, time.Duration(v.Now()-j.CreatedAt)).Seconds()
+		if e.To == v1.JobState_RUNNING {
+			m.toRunning.Observe(since)
+		} else {
+			m.queueWait.Observe(since)
+		}
+	}
+}
+
+// stateCollector reads the state when it is asked.
+type stateCollector struct{ machine *fsm.Machine }
+
+var (
+	descJobs   = prometheus.NewDesc("mind_jobs", "Jobs by state and queue.", []string{"state", "queue"}, nil)
+	descGPUs   = prometheus.NewDesc("mind_gpus", "GPUs by model and what they are.", []string{"model", "state"}, nil)
+	descNodes  = prometheus.NewDesc("mind_nodes", "Nodes by state.", []string{"state"}, nil)
+	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
+	descFenced = prometheus.NewDesc("mind_fencing_rejections_total", "Reports refused because their token was stale.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descFenced} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+	v := c.machine.View()
+	gauge := func(d *prometheus.Desc, value int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
+	}
+	for q := range v.Queues() {
+		counts := v.QueueCounts(q.Name)
+		for state, name := range v1.JobState_Value_name {
+			if state != 0 {
+				gauge(descJobs, counts[state], name, q.Name)
+			}
+		}
+	}
+	type gpuKind struct{ model, state string }
+	gpus, nodes := map[gpuKind]int{}, map[string]int{}
+	for n := range v.Nodes() {
+		nodes[n.State.String()]++
+		use := v.Use(n.ID)
+		for i := range n.GPUs {
+			gpus[gpuKind{n.GPUs[i].Model, gpuState(&n.GPUs[i], &use)}]++
+		}
+	}
+	for kind, count := range gpus {
+		gauge(descGPUs, count, kind.model, kind.state)
+	}
+	for state, name := range v1.NodeState_Value_name {
+		if state != 0 {
+			gauge(descNodes, nodes[name], name)
+		}
+	}
+	gauge(descLeases, v.LeaseCount())
+	ch <- prometheus.MustNewConstMetric(descFenced, prometheus.CounterValue, float64(v.Fenced()))
+}
+
+func gpuState(g *fsm.GPU, use *fsm.NodeUse) string {
+	bit := uint64(1) << g.Index
+	switch {
+	case g.Health != v1.GpuHealth_HEALTHY:
+		return g.Health.String()
+	case use.Exclusive&bit != 0:
+		return "LEASED"
+	case use.Shared&bit != 0:
+		return "SHARED"
+	default:
+		return "FREE"
+	}
+}

@@ -1,0 +1,136 @@
+package coordinator
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// orderBook makes the orders of one session. Each Orders lists every task that the node should have; what is needed
+// to launch a task (its spec) goes along only the first time that the session names it, so that a node with many
+// tasks is not told everything again whenever one of them changes.
+type orderBook struct {
+	node string
+	told map[taskKey]told
+	sent bool
+}
+
+// taskKey names a task of a node.
+type taskKey struct {
+	job  fsm.JobID
+	rank uint16
+}
+
+// told is what the session last said of a task.
+type told struct {
+	token uint64
+	stop  v1.StopReason_Value
+}
+
+func newOrderBook(node string) *orderBook {
+	return &orderBook{node: node, told: map[taskKey]told{}}
+}
+
+// update returns the orders of a view, or nil when they say nothing new.
+func (b *orderBook) update(v *fsm.View) *v1.Orders {
+	orders := &v1.Orders{Index: v.Index()}
+	next := make(map[taskKey]told, len(b.told))
+	changed := !b.sent
+	for lease := range v.LeasesOn(b.node) {
+		j, ok := v.Job(lease.Job)
+		if !ok || int(lease.Rank) >= len(j.Tasks) {
+			continue
+		}
+		// A lease outlives its task until the whole attempt has ended; the node has nothing more to do for it.
+		if j.Tasks[lease.Rank].State == v1.TaskState_ENDED {
+			continue
+		}
+		key := taskKey{job: lease.Job, rank: lease.Rank}
+		now := told{token: lease.Token, stop: j.Stop}
+		before, known := b.told[key]
+		known = known && before.token == now.token
+		changed = changed || !known || before != now
+		next[key] = now
+		order := &v1.TaskOrder{
+			Task: &v1.TaskRef{JobId: lease.Job.String(), Attempt: int32(lease.Attempt), Rank: int32(lease.Rank), Token: lease.Token},
+			Stop: j.Stop,
+		}
+		switch {
+		case j.Stop != v1.StopReason_UNSPECIFIED:
+			order.GracePeriodSeconds = int32(time.Duration(j.StopGrace).Round(time.Second) / time.Second)
+		case !known:
+			order.Spec = taskSpec(v, j, lease)
+		}
+		orders.Tasks = append(orders.Tasks, order)
+	}
+	changed = changed || len(next) != len(b.told)
+	b.told, b.sent = next, true
+	if !changed {
+		return nil
+	}
+	return orders
+}
+
+// taskSpec is all that is needed to launch a task.
+func taskSpec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
+	spec := &v1.TaskSpec{
+		Job: &v1.SubmitJobRequest{}, TenantId: j.Tenant, UserId: j.User, Gpus: indices(lease.GPUs), GpuFraction: 1,
+		MasterPort: masterPort(j, lease.Token),
+	}
+	// What cannot be read any more cannot be launched either: the agent refuses a job without a command, and says so.
+	if err := proto.Unmarshal(j.Spec, spec.Job); err != nil {
+		spec.Job = &v1.SubmitJobRequest{Name: fmt.Sprintf("unreadable: %v", err)}
+	}
+	if lease.FractionMilli > 0 {
+		spec.GpuFraction = float64(lease.FractionMilli) / 1000
+	}
+	for i := range j.Tasks {
+		spec.Peers = append(spec.Peers, &v1.TaskPeer{NodeId: j.Tasks[i].Node, Host: hostOf(v, j.Tasks[i].Node)})
+	}
+	if c, ok := v.Checkpoint(j.ResumeFrom); ok {
+		spec.ResumeFrom = c.Path
+	}
+	if j.MaxRuntime > 0 && j.StartedAt > 0 {
+		spec.Deadline = timestamp(j.StartedAt + j.MaxRuntime)
+	}
+	return spec
+}
+
+// hostOf is where the ranks on other nodes reach a node: where its agent is reached.
+func hostOf(v *fsm.View, node string) string {
+	n, ok := v.Node(node)
+	if !ok {
+		return node
+	}
+	if host, _, err := net.SplitHostPort(n.GRPCAddr); err == nil && host != "" {
+		return host
+	}
+	return n.Hostname
+}
+
+// Ports for the rendezvous of an attempt lie below those that kernels hand out by themselves.
+const (
+	firstPort = 15_000
+	portRange = 15_000
+)
+
+// masterPort is the same for all ranks of an attempt, and differs between attempts that are alive together as well as
+// numbers can: entries and places within them follow each other.
+func masterPort(j *fsm.Job, token uint64) int32 {
+	return int32(firstPort + (token*31+uint64(j.ID)*17)%portRange)
+}
+
+func indices(set uint64) []int32 {
+	var out []int32
+	for i := range int32(fsm.MaxGPUs) {
+		if set&(1<<i) != 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}

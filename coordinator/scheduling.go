@@ -1,0 +1,224 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/scheduler"
+)
+
+const (
+	// quietPace bounds how often a pass that placed nothing is written down: why jobs wait, and that they were looked at.
+	quietPace = 100 * time.Millisecond
+	// replanPause is how long planning waits after a plan that was not taken.
+	replanPause = 20 * time.Millisecond
+	// maxFresh is how many new jobs are remembered one by one; past that everything is looked at.
+	maxFresh = 4096
+)
+
+// demand is what happened that may let a waiting job run. It is filled by the applying goroutine, and emptied by the
+// planning one; what piles up while a plan is on its way is looked at in one pass.
+type demand struct {
+	mu     sync.Mutex
+	active bool
+	wake   chan struct{}
+	// fresh are jobs that began to wait; freed says that capacity may have grown.
+	fresh []fsm.JobID
+	freed bool
+	// newest is the greatest index of a job's creation.
+	newest uint64
+}
+
+// start begins to take notes; a first look at everything is due.
+func (d *demand) start() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.active, d.freed, d.fresh = true, true, nil
+	d.wake = make(chan struct{}, 1)
+	d.wake <- struct{}{}
+}
+
+func (d *demand) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.active, d.fresh = false, nil
+}
+
+func (d *demand) note(events []fsm.Event) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.active {
+		return
+	}
+	news := false
+	for i := range events {
+		e := &events[i]
+		switch {
+		case e.Topic == fsm.TopicJob && e.To == v1.JobState_QUEUED:
+			news = true
+			d.newest = max(d.newest, uint64(e.Job)>>16)
+			if len(d.fresh) < maxFresh {
+				d.fresh = append(d.fresh, e.Job)
+			} else {
+				d.freed = true
+			}
+		case e.Topic == fsm.TopicLease && !e.Granted, e.Topic == fsm.TopicNode, e.Topic == fsm.TopicQueue, e.Topic == fsm.TopicState:
+			news, d.freed = true, true
+		}
+	}
+	if news {
+		select {
+		case d.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (d *demand) take() (fresh []fsm.JobID, freed bool, newest uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fresh, freed = d.fresh, d.freed
+	d.fresh, d.freed = nil, false
+	return fresh, freed, d.newest
+}
+
+// again asks for another look at everything.
+func (d *demand) again() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.freed = true
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// planner is the leader's scheduling loop. One plan is on its way at a time, and the next is made from a view that
+// holds it: Propose returns when its entry is applied here.
+type planner struct {
+	server *server
+	// blocked are the classes that fit nowhere, since the last time that anything was freed. A new job of one of them
+	// needs no look: it needs what the others do.
+	blocked map[fsm.ClassKey]bool
+	// quiet runs until the next quiet write is due.
+	quiet   *time.Timer
+	pending bool
+}
+
+func (s *server) schedule(ctx context.Context) {
+	p := &planner{server: s, blocked: map[fsm.ClassKey]bool{}, quiet: time.NewTimer(0)}
+	defer p.quiet.Stop()
+	<-p.quiet.C
+	idle := true // the quiet timer is not running
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.demand.wake:
+		case <-p.quiet.C:
+			idle = true
+		}
+		fresh, freed, newest := s.demand.take()
+		v := s.machine.View()
+		if freed {
+			clear(p.blocked)
+		}
+		if freed || p.worthwhile(v, fresh) {
+			p.pass(ctx, v)
+			v = s.machine.View()
+		}
+		p.pending = p.pending || newest > v.Considered()
+		if p.pending && idle {
+			p.write(ctx, v)
+			p.quiet.Reset(quietPace)
+			idle = false
+		}
+	}
+}
+
+// worthwhile says whether any of the new jobs is of a class that is not known to fit nowhere.
+func (p *planner) worthwhile(v *fsm.View, fresh []fsm.JobID) bool {
+	for _, id := range fresh {
+		if j, ok := v.Job(id); ok && j.Waiting() && !p.blocked[j.Class()] {
+			return true
+		}
+	}
+	return false
+}
+
+// pass plans and places until nothing more fits.
+func (p *planner) pass(ctx context.Context, v *fsm.View) {
+	s := p.server
+	start := time.Now()
+	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: s.config.Limits.Placements, PerPass: 16 * s.config.Limits.Placements})
+	s.metrics.planned(time.Since(start))
+	for _, class := range result.Blocked {
+		p.blocked[class] = true
+	}
+	if result.More {
+		s.demand.again()
+	}
+	if result.ReasonsOnly {
+		p.pending = true
+		return
+	}
+	for _, command := range result.Commands {
+		answer, err := propose[fsm.PlaceResult](ctx, s, command)
+		if err != nil {
+			p.failed(ctx, err)
+			return
+		}
+		s.metrics.placed(len(answer.Placed))
+		if len(answer.Refused) > 0 {
+			// Something changed between the view and the entry. What was freed meanwhile wakes the loop by itself; what was
+			// refused must be looked at again.
+			s.log.Debug("placements refused", "count", len(answer.Refused), "first", answer.Refused[0].Message)
+			if len(answer.Placed) == 0 {
+				pause(ctx, replanPause)
+			}
+			s.demand.again()
+		}
+	}
+}
+
+// write says why jobs wait, and up to where they were considered. It plans anew, because the reasons that a pass found
+// may be old by the time they may be written.
+func (p *planner) write(ctx context.Context, v *fsm.View) {
+	p.pending = false
+	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: 1, PerPass: 1})
+	command := fsm.PlaceJobs{BasedOn: v.Index()}
+	if result.Placed > 0 {
+		p.server.demand.again() // Something fits after all: a pass is due.
+	} else if len(result.Commands) > 0 {
+		command = result.Commands[0]
+	}
+	if _, err := propose[fsm.PlaceResult](ctx, p.server, command); err != nil {
+		p.failed(ctx, err)
+	}
+}
+
+// failed waits a little after a plan that was not taken, and plans again unless leadership is over.
+func (p *planner) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	if !errors.Is(err, raftnode.ErrBacklogFull) {
+		p.server.log.Warn("plan was not taken", "error", err)
+	}
+	pause(ctx, replanPause)
+	p.server.demand.again()
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

@@ -1,0 +1,237 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/gossip"
+	"github.com/mindcoordinator/mind/pki"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+// server is one coordinator at work. Each file beside this one adds what belongs to its duty.
+type server struct {
+	v1.UnimplementedJobServiceServer
+	v1.UnimplementedClusterServiceServer
+	v1.UnimplementedOperatorServiceServer
+	v1.UnimplementedAgentServiceServer
+
+	config  Config
+	log     *slog.Logger
+	machine *fsm.Machine
+	raft    *raftnode.Node
+	pool    *gossip.Pool // nil: no gossip
+	metrics *metrics
+
+	tls       bool
+	serverTLS *tls.Config
+	clientTLS *tls.Config
+
+	links     links       // to the other coordinators
+	agents    links       // to the agents' TaskService
+	barrier   readBarrier // read indices from the leader, shared
+	sessions  sessionTable
+	watch     watch
+	demand    demand
+	inventory largestNodes
+	// started is set when all of the above is there: entries may be applied before.
+	started atomic.Bool
+	// leaderHint is "id=grpc_addr" of the leader, for the answers.
+	leaderHint atomic.Pointer[string]
+
+	// life ends when the server shuts down; background counts what must end before Run returns.
+	life       context.Context
+	background sync.WaitGroup
+}
+
+// grpcServer makes the gRPC server with all services registered.
+func (s *server) grpcServer() *grpc.Server {
+	options := append(client.ServerKeepalive(),
+		grpc.MaxRecvMsgSize(maxRequestBytes),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ChainUnaryInterceptor(s.unary),
+		grpc.ChainStreamInterceptor(s.stream),
+	)
+	if s.serverTLS != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(s.serverTLS)))
+	}
+	server := grpc.NewServer(options...)
+	v1.RegisterJobServiceServer(server, s)
+	v1.RegisterClusterServiceServer(server, s)
+	v1.RegisterOperatorServiceServer(server, s)
+	v1.RegisterAgentServiceServer(server, s)
+	return server
+}
+
+const (
+	// maxRequestBytes leaves room for a batch of 8 MiB of JSON.
+	maxRequestBytes = 16 << 20
+	maxStreams      = 100_000
+)
+
+// unary is what every unary call passes: admission, the way to the leader for writes, and what each answer carries.
+func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
+	start := time.Now()
+	c := readCall(ctx)
+	ctx = context.WithValue(ctx, callKey{}, c)
+	defer func() {
+		if p := recover(); p != nil {
+			resp, err = nil, s.panicked(c, info.FullMethod, p)
+		}
+		err = toStatus(err)
+		s.seal(ctx, c, err)
+		s.metrics.answered(info.FullMethod, err, time.Since(start))
+		s.complain(c, info.FullMethod, err)
+	}()
+	if err := s.admit(ctx, c, info.FullMethod); err != nil {
+		return nil, err
+	}
+	if reply, ok := writes[info.FullMethod]; ok {
+		return s.write(ctx, c, info.FullMethod, req, reply, handler)
+	}
+	return handler(ctx, req)
+}
+
+// stream is the same for streams. None of them is handed on: sessions belong to the leader, the others are reads.
+func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
+	start := time.Now()
+	c := readCall(ss.Context())
+	ctx, cancel := context.WithCancel(context.WithValue(ss.Context(), callKey{}, c))
+	defer cancel()
+	// A stream has no end of its own: it ends with this server.
+	defer context.AfterFunc(s.life, cancel)()
+	defer func() {
+		if p := recover(); p != nil {
+			err = s.panicked(c, info.FullMethod, p)
+		}
+		if err != nil && s.life.Err() != nil && ss.Context().Err() == nil {
+			err = notSent("this coordinator is shutting down: go on at another one")
+		}
+		err = toStatus(err)
+		s.seal(ctx, c, err)
+		s.metrics.answered(info.FullMethod, err, time.Since(start))
+		s.complain(c, info.FullMethod, err)
+	}()
+	if err := s.admit(ctx, c, info.FullMethod); err != nil {
+		return err
+	}
+	return handler(srv, &callStream{ss, ctx})
+}
+
+// callStream carries the call in its context.
+type callStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *callStream) Context() context.Context { return s.ctx }
+
+func (s *server) panicked(c *call, method string, p any) error {
+	s.log.Error("call panicked", "method", method, "request_id", c.requestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return &failure{codes.Internal, "internal error", ""}
+}
+
+// complain logs what somebody should look into. What callers do wrong is theirs to see.
+func (s *server) complain(c *call, method string, err error) {
+	f, ok := err.(*failure)
+	if ok && (f.code == codes.Internal || f.code == codes.Unknown) {
+		s.log.Error("call failed", "method", method, "request_id", c.requestID, "code", f.code.String(), "error", f.message)
+	}
+}
+
+// propose replicates a command and returns its result.
+func propose[R any](ctx context.Context, s *server, command fsm.Command) (R, error) {
+	var none R
+	data, err := fsm.Encode(command)
+	if err != nil {
+		return none, err
+	}
+	applied, err := s.raft.Propose(ctx, data)
+	if err != nil {
+		return none, fmt.Errorf("proposing %T: %w", command, err)
+	}
+	if c := callOf(ctx); c != nil {
+		c.index = applied.Index
+	}
+	result, ok := applied.Result.(R)
+	if !ok {
+		return none, fmt.Errorf("%T was answered with %T", command, applied.Result)
+	}
+	return result, nil
+}
+
+// leader is the id and gRPC address of the leader; the address is empty when it is not known (yet).
+func (s *server) leader() (id, addr string) {
+	if id, _ = s.raft.Leader(); id == "" {
+		return "", ""
+	}
+	if row, ok := s.machine.View().Coordinator(id); ok && row.GRPCAddr != "" {
+		return id, row.GRPCAddr
+	}
+	for _, p := range s.config.Peers {
+		if p.ID == id {
+			return id, p.GRPCAddr
+		}
+	}
+	return id, ""
+}
+
+// refreshHint brings what the answers say of the leader up to date.
+func (s *server) refreshHint() {
+	hint := ""
+	if id, addr := s.leader(); addr != "" {
+		hint = id + "=" + addr
+	}
+	s.leaderHint.Store(&hint)
+}
+
+func (s *server) raftAddr() string { return advertised(s.config.RaftAdvertise, s.config.RaftAddr) }
+
+// self is this coordinator as the others should know it.
+func (s *server) self() fsm.Coordinator {
+	return fsm.Coordinator{
+		ID: s.config.ID, RaftAddr: s.raftAddr(),
+		GRPCAddr: advertised(s.config.GRPCAdvertise, s.config.GRPCAddr), HTTPAddr: advertised(s.config.HTTPAdvertise, s.config.HTTPAddr),
+		GossipAddr: advertised(s.config.GossipAdvertise, s.config.GossipAddr),
+	}
+}
+
+func advertised(advertise, listen string) string {
+	if advertise != "" {
+		return advertise
+	}
+	return listen
+}
+
+// loadTLS reads the certificates, when there are any.
+func (s *server) loadTLS() error {
+	if s.config.CertFile == "" {
+		return nil
+	}
+	var err error
+	if s.serverTLS, err = pki.LoadServerTLS(s.config.CertFile, s.config.KeyFile, s.config.CAFile); err != nil {
+		return fmt.Errorf("server certificate: %w", err)
+	}
+	if s.clientTLS, err = pki.LoadClientTLS(s.config.CertFile, s.config.KeyFile, s.config.CAFile); err != nil {
+		return fmt.Errorf("client certificate: %w", err)
+	}
+	s.tls = true
+	return nil
+}
+
+// method is the last part of a full method name.
+func method(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }

@@ -1,0 +1,262 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+const (
+	// helloTime bounds how long a stream may be open without saying who it is.
+	helloTime = 5 * time.Second
+	// maxReports is how many reports travel in one command; maxPending how many may wait for their commit.
+	maxReports = 512
+	maxPending = 20_000
+)
+
+// Session serves one agent while this coordinator leads. Three goroutines share the work: one receives (so that a
+// heartbeat is never late because a commit is), one commits reports, and this one sends.
+func (s *server) Session(stream v1.AgentService_SessionServer) error {
+	hello, err := s.receiveHello(stream)
+	if err != nil {
+		return err
+	}
+	if who := callOf(stream.Context()).peer; s.tls && who.ID != hello.GetNodeId() {
+		return &failure{codes.PermissionDenied, fmt.Sprintf("the certificate is of %q, the session for %q", who.ID, hello.GetNodeId()), ""}
+	}
+	sess, term, err := s.sessions.enter(stream.Context(), hello.GetNodeId())
+	if err != nil {
+		return sessionEnd(err)
+	}
+	defer s.sessions.leave(sess)
+	if err := s.register(sess.ctx, nodeOf(hello)); err != nil {
+		return sessionEnd(causeOr(sess.ctx, err))
+	}
+	if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Welcome{Welcome: &v1.Welcome{
+		CoordinatorId: s.config.ID, Term: term, HeartbeatIntervalMs: int32(s.config.Timers.AgentHeartbeat.Milliseconds()),
+	}}}); err != nil {
+		return err
+	}
+	s.log.Info("agent in session", "node", sess.node, "term", term)
+	in := &inbox{server: s, session: sess, fresh: make(chan struct{}, 1)}
+	s.background.Go(func() { sess.cancel(in.receive(stream)) })
+	s.background.Go(func() { sess.cancel(in.commit()) })
+	err = s.serveSession(sess, stream)
+	s.log.Info("agent's session over", "node", sess.node, "why", err)
+	return sessionEnd(err)
+}
+
+// serveSession sends what the agent should know, at once when it changes, until the session is over.
+func (s *server) serveSession(sess *session, stream v1.AgentService_SessionServer) error {
+	orders := newOrderBook(sess.node)
+	sess.dirty.Store(true)
+	sess.poke()
+	var acked v1.Ack
+	for {
+		select {
+		case <-sess.ctx.Done():
+			return context.Cause(sess.ctx)
+		case <-sess.wake:
+		}
+		// The acknowledgement of a report goes first, and the orders that follow are of a view that holds the report: an
+		// agent that was told may forget the task.
+		heartbeat, reported := sess.heartbeat.Load(), sess.reported.Load()
+		if heartbeat != acked.GetHeartbeatSeq() || reported != acked.GetReportSeq() {
+			acked.HeartbeatSeq, acked.ReportSeq = heartbeat, reported
+			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Ack{Ack: &v1.Ack{HeartbeatSeq: heartbeat, ReportSeq: reported}}}); err != nil {
+				return causeOr(sess.ctx, err)
+			}
+		}
+		if sess.dirty.Swap(false) {
+			if next := orders.update(s.machine.View()); next != nil {
+				if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Orders{Orders: next}}); err != nil {
+					return causeOr(sess.ctx, err)
+				}
+			}
+		}
+	}
+}
+
+// causeOr prefers why the session was ended over what broke because of it.
+func causeOr(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
+		return cause
+	}
+	return err
+}
+
+func sessionEnd(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNotLeading):
+		return &failure{codes.FailedPrecondition, err.Error(), ""}
+	case errors.Is(err, errReplaced):
+		return &failure{codes.Aborted, err.Error(), ""}
+	case errors.Is(err, context.Canceled):
+		return &failure{codes.Canceled, "the agent went away", ""}
+	}
+	return err
+}
+
+// receiveHello waits for the first message, not for ever: the context of a stream ends when its handler returns.
+func (s *server) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello, error) {
+	type first struct {
+		req *v1.SessionRequest
+		err error
+	}
+	got := make(chan first, 1)
+	s.background.Go(func() {
+		req, err := stream.Recv()
+		got <- first{req, err}
+	})
+	timer := time.NewTimer(helloTime)
+	defer timer.Stop()
+	select {
+	case f := <-got:
+		if f.err != nil {
+			return nil, f.err
+		}
+		if f.req.GetHello() == nil || f.req.GetHello().GetNodeId() == "" {
+			return nil, bad("hello", "the first message of a session must be a hello with a node_id")
+		}
+		return f.req.GetHello(), nil
+	case <-timer.C:
+		return nil, &failure{codes.DeadlineExceeded, "no hello came", ""}
+	}
+}
+
+// register makes the state know the node as it is now; when it does already, nothing is written.
+func (s *server) register(ctx context.Context, n fsm.Node) error {
+	if row, ok := s.machine.View().Node(n.ID); ok && row.UnreachableSince == 0 && sameNode(row, &n) {
+		return nil
+	}
+	result, err := propose[fsm.NodeResult](ctx, s, fsm.RegisterNode{Node: n})
+	if err != nil {
+		return err
+	}
+	if result.Refusal != nil {
+		return result.Refusal
+	}
+	return nil
+}
+
+// inbox is what an agent says, on its way to the state.
+type inbox struct {
+	server  *server
+	session *session
+
+	mu      sync.Mutex
+	reports []*v1.Report
+	gpus    []*v1.Gpu
+	fresh   chan struct{}
+}
+
+// receive ends with the stream.
+func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
+	for {
+		req, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		in.session.heard.Store(time.Now().UnixNano())
+		switch body := req.GetBody().(type) {
+		case *v1.SessionRequest_Heartbeat:
+			in.session.heartbeat.Store(body.Heartbeat.GetSeq())
+			in.session.poke()
+			if len(body.Heartbeat.GetGpus()) > 0 {
+				in.put(nil, body.Heartbeat.GetGpus())
+			}
+		case *v1.SessionRequest_Reports:
+			if !in.put(body.Reports.GetReports(), nil) {
+				return &failure{codes.ResourceExhausted, "too many reports wait to be committed", ""}
+			}
+		default:
+			return bad("session", "only heartbeats and reports follow a hello")
+		}
+	}
+}
+
+func (in *inbox) put(reports []*v1.Report, gpus []*v1.Gpu) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.reports)+len(reports) > maxPending {
+		return false
+	}
+	in.reports = append(in.reports, reports...)
+	if gpus != nil {
+		in.gpus = gpus
+	}
+	select {
+	case in.fresh <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (in *inbox) take() (reports []*v1.Report, gpus []*v1.Gpu) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := min(len(in.reports), maxReports)
+	reports, in.reports = in.reports[:n:n], in.reports[n:]
+	gpus, in.gpus = in.gpus, nil
+	return reports, gpus
+}
+
+// commit brings reports into the state, what has piled up at a time, until the session is over.
+func (in *inbox) commit() error {
+	ctx := in.session.ctx
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-in.fresh:
+		}
+		for {
+			reports, gpus := in.take()
+			if len(reports) == 0 && gpus == nil {
+				break
+			}
+			if err := in.propose(ctx, reports, gpus); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.Gpu) error {
+	if gpus != nil {
+		// Refused only when the node was forgotten meanwhile, and then the next session registers it anew.
+		command := fsm.SetNode{ID: in.session.node, Action: fsm.NodeHealth, GPUs: gpusOf(gpus)}
+		if _, err := propose[fsm.NodeResult](ctx, in.server, command); err != nil {
+			return err
+		}
+	}
+	if len(reports) == 0 {
+		return nil
+	}
+	command := fsm.ReportTasks{Node: in.session.node}
+	last := uint64(0)
+	for _, r := range reports {
+		last = max(last, r.GetSeq())
+		// What names no job can change nothing; it is acknowledged, so that it is not sent for ever.
+		if report, ok := reportOf(r); ok {
+			command.Reports = append(command.Reports, report)
+		}
+	}
+	if len(command.Reports) > 0 {
+		if _, err := propose[fsm.ReportResult](ctx, in.server, command); err != nil {
+			return err
+		}
+	}
+	in.session.reported.Store(max(last, in.session.reported.Load()))
+	in.session.poke()
+	return nil
+}
