@@ -27,6 +27,7 @@ func BenchmarkLaunch(b *testing.B) {
 		running(b, h)
 		b.StopTimer()
 		exited(b, h)
+		shimGone(b, filepath.Join(parent, strconv.Itoa(n)))
 		b.StartTimer()
 	}
 }
@@ -52,7 +53,11 @@ func BenchmarkLaunchToEnd(b *testing.B) {
 			for range parallel {
 				slots <- struct{}{}
 			}
+			b.StopTimer()
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "launches/s")
+			for i := range b.N {
+				shimGone(b, filepath.Join(parent, strconv.Itoa(i)))
+			}
 		})
 	}
 }
