@@ -15,6 +15,9 @@ const (
 	MaxPriority        = 10
 	MaxDependencies    = 100
 	MaxFractionMilli   = 999
+
+	// maxDuration (a hundred years) keeps sums of times from overflowing.
+	maxDuration = 100 * 365 * 24 * 60 * 60 * 1e9
 )
 
 func (SubmitJobs) commandType() uint16 { return 1 }
@@ -44,7 +47,7 @@ func (tx *tx) submit(n *NewJob) SubmitResult {
 	j := &Job{
 		Tenant: n.Tenant, User: n.User, Name: n.Name, Queue: n.Queue, Priority: n.Priority,
 		Spec: n.Spec, Shape: n.Shape, Labels: n.Labels, Retry: n.Retry, Preemptible: n.Preemptible,
-		MaxRuntime: max(n.MaxRuntime, 0), LostAfter: orDefault(n.LostAfter, DefaultLostAfter),
+		MaxRuntime: min(max(n.MaxRuntime, 0), maxDuration), LostAfter: orDefault(n.LostAfter, DefaultLostAfter),
 		GiveUpAfter: orDefault(n.GiveUpAfter, DefaultGiveUpAfter), Grace: orDefault(n.Grace, DefaultGrace),
 		NotBefore: n.NotBefore, Dependencies: n.Dependencies, ResumeFrom: n.ResumeFrom,
 		CreatedAt: tx.now, UpdatedAt: tx.now, Created: tx.index, Revision: tx.index,

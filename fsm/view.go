@@ -37,10 +37,11 @@ func (v *View) Counts() Counts { return v.jobs.counts }
 // NextDue is the log time from which on a Tick has something to do; false: never, as things are. What depends on a
 // node being away is not in it: while any is, a Tick is due every few seconds.
 func (v *View) NextDue() (int64, bool) {
-	if v.jobs.finished.len() > v.meta.keepFinished() {
-		return v.meta.Now, true
-	}
 	due, any := int64(0), false
+	if v.jobs.finished.len() > v.meta.keepFinished() {
+		// Not at once: what is over the bound may have to stay for a while.
+		due, any = v.meta.Now+1e9, true
+	}
 	consider := func(at int64) {
 		if !any || at < due {
 			due, any = at, true

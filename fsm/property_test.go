@@ -1,0 +1,319 @@
+package fsm
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// TestMachine_anyLog drives machines with random commands, sensible and absurd, and requires after every step that the
+// invariants hold; that a twin with the same log is the same; and that a machine restored from a snapshot somewhere in
+// the log, and then given the rest, is the same too.
+func TestMachine_anyLog(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := &generator{T: t, w: newWorld(t)}
+		twin := New()
+		var restored *Machine
+		final := map[JobID]finalState{}
+		tokens := map[JobID]uint64{}
+		var events []Event
+		g.w.m.OnApply(func(_ *View, e []Event) { events = append(events, e...) })
+
+		for range rapid.IntRange(1, 40).Draw(t, "entries") {
+			g.w.later(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 1e9, 60e9, 20 * 60e9, 25 * 3600e9, -5e9}).Draw(t, "dt")))
+			cmds := make([]Command, rapid.IntRange(1, 4).Draw(t, "n"))
+			for i := range cmds {
+				cmds[i] = g.command()
+			}
+			g.w.do(cmds...)
+			e := g.w.log[len(g.w.log)-1]
+			twin.Apply(e.Index, e.Data)
+			require.Equal(t, g.w.m.View().Hash(), twin.View().Hash())
+
+			checkHistory(t, g.w.m.View(), final, tokens, cmds)
+			switch {
+			case restored != nil:
+				restored.Apply(e.Index, e.Data)
+				require.Equal(t, g.w.m.View().Hash(), restored.View().Hash())
+			case rapid.IntRange(0, 9).Draw(t, "snapshot") == 0:
+				restored = New()
+				require.NoError(t, restored.Restore(bytes.NewReader(snapshotBytes(t, g.w.m))))
+				require.Empty(t, Check(restored.View()))
+			}
+		}
+		sameState(t, g.w.m, twin)
+		if restored != nil {
+			sameState(t, g.w.m, restored)
+			require.Empty(t, Check(restored.View()))
+		}
+		batched := New()
+		batched.ApplyBatch(g.w.log)
+		sameState(t, g.w.m, batched)
+		checkEvents(t, events)
+	})
+}
+
+type finalState struct {
+	state    v1.JobState_Value
+	attempt  uint32
+	finished int64
+}
+
+// checkHistory holds what one state cannot show: that tokens only grow, and that what is final stays, unless it was
+// retried by one of the commands.
+func checkHistory(t *rapid.T, v *View, final map[JobID]finalState, tokens map[JobID]uint64, cmds []Command) {
+	retried := map[JobID]bool{}
+	for _, c := range cmds {
+		if c, ok := c.(ControlJob); ok && c.Action == ActionRetry {
+			retried[c.Job] = true
+		}
+	}
+	for j := range v.Jobs(false, 0) {
+		require.GreaterOrEqual(t, j.Token, tokens[j.ID], "I3: the token of %s went back", j.ID)
+		tokens[j.ID] = j.Token
+		if was, ok := final[j.ID]; ok && !retried[j.ID] {
+			require.Equal(t, was, finalState{j.State, j.Attempt, j.FinishedAt}, "I5: %s was final", j.ID)
+		}
+		delete(final, j.ID)
+		if j.Terminal() {
+			final[j.ID] = finalState{j.State, j.Attempt, j.FinishedAt}
+		}
+	}
+}
+
+// checkEvents holds that events are in order, and tell of each job a story that the transition table allows.
+func checkEvents(t *rapid.T, events []Event) {
+	states := map[JobID]v1.JobState_Value{}
+	last := Event{}
+	for _, e := range events {
+		require.True(t, e.Index > last.Index && e.Pos == 0 || e.Index == last.Index && e.Pos == last.Pos+1, "I10: %v after %v", e, last)
+		last = e
+		if e.Topic != TopicJob {
+			continue
+		}
+		require.Equal(t, states[e.Job], e.From, "%s", e.Job)
+		require.True(t, e.From == e.To || CanMove(e.From, e.To), "%s: %s to %s", e.Job, e.From, e.To)
+		states[e.Job] = e.To
+	}
+}
+
+// generator draws commands that are likely to mean something in the state as it is.
+type generator struct {
+	*rapid.T
+	w *world
+}
+
+func (g *generator) n(label string, from, to int) int {
+	return rapid.IntRange(from, to).Draw(g.T, label)
+}
+
+func (g *generator) yes(label string) bool { return rapid.Bool().Draw(g.T, label) }
+
+func pick[T any](g *generator, label string, from ...T) T {
+	return rapid.SampledFrom(from).Draw(g.T, label)
+}
+
+func (g *generator) command() Command {
+	switch g.n("kind", 0, 23) {
+	case 0, 1, 2, 3:
+		jobs := make([]NewJob, g.n("jobs", 1, 3))
+		for i := range jobs {
+			jobs[i] = g.newJob()
+		}
+		return SubmitJobs{Jobs: jobs}
+	case 4, 5, 6:
+		return g.control()
+	case 7, 8, 9, 10, 11:
+		return g.plan()
+	case 12, 13, 14, 15, 16, 17:
+		return g.reports()
+	case 18, 19:
+		n := testNode(g.nodeID(), pick(g, "boot", "boot1", "boot1", "boot2"), g.n("gpus", 0, 4))
+		n.CPUs = uint32(pick(g, "cpus", 4, 64))
+		if len(n.GPUs) > 0 && g.yes("ill") {
+			n.GPUs[0].Health = v1.GpuHealth_QUARANTINED
+		}
+		return RegisterNode{Node: n}
+	case 20:
+		a := NodeAction(g.n("node action", 0, 7))
+		s := SetNode{ID: g.nodeID(), Action: a, Force: g.yes("force"), Deadline: int64(pick(g, "deadline", 0, 30e9, -1))}
+		if a == NodeHealth {
+			s.GPUs = testNode(s.ID, "", g.n("gpus", 0, 4)).GPUs
+		}
+		return s
+	case 21:
+		if g.yes("delete") {
+			return DeleteQueue{Name: g.queue()}
+		}
+		return PutQueue{Queue: Queue{Name: g.queue(), Weight: 3}}
+	case 22:
+		if g.yes("configure") {
+			return Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5))}
+		}
+		return PutCoordinator{Coordinator: Coordinator{ID: pick(g, "id", "c1", "c2"), GRPCAddr: pick(g, "addr", "a", "b")}}
+	}
+	return Tick{}
+}
+
+func (g *generator) nodeID() string { return pick(g, "node", "n1", "n2", "n3") }
+
+func (g *generator) queue() string { return pick(g, "queue", "", "default", "default", "fast", "nope") }
+
+func (g *generator) tenant() string { return pick(g, "tenant", "acme", "acme", "umbrella") }
+
+func (g *generator) newJob() NewJob {
+	n := NewJob{
+		Tenant: g.tenant(), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
+		Spec: []byte("spec"), Shape: g.shape(), Labels: map[string]string{"a": "1", "b": "2"},
+		Retry:      RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: RetryCause(pick(g, "on", 0, int(RetryDefault), int(retryAll), 255))},
+		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
+		GiveUpAfter: int64(pick(g, "give up", 0, 60e9)),
+	}
+	if g.n("depends", 0, 3) == 0 {
+		n.Dependencies = []Dependency{{Job: g.job(), When: Condition(g.n("when", 0, 3))}}
+	}
+	if g.n("resumes", 0, 9) == 0 {
+		n.ResumeFrom = g.checkpoint()
+	}
+	if g.yes("keyed") {
+		n.Key, n.Fingerprint, n.AutoKey = pick(g, "key", "k1", "k2", "auto:k3"), uint64(g.n("print", 1, 2)), g.yes("auto")
+	}
+	return n
+}
+
+func (g *generator) shape() Shape {
+	s := Shape{
+		Nodes: uint16(pick(g, "nodes", 0, 1, 1, 1, 2, 3)), GPUs: uint16(pick(g, "gpus each", 0, 1, 1, 2, 4, 65)),
+		GPUType: pick(g, "type", "", "", "h100", "NVIDIA H100 80GB HBM3", "A100"), CPUs: uint32(pick(g, "job cpus", 0, 1, 8)),
+		Topology: uint8(pick(g, "topology", 0, 0, 1, 2, 3)), Selector: pick(g, "selector", "", "", "zone=a", "zone=b"),
+	}
+	if g.n("fraction", 0, 3) == 0 {
+		s.GPUs, s.FractionMilli = 0, uint16(pick(g, "milli", 300, 500, 999, 1000))
+	}
+	return s
+}
+
+// job picks a job that is there, or one that is not.
+func (g *generator) job() JobID {
+	var ids []JobID
+	for j := range g.w.m.View().Jobs(true, 0) {
+		if len(ids) == 8 {
+			break
+		}
+		ids = append(ids, j.ID)
+	}
+	return pick(g, "job", append(ids, 77)...)
+}
+
+func (g *generator) checkpoint() CheckpointID {
+	ids := []CheckpointID{0, 99}
+	for c := range g.w.m.View().checkpoints.rows.rows() {
+		ids = append(ids, c.ID)
+	}
+	return pick(g, "checkpoint", ids...)
+}
+
+func (g *generator) control() Command {
+	c := ControlJob{
+		Tenant: pick(g, "as", "", "acme", "umbrella"), Job: g.job(), Action: Action(g.n("action", 0, 5)),
+		SaveCheckpoint: g.yes("save"), Checkpoint: g.checkpoint(),
+	}
+	if g.n("keyed", 0, 4) == 0 {
+		c.Key, c.Fingerprint = pick(g, "key", "k1", "c1"), uint64(g.n("print", 1, 2))
+	}
+	if g.n("reshape", 0, 4) == 0 {
+		s := g.shape()
+		c.Shape, c.Spec = &s, []byte("other")
+	}
+	return c
+}
+
+// plan places waiting jobs, mostly well, sometimes twice, on wrong nodes, or on GPUs that are taken.
+func (g *generator) plan() Command {
+	v := g.w.m.View()
+	p := PlaceJobs{BasedOn: uint64(g.n("based on", 0, int(v.Index())+2))}
+	for key := range v.Classes() {
+		if g.n("reason", 0, 3) == 0 {
+			p.Reasons = append(p.Reasons, ClassReason{Class: key, Reason: pick(g, "why", "", "no GPU is free", "too large")})
+		}
+		for j := range v.ClassJobs(key) {
+			if g.n("skip", 0, 3) == 0 {
+				continue
+			}
+			nodes := rapid.Permutation([]string{"n1", "n2", "n3"}).Draw(g.T, "nodes")
+			place := Placement{Job: j.ID, Attempt: j.Attempt + 1}
+			for i := range int(j.Shape.Nodes) {
+				t := TaskPlacement{Node: nodes[i%len(nodes)]}
+				if n, ok := v.Node(t.Node); ok {
+					use := v.Use(t.Node)
+					free := Eligible(n, &use, j.Shape)
+					want := int(j.Shape.GPUs)
+					if j.Shape.FractionMilli > 0 {
+						want = 1
+					}
+					for ; want > 0 && free != 0; want-- {
+						t.GPUs |= free & -free
+						free &= free - 1
+					}
+				}
+				place.Tasks = append(place.Tasks, t)
+			}
+			switch g.n("spoil", 0, 9) {
+			case 0:
+				place.Attempt++
+			case 1:
+				place.Tasks = append(place.Tasks, TaskPlacement{Node: "n1", GPUs: 1})
+			case 2:
+				place.Tasks[0].GPUs = rapid.Uint64().Draw(g.T, "mask")
+			case 3:
+				p.Placements = append(p.Placements, place)
+			}
+			p.Placements = append(p.Placements, place)
+		}
+	}
+	return p
+}
+
+// reports tells of tasks, mostly of live ones in a sensible order, sometimes of attempts that are over.
+func (g *generator) reports() Command {
+	r := ReportTasks{Node: g.nodeID()}
+	for j := range g.w.m.View().Jobs(true, 0) {
+		for i := range j.Tasks {
+			t := &j.Tasks[i]
+			if t.Node != r.Node || g.n("skip", 0, 4) == 0 {
+				continue
+			}
+			for range g.n("reports", 1, 3) {
+				rep := TaskReport{
+					Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token,
+					Kind: ReportKind(g.n("kind", 0, 7)), Time: g.w.now,
+					Phase: v1.JobPhase_Value(g.n("phase", 0, 5)), Step: int64(g.n("step", 0, 3)), Total: 3,
+					Path: pick(g, "path", "/c/1", "/c/2"), Digest: pick(g, "digest", "x", "y"), Metrics: "{}",
+				}
+				if rep.Kind == ReportEnded {
+					if code := int32(pick(g, "exit", 0, 0, 0, 1, 137, -1)); code >= 0 {
+						rep.ExitCode = &code
+					}
+					rep.ErrorType = v1.ErrorType_Value(pick(g, "error", 0, 0, 0, 1, 2, 3, 4, 5, 8, 9, 12))
+				}
+				switch g.n("spoil", 0, 15) {
+				case 0:
+					rep.Token--
+				case 1:
+					rep.Attempt++
+				case 2:
+					rep.Rank += 7
+				case 3:
+					rep.Job = 77
+				}
+				r.Reports = append(r.Reports, rep)
+			}
+		}
+	}
+	return r
+}
