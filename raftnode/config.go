@@ -194,20 +194,20 @@ func (c Config) validateBootstrap() error {
 		return nil
 	case 1, 3, 5:
 	default:
-		return fmt.Errorf("Bootstrap has %d servers, want 1, 3 or 5", len(c.Bootstrap))
+		return fmt.Errorf("bootstrap list has %d servers, want 1, 3 or 5", len(c.Bootstrap))
 	}
 	seen := map[string]bool{}
 	for _, s := range c.Bootstrap {
 		if s.ID == "" || s.Addr == "" {
-			return fmt.Errorf("Bootstrap has a server without id or address: %+v", s)
+			return fmt.Errorf("bootstrap list has a server without id or address: %+v", s)
 		}
 		if seen[s.ID] || seen[s.Addr] {
-			return fmt.Errorf("Bootstrap names %s at %s twice", s.ID, s.Addr)
+			return fmt.Errorf("bootstrap list names %s at %s twice", s.ID, s.Addr)
 		}
 		seen[s.ID], seen[s.Addr] = true, true
 	}
 	if !seen[c.ID] {
-		return fmt.Errorf("Bootstrap does not name this server, %s", c.ID)
+		return fmt.Errorf("bootstrap list does not name this server, %s", c.ID)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package raftnode
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -303,5 +302,3 @@ func TestOpen_refusesABadConfiguration(t *testing.T) {
 		})
 	}
 }
-
-var errDisk = errors.New("disk is broken")

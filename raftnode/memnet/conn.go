@@ -101,7 +101,7 @@ func (p *pipe) setDeadline(t time.Time) {
 func (p *pipe) read(b []byte) (int, error) {
 	for {
 		open, cutChanged := p.network.flows(p.direction)
-		n, err, wait, changed := p.poll(b, open)
+		n, wait, changed, err := p.poll(b, open)
 		if n > 0 || err != nil {
 			return n, err
 		}
@@ -119,12 +119,12 @@ func (p *pipe) read(b []byte) (int, error) {
 
 // poll takes what can be read now, or says for how long at most to wait (0: for
 // ever) and what else ends the wait.
-func (p *pipe) poll(b []byte, open bool) (n int, err error, wait time.Duration, changed <-chan struct{}) {
+func (p *pipe) poll(b []byte, open bool) (n int, wait time.Duration, changed <-chan struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	if p.reader {
-		return 0, net.ErrClosed, 0, nil
+		return 0, 0, nil, net.ErrClosed
 	}
 	if open {
 		if len(p.segments) > 0 {
@@ -134,20 +134,20 @@ func (p *pipe) poll(b []byte, open bool) (n int, err error, wait time.Duration, 
 				if first.data = first.data[n:]; len(first.data) == 0 {
 					p.segments = p.segments[1:]
 				}
-				return n, nil, 0, nil
+				return n, 0, nil, nil
 			}
 		} else if p.writer {
-			return 0, io.EOF, 0, nil
+			return 0, 0, nil, io.EOF
 		}
 	}
 	if !p.deadline.IsZero() {
 		left := p.deadline.Sub(now)
 		if left <= 0 {
-			return 0, errTimeout, 0, nil
+			return 0, 0, nil, errTimeout
 		}
 		if wait <= 0 || left < wait {
 			wait = left
 		}
 	}
-	return 0, nil, wait, p.changed
+	return 0, wait, p.changed, nil
 }

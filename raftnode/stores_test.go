@@ -1,0 +1,116 @@
+package raftnode
+
+import (
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/require"
+)
+
+var errDisk = errors.New("disk is broken")
+
+// brokenDisk fails the writes that its switch says, once each: the next write
+// would succeed again, as after a failed sync it does on real disks.
+type brokenDisk struct {
+	Store
+	failNext atomic.Bool
+	writes   atomic.Int64
+}
+
+func (b *brokenDisk) write(do func() error) error {
+	b.writes.Add(1)
+	if b.failNext.CompareAndSwap(true, false) {
+		return errDisk
+	}
+	return do()
+}
+
+func (b *brokenDisk) StoreLogs(l []*raft.Log) error {
+	return b.write(func() error { return b.Store.StoreLogs(l) })
+}
+
+func (b *brokenDisk) StoreLog(l *raft.Log) error {
+	return b.write(func() error { return b.Store.StoreLog(l) })
+}
+
+func (b *brokenDisk) SetUint64(k []byte, v uint64) error {
+	return b.write(func() error { return b.Store.SetUint64(k, v) })
+}
+
+func withBrokenDisks(disks map[string]*brokenDisk) func(string, *Config) {
+	return func(id string, cfg *Config) {
+		cfg.WrapStore = func(s Store) Store {
+			disks[id] = &brokenDisk{Store: s}
+			return disks[id]
+		}
+	}
+}
+
+func TestLatch_leaderWhoseDiskFailsStopsForGood(t *testing.T) {
+	disks := map[string]*brokenDisk{}
+	runCluster(t, 3, withBrokenDisks(disks), func(t *testing.T, c *cluster) {
+		leader := c.leader()
+		id := leader.cfg.ID
+		others := c.others(id)
+		c.agree(c.propose(leader, "before").Index)
+		disks[id].failNext.Store(true)
+		_, err := leader.Propose(t.Context(), []byte("into the broken disk"))
+		require.ErrorIs(t, err, ErrUnknownOutcome)
+		<-leader.Done()
+		require.ErrorIs(t, leader.Err(), errDisk)
+		written := disks[id].writes.Load()
+		delete(c.nodes, id)
+
+		next := c.leader(others...)
+		at := c.propose(next, "after").Index
+		require.Equal(t, []string{"before", "after"}, c.agree(at).Commands)
+		require.Equal(t, written, disks[id].writes.Load(), "it wrote on")
+
+		// On a disk that works it comes back and agrees.
+		c.start(id, c.ids)
+		c.agree(at)
+	})
+}
+
+func TestLatch_followerWhoseDiskFailsStops(t *testing.T) {
+	disks := map[string]*brokenDisk{}
+	runCluster(t, 3, withBrokenDisks(disks), func(t *testing.T, c *cluster) {
+		leader := c.leader()
+		id := c.others(leader.cfg.ID)[0]
+		follower := c.nodes[id]
+		disks[id].failNext.Store(true)
+		c.propose(leader, "x")
+		<-follower.Done()
+		require.ErrorIs(t, follower.Err(), errDisk)
+		delete(c.nodes, id)
+		c.agree(c.propose(leader, "the other two go on").Index)
+	})
+}
+
+func TestLatch_termThatCannotBeWrittenStopsTheNodeNotTheProcess(t *testing.T) {
+	disks := map[string]*brokenDisk{}
+	runCluster(t, 3, withBrokenDisks(disks), func(t *testing.T, c *cluster) {
+		leader := c.leader()
+		c.agree(c.propose(leader, "x").Index)
+		others := c.others(leader.cfg.ID)
+		disks[others[0]].failNext.Store(true)
+		disks[others[1]].failNext.Store(true)
+		c.net.Isolate(addrOf(leader.cfg.ID)) // the others stand for election, and write their terms
+		<-c.nodes[others[0]].Done()
+		require.ErrorIs(t, c.nodes[others[0]].Err(), errDisk)
+		require.Eventually(t, func() bool { return !leader.IsLeader() }, time.Minute, time.Millisecond)
+	})
+}
+
+func TestOpen_diskThatFailsAtOnce(t *testing.T) {
+	broken := &brokenDisk{}
+	broken.failNext.Store(true)
+	_, err := Open(Config{
+		ID: "c1", Dir: t.TempDir(), BindAddr: "127.0.0.1:0", Pack: packChain, Bootstrap: []Server{{"c1", "127.0.0.1:1"}},
+		WrapStore: func(s Store) Store { broken.Store = s; return broken },
+	}, &chain{})
+	require.Error(t, err)
+}
