@@ -34,11 +34,13 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 			if !flags.Changed("coordinators") {
 				o.Coordinators = 0
 			}
-			if flags.Changed("agents") && o.Agents <= 0 {
-				return cli.Misuse(errors.New("--agents: a cluster needs at least one"))
-			}
-			if !flags.Changed("agents") {
+			switch {
+			case o.Agents < 0:
+				return cli.Misuse(errors.New("--agents: a number of nodes, or 0 for coordinators and a gateway alone"))
+			case !flags.Changed("agents"):
 				o.Agents = 0
+			case o.Agents == 0:
+				o.Agents = -1
 			}
 			if !flags.Changed("gpus") && hasGPUs() {
 				o.GPUs = "auto"
@@ -57,7 +59,7 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 	f := cmd.Flags()
 	f.StringVar(&o.Dir, "data-dir", "", "folder of all state, resumed by the next start (default: a temporary one, removed at the end)")
 	f.IntVar(&o.Coordinators, "coordinators", 3, "1, 3 or 5")
-	f.IntVar(&o.Agents, "agents", 2, "number of nodes")
+	f.IntVar(&o.Agents, "agents", 2, "number of nodes; 0: coordinators and a gateway alone")
 	f.StringVar(&o.GPUs, "gpus", "", "GPUs of each agent: simulated ones such as 8xH100 or 4xA100,2xH100, auto, or none (default: those of this machine, else 8xH100)")
 	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port)")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end or are killed")
