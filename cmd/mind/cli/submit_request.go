@@ -200,7 +200,7 @@ func mebibytes(text string) (int, error) {
 			continue
 		}
 		n, err := strconv.ParseFloat(figure, 64)
-		if err != nil || n < 0 || n*u.bytes >= 1<<50 {
+		if err != nil || !(n >= 0) || n*u.bytes >= 1<<50 {
 			break
 		}
 		return int(n * u.bytes / (1 << 20)), nil
