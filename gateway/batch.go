@@ -51,9 +51,19 @@ func (x *exchange) decodeBatch() (*batch, error) {
 		return nil, err
 	}
 	defer release(body)
-	text, fault := validJSON(*body)
+	b, faults := readBatch(*body, x.server.config.Limits.BatchJobs)
+	if len(faults) > 0 {
+		return nil, invalidBody(faults)
+	}
+	return b, nil
+}
+
+// readBatch returns the faults of the body as a whole, or the batch with those
+// of each job.
+func readBatch(body []byte, most int) (*batch, []Fault) {
+	text, fault := validJSON(body)
 	if fault != nil {
-		return nil, invalidBody([]Fault{*fault})
+		return nil, []Fault{*fault}
 	}
 	b := &batch{request: &v1.SubmitJobsRequest{}}
 	d := decoder{text: text}
@@ -61,28 +71,25 @@ func (x *exchange) decodeBatch() (*batch, error) {
 	s := schemaOf(b.request.ProtoReflect().Descriptor())
 	d.value(func() {
 		d.members(func(name string) {
-			switch f := s.fields[name]; {
-			case f == nil:
+			f := s.fields[name]
+			if f == nil {
 				d.unknown(s, name)
-			case name == "jobs":
-				d.push(step{name: name})
-				d.value(func() { b.readJobs(&d, x.server.config.Limits.BatchJobs) }, '[', "a list of jobs")
-				d.pop()
-			default:
-				d.push(step{name: name})
-				d.field(b.request.ProtoReflect(), f)
-				d.pop()
+				return
 			}
+			d.push(step{name: name})
+			if name == "jobs" {
+				d.value(func() { b.readJobs(&d, most) }, '[', "a list of jobs")
+			} else {
+				d.field(b.request.ProtoReflect(), f)
+			}
+			d.pop()
 		})
 	}, '{', "an object")
 	if len(d.faults) == 0 {
-		d.faults = b.check(x.server.config.Limits.BatchJobs)
-	}
-	if len(d.faults) > 0 {
-		return nil, invalidBody(d.faults)
+		d.faults = b.check(most)
 	}
 	b.keepKeys()
-	return b, nil
+	return b, d.faults
 }
 
 func (b *batch) readJobs(d *decoder, most int) {
@@ -128,7 +135,7 @@ func (b *batch) check(most int) []Fault {
 
 // keepKeys drops the keys of jobs that are not sent.
 func (b *batch) keepKeys() {
-	if len(b.request.IdempotencyKeys) == 0 {
+	if len(b.request.IdempotencyKeys) != len(b.items) {
 		return
 	}
 	var kept []string

@@ -1,8 +1,9 @@
 package gateway
 
 import (
-	"encoding/json"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // appendMessage appends a message as the REST interface shows it: names as in
@@ -175,35 +177,45 @@ func appendTimestamp(b []byte, m protoreflect.Message) []byte {
 	return append(b, '"')
 }
 
-// appendStruct goes through encoding/json, with what JSON cannot say as null.
 func appendStruct(b []byte, m protoreflect.Message) []byte {
-	s, ok := m.Interface().(interface{ AsMap() map[string]any })
+	s, ok := m.Interface().(*structpb.Struct)
 	if !ok {
 		return append(b, "{}"...)
 	}
-	text, err := json.Marshal(finite(s.AsMap()))
-	if err != nil {
-		return append(b, "{}"...)
+	b = append(b, '{')
+	for i, name := range slices.Sorted(maps.Keys(s.GetFields())) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, name)
+		b = append(b, ':')
+		b = appendFree(b, s.GetFields()[name])
 	}
-	return append(b, text...)
+	return append(b, '}')
 }
 
-func finite(v any) any {
-	switch v := v.(type) {
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil
+// appendFree writes a value of a Struct.
+func appendFree(b []byte, v *structpb.Value) []byte {
+	switch v := v.GetKind().(type) {
+	case *structpb.Value_BoolValue:
+		return strconv.AppendBool(b, v.BoolValue)
+	case *structpb.Value_NumberValue:
+		return appendFloat(b, v.NumberValue)
+	case *structpb.Value_StringValue:
+		return appendString(b, v.StringValue)
+	case *structpb.Value_StructValue:
+		return appendStruct(b, v.StructValue.ProtoReflect())
+	case *structpb.Value_ListValue:
+		b = append(b, '[')
+		for i, item := range v.ListValue.GetValues() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendFree(b, item)
 		}
-	case map[string]any:
-		for k, item := range v {
-			v[k] = finite(item)
-		}
-	case []any:
-		for i, item := range v {
-			v[i] = finite(item)
-		}
+		return append(b, ']')
 	}
-	return v
+	return append(b, "null"...)
 }
 
 const hexDigits = "0123456789abcdef"

@@ -88,14 +88,6 @@ func one(md metadata.MD, key string) string {
 	return ""
 }
 
-// either looks in the trailer, then in the header.
-func either(trailer, header metadata.MD, key string) string {
-	if v := one(trailer, key); v != "" {
-		return v
-	}
-	return one(header, key)
-}
-
 func parseIndex(s string) uint64 {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {

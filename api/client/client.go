@@ -40,12 +40,20 @@ import (
 // server must permit it (see ServerKeepalive), or it ends such connections.
 const KeepaliveTime = 10 * time.Second
 
+// Flow control windows. Fixed ones spare the pings with which gRPC would else
+// measure the connection all the time.
+const (
+	streamWindow = 256 << 10
+	connWindow   = 4 << 20
+)
+
 // ServerKeepalive returns the options with which a gRPC server permits what
-// clients of this package do.
+// clients of this package do, and is set up like them.
 func ServerKeepalive() []grpc.ServerOption {
-	return []grpc.ServerOption{grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{
-		MinTime: KeepaliveTime / 2, PermitWithoutStream: true,
-	})}
+	return []grpc.ServerOption{
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: KeepaliveTime / 2, PermitWithoutStream: true}),
+		grpc.InitialWindowSize(streamWindow), grpc.InitialConnWindowSize(connWindow),
+	}
 }
 
 // Config says where the coordinators are. The zero value of an optional field
@@ -95,6 +103,9 @@ func Dial(config Config) (*Client, error) {
 	if len(config.Addrs) == 0 {
 		return nil, errors.New("no coordinator address given")
 	}
+	if len(config.Addrs) > maxTargets/2 {
+		return nil, fmt.Errorf("%d coordinator addresses given; at most %d", len(config.Addrs), maxTargets/2)
+	}
 	if config.Conns <= 0 {
 		config.Conns = 1
 	}
@@ -109,6 +120,7 @@ func Dial(config Config) (*Client, error) {
 		grpc.WithTransportCredentials(creds),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)),
+		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: 2 * time.Second, PermitWithoutStream: true}),
 		// A coordinator that restarts is found again fast; one that is gone
 		// costs two connection attempts a second.

@@ -25,36 +25,17 @@ func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opt
 	a := attempt{
 		client: c, method: method, args: args, reply: reply, opts: opts,
 		repeatable: reads[method] || hasKey(ctx, call),
-		timeout:    c.config.TryTimeout,
+		start:      time.Now(), retryFor: call.RetryFor, timeout: c.config.TryTimeout,
 	}
-	start := time.Now()
 	ctx = c.outgoing(ctx, call)
-	var tried uint64
-	pause := minPause
-	for n := 1; ; n++ {
-		before := tried
-		to := c.pick(&tried, true)
-		if n > 1 && tried&(tried-1) == 0 && before != 0 {
-			// Everybody was asked: a new round begins.
-			if !sleep(ctx, jitter(pause)) {
-				return a.giveUp(ctx)
-			}
-			pause = min(2*pause, maxPause)
-		}
-		again := a.do(ctx, to)
-		if call.Answer != nil {
-			call.Answer.Tries = n
-			if index := parseIndex(either(a.trailer, a.header, status.KeyIndex)); index > 0 {
-				call.Answer.Index = index
-			}
-		}
-		if !again {
-			return a.err
-		}
-		if ctx.Err() != nil || (call.RetryFor > 0 && time.Since(start) >= call.RetryFor) {
-			return a.giveUp(ctx)
+	err := a.run(ctx)
+	if call.Answer != nil {
+		call.Answer.Tries = a.tries
+		if index := parseIndex(one(a.trailer, status.KeyIndex)); index > 0 {
+			call.Answer.Index = index
 		}
 	}
+	return err
 }
 
 // attempt is a call on its way, try by try.
@@ -65,62 +46,108 @@ type attempt struct {
 	reply      any
 	opts       []grpc.CallOption
 	repeatable bool
-	timeout    time.Duration
+	start      time.Time
+	retryFor   time.Duration
+	timeout    time.Duration // of the next try
 
-	err             error
-	header, trailer metadata.MD
-	peer            peer.Peer
-	hinted          bool // the last try named another leader
-	silent          bool // it was cut short
+	tries   int
+	trailer metadata.MD // of the last try
+	peer    peer.Peer
+	failure error // UNAVAILABLE, of the last try that failed so
+}
+
+func (a *attempt) run(ctx context.Context) error {
+	var tried uint64
+	pause := minPause
+	for a.tries = 1; ; a.tries++ {
+		before := tried
+		to := a.client.pick(&tried, true)
+		if before != 0 && tried&(tried-1) == 0 {
+			// Everybody was asked: a new round begins.
+			if !sleep(ctx, jitter(pause)) {
+				return a.failure
+			}
+			pause = min(2*pause, maxPause)
+		}
+		again, err := a.do(ctx, to)
+		if !again {
+			return err
+		}
+		a.failure = err
+		if ctx.Err() != nil || (a.retryFor > 0 && time.Since(a.start) >= a.retryFor) {
+			return err
+		}
+	}
 }
 
 // do makes one try and says whether another one is due.
-func (a *attempt) do(ctx context.Context, to *target) bool {
-	a.header, a.trailer, a.hinted, a.silent = nil, nil, false, false
-	opts := make([]grpc.CallOption, 0, len(a.opts)+3)
+func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
+	a.trailer = nil
+	opts := make([]grpc.CallOption, 0, len(a.opts)+2)
 	opts = append(opts, a.opts...)
-	opts = append(opts, grpc.Trailer(&a.trailer), grpc.Header(&a.header))
+	opts = append(opts, grpc.Trailer(&a.trailer))
 	try := ctx
 	if a.repeatable {
 		var cancel context.CancelFunc
-		try, cancel = context.WithTimeout(ctx, a.timeout)
+		try, cancel = context.WithTimeout(ctx, a.tryTimeout())
 		defer cancel()
-		a.timeout *= 2
 	} else {
 		a.peer = peer.Peer{}
 		opts = append(opts, grpc.Peer(&a.peer))
 	}
-	err := to.conn().Invoke(try, a.method, a.args, a.reply, opts...)
-	a.err = err
-	if raw := either(a.trailer, a.header, status.KeyLeader); raw != "" {
-		a.hinted = a.client.learn(raw)
+	err = to.conn().Invoke(try, a.method, a.args, a.reply, opts...)
+	if raw := one(a.trailer, status.KeyLeader); raw != "" {
+		a.client.learn(raw, err == nil)
 	}
 	if err == nil {
-		return false
+		to.recovered()
+		return false, nil
 	}
 	switch grpcstatus.Code(err) {
 	case codes.Unavailable:
-		return a.unavailable(to)
+		return a.unavailable(to), err
 	case codes.DeadlineExceeded, codes.Canceled:
-		if ctx.Err() != nil || try == ctx {
-			return false // the caller's own time is up
-		}
-		a.silent = true
+		return a.silent(ctx, to, err)
+	}
+	return false, err
+}
+
+// tryTimeout returns how long the next try may take, twice as long as the one
+// before, and after a failure not longer than trying is worth at all.
+func (a *attempt) tryTimeout() time.Duration {
+	timeout := a.timeout
+	a.timeout = min(2*a.timeout, maxTry)
+	if a.tries > 1 && a.retryFor > 0 {
+		timeout = max(minTry, min(timeout, a.retryFor-time.Since(a.start)))
+	}
+	return timeout
+}
+
+// Bounds of one try.
+const (
+	minTry = 50 * time.Millisecond
+	maxTry = 10 * time.Second
+)
+
+// silent decides after a try that got no answer in its time.
+func (a *attempt) silent(ctx context.Context, to *target, err error) (bool, error) {
+	switch {
+	case ctx.Err() == nil && a.repeatable:
 		to.avoid(illSilent)
 		a.client.forget(to)
-		return true
+		return true, grpcstatus.Errorf(codes.Unavailable, "coordinator %s did not answer in time", to.addr)
+	case a.failure != nil && grpcstatus.Code(err) == codes.DeadlineExceeded:
+		return false, a.failure // tells more than that time is up
 	}
-	return false
+	return false, err
 }
 
 // unavailable decides after UNAVAILABLE, from a coordinator or from the
 // transport.
 func (a *attempt) unavailable(to *target) bool {
-	switch either(a.trailer, a.header, status.KeyOutcome) {
+	switch one(a.trailer, status.KeyOutcome) {
 	case status.NotSent:
-		if !a.hinted {
-			a.client.forget(to) // it leads no more, if it ever did
-		}
+		a.client.forget(to) // it leads no more, if it ever did
 		return true
 	case status.Unknown:
 		return a.repeatable
@@ -130,18 +157,6 @@ func (a *attempt) unavailable(to *target) bool {
 	a.client.forget(to)
 	// Without a peer the call never was on a connection.
 	return a.repeatable || a.peer.Addr == nil
-}
-
-// giveUp returns the error of a call that was repeated in vain. What the tries
-// met tells more than that time is up.
-func (a *attempt) giveUp(ctx context.Context) error {
-	if a.silent {
-		return grpcstatus.Error(codes.Unavailable, "no coordinator answered in time")
-	}
-	if a.err == nil {
-		return grpcstatus.FromContextError(ctx.Err()).Err()
-	}
-	return a.err
 }
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
@@ -157,4 +172,3 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
-

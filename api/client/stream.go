@@ -9,9 +9,9 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 )
 
-// NewStream opens a stream at a coordinator that is not known to be ill, the
-// leader only if Call says so or nobody else is left. It tries each
-// coordinator once until one has a connection.
+// NewStream opens a stream at some coordinator that is not known to be ill:
+// streams are spread over all of them. It tries each coordinator once until
+// one has a connection.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx = c.outgoing(ctx, callOf(ctx))
 	var tried uint64
@@ -46,7 +46,7 @@ func (s *stream) RecvMsg(m any) error {
 	}
 	trailer := s.Trailer()
 	if raw := one(trailer, status.KeyLeader); raw != "" {
-		s.client.learn(raw)
+		s.client.learn(raw, false)
 	} else if grpcstatus.Code(err) == codes.Unavailable && one(trailer, status.KeyOutcome) == "" {
 		s.to.avoid(illBroken)
 		s.client.forget(s.to)

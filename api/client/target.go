@@ -23,7 +23,7 @@ type target struct {
 // did not answer in time.
 const (
 	illBroken = 200 * time.Millisecond
-	illSilent = 3 * time.Second
+	illSilent = 1500 * time.Millisecond
 )
 
 func (c *Client) connect(addr string) (*target, error) {
@@ -48,6 +48,13 @@ func (t *target) conn() *grpc.ClientConn {
 func (t *target) avoid(d time.Duration) { t.ill.Store(time.Now().Add(d).UnixNano()) }
 
 func (t *target) healthy(now int64) bool { return t.ill.Load() <= now }
+
+// recovered notes that it answered.
+func (t *target) recovered() {
+	if t.ill.Load() != 0 {
+		t.ill.Store(0)
+	}
+}
 
 func (t *target) close() error {
 	var errs []error
@@ -103,22 +110,29 @@ func indexOf(targets []*target, t *target) int {
 	return -1
 }
 
-// learn takes note of the leader that an answer named. It returns false when
-// that changed nothing.
-func (c *Client) learn(raw string) bool {
+// learn takes note of the leader that an answer named. A coordinator that could
+// do what was asked just reached the leader; what another one says may be old,
+// and is not believed of a coordinator that just failed.
+func (c *Client) learn(raw string, succeeded bool) {
 	known := c.leader.Load()
 	if known != nil && known.raw == raw {
-		return false
+		return
 	}
 	id, addr, ok := strings.Cut(raw, "=")
 	if !ok || addr == "" {
-		return false
+		return
 	}
 	t := c.target(addr)
-	if t == nil || !t.healthy(time.Now().UnixNano()) {
-		return false // an old hint: this one just failed
+	if t == nil {
+		return
 	}
-	return c.leader.CompareAndSwap(known, &leader{raw: raw, id: id, target: t})
+	if !t.healthy(time.Now().UnixNano()) {
+		if !succeeded {
+			return
+		}
+		t.ill.Store(0)
+	}
+	c.leader.CompareAndSwap(known, &leader{raw: raw, id: id, target: t})
 }
 
 // forget drops the leader if it is t.

@@ -28,8 +28,9 @@ const (
 	no
 )
 
-// rows is the table of docs/architecture.md. LOST is a state through which a
-// job passes within one log entry, on its way to QUEUED or FAILED.
+// rows is the table of docs/architecture.md. A job that may
+// start again leaves LOST in the log entry that brought it there, so a LOST
+// job that anybody sees is over.
 var rows = []row{
 	{v1.JobState_QUEUED, 0, no, v1.JobStatus_PENDING},
 	{v1.JobState_QUEUED, 0, yes, v1.JobStatus_QUEUED},
@@ -44,7 +45,7 @@ var rows = []row{
 	{v1.JobState_FAILED, 0, either, v1.JobStatus_FAILED},
 	{v1.JobState_CANCELED, 0, either, v1.JobStatus_CANCELLED},
 	{v1.JobState_PREEMPTED, 0, either, v1.JobStatus_PREEMPTED},
-	{v1.JobState_LOST, 0, either, v1.JobStatus_QUEUED},
+	{v1.JobState_LOST, 0, either, v1.JobStatus_FAILED},
 }
 
 func (r row) matches(state v1.JobState_Value, phase v1.JobPhase_Value, considered bool) bool {
@@ -67,11 +68,11 @@ func Of(state v1.JobState_Value, phase v1.JobPhase_Value, considered bool) v1.Jo
 }
 
 // Terminal says that a job in this state has ended: only an explicit retry
-// opens a new attempt. PREEMPTED is not terminal here: such a job goes back to
-// its queue by itself.
+// opens a new attempt. PREEMPTED and LOST are left within the log entry that
+// brought them when the job may start again; seen, they are final.
 func Terminal(state v1.JobState_Value) bool {
 	switch state {
-	case v1.JobState_SUCCEEDED, v1.JobState_FAILED, v1.JobState_CANCELED:
+	case v1.JobState_SUCCEEDED, v1.JobState_FAILED, v1.JobState_CANCELED, v1.JobState_PREEMPTED, v1.JobState_LOST:
 		return true
 	}
 	return false

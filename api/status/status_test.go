@@ -27,7 +27,7 @@ func expected(state, phase string, considered bool) string {
 	}
 	return map[string]string{
 		"UNSPECIFIED": "UNSPECIFIED", "ALLOCATED": "SCHEDULING", "STARTING": "PREPARING", "PAUSED": "PAUSED",
-		"SUCCEEDED": "COMPLETED", "FAILED": "FAILED", "CANCELED": "CANCELLED", "PREEMPTED": "PREEMPTED", "LOST": "QUEUED",
+		"SUCCEEDED": "COMPLETED", "FAILED": "FAILED", "CANCELED": "CANCELLED", "PREEMPTED": "PREEMPTED", "LOST": "FAILED",
 	}[state]
 }
 
@@ -97,7 +97,7 @@ func TestFilter_severalAndNone(t *testing.T) {
 }
 
 func TestTerminal_everyState(t *testing.T) {
-	terminal := map[string]bool{"SUCCEEDED": true, "FAILED": true, "CANCELED": true}
+	terminal := map[string]bool{"SUCCEEDED": true, "FAILED": true, "CANCELED": true, "PREEMPTED": true, "LOST": true}
 	for s, name := range v1.JobState_Value_name {
 		require.Equal(t, terminal[name], Terminal(v1.JobState_Value(s)), name)
 	}

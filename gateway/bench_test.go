@@ -1,0 +1,181 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/encoding/protojson"
+)
+
+var submitBody = []byte(`{"name":"bench","command_config":{"argv":["/bin/true"],"cwd":"/tmp","environment":{"A":"1"}},` +
+	`"resource_config":{"gpu_count":1,"gpu_type":"H100"},"scheduling_config":{"queue":"default","priority":5},"labels":{"team":"bench"}}`)
+
+// quick is a coordinator that answers at once.
+type quick struct{ v1.UnimplementedJobServiceServer }
+
+func (quick) SubmitJob(ctx context.Context, _ *v1.SubmitJobRequest) (*v1.SubmitJobResponse, error) {
+	md := metadata.Pairs(status.KeyIndex, "42", status.KeyLeader, "c1=127.0.0.1:1")
+	_ = grpc.SetHeader(ctx, md)
+	_ = grpc.SetTrailer(ctx, md)
+	return &v1.SubmitJobResponse{JobId: "job_0123456789abc", Status: v1.JobStatus_PENDING}, nil
+}
+
+func quickCoordinator(b *testing.B) string {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	server := grpc.NewServer(client.ServerKeepalive()...)
+	v1.RegisterJobServiceServer(server, quick{})
+	go func() { _ = server.Serve(lis) }()
+	b.Cleanup(server.Stop)
+	return lis.Addr().String()
+}
+
+// load sends submits from 64 clients.
+func load(b *testing.B, url string) {
+	caller := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
+	work := make(chan struct{}, 64)
+	var clients sync.WaitGroup
+	b.ReportAllocs()
+	before := cpuTime()
+	b.ResetTimer()
+	for range 64 {
+		clients.Go(func() {
+			for range work {
+				r, _ := http.NewRequest("POST", url, bytes.NewReader(submitBody))
+				r.Header.Set("Authorization", "Bearer "+tokenAll)
+				resp, err := caller.Do(r)
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+				if resp.StatusCode != http.StatusCreated {
+					b.Errorf("status %d", resp.StatusCode)
+					return
+				}
+			}
+		})
+	}
+	for range b.N {
+		work <- struct{}{}
+	}
+	close(work)
+	clients.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "submits/s")
+	// Of everything in this process: clients, gateway, coordinator. It tells
+	// more than the time on a machine that does other things too.
+	b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+}
+
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkSubmit compares, in one process with its clients and coordinator:
+// the gateway, and a bare HTTP server that decodes the JSON and answers.
+func BenchmarkSubmit(b *testing.B) {
+	b.Run("rest", func(b *testing.B) {
+		config := testConfig()
+		config.Coordinators, config.DialOptions = []string{quickCoordinator(b)}, nil
+		g := newGate(b, config)
+		serve(b, g.handler, prefix+"/jobs")
+	})
+	b.Run("bare http and json", func(b *testing.B) {
+		serve(b, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			var body map[string]any
+			if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+				w.WriteHeader(http.StatusBadRequest)
+				return
+			}
+			w.WriteHeader(http.StatusCreated)
+			_ = json.NewEncoder(w).Encode(map[string]any{"job_id": "job_0123456789abc"})
+		}), "/")
+	})
+	b.Run("bare grpc", func(b *testing.B) {
+		config := testConfig()
+		config.Coordinators, config.DialOptions = []string{quickCoordinator(b)}, nil
+		g := newGate(b, config)
+		request := &v1.SubmitJobRequest{}
+		_, _ = decodeBody(submitBody, request)
+		b.ReportAllocs()
+		b.SetParallelism(64 / runtime.GOMAXPROCS(0))
+		before := cpuTime()
+		b.ResetTimer()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if _, err := g.server.jobs.SubmitJob(b.Context(), request); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "submits/s")
+		b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+	})
+}
+
+func serve(b *testing.B, handler http.Handler, path string) {
+	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(b, err)
+	server := &http.Server{Handler: handler}
+	go func() { _ = server.Serve(lis) }()
+	defer func() { _ = server.Close() }()
+	load(b, "http://"+lis.Addr().String()+path)
+}
+
+func BenchmarkDecode(b *testing.B) {
+	b.Run("ours", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if faults, _ := decodeBody(submitBody, &v1.SubmitJobRequest{}); len(faults) > 0 {
+				b.Fatal(faults)
+			}
+		}
+	})
+	b.Run("protojson", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := protojson.Unmarshal(submitBody, &v1.SubmitJobRequest{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkEncode(b *testing.B) {
+	job := fullJob()
+	b.Run("ours", func(b *testing.B) {
+		b.ReportAllocs()
+		var buf []byte
+		for b.Loop() {
+			buf = appendMessage(buf[:0], job)
+		}
+	})
+	b.Run("protojson", func(b *testing.B) {
+		b.ReportAllocs()
+		options := protojson.MarshalOptions{UseProtoNames: true}
+		var buf []byte
+		for b.Loop() {
+			buf, _ = options.MarshalAppend(buf[:0], job)
+		}
+	})
+}

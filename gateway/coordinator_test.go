@@ -1,0 +1,224 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"encoding/json"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/test/bufconn"
+)
+
+// scripted is a coordinator whose answers are written by the test. It stands
+// behind a real gRPC connection: it is the edge of this room, and what a real
+// coordinator does is tested in its own.
+type scripted struct {
+	v1.UnimplementedJobServiceServer
+	v1.UnimplementedClusterServiceServer
+
+	lis    *bufconn.Listener
+	server *grpc.Server
+
+	mu    sync.Mutex
+	calls []seen
+	// unary answers a call by method name; nil: an empty reply.
+	unary map[string]func(ctx context.Context, request any) (any, error)
+	logs  func(*v1.StreamJobLogsRequest, grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error
+	meter func(*v1.StreamJobMetricsRequest, grpc.ServerStreamingServer[v1.StreamJobMetricsResponse]) error
+}
+
+type seen struct {
+	method  string
+	request any
+	md      metadata.MD
+}
+
+func newScripted(t testing.TB) *scripted {
+	c := &scripted{lis: bufconn.Listen(1 << 20), unary: map[string]func(context.Context, any) (any, error){}}
+	c.server = grpc.NewServer(grpc.UnaryInterceptor(c.intercept))
+	v1.RegisterJobServiceServer(c.server, c)
+	v1.RegisterClusterServiceServer(c.server, c)
+	go func() { _ = c.server.Serve(c.lis) }()
+	t.Cleanup(c.server.Stop)
+	return c
+}
+
+// replies are what a coordinator without a script answers.
+var replies = map[string]func() any{
+	"SubmitJob":       func() any { return &v1.SubmitJobResponse{JobId: "job_1", Status: v1.JobStatus_PENDING} },
+	"SubmitJobs":      func() any { return &v1.SubmitJobsResponse{} },
+	"GetJob":          func() any { return &v1.GetJobResponse{Job: &v1.Job{JobId: "job_1"}} },
+	"ListJobs":        func() any { return &v1.ListJobsResponse{} },
+	"ExplainJob":      func() any { return &v1.ExplainJobResponse{} },
+	"CancelJob":       func() any { return &v1.CancelJobResponse{Job: &v1.Job{}} },
+	"PauseJob":        func() any { return &v1.PauseJobResponse{Job: &v1.Job{}} },
+	"ResumeJob":       func() any { return &v1.ResumeJobResponse{Job: &v1.Job{}} },
+	"RetryJob":        func() any { return &v1.RetryJobResponse{Job: &v1.Job{}} },
+	"GetJobMetrics":   func() any { return &v1.GetJobMetricsResponse{} },
+	"ListCheckpoints": func() any { return &v1.ListCheckpointsResponse{} },
+	"GetCluster":      func() any { return &v1.GetClusterResponse{} },
+	"ListNodes":       func() any { return &v1.ListNodesResponse{} },
+	"GetNode":         func() any { return &v1.GetNodeResponse{Node: &v1.Node{}} },
+	"DrainNode":       func() any { return &v1.DrainNodeResponse{Node: &v1.Node{}} },
+	"EnableNode":      func() any { return &v1.EnableNodeResponse{Node: &v1.Node{}} },
+	"GetQueue":        func() any { return &v1.GetQueueResponse{} },
+	"ListQueues":      func() any { return &v1.ListQueuesResponse{} },
+}
+
+func (c *scripted) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {
+	method := info.FullMethod[strings.LastIndexByte(info.FullMethod, '/')+1:]
+	c.note(ctx, method, request)
+	_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyIndex, "42"))
+	c.mu.Lock()
+	script := c.unary[method]
+	c.mu.Unlock()
+	if script != nil {
+		return script(ctx, request)
+	}
+	return replies[method](), nil
+}
+
+func (c *scripted) note(ctx context.Context, method string, request any) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, seen{method, request, md})
+}
+
+func (c *scripted) on(method string, script func(ctx context.Context, request any) (any, error)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unary[method] = script
+}
+
+func (c *scripted) seen() []seen {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]seen(nil), c.calls...)
+}
+
+func (c *scripted) StreamJobLogs(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+	c.note(s.Context(), "StreamJobLogs", r)
+	return c.logs(r, s)
+}
+
+func (c *scripted) StreamJobMetrics(r *v1.StreamJobMetricsRequest, s grpc.ServerStreamingServer[v1.StreamJobMetricsResponse]) error {
+	c.note(s.Context(), "StreamJobMetrics", r)
+	return c.meter(r, s)
+}
+
+// dialerTo connects addresses to coordinators; others refuse.
+func dialerTo(coordinators map[string]*scripted) grpc.DialOption {
+	return grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		if c := coordinators[addr]; c != nil {
+			return c.lis.DialContext(ctx)
+		}
+		return nil, errors.New("connection refused")
+	})
+}
+
+// Tokens of the tests.
+const (
+	tokenAll    = "token-all"
+	tokenViewer = "token-view"
+	tokenNone   = "token-none"
+)
+
+func testConfig(coordinators ...*scripted) Config {
+	config := Config{
+		HTTPAddr: "127.0.0.1:0", APISecret: "secret",
+		Tokens: []StaticToken{
+			{Token: tokenAll, Tenant: "acme", User: "ann", Permissions: AllPermissions},
+			{Token: tokenViewer, Tenant: "acme", User: "vic", Permissions: []string{PermissionView}},
+			{Token: tokenNone, Tenant: "acme", User: "nat"},
+		},
+		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Registry: prometheus.NewRegistry(),
+	}
+	byAddr := map[string]*scripted{}
+	for i, c := range coordinators {
+		addr := string(rune('a'+i)) + ":1"
+		byAddr[addr] = c
+		config.Coordinators = append(config.Coordinators, addr)
+	}
+	if len(coordinators) == 0 {
+		config.Coordinators = []string{"nobody:1"}
+	}
+	config.DialOptions = []grpc.DialOption{dialerTo(byAddr)}
+	return config
+}
+
+// gate is a gateway's handler without a socket.
+type gate struct {
+	t       testing.TB
+	server  *server
+	handler http.Handler
+}
+
+func newGate(t testing.TB, config Config) *gate {
+	s, err := newServer(config.withDefaults())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = s.client.Close() })
+	return &gate{t: t, server: s, handler: s.router()}
+}
+
+// answer is a response, read.
+type answer struct {
+	code   int
+	header http.Header
+	body   string
+	Status string          `json:"status"`
+	Data   json.RawMessage `json:"data"`
+	Error  struct {
+		Code       string  `json:"code"`
+		Message    string  `json:"message"`
+		RetryAfter int     `json:"retry_after"`
+		Details    []Fault `json:"details"`
+	} `json:"error"`
+	Meta struct {
+		RequestID string `json:"request_id"`
+	} `json:"meta"`
+}
+
+// do sends a request with all permissions; headers come in pairs and may
+// replace the token.
+func (g *gate) do(method, path, body string, headers ...string) *answer {
+	g.t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+tokenAll)
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i+1] == "" {
+			r.Header.Del(headers[i])
+			continue
+		}
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	g.handler.ServeHTTP(w, r)
+	a := &answer{code: w.Code, header: w.Header(), body: w.Body.String()}
+	if strings.HasPrefix(w.Header().Get("Content-Type"), "application/json") {
+		require.NoError(g.t, json.Unmarshal([]byte(a.body), a), a.body)
+	}
+	return a
+}
+
+func (g *gate) data(a *answer) map[string]any {
+	g.t.Helper()
+	var data map[string]any
+	require.NoError(g.t, json.Unmarshal(a.Data, &data), a.body)
+	return data
+}
