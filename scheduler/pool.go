@@ -214,13 +214,13 @@ func selectorKeys(classes []*class) []string {
 	var keys []string
 	seen := map[string]bool{}
 	for _, c := range classes {
-		if c.key.Shape.Selector == "" || seen[c.key.Shape.Selector] {
+		selector := c.key.Shape.Selector
+		if selector == "" || seen[selector] {
 			continue
 		}
-		seen[c.key.Shape.Selector] = true
-		for k := range selectorPairs(c.key.Shape.Selector) {
-			if !seen[k+"="] {
-				seen[k+"="] = true
+		seen[selector] = true
+		for k := range selectorPairs(selector) {
+			if !slices.Contains(keys, k) {
 				keys = append(keys, k)
 			}
 		}

@@ -18,7 +18,7 @@ func (f *fit) reason() string {
 	if len(f.kinds) == 0 {
 		return need + "; " + f.never()
 	}
-	able, free, mostGPUs := 0, 0, 0
+	able := 0
 	var maxCPUs, maxMem uint32
 	for _, c := range f.kinds {
 		able += c.hosts
@@ -33,44 +33,54 @@ func (f *fit) reason() string {
 	if able < int(s.Nodes) {
 		return fmt.Sprintf("%s; only %s could take a task of it", need, count(able, "node"))
 	}
-	roomy := false
-	simple := s.Nodes <= 1 && s.FractionMilli == 0 && s.CPUDemand() == 0 && s.MemMB == 0 && s.Topology != fsm.TopologyNVLink
+	most, enough, fitting := f.survey()
+	switch {
+	case s.FractionMilli > 0 && enough == 0:
+		return need + "; no GPU has that much left"
+	case s.NeedsGPU() && enough == 0:
+		return fmt.Sprintf("%s; most free on a node is %d", need, most)
+	case s.Nodes > 1:
+		return fmt.Sprintf("%s; %s have that free", need, count(fitting, "node"))
+	case s.Topology == fsm.TopologyNVLink && s.GPUs > 1:
+		return need + "; no node has so many free that are linked, with room beside them"
+	case s.NeedsGPU():
+		return need + "; where GPUs are free, CPUs or memory are not"
+	default:
+		return need + "; no node has that free"
+	}
+}
+
+// survey counts the hosts that have enough GPUs free, and those that have all that a task needs; most is the greatest
+// number of suitable free GPUs on any host. Hosts with too few are not looked at one by one.
+func (f *fit) survey() (most, enough, fitting int) {
 	for _, c := range f.kinds {
-		if simple && bits.OnesCount64(c.gpus) == len(c.kind.gpus) {
-			roomy, mostGPUs = true, max(mostGPUs, c.most)
-			continue
+		all := bits.OnesCount64(c.gpus) == len(c.kind.gpus)
+		if all {
+			most = max(most, c.most)
 		}
-		for n := range c.most + 1 {
+		from := max(int(f.shape.GPUs), min(1, int(f.shape.FractionMilli)))
+		if !all {
+			from = 0
+		}
+		for n := from; n <= c.most; n++ {
 			if c.counts[n] == 0 {
 				continue
 			}
 			for i := c.byFree[n].next(0); i >= 0; i = c.byFree[n].next(i + 1) {
 				h := &f.pool.hosts[i]
-				if h.cpus < s.CPUDemand() || h.mem < s.MemMB {
+				suited := bits.OnesCount64(h.free & c.gpus)
+				most = max(most, suited)
+				if suited < int(f.shape.GPUs) {
 					continue
 				}
-				roomy = true
-				mostGPUs = max(mostGPUs, bits.OnesCount64(h.free&c.gpus))
+				enough++
 				if _, ok := f.whole(h, c.gpus); ok {
-					free++
+					fitting++
 				}
 			}
 		}
 	}
-	switch {
-	case !roomy:
-		return need + "; no node has that many CPUs and that much memory free"
-	case s.FractionMilli > 0:
-		return need + "; no GPU has that much left"
-	case s.Nodes > 1:
-		return fmt.Sprintf("%s; %s have that free", need, count(free, "node"))
-	case s.GPUs == 0:
-		return need + "; no node has that free"
-	case mostGPUs >= int(s.GPUs):
-		return need + "; no node has so many free that are linked"
-	default:
-		return fmt.Sprintf("%s; most free on a node is %d", need, mostGPUs)
-	}
+	return most, enough, fitting
 }
 
 // never explains why no ready node could take the shape even when empty.

@@ -1,0 +1,153 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"math/bits"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/scheduler"
+)
+
+// Whatever the cluster and the queue look like: a plan is refused nowhere by the state that it was made from (so it
+// overlaps nothing and exceeds nothing), gangs are whole, no job is placed twice, order is kept within a class, the
+// same view gives the same plan, and when a pass is over nothing that waits at the head of a class would still fit.
+func TestPlan_properties(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		s := newState(t)
+		drawNodes(r, s)
+		for range rapid.IntRange(1, 4).Draw(r, "rounds") {
+			drawJobs(r, s)
+			v := s.machine.View()
+			plan := scheduler.Plan(v, s.now, scheduler.Options{PerCommand: 3})
+			require.Equal(r, plan, scheduler.Plan(v, s.now, scheduler.Options{PerCommand: 3}), "pure")
+			checkPlan(r, v, plan)
+			var commands []fsm.Command
+			for _, c := range plan.Commands {
+				commands = append(commands, c)
+			}
+			if len(commands) > 0 {
+				placed := 0
+				for _, result := range s.apply(commands...) {
+					require.Empty(r, result.(fsm.PlaceResult).Refused)
+					placed += len(result.(fsm.PlaceResult).Placed)
+				}
+				require.Equal(r, plan.Placed, placed)
+			}
+			require.Empty(r, fsm.Check(s.machine.View()))
+			require.Zero(r, scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Placed, "a pass leaves nothing that fits")
+			checkNothingSimpleFits(r, s.machine.View())
+			drawEnds(r, s)
+		}
+	})
+}
+
+func drawNodes(r *rapid.T, s *state) {
+	for i := range rapid.IntRange(0, 6).Draw(r, "nodes") {
+		id := fmt.Sprintf("n%d", i)
+		n := rapid.SampledFrom([]int{0, 1, 2, 4, 8, 16}).Draw(r, "gpus")
+		inventory := gpus(id, rapid.SampledFrom([]string{"H100", "A100"}).Draw(r, "type"), n, rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(r, "island"))
+		for g := range inventory {
+			if rapid.IntRange(0, 9).Draw(r, "sick") == 0 {
+				inventory[g].Health = v1.GpuHealth_QUARANTINED
+			}
+			if rapid.IntRange(0, 9).Draw(r, "mixed") == 0 {
+				inventory[g].Type, inventory[g].Model = "L4", "NVIDIA L4"
+			}
+		}
+		var labels map[string]string
+		if rapid.Bool().Draw(r, "labelled") {
+			labels = map[string]string{"zone": rapid.SampledFrom([]string{"a", "b"}).Draw(r, "zone")}
+		}
+		s.node(id, inventory, labels)
+		if rapid.IntRange(0, 5).Draw(r, "away") == 0 {
+			s.apply(fsm.SetNode{ID: id, Action: fsm.NodeUnreachable})
+		}
+	}
+}
+
+func drawJobs(r *rapid.T, s *state) {
+	for range rapid.IntRange(0, 30).Draw(r, "jobs") {
+		shape := fsm.Shape{Nodes: 1}
+		switch rapid.IntRange(0, 4).Draw(r, "kind") {
+		case 0:
+			shape.FractionMilli = uint16(rapid.SampledFrom([]int{100, 250, 500, 999}).Draw(r, "fraction"))
+		case 1:
+			shape.CPUs = uint32(rapid.IntRange(0, 40).Draw(r, "cpus"))
+			shape.Nodes = uint16(rapid.IntRange(1, 3).Draw(r, "size"))
+		case 2:
+			shape.Nodes, shape.GPUs = uint16(rapid.IntRange(2, 4).Draw(r, "size")), uint16(rapid.SampledFrom([]int{1, 2, 8}).Draw(r, "each"))
+		default:
+			shape.GPUs = uint16(rapid.IntRange(1, 9).Draw(r, "each"))
+		}
+		if shape.NeedsGPU() {
+			shape.GPUType = rapid.SampledFrom([]string{"", "", "H100", "A100", "L4"}).Draw(r, "type")
+			shape.Topology = rapid.SampledFrom([]uint8{fsm.TopologyAny, fsm.TopologyAny, fsm.TopologyNVLink}).Draw(r, "topology")
+		}
+		shape.Selector = rapid.SampledFrom([]string{"", "", "zone=a", "zone=b"}).Draw(r, "selector")
+		shape.MemMB = uint32(rapid.SampledFrom([]int{0, 0, 1000, 300_000}).Draw(r, "mem"))
+		// A type that no node ever had may be refused at once; then there is no job.
+		s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{s.job(shape, uint8(rapid.IntRange(0, 10).Draw(r, "priority")))}})
+	}
+}
+
+func drawEnds(r *rapid.T, s *state) {
+	for j := range s.machine.View().ActiveJobs() {
+		if rapid.Bool().Draw(r, "ends") {
+			s.end(j.ID)
+		}
+	}
+}
+
+func checkPlan(r *rapid.T, v *fsm.View, plan scheduler.Result) {
+	seen := map[fsm.JobID]bool{}
+	last := map[fsm.ClassKey]*fsm.Job{}
+	for _, command := range plan.Commands {
+		require.Equal(r, v.Index(), command.BasedOn)
+		for _, p := range command.Placements {
+			j, ok := v.Job(p.Job)
+			require.True(r, ok && j.Waiting())
+			require.False(r, seen[p.Job], "placed twice")
+			seen[p.Job] = true
+			require.Len(r, p.Tasks, max(1, int(j.Shape.Nodes)))
+			if before := last[j.Class()]; before != nil {
+				require.True(r, before.Priority > j.Priority || before.Priority == j.Priority && before.ID < j.ID)
+			}
+			last[j.Class()] = j
+			for _, task := range p.Tasks {
+				require.Equal(r, int(j.Shape.GPUs)+int(min(1, j.Shape.FractionMilli)), bits.OnesCount64(task.GPUs))
+			}
+		}
+	}
+}
+
+// checkNothingSimpleFits asks the state itself, node by node, for the shapes where that is easy to say.
+func checkNothingSimpleFits(r *rapid.T, v *fsm.View) {
+	for key := range v.Classes() {
+		s := key.Shape
+		if s.Nodes > 1 || s.Topology == fsm.TopologyNVLink {
+			continue
+		}
+		for n := range v.Nodes() {
+			use := v.Use(n.ID)
+			able := fsm.Eligible(n, &use, s)
+			want := int(s.GPUs)
+			if s.FractionMilli > 0 {
+				want = 1
+			}
+			if bits.OnesCount64(able) < want {
+				continue
+			}
+			var some uint64
+			for range want {
+				some |= able & -able
+				able &= able - 1
+			}
+			require.NotNil(r, fsm.CheckTask(n, &use, s, some), "%+v would fit on %s", s, n.ID)
+		}
+	}
+}
