@@ -1,0 +1,242 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+// longstop bounds every wait of the tests: what takes longer is broken.
+const longstop = 30 * time.Second
+
+// cluster is three real coordinators on loopback.
+type cluster struct {
+	t       testing.TB
+	members map[string]*member
+	ids     []string
+}
+
+type member struct {
+	config Config
+	conn   *grpc.ClientConn
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+// startCluster runs n coordinators; change may adapt their configuration.
+func startCluster(t testing.TB, n int, change func(*Config)) *cluster {
+	t.Helper()
+	c := &cluster{t: t, members: map[string]*member{}}
+	ports := freePorts(t, 3*n)
+	var peers []Peer
+	for i := range n {
+		id := fmt.Sprintf("c%d", i+1)
+		c.ids = append(c.ids, id)
+		peers = append(peers, Peer{ID: id, GRPCAddr: ports[3*i], HTTPAddr: ports[3*i+1], RaftAddr: ports[3*i+2]})
+	}
+	for i, id := range c.ids {
+		config := Config{
+			ID: id, DataDir: t.TempDir(), GRPCAddr: peers[i].GRPCAddr, HTTPAddr: peers[i].HTTPAddr, RaftAddr: peers[i].RaftAddr,
+			Peers: peers, APISecret: "secret", Logger: slog.New(slog.DiscardHandler),
+			Timers: Timers{AgentHeartbeat: 100 * time.Millisecond, UnreachableAfter: 2 * time.Second},
+		}
+		if change != nil {
+			change(&config)
+		}
+		c.members[id] = &member{config: config}
+		c.start(id)
+	}
+	t.Cleanup(func() {
+		var all sync.WaitGroup
+		for _, id := range c.ids {
+			all.Go(func() { c.kill(id) })
+		}
+		all.Wait()
+	})
+	c.leader()
+	return c
+}
+
+func freePorts(t testing.TB, n int) []string {
+	t.Helper()
+	var out []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		out = append(out, l.Addr().String())
+	}
+	return out
+}
+
+func (c *cluster) start(id string) {
+	c.t.Helper()
+	m := c.members[id]
+	ctx, cancel := context.WithCancel(context.Background())
+	m.stop, m.ended = cancel, make(chan error, 1)
+	config := m.config
+	config.Registry = nil
+	go func() { m.ended <- Run(ctx, config) }()
+	if m.conn == nil {
+		conn, err := grpc.NewClient("passthrough:///"+m.config.GRPCAddr, grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
+		require.NoError(c.t, err)
+		m.conn = conn
+		c.t.Cleanup(func() { _ = conn.Close() })
+	}
+}
+
+// kill ends a coordinator and waits until it is gone.
+func (c *cluster) kill(id string) {
+	m := c.members[id]
+	if m.stop == nil {
+		return
+	}
+	m.stop()
+	require.NoError(c.t, <-m.ended)
+	m.stop = nil
+}
+
+func (c *cluster) running() []string {
+	var out []string
+	for _, id := range c.ids {
+		if c.members[id].stop != nil {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// leader waits until all that run agree on a leader that takes writes.
+func (c *cluster) leader() string {
+	c.t.Helper()
+	for end := time.Now().Add(longstop); time.Now().Before(end); {
+		seen := map[string]bool{}
+		for _, id := range c.running() {
+			resp, err := v1.NewOperatorServiceClient(c.members[id].conn).ListPeers(c.ctx("", ""), &v1.ListPeersRequest{}, grpc.WaitForReady(true))
+			leader := ""
+			if err == nil {
+				for _, p := range resp.GetPeers() {
+					if p.GetLeader() {
+						leader = p.GetId()
+					}
+				}
+			}
+			seen[leader] = true
+		}
+		if len(seen) == 1 && !seen[""] {
+			for id := range seen {
+				if _, err := v1.NewOperatorServiceClient(c.members[id].conn).ReadIndex(c.ctx("", ""), &v1.ReadIndexRequest{}); err == nil {
+					return id
+				}
+			}
+		}
+		waitABit()
+	}
+	c.t.Fatal("no leader")
+	return ""
+}
+
+// waitABit lets others work while a test asks again and again.
+func waitABit() { time.Sleep(5 * time.Millisecond) }
+
+func (c *cluster) follower() string {
+	leader := c.leader()
+	for _, id := range c.running() {
+		if id != leader {
+			return id
+		}
+	}
+	c.t.Fatal("no follower")
+	return ""
+}
+
+// ctx makes the context of a call for a tenant, with more metadata as pairs.
+func (c *cluster) ctx(tenant, key string, more ...string) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), longstop)
+	c.t.Cleanup(cancel)
+	md := metadata.Pairs(append([]string{status.KeySecret, "secret"}, more...)...)
+	if tenant != "" {
+		md.Set(status.KeyTenant, tenant)
+	}
+	if key != "" {
+		md.Set(status.KeyIdempotency, key)
+	}
+	return metadata.NewOutgoingContext(ctx, md)
+}
+
+func (c *cluster) jobs(id string) v1.JobServiceClient {
+	return v1.NewJobServiceClient(c.members[id].conn)
+}
+
+func (c *cluster) nodes(id string) v1.ClusterServiceClient {
+	return v1.NewClusterServiceClient(c.members[id].conn)
+}
+
+func (c *cluster) operators(id string) v1.OperatorServiceClient {
+	return v1.NewOperatorServiceClient(c.members[id].conn)
+}
+
+// sleeper is a job that runs until somebody ends it.
+func sleeper(gpus, nodes int32) *v1.SubmitJobRequest {
+	return &v1.SubmitJobRequest{
+		Name: "sleeper", CommandConfig: &v1.CommandConfig{Argv: []string{"sleep", "1000"}, Cwd: "/"},
+		ResourceConfig: &v1.ResourceConfig{GpuCount: gpus, NodeCount: nodes},
+	}
+}
+
+func (c *cluster) submit(at string, req *v1.SubmitJobRequest) string {
+	c.t.Helper()
+	resp, err := c.jobs(at).SubmitJob(c.ctx("t1", ""), req)
+	require.NoError(c.t, err)
+	require.Equal(c.t, v1.JobStatus_PENDING, resp.GetStatus())
+	return resp.GetJobId()
+}
+
+func (c *cluster) get(at, id string) *v1.Job {
+	c.t.Helper()
+	resp, err := c.jobs(at).GetJob(c.ctx("t1", ""), &v1.GetJobRequest{JobId: id})
+	require.NoError(c.t, err)
+	return resp.GetJob()
+}
+
+// await asks until the job is as wanted.
+func (c *cluster) await(at, id string, want func(*v1.Job) bool) *v1.Job {
+	c.t.Helper()
+	var last *v1.Job
+	for end := time.Now().Add(longstop); time.Now().Before(end); waitABit() {
+		resp, err := c.jobs(at).GetJob(c.ctx("t1", ""), &v1.GetJobRequest{JobId: id})
+		if err == nil {
+			if last = resp.GetJob(); want(last) {
+				return last
+			}
+		}
+	}
+	c.t.Fatalf("job never came to what was awaited; last seen: %v", last)
+	return nil
+}
+
+func (c *cluster) awaitStatus(at, id string, want v1.JobStatus_Value) *v1.Job {
+	c.t.Helper()
+	return c.await(at, id, func(j *v1.Job) bool { return j.GetStatus() == want })
+}
+
+func requireCode(t testing.TB, want codes.Code, err error) {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, want.String(), grpcstatus.Code(err).String(), err)
+}

@@ -1,0 +1,308 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+// scriptedAgent speaks AgentService as a real agent does, and "runs" tasks in memory: it keeps its reports until they
+// are acknowledged, follows the leader, and stops what it is told to.
+type scriptedAgent struct {
+	v1.UnimplementedTaskServiceServer
+	t     testing.TB
+	hello *v1.Hello
+	addrs []string
+
+	mu       sync.Mutex
+	seq      uint64
+	unacked  []*v1.Report
+	tasks    map[string]*scriptedTask // by job/attempt/rank
+	specs    int                      // how many specs came in all sessions
+	orders   int
+	sessions int
+	fresh    chan struct{}
+	stop     context.CancelFunc
+	ended    sync.WaitGroup
+}
+
+type scriptedTask struct {
+	ref   *v1.TaskRef
+	spec  *v1.TaskSpec
+	ended bool
+	lines []string
+}
+
+func taskName(r *v1.TaskRef) string {
+	return fmt.Sprintf("%s/%d/%d", r.GetJobId(), r.GetAttempt(), r.GetRank())
+}
+
+// agent starts one with so many GPUs.
+func (c *cluster) agent(id string, gpus int) *scriptedAgent {
+	c.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(c.t, err)
+	a := &scriptedAgent{t: c.t, tasks: map[string]*scriptedTask{}, fresh: make(chan struct{}, 1)}
+	a.hello = &v1.Hello{NodeId: id, Hostname: id, AgentVersion: "test", BootId: "boot-1", CpuCount: 64, MemoryMb: 1 << 18, GrpcAddr: l.Addr().String(), Labels: map[string]string{"name": id}}
+	for i := range int32(gpus) {
+		g := &v1.Gpu{Uuid: fmt.Sprintf("GPU-%s-%d", id, i), Index: i, Model: "NVIDIA H100 80GB HBM3", GpuType: "H100", MemoryMb: 81559, Health: v1.GpuHealth_HEALTHY, Simulated: true}
+		for p := range int32(gpus) {
+			if p != i {
+				g.NvlinkPeers = append(g.NvlinkPeers, p)
+			}
+		}
+		a.hello.Gpus = append(a.hello.Gpus, g)
+	}
+	for _, id := range c.ids {
+		a.addrs = append(a.addrs, c.members[id].config.GRPCAddr)
+	}
+	server := grpc.NewServer()
+	v1.RegisterTaskServiceServer(server, a)
+	a.ended.Go(func() { _ = server.Serve(l) })
+	ctx, cancel := context.WithCancel(context.Background())
+	a.stop = func() { cancel(); server.Stop() }
+	a.ended.Go(func() { a.run(ctx) })
+	c.t.Cleanup(a.close)
+	c.awaitNode(id, v1.NodeState_READY)
+	return a
+}
+
+func (a *scriptedAgent) close() {
+	a.stop()
+	a.ended.Wait()
+}
+
+func (c *cluster) awaitNode(id string, want v1.NodeState_Value) *v1.Node {
+	c.t.Helper()
+	for end := time.Now().Add(longstop); time.Now().Before(end); waitABit() {
+		for _, at := range c.running() {
+			resp, err := c.nodes(at).GetNode(c.ctx("t1", ""), &v1.GetNodeRequest{NodeId: id})
+			if err == nil && resp.GetNode().GetState() == want {
+				return resp.GetNode()
+			}
+		}
+	}
+	c.t.Fatalf("node %s never was %s", id, want)
+	return nil
+}
+
+// run opens sessions, one after the other, until ctx ends.
+func (a *scriptedAgent) run(ctx context.Context) {
+	next := 0
+	hint := ""
+	for ctx.Err() == nil {
+		addr := hint
+		if addr == "" {
+			addr = a.addrs[next%len(a.addrs)]
+			next++
+		}
+		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		if err != nil {
+			a.t.Error(err)
+			return
+		}
+		hint = a.session(ctx, conn)
+		_ = conn.Close()
+		if hint == "" || hint == addr {
+			hint = ""
+			waitABit()
+		}
+	}
+}
+
+// session serves one, and returns the leader's address when it was told.
+func (a *scriptedAgent) session(ctx context.Context, conn *grpc.ClientConn) string {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := v1.NewAgentServiceClient(conn).Session(ctx)
+	if err != nil || stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Hello{Hello: a.hello}}) != nil {
+		return ""
+	}
+	a.mu.Lock()
+	a.sessions++
+	sent := 0
+	a.mu.Unlock()
+	var sender sync.WaitGroup
+	defer sender.Wait()
+	defer cancel()
+	sender.Go(func() {
+		beat := time.NewTicker(100 * time.Millisecond)
+		defer beat.Stop()
+		for seq := uint64(1); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-beat.C:
+				seq++
+				if stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: &v1.Heartbeat{Seq: seq}}}) != nil {
+					return
+				}
+			case <-a.fresh:
+			}
+			a.mu.Lock()
+			var batch []*v1.Report
+			for _, r := range a.unacked {
+				if int(r.GetSeq()) > sent {
+					batch = append(batch, r)
+					sent = int(r.GetSeq())
+				}
+			}
+			a.mu.Unlock()
+			if len(batch) > 0 && stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Reports{Reports: &v1.ReportBatch{Reports: batch}}}) != nil {
+				return
+			}
+		}
+	})
+	for {
+		resp, err := stream.Recv()
+		if err != nil {
+			if md := stream.Trailer()[status.KeyLeader]; len(md) > 0 {
+				_, addr, _ := strings.Cut(md[0], "=")
+				return addr
+			}
+			return ""
+		}
+		switch body := resp.GetBody().(type) {
+		case *v1.SessionResponse_Orders:
+			a.obey(body.Orders)
+		case *v1.SessionResponse_Ack:
+			a.mu.Lock()
+			for len(a.unacked) > 0 && a.unacked[0].GetSeq() <= body.Ack.GetReportSeq() {
+				a.unacked = a.unacked[1:]
+			}
+			a.mu.Unlock()
+		}
+	}
+}
+
+func (a *scriptedAgent) obey(orders *v1.Orders) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.orders++
+	for _, o := range orders.GetTasks() {
+		task := a.tasks[taskName(o.GetTask())]
+		if o.GetSpec() != nil {
+			a.specs++
+		}
+		if task == nil && o.GetStop() == v1.StopReason_UNSPECIFIED {
+			if o.GetSpec() == nil {
+				a.t.Errorf("node %s was never told how to launch %s", a.hello.GetNodeId(), taskName(o.GetTask()))
+				continue
+			}
+			a.tasks[taskName(o.GetTask())] = &scriptedTask{ref: o.GetTask(), spec: o.GetSpec()}
+			a.report(&v1.Report{Task: o.GetTask(), Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}})
+			a.report(&v1.Report{Task: o.GetTask(), Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: 1}}})
+		}
+		if o.GetStop() != v1.StopReason_UNSPECIFIED && (task == nil || !task.ended) {
+			if task == nil {
+				task = &scriptedTask{ref: o.GetTask()}
+				a.tasks[taskName(o.GetTask())] = task
+			}
+			task.ended = true
+			a.report(&v1.Report{Task: o.GetTask(), Body: &v1.Report_Ended{Ended: &v1.TaskEnded{ExitCode: proto.Int32(143), ErrorType: v1.ErrorType_EXIT_NONZERO}}})
+		}
+	}
+}
+
+// report is called with the lock held.
+func (a *scriptedAgent) report(r *v1.Report) {
+	a.seq++
+	r.Seq, r.Time = a.seq, timestamppb.Now()
+	a.unacked = append(a.unacked, r)
+	select {
+	case a.fresh <- struct{}{}:
+	default:
+	}
+}
+
+// end lets a task of a job exit, after it wrote some lines.
+func (a *scriptedAgent) end(job string, exit int32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, task := range a.tasks {
+		if task.ref.GetJobId() == job && !task.ended {
+			task.ended = true
+			body := &v1.TaskEnded{ExitCode: &exit}
+			if exit != 0 {
+				body.ErrorType = v1.ErrorType_EXIT_NONZERO
+			}
+			a.report(&v1.Report{Task: task.ref, Body: &v1.Report_Ended{Ended: body}})
+		}
+	}
+}
+
+// write appends to the log of the newest task of a job here.
+func (a *scriptedAgent) write(job string, attempt int32, lines ...string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, task := range a.tasks {
+		if task.ref.GetJobId() == job && task.ref.GetAttempt() == attempt {
+			task.lines = append(task.lines, lines...)
+		}
+	}
+}
+
+func (a *scriptedAgent) has(job string) *v1.TaskSpec {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, task := range a.tasks {
+		if task.ref.GetJobId() == job {
+			return task.spec
+		}
+	}
+	return nil
+}
+
+// ReadTaskLogs serves the lines; an offset is a number of lines.
+func (a *scriptedAgent) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.TaskService_ReadTaskLogsServer) error {
+	at, first := req.GetOffset(), true
+	for {
+		a.mu.Lock()
+		task := a.tasks[fmt.Sprintf("%s/%d/%d", req.GetJobId(), req.GetAttempt(), req.GetRank())]
+		if task == nil {
+			a.mu.Unlock()
+			return grpcstatus.Error(codes.NotFound, "no such task")
+		}
+		lines, ended := task.lines, task.ended
+		a.mu.Unlock()
+		if first && req.Tail != nil {
+			at = max(at, uint64(max(0, len(lines)-int(req.GetTail()))))
+		}
+		first = false
+		out := &v1.ReadTaskLogsResponse{}
+		for ; at < uint64(len(lines)); at++ {
+			out.Entries = append(out.Entries, &v1.TaskLogEntry{Offset: at + 1, UnixNanos: int64(at) + 1, Line: lines[at]})
+		}
+		out.Eof = ended || !req.GetFollow()
+		if len(out.GetEntries()) > 0 || out.GetEof() {
+			if err := stream.Send(out); err != nil || out.GetEof() {
+				return err
+			}
+		}
+		select {
+		case <-stream.Context().Done():
+			return stream.Context().Err()
+		default:
+			waitABit()
+		}
+	}
+}
+
+// trailerOf returns one value of what came after an answer.
+func trailerOf(md metadata.MD, key string) string { return one(md, key) }
