@@ -26,7 +26,9 @@ var submitBody = []byte(`{"name":"bench","command_config":{"argv":["/bin/true"],
 	`"resource_config":{"gpu_count":1,"gpu_type":"H100"},"scheduling_config":{"queue":"default","priority":5},"labels":{"team":"bench"}}`)
 
 // quick is a coordinator that answers at once.
-type quick struct{ v1.UnimplementedJobServiceServer }
+type quick struct {
+	v1.UnimplementedJobServiceServer
+}
 
 func (quick) SubmitJob(ctx context.Context, _ *v1.SubmitJobRequest) (*v1.SubmitJobResponse, error) {
 	md := metadata.Pairs(status.KeyIndex, "42", status.KeyLeader, "c1=127.0.0.1:1")

@@ -73,8 +73,10 @@ func TestDecode_namesEveryFault(t *testing.T) {
 		"out of range": {
 			`{"resource_config":{"gpu_count":3000000000,"cpu_count":1e300,"memory_mb":99999999999999999999,"gpu_fraction":1e999}}`,
 			[]Fault{
-				{"resource_config.gpu_count", "is out of range: at most 2147483647"}, {"resource_config.cpu_count", "is out of range"},
-				{"resource_config.memory_mb", "is out of range"}, {"resource_config.gpu_fraction", "is out of range"},
+				{"resource_config.gpu_count", "is out of range: at most 2147483647"},
+				{"resource_config.cpu_count", "is out of range"},
+				{"resource_config.memory_mb", "is out of range"},
+				{"resource_config.gpu_fraction", "is out of range"},
 			},
 		},
 		"a list element": {

@@ -53,7 +53,7 @@ type attempt struct {
 	tries   int
 	trailer metadata.MD // of the last try
 	peer    peer.Peer
-	failure error // UNAVAILABLE, of the last try that failed so
+	failure error // of the last try that was worth another one
 }
 
 func (a *attempt) run(ctx context.Context) error {
@@ -107,7 +107,7 @@ func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 	case codes.Unavailable:
 		return a.unavailable(to), err
 	case codes.DeadlineExceeded, codes.Canceled:
-		return a.silent(ctx, to, err)
+		return a.late(ctx, try, to, err)
 	}
 	return false, err
 }
@@ -129,13 +129,16 @@ const (
 	maxTry = 10 * time.Second
 )
 
-// silent decides after a try that got no answer in its time.
-func (a *attempt) silent(ctx context.Context, to *target, err error) (bool, error) {
+// late decides after a try that got no answer in its time, or whose coordinator
+// says that it had no time left.
+func (a *attempt) late(ctx, try context.Context, to *target, err error) (bool, error) {
 	switch {
-	case ctx.Err() == nil && a.repeatable:
+	case ctx.Err() == nil && try.Err() != nil:
 		to.avoid(illSilent)
 		a.client.forget(to)
 		return true, grpcstatus.Errorf(codes.Unavailable, "coordinator %s did not answer in time", to.addr)
+	case ctx.Err() == nil:
+		return a.repeatable, err
 	case a.failure != nil && grpcstatus.Code(err) == codes.DeadlineExceeded:
 		return false, a.failure // tells more than that time is up
 	}

@@ -1,0 +1,440 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// Each route, what it needs, and the call that it leads to.
+func TestRoutes(t *testing.T) {
+	const p = prefix
+	cases := []struct {
+		method, path, body string
+		permission         string
+		code               int
+		rpc                string
+		request            proto.Message
+	}{
+		{
+			"GET", p + "/jobs?status=TRAINING&status=PENDING&queue=q&label=a%3Db&label=c%3D&page_size=100&page_token=t&order_by=priority+desc", "", PermissionView, 200, "ListJobs",
+			&v1.ListJobsRequest{
+				Status: []v1.JobStatus_Value{v1.JobStatus_TRAINING, v1.JobStatus_PENDING}, Queue: "q", Label: []string{"a=b", "c="},
+				PageSize: 100, PageToken: "t", OrderBy: "priority desc",
+			},
+		},
+		{"GET", p + "/jobs", "", PermissionView, 200, "ListJobs", &v1.ListJobsRequest{}},
+		{"POST", p + "/jobs", `{"name":"x"}`, PermissionManage, 201, "SubmitJob", &v1.SubmitJobRequest{Name: "x"}},
+		{"GET", p + "/jobs/job_1", "", PermissionView, 200, "GetJob", &v1.GetJobRequest{JobId: "job_1"}},
+		{"GET", p + "/jobs/job_1/explain", "", PermissionView, 200, "ExplainJob", &v1.ExplainJobRequest{JobId: "job_1"}},
+		{"POST", p + "/jobs/job_1/cancel", "", PermissionManage, 200, "CancelJob", &v1.CancelJobRequest{JobId: "job_1"}},
+		{"POST", p + "/jobs/job_1/cancel", `{"reason":"r"}`, PermissionManage, 200, "CancelJob", &v1.CancelJobRequest{JobId: "job_1", Reason: "r"}},
+		{"POST", p + "/jobs/job_1/pause", `{"save_checkpoint":false}`, PermissionManage, 200, "PauseJob", &v1.PauseJobRequest{JobId: "job_1", SaveCheckpoint: proto.Bool(false)}},
+		{"POST", p + "/jobs/job_1/resume", `{"checkpoint_id":"ckpt_1"}`, PermissionManage, 200, "ResumeJob", &v1.ResumeJobRequest{JobId: "job_1", CheckpointId: "ckpt_1"}},
+		{
+			"POST", p + "/jobs/job_1/retry", `{"modify_resources":{"gpu_type":"H100"}}`, PermissionManage, 200, "RetryJob",
+			&v1.RetryJobRequest{JobId: "job_1", ModifyResources: &v1.ResourceConfig{GpuType: "H100"}},
+		},
+		{"GET", p + "/jobs/job_1/metrics", "", PermissionView, 200, "GetJobMetrics", &v1.GetJobMetricsRequest{JobId: "job_1"}},
+		{"GET", p + "/jobs/job_1/checkpoints", "", PermissionView, 200, "ListCheckpoints", &v1.ListCheckpointsRequest{JobId: "job_1"}},
+		{"GET", p + "/cluster", "", PermissionView, 200, "GetCluster", &v1.GetClusterRequest{}},
+		{"GET", p + "/cluster/nodes", "", PermissionView, 200, "ListNodes", &v1.ListNodesRequest{}},
+		{"GET", p + "/cluster/nodes/n1", "", PermissionView, 200, "GetNode", &v1.GetNodeRequest{NodeId: "n1"}},
+		{
+			"POST", p + "/cluster/nodes/n1/drain", `{"force":true,"deadline_seconds":60,"reason":"disk"}`, PermissionClusterAdmin, 200, "DrainNode",
+			&v1.DrainNodeRequest{NodeId: "n1", Force: true, DeadlineSeconds: 60, Reason: "disk"},
+		},
+		{"POST", p + "/cluster/nodes/n1/enable", "", PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
+		{"GET", p + "/nodes", "", PermissionView, 200, "ListNodes", &v1.ListNodesRequest{}},
+		{"GET", p + "/nodes/n1", "", PermissionView, 200, "GetNode", &v1.GetNodeRequest{NodeId: "n1"}},
+		{"POST", p + "/nodes/n1/drain", "", PermissionClusterAdmin, 200, "DrainNode", &v1.DrainNodeRequest{NodeId: "n1"}},
+		{"POST", p + "/nodes/n1/enable", "{}", PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
+		{"GET", p + "/queue?queue=q&limit=7", "", PermissionView, 200, "GetQueue", &v1.GetQueueRequest{Queue: "q", Limit: 7}},
+		{"GET", p + "/queues", "", PermissionView, 200, "ListQueues", &v1.ListQueuesRequest{}},
+	}
+	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /v1/me": true}
+	for _, tc := range cases {
+		t.Run(tc.method+" "+tc.path+" "+tc.body, func(t *testing.T) {
+			c := newScripted(t)
+			config := testConfig(c)
+			for _, permission := range AllPermissions {
+				config.Tokens = append(config.Tokens, StaticToken{Token: "only-" + permission, Tenant: "acme", User: "ann", Permissions: []string{permission}})
+			}
+			g := newGate(t, config)
+			for _, permission := range AllPermissions {
+				if permission == tc.permission {
+					continue
+				}
+				a := g.do(tc.method, tc.path, tc.body, "Authorization", "Bearer only-"+permission)
+				require.Equal(t, 403, a.code)
+				require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code)
+			}
+			require.Empty(t, c.seen(), "nothing is called for who may not")
+			a := g.do(tc.method, tc.path, tc.body, "Authorization", "Bearer only-"+tc.permission)
+			require.Equal(t, tc.code, a.code, a.body)
+			require.Equal(t, "ok", a.Status)
+			require.Equal(t, "42", a.header.Get("X-Mind-Index"))
+			require.NotEmpty(t, a.Meta.RequestID)
+			require.Equal(t, a.Meta.RequestID, a.header.Get("X-Request-Id"))
+			calls := c.seen()
+			require.Len(t, calls, 1)
+			require.Equal(t, tc.rpc, calls[0].method)
+			require.True(t, proto.Equal(tc.request, calls[0].request.(proto.Message)), "%v", calls[0].request)
+			md := calls[0].md
+			require.Equal(t, []string{"secret"}, md[status.KeySecret])
+			require.Equal(t, []string{"acme"}, md[status.KeyTenant])
+			require.Equal(t, []string{"ann"}, md[status.KeyUser])
+			require.Equal(t, []string{a.Meta.RequestID}, md[status.KeyRequestID])
+			require.Equal(t, tc.method == "POST", len(md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
+		})
+		path, _, _ := strings.Cut(tc.path, "?")
+		path = strings.NewReplacer("job_1", "{id}", "/n1", "/{id}").Replace(path)
+		tested[tc.method+" "+path] = true
+	}
+	for _, r := range table() {
+		if !r.stream && !r.batch {
+			require.True(t, tested[r.method+" "+r.path], "%s %s has no test", r.method, r.path)
+		}
+	}
+}
+
+func TestAuthentication(t *testing.T) {
+	c := newScripted(t)
+	g := newGate(t, testConfig(c))
+	for name, tc := range map[string]struct{ header, code string }{
+		"no header":      {"", "AUTH_TOKEN_MISSING"},
+		"another scheme": {"Basic dTpw", "AUTH_TOKEN_INVALID"},
+		"no token":       {"Bearer ", "AUTH_TOKEN_INVALID"},
+		"unknown token":  {"Bearer nobody", "AUTH_TOKEN_INVALID"},
+		"a prefix":       {"Bearer " + tokenAll[:len(tokenAll)-1], "AUTH_TOKEN_INVALID"},
+	} {
+		for _, path := range []string{prefix + "/jobs", "/v1/me"} {
+			a := g.do("GET", path, "", "Authorization", tc.header)
+			require.Equal(t, 401, a.code, name)
+			require.Equal(t, tc.code, a.Error.Code, name)
+			require.Equal(t, "Bearer", a.header.Get("WWW-Authenticate"))
+		}
+	}
+	require.Equal(t, 200, g.do("GET", prefix+"/jobs", "", "Authorization", "bearer "+tokenAll).code, "the scheme has no case")
+	// 401 and 403 come before anything is said about the body.
+	require.Equal(t, 401, g.do("POST", prefix+"/jobs", "{", "Authorization", "").code)
+	require.Equal(t, 403, g.do("POST", prefix+"/jobs", "{", "Authorization", "Bearer "+tokenViewer).code)
+	me := g.do("GET", "/v1/me", "", "Authorization", "Bearer "+tokenViewer)
+	require.JSONEq(t, `{"tenant_id":"acme","user_id":"vic","permissions":["scaimind:view"]}`, string(me.Data))
+	require.JSONEq(t, `{"tenant_id":"acme","user_id":"nat","permissions":[]}`, string(g.do("GET", "/v1/me", "", "Authorization", "Bearer "+tokenNone).Data))
+}
+
+type broken struct{}
+
+func (broken) Authenticate(context.Context, string) (*Caller, error) {
+	return nil, fmt.Errorf("the token service is down")
+}
+
+func TestAuthentication_thatCannotTell(t *testing.T) {
+	config := testConfig(newScripted(t))
+	config.Authenticator = broken{}
+	a := newGate(t, config).do("GET", prefix+"/jobs", "")
+	require.Equal(t, 503, a.code)
+	require.NotContains(t, a.body, "down")
+}
+
+func TestUnknownPathsAndMethods(t *testing.T) {
+	g := newGate(t, testConfig(newScripted(t)))
+	for _, path := range []string{"/", prefix, prefix + "/evaluations", prefix + "/jobs/", prefix + "//jobs", prefix + "/jobs/a/b/c", "/v1/modules/scaicore/jobs"} {
+		a := g.do("GET", path, "", "Authorization", "")
+		require.Equal(t, 404, a.code, path)
+		require.Equal(t, "NOT_FOUND", a.Error.Code)
+		require.NotEmpty(t, a.Meta.RequestID)
+		require.NotEmpty(t, a.header.Get("X-Mind-Index"))
+	}
+	a := g.do("DELETE", prefix+"/jobs", "")
+	require.Equal(t, 405, a.code)
+	require.Equal(t, "METHOD_NOT_ALLOWED", a.Error.Code)
+	require.Equal(t, "GET, POST", a.header.Get("Allow"))
+	require.Equal(t, "POST", g.do("GET", prefix+"/jobs/job_1/cancel", "").header.Get("Allow"))
+}
+
+func TestBadInput(t *testing.T) {
+	c := newScripted(t)
+	g := newGate(t, testConfig(c))
+	cases := map[string]struct {
+		method, path, body string
+		headers            []string
+		code               int
+		errorCode, field   string
+	}{
+		"malformed JSON":          {"POST", "/jobs", `{"name":`, nil, 422, "VALIDATION_ERROR", "body"},
+		"empty body":              {"POST", "/jobs", ``, nil, 422, "VALIDATION_ERROR", "body"},
+		"no name":                 {"POST", "/jobs", `{"command_config":{"argv":["x"]}}`, nil, 422, "VALIDATION_ERROR", "name"},
+		"null name":               {"POST", "/jobs", `{"name":null}`, nil, 422, "VALIDATION_ERROR", "name"},
+		"unknown enum":            {"POST", "/jobs", `{"name":"x","training_config":{"training_type":"X"}}`, nil, 422, "VALIDATION_ERROR", "training_config.training_type"},
+		"unknown field of cancel": {"POST", "/jobs/j/cancel", `{"resaon":"x"}`, nil, 422, "VALIDATION_ERROR", "resaon"},
+		"job_id in the body":      {"POST", "/jobs/j/cancel", `{"job_id":"k"}`, nil, 422, "VALIDATION_ERROR", "job_id"},
+		"2 MiB":                   {"POST", "/jobs", `{"name":"` + strings.Repeat("x", 2<<20) + `"}`, nil, 413, "PAYLOAD_TOO_LARGE", ""},
+		"just over 1 MiB":         {"POST", "/jobs", `{"name":"` + strings.Repeat("x", 1<<20-10) + `"}`, nil, 413, "PAYLOAD_TOO_LARGE", ""},
+		"batch over 8 MiB":        {"POST", "/jobs/batch", strings.Repeat(" ", 8<<20+1), nil, 413, "PAYLOAD_TOO_LARGE", ""},
+		"unknown status":          {"GET", "/jobs?status=RUNNING", "", nil, 422, "VALIDATION_ERROR", "status"},
+		"page_size 0":             {"GET", "/jobs?page_size=0", "", nil, 422, "VALIDATION_ERROR", "page_size"},
+		"page_size 101":           {"GET", "/jobs?page_size=101", "", nil, 422, "VALIDATION_ERROR", "page_size"},
+		"page_size ten":           {"GET", "/jobs?page_size=ten", "", nil, 422, "VALIDATION_ERROR", "page_size"},
+		"label without a value":   {"GET", "/jobs?label=team", "", nil, 422, "VALIDATION_ERROR", "label"},
+		"queue limit":             {"GET", "/queue?limit=1001", "", nil, 422, "VALIDATION_ERROR", "limit"},
+		"tail":                    {"GET", "/jobs/j/logs?tail=-1", "", nil, 422, "VALIDATION_ERROR", "tail"},
+		"follow":                  {"GET", "/jobs/j/logs?follow=maybe", "", nil, 422, "VALIDATION_ERROR", "follow"},
+		"since":                   {"GET", "/jobs/j/logs?since=yesterday", "", nil, 422, "VALIDATION_ERROR", "since"},
+		"long key":                {"POST", "/jobs", `{"name":"x"}`, []string{"Idempotency-Key", strings.Repeat("k", 256)}, 422, "VALIDATION_ERROR", "Idempotency-Key"},
+		"key with a tab":          {"POST", "/jobs", `{"name":"x"}`, []string{"Idempotency-Key", "a\tb"}, 422, "VALIDATION_ERROR", "Idempotency-Key"},
+		"key beyond ASCII":        {"POST", "/jobs", `{"name":"x"}`, []string{"Idempotency-Key", "é"}, 422, "VALIDATION_ERROR", "Idempotency-Key"},
+		"key like a minted one":   {"POST", "/jobs", `{"name":"x"}`, []string{"Idempotency-Key", "auto:1"}, 422, "VALIDATION_ERROR", "Idempotency-Key"},
+		"timeout of 0":            {"GET", "/jobs", "", []string{"X-Request-Timeout", "0"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
+		"timeout of NaN":          {"GET", "/jobs", "", []string{"X-Request-Timeout", "NaN"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
+		"timeout of a day":        {"GET", "/jobs", "", []string{"X-Request-Timeout", "86400"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
+		"consistency":             {"GET", "/jobs", "", []string{"X-Mind-Consistency", "eventual"}, 422, "VALIDATION_ERROR", "X-Mind-Consistency"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			a := g.do(tc.method, prefix+tc.path, tc.body, tc.headers...)
+			require.Equal(t, tc.code, a.code, a.body)
+			require.Equal(t, "error", a.Status)
+			require.Equal(t, tc.errorCode, a.Error.Code)
+			require.NotEmpty(t, a.Error.Message)
+			require.NotEmpty(t, a.Meta.RequestID)
+			if tc.field != "" {
+				require.NotEmpty(t, a.Error.Details)
+				require.Equal(t, tc.field, a.Error.Details[0].Field)
+				require.NotEmpty(t, a.Error.Details[0].Message)
+			}
+		})
+	}
+	require.Empty(t, c.seen(), "none of this reaches a coordinator")
+	name := strings.Repeat("x", 1<<20-len(`{"name":""}`))
+	require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"`+name+`"}`).code, "1 MiB is let through")
+}
+
+func TestErrors_everyCode(t *testing.T) {
+	const raw = "pq: relation secrets does not exist"
+	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
+		t.Run(code.String(), func(t *testing.T) {
+			c := newScripted(t)
+			c.on("GetJob", func(ctx context.Context, _ any) (any, error) {
+				_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyIndex, "7"))
+				return nil, grpcstatus.Error(code, raw)
+			})
+			var log bytes.Buffer
+			config := testConfig(c)
+			config.Timeouts.NoLeader = 50 * time.Millisecond
+			config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+			g := newGate(t, config)
+			a := g.do("GET", prefix+"/jobs/job_1", "")
+			want := status.OfCode(code)
+			require.Equal(t, want.HTTP, a.code)
+			require.Equal(t, want.Code, a.Error.Code)
+			require.NotEmpty(t, a.Error.Message)
+			passed := want.Policy == status.Pass
+			require.Equal(t, passed, strings.Contains(a.body, raw))
+			require.Equal(t, code == codes.Unavailable || code == codes.ResourceExhausted || code == codes.DeadlineExceeded && a.code == 503, a.Error.RetryAfter > 0)
+			require.Equal(t, a.Error.RetryAfter > 0, a.header.Get("Retry-After") != "")
+			if passed {
+				require.Empty(t, log.String())
+				return
+			}
+			var line struct {
+				Event     string `json:"event"`
+				RequestID string `json:"request_id"`
+				RawDetail string `json:"raw_detail"`
+			}
+			require.NoError(t, json.Unmarshal(bytes.SplitN(log.Bytes(), []byte("\n"), 2)[0], &line))
+			require.Equal(t, "scaimind_coordinator_error", line.Event)
+			require.Equal(t, a.Meta.RequestID, line.RequestID)
+			require.NotEmpty(t, line.RawDetail)
+			require.Contains(t, g.do("GET", "/metrics", "").body, `mind_coordinator_errors_total{code="`)
+		})
+	}
+}
+
+func TestErrors_nobodyIsThere(t *testing.T) {
+	config := testConfig()
+	config.Timeouts.NoLeader = 300 * time.Millisecond
+	g := newGate(t, config)
+	start := time.Now()
+	a := g.do("POST", prefix+"/jobs", `{"name":"x"}`)
+	require.Equal(t, 503, a.code)
+	require.Equal(t, "UNAVAILABLE", a.Error.Code)
+	require.Equal(t, 1, a.Error.RetryAfter)
+	require.Less(t, time.Since(start), 10*time.Second, "bounded")
+	require.NotContains(t, a.body, "refused", "what the transport says is not for callers")
+}
+
+func TestPanic_endsOneRequestOnly(t *testing.T) {
+	var log bytes.Buffer
+	config := testConfig(newScripted(t))
+	config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+	g := newGate(t, config)
+	x := g.server.handler(&route{open: true, name: "boom", serve: func(*exchange) error { panic("secret detail") }})
+	g.handler = x
+	a := g.do("GET", "/", "")
+	require.Equal(t, 500, a.code)
+	require.Equal(t, "INTERNAL", a.Error.Code)
+	require.NotContains(t, a.body, "secret detail")
+	require.Contains(t, log.String(), "secret detail")
+	require.Contains(t, log.String(), a.Meta.RequestID)
+}
+
+func TestRequestID(t *testing.T) {
+	g := newGate(t, testConfig(newScripted(t)))
+	for id, kept := range map[string]bool{
+		"req_abc-1.2:3": true, strings.Repeat("a", 128): true, strings.Repeat("a", 129): false, "with space": false, "<script>": false, "é": false, "": false,
+	} {
+		a := g.do("GET", "/v1/me", "", "X-Request-Id", id)
+		require.Equal(t, kept, a.Meta.RequestID == id, id)
+		if !kept {
+			require.Regexp(t, `^req_[0-9a-f]{20}$`, a.Meta.RequestID)
+		}
+	}
+}
+
+func TestIdempotencyKey(t *testing.T) {
+	c := newScripted(t)
+	g := newGate(t, testConfig(c))
+	for range 2 {
+		g.do("POST", prefix+"/jobs", `{"name":"x"}`, "X-Request-Id", "same")
+	}
+	g.do("POST", prefix+"/jobs", `{"name":"x"}`, "Idempotency-Key", "my key")
+	var keys []string
+	for _, call := range c.seen() {
+		keys = append(keys, call.md[status.KeyIdempotency]...)
+	}
+	require.Len(t, keys, 3)
+	require.Regexp(t, `^auto:[0-9a-f]{32}$`, keys[0])
+	require.Regexp(t, `^auto:[0-9a-f]{32}$`, keys[1])
+	require.NotEqual(t, keys[0], keys[1], "two requests with one request id are two requests")
+	require.Equal(t, "my key", keys[2])
+}
+
+func TestUnknownOutcome_isRepeatedUnderTheSameMintedKey(t *testing.T) {
+	a, b := newScripted(t), newScripted(t)
+	fail := func(ctx context.Context, _ any) (any, error) {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyOutcome, status.Unknown))
+		return nil, grpcstatus.Error(codes.Unavailable, "leadership lost")
+	}
+	for _, c := range []*scripted{a, b} {
+		c.on("SubmitJob", func(ctx context.Context, r any) (any, error) {
+			if len(a.seen())+len(b.seen()) < 4 {
+				return fail(ctx, r)
+			}
+			return replies["SubmitJob"](), nil
+		})
+	}
+	g := newGate(t, testConfig(a, b))
+	require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"x"}`).code, "a slow answer, not an error")
+	var keys []string
+	for _, call := range slices.Concat(a.seen(), b.seen()) {
+		keys = append(keys, call.md[status.KeyIdempotency]...)
+	}
+	require.Len(t, keys, 4)
+	require.Len(t, slices.Compact(keys), 1)
+}
+
+func TestConsistencyAndTimeoutArePassedOn(t *testing.T) {
+	c := newScripted(t)
+	var left time.Duration
+	c.on("GetJob", func(ctx context.Context, _ any) (any, error) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return replies["GetJob"](), nil
+	})
+	g := newGate(t, testConfig(c))
+	require.Equal(t, 200, g.do("GET", prefix+"/jobs/j", "", "X-Mind-Consistency", "stale", "X-Request-Timeout", "0.9").code)
+	require.Equal(t, []string{"stale"}, c.seen()[0].md[status.KeyConsistency])
+	require.LessOrEqual(t, left, 900*time.Millisecond)
+	require.Greater(t, left, time.Duration(0))
+}
+
+func TestSubmit_saysWhatItIgnored(t *testing.T) {
+	g := newGate(t, testConfig(newScripted(t)))
+	a := g.do("POST", prefix+"/jobs", `{"name":"x","training_config":{"mixup":1},"output_config":{"format":"z"}}`)
+	require.Equal(t, 201, a.code)
+	data := g.data(a)
+	require.Equal(t, "job_1", data["job_id"])
+	require.Equal(t, "PENDING", data["status"])
+	require.Equal(t, "ignored unknown fields: training_config.mixup, output_config.format", data["message"])
+	require.NotContains(t, data, "estimated_wait_seconds")
+}
+
+func TestHealth(t *testing.T) {
+	c := newScripted(t)
+	g := newGate(t, testConfig(c))
+	a := g.do("GET", "/health", "", "Authorization", "")
+	require.Equal(t, 200, a.code)
+	require.JSONEq(t, `{"status":"ok"}`, a.body)
+	a = g.do("GET", "/health/ready", "", "Authorization", "")
+	require.Equal(t, 200, a.code)
+	require.JSONEq(t, `{"status":"ready","checks":{"gateway":"ok","coordinators":"ok"}}`, a.body)
+	require.Equal(t, []string{status.Stale}, c.seen()[0].md[status.KeyConsistency], "readiness needs no leader")
+	g.server.draining.Store(true)
+	a = g.do("GET", "/health/ready", "", "Authorization", "")
+	require.Equal(t, 503, a.code)
+	require.Equal(t, 200, g.do("GET", "/health", "").code)
+}
+
+func TestHealth_noCoordinator(t *testing.T) {
+	c := newScripted(t)
+	c.on("ListQueues", func(context.Context, any) (any, error) {
+		return nil, grpcstatus.Error(codes.Unauthenticated, "wrong secret")
+	})
+	a := newGate(t, testConfig(c)).do("GET", "/health/ready", "")
+	require.Equal(t, 503, a.code)
+	require.JSONEq(t, `{"status":"not_ready","checks":{"gateway":"ok","coordinators":"UNAUTHENTICATED"}}`, a.body)
+}
+
+func TestMetrics(t *testing.T) {
+	g := newGate(t, testConfig(newScripted(t)))
+	g.do("GET", prefix+"/jobs/job_1", "")
+	g.do("GET", prefix+"/jobs/job_2", "")
+	g.do("GET", prefix+"/nope", "")
+	body := g.do("GET", "/metrics", "", "Authorization", "").body
+	require.Contains(t, body, `mind_gateway_requests_total{code="200",route="GET /jobs/{id}"} 2`)
+	require.Contains(t, body, `mind_gateway_requests_total{code="404",route="unknown"} 1`)
+	require.Contains(t, body, `mind_gateway_request_seconds_count{route="GET /jobs/{id}"} 2`)
+	require.Contains(t, body, "mind_sse_streams 0")
+	require.NotContains(t, body, "job_1", "no ids in labels")
+}
+
+func TestIndex_ofAnswersThatReflectNone(t *testing.T) {
+	g := newGate(t, testConfig(newScripted(t)))
+	require.Equal(t, "0", g.do("GET", "/health", "").header.Get("X-Mind-Index"))
+	g.do("GET", prefix+"/jobs", "")
+	require.Equal(t, "42", g.do("GET", "/nowhere", "").header.Get("X-Mind-Index"))
+}
+
+func TestCodeName(t *testing.T) {
+	for code, want := range map[codes.Code]string{
+		codes.FailedPrecondition: "FAILED_PRECONDITION", codes.OK: "OK", codes.NotFound: "NOT_FOUND", codes.Internal: "INTERNAL",
+		codes.DeadlineExceeded: "DEADLINE_EXCEEDED", codes.DataLoss: "DATA_LOSS",
+	} {
+		require.Equal(t, want, codeName(code))
+	}
+}
+
+func TestConfig_saysAllThatIsWrong(t *testing.T) {
+	err := Config{CertFile: "c", HTTPKeyFile: "k", Tokens: []StaticToken{{}}}.Validate()
+	for _, part := range []string{"http_addr", "coordinators", "cert_file", "http_cert_file", "tokens[0]: token", "tokens[0]: tenant"} {
+		require.ErrorContains(t, err, part)
+	}
+	require.Error(t, Run(t.Context(), Config{}))
+}
