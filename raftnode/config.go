@@ -69,10 +69,12 @@ type Config struct {
 	// LogStore is StoreBolt (default) or StoreWAL.
 	LogStore string
 
-	// HeartbeatTimeout (500 ms) is how long a follower waits for its leader
-	// before it stands for election, ElectionTimeout (500 ms) how long an
-	// election may take, LeaderLease (250 ms) how long a leader goes on without
-	// hearing from a majority.
+	// HeartbeatTimeout (400 ms) is how long a follower waits for its leader
+	// before it stands for election (up to twice this), ElectionTimeout (400
+	// ms) how long an election may take, LeaderLease (400 ms) how long a leader
+	// goes on without hearing from a majority. A follower is silent while its
+	// disk writes, so a lease is also how slow a write may be before it costs
+	// the leader its office.
 	HeartbeatTimeout time.Duration
 	ElectionTimeout  time.Duration
 	LeaderLease      time.Duration
@@ -128,9 +130,9 @@ type Store interface {
 // withDefaults fills what was left at zero.
 func (c Config) withDefaults() Config {
 	c.LogStore = cmp.Or(c.LogStore, StoreBolt)
-	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 500*time.Millisecond)
-	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, 500*time.Millisecond)
-	c.LeaderLease = cmp.Or(c.LeaderLease, 250*time.Millisecond)
+	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 400*time.Millisecond)
+	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, 400*time.Millisecond)
+	c.LeaderLease = cmp.Or(c.LeaderLease, 400*time.Millisecond)
 	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Millisecond)
 	c.LinkTimeout = cmp.Or(c.LinkTimeout, 3*time.Second)
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, 60*time.Second)

@@ -78,7 +78,7 @@ func TestNode_survivesTheDeathOfTheLeader(t *testing.T) {
 	runCluster(t, 3, nil, func(t *testing.T, c *cluster) {
 		for i := range 10 {
 			leader := c.leader()
-			c.propose(leader, fmt.Sprint("before ", i))
+			c.agree(c.propose(leader, fmt.Sprint("before ", i)).Index)
 			died := time.Now()
 			c.net.Isolate(addrOf(leader.cfg.ID)) // dies without a goodbye
 			next := c.leader(c.others(leader.cfg.ID)...)
@@ -196,7 +196,7 @@ func TestNode_handsLeadershipOverAtShutdown(t *testing.T) {
 		began := time.Now()
 		c.stop(leader.cfg.ID)
 		c.propose(c.leader(others...), "y")
-		require.Less(t, time.Since(began), 250*time.Millisecond, "an election took place, not a transfer")
+		require.Less(t, time.Since(began), 200*time.Millisecond, "an election took place, not a transfer")
 		_, err := leader.Propose(t.Context(), []byte("z"))
 		require.ErrorIs(t, err, ErrStopped)
 		_, _, err = leader.ReadIndex(t.Context())
