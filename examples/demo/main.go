@@ -1,0 +1,104 @@
+// Command demo tells what Mind is for, on one machine and in about a minute: a training job runs on a cluster of three
+// coordinators, the leader of the three is killed in the middle, and the training does not notice.
+//
+// Nothing is staged: the processes, the signals and the figures are real, and every claim that it makes at the end is
+// checked first. It exits with 0 only when all of them hold.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"time"
+)
+
+// settings are the flags.
+type settings struct {
+	mind, charlm string
+	steps        int
+	delay        time.Duration
+	keep         bool
+}
+
+// The main goroutine starts the processes, and keeps the first thread: their death signal comes when the thread that
+// started them ends.
+func init() { runtime.LockOSThread() }
+
+func main() {
+	var s settings
+	flag.StringVar(&s.mind, "mind", "bin/mind", "the mind `binary`")
+	flag.StringVar(&s.charlm, "charlm", "bin/charlm", "the training `program`")
+	flag.IntVar(&s.steps, "steps", 500, "steps of the training, a multiple of 100")
+	flag.DurationVar(&s.delay, "step-delay", 50*time.Millisecond, "pause after each step, so that the training leaves the cores to the cluster")
+	flag.BoolVar(&s.keep, "keep", false, "keep the data directory")
+	flag.Parse()
+	if s.steps < 200 || s.steps%100 != 0 {
+		fmt.Fprintln(os.Stderr, "demo: -steps must be a multiple of 100, and 200 at least")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(ctx, 4*time.Minute, errors.New("the demo took more than four minutes"))
+	defer cancel()
+	if err := run(ctx, s); err != nil {
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+		fmt.Fprintf(os.Stderr, "\ndemo: FAILED: %v\n", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, s settings) (err error) {
+	for _, path := range []*string{&s.mind, &s.charlm} {
+		if *path, err = filepath.Abs(*path); err != nil {
+			return err
+		}
+		if _, err := os.Stat(*path); err != nil {
+			return fmt.Errorf("%w: build it with `make demo`", err)
+		}
+	}
+	dir, err := os.MkdirTemp("", "mind-demo-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil || s.keep {
+			fmt.Fprintln(os.Stderr, "the data directory, with all logs, is left in", dir)
+			return
+		}
+		err = os.RemoveAll(dir)
+	}()
+
+	t := newTeller(os.Stdout)
+	t.title("A cluster of three")
+	c, err := startCluster(ctx, s.mind, filepath.Join(dir, "data"), filepath.Join(dir, "mind-dev.log"))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.stop(context.Background()))
+		}
+	}()
+	st := &story{teller: t, settings: s, cluster: c, rest: newRest(c.info), workDir: dir}
+	if err := st.tell(ctx); err != nil {
+		return err
+	}
+
+	t.title("The end")
+	began := time.Now()
+	if err := c.stop(ctx); err != nil {
+		return err
+	}
+	t.say("everything stopped in %s; no process is left", took(time.Since(began)))
+	st.summary()
+	return nil
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// story is what happens, and what is kept of it for the end.
+type story struct {
+	*teller
+	settings
+	cluster *cluster
+	rest    *rest
+	workDir string
+
+	training  string   // id of the training job
+	submitted []string // ids of all jobs
+	watch     *watch
+
+	killed    string
+	status    string
+	newLeader time.Duration // from the kill to a new leader
+	waited    time.Duration // what a write that began at the kill waited
+	usual     time.Duration // what one takes otherwise
+	steps     [2]int64      // at the kill, and when the write was answered
+	verified  []string
+}
+
+func (s *story) tell(ctx context.Context) error {
+	leader, err := s.leader(ctx)
+	if err != nil {
+		return err
+	}
+	s.say("ready in %s: coordinators c1, c2, c3, two nodes with 8 simulated GPUs each, a gateway", took(s.cluster.readyIn))
+	s.say("%s leads; the other two hold copies of every job and lease", leader)
+
+	s.title("A training job")
+	if err := s.submit(ctx); err != nil {
+		return err
+	}
+	s.watch = newWatch(s.rest, s.training)
+	stop := s.watch.start(ctx, s.live)
+	defer stop()
+	if err := s.until(ctx, "the training runs", func(j *job) bool { return s.watch.step() > 0 }); err != nil {
+		return err
+	}
+	if err := s.firstCheckpoint(ctx); err != nil {
+		return err
+	}
+	if err := s.until(ctx, "the training is well under way", func(*job) bool { return s.watch.step() >= int64(s.settings.steps)*4/10 }); err != nil {
+		return err
+	}
+
+	s.title("The leader dies")
+	if err := s.killLeader(ctx); err != nil {
+		return err
+	}
+
+	s.title("The training ends")
+	if err := s.until(ctx, "the training ends", (*job).over); err != nil {
+		return err
+	}
+	if err := s.watch.wait(ctx); err != nil {
+		return err
+	}
+	s.say("step %d of %d, loss %.3f (it began at %.3f)", s.watch.step(), s.settings.steps, s.watch.lastLoss(), s.watch.firstLoss())
+
+	s.title("Was anything lost?")
+	return s.verify(ctx)
+}
+
+func (s *story) live(step int64, loss float64) {
+	width := 30
+	done := int(int64(width) * step / int64(s.settings.steps))
+	s.now("training  [%s%s]  step %3d  loss %.3f", strings.Repeat("#", done), strings.Repeat(".", width-done), step, loss)
+}
+
+// submit hands the training to the cluster with the command line, as a user would.
+func (s *story) submit(ctx context.Context) error {
+	args := []string{
+		"submit", "--name", "charlm", "--gpus", "2", "--idempotency-key", "demo-training", "--cwd", s.workDir, "--", s.charlm,
+		"--steps", fmt.Sprint(s.settings.steps), "--checkpoint-every", "100", "--step-delay", s.delay.String(),
+	}
+	cmd := exec.CommandContext(ctx, s.mind, args...)
+	cmd.Env = append(os.Environ(), "MIND_ADDR="+s.cluster.info.Gateway.URL, "MIND_TOKEN="+s.rest.token)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	began := time.Now()
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("mind submit: %w: %s", err, complaint.String())
+	}
+	s.training = strings.TrimSpace(string(out))
+	s.submitted = append(s.submitted, s.training)
+	s.say("$ mind submit --gpus 2 -- charlm --steps %d", s.settings.steps)
+	s.say("%s is accepted and replicated (%s)", s.training, took(time.Since(began)))
+	return nil
+}
+
+// until waits for something about the training, and tells each change of its status on the way.
+func (s *story) until(ctx context.Context, what string, happened func(*job) bool) error {
+	for {
+		var j job
+		if err := s.rest.get(ctx, "/jobs/"+s.training, &j); err != nil {
+			return fmt.Errorf("waiting until %s: %w", what, err)
+		}
+		s.tellStatus(&j)
+		if j.Status == "FAILED" || j.Status == "CANCELLED" {
+			return fmt.Errorf("the training is %s: %s", j.Status, j.Error)
+		}
+		if happened(&j) {
+			return nil
+		}
+		if j.over() {
+			return fmt.Errorf("the training is %s before %s", j.Status, what)
+		}
+		if err := s.sleep(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("waiting until %s: %w", what, err)
+		}
+	}
+}
+
+func (s *story) tellStatus(j *job) {
+	if j.Status == s.status || j.Status == "CHECKPOINTING" {
+		return // it takes milliseconds, and is told when the checkpoint is registered
+	}
+	s.status = j.Status
+	where := ""
+	if len(j.Nodes) > 0 && !j.over() {
+		where = fmt.Sprintf(" on %s with %d GPUs", strings.Join(j.Nodes, ", "), len(j.GPUs))
+	}
+	s.say("%s%s", j.Status, where)
+}
+
+func (s *story) sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.cluster.ended:
+		return errors.New("mind dev ended by itself")
+	case <-time.After(d):
+		return nil
+	}
+}
+
+type checkpoint struct {
+	ID   string `json:"checkpoint_id"`
+	Step int64  `json:"step"`
+	Path string `json:"path"`
+}
+
+func (s *story) checkpoints(ctx context.Context) ([]checkpoint, error) {
+	var got struct {
+		Checkpoints []checkpoint `json:"checkpoints"`
+	}
+	err := s.rest.get(ctx, "/jobs/"+s.training+"/checkpoints", &got)
+	slices.SortFunc(got.Checkpoints, func(a, b checkpoint) int { return int(a.Step - b.Step) })
+	return got.Checkpoints, err
+}
+
+func (s *story) firstCheckpoint(ctx context.Context) error {
+	for deadline := time.Now().Add(time.Minute); ; {
+		found, err := s.checkpoints(ctx)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			s.say("checkpoint of step %d is registered: %s", found[0].Step, found[0].ID)
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return errors.New("no checkpoint was registered within a minute")
+		}
+		if err := s.sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *story) summary() {
+	s.title("In short")
+	for _, line := range s.verified {
+		s.write("          " + line + "\n")
+	}
+	s.write(fmt.Sprintf("          new leader after %s; a write that met the failover waited %s (otherwise %s)\n\nAll claims hold, after %s.\n",
+		took(s.newLeader), took(s.waited), took(s.usual), took(time.Since(s.began))))
+}
