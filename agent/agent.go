@@ -1,20 +1,340 @@
 // Package agent is the daemon of one GPU node.
+//
+// Contract: Run keeps a session with the coordinator that leads, tells what
+// the node has, launches and stops tasks until what runs is what the orders
+// want, reports what happens to them, and serves their logs and metrics.
+//
+// Guarantees: orders are level-triggered, so a lost one costs nothing. A task
+// is launched at most once, whenever the agent dies. A task does not notice
+// the agent's death or restart; the agent that comes back finds it, with its
+// exact exit code when it ended meanwhile (package shim). The end of a task is
+// reported when no process of it is left, and until it is acknowledged. What
+// is reported can be derived from the task directories, so nothing is lost
+// with the agent's memory.
+//
+// Not guaranteed: that a task is stopped when the node has lost contact (a
+// task runs on until somebody says otherwise), and isolation of tasks from
+// each other: they run as the agent's user, and CUDA_VISIBLE_DEVICES is a
+// request, not a wall.
 package agent
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	// The shim is the same executable, started again: see its package comment.
 	_ "github.com/mindcoordinator/mind/agent/shim"
+
+	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gossip"
+	"github.com/mindcoordinator/mind/pki"
 )
 
+// agent is one running agent.
+type agent struct {
+	cfg       Config
+	log       *slog.Logger
+	hostname  string
+	bootID    string
+	simulated bool
+	cpus      int
+	memMB     int
+	clientTLS *tls.Config
+	serverTLS *tls.Config
+	grpcAddr  string
+	httpAddr  string
+
+	gpus    *gpuWatch
+	outbox  *outbox
+	session *session
+	metrics *metrics
+
+	// over is closed when the tasks are to be let go of; mail reaches the
+	// owner's goroutine; minders are the goroutines that follow tasks.
+	over    chan struct{}
+	mail    chan func()
+	minders sync.WaitGroup
+
+	// The owner's.
+	tasks    map[key]*task
+	queue    []*task
+	launches int
+	finished int
+	closing  bool
+	isIdle   bool
+	idle     chan struct{}
+}
+
 // Run runs the agent until ctx ends or something fails that it cannot live
-// without. It returns nil when ctx ended.
+// without. It returns nil when ctx ended. Tasks run on unless StopTasksOnExit
+// says otherwise.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("agent configuration: %w", err)
 	}
-	<-ctx.Done()
+	cfg = cfg.withDefaults()
+	dataDir, err := filepath.Abs(cfg.DataDir)
+	if err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	cfg.DataDir = dataDir
+	a, release, err := open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return a.serve(ctx)
+}
+
+// open prepares everything that does not need the cluster.
+func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error) {
+	a := &agent{
+		cfg: cfg, log: cfg.Logger.With("component", "agent", "node", cfg.NodeID), hostname: cfg.Hostname,
+		over: make(chan struct{}), mail: make(chan func()), idle: make(chan struct{}), tasks: make(map[key]*task),
+	}
+	var undo []func()
+	release = func() {
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	if err = os.MkdirAll(a.tasksDir(), 0o700); err != nil {
+		return nil, nil, fmt.Errorf("make data directory: %w", err)
+	}
+	unlock, err := lockDir(cfg.DataDir)
+	if err != nil {
+		return nil, nil, err
+	}
+	undo = append(undo, unlock)
+	if a.bootID, err = bootID(); err != nil {
+		return nil, nil, err
+	}
+	if a.hostname == "" {
+		if a.hostname, err = os.Hostname(); err != nil {
+			return nil, nil, fmt.Errorf("read hostname: %w", err)
+		}
+	}
+	if cfg.TLS != (pki.Files{}) {
+		if a.clientTLS, err = cfg.TLS.ClientTLS(); err != nil {
+			return nil, nil, fmt.Errorf("load certificate: %w", err)
+		}
+		if a.serverTLS, err = cfg.TLS.ServerTLS(); err != nil {
+			return nil, nil, fmt.Errorf("load certificate: %w", err)
+		}
+		a.clientTLS = pki.RequireRole(a.clientTLS, pki.RoleCoordinator)
+		a.serverTLS = pki.RequireRole(a.serverTLS, pki.RoleCoordinator)
+	}
+	inventory, simulated, err := openInventory(cfg.NodeID, cfg.GPUs, a.log)
+	if err != nil {
+		return nil, nil, err
+	}
+	undo = append(undo, func() { _ = inventory.Close() })
+	a.simulated = simulated
+	a.cpus, a.memMB = cfg.machine(simulated)
+	a.gpus = &gpuWatch{inventory: inventory, log: a.log, inUse: make(map[string]string)}
+	bounded, cancel := context.WithTimeout(ctx, firstLook)
+	defer cancel()
+	if err = a.gpus.look(bounded); err != nil {
+		return nil, nil, err
+	}
+	first, err := nextEpoch(filepath.Join(cfg.DataDir, "epoch"))
+	if err != nil {
+		return nil, nil, err
+	}
+	a.outbox = newOutbox(first)
+	a.metrics = newMetrics(a)
+	a.session = newSession(a)
+	return a, release, nil
+}
+
+// serve runs all parts until ctx ends.
+func (a *agent) serve(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	fatal := make(chan error, 2)
+	var parts sync.WaitGroup
+
+	stopServing, err := a.listen(fatal)
+	if err != nil {
+		return err
+	}
+	defer stopServing()
+	pool, err := a.joinGossip()
+	if err != nil {
+		return err
+	}
+	parts.Go(func() { a.owner(life) })
+	parts.Go(func() { a.gpus.run(life) })
+	if err := a.adopt(); err != nil {
+		end()
+		parts.Wait()
+		return err
+	}
+	parts.Go(func() { a.session.run(life) })
+	a.log.Info("agent is up", "grpc", a.grpcAddr, "http", a.httpAddr, "gpus", len(a.gpus.current()), "cpus", a.cpus, "memory_mb", a.memMB)
+
+	select {
+	case <-ctx.Done():
+	case err = <-fatal:
+	}
+	if a.cfg.StopTasksOnExit {
+		a.stopTasks()
+	}
+	close(a.over)
+	a.minders.Wait()
+	end()
+	parts.Wait()
+	if pool != nil {
+		leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		_ = pool.Leave(leaving)
+	}
+	return err
+}
+
+// stopTasks stops all tasks and waits until their shims are gone, too.
+func (a *agent) stopTasks() {
+	var dirs []string
+	a.ask(func() {
+		for _, t := range a.tasks {
+			if t.state != ended || !t.acked {
+				dirs = append(dirs, t.dir)
+			}
+		}
+		a.stopAll()
+	})
+	limit := time.NewTimer(a.cfg.StopGrace + 10*time.Second)
+	defer limit.Stop()
+	select {
+	case <-a.idle:
+	case <-limit.C:
+		a.log.Error("tasks did not stop in time")
+		return
+	}
+	bounded, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	for _, dir := range dirs {
+		for !runner.Gone(dir) && bounded.Err() == nil {
+			sleep(bounded, 2*time.Millisecond)
+		}
+	}
+	// A moment for the reports, which the next agent would send otherwise.
+	for a.outbox.waiting() > 0 && a.session.live.Load() && bounded.Err() == nil {
+		sleep(bounded, 5*time.Millisecond)
+		if deadline, _ := bounded.Deadline(); time.Until(deadline) < 4*time.Second {
+			return
+		}
+	}
+}
+
+// adopt takes up the tasks that an earlier agent left.
+func (a *agent) adopt() error {
+	entries, err := os.ReadDir(a.tasksDir())
+	if err != nil {
+		return fmt.Errorf("list tasks: %w", err)
+	}
+	a.ask(func() {
+		for _, e := range entries {
+			k, ok := parseName(e.Name())
+			if !ok || !e.IsDir() {
+				continue
+			}
+			t := &task{key: k, dir: filepath.Join(a.tasksDir(), e.Name()), state: launching, since: time.Now()}
+			a.tasks[k] = t
+			if info, err := os.Stat(filepath.Join(t.dir, ackedFile)); err == nil {
+				t.state, t.acked, t.endedAt = ended, true, info.ModTime()
+				continue
+			}
+			a.log.Info("taking up a task again", "job", k.job, "attempt", k.attempt, "rank", k.rank)
+			a.minders.Go(func() { a.attach(t) })
+		}
+		a.sweep()
+	})
 	return nil
+}
+
+// hello is the first message of a session.
+func (a *agent) hello(context.Context) *v1.Hello {
+	hello := &v1.Hello{
+		NodeId: a.cfg.NodeID, Hostname: a.hostname, AgentVersion: a.cfg.Version, BootId: a.bootID, Gpus: a.gpus.current(),
+		CpuCount: int32(a.cpus), MemoryMb: int32(a.memMB), Labels: a.cfg.Labels, GrpcAddr: a.grpcAddr, HttpAddr: a.httpAddr,
+	}
+	a.ask(func() {
+		for k, t := range a.tasks {
+			if t.state != ended || !t.acked {
+				hello.Tasks = append(hello.Tasks, k.ref())
+			}
+		}
+	})
+	return hello
+}
+
+func (a *agent) joinGossip() (*gossip.Pool, error) {
+	if a.cfg.GossipAddr == "" {
+		return nil, nil
+	}
+	pool, err := gossip.Start(gossip.Config{
+		Name: a.cfg.NodeID, Role: pki.RoleAgent, Bind: a.cfg.GossipAddr, Advertise: a.cfg.GossipAdvertise,
+		SecretKey: a.cfg.GossipKey, Join: a.cfg.GossipJoin, Logger: a.cfg.Logger,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start gossip: %w", err)
+	}
+	return pool, nil
+}
+
+// lockDir makes sure that one agent at a time uses a data directory.
+func lockDir(dir string) (unlock func(), err error) {
+	file, err := os.OpenFile(filepath.Join(dir, "agent.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("data directory %s is in use by another agent", dir)
+	}
+	return func() { _ = file.Close() }, nil
+}
+
+// nextEpoch returns a number above all that earlier agents on the data
+// directory can have given to reports.
+func nextEpoch(name string) (uint64, error) {
+	var epoch uint64
+	switch data, err := os.ReadFile(name); {
+	case err == nil && len(data) == 8:
+		epoch = binary.BigEndian.Uint64(data)
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return 0, fmt.Errorf("read epoch: %w", err)
+	}
+	epoch++
+	if err := shim.WriteDurably(filepath.Dir(name), filepath.Base(name), binary.BigEndian.AppendUint64(nil, epoch)); err != nil {
+		return 0, fmt.Errorf("write epoch: %w", err)
+	}
+	return epoch << 32, nil
+}
+
+// advertised is the address to tell others.
+func advertised(configured string, listener net.Listener) string {
+	if configured != "" {
+		return configured
+	}
+	return listener.Addr().String()
 }

@@ -22,7 +22,7 @@ func BenchmarkLaunch(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		h, err := Start(self, filepath.Join(parent, strconv.Itoa(n)), newSpec("/bin/true"))
+		h, err := Start(self, filepath.Join(parent, strconv.Itoa(n)), newSpec("/bin/true"), nil)
 		require.NoError(b, err)
 		running(b, h)
 		b.StopTimer()
@@ -42,7 +42,7 @@ func BenchmarkLaunchToEnd(b *testing.B) {
 				slots <- struct{}{}
 				go func() {
 					defer func() { <-slots }()
-					h, err := Start(self, filepath.Join(parent, strconv.Itoa(i)), newSpec("/bin/true"))
+					h, err := Start(self, filepath.Join(parent, strconv.Itoa(i)), newSpec("/bin/true"), nil)
 					if err != nil {
 						b.Error(err)
 						return

@@ -89,10 +89,16 @@ func (h *Handle) Close() {
 	}
 }
 
-// Start writes the specification into a new directory and starts a shim in it.
-func Start(executable, dir string, spec shim.Spec) (*Handle, error) {
+// Start writes the specification into a new directory and starts a shim in it;
+// prepare, when it is not nil, adds to the directory what the task needs.
+func Start(executable, dir string, spec shim.Spec, prepare func(dir string) error) (*Handle, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make task directory: %w", err)
+	}
+	if prepare != nil {
+		if err := prepare(dir); err != nil {
+			return nil, err
+		}
 	}
 	// No sync: a machine that loses power loses the task with it.
 	if err := os.WriteFile(filepath.Join(dir, shim.SpecFile), spec.Encode(), 0o600); err != nil {
@@ -277,4 +283,16 @@ func (h *Handle) abandoned(cause error) shim.Exit {
 		exit.Message += "; it could not be written down: " + err.Error()
 	}
 	return exit
+}
+
+// Gone reports whether no shim runs in the directory.
+func Gone(dir string) bool {
+	free, release, err := lock(dir)
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist)
+	}
+	if free {
+		release()
+	}
+	return free
 }

@@ -29,7 +29,7 @@ func newSpec(argv ...string) shim.Spec {
 func start(t testing.TB, spec shim.Spec) (*Handle, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "task")
-	h, err := Start(self, dir, spec)
+	h, err := Start(self, dir, spec, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = h.Stop(shim.StopRequest{})
@@ -357,7 +357,7 @@ func TestLongPaths(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), strings.Repeat("long-name-", 12), strings.Repeat("long-name-", 12))
 	require.NoError(t, os.MkdirAll(parent, 0o700))
 	dir := filepath.Join(parent, "task")
-	h, err := Start(self, dir, newSpec("sh", "-c", "exit 6"))
+	h, err := Start(self, dir, newSpec("sh", "-c", "exit 6"), nil)
 	require.NoError(t, err)
 	require.Equal(t, 6, exited(t, h).Code)
 	shimGone(t, dir)

@@ -253,10 +253,12 @@ func appendJSONString(data []byte, s string) []byte {
 
 // WriteExit writes how a task ended so that it survives a power cut.
 func WriteExit(dir string, exit Exit) error {
-	return writeDurably(dir, ExitFile, exit.JSON())
+	return WriteDurably(dir, ExitFile, exit.JSON())
 }
 
-func writeDurably(dir, name string, data []byte) error {
+// WriteDurably replaces a file so that it survives a power cut, whole or not at
+// all.
+func WriteDurably(dir, name string, data []byte) error {
 	tmp := dir + "/" + name + ".tmp"
 	file, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {

@@ -205,7 +205,7 @@ func (s *shim) finish() int {
 	data := s.exit.JSON()
 	s.door.announce("exited " + string(data))
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		if err := writeDurably(".", ExitFile, data); err == nil {
+		if err := WriteDurably(".", ExitFile, data); err == nil {
 			return exitOK
 		}
 		time.Sleep(wait)

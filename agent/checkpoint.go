@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// maxCheckpointFiles bounds the files of a checkpoint that are looked at.
+const maxCheckpointFiles = 100_000
+
+// checkpointDir finds the checkpoints that a task completes.
+type checkpointDir struct {
+	taskDir, dir string
+	// before is what earlier attempts left, by name.
+	before map[string]string
+	// known are paths with the digests that were reported.
+	known map[string]string
+	// seen are digests of the scan before.
+	seen map[string]string
+	at   time.Time // of the directory, when it was last listed
+	calm bool      // nothing waits for a second look
+}
+
+func newCheckpointDir(taskDir, dir string) checkpointDir {
+	c := checkpointDir{taskDir: taskDir, dir: dir, known: make(map[string]string), seen: make(map[string]string)}
+	if data, err := os.ReadFile(filepath.Join(taskDir, shim.BaselineFile)); err == nil {
+		_ = json.Unmarshal(data, &c.before)
+	}
+	if data, err := os.ReadFile(filepath.Join(taskDir, registeredFile)); err == nil {
+		for line := range strings.Lines(string(data)) {
+			if digest, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
+				c.known[path] = digest
+			}
+		}
+	}
+	return c
+}
+
+// noteRegistered remembers a checkpoint that the coordinators know.
+func noteRegistered(taskDir, entry string) {
+	file, err := os.OpenFile(filepath.Join(taskDir, registeredFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return // it is reported once more, which changes nothing
+	}
+	defer file.Close()
+	_, _ = file.WriteString(entry + "\n")
+}
+
+// unfinished are names that a checkpoint has while it is being written.
+func unfinished(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || strings.HasPrefix(name, "tmp-")
+}
+
+// scan looks for directories that appeared. One that was renamed into place is
+// complete; for those who write in place, it must look the same twice.
+func (c *checkpointDir) scan(last bool) []finding {
+	if c.dir == "" {
+		return nil
+	}
+	info, err := os.Stat(c.dir)
+	if err != nil {
+		return nil
+	}
+	if info.ModTime().Equal(c.at) && c.calm {
+		return nil
+	}
+	c.at, c.calm = info.ModTime(), true
+	// A change within the clock's granularity of the listing may not be seen
+	// in the time of the directory: look again while it is young.
+	if time.Since(c.at) < time.Second {
+		c.calm = false
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		return nil
+	}
+	var found []finding
+	for _, e := range entries {
+		if !e.IsDir() || unfinished(e.Name()) || !utf8.ValidString(e.Name()) {
+			continue
+		}
+		info, err := e.Info()
+		if err != nil || c.before[e.Name()] == shim.Identity(info) {
+			continue
+		}
+		path := filepath.Join(c.dir, e.Name())
+		if _, ok := c.known[path]; ok {
+			continue
+		}
+		digest, size, err := manifest(path)
+		if err != nil || size == 0 {
+			c.calm = false
+			continue
+		}
+		if !last && c.seen[path] != digest {
+			c.seen[path] = digest
+			c.calm = false
+			continue
+		}
+		delete(c.seen, path)
+		found = append(found, c.found(path, digest, size, stepOf(e.Name()), nil))
+	}
+	return found
+}
+
+// event is a checkpoint that the program itself told of.
+func (c *checkpointDir) event(path string, step int64, metrics []byte) (finding, bool) {
+	path = filepath.Clean(path)
+	digest, size, err := manifest(path)
+	if err != nil {
+		return finding{}, false
+	}
+	if c.known[path] == digest {
+		return finding{}, false
+	}
+	if step == 0 {
+		step = stepOf(filepath.Base(path))
+	}
+	return c.found(path, digest, size, step, metrics), true
+}
+
+func (c *checkpointDir) found(path, digest string, size, step int64, metrics []byte) finding {
+	c.known[path] = digest
+	return finding{
+		registered: digest + " " + path,
+		body: &v1.Report{Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{
+			Path: path, Step: step, ManifestDigest: digest, SizeBytes: size, MetricsJson: string(metrics),
+		}}},
+	}
+}
+
+// manifest describes what a checkpoint consists of: the SHA-256 of the sorted
+// relative names and sizes of its files, and the sum of the sizes.
+func manifest(path string) (digest string, size int64, err error) {
+	type file struct {
+		name string
+		size int64
+	}
+	var files []file
+	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			return nil
+		}
+		info, err := os.Stat(name) // a link counts as what it points to
+		if err != nil {
+			return err
+		}
+		if len(files) == maxCheckpointFiles {
+			return fmt.Errorf("checkpoint %s has more than %d files", path, maxCheckpointFiles)
+		}
+		relative, err := filepath.Rel(path, name)
+		if err != nil {
+			return err
+		}
+		files = append(files, file{filepath.ToSlash(relative), info.Size()})
+		return nil
+	})
+	if err != nil {
+		return "", 0, err
+	}
+	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
+	hash := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(hash, "%s %d\n", f.name, f.size)
+		size += f.size
+	}
+	return hex.EncodeToString(hash.Sum(nil)), size, nil
+}
+
+// stepOf reads the number at the end of a name such as checkpoint-200.
+func stepOf(name string) int64 {
+	digits := len(name)
+	for digits > 0 && name[digits-1] >= '0' && name[digits-1] <= '9' {
+		digits--
+	}
+	step, _ := strconv.ParseInt(name[digits:], 10, 64)
+	return step
+}

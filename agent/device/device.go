@@ -1,0 +1,119 @@
+// Package device says which GPUs a node has, how they are, and who uses them.
+//
+// Contract: an Inventory lists the GPUs of one node. Three implementations
+// live in sub-packages: nvml (the driver's library; needs cgo), smi (parses
+// what nvidia-smi prints; slower, needs no cgo) and sim (GPUs that exist on
+// paper only, for development).
+//
+// Guarantees: List returns GPUs ordered by index. Calls return when their
+// context ends, also when the driver hangs; the hanging call then keeps one
+// goroutine until the driver comes back, and further calls fail at once.
+package device
+
+import (
+	"context"
+	"strings"
+)
+
+// Health of a GPU.
+type Health int
+
+// The states of health; the names are those of GpuHealth in the api.
+const (
+	Healthy Health = iota
+	Quarantined
+	Vanished
+)
+
+// Device is one GPU.
+type Device struct {
+	UUID  string
+	Index int
+	// Model is the driver's name for it, Type the short form: "H100".
+	Model string
+	Type  string
+	MemMB int
+	PCI   string
+	// NUMA is the node of the host's memory next to it; -1: unknown.
+	NUMA int
+	// NVLink lists the indices of the GPUs that it reaches over NVLink.
+	NVLink       []int
+	Health       Health
+	HealthReason string
+	Simulated    bool
+}
+
+// Process is one that uses a GPU.
+type Process struct {
+	Pid   int
+	MemMB int
+}
+
+// Reading is what the sensors of a GPU say. A negative number is unknown.
+type Reading struct {
+	UUID        string
+	Utilization float64 // 0 to 1
+	MemoryUsed  float64 // bytes
+	Celsius     float64
+	Watts       float64
+	XidErrors   float64 // since the agent started
+}
+
+// Inventory is the GPUs of a node.
+type Inventory interface {
+	// List returns the GPUs, ordered by index.
+	List(ctx context.Context) ([]Device, error)
+	// Processes returns who uses the GPU with the UUID.
+	Processes(ctx context.Context, uuid string) ([]Process, error)
+	// Read reads the sensors of all GPUs.
+	Read(ctx context.Context) ([]Reading, error)
+	// Close lets go of the driver.
+	Close() error
+}
+
+// ShortType derives the type that jobs ask for from the driver's name:
+// "NVIDIA H100 80GB HBM3" is an H100, "NVIDIA A100-SXM4-40GB" an A100,
+// "Tesla V100-PCIE-16GB" a V100, "NVIDIA GeForce RTX 4090" an RTX4090 and
+// "NVIDIA RTX 6000 Ada Generation" an RTX6000ADA.
+func ShortType(model string) string {
+	words := strings.FieldsFunc(model, func(r rune) bool { return r == ' ' || r == '-' || r == '_' })
+	for len(words) > 0 {
+		switch strings.ToLower(words[0]) {
+		case "nvidia", "tesla", "geforce", "quadro", "graphics":
+			words = words[1:]
+			continue
+		}
+		break
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	short := strings.ToUpper(words[0])
+	rest := words[1:]
+	if (short == "RTX" || short == "GTX" || short == "TITAN") && len(rest) > 0 {
+		short += strings.ToUpper(rest[0])
+		rest = rest[1:]
+	}
+	if len(rest) > 0 {
+		switch strings.ToLower(rest[0]) {
+		case "ti", "super", "ada", "blackwell":
+			short += strings.ToUpper(rest[0])
+		}
+	}
+	return short
+}
+
+// None is a node without GPUs.
+type None struct{}
+
+// List returns none.
+func (None) List(context.Context) ([]Device, error) { return nil, nil }
+
+// Processes returns none.
+func (None) Processes(context.Context, string) ([]Process, error) { return nil, nil }
+
+// Read returns none.
+func (None) Read(context.Context) ([]Reading, error) { return nil, nil }
+
+// Close does nothing.
+func (None) Close() error { return nil }

@@ -1,0 +1,105 @@
+// Package sim makes GPUs that exist on paper only, so that a cluster can be
+// tried out on a machine that has none. The processes of jobs are real.
+//
+// A node's simulated GPUs reach each other over NVLink when they are of one
+// model, and the two halves of them sit on two NUMA nodes.
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mindcoordinator/mind/agent/device"
+)
+
+const (
+	// MaxGPUs is the most that one node can have: leases are masks of 64 bits.
+	MaxGPUs = 64
+	// CPUs and MemMB are what a simulated node offers beside its GPUs.
+	CPUs  = 64
+	MemMB = 512 << 10
+)
+
+// models are those with names and sizes of their own; others get 80 GB.
+var models = map[string]struct {
+	name  string
+	memMB int
+}{
+	"A100": {"NVIDIA A100-SXM4-80GB", 81920},
+	"A10":  {"NVIDIA A10", 23028},
+	"B200": {"NVIDIA B200", 183359},
+	"H100": {"NVIDIA H100 80GB HBM3", 81559},
+	"H200": {"NVIDIA H200", 143771},
+	"L4":   {"NVIDIA L4", 23034},
+	"L40S": {"NVIDIA L40S", 46068},
+	"T4":   {"Tesla T4", 15360},
+	"V100": {"Tesla V100-SXM2-32GB", 32768},
+}
+
+// Inventory is a set of simulated GPUs. It does not change.
+type Inventory struct {
+	device.None
+	devices []device.Device
+}
+
+// New makes the GPUs of a specification such as "8xH100" or "4xA100,2xH100".
+// The node is part of the UUIDs, so that they differ from node to node and are
+// the same after a restart.
+func New(node, spec string) (*Inventory, error) {
+	inv := &Inventory{}
+	for part := range strings.SplitSeq(spec, ",") {
+		count, model, ok := strings.Cut(strings.TrimSpace(part), "x")
+		n, err := strconv.Atoi(count)
+		if !ok || err != nil || n < 1 || model == "" {
+			return nil, fmt.Errorf("simulated GPUs %q: want COUNTxMODEL, such as 8xH100 or 4xA100,2xH100", spec)
+		}
+		known, ok := models[strings.ToUpper(model)]
+		if !ok {
+			known.name, known.memMB = "NVIDIA "+model, 81920
+		}
+		first := len(inv.devices)
+		if first+n > MaxGPUs {
+			return nil, fmt.Errorf("simulated GPUs %q: a node has at most %d", spec, MaxGPUs)
+		}
+		for i := range n {
+			inv.devices = append(inv.devices, device.Device{
+				UUID:  fmt.Sprintf("GPU-sim-%s-%d", node, first+i),
+				Index: first + i, Model: known.name, Type: device.ShortType(known.name), MemMB: known.memMB,
+				PCI:    fmt.Sprintf("00000000:%02X:00.0", first+i+1),
+				NVLink: others(first, n, first+i), Simulated: true,
+			})
+		}
+	}
+	if len(inv.devices) == 0 {
+		return nil, errors.New("no simulated GPUs")
+	}
+	for i := range inv.devices {
+		inv.devices[i].NUMA = i * 2 / len(inv.devices)
+	}
+	return inv, nil
+}
+
+func others(first, n, self int) []int {
+	var peers []int
+	for i := first; i < first+n; i++ {
+		if i != self {
+			peers = append(peers, i)
+		}
+	}
+	return peers
+}
+
+// List returns the GPUs.
+func (inv *Inventory) List(context.Context) ([]device.Device, error) { return inv.devices, nil }
+
+// Read returns readings of GPUs that do nothing.
+func (inv *Inventory) Read(context.Context) ([]device.Reading, error) {
+	readings := make([]device.Reading, len(inv.devices))
+	for i, d := range inv.devices {
+		readings[i] = device.Reading{UUID: d.UUID, Celsius: 30, Watts: 60}
+	}
+	return readings, nil
+}

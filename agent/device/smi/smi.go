@@ -1,0 +1,216 @@
+// Package smi lists GPUs by what nvidia-smi prints. It serves where the agent
+// was built without cgo. It knows less than package nvml: no Xid errors.
+package smi
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mindcoordinator/mind/agent/device"
+)
+
+// fields are asked for in this order.
+const fields = "index,uuid,name,memory.total,pci.bus_id,ecc.errors.uncorrected.volatile.total,utilization.gpu,memory.used,temperature.gpu,power.draw"
+
+// Inventory runs nvidia-smi for every question.
+type Inventory struct{ program string }
+
+// New returns an inventory, or an error when nvidia-smi is not there.
+func New() (*Inventory, error) {
+	program, err := exec.LookPath("nvidia-smi")
+	if err != nil {
+		return nil, fmt.Errorf("find nvidia-smi: %w", err)
+	}
+	return &Inventory{program: program}, nil
+}
+
+func (inv *Inventory) run(ctx context.Context, args ...string) ([]byte, error) {
+	// The context kills it: a hanging driver hangs nvidia-smi, not the agent.
+	cmd := exec.CommandContext(ctx, inv.program, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("run nvidia-smi %s: %w: %s", strings.Join(args, " "), err, firstLine(stdout.String()+stderr.String()))
+	}
+	return stdout.Bytes(), nil
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
+	return line
+}
+
+// List returns the GPUs.
+func (inv *Inventory) List(ctx context.Context) ([]device.Device, error) {
+	out, err := inv.run(ctx, "--query-gpu="+fields, "--format=csv,noheader,nounits")
+	if err != nil {
+		return nil, err
+	}
+	devices, _, err := parseQuery(out)
+	if err != nil {
+		return nil, err
+	}
+	// Without the topology the GPUs are still good for jobs that ask for none.
+	if topo, err := inv.run(ctx, "topo", "-m"); err == nil {
+		applyTopology(devices, topo)
+	}
+	return devices, nil
+}
+
+// Read reads the sensors.
+func (inv *Inventory) Read(ctx context.Context) ([]device.Reading, error) {
+	out, err := inv.run(ctx, "--query-gpu="+fields, "--format=csv,noheader,nounits")
+	if err != nil {
+		return nil, err
+	}
+	_, readings, err := parseQuery(out)
+	return readings, err
+}
+
+// Processes returns who uses a GPU.
+func (inv *Inventory) Processes(ctx context.Context, uuid string) ([]device.Process, error) {
+	out, err := inv.run(ctx, "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits", "--id="+uuid)
+	if err != nil {
+		return nil, err
+	}
+	return parseProcesses(out)
+}
+
+// Close does nothing.
+func (inv *Inventory) Close() error { return nil }
+
+func parseQuery(out []byte) ([]device.Device, []device.Reading, error) {
+	var devices []device.Device
+	var readings []device.Reading
+	for line := range strings.Lines(string(out)) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		f := strings.Split(line, ",")
+		for i := range f {
+			f[i] = strings.TrimSpace(f[i])
+		}
+		if len(f) != strings.Count(fields, ",")+1 {
+			return nil, nil, fmt.Errorf("nvidia-smi printed %q: want the fields %s", strings.TrimSpace(line), fields)
+		}
+		index, err := strconv.Atoi(f[0])
+		if err != nil {
+			return nil, nil, fmt.Errorf("nvidia-smi printed %q: the first field is no index", strings.TrimSpace(line))
+		}
+		memory, err := strconv.Atoi(f[3])
+		if err != nil {
+			// A GPU that fell off the bus is still listed, with errors for values.
+			memory = 0
+		}
+		d := device.Device{Index: index, UUID: f[1], Model: f[2], Type: device.ShortType(f[2]), MemMB: memory, PCI: f[4], NUMA: -1}
+		switch ecc := number(f[5]); {
+		case err != nil:
+			d.Health, d.HealthReason = device.Quarantined, "nvidia-smi cannot read its memory: "+f[3]
+		case ecc > 0:
+			d.Health, d.HealthReason = device.Quarantined, fmt.Sprintf("%.0f uncorrected memory errors since the last reset", ecc)
+		}
+		devices = append(devices, d)
+		reading := device.Reading{UUID: f[1], Utilization: number(f[6]), MemoryUsed: number(f[7]), Celsius: number(f[8]), Watts: number(f[9]), XidErrors: -1}
+		if reading.Utilization >= 0 {
+			reading.Utilization /= 100
+		}
+		if reading.MemoryUsed >= 0 {
+			reading.MemoryUsed *= 1 << 20
+		}
+		readings = append(readings, reading)
+	}
+	slices.SortFunc(devices, func(a, b device.Device) int { return a.Index - b.Index })
+	return devices, readings, nil
+}
+
+// number is -1 for "[N/A]" and the like.
+func number(field string) float64 {
+	n, err := strconv.ParseFloat(field, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func parseProcesses(out []byte) ([]device.Process, error) {
+	var processes []device.Process
+	for line := range strings.Lines(string(out)) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		pid, memory, _ := strings.Cut(line, ",")
+		n, err := strconv.Atoi(strings.TrimSpace(pid))
+		if err != nil {
+			return nil, fmt.Errorf("nvidia-smi printed %q: want a pid", strings.TrimSpace(line))
+		}
+		processes = append(processes, device.Process{Pid: n, MemMB: int(max(0, number(strings.TrimSpace(memory))))})
+	}
+	return processes, nil
+}
+
+// applyTopology reads the matrix of "nvidia-smi topo -m": a row for each GPU,
+// with NV4 and the like where two are linked, and columns for NUMA affinity.
+func applyTopology(devices []device.Device, out []byte) {
+	var header []string
+	for line := range strings.Lines(string(out)) {
+		line = stripStyle(strings.TrimRight(line, "\r\n"))
+		cells := strings.Split(line, "\t")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		if header == nil {
+			if slices.Contains(cells, "GPU0") {
+				header = cells
+			}
+			continue
+		}
+		row, ok := gpuIndex(cells[0])
+		at := slices.IndexFunc(devices, func(d device.Device) bool { return d.Index == row })
+		if !ok || at < 0 {
+			continue
+		}
+		for i, cell := range cells[1:] {
+			if i+1 >= len(header) {
+				break
+			}
+			column := header[i+1]
+			if peer, ok := gpuIndex(column); ok && strings.HasPrefix(cell, "NV") {
+				devices[at].NVLink = append(devices[at].NVLink, peer)
+			}
+			if column == "NUMA Affinity" {
+				if node, err := strconv.Atoi(cell); err == nil {
+					devices[at].NUMA = node
+				}
+			}
+		}
+	}
+}
+
+func gpuIndex(cell string) (int, bool) {
+	digits, ok := strings.CutPrefix(cell, "GPU")
+	if !ok {
+		return 0, false
+	}
+	n, err := strconv.Atoi(digits)
+	return n, err == nil
+}
+
+// stripStyle removes the escapes with which nvidia-smi underlines the header.
+func stripStyle(line string) string {
+	for {
+		start := strings.Index(line, "\x1b[")
+		if start < 0 {
+			return line
+		}
+		end := strings.IndexByte(line[start:], 'm')
+		if end < 0 {
+			return line
+		}
+		line = line[:start] + line[start+end+1:]
+	}
+}

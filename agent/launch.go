@@ -1,0 +1,204 @@
+package agent
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// Names of what a task directory holds beside the shim's files.
+const (
+	metricsFile = "metrics.jsonl"
+	eventsFile  = "events.jsonl"
+	configFile  = "config.json"
+	// ackedFile says that the coordinators know the end of the task.
+	ackedFile = "acked"
+	// registeredFile lists the checkpoints that they know.
+	registeredFile = "registered"
+)
+
+// inherited are the variables of the agent's own environment that tasks get.
+// Everything else, and every secret in it, stays with the agent.
+var inherited = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
+	"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
+}
+
+// inheritedPrefixes are families of such variables.
+var inheritedPrefixes = []string{"LC_", "NCCL_", "CUDA_HOME", "CUDA_PATH"}
+
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// environment is an ordered set of variables: later settings replace earlier.
+type environment struct {
+	names  []string
+	values map[string]string
+}
+
+func (e *environment) set(name, value string) {
+	if e.values == nil {
+		e.values = make(map[string]string)
+	}
+	if _, ok := e.values[name]; !ok {
+		e.names = append(e.names, name)
+	}
+	e.values[name] = value
+}
+
+func (e *environment) list() []string {
+	out := make([]string, 0, len(e.names))
+	for _, name := range e.names {
+		out = append(out, name+"="+e.values[name])
+	}
+	return out
+}
+
+func (e *environment) inherit(environ []string) {
+	e.set("PATH", defaultPath)
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if slices.Contains(inherited, name) || slices.ContainsFunc(inheritedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			e.set(name, value)
+		}
+	}
+}
+
+// shimSpec says how to run a task. dir is the task's directory. What cannot be
+// run is told in the specification's Refusal, so that it ends like any other.
+func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec) shim.Spec {
+	job := spec.GetJob()
+	s := shim.Spec{
+		JobID: k.job, Attempt: k.attempt, Rank: k.rank, Token: k.token, Node: a.cfg.NodeID,
+		LogBytes: a.cfg.LogBytes, SegmentBytes: min(16<<20, max(1<<20, a.cfg.LogBytes/4)),
+	}
+	if a.cfg.CgroupParent != "" {
+		s.Cgroup = filepath.Join(a.cfg.CgroupParent, k.name())
+	}
+	var env environment
+	env.inherit(os.Environ())
+	output, checkpoints := a.outputDirs(k, job)
+	s.Dirs = []string{output, checkpoints}
+	s.CheckpointDir = checkpoints
+	if command := job.GetCommandConfig(); command != nil {
+		s.Cwd = command.GetCwd()
+		s.Argv = command.GetArgv()
+		if len(s.Argv) == 0 && command.GetCommand() != "" {
+			s.Argv = []string{"/bin/sh", "-c", command.GetCommand()}
+		}
+		setAll(&env, command.GetEnvironment())
+	} else {
+		s.Argv, s.Refusal = trainingCommand(job.GetTrainingConfig())
+		setAll(&env, job.GetTrainingConfig().GetEnvironment())
+		env.set("MIND_CONFIG", filepath.Join(dir, configFile))
+	}
+	setTaskEnv(&env, k, spec, a.gpus.visible(spec.GetGpus()))
+	env.set("MIND_OUTPUT_DIR", output)
+	env.set("MIND_CHECKPOINT_DIR", checkpoints)
+	env.set("MIND_METRICS_FILE", filepath.Join(dir, metricsFile))
+	env.set("MIND_EVENTS_FILE", filepath.Join(dir, eventsFile))
+	s.Env = env.list()
+	return s
+}
+
+func setAll(env *environment, variables map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if name != "" && !strings.ContainsAny(name, "=\x00") {
+			env.set(name, strings.ReplaceAll(variables[name], "\x00", ""))
+		}
+	}
+}
+
+// setTaskEnv sets what every task is told. It comes last: a job cannot change it.
+func setTaskEnv(env *environment, k key, spec *v1.TaskSpec, visible string) {
+	env.set("CUDA_VISIBLE_DEVICES", visible)
+	// The indices are those of the driver, which counts in the order of the bus.
+	env.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+	nodes := max(1, len(spec.GetPeers()))
+	env.set("MIND_JOB_ID", k.job)
+	env.set("MIND_ATTEMPT", strconv.Itoa(int(k.attempt)))
+	env.set("MIND_NODE_RANK", strconv.Itoa(int(k.rank)))
+	env.set("MIND_NNODES", strconv.Itoa(nodes))
+	env.set("MIND_GPUS_PER_NODE", strconv.Itoa(len(spec.GetGpus())))
+	if f := spec.GetGpuFraction(); f > 0 && f < 1 {
+		env.set("MIND_GPU_FRACTION", strconv.FormatFloat(f, 'g', 4, 64))
+	}
+	master := "127.0.0.1"
+	if peers := spec.GetPeers(); len(peers) > 1 && peers[0].GetHost() != "" {
+		master = peers[0].GetHost()
+	}
+	env.set("MASTER_ADDR", master)
+	env.set("MASTER_PORT", strconv.Itoa(int(spec.GetMasterPort())))
+	world := nodes * max(1, len(spec.GetGpus()))
+	if n := spec.GetJob().GetTrainingConfig().GetFramework().GetDistributed().GetWorldSize(); n > 0 {
+		world = int(n)
+	}
+	env.set("WORLD_SIZE", strconv.Itoa(world))
+	if spec.GetResumeFrom() != "" {
+		env.set("MIND_RESUME_FROM", spec.GetResumeFrom())
+	}
+}
+
+// outputDirs returns where the attempt writes, and where the checkpoints of
+// the job are: those are shared by its attempts, so that one can go on from
+// another's.
+func (a *agent) outputDirs(k key, job *v1.SubmitJobRequest) (output, checkpoints string) {
+	base := job.GetOutputConfig().GetOutputDir()
+	switch {
+	case base == "":
+		base = filepath.Join(a.cfg.DataDir, "outputs")
+	case !filepath.IsAbs(base) && job.GetCommandConfig().GetCwd() != "":
+		base = filepath.Join(job.GetCommandConfig().GetCwd(), base)
+	case !filepath.IsAbs(base):
+		base = filepath.Join(a.cfg.DataDir, "outputs", base)
+	}
+	base = filepath.Join(base, k.job)
+	return filepath.Join(base, fmt.Sprintf("attempt-%d", k.attempt)), filepath.Join(base, "checkpoints")
+}
+
+// trainingCommand returns what a training job runs, or why it cannot be run.
+func trainingCommand(training *v1.TrainingConfig) (argv []string, refusal string) {
+	framework := training.GetFramework()
+	script := framework.GetCustomScriptPath()
+	switch {
+	case training == nil:
+		return nil, "the job has neither a command_config nor a training_config that this node can read"
+	case framework.GetType() != v1.FrameworkType_CUSTOM:
+		return nil, fmt.Sprintf("this version has no launcher for framework %s; use framework type CUSTOM with custom_script_path, or command_config", framework.GetType())
+	case script == "":
+		return nil, "framework type CUSTOM needs custom_script_path"
+	case !filepath.IsAbs(script):
+		return nil, fmt.Sprintf("custom_script_path %q is not an absolute path", script)
+	case strings.HasSuffix(script, ".py"):
+		return []string{"python3", script}, ""
+	case strings.HasSuffix(script, ".sh"):
+		return []string{"/bin/sh", script}, ""
+	}
+	return []string{script}, ""
+}
+
+// writeConfig writes the whole request for a training program to read.
+func writeConfig(dir string, job *v1.SubmitJobRequest) error {
+	data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(job)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	// protojson varies its spaces on purpose; make them plain.
+	var plain json.RawMessage = data
+	if data, err = json.Marshal(plain); err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, configFile), data, 0o600); err != nil {
+		return fmt.Errorf("write request: %w", err)
+	}
+	return nil
+}

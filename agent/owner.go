@@ -1,0 +1,378 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// owner is the one goroutine that reads and writes the tasks. Everybody else
+// posts to it.
+func (a *agent) owner(ctx context.Context) {
+	for {
+		select {
+		case f := <-a.mail:
+			f()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// post runs f on the owner's goroutine, unless the agent is over.
+func (a *agent) post(f func()) {
+	select {
+	case a.mail <- f:
+	case <-a.over:
+	}
+}
+
+// ask runs f on the owner's goroutine and waits for it.
+func (a *agent) ask(f func()) {
+	done := make(chan struct{})
+	a.post(func() {
+		defer close(done)
+		f()
+	})
+	select {
+	case <-done:
+	case <-a.over:
+	}
+}
+
+// reconcile brings what the node has toward what is wanted of it.
+func (a *agent) reconcile(orders *v1.Orders) {
+	for _, t := range a.tasks {
+		t.wanted = false
+	}
+	for _, order := range orders.GetTasks() {
+		k := keyOf(order.GetTask())
+		if !k.valid() {
+			a.log.Error("order for a task with a bad name", "job", k.job)
+			continue
+		}
+		t, ok := a.tasks[k]
+		if !ok {
+			if t = a.take(k, order); t == nil {
+				continue
+			}
+		}
+		t.wanted = true
+		if t.spec == nil {
+			t.spec = order.GetSpec()
+		}
+		switch {
+		case t.state == ended && t.acked:
+			// The coordinators knew, and do not any more: say it again.
+			a.reportEnd(t)
+		case order.GetStop() != v1.StopReason_UNSPECIFIED:
+			a.stop(t, stopRequest(order.GetStop(), time.Duration(order.GetGracePeriodSeconds())*time.Second))
+		}
+	}
+	for _, t := range a.tasks {
+		if !t.wanted && t.state != ended && !t.disowned {
+			t.disowned = true
+			a.log.Warn("stopping a task that is not wanted any more", "job", t.key.job, "attempt", t.key.attempt, "rank", t.key.rank)
+			a.stop(t, stopRequest(v1.StopReason_STALE, maxTerm))
+		}
+	}
+	a.launchNext()
+}
+
+// take begins with a task that the node does not have.
+func (a *agent) take(k key, order *v1.TaskOrder) *task {
+	if order.GetSpec() == nil && order.GetStop() == v1.StopReason_UNSPECIFIED {
+		// Specifications are sent once a session: get a new one.
+		a.log.Warn("order without a specification", "job", k.job)
+		a.session.restart()
+		return nil
+	}
+	t := &task{key: k, dir: filepath.Join(a.tasksDir(), k.name()), spec: order.GetSpec(), since: time.Now()}
+	a.tasks[k] = t
+	if order.GetStop() == v1.StopReason_UNSPECIFIED {
+		a.queue = append(a.queue, t)
+	}
+	return t
+}
+
+// stop makes a task end.
+func (a *agent) stop(t *task, request shim.StopRequest) {
+	if t.state == ended {
+		return
+	}
+	if t.stop != nil && t.stop.Notice <= request.Notice && t.stop.Term <= request.Term {
+		return // no news
+	}
+	t.stop = &request
+	switch {
+	case t.state == queued:
+		a.neverRan(t, shim.Exit{Code: -1, Stopped: true, Message: "stopped before it was launched"})
+	case t.handle != nil:
+		a.tellStop(t)
+	}
+}
+
+func (a *agent) tellStop(t *task) {
+	if err := t.handle.Stop(*t.stop); err != nil {
+		a.log.Error("cannot stop a task", "job", t.key.job, "error", err)
+	}
+}
+
+// launchNext starts shims for queued tasks, a few at a time: more would only
+// wait for each other.
+func (a *agent) launchNext() {
+	for len(a.queue) > 0 && a.launches < a.cfg.MaxLaunches && !a.closing {
+		t := a.queue[0]
+		a.queue = a.queue[1:]
+		if t.state != queued {
+			continue // stopped meanwhile
+		}
+		t.state, t.slot = launching, true
+		a.launches++
+		a.outbox.add(t.report(&v1.Report{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}}, time.Time{}))
+		spec := t.spec
+		t.spec = nil
+		a.minders.Go(func() { a.launch(t, spec) })
+	}
+}
+
+// launch starts the shim of a task and stays with it. It runs beside the owner.
+func (a *agent) launch(t *task, spec *v1.TaskSpec) {
+	s := a.shimSpec(t.key, t.dir, spec)
+	var prepare func(dir string) error
+	if spec.GetJob().GetCommandConfig() == nil {
+		prepare = func(dir string) error { return writeConfig(dir, spec.GetJob()) }
+	}
+	handle, err := runner.Start(a.cfg.ShimExecutable, t.dir, s, prepare)
+	if err != nil {
+		a.log.Error("cannot launch a task", "job", t.key.job, "error", err)
+		a.post(func() {
+			a.neverRan(t, shim.Exit{Code: -1, Failure: shim.FailureLaunch, Message: "node " + a.cfg.NodeID + " could not launch the task: " + err.Error()})
+		})
+		return
+	}
+	a.mind(t, handle, newWatcher(t.dir, s))
+}
+
+// attach finds the shim of a task that an earlier agent launched.
+func (a *agent) attach(t *task) {
+	for {
+		handle, err := runner.Attach(t.dir)
+		switch {
+		case err == nil:
+			s, err := shim.ReadSpec(t.dir)
+			if err != nil {
+				// It runs or has ended all the same; what it writes is not seen.
+				a.log.Error("cannot read the specification of a task", "dir", t.dir, "error", err)
+			}
+			a.mind(t, handle, newWatcher(t.dir, s))
+			return
+		case errors.Is(err, runner.ErrNotBegun):
+			if err := os.RemoveAll(t.dir); err == nil {
+				a.post(func() { a.again(t) })
+				return
+			}
+		}
+		a.log.Error("cannot take up a task again", "dir", t.dir, "error", err)
+		select {
+		case <-time.After(time.Second):
+		case <-a.over:
+			return
+		}
+	}
+}
+
+// again queues a task that an earlier agent had taken up but not begun.
+func (a *agent) again(t *task) {
+	switch {
+	case t.stop != nil:
+		t.state = queued
+		a.neverRan(t, shim.Exit{Code: -1, Stopped: true, Message: "stopped before it was launched"})
+	case t.spec != nil:
+		t.state = queued
+		a.queue = append(a.queue, t)
+		a.launchNext()
+	default:
+		// The next orders bring it again, if it is still wanted.
+		delete(a.tasks, t.key)
+		if t.wanted {
+			a.session.restart()
+		}
+	}
+}
+
+// mind follows a task to its end, or to the agent's.
+func (a *agent) mind(t *task, handle *runner.Handle, w *watcher) {
+	defer handle.Close()
+	a.post(func() {
+		t.handle = handle
+		if t.stop != nil {
+			a.tellStop(t)
+		}
+	})
+	tick := time.NewTimer(watchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case e, ok := <-handle.Events():
+			switch {
+			case !ok:
+				return
+			case e.Running:
+				a.post(func() { a.runs(t, e) })
+			case e.Exit != nil:
+				exit := *e.Exit
+				if exit.Pid != 0 {
+					// What the task wrote last goes before the word of its end.
+					a.register(t, w.scan(time.Now(), true))
+				}
+				a.verifyEmpty(t, w.gpus, w.shared)
+				a.post(func() { a.ends(t, exit) })
+				return
+			}
+		case now := <-tick.C:
+			a.register(t, w.scan(now, false))
+			tick.Reset(watchInterval)
+		case <-a.over:
+			return
+		}
+	}
+}
+
+// register reports what a watcher found.
+func (a *agent) register(t *task, found []finding) {
+	reports := make([]*report, 0, len(found))
+	for _, f := range found {
+		r := t.report(f.body, f.at)
+		r.latest = f.latest
+		if f.registered != "" {
+			r.acked = func() { noteRegistered(t.dir, f.registered) }
+		}
+		reports = append(reports, r)
+	}
+	a.outbox.add(reports...)
+}
+
+// runs notes that the command was started.
+func (a *agent) runs(t *task, e runner.Event) {
+	if t.state == ended {
+		return
+	}
+	t.state, t.pid = running, e.Pid
+	a.freeSlot(t)
+	at := time.Unix(0, e.Time)
+	a.metrics.launch.Observe(at.Sub(t.since).Seconds())
+	a.outbox.add(t.report(&v1.Report{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: int32(e.Pid)}}}, at))
+	a.launchNext()
+}
+
+func (a *agent) freeSlot(t *task) {
+	if t.slot {
+		t.slot = false
+		a.launches--
+	}
+}
+
+// neverRan ends a task that has no shim. What ended it is written down, so
+// that the next agent does not launch it.
+func (a *agent) neverRan(t *task, exit shim.Exit) {
+	exit.Ended = time.Now().UnixNano()
+	t.state = launching // neither to be launched nor to be stopped any more
+	a.minders.Go(func() {
+		err := os.MkdirAll(t.dir, 0o700)
+		if err == nil {
+			err = shim.WriteExit(t.dir, exit)
+		}
+		if err != nil {
+			a.log.Error("cannot write down the end of a task", "dir", t.dir, "error", err)
+		}
+		a.post(func() { a.ends(t, exit) })
+	})
+}
+
+// ends notes that no process of the task is left.
+func (a *agent) ends(t *task, exit shim.Exit) {
+	a.freeSlot(t)
+	t.state, t.handle, t.spec = ended, nil, nil
+	t.exit = &exit
+	t.endedAt = time.Unix(0, exit.Ended)
+	a.metrics.ended.WithLabelValues(outcome(exit)).Inc()
+	a.reportEnd(t)
+	a.launchNext()
+	a.checkIdle()
+}
+
+func (a *agent) reportEnd(t *task) {
+	if t.exit == nil {
+		exit, err := runner.ReadExit(t.dir)
+		if err != nil {
+			exit = shim.Exit{Code: -1, Failure: shim.FailureInternal, Message: "how the task ended is not known any more: " + err.Error(), Ended: time.Now().UnixNano()}
+		}
+		t.exit = &exit
+	}
+	t.acked = false
+	r := t.report(endedBody(*t.exit), time.Unix(0, t.exit.Ended))
+	r.acked = func() {
+		// A lost mark costs one more report.
+		_ = os.WriteFile(filepath.Join(t.dir, ackedFile), nil, 0o600)
+		a.post(func() { a.forget(t) })
+	}
+	a.outbox.add(r)
+}
+
+// forget lets go of all but the name of a task whose end is known: its
+// directory stays for its logs, for a while.
+func (a *agent) forget(t *task) {
+	t.acked, t.exit = true, nil
+	a.finished++
+	if a.finished > a.cfg.KeepTasks/10+10 {
+		a.finished = 0
+		a.sweep()
+	}
+}
+
+// live counts tasks that have or may yet get processes.
+func (a *agent) live() int {
+	n := 0
+	for _, t := range a.tasks {
+		if t.state != ended {
+			n++
+		}
+	}
+	return n
+}
+
+// stopAll stops every task and takes on no more; idle is closed when the last
+// one has ended.
+func (a *agent) stopAll() {
+	a.closing = true
+	for _, t := range a.tasks {
+		a.stop(t, shim.StopRequest{Term: a.cfg.StopGrace})
+	}
+	a.checkIdle()
+}
+
+func (a *agent) checkIdle() {
+	if a.closing && a.live() == 0 && !a.isIdle {
+		a.isIdle = true
+		close(a.idle)
+	}
+}
+
+func outcome(exit shim.Exit) string {
+	switch {
+	case exit.Failure != "":
+		return exit.Failure
+	case exit.Stopped:
+		return "stopped"
+	case exit.Code == 0:
+		return "succeeded"
+	}
+	return "EXIT_NONZERO"
+}

@@ -1,0 +1,186 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/tasklog"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+const (
+	// maxEntries and maxEntryBytes bound one message of a stream.
+	maxEntries    = 1000
+	maxEntryBytes = 1 << 20
+	// pollMin and pollMax are how often a file that is followed is looked at:
+	// often while it grows, seldom while it does not.
+	pollMin = 2 * time.Millisecond
+	pollMax = 50 * time.Millisecond
+)
+
+// taskService serves logs and metrics of tasks to coordinators.
+type taskService struct {
+	v1.UnimplementedTaskServiceServer
+	agent *agent
+}
+
+// find returns the directory of a task. Several tokens of one attempt cannot
+// be, but if they were, the newest is meant.
+func (s *taskService) find(job string, attempt, rank int32) (dir string, err error) {
+	newest := uint64(0)
+	s.agent.ask(func() {
+		for k, t := range s.agent.tasks {
+			if k.job == job && k.attempt == attempt && k.rank == rank && k.token >= newest {
+				newest, dir = k.token, t.dir
+			}
+		}
+	})
+	if dir == "" {
+		return "", status.Errorf(codes.NotFound, "node %s has no task %s attempt %d rank %d (any more)", s.agent.cfg.NodeID, job, attempt, rank)
+	}
+	return dir, nil
+}
+
+// hasEnded tells that nothing will be added to what the task wrote. It must be
+// asked before reading what is believed to be the rest.
+func hasEnded(dir string) bool {
+	_, err := os.Lstat(filepath.Join(dir, shim.ExitFile))
+	if err == nil {
+		return true
+	}
+	// Removed by the retention bound.
+	_, err = os.Lstat(dir)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// follow calls read until it has read all of an ended task, or all there is
+// when it is not to follow.
+func (s *taskService) follow(ctx context.Context, dir string, follow bool, read func() (more bool, err error)) (eof bool, err error) {
+	for pause := pollMin; ; {
+		ended := hasEnded(dir)
+		more, err := read()
+		switch {
+		case err != nil:
+			return false, err
+		case more:
+			pause = pollMin
+			continue
+		case ended:
+			return true, nil
+		case !follow:
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+			return false, status.FromContextError(ctx.Err()).Err()
+		case <-s.agent.over:
+			return false, status.Error(codes.Unavailable, "the agent is stopping")
+		case <-time.After(pause):
+		}
+		pause = min(2*pause, pollMax)
+	}
+}
+
+// ReadTaskLogs streams the log of a task.
+func (s *taskService) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.TaskService_ReadTaskLogsServer) error {
+	dir, err := s.find(req.GetJobId(), req.GetAttempt(), req.GetRank())
+	if err != nil {
+		return err
+	}
+	reader := tasklog.NewReader(filepath.Join(dir, shim.LogDir))
+	defer reader.Close()
+	if req.GetSince() != nil {
+		reader.Since(req.GetSince().AsTime().UnixNano())
+	}
+	if req.Tail != nil {
+		err = reader.SeekTail(int(req.GetTail()))
+	}
+	if err == nil && req.GetOffset() > reader.Offset() {
+		err = reader.SeekOffset(req.GetOffset())
+	}
+	if err != nil {
+		return status.Errorf(codes.Internal, "read log: %v", err)
+	}
+	eof, err := s.follow(stream.Context(), dir, req.GetFollow(), func() (bool, error) {
+		entries, err := reader.Next(maxEntries)
+		if err != nil {
+			return false, status.Errorf(codes.Internal, "read log: %v", err)
+		}
+		return len(entries) > 0, sendLog(stream, entries)
+	})
+	if err != nil {
+		return err
+	}
+	return stream.Send(&v1.ReadTaskLogsResponse{Eof: eof})
+}
+
+// sendLog sends entries in messages of bounded size.
+func sendLog(stream v1.TaskService_ReadTaskLogsServer, entries []tasklog.Entry) error {
+	response, size := &v1.ReadTaskLogsResponse{}, 0
+	for i, e := range entries {
+		response.Entries = append(response.Entries, &v1.TaskLogEntry{
+			Offset: e.Offset, UnixNanos: e.UnixNanos, Stderr: e.Kind != tasklog.Stdout, Line: e.Text,
+		})
+		size += len(e.Text) + 32
+		if size >= maxEntryBytes || i == len(entries)-1 {
+			if err := stream.Send(response); err != nil {
+				return err
+			}
+			response, size = &v1.ReadTaskLogsResponse{}, 0
+		}
+	}
+	return nil
+}
+
+// ReadTaskMetrics streams the metrics that a task wrote. The lines carry no
+// time of their own; an entry has that of the file's last change when it was
+// read, which is close for who follows and late for who comes later.
+func (s *taskService) ReadTaskMetrics(req *v1.ReadTaskMetricsRequest, stream v1.TaskService_ReadTaskMetricsServer) error {
+	dir, err := s.find(req.GetJobId(), req.GetAttempt(), req.GetRank())
+	if err != nil {
+		return err
+	}
+	reader := metricsReader{name: filepath.Join(dir, metricsFile), tail: tailFile{name: filepath.Join(dir, metricsFile), offset: int64(req.GetOffset())}}
+	eof, err := s.follow(stream.Context(), dir, req.GetFollow(), func() (bool, error) {
+		entries := reader.next()
+		if len(entries) == 0 {
+			return false, nil
+		}
+		return true, stream.Send(&v1.ReadTaskMetricsResponse{Entries: entries})
+	})
+	if err != nil {
+		return err
+	}
+	return stream.Send(&v1.ReadTaskMetricsResponse{Eof: eof})
+}
+
+// metricsReader reads the lines of a metrics file with their offsets.
+type metricsReader struct {
+	name string
+	tail tailFile
+}
+
+// next returns lines that are JSON objects; others are the program's own
+// business.
+func (r *metricsReader) next() []*v1.TaskMetricsEntry {
+	var entries []*v1.TaskMetricsEntry
+	info, err := os.Stat(r.name)
+	if err != nil {
+		return nil
+	}
+	nanos := info.ModTime().UnixNano()
+	r.tail.read(func(line []byte, end int64) bool {
+		if line = plainJSON(line); line != nil {
+			entries = append(entries, &v1.TaskMetricsEntry{Offset: uint64(end), Json: string(line), UnixNanos: nanos})
+		}
+		return len(entries) < maxEntries
+	})
+	return entries
+}

@@ -1,0 +1,315 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+const (
+	dialTimeout = 500 * time.Millisecond
+	// welcomeTimeout bounds the time from a connection to the first answer,
+	// which comes after the node was registered in the replicated state.
+	welcomeTimeout = 5 * time.Second
+	retryMin       = 20 * time.Millisecond
+	// retryLost is the longest pause while the session has been lost for
+	// less than lostFor: somebody is being elected.
+	retryLost = 200 * time.Millisecond
+	lostFor   = 15 * time.Second
+	retryMax  = time.Second
+	// sendPause is the least time between two messages with reports: those of
+	// a short task travel together.
+	sendPause = 3 * time.Millisecond
+	// defaultHeartbeat is used when the coordinator names none.
+	defaultHeartbeat = time.Second
+	// silence is how many heartbeats may go unanswered.
+	silence = 4
+)
+
+// session keeps the agent in touch with the leader.
+type session struct {
+	agent *agent
+	creds credentials.TransportCredentials
+
+	preferred string
+	term      uint64
+	seq       uint64
+	lostAt    time.Time
+	again     chan struct{}
+	live      atomic.Bool
+	connected atomic.Int64
+}
+
+func newSession(a *agent) *session {
+	s := &session{agent: a, creds: insecure.NewCredentials(), again: make(chan struct{}, 1)}
+	if a.clientTLS != nil {
+		s.creds = credentials.NewTLS(a.clientTLS)
+	}
+	return s
+}
+
+// restart asks for a new session, which tells all orders anew.
+func (s *session) restart() {
+	select {
+	case s.again <- struct{}{}:
+	default:
+	}
+}
+
+// run holds sessions, one after another, until the context ends.
+func (s *session) run(ctx context.Context) {
+	pause := retryMin
+	for ctx.Err() == nil {
+		held, hinted := s.round(ctx)
+		switch {
+		case held:
+			pause = retryMin
+			s.lostAt = time.Now()
+			continue
+		case hinted:
+			// The one that was named may not know yet that it leads.
+			pause = min(pause, 4*retryMin)
+		}
+		longest := retryMax
+		if time.Since(s.lostAt) < lostFor {
+			longest = retryLost
+		}
+		pause = min(2*pause, longest)
+		sleep(ctx, pause/2+rand.N(pause/2+1))
+	}
+}
+
+// round tries every coordinator once, the most likely leader first.
+func (s *session) round(ctx context.Context) (held, hinted bool) {
+	tried := make(map[string]bool)
+	next := s.candidates()
+	for len(next) > 0 && ctx.Err() == nil {
+		addr := next[0]
+		next = next[1:]
+		if tried[addr] {
+			continue
+		}
+		tried[addr] = true
+		welcomed, hint, err := s.hold(ctx, addr)
+		if welcomed {
+			s.preferred = addr
+			s.agent.log.Info("session ended", "coordinator", addr, "why", err)
+			if hint != "" && hint != addr {
+				s.preferred = hint
+			}
+			return true, false
+		}
+		s.agent.log.Debug("no session", "coordinator", addr, "why", err, "leader", hint)
+		if hint != "" && !tried[hint] {
+			hinted = true
+			s.preferred = hint
+			next = append([]string{hint}, next...)
+		}
+	}
+	return false, hinted
+}
+
+func (s *session) candidates() []string {
+	list := slices.Clone(s.agent.cfg.Coordinators)
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	if s.preferred != "" {
+		list = append([]string{s.preferred}, list...)
+	}
+	return list
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// hold opens a session with one coordinator and keeps it as long as it lasts.
+func (s *session) hold(ctx context.Context, addr string) (welcomed bool, leader string, err error) {
+	conn, err := grpc.NewClient("passthrough:///"+addr,
+		grpc.WithTransportCredentials(s.creds),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", addr)
+		}),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 2 * dialTimeout}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
+	if err != nil {
+		return false, "", fmt.Errorf("dial %s: %w", addr, err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// The watchdog ends the stream also when a send hangs in it.
+	watchdog := time.AfterFunc(welcomeTimeout, func() { cancel(errors.New("the coordinator is silent")) })
+	defer watchdog.Stop()
+	stream, err := v1.NewAgentServiceClient(conn).Session(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	welcomed, err = s.speak(ctx, cancel, stream, watchdog)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	cancel(nil)
+	// Drained to its end, the stream has its trailer.
+	for {
+		if _, err := stream.Recv(); err != nil {
+			break
+		}
+	}
+	if hints := stream.Trailer().Get(status.KeyLeader); len(hints) > 0 {
+		leader = hints[0]
+	}
+	return welcomed, leader, err
+}
+
+// speak says hello and then serves the stream until it breaks.
+func (s *session) speak(ctx context.Context, cancel context.CancelCauseFunc, stream v1.AgentService_SessionClient, watchdog *time.Timer) (welcomed bool, err error) {
+	hello := s.agent.hello(ctx)
+	if err := stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Hello{Hello: hello}}); err != nil {
+		// The reason is what Recv says.
+		_, err = stream.Recv()
+		return false, err
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return false, err
+	}
+	welcome := first.GetWelcome()
+	if welcome == nil {
+		return false, errors.New("the coordinator did not begin with a welcome")
+	}
+	if welcome.GetTerm() < s.term {
+		return false, fmt.Errorf("coordinator %s was deposed: its term is %d, and %d was seen", welcome.GetCoordinatorId(), welcome.GetTerm(), s.term)
+	}
+	s.term = welcome.GetTerm()
+	interval := time.Duration(welcome.GetHeartbeatIntervalMs()) * time.Millisecond
+	if interval <= 0 {
+		interval = defaultHeartbeat
+	}
+	patience := max(silence*interval, 2*time.Second)
+	watchdog.Reset(patience)
+	s.agent.log.Info("in session", "coordinator", welcome.GetCoordinatorId(), "term", welcome.GetTerm())
+	s.live.Store(true)
+	s.connected.Add(1)
+	defer s.live.Store(false)
+
+	received := make(chan error, 1)
+	var receiver sync.WaitGroup
+	receiver.Go(func() { received <- s.receive(ctx, stream, func() { watchdog.Reset(patience) }) })
+	err = s.send(ctx, stream, interval, hello.GetGpus(), received)
+	cancel(err)
+	receiver.Wait()
+	return true, err
+}
+
+// receive ends with the stream.
+func (s *session) receive(ctx context.Context, stream v1.AgentService_SessionClient, heard func()) error {
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		heard()
+		switch body := response.GetBody().(type) {
+		case *v1.SessionResponse_Ack:
+			s.agent.outbox.ack(body.Ack.GetReportSeq())
+		case *v1.SessionResponse_Orders:
+			// Posted by this goroutine only, so orders stay in order, and those
+			// of an ended session are not taken up behind those of the next.
+			s.agent.ask(func() {
+				if ctx.Err() == nil {
+					s.agent.reconcile(body.Orders)
+				}
+			})
+		}
+	}
+}
+
+// send sends heartbeats and reports until the stream breaks.
+func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient, interval time.Duration, gpus []*v1.Gpu, received <-chan error) error {
+	s.agent.outbox.rewind()
+	beat := time.NewTicker(interval)
+	defer beat.Stop()
+	pause := time.NewTimer(0)
+	defer pause.Stop()
+	resting := true
+	for {
+		wake := s.agent.outbox.wake
+		if resting {
+			wake = nil
+		}
+		select {
+		case err := <-received:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.again:
+			return errors.New("the agent wants all orders anew")
+		case <-beat.C:
+			s.seq++
+			heartbeat := &v1.Heartbeat{Seq: s.seq}
+			if now := s.agent.gpus.current(); !sameGPUs(gpus, now) {
+				gpus, heartbeat.Gpus = now, now
+			}
+			if err := stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: heartbeat}}); err != nil {
+				return reasonOf(received, err)
+			}
+		case <-pause.C:
+			resting = false
+			sent, err := s.sendReports(stream)
+			if err != nil {
+				return reasonOf(received, err)
+			}
+			if sent {
+				resting = true
+				pause.Reset(sendPause)
+			}
+		case <-wake:
+			sent, err := s.sendReports(stream)
+			if err != nil {
+				return reasonOf(received, err)
+			}
+			if sent {
+				resting = true
+				pause.Reset(sendPause)
+			}
+		}
+	}
+}
+
+// sendReports sends one batch.
+func (s *session) sendReports(stream v1.AgentService_SessionClient) (sent bool, err error) {
+	batch := s.agent.outbox.take()
+	if len(batch) == 0 {
+		return false, nil
+	}
+	return true, stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Reports{Reports: &v1.ReportBatch{Reports: batch}}})
+}
+
+// reasonOf prefers what the receiving side heard: a send only says EOF.
+func reasonOf(received <-chan error, err error) error {
+	select {
+	case reason := <-received:
+		return reason
+	case <-time.After(time.Second):
+		return err
+	}
+}
