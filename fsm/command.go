@@ -13,6 +13,12 @@ type Command interface {
 	apply(tx *tx) any
 }
 
+// bodied is a command that writes its body by hand instead of as CBOR.
+type bodied interface{ appendBody([]byte) []byte }
+
+// parsed is the other side of bodied.
+type parsed interface{ parseBody([]byte) error }
+
 // flagIgnorable marks a command that a replica which does not know its type may skip.
 const flagIgnorable byte = 1 << 0
 
@@ -47,6 +53,10 @@ var decMode = func() cbor.DecMode {
 
 // Encode makes the bytes of a command, for Pack.
 func Encode(c Command) ([]byte, error) {
+	if b, ok := c.(bodied); ok {
+		out := binary.BigEndian.AppendUint16(make([]byte, 0, 1024), c.commandType())
+		return b.appendBody(append(out, 0)), nil
+	}
 	body, err := encMode.Marshal(c)
 	if err != nil {
 		return nil, fmt.Errorf("encoding %T: %w", c, err)

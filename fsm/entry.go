@@ -107,7 +107,13 @@ func decodeCommand(data []byte) (Command, error) {
 		return nil, fmt.Errorf("unknown command type %d: a newer version of mind wrote it", number)
 	}
 	c := def.blank()
-	if err := decMode.Unmarshal(body, c); err != nil {
+	var err error
+	if p, ok := c.(parsed); ok {
+		err = p.parseBody(body)
+	} else {
+		err = decMode.Unmarshal(body, c)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("decoding %s: %w", def.name, err)
 	}
 	return c, nil

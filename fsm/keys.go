@@ -1,10 +1,6 @@
 package fsm
 
-import (
-	"strings"
-
-	"github.com/cespare/xxhash/v2"
-)
+import "strings"
 
 // How long an idempotency key is remembered, in nanoseconds of log time; one that the gateway minted for a request
 // that had none is needed only for as long as the gateway retries.
@@ -30,22 +26,31 @@ type idempotencyKey struct {
 	ExpiresAt int64  `cbor:"6,keyasint,omitempty"`
 }
 
-// keyKey orders keys by a hash first, so that a search compares numbers, not text.
-type keyKey struct {
-	hash uint64
-	row  *idempotencyKey
+// keyName is what a key is looked up by.
+type keyName struct{ tenant, key string }
+
+// keyPlace orders keys by when they expire, which is the order in which they came, more or less: keys are random text,
+// and a tree in the order of the text would have to copy a node for nearly every key. They are looked up in
+// working.keys, because only the applying goroutine does.
+type keyPlace struct {
+	expiresAt int64
+	job       JobID
+	row       *idempotencyKey
 }
 
+func (k *idempotencyKey) place() keyPlace { return keyPlace{k.ExpiresAt, k.Job, k} }
+
+func (k *idempotencyKey) name() keyName { return keyName{k.Tenant, k.Key} }
+
 type keyTables struct {
-	rows   table[keyKey, *idempotencyKey]
-	expiry index[*idempotencyKey]
+	rows table[keyPlace, *idempotencyKey]
 }
 
 var keyDomain = domain{
 	name: "keys",
 	records: []recordDef{
 		defineRecords(recordKey, "idempotency key",
-			func(s *state) *table[keyKey, *idempotencyKey] { return &s.keys.rows },
+			func(s *state) *table[keyPlace, *idempotencyKey] { return &s.keys.rows },
 			func(s *state, k *idempotencyKey) error {
 				k.Tenant = s.work.name(k.Tenant)
 				s.putKey(k)
@@ -53,50 +58,36 @@ var keyDomain = domain{
 			}),
 	},
 	open: func(s *state) {
-		s.keys.rows = newTable[keyKey, *idempotencyKey](recordKey, func(a, b keyKey) bool {
-			if a.hash != b.hash {
-				return a.hash < b.hash
+		s.keys.rows = newTable[keyPlace, *idempotencyKey](recordKey, func(a, b keyPlace) bool {
+			switch {
+			case a.expiresAt != b.expiresAt:
+				return a.expiresAt < b.expiresAt
+			case a.job != b.job:
+				return a.job < b.job
+			case a.row.Key != b.row.Key:
+				return a.row.Key < b.row.Key
 			}
-			if c := strings.Compare(a.row.Tenant, b.row.Tenant); c != 0 {
-				return c < 0
-			}
-			return a.row.Key < b.row.Key
-		})
-		s.keys.expiry = newIndex(func(a, b *idempotencyKey) bool {
-			if a.ExpiresAt != b.ExpiresAt {
-				return a.ExpiresAt < b.ExpiresAt
-			}
-			if a.Tenant != b.Tenant {
-				return a.Tenant < b.Tenant
-			}
-			return a.Key < b.Key
+			return a.row.Tenant < b.row.Tenant
 		})
 	},
-	freeze: func(s, from *state) {
-		s.keys = keyTables{rows: from.keys.rows.freeze(), expiry: from.keys.expiry.freeze()}
-	},
-	check: checkKeys,
+	freeze: func(s, from *state) { s.keys = keyTables{rows: from.keys.rows.freeze()} },
+	check:  checkKeys,
 }
 
 func (s *state) putKey(k *idempotencyKey) {
-	s.keys.rows.put(keyKey{hash: keyHash(k.Tenant, k.Key), row: k}, k)
-	s.keys.expiry.put(k)
+	s.keys.rows.put(k.place(), k)
+	s.work.keys[k.name()] = k
 }
 
 func (s *state) dropKey(k *idempotencyKey) {
-	s.keys.rows.delete(keyKey{hash: keyHash(k.Tenant, k.Key), row: k})
-	s.keys.expiry.delete(k)
+	s.keys.rows.delete(k.place())
+	delete(s.work.keys, k.name())
 }
 
 // findKey looks a key up; one that has expired but was not swept yet counts as gone.
 func (tx *tx) findKey(tenant, key string) *idempotencyKey {
-	probe := &tx.work.probe
-	probe.Tenant, probe.Key = tenant, key
-	k, ok := tx.keys.rows.get(keyKey{hash: keyHash(tenant, key), row: probe})
-	if !ok {
-		return nil
-	}
-	if k.ExpiresAt <= tx.now {
+	k := tx.work.keys[keyName{tenant, key}]
+	if k != nil && k.ExpiresAt <= tx.now {
 		tx.dropKey(k)
 		return nil
 	}
@@ -129,8 +120,4 @@ func (tx *tx) recall(tenant, key string, fingerprint uint64, action Action) (*id
 			"the idempotency key %q was used before for another request: use a new key for a new request", key)
 	}
 	return k, nil
-}
-
-func keyHash(tenant, key string) uint64 {
-	return xxhash.Sum64String(key) ^ (xxhash.Sum64String(tenant) * 0x9e3779b97f4a7c15)
 }

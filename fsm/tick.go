@@ -28,15 +28,15 @@ func (Tick) apply(tx *tx) any {
 
 func (tx *tx) expireKeys(res *TickResult) {
 	for {
-		k, ok := tx.keys.expiry.tree.Min()
-		if !ok || k.ExpiresAt > tx.now {
+		k, ok := tx.keys.rows.tree.Min()
+		if !ok || k.key.expiresAt > tx.now {
 			return
 		}
 		if res.KeysExpired == maxPerTick {
 			res.More = true
 			return
 		}
-		tx.dropKey(k)
+		tx.dropKey(k.row)
 		res.KeysExpired++
 	}
 }

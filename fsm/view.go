@@ -50,8 +50,8 @@ func (v *View) NextDue() (int64, bool) {
 	if t, ok := v.jobs.timers.tree.Min(); ok {
 		consider(t.at)
 	}
-	if k, ok := v.keys.expiry.tree.Min(); ok {
-		consider(k.ExpiresAt)
+	if k, ok := v.keys.rows.tree.Min(); ok {
+		consider(k.key.expiresAt)
 	}
 	if t, ok := v.nodes.timers.tree.Min(); ok {
 		consider(t.at)

@@ -9,10 +9,10 @@ type working struct {
 	classes map[ClassKey]*classSlot
 	use     map[string]*useSlot
 	queues  map[string]*queueSlot
+	keys    map[keyName]*idempotencyKey
 	// What changed since the last publish, in the order of the changes.
 	dirtyUse    []*useSlot
 	dirtyQueues []*queueSlot
-	probe       idempotencyKey
 	nextTenant  uint32
 	nextClass   uint32
 }
@@ -45,6 +45,7 @@ func newWorking() *working {
 		classes: map[ClassKey]*classSlot{},
 		use:     map[string]*useSlot{},
 		queues:  map[string]*queueSlot{},
+		keys:    map[keyName]*idempotencyKey{},
 	}
 }
 
