@@ -1,0 +1,428 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// pipes is a listener whose connections live in memory, so that whole streams
+// run in virtual time.
+type pipes struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipes() *pipes { return &pipes{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
+
+func (p *pipes) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.conns <- far:
+		return near, nil
+	case <-p.done:
+		return nil, errors.New("connection refused")
+	}
+}
+
+// running is a gateway under Run, and a caller of it.
+type running struct {
+	t      *testing.T
+	caller *http.Client
+	stop   context.CancelFunc
+	ended  chan error
+}
+
+func runGateway(t *testing.T, config Config) *running {
+	lis := newPipes()
+	config.Listener = lis
+	ctx, cancel := context.WithCancel(context.Background())
+	transport := &http.Transport{DialContext: lis.dial, DisableCompression: true}
+	g := &running{t: t, caller: &http.Client{Transport: transport}, stop: cancel, ended: make(chan error, 1)}
+	go func() { g.ended <- Run(ctx, config) }()
+	t.Cleanup(func() {
+		cancel()
+		transport.CloseIdleConnections()
+		<-g.ended
+	})
+	return g
+}
+
+func (g *running) request(ctx context.Context, method, path, body string, headers ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, "http://gateway"+path, strings.NewReader(body))
+	require.NoError(g.t, err)
+	r.Header.Set("Authorization", "Bearer "+tokenAll)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return g.caller.Do(r)
+}
+
+// event is one server-sent event, or a comment.
+type event struct{ id, name, data, comment string }
+
+// stream opens an event stream and returns what reads the next event; an event
+// without anything is the end.
+func (g *running) stream(path string, headers ...string) (next func() event, resp *http.Response) {
+	g.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	resp, err := g.request(ctx, "GET", prefix+path, "", headers...)
+	require.NoError(g.t, err)
+	g.t.Cleanup(func() {
+		cancel()
+		_ = resp.Body.Close()
+	})
+	lines := bufio.NewScanner(resp.Body)
+	lines.Buffer(nil, 1<<20)
+	return func() (e event) {
+		for lines.Scan() {
+			switch field, value, _ := strings.Cut(lines.Text(), ": "); field {
+			case "":
+				if value != "" {
+					e.comment = value
+				}
+				if e != (event{}) {
+					return e
+				}
+			case "id":
+				e.id = value
+			case "event":
+				e.name = value
+			case "data":
+				e.data = value
+			}
+		}
+		return event{}
+	}, resp
+}
+
+func entry(n int) *v1.LogEntry {
+	return &v1.LogEntry{
+		Level: "INFO", Message: fmt.Sprint("line ", n), Cursor: fmt.Sprint("1:", n), Rank: 0, Stream: "stdout", Attempt: 1,
+		Timestamp: timestamppb.New(time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)),
+	}
+}
+
+// lines sends entries one to a message, from after the cursor up to last.
+func lines(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse], last int) error {
+	from := 0
+	if r.Cursor != "" {
+		_, _ = fmt.Sscanf(r.Cursor, "1:%d", &from)
+	}
+	for n := from + 1; n <= last; n++ {
+		if err := s.Send(&v1.StreamJobLogsResponse{Entries: []*v1.LogEntry{entry(n)}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const streamEnded = `{"error":"stream ended"}`
+
+// expectLines reads lines from..to, each once and in order.
+func expectLines(t *testing.T, next func() event, from, to int) {
+	t.Helper()
+	for n := from; n <= to; n++ {
+		e := next()
+		for e.comment != "" {
+			e = next()
+		}
+		require.Equal(t, "log", e.name, "%+v", e)
+		require.Equal(t, fmt.Sprint("1:", n), e.id)
+		require.JSONEq(t, fmt.Sprintf(
+			`{"level":"INFO","message":"line %d","timestamp":"2026-01-31T08:00:00Z","rank":0,"stream":"stdout","attempt":1}`, n), e.data)
+	}
+}
+
+func TestLogs_asPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			return lines(r, s, 3)
+		}
+		next, resp := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs")
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, "text/event-stream", resp.Header.Get("Content-Type"))
+		require.Equal(t, "no-cache", resp.Header.Get("Cache-Control"))
+		require.Equal(t, "no", resp.Header.Get("X-Accel-Buffering"))
+		require.NotEmpty(t, resp.Header.Get("X-Request-Id"))
+		require.NotEmpty(t, resp.Header.Get("X-Mind-Index"))
+		expectLines(t, next, 1, 3)
+		require.Equal(t, event{name: "error", data: streamEnded}, next())
+		require.Equal(t, event{}, next())
+	})
+}
+
+func TestLogs_goOnAfterTheUpstreamBroke(t *testing.T) {
+	for name, cut := range map[string]error{
+		"unavailable": grpcstatus.Error(codes.Unavailable, "leader changed"),
+		"cut off":     grpcstatus.Error(codes.Internal, "stream terminated by RST_STREAM"),
+		"canceled":    grpcstatus.Error(codes.Canceled, "shutting down"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newScripted(t)
+				var opened atomic.Int64
+				c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+					if k := opened.Add(1); k <= 4 { // breaks after 5, 10, 15, and at once
+						if err := lines(r, s, int(min(k, 3))*5); err != nil {
+							return err
+						}
+						return cut
+					}
+					return lines(r, s, 20)
+				}
+				next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs?tail=100")
+				expectLines(t, next, 1, 20)
+				require.Equal(t, event{name: "error", data: streamEnded}, next())
+				calls := c.seen()
+				require.Len(t, calls, 5)
+				for i, cursor := range []string{"", "1:5", "1:10", "1:15", "1:15"} {
+					r := calls[i].request.(*v1.StreamJobLogsRequest)
+					require.Equal(t, cursor, r.Cursor)
+					require.Equal(t, cursor == "", r.Tail != nil, "a tail is for the beginning only")
+				}
+			})
+		})
+	}
+}
+
+func TestLogs_goOnAtAnotherCoordinator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		coordinators := []*scripted{newScripted(t), newScripted(t), newScripted(t)}
+		dying := make(chan *scripted, 1)
+		var opened atomic.Int64
+		for _, c := range coordinators {
+			c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+				if opened.Add(1) == 1 {
+					if err := lines(r, s, 5); err != nil {
+						return err
+					}
+					dying <- c
+					<-s.Context().Done() // its process is killed
+					return s.Context().Err()
+				}
+				return lines(r, s, 10)
+			}
+		}
+		next, _ := runGateway(t, testConfig(coordinators...)).stream("/jobs/job_1/logs")
+		expectLines(t, next, 1, 5)
+		start := time.Now()
+		(<-dying).server.Stop()
+		expectLines(t, next, 6, 10)
+		require.Less(t, time.Since(start), time.Second)
+		require.Equal(t, event{name: "error", data: streamEnded}, next())
+	})
+}
+
+func TestLogs_resumeByTheCaller(t *testing.T) {
+	for name, tc := range map[string]struct {
+		query   string
+		headers []string
+	}{
+		"header": {"?tail=2", []string{"Last-Event-ID", "1:7"}}, "query": {"?last_event_id=1:7", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newScripted(t)
+				c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+					return lines(r, s, 9)
+				}
+				next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs"+tc.query, tc.headers...)
+				expectLines(t, next, 8, 9)
+				require.Equal(t, "error", next().name)
+				require.Nil(t, c.seen()[0].request.(*v1.StreamJobLogsRequest).Tail)
+			})
+		})
+	}
+}
+
+func TestLogs_errorsBeforeTheFirstEventAreEnvelopes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		code int
+	}{
+		"not found": {grpcstatus.Error(codes.NotFound, `no job "job_1"`), 404},
+		"bad":       {grpcstatus.Error(codes.InvalidArgument, "bad cursor"), 400},
+		"no leader": {grpcstatus.Error(codes.Unavailable, "no leader"), 503},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newScripted(t)
+				c.logs = func(*v1.StreamJobLogsRequest, grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+					return tc.err
+				}
+				start := time.Now()
+				_, resp := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs")
+				require.Equal(t, tc.code, resp.StatusCode)
+				require.Equal(t, "application/json", resp.Header.Get("Content-Type"))
+				require.LessOrEqual(t, time.Since(start), 11*time.Second)
+			})
+		})
+	}
+}
+
+func TestLogs_errorsAfterTheFirstEventEndTheStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			_ = lines(r, s, 1)
+			return grpcstatus.Error(codes.NotFound, "job is not known any more")
+		}
+		next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs")
+		expectLines(t, next, 1, 1)
+		require.Equal(t, event{name: "error", data: `{"error":"stream ended","code":"NOT_FOUND","message":"job is not known any more"}`}, next())
+		require.Equal(t, event{}, next())
+	})
+}
+
+func TestLogs_aSilentJobOpensAndIsKeptAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			select {
+			case <-time.After(40 * time.Second):
+				return lines(r, s, 1)
+			case <-s.Context().Done():
+				return s.Context().Err()
+			}
+		}
+		start := time.Now()
+		next, resp := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs")
+		require.Equal(t, 200, resp.StatusCode)
+		require.LessOrEqual(t, time.Since(start), openSilence)
+		for k := 1; k <= 2; k++ {
+			require.Equal(t, event{comment: "keepalive"}, next())
+			require.InDelta(t, float64(15*k), time.Since(start).Seconds(), 1.1)
+		}
+		expectLines(t, next, 1, 1)
+	})
+}
+
+func TestLogs_aCallerThatHangsUpEndsTheUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		gone := make(chan struct{})
+		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			_ = lines(r, s, 1)
+			<-s.Context().Done()
+			close(gone)
+			return s.Context().Err()
+		}
+		g := runGateway(t, testConfig(c))
+		ctx, cancel := context.WithCancel(t.Context())
+		resp, err := g.request(ctx, "GET", prefix+"/jobs/job_1/logs", "")
+		require.NoError(t, err)
+		cancel()
+		<-gone
+		_ = resp.Body.Close()
+	})
+}
+
+func TestLogs_aSlowReaderHoldsBackTheUpstream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		var sent atomic.Int64
+		c.logs = func(_ *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			e := entry(1)
+			e.Message = strings.Repeat("x", 32<<10)
+			for range 4096 { // 128 MiB
+				if err := s.Send(&v1.StreamJobLogsResponse{Entries: []*v1.LogEntry{e}}); err != nil {
+					return err
+				}
+				sent.Add(1)
+			}
+			return nil
+		}
+		_, _ = runGateway(t, testConfig(c)).stream("/jobs/job_1/logs")
+		synctest.Wait() // nobody reads: all stand still
+		require.Less(t, sent.Load()*32<<10, int64(4<<20))
+		require.Positive(t, sent.Load())
+	})
+}
+
+func TestLogs_query(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	for query, want := range map[string]func(r *v1.StreamJobLogsRequest) bool{
+		"": func(r *v1.StreamJobLogsRequest) bool {
+			return r.Tail == nil && r.Follow == nil && r.Rank == nil && r.Since == nil
+		},
+		"tail=0&follow=true":         func(r *v1.StreamJobLogsRequest) bool { return *r.Tail == 0 && *r.Follow },
+		"tail=7&follow=0":            func(r *v1.StreamJobLogsRequest) bool { return *r.Tail == 7 && !*r.Follow },
+		"rank=0&attempt=2":           func(r *v1.StreamJobLogsRequest) bool { return *r.Rank == 0 && r.Attempt == 2 },
+		"since=2026-01-31T08:00:00Z": func(r *v1.StreamJobLogsRequest) bool { return r.Since.AsTime().Unix() == 1769846400 },
+		"since=90":                   func(r *v1.StreamJobLogsRequest) bool { return r.Since.AsTime().Unix() == now.Unix()-90 },
+		"since=10m":                  func(r *v1.StreamJobLogsRequest) bool { return r.Since.AsTime().Unix() == now.Unix()-600 },
+		"since=1769846400":           func(r *v1.StreamJobLogsRequest) bool { return r.Since.AsTime().Unix() == 1769846400 },
+	} {
+		values := map[string][]string{}
+		for pair := range strings.SplitSeq(query, "&") {
+			if name, value, ok := strings.Cut(pair, "="); ok {
+				values[name] = []string{value}
+			}
+		}
+		r, err := logsRequest(values, now)
+		require.NoError(t, err, query)
+		require.True(t, want(r), query)
+	}
+}
+
+func TestMetricsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.meter = func(r *v1.StreamJobMetricsRequest, s grpc.ServerStreamingServer[v1.StreamJobMetricsResponse]) error {
+			if r.Cursor == "" {
+				_ = s.Send(&v1.StreamJobMetricsResponse{Entries: []*v1.MetricsEntry{{Json: `{"step": 200, "loss": 0.34}`, Cursor: "1"}, {Json: `{"loss": NaN}`, Cursor: "2"}}})
+				return grpcstatus.Error(codes.Unavailable, "gone")
+			}
+			return s.Send(&v1.StreamJobMetricsResponse{Entries: []*v1.MetricsEntry{{Json: "{}\n", Cursor: r.Cursor + "+"}}})
+		}
+		next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/metrics/stream?follow=true")
+		require.Equal(t, event{id: "1", name: "metrics", data: `{"step": 200, "loss": 0.34}`}, next())
+		require.Equal(t, event{id: "2", name: "metrics", data: `{"line":"{\"loss\": NaN}"}`}, next())
+		require.Equal(t, event{id: "2+", name: "metrics", data: `{}`}, next())
+		require.Equal(t, event{name: "error", data: streamEnded}, next())
+		require.True(t, *c.seen()[0].request.(*v1.StreamJobMetricsRequest).Follow)
+	})
+}
+
+func TestAppendID_neverBreaksTheFrame(t *testing.T) {
+	require.Equal(t, "", string(appendID(nil, "a\nevent: evil")))
+	require.Equal(t, "id: 1:5\n", string(appendID(nil, "1:5")))
+	frame := string(appendLogEvent(nil, &v1.LogEntry{Message: "a\r\n\ndata: evil\u2028"}))
+	require.Equal(t, 3, strings.Count(frame, "\n"), frame)
+	require.NotContains(t, frame, "\r")
+}
