@@ -311,13 +311,16 @@ func (inv *Inventory) subscribe() (set nvml.EventSet, ok bool) {
 	return set, ok
 }
 
-// text reads a C string.
-func text(chars []uint8) string {
-	s := string(chars)
-	if end := strings.IndexByte(s, 0); end >= 0 {
-		s = s[:end]
+// text reads a C string, whose characters are signed on some machines.
+func text[char int8 | uint8](chars []char) string {
+	var s strings.Builder
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		s.WriteByte(byte(c))
 	}
-	return strings.ToUpper(s)
+	return strings.ToUpper(s.String())
 }
 
 // numaNode asks the kernel; the driver's bus id has a longer domain.
