@@ -104,7 +104,7 @@ type Config struct {
 	MaxEntryBytes    int
 	MaxEntryCommands int
 	MaxCommandBytes  int
-	// MaxInFlight (4) entries may be on their way to commit. While there is
+	// MaxInFlight (2) entries may be on their way to commit. While there is
 	// room a command is sent at once; while there is none commands pile up
 	// into the next entry.
 	MaxInFlight int
@@ -143,7 +143,7 @@ func (c Config) withDefaults() Config {
 	c.MaxEntryBytes = cmp.Or(c.MaxEntryBytes, 512<<10)
 	c.MaxEntryCommands = cmp.Or(c.MaxEntryCommands, 1024)
 	c.MaxCommandBytes = cmp.Or(c.MaxCommandBytes, 8<<20)
-	c.MaxInFlight = cmp.Or(c.MaxInFlight, 4)
+	c.MaxInFlight = cmp.Or(c.MaxInFlight, 2)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	if c.Now == nil {
 		c.Now = time.Now

@@ -1,0 +1,289 @@
+package raftnode
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/pki"
+)
+
+func withTLS(tb testing.TB, ca *pki.CA, role string) func(string, *Config) {
+	return func(id string, c *Config) {
+		files, err := ca.Issue(filepath.Join(tb.TempDir(), "certs"), id, role)
+		require.NoError(tb, err)
+		c.ServerTLS, err = files.ServerTLS()
+		require.NoError(tb, err)
+		c.ClientTLS, err = files.ClientTLS()
+		require.NoError(tb, err)
+	}
+}
+
+func TestTransport_replicasSpeakMutualTLS(t *testing.T) {
+	ca, err := pki.CreateCA(t.TempDir())
+	require.NoError(t, err)
+	nodes := tcpCluster(t, withTLS(t, ca, pki.RoleCoordinator))
+	a, err := nodes[0].Propose(t.Context(), []byte("secret"))
+	require.NoError(t, err)
+	for _, n := range nodes {
+		require.NoError(t, n.WaitApplied(t.Context(), a.Index))
+	}
+
+	addr := nodes[0].transport.LocalAddr()
+	for name, c := range map[string]*tls.Config{
+		"an agent of the same authority": clientAs(t, ca, pki.RoleAgent),
+		"no certificate":                 {InsecureSkipVerify: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := net.Dial("tcp", string(addr))
+			require.NoError(t, err)
+			defer raw.Close()
+			require.NoError(t, raw.SetDeadline(time.Now().Add(30*time.Second)))
+			c.ServerName = "localhost"
+			conn := tls.Client(raw, c)
+			// TLS 1.3 tells the client of its refusal after its own handshake.
+			if err = conn.Handshake(); err == nil {
+				_, err = conn.Read(make([]byte, 1))
+			}
+			var refused *net.OpError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, "remote error", refused.Op, "%v", err)
+		})
+	}
+	t.Run("a caller refuses an agent that answers", func(t *testing.T) {
+		var agent, coordinator Config
+		withTLS(t, ca, pki.RoleAgent)("n1", &agent)
+		withTLS(t, ca, pki.RoleCoordinator)("c9", &coordinator)
+		listener, err := tls.Listen("tcp", "127.0.0.1:0", agent.ServerTLS)
+		require.NoError(t, err)
+		defer listener.Close()
+		go func() {
+			if c, err := listener.Accept(); err == nil {
+				_, _ = c.Read(make([]byte, 1))
+				_ = c.Close()
+			}
+		}()
+		coordinator.BindAddr = "127.0.0.1:0"
+		s, err := listen(coordinator.withDefaults())
+		require.NoError(t, err)
+		defer s.Close()
+		_, err = s.Dial(raft.ServerAddress(listener.Addr().String()), 30*time.Second)
+		require.ErrorContains(t, err, "no coordinator")
+	})
+}
+
+func clientAs(t *testing.T, ca *pki.CA, role string) *tls.Config {
+	var c Config
+	withTLS(t, ca, role)("x", &c)
+	return c.ClientTLS
+}
+
+func TestStream_needsAnAddressThatOthersCanReach(t *testing.T) {
+	_, err := listen(Config{BindAddr: ":0"})
+	require.ErrorContains(t, err, "AdvertiseAddr")
+	s, err := listen(Config{BindAddr: ":0", AdvertiseAddr: "node-1.example:7000"})
+	require.NoError(t, err)
+	defer s.Close()
+	require.Equal(t, "node-1.example:7000", s.Addr().String())
+}
+
+func TestStream_silentCallerHoldsNobodyUp(t *testing.T) {
+	ca, err := pki.CreateCA(t.TempDir())
+	require.NoError(t, err)
+	cfg := Config{BindAddr: "127.0.0.1:0", LinkTimeout: 50 * time.Millisecond}
+	withTLS(t, ca, pki.RoleCoordinator)("c1", &cfg)
+	s, err := listen(cfg.withDefaults())
+	require.NoError(t, err)
+	defer s.Close()
+	silent, err := net.Dial("tcp", s.Addr().String())
+	require.NoError(t, err)
+	defer silent.Close()
+	conn, err := s.Accept() // returns although nothing was said
+	require.NoError(t, err)
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// Followers that wait for their disks are silent: heartbeats take no short cut.
+// That must not cost the leader its office.
+func TestNode_slowDisksCauseNoElections(t *testing.T) {
+	const slow = 250 * time.Millisecond
+	var mu sync.Mutex
+	stall := false
+	tune := func(_ string, cfg *Config) {
+		cfg.WrapStore = func(s Store) Store {
+			return &slowDisk{Store: s, wait: func() {
+				mu.Lock()
+				wait := stall
+				mu.Unlock()
+				if wait {
+					time.Sleep(slow)
+				}
+			}}
+		}
+	}
+	runCluster(t, 3, tune, func(t *testing.T, c *cluster) {
+		leader := c.leader()
+		c.propose(leader, "x")
+		term := leader.Stats().Term
+		mu.Lock()
+		stall = true
+		mu.Unlock()
+		var wg sync.WaitGroup
+		for i := range 8 {
+			wg.Go(func() {
+				for j := range 20 {
+					if _, err := leader.Propose(t.Context(), fmt.Appendf(nil, "%d-%d", i, j)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		require.Equal(t, term, leader.Stats().Term)
+		mu.Lock()
+		stall = false
+		mu.Unlock()
+	})
+}
+
+type slowDisk struct {
+	Store
+	wait func()
+}
+
+func (d *slowDisk) StoreLogs(l []*raft.Log) error {
+	d.wait()
+	return d.Store.StoreLogs(l)
+}
+
+func TestTarget_wakesWhoeverIsReached(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var target target
+		var mu sync.Mutex
+		woken := map[uint64]int{}
+		for i := range uint64(30) {
+			go func() {
+				index := i/3 + 1 // three wait for each
+				if target.wait(t.Context(), index, nil) == nil {
+					mu.Lock()
+					woken[index]++
+					mu.Unlock()
+				}
+			}()
+		}
+		synctest.Wait()
+		require.Empty(t, woken)
+		for _, to := range []uint64{0, 1, 4, 3, 10} {
+			target.reach(to)
+			synctest.Wait()
+			require.Len(t, woken, int(target.current()))
+		}
+		for index, count := range woken {
+			require.Equal(t, 3, count, "index %d", index)
+		}
+		require.Empty(t, target.waiting)
+		stopped := make(chan struct{})
+		close(stopped)
+		require.ErrorIs(t, target.wait(t.Context(), 11, stopped), ErrStopped)
+	})
+}
+
+func TestMetrics_tellWhatTheNodeDoes(t *testing.T) {
+	registries := map[string]*prometheus.Registry{}
+	runCluster(t, 3, func(id string, cfg *Config) {
+		registries[id] = prometheus.NewRegistry()
+		cfg.Metrics = registries[id]
+	}, func(t *testing.T, c *cluster) {
+		leader := c.leader()
+		c.agree(c.propose(leader, "x").Index)
+		leaders := 0.0
+		for id, r := range registries {
+			got := map[string]float64{}
+			families, err := r.Gather()
+			require.NoError(t, err)
+			for _, f := range families {
+				if h := f.GetMetric()[0].GetHistogram(); h != nil {
+					got[f.GetName()] = float64(h.GetSampleCount())
+				} else {
+					got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+				}
+			}
+			require.Len(t, got, 5)
+			leaders += got["mind_raft_leader"]
+			require.Equal(t, float64(c.nodes[id].AppliedIndex()), got["mind_raft_applied_index"])
+			if id == leader.cfg.ID {
+				require.Equal(t, 1.0, got["mind_raft_commit_seconds"])
+				require.Equal(t, 1.0, got["mind_raft_entry_commands"])
+			}
+		}
+		require.Equal(t, 1.0, leaders)
+		// A second start in the same process registers again.
+		c.stop("c1")
+		c.start("c1", c.ids)
+		families, err := registries["c1"].Gather()
+		require.NoError(t, err)
+		require.Len(t, families, 5)
+	})
+}
+
+func TestBridge_isQuiet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		b := newBridge(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}})))
+		b.Info("entering follower state")
+		require.Empty(t, out.String())
+		b = b.Named("net").With("peer", "c2")
+		b.Error("failed to heartbeat", "servers", hclog.Fmt("%d of %d", 1, 3), "error", io.EOF)
+		const want = `level=WARN msg="failed to heartbeat" peer=c2 servers="1 of 3" error=EOF` + "\n"
+		require.Equal(t, want, out.String())
+		b.Error("failed to heartbeat")
+		require.Equal(t, want, out.String(), "said a moment ago")
+		time.Sleep(repeatAfter)
+		b.Error("failed to heartbeat")
+		require.Greater(t, out.Len(), len(want))
+		require.Equal(t, "net.x", b.Named("x").Name())
+		require.False(t, b.IsDebug())
+		require.True(t, b.IsWarn())
+	})
+}
+
+func TestLinks_closeIsFinal(t *testing.T) {
+	var cfg Config
+	cfg.BindAddr = "127.0.0.1:0"
+	tr, err := openTransport(cfg.withDefaults(), hclog.NewNullLogger())
+	require.NoError(t, err)
+	conn, err := net.Dial("tcp", string(tr.LocalAddr()))
+	require.NoError(t, err)
+	defer conn.Close()
+	out, err := tr.links.Dial(tr.LocalAddr(), time.Minute)
+	require.NoError(t, err)
+	tr.sever()
+	require.NoError(t, tr.Close(), "twice is no error")
+	_, err = out.Write([]byte("x"))
+	require.Error(t, err)
+	_, err = tr.links.Dial(tr.LocalAddr(), time.Minute)
+	require.True(t, errors.Is(err, errSevered))
+	_, err = conn.Read(make([]byte, 1))
+	require.Error(t, err, "an accepted connection is closed too")
+}
