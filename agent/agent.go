@@ -106,14 +106,14 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		over: make(chan struct{}), mail: make(chan func()), idle: make(chan struct{}), tasks: make(map[key]*task),
 	}
 	var undo []func()
-	release = func() {
+	undoAll := func() {
 		for i := len(undo) - 1; i >= 0; i-- {
 			undo[i]()
 		}
 	}
 	defer func() {
 		if err != nil {
-			release()
+			undoAll()
 		}
 	}()
 	if err = os.MkdirAll(a.tasksDir(), 0o700); err != nil {
@@ -162,7 +162,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 	a.outbox = newOutbox(first)
 	a.metrics = newMetrics(a)
 	a.session = newSession(a)
-	return a, release, nil
+	return a, undoAll, nil
 }
 
 // serve runs all parts until ctx ends.

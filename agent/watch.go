@@ -83,7 +83,10 @@ func (w *watcher) scan(now time.Time, last bool) []finding {
 	})
 	var latest []byte
 	w.metrics.read(func(line []byte, _ int64) bool {
-		latest = append(latest[:0], line...)
+		// The last that names a step; programs print other things, too.
+		if bytes.Contains(line, []byte(`"step"`)) {
+			latest = append(latest[:0], line...)
+		}
 		return true
 	})
 	if latest != nil {

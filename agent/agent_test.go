@@ -1,0 +1,503 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+var killAtOnce = shim.StopRequest{}
+
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.HasPrefix(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " Z")
+}
+
+func TestHelloTellsWhatTheNodeHas(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	cfg.GPUs, cfg.Labels, cfg.Version = "4xA100,2xH100", map[string]string{"zone": "a"}, "v9"
+	inProcess(t, cfg)
+	l.await("hello", func() bool { return len(l.hellos) == 1 })
+	hello := l.hellos[0]
+	require.Equal(t, "n1", hello.GetNodeId())
+	require.Equal(t, "v9", hello.GetAgentVersion())
+	require.Equal(t, map[string]string{"zone": "a"}, hello.GetLabels())
+	require.NotEmpty(t, hello.GetBootId())
+	require.Len(t, hello.GetGpus(), 6)
+	require.Equal(t, "A100", hello.GetGpus()[3].GetGpuType())
+	require.Equal(t, []int32{5}, hello.GetGpus()[4].GetNvlinkPeers())
+	require.True(t, hello.GetGpus()[0].GetSimulated())
+	require.EqualValues(t, 64, hello.GetCpuCount())
+	require.EqualValues(t, 512<<10, hello.GetMemoryMb())
+	l.await("heartbeats", func() bool { return l.beats > 3 })
+}
+
+func TestAShortTaskIsReportedWhole(t *testing.T) {
+	l := newLeader(t)
+	inProcess(t, testConfig(t, l))
+	o := order("sh", "-c", "exit 3")
+	l.want(o)
+	end := l.ended(o.GetTask())
+	require.EqualValues(t, 3, end.GetExitCode())
+	require.Equal(t, v1.ErrorType_EXIT_NONZERO, end.GetErrorType())
+	require.Equal(t, []string{"Starting", "Running", "Ended"}, l.kinds(o.GetTask()))
+	// The orders change, and name it no more: nothing is left to say.
+	again := order("true")
+	l.want(again)
+	require.Zero(t, l.ended(again.GetTask()).GetExitCode())
+	require.Equal(t, v1.ErrorType_UNSPECIFIED, l.ended(again.GetTask()).GetErrorType())
+}
+
+func TestMissingWorkingDirectoryIsNotAMystery(t *testing.T) {
+	l := newLeader(t)
+	inProcess(t, testConfig(t, l))
+	o := order("true")
+	o.Spec.Job.CommandConfig.Cwd = "/no/such/dir"
+	l.want(o)
+	end := l.ended(o.GetTask())
+	require.Equal(t, v1.ErrorType_CWD_MISSING, end.GetErrorType())
+	require.Contains(t, end.GetErrorMessage(), "working directory /no/such/dir does not exist on node n1")
+	require.Nil(t, end.ExitCode)
+}
+
+// envOf runs env as a task and returns what it printed.
+func envOf(t *testing.T, change func(*v1.TaskSpec)) map[string]string {
+	t.Helper()
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	inProcess(t, cfg)
+	out := filepath.Join(t.TempDir(), "env")
+	o := order("sh", "-c", "env -0 > "+out)
+	change(o.Spec)
+	l.want(o)
+	end := l.ended(o.GetTask())
+	require.Zero(t, end.GetExitCode(), end.GetErrorMessage())
+	data, err := os.ReadFile(out)
+	require.NoError(t, err)
+	env := make(map[string]string)
+	for entry := range strings.SplitSeq(string(data), "\x00") {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	require.Equal(t, o.GetTask().GetJobId(), env["MIND_JOB_ID"])
+	require.DirExists(t, env["MIND_OUTPUT_DIR"])
+	require.DirExists(t, env["MIND_CHECKPOINT_DIR"])
+	require.True(t, strings.HasPrefix(env["MIND_METRICS_FILE"], cfg.DataDir))
+	require.True(t, strings.HasPrefix(env["MIND_EVENTS_FILE"], cfg.DataDir))
+	return env
+}
+
+func TestTheTaskKnowsItsPlace(t *testing.T) {
+	t.Setenv("MIND_API_SECRET", "hunter2")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
+	t.Run("gang", func(t *testing.T) {
+		dir := t.TempDir()
+		env := envOf(t, func(s *v1.TaskSpec) {
+			s.Gpus = []int32{2, 5}
+			s.Peers = []*v1.TaskPeer{{NodeId: "n7", Host: "10.0.0.7"}, {NodeId: "n1", Host: "10.0.0.1"}}
+			s.ResumeFrom = "/ckpt/checkpoint-5"
+			s.Job.OutputConfig = &v1.OutputConfig{OutputDir: dir}
+			s.Job.CommandConfig.Environment = map[string]string{"A": "b", "MIND_ATTEMPT": "99"}
+		})
+		for name, want := range map[string]string{
+			"CUDA_VISIBLE_DEVICES": "2,5", "MIND_ATTEMPT": "1", "MIND_NODE_RANK": "0", "MIND_NNODES": "2", "MIND_GPUS_PER_NODE": "2",
+			"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "15001", "WORLD_SIZE": "4", "MIND_RESUME_FROM": "/ckpt/checkpoint-5", "A": "b",
+		} {
+			require.Equal(t, want, env[name], name)
+		}
+		require.Equal(t, filepath.Join(dir, env["MIND_JOB_ID"], "attempt-1"), env["MIND_OUTPUT_DIR"])
+		require.NotContains(t, env, "MIND_API_SECRET")
+		require.NotContains(t, env, "AWS_SECRET_ACCESS_KEY")
+	})
+	t.Run("CPU only", func(t *testing.T) {
+		env := envOf(t, func(*v1.TaskSpec) {})
+		value, set := env["CUDA_VISIBLE_DEVICES"]
+		require.True(t, set)
+		require.Empty(t, value)
+		require.NotContains(t, env, "MIND_RESUME_FROM")
+		require.Equal(t, "1", env["WORLD_SIZE"])
+	})
+}
+
+func TestTrainingJobs(t *testing.T) {
+	l := newLeader(t)
+	inProcess(t, testConfig(t, l))
+	dir := t.TempDir()
+	script := filepath.Join(dir, "train.sh")
+	require.NoError(t, os.WriteFile(script, []byte(`grep -q '"model_id":"m1"' "$MIND_CONFIG" && grep -q '"training_type":"SFT"' "$MIND_CONFIG" && exit 11`), 0o644))
+	custom := order()
+	custom.Spec.Job = &v1.SubmitJobRequest{TrainingConfig: &v1.TrainingConfig{
+		TrainingType: v1.TrainingType_SFT, BaseModel: &v1.BaseModel{ModelId: "m1"},
+		Framework: &v1.Framework{Type: v1.FrameworkType_CUSTOM, CustomScriptPath: script},
+	}}
+	other := order()
+	other.Spec.Job = &v1.SubmitJobRequest{TrainingConfig: &v1.TrainingConfig{Framework: &v1.Framework{Type: v1.FrameworkType_DEEPSPEED}}}
+	l.want(custom, other)
+	require.EqualValues(t, 11, l.ended(custom.GetTask()).GetExitCode(), l.ended(custom.GetTask()).GetErrorMessage())
+	end := l.ended(other.GetTask())
+	require.Equal(t, v1.ErrorType_LAUNCH_FAILED, end.GetErrorType())
+	require.Contains(t, end.GetErrorMessage(), "DEEPSPEED")
+}
+
+func TestStopOrders(t *testing.T) {
+	l := newLeader(t)
+	inProcess(t, testConfig(t, l))
+	up := filepath.Join(t.TempDir(), "up")
+	polite := order("sh", "-c", `trap 'exit 21' USR1; trap 'exit 22' TERM; echo > `+up+`; while :; do sleep 0.01; done`)
+	l.want(polite)
+	l.running(polite.GetTask())
+	require.Eventually(t, func() bool { _, err := os.Stat(up); return err == nil }, 20*time.Second, time.Millisecond)
+	l.want(stopped(polite, v1.StopReason_PREEMPT, 30))
+	require.EqualValues(t, 21, l.ended(polite.GetTask()).GetExitCode(), "preemption gives notice")
+
+	sleeper := order("sleep", "1000")
+	l.want(sleeper)
+	l.running(sleeper.GetTask())
+	l.want(stopped(sleeper, v1.StopReason_CANCEL, 30))
+	require.EqualValues(t, 143, l.ended(sleeper.GetTask()).GetExitCode(), "cancel does not")
+
+	unwanted := order("sleep", "1000")
+	l.want(unwanted)
+	pid := l.running(unwanted.GetTask())
+	l.want()
+	require.EqualValues(t, 143, l.ended(unwanted.GetTask()).GetExitCode())
+	require.False(t, alive(pid))
+
+	never := order("sh", "-c", "exit 1")
+	l.want(stopped(never, v1.StopReason_CANCEL, 30))
+	end := l.ended(never.GetTask())
+	require.Nil(t, end.ExitCode)
+	require.Contains(t, end.GetErrorMessage(), "before it was launched")
+	// Named again, as by a leader that missed the report: told again, not run.
+	l.want(never)
+	require.NotContains(t, l.kinds(never.GetTask()), "Running")
+}
+
+func TestTheAgentIsKilledAndTheJobDoesNotNotice(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	dir := t.TempDir()
+	gate := func(name string, code int) *v1.TaskOrder {
+		return order("sh", "-c", fmt.Sprintf("while [ ! -e %s/%s ]; do sleep 0.01; done; exit %d", dir, name, code))
+	}
+	meanwhile, later := gate("meanwhile", 41), gate("later", 42)
+	first := process(t, cfg)
+	l.want(meanwhile, later)
+	l.running(meanwhile.GetTask())
+	pid := l.running(later.GetTask())
+	require.NoError(t, first.Process.Kill())
+	_ = first.Wait()
+
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "meanwhile"), nil, 0o600))
+	exit := filepath.Join(cfg.DataDir, "tasks", keyOf(meanwhile.GetTask()).name(), shim.ExitFile)
+	require.Eventually(t, func() bool { _, err := os.Stat(exit); return err == nil }, 20*time.Second, time.Millisecond)
+	require.True(t, alive(pid))
+
+	l.change(func() { l.reports = nil })
+	process(t, cfg)
+	require.EqualValues(t, 41, l.ended(meanwhile.GetTask()).GetExitCode())
+	require.Equal(t, pid, l.running(later.GetTask()))
+	require.Len(t, l.hellos[1].GetTasks(), 2)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "later"), nil, 0o600))
+	require.EqualValues(t, 42, l.ended(later.GetTask()).GetExitCode())
+	require.NotContains(t, l.kinds(later.GetTask()), "Starting", "it was launched again")
+}
+
+func TestAgentsKilledAllTheTimeRunEveryTaskOnce(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	dir := t.TempDir()
+	var orders []*v1.TaskOrder
+	for range 60 {
+		o := order()
+		o.Spec.Job.CommandConfig.Argv = []string{"sh", "-c", fmt.Sprintf("echo x >> %s/%s; exit 7", dir, o.GetTask().GetJobId())}
+		orders = append(orders, o)
+	}
+	l.want(orders...)
+	ends := func() int {
+		n := make(map[string]bool)
+		for _, r := range l.reports {
+			if r.GetEnded() != nil {
+				n[r.GetTask().GetJobId()] = true
+			}
+		}
+		return len(n)
+	}
+	for round := 1; round <= 5; round++ {
+		cmd := process(t, cfg)
+		l.await("progress", func() bool { return ends() >= min(60, round*10) })
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait()
+	}
+	process(t, cfg)
+	for _, o := range orders {
+		require.EqualValues(t, 7, l.ended(o.GetTask()).GetExitCode(), l.ended(o.GetTask()).GetErrorMessage())
+		data, err := os.ReadFile(filepath.Join(dir, o.GetTask().GetJobId()))
+		require.NoError(t, err)
+		require.Equal(t, "x\n", string(data), "ran %d times", len(data)/2)
+	}
+}
+
+func TestStopOfTheAgentLeavesTasksAlone(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	stop := inProcess(t, cfg)
+	o := order("sleep", "1000")
+	l.want(o)
+	pid := l.running(o.GetTask())
+	stop()
+	require.True(t, alive(pid))
+}
+
+func TestStopTasksOnExitLeavesNoProcess(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	cfg.StopTasksOnExit, cfg.StopGrace = true, 50*time.Millisecond
+	stop := inProcess(t, cfg)
+	stubborn, easy := order("sh", "-c", "trap '' TERM; while :; do sleep 0.01; done"), order("sleep", "1000")
+	l.want(stubborn, easy)
+	pids := []int{l.running(stubborn.GetTask()), l.running(easy.GetTask())}
+	stop()
+	for _, pid := range pids {
+		require.False(t, alive(pid))
+	}
+	entries, err := os.ReadDir(filepath.Join(cfg.DataDir, "tasks"))
+	require.NoError(t, err)
+	require.Len(t, entries, 2)
+}
+
+func TestTheAgentFindsTheNextLeader(t *testing.T) {
+	old, next := newLeader(t), newLeader(t)
+	next.term = 2
+	old.refuse = "" // leads
+	next.refuse = old.addr
+	cfg := testConfig(t, old, next)
+	inProcess(t, cfg)
+	o := order("sleep", "1000")
+	old.want(o)
+	old.running(o.GetTask())
+	next.change(func() { next.refuse, next.orders, next.index = "", []*v1.TaskOrder{o}, 1 })
+	old.server.Stop()
+	next.await("hello", func() bool { return len(next.hellos) == 1 })
+	require.Len(t, next.hellos[0].GetTasks(), 1)
+	next.want(stopped(o, v1.StopReason_CANCEL, 1))
+	next.ended(o.GetTask())
+}
+
+func TestUnacknowledgedReportsAreSentAgain(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	old := serveLeader(t, listener, 1)
+	old.deaf = true
+	inProcess(t, testConfig(t, old))
+	o := order("sh", "-c", "exit 5")
+	old.want(o)
+	old.ended(o.GetTask())
+	old.server.Stop()
+	listener, err = net.Listen("tcp", old.addr)
+	require.NoError(t, err)
+	next := serveLeader(t, listener, 2)
+	require.EqualValues(t, 5, next.ended(o.GetTask()).GetExitCode())
+	require.Equal(t, []string{"Starting", "Running", "Ended"}, next.kinds(o.GetTask()))
+}
+
+func taskClient(t *testing.T, l *leader) v1.TaskServiceClient {
+	l.await("hello", func() bool { return len(l.hellos) > 0 })
+	conn, err := grpc.NewClient(l.hellos[0].GetGrpcAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	return v1.NewTaskServiceClient(conn)
+}
+
+func readLog(t *testing.T, client v1.TaskServiceClient, req *v1.ReadTaskLogsRequest) (lines []string, offset uint64, eof bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	stream, err := client.ReadTaskLogs(ctx, req)
+	require.NoError(t, err)
+	for {
+		response, err := stream.Recv()
+		if err == io.EOF {
+			return lines, offset, eof
+		}
+		require.NoError(t, err)
+		eof = response.GetEof()
+		for _, e := range response.GetEntries() {
+			prefix := ""
+			if e.GetStderr() {
+				prefix = "!"
+			}
+			lines = append(lines, prefix+e.GetLine())
+			offset = e.GetOffset()
+		}
+	}
+}
+
+func TestLogsAreServed(t *testing.T) {
+	l := newLeader(t)
+	inProcess(t, testConfig(t, l))
+	gate := filepath.Join(t.TempDir(), "gate")
+	o := order("sh", "-c", "echo one; echo two >&2; while [ ! -e "+gate+" ]; do sleep 0.01; done; echo three")
+	l.want(o)
+	l.running(o.GetTask())
+	client := taskClient(t, l)
+	req := func() *v1.ReadTaskLogsRequest {
+		return &v1.ReadTaskLogsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1}
+	}
+	var offset uint64
+	require.Eventually(t, func() bool {
+		lines, at, eof := readLog(t, client, req())
+		offset = at
+		return len(lines) == 2 && !eof
+	}, 20*time.Second, time.Millisecond)
+
+	follow := req()
+	follow.Follow, follow.Offset = true, offset
+	done := make(chan []string, 1)
+	go func() {
+		lines, _, eof := readLog(t, client, follow)
+		done <- append(lines, strconv.FormatBool(eof))
+	}()
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	require.Equal(t, []string{"three", "true"}, <-done)
+
+	l.ended(o.GetTask())
+	l.want()
+	tail := req()
+	n := int32(2)
+	tail.Tail = &n
+	lines, _, eof := readLog(t, client, tail)
+	require.Len(t, lines, 2)
+	require.Equal(t, "three", lines[1])
+	require.True(t, eof)
+
+	other := req()
+	other.Attempt = 2
+	stream, err := client.ReadTaskLogs(context.Background(), other)
+	require.NoError(t, err)
+	_, err = stream.Recv()
+	require.ErrorContains(t, err, "node n1 has no task")
+}
+
+func TestWhatATrainingWrites(t *testing.T) {
+	l := newLeader(t)
+	inProcess(t, testConfig(t, l))
+	gate := filepath.Join(t.TempDir(), "gate")
+	o := order("sh", "-c", `
+		echo '{"step": 10, "loss": 0.5}' >> $MIND_METRICS_FILE
+		echo '{"step": 20, "loss": NaN}' >> $MIND_METRICS_FILE
+		echo 'noise' >> $MIND_METRICS_FILE
+		mkdir $MIND_CHECKPOINT_DIR/.part $MIND_CHECKPOINT_DIR/other.tmp
+		echo data > $MIND_CHECKPOINT_DIR/.part/w; mkdir $MIND_CHECKPOINT_DIR/.part/sub; echo more > $MIND_CHECKPOINT_DIR/.part/sub/x
+		mv $MIND_CHECKPOINT_DIR/.part $MIND_CHECKPOINT_DIR/checkpoint-20
+		echo '{"event": "phase", "phase": "EVALUATING"}' >> $MIND_EVENTS_FILE
+		while [ ! -e `+gate+` ]; do sleep 0.01; done
+		mkdir own; echo abc > own/f
+		echo '{"event": "checkpoint", "path": "'$PWD'/own", "step": 30, "metrics": {"loss": 0.1}}' >> $MIND_EVENTS_FILE
+		echo '{"event": "progress", "step": 40, "total_steps": 100}' >> $MIND_EVENTS_FILE`)
+	o.Spec.Job.CommandConfig.Cwd = t.TempDir()
+	l.want(o)
+	ref := o.GetTask()
+	phase := l.reported(ref, "phase", func(r *v1.Report) bool { return r.GetPhase() != nil })
+	require.Equal(t, v1.JobPhase_EVALUATING, phase.GetPhase().GetPhase())
+	l.reported(ref, "progress", func(r *v1.Report) bool { return r.GetProgress().GetStep() == 20 })
+	c := l.reported(ref, "checkpoint", func(r *v1.Report) bool { return r.GetCheckpoint().GetStep() == 20 }).GetCheckpoint()
+	require.Equal(t, "checkpoint-20", filepath.Base(c.GetPath()))
+	require.EqualValues(t, 10, c.GetSizeBytes())
+	require.Len(t, c.GetManifestDigest(), 64)
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	require.Zero(t, l.ended(ref).GetExitCode())
+	own := l.reported(ref, "own checkpoint", func(r *v1.Report) bool { return r.GetCheckpoint().GetStep() == 30 }).GetCheckpoint()
+	require.JSONEq(t, `{"loss": 0.1}`, own.GetMetricsJson())
+	l.reported(ref, "progress", func(r *v1.Report) bool {
+		return r.GetProgress().GetStep() == 40 && r.GetProgress().GetTotalSteps() == 100
+	})
+	kinds := l.kinds(ref)
+	require.Equal(t, "Ended", kinds[len(kinds)-1], "something was said after the end: %v", kinds)
+	checkpoints := 0
+	for _, k := range kinds {
+		if k == "Checkpoint" {
+			checkpoints++
+		}
+	}
+	require.Equal(t, 2, checkpoints)
+
+	stream, err := taskClient(t, l).ReadTaskMetrics(context.Background(), &v1.ReadTaskMetricsRequest{JobId: ref.GetJobId(), Attempt: 1})
+	require.NoError(t, err)
+	response, err := stream.Recv()
+	require.NoError(t, err)
+	require.Len(t, response.GetEntries(), 2)
+	require.JSONEq(t, `{"step": 20, "loss": null}`, response.GetEntries()[1].GetJson())
+	response, err = stream.Recv()
+	require.NoError(t, err)
+	require.True(t, response.GetEof())
+
+	// The next attempt goes on in the same directory: what is there is not its.
+	next := order("true")
+	next.Task.JobId, next.Task.Attempt = ref.GetJobId(), 2
+	l.want(next)
+	l.ended(next.GetTask())
+	require.Equal(t, []string{"Starting", "Running", "Ended"}, l.kinds(next.GetTask()))
+}
+
+func TestManyTasksAtOnce(t *testing.T) {
+	l := newLeader(t)
+	inProcess(t, testConfig(t, l))
+	var orders []*v1.TaskOrder
+	for range 100 {
+		orders = append(orders, order("true"))
+	}
+	l.want(orders...)
+	for _, o := range orders {
+		require.Zero(t, l.ended(o.GetTask()).GetExitCode())
+	}
+}
+
+func TestRetentionKeepsTheNewest(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	cfg.KeepTasks = 5
+	inProcess(t, cfg)
+	for range 40 {
+		o := order("true")
+		l.want(o)
+		l.ended(o.GetTask())
+	}
+	l.want()
+	require.Eventually(t, func() bool {
+		entries, err := os.ReadDir(filepath.Join(cfg.DataDir, "tasks"))
+		return err == nil && len(entries) < 25
+	}, 20*time.Second, time.Millisecond)
+}
+
+func TestOneAgentAtATime(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	inProcess(t, cfg)
+	l.await("hello", func() bool { return len(l.hellos) == 1 })
+	require.ErrorContains(t, Run(context.Background(), cfg), "in use by another agent")
+}
+
+func TestASignalToTheAgentIsACleanStop(t *testing.T) {
+	l := newLeader(t)
+	cmd := process(t, testConfig(t, l))
+	l.await("hello", func() bool { return len(l.hellos) == 1 })
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, cmd.Wait())
+}

@@ -1,0 +1,337 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/agent/runner"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+const agentEnv = "MIND_TEST_AGENT_CONFIG"
+
+// TestMain lets the test binary be an agent process (and, through package
+// shim, a shim).
+func TestMain(m *testing.M) {
+	if text := os.Getenv(agentEnv); text != "" {
+		var cfg Config
+		if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := Run(ctx, cfg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// leader is a coordinator that leads, as far as an agent can tell.
+type leader struct {
+	v1.UnimplementedAgentServiceServer
+	t      testing.TB
+	addr   string
+	server *grpc.Server
+
+	mu      sync.Mutex
+	changed chan struct{} // closed and replaced at every change
+	term    uint64
+	orders  []*v1.TaskOrder
+	index   uint64
+	reports []*v1.Report
+	hellos  []*v1.Hello
+	beats   int
+	gpus    []*v1.Gpu
+	batches [][]*v1.Report
+	deaf    bool   // takes reports, acknowledges none
+	refuse  string // not leading; names this one
+	stream  map[chan struct{}]struct{}
+}
+
+func newLeader(t testing.TB, options ...grpc.ServerOption) *leader {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	return serveLeader(t, listener, 1, options...)
+}
+
+func serveLeader(t testing.TB, listener net.Listener, term uint64, options ...grpc.ServerOption) *leader {
+	l := &leader{t: t, addr: listener.Addr().String(), server: grpc.NewServer(options...), changed: make(chan struct{}), term: term}
+	v1.RegisterAgentServiceServer(l.server, l)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = l.server.Serve(listener)
+	}()
+	t.Cleanup(func() {
+		l.server.Stop()
+		<-done
+	})
+	return l
+}
+
+func (l *leader) change(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f()
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *leader) Session(stream v1.AgentService_SessionServer) error {
+	l.mu.Lock()
+	refuse := l.refuse
+	l.mu.Unlock()
+	if refuse != "" {
+		stream.SetTrailer(metadata.Pairs(status.KeyLeader, refuse))
+		return grpcstatus.Error(codes.FailedPrecondition, "not leading")
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	l.change(func() { l.hellos = append(l.hellos, first.GetHello()) })
+	if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Welcome{Welcome: &v1.Welcome{CoordinatorId: "c1", Term: l.term, HeartbeatIntervalMs: 50}}}); err != nil {
+		return err
+	}
+	acks := make(chan *v1.Ack, 1000)
+	broken := make(chan error, 1)
+	go func() {
+		for {
+			req, err := stream.Recv()
+			if err != nil {
+				broken <- err
+				return
+			}
+			ack := &v1.Ack{}
+			l.change(func() {
+				if b := req.GetHeartbeat(); b != nil {
+					l.beats++
+					ack.HeartbeatSeq = b.GetSeq()
+					if b.GetGpus() != nil {
+						l.gpus = b.GetGpus()
+					}
+				}
+				if r := req.GetReports(); r != nil {
+					l.reports = append(l.reports, r.GetReports()...)
+					l.batches = append(l.batches, r.GetReports())
+				}
+				if n := len(l.reports); n > 0 && !l.deaf {
+					ack.ReportSeq = l.reports[n-1].GetSeq()
+				}
+			})
+			acks <- ack
+		}
+	}()
+	told := uint64(0)
+	specs := make(map[key]bool)
+	for {
+		l.mu.Lock()
+		changed, index := l.changed, l.index
+		orders := &v1.Orders{Index: index}
+		for _, o := range l.orders {
+			// Specifications go out once a session, as the real ones do.
+			order := &v1.TaskOrder{Task: o.GetTask(), Stop: o.GetStop(), GracePeriodSeconds: o.GetGracePeriodSeconds()}
+			if k := keyOf(o.GetTask()); !specs[k] {
+				order.Spec = o.GetSpec()
+				specs[k] = true
+			}
+			orders.Tasks = append(orders.Tasks, order)
+		}
+		l.mu.Unlock()
+		if index != told {
+			told = index
+			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Orders{Orders: orders}}); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-changed:
+		case ack := <-acks:
+			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Ack{Ack: ack}}); err != nil {
+				return err
+			}
+		case err := <-broken:
+			return err
+		}
+	}
+}
+
+// want sets the orders.
+func (l *leader) want(orders ...*v1.TaskOrder) {
+	l.change(func() {
+		l.orders = orders
+		l.index++
+	})
+}
+
+// await waits until the condition holds of the leader.
+func (l *leader) await(what string, condition func() bool) {
+	l.t.Helper()
+	limit := time.After(30 * time.Second)
+	for {
+		l.mu.Lock()
+		ok, changed := condition(), l.changed
+		l.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit:
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			require.FailNow(l.t, "never came: "+what, "reports: %v", l.reports)
+		}
+	}
+}
+
+// reported waits for a report of the task that satisfies the condition.
+func (l *leader) reported(task *v1.TaskRef, what string, condition func(*v1.Report) bool) *v1.Report {
+	l.t.Helper()
+	var found *v1.Report
+	l.await(what, func() bool {
+		for _, r := range l.reports {
+			if sameTask(r.GetTask(), task) && condition(r) {
+				found = r
+				return true
+			}
+		}
+		return false
+	})
+	return found
+}
+
+func (l *leader) running(task *v1.TaskRef) int {
+	l.t.Helper()
+	r := l.reported(task, "running", func(r *v1.Report) bool { return r.GetRunning() != nil })
+	return int(r.GetRunning().GetPid())
+}
+
+func (l *leader) ended(task *v1.TaskRef) *v1.TaskEnded {
+	l.t.Helper()
+	return l.reported(task, "ended", func(r *v1.Report) bool { return r.GetEnded() != nil }).GetEnded()
+}
+
+// kinds lists what was reported of a task, in order and without repeats.
+func (l *leader) kinds(task *v1.TaskRef) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var kinds []string
+	seen := make(map[uint64]bool)
+	for _, r := range l.reports {
+		if sameTask(r.GetTask(), task) && !seen[r.GetSeq()] {
+			seen[r.GetSeq()] = true
+			kinds = append(kinds, fmt.Sprintf("%T", r.GetBody())[len("*scaimindv1.Report_"):])
+		}
+	}
+	return kinds
+}
+
+var tokens uint64 = 100
+
+func order(argv ...string) *v1.TaskOrder {
+	tokens++
+	return &v1.TaskOrder{
+		Task: &v1.TaskRef{JobId: fmt.Sprintf("job_%d", tokens), Attempt: 1, Token: tokens},
+		Spec: &v1.TaskSpec{
+			Job:   &v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{Argv: argv, Cwd: "/"}},
+			Peers: []*v1.TaskPeer{{NodeId: "n1", Host: "127.0.0.1"}}, GpuFraction: 1, MasterPort: 15001,
+		},
+	}
+}
+
+func stopped(o *v1.TaskOrder, reason v1.StopReason_Value, grace int32) *v1.TaskOrder {
+	return &v1.TaskOrder{Task: o.GetTask(), Stop: reason, GracePeriodSeconds: grace}
+}
+
+func testConfig(t testing.TB, leaders ...*leader) Config {
+	cfg := Config{NodeID: "n1", DataDir: t.TempDir(), GPUs: "8xH100", Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	for _, l := range leaders {
+		cfg.Coordinators = append(cfg.Coordinators, l.addr)
+	}
+	t.Cleanup(func() { stopShims(t, cfg.DataDir) })
+	return cfg
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Log(string(p))
+	return len(p), nil
+}
+
+// stopShims ends whatever a test left running.
+func stopShims(t testing.TB, dataDir string) {
+	entries, _ := os.ReadDir(dataDir + "/tasks")
+	for _, e := range entries {
+		dir := dataDir + "/tasks/" + e.Name()
+		if runner.Gone(dir) {
+			continue
+		}
+		if h, err := runner.Attach(dir); err == nil {
+			_ = h.Stop(killAtOnce)
+			h.Close()
+		}
+		require.Eventually(t, func() bool { return runner.Gone(dir) }, 20*time.Second, time.Millisecond)
+	}
+}
+
+// inProcess runs an agent in the test and returns its end.
+func inProcess(t testing.TB, cfg Config) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- Run(ctx, cfg) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			select {
+			case err := <-done:
+				require.NoError(t, err)
+			case <-time.After(30 * time.Second):
+				require.FailNow(t, "the agent does not stop")
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// process runs an agent as a process of its own.
+func process(t testing.TB, cfg Config) *exec.Cmd {
+	cfg.Logger, cfg.Metrics = nil, nil
+	text, err := json.Marshal(cfg)
+	require.NoError(t, err)
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env = append(slices.Clone(os.Environ()), agentEnv+"="+string(text))
+	cmd.Stderr = os.Stderr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd
+}
