@@ -32,21 +32,31 @@ type checkpointDir struct {
 	seen map[string]string
 	at   time.Time // of the directory, when it was last listed
 	calm bool      // nothing waits for a second look
+
+	loaded bool
 }
 
 func newCheckpointDir(taskDir, dir string) checkpointDir {
-	c := checkpointDir{taskDir: taskDir, dir: dir, known: make(map[string]string), seen: make(map[string]string)}
-	if data, err := os.ReadFile(filepath.Join(taskDir, shim.BaselineFile)); err == nil {
+	return checkpointDir{taskDir: taskDir, dir: dir, known: make(map[string]string), seen: make(map[string]string)}
+}
+
+// load reads what was there before. The shim writes it before it starts the
+// command.
+func (c *checkpointDir) load() {
+	if c.loaded {
+		return
+	}
+	c.loaded = true
+	if data, err := os.ReadFile(filepath.Join(c.taskDir, shim.BaselineFile)); err == nil {
 		_ = json.Unmarshal(data, &c.before)
 	}
-	if data, err := os.ReadFile(filepath.Join(taskDir, registeredFile)); err == nil {
+	if data, err := os.ReadFile(filepath.Join(c.taskDir, registeredFile)); err == nil {
 		for line := range strings.Lines(string(data)) {
 			if digest, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
 				c.known[path] = digest
 			}
 		}
 	}
-	return c
 }
 
 // noteRegistered remembers a checkpoint that the coordinators know.

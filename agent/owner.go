@@ -216,7 +216,8 @@ func (a *agent) mind(t *task, handle *runner.Handle, w *watcher) {
 			a.tellStop(t)
 		}
 	})
-	tick := time.NewTimer(watchInterval)
+	tick := time.NewTimer(0)
+	<-tick.C
 	defer tick.Stop()
 	for {
 		select {
@@ -226,6 +227,7 @@ func (a *agent) mind(t *task, handle *runner.Handle, w *watcher) {
 				return
 			case e.Running:
 				a.post(func() { a.runs(t, e) })
+				tick.Reset(watchInterval)
 			case e.Exit != nil:
 				exit := *e.Exit
 				if exit.Pid != 0 {

@@ -73,9 +73,10 @@ func newWatcher(dir string, spec shim.Spec) *watcher {
 	return w
 }
 
-// scan returns what is new. last: the task has ended, nothing will be written
-// any more.
+// scan returns what is new since the command was started; it must not be
+// called before. last: the task has ended, nothing will be written any more.
 func (w *watcher) scan(now time.Time, last bool) []finding {
+	w.checkpoints.load()
 	var found []finding
 	w.events.read(func(line []byte, _ int64) bool {
 		found = w.event(found, line)
