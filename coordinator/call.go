@@ -18,6 +18,7 @@ import (
 // call is what is known of a call beside its request.
 type call struct {
 	tenant, user, requestID, key string
+	secret                       string
 	stale, forwarded             bool
 	// peer is who the certificate says it is; empty without TLS.
 	peer pki.Identity
@@ -37,7 +38,7 @@ func readCall(ctx context.Context) *call {
 	md, _ := metadata.FromIncomingContext(ctx)
 	c := &call{
 		tenant: one(md, status.KeyTenant), user: one(md, status.KeyUser),
-		requestID: one(md, status.KeyRequestID), key: one(md, status.KeyIdempotency),
+		requestID: one(md, status.KeyRequestID), key: one(md, status.KeyIdempotency), secret: one(md, status.KeySecret),
 		stale: one(md, status.KeyConsistency) == status.Stale, forwarded: one(md, status.KeyForwarded) != "",
 	}
 	c.peer, _ = pki.PeerIdentity(ctx)
@@ -63,7 +64,7 @@ const (
 )
 
 // admit decides whether a call may be made at all: who by, with which secret, for which tenant.
-func (s *server) admit(ctx context.Context, c *call, method string) error {
+func (s *server) admit(c *call, method string) error {
 	if strings.HasPrefix(method, agentService) {
 		if s.tls && !c.peer.Is(pki.RoleAgent) {
 			return grpcstatus.Errorf(codes.PermissionDenied, "only agents open sessions; the certificate says %s", c.peer)
@@ -76,8 +77,7 @@ func (s *server) admit(ctx context.Context, c *call, method string) error {
 	// A coordinator vouches for what it hands on: it has checked the secret itself.
 	vouched := s.tls && c.peer.Is(pki.RoleCoordinator)
 	if s.config.APISecret != "" && !vouched {
-		md, _ := metadata.FromIncomingContext(ctx)
-		if subtle.ConstantTimeCompare([]byte(one(md, status.KeySecret)), []byte(s.config.APISecret)) != 1 {
+		if subtle.ConstantTimeCompare([]byte(c.secret), []byte(s.config.APISecret)) != 1 {
 			return grpcstatus.Errorf(codes.Unauthenticated, "%s is missing or wrong", status.KeySecret)
 		}
 	}

@@ -234,7 +234,7 @@ func TestCluster_tenantsSeeOnlyTheirOwn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			err := call()
 			requireCode(t, codes.NotFound, err)
-			require.Equal(t, fmt.Sprintf("no job %q", mine), grpcstatus.Convert(err).Message(), "as if it did not exist")
+			require.Equal(t, "there is no job "+mine, grpcstatus.Convert(err).Message(), "as if it did not exist")
 		})
 	}
 	list, err := jobs.ListJobs(theirs, &v1.ListJobsRequest{})

@@ -41,47 +41,45 @@ var writes = map[string]func() proto.Message{
 // write serves a write here when this coordinator leads, and hands it to the leader when not. What was certainly not
 // sent is tried again while a leader may still appear; a call that was handed on once goes no further.
 func (s *server) write(ctx context.Context, c *call, method string, req any, reply func() proto.Message, handler grpc.UnaryHandler) (any, error) {
-	giveUp := time.Now().Add(s.config.Timers.LeaderWait)
-	for {
-		changed, stop := s.raft.LeaderChanges()
-		var err error
-		if s.raft.IsLeader() {
-			var resp any
-			if resp, err = handler(ctx, req); err == nil || outcomeOf(toStatus(err)) != status.NotSent || grpcstatus.Code(toStatus(err)) != codes.Unavailable {
-				stop()
-				return resp, err
-			}
-		} else if c.forwarded {
-			stop()
-			return nil, notSent("%s does not lead (any more)", s.config.ID)
-		} else if id, addr := s.leader(); addr != "" && id != s.config.ID {
-			resp := reply()
-			if err = s.forward(ctx, c, addr, method, req, resp); err == nil {
-				stop()
-				return resp, nil
-			}
-			if outcomeOf(err) != status.NotSent {
-				stop()
-				return nil, err
-			}
-		} else {
-			err = notSent("no leader is known")
-		}
-		ok := waitLeader(ctx, changed, giveUp)
-		stop()
-		if !ok {
-			return nil, err
+	for giveUp := time.Now().Add(s.config.Timers.LeaderWait); ; {
+		resp, err := s.tryWrite(ctx, c, method, req, reply, handler)
+		if err == nil || c.forwarded || !mayRepeat(err) || !s.waitLeader(ctx, giveUp) {
+			return resp, err
 		}
 	}
 }
 
+func (s *server) tryWrite(ctx context.Context, c *call, method string, req any, reply func() proto.Message, handler grpc.UnaryHandler) (any, error) {
+	if s.raft.IsLeader() {
+		return handler(ctx, req)
+	}
+	if c.forwarded {
+		return nil, notSent("%s does not lead (any more)", s.config.ID)
+	}
+	id, addr := s.leader()
+	if addr == "" || id == s.config.ID {
+		return nil, notSent("no leader is known")
+	}
+	resp := reply()
+	return resp, s.forward(ctx, c, addr, method, req, resp)
+}
+
+// mayRepeat says whether a write that failed had no effect, and may have one elsewhere. A full backlog is no reason to
+// try at once again.
+func mayRepeat(err error) bool {
+	err = toStatus(err)
+	return outcomeOf(err) == status.NotSent && grpcstatus.Code(err) == codes.Unavailable
+}
+
 // waitLeader waits for another leader to be known, or a little, and says whether to try again.
-func waitLeader(ctx context.Context, changed <-chan struct{}, giveUp time.Time) bool {
+func (s *server) waitLeader(ctx context.Context, giveUp time.Time) bool {
 	left := time.Until(giveUp)
 	if left <= 0 {
 		return false
 	}
-	// The address of a new leader may come after the news of it, and a leader may refuse before it has begun.
+	changed, stop := s.raft.LeaderChanges()
+	defer stop()
+	// The change may have come before this wait, the address of a new leader after the news of it.
 	timer := time.NewTimer(min(left, 20*time.Millisecond))
 	defer timer.Stop()
 	select {

@@ -33,9 +33,7 @@ func (s *server) read(ctx context.Context) (*fsm.View, error) {
 
 // readIndex is an index that holds every write acknowledged before now. It waits for a leader, for a while.
 func (s *server) readIndex(ctx context.Context) (uint64, error) {
-	giveUp := time.Now().Add(s.config.Timers.LeaderWait)
-	for {
-		changed, stop := s.raft.LeaderChanges()
+	for giveUp := time.Now().Add(s.config.Timers.LeaderWait); ; {
 		var (
 			index uint64
 			err   error
@@ -46,12 +44,9 @@ func (s *server) readIndex(ctx context.Context) (uint64, error) {
 			index, err = s.barrier.wait(ctx, s.askLeader)
 		}
 		if err == nil {
-			stop()
 			return index, nil
 		}
-		ok := waitLeader(ctx, changed, giveUp)
-		stop()
-		if !ok {
+		if !s.waitLeader(ctx, giveUp) {
 			return 0, notSent("no leader confirmed the state (ask with %s: %s to read what this replica has): %v", status.KeyConsistency, status.Stale, err)
 		}
 	}

@@ -97,7 +97,7 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		s.metrics.answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
 	}()
-	if err := s.admit(ctx, c, info.FullMethod); err != nil {
+	if err := s.admit(c, info.FullMethod); err != nil {
 		return nil, err
 	}
 	if reply, ok := writes[info.FullMethod]; ok {
@@ -126,7 +126,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		s.metrics.answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
 	}()
-	if err := s.admit(ctx, c, info.FullMethod); err != nil {
+	if err := s.admit(c, info.FullMethod); err != nil {
 		return err
 	}
 	return handler(srv, &callStream{ss, ctx})

@@ -77,7 +77,7 @@ func toStatus(err error) error {
 }
 
 func notFound(what, id string) error {
-	return &failure{codes.NotFound, fmt.Sprintf("no %s %q", what, id), ""}
+	return &failure{codes.NotFound, fmt.Sprintf("there is no %s %.64s", what, id), ""}
 }
 
 func invalidArgument(format string, args ...any) error {
