@@ -22,6 +22,7 @@ const (
 	headerIdempotencyKey = "Idempotency-Key"
 	headerTimeout        = "X-Request-Timeout"
 	headerConsistency    = "X-Mind-Consistency"
+	queryConsistency     = "consistency" // for those who cannot set a header
 	headerLastEventID    = "Last-Event-Id"
 )
 
@@ -88,13 +89,17 @@ func (x *exchange) idempotencyKey() (string, error) {
 }
 
 func (x *exchange) consistency() (string, error) {
-	switch v := x.r.Header.Get(headerConsistency); v {
+	where, v := headerConsistency, x.r.Header.Get(headerConsistency)
+	if v == "" {
+		where, v = queryConsistency, x.r.URL.Query().Get(queryConsistency)
+	}
+	switch v {
 	case "", status.Linearizable:
 		return "", nil
 	case status.Stale:
 		return v, nil
 	}
-	return "", invalid(headerConsistency, "must be linearizable or stale")
+	return "", invalid(where, "must be linearizable or stale")
 }
 
 const keyRule = `must be 1 to 255 printable ASCII characters and not begin with "` + status.AutoKeyPrefix + `"`
