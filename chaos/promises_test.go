@@ -239,6 +239,8 @@ func TestBadInput_answersTheRightCodeAndChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 
 	training := `{"name":"t","training_config":{"training_type":"LORA","base_model":{"model_id":"m"},"framework":{"type":"HF_TRAINER"}},"data_config":{"sources":[{"path":"file:///d"}]},"resource_config":{"gpu_count":%s}}`
+	twice := strings.Replace(fmt.Sprintf(training, "1"), `{"training_type"`, `{"priority":3,"training_type"`, 1)
+	twice = strings.TrimSuffix(twice, "}") + `,"scheduling_config":{"priority":4}}`
 	strangers := *rest
 	strangers.Token = "wrong"
 	for name, tc := range map[string]struct {
@@ -260,7 +262,7 @@ func TestBadInput_answersTheRightCodeAndChangesNothing(t *testing.T) {
 		"cancel of a finished job":   {method: "POST", path: "/jobs/" + done + "/cancel", http: 409},
 		"unknown queue":              {method: "POST", path: "/jobs", body: `{"name":"x","command_config":{"argv":["true"],"cwd":"/"},"scheduling_config":{"queue":"nosuch"}}`, http: 400, says: "default"},
 		"unknown gpu type":           {method: "POST", path: "/jobs", body: `{"name":"x","command_config":{"argv":["true"],"cwd":"/"},"resource_config":{"gpu_count":1,"gpu_type":"Z9"}}`, http: 400, says: "Z9"},
-		"priority given twice":       {method: "POST", path: "/jobs", body: strings.Replace(fmt.Sprintf(training, "1")[:len(training)-1], `"training_type"`, `"priority":3,"training_type"`, 1) + `,"scheduling_config":{"priority":4}}`, http: 400, says: "priority"},
+		"priority given twice":       {method: "POST", path: "/jobs", body: twice, http: 400, says: "priority"},
 		"no such path":               {method: "GET", path: "/nosuch", http: 404},
 		"page token of nobody":       {method: "GET", path: "/jobs?page_token=bogus", http: 400},
 		"a method that is not there": {method: "DELETE", path: "/jobs", http: 405},
