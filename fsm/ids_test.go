@@ -1,0 +1,45 @@
+package fsm
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func TestIDs_readBackWhatTheyWrote(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Uint64Range(1, math.MaxUint64).Draw(t, "n")
+		j, ok := ParseJobID(JobID(n).String())
+		require.True(t, ok)
+		require.Equal(t, JobID(n), j)
+		c, ok := ParseCheckpointID(CheckpointID(n).String())
+		require.True(t, ok)
+		require.Equal(t, CheckpointID(n), c)
+	})
+	require.Equal(t, "job_200", JobID(1<<11).String())
+}
+
+func TestParseJobID_takesOneSpellingOnly(t *testing.T) {
+	for _, s := range []string{
+		"", "job_", "job_0", "job_01", "job_1K", "job_i", "job_l", "job_o", "job_u", "ckpt_1", "1", "job_1 ", "job_-1",
+		"job_gzzzzzzzzzzzz", "job_10000000000000",
+	} {
+		_, ok := ParseJobID(s)
+		require.False(t, ok, "%q", s)
+	}
+	max, ok := ParseJobID("job_fzzzzzzzzzzzz")
+	require.True(t, ok)
+	require.Equal(t, JobID(math.MaxUint64), max)
+}
+
+// FuzzParseJobID holds that whatever is taken is written the same.
+func FuzzParseJobID(f *testing.F) {
+	f.Add("job_1k0g00")
+	f.Fuzz(func(t *testing.T, s string) {
+		if id, ok := ParseJobID(s); ok && id.String() != s {
+			t.Fatalf("%q is read as %s", s, id)
+		}
+	})
+}

@@ -1,0 +1,365 @@
+package fsm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+const (
+	queued    = v1.JobState_QUEUED
+	allocated = v1.JobState_ALLOCATED
+	starting  = v1.JobState_STARTING
+	running   = v1.JobState_RUNNING
+	paused    = v1.JobState_PAUSED
+	succeeded = v1.JobState_SUCCEEDED
+	failedJob = v1.JobState_FAILED
+	canceled  = v1.JobState_CANCELED
+	lostJob   = v1.JobState_LOST
+)
+
+func gang(nodes uint16) NewJob {
+	n := oneGPU()
+	n.Shape = Shape{Nodes: nodes, GPUs: 2}
+	return n
+}
+
+func TestJob_fromSubmitToSuccess(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(oneGPU())
+	require.True(t, w.m.View().Pending(w.job(id)))
+	require.Equal(t, queued, w.job(id).State)
+
+	token := w.place(id, "n1")
+	require.Equal(t, w.index, token, "the token is the index of the grant")
+	require.Equal(t, allocated, w.job(id).State)
+	require.Equal(t, uint64(1), w.m.View().Use("n1").Exclusive)
+	require.False(t, w.m.View().Pending(w.job(id)))
+
+	w.report(id, 0, ReportStarting)
+	require.Equal(t, starting, w.job(id).State)
+	w.later(time.Second)
+	w.report(id, 0, ReportRunning)
+	require.Equal(t, running, w.job(id).State)
+	require.Equal(t, v1.JobPhase_TRAINING, w.job(id).Phase)
+	require.Equal(t, w.now, w.job(id).StartedAt)
+	w.report(id, 0, ReportPhase, func(r *TaskReport) { r.Phase = v1.JobPhase_EVALUATING })
+	require.Equal(t, v1.JobPhase_EVALUATING, w.job(id).Phase)
+	w.report(id, 0, ReportEnded, exit(0))
+
+	j := w.job(id)
+	require.Equal(t, succeeded, j.State)
+	require.EqualValues(t, 0, *j.ExitCode)
+	require.Equal(t, w.now, j.FinishedAt)
+	require.Zero(t, w.m.View().LeaseCount())
+	require.Zero(t, w.m.View().Use("n1"))
+}
+
+func TestJob_shortOneReportsAllAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(oneGPU())
+	w.place(id, "n1")
+	j, zero := w.job(id), int32(0)
+	batch := ReportTasks{Node: "n1"}
+	for _, k := range []ReportKind{ReportStarting, ReportRunning, ReportEnded} {
+		r := TaskReport{Job: id, Attempt: 1, Token: j.Token, Kind: k}
+		if k == ReportEnded {
+			r.ExitCode = &zero
+		}
+		batch.Reports = append(batch.Reports, r)
+	}
+	var states []v1.JobState_Value
+	w.m.OnApply(func(_ *View, events []Event) {
+		for _, e := range events {
+			if e.Topic == TopicJob {
+				states = append(states, e.To)
+				require.Equal(t, []string{"n1"}, e.Nodes)
+			}
+		}
+	})
+	require.Equal(t, ReportResult{Applied: 3}, do[ReportResult](w, batch))
+	require.Equal(t, []v1.JobState_Value{starting, running, succeeded}, states)
+	// The agent did not hear the answer, and says it all again.
+	require.Equal(t, ReportResult{Duplicate: 3}, do[ReportResult](w, batch))
+	require.Equal(t, succeeded, w.job(id).State)
+}
+
+func TestJob_endedWithoutHavingRun(t *testing.T) {
+	for _, e := range []v1.ErrorType_Value{v1.ErrorType_CWD_MISSING, v1.ErrorType_LAUNCH_FAILED} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		id := w.submit(oneGPU())
+		w.place(id, "n1")
+		w.report(id, 0, ReportEnded, failed(e, "no such directory"))
+		j := w.job(id)
+		require.Equal(t, failedJob, j.State)
+		require.Equal(t, e, j.ErrorType)
+		require.Equal(t, "no such directory", j.ErrorMessage)
+		require.Nil(t, j.ExitCode)
+	}
+}
+
+func TestReport_fromStaleHoldersIsRefused(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	w.node("n2", 8)
+	id := w.submit(oneGPU())
+	w.place(id, "n1")
+	before := w.job(id)
+	good := TaskReport{Job: id, Attempt: 1, Token: before.Token, Kind: ReportRunning}
+	tests := map[string]struct {
+		node   string
+		change func(*TaskReport)
+	}{
+		"an older token":     {"n1", func(r *TaskReport) { r.Token-- }},
+		"a newer token":      {"n1", func(r *TaskReport) { r.Token++ }},
+		"another attempt":    {"n1", func(r *TaskReport) { r.Attempt = 2 }},
+		"a rank too high":    {"n1", func(r *TaskReport) { r.Rank = 1 }},
+		"an unknown job":     {"n1", func(r *TaskReport) { r.Job = 99 }},
+		"another node":       {"n2", func(*TaskReport) {}},
+		"an unknown node":    {"n9", func(*TaskReport) {}},
+		"a stale checkpoint": {"n1", func(r *TaskReport) { r.Kind, r.Token, r.Path = ReportCheckpoint, 1, "/c" }},
+	}
+	fenced := w.m.View().Fenced()
+	for name, c := range tests {
+		r := good
+		c.change(&r)
+		require.Equal(t, ReportResult{Stale: 1}, do[ReportResult](w, ReportTasks{Node: c.node, Reports: []TaskReport{r}}), name)
+		fenced++
+		require.Equal(t, fenced, w.m.View().Fenced())
+		require.Same(t, before, w.job(id), name)
+	}
+	require.Equal(t, ReportResult{Applied: 1}, do[ReportResult](w, ReportTasks{Node: "n1", Reports: []TaskReport{good}}))
+}
+
+func TestGang_failsAsOne(t *testing.T) {
+	w := newWorld(t)
+	for _, n := range []string{"n1", "n2", "n3"} {
+		w.node(n, 8)
+	}
+	id := w.submit(gang(3))
+	w.place(id, "n1", "n2", "n3")
+	w.run(id)
+	w.report(id, 1, ReportEnded, exit(1), failed(v1.ErrorType_OOM, "out of memory"))
+	j := w.job(id)
+	require.Equal(t, running, j.State)
+	require.Equal(t, v1.StopReason_GANG, j.Stop)
+	require.Equal(t, 3, w.m.View().LeaseCount(), "leases end together")
+	// What follows from the first failure is not the cause.
+	w.report(id, 0, ReportEnded, exit(143))
+	w.report(id, 2, ReportEnded, exit(137), failed(v1.ErrorType_EXIT_NONZERO, "killed"))
+	j = w.job(id)
+	require.Equal(t, failedJob, j.State)
+	require.Equal(t, v1.ErrorType_OOM, j.ErrorType)
+	require.EqualValues(t, 1, *j.ExitCode)
+	require.Zero(t, w.m.View().LeaseCount())
+}
+
+func TestGang_succeedsWhenAllDo(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	w.node("n2", 8)
+	id := w.submit(gang(2))
+	w.place(id, "n1", "n2")
+	w.report(id, 0, ReportStarting)
+	w.report(id, 0, ReportRunning)
+	require.Equal(t, starting, w.job(id).State, "alive on every rank, or not RUNNING")
+	w.report(id, 0, ReportEnded, exit(0))
+	require.Equal(t, starting, w.job(id).State)
+	w.report(id, 1, ReportRunning)
+	require.Equal(t, running, w.job(id).State)
+	w.report(id, 1, ReportEnded, exit(0))
+	require.Equal(t, succeeded, w.job(id).State)
+}
+
+func TestRetry_byCause(t *testing.T) {
+	tests := map[string]struct {
+		retry RetryPolicy
+		error v1.ErrorType_Value
+		want  v1.JobState_Value
+	}{
+		"launch failed, retried":         {RetryPolicy{1, RetryDefault}, v1.ErrorType_LAUNCH_FAILED, queued},
+		"gpu fault, retried":             {RetryPolicy{1, RetryDefault}, v1.ErrorType_GPU_FAULT, queued},
+		"data fetch, retried":            {RetryPolicy{1, RetryDefault}, v1.ErrorType_DATA_FETCH, queued},
+		"exit is not retried by default": {RetryPolicy{1, RetryDefault}, v1.ErrorType_EXIT_NONZERO, failedJob},
+		"exit, retried when asked for":   {RetryPolicy{1, RetryExit}, v1.ErrorType_EXIT_NONZERO, queued},
+		"a permanent cause":              {RetryPolicy{9, retryAll}, v1.ErrorType_CWD_MISSING, failedJob},
+		"no retries":                     {RetryPolicy{0, retryAll}, v1.ErrorType_GPU_FAULT, failedJob},
+		"node lost, retried":             {RetryPolicy{1, RetryDefault}, v1.ErrorType_NODE_LOST, queued},
+		"node lost for good":             {RetryPolicy{0, RetryDefault}, v1.ErrorType_NODE_LOST, lostJob},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", 8)
+			n := oneGPU()
+			n.Retry = c.retry
+			id := w.submit(n)
+			w.place(id, "n1")
+			w.run(id)
+			w.report(id, 0, ReportEnded, exit(1), failed(c.error, "why"))
+			require.Equal(t, c.want, w.job(id).State)
+			if c.want != queued {
+				require.Equal(t, c.error, w.job(id).ErrorType)
+				return
+			}
+			j := w.job(id)
+			require.EqualValues(t, 1, j.Retries.Counted())
+			require.Nil(t, j.Tasks)
+			require.Len(t, j.Past, 1)
+			require.Equal(t, []string{"n1"}, j.Past[0].Nodes)
+			// The second failure is one too many, and the token has grown.
+			first := j.Token
+			require.Greater(t, w.place(id, "n1"), first)
+			require.EqualValues(t, 2, w.job(id).Attempt)
+			w.report(id, 0, ReportEnded, failed(c.error, "why"))
+			require.True(t, w.job(id).Terminal())
+		})
+	}
+}
+
+func TestControl_answers(t *testing.T) {
+	type step func(w *world, id JobID)
+	place := func(w *world, id JobID) { w.place(id, "n1") }
+	run := func(w *world, id JobID) { w.place(id, "n1"); w.run(id) }
+	act := func(a Action) step {
+		return func(w *world, id JobID) {
+			require.Nil(w.t, do[ControlResult](w, ControlJob{Job: id, Action: a}).Refusal)
+		}
+	}
+	end := func(code int32) step { return func(w *world, id JobID) { w.report(id, 0, ReportEnded, exit(code)) } }
+	tests := map[string]struct {
+		before []step
+		action Action
+		code   Code // 0: done
+		state  v1.JobState_Value
+		stop   v1.StopReason_Value
+	}{
+		"cancel a queued job":            {nil, ActionCancel, 0, canceled, 0},
+		"cancel a placed job":            {[]step{place}, ActionCancel, 0, allocated, v1.StopReason_CANCEL},
+		"cancel a running job":           {[]step{run}, ActionCancel, 0, running, v1.StopReason_CANCEL},
+		"cancel it again":                {[]step{run, act(ActionCancel)}, ActionCancel, 0, running, v1.StopReason_CANCEL},
+		"cancel a paused job":            {[]step{act(ActionPause)}, ActionCancel, 0, canceled, 0},
+		"cancel overrides pause":         {[]step{run, act(ActionPause)}, ActionCancel, 0, running, v1.StopReason_CANCEL},
+		"cancel a finished job":          {[]step{run, end(0)}, ActionCancel, CodeFailedPrecondition, succeeded, 0},
+		"cancel a canceled job":          {[]step{act(ActionCancel)}, ActionCancel, CodeFailedPrecondition, canceled, 0},
+		"a canceled attempt ends":        {[]step{run, act(ActionCancel), end(143)}, ActionCancel, CodeFailedPrecondition, canceled, 0},
+		"pause a queued job":             {nil, ActionPause, 0, paused, 0},
+		"pause a running job":            {[]step{run}, ActionPause, 0, running, v1.StopReason_PAUSE},
+		"pause it again":                 {[]step{run, act(ActionPause)}, ActionPause, 0, running, v1.StopReason_PAUSE},
+		"pause a job that is canceled":   {[]step{run, act(ActionCancel)}, ActionPause, CodeFailedPrecondition, running, v1.StopReason_CANCEL},
+		"pause a finished job":           {[]step{run, end(1)}, ActionPause, CodeFailedPrecondition, failedJob, 0},
+		"a paused attempt ends with 0":   {[]step{run, act(ActionPause), end(0)}, ActionPause, 0, paused, 0},
+		"resume a paused job":            {[]step{run, act(ActionPause), end(0)}, ActionResume, 0, queued, 0},
+		"resume a running job":           {[]step{run}, ActionResume, CodeFailedPrecondition, running, 0},
+		"resume a failed job":            {[]step{run, end(1)}, ActionResume, CodeFailedPrecondition, failedJob, 0},
+		"retry a failed job":             {[]step{run, end(1)}, ActionRetry, 0, queued, 0},
+		"retry a canceled job":           {[]step{act(ActionCancel)}, ActionRetry, 0, queued, 0},
+		"retry a job that has succeeded": {[]step{run, end(0)}, ActionRetry, CodeFailedPrecondition, succeeded, 0},
+		"retry a running job":            {[]step{run}, ActionRetry, CodeFailedPrecondition, running, 0},
+		"retry a paused job":             {[]step{act(ActionPause)}, ActionRetry, CodeFailedPrecondition, paused, 0},
+		"do what nobody knows how to do": {nil, 99, CodeInvalidArgument, queued, 0},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", 8)
+			id := w.submit(oneGPU())
+			for _, s := range c.before {
+				s(w, id)
+			}
+			before := w.job(id)
+			r := do[ControlResult](w, ControlJob{Tenant: "acme", Job: id, Action: c.action})
+			if c.code != 0 {
+				require.NotNil(t, r.Refusal)
+				require.Equal(t, c.code, r.Refusal.Code)
+				require.NotEmpty(t, r.Refusal.Message)
+				require.Same(t, before, w.job(id), "a refusal changes nothing")
+			} else {
+				require.Nil(t, r.Refusal)
+				require.Same(t, w.job(id), r.Job)
+			}
+			require.Equal(t, c.state, w.job(id).State)
+			require.Equal(t, c.stop, w.job(id).Stop)
+		})
+	}
+}
+
+func TestControl_ofAnotherTenantsJobIsNotFound(t *testing.T) {
+	w := newWorld(t)
+	id := w.submit(oneGPU())
+	r := do[ControlResult](w, ControlJob{Tenant: "umbrella", Job: id, Action: ActionCancel})
+	require.Equal(t, CodeNotFound, r.Refusal.Code)
+	require.Equal(t, queued, w.job(id).State)
+}
+
+func TestPause_withoutSavingTakesNoGrace(t *testing.T) {
+	for save, want := range map[bool]int64{true: DefaultGrace, false: 0} {
+		w := newWorld(t)
+		w.node("n1", 8)
+		id := w.submit(oneGPU())
+		w.place(id, "n1")
+		w.run(id)
+		do[ControlResult](w, ControlJob{Job: id, Action: ActionPause, SaveCheckpoint: save})
+		require.Equal(t, want, w.job(id).StopGrace)
+	}
+}
+
+func TestCheckpoints_areWhereTheNextAttemptGoesOn(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(oneGPU())
+	w.place(id, "n1")
+	w.run(id)
+	at := func(path string, step int64) func(*TaskReport) {
+		return func(r *TaskReport) { r.Path, r.Step, r.Digest = path, step, "d" }
+	}
+	first := w.report(id, 0, ReportCheckpoint, at("/c/100", 100)).Checkpoints[0]
+	again := w.report(id, 0, ReportCheckpoint, at("/c/100", 100))
+	require.Equal(t, ReportResult{Duplicate: 1}, again, "reported twice, registered once")
+	second := w.report(id, 0, ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
+	require.Equal(t, second, w.job(id).LastCheckpoint)
+
+	do[ControlResult](w, ControlJob{Job: id, Action: ActionPause, SaveCheckpoint: true})
+	w.report(id, 0, ReportEnded, exit(0))
+	require.Equal(t, second, w.job(id).ResumeFrom)
+	late := w.report(id, 0, ReportCheckpoint, at("/c/300", 300))
+	require.Equal(t, ReportResult{Stale: 1}, late, "the lease is gone")
+
+	r := do[ControlResult](w, ControlJob{Job: id, Action: ActionResume, Checkpoint: 12345})
+	require.Equal(t, CodeInvalidArgument, r.Refusal.Code)
+	do[ControlResult](w, ControlJob{Job: id, Action: ActionResume, Checkpoint: first})
+	require.Equal(t, first, w.job(id).ResumeFrom)
+	w.place(id, "n1")
+	require.Equal(t, first, w.job(id).ResumeFrom)
+	// Written over: one path holds one checkpoint.
+	w.run(id)
+	third := w.report(id, 0, ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
+	_, ok := w.m.View().Checkpoint(second)
+	require.False(t, ok)
+	var ids []CheckpointID
+	for c := range w.m.View().CheckpointsOf(id) {
+		ids = append(ids, c.ID)
+	}
+	require.Equal(t, []CheckpointID{first, third}, ids)
+}
+
+func TestRetry_withOtherResources(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(oneGPU())
+	do[ControlResult](w, ControlJob{Job: id, Action: ActionCancel})
+	shape := Shape{Nodes: 1, GPUs: 4, GPUType: "h100"}
+	bad := shape
+	bad.GPUType = "A100"
+	require.Equal(t, CodeInvalidArgument, do[ControlResult](w, ControlJob{Job: id, Action: ActionRetry, Shape: &bad}).Refusal.Code)
+	require.Equal(t, canceled, w.job(id).State)
+	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionRetry, Shape: &shape, Spec: []byte("new")}).Refusal)
+	require.Equal(t, Shape{Nodes: 1, GPUs: 4, GPUType: "H100"}, w.job(id).Shape, "spelled as the nodes do")
+	require.Equal(t, []byte("new"), w.job(id).Spec)
+}

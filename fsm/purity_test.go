@@ -1,0 +1,162 @@
+package fsm
+
+import (
+	"errors"
+	"go/ast"
+	"go/importer"
+	goparser "go/parser"
+	"go/token"
+	"go/types"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// allowMark on the line of a range over a map says that somebody looked: no order can leak from it.
+const allowMark = "order-free"
+
+// forbiddenImports would bring in a clock, chance, the outside world or other goroutines.
+var forbiddenImports = []string{
+	"math/rand", "math/rand/v2", "crypto/rand", "os", "os/exec", "net", "net/http", "log", "log/slog", "sync",
+	"context", "runtime", "syscall", "unsafe", "maps", "hash/maphash", "testing",
+}
+
+// forbiddenCalls are of packages that are good for something else.
+var forbiddenCalls = map[string][]string{
+	"time": {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"},
+	"iter": {"Pull", "Pull2"},
+	"fmt":  {"Print", "Printf", "Println"},
+}
+
+// TestPurity_applyDependsOnNothingElse reads the package and refuses whatever could make two replicas differ.
+func TestPurity_applyDependsOnNothingElse(t *testing.T) {
+	found := impurities(t, nonTestFiles(t))
+	require.Empty(t, found, "%s", strings.Join(found, "\n"))
+}
+
+// TestPurity_seesWhatItShould holds that the check above can fail.
+func TestPurity_seesWhatItShould(t *testing.T) {
+	tests := map[string]string{
+		"a clock":           `import "time"; var x = time.Now()`,
+		"a clock, renamed":  `import tm "time"; var x = tm.Now()`,
+		"chance":            `import "math/rand"; var x = rand.Int()`,
+		"the file system":   `import "os"; var x = os.Args`,
+		"a goroutine":       `func f() { go f() }`,
+		"a map's order":     `func f(m map[int]int) (s []int) { for k := range m { s = append(s, k) }; return }`,
+		"a named map":       `type m map[int]int; func f(x m) (s []int) { for k := range x { s = append(s, k) }; return }`,
+		"a channel":         `func f(c chan int) int { return <-c }`,
+		"a select":          `func f(c chan int) { select { case c <- 1: default: } }`,
+		"a coroutine":       `import "iter"; func f(s iter.Seq[int]) { iter.Pull(s) }`,
+		"iterating by maps": `import "maps"; func f(m map[int]int) { for range maps.Keys(m) {} }`,
+	}
+	for name, body := range tests {
+		t.Run(name, func(t *testing.T) {
+			require.NotEmpty(t, impurities(t, map[string]string{"x.go": "package fsm\n" + body}))
+		})
+	}
+	require.Empty(t, impurities(t, map[string]string{
+		"x.go": "package fsm\nfunc f(m map[int]int) (n int) {\n\tfor _, v := range m { // order-free: a sum\n\t\tn += v\n\t}\n\treturn\n}",
+	}))
+}
+
+// standardImporter knows the types of the standard library. What comes from elsewhere (enums, trees) is left unknown:
+// that is quick, and a range over something unknown is reported.
+type standardImporter struct{ types.Importer }
+
+func (s standardImporter) Import(path string) (*types.Package, error) {
+	if strings.Contains(path, ".") {
+		return nil, errors.New("not of the standard library")
+	}
+	return s.Importer.Import(path)
+}
+
+var standardLibrary = standardImporter{importer.ForCompiler(token.NewFileSet(), "source", nil)}
+
+func nonTestFiles(t *testing.T) map[string]string {
+	names, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	files := map[string]string{}
+	for _, n := range names {
+		if strings.HasSuffix(n, "_test.go") {
+			continue
+		}
+		src, err := os.ReadFile(n)
+		require.NoError(t, err)
+		files[n] = string(src)
+	}
+	require.NotEmpty(t, files)
+	return files
+}
+
+func impurities(t *testing.T, files map[string]string) []string {
+	fset := token.NewFileSet()
+	var parsed []*ast.File
+	var found []string
+	lines := map[string][]string{}
+	for name, src := range files {
+		f, err := goparser.ParseFile(fset, name, src, goparser.ParseComments)
+		require.NoError(t, err)
+		parsed = append(parsed, f)
+		lines[name] = strings.Split(src, "\n")
+	}
+	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
+	conf := types.Config{Importer: standardLibrary, Error: func(error) {}}
+	// What does not check (an unused import of a test above) does not matter: the types of the rest are known.
+	_, _ = conf.Check("fsm", fset, parsed, info)
+
+	report := func(n ast.Node, what string) {
+		p := fset.Position(n.Pos())
+		found = append(found, p.String()+": "+what)
+	}
+	for _, f := range parsed {
+		for _, imp := range f.Imports {
+			path := strings.Trim(imp.Path.Value, `"`)
+			for _, bad := range forbiddenImports {
+				if path == bad {
+					report(imp, "imports "+path)
+				}
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				report(n, "starts a goroutine")
+			case *ast.SelectStmt:
+				report(n, "selects")
+			case *ast.SendStmt:
+				report(n, "sends on a channel")
+			case *ast.UnaryExpr:
+				if n.Op == token.ARROW {
+					report(n, "receives from a channel")
+				}
+			case *ast.SelectorExpr:
+				obj := info.Uses[n.Sel]
+				if obj == nil || obj.Pkg() == nil {
+					return true
+				}
+				for _, bad := range forbiddenCalls[obj.Pkg().Path()] {
+					if obj.Name() == bad {
+						report(n, "uses "+obj.Pkg().Path()+"."+bad)
+					}
+				}
+			case *ast.RangeStmt:
+				typ := info.TypeOf(n.X)
+				if typ == nil || typ == types.Typ[types.Invalid] {
+					report(n, "ranges over something of unknown type")
+					return true
+				}
+				if _, isMap := typ.Underlying().(*types.Map); isMap {
+					p := fset.Position(n.Pos())
+					if !strings.Contains(lines[p.Filename][p.Line-1], allowMark) {
+						report(n, "ranges over a map")
+					}
+				}
+			}
+			return true
+		})
+	}
+	return found
+}
