@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -31,40 +30,48 @@ type taskService struct {
 	agent *agent
 }
 
-// find returns the directory of a task. Several tokens of one attempt cannot
-// be, but if they were, the newest is meant.
-func (s *taskService) find(job string, attempt, rank int32) (dir string, err error) {
-	newest := uint64(0)
+// source is a task whose writings are read.
+type source struct {
+	agent *agent
+	key   key
+	dir   string
+}
+
+// find returns a task. Several tokens of one attempt cannot be, but if they
+// were, the newest is meant.
+func (s *taskService) find(job string, attempt, rank int32) (*source, error) {
+	var found *source
 	s.agent.ask(func() {
 		for k, t := range s.agent.tasks {
-			if k.job == job && k.attempt == attempt && k.rank == rank && k.token >= newest {
-				newest, dir = k.token, t.dir
+			if k.job == job && k.attempt == attempt && k.rank == rank && (found == nil || k.token > found.key.token) {
+				found = &source{agent: s.agent, key: k, dir: t.dir}
 			}
 		}
 	})
-	if dir == "" {
-		return "", status.Errorf(codes.NotFound, "node %s has no task %s attempt %d rank %d (any more)", s.agent.cfg.NodeID, job, attempt, rank)
+	if found == nil {
+		return nil, status.Errorf(codes.NotFound, "node %s has no task %s attempt %d rank %d (any more)", s.agent.cfg.NodeID, job, attempt, rank)
 	}
-	return dir, nil
+	return found, nil
 }
 
-// hasEnded tells that nothing will be added to what the task wrote. It must be
-// asked before reading what is believed to be the rest.
-func hasEnded(dir string) bool {
-	_, err := os.Lstat(filepath.Join(dir, shim.ExitFile))
-	if err == nil {
-		return true
-	}
-	// Removed by the retention bound.
-	_, err = os.Lstat(dir)
-	return errors.Is(err, os.ErrNotExist)
+// ended tells that nothing will be added to what the task wrote. It must be
+// asked before reading what is believed to be the rest. A task that is not
+// known any more was removed by the retention bound.
+func (s *source) ended() bool {
+	over := true
+	s.agent.ask(func() {
+		if t, ok := s.agent.tasks[s.key]; ok {
+			over = t.state == ended
+		}
+	})
+	return over
 }
 
 // follow calls read until it has read all of an ended task, or all there is
 // when it is not to follow.
-func (s *taskService) follow(ctx context.Context, dir string, follow bool, read func() (more bool, err error)) (eof bool, err error) {
+func (s *source) follow(ctx context.Context, follow bool, read func() (more bool, err error)) (eof bool, err error) {
 	for pause := pollMin; ; {
-		ended := hasEnded(dir)
+		ended := s.ended()
 		more, err := read()
 		switch {
 		case err != nil:
@@ -90,11 +97,11 @@ func (s *taskService) follow(ctx context.Context, dir string, follow bool, read 
 
 // ReadTaskLogs streams the log of a task.
 func (s *taskService) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.TaskService_ReadTaskLogsServer) error {
-	dir, err := s.find(req.GetJobId(), req.GetAttempt(), req.GetRank())
+	task, err := s.find(req.GetJobId(), req.GetAttempt(), req.GetRank())
 	if err != nil {
 		return err
 	}
-	reader := tasklog.NewReader(filepath.Join(dir, shim.LogDir))
+	reader := tasklog.NewReader(filepath.Join(task.dir, shim.LogDir))
 	defer reader.Close()
 	if req.GetSince() != nil {
 		reader.Since(req.GetSince().AsTime().UnixNano())
@@ -108,7 +115,7 @@ func (s *taskService) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.TaskSe
 	if err != nil {
 		return status.Errorf(codes.Internal, "read log: %v", err)
 	}
-	eof, err := s.follow(stream.Context(), dir, req.GetFollow(), func() (bool, error) {
+	eof, err := task.follow(stream.Context(), req.GetFollow(), func() (bool, error) {
 		entries, err := reader.Next(maxEntries)
 		if err != nil {
 			return false, status.Errorf(codes.Internal, "read log: %v", err)
@@ -143,12 +150,12 @@ func sendLog(stream v1.TaskService_ReadTaskLogsServer, entries []tasklog.Entry) 
 // time of their own; an entry has that of the file's last change when it was
 // read, which is close for who follows and late for who comes later.
 func (s *taskService) ReadTaskMetrics(req *v1.ReadTaskMetricsRequest, stream v1.TaskService_ReadTaskMetricsServer) error {
-	dir, err := s.find(req.GetJobId(), req.GetAttempt(), req.GetRank())
+	task, err := s.find(req.GetJobId(), req.GetAttempt(), req.GetRank())
 	if err != nil {
 		return err
 	}
-	reader := metricsReader{name: filepath.Join(dir, metricsFile), tail: tailFile{name: filepath.Join(dir, metricsFile), offset: int64(req.GetOffset())}}
-	eof, err := s.follow(stream.Context(), dir, req.GetFollow(), func() (bool, error) {
+	reader := metricsReader{name: filepath.Join(task.dir, metricsFile), tail: tailFile{name: filepath.Join(task.dir, metricsFile), offset: int64(req.GetOffset())}}
+	eof, err := task.follow(stream.Context(), req.GetFollow(), func() (bool, error) {
 		entries := reader.next()
 		if len(entries) == 0 {
 			return false, nil
