@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"sync"
 	"syscall"
@@ -28,6 +29,18 @@ var submitBody = []byte(`{"name":"bench","command_config":{"argv":["/bin/true"],
 // quick is a coordinator that answers at once.
 type quick struct {
 	v1.UnimplementedJobServiceServer
+}
+
+func (quick) StreamJobLogs(_ *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+	message := &v1.StreamJobLogsResponse{}
+	for n := range 100 {
+		message.Entries = append(message.Entries, entry(n))
+	}
+	for {
+		if err := s.Send(message); err != nil {
+			return err
+		}
+	}
 }
 
 func (quick) SubmitJob(ctx context.Context, _ *v1.SubmitJobRequest) (*v1.SubmitJobResponse, error) {
@@ -180,4 +193,28 @@ func BenchmarkEncode(b *testing.B) {
 			buf, _ = options.MarshalAppend(buf[:0], job)
 		}
 	})
+}
+
+// BenchmarkLogs reads a long log through the gateway; one op is 100 lines.
+func BenchmarkLogs(b *testing.B) {
+	config := testConfig()
+	config.Coordinators, config.DialOptions = []string{quickCoordinator(b)}, nil
+	server := httptest.NewServer(newGate(b, config).handler)
+	defer server.Close()
+	r, _ := http.NewRequest("GET", server.URL+prefix+"/jobs/job_1/logs", nil)
+	r.Header.Set("Authorization", "Bearer "+tokenAll)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(b, err)
+	defer func() { _ = resp.Body.Close() }()
+	var frames []byte
+	for n := range 100 {
+		frames = appendLogEvent(frames, entry(n))
+	}
+	b.SetBytes(int64(len(frames)))
+	b.ResetTimer()
+	for range b.N {
+		_, err := io.ReadFull(resp.Body, frames)
+		require.NoError(b, err)
+	}
+	b.ReportMetric(float64(b.N)*100/b.Elapsed().Seconds(), "lines/s")
 }

@@ -122,7 +122,7 @@ func TestInvoke_aWedgedLeaderCostsOneTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
 		a := f.add("a:1", wedged)
-		f.add("b:1", leads)
+		f.add("b:1", func(ctx context.Context, _ *member) error { return answers(ctx, "7", "") }) // names no leader
 		client := f.dial(t, Config{Addrs: []string{"a:1", "b:1"}})
 		client.learn("c0=a:1", true)
 		start := time.Now()

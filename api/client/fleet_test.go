@@ -140,16 +140,6 @@ func wedged(ctx context.Context, _ *member) error {
 	return ctx.Err()
 }
 
-// times lets a script run for the first calls and another one for the rest.
-func times(n int64, first, then func(context.Context, *member) error) func(context.Context, *member) error {
-	return func(ctx context.Context, m *member) error {
-		if m.calls.Load() <= n {
-			return first(ctx, m)
-		}
-		return then(ctx, m)
-	}
-}
-
 func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
