@@ -139,8 +139,8 @@ func checkJob(s *state, j *Job, report func(string, ...any)) {
 	// Tokens are indices of later and later grants, all after the creation.
 	last := j.Created
 	for _, p := range j.Past {
-		if p.Token <= last {
-			report("I3: %s: attempt %d has token %d after %d", j.ID, p.Attempt, p.Token, last)
+		if p.Token <= last || p.Token > j.Token {
+			report("I3: %s: attempt %d had token %d, after %d and before %d", j.ID, p.Attempt, p.Token, last, j.Token)
 		}
 		last = p.Token
 	}

@@ -1,0 +1,148 @@
+package fsm
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEntry_commandsKeepTheirOrder(t *testing.T) {
+	w := newWorld(t)
+	res := w.do(PutQueue{Queue: Queue{Name: "a"}}, SubmitJobs{Jobs: []NewJob{oneGPU()}}, SubmitJobs{Jobs: []NewJob{oneGPU()}}, Tick{})
+	require.Len(t, res, 4)
+	require.Equal(t, "a", res[0].(QueueResult).Queue.Name)
+	require.Equal(t, JobID(1<<16), res[1].(SubmitJobsResult).Results[0].Job)
+	require.Equal(t, JobID(1<<16+1), res[2].(SubmitJobsResult).Results[0].Job)
+	require.IsType(t, TickResult{}, res[3])
+	require.Empty(t, w.do())
+}
+
+func TestEntry_timeNeverGoesBack(t *testing.T) {
+	w := newWorld(t)
+	w.do(Tick{})
+	w.later(-time.Hour)
+	w.do(Tick{})
+	require.Equal(t, startOfTime, w.m.View().Now())
+	w.now = startOfTime + 5
+	w.do(Tick{})
+	require.Equal(t, startOfTime+5, w.m.View().Now())
+}
+
+func TestEntry_idsRunOutPolitely(t *testing.T) {
+	w := newWorld(t)
+	m := New()
+	jobs := make([]NewJob, MaxIDsPerEntry+1)
+	res := m.Apply(1, w.entry(SubmitJobs{Jobs: jobs}))[0].(SubmitJobsResult).Results
+	require.Nil(t, res[MaxIDsPerEntry-1].Refusal)
+	require.Equal(t, CodeResourceExhausted, res[MaxIDsPerEntry].Refusal.Code)
+	last, _ := m.View().Job(JobID(1<<16 + MaxIDsPerEntry - 1))
+	require.NotNil(t, last)
+}
+
+func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
+	w := newWorld(t)
+	good := w.entry(Tick{}, PutQueue{Queue: Queue{Name: "a"}})
+	command := func(number uint16, flags byte, body ...byte) []byte {
+		c := append(binary.BigEndian.AppendUint16(nil, number), flags)
+		return Pack(time.Unix(0, 1), [][]byte{append(c, body...)})
+	}
+	edit := func(at int, to byte) []byte {
+		b := bytes.Clone(good)
+		b[at] = to
+		return b
+	}
+	tests := map[string]struct {
+		entry []byte
+		says  string
+	}{
+		"nothing":              {nil, "shorter than its header"},
+		"a newer version":      {edit(0, 2), "version 2; this version of mind reads version 1"},
+		"unknown flags":        {edit(1, 1), "flags"},
+		"cut off":              {good[:len(good)-1], "cut off"},
+		"too much":             {append(bytes.Clone(good), 0), "1 bytes after the last command"},
+		"too many commands":    {edit(10, 127), "127 commands do not fit"},
+		"unknown command":      {command(999, 0), "unknown command type 999: a newer version of mind wrote it"},
+		"no CBOR":              {command(7, 0, 0xff), "decoding PutQueue"},
+		"an unknown field":     {command(7, 0, 0xa1, 0x18, 99, 1), "decoding PutQueue"},
+		"a wrong type":         {command(7, 0, 0xa1, 1, 1), "decoding PutQueue"},
+		"jobs of a newer form": {command(1, 0, 2, 0), "version 1"},
+		"jobs beyond count":    {command(1, 0, 1, 0xff, 0xff, 0xff, 0x7f), "cut off"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := New()
+			before := m.View()
+			require.PanicsWithValue(t, stopsWith{c.says}, func() {
+				defer func() {
+					text, _ := recover().(string)
+					require.Contains(t, text, "log entry 1 cannot be applied, so this replica stops")
+					require.Contains(t, text, c.says)
+					panic(stopsWith{c.says})
+				}()
+				m.Apply(1, c.entry)
+			})
+			require.Same(t, before, m.View(), "no part of the entry was applied")
+		})
+	}
+	require.Equal(t, []any{Ignored{}}, New().Apply(1, command(999, flagIgnorable)))
+}
+
+type stopsWith struct{ text string }
+
+func TestApply_refusesAnEntryTwice(t *testing.T) {
+	w := newWorld(t)
+	w.do(Tick{})
+	require.Panics(t, func() { w.m.Apply(1, w.entry(Tick{})) })
+}
+
+func TestEncode_textThatIsNotUTF8DoesNotStopReplicas(t *testing.T) {
+	w := newWorld(t)
+	w.do(PutQueue{Queue: Queue{Name: "a\xff"}}, SetNode{ID: "\xfe"}, ControlJob{Reason: "\xff"})
+	_, ok := w.m.View().Queue("a\xff")
+	require.True(t, ok)
+	require.NoError(t, New().Restore(bytes.NewReader(snapshotBytes(t, w.m))))
+}
+
+// FuzzDecodeEntry holds that bytes from anywhere are decoded or refused, and that what is decoded can be applied.
+func FuzzDecodeEntry(f *testing.F) {
+	for _, e := range story(f).log {
+		f.Add(e.Data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := decodeEntry(data); err != nil {
+			return
+		}
+		w := story(t)
+		w.m.Apply(w.index+1, data)
+		require.Empty(t, Check(w.m.View()))
+	})
+}
+
+// FuzzRestoreSnapshot holds that a damaged snapshot is refused, whatever the damage, also where the checksum is right.
+func FuzzRestoreSnapshot(f *testing.F) {
+	raw := snapshotBytes(f, story(f).m)
+	f.Add(raw, false)
+	f.Add(raw[:len(raw)/2], false)
+	f.Add(raw, true)
+	f.Fuzz(func(t *testing.T, data []byte, sealed bool) {
+		if sealed && len(data) > 64 {
+			data = seal(data)
+		}
+		m := New()
+		if m.Restore(bytes.NewReader(data)) != nil {
+			require.Zero(t, m.View().Index())
+			return
+		}
+		var sum uint64
+		for _, d := range domains {
+			for _, r := range d.records {
+				sum += r.recount(&m.View().state)
+			}
+		}
+		require.Equal(t, sum, m.View().Hash())
+		require.NotEmpty(t, snapshotBytes(t, m))
+	})
+}

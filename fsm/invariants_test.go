@@ -1,0 +1,127 @@
+package fsm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// TestCheck_canFail breaks a sound state in one place after the other, and requires that Check says so.
+func TestCheck_canFail(t *testing.T) {
+	firstLive := func(s *state) *Job {
+		for id := range s.jobs.active.all() {
+			j, _ := s.Job(id)
+			return j
+		}
+		return nil
+	}
+	firstLease := func(s *state) *Lease {
+		for l := range s.Leases() {
+			return l
+		}
+		return nil
+	}
+	firstKey := func(s *state) *idempotencyKey {
+		for k := range s.keys.rows.rows() {
+			return k
+		}
+		return nil
+	}
+	edit := func(s *state, f func(j *Job)) {
+		j := *firstLive(s)
+		f(&j)
+		s.jobs.rows.put(j.ID, &j)
+	}
+	tests := map[string]struct {
+		breakIt func(s *state)
+		says    string
+	}{
+		"a GPU leased twice": {func(s *state) {
+			l := *firstLease(s)
+			l.Job = 99
+			s.leases.rows.put(leaseKey{l.Node, l.Job, l.Rank}, &l)
+		}, "I1"},
+		"a GPU leased and shared": {func(s *state) {
+			l := *firstLease(s)
+			l.Job, l.FractionMilli = 99, 100
+			s.leases.rows.put(leaseKey{l.Node, l.Job, l.Rank}, &l)
+		}, "I1"},
+		"a GPU shared beyond the whole": {func(s *state) {
+			for i := range 3 {
+				l := &Lease{Node: "n1", Job: JobID(90 + i), FractionMilli: 500, GPUs: 1 << 7}
+				s.leases.rows.put(leaseKey{l.Node, l.Job, l.Rank}, l)
+			}
+		}, "I1: n1: GPU 7"},
+		"a lease without a task": {func(s *state) {
+			s.leases.rows.put(leaseKey{"n1", 99, 0}, &Lease{Job: 99, Node: "n1"})
+		}, "I2"},
+		"half a gang": {func(s *state) {
+			l := firstLease(s)
+			s.leases.rows.delete(leaseKey{l.Node, l.Job, l.Rank})
+		}, "I2"},
+		"a lease under another token": {func(s *state) {
+			l := *firstLease(s)
+			l.Token++
+			s.leases.rows.put(leaseKey{l.Node, l.Job, l.Rank}, &l)
+		}, "I2"},
+		"leases of a finished job":   {func(s *state) { edit(s, func(j *Job) { j.State, j.FinishedAt = v1.JobState_FAILED, 1 }) }, "I2"},
+		"a token of the past":        {func(s *state) { edit(s, func(j *Job) { j.Token = 1 }) }, "I3"},
+		"a token of the future":      {func(s *state) { edit(s, func(j *Job) { j.Token = 1 << 40 }) }, "I3"},
+		"a past attempt out of turn": {func(s *state) { edit(s, func(j *Job) { j.Past = []PastAttempt{{Attempt: 1, Token: 1 << 40}} }) }, "I3"},
+		"a key for no job": {func(s *state) {
+			k := *firstKey(s)
+			s.keys.rows.delete(k.place())
+			k.Job = 99
+			s.keys.rows.put(k.place(), &k)
+		}, "I4"},
+		"a key twice": {func(s *state) {
+			k := *firstKey(s)
+			k.ExpiresAt++
+			s.keys.rows.put(k.place(), &k)
+		}, "I4"},
+		"finished and not finished": {func(s *state) { edit(s, func(j *Job) { j.FinishedAt = 1 }) }, "I5"},
+		"a row changed in place":    {func(s *state) { firstLive(s).Name = "changed" }, "I8"},
+		"a checkpoint of no job":    {func(s *state) { s.putCheckpoint(&Checkpoint{ID: 9, Job: 99}) }, "I9"},
+		"a checkpoint of no attempt": {func(s *state) {
+			j := firstLive(s)
+			s.putCheckpoint(&Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: 7, Token: 7})
+		}, "I9"},
+		"a last checkpoint that is not there": {func(s *state) { edit(s, func(j *Job) { j.LastCheckpoint = 77 }) }, "I9"},
+		"a job unlisted for its tenant":       {func(s *state) { edit(s, func(j *Job) { j.Tenant = "x" }) }, "I11"},
+		"wrong counts":                        {func(s *state) { s.jobs.counts[1]++ }, "counts are"},
+		"wrong figures of a queue":            {func(s *state) { s.queues.figures.put(namedFigures{"default", &queueFigures{}}) }, "the figures of queue"},
+		"wrong use of a node":                 {func(s *state) { s.leases.use.put(nodeUse{"n1", &NodeUse{}}) }, "the use of n1"},
+		"a job waiting unlisted": {func(s *state) {
+			for w := range s.jobs.waiting.all() {
+				s.jobs.waiting.delete(w)
+				return
+			}
+		}, "the index of waiting has"},
+		"a job active unlisted": {func(s *state) { s.jobs.active.delete(firstLive(s).ID) }, "not listed as active"},
+		"a timer too many":      {func(s *state) { s.jobs.timers.put(jobTimer{5, 5}) }, "the index of timers"},
+		"a reason for nobody":   {func(s *state) { s.jobs.reasons.put(ClassKey{Queue: "x"}, &classReason{Class: ClassKey{Queue: "x"}}) }, "a reason for class"},
+		"a job in no queue":     {func(s *state) { edit(s, func(j *Job) { j.Queue = "x" }) }, "which does not exist"},
+		"a task out of rank":    {func(s *state) { edit(s, func(j *Job) { j.Tasks = []Task{{Rank: 1}} }) }, "has rank 1"},
+		"a state that is none":  {func(s *state) { edit(s, func(j *Job) { j.State = 12 }) }, "has the state 12"},
+		"a node in a wrong state": {func(s *state) {
+			n, _ := s.Node("n1")
+			c := *n
+			c.State = v1.NodeState_LOST
+			s.nodes.rows.put("n1", &c)
+		}, "n1 is LOST and should be READY"},
+		"a node away unlisted": {func(s *state) { s.nodes.away.put("x") }, "nodes away"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := story(t)
+			require.Empty(t, Check(w.m.View()))
+			// The rows that are changed in place are shared with the view: only this test does that.
+			c.breakIt(w.m.st)
+			found := strings.Join(Check(w.m.publish()), "\n")
+			require.Contains(t, found, c.says)
+		})
+	}
+}

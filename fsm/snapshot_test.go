@@ -1,0 +1,181 @@
+package fsm
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// story is a short log in which every kind of row comes to be.
+func story(t require.TestingT) *world {
+	w := newWorld(t)
+	w.node("n1", 8)
+	w.node("n2", 4)
+	w.do(PutQueue{Queue: Queue{Name: "fast", Weight: 3}}, PutCoordinator{Coordinator: Coordinator{ID: "c1", RaftAddr: "c1:1", GRPCAddr: "c1:2"}})
+	w.index++
+	w.m.StoreConfiguration(w.index, []string{"c1", "c2", "c3"})
+	n := oneGPU()
+	n.Key, n.Fingerprint, n.Retry = "k", 7, RetryPolicy{Max: 3, On: RetryDefault}
+	id := w.submit(n)
+	w.later(time.Second)
+	g := gang(2)
+	g.Queue, g.MaxRuntime = "fast", int64(time.Hour)
+	both, waits := w.submit(g), w.submit(oneGPU())
+	w.place(id, "n1")
+	w.place(both, "n1", "n2")
+	w.run(id)
+	w.run(both)
+	w.report(id, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Step, r.Metrics = "/c/1", 100, `{"loss":1}` })
+	w.report(both, 1, ReportEnded, exit(1))
+	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).Class(), "no GPU is free"}}})
+	w.do(SetNode{ID: "n2", Action: NodeDrain, Deadline: int64(time.Hour), Reason: "new fans"})
+	w.do(ControlJob{Job: waits, Action: ActionPause, Key: "p", Fingerprint: 1})
+	w.submit(oneGPU())
+	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).Class(), "no GPU is free"}}})
+	return w
+}
+
+func TestSnapshot_restoresTheSameState(t *testing.T) {
+	w := story(t)
+	raw := snapshotBytes(t, w.m)
+	for name, r := range map[string]io.Reader{
+		"at once": bytes.NewReader(raw), "byte by byte": iotest.OneByteReader(bytes.NewReader(raw)),
+	} {
+		m := New()
+		var seen []Event
+		m.OnApply(func(v *View, e []Event) {
+			require.Equal(t, w.index, v.Index())
+			seen = append(seen, e...)
+		})
+		require.NoError(t, m.Restore(r), name)
+		sameState(t, w.m, m)
+		require.Empty(t, Check(m.View()))
+		require.Equal(t, []string{"c1", "c2", "c3"}, m.View().Voters())
+		require.Len(t, seen, 1)
+		require.Equal(t, TopicState, seen[0].Topic)
+	}
+}
+
+func TestSnapshot_isOfTheMomentItWasTaken(t *testing.T) {
+	w := story(t)
+	s, want := w.m.Snapshot(), snapshotBytes(t, w.m)
+	at := s.Index()
+	for range 10 {
+		w.submit(oneGPU())
+	}
+	var b bytes.Buffer
+	_, err := s.WriteTo(&b)
+	require.NoError(t, err)
+	require.Equal(t, want, b.Bytes())
+	require.Equal(t, at, s.Index())
+}
+
+func TestSnapshot_writesEveryRecordType(t *testing.T) {
+	seen := map[uint64]bool{}
+	eachRecord(t, snapshotBytes(t, story(t).m), func(_, number uint64) { seen[number] = true })
+	for number, def := range recordDefs {
+		require.True(t, seen[uint64(number)], "the story has no %s", def.name)
+	}
+}
+
+// eachRecord finds the records of a snapshot: where each starts, and its type.
+func eachRecord(t *testing.T, raw []byte, visit func(at, number uint64)) {
+	at := uint64(len(snapshotMagic) + 2)
+	next := func() uint64 {
+		n, used := binary.Uvarint(raw[at:])
+		require.Positive(t, used)
+		at += uint64(used)
+		return n
+	}
+	at += next()
+	for {
+		from := at
+		number := next()
+		if number == 0 {
+			return
+		}
+		visit(from, number)
+		at += next()
+	}
+}
+
+// seal puts the right checksum at the end of a snapshot that was changed.
+func seal(raw []byte) []byte {
+	body := raw[:len(raw)-sha256.Size]
+	sum := sha256.Sum256(body)
+	return append(append([]byte(nil), body...), sum[:]...)
+}
+
+func TestRestore_refusesWhatIsNotWhole(t *testing.T) {
+	good := snapshotBytes(t, story(t).m)
+	change := func(at int, to byte) []byte {
+		b := append([]byte(nil), good...)
+		b[at] = to
+		return b
+	}
+	var firstRecord uint64
+	eachRecord(t, good, func(at, number uint64) {
+		if firstRecord == 0 {
+			firstRecord = at
+		}
+	})
+	tests := map[string]struct {
+		raw  []byte
+		says string
+	}{
+		"nothing":              {nil, "cut off"},
+		"something else":       {bytes.Repeat([]byte("x"), 100), "no snapshot of mind"},
+		"a newer version":      {seal(change(9, 2)), "version 2; this version of mind reads version 1"},
+		"an unknown record":    {seal(change(int(firstRecord), 99)), "unknown record type 99: a newer version of mind wrote it"},
+		"a flipped bit":        {change(len(good)/2, good[len(good)/2]^1), ""},
+		"a flipped checksum":   {change(len(good)-1, good[len(good)-1]^1), "checksum is wrong"},
+		"another hash":         {otherHash(t), "the state hash is"},
+		"a record of 4 GiB":    {append(good[:firstRecord:firstRecord], 30, 0xff, 0xff, 0xff, 0xff, 0x0f), "at most"},
+		"a number without end": {append(good[:firstRecord:firstRecord], bytes.Repeat([]byte{0xff}, 11)...), "too large"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.submit(oneGPU())
+			before := w.m.View()
+			err := w.m.Restore(bytes.NewReader(c.raw))
+			require.ErrorContains(t, err, c.says)
+			require.Same(t, before, w.m.View(), "nothing has changed")
+			w.submit(oneGPU())
+		})
+	}
+	for cut := 0; cut < len(good); cut += 7 {
+		require.Error(t, New().Restore(bytes.NewReader(good[:cut])), "cut off after %d bytes", cut)
+	}
+	broken := errors.New("the disk is gone")
+	err := New().Restore(io.MultiReader(bytes.NewReader(good[:len(good)/2]), iotest.ErrReader(broken)))
+	require.ErrorIs(t, err, broken)
+}
+
+// otherHash is a snapshot whose header promises another state.
+func otherHash(t *testing.T) []byte {
+	w := story(t)
+	v := *w.m.View()
+	v.sum++
+	var b bytes.Buffer
+	_, err := (&Snapshot{view: &v}).WriteTo(&b)
+	require.NoError(t, err)
+	return b.Bytes()
+}
+
+func TestSnapshot_reportsWhatTheWriterSays(t *testing.T) {
+	full := errors.New("no space left")
+	_, err := story(t).m.Snapshot().WriteTo(iotestWriter{full})
+	require.ErrorIs(t, err, full)
+}
+
+type iotestWriter struct{ err error }
+
+func (w iotestWriter) Write([]byte) (int, error) { return 0, w.err }

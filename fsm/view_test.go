@@ -1,0 +1,187 @@
+package fsm
+
+import (
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+)
+
+func ids(jobs []*Job) []JobID {
+	out := make([]JobID, len(jobs))
+	for i, j := range jobs {
+		out[i] = j.ID
+	}
+	return out
+}
+
+func TestView_jobsByIDFromEitherEnd(t *testing.T) {
+	w := newWorld(t)
+	var all, acme []JobID
+	for i := range 20 {
+		r := w.trySubmit(func(n *NewJob) {
+			if i%3 == 0 {
+				n.Tenant = "umbrella"
+			}
+		})
+		all = append(all, r.Job)
+		if i%3 != 0 {
+			acme = append(acme, r.Job)
+		}
+	}
+	v := w.m.View()
+	backwards := func(in []JobID) []JobID {
+		out := slices.Clone(in)
+		slices.Reverse(out)
+		return out
+	}
+	require.Equal(t, all, ids(slices.Collect(v.Jobs(false, 0))))
+	require.Equal(t, backwards(all), ids(slices.Collect(v.Jobs(true, 0))))
+	require.Equal(t, all[7:], ids(slices.Collect(v.Jobs(false, all[7]))))
+	require.Equal(t, backwards(all[:8]), ids(slices.Collect(v.Jobs(true, all[7]))))
+	require.Equal(t, acme, ids(slices.Collect(v.JobsOfTenant("acme", false, 0))))
+	require.Equal(t, backwards(acme), ids(slices.Collect(v.JobsOfTenant("acme", true, 0))))
+	require.Equal(t, acme[3:], ids(slices.Collect(v.JobsOfTenant("acme", false, acme[3]))))
+	require.Equal(t, backwards(acme[:4]), ids(slices.Collect(v.JobsOfTenant("acme", true, acme[3]))))
+	require.Empty(t, slices.Collect(v.JobsOfTenant("nobody", false, 0)))
+}
+
+// TestView_queueOrder compares the merged classes with a sort of all jobs.
+func TestView_queueOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.do(PutQueue{Queue: Queue{Name: "fast"}})
+		var c SubmitJobs
+		for range rapid.IntRange(0, 300).Draw(t, "jobs") {
+			n := oneGPU()
+			n.Queue = rapid.SampledFrom([]string{"default", "fast"}).Draw(t, "queue")
+			n.Priority = uint8(rapid.IntRange(0, 10).Draw(t, "priority"))
+			n.Shape.GPUs = uint16(rapid.IntRange(0, 3).Draw(t, "gpus"))
+			c.Jobs = append(c.Jobs, n)
+		}
+		w.do(c)
+		v := w.m.View()
+		for _, q := range []string{"default", "fast", "nope"} {
+			var want []*Job
+			for j := range v.Jobs(false, 0) {
+				if j.Queue == q {
+					want = append(want, j)
+				}
+			}
+			slices.SortStableFunc(want, func(a, b *Job) int { return int(b.Priority) - int(a.Priority) })
+			got := slices.Collect(v.QueueJobs(q))
+			require.Equal(t, ids(want), ids(got))
+			require.Equal(t, len(want), v.QueueDepth(q))
+			for i, j := range got {
+				if i%17 == 0 {
+					require.Equal(t, i, v.Ahead(j))
+				}
+			}
+		}
+		for key := range v.Classes() {
+			whole := slices.Collect(v.ClassJobs(key))
+			var pieces []*Job
+			var last *Job
+			for {
+				part := v.ClassJobsAfter(key, last, make([]*Job, 7))
+				if len(part) == 0 {
+					break
+				}
+				pieces = append(pieces, part...)
+				last = part[len(part)-1]
+			}
+			require.Equal(t, ids(whole), ids(pieces))
+		}
+	})
+}
+
+func TestView_doesNotChange(t *testing.T) {
+	w := story(t)
+	v := w.m.View()
+	hash, counts, use := v.Hash(), v.Counts(), v.Use("n1")
+	jobs := slices.Collect(v.Jobs(false, 0))
+	for range 50 {
+		w.submit(oneGPU())
+	}
+	w.do(SetNode{ID: "n1", Action: NodeForget})
+	require.Equal(t, hash, v.Hash())
+	require.Equal(t, counts, v.Counts())
+	require.Equal(t, use, v.Use("n1"))
+	require.Equal(t, jobs, slices.Collect(v.Jobs(false, 0)))
+	require.Empty(t, Check(v))
+}
+
+// TestView_readWhileApplying is for the race detector: readers walk over views while entries are applied and
+// snapshots are written.
+func TestView_readWhileApplying(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 3 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				v := w.m.View()
+				if found := Check(v); len(found) != 0 {
+					t.Error(found)
+					return
+				}
+				if _, err := w.m.Snapshot().WriteTo(discard{}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 60 {
+		id := w.submit(oneGPU())
+		w.place(id, "n1")
+		w.run(id)
+		w.report(id, 0, ReportEnded, exit(0))
+		w.later(time.Second)
+	}
+	close(stop)
+	readers.Wait()
+}
+
+type discard struct{}
+
+func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+func TestView_countsAndGPUs(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(gang(1))
+	share := oneGPU()
+	share.Shape = Shape{FractionMilli: 250}
+	other := w.submit(share)
+	require.Equal(t, 2, w.m.View().Counts().Of(queued))
+	w.place(id, "n1")
+	w.place(other, "n1")
+	v := w.m.View()
+	require.Equal(t, 2, v.QueueCounts("default").Of(allocated))
+	require.Equal(t, 2, v.Counts().Total())
+	require.Equal(t, 2250, v.QueueGPUs("default"))
+	require.Equal(t, []JobID{id, other}, ids(slices.Collect(v.ActiveJobs())))
+	require.Len(t, slices.Collect(v.LeasesOn("n1")), 2)
+	require.Empty(t, slices.Collect(v.LeasesOn("n")))
+	require.Equal(t, []string{"H100"}, v.GPUTypes())
+}
+
+func TestSelector_isCanonical(t *testing.T) {
+	s := CanonicalSelector(map[string]string{"zone": "a", "arch": "x"})
+	require.Equal(t, "arch=x,zone=a", s)
+	require.True(t, MatchesSelector(map[string]string{"zone": "a", "arch": "x", "more": ""}, s))
+	require.False(t, MatchesSelector(map[string]string{"zone": "a"}, s))
+	require.False(t, MatchesSelector(map[string]string{"zone": "a", "arch": "y"}, s))
+	require.True(t, MatchesSelector(nil, ""))
+	require.False(t, MatchesSelector(nil, "a="), "absent is not empty")
+}
