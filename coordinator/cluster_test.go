@@ -34,7 +34,9 @@ func TestCluster_anyReplicaTakesAnyCall(t *testing.T) {
 		require.Equal(t, "sleeper", j.GetName())
 		require.Equal(t, []string{"sleep", "1000"}, j.GetCommandConfig().GetArgv())
 	}
-	j := c.await(follower, resp.GetJobId(), func(j *v1.Job) bool { return j.GetStatus() == v1.JobStatus_QUEUED && j.GetReason() == "no node is ready" })
+	j := c.await(follower, resp.GetJobId(), func(j *v1.Job) bool {
+		return j.GetStatus() == v1.JobStatus_QUEUED && j.GetReason() == "no node is ready"
+	})
 	require.EqualValues(t, 1, j.GetQueuePosition())
 }
 
@@ -214,9 +216,12 @@ func TestCluster_tenantsSeeOnlyTheirOwn(t *testing.T) {
 			_, err := jobs.RetryJob(theirs, &v1.RetryJobRequest{JobId: mine, ModifyResources: &v1.ResourceConfig{GpuCount: 2}})
 			return err
 		},
-		"explain":     func() error { _, err := jobs.ExplainJob(theirs, &v1.ExplainJobRequest{JobId: mine}); return err },
-		"metrics":     func() error { _, err := jobs.GetJobMetrics(theirs, &v1.GetJobMetricsRequest{JobId: mine}); return err },
-		"checkpoints": func() error { _, err := jobs.ListCheckpoints(theirs, &v1.ListCheckpointsRequest{JobId: mine}); return err },
+		"explain": func() error { _, err := jobs.ExplainJob(theirs, &v1.ExplainJobRequest{JobId: mine}); return err },
+		"metrics": func() error { _, err := jobs.GetJobMetrics(theirs, &v1.GetJobMetricsRequest{JobId: mine}); return err },
+		"checkpoints": func() error {
+			_, err := jobs.ListCheckpoints(theirs, &v1.ListCheckpointsRequest{JobId: mine})
+			return err
+		},
 		"logs": func() error {
 			stream, err := jobs.StreamJobLogs(theirs, &v1.StreamJobLogsRequest{JobId: mine})
 			require.NoError(t, err)

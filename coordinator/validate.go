@@ -168,7 +168,7 @@ var unsupported = map[v1.FrameworkType_Value][]v1.TrainingType_Value{
 }
 
 func nameOf(req *v1.SubmitJobRequest) (string, error) {
-	name := req.GetName()
+	name := strings.TrimSpace(req.GetName())
 	if name == "" {
 		c := req.GetCommandConfig()
 		if c == nil {
@@ -286,7 +286,7 @@ func schedulingOf(req *v1.SubmitJobRequest) (fsm.NewJob, error) {
 		*f.into = int64(f.value) * int64(time.Second)
 	}
 	if s.GracePeriodSeconds != nil && *s.GracePeriodSeconds == 0 {
-		job.Grace = 1 // Zero means the default; a nanosecond is no grace at all.
+		job.Grace = -1 // Zero means the default, less means none.
 	}
 	if s.GetNotBefore() != nil {
 		if err := s.GetNotBefore().CheckValid(); err != nil {

@@ -1,0 +1,60 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+func TestToStatus_everythingThatGoesWrong(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err     error
+		code    codes.Code
+		outcome string
+	}{
+		"bad request":           {bad("field", "is wrong"), codes.InvalidArgument, ""},
+		"refused":               {&fsm.Refusal{Code: fsm.CodeFailedPrecondition, Message: "no"}, codes.FailedPrecondition, ""},
+		"not found":             {&fsm.Refusal{Code: fsm.CodeNotFound, Message: "no"}, codes.NotFound, ""},
+		"not the leader":        {&raftnode.NotLeaderError{LeaderID: "c2"}, codes.Unavailable, status.NotSent},
+		"backlog full":          {raftnode.ErrBacklogFull, codes.ResourceExhausted, status.NotSent},
+		"too large":             {raftnode.ErrCommandTooLarge, codes.InvalidArgument, status.NotSent},
+		"stopped":               {raftnode.ErrStopped, codes.Unavailable, status.NotSent},
+		"canceled before":       {fmt.Errorf("%w: %w", raftnode.ErrNotSent, context.Canceled), codes.Unavailable, status.NotSent},
+		"leadership lost":       {raftnode.ErrUnknownOutcome, codes.Unavailable, status.Unknown},
+		"time ran out after":    {fmt.Errorf("%w: %w", raftnode.ErrUnknownOutcome, context.DeadlineExceeded), codes.DeadlineExceeded, status.Unknown},
+		"caller gone after":     {fmt.Errorf("%w: %w", raftnode.ErrUnknownOutcome, context.Canceled), codes.Unavailable, status.Unknown},
+		"time ran out, a read":  {context.DeadlineExceeded, codes.DeadlineExceeded, ""},
+		"caller gone":           {context.Canceled, codes.Canceled, ""},
+		"no leader":             {notSent("no leader"), codes.Unavailable, status.NotSent},
+		"status of an agent":    {grpcstatus.Error(codes.NotFound, "no log"), codes.NotFound, ""},
+		"anything else":         {errors.New("boom"), codes.Internal, ""},
+		"nothing":               {nil, codes.OK, ""},
+		"wrapped on its way up": {fmt.Errorf("proposing: %w", raftnode.ErrBacklogFull), codes.ResourceExhausted, status.NotSent},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := toStatus(tt.err)
+			require.Equal(t, tt.code, grpcstatus.Code(err))
+			require.Equal(t, tt.outcome, outcomeOf(err))
+		})
+	}
+}
+
+func TestConfig_saysEverythingThatIsWrong(t *testing.T) {
+	err := Config{CertFile: "x", GossipKey: []byte("short"), LogStore: "paper", Peers: []Peer{{ID: "a"}, {ID: "a"}}}.Validate()
+	for _, part := range []string{"id is required", "data_dir", "cert_file", "gossip_key has 5 bytes", `log_store "paper"`, `"a" twice`, "do not name this"} {
+		require.ErrorContains(t, err, part)
+	}
+	good := Config{ID: "a", DataDir: "d", GRPCAddr: "x:1", HTTPAddr: "x:2", RaftAddr: "x:3", Peers: []Peer{{ID: "a", RaftAddr: "x:3", GRPCAddr: "x:1"}}}
+	require.NoError(t, good.Validate())
+	good.Timers.UnreachableAfter = 1
+	require.ErrorContains(t, good.Validate(), "unreachable_after")
+}

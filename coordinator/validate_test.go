@@ -1,0 +1,233 @@
+package coordinator
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// largest is an inventory in which the largest node has so many GPUs, of every type.
+type largest int
+
+func (l largest) LargestNode(string) int { return int(l) }
+
+func trainingJob() *v1.SubmitJobRequest {
+	return &v1.SubmitJobRequest{
+		Name: "support-lora-v3",
+		TrainingConfig: &v1.TrainingConfig{
+			TrainingType: v1.TrainingType_LORA,
+			BaseModel:    &v1.BaseModel{ModelId: "mistral-7b"},
+			Framework:    &v1.Framework{Type: v1.FrameworkType_HF_TRAINER},
+		},
+		DataConfig:     &v1.DataConfig{Sources: []*v1.DataSource{{Path: "/data/train.jsonl"}}},
+		ResourceConfig: &v1.ResourceConfig{GpuCount: 8},
+	}
+}
+
+func commandJob() *v1.SubmitJobRequest { return sleeper(1, 0) }
+
+func TestNewJob_whatIsLeftUnsaid(t *testing.T) {
+	j, err := newJob(commandJob(), largest(8))
+	require.NoError(t, err)
+	require.Equal(t, "default", j.Queue)
+	require.EqualValues(t, 5, j.Priority)
+	require.Equal(t, fsm.RetryPolicy{On: fsm.RetryDefault}, j.Retry)
+	require.Zero(t, j.Grace, "the state knows the default")
+	require.Equal(t, fsm.Shape{Nodes: 1, GPUs: 1}, j.Shape)
+	var kept v1.SubmitJobRequest
+	require.NoError(t, proto.Unmarshal(j.Spec, &kept))
+	require.True(t, proto.Equal(commandJob(), &kept))
+
+	nameless := commandJob()
+	nameless.Name = ""
+	j, err = newJob(nameless, largest(8))
+	require.NoError(t, err)
+	require.Equal(t, "sleep", j.Name)
+}
+
+func TestNewJob_whatIsSaid(t *testing.T) {
+	req := trainingJob()
+	req.TrainingConfig.Priority = proto.Int32(0)
+	req.TrainingConfig.MaxRetries = proto.Int32(2)
+	req.TrainingConfig.Framework.Distributed = &v1.Distributed{WorldSize: 8}
+	req.TrainingConfig.ResumeFromCheckpoint = fsm.CheckpointID(77).String()
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	req.SchedulingConfig = &v1.SchedulingConfig{
+		Queue: "night", MaxRetries: proto.Int32(2), RetryOn: []string{"exit", "gpu_fault"}, Preemptible: proto.Bool(true),
+		MaxRuntimeSeconds: 60, LostAfterSeconds: 10, GiveUpAfterSeconds: 100, GracePeriodSeconds: proto.Int32(0), NotBefore: timestamppb.New(at),
+	}
+	req.Labels = map[string]string{"team": "a"}
+	j, err := newJob(req, largest(8))
+	require.NoError(t, err)
+	j.Spec, j.Fingerprint = nil, 0
+	require.Equal(t, fsm.NewJob{
+		Name: "support-lora-v3", Queue: "night", Priority: 0, Shape: fsm.Shape{Nodes: 1, GPUs: 8}, Labels: map[string]string{"team": "a"},
+		Retry: fsm.RetryPolicy{Max: 2, On: fsm.RetryExit | fsm.RetryGPUFault}, Preemptible: true,
+		MaxRuntime: 60e9, LostAfter: 10e9, GiveUpAfter: 100e9, Grace: -1, NotBefore: at.UnixNano(), ResumeFrom: 77,
+	}, j)
+}
+
+func TestNewJob_theFingerprintTellsRequestsApart(t *testing.T) {
+	req := commandJob()
+	req.Labels = map[string]string{"a": "1", "b": "2", "c": "3", "d": "4"}
+	first, err := newJob(req, largest(8))
+	require.NoError(t, err)
+	for range 20 {
+		again, err := newJob(proto.CloneOf(req), largest(8))
+		require.NoError(t, err)
+		require.Equal(t, first.Fingerprint, again.Fingerprint)
+	}
+	req.Labels["d"] = "5"
+	other, err := newJob(req, largest(8))
+	require.NoError(t, err)
+	require.NotEqual(t, first.Fingerprint, other.Fingerprint)
+}
+
+func TestNewJob_shapes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		resources *v1.ResourceConfig
+		largest   largest
+		want      fsm.Shape
+	}{
+		"nothing said":                   {nil, 8, fsm.Shape{Nodes: 1}},
+		"CPU only":                       {&v1.ResourceConfig{CpuCount: 4, MemoryMb: 1024}, 8, fsm.Shape{Nodes: 1, CPUs: 4, MemMB: 1024}},
+		"a CPU gang":                     {&v1.ResourceConfig{CpuCount: 4, NodeCount: 3}, 8, fsm.Shape{Nodes: 3, CPUs: 4}},
+		"fits one node":                  {&v1.ResourceConfig{GpuCount: 8}, 8, fsm.Shape{Nodes: 1, GPUs: 8}},
+		"more than one node has":         {&v1.ResourceConfig{GpuCount: 16}, 8, fsm.Shape{Nodes: 2, GPUs: 8}},
+		"equal shares":                   {&v1.ResourceConfig{GpuCount: 12}, 8, fsm.Shape{Nodes: 2, GPUs: 6}},
+		"a prime number, small nodes":    {&v1.ResourceConfig{GpuCount: 7}, 4, fsm.Shape{Nodes: 7, GPUs: 1}},
+		"no node known":                  {&v1.ResourceConfig{GpuCount: 16}, 0, fsm.Shape{Nodes: 2, GPUs: 8}},
+		"nodes said":                     {&v1.ResourceConfig{GpuCount: 4, NodeCount: 4}, 8, fsm.Shape{Nodes: 4, GPUs: 1}},
+		"a single node is never spread":  {&v1.ResourceConfig{GpuCount: 16, Topology: "single_node"}, 8, fsm.Shape{Nodes: 1, GPUs: 16, Topology: fsm.TopologySingleNode}},
+		"a fraction":                     {&v1.ResourceConfig{GpuFraction: 0.25}, 8, fsm.Shape{Nodes: 1, FractionMilli: 250}},
+		"an odd fraction":                {&v1.ResourceConfig{GpuFraction: 1.0 / 3}, 8, fsm.Shape{Nodes: 1, FractionMilli: 333}},
+		"type, memory, topology, labels": {&v1.ResourceConfig{GpuCount: 2, GpuType: "H100", GpuMemoryMb: 80000, Topology: "nvlink", NodeSelector: map[string]string{"z": "1", "a": "2"}}, 8, fsm.Shape{Nodes: 1, GPUs: 2, GPUType: "H100", GPUMemMB: 80000, Topology: fsm.TopologyNVLink, Selector: "a=2,z=1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := commandJob()
+			req.ResourceConfig = tt.resources
+			j, err := newJob(req, tt.largest)
+			require.NoError(t, err)
+			require.Equal(t, tt.want, j.Shape)
+		})
+	}
+}
+
+func TestNewJob_refusesAndNamesTheField(t *testing.T) {
+	type change = func(r *v1.SubmitJobRequest)
+	scheduling := func(s *v1.SchedulingConfig) change {
+		return func(r *v1.SubmitJobRequest) { r.SchedulingConfig = s }
+	}
+	resources := func(c *v1.ResourceConfig) change {
+		return func(r *v1.SubmitJobRequest) { r.ResourceConfig = c }
+	}
+	many := func(n int) map[string]string {
+		m := map[string]string{}
+		for i := range n {
+			m[fmt.Sprint("k", i)] = "v"
+		}
+		return m
+	}
+	for name, tt := range map[string]struct {
+		base   func() *v1.SubmitJobRequest
+		change change
+		field  string
+		says   string
+	}{
+		"nothing runs":       {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig = nil }, "command_config", "say what runs"},
+		"two things run":     {trainingJob, func(r *v1.SubmitJobRequest) { r.CommandConfig = commandJob().CommandConfig }, "command_config", "not both"},
+		"data for a command": {commandJob, func(r *v1.SubmitJobRequest) { r.DataConfig = trainingJob().DataConfig }, "data_config", "training_config"},
+		"empty argv":         {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Argv = nil }, "command_config.argv", "give the program"},
+		"empty program":      {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Argv[0] = "" }, "command_config.argv", "first element"},
+		"argv and command":   {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Command = "ls" }, "command_config.argv", "not both"},
+		"too many arguments": {commandJob, func(r *v1.SubmitJobRequest) {
+			r.CommandConfig.Argv = make([]string, maxArgs+1)
+			r.CommandConfig.Argv[0] = "x"
+		}, "command_config.argv", "at most 4096"},
+		"no cwd":             {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Cwd = "" }, "command_config.cwd", "is required"},
+		"relative cwd":       {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Cwd = "runs" }, "command_config.cwd", "absolute"},
+		"NUL":                {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Argv[1] = "a\x00" }, "command_config", "NUL"},
+		"variable with =":    {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Environment = map[string]string{"A=B": ""} }, "command_config.environment", "A=B"},
+		"too many variables": {commandJob, func(r *v1.SubmitJobRequest) { r.CommandConfig.Environment = many(maxEnv + 1) }, "command_config.environment", "at most 1024"},
+		"large environment": {commandJob, func(r *v1.SubmitJobRequest) {
+			r.CommandConfig.Environment = map[string]string{"A": strings.Repeat("x", maxEnvBytes)}
+		}, "command_config.environment", "bytes"},
+		"training, no name":     {trainingJob, func(r *v1.SubmitJobRequest) { r.Name = " " }, "name", "is required"},
+		"long name":             {commandJob, func(r *v1.SubmitJobRequest) { r.Name = strings.Repeat("x", maxName+1) }, "name", "257"},
+		"name with a newline":   {commandJob, func(r *v1.SubmitJobRequest) { r.Name = "a\nb" }, "name", "control"},
+		"label key":             {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = map[string]string{"a=b": "c"} }, "labels", "a=b"},
+		"long label":            {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = map[string]string{"a": strings.Repeat("x", maxLabelVal+1)} }, "labels", "longer"},
+		"too many labels":       {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = many(maxLabels + 1) }, "labels", "at most 64"},
+		"relative output":       {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{OutputDir: "out"} }, "output_config.output_dir", "absolute"},
+		"negative keep":         {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepCheckpoints: -1} }, "output_config.keep_checkpoints", "negative"},
+		"negative GPUs":         {commandJob, resources(&v1.ResourceConfig{GpuCount: -1}), "resource_config.gpu_count", "-1"},
+		"fraction of 1":         {commandJob, resources(&v1.ResourceConfig{GpuFraction: 1}), "resource_config.gpu_fraction", "between 0 and 1"},
+		"fraction NaN":          {commandJob, resources(&v1.ResourceConfig{GpuFraction: math.NaN()}), "resource_config.gpu_fraction", "between"},
+		"negative fraction":     {commandJob, resources(&v1.ResourceConfig{GpuFraction: -0.5}), "resource_config.gpu_fraction", "between"},
+		"fraction and count":    {commandJob, resources(&v1.ResourceConfig{GpuFraction: 0.5, GpuCount: 1}), "resource_config.gpu_fraction", "instead of"},
+		"fraction on two nodes": {commandJob, resources(&v1.ResourceConfig{GpuFraction: 0.5, NodeCount: 2}), "resource_config.gpu_fraction", "one GPU"},
+		"uneven gang":           {commandJob, resources(&v1.ResourceConfig{GpuCount: 5, NodeCount: 2}), "resource_config.gpu_count", "equally"},
+		"more than a node can":  {commandJob, resources(&v1.ResourceConfig{GpuCount: 130, NodeCount: 2}), "resource_config.node_count", "65 GPUs each"},
+		"topology":              {commandJob, resources(&v1.ResourceConfig{Topology: "ring"}), "resource_config.topology", "ring"},
+		"single_node on two":    {commandJob, resources(&v1.ResourceConfig{GpuCount: 4, NodeCount: 2, Topology: "single_node"}), "resource_config.node_count", "single_node"},
+		"type without GPUs":     {commandJob, resources(&v1.ResourceConfig{GpuType: "H100"}), "resource_config.gpu_count", "is 0"},
+		"selector value":        {commandJob, resources(&v1.ResourceConfig{NodeSelector: map[string]string{"a": "b,c=d"}}), "resource_config.node_selector", "must not contain"},
+		"negative memory":       {commandJob, resources(&v1.ResourceConfig{MemoryMb: -5}), "resource_config.memory_mb", "-5"},
+		"priority 11":           {commandJob, scheduling(&v1.SchedulingConfig{Priority: proto.Int32(11)}), "scheduling_config.priority", "11"},
+		"priority -1":           {commandJob, scheduling(&v1.SchedulingConfig{Priority: proto.Int32(-1)}), "scheduling_config.priority", "-1"},
+		"retries":               {commandJob, scheduling(&v1.SchedulingConfig{MaxRetries: proto.Int32(-1)}), "scheduling_config.max_retries", "-1"},
+		"retry_on":              {commandJob, scheduling(&v1.SchedulingConfig{RetryOn: []string{"moon"}}), "scheduling_config.retry_on", "gpu_fault"},
+		"lost_after":            {commandJob, scheduling(&v1.SchedulingConfig{LostAfterSeconds: 9}), "scheduling_config.lost_after_seconds", "at least 10"},
+		"negative runtime":      {commandJob, scheduling(&v1.SchedulingConfig{MaxRuntimeSeconds: -1}), "scheduling_config.max_runtime_seconds", "-1"},
+		"not a time":            {commandJob, scheduling(&v1.SchedulingConfig{NotBefore: &timestamppb.Timestamp{Nanos: -1}}), "scheduling_config.not_before", "not a time"},
+		"far too late":          {commandJob, scheduling(&v1.SchedulingConfig{NotBefore: &timestamppb.Timestamp{Seconds: 1e11}}), "scheduling_config.not_before", "too far"},
+		"dependencies":          {commandJob, scheduling(&v1.SchedulingConfig{Dependencies: []*v1.Dependency{{JobId: "x"}}}), "scheduling_config.dependencies", "not supported by this version"},
+		"array":                 {commandJob, scheduling(&v1.SchedulingConfig{Array: &v1.ArraySpec{End: 9}}), "scheduling_config.array", "not supported by this version"},
+		"training without GPUs": {trainingJob, resources(&v1.ResourceConfig{}), "resource_config.gpu_count", "at least 1"},
+		"no training type":      {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.TrainingType = 0 }, "training_config.training_type", "required"},
+		"unknown training type": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.TrainingType = 99 }, "training_config.training_type", "99"},
+		"no model":              {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel = nil }, "training_config.base_model.model_id", "required"},
+		"no framework":          {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework = nil }, "training_config.framework.type", "required"},
+		"CUSTOM, no script":     {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Type = v1.FrameworkType_CUSTOM }, "training_config.framework.custom_script_path", "required"},
+		"script, not CUSTOM":    {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.CustomScriptPath = "/x" }, "training_config.framework.custom_script_path", "CUSTOM"},
+		"MEGATRON and LORA":     {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Type = v1.FrameworkType_MEGATRON }, "training_config.training_type", "not supported by framework"},
+		"no sources":            {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig = nil }, "data_config.sources", "at least one"},
+		"source without path":   {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.Sources[0].Path = "" }, "data_config.sources[0].path", "required"},
+		"validation split":      {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.ValidationSplit = 1.5 }, "data_config.validation_split", "1.5"},
+		"world size":            {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Distributed = &v1.Distributed{WorldSize: 4} }, "training_config.framework.distributed.world_size", "is 4"},
+		"priority given twice": {trainingJob, func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.Priority, r.SchedulingConfig = proto.Int32(1), &v1.SchedulingConfig{Priority: proto.Int32(2)}
+		}, "scheduling_config.priority", "give it once"},
+		"retries given twice": {trainingJob, func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.MaxRetries, r.SchedulingConfig = proto.Int32(0), &v1.SchedulingConfig{MaxRetries: proto.Int32(2)}
+		}, "scheduling_config.max_retries", "give it once"},
+		"resume from nothing": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.ResumeFromCheckpoint = "latest" }, "training_config.resume_from_checkpoint", "latest"},
+		"a huge job": {commandJob, func(r *v1.SubmitJobRequest) {
+			r.CommandConfig.Argv = append(r.CommandConfig.Argv, strings.Repeat("x", maxSpecBytes))
+		}, "request", "put large inputs into files"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := tt.base()
+			_, err := newJob(req, largest(8))
+			require.NoError(t, err, "the request is sound before it is spoiled")
+			tt.change(req)
+			_, err = newJob(req, largest(8))
+			var wrong *invalid
+			require.ErrorAs(t, err, &wrong)
+			require.Equal(t, tt.field, wrong.field)
+			require.Contains(t, wrong.message, tt.says)
+			require.Equal(t, codes.InvalidArgument, grpcstatus.Code(toStatus(err)))
+		})
+	}
+}
