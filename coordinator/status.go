@@ -79,7 +79,3 @@ func toStatus(err error) error {
 func notFound(what, id string) error {
 	return &failure{codes.NotFound, fmt.Sprintf("there is no %s %.64s", what, id), ""}
 }
-
-func invalidArgument(format string, args ...any) error {
-	return &failure{codes.InvalidArgument, fmt.Sprintf(format, args...), ""}
-}

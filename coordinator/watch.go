@@ -116,7 +116,7 @@ func (l *largestNodes) count(n *fsm.Node) {
 		}
 		here[""]++
 		here[strings.ToLower(g.Type)]++
-		if strings.ToLower(g.Model) != strings.ToLower(g.Type) {
+		if !strings.EqualFold(g.Model, g.Type) {
 			here[strings.ToLower(g.Model)]++
 		}
 	}

@@ -1,0 +1,58 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+func TestCluster_nodeThatFallsSilent(t *testing.T) {
+	c := startCluster(t, 3, func(config *Config) { config.Timers.UnreachableAfter = 400 * time.Millisecond })
+	a := c.agent("n1", 1)
+	at := c.follower()
+	id := c.submit(at, sleeper(1, 0))
+	c.awaitStatus(at, id, v1.JobStatus_TRAINING)
+	a.close()
+	c.awaitNode("n1", v1.NodeState_UNREACHABLE)
+	j := c.get(at, id)
+	require.Equal(t, v1.JobStatus_TRAINING, j.GetStatus())
+	require.Contains(t, j.GetReason(), "unreachable")
+	c.agent("n1", 1) // The same machine, the same boot: the job is still the same.
+	require.Equal(t, v1.JobStatus_TRAINING, c.get(at, id).GetStatus())
+}
+
+func TestCluster_drain(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	c.agent("n1", 1)
+	at := c.follower()
+	id := c.submit(at, sleeper(1, 0))
+	c.awaitStatus(at, id, v1.JobStatus_TRAINING)
+	resp, err := c.nodes(at).DrainNode(c.ctx("t1", ""), &v1.DrainNodeRequest{NodeId: "n1", Reason: "new fans"})
+	require.NoError(t, err)
+	require.Equal(t, v1.NodeState_DRAINING, resp.GetNode().GetState())
+	_, err = c.nodes(at).DrainNode(c.ctx("t1", ""), &v1.DrainNodeRequest{NodeId: "n1", Force: true})
+	require.NoError(t, err)
+	c.awaitNode("n1", v1.NodeState_DRAINED)
+	require.Equal(t, v1.JobStatus_QUEUED, c.awaitStatus(at, id, v1.JobStatus_QUEUED).GetStatus(), "drained jobs go back to the queue")
+	_, err = c.nodes(at).EnableNode(c.ctx("t1", ""), &v1.EnableNodeRequest{NodeId: "n1"})
+	require.NoError(t, err)
+	c.awaitStatus(at, id, v1.JobStatus_TRAINING)
+	_, err = c.nodes(at).DrainNode(c.ctx("t1", ""), &v1.DrainNodeRequest{NodeId: "n9"})
+	requireCode(t, codes.NotFound, err)
+}
+
+func TestCluster_specsAreToldOnce(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	a := c.agent("n1", 8)
+	at := c.leader()
+	for range 8 {
+		c.awaitStatus(at, c.submit(at, sleeper(1, 0)), v1.JobStatus_TRAINING)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	require.Equal(t, 8, a.specs)
+}
