@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // teller writes the story: each line with the seconds since the beginning. On a terminal the live line is overwritten by
@@ -23,8 +25,8 @@ type teller struct {
 const livePause = 2 * time.Second
 
 func newTeller(w *os.File) *teller {
-	info, err := w.Stat()
-	return &teller{w: w, began: time.Now(), terminal: err == nil && info.Mode()&os.ModeCharDevice != 0}
+	_, err := unix.IoctlGetTermios(int(w.Fd()), unix.TCGETS)
+	return &teller{w: w, began: time.Now(), terminal: err == nil}
 }
 
 func (t *teller) title(text string) {

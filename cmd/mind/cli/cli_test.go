@@ -308,3 +308,11 @@ func TestTop_showsTheClusterOnceWhenItIsNotATerminal(t *testing.T) {
 	require.Contains(t, stdout, "2 running\n")
 	require.Contains(t, stdout, "2xH100 (simulated) (1 ill)")
 }
+
+func TestIsTerminal_aDeviceThatIsNoneIsNone(t *testing.T) {
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer null.Close()
+	require.False(t, isTerminal(null), "`mind top >/dev/null` must end")
+	require.False(t, isTerminal(&bytes.Buffer{}))
+}

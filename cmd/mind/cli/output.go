@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 )
 
 // printData writes the data of an answer as JSON or YAML, with all fields that the gateway gave, in its order.
@@ -112,8 +113,9 @@ func isTerminal(w io.Writer) bool {
 	if !ok {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	// Only a terminal has these settings; /dev/null is a character device too.
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
 }
 
 func list(words []string) string { return strings.Join(words, ",") }
