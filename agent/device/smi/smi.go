@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mindcoordinator/mind/agent/device"
 )
@@ -32,6 +33,7 @@ func New() (*Inventory, error) {
 func (inv *Inventory) run(ctx context.Context, args ...string) ([]byte, error) {
 	// The context kills it: a hanging driver hangs nvidia-smi, not the agent.
 	cmd := exec.CommandContext(ctx, inv.program, args...)
+	cmd.WaitDelay = 100 * time.Millisecond
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

@@ -1,0 +1,126 @@
+//go:build linux && cgo
+
+package nvml
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
+	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/dgxa100"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/device"
+)
+
+func TestTheMockMachine(t *testing.T) {
+	inv, err := open(dgxa100.New())
+	require.NoError(t, err)
+	defer inv.Close()
+	devices, err := inv.List(context.Background())
+	require.NoError(t, err)
+	require.Len(t, devices, 8)
+	uuids := make(map[string]bool)
+	for i, d := range devices {
+		require.Equal(t, i, d.Index)
+		require.Positive(t, d.MemMB)
+		require.NotEmpty(t, d.Model)
+		require.Equal(t, device.Healthy, d.Health)
+		uuids[d.UUID] = true
+	}
+	require.Len(t, uuids, 8)
+	readings, err := inv.Read(context.Background())
+	require.NoError(t, err)
+	require.Len(t, readings, 8)
+	require.Equal(t, devices[0].UUID, readings[0].UUID)
+}
+
+// two GPUs that are linked, one of them ill, with one process.
+func newFake() *mock.Interface {
+	pci := func(bus string) nvml.PciInfo {
+		var info nvml.PciInfo
+		for i, c := range []byte(bus) {
+			info.BusId[i] = int8(c)
+		}
+		return info
+	}
+	buses := []string{"00000000:1b:00.0", "00000000:43:00.0"}
+	gpu := func(i int) nvml.Device {
+		return &mock.Device{
+			GetUUIDFunc:       func() (string, nvml.Return) { return []string{"GPU-a", "GPU-b"}[i], nvml.SUCCESS },
+			GetNameFunc:       func() (string, nvml.Return) { return "NVIDIA H100 80GB HBM3", nvml.SUCCESS },
+			GetMemoryInfoFunc: func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 80 << 30, Used: 1 << 30}, nvml.SUCCESS },
+			GetPciInfoFunc:    func() (nvml.PciInfo, nvml.Return) { return pci(buses[i]), nvml.SUCCESS },
+			GetTotalEccErrorsFunc: func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) {
+				return uint64(i), nvml.SUCCESS
+			},
+			GetRemappedRowsFunc: func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, nvml.SUCCESS },
+			GetNvLinkStateFunc: func(link int) (nvml.EnableState, nvml.Return) {
+				if link > 3 {
+					return nvml.FEATURE_DISABLED, nvml.ERROR_INVALID_ARGUMENT
+				}
+				return nvml.FEATURE_ENABLED, nvml.SUCCESS
+			},
+			GetNvLinkRemoteDeviceTypeFunc: func(int) (nvml.IntNvLinkDeviceType, nvml.Return) {
+				return nvml.NVLINK_DEVICE_TYPE_GPU, nvml.SUCCESS
+			},
+			GetNvLinkRemotePciInfoFunc: func(int) (nvml.PciInfo, nvml.Return) { return pci(buses[1-i]), nvml.SUCCESS },
+			GetComputeRunningProcessesFunc: func() ([]nvml.ProcessInfo, nvml.Return) {
+				return []nvml.ProcessInfo{{Pid: 7, UsedGpuMemory: 3 << 20}}, nvml.SUCCESS
+			},
+			GetUtilizationRatesFunc: func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 50}, nvml.SUCCESS },
+			GetTemperatureFunc:      func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 61, nvml.SUCCESS },
+			GetPowerUsageFunc:       func() (uint32, nvml.Return) { return 612_000, nvml.SUCCESS },
+		}
+	}
+	return &mock.Interface{
+		InitFunc:                   func() nvml.Return { return nvml.SUCCESS },
+		ShutdownFunc:               func() nvml.Return { return nvml.SUCCESS },
+		DeviceGetCountFunc:         func() (int, nvml.Return) { return 2, nvml.SUCCESS },
+		DeviceGetHandleByIndexFunc: func(i int) (nvml.Device, nvml.Return) { return gpu(i), nvml.SUCCESS },
+		DeviceGetHandleByUUIDFunc:  func(string) (nvml.Device, nvml.Return) { return gpu(0), nvml.SUCCESS },
+		EventSetCreateFunc:         func() (nvml.EventSet, nvml.Return) { return nil, nvml.ERROR_NOT_SUPPORTED },
+	}
+}
+
+func TestLinksHealthSensorsAndProcesses(t *testing.T) {
+	inv, err := open(newFake())
+	require.NoError(t, err)
+	defer inv.Close()
+	devices, err := inv.List(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, device.Device{
+		UUID: "GPU-a", Index: 0, Model: "NVIDIA H100 80GB HBM3", Type: "H100", MemMB: 81920, PCI: "00000000:1B:00.0", NUMA: devices[0].NUMA, NVLink: []int{1},
+	}, devices[0])
+	require.Equal(t, []int{0}, devices[1].NVLink)
+	require.Equal(t, device.Quarantined, devices[1].Health)
+	processes, err := inv.Processes(context.Background(), "GPU-a")
+	require.NoError(t, err)
+	require.Equal(t, []device.Process{{Pid: 7, MemMB: 3}}, processes)
+	readings, err := inv.Read(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, device.Reading{UUID: "GPU-a", Utilization: 0.5, MemoryUsed: 1 << 30, Celsius: 61, Watts: 612}, readings[0])
+}
+
+func TestAHangingDriverDoesNotHangTheAgent(t *testing.T) {
+	fake := newFake()
+	release := make(chan struct{})
+	inv, err := open(fake)
+	require.NoError(t, err)
+	fake.DeviceGetCountFunc = func() (int, nvml.Return) { <-release; return 0, nvml.SUCCESS }
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+	defer cancel()
+	_, err = inv.List(ctx)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	close(release)
+	require.NoError(t, inv.Close())
+}
+
+func TestNoDriverIsSaidPlainly(t *testing.T) {
+	fake := newFake()
+	fake.InitFunc = func() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }
+	_, err := open(fake)
+	require.ErrorContains(t, err, "no NVIDIA driver is installed")
+}
