@@ -57,7 +57,7 @@ func TestDev_sigtermLeavesNoProcessBehind(t *testing.T) {
 func TestKillLeader_loseNothing(t *testing.T) {
 	c, _ := startStopped(t, "--restart")
 	report, err := scenario.KillLeader{
-		Rounds: 4, Clients: 8, Pause: 50 * time.Millisecond, Scratch: t.TempDir(), Log: t.Logf,
+		Rounds: 4, Clients: 8, Pause: 50 * time.Millisecond, Between: 500 * time.Millisecond, Scratch: t.TempDir(), Log: t.Logf,
 	}.Run(within(t, 4*time.Minute), c)
 	require.NoError(t, err)
 	require.NoError(t, report.Broken())

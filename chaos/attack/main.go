@@ -24,7 +24,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, *mind, scenario.KillLeader{Rounds: *rounds, Clients: *clients, Pause: *pause}); err != nil {
+	if err := run(ctx, *mind, scenario.KillLeader{Rounds: *rounds, Clients: *clients, Pause: *pause, Between: time.Second}); err != nil {
 		fmt.Fprintln(os.Stderr, "attack:", err)
 		stop()
 		os.Exit(1)

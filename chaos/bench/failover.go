@@ -21,7 +21,7 @@ func failover(ctx context.Context, b *bench) ([]figure, error) {
 		return nil, err
 	}
 	defer os.RemoveAll(marks)
-	report, err := scenario.KillLeader{Rounds: 20, Clients: 8, Pause: 50 * time.Millisecond, Scratch: marks}.Run(ctx, c)
+	report, err := scenario.KillLeader{Rounds: 20, Clients: 8, Pause: 50 * time.Millisecond, Between: time.Second, Scratch: marks}.Run(ctx, c)
 	if err != nil {
 		return nil, err
 	}

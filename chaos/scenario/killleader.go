@@ -25,6 +25,8 @@ type KillLeader struct {
 	Clients int
 	// Pause of a client between two submits, so that the jobs can run meanwhile.
 	Pause time.Duration
+	// Between the return of a killed leader and the next kill, so that there is work to be harmed.
+	Between time.Duration
 	// Scratch is a directory in which the jobs leave a mark of each run.
 	Scratch string
 	// Log is told what happens; may be nil.
@@ -124,7 +126,15 @@ func (k KillLeader) killOnce(ctx context.Context, c *procs.Cluster, load *submit
 	if err != nil {
 		return 0, err
 	}
-	return outage, c.WaitBack(ctx, leader)
+	if err := c.WaitBack(ctx, leader); err != nil {
+		return 0, err
+	}
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case <-time.After(k.Between):
+		return outage, nil
+	}
 }
 
 type submitters struct {
