@@ -17,8 +17,8 @@ import (
 //
 // and nothing after it.
 const (
-	entryVersion    byte = 1
-	entryHeaderSize      = 10
+	entryVersion    = 1
+	entryHeaderSize = 10
 
 	// MaxCommandsPerEntry bounds what Pack may be given.
 	MaxCommandsPerEntry = 1 << 16

@@ -145,9 +145,12 @@ func TestHold_untilItsDependencies(t *testing.T) {
 		exit int32
 		want v1.JobState_Value
 	}{
-		{AfterOK, 0, queued}, {AfterOK, 1, canceled},
-		{AfterFail, 0, canceled}, {AfterFail, 1, queued},
-		{AfterAny, 0, queued}, {AfterAny, 1, queued},
+		{AfterOK, 0, queued},
+		{AfterOK, 1, canceled},
+		{AfterFail, 0, canceled},
+		{AfterFail, 1, queued},
+		{AfterAny, 0, queued},
+		{AfterAny, 1, queued},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			w := newWorld(t)

@@ -46,11 +46,6 @@ func (x *index[T]) freeze() index[T] {
 	return index[T]{tree: x.frozen}
 }
 
-// from iterates upwards from t on, t included.
-func (x *index[T]) from(t T) iter.Seq[T] {
-	return func(yield func(T) bool) { x.tree.AscendGreaterOrEqual(t, yield) }
-}
-
 // all iterates upwards.
 func (x *index[T]) all() iter.Seq[T] {
 	return func(yield func(T) bool) { x.tree.Ascend(yield) }
