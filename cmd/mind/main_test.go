@@ -216,8 +216,10 @@ func startDev(t *testing.T, args ...string) *mindDev {
 	t.Helper()
 	d := &mindDev{dir: filepath.Join(t.TempDir(), "d")}
 	d.cmd = exec.Command(theBinary(t), append([]string{"dev", "--data-dir", d.dir, "--http", "127.0.0.1:0", "--gpus", "8xH100"}, args...)...)
-	var stderr bytes.Buffer
-	d.cmd.Stderr = &stderr
+	messages, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	require.NoError(t, err)
+	defer messages.Close()
+	d.cmd.Stderr = messages
 	out, err := d.cmd.StdoutPipe()
 	require.NoError(t, err)
 	began := time.Now()
@@ -225,7 +227,7 @@ func startDev(t *testing.T, args ...string) *mindDev {
 	t.Cleanup(func() { _ = d.cmd.Process.Kill() })
 	line := make([]byte, 256)
 	n, _ := out.Read(line)
-	require.Regexp(t, regexp.MustCompile(`^ready http://127\.0\.0\.1:\d+\n$`), string(line[:n]), stderr.String())
+	require.Regexp(t, regexp.MustCompile(`^ready http://127\.0\.0\.1:\d+\n$`), string(line[:n]), "see %s", messages.Name())
 	t.Logf("ready after %s", time.Since(began))
 	d.info, err = devcluster.ReadInfo(d.dir)
 	require.NoError(t, err)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -121,10 +122,12 @@ func under(t *testing.T, dir, resumeFrom string, o Options, stop <-chan os.Signa
 	t.Helper()
 	o.Seed, o.Batch, o.LogEvery = 1, 8, 5
 	var out bytes.Buffer
-	require.NoError(t, run(o, Job{
+	err := run(o, Job{
 		CheckpointDir: filepath.Join(dir, "checkpoints"), ResumeFrom: resumeFrom,
 		MetricsFile: filepath.Join(dir, "metrics.jsonl"), EventsFile: filepath.Join(dir, "events.jsonl"),
-	}, &out, stop))
+	}, &out, stop)
+	var stopped *stoppedError
+	require.True(t, err == nil || (stop != nil && errors.As(err, &stopped)), "%v", err)
 	return out.String()
 }
 
@@ -198,7 +201,9 @@ func TestRun_savesAtASignalAndIsResumed(t *testing.T) {
 					stop <- signal
 				}
 			}), stop: stop}
-			require.NoError(t, s.run())
+			var stopped *stoppedError
+			require.ErrorAs(t, s.run(), &stopped)
+			require.Equal(t, map[os.Signal]int{syscall.SIGUSR1: 0, syscall.SIGTERM: 143}[signal], stopped.code())
 			require.DirExists(t, filepath.Join(elsewhere, "checkpoint-15"))
 
 			out = under(t, dir, filepath.Join(elsewhere, "checkpoint-15"), Options{Steps: 20}, nil)

@@ -4,13 +4,15 @@
 //   - it appends metrics and events to the files that Mind names in the environment;
 //   - it writes each checkpoint to one side and renames it when it is whole;
 //   - it goes on from MIND_RESUME_FROM, and a resumed training makes the same losses, to the bit, as one that never stopped;
-//   - at SIGUSR1 (the notice before a stop) or SIGTERM it saves a checkpoint and exits with code 0.
+//   - at SIGUSR1, Mind's notice before a stop, it saves a checkpoint and exits with code 0; at SIGTERM or SIGINT without a
+//     notice it saves too, and exits with 143 or 130: nobody else can say that it has not finished.
 //
 // It runs by hand too: without Mind's variables it prints its losses and writes no checkpoints.
 package main
 
 import (
 	_ "embed"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -53,7 +55,11 @@ func main() {
 
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGUSR1, syscall.SIGTERM, os.Interrupt)
-	if err := run(o, jobFromEnvironment(), os.Stdout, stop); err != nil {
+	err := run(o, jobFromEnvironment(), os.Stdout, stop)
+	if by, ok := errors.AsType[*stoppedError](err); ok {
+		os.Exit(by.code())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "charlm:", err)
 		os.Exit(1)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -28,7 +29,10 @@ func (s *session) run() error {
 	for s.t.Step < s.Steps {
 		if signal := s.rest(); signal != nil {
 			fmt.Fprintf(s.out, "%v at step %d: saving and leaving\n", signal, s.t.Step)
-			return s.save()
+			if err := s.save(); err != nil {
+				return err
+			}
+			return &stoppedError{signal}
 		}
 		s.t.step()
 		if s.t.Step%s.LogEvery == 0 || s.t.Step == s.Steps {
@@ -51,6 +55,19 @@ func (s *session) run() error {
 		fmt.Fprintf(s.out, "it writes: %q\n", s.t.write(s.Sample))
 	}
 	return nil
+}
+
+// stoppedError ends a training that was told to stop, and has saved.
+type stoppedError struct{ signal os.Signal }
+
+func (e *stoppedError) Error() string { return "stopped by a signal: " + e.signal.String() }
+
+// code is the exit code that a shell would give, save for Mind's notice: there, leaving is what was asked for.
+func (e *stoppedError) code() int {
+	if number, ok := e.signal.(syscall.Signal); ok && number != syscall.SIGUSR1 {
+		return 128 + int(number)
+	}
+	return 0
 }
 
 // rest waits the delay of a step and returns the signal that came meanwhile, if one did.
