@@ -92,12 +92,17 @@ func (s *server) waitLeader(ctx context.Context, giveUp time.Time) bool {
 	}
 }
 
-// forward makes the same call at the leader.
+// forward makes the same call at the leader. It does not wait for a leader that is known to lead no more (it may be
+// stopped, or cut off, and never answer): the outcome is unknown then.
 func (s *server) forward(ctx context.Context, c *call, addr, method string, req any, resp proto.Message) error {
 	conn, err := s.links.to(addr)
 	if err != nil {
 		return notSent("leader %s: %v", addr, err)
 	}
+	caller := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer s.epoch.onEnd(ctx, addr, cancel)()
 	md := metadata.Pairs(status.KeyForwarded, "1")
 	for key, value := range map[string]string{
 		status.KeySecret: s.config.APISecret, status.KeyTenant: c.tenant, status.KeyUser: c.user,
@@ -121,6 +126,8 @@ func (s *server) forward(ctx context.Context, c *call, addr, method string, req 
 	case outcome != "":
 	case code == codes.Unavailable && reached.Addr == nil:
 		outcome = status.NotSent // It never was on a connection.
+	case code == codes.Canceled && caller.Err() == nil:
+		return &failure{codes.Unavailable, "the leader changed during the write; its outcome is unknown", status.Unknown}
 	case code == codes.Unavailable, code == codes.DeadlineExceeded, code == codes.Canceled:
 		outcome = status.Unknown
 	}

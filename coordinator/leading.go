@@ -74,11 +74,18 @@ func (s *server) judge(ctx context.Context) {
 	patience := s.config.Timers.UnreachableAfter
 	ticker := time.NewTicker(max(10*time.Millisecond, patience/10))
 	defer ticker.Stop()
+	last := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-ticker.C:
+		case <-ticker.C:
+			now := time.Now()
+			// A process that was stopped, or starved, heard nobody: that was not the nodes' silence.
+			if now.Sub(last) > patience/2 {
+				s.sessions.pardon()
+			}
+			last = now
 			away := 0
 			for node := range s.machine.View().Nodes() {
 				seen, inSession, ok := s.sessions.lastSeen(node.ID)

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -73,6 +74,10 @@ func (s *server) TransferLeadership(ctx context.Context, req *v1.TransferLeaders
 func (s *server) JoinPeer(ctx context.Context, req *v1.JoinPeerRequest) (*v1.JoinPeerResponse, error) {
 	if req.GetId() == "" || req.GetRaftAddr() == "" {
 		return nil, bad("id", "id and raft_addr are required")
+	}
+	// Such an address would be taken by the others for their own machine, and cost the quorum.
+	if host, _, err := net.SplitHostPort(req.GetRaftAddr()); err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
+		return nil, bad("raft_addr", "%q is not an address at which others reach this coordinator: set what it advertises", req.GetRaftAddr())
 	}
 	if who := callOf(ctx).peer; s.tls && !callOf(ctx).forwarded && who.Is(pki.RoleCoordinator) && who.ID != req.GetId() {
 		return nil, &failure{codes.PermissionDenied, fmt.Sprintf("%s may not speak for %q", who, req.GetId()), ""}

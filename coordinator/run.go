@@ -71,7 +71,7 @@ func Run(ctx context.Context, config Config) error {
 	}()
 	s.background.Go(func() { s.announce(life) })
 	s.background.Go(func() { s.followLeader(life) })
-	s.log.Info("coordinator up", "grpc_addr", s.self().GRPCAddr, "http_addr", s.self().HTTPAddr, "raft_addr", s.raftAddr())
+	s.log.Info("coordinator up", "grpc_addr", s.self().GRPCAddr, "http_addr", s.self().HTTPAddr, "raft_addr", s.self().RaftAddr)
 
 	select {
 	case <-ctx.Done():
@@ -103,7 +103,7 @@ func (s *server) open() error {
 	}
 	node, err := raftnode.Open(raftnode.Config{
 		ID: s.config.ID, Dir: filepath.Join(s.config.DataDir, "raft"),
-		BindAddr: s.config.RaftAddr, AdvertiseAddr: s.config.RaftAdvertise,
+		BindAddr: s.config.RaftAddr, AdvertiseAddr: s.self().RaftAddr,
 		ServerTLS: s.serverTLS, ClientTLS: s.clientTLS, Bootstrap: voters, LogStore: s.config.LogStore,
 		HeartbeatTimeout: s.config.Timers.RaftHeartbeat, ElectionTimeout: s.config.Timers.RaftElection, LeaderLease: s.config.Timers.RaftLeaderLease,
 		Pack: fsm.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,

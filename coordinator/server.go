@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -50,8 +51,9 @@ type server struct {
 	inventory largestNodes
 	// started is set when all of the above is there: entries may be applied before.
 	started atomic.Bool
-	// leaderHint is "id=grpc_addr" of the leader, for the answers.
+	// leaderHint is "id=grpc_addr" of the leader, for the answers; epoch is as long as it stays the same.
 	leaderHint atomic.Pointer[string]
+	epoch      epoch
 
 	// life ends when the server shuts down; background counts what must end before Run returns.
 	life       context.Context
@@ -197,24 +199,23 @@ func (s *server) refreshHint() {
 		hint = id + "=" + addr
 	}
 	s.leaderHint.Store(&hint)
+	s.epoch.become(hint)
 }
 
-func (s *server) raftAddr() string { return advertised(s.config.RaftAdvertise, s.config.RaftAddr) }
-
-// self is this coordinator as the others should know it.
+// self is this coordinator as the others should know it: as it says itself, else as the list of initial voters has it.
 func (s *server) self() fsm.Coordinator {
+	c := &s.config
+	var listed Peer
+	for _, p := range c.Peers {
+		if p.ID == c.ID {
+			listed = p
+		}
+	}
 	return fsm.Coordinator{
-		ID: s.config.ID, RaftAddr: s.raftAddr(),
-		GRPCAddr: advertised(s.config.GRPCAdvertise, s.config.GRPCAddr), HTTPAddr: advertised(s.config.HTTPAdvertise, s.config.HTTPAddr),
-		GossipAddr: advertised(s.config.GossipAdvertise, s.config.GossipAddr),
+		ID: c.ID, RaftAddr: cmp.Or(c.RaftAdvertise, listed.RaftAddr, c.RaftAddr),
+		GRPCAddr: cmp.Or(c.GRPCAdvertise, listed.GRPCAddr, c.GRPCAddr), HTTPAddr: cmp.Or(c.HTTPAdvertise, listed.HTTPAddr, c.HTTPAddr),
+		GossipAddr: cmp.Or(c.GossipAdvertise, c.GossipAddr),
 	}
-}
-
-func advertised(advertise, listen string) string {
-	if advertise != "" {
-		return advertise
-	}
-	return listen
 }
 
 // loadTLS reads the certificates, when there are any.

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
 )
 
 const (
@@ -22,7 +23,8 @@ const (
 )
 
 // Session serves one agent while this coordinator leads. Three goroutines share the work: one receives (so that a
-// heartbeat is never late because a commit is), one commits reports, and this one sends.
+// heartbeat is never late because a commit is), one commits reports, and one sends. This one waits for the end of the
+// session and returns, which ends the stream, and with it a send to an agent that does not read.
 func (s *server) Session(stream v1.AgentService_SessionServer) error {
 	hello, err := s.receiveHello(stream)
 	if err != nil {
@@ -39,22 +41,24 @@ func (s *server) Session(stream v1.AgentService_SessionServer) error {
 	if err := s.register(sess.ctx, nodeOf(hello)); err != nil {
 		return sessionEnd(causeOr(sess.ctx, err))
 	}
+	s.log.Info("agent in session", "node", sess.node, "term", term)
+	in := &inbox{server: s, session: sess, fresh: make(chan struct{}, 1)}
+	s.background.Go(func() { sess.cancel(in.receive(stream)) })
+	s.background.Go(func() { sess.cancel(in.commit()) })
+	s.background.Go(func() { sess.cancel(s.tell(sess, term, stream)) })
+	<-sess.ctx.Done()
+	err = context.Cause(sess.ctx)
+	s.log.Info("agent's session over", "node", sess.node, "why", err)
+	return sessionEnd(err)
+}
+
+// tell sends what the agent should know, at once when it changes, until the session is over.
+func (s *server) tell(sess *session, term uint64, stream v1.AgentService_SessionServer) error {
 	if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Welcome{Welcome: &v1.Welcome{
 		CoordinatorId: s.config.ID, Term: term, HeartbeatIntervalMs: int32(s.config.Timers.AgentHeartbeat.Milliseconds()),
 	}}}); err != nil {
 		return err
 	}
-	s.log.Info("agent in session", "node", sess.node, "term", term)
-	in := &inbox{server: s, session: sess, fresh: make(chan struct{}, 1)}
-	s.background.Go(func() { sess.cancel(in.receive(stream)) })
-	s.background.Go(func() { sess.cancel(in.commit()) })
-	err = s.serveSession(sess, stream)
-	s.log.Info("agent's session over", "node", sess.node, "why", err)
-	return sessionEnd(err)
-}
-
-// serveSession sends what the agent should know, at once when it changes, until the session is over.
-func (s *server) serveSession(sess *session, stream v1.AgentService_SessionServer) error {
 	orders := newOrderBook(sess.node)
 	sess.dirty.Store(true)
 	sess.poke()
@@ -71,13 +75,13 @@ func (s *server) serveSession(sess *session, stream v1.AgentService_SessionServe
 		if heartbeat != acked.GetHeartbeatSeq() || reported != acked.GetReportSeq() {
 			acked.HeartbeatSeq, acked.ReportSeq = heartbeat, reported
 			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Ack{Ack: &v1.Ack{HeartbeatSeq: heartbeat, ReportSeq: reported}}}); err != nil {
-				return causeOr(sess.ctx, err)
+				return err
 			}
 		}
 		if sess.dirty.Swap(false) {
 			if next := orders.update(s.machine.View()); next != nil {
 				if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Orders{Orders: next}}); err != nil {
-					return causeOr(sess.ctx, err)
+					return err
 				}
 			}
 		}
@@ -235,7 +239,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 	if gpus != nil {
 		// Refused only when the node was forgotten meanwhile, and then the next session registers it anew.
 		command := fsm.SetNode{ID: in.session.node, Action: fsm.NodeHealth, GPUs: gpusOf(gpus)}
-		if _, err := propose[fsm.NodeResult](ctx, in.server, command); err != nil {
+		if _, err := patiently[fsm.NodeResult](ctx, in.server, command); err != nil {
 			return err
 		}
 	}
@@ -252,11 +256,22 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 		}
 	}
 	if len(command.Reports) > 0 {
-		if _, err := propose[fsm.ReportResult](ctx, in.server, command); err != nil {
+		if _, err := patiently[fsm.ReportResult](ctx, in.server, command); err != nil {
 			return err
 		}
 	}
 	in.session.reported.Store(max(last, in.session.reported.Load()))
 	in.session.poke()
 	return nil
+}
+
+// patiently proposes again while too many writes wait: an agent has nowhere else to go with what it has to report.
+func patiently[R any](ctx context.Context, s *server, command fsm.Command) (R, error) {
+	for {
+		result, err := propose[R](ctx, s, command)
+		if !errors.Is(err, raftnode.ErrBacklogFull) {
+			return result, err
+		}
+		pause(ctx, replanPause)
+	}
 }

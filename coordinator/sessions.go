@@ -26,7 +26,7 @@ type sessionTable struct {
 	live sync.WaitGroup
 }
 
-// session is one agent's stream. The goroutine that serves it does all the sending.
+// session is one agent's stream.
 type session struct {
 	node   string
 	ctx    context.Context
@@ -126,19 +126,35 @@ func (t *sessionTable) wakeAll() {
 	}
 }
 
-// lastSeen is when a node was last heard of. What was never heard of in this term counts from the beginning of it: a
-// new leader grants everybody one fresh period before it judges. ok is false when this coordinator does not lead.
+// pardon grants everybody one fresh period: this coordinator did not listen for a while, so that their silence says
+// nothing.
+func (t *sessionTable) pardon() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.opened = time.Now()
+}
+
+// lastSeen is when a node was last heard of, and not before the beginning of this term: a new leader grants everybody
+// one fresh period before it judges. ok is false when this coordinator does not lead.
 func (t *sessionTable) lastSeen(node string) (at time.Time, inSession, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if t.reign == nil {
 		return time.Time{}, false, false
 	}
-	if s := t.byNode[node]; s != nil {
-		return time.Unix(0, s.heard.Load()), true, true
+	at = t.opened
+	s := t.byNode[node]
+	if s != nil {
+		at = later(at, time.Unix(0, s.heard.Load()))
+	} else if seen, ok := t.seen[node]; ok {
+		at = later(at, seen)
 	}
-	if at, ok := t.seen[node]; ok {
-		return at, false, true
+	return at, s != nil, true
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
 	}
-	return t.opened, false, true
+	return a
 }
