@@ -100,7 +100,7 @@ func (s *taskStreams) waitAttempt(ctx context.Context, id fsm.JobID, next, only 
 			if next > 0 {
 				attempt = next
 			}
-			return attempt, sourcesOf(v, j, attempt), nil
+			return attempt, sourcesOf(j, attempt), nil
 		case j.Terminal() || !follow:
 			return 0, nil, nil
 		}
@@ -139,14 +139,22 @@ func (s *taskStreams) awaitChange(ctx context.Context, v *fsm.View, beat *time.T
 	}
 }
 
-// sourcesOf says where the logs of an attempt are. Of earlier attempts the state keeps no nodes: all are asked.
-func sourcesOf(v *fsm.View, j *fsm.Job, attempt uint32) []source {
+// sourcesOf says where the logs of an attempt are. Of an attempt so old that the state forgot its nodes, all are asked.
+func sourcesOf(j *fsm.Job, attempt uint32) []source {
 	var out []source
 	if attempt == j.Attempt && len(j.Tasks) > 0 {
 		for _, t := range j.Tasks {
 			out = append(out, source{rank: t.Rank, node: t.Node})
 		}
 		return out
+	}
+	for _, p := range j.Past {
+		if p.Attempt == attempt {
+			for rank, node := range p.Nodes {
+				out = append(out, source{rank: uint16(rank), node: node})
+			}
+			return out
+		}
 	}
 	for rank := range max(1, j.Shape.Nodes) {
 		out = append(out, source{rank: rank})
