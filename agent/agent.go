@@ -57,6 +57,7 @@ type agent struct {
 	grpcAddr  string
 	httpAddr  string
 
+	starter runner.Starter
 	gpus    *gpuWatch
 	outbox  *outbox
 	session *session
@@ -159,6 +160,12 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 	if err != nil {
 		return nil, nil, err
 	}
+	shimLog, err := os.OpenFile(filepath.Join(cfg.DataDir, "shim.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the log of the shims: %w", err)
+	}
+	undo = append(undo, func() { _ = shimLog.Close() })
+	a.starter = runner.Starter{Executable: cfg.ShimExecutable, Stderr: shimLog}
 	a.outbox = newOutbox(first)
 	a.metrics = newMetrics(a)
 	a.session = newSession(a)

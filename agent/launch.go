@@ -155,7 +155,9 @@ func (a *agent) outputDirs(k key, job *v1.SubmitJobRequest) (output, checkpoints
 	base := job.GetOutputConfig().GetOutputDir()
 	switch {
 	case base == "":
-		base = filepath.Join(a.cfg.DataDir, "outputs")
+		// Two directories a job, not three: most jobs leave nothing in them.
+		base = filepath.Join(a.cfg.DataDir, "outputs", k.job)
+		return fmt.Sprintf("%s.attempt-%d", base, k.attempt), base + ".checkpoints"
 	case !filepath.IsAbs(base) && job.GetCommandConfig().GetCwd() != "":
 		base = filepath.Join(job.GetCommandConfig().GetCwd(), base)
 	case !filepath.IsAbs(base):

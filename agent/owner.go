@@ -149,7 +149,7 @@ func (a *agent) launch(t *task, spec *v1.TaskSpec) {
 	if spec.GetJob().GetCommandConfig() == nil {
 		prepare = func(dir string) error { return writeConfig(dir, spec.GetJob()) }
 	}
-	handle, err := runner.Start(a.cfg.ShimExecutable, t.dir, s, prepare)
+	handle, err := a.starter.Start(t.dir, s, prepare)
 	if err != nil {
 		a.log.Error("cannot launch a task", "job", t.key.job, "error", err)
 		a.post(func() {

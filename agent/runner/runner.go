@@ -89,9 +89,18 @@ func (h *Handle) Close() {
 	}
 }
 
+// Starter starts shims.
+type Starter struct {
+	// Executable is run as "Executable shim --dir DIR".
+	Executable string
+	// Stderr takes what shims themselves have to say. It must not be a pipe
+	// whose reader may go before them.
+	Stderr *os.File
+}
+
 // Start writes the specification into a new directory and starts a shim in it;
 // prepare, when it is not nil, adds to the directory what the task needs.
-func Start(executable, dir string, spec shim.Spec, prepare func(dir string) error) (*Handle, error) {
+func (s Starter) Start(dir string, spec shim.Spec, prepare func(dir string) error) (*Handle, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make task directory: %w", err)
 	}
@@ -100,16 +109,17 @@ func Start(executable, dir string, spec shim.Spec, prepare func(dir string) erro
 			return nil, err
 		}
 	}
+	spec.Socket = socketName()
 	// No sync: a machine that loses power loses the task with it.
 	if err := os.WriteFile(filepath.Join(dir, shim.SpecFile), spec.Encode(), 0o600); err != nil {
 		return nil, fmt.Errorf("write task: %w", err)
 	}
-	listener, conn, err := socket(dir)
+	listener, conn, err := socket(spec.Socket)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(listener)
-	child, err := startShim(executable, dir, listener)
+	child, err := s.fork(dir, listener)
 	if err != nil {
 		_ = conn.Close()
 		return nil, err
@@ -117,16 +127,20 @@ func Start(executable, dir string, spec shim.Spec, prepare func(dir string) erro
 	return follow(dir, conn, child), nil
 }
 
-func startShim(executable, dir string, listener int) (*os.Process, error) {
+func (s Starter) fork(dir string, listener int) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer null.Close()
-	pid, err := syscall.ForkExec(executable, []string{"mind", shim.Command, "--dir", dir}, &syscall.ProcAttr{
+	stderr := null
+	if s.Stderr != nil {
+		stderr = s.Stderr
+	}
+	pid, err := syscall.ForkExec(s.Executable, []string{"mind", shim.Command, "--dir", dir}, &syscall.ProcAttr{
 		// One thread at a time is all that a shim needs, and a small heap.
 		Env:   []string{"GOMAXPROCS=1", "GOMEMLIMIT=32MiB"},
-		Files: []uintptr{null.Fd(), null.Fd(), os.Stderr.Fd(), uintptr(listener)},
+		Files: []uintptr{null.Fd(), null.Fd(), stderr.Fd(), uintptr(listener)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
@@ -138,9 +152,12 @@ func startShim(executable, dir string, listener int) (*os.Process, error) {
 // Attach takes up a task that an earlier agent left.
 func Attach(dir string) (*Handle, error) {
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		conn, err := connect(dir)
+		spec, err := shim.ReadSpec(dir)
 		if err == nil {
-			return follow(dir, conn, nil), nil
+			var conn *os.File
+			if conn, err = dial(spec.Socket); err == nil {
+				return follow(dir, conn, nil), nil
+			}
 		}
 		// Nobody listens: the shim is gone, or not there yet.
 		free, release, lockErr := lock(dir)
@@ -149,7 +166,7 @@ func Attach(dir string) (*Handle, error) {
 		}
 		if free {
 			defer release()
-			return attachDead(dir)
+			return attachDead(dir, spec.Begun)
 		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("the shim in %s does not answer: %w", dir, err)
@@ -160,17 +177,19 @@ func Attach(dir string) (*Handle, error) {
 
 // attachDead deals with a directory that has no shim. The caller holds its
 // lock.
-func attachDead(dir string) (*Handle, error) {
-	_, exitErr := ReadExit(dir)
-	if exitErr != nil {
-		if _, err := os.Lstat(filepath.Join(dir, shim.StartedFile)); errors.Is(err, os.ErrNotExist) {
-			if err := os.Remove(filepath.Join(dir, shim.SpecFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-				return nil, fmt.Errorf("withdraw task: %w", err)
-			}
-			return nil, ErrNotBegun
-		}
+func attachDead(dir string, begun bool) (*Handle, error) {
+	if !begun {
+		// It may have been while the lock was sought.
+		spec, _ := shim.ReadSpec(dir)
+		begun = spec.Begun
 	}
-	return follow(dir, nil, nil), nil
+	if _, err := ReadExit(dir); err == nil || begun {
+		return follow(dir, nil, nil), nil
+	}
+	if err := os.Remove(filepath.Join(dir, shim.SpecFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("withdraw task: %w", err)
+	}
+	return nil, ErrNotBegun
 }
 
 // lock tries to take the lock that a shim holds for its whole life.

@@ -18,7 +18,7 @@ import (
 )
 
 // self is the test binary: package shim is in it, so it is a shim, too.
-const self = "/proc/self/exe"
+var self = Starter{Executable: "/proc/self/exe", Stderr: os.Stderr}
 
 var testEnv = []string{"PATH=" + os.Getenv("PATH")}
 
@@ -29,7 +29,7 @@ func newSpec(argv ...string) shim.Spec {
 func start(t testing.TB, spec shim.Spec) (*Handle, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "task")
-	h, err := Start(self, dir, spec, nil)
+	h, err := self.Start(dir, spec, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = h.Stop(shim.StopRequest{})
@@ -191,7 +191,7 @@ func TestEveryLineOfManyIsKeptInOrder(t *testing.T) {
 }
 
 func TestTheCommandHasItsOwnSessionEnvironmentAndNoInput(t *testing.T) {
-	spec := newSpec("sh", "-c", `echo $A; pwd; cat; ps -o sid= -p $$ | tr -d ' '; echo $$; ls /proc/$$/fd | tr "\n" " "; trap`)
+	spec := newSpec("sh", "-c", `echo $A; pwd; cat; ps -o sid= -p $$ | tr -d ' '; echo $$; for i in 0 1 2 3 4 5 6 7 8 9 249 250 251 252; do [ -e /proc/$$/fd/$i ] && printf "$i "; done; trap`)
 	spec.Env = append(spec.Env, "A=b c")
 	spec.Cwd = "/usr"
 	h, dir := start(t, spec)
@@ -284,8 +284,14 @@ func shimOf(t *testing.T, pid int) int {
 func TestTheShimIsDeafToTheSignalsOfOthers(t *testing.T) {
 	h, dir := start(t, newSpec("sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.01; done; exit 4"))
 	pid := running(t, h)
-	// The pid in the file is the last thing but one that settles.
-	waitFor(t, "settled", func() bool { _, err := os.Stat(filepath.Join(dir, shim.ErrorFile)); return err == nil })
+	waitFor(t, "settled", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", shimOf(t, pid)))
+		require.NoError(t, err)
+		_, mask, _ := strings.Cut(string(status), "SigIgn:\t")
+		ignored, err := strconv.ParseUint(mask[:16], 16, 64)
+		require.NoError(t, err)
+		return ignored&(1<<(syscall.SIGPIPE-1)) != 0 // the last one
+	})
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		require.NoError(t, syscall.Kill(shimOf(t, pid), signal))
 	}
@@ -338,7 +344,7 @@ func TestATaskThatWasNotBegunCannotBeginLater(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, shim.SpecFile), spec.Encode(), 0o600))
 	_, err := Attach(dir)
 	require.ErrorIs(t, err, ErrNotBegun)
-	late := exec.Command(self, shim.Command, "--dir", dir)
+	late := exec.Command(self.Executable, shim.Command, "--dir", dir)
 	require.Error(t, late.Run())
 	require.NoFileExists(t, marker)
 }
@@ -346,18 +352,18 @@ func TestATaskThatWasNotBegunCannotBeginLater(t *testing.T) {
 func TestACommandIsNotBegunTwice(t *testing.T) {
 	h, dir := start(t, newSpec("sleep", "1000"))
 	running(t, h)
-	require.Error(t, exec.Command(self, shim.Command, "--dir", dir).Run(), "beside a living shim")
+	require.Error(t, exec.Command(self.Executable, shim.Command, "--dir", dir).Run(), "beside a living shim")
 	require.NoError(t, h.Stop(shim.StopRequest{}))
 	exited(t, h)
 	shimGone(t, dir)
-	require.Error(t, exec.Command(self, shim.Command, "--dir", dir).Run(), "after its end")
+	require.Error(t, exec.Command(self.Executable, shim.Command, "--dir", dir).Run(), "after its end")
 }
 
 func TestLongPaths(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), strings.Repeat("long-name-", 12), strings.Repeat("long-name-", 12))
 	require.NoError(t, os.MkdirAll(parent, 0o700))
 	dir := filepath.Join(parent, "task")
-	h, err := Start(self, dir, newSpec("sh", "-c", "exit 6"), nil)
+	h, err := self.Start(dir, newSpec("sh", "-c", "exit 6"), nil)
 	require.NoError(t, err)
 	require.Equal(t, 6, exited(t, h).Code)
 	shimGone(t, dir)

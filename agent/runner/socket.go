@@ -1,37 +1,32 @@
 package runner
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// address returns a name for the socket in dir that is short however long the
-// path of dir is: a unix address holds 107 bytes only.
-func address(dirfd int) *unix.SockaddrUnix {
-	return &unix.SockaddrUnix{Name: "/proc/self/fd/" + strconv.Itoa(dirfd) + "/" + shim.SocketFile}
-}
+// The sockets of shims have names in the abstract namespace: they need no file,
+// whose making is a good part of a launch, and are not bound to the 107 bytes
+// that a path may have. They have no permissions either, so both ends look at
+// who is on the other: the same user, or root.
+
+// socketName makes up a name that nobody can have taken before.
+func socketName() string { return "@mind-shim-" + rand.Text() }
 
 // socket makes the shim's listening socket and connects to it.
-func socket(dir string) (listener int, conn *os.File, err error) {
-	dirfd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, nil, fmt.Errorf("open task directory: %w", err)
-	}
-	defer unix.Close(dirfd)
+func socket(name string) (listener int, conn *os.File, err error) {
 	listener, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, nil, fmt.Errorf("make shim socket: %w", err)
 	}
-	if err = unix.Bind(listener, address(dirfd)); err == nil {
+	if err = unix.Bind(listener, &unix.SockaddrUnix{Name: name}); err == nil {
 		err = unix.Listen(listener, 8)
 	}
 	if err == nil {
-		conn, err = dial(dirfd)
+		conn, err = dial(name)
 	}
 	if err != nil {
 		_ = unix.Close(listener)
@@ -40,23 +35,18 @@ func socket(dir string) (listener int, conn *os.File, err error) {
 	return listener, conn, nil
 }
 
-func connect(dir string) (*os.File, error) {
-	dirfd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open task directory: %w", err)
-	}
-	defer unix.Close(dirfd)
-	return dial(dirfd)
-}
-
-func dial(dirfd int) (*os.File, error) {
+func dial(name string) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("make socket: %w", err)
 	}
-	if err := unix.Connect(fd, address(dirfd)); err != nil {
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("connect to shim: %w", err)
 	}
-	return os.NewFile(uintptr(fd), shim.SocketFile), nil
+	if peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil || (peer.Uid != uint32(os.Geteuid()) && peer.Uid != 0) {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("connect to shim: somebody else listens at %s", name)
+	}
+	return os.NewFile(uintptr(fd), name), nil
 }

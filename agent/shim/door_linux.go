@@ -35,7 +35,7 @@ func openDoor(fd int) *door {
 	if conn, ok := accept(uintptr(fd)); ok {
 		d.serve(conn)
 	}
-	listener := os.NewFile(uintptr(fd), SocketFile)
+	listener := os.NewFile(uintptr(fd), "door")
 	raw, err := listener.SyscallConn()
 	if err != nil {
 		return d
@@ -65,6 +65,12 @@ func accept(fd uintptr) (conn *os.File, done bool) {
 	nfd, _, err := syscall.Accept4(int(fd), syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK)
 	switch err {
 	case nil:
+		// The name of the socket is no secret, and it has no permissions.
+		peer, err := syscall.GetsockoptUcred(nfd, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+		if err != nil || (peer.Uid != uint32(os.Geteuid()) && peer.Uid != 0) {
+			_ = syscall.Close(nfd)
+			return nil, false
+		}
 		return os.NewFile(uintptr(nfd), "agent"), true
 	case syscall.EAGAIN, syscall.EINTR, syscall.ECONNABORTED:
 		return nil, false

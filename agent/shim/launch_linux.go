@@ -66,7 +66,7 @@ func (s *shim) start(program, cwd string) *failure {
 	}
 	s.group = newCgroup(s.spec.Cgroup)
 	s.group.use(attr.Sys)
-	if err := os.WriteFile(StartedFile, nil, 0o600); err != nil {
+	if err := markBegun("."); err != nil {
 		return internal("write the task directory", err)
 	}
 	s.exit.Started = time.Now().UnixNano()

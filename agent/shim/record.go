@@ -8,21 +8,15 @@ import (
 
 // Names of the files in a task directory.
 const (
-	// SpecFile is written by the agent before it starts the shim.
+	// SpecFile is written by the agent before it starts the shim. The shim adds
+	// a line to it just before it starts the command.
 	SpecFile = "task"
-	// StartedFile appears just before the command is started, and holds its
-	// process id soon after.
-	StartedFile = "started"
 	// BaselineFile lists what was in the checkpoint directory before.
 	BaselineFile = "baseline.json"
 	// ExitFile is the last thing that the shim writes: an Exit as JSON.
 	ExitFile = "exit.json"
-	// LogDir holds the log of the task.
-	LogDir = "log"
-	// SocketFile is where the shim listens.
-	SocketFile = "sock"
-	// ErrorFile takes what the shim itself has to say when it breaks.
-	ErrorFile = "shim.err"
+	// LogDir holds the log of the task: it is the directory itself.
+	LogDir = "."
 )
 
 // Failures that a shim can tell; the names are those of ErrorType in the api.
@@ -60,6 +54,12 @@ type Spec struct {
 	LogBytes     int64
 	// Cgroup is made and used when set.
 	Cgroup string
+	// Socket is the name of the shim's socket.
+	Socket string
+
+	// Begun is set when the command may have been started. It is read from the
+	// file, not written to it by Encode.
+	Begun bool
 }
 
 // Exit says how a task ended.
@@ -91,7 +91,7 @@ var errSpec = errors.New("not a task specification")
 // strings lists the fields by their names in the file.
 func (s *Spec) strings() map[string]*string {
 	return map[string]*string{
-		"job": &s.JobID, "node": &s.Node, "cwd": &s.Cwd, "checkpoints": &s.CheckpointDir, "refusal": &s.Refusal, "cgroup": &s.Cgroup,
+		"job": &s.JobID, "node": &s.Node, "cwd": &s.Cwd, "checkpoints": &s.CheckpointDir, "refusal": &s.Refusal, "cgroup": &s.Cgroup, "socket": &s.Socket,
 	}
 }
 
@@ -130,11 +130,21 @@ func (s Spec) Encode() []byte {
 	return data
 }
 
-// Decode reads what Encode returned.
+// begunLine is what the shim adds.
+const begunLine = "begun \"\"\n"
+
+// Decode reads what Encode returned, and what the shim added to it.
 func (s *Spec) Decode(data []byte) error {
 	names := s.strings()
 	whole := false
 	for len(data) > 0 {
+		if whole {
+			s.Begun = true
+			if string(data) != begunLine {
+				return errSpec
+			}
+			return nil
+		}
 		end := 0
 		for end < len(data) && data[end] != '\n' {
 			end++
@@ -251,30 +261,44 @@ func appendJSONString(data []byte, s string) []byte {
 	return append(data, '"')
 }
 
+// markBegun notes that the command may be running from now on. One line more
+// in a file that is there costs less than a file.
+func markBegun(dir string) error {
+	file, err := os.OpenFile(dir+"/"+SpecFile, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(begunLine)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
 // WriteExit writes how a task ended so that it survives a power cut.
 func WriteExit(dir string, exit Exit) error {
 	return WriteDurably(dir, ExitFile, exit.JSON())
 }
 
-// WriteDurably replaces a file so that it survives a power cut, whole or not at
-// all.
+// WriteDurably replaces a file; the new one survives a power cut once it
+// returns.
 func WriteDurably(dir, name string, data []byte) error {
 	tmp := dir + "/" + name + ".tmp"
 	file, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(data)
-	if err == nil {
-		err = file.Sync()
+	defer file.Close()
+	if _, err := file.Write(data); err != nil {
+		return err
 	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
+	// The name comes before the sync: one commit of the file system's journal
+	// then holds both. Should the power fail in between, the file may be empty;
+	// it is read as JSON, and an empty one counts as none.
+	if err := os.Rename(tmp, dir+"/"+name); err != nil {
+		return err
 	}
-	if err == nil {
-		err = os.Rename(tmp, dir+"/"+name)
-	}
-	if err != nil {
+	if err := file.Sync(); err != nil {
 		return err
 	}
 	parent, err := os.Open(dir)

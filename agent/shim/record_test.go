@@ -2,6 +2,7 @@ package shim
 
 import (
 	"encoding/json"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,10 +12,18 @@ func TestSpecComesBackAsItWas(t *testing.T) {
 	spec := Spec{
 		JobID: "job_1", Attempt: 2, Rank: 3, Token: 1<<63 + 5, Node: "n1",
 		Argv: []string{"sh", "-c", "echo \"$A\"\n\x00\xff é"}, Env: []string{"A=b c", "B=", "C=\xfe\n"},
-		Cwd: "/a b", Dirs: []string{"/x", "/y"}, CheckpointDir: "/c", Refusal: "no", SegmentBytes: 1, LogBytes: 2, Cgroup: "/g",
+		Cwd: "/a b", Dirs: []string{"/x", "/y"}, CheckpointDir: "/c", Refusal: "no", SegmentBytes: 1, LogBytes: 2, Cgroup: "/g", Socket: "@x",
 	}
 	var got Spec
 	require.NoError(t, got.Decode(spec.Encode()))
+	require.Equal(t, spec, got)
+
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(dir+"/"+SpecFile, spec.Encode(), 0o600))
+	require.NoError(t, markBegun(dir))
+	got, err := ReadSpec(dir)
+	require.NoError(t, err)
+	spec.Begun = true
 	require.Equal(t, spec, got)
 }
 

@@ -58,7 +58,7 @@ func run(args []string) int {
 		complain(err.Error())
 		return exitNoDir
 	}
-	if _, err := os.Lstat(StartedFile); err == nil {
+	if spec.Begun {
 		complain("the command in " + args[1] + " was begun before")
 		return exitTaken
 	}
@@ -106,18 +106,8 @@ func (s *shim) run() int {
 // settle does what can wait until the command runs.
 func (s *shim) settle() {
 	ignoreSignals()
-	_ = os.WriteFile(StartedFile, []byte(strconv.Itoa(s.exit.Pid)+" "+strconv.FormatInt(s.exit.Started, 10)+"\n"), 0o600)
 	// The kernel should rather kill what eats the memory.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-500"), 0)
-	// A pipe to an agent that is gone must not be what a crash trace goes to.
-	trace, err := os.OpenFile(ErrorFile, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		trace, err = os.OpenFile("/dev/null", os.O_WRONLY, 0)
-	}
-	if err == nil {
-		_ = syscall.Dup3(int(trace.Fd()), 2, 0)
-		_ = trace.Close()
-	}
 }
 
 // wait returns when no process of the task is left.
