@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,10 +21,28 @@ import (
 var version = "dev"
 
 func main() {
-	// Each of these ends the program in order; a second one ends it at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go obey(signals, cancel, os.Exit)
 	os.Exit(run(ctx, os.Args[1:]))
+}
+
+// How long after the first interrupt another one means impatience.
+const impatience = time.Second
+
+// obey ends the program in order at the first signal. Another SIGTERM changes nothing: `timeout` and its like send two at
+// once, and every shutdown here is bounded. Somebody who presses Ctrl-C again does not want to wait.
+func obey(signals <-chan os.Signal, cancel func(), exit func(int)) {
+	<-signals
+	cancel()
+	first := time.Now()
+	for s := range signals {
+		if s == os.Interrupt && time.Since(first) >= impatience {
+			exit(128 + int(syscall.SIGINT))
+			return
+		}
+	}
 }
 
 func run(ctx context.Context, args []string) int {

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -205,6 +206,26 @@ func TestComponents_misuseIsExitCode2(t *testing.T) {
 	}
 }
 
+func TestObey_onlyAnImpatientInterruptCutsTheShutdownShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals, codes := make(chan os.Signal, 4), make(chan int, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go obey(signals, cancel, func(code int) { codes <- code })
+		signals <- syscall.SIGTERM
+		<-ctx.Done()
+		signals <- syscall.SIGTERM
+		signals <- os.Interrupt // with the first one, as from a terminal to a whole group
+		synctest.Wait()
+		time.Sleep(impatience)
+		signals <- syscall.SIGTERM
+		synctest.Wait()
+		require.Empty(t, codes)
+		signals <- os.Interrupt
+		require.Equal(t, 130, <-codes)
+	})
+}
+
 // mindDev is a running `mind dev` of real processes.
 type mindDev struct {
 	cmd  *exec.Cmd
@@ -252,6 +273,7 @@ func (d *mindDev) cli(t *testing.T, args ...string) (stdout, stderr string, code
 func (d *mindDev) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, d.cmd.Process.Signal(syscall.SIGTERM))
+	_ = d.cmd.Process.Signal(syscall.SIGTERM) // as `timeout` does
 	require.NoError(t, d.cmd.Wait())
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
 	require.NoError(t, err)
