@@ -31,6 +31,17 @@ type quick struct {
 	v1.UnimplementedJobServiceServer
 }
 
+func (quick) SubmitJobs(ctx context.Context, r *v1.SubmitJobsRequest) (*v1.SubmitJobsResponse, error) {
+	md := metadata.Pairs(status.KeyIndex, "42", status.KeyLeader, "c1=127.0.0.1:1")
+	_ = grpc.SetHeader(ctx, md)
+	_ = grpc.SetTrailer(ctx, md)
+	reply := &v1.SubmitJobsResponse{}
+	for range r.Jobs {
+		reply.Results = append(reply.Results, &v1.SubmitJobResult{Job: &v1.SubmitJobResponse{JobId: "job_0123456789abc", Status: v1.JobStatus_PENDING}})
+	}
+	return reply, nil
+}
+
 func (quick) StreamJobLogs(_ *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
 	message := &v1.StreamJobLogsResponse{}
 	for n := range 100 {

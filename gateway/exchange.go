@@ -38,42 +38,43 @@ type exchange struct {
 	code      int // of the answer; 0: none was begun
 }
 
-// call returns the context for the one call that this request leads to. Writes
+// call returns the context for the one call that this request leads to.
+func (x *exchange) call(write bool) (context.Context, context.CancelFunc, error) {
+	call, limit, err := x.prepare(write)
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
+	return client.WithCall(ctx, call), cancel, nil
+}
+
+// prepare returns how the call is to be made and how long it may take. Writes
 // always carry an idempotency key: a minted one when the caller gave none, so
 // that the client may repeat what it does not know the outcome of.
-func (x *exchange) call(write bool) (context.Context, context.CancelFunc, error) {
+func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, err error) {
 	timeouts := x.server.config.Timeouts
 	limit, retryFor := timeouts.Request, timeouts.NoLeader
 	if raw := x.r.Header.Get(headerTimeout); raw != "" {
 		seconds, err := strconv.ParseFloat(raw, 64)
 		if err != nil || !(seconds > 0) || seconds > timeouts.MaxRequest.Seconds() {
-			return nil, nil, invalid(headerTimeout, fmt.Sprintf("must be seconds, more than 0 and at most %g", timeouts.MaxRequest.Seconds()))
+			return call, 0, invalid(headerTimeout, fmt.Sprintf("must be seconds, more than 0 and at most %g", timeouts.MaxRequest.Seconds()))
 		}
 		limit = time.Duration(seconds * float64(time.Second))
 		retryFor = limit
 	}
-	call := client.Call{
+	call = client.Call{
 		Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, RetryFor: retryFor, Answer: &x.answer,
 	}
 	if write {
-		key, err := x.idempotencyKey()
-		if err != nil {
-			return nil, nil, err
-		}
-		call.IdempotencyKey = key
+		call.IdempotencyKey, err = x.idempotencyKey()
 	} else {
-		consistency, err := x.consistency()
-		if err != nil {
-			return nil, nil, err
-		}
-		call.Consistency = consistency
+		call.Consistency, err = x.consistency()
 	}
 	if limit > timeouts.Body {
 		// The server would take the end of its reading time for the end of the caller.
 		_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
 	}
-	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
-	return client.WithCall(ctx, call), cancel, nil
+	return call, limit, err
 }
 
 func (x *exchange) idempotencyKey() (string, error) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gorilla/mux"
+	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -60,12 +61,18 @@ func submitJob(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel, err := x.call(true)
+	call, limit, err := x.prepare(true)
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
 	defer cancel()
-	reply, err := x.server.jobs.SubmitJob(ctx, request)
+	var reply *v1.SubmitJobResponse
+	if x.r.ContentLength > maxTogetherBytes || x.r.ContentLength < 0 || limit != x.server.config.Timeouts.Request {
+		reply, err = x.server.jobs.SubmitJob(client.WithCall(ctx, call), request)
+	} else {
+		reply, x.answer.Index, err = x.server.submits.submit(ctx, call, request, limit)
+	}
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,7 @@ type server struct {
 	client  *client.Client
 	jobs    v1.JobServiceClient
 	cluster v1.ClusterServiceClient
+	submits *submits
 	index   atomic.Uint64 // the newest seen in any answer
 
 	draining atomic.Bool
@@ -53,7 +54,7 @@ func newServer(config Config) (*server, error) {
 	}
 	s := &server{
 		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry),
-		client: c, jobs: c.Jobs(), cluster: c.Cluster(), drained: make(chan struct{}),
+		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), drained: make(chan struct{}),
 	}
 	if s.auth == nil {
 		s.auth = newStaticTokens(config.Tokens)

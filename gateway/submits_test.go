@@ -1,0 +1,237 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+// crowd submits n jobs at once, all within the time that the coordinator
+// needs for the first, and returns the answers by name.
+func crowd(g *gate, n int, headers ...string) map[string]*answer {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	answers := map[string]*answer{}
+	for i := range n {
+		name := fmt.Sprint("j", i)
+		all.Go(func() {
+			a := g.do("POST", prefix+"/jobs", `{"name":"`+name+`"}`, append([]string{"Idempotency-Key", "key-" + name}, headers...)...)
+			mu.Lock()
+			defer mu.Unlock()
+			answers[name] = a
+		})
+		synctest.Wait() // in order: the first few drive, the others wait
+	}
+	all.Wait()
+	return answers
+}
+
+// slowly answers submits after a while, each with a job named after it.
+func slowly(c *scripted, together func(context.Context, *v1.SubmitJobsRequest) (any, error)) {
+	c.on("SubmitJob", func(_ context.Context, r any) (any, error) {
+		time.Sleep(20 * time.Millisecond)
+		return &v1.SubmitJobResponse{JobId: "job_" + r.(*v1.SubmitJobRequest).Name, Status: v1.JobStatus_PENDING}, nil
+	})
+	c.on("SubmitJobs", func(ctx context.Context, r any) (any, error) {
+		time.Sleep(20 * time.Millisecond)
+		if together != nil {
+			return together(ctx, r.(*v1.SubmitJobsRequest))
+		}
+		return takesAll(ctx, r)
+	})
+}
+
+// sentBy counts the calls of each method, and checks that every job went under
+// its own key whichever way it went.
+func sentBy(t *testing.T, c *scripted) (alone, together int) {
+	t.Helper()
+	for _, call := range c.seen() {
+		switch r := call.request.(type) {
+		case *v1.SubmitJobRequest:
+			alone++
+			require.Equal(t, []string{"key-" + r.Name}, call.md[status.KeyIdempotency])
+		case *v1.SubmitJobsRequest:
+			together++
+			for i, job := range r.Jobs {
+				require.Equal(t, "key-"+job.Name, r.IdempotencyKeys[i])
+			}
+		}
+	}
+	return alone, together
+}
+
+func TestSubmits_travelTogetherUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		slowly(c, nil)
+		g := newGate(t, testConfig(c))
+		for name, a := range crowd(g, 50) {
+			require.Equal(t, 201, a.code, a.body)
+			require.Equal(t, "job_"+name, g.data(a)["job_id"], "each gets its own answer")
+			require.Equal(t, "42", a.header.Get("X-Mind-Index"))
+		}
+		alone, together := sentBy(t, c)
+		require.Equal(t, maxDriving, alone)
+		require.Equal(t, 1, together)
+		require.Empty(t, g.server.submits.lanes, "nothing is kept of callers that have gone")
+	})
+}
+
+func TestSubmits_oneAtATimeGoAlone(t *testing.T) {
+	c := newScripted(t)
+	g := newGate(t, testConfig(c))
+	for range 10 {
+		require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"x"}`, "Idempotency-Key", "key-x").code)
+	}
+	alone, together := sentBy(t, c)
+	require.Equal(t, 10, alone)
+	require.Zero(t, together)
+}
+
+func TestSubmits_eachHasItsOwnRefusal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		slowly(c, func(_ context.Context, r *v1.SubmitJobsRequest) (any, error) {
+			reply := &v1.SubmitJobsResponse{}
+			for i, job := range r.Jobs {
+				result := &v1.SubmitJobResult{Job: &v1.SubmitJobResponse{JobId: "job_" + job.Name}}
+				switch i % 3 {
+				case 1:
+					result = &v1.SubmitJobResult{Code: int32(codes.AlreadyExists), Message: "key used for " + job.Name}
+				case 2: // its part of the call was not sent
+					result = &v1.SubmitJobResult{Code: int32(codes.Unavailable), Message: "leader lost"}
+				}
+				reply.Results = append(reply.Results, result)
+			}
+			return reply, nil
+		})
+		g := newGate(t, testConfig(c))
+		refused := 0
+		for name, a := range crowd(g, 16) {
+			if a.code == 409 {
+				refused++
+				require.Equal(t, "key used for "+name, a.Error.Message)
+				continue
+			}
+			require.Equal(t, "job_"+name, g.data(a)["job_id"])
+		}
+		require.Equal(t, 4, refused)
+	})
+}
+
+func TestSubmits_goAloneWhenTheGroupIsRefused(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		code int
+	}{
+		"for one of its members": {grpcstatus.Error(codes.InvalidArgument, "too large"), 201},
+		"for an internal error":  {grpcstatus.Error(codes.Internal, "oops"), 201},
+		"a full backlog":         {grpcstatus.Error(codes.ResourceExhausted, "full"), 429},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newScripted(t)
+				slowly(c, func(context.Context, *v1.SubmitJobsRequest) (any, error) { return nil, tc.err })
+				codes := map[int]int{}
+				for _, a := range crowd(newGate(t, testConfig(c)), 10) {
+					codes[a.code]++
+				}
+				require.Equal(t, 10-maxDriving, codes[tc.code]-map[bool]int{true: maxDriving}[tc.code == 201])
+			})
+		})
+	}
+}
+
+func TestSubmits_nobodyWaitsLongBehindAStuckCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.on("SubmitJob", func(ctx context.Context, r any) (any, error) {
+			if n := len(c.seen()); n <= maxDriving {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return &v1.SubmitJobResponse{JobId: "job_x"}, nil
+		})
+		g := newGate(t, testConfig(c))
+		for range maxDriving {
+			go g.do("POST", prefix+"/jobs", `{"name":"stuck"}`)
+			synctest.Wait()
+		}
+		start := time.Now()
+		require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"x"}`).code)
+		require.LessOrEqual(t, time.Since(start), maxWaiting+10*time.Millisecond)
+		time.Sleep(time.Minute) // the stuck ones end
+	})
+}
+
+func TestSubmits_aDriverWhoseCallerHangsUpDrivesTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		slowly(c, nil)
+		g := newGate(t, testConfig(c))
+		for range maxDriving {
+			go g.do("POST", prefix+"/jobs", `{"name":"first"}`, "Idempotency-Key", "key-first")
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { // will be asked to drive, and is gone by then
+			r := httptest.NewRequest("POST", prefix+"/jobs", strings.NewReader(`{"name":"gone"}`)).WithContext(ctx)
+			r.Header.Set("Authorization", "Bearer "+tokenAll)
+			g.handler.ServeHTTP(httptest.NewRecorder(), r)
+		}()
+		synctest.Wait()
+		codes := make(chan int, 3)
+		for i := range 3 {
+			go func() {
+				codes <- g.do("POST", prefix+"/jobs", fmt.Sprintf(`{"name":"j%d"}`, i)).code
+			}()
+		}
+		synctest.Wait()
+		time.AfterFunc(25*time.Millisecond, cancel) // in the middle of its drive
+		for range 3 {
+			require.Equal(t, 201, <-codes)
+		}
+		time.Sleep(time.Second)
+		require.Empty(t, g.server.submits.lanes)
+	})
+}
+
+func TestSubmits_callersAreNotMixed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		slowly(c, nil)
+		config := testConfig(c)
+		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "other", User: "ann", Permissions: AllPermissions})
+		g := newGate(t, config)
+		var all sync.WaitGroup
+		for i := range 40 {
+			token := []string{tokenAll, "other"}[i%2]
+			all.Go(func() {
+				g.do("POST", prefix+"/jobs", `{"name":"`+token+`"}`, "Authorization", "Bearer "+token)
+			})
+		}
+		all.Wait()
+		groups := 0
+		for _, call := range c.seen() {
+			want := map[string]string{"acme": tokenAll, "other": "other"}[call.md[status.KeyTenant][0]]
+			if r, ok := call.request.(*v1.SubmitJobsRequest); ok {
+				groups++
+				for _, job := range r.Jobs {
+					require.Equal(t, want, job.Name)
+				}
+			}
+		}
+		require.Positive(t, groups)
+	})
+}
