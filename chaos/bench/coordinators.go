@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"os"
-	"path/filepath"
 
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/chaos/procs"
@@ -19,20 +16,11 @@ func dial(c *procs.Cluster) (v1.JobServiceClient, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	var secrets struct{ APISecret string }
-	text, err := os.ReadFile(filepath.Join(c.Dir, "cluster.json"))
-	if err == nil {
-		err = json.Unmarshal(text, &secrets)
-	}
+	tls, err := pki.LoadClientTLS(info.Operator.Cert, info.Operator.Key, info.CACert)
 	if err != nil {
 		return nil, nil, err
 	}
-	certs := filepath.Dir(info.CACert)
-	tls, err := pki.LoadClientTLS(filepath.Join(certs, "operator.pem"), filepath.Join(certs, "operator-key.pem"), info.CACert)
-	if err != nil {
-		return nil, nil, err
-	}
-	config := client.Config{TLS: tls, Secret: secrets.APISecret}
+	config := client.Config{TLS: tls, Secret: info.Operator.Secret}
 	for _, p := range info.Coordinators {
 		config.Addrs = append(config.Addrs, p.GRPCAddr)
 	}

@@ -31,6 +31,13 @@ type Component struct {
 	RaftAddr string   `json:"raft_addr"`
 }
 
+// Operator is how to speak gRPC to the coordinators.
+type Operator struct {
+	Cert   string `json:"cert_file"`
+	Key    string `json:"key_file"`
+	Secret string `json:"api_secret"`
+}
+
 // Info is dev.json.
 type Info struct {
 	Gateway      Component   `json:"gateway"`
@@ -38,6 +45,7 @@ type Info struct {
 	CACert       string      `json:"ca_cert"`
 	Coordinators []Component `json:"coordinators"`
 	Agents       []Component `json:"agents"`
+	Operator     Operator    `json:"operator"`
 }
 
 // Cluster is a running `mind dev`.
