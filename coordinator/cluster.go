@@ -243,7 +243,8 @@ func (s *server) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.L
 		live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
 		out.Queues = append(out.Queues, &v1.Queue{
 			Name: q.Name, Weight: int32(q.Weight), Queued: int32(counts[v1.JobState_QUEUED]), Running: int32(live),
-			GpusAllocated: int32(v.QueueGPUs(q.Name)),
+			// The state counts in thousandths; a shared GPU is allocated like any other.
+			GpusAllocated: int32((v.QueueGPUs(q.Name) + 999) / 1000),
 		})
 	}
 	return out, nil

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -55,4 +56,28 @@ func TestCluster_specsAreToldOnce(t *testing.T) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	require.Equal(t, 8, a.specs)
+}
+
+func TestCluster_anAgentThatDoesNotReadHoldsUpNobody(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	leader := c.leader()
+	stream, err := v1.NewAgentServiceClient(c.members[leader].conn).Session(c.ctx("", ""))
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Hello{Hello: &v1.Hello{NodeId: "deaf", BootId: "b", GrpcAddr: "127.0.0.1:1", CpuCount: 64, MemoryMb: 1024}}}))
+	c.awaitNode("deaf", v1.NodeState_READY)
+	large := sleeper(0, 0)
+	large.CommandConfig.Argv = []string{"true", strings.Repeat("x", 200<<10)}
+	for range 8 { // more than a stream takes without being read
+		id := c.submit(leader, large)
+		c.await(leader, id, func(j *v1.Job) bool { return j.GetState() == v1.JobState_ALLOCATED })
+	}
+	to := c.follower()
+	_, err = c.operators(leader).TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: to})
+	require.NoError(t, err)
+	require.Equal(t, to, c.leader())
+	_, err = c.operators(to).TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: leader})
+	require.NoError(t, err)
+	require.Equal(t, leader, c.leader())
+	c.agent("n1", 1) // It comes into session only if the first reign is really over.
+	c.awaitStatus(leader, c.submit(leader, sleeper(1, 0)), v1.JobStatus_TRAINING)
 }
