@@ -157,9 +157,7 @@ func (tx *tx) outcome(j *Job) {
 		tx.requeue(j, v1.ErrorType_PREEMPTED, nil, "requeued: it gave way to other work")
 		return
 	case v1.StopReason_DRAIN:
-		j.Retries.Drained++
-		tx.move(j, v1.JobState_PREEMPTED, j.Reason)
-		tx.requeue(j, v1.ErrorType_DRAINED, nil, "requeued: its node was drained")
+		tx.drained(j, j.Reason)
 		return
 	case v1.StopReason_TIME_LIMIT:
 		tx.fail(j, v1.JobState_FAILED, &Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: "it ran longer than its time limit"})
@@ -169,6 +167,11 @@ func (tx *tx) outcome(j *Job) {
 		zero := int32(0)
 		j.FinishedAt, j.ExitCode = tx.now, &zero
 		tx.move(j, v1.JobState_SUCCEEDED, "")
+		return
+	}
+	if ending.ErrorType == v1.ErrorType_DRAINED {
+		// The node stopped it of its own accord: its agent was told to take the tasks along.
+		tx.drained(j, ending.text())
 		return
 	}
 	lost := ending.ErrorType == v1.ErrorType_NODE_LOST
@@ -186,6 +189,13 @@ func (tx *tx) outcome(j *Job) {
 		return
 	}
 	tx.fail(j, v1.JobState_FAILED, ending)
+}
+
+// drained puts back a job whose node was emptied; that costs it no retry.
+func (tx *tx) drained(j *Job, why string) {
+	j.Retries.Drained++
+	tx.move(j, v1.JobState_PREEMPTED, why)
+	tx.requeue(j, v1.ErrorType_DRAINED, nil, "requeued: its node was drained")
 }
 
 func (tx *tx) fail(j *Job, to v1.JobState_Value, e *Ending) {

@@ -101,6 +101,27 @@ func TestNode_forcedDrainStopsAtOnce(t *testing.T) {
 	require.Equal(t, v1.StopReason_DRAIN, w.job(id).Stop)
 }
 
+func TestNode_tasksThatItStoppedItselfGoBackToTheQueue(t *testing.T) {
+	for name, end := range map[string][]func(*TaskReport){
+		"by a signal":                {exit(143), failed(v1.ErrorType_DRAINED, "the agent was stopped")},
+		"though the program exits 0": {exit(0), failed(v1.ErrorType_DRAINED, "the agent was stopped")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", 8)
+			id := w.submit(oneGPU())
+			w.place(id, "n1")
+			w.run(id)
+			w.report(id, 0, ReportEnded, end...)
+			j := w.job(id)
+			require.Equal(t, v1.JobState_QUEUED, j.State)
+			require.EqualValues(t, 1, j.Retries.Drained)
+			require.Zero(t, j.Retries.Counted(), "it costs the job no retry")
+			require.Zero(t, w.m.View().LeaseCount())
+		})
+	}
+}
+
 func TestNode_forgottenTakesItsTasksWithIt(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
