@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/prometheus/client_golang/prometheus"
@@ -48,7 +49,7 @@ type seen struct {
 
 func newScripted(t testing.TB) *scripted {
 	c := &scripted{lis: bufconn.Listen(1 << 20), unary: map[string]func(context.Context, any) (any, error){}}
-	c.server = grpc.NewServer(grpc.UnaryInterceptor(c.intercept))
+	c.server = grpc.NewServer(append(client.ServerKeepalive(), grpc.UnaryInterceptor(c.intercept))...)
 	v1.RegisterJobServiceServer(c.server, c)
 	v1.RegisterClusterServiceServer(c.server, c)
 	go func() { _ = c.server.Serve(c.lis) }()

@@ -118,7 +118,7 @@ func TestSubmits_eachHasItsOwnRefusal(t *testing.T) {
 		})
 		g := newGate(t, testConfig(c))
 		refused := 0
-		for name, a := range crowd(g, 16) {
+		for name, a := range crowd(g, maxDriving+12) {
 			if a.code == 409 {
 				refused++
 				require.Equal(t, "key used for "+name, a.Error.Message)
