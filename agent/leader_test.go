@@ -68,7 +68,6 @@ type leader struct {
 	batches [][]*v1.Report
 	deaf    bool   // takes reports, acknowledges none
 	refuse  string // not leading; names this one
-	stream  map[chan struct{}]struct{}
 }
 
 func newLeader(t testing.TB, options ...grpc.ServerOption) *leader {

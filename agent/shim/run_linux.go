@@ -195,8 +195,12 @@ func (s *shim) finish() int {
 	data := s.exit.JSON()
 	s.door.announce("exited " + string(data))
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		if err := WriteDurably(".", ExitFile, data); err == nil {
+		err := WriteDurably(".", ExitFile, data)
+		switch {
+		case err == nil:
 			return exitOK
+		case os.IsNotExist(err):
+			return exitNoDir // the directory was removed: nobody will ask
 		}
 		time.Sleep(wait)
 	}

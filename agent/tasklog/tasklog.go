@@ -46,9 +46,6 @@ const (
 const (
 	segmentDigits = 20
 	segmentSuffix = ".log"
-	// headerLen is that of a record with a 19-digit time, which lasts from 2001
-	// to 2262.
-	headerLen = 19 + 1 + 1 + 1
 )
 
 var errBadRecord = errors.New("not a record of a task log")
