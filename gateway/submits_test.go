@@ -204,6 +204,7 @@ func TestSubmits_aDriverWhoseCallerHangsUpDrivesTheOthers(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		require.Empty(t, g.server.submits.lanes)
+		require.Len(t, c.seen(), maxDriving+1, "nobody has to be sent again")
 	})
 }
 
