@@ -15,7 +15,7 @@ func (s *server) lead(ctx context.Context, term uint64) {
 	s.log.Info("leading", "term", term)
 	s.refreshHint()
 	s.sessions.open(ctx, term)
-	s.demand.start()
+	s.demand.start(s.machine.View().Index())
 	var loops sync.WaitGroup
 	loops.Go(func() { s.schedule(ctx) })
 	loops.Go(func() { s.judge(ctx) })
@@ -99,6 +99,7 @@ func (s *server) judge(ctx context.Context) {
 				switch {
 				case silent && node.UnreachableSince == 0 && node.State != v1.NodeState_LOST:
 					s.setNode(ctx, fsm.SetNode{ID: node.ID, Action: fsm.NodeUnreachable, Reason: "not heard of for " + patience.String()})
+					s.sessions.end(node.ID, errSilent)
 				case !silent && inSession && node.UnreachableSince != 0:
 					s.setNode(ctx, fsm.SetNode{ID: node.ID, Action: fsm.NodeReachable})
 				}

@@ -81,3 +81,18 @@ func TestCluster_anAgentThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	c.agent("n1", 1) // It comes into session only if the first reign is really over.
 	c.awaitStatus(leader, c.submit(leader, sleeper(1, 0)), v1.JobStatus_TRAINING)
 }
+
+func TestCluster_aNewLeaderSaysWhatTheOldOneDidNot(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	for range 3 {
+		id := c.submit(c.leader(), sleeper(1, 0))
+		c.kill(c.leader())
+		at := c.leader()
+		c.awaitStatus(at, id, v1.JobStatus_QUEUED)
+		for _, id := range c.ids {
+			if c.members[id].stop == nil {
+				c.start(id)
+			}
+		}
+	}
+}

@@ -34,11 +34,12 @@ type demand struct {
 	newest uint64
 }
 
-// start begins to take notes; a first look at everything is due.
-func (d *demand) start() {
+// start begins to take notes at an index; a first look at everything is due, and to be written down: the leader before
+// may not have come to it.
+func (d *demand) start(index uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.active, d.freed, d.fresh = true, true, nil
+	d.active, d.freed, d.fresh, d.newest = true, true, nil, index
 	d.wake = make(chan struct{}, 1)
 	d.wake <- struct{}{}
 }

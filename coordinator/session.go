@@ -102,7 +102,7 @@ func sessionEnd(err error) error {
 		return nil
 	case errors.Is(err, errNotLeading):
 		return &failure{codes.FailedPrecondition, err.Error(), ""}
-	case errors.Is(err, errReplaced):
+	case errors.Is(err, errReplaced), errors.Is(err, errSilent):
 		return &failure{codes.Aborted, err.Error(), ""}
 	case errors.Is(err, context.Canceled):
 		return &failure{codes.Canceled, "the agent went away", ""}

@@ -11,6 +11,7 @@ import (
 // Why a session ends.
 var (
 	errReplaced   = errors.New("the node opened another session")
+	errSilent     = errors.New("the node was not heard of in time")
 	errNotLeading = errors.New("this coordinator does not lead (any more)")
 )
 
@@ -100,6 +101,15 @@ func (t *sessionTable) leave(s *session) {
 		t.seen[s.node] = time.Unix(0, s.heard.Load())
 	}
 	t.live.Done()
+}
+
+// end ends the session of a node, if it has one.
+func (t *sessionTable) end(node string, why error) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if s := t.byNode[node]; s != nil {
+		s.cancel(why)
+	}
 }
 
 // wake tells the sessions of these nodes that their orders may have changed.
