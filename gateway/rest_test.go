@@ -204,6 +204,7 @@ func TestBadInput(t *testing.T) {
 		"timeout of 0":            {"GET", "/jobs", "", []string{"X-Request-Timeout", "0"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
 		"timeout of NaN":          {"GET", "/jobs", "", []string{"X-Request-Timeout", "NaN"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
 		"timeout of a day":        {"GET", "/jobs", "", []string{"X-Request-Timeout", "86400"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
+		"consistency in a query":  {"GET", "/jobs?consistency=eventual", "", nil, 422, "VALIDATION_ERROR", "consistency"},
 		"consistency":             {"GET", "/jobs", "", []string{"X-Mind-Consistency", "eventual"}, 422, "VALIDATION_ERROR", "X-Mind-Consistency"},
 	}
 	for name, tc := range cases {
@@ -360,7 +361,10 @@ func TestConsistencyAndTimeoutArePassedOn(t *testing.T) {
 	})
 	g := newGate(t, testConfig(c))
 	require.Equal(t, 200, g.do("GET", prefix+"/jobs/j", "", "X-Mind-Consistency", "stale", "X-Request-Timeout", "0.9").code)
-	require.Equal(t, []string{"stale"}, c.seen()[0].md[status.KeyConsistency])
+	require.Equal(t, 200, g.do("GET", prefix+"/jobs/j?consistency=stale", "", "X-Request-Timeout", "0.9").code)
+	for _, call := range c.seen() {
+		require.Equal(t, []string{"stale"}, call.md[status.KeyConsistency])
+	}
 	require.LessOrEqual(t, left, 900*time.Millisecond)
 	require.Greater(t, left, time.Duration(0))
 }
