@@ -57,7 +57,7 @@ type agent struct {
 	grpcAddr  string
 	httpAddr  string
 
-	starter runner.Starter
+	starter *runner.Starter
 	gpus    *gpuWatch
 	outbox  *outbox
 	session *session
@@ -165,7 +165,8 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		return nil, nil, fmt.Errorf("open the log of the shims: %w", err)
 	}
 	undo = append(undo, func() { _ = shimLog.Close() })
-	a.starter = runner.Starter{Executable: cfg.ShimExecutable, Stderr: shimLog}
+	a.starter = runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), shimLog, max(0, cfg.SpareShims))
+	undo = append(undo, a.starter.Close)
 	a.outbox = newOutbox(first)
 	a.metrics = newMetrics(a)
 	a.session = newSession(a)

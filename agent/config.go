@@ -65,6 +65,9 @@ type Config struct {
 	StopGrace time.Duration
 	// MaxLaunches bounds how many tasks are launched at once; 0: 16.
 	MaxLaunches int
+	// SpareShims is how many shims wait for the next tasks, so that launches
+	// need not start them; 0: 4, negative: none.
+	SpareShims int
 	// KeepTasks bounds how many ended tasks keep their directory (logs,
 	// metrics); 0: 1,000.
 	KeepTasks int
@@ -119,6 +122,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxLaunches == 0 {
 		c.MaxLaunches = 16
+	}
+	if c.SpareShims == 0 {
+		c.SpareShims = 4
 	}
 	if c.KeepTasks == 0 {
 		c.KeepTasks = 1000

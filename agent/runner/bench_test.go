@@ -65,3 +65,23 @@ func BenchmarkLaunchToEnd(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLaunchSpare is BenchmarkLaunch on a node that is not in a hurry:
+// shims wait for tasks.
+func BenchmarkLaunchSpare(b *testing.B) {
+	s, parent := newSpare(b, 2)
+	defer s.Close()
+	n := 0
+	for b.Loop() {
+		n++
+		dir := filepath.Join(parent, strconv.Itoa(n))
+		h, err := s.Start(dir, newSpec("/bin/true"), nil)
+		require.NoError(b, err)
+		running(b, h)
+		b.StopTimer()
+		exited(b, h)
+		shimGone(b, dir)
+		waitFor(b, "refill", func() bool { return len(s.waiting) == 2 })
+		b.StartTimer()
+	}
+}

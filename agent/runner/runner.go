@@ -89,70 +89,6 @@ func (h *Handle) Close() {
 	}
 }
 
-// Starter starts shims.
-type Starter struct {
-	// Executable is run as "Executable shim --dir DIR".
-	Executable string
-	// Stderr takes what shims themselves have to say. It must not be a pipe
-	// whose reader may go before them.
-	Stderr *os.File
-}
-
-// Start writes the specification into a new directory and starts a shim in it;
-// prepare, when it is not nil, adds to the directory what the task needs.
-func (s Starter) Start(dir string, spec shim.Spec, prepare func(dir string) error) (*Handle, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make task directory: %w", err)
-	}
-	if prepare != nil {
-		if err := prepare(dir); err != nil {
-			return nil, err
-		}
-	}
-	spec.Socket = socketName()
-	// No sync: a machine that loses power loses the task with it.
-	if err := os.WriteFile(filepath.Join(dir, shim.SpecFile), spec.Encode(), 0o600); err != nil {
-		return nil, fmt.Errorf("write task: %w", err)
-	}
-	listener, conn, err := socket(spec.Socket)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(listener)
-	child, err := s.fork(dir, listener)
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return follow(dir, conn, child), nil
-}
-
-// shimEnv: one thread at a time and a small heap are all that a shim needs, and
-// a runtime that does not look through its control groups for a CPU quota
-// starts in three quarters of the time.
-var shimEnv = []string{"GOMAXPROCS=1", "GOMEMLIMIT=32MiB", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
-
-func (s Starter) fork(dir string, listener int) (*os.Process, error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer null.Close()
-	stderr := null
-	if s.Stderr != nil {
-		stderr = s.Stderr
-	}
-	pid, err := syscall.ForkExec(s.Executable, []string{"mind", shim.Command, "--dir", dir}, &syscall.ProcAttr{
-		Env:   shimEnv,
-		Files: []uintptr{null.Fd(), null.Fd(), stderr.Fd(), uintptr(listener)},
-		Sys:   &syscall.SysProcAttr{Setsid: true},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("start shim: %w", err)
-	}
-	return os.FindProcess(pid)
-}
-
 // Attach takes up a task that an earlier agent left.
 func Attach(dir string) (*Handle, error) {
 	for deadline := time.Now().Add(10 * time.Second); ; {
@@ -299,7 +235,12 @@ func (h *Handle) abandoned(cause error) shim.Exit {
 	if !errors.Is(cause, os.ErrNotExist) {
 		exit.Message += " (" + cause.Error() + ")"
 	}
-	if spec, err := shim.ReadSpec(h.dir); err == nil {
+	spec, err := shim.ReadSpec(h.dir)
+	switch {
+	case err == nil && !spec.Begun:
+		exit.Failure = shim.FailureLaunch
+		exit.Message = "the shim of the task was killed before it started the command"
+	case err == nil:
 		exit.Killed = KillLeftovers(spec)
 	}
 	if err := shim.WriteExit(h.dir, exit); err != nil {

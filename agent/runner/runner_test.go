@@ -18,7 +18,10 @@ import (
 )
 
 // self is the test binary: package shim is in it, so it is a shim, too.
-var self = Starter{Executable: "/proc/self/exe", Stderr: os.Stderr}
+const executable = "/proc/self/exe"
+
+// self starts every shim anew.
+var self = NewStarter(executable, "", os.Stderr, 0)
 
 var testEnv = []string{"PATH=" + os.Getenv("PATH")}
 
@@ -344,7 +347,7 @@ func TestATaskThatWasNotBegunCannotBeginLater(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, shim.SpecFile), spec.Encode(), 0o600))
 	_, err := Attach(dir)
 	require.ErrorIs(t, err, ErrNotBegun)
-	late := exec.Command(self.Executable, shim.Command, "--dir", dir)
+	late := exec.Command(executable, shim.Command, "--dir", dir)
 	require.Error(t, late.Run())
 	require.NoFileExists(t, marker)
 }
@@ -352,11 +355,11 @@ func TestATaskThatWasNotBegunCannotBeginLater(t *testing.T) {
 func TestACommandIsNotBegunTwice(t *testing.T) {
 	h, dir := start(t, newSpec("sleep", "1000"))
 	running(t, h)
-	require.Error(t, exec.Command(self.Executable, shim.Command, "--dir", dir).Run(), "beside a living shim")
+	require.Error(t, exec.Command(executable, shim.Command, "--dir", dir).Run(), "beside a living shim")
 	require.NoError(t, h.Stop(shim.StopRequest{}))
 	exited(t, h)
 	shimGone(t, dir)
-	require.Error(t, exec.Command(self.Executable, shim.Command, "--dir", dir).Run(), "after its end")
+	require.Error(t, exec.Command(executable, shim.Command, "--dir", dir).Run(), "after its end")
 }
 
 func TestLongPaths(t *testing.T) {
@@ -366,5 +369,72 @@ func TestLongPaths(t *testing.T) {
 	h, err := self.Start(dir, newSpec("sh", "-c", "exit 6"), nil)
 	require.NoError(t, err)
 	require.Equal(t, 6, exited(t, h).Code)
+	shimGone(t, dir)
+}
+
+func newSpare(t testing.TB, n int) (*Starter, string) {
+	parent := t.TempDir()
+	s := NewStarter(executable, parent, os.Stderr, n)
+	waitFor(t, "spare shims", func() bool { return len(s.waiting) == n })
+	return s, parent
+}
+
+func TestASpareShimTakesATask(t *testing.T) {
+	s, parent := newSpare(t, 2)
+	defer s.Close()
+	for i := range 5 { // more than there are
+		dir := filepath.Join(parent, "task"+strconv.Itoa(i))
+		h, err := s.Start(dir, newSpec("sh", "-c", "echo hello; exit 3"), nil)
+		require.NoError(t, err)
+		running(t, h)
+		require.Equal(t, 3, exited(t, h).Code)
+		require.Equal(t, "hello", logLines(t, dir)[0].Text)
+		shimGone(t, dir)
+	}
+	waitFor(t, "refill", func() bool { return len(s.waiting) == 2 })
+}
+
+func TestASpareShimThatTookATaskIsFoundAgain(t *testing.T) {
+	s, parent := newSpare(t, 1)
+	dir := filepath.Join(parent, "task")
+	h, err := s.Start(dir, newSpec("sleep", "1000"), nil)
+	require.NoError(t, err)
+	pid := running(t, h)
+	h.Close()
+	s.Close()
+	again, err := Attach(dir)
+	require.NoError(t, err)
+	require.Equal(t, pid, running(t, again))
+	require.NoError(t, again.Stop(shim.StopRequest{Term: time.Hour}))
+	require.Equal(t, 143, exited(t, again).Code)
+	shimGone(t, dir)
+}
+
+func TestSpareShimsEndWithTheStarter(t *testing.T) {
+	s, _ := newSpare(t, 3)
+	var pids []int
+	for range 3 {
+		w := <-s.waiting
+		pids = append(pids, w.child.Pid)
+		s.waiting <- w
+	}
+	s.Close()
+	for _, pid := range pids {
+		require.False(t, alive(pid))
+	}
+}
+
+func TestADeadSpareShimIsReplaced(t *testing.T) {
+	s, parent := newSpare(t, 1)
+	defer s.Close()
+	w := <-s.waiting
+	require.NoError(t, w.child.Kill())
+	_, err := w.child.Wait()
+	require.NoError(t, err)
+	s.waiting <- w
+	dir := filepath.Join(parent, "task")
+	h, err := s.Start(dir, newSpec("sh", "-c", "exit 4"), nil)
+	require.NoError(t, err)
+	require.Equal(t, 4, exited(t, h).Code)
 	shimGone(t, dir)
 }

@@ -13,7 +13,7 @@ import (
 // the shim to stop it. Lines of text go both ways:
 //
 //	to the agent:  started PID UNIXNANOS    exited EXIT-AS-JSON
-//	to the shim:   stop NOTICE-MS TERM-MS
+//	to the shim:   stop NOTICE-MS TERM-MS     task NAME (to one that waits)
 //
 // An agent that connects late is told the present state at once.
 type door struct {
@@ -26,14 +26,18 @@ type door struct {
 
 // openDoor serves the listening socket that the shim inherited. Without one it
 // runs all the same: the state is on disk, too.
-func openDoor(fd int) *door {
+func openDoor(fd int, first *caller) *door {
 	d := &door{requests: make(chan StopRequest), conns: make(map[*os.File]struct{})}
 	if syscall.SetNonblock(fd, true) != nil {
 		return d
 	}
 	// A connection that is waiting already is served before goroutines start.
-	if conn, ok := accept(uintptr(fd)); ok {
-		d.serve(conn)
+	if first != nil {
+		if syscall.SetNonblock(first.fd, true) == nil {
+			d.serve(os.NewFile(uintptr(first.fd), "agent"), first.pending)
+		}
+	} else if conn, ok := accept(uintptr(fd)); ok && conn != nil {
+		d.serve(conn, nil)
 	}
 	listener := os.NewFile(uintptr(fd), "door")
 	raw, err := listener.SyscallConn()
@@ -54,10 +58,63 @@ func openDoor(fd int) *door {
 				time.Sleep(10 * time.Millisecond) // out of descriptors
 				continue
 			}
-			d.serve(conn)
+			d.serve(conn, nil)
 		}
 	}()
 	return d
+}
+
+// caller is the agent that a waiting shim was given its task by.
+type caller struct {
+	fd      int
+	pending []byte // what it said after that
+}
+
+// awaitTask waits for the name of a task directory. There is no caller when
+// the agent went away without one.
+func awaitTask(listener int) (name string, _ *caller) {
+	fd := -1
+	for fd < 0 {
+		nfd, _, err := syscall.Accept4(listener, syscall.SOCK_CLOEXEC)
+		switch {
+		case err == syscall.EINTR || err == syscall.ECONNABORTED:
+		case err != nil:
+			return "", nil
+		case !trusted(nfd):
+			_ = syscall.Close(nfd)
+		default:
+			fd = nfd
+		}
+	}
+	var line []byte
+	buf := make([]byte, 512)
+	for len(line) < 2*len(buf) {
+		n, err := syscall.Read(fd, buf)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err != nil || n <= 0 {
+			return "", nil
+		}
+		line = append(line, buf[:n]...)
+		end := bytes.IndexByte(line, '\n')
+		if end < 0 {
+			continue
+		}
+		word, task, _ := bytes.Cut(line[:end], []byte{' '})
+		if string(word) != "task" || len(task) == 0 || task[0] == '.' || bytes.IndexByte(task, '/') >= 0 {
+			return "", nil
+		}
+		return string(task), &caller{fd: fd, pending: line[end+1:]}
+	}
+	return "", nil
+}
+
+// trusted looks at who is on the other end: the name of the socket is no
+// secret, and it has no permissions.
+func trusted(fd int) bool {
+	peer, err := syscall.GetsockoptUcred(fd, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	return err == nil && (peer.Uid == uint32(os.Geteuid()) || peer.Uid == 0)
 }
 
 // accept returns done when the wait is over, with a connection or without.
@@ -65,9 +122,7 @@ func accept(fd uintptr) (conn *os.File, done bool) {
 	nfd, _, err := syscall.Accept4(int(fd), syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK)
 	switch err {
 	case nil:
-		// The name of the socket is no secret, and it has no permissions.
-		peer, err := syscall.GetsockoptUcred(nfd, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-		if err != nil || (peer.Uid != uint32(os.Geteuid()) && peer.Uid != 0) {
+		if !trusted(nfd) {
 			_ = syscall.Close(nfd)
 			return nil, false
 		}
@@ -78,13 +133,13 @@ func accept(fd uintptr) (conn *os.File, done bool) {
 	return nil, true
 }
 
-func (d *door) serve(conn *os.File) {
+func (d *door) serve(conn *os.File, pending []byte) {
 	d.mu.Lock()
 	d.conns[conn] = struct{}{}
 	d.send(conn, d.lines)
 	d.mu.Unlock()
 	go func() {
-		d.listen(conn)
+		d.listen(conn, pending)
 		d.mu.Lock()
 		delete(d.conns, conn)
 		d.mu.Unlock()
@@ -111,15 +166,9 @@ func (d *door) send(conn *os.File, data []byte) {
 	_, _ = conn.Write(data)
 }
 
-func (d *door) listen(conn *os.File) {
-	var pending []byte
+func (d *door) listen(conn *os.File, pending []byte) {
 	buf := make([]byte, 256)
 	for {
-		n, err := conn.Read(buf)
-		if err != nil {
-			return
-		}
-		pending = append(pending, buf[:n]...)
 		for {
 			end := bytes.IndexByte(pending, '\n')
 			if end < 0 {
@@ -133,6 +182,11 @@ func (d *door) listen(conn *os.File) {
 		if len(pending) > 1024 {
 			return
 		}
+		n, err := conn.Read(buf)
+		if err != nil {
+			return
+		}
+		pending = append(pending, buf[:n]...)
 	}
 }
 

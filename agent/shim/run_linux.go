@@ -34,12 +34,22 @@ const (
 )
 
 func run(args []string) int {
-	if len(args) != 2 || args[0] != "--dir" {
+	wait := len(args) == 3 && args[2] == WaitFlag
+	if (len(args) != 2 && !wait) || args[0] != DirFlag {
 		complain("usage: mind shim --dir DIR (the agent runs this; it is of no use by hand)")
 		return exitMisuse
 	}
+	dir := args[1]
+	var first *caller
+	if wait {
+		name := ""
+		if name, first = awaitTask(SocketFD); first == nil {
+			return exitOK
+		}
+		dir += "/" + name
+	}
 	// Everything after this is relative, so that a long path does not matter.
-	if err := os.Chdir(args[1]); err != nil {
+	if err := os.Chdir(dir); err != nil {
 		complain(err.Error())
 		return exitNoDir
 	}
@@ -50,7 +60,7 @@ func run(args []string) int {
 		return exitNoDir
 	}
 	if err := syscall.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		complain("another shim runs in " + args[1])
+		complain("another shim runs in " + dir)
 		return exitTaken
 	}
 	spec, err := ReadSpec(".")
@@ -59,7 +69,7 @@ func run(args []string) int {
 		return exitNoDir
 	}
 	if spec.Begun {
-		complain("the command in " + args[1] + " was begun before")
+		complain("the command in " + dir + " was begun before")
 		return exitTaken
 	}
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
@@ -69,7 +79,7 @@ func run(args []string) int {
 	// The task gets three descriptors, whatever the agent's parents left open.
 	_, _, _ = syscall.RawSyscall(sysCloseRange, SocketFD, ^uintptr(0)>>1, closeRangeCloexec)
 	syscall.CloseOnExec(SocketFD)
-	s := &shim{spec: spec, exit: Exit{Code: -1}}
+	s := &shim{spec: spec, exit: Exit{Code: -1}, first: first}
 	s.log = tasklog.NewWriter(LogDir, tasklog.Limits{SegmentBytes: spec.SegmentBytes, TotalBytes: spec.LogBytes})
 	return s.run()
 }
@@ -85,11 +95,12 @@ type shim struct {
 	output *output
 	group  *cgroup
 	plan   stopPlan
+	first  *caller
 }
 
 func (s *shim) run() int {
 	failure := s.launch()
-	s.door = openDoor(SocketFD)
+	s.door = openDoor(SocketFD, s.first)
 	if failure != nil {
 		s.exit.Failure, s.exit.Message = failure.kind, failure.message
 		s.log.Remark(time.Now(), "mind: "+failure.message)

@@ -32,8 +32,18 @@
 // A test asserts it.
 package shim
 
+// The process is short, but its start is not free even so. An agent may start
+// shims before there is a task for them: "mind shim --dir PARENT --wait" waits
+// for the name of its task directory and ends with the agent's connection.
+
 // Command is the first argument that makes the executable a shim.
 const Command = "shim"
+
+// Flags of the command.
+const (
+	DirFlag  = "--dir"
+	WaitFlag = "--wait"
+)
 
 // SocketFD is where the shim finds its listening socket.
 const SocketFD = 3
