@@ -267,8 +267,11 @@ func (a *agent) adopt() error {
 			}
 			t := &task{key: k, dir: filepath.Join(a.tasksDir(), e.Name()), state: launching, since: time.Now()}
 			a.tasks[k] = t
-			if info, err := os.Stat(filepath.Join(t.dir, ackedFile)); err == nil {
-				t.state, t.acked, t.endedAt = ended, true, info.ModTime()
+			if spec, err := shim.ReadSpec(t.dir); err == nil && spec.Acked {
+				t.state, t.acked = ended, true
+				if exit, err := runner.ReadExit(t.dir); err == nil {
+					t.endedAt = time.Unix(0, exit.Ended)
+				}
 				continue
 			}
 			a.log.Info("taking up a task again", "job", k.job, "attempt", k.attempt, "rank", k.rank)

@@ -21,8 +21,6 @@ const (
 	metricsFile = "metrics.jsonl"
 	eventsFile  = "events.jsonl"
 	configFile  = "config.json"
-	// ackedFile says that the coordinators know the end of the task.
-	ackedFile = "acked"
 	// registeredFile lists the checkpoints that they know.
 	registeredFile = "registered"
 )

@@ -288,6 +288,9 @@ func (a *agent) neverRan(t *task, exit shim.Exit) {
 	t.state = launching // neither to be launched nor to be stopped any more
 	a.minders.Go(func() {
 		err := os.MkdirAll(t.dir, 0o700)
+		if _, missing := shim.ReadSpec(t.dir); err == nil && missing != nil {
+			err = os.WriteFile(filepath.Join(t.dir, shim.SpecFile), shim.Spec{JobID: t.key.job, Refusal: exit.Message}.Encode(), 0o600)
+		}
 		if err == nil {
 			err = shim.WriteExit(t.dir, exit)
 		}
@@ -322,7 +325,7 @@ func (a *agent) reportEnd(t *task) {
 	r := t.report(endedBody(*t.exit), time.Unix(0, t.exit.Ended))
 	r.acked = func() {
 		// A lost mark costs one more report.
-		_ = os.WriteFile(filepath.Join(t.dir, ackedFile), nil, 0o600)
+		_ = shim.MarkAcked(t.dir)
 		a.post(func() { a.forget(t) })
 	}
 	a.outbox.add(r)

@@ -57,9 +57,10 @@ type Spec struct {
 	// Socket is the name of the shim's socket.
 	Socket string
 
-	// Begun is set when the command may have been started. It is read from the
-	// file, not written to it by Encode.
-	Begun bool
+	// Begun is set when the command may have been started, Acked when the
+	// coordinators know the end of the task. They are read from the file, not
+	// written to it by Encode: each is a line that is added later.
+	Begun, Acked bool
 }
 
 // Exit says how a task ended.
@@ -130,8 +131,11 @@ func (s Spec) Encode() []byte {
 	return data
 }
 
-// begunLine is what the shim adds.
-const begunLine = "begun \"\"\n"
+// What is added to a specification when it is so.
+const (
+	begunLine = "begun \"\"\n"
+	ackedLine = "acked \"\"\n"
+)
 
 // Decode reads what Encode returned, and what the shim added to it.
 func (s *Spec) Decode(data []byte) error {
@@ -139,11 +143,14 @@ func (s *Spec) Decode(data []byte) error {
 	whole := false
 	for len(data) > 0 {
 		if whole {
-			s.Begun = true
-			if string(data) != begunLine {
+			s.Begun = s.Begun || hasPrefix(data, begunLine)
+			s.Acked = s.Acked || hasPrefix(data, ackedLine)
+			if !hasPrefix(data, begunLine) && !hasPrefix(data, ackedLine) {
+				s.Begun = true // nobody knows; not to begin is safe
 				return errSpec
 			}
-			return nil
+			data = data[len(begunLine):]
+			continue
 		}
 		end := 0
 		for end < len(data) && data[end] != '\n' {
@@ -261,14 +268,23 @@ func appendJSONString(data []byte, s string) []byte {
 	return append(data, '"')
 }
 
-// markBegun notes that the command may be running from now on. One line more
-// in a file that is there costs less than a file.
-func markBegun(dir string) error {
+func hasPrefix(data []byte, prefix string) bool {
+	return len(data) >= len(prefix) && string(data[:len(prefix)]) == prefix
+}
+
+// markBegun notes that the command may be running from now on.
+func markBegun(dir string) error { return mark(dir, begunLine) }
+
+// MarkAcked notes that the coordinators know the end of the task.
+func MarkAcked(dir string) error { return mark(dir, ackedLine) }
+
+// mark adds a line: in a file that is there it costs less than a file.
+func mark(dir, line string) error {
 	file, err := os.OpenFile(dir+"/"+SpecFile, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
-	_, err = file.WriteString(begunLine)
+	_, err = file.WriteString(line)
 	if closeErr := file.Close(); err == nil {
 		err = closeErr
 	}

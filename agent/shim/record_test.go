@@ -25,6 +25,17 @@ func TestSpecComesBackAsItWas(t *testing.T) {
 	require.NoError(t, err)
 	spec.Begun = true
 	require.Equal(t, spec, got)
+	for range 2 {
+		require.NoError(t, MarkAcked(dir))
+		got, err = ReadSpec(dir)
+		require.NoError(t, err)
+		spec.Acked = true
+		require.Equal(t, spec, got)
+	}
+	require.NoError(t, mark(dir, "more"))
+	got, err = ReadSpec(dir)
+	require.ErrorIs(t, err, errSpec)
+	require.True(t, got.Begun)
 }
 
 func TestHalfASpecIsNone(t *testing.T) {
