@@ -16,8 +16,8 @@ import (
 
 // appendMessage appends a message as the REST interface shows it: names as in
 // the protos, enums by name, 64-bit integers as numbers, times in RFC 3339.
-// What is not set is left out, if it can be unset: messages, optional fields
-// and enums; plain values, lists and maps are always there.
+// Every field is always there, so that callers need not ask: what can be unset
+// (messages, optional fields and enums) is null then.
 func appendMessage(b []byte, m proto.Message) []byte {
 	r := m.ProtoReflect()
 	return encoderOf(r.Descriptor()).append(b, r)
@@ -32,7 +32,7 @@ type encoder struct {
 type encodedField struct {
 	key      string // `"name":`
 	fd       protoreflect.FieldDescriptor
-	presence bool // leave out when unset
+	presence bool // null when unset
 	value    func(b []byte, v protoreflect.Value) []byte
 }
 
@@ -81,13 +81,14 @@ func (e *encoder) append(b []byte, m protoreflect.Message) []byte {
 	start := len(b)
 	for i := range e.fields {
 		f := &e.fields[i]
-		if f.presence && !m.Has(f.fd) {
-			continue
-		}
 		if len(b) > start {
 			b = append(b, ',')
 		}
 		b = append(b, f.key...)
+		if f.presence && !m.Has(f.fd) {
+			b = append(b, "null"...)
+			continue
+		}
 		b = f.value(b, m.Get(f.fd))
 	}
 	return append(b, '}')

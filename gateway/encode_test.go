@@ -49,8 +49,9 @@ func TestEncode_job(t *testing.T) {
 	require.Contains(t, string(appendMessage(nil, fullJob())), `"revision":18446744073709551615`)
 	require.Equal(t, "nvlink", out["resource_config"].(map[string]any)["topology"])
 	require.Equal(t, "LORA", out["training_config"].(map[string]any)["training_type"])
-	for _, absent := range []string{"queue_position", "exit_code", "finished_at", "output_config", "error_type", "stopping"} {
-		require.NotContains(t, out, absent)
+	for _, unset := range []string{"queue_position", "exit_code", "finished_at", "output_config", "error_type", "stopping"} {
+		require.Contains(t, out, unset)
+		require.Nil(t, out[unset], unset)
 	}
 	for field, want := range map[string]any{"error_message": "", "reason": "", "tasks": []any{}, "last_checkpoint_id": ""} {
 		require.Equal(t, want, out[field], field)
@@ -62,8 +63,8 @@ func TestEncode_optionalFieldsThatAreSetToNothing(t *testing.T) {
 	out := encoded(t, &v1.Job{ExitCode: proto.Int32(0), ErrorType: v1.ErrorType_OOM})
 	require.Equal(t, 0.0, out["exit_code"])
 	require.Equal(t, "OOM", out["error_type"])
-	require.Contains(t, encoded(t, &v1.SchedulingConfig{Preemptible: proto.Bool(false)}), "preemptible")
-	require.NotContains(t, encoded(t, &v1.SchedulingConfig{}), "preemptible")
+	require.Equal(t, false, encoded(t, &v1.SchedulingConfig{Preemptible: proto.Bool(false)})["preemptible"])
+	require.Nil(t, encoded(t, &v1.SchedulingConfig{})["preemptible"])
 }
 
 func TestEncode_whatJSONCannotSay(t *testing.T) {

@@ -377,7 +377,7 @@ func TestSubmit_saysWhatItIgnored(t *testing.T) {
 	require.Equal(t, "job_1", data["job_id"])
 	require.Equal(t, "PENDING", data["status"])
 	require.Equal(t, "ignored unknown fields: training_config.mixup, output_config.format", data["message"])
-	require.NotContains(t, data, "estimated_wait_seconds")
+	require.Nil(t, data["estimated_wait_seconds"])
 }
 
 func TestHealth(t *testing.T) {
