@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -24,7 +25,8 @@ func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 		return nil, fmt.Errorf("listen for coordinators: %w", err)
 	}
 	a.grpcAddr = advertised(a.cfg.GRPCAdvertise, listener)
-	var options []grpc.ServerOption
+	// The coordinators keep their connections, and probe them.
+	options := client.ServerKeepalive()
 	if a.serverTLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.serverTLS)))
 	}

@@ -104,7 +104,7 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 	refuse := l.refuse
 	l.mu.Unlock()
 	if refuse != "" {
-		stream.SetTrailer(metadata.Pairs(status.KeyLeader, refuse))
+		stream.SetTrailer(metadata.Pairs(status.KeyLeader, "c9="+refuse))
 		return grpcstatus.Error(codes.FailedPrecondition, "not leading")
 	}
 	first, err := stream.Recv()

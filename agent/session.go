@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -175,7 +176,7 @@ func (s *session) hold(ctx context.Context, addr string) (welcomed bool, leader 
 		}
 	}
 	if hints := stream.Trailer().Get(status.KeyLeader); len(hints) > 0 {
-		leader = hints[0]
+		_, leader, _ = strings.Cut(hints[0], "=")
 	}
 	return welcomed, leader, err
 }
