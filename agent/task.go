@@ -126,6 +126,13 @@ func endedBody(exit shim.Exit) *v1.Report {
 		if body.ErrorType == v1.ErrorType_UNSPECIFIED {
 			body.ErrorType = v1.ErrorType_INTERNAL
 		}
+	case exit.Stopped:
+		// Whoever ordered the stop knows what comes of it. When nobody did, the agent was stopped and took its tasks along:
+		// whatever the program's exit code says, it was cut off.
+		body.ErrorType = v1.ErrorType_DRAINED
+		if body.ErrorMessage == "" {
+			body.ErrorMessage = "stopped by its node"
+		}
 	case exit.Code > 0:
 		body.ErrorType = v1.ErrorType_EXIT_NONZERO
 	}

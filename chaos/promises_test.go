@@ -192,6 +192,12 @@ func TestRestart_resumesFromItsDataDir(t *testing.T) {
 	require.NoError(t, err)
 	_, err = procs.NewREST(info).WaitEnded(ctx, id)
 	require.NoError(t, err)
+	// A job that is cut off by the stop, and takes that for its end.
+	mark := filepath.Join(t.TempDir(), "attempts")
+	cut, err := procs.NewREST(info).Submit(ctx, "", procs.Command("cut", 1, "/bin/sh", "-c",
+		`echo "$MIND_ATTEMPT" >> `+mark+`; [ "$MIND_ATTEMPT" = 1 ] || exit 0; trap "exit 0" TERM USR1; while :; do sleep 0.1; done`))
+	require.NoError(t, err)
+	eventually(t, "the job runs", func() bool { _, err := os.Stat(mark); return err == nil })
 	require.NoError(t, c.Stop())
 
 	c, err = procs.Start(ctx, mind, dir)
@@ -201,6 +207,13 @@ func TestRestart_resumesFromItsDataDir(t *testing.T) {
 	j, err := procs.NewREST(info).Job(ctx, id)
 	require.NoError(t, err)
 	require.Equal(t, "SUCCEEDED", j.State)
+	j, err = procs.NewREST(info).WaitEnded(ctx, cut)
+	require.NoError(t, err)
+	require.Equal(t, "SUCCEEDED", j.State, j.ErrorMessage)
+	require.Equal(t, 2, j.Attempt, "what was cut off had not succeeded, and was run again")
+	text, err := os.ReadFile(mark)
+	require.NoError(t, err)
+	require.Equal(t, "1\n2\n", string(text))
 	require.NoError(t, c.Stop())
 }
 
