@@ -17,8 +17,9 @@ func newAgent() *cobra.Command {
 		short: "Run the agent of one GPU node",
 		example: `  mind agent --config /etc/mind/agent.yaml
   mind agent --config agent.yaml --labels zone=a,rack=7`,
-		keys:     agentKeys(c),
-		identity: func() string { return c.NodeID },
+		keys:      agentKeys(c),
+		identity:  func() string { return c.NodeID },
+		gcPercent: littleState,
 		run: func(ctx context.Context, logger *slog.Logger) error {
 			c.Logger = logger
 			return agent.Run(ctx, *c)

@@ -13,11 +13,12 @@ import (
 func newGateway() *cobra.Command {
 	c := &gateway.Config{}
 	return component{
-		name:     "gateway",
-		short:    "Run one gateway, which speaks REST and server-sent events",
-		example:  `  mind gateway --config /etc/mind/gateway.yaml`,
-		keys:     gatewayKeys(c),
-		identity: func() string { return "gateway" },
+		name:      "gateway",
+		short:     "Run one gateway, which speaks REST and server-sent events",
+		example:   `  mind gateway --config /etc/mind/gateway.yaml`,
+		keys:      gatewayKeys(c),
+		identity:  func() string { return "gateway" },
+		gcPercent: littleState,
 		run: func(ctx context.Context, logger *slog.Logger) error {
 			c.Logger = logger
 			return gateway.Run(ctx, *c)
