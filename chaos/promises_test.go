@@ -91,7 +91,8 @@ func TestMinority_writesAnswer503AndTheRestGoesOn(t *testing.T) {
 
 	var stale procs.Job
 	require.NoError(t, rest.Get(ctx, "/jobs/"+id+"?consistency=stale", &stale))
-	require.Equal(t, "RUNNING", stale.State)
+	// The survivor answers from what it has applied; that the job runs may have been known to the dead leader first.
+	require.Contains(t, []string{"STARTING", "RUNNING"}, stale.State)
 
 	size := func() int64 {
 		fi, err := os.Stat(ticks)
