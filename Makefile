@@ -18,8 +18,9 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 help: ## Say what each target does.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-build: ## Build bin/mind (NVML when cgo is there, nvidia-smi otherwise).
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/mind ./cmd/mind
+build: ## Build bin/mind (NVML when cgo is there, nvidia-smi otherwise), with the shim inside.
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o agent/shim/embedded/shim ./agent/shim/alone
+	$(GO) build -trimpath -tags shim_embedded -ldflags '$(LDFLAGS)' -o $(BIN)/mind ./cmd/mind
 
 $(BIN)/charlm: $(wildcard examples/charlm/*.go examples/charlm/*.txt)
 	$(GO) build -trimpath -o $@ ./examples/charlm

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"log/slog"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mindcoordinator/mind/agent"
+	"github.com/mindcoordinator/mind/agent/shim/embedded"
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 )
 
@@ -22,6 +24,10 @@ func newAgent() *cobra.Command {
 		gcPercent: littleState,
 		run: func(ctx context.Context, logger *slog.Logger) error {
 			c.Logger = logger
+			var err error
+			if c.ShimExecutable, err = embedded.Install(filepath.Join(c.DataDir, "bin")); err != nil {
+				logger.Warn("tasks are started by mind itself, which takes longer", "error", err)
+			}
 			return agent.Run(ctx, *c)
 		},
 	}.command()

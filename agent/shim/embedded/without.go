@@ -1,0 +1,5 @@
+//go:build !shim_embedded
+
+package embedded
+
+var program []byte
