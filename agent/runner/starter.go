@@ -80,18 +80,13 @@ func (w *waiter) dismiss() {
 // refill keeps the shims that wait at their number.
 func (s *Starter) refill() {
 	for {
-		for {
+		// Nobody else adds, so what is not full stays so.
+		for len(s.waiting) < cap(s.waiting) {
 			w, err := s.spare()
 			if err != nil {
 				break // the next launch says why
 			}
-			select {
-			case s.waiting <- w:
-				continue
-			default:
-			}
-			w.dismiss()
-			break
+			s.waiting <- w
 		}
 		select {
 		case <-s.taken:

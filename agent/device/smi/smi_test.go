@@ -81,7 +81,7 @@ func TestProcesses(t *testing.T) {
 
 func TestTheProgramIsRun(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "nvidia-smi")
-	text := "#!/bin/sh\ncase $1 in --query-gpu=*) echo '0, GPU-a, NVIDIA H200, 143771, 00000000:1B:00.0, 0, 1, 2, 3, 4';; topo) exit 1;; *) sleep 1000;; esac\n"
+	text := "#!/bin/sh\ncase $1 in --query-gpu=*) echo '0, GPU-a, NVIDIA H200, 143771, 00000000:1B:00.0, 0, 1, 2, 3, 4';; topo) exit 1;; *) exec sleep 1000;; esac\n"
 	require.NoError(t, os.WriteFile(script, []byte(text), 0o755))
 	inv := &Inventory{program: script}
 	devices, err := inv.List(context.Background())
