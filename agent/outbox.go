@@ -13,6 +13,10 @@ import (
 // maxBatch bounds the reports of one message.
 const maxBatch = 512
 
+// holdTime is how long a report that may wait is kept for what follows it. A short task has ended by then, and is told of
+// in one message and one commit; of any other one the cluster learns that much later that it runs.
+const holdTime = 15 * time.Millisecond
+
 // outbox holds the reports that no coordinator has acknowledged yet. It lives
 // in memory: what it holds can be derived again from the task directories.
 type outbox struct {
@@ -20,6 +24,7 @@ type outbox struct {
 	items []*report // in the order of their numbers
 	sent  int       // items[:sent] were sent in the present session
 	seq   uint64
+	held  bool // a poke is due when holdTime is over
 	wake  chan struct{}
 }
 
@@ -29,7 +34,9 @@ type report struct {
 	// latest names what only the latest word on counts: an unsent report of the
 	// same name is dropped.
 	latest string
-	acked  func()
+	// mayWait is set when the report is soon followed by one that tells more.
+	mayWait bool
+	acked   func()
 }
 
 // newOutbox numbers reports from first on.
@@ -59,6 +66,24 @@ func (o *outbox) add(reports ...*report) {
 		}
 		o.items = append(o.items, r)
 	}
+	switch {
+	case slices.ContainsFunc(reports, func(r *report) bool { return !r.mayWait }):
+		o.poke()
+	case !o.held:
+		o.held = true
+		time.AfterFunc(holdTime, o.release)
+	}
+}
+
+// release lets what was held go.
+func (o *outbox) release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held = false
+	o.poke()
+}
+
+func (o *outbox) poke() {
 	select {
 	case o.wake <- struct{}{}:
 	default:

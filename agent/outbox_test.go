@@ -2,6 +2,8 @@ package agent
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,4 +69,34 @@ func TestOutboxBoundsItsBatches(t *testing.T) {
 	}
 	require.Len(t, o.take(), maxBatch)
 	require.Len(t, o.take(), 1)
+}
+
+func TestOutbox_aLaunchWaitsForWhatFollowsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutbox(0)
+		woken := func() bool {
+			synctest.Wait()
+			select {
+			case <-o.wake:
+				return true
+			default:
+				return false
+			}
+		}
+		tk := &task{key: key{job: "job_1", attempt: 1, token: 7}}
+		o.add(tk.progress(&v1.Report{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}}, time.Time{}))
+		o.add(tk.progress(&v1.Report{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: 1}}}, time.Time{}))
+		require.False(t, woken(), "it may wait")
+		time.Sleep(holdTime)
+		require.True(t, woken(), "but not for long")
+		batch := o.take()
+		require.Len(t, batch, 1, "running says that it was started")
+		require.NotNil(t, batch[0].GetRunning())
+
+		other := &task{key: key{job: "job_2", attempt: 1, token: 8}}
+		o.add(other.progress(&v1.Report{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: 2}}}, time.Time{}))
+		o.add(other.report(&v1.Report{Body: &v1.Report_Ended{Ended: &v1.TaskEnded{}}}, time.Time{}))
+		require.True(t, woken(), "an end is told at once")
+		require.Len(t, o.take(), 2, "and takes along what was held")
+	})
 }

@@ -135,7 +135,7 @@ func (a *agent) launchNext() {
 		}
 		t.state, t.slot = launching, true
 		a.launches++
-		a.outbox.add(t.report(&v1.Report{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}}, time.Time{}))
+		a.outbox.add(t.progress(&v1.Report{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}}, time.Time{}))
 		spec := t.spec
 		t.spec = nil
 		a.minders.Go(func() { a.launch(t, spec) })
@@ -270,7 +270,7 @@ func (a *agent) runs(t *task, e runner.Event) {
 	a.freeSlot(t)
 	at := time.Unix(0, e.Time)
 	a.metrics.launch.Observe(at.Sub(t.since).Seconds())
-	a.outbox.add(t.report(&v1.Report{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: int32(e.Pid)}}}, at))
+	a.outbox.add(t.progress(&v1.Report{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: int32(e.Pid)}}}, at))
 	a.launchNext()
 }
 

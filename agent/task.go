@@ -97,6 +97,14 @@ func (t *task) report(body *v1.Report, at time.Time) *report {
 	return &report{body: body}
 }
 
+// progress is a report of how far the launch is. The next one tells all that it
+// did.
+func (t *task) progress(body *v1.Report, at time.Time) *report {
+	r := t.report(body, at)
+	r.latest, r.mayWait = "launch", true
+	return r
+}
+
 // maxTerm bounds the second grace period of a stop that gave notice.
 const maxTerm = 10 * time.Second
 
