@@ -24,9 +24,11 @@ func newAgent() *cobra.Command {
 		gcPercent: littleState,
 		run: func(ctx context.Context, logger *slog.Logger) error {
 			c.Logger = logger
-			var err error
-			if c.ShimExecutable, err = embedded.Install(filepath.Join(c.DataDir, "bin")); err != nil {
-				logger.Warn("tasks are started by mind itself, which takes longer", "error", err)
+			if c.ShimExecutable == "" {
+				var err error
+				if c.ShimExecutable, err = embedded.Install(filepath.Join(c.DataDir, "bin")); err != nil {
+					logger.Warn("tasks are started by mind itself, which takes longer", "error", err)
+				}
 			}
 			return agent.Run(ctx, *c)
 		},
@@ -57,6 +59,8 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "stop_tasks_on_exit", Into: &c.StopTasksOnExit, Help: "stop all tasks when the agent stops; default false: they run on, and the next agent adopts them"},
 		{Name: "stop_grace", Into: &c.StopGrace, Help: "grace period of stop_tasks_on_exit; default 2s"},
 		{Name: "max_launches", Into: &c.MaxLaunches, Help: "tasks launched at the same time; default 16"},
+		{Name: "spare_shims", Into: &c.SpareShims, Help: "shims that wait for the next tasks; negative: none; default 4"},
+		{Name: "shim_executable", Into: &c.ShimExecutable, Help: "program that is started as the shim; default: the one inside of mind, else mind itself"},
 		{Name: "keep_tasks", Into: &c.KeepTasks, Help: "ended tasks whose logs and metrics are kept; default 1000"},
 		{Name: "keep_tasks_for", Into: &c.KeepTasksFor, Help: "for how long; default 168h"},
 		{Name: "log_bytes", Into: &c.LogBytes, Help: "bytes of the log of one task, after which its oldest part goes; default 1073741824"},

@@ -756,7 +756,7 @@ type SchedulingConfig struct {
 	LostAfterSeconds int32 `protobuf:"varint,8,opt,name=lost_after_seconds,json=lostAfterSeconds,proto3" json:"lost_after_seconds,omitempty"`
 	// Default 86400.
 	GiveUpAfterSeconds int32 `protobuf:"varint,9,opt,name=give_up_after_seconds,json=giveUpAfterSeconds,proto3" json:"give_up_after_seconds,omitempty"`
-	// From notice to SIGTERM, and again from SIGTERM to SIGKILL; default 30.
+	// From the notice to SIGTERM; from SIGTERM to SIGKILL the same again, at most 10. Default 30.
 	GracePeriodSeconds *int32        `protobuf:"varint,10,opt,name=grace_period_seconds,json=gracePeriodSeconds,proto3,oneof" json:"grace_period_seconds,omitempty"`
 	Dependencies       []*Dependency `protobuf:"bytes,11,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
 	Array              *ArraySpec    `protobuf:"bytes,12,opt,name=array,proto3" json:"array,omitempty"`
