@@ -32,9 +32,9 @@ const (
 	retryLost = 200 * time.Millisecond
 	lostFor   = 15 * time.Second
 	retryMax  = time.Second
-	// sendPause is the least time between two messages with reports: those of
-	// a short task travel together.
-	sendPause = 3 * time.Millisecond
+	// sendPause is the least time between two messages with reports: each costs
+	// the cluster a commit, and a busy node has many to make.
+	sendPause = 15 * time.Millisecond
 	// defaultHeartbeat is used when the coordinator names none.
 	defaultHeartbeat = time.Second
 	// silence is how many heartbeats may go unanswered.

@@ -68,12 +68,27 @@ func (b *orderBook) update(v *fsm.View) *v1.Orders {
 		}
 		orders.Tasks = append(orders.Tasks, order)
 	}
-	changed = changed || len(next) != len(b.told)
+	for key, before := range b.told {
+		if _, still := next[key]; !still && !endedByItself(v, key, before) {
+			changed = true
+		}
+	}
 	b.told, b.sent = next, true
 	if !changed {
 		return nil
 	}
 	return orders
+}
+
+// endedByItself says whether a task left the orders because the node said that it had ended: then the node need not be
+// told. What the state ended without the node (it was forgotten) the node must hear, and stop.
+func endedByItself(v *fsm.View, key taskKey, before told) bool {
+	j, ok := v.Job(key.job)
+	if !ok || j.Token != before.token || int(key.rank) >= len(j.Tasks) {
+		return false
+	}
+	t := &j.Tasks[key.rank]
+	return t.State == v1.TaskState_ENDED && t.ErrorType != v1.ErrorType_NODE_LOST
 }
 
 // taskSpec is all that is needed to launch a task.

@@ -82,7 +82,13 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	require.Nil(t, orders.GetTasks()[1].GetSpec())
 	report(fsm.ReportRunning)
 	report(fsm.ReportEnded)
+	require.Nil(t, book.update(m.View()), "the agent said itself that it has ended")
+	full := newOrderBook("n1").update(m.View())
+	require.Len(t, full.GetTasks(), 1, "what has ended is not wanted any more")
+	require.Equal(t, second.String(), full.GetTasks()[0].GetTask().GetJobId())
+
+	apply(fsm.SetNode{ID: "n1", Action: fsm.NodeForget})
 	orders = book.update(m.View())
-	require.Len(t, orders.GetTasks(), 1, "what has ended is not wanted any more")
-	require.Equal(t, second.String(), orders.GetTasks()[0].GetTask().GetJobId())
+	require.NotNil(t, orders, "what ended without the agent it must hear, and stop")
+	require.Empty(t, orders.GetTasks())
 }

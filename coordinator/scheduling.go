@@ -15,6 +15,9 @@ import (
 const (
 	// quietPace bounds how often a pass that placed nothing is written down: why jobs wait, and that they were looked at.
 	quietPace = 100 * time.Millisecond
+	// passPace is the least time between two passes that place: while jobs come and go by the hundred a second, a commit
+	// for a few of them at a time is cheaper than one for each. The first pass after a pause is never late.
+	passPace = 10 * time.Millisecond
 	// replanPause is how long planning waits after a plan that was not taken.
 	replanPause = 20 * time.Millisecond
 	// maxFresh is how many new jobs are remembered one by one; past that everything is looked at.
@@ -106,6 +109,8 @@ type planner struct {
 	// blocked are the classes that fit nowhere, since the last time that anything was freed. A new job of one of them
 	// needs no look: it needs what the others do.
 	blocked map[fsm.ClassKey]bool
+	// placed is when a pass last placed something.
+	placed time.Time
 	// quiet runs until the next quiet write is due.
 	quiet   *time.Timer
 	pending bool
@@ -123,6 +128,9 @@ func (s *server) schedule(ctx context.Context) {
 		case <-s.demand.wake:
 		case <-p.quiet.C:
 			idle = true
+		}
+		if left := passPace - time.Since(p.placed); left > 0 {
+			pause(ctx, left)
 		}
 		fresh, freed, newest := s.demand.take()
 		v := s.machine.View()
@@ -168,6 +176,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 		p.pending = true
 		return
 	}
+	p.placed = start
 	for _, command := range result.Commands {
 		answer, err := propose[fsm.PlaceResult](ctx, s, command)
 		if err != nil {
