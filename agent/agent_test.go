@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -57,7 +56,7 @@ func TestAShortTaskIsReportedWhole(t *testing.T) {
 	end := l.ended(o.GetTask())
 	require.EqualValues(t, 3, end.GetExitCode())
 	require.Equal(t, v1.ErrorType_EXIT_NONZERO, end.GetErrorType())
-	require.Equal(t, []string{"Starting", "Running", "Ended"}, l.kinds(o.GetTask()))
+	require.Equal(t, []string{"Running", "Ended"}, l.course(o.GetTask()))
 	// The orders change, and name it no more: nothing is left to say.
 	again := order("true")
 	l.want(again)
@@ -315,7 +314,7 @@ func TestUnacknowledgedReportsAreSentAgain(t *testing.T) {
 	require.NoError(t, err)
 	next := serveLeader(t, listener, 2)
 	require.EqualValues(t, 5, next.ended(o.GetTask()).GetExitCode())
-	require.Equal(t, []string{"Starting", "Running", "Ended"}, next.kinds(o.GetTask()))
+	require.Equal(t, []string{"Running", "Ended"}, next.course(o.GetTask()))
 }
 
 func taskClient(t *testing.T, l *leader) v1.TaskServiceClient {
@@ -454,9 +453,7 @@ func TestWhatATrainingWrites(t *testing.T) {
 	next.Task.JobId, next.Task.Attempt = ref.GetJobId(), 2
 	l.want(next)
 	l.ended(next.GetTask())
-	// That it was being launched goes without saying when it ran soon after.
-	kinds = slices.DeleteFunc(l.kinds(next.GetTask()), func(kind string) bool { return kind == "Starting" })
-	require.Equal(t, []string{"Running", "Ended"}, kinds)
+	require.Equal(t, []string{"Running", "Ended"}, l.course(next.GetTask()))
 }
 
 func TestManyTasksAtOnce(t *testing.T) {

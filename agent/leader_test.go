@@ -249,6 +249,11 @@ func (l *leader) kinds(task *v1.TaskRef) []string {
 	return kinds
 }
 
+// course is kinds without the word that a task is being launched, which goes without saying when it runs soon after.
+func (l *leader) course(task *v1.TaskRef) []string {
+	return slices.DeleteFunc(l.kinds(task), func(kind string) bool { return kind == "Starting" })
+}
+
 var tokens uint64 = 100
 
 func order(argv ...string) *v1.TaskOrder {
