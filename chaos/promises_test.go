@@ -110,8 +110,10 @@ func TestFollowerKilled_everyCallIsAnswered(t *testing.T) {
 	require.NoError(t, err)
 	info, err := c.Info()
 	require.NoError(t, err)
+	var dead procs.Component
 	for _, p := range info.Coordinators {
 		if p.ID != leader.ID {
+			dead = p
 			require.NoError(t, c.Kill(p))
 			break
 		}
@@ -123,6 +125,26 @@ func TestFollowerKilled_everyCallIsAnswered(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, rest.Get(ctx, "/queue", nil))
 	}
+
+	raft := func(args ...string) (string, error) {
+		cmd := exec.CommandContext(ctx, mind, append([]string{"raft"}, args...)...)
+		cmd.Env = append(os.Environ(), "MIND_DEV="+c.Dir, "HOME="+t.TempDir())
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	out, err := raft("remove", leader.ID)
+	require.Error(t, err)
+	require.Contains(t, out, "hand leadership over first")
+	out, err = raft("remove", dead.ID)
+	require.NoError(t, err, out)
+	out, err = raft("remove", dead.ID)
+	require.Error(t, err, "it is not there any more")
+	require.Contains(t, out, dead.ID)
+	out, err = raft("peers")
+	require.NoError(t, err, out)
+	require.NotContains(t, out, dead.ID+" ")
+	_, err = rest.Submit(ctx, "", procs.Command("after-removal", 1, "true"))
+	require.NoError(t, err)
 }
 
 func TestAgentKilled_theJobDoesNotNotice(t *testing.T) {

@@ -32,11 +32,12 @@ func newRaft() *cobra.Command {
 
 Which coordinators, and how to prove who you are, come from the flags, or from dev.json of a ` + "`mind dev`" + ` (MIND_DEV, or the current context).`,
 		Example: `  mind raft peers
-  mind raft transfer c2`,
+  mind raft transfer c2
+  mind raft remove c3          # it will not come back`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRaftPeers(), newRaftTransfer())
+	cmd.AddCommand(newRaftPeers(), newRaftTransfer(), newRaftRemove())
 	return cmd
 }
 
@@ -189,5 +190,26 @@ func newRaftTransfer() *cobra.Command {
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), got.GetLeader()+" leads")
 		return nil
+	})
+}
+
+func newRaftRemove() *cobra.Command {
+	o := &operator{}
+	return o.with(&cobra.Command{
+		Use:   "remove COORDINATOR",
+		Short: "Take a coordinator out of the voters for good",
+		Long: `Takes a coordinator out of the voters, so that it does not count towards a majority any more: one whose disk is lost, or
+that is to be shut down. It needs a majority of the present voters. Start its successor under a new id, with join_via.`,
+		Example: `  mind raft remove c3`,
+		Args:    cobra.ExactArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *coordinators.Client, args []string) error {
+		if _, err := c.Operators().RemovePeer(ctx, &v1.RemovePeerRequest{Id: args[0]}); err != nil {
+			return err
+		}
+		if o.output != "table" {
+			return printValue(cmd.OutOrStdout(), o.output, map[string]string{"removed": args[0]})
+		}
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is no voter any more\n", args[0])
+		return err
 	})
 }
