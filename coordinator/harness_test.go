@@ -154,6 +154,19 @@ func (c *cluster) leader() string {
 // waitABit lets others work while a test asks again and again.
 func waitABit() { time.Sleep(5 * time.Millisecond) }
 
+// lead makes a coordinator the leader. It asks again when an election that nobody asked for comes between.
+func (c *cluster) lead(id string) {
+	c.t.Helper()
+	for end := time.Now().Add(longstop); time.Now().Before(end); waitABit() {
+		at := c.leader()
+		if at == id {
+			return
+		}
+		_, _ = c.operators(at).TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: id})
+	}
+	c.t.Fatalf("%s never led", id)
+}
+
 func (c *cluster) follower() string {
 	leader := c.leader()
 	for _, id := range c.running() {

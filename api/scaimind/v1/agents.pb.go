@@ -36,6 +36,7 @@ type SessionRequest struct {
 	//	*SessionRequest_Hello
 	//	*SessionRequest_Heartbeat
 	//	*SessionRequest_Reports
+	//	*SessionRequest_Relayed
 	Body          isSessionRequest_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -105,6 +106,15 @@ func (x *SessionRequest) GetReports() *ReportBatch {
 	return nil
 }
 
+func (x *SessionRequest) GetRelayed() *Renewal {
+	if x != nil {
+		if x, ok := x.Body.(*SessionRequest_Relayed); ok {
+			return x.Relayed
+		}
+	}
+	return nil
+}
+
 type isSessionRequest_Body interface {
 	isSessionRequest_Body()
 }
@@ -121,11 +131,142 @@ type SessionRequest_Reports struct {
 	Reports *ReportBatch `protobuf:"bytes,3,opt,name=reports,proto3,oneof"`
 }
 
+type SessionRequest_Relayed struct {
+	// The renewal of another agent, which cannot reach the leader itself.
+	Relayed *Renewal `protobuf:"bytes,4,opt,name=relayed,proto3,oneof"`
+}
+
 func (*SessionRequest_Hello) isSessionRequest_Body() {}
 
 func (*SessionRequest_Heartbeat) isSessionRequest_Body() {}
 
 func (*SessionRequest_Reports) isSessionRequest_Body() {}
+
+func (*SessionRequest_Relayed) isSessionRequest_Body() {}
+
+// Renewal is a heartbeat that travels through another agent. It renews the leases of node_id and nothing else.
+type Renewal struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	BootId string                 `protobuf:"bytes,2,opt,name=boot_id,json=bootId,proto3" json:"boot_id,omitempty"`
+	// Counts up with the heartbeats of the agent; the RenewalAck echoes it.
+	Seq uint64 `protobuf:"varint,3,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Version of the roster that the agent keeps.
+	RosterVersion uint64 `protobuf:"varint,4,opt,name=roster_version,json=rosterVersion,proto3" json:"roster_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Renewal) Reset() {
+	*x = Renewal{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Renewal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Renewal) ProtoMessage() {}
+
+func (x *Renewal) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Renewal.ProtoReflect.Descriptor instead.
+func (*Renewal) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Renewal) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *Renewal) GetBootId() string {
+	if x != nil {
+		return x.BootId
+	}
+	return ""
+}
+
+func (x *Renewal) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *Renewal) GetRosterVersion() uint64 {
+	if x != nil {
+		return x.RosterVersion
+	}
+	return 0
+}
+
+// RenewalAck answers a relayed renewal, under the same rule as an Ack answers a heartbeat.
+type RenewalAck struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Seq           uint64                 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RenewalAck) Reset() {
+	*x = RenewalAck{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RenewalAck) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RenewalAck) ProtoMessage() {}
+
+func (x *RenewalAck) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RenewalAck.ProtoReflect.Descriptor instead.
+func (*RenewalAck) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RenewalAck) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *RenewalAck) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
 
 // Hello is the first message of a session.
 type Hello struct {
@@ -143,14 +284,18 @@ type Hello struct {
 	GrpcAddr string `protobuf:"bytes,9,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
 	HttpAddr string `protobuf:"bytes,10,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
 	// Tasks that the agent knows of, running or ended and not yet acknowledged.
-	Tasks         []*TaskRef `protobuf:"bytes,11,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	Tasks []*TaskRef `protobuf:"bytes,11,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// As gossip tells it; higher for each start of the agent. 0: the agent does not gossip.
+	Incarnation uint64 `protobuf:"varint,12,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// Version of the roster that the agent keeps; 0: none.
+	RosterVersion uint64 `protobuf:"varint,13,opt,name=roster_version,json=rosterVersion,proto3" json:"roster_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -162,7 +307,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -175,7 +320,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{1}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Hello) GetNodeId() string {
@@ -255,6 +400,20 @@ func (x *Hello) GetTasks() []*TaskRef {
 	return nil
 }
 
+func (x *Hello) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Hello) GetRosterVersion() uint64 {
+	if x != nil {
+		return x.RosterVersion
+	}
+	return 0
+}
+
 // TaskRef names one task of one attempt, and the fencing token under which it was leased.
 type TaskRef struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -268,7 +427,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -280,7 +439,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -293,7 +452,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{2}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *TaskRef) GetJobId() string {
@@ -329,14 +488,16 @@ type Heartbeat struct {
 	// Sent when the inventory changed (a GPU fell ill, or vanished).
 	Gpus []*Gpu `protobuf:"bytes,1,rep,name=gpus,proto3" json:"gpus,omitempty"`
 	// Counts up; the Ack echoes it.
-	Seq           uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
+	// Version of the roster that the agent keeps: it has it on disk.
+	RosterVersion uint64 `protobuf:"varint,3,opt,name=roster_version,json=rosterVersion,proto3" json:"roster_version,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -348,7 +509,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -361,7 +522,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{3}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Heartbeat) GetGpus() []*Gpu {
@@ -378,6 +539,13 @@ func (x *Heartbeat) GetSeq() uint64 {
 	return 0
 }
 
+func (x *Heartbeat) GetRosterVersion() uint64 {
+	if x != nil {
+		return x.RosterVersion
+	}
+	return 0
+}
+
 type ReportBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reports       []*Report              `protobuf:"bytes,1,rep,name=reports,proto3" json:"reports,omitempty"`
@@ -387,7 +555,7 @@ type ReportBatch struct {
 
 func (x *ReportBatch) Reset() {
 	*x = ReportBatch{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -399,7 +567,7 @@ func (x *ReportBatch) String() string {
 func (*ReportBatch) ProtoMessage() {}
 
 func (x *ReportBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -412,7 +580,7 @@ func (x *ReportBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportBatch.ProtoReflect.Descriptor instead.
 func (*ReportBatch) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReportBatch) GetReports() []*Report {
@@ -443,7 +611,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -455,7 +623,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -468,7 +636,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Report) GetSeq() uint64 {
@@ -601,7 +769,7 @@ type TaskStarting struct {
 
 func (x *TaskStarting) Reset() {
 	*x = TaskStarting{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +781,7 @@ func (x *TaskStarting) String() string {
 func (*TaskStarting) ProtoMessage() {}
 
 func (x *TaskStarting) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +794,7 @@ func (x *TaskStarting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStarting.ProtoReflect.Descriptor instead.
 func (*TaskStarting) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{8}
 }
 
 type TaskRunning struct {
@@ -638,7 +806,7 @@ type TaskRunning struct {
 
 func (x *TaskRunning) Reset() {
 	*x = TaskRunning{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -650,7 +818,7 @@ func (x *TaskRunning) String() string {
 func (*TaskRunning) ProtoMessage() {}
 
 func (x *TaskRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -663,7 +831,7 @@ func (x *TaskRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRunning.ProtoReflect.Descriptor instead.
 func (*TaskRunning) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *TaskRunning) GetPid() int32 {
@@ -687,7 +855,7 @@ type TaskEnded struct {
 
 func (x *TaskEnded) Reset() {
 	*x = TaskEnded{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +867,7 @@ func (x *TaskEnded) String() string {
 func (*TaskEnded) ProtoMessage() {}
 
 func (x *TaskEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +880,7 @@ func (x *TaskEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEnded.ProtoReflect.Descriptor instead.
 func (*TaskEnded) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *TaskEnded) GetExitCode() int32 {
@@ -745,7 +913,7 @@ type PhaseReport struct {
 
 func (x *PhaseReport) Reset() {
 	*x = PhaseReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +925,7 @@ func (x *PhaseReport) String() string {
 func (*PhaseReport) ProtoMessage() {}
 
 func (x *PhaseReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,7 +938,7 @@ func (x *PhaseReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseReport.ProtoReflect.Descriptor instead.
 func (*PhaseReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PhaseReport) GetPhase() JobPhase_Value {
@@ -790,7 +958,7 @@ type ProgressReport struct {
 
 func (x *ProgressReport) Reset() {
 	*x = ProgressReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -802,7 +970,7 @@ func (x *ProgressReport) String() string {
 func (*ProgressReport) ProtoMessage() {}
 
 func (x *ProgressReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -815,7 +983,7 @@ func (x *ProgressReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressReport.ProtoReflect.Descriptor instead.
 func (*ProgressReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ProgressReport) GetStep() int64 {
@@ -846,7 +1014,7 @@ type CheckpointReport struct {
 
 func (x *CheckpointReport) Reset() {
 	*x = CheckpointReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +1026,7 @@ func (x *CheckpointReport) String() string {
 func (*CheckpointReport) ProtoMessage() {}
 
 func (x *CheckpointReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +1039,7 @@ func (x *CheckpointReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReport.ProtoReflect.Descriptor instead.
 func (*CheckpointReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *CheckpointReport) GetPath() string {
@@ -916,6 +1084,8 @@ type SessionResponse struct {
 	//	*SessionResponse_Welcome
 	//	*SessionResponse_Orders
 	//	*SessionResponse_Ack
+	//	*SessionResponse_Roster
+	//	*SessionResponse_RelayedAck
 	Body          isSessionResponse_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -923,7 +1093,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +1105,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1118,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *SessionResponse) GetBody() isSessionResponse_Body {
@@ -985,6 +1155,24 @@ func (x *SessionResponse) GetAck() *Ack {
 	return nil
 }
 
+func (x *SessionResponse) GetRoster() *Roster {
+	if x != nil {
+		if x, ok := x.Body.(*SessionResponse_Roster); ok {
+			return x.Roster
+		}
+	}
+	return nil
+}
+
+func (x *SessionResponse) GetRelayedAck() *RenewalAck {
+	if x != nil {
+		if x, ok := x.Body.(*SessionResponse_RelayedAck); ok {
+			return x.RelayedAck
+		}
+	}
+	return nil
+}
+
 type isSessionResponse_Body interface {
 	isSessionResponse_Body()
 }
@@ -1001,11 +1189,130 @@ type SessionResponse_Ack struct {
 	Ack *Ack `protobuf:"bytes,3,opt,name=ack,proto3,oneof"`
 }
 
+type SessionResponse_Roster struct {
+	Roster *Roster `protobuf:"bytes,4,opt,name=roster,proto3,oneof"`
+}
+
+type SessionResponse_RelayedAck struct {
+	RelayedAck *RenewalAck `protobuf:"bytes,5,opt,name=relayed_ack,json=relayedAck,proto3,oneof"`
+}
+
 func (*SessionResponse_Welcome) isSessionResponse_Body() {}
 
 func (*SessionResponse_Orders) isSessionResponse_Body() {}
 
 func (*SessionResponse_Ack) isSessionResponse_Body() {}
+
+func (*SessionResponse_Roster) isSessionResponse_Body() {}
+
+func (*SessionResponse_RelayedAck) isSessionResponse_Body() {}
+
+// Roster is the agents to which a replacement for a task of this node may go while the node cannot be reached (rule R3 of
+// docs/failure-model.md). The agent keeps the newest one on disk before it names its version in a heartbeat.
+type Roster struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	Members       []*RosterMember        `protobuf:"bytes,2,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Roster) Reset() {
+	*x = Roster{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Roster) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Roster) ProtoMessage() {}
+
+func (x *Roster) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Roster.ProtoReflect.Descriptor instead.
+func (*Roster) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Roster) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Roster) GetMembers() []*RosterMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
+type RosterMember struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Where it serves PeerService.
+	GrpcAddr      string `protobuf:"bytes,2,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RosterMember) Reset() {
+	*x = RosterMember{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RosterMember) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RosterMember) ProtoMessage() {}
+
+func (x *RosterMember) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RosterMember.ProtoReflect.Descriptor instead.
+func (*RosterMember) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RosterMember) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *RosterMember) GetGrpcAddr() string {
+	if x != nil {
+		return x.GrpcAddr
+	}
+	return ""
+}
 
 // Welcome answers Hello.
 type Welcome struct {
@@ -1020,7 +1327,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1032,7 +1339,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1045,7 +1352,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Welcome) GetCoordinatorId() string {
@@ -1071,16 +1378,18 @@ func (x *Welcome) GetHeartbeatIntervalMs() int32 {
 
 // Orders is the whole of what is wanted of the node at a state index.
 type Orders struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	Tasks         []*TaskOrder           `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	Tasks []*TaskOrder           `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Index at which an operator last enabled the node: GPUs that were quarantined under an older one are verified again.
+	EnabledAt     uint64 `protobuf:"varint,3,opt,name=enabled_at,json=enabledAt,proto3" json:"enabled_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Orders) Reset() {
 	*x = Orders{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1401,7 @@ func (x *Orders) String() string {
 func (*Orders) ProtoMessage() {}
 
 func (x *Orders) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1414,7 @@ func (x *Orders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Orders.ProtoReflect.Descriptor instead.
 func (*Orders) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Orders) GetIndex() uint64 {
@@ -1120,6 +1429,13 @@ func (x *Orders) GetTasks() []*TaskOrder {
 		return x.Tasks
 	}
 	return nil
+}
+
+func (x *Orders) GetEnabledAt() uint64 {
+	if x != nil {
+		return x.EnabledAt
+	}
+	return 0
 }
 
 // TaskOrder is one task that the node should have. A task that the agent has and the orders lack is to be stopped
@@ -1139,7 +1455,7 @@ type TaskOrder struct {
 
 func (x *TaskOrder) Reset() {
 	*x = TaskOrder{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1467,7 @@ func (x *TaskOrder) String() string {
 func (*TaskOrder) ProtoMessage() {}
 
 func (x *TaskOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1480,7 @@ func (x *TaskOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOrder.ProtoReflect.Descriptor instead.
 func (*TaskOrder) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TaskOrder) GetTask() *TaskRef {
@@ -1211,15 +1527,25 @@ type TaskSpec struct {
 	// A port for the rendezvous, the same for all ranks of the attempt.
 	MasterPort int32 `protobuf:"varint,7,opt,name=master_port,json=masterPort,proto3" json:"master_port,omitempty"`
 	// Path of the checkpoint to go on from; empty: from the start.
-	ResumeFrom    string                 `protobuf:"bytes,8,opt,name=resume_from,json=resumeFrom,proto3" json:"resume_from,omitempty"`
-	Deadline      *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	ResumeFrom string                 `protobuf:"bytes,8,opt,name=resume_from,json=resumeFrom,proto3" json:"resume_from,omitempty"`
+	Deadline   *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=deadline,proto3" json:"deadline,omitempty"`
+	// The task must be dead before so long has passed since the sending of the last renewal that was answered (rule R2).
+	LeaseMs int64 `protobuf:"varint,10,opt,name=lease_ms,json=leaseMs,proto3" json:"lease_ms,omitempty"`
+	// A retry is left: another node may run the next attempt once lease_ms has passed. Such a task may run on past its lease
+	// only while every agent on the roster says that it is cut off, too. A task without runs on for lease_ms in any case.
+	Replaceable bool `protobuf:"varint,11,opt,name=replaceable,proto3" json:"replaceable,omitempty"`
+	// An earlier attempt may still be alive on a node that cannot be reached: launch only when this agent's last
+	// Ping answer that said session_closed is long enough ago (rule R3).
+	Replacement bool `protobuf:"varint,12,opt,name=replacement,proto3" json:"replacement,omitempty"`
+	// Checkpoints to resume from, best first; the first one that is there and complete is taken. resume_from is the first.
+	ResumePoints  []*ResumePoint `protobuf:"bytes,13,rep,name=resume_points,json=resumePoints,proto3" json:"resume_points,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1557,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1570,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TaskSpec) GetJob() *SubmitJobRequest {
@@ -1310,6 +1636,104 @@ func (x *TaskSpec) GetDeadline() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *TaskSpec) GetLeaseMs() int64 {
+	if x != nil {
+		return x.LeaseMs
+	}
+	return 0
+}
+
+func (x *TaskSpec) GetReplaceable() bool {
+	if x != nil {
+		return x.Replaceable
+	}
+	return false
+}
+
+func (x *TaskSpec) GetReplacement() bool {
+	if x != nil {
+		return x.Replacement
+	}
+	return false
+}
+
+func (x *TaskSpec) GetResumePoints() []*ResumePoint {
+	if x != nil {
+		return x.ResumePoints
+	}
+	return nil
+}
+
+// ResumePoint is a registered checkpoint.
+type ResumePoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Path  string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Digest of its manifest; a directory that does not match is not complete.
+	ManifestDigest string `protobuf:"bytes,2,opt,name=manifest_digest,json=manifestDigest,proto3" json:"manifest_digest,omitempty"`
+	NodeId         string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Step           int64  `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *ResumePoint) Reset() {
+	*x = ResumePoint{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResumePoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResumePoint) ProtoMessage() {}
+
+func (x *ResumePoint) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
+func (*ResumePoint) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ResumePoint) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *ResumePoint) GetManifestDigest() string {
+	if x != nil {
+		return x.ManifestDigest
+	}
+	return ""
+}
+
+func (x *ResumePoint) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *ResumePoint) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
 type TaskPeer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -1320,7 +1744,7 @@ type TaskPeer struct {
 
 func (x *TaskPeer) Reset() {
 	*x = TaskPeer{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1332,7 +1756,7 @@ func (x *TaskPeer) String() string {
 func (*TaskPeer) ProtoMessage() {}
 
 func (x *TaskPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1345,7 +1769,7 @@ func (x *TaskPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeer.ProtoReflect.Descriptor instead.
 func (*TaskPeer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TaskPeer) GetNodeId() string {
@@ -1362,7 +1786,8 @@ func (x *TaskPeer) GetHost() string {
 	return ""
 }
 
-// Ack is sent after the state holds what was reported.
+// Ack is sent after the state holds what was reported. A heartbeat is acknowledged only after a majority of the voters
+// confirmed this leader's reign in an exchange that began after the heartbeat arrived: so a deposed leader renews nothing.
 type Ack struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	HeartbeatSeq uint64                 `protobuf:"varint,1,opt,name=heartbeat_seq,json=heartbeatSeq,proto3" json:"heartbeat_seq,omitempty"`
@@ -1374,7 +1799,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1811,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1824,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Ack) GetHeartbeatSeq() uint64 {
@@ -1412,6 +1837,193 @@ func (x *Ack) GetHeartbeatSeq() uint64 {
 func (x *Ack) GetReportSeq() uint64 {
 	if x != nil {
 		return x.ReportSeq
+	}
+	return 0
+}
+
+type PingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who asks.
+	NodeId        string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PingRequest) Reset() {
+	*x = PingRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PingRequest) ProtoMessage() {}
+
+func (x *PingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
+func (*PingRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PingRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+type PingResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who answers.
+	NodeId string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// It had closed its session when it answered, and launches no replacement for as long as rule R3 says.
+	SessionClosed bool `protobuf:"varint,2,opt,name=session_closed,json=sessionClosed,proto3" json:"session_closed,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PingResponse) Reset() {
+	*x = PingResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PingResponse) ProtoMessage() {}
+
+func (x *PingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
+func (*PingResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *PingResponse) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *PingResponse) GetSessionClosed() bool {
+	if x != nil {
+		return x.SessionClosed
+	}
+	return false
+}
+
+type RelayRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Renewal       *Renewal               `protobuf:"bytes,1,opt,name=renewal,proto3" json:"renewal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelayRequest) Reset() {
+	*x = RelayRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelayRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelayRequest) ProtoMessage() {}
+
+func (x *RelayRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
+func (*RelayRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RelayRequest) GetRenewal() *Renewal {
+	if x != nil {
+		return x.Renewal
+	}
+	return nil
+}
+
+type RelayResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RelayResponse) Reset() {
+	*x = RelayResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RelayResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RelayResponse) ProtoMessage() {}
+
+func (x *RelayResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
+func (*RelayResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RelayResponse) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
 	}
 	return 0
 }
@@ -1433,7 +2045,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +2057,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +2070,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -1521,7 +2133,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1533,7 +2145,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1546,7 +2158,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -1576,7 +2188,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +2200,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +2213,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -1645,7 +2257,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +2269,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +2282,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -1718,7 +2330,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1730,7 +2342,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1743,7 +2355,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -1771,7 +2383,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +2395,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +2408,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -1824,12 +2436,22 @@ var File_scaimind_v1_agents_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\"\xb2\x01\n" +
+	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\"\xe4\x01\n" +
 	"\x0eSessionRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.scaimind.v1.HelloH\x00R\x05hello\x126\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x16.scaimind.v1.HeartbeatH\x00R\theartbeat\x124\n" +
-	"\areports\x18\x03 \x01(\v2\x18.scaimind.v1.ReportBatchH\x00R\areportsB\x06\n" +
-	"\x04body\"\xb3\x03\n" +
+	"\areports\x18\x03 \x01(\v2\x18.scaimind.v1.ReportBatchH\x00R\areports\x120\n" +
+	"\arelayed\x18\x04 \x01(\v2\x14.scaimind.v1.RenewalH\x00R\arelayedB\x06\n" +
+	"\x04body\"t\n" +
+	"\aRenewal\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x17\n" +
+	"\aboot_id\x18\x02 \x01(\tR\x06bootId\x12\x10\n" +
+	"\x03seq\x18\x03 \x01(\x04R\x03seq\x12%\n" +
+	"\x0eroster_version\x18\x04 \x01(\x04R\rrosterVersion\"7\n" +
+	"\n" +
+	"RenewalAck\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x10\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xfc\x03\n" +
 	"\x05Hello\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12#\n" +
@@ -1842,7 +2464,9 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\tgrpc_addr\x18\t \x01(\tR\bgrpcAddr\x12\x1b\n" +
 	"\thttp_addr\x18\n" +
 	" \x01(\tR\bhttpAddr\x12*\n" +
-	"\x05tasks\x18\v \x03(\v2\x14.scaimind.v1.TaskRefR\x05tasks\x1a9\n" +
+	"\x05tasks\x18\v \x03(\v2\x14.scaimind.v1.TaskRefR\x05tasks\x12 \n" +
+	"\vincarnation\x18\f \x01(\x04R\vincarnation\x12%\n" +
+	"\x0eroster_version\x18\r \x01(\x04R\rrosterVersion\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
@@ -1850,10 +2474,11 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04rank\x18\x03 \x01(\x05R\x04rank\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\x04R\x05token\"C\n" +
+	"\x05token\x18\x04 \x01(\x04R\x05token\"j\n" +
 	"\tHeartbeat\x12$\n" +
 	"\x04gpus\x18\x01 \x03(\v2\x10.scaimind.v1.GpuR\x04gpus\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"<\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12%\n" +
+	"\x0eroster_version\x18\x03 \x01(\x04R\rrosterVersion\"<\n" +
 	"\vReportBatch\x12-\n" +
 	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\xc9\x03\n" +
 	"\x06Report\x12\x10\n" +
@@ -1891,24 +2516,35 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x0fmanifest_digest\x18\x03 \x01(\tR\x0emanifestDigest\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12!\n" +
-	"\fmetrics_json\x18\x05 \x01(\tR\vmetricsJson\"\xa0\x01\n" +
+	"\fmetrics_json\x18\x05 \x01(\tR\vmetricsJson\"\x8b\x02\n" +
 	"\x0fSessionResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.scaimind.v1.WelcomeH\x00R\awelcome\x12-\n" +
 	"\x06orders\x18\x02 \x01(\v2\x13.scaimind.v1.OrdersH\x00R\x06orders\x12$\n" +
-	"\x03ack\x18\x03 \x01(\v2\x10.scaimind.v1.AckH\x00R\x03ackB\x06\n" +
-	"\x04body\"x\n" +
+	"\x03ack\x18\x03 \x01(\v2\x10.scaimind.v1.AckH\x00R\x03ack\x12-\n" +
+	"\x06roster\x18\x04 \x01(\v2\x13.scaimind.v1.RosterH\x00R\x06roster\x12:\n" +
+	"\vrelayed_ack\x18\x05 \x01(\v2\x17.scaimind.v1.RenewalAckH\x00R\n" +
+	"relayedAckB\x06\n" +
+	"\x04body\"W\n" +
+	"\x06Roster\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\x04R\aversion\x123\n" +
+	"\amembers\x18\x02 \x03(\v2\x19.scaimind.v1.RosterMemberR\amembers\"D\n" +
+	"\fRosterMember\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1b\n" +
+	"\tgrpc_addr\x18\x02 \x01(\tR\bgrpcAddr\"x\n" +
 	"\aWelcome\x12%\n" +
 	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
-	"\x15heartbeat_interval_ms\x18\x03 \x01(\x05R\x13heartbeatIntervalMs\"L\n" +
+	"\x15heartbeat_interval_ms\x18\x03 \x01(\x05R\x13heartbeatIntervalMs\"k\n" +
 	"\x06Orders\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12,\n" +
-	"\x05tasks\x18\x02 \x03(\v2\x16.scaimind.v1.TaskOrderR\x05tasks\"\xc5\x01\n" +
+	"\x05tasks\x18\x02 \x03(\v2\x16.scaimind.v1.TaskOrderR\x05tasks\x12\x1d\n" +
+	"\n" +
+	"enabled_at\x18\x03 \x01(\x04R\tenabledAt\"\xc5\x01\n" +
 	"\tTaskOrder\x12(\n" +
 	"\x04task\x18\x01 \x01(\v2\x14.scaimind.v1.TaskRefR\x04task\x121\n" +
 	"\x04stop\x18\x02 \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\x04stop\x120\n" +
 	"\x14grace_period_seconds\x18\x03 \x01(\x05R\x12gracePeriodSeconds\x12)\n" +
-	"\x04spec\x18\x04 \x01(\v2\x15.scaimind.v1.TaskSpecR\x04spec\"\xcf\x02\n" +
+	"\x04spec\x18\x04 \x01(\v2\x15.scaimind.v1.TaskSpecR\x04spec\"\xed\x03\n" +
 	"\bTaskSpec\x12/\n" +
 	"\x03job\x18\x01 \x01(\v2\x1d.scaimind.v1.SubmitJobRequestR\x03job\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x17\n" +
@@ -1920,14 +2556,33 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"masterPort\x12\x1f\n" +
 	"\vresume_from\x18\b \x01(\tR\n" +
 	"resumeFrom\x126\n" +
-	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\"7\n" +
+	"\bdeadline\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\bdeadline\x12\x19\n" +
+	"\blease_ms\x18\n" +
+	" \x01(\x03R\aleaseMs\x12 \n" +
+	"\vreplaceable\x18\v \x01(\bR\vreplaceable\x12 \n" +
+	"\vreplacement\x18\f \x01(\bR\vreplacement\x12=\n" +
+	"\rresume_points\x18\r \x03(\v2\x18.scaimind.v1.ResumePointR\fresumePoints\"w\n" +
+	"\vResumePoint\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
+	"\x0fmanifest_digest\x18\x02 \x01(\tR\x0emanifestDigest\x12\x17\n" +
+	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12\x12\n" +
+	"\x04step\x18\x04 \x01(\x03R\x04step\"7\n" +
 	"\bTaskPeer\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\"I\n" +
 	"\x03Ack\x12#\n" +
 	"\rheartbeat_seq\x18\x01 \x01(\x04R\fheartbeatSeq\x12\x1d\n" +
 	"\n" +
-	"report_seq\x18\x02 \x01(\x04R\treportSeq\"\xde\x01\n" +
+	"report_seq\x18\x02 \x01(\x04R\treportSeq\"&\n" +
+	"\vPingRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"N\n" +
+	"\fPingResponse\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12%\n" +
+	"\x0esession_closed\x18\x02 \x01(\bR\rsessionClosed\">\n" +
+	"\fRelayRequest\x12.\n" +
+	"\arenewal\x18\x01 \x01(\v2\x14.scaimind.v1.RenewalR\arenewal\"!\n" +
+	"\rRelayResponse\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\"\xde\x01\n" +
 	"\x13ReadTaskLogsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
@@ -1964,7 +2619,10 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse(\x010\x012\xc4\x01\n" +
 	"\vTaskService\x12U\n" +
 	"\fReadTaskLogs\x12 .scaimind.v1.ReadTaskLogsRequest\x1a!.scaimind.v1.ReadTaskLogsResponse0\x01\x12^\n" +
-	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse0\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse0\x012\x8a\x01\n" +
+	"\vPeerService\x12;\n" +
+	"\x04Ping\x12\x18.scaimind.v1.PingRequest\x1a\x19.scaimind.v1.PingResponse\x12>\n" +
+	"\x05Relay\x12\x19.scaimind.v1.RelayRequest\x1a\x1a.scaimind.v1.RelayResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_agents_proto_rawDescOnce sync.Once
@@ -1978,84 +2636,103 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_agents_proto_rawDescData
 }
 
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*SessionRequest)(nil),          // 0: scaimind.v1.SessionRequest
-	(*Hello)(nil),                   // 1: scaimind.v1.Hello
-	(*TaskRef)(nil),                 // 2: scaimind.v1.TaskRef
-	(*Heartbeat)(nil),               // 3: scaimind.v1.Heartbeat
-	(*ReportBatch)(nil),             // 4: scaimind.v1.ReportBatch
-	(*Report)(nil),                  // 5: scaimind.v1.Report
-	(*TaskStarting)(nil),            // 6: scaimind.v1.TaskStarting
-	(*TaskRunning)(nil),             // 7: scaimind.v1.TaskRunning
-	(*TaskEnded)(nil),               // 8: scaimind.v1.TaskEnded
-	(*PhaseReport)(nil),             // 9: scaimind.v1.PhaseReport
-	(*ProgressReport)(nil),          // 10: scaimind.v1.ProgressReport
-	(*CheckpointReport)(nil),        // 11: scaimind.v1.CheckpointReport
-	(*SessionResponse)(nil),         // 12: scaimind.v1.SessionResponse
-	(*Welcome)(nil),                 // 13: scaimind.v1.Welcome
-	(*Orders)(nil),                  // 14: scaimind.v1.Orders
-	(*TaskOrder)(nil),               // 15: scaimind.v1.TaskOrder
-	(*TaskSpec)(nil),                // 16: scaimind.v1.TaskSpec
-	(*TaskPeer)(nil),                // 17: scaimind.v1.TaskPeer
-	(*Ack)(nil),                     // 18: scaimind.v1.Ack
-	(*ReadTaskLogsRequest)(nil),     // 19: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),    // 20: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),            // 21: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),  // 22: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil), // 23: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),        // 24: scaimind.v1.TaskMetricsEntry
-	nil,                             // 25: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                     // 26: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),   // 27: google.protobuf.Timestamp
-	(ErrorType_Value)(0),            // 28: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),             // 29: scaimind.v1.JobPhase.Value
-	(StopReason_Value)(0),           // 30: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),        // 31: scaimind.v1.SubmitJobRequest
+	(*Renewal)(nil),                 // 1: scaimind.v1.Renewal
+	(*RenewalAck)(nil),              // 2: scaimind.v1.RenewalAck
+	(*Hello)(nil),                   // 3: scaimind.v1.Hello
+	(*TaskRef)(nil),                 // 4: scaimind.v1.TaskRef
+	(*Heartbeat)(nil),               // 5: scaimind.v1.Heartbeat
+	(*ReportBatch)(nil),             // 6: scaimind.v1.ReportBatch
+	(*Report)(nil),                  // 7: scaimind.v1.Report
+	(*TaskStarting)(nil),            // 8: scaimind.v1.TaskStarting
+	(*TaskRunning)(nil),             // 9: scaimind.v1.TaskRunning
+	(*TaskEnded)(nil),               // 10: scaimind.v1.TaskEnded
+	(*PhaseReport)(nil),             // 11: scaimind.v1.PhaseReport
+	(*ProgressReport)(nil),          // 12: scaimind.v1.ProgressReport
+	(*CheckpointReport)(nil),        // 13: scaimind.v1.CheckpointReport
+	(*SessionResponse)(nil),         // 14: scaimind.v1.SessionResponse
+	(*Roster)(nil),                  // 15: scaimind.v1.Roster
+	(*RosterMember)(nil),            // 16: scaimind.v1.RosterMember
+	(*Welcome)(nil),                 // 17: scaimind.v1.Welcome
+	(*Orders)(nil),                  // 18: scaimind.v1.Orders
+	(*TaskOrder)(nil),               // 19: scaimind.v1.TaskOrder
+	(*TaskSpec)(nil),                // 20: scaimind.v1.TaskSpec
+	(*ResumePoint)(nil),             // 21: scaimind.v1.ResumePoint
+	(*TaskPeer)(nil),                // 22: scaimind.v1.TaskPeer
+	(*Ack)(nil),                     // 23: scaimind.v1.Ack
+	(*PingRequest)(nil),             // 24: scaimind.v1.PingRequest
+	(*PingResponse)(nil),            // 25: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),            // 26: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),           // 27: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),     // 28: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),    // 29: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),            // 30: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),  // 31: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil), // 32: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),        // 33: scaimind.v1.TaskMetricsEntry
+	nil,                             // 34: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                     // 35: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),   // 36: google.protobuf.Timestamp
+	(ErrorType_Value)(0),            // 37: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),             // 38: scaimind.v1.JobPhase.Value
+	(StopReason_Value)(0),           // 39: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),        // 40: scaimind.v1.SubmitJobRequest
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
-	1,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
-	3,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
-	4,  // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
-	26, // 3: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	25, // 4: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
-	2,  // 5: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	26, // 6: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
-	5,  // 7: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
-	2,  // 8: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	27, // 9: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
-	6,  // 10: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
-	7,  // 11: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
-	8,  // 12: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
-	9,  // 13: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
-	10, // 14: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
-	11, // 15: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
-	28, // 16: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	29, // 17: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	13, // 18: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
-	14, // 19: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
-	18, // 20: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
-	15, // 21: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
-	2,  // 22: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	30, // 23: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
-	16, // 24: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	31, // 25: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
-	17, // 26: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	27, // 27: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
-	27, // 28: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	21, // 29: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	24, // 30: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	0,  // 31: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	19, // 32: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	22, // 33: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	12, // 34: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	20, // 35: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	23, // 36: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	34, // [34:37] is the sub-list for method output_type
-	31, // [31:34] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	3,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
+	5,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
+	6,  // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
+	1,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
+	35, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	34, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	4,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
+	35, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	7,  // 8: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
+	4,  // 9: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
+	36, // 10: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	8,  // 11: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
+	9,  // 12: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
+	10, // 13: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
+	11, // 14: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
+	12, // 15: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
+	13, // 16: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
+	37, // 17: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	38, // 18: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	17, // 19: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
+	18, // 20: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
+	23, // 21: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
+	15, // 22: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
+	2,  // 23: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
+	16, // 24: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
+	19, // 25: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
+	4,  // 26: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
+	39, // 27: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	20, // 28: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
+	40, // 29: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	22, // 30: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
+	36, // 31: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	21, // 32: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
+	1,  // 33: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	36, // 34: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	30, // 35: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	33, // 36: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	0,  // 37: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	28, // 38: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	31, // 39: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	24, // 40: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	26, // 41: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	14, // 42: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	29, // 43: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	32, // 44: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	25, // 45: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	27, // 46: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	42, // [42:47] is the sub-list for method output_type
+	37, // [37:42] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -2070,8 +2747,9 @@ func file_scaimind_v1_agents_proto_init() {
 		(*SessionRequest_Hello)(nil),
 		(*SessionRequest_Heartbeat)(nil),
 		(*SessionRequest_Reports)(nil),
+		(*SessionRequest_Relayed)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[5].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[7].OneofWrappers = []any{
 		(*Report_Starting)(nil),
 		(*Report_Running)(nil),
 		(*Report_Ended)(nil),
@@ -2079,22 +2757,24 @@ func file_scaimind_v1_agents_proto_init() {
 		(*Report_Progress)(nil),
 		(*Report_Checkpoint)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[8].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[12].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[10].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[14].OneofWrappers = []any{
 		(*SessionResponse_Welcome)(nil),
 		(*SessionResponse_Orders)(nil),
 		(*SessionResponse_Ack)(nil),
+		(*SessionResponse_Roster)(nil),
+		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[19].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[28].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   35,
 			NumExtensions: 0,
-			NumServices:   2,
+			NumServices:   3,
 		},
 		GoTypes:           file_scaimind_v1_agents_proto_goTypes,
 		DependencyIndexes: file_scaimind_v1_agents_proto_depIdxs,

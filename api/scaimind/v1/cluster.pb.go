@@ -463,7 +463,11 @@ type Node struct {
 	// Jobs with a task here, of the caller's tenant.
 	JobIds []string `protobuf:"bytes,14,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
 	// Tasks here, of all tenants.
-	Tasks         int32 `protobuf:"varint,15,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Tasks int32 `protobuf:"varint,15,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Since when it cannot be reached; absent: it can.
+	UnreachableSince *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=unreachable_since,json=unreachableSince,proto3" json:"unreachable_since,omitempty"`
+	// Deadline of a drain.
+	DrainDeadline *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=drain_deadline,json=drainDeadline,proto3" json:"drain_deadline,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -601,6 +605,20 @@ func (x *Node) GetTasks() int32 {
 		return x.Tasks
 	}
 	return 0
+}
+
+func (x *Node) GetUnreachableSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.UnreachableSince
+	}
+	return nil
+}
+
+func (x *Node) GetDrainDeadline() *timestamppb.Timestamp {
+	if x != nil {
+		return x.DrainDeadline
+	}
+	return nil
 }
 
 type ListNodesRequest struct {
@@ -779,8 +797,10 @@ type DrainNodeRequest struct {
 	// After so long, stop what still runs; 0: never.
 	DeadlineSeconds int32  `protobuf:"varint,3,opt,name=deadline_seconds,json=deadlineSeconds,proto3" json:"deadline_seconds,omitempty"`
 	Reason          string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Say what would happen, and do nothing.
+	DryRun        bool `protobuf:"varint,5,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DrainNodeRequest) Reset() {
@@ -841,9 +861,18 @@ func (x *DrainNodeRequest) GetReason() string {
 	return ""
 }
 
+func (x *DrainNodeRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 type DrainNodeResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Node          *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Node  *Node                  `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	// What becomes of each task on the node.
+	Effects       []*DrainEffect `protobuf:"bytes,2,rep,name=effects,proto3" json:"effects,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -885,6 +914,174 @@ func (x *DrainNodeResponse) GetNode() *Node {
 	return nil
 }
 
+func (x *DrainNodeResponse) GetEffects() []*DrainEffect {
+	if x != nil {
+		return x.Effects
+	}
+	return nil
+}
+
+// DrainEffect is what a drain does to one job.
+type DrainEffect struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Left empty, with name, for a job of another tenant.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Name  string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// "runs to its end", "is stopped at the deadline and requeued" or "is stopped now and requeued".
+	Effect string `protobuf:"bytes,3,opt,name=effect,proto3" json:"effect,omitempty"`
+	// When it is stopped; absent: it is not.
+	StopsAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=stops_at,json=stopsAt,proto3" json:"stops_at,omitempty"`
+	// Checkpoint that the next attempt resumes from; empty: it starts from the beginning.
+	ResumesFrom   string `protobuf:"bytes,5,opt,name=resumes_from,json=resumesFrom,proto3" json:"resumes_from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DrainEffect) Reset() {
+	*x = DrainEffect{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DrainEffect) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DrainEffect) ProtoMessage() {}
+
+func (x *DrainEffect) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DrainEffect.ProtoReflect.Descriptor instead.
+func (*DrainEffect) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *DrainEffect) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *DrainEffect) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DrainEffect) GetEffect() string {
+	if x != nil {
+		return x.Effect
+	}
+	return ""
+}
+
+func (x *DrainEffect) GetStopsAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StopsAt
+	}
+	return nil
+}
+
+func (x *DrainEffect) GetResumesFrom() string {
+	if x != nil {
+		return x.ResumesFrom
+	}
+	return ""
+}
+
+type ForgetNodeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeRequest) Reset() {
+	*x = ForgetNodeRequest{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeRequest) ProtoMessage() {}
+
+func (x *ForgetNodeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeRequest.ProtoReflect.Descriptor instead.
+func (*ForgetNodeRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ForgetNodeRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+type ForgetNodeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ForgetNodeResponse) Reset() {
+	*x = ForgetNodeResponse{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ForgetNodeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ForgetNodeResponse) ProtoMessage() {}
+
+func (x *ForgetNodeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ForgetNodeResponse.ProtoReflect.Descriptor instead.
+func (*ForgetNodeResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{14}
+}
+
 type EnableNodeRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -894,7 +1091,7 @@ type EnableNodeRequest struct {
 
 func (x *EnableNodeRequest) Reset() {
 	*x = EnableNodeRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +1103,7 @@ func (x *EnableNodeRequest) String() string {
 func (*EnableNodeRequest) ProtoMessage() {}
 
 func (x *EnableNodeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[12]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1116,7 @@ func (x *EnableNodeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableNodeRequest.ProtoReflect.Descriptor instead.
 func (*EnableNodeRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EnableNodeRequest) GetNodeId() string {
@@ -938,7 +1135,7 @@ type EnableNodeResponse struct {
 
 func (x *EnableNodeResponse) Reset() {
 	*x = EnableNodeResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -950,7 +1147,7 @@ func (x *EnableNodeResponse) String() string {
 func (*EnableNodeResponse) ProtoMessage() {}
 
 func (x *EnableNodeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[13]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -963,7 +1160,7 @@ func (x *EnableNodeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnableNodeResponse.ProtoReflect.Descriptor instead.
 func (*EnableNodeResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EnableNodeResponse) GetNode() *Node {
@@ -985,7 +1182,7 @@ type GetQueueRequest struct {
 
 func (x *GetQueueRequest) Reset() {
 	*x = GetQueueRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1194,7 @@ func (x *GetQueueRequest) String() string {
 func (*GetQueueRequest) ProtoMessage() {}
 
 func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[14]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1207,7 @@ func (x *GetQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueRequest.ProtoReflect.Descriptor instead.
 func (*GetQueueRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetQueueRequest) GetQueue() string {
@@ -1037,7 +1234,7 @@ type GetQueueResponse struct {
 
 func (x *GetQueueResponse) Reset() {
 	*x = GetQueueResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1049,7 +1246,7 @@ func (x *GetQueueResponse) String() string {
 func (*GetQueueResponse) ProtoMessage() {}
 
 func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[15]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1062,7 +1259,7 @@ func (x *GetQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetQueueResponse.ProtoReflect.Descriptor instead.
 func (*GetQueueResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetQueueResponse) GetDepth() int32 {
@@ -1099,7 +1296,7 @@ type QueuedJob struct {
 
 func (x *QueuedJob) Reset() {
 	*x = QueuedJob{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1111,7 +1308,7 @@ func (x *QueuedJob) String() string {
 func (*QueuedJob) ProtoMessage() {}
 
 func (x *QueuedJob) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[16]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1124,7 +1321,7 @@ func (x *QueuedJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedJob.ProtoReflect.Descriptor instead.
 func (*QueuedJob) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *QueuedJob) GetJobId() string {
@@ -1210,7 +1407,7 @@ type Queue struct {
 
 func (x *Queue) Reset() {
 	*x = Queue{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1419,7 @@ func (x *Queue) String() string {
 func (*Queue) ProtoMessage() {}
 
 func (x *Queue) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[17]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1432,7 @@ func (x *Queue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Queue.ProtoReflect.Descriptor instead.
 func (*Queue) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Queue) GetName() string {
@@ -1281,7 +1478,7 @@ type ListQueuesRequest struct {
 
 func (x *ListQueuesRequest) Reset() {
 	*x = ListQueuesRequest{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1490,7 @@ func (x *ListQueuesRequest) String() string {
 func (*ListQueuesRequest) ProtoMessage() {}
 
 func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[18]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1503,7 @@ func (x *ListQueuesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesRequest.ProtoReflect.Descriptor instead.
 func (*ListQueuesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{21}
 }
 
 type ListQueuesResponse struct {
@@ -1318,7 +1515,7 @@ type ListQueuesResponse struct {
 
 func (x *ListQueuesResponse) Reset() {
 	*x = ListQueuesResponse{}
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +1527,7 @@ func (x *ListQueuesResponse) String() string {
 func (*ListQueuesResponse) ProtoMessage() {}
 
 func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_cluster_proto_msgTypes[19]
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,7 +1540,7 @@ func (x *ListQueuesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListQueuesResponse.ProtoReflect.Descriptor instead.
 func (*ListQueuesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListQueuesResponse) GetQueues() []*Queue {
@@ -1400,7 +1597,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\rhealth_reason\x18\n" +
 	" \x01(\tR\fhealthReason\x12\x1c\n" +
 	"\tsimulated\x18\v \x01(\bR\tsimulated\x12\x15\n" +
-	"\x06job_id\x18\f \x01(\tR\x05jobId\"\xe2\x04\n" +
+	"\x06job_id\x18\f \x01(\tR\x05jobId\"\xee\x05\n" +
 	"\x04Node\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.scaimind.v1.NodeState.ValueR\x05state\x12\x16\n" +
@@ -1418,7 +1615,9 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\flast_seen_at\x18\r \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastSeenAt\x12\x17\n" +
 	"\ajob_ids\x18\x0e \x03(\tR\x06jobIds\x12\x14\n" +
-	"\x05tasks\x18\x0f \x01(\x05R\x05tasks\x1a9\n" +
+	"\x05tasks\x18\x0f \x01(\x05R\x05tasks\x12G\n" +
+	"\x11unreachable_since\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x10unreachableSince\x12A\n" +
+	"\x0edrain_deadline\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\rdrainDeadline\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x12\n" +
@@ -1428,14 +1627,25 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x0eGetNodeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"8\n" +
 	"\x0fGetNodeResponse\x12%\n" +
-	"\x04node\x18\x01 \x01(\v2\x11.scaimind.v1.NodeR\x04node\"\x84\x01\n" +
+	"\x04node\x18\x01 \x01(\v2\x11.scaimind.v1.NodeR\x04node\"\x9d\x01\n" +
 	"\x10DrainNodeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\x12)\n" +
 	"\x10deadline_seconds\x18\x03 \x01(\x05R\x0fdeadlineSeconds\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\":\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x17\n" +
+	"\adry_run\x18\x05 \x01(\bR\x06dryRun\"n\n" +
 	"\x11DrainNodeResponse\x12%\n" +
-	"\x04node\x18\x01 \x01(\v2\x11.scaimind.v1.NodeR\x04node\",\n" +
+	"\x04node\x18\x01 \x01(\v2\x11.scaimind.v1.NodeR\x04node\x122\n" +
+	"\aeffects\x18\x02 \x03(\v2\x18.scaimind.v1.DrainEffectR\aeffects\"\xaa\x01\n" +
+	"\vDrainEffect\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x16\n" +
+	"\x06effect\x18\x03 \x01(\tR\x06effect\x125\n" +
+	"\bstops_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\astopsAt\x12!\n" +
+	"\fresumes_from\x18\x05 \x01(\tR\vresumesFrom\",\n" +
+	"\x11ForgetNodeRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"\x14\n" +
+	"\x12ForgetNodeResponse\",\n" +
 	"\x11EnableNodeRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\";\n" +
 	"\x12EnableNodeResponse\x12%\n" +
@@ -1468,7 +1678,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x0egpus_allocated\x18\x05 \x01(\x05R\rgpusAllocated\"\x13\n" +
 	"\x11ListQueuesRequest\"@\n" +
 	"\x12ListQueuesResponse\x12*\n" +
-	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues2\xa4\x04\n" +
+	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues2\xf3\x04\n" +
 	"\x0eClusterService\x12M\n" +
 	"\n" +
 	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\x12J\n" +
@@ -1476,7 +1686,9 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\aGetNode\x12\x1b.scaimind.v1.GetNodeRequest\x1a\x1c.scaimind.v1.GetNodeResponse\x12J\n" +
 	"\tDrainNode\x12\x1d.scaimind.v1.DrainNodeRequest\x1a\x1e.scaimind.v1.DrainNodeResponse\x12M\n" +
 	"\n" +
-	"EnableNode\x12\x1e.scaimind.v1.EnableNodeRequest\x1a\x1f.scaimind.v1.EnableNodeResponse\x12G\n" +
+	"EnableNode\x12\x1e.scaimind.v1.EnableNodeRequest\x1a\x1f.scaimind.v1.EnableNodeResponse\x12M\n" +
+	"\n" +
+	"ForgetNode\x12\x1e.scaimind.v1.ForgetNodeRequest\x1a\x1f.scaimind.v1.ForgetNodeResponse\x12G\n" +
 	"\bGetQueue\x12\x1c.scaimind.v1.GetQueueRequest\x1a\x1d.scaimind.v1.GetQueueResponse\x12M\n" +
 	"\n" +
 	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
@@ -1493,7 +1705,7 @@ func file_scaimind_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_cluster_proto_rawDescData
 }
 
-var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*GetClusterRequest)(nil),     // 0: scaimind.v1.GetClusterRequest
 	(*GetClusterResponse)(nil),    // 1: scaimind.v1.GetClusterResponse
@@ -1507,56 +1719,65 @@ var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*GetNodeResponse)(nil),       // 9: scaimind.v1.GetNodeResponse
 	(*DrainNodeRequest)(nil),      // 10: scaimind.v1.DrainNodeRequest
 	(*DrainNodeResponse)(nil),     // 11: scaimind.v1.DrainNodeResponse
-	(*EnableNodeRequest)(nil),     // 12: scaimind.v1.EnableNodeRequest
-	(*EnableNodeResponse)(nil),    // 13: scaimind.v1.EnableNodeResponse
-	(*GetQueueRequest)(nil),       // 14: scaimind.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),      // 15: scaimind.v1.GetQueueResponse
-	(*QueuedJob)(nil),             // 16: scaimind.v1.QueuedJob
-	(*Queue)(nil),                 // 17: scaimind.v1.Queue
-	(*ListQueuesRequest)(nil),     // 18: scaimind.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),    // 19: scaimind.v1.ListQueuesResponse
-	nil,                           // 20: scaimind.v1.GetClusterResponse.JobsEntry
-	nil,                           // 21: scaimind.v1.Node.LabelsEntry
-	(GpuHealth_Value)(0),          // 22: scaimind.v1.GpuHealth.Value
-	(NodeState_Value)(0),          // 23: scaimind.v1.NodeState.Value
-	(*timestamppb.Timestamp)(nil), // 24: google.protobuf.Timestamp
+	(*DrainEffect)(nil),           // 12: scaimind.v1.DrainEffect
+	(*ForgetNodeRequest)(nil),     // 13: scaimind.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),    // 14: scaimind.v1.ForgetNodeResponse
+	(*EnableNodeRequest)(nil),     // 15: scaimind.v1.EnableNodeRequest
+	(*EnableNodeResponse)(nil),    // 16: scaimind.v1.EnableNodeResponse
+	(*GetQueueRequest)(nil),       // 17: scaimind.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),      // 18: scaimind.v1.GetQueueResponse
+	(*QueuedJob)(nil),             // 19: scaimind.v1.QueuedJob
+	(*Queue)(nil),                 // 20: scaimind.v1.Queue
+	(*ListQueuesRequest)(nil),     // 21: scaimind.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),    // 22: scaimind.v1.ListQueuesResponse
+	nil,                           // 23: scaimind.v1.GetClusterResponse.JobsEntry
+	nil,                           // 24: scaimind.v1.Node.LabelsEntry
+	(GpuHealth_Value)(0),          // 25: scaimind.v1.GpuHealth.Value
+	(NodeState_Value)(0),          // 26: scaimind.v1.NodeState.Value
+	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
 }
 var file_scaimind_v1_cluster_proto_depIdxs = []int32{
-	20, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
+	23, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
 	2,  // 1: scaimind.v1.GetClusterResponse.gpu_types:type_name -> scaimind.v1.GpuTypeSummary
 	3,  // 2: scaimind.v1.GetClusterResponse.coordinators:type_name -> scaimind.v1.CoordinatorStatus
-	22, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
-	23, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
+	25, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
+	26, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
 	4,  // 5: scaimind.v1.Node.gpus:type_name -> scaimind.v1.Gpu
-	21, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
-	24, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	24, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	5,  // 9: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
-	5,  // 10: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
-	5,  // 11: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
-	5,  // 12: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
-	16, // 13: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
-	24, // 14: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
-	17, // 15: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
-	0,  // 16: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
-	6,  // 17: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
-	8,  // 18: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
-	10, // 19: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
-	12, // 20: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
-	14, // 21: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
-	18, // 22: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
-	1,  // 23: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
-	7,  // 24: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
-	9,  // 25: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
-	11, // 26: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
-	13, // 27: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
-	15, // 28: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
-	19, // 29: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
-	23, // [23:30] is the sub-list for method output_type
-	16, // [16:23] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	24, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
+	27, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	27, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	27, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
+	27, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
+	5,  // 11: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
+	5,  // 12: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
+	5,  // 13: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
+	12, // 14: scaimind.v1.DrainNodeResponse.effects:type_name -> scaimind.v1.DrainEffect
+	27, // 15: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
+	5,  // 16: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
+	19, // 17: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
+	27, // 18: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
+	20, // 19: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
+	0,  // 20: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
+	6,  // 21: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
+	8,  // 22: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
+	10, // 23: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
+	15, // 24: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
+	13, // 25: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
+	17, // 26: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
+	21, // 27: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
+	1,  // 28: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
+	7,  // 29: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
+	9,  // 30: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
+	11, // 31: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
+	16, // 32: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
+	14, // 33: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
+	18, // 34: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
+	22, // 35: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
+	28, // [28:36] is the sub-list for method output_type
+	20, // [20:28] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_cluster_proto_init() }
@@ -1565,14 +1786,14 @@ func file_scaimind_v1_cluster_proto_init() {
 		return
 	}
 	file_scaimind_v1_enums_proto_init()
-	file_scaimind_v1_cluster_proto_msgTypes[16].OneofWrappers = []any{}
+	file_scaimind_v1_cluster_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_cluster_proto_rawDesc), len(file_scaimind_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

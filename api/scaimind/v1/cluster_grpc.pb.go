@@ -26,6 +26,7 @@ const (
 	ClusterService_GetNode_FullMethodName    = "/scaimind.v1.ClusterService/GetNode"
 	ClusterService_DrainNode_FullMethodName  = "/scaimind.v1.ClusterService/DrainNode"
 	ClusterService_EnableNode_FullMethodName = "/scaimind.v1.ClusterService/EnableNode"
+	ClusterService_ForgetNode_FullMethodName = "/scaimind.v1.ClusterService/ForgetNode"
 	ClusterService_GetQueue_FullMethodName   = "/scaimind.v1.ClusterService/GetQueue"
 	ClusterService_ListQueues_FullMethodName = "/scaimind.v1.ClusterService/ListQueues"
 )
@@ -39,6 +40,8 @@ type ClusterServiceClient interface {
 	GetNode(ctx context.Context, in *GetNodeRequest, opts ...grpc.CallOption) (*GetNodeResponse, error)
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
 	EnableNode(ctx context.Context, in *EnableNodeRequest, opts ...grpc.CallOption) (*EnableNodeResponse, error)
+	// An operator vouches that nothing of the node is alive: its tasks end as lost, and it is taken out of the state.
+	ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*ForgetNodeResponse, error)
 	GetQueue(ctx context.Context, in *GetQueueRequest, opts ...grpc.CallOption) (*GetQueueResponse, error)
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
 }
@@ -101,6 +104,16 @@ func (c *clusterServiceClient) EnableNode(ctx context.Context, in *EnableNodeReq
 	return out, nil
 }
 
+func (c *clusterServiceClient) ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*ForgetNodeResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ForgetNodeResponse)
+	err := c.cc.Invoke(ctx, ClusterService_ForgetNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *clusterServiceClient) GetQueue(ctx context.Context, in *GetQueueRequest, opts ...grpc.CallOption) (*GetQueueResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetQueueResponse)
@@ -130,6 +143,8 @@ type ClusterServiceServer interface {
 	GetNode(context.Context, *GetNodeRequest) (*GetNodeResponse, error)
 	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
 	EnableNode(context.Context, *EnableNodeRequest) (*EnableNodeResponse, error)
+	// An operator vouches that nothing of the node is alive: its tasks end as lost, and it is taken out of the state.
+	ForgetNode(context.Context, *ForgetNodeRequest) (*ForgetNodeResponse, error)
 	GetQueue(context.Context, *GetQueueRequest) (*GetQueueResponse, error)
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
@@ -156,6 +171,9 @@ func (UnimplementedClusterServiceServer) DrainNode(context.Context, *DrainNodeRe
 }
 func (UnimplementedClusterServiceServer) EnableNode(context.Context, *EnableNodeRequest) (*EnableNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method EnableNode not implemented")
+}
+func (UnimplementedClusterServiceServer) ForgetNode(context.Context, *ForgetNodeRequest) (*ForgetNodeResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ForgetNode not implemented")
 }
 func (UnimplementedClusterServiceServer) GetQueue(context.Context, *GetQueueRequest) (*GetQueueResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetQueue not implemented")
@@ -274,6 +292,24 @@ func _ClusterService_EnableNode_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_ForgetNode_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ForgetNodeRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).ForgetNode(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_ForgetNode_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).ForgetNode(ctx, req.(*ForgetNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _ClusterService_GetQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetQueueRequest)
 	if err := dec(in); err != nil {
@@ -336,6 +372,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "EnableNode",
 			Handler:    _ClusterService_EnableNode_Handler,
+		},
+		{
+			MethodName: "ForgetNode",
+			Handler:    _ClusterService_ForgetNode_Handler,
 		},
 		{
 			MethodName: "GetQueue",

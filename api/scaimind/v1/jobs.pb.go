@@ -399,7 +399,9 @@ type Job struct {
 	Tasks    []*Task      `protobuf:"bytes,34,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	Retries  *RetryCounts `protobuf:"bytes,35,opt,name=retries,proto3" json:"retries,omitempty"`
 	// Set while a running attempt is being stopped.
-	Stopping      StopReason_Value `protobuf:"varint,36,opt,name=stopping,proto3,enum=scaimind.v1.StopReason_Value" json:"stopping,omitempty"`
+	Stopping StopReason_Value `protobuf:"varint,36,opt,name=stopping,proto3,enum=scaimind.v1.StopReason_Value" json:"stopping,omitempty"`
+	// The attempts before the current one, oldest first.
+	PastAttempts  []*PastAttempt `protobuf:"bytes,37,rep,name=past_attempts,json=pastAttempts,proto3" json:"past_attempts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -686,6 +688,115 @@ func (x *Job) GetStopping() StopReason_Value {
 	return StopReason_UNSPECIFIED
 }
 
+func (x *Job) GetPastAttempts() []*PastAttempt {
+	if x != nil {
+		return x.PastAttempts
+	}
+	return nil
+}
+
+// PastAttempt is an attempt that is over.
+type PastAttempt struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Attempt    int32                  `protobuf:"varint,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Nodes      []string               `protobuf:"bytes,2,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	ExitCode   *int32                 `protobuf:"varint,3,opt,name=exit_code,json=exitCode,proto3,oneof" json:"exit_code,omitempty"`
+	ErrorType  ErrorType_Value        `protobuf:"varint,4,opt,name=error_type,json=errorType,proto3,enum=scaimind.v1.ErrorType_Value" json:"error_type,omitempty"`
+	Reason     string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	StartedAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// Node that failed it; the next attempt stays away from it if it can.
+	FailedNode    string `protobuf:"bytes,8,opt,name=failed_node,json=failedNode,proto3" json:"failed_node,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PastAttempt) Reset() {
+	*x = PastAttempt{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PastAttempt) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PastAttempt) ProtoMessage() {}
+
+func (x *PastAttempt) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PastAttempt.ProtoReflect.Descriptor instead.
+func (*PastAttempt) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PastAttempt) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *PastAttempt) GetNodes() []string {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *PastAttempt) GetExitCode() int32 {
+	if x != nil && x.ExitCode != nil {
+		return *x.ExitCode
+	}
+	return 0
+}
+
+func (x *PastAttempt) GetErrorType() ErrorType_Value {
+	if x != nil {
+		return x.ErrorType
+	}
+	return ErrorType_UNSPECIFIED
+}
+
+func (x *PastAttempt) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PastAttempt) GetStartedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartedAt
+	}
+	return nil
+}
+
+func (x *PastAttempt) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
+func (x *PastAttempt) GetFailedNode() string {
+	if x != nil {
+		return x.FailedNode
+	}
+	return ""
+}
+
 type JobProgress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Step          int64                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`
@@ -696,7 +807,7 @@ type JobProgress struct {
 
 func (x *JobProgress) Reset() {
 	*x = JobProgress{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -708,7 +819,7 @@ func (x *JobProgress) String() string {
 func (*JobProgress) ProtoMessage() {}
 
 func (x *JobProgress) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[6]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -721,7 +832,7 @@ func (x *JobProgress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobProgress.ProtoReflect.Descriptor instead.
 func (*JobProgress) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *JobProgress) GetStep() int64 {
@@ -754,7 +865,7 @@ type RetryCounts struct {
 
 func (x *RetryCounts) Reset() {
 	*x = RetryCounts{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +877,7 @@ func (x *RetryCounts) String() string {
 func (*RetryCounts) ProtoMessage() {}
 
 func (x *RetryCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[7]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +890,7 @@ func (x *RetryCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryCounts.ProtoReflect.Descriptor instead.
 func (*RetryCounts) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RetryCounts) GetNodeLost() int32 {
@@ -846,7 +957,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -858,7 +969,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[8]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -871,7 +982,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Task) GetRank() int32 {
@@ -932,7 +1043,7 @@ type GetJobRequest struct {
 
 func (x *GetJobRequest) Reset() {
 	*x = GetJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1055,7 @@ func (x *GetJobRequest) String() string {
 func (*GetJobRequest) ProtoMessage() {}
 
 func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[9]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1068,7 @@ func (x *GetJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobRequest.ProtoReflect.Descriptor instead.
 func (*GetJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetJobRequest) GetJobId() string {
@@ -976,7 +1087,7 @@ type GetJobResponse struct {
 
 func (x *GetJobResponse) Reset() {
 	*x = GetJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1099,7 @@ func (x *GetJobResponse) String() string {
 func (*GetJobResponse) ProtoMessage() {}
 
 func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[10]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1112,7 @@ func (x *GetJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobResponse.ProtoReflect.Descriptor instead.
 func (*GetJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetJobResponse) GetJob() *Job {
@@ -1028,7 +1139,7 @@ type ListJobsRequest struct {
 
 func (x *ListJobsRequest) Reset() {
 	*x = ListJobsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1040,7 +1151,7 @@ func (x *ListJobsRequest) String() string {
 func (*ListJobsRequest) ProtoMessage() {}
 
 func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[11]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1053,7 +1164,7 @@ func (x *ListJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListJobsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListJobsRequest) GetStatus() []JobStatus_Value {
@@ -1109,7 +1220,7 @@ type ListJobsResponse struct {
 
 func (x *ListJobsResponse) Reset() {
 	*x = ListJobsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1121,7 +1232,7 @@ func (x *ListJobsResponse) String() string {
 func (*ListJobsResponse) ProtoMessage() {}
 
 func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[12]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1134,7 +1245,7 @@ func (x *ListJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListJobsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListJobsResponse) GetJobs() []*Job {
@@ -1168,7 +1279,7 @@ type CancelJobRequest struct {
 
 func (x *CancelJobRequest) Reset() {
 	*x = CancelJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1180,7 +1291,7 @@ func (x *CancelJobRequest) String() string {
 func (*CancelJobRequest) ProtoMessage() {}
 
 func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[13]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1193,7 +1304,7 @@ func (x *CancelJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobRequest.ProtoReflect.Descriptor instead.
 func (*CancelJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *CancelJobRequest) GetJobId() string {
@@ -1219,7 +1330,7 @@ type CancelJobResponse struct {
 
 func (x *CancelJobResponse) Reset() {
 	*x = CancelJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1342,7 @@ func (x *CancelJobResponse) String() string {
 func (*CancelJobResponse) ProtoMessage() {}
 
 func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[14]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1355,7 @@ func (x *CancelJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelJobResponse.ProtoReflect.Descriptor instead.
 func (*CancelJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CancelJobResponse) GetJob() *Job {
@@ -1265,7 +1376,7 @@ type PauseJobRequest struct {
 
 func (x *PauseJobRequest) Reset() {
 	*x = PauseJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1388,7 @@ func (x *PauseJobRequest) String() string {
 func (*PauseJobRequest) ProtoMessage() {}
 
 func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[15]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1401,7 @@ func (x *PauseJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseJobRequest.ProtoReflect.Descriptor instead.
 func (*PauseJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PauseJobRequest) GetJobId() string {
@@ -1316,7 +1427,7 @@ type PauseJobResponse struct {
 
 func (x *PauseJobResponse) Reset() {
 	*x = PauseJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1439,7 @@ func (x *PauseJobResponse) String() string {
 func (*PauseJobResponse) ProtoMessage() {}
 
 func (x *PauseJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[16]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1452,7 @@ func (x *PauseJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseJobResponse.ProtoReflect.Descriptor instead.
 func (*PauseJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PauseJobResponse) GetJob() *Job {
@@ -1362,7 +1473,7 @@ type ResumeJobRequest struct {
 
 func (x *ResumeJobRequest) Reset() {
 	*x = ResumeJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1374,7 +1485,7 @@ func (x *ResumeJobRequest) String() string {
 func (*ResumeJobRequest) ProtoMessage() {}
 
 func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[17]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1387,7 +1498,7 @@ func (x *ResumeJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeJobRequest.ProtoReflect.Descriptor instead.
 func (*ResumeJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ResumeJobRequest) GetJobId() string {
@@ -1413,7 +1524,7 @@ type ResumeJobResponse struct {
 
 func (x *ResumeJobResponse) Reset() {
 	*x = ResumeJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1536,7 @@ func (x *ResumeJobResponse) String() string {
 func (*ResumeJobResponse) ProtoMessage() {}
 
 func (x *ResumeJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[18]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1549,7 @@ func (x *ResumeJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeJobResponse.ProtoReflect.Descriptor instead.
 func (*ResumeJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResumeJobResponse) GetJob() *Job {
@@ -1460,7 +1571,7 @@ type RetryJobRequest struct {
 
 func (x *RetryJobRequest) Reset() {
 	*x = RetryJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1583,7 @@ func (x *RetryJobRequest) String() string {
 func (*RetryJobRequest) ProtoMessage() {}
 
 func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[19]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1596,7 @@ func (x *RetryJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RetryJobRequest) GetJobId() string {
@@ -1518,7 +1629,7 @@ type RetryJobResponse struct {
 
 func (x *RetryJobResponse) Reset() {
 	*x = RetryJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1641,7 @@ func (x *RetryJobResponse) String() string {
 func (*RetryJobResponse) ProtoMessage() {}
 
 func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[20]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1654,7 @@ func (x *RetryJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RetryJobResponse) GetJob() *Job {
@@ -1562,7 +1673,7 @@ type ExplainJobRequest struct {
 
 func (x *ExplainJobRequest) Reset() {
 	*x = ExplainJobRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1685,7 @@ func (x *ExplainJobRequest) String() string {
 func (*ExplainJobRequest) ProtoMessage() {}
 
 func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[21]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1698,7 @@ func (x *ExplainJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobRequest.ProtoReflect.Descriptor instead.
 func (*ExplainJobRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ExplainJobRequest) GetJobId() string {
@@ -1611,7 +1722,7 @@ type ExplainJobResponse struct {
 
 func (x *ExplainJobResponse) Reset() {
 	*x = ExplainJobResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1623,7 +1734,7 @@ func (x *ExplainJobResponse) String() string {
 func (*ExplainJobResponse) ProtoMessage() {}
 
 func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[22]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1636,7 +1747,7 @@ func (x *ExplainJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobResponse.ProtoReflect.Descriptor instead.
 func (*ExplainJobResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ExplainJobResponse) GetJobId() string {
@@ -1694,7 +1805,7 @@ type StreamJobLogsRequest struct {
 
 func (x *StreamJobLogsRequest) Reset() {
 	*x = StreamJobLogsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1817,7 @@ func (x *StreamJobLogsRequest) String() string {
 func (*StreamJobLogsRequest) ProtoMessage() {}
 
 func (x *StreamJobLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[23]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1830,7 @@ func (x *StreamJobLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobLogsRequest.ProtoReflect.Descriptor instead.
 func (*StreamJobLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *StreamJobLogsRequest) GetJobId() string {
@@ -1781,7 +1892,7 @@ type StreamJobLogsResponse struct {
 
 func (x *StreamJobLogsResponse) Reset() {
 	*x = StreamJobLogsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1793,7 +1904,7 @@ func (x *StreamJobLogsResponse) String() string {
 func (*StreamJobLogsResponse) ProtoMessage() {}
 
 func (x *StreamJobLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[24]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1806,7 +1917,7 @@ func (x *StreamJobLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobLogsResponse.ProtoReflect.Descriptor instead.
 func (*StreamJobLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *StreamJobLogsResponse) GetEntries() []*LogEntry {
@@ -1834,7 +1945,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1846,7 +1957,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[25]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1859,7 +1970,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LogEntry) GetLevel() string {
@@ -1920,7 +2031,7 @@ type GetJobMetricsRequest struct {
 
 func (x *GetJobMetricsRequest) Reset() {
 	*x = GetJobMetricsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2043,7 @@ func (x *GetJobMetricsRequest) String() string {
 func (*GetJobMetricsRequest) ProtoMessage() {}
 
 func (x *GetJobMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[26]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2056,7 @@ func (x *GetJobMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobMetricsRequest.ProtoReflect.Descriptor instead.
 func (*GetJobMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetJobMetricsRequest) GetJobId() string {
@@ -1967,7 +2078,7 @@ type GetJobMetricsResponse struct {
 
 func (x *GetJobMetricsResponse) Reset() {
 	*x = GetJobMetricsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1979,7 +2090,7 @@ func (x *GetJobMetricsResponse) String() string {
 func (*GetJobMetricsResponse) ProtoMessage() {}
 
 func (x *GetJobMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[27]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1992,7 +2103,7 @@ func (x *GetJobMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobMetricsResponse.ProtoReflect.Descriptor instead.
 func (*GetJobMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetJobMetricsResponse) GetJobId() string {
@@ -2027,7 +2138,7 @@ type StreamJobMetricsRequest struct {
 
 func (x *StreamJobMetricsRequest) Reset() {
 	*x = StreamJobMetricsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2039,7 +2150,7 @@ func (x *StreamJobMetricsRequest) String() string {
 func (*StreamJobMetricsRequest) ProtoMessage() {}
 
 func (x *StreamJobMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[28]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2052,7 +2163,7 @@ func (x *StreamJobMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobMetricsRequest.ProtoReflect.Descriptor instead.
 func (*StreamJobMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StreamJobMetricsRequest) GetJobId() string {
@@ -2085,7 +2196,7 @@ type StreamJobMetricsResponse struct {
 
 func (x *StreamJobMetricsResponse) Reset() {
 	*x = StreamJobMetricsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2208,7 @@ func (x *StreamJobMetricsResponse) String() string {
 func (*StreamJobMetricsResponse) ProtoMessage() {}
 
 func (x *StreamJobMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2221,7 @@ func (x *StreamJobMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobMetricsResponse.ProtoReflect.Descriptor instead.
 func (*StreamJobMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *StreamJobMetricsResponse) GetEntries() []*MetricsEntry {
@@ -2132,7 +2243,7 @@ type MetricsEntry struct {
 
 func (x *MetricsEntry) Reset() {
 	*x = MetricsEntry{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2255,7 @@ func (x *MetricsEntry) String() string {
 func (*MetricsEntry) ProtoMessage() {}
 
 func (x *MetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2268,7 @@ func (x *MetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsEntry.ProtoReflect.Descriptor instead.
 func (*MetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MetricsEntry) GetJson() string {
@@ -2200,7 +2311,7 @@ type Checkpoint struct {
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2212,7 +2323,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2225,7 +2336,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Checkpoint) GetCheckpointId() string {
@@ -2307,7 +2418,7 @@ type ListCheckpointsRequest struct {
 
 func (x *ListCheckpointsRequest) Reset() {
 	*x = ListCheckpointsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2319,7 +2430,7 @@ func (x *ListCheckpointsRequest) String() string {
 func (*ListCheckpointsRequest) ProtoMessage() {}
 
 func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2332,7 +2443,7 @@ func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListCheckpointsRequest) GetJobId() string {
@@ -2351,7 +2462,7 @@ type ListCheckpointsResponse struct {
 
 func (x *ListCheckpointsResponse) Reset() {
 	*x = ListCheckpointsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2474,7 @@ func (x *ListCheckpointsResponse) String() string {
 func (*ListCheckpointsResponse) ProtoMessage() {}
 
 func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2487,7 @@ func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListCheckpointsResponse) GetCheckpoints() []*Checkpoint {
@@ -2418,7 +2529,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x0fSubmitJobResult\x120\n" +
 	"\x03job\x18\x01 \x01(\v2\x1e.scaimind.v1.SubmitJobResponseR\x03job\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\xd8\r\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\x97\x0e\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -2463,11 +2574,27 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\brevision\x18! \x01(\x04R\brevision\x12'\n" +
 	"\x05tasks\x18\" \x03(\v2\x11.scaimind.v1.TaskR\x05tasks\x122\n" +
 	"\aretries\x18# \x01(\v2\x18.scaimind.v1.RetryCountsR\aretries\x129\n" +
-	"\bstopping\x18$ \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\bstopping\x1a9\n" +
+	"\bstopping\x18$ \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\bstopping\x12=\n" +
+	"\rpast_attempts\x18% \x03(\v2\x18.scaimind.v1.PastAttemptR\fpastAttempts\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
 	"\x0f_queue_positionB\f\n" +
+	"\n" +
+	"_exit_code\"\xdb\x02\n" +
+	"\vPastAttempt\x12\x18\n" +
+	"\aattempt\x18\x01 \x01(\x05R\aattempt\x12\x14\n" +
+	"\x05nodes\x18\x02 \x03(\tR\x05nodes\x12 \n" +
+	"\texit_code\x18\x03 \x01(\x05H\x00R\bexitCode\x88\x01\x01\x12;\n" +
+	"\n" +
+	"error_type\x18\x04 \x01(\x0e2\x1c.scaimind.v1.ErrorType.ValueR\terrorType\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x129\n" +
+	"\n" +
+	"started_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tstartedAt\x12;\n" +
+	"\vfinished_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAt\x12\x1f\n" +
+	"\vfailed_node\x18\b \x01(\tR\n" +
+	"failedNodeB\f\n" +
 	"\n" +
 	"_exit_code\"B\n" +
 	"\vJobProgress\x12\x12\n" +
@@ -2630,7 +2757,7 @@ func file_scaimind_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_jobs_proto_rawDescData
 }
 
-var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),         // 0: scaimind.v1.SubmitJobRequest
 	(*SubmitJobResponse)(nil),        // 1: scaimind.v1.SubmitJobResponse
@@ -2638,136 +2765,141 @@ var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobsResponse)(nil),       // 3: scaimind.v1.SubmitJobsResponse
 	(*SubmitJobResult)(nil),          // 4: scaimind.v1.SubmitJobResult
 	(*Job)(nil),                      // 5: scaimind.v1.Job
-	(*JobProgress)(nil),              // 6: scaimind.v1.JobProgress
-	(*RetryCounts)(nil),              // 7: scaimind.v1.RetryCounts
-	(*Task)(nil),                     // 8: scaimind.v1.Task
-	(*GetJobRequest)(nil),            // 9: scaimind.v1.GetJobRequest
-	(*GetJobResponse)(nil),           // 10: scaimind.v1.GetJobResponse
-	(*ListJobsRequest)(nil),          // 11: scaimind.v1.ListJobsRequest
-	(*ListJobsResponse)(nil),         // 12: scaimind.v1.ListJobsResponse
-	(*CancelJobRequest)(nil),         // 13: scaimind.v1.CancelJobRequest
-	(*CancelJobResponse)(nil),        // 14: scaimind.v1.CancelJobResponse
-	(*PauseJobRequest)(nil),          // 15: scaimind.v1.PauseJobRequest
-	(*PauseJobResponse)(nil),         // 16: scaimind.v1.PauseJobResponse
-	(*ResumeJobRequest)(nil),         // 17: scaimind.v1.ResumeJobRequest
-	(*ResumeJobResponse)(nil),        // 18: scaimind.v1.ResumeJobResponse
-	(*RetryJobRequest)(nil),          // 19: scaimind.v1.RetryJobRequest
-	(*RetryJobResponse)(nil),         // 20: scaimind.v1.RetryJobResponse
-	(*ExplainJobRequest)(nil),        // 21: scaimind.v1.ExplainJobRequest
-	(*ExplainJobResponse)(nil),       // 22: scaimind.v1.ExplainJobResponse
-	(*StreamJobLogsRequest)(nil),     // 23: scaimind.v1.StreamJobLogsRequest
-	(*StreamJobLogsResponse)(nil),    // 24: scaimind.v1.StreamJobLogsResponse
-	(*LogEntry)(nil),                 // 25: scaimind.v1.LogEntry
-	(*GetJobMetricsRequest)(nil),     // 26: scaimind.v1.GetJobMetricsRequest
-	(*GetJobMetricsResponse)(nil),    // 27: scaimind.v1.GetJobMetricsResponse
-	(*StreamJobMetricsRequest)(nil),  // 28: scaimind.v1.StreamJobMetricsRequest
-	(*StreamJobMetricsResponse)(nil), // 29: scaimind.v1.StreamJobMetricsResponse
-	(*MetricsEntry)(nil),             // 30: scaimind.v1.MetricsEntry
-	(*Checkpoint)(nil),               // 31: scaimind.v1.Checkpoint
-	(*ListCheckpointsRequest)(nil),   // 32: scaimind.v1.ListCheckpointsRequest
-	(*ListCheckpointsResponse)(nil),  // 33: scaimind.v1.ListCheckpointsResponse
-	nil,                              // 34: scaimind.v1.SubmitJobRequest.LabelsEntry
-	nil,                              // 35: scaimind.v1.Job.LabelsEntry
-	(*TrainingConfig)(nil),           // 36: scaimind.v1.TrainingConfig
-	(*DataConfig)(nil),               // 37: scaimind.v1.DataConfig
-	(*ResourceConfig)(nil),           // 38: scaimind.v1.ResourceConfig
-	(*OutputConfig)(nil),             // 39: scaimind.v1.OutputConfig
-	(*SchedulingConfig)(nil),         // 40: scaimind.v1.SchedulingConfig
-	(*CommandConfig)(nil),            // 41: scaimind.v1.CommandConfig
-	(JobStatus_Value)(0),             // 42: scaimind.v1.JobStatus.Value
-	(JobState_Value)(0),              // 43: scaimind.v1.JobState.Value
-	(JobPhase_Value)(0),              // 44: scaimind.v1.JobPhase.Value
-	(*timestamppb.Timestamp)(nil),    // 45: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 46: scaimind.v1.ErrorType.Value
-	(StopReason_Value)(0),            // 47: scaimind.v1.StopReason.Value
-	(TaskState_Value)(0),             // 48: scaimind.v1.TaskState.Value
-	(*structpb.Struct)(nil),          // 49: google.protobuf.Struct
+	(*PastAttempt)(nil),              // 6: scaimind.v1.PastAttempt
+	(*JobProgress)(nil),              // 7: scaimind.v1.JobProgress
+	(*RetryCounts)(nil),              // 8: scaimind.v1.RetryCounts
+	(*Task)(nil),                     // 9: scaimind.v1.Task
+	(*GetJobRequest)(nil),            // 10: scaimind.v1.GetJobRequest
+	(*GetJobResponse)(nil),           // 11: scaimind.v1.GetJobResponse
+	(*ListJobsRequest)(nil),          // 12: scaimind.v1.ListJobsRequest
+	(*ListJobsResponse)(nil),         // 13: scaimind.v1.ListJobsResponse
+	(*CancelJobRequest)(nil),         // 14: scaimind.v1.CancelJobRequest
+	(*CancelJobResponse)(nil),        // 15: scaimind.v1.CancelJobResponse
+	(*PauseJobRequest)(nil),          // 16: scaimind.v1.PauseJobRequest
+	(*PauseJobResponse)(nil),         // 17: scaimind.v1.PauseJobResponse
+	(*ResumeJobRequest)(nil),         // 18: scaimind.v1.ResumeJobRequest
+	(*ResumeJobResponse)(nil),        // 19: scaimind.v1.ResumeJobResponse
+	(*RetryJobRequest)(nil),          // 20: scaimind.v1.RetryJobRequest
+	(*RetryJobResponse)(nil),         // 21: scaimind.v1.RetryJobResponse
+	(*ExplainJobRequest)(nil),        // 22: scaimind.v1.ExplainJobRequest
+	(*ExplainJobResponse)(nil),       // 23: scaimind.v1.ExplainJobResponse
+	(*StreamJobLogsRequest)(nil),     // 24: scaimind.v1.StreamJobLogsRequest
+	(*StreamJobLogsResponse)(nil),    // 25: scaimind.v1.StreamJobLogsResponse
+	(*LogEntry)(nil),                 // 26: scaimind.v1.LogEntry
+	(*GetJobMetricsRequest)(nil),     // 27: scaimind.v1.GetJobMetricsRequest
+	(*GetJobMetricsResponse)(nil),    // 28: scaimind.v1.GetJobMetricsResponse
+	(*StreamJobMetricsRequest)(nil),  // 29: scaimind.v1.StreamJobMetricsRequest
+	(*StreamJobMetricsResponse)(nil), // 30: scaimind.v1.StreamJobMetricsResponse
+	(*MetricsEntry)(nil),             // 31: scaimind.v1.MetricsEntry
+	(*Checkpoint)(nil),               // 32: scaimind.v1.Checkpoint
+	(*ListCheckpointsRequest)(nil),   // 33: scaimind.v1.ListCheckpointsRequest
+	(*ListCheckpointsResponse)(nil),  // 34: scaimind.v1.ListCheckpointsResponse
+	nil,                              // 35: scaimind.v1.SubmitJobRequest.LabelsEntry
+	nil,                              // 36: scaimind.v1.Job.LabelsEntry
+	(*TrainingConfig)(nil),           // 37: scaimind.v1.TrainingConfig
+	(*DataConfig)(nil),               // 38: scaimind.v1.DataConfig
+	(*ResourceConfig)(nil),           // 39: scaimind.v1.ResourceConfig
+	(*OutputConfig)(nil),             // 40: scaimind.v1.OutputConfig
+	(*SchedulingConfig)(nil),         // 41: scaimind.v1.SchedulingConfig
+	(*CommandConfig)(nil),            // 42: scaimind.v1.CommandConfig
+	(JobStatus_Value)(0),             // 43: scaimind.v1.JobStatus.Value
+	(JobState_Value)(0),              // 44: scaimind.v1.JobState.Value
+	(JobPhase_Value)(0),              // 45: scaimind.v1.JobPhase.Value
+	(*timestamppb.Timestamp)(nil),    // 46: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 47: scaimind.v1.ErrorType.Value
+	(StopReason_Value)(0),            // 48: scaimind.v1.StopReason.Value
+	(TaskState_Value)(0),             // 49: scaimind.v1.TaskState.Value
+	(*structpb.Struct)(nil),          // 50: google.protobuf.Struct
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
-	36, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
-	37, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
-	38, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
-	39, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
-	40, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	41, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
-	34, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
-	42, // 7: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	37, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
+	38, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
+	39, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
+	40, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
+	41, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	42, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
+	35, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
+	43, // 7: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
 	0,  // 8: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
 	4,  // 9: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
 	1,  // 10: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
-	42, // 11: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
-	43, // 12: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
-	44, // 13: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
-	45, // 14: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
-	35, // 15: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
-	36, // 16: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
-	37, // 17: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
-	38, // 18: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
-	39, // 19: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
-	40, // 20: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	41, // 21: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
-	46, // 22: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
-	6,  // 23: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
-	45, // 24: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	45, // 25: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
-	45, // 26: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
-	45, // 27: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
-	8,  // 28: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
-	7,  // 29: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
-	47, // 30: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
-	48, // 31: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
-	45, // 32: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	45, // 33: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
-	5,  // 34: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
-	42, // 35: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
-	5,  // 36: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
-	5,  // 37: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
-	5,  // 38: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
-	5,  // 39: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
-	38, // 40: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
-	5,  // 41: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
-	43, // 42: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
-	45, // 43: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
-	25, // 44: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	45, // 45: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	49, // 46: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
-	6,  // 47: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
-	30, // 48: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	45, // 49: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	49, // 50: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	45, // 51: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	31, // 52: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	0,  // 53: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,  // 54: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	9,  // 55: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	11, // 56: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	13, // 57: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	15, // 58: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	17, // 59: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	19, // 60: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	21, // 61: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	23, // 62: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	26, // 63: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	28, // 64: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	32, // 65: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	1,  // 66: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,  // 67: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	10, // 68: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	12, // 69: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	14, // 70: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	16, // 71: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	18, // 72: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	20, // 73: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	22, // 74: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	24, // 75: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	27, // 76: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	29, // 77: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	33, // 78: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	66, // [66:79] is the sub-list for method output_type
-	53, // [53:66] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	43, // 11: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
+	44, // 12: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
+	45, // 13: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
+	46, // 14: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
+	36, // 15: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
+	37, // 16: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
+	38, // 17: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
+	39, // 18: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
+	40, // 19: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
+	41, // 20: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	42, // 21: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
+	47, // 22: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
+	7,  // 23: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
+	46, // 24: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	46, // 25: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
+	46, // 26: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
+	46, // 27: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
+	9,  // 28: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
+	8,  // 29: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
+	48, // 30: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
+	6,  // 31: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
+	47, // 32: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
+	46, // 33: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
+	46, // 34: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
+	49, // 35: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
+	46, // 36: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	46, // 37: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	5,  // 38: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
+	43, // 39: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	5,  // 40: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
+	5,  // 41: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
+	5,  // 42: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
+	5,  // 43: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
+	39, // 44: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
+	5,  // 45: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
+	44, // 46: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
+	46, // 47: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	26, // 48: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
+	46, // 49: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	50, // 50: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	7,  // 51: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
+	31, // 52: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
+	46, // 53: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	50, // 54: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	46, // 55: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	32, // 56: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
+	0,  // 57: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	2,  // 58: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	10, // 59: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	12, // 60: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	14, // 61: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	16, // 62: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	18, // 63: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	20, // 64: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	22, // 65: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	24, // 66: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	27, // 67: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	29, // 68: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	33, // 69: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	1,  // 70: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	3,  // 71: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	11, // 72: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	13, // 73: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	15, // 74: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	17, // 75: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	19, // 76: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	21, // 77: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	23, // 78: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	25, // 79: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	28, // 80: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	30, // 81: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	34, // 82: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	70, // [70:83] is the sub-list for method output_type
+	57, // [57:70] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }
@@ -2779,18 +2911,19 @@ func file_scaimind_v1_jobs_proto_init() {
 	file_scaimind_v1_enums_proto_init()
 	file_scaimind_v1_jobs_proto_msgTypes[1].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[5].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[8].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[15].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[22].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[6].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[9].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[16].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[23].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[28].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[24].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_jobs_proto_rawDesc), len(file_scaimind_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -600,7 +600,9 @@ func (x *ReadIndexResponse) GetTerm() uint64 {
 }
 
 type GetStateHashRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The index to tell the hash of; 0: the one applied last. NOT_FOUND when it is not remembered (any more, or yet).
+	Index         uint64 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -635,10 +637,18 @@ func (*GetStateHashRequest) Descriptor() ([]byte, []int) {
 	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{11}
 }
 
+func (x *GetStateHashRequest) GetIndex() uint64 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
 type GetStateHashResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Index         uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	Hash          string                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	CoordinatorId string                 `protobuf:"bytes,3,opt,name=coordinator_id,json=coordinatorId,proto3" json:"coordinator_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -687,6 +697,180 @@ func (x *GetStateHashResponse) GetHash() string {
 	return ""
 }
 
+func (x *GetStateHashResponse) GetCoordinatorId() string {
+	if x != nil {
+		return x.CoordinatorId
+	}
+	return ""
+}
+
+type GetVotesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeIds       []string               `protobuf:"bytes,1,rep,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetVotesRequest) Reset() {
+	*x = GetVotesRequest{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetVotesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetVotesRequest) ProtoMessage() {}
+
+func (x *GetVotesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetVotesRequest.ProtoReflect.Descriptor instead.
+func (*GetVotesRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *GetVotesRequest) GetNodeIds() []string {
+	if x != nil {
+		return x.NodeIds
+	}
+	return nil
+}
+
+type GetVotesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CoordinatorId string                 `protobuf:"bytes,1,opt,name=coordinator_id,json=coordinatorId,proto3" json:"coordinator_id,omitempty"`
+	Votes         []*Vote                `protobuf:"bytes,2,rep,name=votes,proto3" json:"votes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetVotesResponse) Reset() {
+	*x = GetVotesResponse{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetVotesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetVotesResponse) ProtoMessage() {}
+
+func (x *GetVotesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetVotesResponse.ProtoReflect.Descriptor instead.
+func (*GetVotesResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *GetVotesResponse) GetCoordinatorId() string {
+	if x != nil {
+		return x.CoordinatorId
+	}
+	return ""
+}
+
+func (x *GetVotesResponse) GetVotes() []*Vote {
+	if x != nil {
+		return x.Votes
+	}
+	return nil
+}
+
+// Vote is one coordinator's view of one node.
+type Vote struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	Dead   bool                   `protobuf:"varint,2,opt,name=dead,proto3" json:"dead,omitempty"`
+	// Incarnation of the agent that the view is of; 0: gossip never heard of it.
+	Incarnation uint64 `protobuf:"varint,3,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	// "alive", "suspect", "dead", "left" or "unknown".
+	Liveness      string `protobuf:"bytes,4,opt,name=liveness,proto3" json:"liveness,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Vote) Reset() {
+	*x = Vote{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Vote) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Vote) ProtoMessage() {}
+
+func (x *Vote) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Vote.ProtoReflect.Descriptor instead.
+func (*Vote) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Vote) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *Vote) GetDead() bool {
+	if x != nil {
+		return x.Dead
+	}
+	return false
+}
+
+func (x *Vote) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Vote) GetLiveness() string {
+	if x != nil {
+		return x.Liveness
+	}
+	return ""
+}
+
 var File_scaimind_v1_operators_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_operators_proto_rawDesc = "" +
@@ -726,11 +910,23 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\x10ReadIndexRequest\"=\n" +
 	"\x11ReadIndexResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04term\x18\x02 \x01(\x04R\x04term\"\x15\n" +
-	"\x13GetStateHashRequest\"@\n" +
+	"\x04term\x18\x02 \x01(\x04R\x04term\"+\n" +
+	"\x13GetStateHashRequest\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x04R\x05index\"g\n" +
 	"\x14GetStateHashResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
-	"\x04hash\x18\x02 \x01(\tR\x04hash2\xfd\x03\n" +
+	"\x04hash\x18\x02 \x01(\tR\x04hash\x12%\n" +
+	"\x0ecoordinator_id\x18\x03 \x01(\tR\rcoordinatorId\",\n" +
+	"\x0fGetVotesRequest\x12\x19\n" +
+	"\bnode_ids\x18\x01 \x03(\tR\anodeIds\"b\n" +
+	"\x10GetVotesResponse\x12%\n" +
+	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\x12'\n" +
+	"\x05votes\x18\x02 \x03(\v2\x11.scaimind.v1.VoteR\x05votes\"q\n" +
+	"\x04Vote\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
+	"\x04dead\x18\x02 \x01(\bR\x04dead\x12 \n" +
+	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
+	"\bliveness\x18\x04 \x01(\tR\bliveness2\xc6\x04\n" +
 	"\x0fOperatorService\x12J\n" +
 	"\tListPeers\x12\x1d.scaimind.v1.ListPeersRequest\x1a\x1e.scaimind.v1.ListPeersResponse\x12e\n" +
 	"\x12TransferLeadership\x12&.scaimind.v1.TransferLeadershipRequest\x1a'.scaimind.v1.TransferLeadershipResponse\x12G\n" +
@@ -738,7 +934,8 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\n" +
 	"RemovePeer\x12\x1e.scaimind.v1.RemovePeerRequest\x1a\x1f.scaimind.v1.RemovePeerResponse\x12J\n" +
 	"\tReadIndex\x12\x1d.scaimind.v1.ReadIndexRequest\x1a\x1e.scaimind.v1.ReadIndexResponse\x12S\n" +
-	"\fGetStateHash\x12 .scaimind.v1.GetStateHashRequest\x1a!.scaimind.v1.GetStateHashResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\fGetStateHash\x12 .scaimind.v1.GetStateHashRequest\x1a!.scaimind.v1.GetStateHashResponse\x12G\n" +
+	"\bGetVotes\x12\x1c.scaimind.v1.GetVotesRequest\x1a\x1d.scaimind.v1.GetVotesResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_operators_proto_rawDescOnce sync.Once
@@ -752,7 +949,7 @@ func file_scaimind_v1_operators_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_operators_proto_rawDescData
 }
 
-var file_scaimind_v1_operators_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_scaimind_v1_operators_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_scaimind_v1_operators_proto_goTypes = []any{
 	(*Peer)(nil),                       // 0: scaimind.v1.Peer
 	(*ListPeersRequest)(nil),           // 1: scaimind.v1.ListPeersRequest
@@ -767,26 +964,32 @@ var file_scaimind_v1_operators_proto_goTypes = []any{
 	(*ReadIndexResponse)(nil),          // 10: scaimind.v1.ReadIndexResponse
 	(*GetStateHashRequest)(nil),        // 11: scaimind.v1.GetStateHashRequest
 	(*GetStateHashResponse)(nil),       // 12: scaimind.v1.GetStateHashResponse
+	(*GetVotesRequest)(nil),            // 13: scaimind.v1.GetVotesRequest
+	(*GetVotesResponse)(nil),           // 14: scaimind.v1.GetVotesResponse
+	(*Vote)(nil),                       // 15: scaimind.v1.Vote
 }
 var file_scaimind_v1_operators_proto_depIdxs = []int32{
 	0,  // 0: scaimind.v1.ListPeersResponse.peers:type_name -> scaimind.v1.Peer
-	1,  // 1: scaimind.v1.OperatorService.ListPeers:input_type -> scaimind.v1.ListPeersRequest
-	3,  // 2: scaimind.v1.OperatorService.TransferLeadership:input_type -> scaimind.v1.TransferLeadershipRequest
-	5,  // 3: scaimind.v1.OperatorService.JoinPeer:input_type -> scaimind.v1.JoinPeerRequest
-	7,  // 4: scaimind.v1.OperatorService.RemovePeer:input_type -> scaimind.v1.RemovePeerRequest
-	9,  // 5: scaimind.v1.OperatorService.ReadIndex:input_type -> scaimind.v1.ReadIndexRequest
-	11, // 6: scaimind.v1.OperatorService.GetStateHash:input_type -> scaimind.v1.GetStateHashRequest
-	2,  // 7: scaimind.v1.OperatorService.ListPeers:output_type -> scaimind.v1.ListPeersResponse
-	4,  // 8: scaimind.v1.OperatorService.TransferLeadership:output_type -> scaimind.v1.TransferLeadershipResponse
-	6,  // 9: scaimind.v1.OperatorService.JoinPeer:output_type -> scaimind.v1.JoinPeerResponse
-	8,  // 10: scaimind.v1.OperatorService.RemovePeer:output_type -> scaimind.v1.RemovePeerResponse
-	10, // 11: scaimind.v1.OperatorService.ReadIndex:output_type -> scaimind.v1.ReadIndexResponse
-	12, // 12: scaimind.v1.OperatorService.GetStateHash:output_type -> scaimind.v1.GetStateHashResponse
-	7,  // [7:13] is the sub-list for method output_type
-	1,  // [1:7] is the sub-list for method input_type
-	1,  // [1:1] is the sub-list for extension type_name
-	1,  // [1:1] is the sub-list for extension extendee
-	0,  // [0:1] is the sub-list for field type_name
+	15, // 1: scaimind.v1.GetVotesResponse.votes:type_name -> scaimind.v1.Vote
+	1,  // 2: scaimind.v1.OperatorService.ListPeers:input_type -> scaimind.v1.ListPeersRequest
+	3,  // 3: scaimind.v1.OperatorService.TransferLeadership:input_type -> scaimind.v1.TransferLeadershipRequest
+	5,  // 4: scaimind.v1.OperatorService.JoinPeer:input_type -> scaimind.v1.JoinPeerRequest
+	7,  // 5: scaimind.v1.OperatorService.RemovePeer:input_type -> scaimind.v1.RemovePeerRequest
+	9,  // 6: scaimind.v1.OperatorService.ReadIndex:input_type -> scaimind.v1.ReadIndexRequest
+	11, // 7: scaimind.v1.OperatorService.GetStateHash:input_type -> scaimind.v1.GetStateHashRequest
+	13, // 8: scaimind.v1.OperatorService.GetVotes:input_type -> scaimind.v1.GetVotesRequest
+	2,  // 9: scaimind.v1.OperatorService.ListPeers:output_type -> scaimind.v1.ListPeersResponse
+	4,  // 10: scaimind.v1.OperatorService.TransferLeadership:output_type -> scaimind.v1.TransferLeadershipResponse
+	6,  // 11: scaimind.v1.OperatorService.JoinPeer:output_type -> scaimind.v1.JoinPeerResponse
+	8,  // 12: scaimind.v1.OperatorService.RemovePeer:output_type -> scaimind.v1.RemovePeerResponse
+	10, // 13: scaimind.v1.OperatorService.ReadIndex:output_type -> scaimind.v1.ReadIndexResponse
+	12, // 14: scaimind.v1.OperatorService.GetStateHash:output_type -> scaimind.v1.GetStateHashResponse
+	14, // 15: scaimind.v1.OperatorService.GetVotes:output_type -> scaimind.v1.GetVotesResponse
+	9,  // [9:16] is the sub-list for method output_type
+	2,  // [2:9] is the sub-list for method input_type
+	2,  // [2:2] is the sub-list for extension type_name
+	2,  // [2:2] is the sub-list for extension extendee
+	0,  // [0:2] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_operators_proto_init() }
@@ -800,7 +1003,7 @@ func file_scaimind_v1_operators_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_operators_proto_rawDesc), len(file_scaimind_v1_operators_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

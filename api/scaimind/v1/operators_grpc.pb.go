@@ -27,6 +27,7 @@ const (
 	OperatorService_RemovePeer_FullMethodName         = "/scaimind.v1.OperatorService/RemovePeer"
 	OperatorService_ReadIndex_FullMethodName          = "/scaimind.v1.OperatorService/ReadIndex"
 	OperatorService_GetStateHash_FullMethodName       = "/scaimind.v1.OperatorService/GetStateHash"
+	OperatorService_GetVotes_FullMethodName           = "/scaimind.v1.OperatorService/GetVotes"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -42,6 +43,8 @@ type OperatorServiceClient interface {
 	ReadIndex(ctx context.Context, in *ReadIndexRequest, opts ...grpc.CallOption) (*ReadIndexResponse, error)
 	// A hash of this replica's state at the index it has applied.
 	GetStateHash(ctx context.Context, in *GetStateHashRequest, opts ...grpc.CallOption) (*GetStateHashResponse, error)
+	// What this replica's own gossip says of nodes. Not forwarded: the leader asks each voter.
+	GetVotes(ctx context.Context, in *GetVotesRequest, opts ...grpc.CallOption) (*GetVotesResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -112,6 +115,16 @@ func (c *operatorServiceClient) GetStateHash(ctx context.Context, in *GetStateHa
 	return out, nil
 }
 
+func (c *operatorServiceClient) GetVotes(ctx context.Context, in *GetVotesRequest, opts ...grpc.CallOption) (*GetVotesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetVotesResponse)
+	err := c.cc.Invoke(ctx, OperatorService_GetVotes_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -125,6 +138,8 @@ type OperatorServiceServer interface {
 	ReadIndex(context.Context, *ReadIndexRequest) (*ReadIndexResponse, error)
 	// A hash of this replica's state at the index it has applied.
 	GetStateHash(context.Context, *GetStateHashRequest) (*GetStateHashResponse, error)
+	// What this replica's own gossip says of nodes. Not forwarded: the leader asks each voter.
+	GetVotes(context.Context, *GetVotesRequest) (*GetVotesResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -152,6 +167,9 @@ func (UnimplementedOperatorServiceServer) ReadIndex(context.Context, *ReadIndexR
 }
 func (UnimplementedOperatorServiceServer) GetStateHash(context.Context, *GetStateHashRequest) (*GetStateHashResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetStateHash not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetVotes(context.Context, *GetVotesRequest) (*GetVotesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetVotes not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -282,6 +300,24 @@ func _OperatorService_GetStateHash_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_GetVotes_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetVotesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetVotes(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetVotes_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetVotes(ctx, req.(*GetVotesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -312,6 +348,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetStateHash",
 			Handler:    _OperatorService_GetStateHash_Handler,
+		},
+		{
+			MethodName: "GetVotes",
+			Handler:    _OperatorService_GetVotes_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
