@@ -57,7 +57,7 @@ type agent struct {
 	grpcAddr  string
 	httpAddr  string
 
-	starter *runner.Starter
+	starter Processes
 	gpus    *gpuWatch
 	outbox  *outbox
 	session *session
@@ -125,8 +125,10 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		return nil, nil, err
 	}
 	undo = append(undo, unlock)
-	if a.bootID, err = bootID(); err != nil {
-		return nil, nil, err
+	if a.bootID = cfg.Machine.BootID; a.bootID == "" {
+		if a.bootID, err = bootID(); err != nil {
+			return nil, nil, err
+		}
 	}
 	if a.hostname == "" {
 		if a.hostname, err = os.Hostname(); err != nil {
@@ -143,9 +145,11 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		a.clientTLS = pki.RequireRole(a.clientTLS, pki.RoleCoordinator)
 		a.serverTLS = pki.RequireRole(a.serverTLS, pki.RoleCoordinator)
 	}
-	inventory, simulated, err := openInventory(cfg.NodeID, cfg.GPUs, a.log)
-	if err != nil {
-		return nil, nil, err
+	inventory, simulated := cfg.Machine.Devices, true
+	if inventory == nil {
+		if inventory, simulated, err = openInventory(cfg.NodeID, cfg.GPUs, a.log); err != nil {
+			return nil, nil, err
+		}
 	}
 	undo = append(undo, func() { _ = inventory.Close() })
 	a.simulated = simulated
@@ -165,7 +169,9 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		return nil, nil, fmt.Errorf("open the log of the shims: %w", err)
 	}
 	undo = append(undo, func() { _ = shimLog.Close() })
-	a.starter = runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), shimLog, max(0, cfg.SpareShims))
+	if a.starter = cfg.Machine.Processes; a.starter == nil {
+		a.starter = shims{runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), shimLog, max(0, cfg.SpareShims))}
+	}
 	undo = append(undo, a.starter.Close)
 	a.outbox = newOutbox(first)
 	a.metrics = newMetrics(a)
@@ -240,7 +246,7 @@ func (a *agent) stopTasks() {
 	bounded, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	for _, dir := range dirs {
-		for !runner.Gone(dir) && bounded.Err() == nil {
+		for !a.starter.Gone(dir) && bounded.Err() == nil {
 			sleep(bounded, 2*time.Millisecond)
 		}
 	}
@@ -304,7 +310,7 @@ func (a *agent) joinGossip() (*gossip.Pool, error) {
 	}
 	pool, err := gossip.Start(gossip.Config{
 		Name: a.cfg.NodeID, Role: pki.RoleAgent, Bind: a.cfg.GossipAddr, Advertise: a.cfg.GossipAdvertise,
-		SecretKey: a.cfg.GossipKey, Join: a.cfg.GossipJoin, Logger: a.cfg.Logger,
+		SecretKey: a.cfg.GossipKey, Join: a.cfg.GossipJoin, Logger: a.cfg.Logger, Transport: a.cfg.Machine.GossipTransport,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start gossip: %w", err)

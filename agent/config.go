@@ -91,6 +91,9 @@ type Config struct {
 	// Metrics is where the agent registers its metrics and what /metrics
 	// serves; nil: a registry of its own.
 	Metrics *prometheus.Registry
+
+	// Machine replaces parts of the machine around the agent, in tests.
+	Machine Machine
 }
 
 // Validate joins all faults of the configuration.
@@ -140,6 +143,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Machine.Network == nil {
+		c.Machine.Network = tcp{}
 	}
 	if c.Metrics == nil {
 		c.Metrics = prometheus.NewRegistry()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"time"
 
@@ -20,7 +19,7 @@ import (
 // listen opens the two doors: TaskService for coordinators, HTTP for
 // operators. Both stop with the returned function, which waits for them.
 func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
-	listener, err := net.Listen("tcp", a.cfg.GRPCAddr)
+	listener, err := a.cfg.Machine.Network.Listen(a.cfg.GRPCAddr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for coordinators: %w", err)
 	}
@@ -58,7 +57,7 @@ func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 }
 
 func (a *agent) listenHTTP(fatal chan<- error) (stop func(), err error) {
-	listener, err := net.Listen("tcp", a.cfg.HTTPAddr)
+	listener, err := a.cfg.Machine.Network.Listen(a.cfg.HTTPAddr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for operators: %w", err)
 	}

@@ -163,7 +163,7 @@ func (a *agent) launch(t *task, spec *v1.TaskSpec) {
 // attach finds the shim of a task that an earlier agent launched.
 func (a *agent) attach(t *task) {
 	for {
-		handle, err := runner.Attach(t.dir)
+		handle, err := a.starter.Attach(t.dir)
 		switch {
 		case err == nil:
 			s, err := shim.ReadSpec(t.dir)
@@ -208,7 +208,7 @@ func (a *agent) again(t *task) {
 }
 
 // mind follows a task to its end, or to the agent's.
-func (a *agent) mind(t *task, handle *runner.Handle, w *watcher) {
+func (a *agent) mind(t *task, handle Process, w *watcher) {
 	defer handle.Close()
 	a.post(func() {
 		t.handle = handle

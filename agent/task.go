@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -71,7 +70,7 @@ type task struct {
 	// spec is kept until the task is launched.
 	spec *v1.TaskSpec
 	// handle is there while a shim is.
-	handle *runner.Handle
+	handle Process
 	// stop is what was last asked of the shim, or is to be asked once there is
 	// one.
 	stop *shim.StopRequest

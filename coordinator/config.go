@@ -1,12 +1,17 @@
 package coordinator
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mindcoordinator/mind/gossip"
+	"github.com/mindcoordinator/mind/raftnode"
 )
 
 // Config says how one coordinator runs. The zero value of an optional field means its default.
@@ -53,6 +58,27 @@ type Config struct {
 	Logger *slog.Logger
 	// Registry takes the metrics and is what /metrics serves; nil: a registry of its own.
 	Registry *prometheus.Registry
+
+	// What follows replaces the world around a coordinator, in tests: the network (nil: TCP), the carrier of gossip (nil:
+	// UDP and TCP), and whatever of Raft's configuration RaftTuning changes (nil: nothing).
+	Network         Network
+	GossipTransport gossip.Transport
+	RaftTuning      func(*raftnode.Config)
+}
+
+// Network is where a coordinator listens and whom it reaches. It must work with addresses of the form host:port.
+type Network interface {
+	Listen(addr string) (net.Listener, error)
+	Dial(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// tcp is the real network.
+type tcp struct{}
+
+func (tcp) Listen(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+
+func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", addr)
 }
 
 // Peer is one initial voter.
@@ -108,6 +134,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Network == nil {
+		c.Network = tcp{}
 	}
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()

@@ -136,7 +136,8 @@ func (s *server) forward(ctx context.Context, c *call, addr, method string, req 
 
 // links are connections to others of one kind, kept open, one to each address.
 type links struct {
-	tls *tls.Config
+	tls     *tls.Config
+	network Network
 
 	mu     sync.Mutex
 	conns  map[string]*grpc.ClientConn
@@ -158,6 +159,7 @@ func (l *links) to(addr string) (*grpc.ClientConn, error) {
 	}
 	conn, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(creds),
+		grpc.WithContextDialer(l.network.Dial),
 		grpc.WithDisableServiceConfig(),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: client.KeepaliveTime, Timeout: 2 * time.Second, PermitWithoutStream: true}),

@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"time"
@@ -43,11 +42,11 @@ func Run(ctx context.Context, config Config) error {
 	if err := s.open(); err != nil {
 		return errors.Join(err, s.closeParts())
 	}
-	grpcListener, err := net.Listen("tcp", config.GRPCAddr)
+	grpcListener, err := config.Network.Listen(config.GRPCAddr)
 	if err != nil {
 		return errors.Join(fmt.Errorf("listening for gRPC: %w", err), s.closeParts())
 	}
-	httpListener, err := net.Listen("tcp", config.HTTPAddr)
+	httpListener, err := config.Network.Listen(config.HTTPAddr)
 	if err != nil {
 		return errors.Join(fmt.Errorf("listening for HTTP: %w", err), grpcListener.Close(), s.closeParts())
 	}
@@ -90,6 +89,7 @@ func (s *server) open() error {
 		return err
 	}
 	s.links.tls, s.agents.tls = s.clientTLS, s.clientTLS
+	s.links.network, s.agents.network = s.config.Network, s.config.Network
 	if s.clientTLS != nil {
 		s.links.tls = pki.RequireRole(s.clientTLS, pki.RoleCoordinator)
 		s.agents.tls = pki.RequireRole(s.clientTLS, pki.RoleAgent)
@@ -101,13 +101,17 @@ func (s *server) open() error {
 	for _, p := range s.config.Peers {
 		voters = append(voters, raftnode.Server{ID: p.ID, Addr: p.RaftAddr})
 	}
-	node, err := raftnode.Open(raftnode.Config{
+	hosting := raftnode.Config{
 		ID: s.config.ID, Dir: filepath.Join(s.config.DataDir, "raft"),
 		BindAddr: s.config.RaftAddr, AdvertiseAddr: s.self().RaftAddr,
 		ServerTLS: s.serverTLS, ClientTLS: s.clientTLS, Bootstrap: voters, LogStore: s.config.LogStore,
 		HeartbeatTimeout: s.config.Timers.RaftHeartbeat, ElectionTimeout: s.config.Timers.RaftElection, LeaderLease: s.config.Timers.RaftLeaderLease,
 		Pack: fsm.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,
-	}, replica{s.machine})
+	}
+	if s.config.RaftTuning != nil {
+		s.config.RaftTuning(&hosting)
+	}
+	node, err := raftnode.Open(hosting, replica{s.machine})
 	if err != nil {
 		return fmt.Errorf("opening raft: %w", err)
 	}
@@ -119,7 +123,7 @@ func (s *server) open() error {
 	}
 	s.pool, err = gossip.Start(gossip.Config{
 		Name: s.config.ID, Role: pki.RoleCoordinator, Bind: s.config.GossipAddr, Advertise: s.config.GossipAdvertise,
-		SecretKey: s.config.GossipKey, Join: s.config.GossipJoin, Logger: s.log,
+		SecretKey: s.config.GossipKey, Join: s.config.GossipJoin, Logger: s.log, Transport: s.config.GossipTransport,
 	})
 	if err != nil {
 		return fmt.Errorf("joining gossip: %w", err)

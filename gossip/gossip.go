@@ -82,7 +82,12 @@ type Config struct {
 	// 512 bytes.
 	Meta   map[string]string
 	Logger *slog.Logger
+	// Transport replaces UDP and TCP, in tests; nil: the real ones.
+	Transport Transport
 }
+
+// Transport carries gossip between members.
+type Transport = memberlist.Transport
 
 func (c Config) logger() *slog.Logger {
 	return cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
@@ -164,6 +169,9 @@ func (p *Pool) memberlistConfig() (*memberlist.Config, error) {
 		}
 	}
 	c.SecretKey = p.cfg.SecretKey
+	if p.cfg.Transport != nil {
+		c.Transport = p.cfg.Transport
+	}
 	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = suspicionMult, suspicionMaxMult
 	c.TCPTimeout = streamTimeout

@@ -114,6 +114,8 @@ type Config struct {
 
 	// Stream replaces the TCP listener and dialler, TLS included, in tests.
 	Stream raft.StreamLayer
+	// Stores replaces the log and the snapshots below Dir, in tests.
+	Stores func() (Store, raft.SnapshotStore, error)
 	// WrapStore may put a faulty disk between the node and its log, in tests.
 	WrapStore func(Store) Store
 	// Now stamps entries (default time.Now).

@@ -93,14 +93,16 @@ func Open(cfg Config, sm StateMachine) (*Node, error) {
 }
 
 func (n *Node) start() error {
-	store, err := openStore(n.cfg)
+	open := n.cfg.Stores
+	if open == nil {
+		open = n.openStores
+	}
+	store, snapshots, err := open()
+	if store != nil {
+		n.store = newLatch(store, n.diskFailed)
+	}
 	if err != nil {
 		return err
-	}
-	n.store = newLatch(store, n.diskFailed)
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(n.cfg.Dir, "snapshots"), snapshotsKept, newBridge(n.log))
-	if err != nil {
-		return fmt.Errorf("open snapshot store: %w", err)
 	}
 	if n.transport, err = openTransport(n.cfg, newBridge(n.log)); err != nil {
 		return err
@@ -122,6 +124,19 @@ func (n *Node) start() error {
 	n.running.Go(n.proposer.pack)
 	n.running.Go(n.proposer.complete)
 	return nil
+}
+
+// openStores opens the log and the snapshots on disk.
+func (n *Node) openStores() (Store, raft.SnapshotStore, error) {
+	store, err := openStore(n.cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(n.cfg.Dir, "snapshots"), snapshotsKept, newBridge(n.log))
+	if err != nil {
+		return store, nil, fmt.Errorf("open snapshot store: %w", err)
+	}
+	return store, snapshots, nil
 }
 
 // newRaft starts raft. It panics when it cannot write its term, which before
