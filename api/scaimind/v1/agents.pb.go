@@ -2126,7 +2126,9 @@ type ReadTaskLogsResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Entries []*TaskLogEntry        `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	// The task has ended and this was all.
-	Eof           bool `protobuf:"varint,2,opt,name=eof,proto3" json:"eof,omitempty"`
+	Eof bool `protobuf:"varint,2,opt,name=eof,proto3" json:"eof,omitempty"`
+	// Set in the first answer to a request with a tail, which has no entries: where the tail begins.
+	Begins        *uint64 `protobuf:"varint,3,opt,name=begins,proto3,oneof" json:"begins,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2173,6 +2175,13 @@ func (x *ReadTaskLogsResponse) GetEof() bool {
 		return x.Eof
 	}
 	return false
+}
+
+func (x *ReadTaskLogsResponse) GetBegins() uint64 {
+	if x != nil && x.Begins != nil {
+		return *x.Begins
+	}
+	return 0
 }
 
 type TaskLogEntry struct {
@@ -2591,10 +2600,12 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x04tail\x18\x05 \x01(\x05H\x00R\x04tail\x88\x01\x01\x12\x16\n" +
 	"\x06follow\x18\x06 \x01(\bR\x06follow\x120\n" +
 	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05sinceB\a\n" +
-	"\x05_tail\"]\n" +
+	"\x05_tail\"\x85\x01\n" +
 	"\x14ReadTaskLogsResponse\x123\n" +
 	"\aentries\x18\x01 \x03(\v2\x19.scaimind.v1.TaskLogEntryR\aentries\x12\x10\n" +
-	"\x03eof\x18\x02 \x01(\bR\x03eof\"q\n" +
+	"\x03eof\x18\x02 \x01(\bR\x03eof\x12\x1b\n" +
+	"\x06begins\x18\x03 \x01(\x04H\x00R\x06begins\x88\x01\x01B\t\n" +
+	"\a_begins\"q\n" +
 	"\fTaskLogEntry\x12\x16\n" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\x12\x1d\n" +
 	"\n" +
@@ -2766,6 +2777,7 @@ func file_scaimind_v1_agents_proto_init() {
 		(*SessionResponse_RelayedAck)(nil),
 	}
 	file_scaimind_v1_agents_proto_msgTypes[28].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[29].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

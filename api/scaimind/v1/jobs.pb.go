@@ -1884,8 +1884,10 @@ func (x *StreamJobLogsRequest) GetCursor() string {
 
 // StreamJobLogsResponse is a few lines at a time; an empty one is a sign of life.
 type StreamJobLogsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entries       []*LogEntry            `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Entries []*LogEntry            `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// Where to go on when the stream breaks before its first entry; set in an answer without entries, once it is known.
+	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1925,6 +1927,13 @@ func (x *StreamJobLogsResponse) GetEntries() []*LogEntry {
 		return x.Entries
 	}
 	return nil
+}
+
+func (x *StreamJobLogsResponse) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
 }
 
 type LogEntry struct {
@@ -2188,8 +2197,10 @@ func (x *StreamJobMetricsRequest) GetFollow() bool {
 }
 
 type StreamJobMetricsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Entries       []*MetricsEntry        `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Entries []*MetricsEntry        `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	// As in StreamJobLogsResponse.
+	Cursor        string `protobuf:"bytes,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2229,6 +2240,13 @@ func (x *StreamJobMetricsResponse) GetEntries() []*MetricsEntry {
 		return x.Entries
 	}
 	return nil
+}
+
+func (x *StreamJobMetricsResponse) GetCursor() string {
+	if x != nil {
+		return x.Cursor
+	}
+	return ""
 }
 
 type MetricsEntry struct {
@@ -2680,9 +2698,10 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x06cursor\x18\a \x01(\tR\x06cursorB\a\n" +
 	"\x05_tailB\t\n" +
 	"\a_followB\a\n" +
-	"\x05_rank\"H\n" +
+	"\x05_rank\"`\n" +
 	"\x15StreamJobLogsResponse\x12/\n" +
-	"\aentries\x18\x01 \x03(\v2\x15.scaimind.v1.LogEntryR\aentries\"\xd2\x01\n" +
+	"\aentries\x18\x01 \x03(\v2\x15.scaimind.v1.LogEntryR\aentries\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xd2\x01\n" +
 	"\bLogEntry\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x128\n" +
@@ -2701,9 +2720,10 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x1b\n" +
 	"\x06follow\x18\x03 \x01(\bH\x00R\x06follow\x88\x01\x01B\t\n" +
-	"\a_follow\"O\n" +
+	"\a_follow\"g\n" +
 	"\x18StreamJobMetricsResponse\x123\n" +
-	"\aentries\x18\x01 \x03(\v2\x19.scaimind.v1.MetricsEntryR\aentries\"t\n" +
+	"\aentries\x18\x01 \x03(\v2\x19.scaimind.v1.MetricsEntryR\aentries\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"t\n" +
 	"\fMetricsEntry\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\tR\x04json\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x128\n" +
