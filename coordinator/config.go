@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/raftnode"
 )
@@ -60,10 +61,12 @@ type Config struct {
 	Registry *prometheus.Registry
 
 	// What follows replaces the world around a coordinator, in tests: the network (nil: TCP), the carrier of gossip (nil:
-	// UDP and TCP), and whatever of Raft's configuration RaftTuning changes (nil: nothing).
+	// UDP and TCP), and whatever of Raft's configuration RaftTuning changes (nil: nothing). Observe is told of every entry
+	// that this replica applies, under the rules of fsm.Machine.OnApply.
 	Network         Network
 	GossipTransport gossip.Transport
 	RaftTuning      func(*raftnode.Config)
+	Observe         func(*fsm.View, []fsm.Event)
 }
 
 // Network is where a coordinator listens and whom it reaches. It must work with addresses of the form host:port.

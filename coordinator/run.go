@@ -97,6 +97,9 @@ func (s *server) open() error {
 	s.inventory.machine = s.machine
 	s.metrics = newMetrics(s.config.Registry, s.machine, s.sessions.leading)
 	s.machine.OnApply(s.observe)
+	if s.config.Observe != nil {
+		s.machine.OnApply(s.config.Observe)
+	}
 	var voters []raftnode.Server
 	for _, p := range s.config.Peers {
 		voters = append(voters, raftnode.Server{ID: p.ID, Addr: p.RaftAddr})
