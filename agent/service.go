@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
 const (
@@ -184,7 +185,7 @@ func (r *metricsReader) next() []*v1.TaskMetricsEntry {
 	}
 	nanos := info.ModTime().UnixNano()
 	r.tail.read(func(line []byte, end int64) bool {
-		if line = plainJSON(line); line != nil {
+		if line = tasks.PlainJSON(line); line != nil {
 			entries = append(entries, &v1.TaskMetricsEntry{Offset: uint64(end), Json: string(line), UnixNanos: nanos})
 		}
 		return len(entries) < maxEntries

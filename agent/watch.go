@@ -7,13 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
 const (
@@ -150,27 +150,9 @@ func (w *watcher) metric(line []byte) {
 		TotalSteps float64  `json:"total_steps"`
 		MaxSteps   float64  `json:"max_steps"`
 	}
-	if line = plainJSON(line); line != nil && json.Unmarshal(line, &m) == nil && m.Step != nil {
+	if line = tasks.PlainJSON(line); line != nil && json.Unmarshal(line, &m) == nil && m.Step != nil {
 		w.progress(*m.Step, max(m.TotalSteps, m.MaxSteps))
 	}
-}
-
-// notNumbers are what Python writes for numbers that JSON does not have.
-var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
-
-// plainJSON returns a JSON object that anybody can read, or nil. Losses do
-// become NaN, and then it matters to see it: such values become null.
-func plainJSON(line []byte) []byte {
-	if len(line) == 0 || line[0] != '{' {
-		return nil
-	}
-	if !json.Valid(line) {
-		line = notNumbers.ReplaceAll(line, []byte("null"))
-	}
-	if !json.Valid(line) || !utf8.Valid(line) {
-		return nil
-	}
-	return line
 }
 
 func (w *watcher) progress(step, total float64) {

@@ -5,19 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strconv"
-)
 
-// Entry is one record.
-type Entry struct {
-	// Offset is the position after the record.
-	Offset uint64
-	// UnixNanos is when the shim read the line.
-	UnixNanos int64
-	Kind      Kind
-	// Text is valid UTF-8: bytes that are not were replaced.
-	Text string
-}
+	"github.com/mindcoordinator/mind/archive/record"
+)
 
 // Reader reads a log that may be growing. It is used by one goroutine.
 type Reader struct {
@@ -212,8 +202,8 @@ func (r *Reader) open() (opened bool, gap *Entry, err error) {
 		}
 		// The retention bound took what was asked for.
 		base = bases[0]
-		gap = &Entry{Offset: base, Kind: Remark, Text: "mind: " + strconv.FormatUint(base-r.offset, 10) + " bytes of log were removed by the retention bound"}
-		r.offset = base
+		removed := record.Removed(r.offset, base)
+		gap, r.offset = &removed, base
 	}
 	file, err := os.Open(r.dir + "/" + segmentName(base))
 	if errors.Is(err, os.ErrNotExist) {
@@ -243,37 +233,15 @@ func (r *Reader) fill(entries []Entry, limit int) ([]Entry, error) {
 			return entries, nil
 		}
 		r.offset += uint64(end) + 1
-		entry, err := parse(data[:end])
+		entry, ok := record.Parse(data[:end])
 		data = data[end+1:]
-		if err != nil {
-			// A damaged record is shown rather than hidden.
-			entry = Entry{Kind: Remark, Text: "mind: damaged record in the task's log"}
-		}
-		if entry.UnixNanos < r.since && err == nil {
+		if entry.UnixNanos < r.since && ok {
 			continue
 		}
 		entry.Offset = r.offset
 		entries = append(entries, entry)
 	}
 	return entries, nil
-}
-
-var replacement = []byte("\uFFFD")
-
-func parse(record []byte) (Entry, error) {
-	space := bytes.IndexByte(record, ' ')
-	if space <= 0 || len(record) < space+3 || record[space+2] != ' ' {
-		return Entry{}, errBadRecord
-	}
-	nanos, err := strconv.ParseInt(string(record[:space]), 10, 64)
-	if err != nil {
-		return Entry{}, errBadRecord
-	}
-	kind := Kind(record[space+1])
-	if kind != Stdout && kind != Stderr && kind != Remark {
-		return Entry{}, errBadRecord
-	}
-	return Entry{UnixNanos: nanos, Kind: kind, Text: string(bytes.ToValidUTF8(record[space+3:], replacement))}, nil
 }
 
 // covering returns the last base at or before the offset.

@@ -2,11 +2,8 @@
 //
 // Contract: one Writer (in the task's shim) appends lines to segment files in
 // one directory; any number of Readers, in other processes, read them while
-// they grow. A record is one line of text:
-//
-//	<unix nanoseconds> <kind> <text>\n
-//
-// where kind is o (stdout), e (stderr) or m (Mind's own remark). A segment is
+// they grow. A record is one line of text (package record), from stdout, from
+// stderr, or a remark of Mind's own. A segment is
 // named after the offset of its first byte in the log as it would be
 // unrotated, so an offset stays good across rotation, and one that has been
 // removed by the retention bound is noticed, not silently skipped.
@@ -28,27 +25,30 @@ import (
 	"errors"
 	"os"
 	"strconv"
+
+	"github.com/mindcoordinator/mind/archive/record"
 )
 
 // MaxLine is the longest text of one record, in bytes.
 const MaxLine = 64 << 10
 
 // Kind says where a record comes from.
-type Kind byte
+type Kind = record.Kind
 
 // The kinds of records.
 const (
-	Stdout Kind = 'o'
-	Stderr Kind = 'e'
-	Remark Kind = 'm'
+	Stdout = record.Stdout
+	Stderr = record.Stderr
+	Remark = record.Remark
 )
+
+// Entry is one record.
+type Entry = record.Entry
 
 const (
 	segmentDigits = 20
 	segmentSuffix = ".log"
 )
-
-var errBadRecord = errors.New("not a record of a task log")
 
 func segmentName(base uint64) string {
 	digits := strconv.FormatUint(base, 10)

@@ -1,0 +1,182 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// asidePrefix begins the names of files that are being written. No key has
+// such a part, so they are never listed or read.
+const asidePrefix = ".put-"
+
+// directory is a store in a directory that others share.
+type directory struct{ root string }
+
+func (d *directory) path(key string) (string, error) {
+	if err := checkKey(key); err != nil {
+		return "", err
+	}
+	return filepath.Join(d.root, filepath.FromSlash(key)), nil
+}
+
+// Put writes aside, syncs, renames and syncs the name.
+func (d *directory) Put(ctx context.Context, key string, body io.Reader, size int64) (err error) {
+	path, err := d.path(key)
+	if err != nil {
+		return err
+	}
+	if err := d.makeDirs(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("make a directory for %s: %w", key, err)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), asidePrefix+"*")
+	if err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = file.Close()
+			_ = os.Remove(file.Name())
+		}
+	}()
+	n, err := io.Copy(file, &stoppable{ctx, body})
+	if err == nil && n != size {
+		err = fmt.Errorf("%d bytes came instead of %d", n, size)
+	}
+	if err == nil {
+		err = file.Chmod(0o640)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err == nil {
+		err = file.Close()
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("sync the name of %s: %w", key, err)
+	}
+	return nil
+}
+
+// makeDirs makes a directory and those above it, durably. It does not make the
+// root: a share that is not mounted must not be mistaken for an empty one.
+func (d *directory) makeDirs(dir string) error {
+	if _, err := os.Stat(dir); err == nil || dir == d.root || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := d.makeDirs(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// Get opens the file.
+func (d *directory) Get(_ context.Context, key string, offset int64) (io.ReadCloser, error) {
+	path, err := d.path(key)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat(d.root); err != nil {
+			// A share that is not mounted. It says ErrNotExist, too, which is no matter: ErrNotFound is another error.
+			return nil, fmt.Errorf("the directory of the archive: %w", err)
+		}
+		return nil, fmt.Errorf("get %s: %w", key, ErrNotFound)
+	}
+	if err == nil {
+		if _, err = file.Seek(offset, io.SeekStart); err != nil {
+			_ = file.Close()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	return file, nil
+}
+
+// List walks the directory that the prefix is in.
+func (d *directory) List(ctx context.Context, prefix string) ([]Object, error) {
+	start := d.root
+	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
+		if err := checkKey(prefix[:i]); err != nil {
+			return nil, err
+		}
+		start = filepath.Join(d.root, filepath.FromSlash(prefix[:i]))
+	}
+	var found []Object
+	err := filepath.WalkDir(start, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // removed while it is walked, or never there
+		case err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), "."):
+			return err
+		}
+		rel, err := filepath.Rel(d.root, path)
+		if err != nil {
+			return err
+		}
+		key := filepath.ToSlash(rel)
+		if !strings.HasPrefix(key, prefix) {
+			return nil
+		}
+		info, err := entry.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			found = append(found, Object{Key: key, Size: info.Size(), Modified: info.ModTime()})
+		}
+		return err
+	})
+	if err == nil {
+		_, err = os.Stat(d.root)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", prefix, err)
+	}
+	slices.SortFunc(found, func(a, b Object) int { return strings.Compare(a.Key, b.Key) })
+	return found, nil
+}
+
+// Delete removes the file.
+func (d *directory) Delete(_ context.Context, key string) error {
+	path, err := d.path(key)
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete %s: %w", key, err)
+	}
+	return nil
+}
+
+// stoppable ends a copy with its context.
+type stoppable struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (s *stoppable) Read(p []byte) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.from.Read(p)
+}

@@ -1,0 +1,72 @@
+// Package record is the form in which a task's log is kept, on its node and in
+// an archive alike: one line of text is
+//
+//	<unix nanoseconds> <kind> <text>\n
+//
+// The package is part of the shim, whose start is on the path of every launch:
+// it imports little.
+package record
+
+import (
+	"bytes"
+	"errors"
+	"strconv"
+)
+
+// Kind says where a record comes from.
+type Kind byte
+
+// The kinds of records.
+const (
+	Stdout Kind = 'o'
+	Stderr Kind = 'e'
+	Remark Kind = 'm'
+)
+
+// Entry is one record.
+type Entry struct {
+	// Offset is the position after the record.
+	Offset uint64
+	// UnixNanos is when the shim read the line.
+	UnixNanos int64
+	Kind      Kind
+	// Text is valid UTF-8: bytes that are not were replaced.
+	Text string
+}
+
+var (
+	errBadRecord = errors.New("not a record of a task log")
+	replacement  = []byte("\uFFFD")
+)
+
+// Parse reads a record without its line end. A damaged one is shown rather
+// than hidden: it becomes a remark, and ok is false.
+func Parse(line []byte) (e Entry, ok bool) {
+	e, err := parse(line)
+	if err != nil {
+		return Entry{Kind: Remark, Text: "mind: damaged record in the task's log"}, false
+	}
+	return e, true
+}
+
+// Removed is the remark about a part of the log that the retention bound took.
+// It stands at the offset where the log goes on.
+func Removed(from, to uint64) Entry {
+	return Entry{Offset: to, Kind: Remark, Text: "mind: " + strconv.FormatUint(to-from, 10) + " bytes of log were removed by the retention bound"}
+}
+
+func parse(line []byte) (Entry, error) {
+	space := bytes.IndexByte(line, ' ')
+	if space <= 0 || len(line) < space+3 || line[space+2] != ' ' {
+		return Entry{}, errBadRecord
+	}
+	nanos, err := strconv.ParseInt(string(line[:space]), 10, 64)
+	if err != nil {
+		return Entry{}, errBadRecord
+	}
+	kind := Kind(line[space+1])
+	if kind != Stdout && kind != Stderr && kind != Remark {
+		return Entry{}, errBadRecord
+	}
+	return Entry{UnixNanos: nanos, Kind: kind, Text: string(bytes.ToValidUTF8(line[space+3:], replacement))}, nil
+}

@@ -1,0 +1,202 @@
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/archive/record"
+)
+
+// ErrDamaged says that a part is not what its manifest says.
+var ErrDamaged = errors.New("part of the archive is damaged")
+
+// lines reads the lines of a stream, part by part.
+type lines struct {
+	store    archive.Store
+	manifest *Manifest
+	stream   Stream
+	offset   uint64
+	part     Part
+	data     []byte
+}
+
+// seek goes to an offset. One inside a line is moved to the line's end.
+func (l *lines) seek(ctx context.Context, offset uint64) error {
+	l.offset = offset
+	p, ok := l.covering()
+	if !ok || p.Offset == offset {
+		return nil
+	}
+	data, err := l.fetch(ctx, p)
+	if err != nil {
+		return err
+	}
+	// Starting one byte early finds out whether a line ends right here.
+	at := offset - p.Offset - 1
+	if end := bytes.IndexByte(data[at:], '\n'); end >= 0 {
+		l.offset = p.Offset + at + uint64(end) + 1
+	} else {
+		l.offset = p.End()
+	}
+	return nil
+}
+
+// covering returns the part that holds the next byte, or the next part.
+func (l *lines) covering() (Part, bool) {
+	for _, p := range l.manifest.Parts(l.stream) {
+		if l.offset < p.End() {
+			return p, true
+		}
+	}
+	return Part{}, false
+}
+
+// fetch reads a part. It may have grown since the manifest was written: what it
+// holds in front is the same.
+func (l *lines) fetch(ctx context.Context, p Part) ([]byte, error) {
+	if l.data != nil && l.part == p {
+		return l.data, nil
+	}
+	key := partKey(l.manifest.Task, l.stream, p.Offset)
+	body, err := l.store.Get(ctx, key, 0)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, p.Size)
+	_, err = io.ReadFull(body, data)
+	if err := errors.Join(err, body.Close()); err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != p.SHA256 {
+		return nil, fmt.Errorf("%s: %w", key, ErrDamaged)
+	}
+	l.part, l.data = p, data
+	return data, nil
+}
+
+// each calls take for the lines from the offset on, without their ends, until
+// take has had enough or all was read. gap is called when bytes are missing.
+func (l *lines) each(ctx context.Context, gap func(from, to uint64) (more bool), take func(line []byte, p Part) (more bool)) error {
+	for {
+		p, ok := l.covering()
+		if !ok {
+			return nil
+		}
+		if l.offset < p.Offset {
+			from := l.offset
+			l.offset = p.Offset
+			if !gap(from, p.Offset) {
+				return nil
+			}
+		}
+		data, err := l.fetch(ctx, p)
+		if err != nil {
+			return err
+		}
+		for l.offset < p.End() {
+			rest := data[l.offset-p.Offset:]
+			end := bytes.IndexByte(rest, '\n')
+			if end < 0 {
+				l.offset = p.End() // a line that was too long for anybody
+				break
+			}
+			l.offset += uint64(end) + 1
+			if !take(rest[:end], p) {
+				return nil
+			}
+		}
+	}
+}
+
+// LogReader reads a log out of the archive. It is used by one goroutine.
+type LogReader struct {
+	lines lines
+	since int64
+}
+
+// NewLogReader returns a reader at the beginning of the log.
+func NewLogReader(store archive.Store, m *Manifest) *LogReader {
+	return &LogReader{lines: lines{store: store, manifest: m, stream: Log}}
+}
+
+// Since makes the reader leave out what was printed before.
+func (r *LogReader) Since(unixNanos int64) { r.since = unixNanos }
+
+// Offset is the position of the next record.
+func (r *LogReader) Offset() uint64 { return r.lines.offset }
+
+// SeekOffset goes to an offset that an entry carried.
+func (r *LogReader) SeekOffset(ctx context.Context, offset uint64) error {
+	return r.lines.seek(ctx, offset)
+}
+
+// SeekTail goes to where n records are left.
+func (r *LogReader) SeekTail(ctx context.Context, n int) error {
+	parts := r.lines.manifest.Log
+	r.lines.offset = r.lines.manifest.End(Log)
+	for i := len(parts) - 1; i >= 0 && n > 0; i-- {
+		data, err := r.lines.fetch(ctx, parts[i])
+		if err != nil {
+			return err
+		}
+		// The last byte ends the last record; each line end before it begins one.
+		for end := len(data) - 1; n > 0 && end >= 0; n-- {
+			end = bytes.LastIndexByte(data[:end], '\n')
+			r.lines.offset = parts[i].Offset + uint64(end+1)
+		}
+	}
+	return nil
+}
+
+// Next returns the next records, at most limit. None and no error means that
+// the archive has no more.
+func (r *LogReader) Next(ctx context.Context, limit int) (entries []record.Entry, err error) {
+	gap := func(from, to uint64) bool {
+		entries = append(entries, record.Removed(from, to))
+		return len(entries) < limit
+	}
+	err = r.lines.each(ctx, gap, func(line []byte, _ Part) bool {
+		entry, ok := record.Parse(line)
+		if ok && entry.UnixNanos < r.since {
+			return true
+		}
+		entry.Offset = r.lines.offset
+		entries = append(entries, entry)
+		return len(entries) < limit
+	})
+	return entries, err
+}
+
+// Metric is one line of metrics.
+type Metric struct {
+	// Offset is the position after the line.
+	Offset    uint64
+	JSON      []byte
+	UnixNanos int64
+}
+
+// MetricsReader reads metrics out of the archive. It is used by one goroutine.
+type MetricsReader struct{ lines lines }
+
+// NewMetricsReader returns a reader that goes on after an offset.
+func NewMetricsReader(store archive.Store, m *Manifest, offset uint64) *MetricsReader {
+	return &MetricsReader{lines{store: store, manifest: m, stream: Metrics, offset: offset}}
+}
+
+// Next returns the next lines that are JSON objects, at most limit; others are
+// the program's own business. None and no error means that there are no more.
+func (r *MetricsReader) Next(ctx context.Context, limit int) (found []Metric, err error) {
+	err = r.lines.each(ctx, func(_, _ uint64) bool { return true }, func(line []byte, p Part) bool {
+		if line = PlainJSON(bytes.TrimSpace(line)); line != nil {
+			found = append(found, Metric{Offset: r.lines.offset, JSON: line, UnixNanos: p.UnixNanos})
+		}
+		return len(found) < limit
+	})
+	return found, err
+}

@@ -1,0 +1,162 @@
+// Package tasks lays out in an archive what tasks wrote: their logs and their
+// metrics, in parts, and a manifest for each task.
+//
+//	manifests/JOB/ATTEMPT/RANK/TOKEN.json
+//	parts/JOB/ATTEMPT/RANK/TOKEN/log/OFFSET
+//	parts/JOB/ATTEMPT/RANK/TOKEN/metrics/OFFSET
+//
+// Contract: one writer, the agent of the task's node, puts parts and, after
+// them, a manifest that names them; any number of readers read what the
+// manifest names. A part holds whole lines, byte for byte as the node keeps
+// them, and its offset is that of its first byte in the log as it would be
+// unrotated: a reader goes from the node to the archive and back by offset.
+//
+// Guarantees: what a manifest names is there and has the digest that it says;
+// a reader checks that. A manifest that is final names all that the task wrote
+// and its node still had.
+//
+// Not guaranteed: that the archive has what a living task wrote last. Nothing
+// is ever removed here: a rule of the bucket, or a broom for the directory,
+// decides how long old jobs are kept.
+package tasks
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/mindcoordinator/mind/archive"
+)
+
+// Task names a task. Nobody else's parts have its token.
+type Task struct {
+	Job     string `json:"job"`
+	Attempt int32  `json:"attempt"`
+	Rank    int32  `json:"rank"`
+	Token   uint64 `json:"token"`
+}
+
+// Stream is one of the things that a task writes.
+type Stream string
+
+// The streams of a task.
+const (
+	Log     Stream = "log"
+	Metrics Stream = "metrics"
+)
+
+// Part is a piece of a stream.
+type Part struct {
+	Offset uint64 `json:"offset"`
+	Size   uint64 `json:"size"`
+	SHA256 string `json:"sha256"`
+	// UnixNanos is when the node's file had last changed.
+	UnixNanos int64 `json:"unix_nanos,omitempty"`
+}
+
+// End is the offset behind the part.
+func (p Part) End() uint64 { return p.Offset + p.Size }
+
+// formatVersion is that of manifests and parts.
+const formatVersion = 1
+
+// Manifest says what of a task is in the archive.
+type Manifest struct {
+	Version int `json:"version"`
+	Task
+	Node string `json:"node"`
+	// Parts of each stream, in the order of their offsets. Where one does not
+	// begin at the end of the one before, the node's retention bound took what
+	// was between.
+	Log     []Part `json:"log,omitempty"`
+	Metrics []Part `json:"metrics,omitempty"`
+	// Final: the task has ended, and this is all that it left.
+	Final     bool  `json:"final"`
+	UnixNanos int64 `json:"unix_nanos"`
+}
+
+// Parts returns those of a stream.
+func (m *Manifest) Parts(s Stream) []Part {
+	if s == Metrics {
+		return m.Metrics
+	}
+	return m.Log
+}
+
+// End is how far a stream is kept.
+func (m *Manifest) End(s Stream) uint64 {
+	parts := m.Parts(s)
+	if len(parts) == 0 {
+		return 0
+	}
+	return parts[len(parts)-1].End()
+}
+
+// PutPart keeps a part and returns it as the manifest names it. A part that has
+// grown since may be put again.
+func PutPart(ctx context.Context, store archive.Store, t Task, s Stream, offset uint64, data []byte) (Part, error) {
+	sum := sha256.Sum256(data)
+	part := Part{Offset: offset, Size: uint64(len(data)), SHA256: hex.EncodeToString(sum[:])}
+	if err := store.Put(ctx, partKey(t, s, offset), bytes.NewReader(data), int64(len(data))); err != nil {
+		return Part{}, err
+	}
+	return part, nil
+}
+
+// PutManifest keeps the manifest.
+func PutManifest(ctx context.Context, store archive.Store, m *Manifest) error {
+	m.Version = formatVersion
+	data, err := json.Marshal(m)
+	if err != nil {
+		return fmt.Errorf("encode manifest: %w", err)
+	}
+	return store.Put(ctx, manifests(m.Job, m.Attempt, m.Rank)+fmt.Sprintf("%020d.json", m.Token), bytes.NewReader(data), int64(len(data)))
+}
+
+// maxManifest bounds what is read as one.
+const maxManifest = 16 << 20
+
+// Find returns the manifest of a task, or archive.ErrNotFound. Several tokens
+// of one attempt cannot be, but if they were, the newest is meant.
+func Find(ctx context.Context, store archive.Store, job string, attempt, rank int32) (*Manifest, error) {
+	objects, err := store.List(ctx, manifests(job, attempt, rank))
+	if err != nil {
+		return nil, err
+	}
+	for i := len(objects) - 1; i >= 0; i-- {
+		if !strings.HasSuffix(objects[i].Key, ".json") {
+			continue
+		}
+		body, err := store.Get(ctx, objects[i].Key, 0)
+		if err != nil {
+			return nil, err
+		}
+		data, err := io.ReadAll(io.LimitReader(body, maxManifest))
+		if err := errors.Join(err, body.Close()); err != nil {
+			return nil, fmt.Errorf("read manifest %s: %w", objects[i].Key, err)
+		}
+		m := &Manifest{}
+		if err := json.Unmarshal(data, m); err != nil {
+			return nil, fmt.Errorf("manifest %s is damaged: %w", objects[i].Key, err)
+		}
+		if m.Version != formatVersion {
+			return nil, fmt.Errorf("manifest %s has version %d; this program reads version %d", objects[i].Key, m.Version, formatVersion)
+		}
+		return m, nil
+	}
+	return nil, fmt.Errorf("attempt %d, rank %d of job %s: %w", attempt, rank, job, archive.ErrNotFound)
+}
+
+func manifests(job string, attempt, rank int32) string {
+	return fmt.Sprintf("manifests/%s/%d/%d/", job, attempt, rank)
+}
+
+func partKey(t Task, s Stream, offset uint64) string {
+	return fmt.Sprintf("parts/%s/%d/%d/%020d/%s/%020d", t.Job, t.Attempt, t.Rank, t.Token, s, offset)
+}
