@@ -81,14 +81,25 @@ func (tx *tx) endTask(j *Job, rank uint16, exit *int32, cause v1.ErrorType_Value
 	}
 }
 
-// loseTask ends a task whose node is gone with all that ran on it.
-func (tx *tx) loseTask(old *Job, rank uint16, why string) {
+// loseTask ends a task whose node is gone. What may still be alive there is waited for.
+func (tx *tx) loseTask(old *Job, rank uint16, why string, loss *Loss) {
 	if !old.Live() || int(rank) >= len(old.Tasks) || old.Tasks[rank].State == v1.TaskState_ENDED {
 		return
 	}
 	j := *old
 	j.Tasks = slices.Clone(old.Tasks)
+	first := j.Ending == nil
 	tx.endTask(&j, rank, nil, v1.ErrorType_NODE_LOST, why, tx.now)
+	if first && j.Ending != nil && loss != nil {
+		j.Ending.Loss = loss
+	}
+	if loss != nil && (loss.How == LossVerdict || loss.How == LossGivenUp) {
+		a := AwaitedTask{Node: j.Tasks[rank].Node, Attempt: j.Attempt, Rank: rank, Token: j.Token, Loss: *loss}
+		if n, ok := tx.Node(a.Node); ok {
+			a.Roster = n.RosterAcked
+		}
+		j.await(a)
+	}
 	tx.advance(&j)
 	tx.saveJob(old, &j)
 }

@@ -1,6 +1,9 @@
 package fsm
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 const (
 	recordCheckpoint = 45
@@ -82,6 +85,29 @@ func (tx *tx) register(c *Checkpoint) (CheckpointID, bool) {
 
 // Checkpoint returns a checkpoint by its id.
 func (s *state) Checkpoint(id CheckpointID) (*Checkpoint, bool) { return s.checkpoints.rows.get(id) }
+
+// MaxResumePoints bounds what ResumePoints returns of a job's own checkpoints.
+const MaxResumePoints = 5
+
+// ResumePoints are the checkpoints from which the next attempt of a job may go on, best first: the newest ones of its own
+// attempts that are known to be complete, and then the one that it was told to go on from. When a user chose that one,
+// only what was saved after the choice comes before it.
+func (v *View) ResumePoints(j *Job) []*Checkpoint {
+	var points []*Checkpoint
+	v.checkpoints.byJob.tree.DescendLessOrEqual(jobCheckpoint{j.ID, ^CheckpointID(0)}, func(k jobCheckpoint) bool {
+		if k.job != j.ID || len(points) == MaxResumePoints {
+			return false
+		}
+		if c, ok := v.Checkpoint(k.id); ok && c.Digest != "" && c.Attempt > j.ChosenAt {
+			points = append(points, c)
+		}
+		return true
+	})
+	if c, ok := v.Checkpoint(j.ResumeFrom); ok && !slices.Contains(points, c) {
+		points = append(points, c)
+	}
+	return points
+}
 
 // CheckpointsOf iterates the checkpoints of a job, oldest first.
 func (s *state) CheckpointsOf(job JobID) iter.Seq[*Checkpoint] {

@@ -182,16 +182,31 @@ type ReportResult struct {
 	Applied int
 	// Duplicate ones told what was known.
 	Duplicate int
-	// Stale ones came from an attempt, token or node that does not hold the lease; nothing was changed by them.
+	// Stale ones came from an attempt, token or node that does not hold the lease; no attempt was changed by them. (The
+	// end of a task of a lost attempt is taken down all the same: that task need not be waited for any more.)
 	Stale int
+	// Incomplete are checkpoints without the digest of a manifest. They were refused.
+	Incomplete int
 	// Checkpoints are the ids registered, in the order of the reports.
 	Checkpoints []CheckpointID
 }
 
 // RegisterNode makes a node known, or brings what is known of it up to date; it also ends an unreachability. State,
-// Drain and the times in Node are ignored: they are the FSM's. A new BootID ends the node's tasks.
+// Drain, the times and the roster in Node are ignored: they are the FSM's. (RosterAcked is not: it is the version that
+// the agent has on disk; 0: none, or unknown.) A new BootID ends the node's tasks.
 type RegisterNode struct {
 	Node Node `cbor:"1,keyasint,omitempty"`
+	// Tasks are those that the agent still has: alive, or ended and not yet acknowledged. A task of a lost attempt that
+	// is not among them is gone.
+	Tasks []TaskRef `cbor:"2,keyasint,omitempty"`
+}
+
+// TaskRef names one task of one attempt, and the token under which it was leased.
+type TaskRef struct {
+	Job     JobID  `cbor:"1,keyasint,omitempty"`
+	Attempt uint32 `cbor:"2,keyasint,omitempty"`
+	Rank    uint16 `cbor:"3,keyasint,omitempty"`
+	Token   uint64 `cbor:"4,keyasint,omitempty"`
 }
 
 // NodeResult is the node as it is after the command (nil when it was forgotten), or why nothing was done.
@@ -207,11 +222,12 @@ type NodeAction uint8
 const (
 	// NodeUnreachable: the leader has not heard of it in time. Its tasks stay.
 	NodeUnreachable NodeAction = iota + 1
-	// NodeReachable: it is back, with the same boot.
+	// NodeReachable: it is back, with the same boot. A node that was declared lost has to register instead, and say what
+	// it still runs.
 	NodeReachable
 	// NodeDrain: an operator wants it empty.
 	NodeDrain
-	// NodeEnable ends a drain.
+	// NodeEnable ends a drain, and has quarantined GPUs verified again.
 	NodeEnable
 	// NodeForget: an operator says that it will not come back. Its tasks end as NODE_LOST.
 	NodeForget
@@ -264,7 +280,12 @@ type CoordinatorResult struct {
 
 // Tick lets time pass: keys expire, time limits strike, held jobs come free, drains reach their deadline, finished jobs
 // beyond the bound are dropped. View.NextDue says when one is worth its while.
-type Tick struct{}
+type Tick struct {
+	// Settled: the leader's fresh period is over, so that whoever could come back has. Only then are tasks given up.
+	Settled bool `cbor:"1,keyasint,omitempty"`
+	// Renewing are the unreachable nodes that renew their leases through their peers: nothing on them is given up.
+	Renewing []string `cbor:"2,keyasint,omitempty"`
+}
 
 // TickResult counts what a tick did. Work per tick is bounded; More says that another one should follow at once.
 type TickResult struct {

@@ -9,15 +9,16 @@ import (
 
 // A log entry is
 //
-//	version  1 byte
+//	version  1 byte: 1 or 2
 //	flags    1 byte, 0
 //	time     8 bytes, big endian: the proposer's clock, Unix nanoseconds
 //	count    uvarint: commands
 //	count x  uvarint length, then the command: type (2 bytes, big endian), flags (1 byte), CBOR body
 //
-// and nothing after it.
+// and nothing after it. The two versions look alike; a command in an entry of version 1 does what it did when version 1
+// was the newest, so that a log that was written then comes to the same state.
 const (
-	entryVersion    = 1
+	entryVersion    = 2
 	entryHeaderSize = 10
 
 	// MaxCommandsPerEntry bounds what Pack may be given.
@@ -49,6 +50,7 @@ func Pack(now time.Time, commands [][]byte) []byte {
 
 // decodedEntry is an entry whose commands are known to be whole. A nil command is one to skip.
 type decodedEntry struct {
+	version  byte
 	stamp    int64
 	commands []Command
 }
@@ -58,8 +60,9 @@ func decodeEntry(data []byte) (decodedEntry, error) {
 	if len(data) < entryHeaderSize {
 		return e, errors.New("the entry is shorter than its header")
 	}
-	if data[0] != entryVersion {
-		return e, fmt.Errorf("entry format version %d; this version of mind reads version %d", data[0], entryVersion)
+	e.version = data[0]
+	if e.version < 1 || e.version > entryVersion {
+		return e, fmt.Errorf("entry format version %d; this version of mind reads versions 1 to %d", e.version, entryVersion)
 	}
 	if data[1] != 0 {
 		return e, fmt.Errorf("entry flags %#x; this version of mind knows none", data[1])

@@ -87,11 +87,60 @@ func (j *Job) appendFields(f fields) fields {
 	f = f.optional(j.ExitCode).num(uint64(j.ErrorType)).text(j.ErrorMessage)
 	f = f.int(j.Progress.Step).int(j.Progress.Total).num(uint64(j.ResumeFrom)).num(uint64(j.LastCheckpoint))
 	f = f.int(j.CreatedAt).int(j.StartedAt).int(j.FinishedAt).int(j.UpdatedAt)
-	return f.num(j.Created).num(j.Revision)
+	f = f.num(j.Created).num(j.Revision)
+	if j.hasLaterFields() {
+		f = j.appendLaterFields(f)
+	}
+	return f
+}
+
+// hasLaterFields says whether anything is set that the first version of the state did not have. Such fields follow after
+// the others, all of them or none, so that a row without them has the hash that the first version gave it.
+func (j *Job) hasLaterFields() bool {
+	if len(j.Awaits) > 0 || j.RetriedAt != 0 || j.ChosenAt != 0 || j.Ending != nil && j.Ending.Loss != nil {
+		return true
+	}
+	for i := range j.Past {
+		if j.Past[i].FailedNode != "" || j.Past[i].Loss != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *Job) appendLaterFields(f fields) fields {
+	f = f.num(uint64(j.RetriedAt)<<32 | uint64(j.ChosenAt)).num(uint64(len(j.Awaits)))
+	for i := range j.Awaits {
+		a := &j.Awaits[i]
+		f = f.text(a.Node).num(uint64(a.Attempt)<<32 | uint64(a.Rank)).num(a.Token).num(a.Roster)
+		f = a.Loss.appendFields(f)
+	}
+	if j.Ending != nil {
+		f = f.loss(j.Ending.Loss)
+	}
+	for i := range j.Past {
+		f = f.text(j.Past[i].FailedNode).loss(j.Past[i].Loss)
+	}
+	return f
+}
+
+func (f fields) loss(l *Loss) fields {
+	if l == nil {
+		return f.flag(false)
+	}
+	return l.appendFields(f.flag(true))
+}
+
+func (l *Loss) appendFields(f fields) fields {
+	return f.num(uint64(l.How)<<32 | uint64(l.Votes)<<16 | uint64(l.Voters)).int(l.Silent)
 }
 
 func (r *classReason) appendFields(f fields) fields {
-	return r.Class.Shape.appendFields(f.text(r.Class.Queue)).text(r.Reason)
+	f = r.Class.Shape.appendFields(f.text(r.Class.Queue)).text(r.Reason)
+	if r.Class.Own != 0 {
+		f = f.num(uint64(r.Class.Own))
+	}
+	return f
 }
 
 func (l *Lease) appendFields(f fields) fields {
@@ -114,7 +163,11 @@ func (n *Node) appendFields(f fields) fields {
 	} else {
 		f = f.flag(true).int(d.Since).int(d.Deadline).flag(d.Force).text(d.Reason)
 	}
-	return f.int(n.RegisteredAt).int(n.UpdatedAt).num(n.Revision).int(n.UnreachableSince)
+	f = f.int(n.RegisteredAt).int(n.UpdatedAt).num(n.Revision).int(n.UnreachableSince)
+	if n.Incarnation|n.RosterSince|n.RosterAcked|n.EnabledAt|uint64(n.LostSince) != 0 {
+		f = f.num(n.Incarnation).num(n.RosterSince).num(n.RosterAcked).num(n.EnabledAt).int(n.LostSince)
+	}
+	return f
 }
 
 func (g *gpuModel) appendFields(f fields) fields { return f.text(g.Model).text(g.Type) }
@@ -143,6 +196,9 @@ func (m *meta) appendFields(f fields) fields {
 	f = f.num(m.VotersIndex).num(uint64(len(m.Voters)))
 	for _, v := range m.Voters {
 		f = f.text(v)
+	}
+	if m.RosterVersion|m.NodesLost|m.Incomplete|m.Second != 0 {
+		f = f.num(m.RosterVersion).num(m.NodesLost).num(m.Incomplete).num(m.Second)
 	}
 	return f
 }

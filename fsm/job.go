@@ -64,6 +64,14 @@ type Job struct {
 
 	// Past are the attempts before the newest one, oldest first; at most MaxPastAttempts are remembered.
 	Past []PastAttempt `cbor:"41,keyasint,omitempty"`
+	// Awaits are tasks of lost attempts that may still be alive. They limit where the next attempt may go, until nobody
+	// need be afraid of them any more.
+	Awaits []AwaitedTask `cbor:"42,keyasint,omitempty"`
+	// RetriedAt is the newest attempt when a user last retried the job: what failed up to it is forgiven.
+	RetriedAt uint32 `cbor:"43,keyasint,omitempty"`
+	// ChosenAt is the newest attempt when a user last chose ResumeFrom: the checkpoints of the attempts up to it are passed
+	// over in favour of that one.
+	ChosenAt uint32 `cbor:"44,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.
@@ -81,6 +89,10 @@ type PastAttempt struct {
 	Reason    string `cbor:"6,keyasint,omitempty"`
 	StartedAt int64  `cbor:"7,keyasint,omitempty"`
 	EndedAt   int64  `cbor:"8,keyasint,omitempty"`
+	// FailedNode is where the failure was that a retry followed; empty: nothing that speaks against a node.
+	FailedNode string `cbor:"9,keyasint,omitempty"`
+	// Loss says on what grounds it was declared lost.
+	Loss *Loss `cbor:"10,keyasint,omitempty"`
 }
 
 // Hold is a set of reasons for which a QUEUED job is kept from the scheduler.
@@ -115,6 +127,8 @@ type Ending struct {
 	ExitCode     *int32             `cbor:"3,keyasint,omitempty"`
 	ErrorType    v1.ErrorType_Value `cbor:"4,keyasint,omitempty"`
 	ErrorMessage string             `cbor:"5,keyasint,omitempty"`
+	// Loss is set when the task did not end by its own word but was declared lost.
+	Loss *Loss `cbor:"6,keyasint,omitempty"`
 }
 
 // RetryCause is a set of causes after which an attempt may be repeated.

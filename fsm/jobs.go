@@ -29,6 +29,8 @@ type jobTables struct {
 	timers     index[jobTimer]
 	finished   index[finishedJob]
 	dependents index[dependentJob]
+	// awaits lists the jobs that wait to hear of a task on a node.
+	awaits index[awaitingJob]
 }
 
 type tenantJob struct {
@@ -64,6 +66,11 @@ type finishedJob struct {
 }
 
 type dependentJob struct{ on, id JobID }
+
+type awaitingJob struct {
+	node string
+	id   JobID
+}
 
 // classReason is why the jobs of a class wait, as the scheduler last said.
 type classReason struct {
@@ -104,6 +111,7 @@ var jobDomain = domain{
 			dependents: newIndex(func(a, b dependentJob) bool {
 				return a.on < b.on || a.on == b.on && a.id < b.id
 			}),
+			awaits: newIndex(func(a, b awaitingJob) bool { return a.node < b.node || a.node == b.node && a.id < b.id }),
 		}
 	},
 	freeze: func(s, from *state) {
@@ -113,6 +121,7 @@ var jobDomain = domain{
 			byTenant: f.byTenant.freeze(), tenants: f.tenants.freeze(),
 			waiting: f.waiting.freeze(), classes: f.classes.freeze(), active: f.active.freeze(),
 			timers: f.timers.freeze(), finished: f.finished.freeze(), dependents: f.dependents.freeze(),
+			awaits: f.awaits.freeze(),
 		}
 	},
 	check: checkJobs,
@@ -142,11 +151,17 @@ func classLess(a, b ClassKey) bool {
 			return p[i] < q[i]
 		}
 	}
-	return false
+	return a.Own < b.Own
 }
 
 // Class is the class that the job belongs to while it waits.
-func (j *Job) Class() ClassKey { return ClassKey{Queue: j.Queue, Shape: j.Shape} }
+func (j *Job) Class() ClassKey {
+	key := ClassKey{Queue: j.Queue, Shape: j.Shape}
+	if len(j.Awaits) > 0 || j.avoidsAny() {
+		key.Own = j.ID
+	}
+	return key
+}
 
 // Waiting says whether the scheduler may place the job.
 func (j *Job) Waiting() bool { return j.State == v1.JobState_QUEUED && j.Held == 0 }
@@ -232,6 +247,9 @@ func (s *state) putJob(old, j *Job) {
 			}
 		}
 	}
+	if len(old.Awaits)+len(j.Awaits) > 0 {
+		s.listAwaits(old, j)
+	}
 }
 
 // dropJob takes a finished job out of the state.
@@ -240,6 +258,7 @@ func (s *state) dropJob(j *Job) {
 	t.rows.delete(j.ID)
 	t.byTenant.delete(tenantJob{s.tenantNumber(j.Tenant), j.ID})
 	t.finished.delete(finishedJob{j.FinishedAt, j.ID})
+	s.listAwaits(j, &noJob)
 	s.count(j, -1)
 }
 

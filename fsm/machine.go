@@ -79,7 +79,10 @@ func (m *Machine) apply(index uint64, data []byte) []any {
 	s.meta.Now = max(s.meta.Now, entry.stamp)
 	s.meta.touch()
 	tx := &m.tx
-	tx.state, tx.index, tx.now, tx.minted, tx.pos = s, index, s.meta.Now, 0, 0
+	tx.state, tx.index, tx.now, tx.minted, tx.pos, tx.version = s, index, s.meta.Now, 0, 0, entry.version
+	if entry.version >= 2 && s.meta.Second == 0 {
+		s.meta.Second = index
+	}
 	results := make([]any, len(entry.commands))
 	for i, c := range entry.commands {
 		if c == nil {
@@ -116,6 +119,8 @@ type tx struct {
 	now    int64
 	minted int
 	pos    int
+	// version is that of the entry.
+	version byte
 	events []Event
 }
 

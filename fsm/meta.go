@@ -22,6 +22,14 @@ type meta struct {
 	// Voters are the ids of the replicas that vote, as of the configuration at VotersIndex.
 	VotersIndex uint64   `cbor:"6,keyasint,omitempty"`
 	Voters      []string `cbor:"7,keyasint,omitempty"`
+	// RosterVersion is the index of the last change of the roster.
+	RosterVersion uint64 `cbor:"8,keyasint,omitempty"`
+	// NodesLost counts the nodes that a majority declared lost.
+	NodesLost uint64 `cbor:"9,keyasint,omitempty"`
+	// Incomplete counts the checkpoints that were refused because they had no manifest.
+	Incomplete uint64 `cbor:"10,keyasint,omitempty"`
+	// Second is the index of the first entry of version 2; what only that one demands does not hold of what is older.
+	Second uint64 `cbor:"11,keyasint,omitempty"`
 
 	// sum is the hash, 0 when it has to be taken anew.
 	sum uint64

@@ -17,7 +17,7 @@ type Node struct {
 	CPUs         uint32            `cbor:"8,keyasint,omitempty"`
 	MemMB        uint32            `cbor:"9,keyasint,omitempty"`
 	Labels       map[string]string `cbor:"10,keyasint,omitempty"`
-	// State follows from UnreachableSince, Drain and the leases; commands do not set it.
+	// State follows from UnreachableSince, LostSince, Drain and the leases; commands do not set it.
 	State  v1.NodeState_Value `cbor:"11,keyasint,omitempty"`
 	Reason string             `cbor:"12,keyasint,omitempty"`
 	// Drain is set while an operator wants the node empty.
@@ -26,6 +26,16 @@ type Node struct {
 	UpdatedAt        int64  `cbor:"15,keyasint,omitempty"`
 	Revision         uint64 `cbor:"16,keyasint,omitempty"`
 	UnreachableSince int64  `cbor:"17,keyasint,omitempty"`
+	// Incarnation is what gossip calls this start of the agent: a vote about an older one says nothing. 0: unknown.
+	Incarnation uint64 `cbor:"18,keyasint,omitempty"`
+	// RosterSince is the index at which it joined the roster; 0: it is not on it.
+	RosterSince uint64 `cbor:"19,keyasint,omitempty"`
+	// RosterAcked is the newest version of the roster that its agent has on disk, as far as is known.
+	RosterAcked uint64 `cbor:"20,keyasint,omitempty"`
+	// EnabledAt is the index at which an operator last enabled it.
+	EnabledAt uint64 `cbor:"21,keyasint,omitempty"`
+	// LostSince is when a majority declared it lost, Unix nanoseconds of log time; 0: it is not.
+	LostSince int64 `cbor:"22,keyasint,omitempty"`
 }
 
 // Drain is an operator's wish to empty a node.

@@ -37,6 +37,8 @@ var nodeDomain = domain{
 	commands: []commandDef{
 		defineCommand[RegisterNode]("RegisterNode"),
 		defineCommand[SetNode]("SetNode"),
+		defineCommand[LoseNode]("LoseNode"),
+		defineCommand[AckRoster]("AckRoster"),
 	},
 	records: []recordDef{
 		defineRecords(recordNode, "node", func(s *state) *table[string, *Node] { return &s.nodes.rows },
@@ -141,21 +143,34 @@ func (c RegisterNode) apply(tx *tx) any {
 		return NodeResult{Refusal: r}
 	}
 	n.ID = tx.work.name(n.ID)
-	n.Drain, n.UnreachableSince, n.Reason = nil, 0, ""
-	n.RegisteredAt = tx.now
+	n.Drain, n.UnreachableSince, n.LostSince, n.Reason = nil, 0, 0, ""
+	n.RegisteredAt, n.EnabledAt, n.RosterSince = tx.now, 0, 0
+	n.RosterAcked = min(c.Node.RosterAcked, tx.meta.RosterVersion)
 	old, known := tx.Node(n.ID)
 	if known {
 		n.Drain, n.RegisteredAt = old.Drain, old.RegisteredAt
+		n.EnabledAt, n.RosterSince = old.EnabledAt, old.RosterSince
+		if n.RosterAcked == 0 {
+			// Without a roster on disk the agent lets nothing run on, whatever is thought of it here.
+			n.RosterAcked = old.RosterAcked
+		}
 		n.GPUs = withVanished(n.GPUs, old.GPUs)
+		if n.RosterSince != 0 && n.GRPCAddr != old.GRPCAddr {
+			// The roster says where to ask.
+			tx.changeRoster()
+		}
 	}
+	tx.enrol(&n)
 	tx.learnModels(n.GPUs)
 	tx.saveNode(old, &n)
 	if known && old.BootID != n.BootID {
-		tx.endTasksOn(n.ID, "node "+n.ID+" was restarted")
-		now, _ := tx.Node(n.ID)
-		return NodeResult{Node: now}
+		tx.endTasksOn(n.ID, "node "+n.ID+" was restarted", LossReboot)
 	}
-	return NodeResult{Node: &n}
+	tx.settleAwaits(n.ID, func(t TaskRef) bool {
+		return known && old.BootID == n.BootID && slices.Contains(c.Tasks, t)
+	})
+	now, _ := tx.Node(n.ID)
+	return NodeResult{Node: now}
 }
 
 func validateNode(n *Node) *Refusal {
@@ -215,6 +230,8 @@ func (tx *tx) learnModels(gpus []GPU) {
 // saveNode puts a changed node in, after its state was derived anew, and says so. n is a copy that nobody else holds.
 func (tx *tx) saveNode(old, n *Node) {
 	switch {
+	case n.LostSince != 0:
+		n.State = v1.NodeState_LOST
 	case n.UnreachableSince != 0:
 		n.State = v1.NodeState_UNREACHABLE
 	case n.Drain != nil && tx.work.useOf(n.ID).Tasks == 0:

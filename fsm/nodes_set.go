@@ -16,11 +16,16 @@ func (c SetNode) apply(tx *tx) any {
 			return NodeResult{Node: old}
 		}
 		n.UnreachableSince, n.Reason = max(tx.now, 1), c.Reason
+		tx.strike(&n)
 	case NodeReachable:
 		if n.UnreachableSince == 0 {
 			return NodeResult{Node: old}
 		}
+		if n.LostSince != 0 {
+			return NodeResult{Refusal: refuse(CodeFailedPrecondition, "node %s was declared lost: it has to register and to say what it still runs", n.ID)}
+		}
 		n.UnreachableSince, n.Reason = 0, drainReason(n.Drain)
+		tx.enrol(&n)
 	case NodeDrain:
 		d := &Drain{Since: tx.now, Force: c.Force, Reason: c.Reason}
 		if c.Deadline > 0 {
@@ -28,10 +33,18 @@ func (c SetNode) apply(tx *tx) any {
 		}
 		n.Drain, n.Reason = d, drainReason(d)
 	case NodeEnable:
-		if n.Drain == nil {
+		if n.Drain == nil && tx.version < 2 {
 			return NodeResult{Node: old}
 		}
-		n.Drain, n.Reason = nil, ""
+		if n.Drain != nil {
+			n.Drain = nil
+			if n.UnreachableSince == 0 {
+				n.Reason = ""
+			}
+		}
+		if tx.version >= 2 {
+			n.EnabledAt = tx.index
+		}
 	case NodeForget:
 		return tx.forgetNode(old)
 	case NodeHealth:
@@ -63,10 +76,14 @@ func drainReason(d *Drain) string {
 
 // forgetNode ends what the node held and takes it out of the state.
 func (tx *tx) forgetNode(n *Node) any {
-	tx.endTasksOn(n.ID, "node "+n.ID+" was forgotten by an operator")
+	tx.endTasksOn(n.ID, "node "+n.ID+" was forgotten by an operator", LossForgotten)
+	tx.settleAwaits(n.ID, func(TaskRef) bool { return false })
 	// A gang that lost a rank here may still hold its lease until its other ranks have ended; they hold on to it by
 	// name, and it is released with theirs.
 	last, _ := tx.Node(n.ID)
+	if last.RosterSince != 0 {
+		tx.changeRoster()
+	}
 	tx.nodes.rows.delete(n.ID)
 	if at := last.timer(); at != 0 {
 		tx.nodes.timers.delete(nodeTimer{at, n.ID})
@@ -86,10 +103,14 @@ func (tx *tx) tasksOn(node string) []leaseKey {
 }
 
 // endTasksOn ends every task on a node as lost with it.
-func (tx *tx) endTasksOn(node, why string) {
+func (tx *tx) endTasksOn(node, why string, how LossKind) {
+	var loss *Loss
+	if tx.version >= 2 {
+		loss = &Loss{How: how}
+	}
 	for _, k := range tx.tasksOn(node) {
 		if old, ok := tx.Job(k.job); ok {
-			tx.loseTask(old, k.rank, why)
+			tx.loseTask(old, k.rank, why, loss)
 		}
 	}
 }

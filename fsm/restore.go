@@ -33,8 +33,8 @@ func readSnapshot(from io.Reader) (*state, error) {
 	if string(head[:len(snapshotMagic)]) != snapshotMagic {
 		return nil, errors.New("this is no snapshot of mind")
 	}
-	if v := binary.BigEndian.Uint16(head[len(snapshotMagic):]); v != snapshotVersion {
-		return nil, fmt.Errorf("snapshot format version %d; this version of mind reads version %d", v, snapshotVersion)
+	if v := binary.BigEndian.Uint16(head[len(snapshotMagic):]); v < 1 || v > snapshotVersion {
+		return nil, fmt.Errorf("snapshot format version %d; this version of mind reads versions 1 to %d", v, snapshotVersion)
 	}
 	body, err := r.block()
 	if err != nil {

@@ -29,6 +29,8 @@ type Shape struct {
 type ClassKey struct {
 	Queue string `cbor:"1,keyasint,omitempty"`
 	Shape Shape  `cbor:"2,keyasint,omitempty"`
+	// Own is set when the job is a class of its own, because what it did before limits where it may go.
+	Own JobID `cbor:"3,keyasint,omitempty"`
 }
 
 // CPUDemand is the CPUs that a task of this shape counts on its node: a job without GPUs counts one at least.

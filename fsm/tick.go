@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -16,12 +17,14 @@ const (
 
 func (Tick) commandType() uint16 { return 11 }
 
-func (Tick) apply(tx *tx) any {
+func (c Tick) apply(tx *tx) any {
 	var res TickResult
 	tx.expireKeys(&res)
 	tx.fireTimers(&res)
 	tx.enforceDrains()
-	tx.giveUp(&res)
+	if c.Settled || tx.version < 2 {
+		tx.giveUp(c.Renewing, &res)
+	}
 	tx.dropFinished(&res)
 	return res
 }
@@ -86,12 +89,19 @@ func (tx *tx) enforceDrains() {
 
 // giveUp ends the tasks on nodes that have been away for longer than their jobs would wait. Only a task that nothing
 // would replace is ended here: to declare one LOST that a retry replaces takes the votes of a majority.
-func (tx *tx) giveUp(res *TickResult) {
+func (tx *tx) giveUp(renewing []string, res *TickResult) {
 	var ids []string
 	for id := range tx.nodes.away.all() {
 		ids = append(ids, id)
 	}
+	var loss *Loss
+	if tx.version >= 2 {
+		loss = &Loss{How: LossGivenUp}
+	}
 	for _, id := range ids {
+		if slices.Contains(renewing, id) {
+			continue
+		}
 		n, _ := tx.Node(id)
 		away := tx.now - n.UnreachableSince
 		for _, k := range tx.tasksOn(id) {
@@ -102,7 +112,7 @@ func (tx *tx) giveUp(res *TickResult) {
 			if old.Tasks[k.rank].State == v1.TaskState_ENDED {
 				continue
 			}
-			tx.loseTask(old, k.rank, fmt.Sprintf("node %s has been away for %d s", id, away/1e9))
+			tx.loseTask(old, k.rank, fmt.Sprintf("node %s has been away for %d s", id, away/1e9), loss)
 			res.GaveUp++
 		}
 	}

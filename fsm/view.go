@@ -28,6 +28,9 @@ func (v *View) Considered() uint64 { return v.meta.Considered }
 // Fenced is how many stale reports were refused, ever.
 func (v *View) Fenced() uint64 { return v.meta.Fenced }
 
+// Incomplete is how many checkpoints were refused because they had no manifest, ever.
+func (v *View) Incomplete() uint64 { return v.meta.Incomplete }
+
 // Voters are the ids of the replicas that vote.
 func (v *View) Voters() []string { return append([]string(nil), v.meta.Voters...) }
 

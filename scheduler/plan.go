@@ -39,6 +39,9 @@ type Options struct {
 	PerCommand int
 	// PerPass is how many placements a pass makes before it hands back what it has; 0: no limit.
 	PerPass int
+	// Settled says whether a node has been in session for long enough to be trusted with the next attempt of a job whose
+	// last one may still be alive; nil: all are. No other job is held to it.
+	Settled func(node string) bool
 }
 
 // Result is what a pass found.
