@@ -23,6 +23,16 @@ type Machine struct {
 	Devices device.Inventory
 	// BootID changes when the machine restarts; empty: the kernel's.
 	BootID string
+	// Clock tells nanoseconds of a clock that runs while the machine sleeps, the
+	// one by which Processes hold deadlines; nil: CLOCK_BOOTTIME.
+	Clock func() int64
+}
+
+func (m Machine) clock() int64 {
+	if m.Clock != nil {
+		return m.Clock()
+	}
+	return shim.Boottime()
 }
 
 // Network is where an agent listens and whom it reaches. It must work with
@@ -57,6 +67,9 @@ type Processes interface {
 type Process interface {
 	Events() <-chan runner.Event
 	Stop(shim.StopRequest) error
+	// SetDeadline says until when the task may live; what enforces it must not
+	// need the agent.
+	SetDeadline(shim.Deadline) error
 	// Close lets go of the task, which goes on.
 	Close()
 }

@@ -37,6 +37,9 @@ var ErrNotBegun = errors.New("the task was never begun")
 
 // Event is what a shim tells.
 type Event struct {
+	// Deadline: until when the shim lets the task live, as it was when the
+	// Handle was made.
+	Deadline *shim.Deadline
 	// Running: the command was started, as Pid, at Time (unix nanoseconds).
 	Running bool
 	Pid     int
@@ -58,8 +61,8 @@ type Handle struct {
 	child *os.Process
 }
 
-// Events carries a running event, at most, and then an exit event, after which
-// it is closed. It is closed early, without one, by Close.
+// Events carries a deadline event and a running event, one each at most, and then
+// an exit event, after which it is closed. It is closed early, without one, by Close.
 func (h *Handle) Events() <-chan Event { return h.events }
 
 // Stop tells the shim to stop the task. It may be called again: later requests
@@ -74,6 +77,25 @@ func (h *Handle) Stop(request shim.StopRequest) error {
 	_, err := fmt.Fprintf(h.conn, "stop %d %d\n", request.Notice.Milliseconds(), request.Term.Milliseconds())
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("tell the shim to stop: %w", err)
+	}
+	return nil
+}
+
+// deadlinePatience bounds how long a deadline waits to be taken: there will be a
+// later one.
+const deadlinePatience = 50 * time.Millisecond
+
+// SetDeadline tells the shim until when the task may live. The shim goes by the
+// latest that it was told, unless it has begun to stop the task.
+func (h *Handle) SetDeadline(deadline shim.Deadline) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.conn == nil {
+		return nil
+	}
+	_ = h.conn.SetWriteDeadline(time.Now().Add(deadlinePatience))
+	if _, err := h.conn.WriteString(deadline.Line()); err != nil && !errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("tell the shim its deadline: %w", err)
 	}
 	return nil
 }
@@ -163,7 +185,7 @@ func ReadExit(dir string) (shim.Exit, error) {
 }
 
 func follow(dir string, conn *os.File, child *os.Process) *Handle {
-	h := &Handle{dir: dir, events: make(chan Event, 2), closed: make(chan struct{}), conn: conn, child: child}
+	h := &Handle{dir: dir, events: make(chan Event, 3), closed: make(chan struct{}), conn: conn, child: child}
 	go h.run(conn)
 	return h
 }
@@ -197,6 +219,10 @@ func (h *Handle) listen(conn *os.File) bool {
 	for lines.Scan() {
 		word, rest, _ := strings.Cut(lines.Text(), " ")
 		switch word {
+		case "deadline":
+			if deadline, ok := shim.ParseDeadline(lines.Text()); ok {
+				h.events <- Event{Deadline: &deadline}
+			}
 		case "started":
 			pid, at, _ := strings.Cut(rest, " ")
 			event := Event{Running: true}

@@ -12,22 +12,25 @@ import (
 // door is the socket over which agents learn what happens to the task and tell
 // the shim to stop it. Lines of text go both ways:
 //
-//	to the agent:  started PID UNIXNANOS    exited EXIT-AS-JSON
-//	to the shim:   stop NOTICE-MS TERM-MS     task NAME (to one that waits)
+//	to the agent:  deadline STOP-AT DEAD-BY RENEWED    started PID UNIXNANOS    exited EXIT-AS-JSON
+//	to the shim:   deadline STOP-AT DEAD-BY RENEWED    stop NOTICE-MS TERM-MS    task NAME (to one that waits)
 //
-// An agent that connects late is told the present state at once.
+// An agent that connects late is told the present state at once. The deadline is told to those who connect, not at each
+// change: it is an agent that brings it.
 type door struct {
-	requests chan StopRequest
+	requests  chan StopRequest
+	deadlines chan Deadline
 
-	mu    sync.Mutex
-	lines []byte
-	conns map[*os.File]struct{}
+	mu       sync.Mutex
+	deadline Deadline
+	lines    []byte
+	conns    map[*os.File]struct{}
 }
 
 // openDoor serves the listening socket that the shim inherited. Without one it
 // runs all the same: the state is on disk, too.
-func openDoor(fd int, first *caller) *door {
-	d := &door{requests: make(chan StopRequest), conns: make(map[*os.File]struct{})}
+func openDoor(fd int, first *caller, deadline Deadline) *door {
+	d := &door{requests: make(chan StopRequest), deadlines: make(chan Deadline), deadline: deadline, conns: make(map[*os.File]struct{})}
 	if syscall.SetNonblock(fd, true) != nil {
 		return d
 	}
@@ -136,6 +139,9 @@ func accept(fd uintptr) (conn *os.File, done bool) {
 func (d *door) serve(conn *os.File, pending []byte) {
 	d.mu.Lock()
 	d.conns[conn] = struct{}{}
+	if d.deadline != (Deadline{}) {
+		d.send(conn, []byte(d.deadline.Line()))
+	}
 	d.send(conn, d.lines)
 	d.mu.Unlock()
 	go func() {
@@ -157,6 +163,13 @@ func (d *door) announce(line string) {
 	}
 }
 
+// keep has the deadline told to who connects from now on.
+func (d *door) keep(deadline Deadline) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.deadline = deadline
+}
+
 // send never waits long: an agent that does not read can ask again.
 func (d *door) send(conn *os.File, data []byte) {
 	if len(data) == 0 {
@@ -176,6 +189,8 @@ func (d *door) listen(conn *os.File, pending []byte) {
 			}
 			if request, ok := parseStop(pending[:end]); ok {
 				d.requests <- request
+			} else if deadline, ok := ParseDeadline(string(pending[:end])); ok {
+				d.deadlines <- deadline
 			}
 			pending = pending[end+1:]
 		}

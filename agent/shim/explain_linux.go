@@ -16,7 +16,7 @@ var cudaOOM = []string{
 
 // explain says why a command failed, as far as that can be known.
 func (s *shim) explain() {
-	if s.exit.Code == 0 {
+	if s.exit.Code == 0 || s.exit.Failure == FailureNodeLost {
 		return
 	}
 	if s.group.oomKills() > 0 || (s.exit.Signal == int(syscall.SIGKILL) && !s.plan.termed && kernelKilled(s.exit)) {

@@ -26,6 +26,7 @@ const (
 	FailureLaunch     = "LAUNCH_FAILED"
 	FailureOOM        = "OOM"
 	FailureInternal   = "INTERNAL"
+	FailureNodeLost   = "NODE_LOST"
 )
 
 // Spec is what to run.
@@ -56,6 +57,8 @@ type Spec struct {
 	Cgroup string
 	// Socket is the name of the shim's socket.
 	Socket string
+	// Lease is what the task lives by; the zero value: nobody but an order ends it.
+	Lease Lease
 
 	// Begun is set when the command may have been started, Acked when the
 	// coordinators know the end of the task. They are read from the file, not
@@ -112,6 +115,9 @@ func (s Spec) Encode() []byte {
 	add("token", strconv.FormatUint(s.Token, 10))
 	add("segment-bytes", strconv.FormatInt(s.SegmentBytes, 10))
 	add("log-bytes", strconv.FormatInt(s.LogBytes, 10))
+	if s.Lease != (Lease{}) {
+		add("lease", s.Lease.text())
+	}
 	for name, value := range s.strings() {
 		if *value != "" {
 			add(name, *value)
@@ -183,6 +189,10 @@ func (s *Spec) Decode(data []byte) error {
 			s.SegmentBytes, err = strconv.ParseInt(value, 10, 64)
 		case "log-bytes":
 			s.LogBytes, err = strconv.ParseInt(value, 10, 64)
+		case "lease":
+			if !s.Lease.parse(value) {
+				return errSpec
+			}
 		case "arg":
 			s.Argv = append(s.Argv, value)
 		case "env":

@@ -81,7 +81,7 @@ func run(args []string) int {
 	// The task gets three descriptors, whatever the agent's parents left open.
 	_, _, _ = syscall.RawSyscall(sysCloseRange, SocketFD, ^uintptr(0)>>1, closeRangeCloexec)
 	syscall.CloseOnExec(SocketFD)
-	s := &shim{spec: spec, exit: Exit{Code: -1}, first: first}
+	s := &shim{spec: spec, exit: Exit{Code: -1}, first: first, lease: enforcer{deadline: spec.Lease.Deadline}}
 	s.log = tasklog.NewWriter(LogDir, tasklog.Limits{SegmentBytes: spec.SegmentBytes, TotalBytes: spec.LogBytes})
 	return s.run()
 }
@@ -98,11 +98,12 @@ type shim struct {
 	group  *cgroup
 	plan   stopPlan
 	first  *caller
+	lease  enforcer
 }
 
 func (s *shim) run() int {
 	failure := s.launch()
-	s.door = openDoor(SocketFD, s.first)
+	s.door = openDoor(SocketFD, s.first, s.lease.deadline)
 	if failure != nil {
 		s.exit.Failure, s.exit.Message = failure.kind, failure.message
 		s.log.Remark(time.Now(), "mind: "+failure.message)
@@ -131,6 +132,7 @@ func (s *shim) wait() {
 	ends := reap(s.exit.Pid)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	s.enforce()
 	for gone := false; !gone; {
 		select {
 		case end := <-ends:
@@ -142,6 +144,10 @@ func (s *shim) wait() {
 		case request := <-s.door.requests:
 			s.exit.Stopped = s.exit.Stopped || s.exit.Ended == 0
 			s.plan.ask(time.Now(), request)
+		case deadline := <-s.door.deadlines:
+			s.extend(deadline)
+		case <-s.lease.alarm:
+			s.enforce()
 		case <-timer.C:
 		}
 		if gone {
@@ -195,6 +201,9 @@ func (s *shim) act(action action) {
 func (s *shim) drain() {
 	if !s.output.wait(patience) {
 		s.log.Remark(time.Now(), "mind: output was cut off: the log could not be written in time, or a foreign process held it open")
+	}
+	if s.exit.Failure == FailureNodeLost {
+		s.log.Remark(time.Now(), "mind: "+s.exit.Message)
 	}
 	s.log.Close(time.Now())
 }

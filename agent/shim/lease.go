@@ -1,0 +1,84 @@
+package shim
+
+import (
+	"bytes"
+	"strconv"
+)
+
+// Lease is what a task lives by; package lease says how it is reckoned. The shim
+// enforces the deadline, the latest that it was told, whatever becomes of the
+// agent. The other fields are kept for the next agent.
+type Lease struct {
+	// Ns and StopNs are the lease and the time for a stop, in nanoseconds.
+	Ns, StopNs  int64
+	Replaceable bool
+	// Deadline is the one at the launch.
+	Deadline
+}
+
+// Deadline is until when a task may live. All are nanoseconds as Boottime tells
+// them: neither a step of the clock nor a sleep of the machine changes what they
+// mean.
+type Deadline struct {
+	// StopAt is when the shim begins to stop the task, DeadBy when no process of
+	// it may be left. A stop once begun goes on. 0: never.
+	StopAt, DeadBy int64
+	// Renewed is when the renewal was sent that a coordinator answered last; it is
+	// used in messages only.
+	Renewed int64
+}
+
+const deadlineWord = "deadline"
+
+// Line is how the deadline is told, with the end of the line.
+func (d Deadline) Line() string {
+	return deadlineWord + " " + strconv.FormatInt(d.StopAt, 10) + " " + strconv.FormatInt(d.DeadBy, 10) + " " + strconv.FormatInt(d.Renewed, 10) + "\n"
+}
+
+// ParseDeadline reads what Line returned, without the end of the line.
+func ParseDeadline(line string) (Deadline, bool) {
+	fields := bytes.Fields([]byte(line))
+	if len(fields) != 4 || string(fields[0]) != deadlineWord {
+		return Deadline{}, false
+	}
+	var d Deadline
+	ok := parseNumbers(fields[1:], &d.StopAt, &d.DeadBy, &d.Renewed) && d.StopAt > 0 && d.DeadBy >= d.StopAt
+	return d, ok
+}
+
+// later takes the later of two: an agent tells what it was entitled to say, and
+// two agents may speak at a time, one of them from beyond its end.
+func (d Deadline) later(other Deadline) Deadline {
+	return Deadline{StopAt: max(d.StopAt, other.StopAt), DeadBy: max(d.DeadBy, other.DeadBy), Renewed: max(d.Renewed, other.Renewed)}
+}
+
+func parseNumbers(fields [][]byte, into ...*int64) bool {
+	for i, field := range fields {
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return false
+		}
+		*into[i] = n
+	}
+	return true
+}
+
+func (l Lease) text() string {
+	replaceable := "0 "
+	if l.Replaceable {
+		replaceable = "1 "
+	}
+	line := l.Line()
+	return strconv.FormatInt(l.Ns, 10) + " " + strconv.FormatInt(l.StopNs, 10) + " " + replaceable + line[len(deadlineWord)+1:len(line)-1]
+}
+
+func (l *Lease) parse(text string) bool {
+	fields := bytes.Fields([]byte(text))
+	if len(fields) != 6 {
+		return false
+	}
+	var replaceable int64
+	ok := parseNumbers(fields, &l.Ns, &l.StopNs, &replaceable, &l.StopAt, &l.DeadBy, &l.Renewed)
+	l.Replaceable = replaceable != 0
+	return ok
+}

@@ -1,0 +1,131 @@
+package shim
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// killRoom is how long before a task must be dead it is killed: the kernel needs
+// a moment for that.
+const killRoom = 250 * time.Millisecond
+
+const clockBoottime = 7
+
+// Boottime tells the nanoseconds since the machine started, sleep included. All
+// processes of a machine agree on it.
+func Boottime() int64 {
+	var ts syscall.Timespec
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
+		panic("read CLOCK_BOOTTIME: " + errno.Error())
+	}
+	return ts.Nano()
+}
+
+// enforcer holds a task to its deadline.
+type enforcer struct {
+	deadline Deadline
+	// begun: the task is being stopped for it, and no later deadline counts.
+	begun bool
+	alarm chan struct{}
+	timer int // file descriptor
+}
+
+func (d Deadline) past() bool { return d.StopAt != 0 && Boottime() >= d.StopAt }
+
+// silence says why a task was stopped.
+func (d Deadline) silence() string {
+	if d.Renewed == 0 {
+		return "no coordinator answered in time"
+	}
+	return "no coordinator answered for " + strconv.FormatInt((Boottime()-d.Renewed)/int64(time.Second), 10) + " s"
+}
+
+// extend takes a deadline from an agent. The alarm is left as it is: when it
+// rings too early, it is set anew. So an extension costs next to nothing.
+func (s *shim) extend(deadline Deadline) {
+	if s.lease.begun {
+		return
+	}
+	s.lease.deadline = s.lease.deadline.later(deadline)
+	s.door.keep(s.lease.deadline)
+	if s.lease.alarm == nil {
+		s.enforce()
+	}
+}
+
+// enforce does what the deadline asks for now.
+func (s *shim) enforce() {
+	l := &s.lease
+	if l.deadline.StopAt == 0 {
+		return
+	}
+	now := Boottime()
+	room := min(int64(killRoom), (l.deadline.DeadBy-l.deadline.StopAt)/4)
+	switch killAt := l.deadline.DeadBy - room; {
+	case now < l.deadline.StopAt:
+		l.wake(l.deadline.StopAt)
+	case !l.begun:
+		l.begun = true
+		if s.exit.Ended == 0 && !s.exit.Stopped {
+			s.exit.Stopped = true
+			s.exit.Failure, s.exit.Message = FailureNodeLost, "stopped by its own node: "+l.deadline.silence()
+			// The log is told later: nothing here may wait for a disk.
+		}
+		left := time.Duration(max(0, killAt-now))
+		s.plan.ask(time.Now(), StopRequest{Notice: left - left/4, Term: left / 4})
+		l.wake(killAt)
+	case now < killAt:
+		l.wake(killAt)
+	default:
+		// The plan goes by a clock that a sleep of the machine stops.
+		s.plan.ask(time.Now(), StopRequest{})
+	}
+}
+
+// wake has the alarm ring at an instant. A timer of the runtime would be late by
+// the time that the machine slept.
+func (l *enforcer) wake(at int64) {
+	if l.alarm == nil {
+		l.alarm = make(chan struct{}, 1)
+		l.timer = newTimer(l.alarm)
+	}
+	spec := [2]syscall.Timespec{1: syscall.NsecToTimespec(at)}
+	const absolute = 1
+	if l.timer >= 0 {
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(l.timer), absolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0); errno == 0 {
+			return
+		}
+	}
+	alarm := l.alarm
+	time.AfterFunc(time.Duration(max(0, at-Boottime())), func() { ring(alarm) })
+}
+
+func ring(alarm chan<- struct{}) {
+	select {
+	case alarm <- struct{}{}:
+	default:
+	}
+}
+
+// newTimer returns a timer that rings for the rest of the shim's life; -1 when
+// there is none to be had.
+func newTimer(alarm chan<- struct{}) int {
+	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
+	if errno != 0 {
+		return -1
+	}
+	file := os.NewFile(fd, "alarm")
+	go func() {
+		var expirations [8]byte
+		for {
+			if _, err := file.Read(expirations[:]); err != nil {
+				return
+			}
+			ring(alarm)
+		}
+	}()
+	return int(fd)
+}
