@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev test race bench chaos generate lint breaking fmt ci clean
+.PHONY: help build demo dev test race bench chaos generate lint breaking fmt s3-server ci clean
 
 help: ## Say what each target does.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -63,6 +63,13 @@ ci: ## What .ci/run runs.
 
 clean: ## Remove what was built.
 	rm -rf $(BIN)
+
+s3-server: $(TOOLS)/versitygw ## Build a real S3 server for the tests of the archive, which skip without it.
+
+# A module of its own: its many dependencies are nobody else's.
+$(TOOLS)/versitygw: tools/s3/go.mod
+	@mkdir -p $(TOOLS)
+	cd tools/s3 && $(GO) build -o ../../$(TOOLS)/ github.com/versity/versitygw/cmd/versitygw
 
 $(TOOLS)/%: tools/go.mod
 	@mkdir -p $(TOOLS)

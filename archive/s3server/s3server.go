@@ -1,0 +1,135 @@
+// Package s3server starts a real S3 server (Versity's gateway over a
+// directory) for tests. It is in a binary of its own, built by
+// `make s3-server`, so that the module of Mind does not grow by it; tests that
+// need it are skipped where it was not built.
+package s3server
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// The only account of the server, which has one bucket.
+const (
+	KeyID  = "test-key"
+	Secret = "test-secret-of-the-account"
+	Bucket = "logs"
+)
+
+const longstop = 60 * time.Second
+
+// Server is one that runs.
+type Server struct {
+	// URL is its endpoint.
+	URL string
+	// CAFile is the authority of its certificate.
+	CAFile string
+
+	t         testing.TB
+	path, dir string
+	addr      string
+	cert, key string
+	process   *exec.Cmd
+	output    bytes.Buffer
+}
+
+// Start runs a server until the test ends, or skips the test. cert and key are
+// its certificate for 127.0.0.1, and ca the file of its authority; empty:
+// without TLS.
+func Start(t testing.TB, cert, key, ca string) *Server {
+	t.Helper()
+	path := binary(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, path: path, dir: t.TempDir(), addr: listener.Addr().String(), cert: cert, key: key, CAFile: ca}
+	s.URL = "http://" + s.addr
+	if cert != "" {
+		s.URL = "https://" + s.addr
+	}
+	_ = listener.Close()
+	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(s.dir, "meta"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.Restart()
+	t.Cleanup(s.Stop)
+	s.makeBucket()
+	return s
+}
+
+func binary(t testing.TB) string {
+	_, file, _, _ := runtime.Caller(0)
+	path := filepath.Join(filepath.Dir(file), "..", "..", "bin", "tools", "versitygw")
+	if _, err := os.Stat(path); err != nil {
+		t.Skip("no S3 server: run make s3-server")
+	}
+	return path
+}
+
+// Restart starts the server again, at the same address with the same objects.
+func (s *Server) Restart() {
+	s.t.Helper()
+	args := []string{"--port", s.addr, "--access", KeyID, "--secret", Secret, "--quiet"}
+	if s.cert != "" {
+		args = append(args, "--cert", s.cert, "--key", s.key)
+	}
+	args = append(args, "posix", "--sidecar", filepath.Join(s.dir, "meta"), filepath.Join(s.dir, "data"))
+	s.process = exec.Command(s.path, args...)
+	s.output.Reset()
+	s.process.Stdout, s.process.Stderr = &s.output, &s.output
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
+	}}
+	for end := time.Now().Add(longstop); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if resp, err := client.Get(s.URL); err == nil {
+			_ = resp.Body.Close()
+			return
+		}
+	}
+	s.Stop()
+	s.t.Fatalf("the S3 server does not answer: %s", s.output.String())
+}
+
+// Stop kills the server.
+func (s *Server) Stop() {
+	if s.process != nil {
+		_ = s.process.Process.Kill()
+		_ = s.process.Wait()
+		s.process = nil
+	}
+}
+
+func (s *Server) makeBucket() {
+	s.t.Helper()
+	client, err := minio.New(s.addr, &minio.Options{
+		Creds: credentials.NewStaticV4(KeyID, Secret, ""), Secure: s.cert != "", Region: "us-east-1", BucketLookup: minio.BucketLookupPath,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}},
+	})
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), longstop)
+		defer cancel()
+		err = client.MakeBucket(ctx, Bucket, minio.MakeBucketOptions{})
+	}
+	if err != nil {
+		s.t.Fatalf("making the bucket: %v; the server said: %s", err, s.output.String())
+	}
+}
