@@ -145,7 +145,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		a.clientTLS = pki.RequireRole(a.clientTLS, pki.RoleCoordinator)
 		a.serverTLS = pki.RequireRole(a.serverTLS, pki.RoleCoordinator)
 	}
-	inventory, simulated := cfg.Machine.Devices, true
+	inventory, simulated := cfg.Machine.Devices, false
 	if inventory == nil {
 		if inventory, simulated, err = openInventory(cfg.NodeID, cfg.GPUs, a.log); err != nil {
 			return nil, nil, err
