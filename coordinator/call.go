@@ -65,6 +65,9 @@ const (
 
 // admit decides whether a call may be made at all: who by, with which secret, for which tenant.
 func (s *server) admit(c *call, method string) error {
+	if err := s.retired(); err != nil {
+		return err
+	}
 	if strings.HasPrefix(method, agentService) {
 		if s.tls && !c.peer.Is(pki.RoleAgent) {
 			return grpcstatus.Errorf(codes.PermissionDenied, "only agents open sessions; the certificate says %s", c.peer)

@@ -62,11 +62,13 @@ type Config struct {
 
 	// What follows replaces the world around a coordinator, in tests: the network (nil: TCP), the carrier of gossip (nil:
 	// UDP and TCP), and whatever of Raft's configuration RaftTuning changes (nil: nothing). Observe is told of every entry
-	// that this replica applies, under the rules of fsm.Machine.OnApply.
+	// that this replica applies, under the rules of fsm.Machine.OnApply. Tamper replaces the entries that this replica
+	// applies, and so makes it differ from the others (nil: they are applied as they are).
 	Network         Network
 	GossipTransport gossip.Transport
 	RaftTuning      func(*raftnode.Config)
 	Observe         func(*fsm.View, []fsm.Event)
+	Tamper          func(index uint64, entry []byte) []byte
 }
 
 // Network is where a coordinator listens and whom it reaches. It must work with addresses of the form host:port.
@@ -104,6 +106,8 @@ type Timers struct {
 	UnreachableAfter time.Duration
 	// LeaderWait bounds how long a call waits for a leader to be known; default 2 s.
 	LeaderWait time.Duration
+	// Audit is how often a replica compares its state with that of the others; default 3 s.
+	Audit time.Duration
 	// Shutdown bounds how long open calls may take to finish at shutdown; default 3 s.
 	Shutdown time.Duration
 }
@@ -125,6 +129,7 @@ func (c Config) withDefaults() Config {
 	def(&c.Timers.AgentHeartbeat, time.Second)
 	def(&c.Timers.UnreachableAfter, 5*time.Second)
 	def(&c.Timers.LeaderWait, 2*time.Second)
+	def(&c.Timers.Audit, 3*time.Second)
 	def(&c.Timers.Shutdown, 3*time.Second)
 	if c.Limits.Placements == 0 {
 		c.Limits.Placements = 512

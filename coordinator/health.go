@@ -24,7 +24,9 @@ func (s *server) httpHandler() http.Handler {
 			caughtUp.Store(true)
 		}
 		code := http.StatusOK
-		switch {
+		switch why := s.audit.out.Load(); {
+		case why != nil:
+			h.Status, code = "out of service: "+*why, http.StatusServiceUnavailable
 		case s.life.Err() != nil:
 			h.Status, code = "shutting down", http.StatusServiceUnavailable
 		case stats.LeaderID == "":

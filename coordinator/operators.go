@@ -137,13 +137,6 @@ func (s *server) ReadIndex(ctx context.Context, _ *v1.ReadIndexRequest) (*v1.Rea
 	return &v1.ReadIndexResponse{Index: index, Term: term}, nil
 }
 
-// GetStateHash lets replicas be compared.
-func (s *server) GetStateHash(ctx context.Context, _ *v1.GetStateHashRequest) (*v1.GetStateHashResponse, error) {
-	v := s.machine.View()
-	callOf(ctx).index = v.Index()
-	return &v1.GetStateHashResponse{Index: v.Index(), Hash: fmt.Sprintf("%016x", v.Hash())}, nil
-}
-
 // announcePause is how long a coordinator waits before it tries again to make itself known.
 const announcePause = 200 * time.Millisecond
 

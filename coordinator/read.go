@@ -26,6 +26,9 @@ func (s *server) read(ctx context.Context) (*fsm.View, error) {
 			return nil, err
 		}
 	}
+	if err := s.retired(); err != nil {
+		return nil, err
+	}
 	v := s.machine.View()
 	c.index = v.Index()
 	return v, nil

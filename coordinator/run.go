@@ -38,7 +38,7 @@ func Run(ctx context.Context, config Config) error {
 	s := &server{config: config, log: config.Logger.With("coordinator", config.ID), machine: fsm.New()}
 	life, die := context.WithCancel(context.WithoutCancel(ctx))
 	defer die()
-	s.life = life
+	s.life, s.die = life, die
 	if err := s.open(); err != nil {
 		return errors.Join(err, s.closeParts())
 	}
@@ -70,13 +70,18 @@ func Run(ctx context.Context, config Config) error {
 	}()
 	s.background.Go(func() { s.announce(life) })
 	s.background.Go(func() { s.followLeader(life) })
+	s.background.Go(func() { s.auditLoop(life) })
 	s.log.Info("coordinator up", "grpc_addr", s.self().GRPCAddr, "http_addr", s.self().HTTPAddr, "raft_addr", s.self().RaftAddr)
 
-	select {
-	case <-ctx.Done():
-	case err = <-failed:
-	case <-s.raft.Done():
-		err = s.raft.Err()
+	for stopped, waiting := s.raft.Done(), true; waiting; {
+		waiting = false
+		select {
+		case <-ctx.Done():
+		case err = <-failed:
+		case <-stopped:
+			// A replica that took itself out of service goes on saying so until it is stopped.
+			err, stopped, waiting = s.raft.Err(), nil, s.retired() != nil
+		}
 	}
 	die()
 	<-led
@@ -96,7 +101,9 @@ func (s *server) open() error {
 	}
 	s.inventory.machine = s.machine
 	s.metrics = newMetrics(s.config.Registry, s.machine, s.sessions.leading)
+	s.audit.register(s.config.Registry)
 	s.machine.OnApply(s.observe)
+	s.machine.OnApply(s.audit.history.observe)
 	if s.config.Observe != nil {
 		s.machine.OnApply(s.config.Observe)
 	}
@@ -114,7 +121,7 @@ func (s *server) open() error {
 	if s.config.RaftTuning != nil {
 		s.config.RaftTuning(&hosting)
 	}
-	node, err := raftnode.Open(hosting, replica{s.machine})
+	node, err := raftnode.Open(hosting, replica{s.machine, s.config.Tamper})
 	if err != nil {
 		return fmt.Errorf("opening raft: %w", err)
 	}
@@ -198,7 +205,18 @@ func (s *server) closeParts() error {
 }
 
 // replica is the state machine in the shape that raftnode wants.
-type replica struct{ *fsm.Machine }
+type replica struct {
+	*fsm.Machine
+	tamper func(index uint64, entry []byte) []byte
+}
+
+// Apply implements raftnode.StateMachine.
+func (r replica) Apply(index uint64, entry []byte) []any {
+	if r.tamper != nil {
+		entry = r.tamper(index, entry)
+	}
+	return r.Machine.Apply(index, entry)
+}
 
 // Snapshot implements raftnode.StateMachine.
 func (r replica) Snapshot() (raftnode.Snapshot, error) { return r.Machine.Snapshot(), nil }

@@ -49,14 +49,17 @@ type server struct {
 	watch     watch
 	demand    demand
 	inventory largestNodes
+	audit     audit
 	// started is set when all of the above is there: entries may be applied before.
 	started atomic.Bool
 	// leaderHint is "id=grpc_addr" of the leader, for the answers; epoch is as long as it stays the same.
 	leaderHint atomic.Pointer[string]
 	epoch      epoch
 
-	// life ends when the server shuts down; background counts what must end before Run returns.
+	// life ends, by die, when the server shuts down or goes out of service; background counts what must end before Run
+	// returns.
 	life       context.Context
+	die        context.CancelFunc
 	background sync.WaitGroup
 }
 
@@ -181,15 +184,20 @@ func (s *server) leader() (id, addr string) {
 	if id, _ = s.raft.Leader(); id == "" {
 		return "", ""
 	}
+	return id, s.grpcAddr(id)
+}
+
+// grpcAddr is where a coordinator is reached, "" when that is not known (yet).
+func (s *server) grpcAddr(id string) string {
 	if row, ok := s.machine.View().Coordinator(id); ok && row.GRPCAddr != "" {
-		return id, row.GRPCAddr
+		return row.GRPCAddr
 	}
 	for _, p := range s.config.Peers {
 		if p.ID == id {
-			return id, p.GRPCAddr
+			return p.GRPCAddr
 		}
 	}
-	return id, ""
+	return ""
 }
 
 // refreshHint brings what the answers say of the leader up to date.
