@@ -2,12 +2,11 @@ package device
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
 // ErrBusy is returned while an earlier call hangs in the driver.
-var ErrBusy = errors.New("the GPU driver does not answer: an earlier call hangs in it")
+var ErrBusy = fmt.Errorf("%w: an earlier call hangs in it", ErrHung)
 
 // Bound runs calls into a driver one at a time, and returns when the context
 // ends whether the driver answers or not. The zero value is not ready: use
@@ -35,6 +34,6 @@ func (b *Bound) Run(ctx context.Context, call func() error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("ask the GPU driver: %w", ctx.Err())
+		return fmt.Errorf("%w: %w", ErrHung, ctx.Err())
 	}
 }

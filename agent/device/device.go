@@ -3,17 +3,25 @@
 // Contract: an Inventory lists the GPUs of one node. Three implementations
 // live in sub-packages: nvml (the driver's library; needs cgo), smi (parses
 // what nvidia-smi prints; slower, needs no cgo) and sim (GPUs that exist on
-// paper only, for development).
+// paper only, for development). Package probe puts either of the first two into
+// a process of its own, which is killed when the driver hangs in it: that is
+// what an agent uses.
 //
 // Guarantees: List returns GPUs ordered by index. Calls return when their
-// context ends, also when the driver hangs; the hanging call then keeps one
-// goroutine until the driver comes back, and further calls fail at once.
+// context ends, also when the driver hangs; the error then is ErrHung.
 package device
 
 import (
 	"context"
+	"errors"
 	"strings"
 )
+
+// ErrHung is returned when the driver did not answer in time.
+var ErrHung = errors.New("the GPU driver does not answer")
+
+// ErrNoDriver is returned where there is no driver at all.
+var ErrNoDriver = errors.New("no GPU driver")
 
 // Health of a GPU.
 type Health int
@@ -40,7 +48,10 @@ type Device struct {
 	NVLink       []int
 	Health       Health
 	HealthReason string
-	Simulated    bool
+	// Fault: what is wrong spoils the work that is done on it now. A GPU that is
+	// Quarantined without is only not to be given new work.
+	Fault     bool
+	Simulated bool
 }
 
 // Process is one that uses a GPU.
@@ -69,6 +80,34 @@ type Inventory interface {
 	Read(ctx context.Context) ([]Reading, error)
 	// Close lets go of the driver.
 	Close() error
+}
+
+// BulkProcesses is an Inventory that can tell of several GPUs at the cost of one.
+type BulkProcesses interface {
+	// ProcessesOf returns who uses the GPUs, by UUID.
+	ProcessesOf(ctx context.Context, uuids []string) (map[string][]Process, error)
+}
+
+// ProcessesOf asks inv who uses the GPUs, at once where it can.
+func ProcessesOf(ctx context.Context, inv Inventory, uuids []string) (map[string][]Process, error) {
+	if bulk, ok := inv.(BulkProcesses); ok {
+		return bulk.ProcessesOf(ctx, uuids)
+	}
+	users := make(map[string][]Process, len(uuids))
+	for _, uuid := range uuids {
+		processes, err := inv.Processes(ctx, uuid)
+		if err != nil {
+			return nil, err
+		}
+		users[uuid] = processes
+	}
+	return users, nil
+}
+
+// XidSource is an Inventory that hears of the driver's errors as they happen.
+type XidSource interface {
+	// OnXid sets what is called for each error, on any goroutine.
+	OnXid(func(uuid string, code int))
 }
 
 // ShortType derives the type that jobs ask for from the driver's name:

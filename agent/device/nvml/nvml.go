@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,6 +27,7 @@ type Inventory struct {
 
 	mu     sync.Mutex
 	xids   map[string]float64 // by UUID
+	onXid  func(uuid string, code int)
 	events nvml.EventSet
 	stop   chan struct{}
 	ended  chan struct{}
@@ -116,6 +118,8 @@ func (inv *Inventory) describe(handle nvml.Device, index int) (device.Device, er
 		d.MemMB = int(memory.Total >> 20)
 	} else {
 		d.Health, d.HealthReason = device.Quarantined, "its memory cannot be read: "+nvml.ErrorString(ret)
+		// These two are said of a GPU that is gone or needs a reset; any other may pass.
+		d.Fault = ret == nvml.ERROR_GPU_IS_LOST || ret == nvml.ERROR_RESET_REQUIRED
 	}
 	if pci, ret := handle.GetPciInfo(); ret == nvml.SUCCESS {
 		d.PCI = text(pci.BusId[:])
@@ -134,15 +138,42 @@ func (inv *Inventory) judge(handle nvml.Device, d *device.Device) {
 	// A mock, or an old library, may lack these calls.
 	defer func() { _ = recover() }()
 	if count, ret := handle.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC); ret == nvml.SUCCESS && count > 0 {
-		d.Health, d.HealthReason = device.Quarantined, fmt.Sprintf("%d uncorrected memory errors since the last reset", count)
+		d.Health, d.HealthReason, d.Fault = device.Quarantined, fmt.Sprintf("%d uncorrected memory errors since the last reset", count), true
 		return
 	}
 	if _, _, pending, failed, ret := handle.GetRemappedRows(); ret == nvml.SUCCESS && (pending || failed) {
 		d.Health, d.HealthReason = device.Quarantined, "memory rows wait for a reset to be remapped"
 		if failed {
-			d.HealthReason = "memory rows could not be remapped"
+			d.HealthReason, d.Fault = "memory rows could not be remapped", true
 		}
+		return
 	}
+	inv.recovery(handle, d)
+}
+
+// recovery asks a driver that is new enough what it wants done with the GPU.
+func (inv *Inventory) recovery(handle nvml.Device, d *device.Device) {
+	values := []nvml.FieldValue{{FieldId: nvml.FI_DEV_GET_GPU_RECOVERY_ACTION}}
+	if ret := handle.GetFieldValues(values); ret != nvml.SUCCESS || nvml.Return(values[0].NvmlReturn) != nvml.SUCCESS {
+		return
+	}
+	wants := ""
+	switch action := nvml.DeviceGpuRecoveryAction(binary.NativeEndian.Uint32(values[0].Value[:4])); action {
+	case nvml.GPU_RECOVERY_ACTION_GPU_RESET, nvml.GPU_RECOVERY_ACTION_DRAIN_AND_RESET:
+		wants = "a reset of the GPU"
+	case nvml.GPU_RECOVERY_ACTION_NODE_REBOOT:
+		wants = "a restart of the machine"
+	default:
+		return
+	}
+	d.Health, d.HealthReason, d.Fault = device.Quarantined, "the driver asks for "+wants, true
+}
+
+// OnXid sets what is called for each Xid error.
+func (inv *Inventory) OnXid(f func(uuid string, code int)) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	inv.onXid = f
 }
 
 // link fills in who reaches whom over NVLink. GPUs that hang on the same
@@ -281,7 +312,11 @@ func (inv *Inventory) listenForXids() {
 				if uuid, ret := event.Device.GetUUID(); ret == nvml.SUCCESS {
 					inv.mu.Lock()
 					inv.xids[uuid]++
+					heard := inv.onXid
 					inv.mu.Unlock()
+					if heard != nil {
+						heard(uuid, int(event.EventData))
+					}
 				}
 			}
 		}

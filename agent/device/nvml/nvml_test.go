@@ -4,6 +4,7 @@ package nvml
 
 import (
 	"context"
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -96,6 +97,7 @@ func TestLinksHealthSensorsAndProcesses(t *testing.T) {
 	}, devices[0])
 	require.Equal(t, []int{0}, devices[1].NVLink)
 	require.Equal(t, device.Quarantined, devices[1].Health)
+	require.True(t, devices[1].Fault)
 	processes, err := inv.Processes(context.Background(), "GPU-a")
 	require.NoError(t, err)
 	require.Equal(t, []device.Process{{Pid: 7, MemMB: 3}}, processes)
@@ -114,6 +116,7 @@ func TestAHangingDriverDoesNotHangTheAgent(t *testing.T) {
 	defer cancel()
 	_, err = inv.List(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorIs(t, err, device.ErrHung)
 	close(release)
 	require.NoError(t, inv.Close())
 }
@@ -123,4 +126,62 @@ func TestNoDriverIsSaidPlainly(t *testing.T) {
 	fake.InitFunc = func() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }
 	_, err := open(fake)
 	require.ErrorContains(t, err, "no NVIDIA driver is installed")
+}
+
+func TestTheDriversOwnWishIsHeard(t *testing.T) {
+	fake := newFake()
+	healthy, err := open(fake)
+	require.NoError(t, err)
+	defer healthy.Close()
+	for action, want := range map[nvml.DeviceGpuRecoveryAction]string{
+		nvml.GPU_RECOVERY_ACTION_NONE: "", nvml.GPU_RECOVERY_ACTION_DRAIN_P2P: "",
+		nvml.GPU_RECOVERY_ACTION_GPU_RESET: "the driver asks for a reset of the GPU", nvml.GPU_RECOVERY_ACTION_NODE_REBOOT: "the driver asks for a restart of the machine",
+	} {
+		first, _ := fake.DeviceGetHandleByIndex(0)
+		gpu := first.(*mock.Device)
+		gpu.GetFieldValuesFunc = func(values []nvml.FieldValue) nvml.Return {
+			require.EqualValues(t, nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, values[0].FieldId)
+			binary.NativeEndian.PutUint32(values[0].Value[:], uint32(action))
+			return nvml.SUCCESS
+		}
+		d, err := healthy.describe(gpu, 0)
+		require.NoError(t, err)
+		require.Equal(t, want, d.HealthReason)
+		require.Equal(t, want != "", d.Fault)
+	}
+}
+
+func TestXidErrorsAreHandedOn(t *testing.T) {
+	fake := newFake()
+	events := make(chan nvml.EventData, 1)
+	fake.EventSetCreateFunc = func() (nvml.EventSet, nvml.Return) {
+		return &mock.EventSet{
+			WaitFunc: func(uint32) (nvml.EventData, nvml.Return) {
+				select {
+				case e := <-events:
+					return e, nvml.SUCCESS
+				case <-time.After(time.Millisecond):
+					return nvml.EventData{}, nvml.ERROR_TIMEOUT
+				}
+			},
+			FreeFunc: func() nvml.Return { return nvml.SUCCESS },
+		}, nvml.SUCCESS
+	}
+	byIndex := fake.DeviceGetHandleByIndexFunc
+	fake.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
+		handle, ret := byIndex(i)
+		handle.(*mock.Device).RegisterEventsFunc = func(uint64, nvml.EventSet) nvml.Return { return nvml.SUCCESS }
+		return handle, ret
+	}
+	inv, err := open(fake)
+	require.NoError(t, err)
+	defer inv.Close()
+	heard := make(chan string, 1)
+	inv.OnXid(func(uuid string, code int) { heard <- uuid + " " + device.XidOf(code).String() })
+	gpu, _ := byIndex(1)
+	events <- nvml.EventData{Device: gpu, EventType: nvml.EventTypeXidCriticalError, EventData: 79}
+	require.Equal(t, "GPU-b Xid 79: GPU has fallen off the bus", <-heard)
+	readings, err := inv.Read(context.Background())
+	require.NoError(t, err)
+	require.EqualValues(t, 1, readings[1].XidErrors)
 }

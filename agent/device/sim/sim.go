@@ -39,10 +39,11 @@ var models = map[string]struct {
 	"V100": {"Tesla V100-SXM2-32GB", 32768},
 }
 
-// Inventory is a set of simulated GPUs. It does not change.
+// Inventory is a set of simulated GPUs. Nothing is ever wrong with them, unless WithFaults says so.
 type Inventory struct {
 	device.None
 	devices []device.Device
+	faults  *faults
 }
 
 // New makes the GPUs of a specification such as "8xH100" or "4xA100,2xH100".
@@ -93,13 +94,46 @@ func others(first, n, self int) []int {
 }
 
 // List returns the GPUs.
-func (inv *Inventory) List(context.Context) ([]device.Device, error) { return inv.devices, nil }
+func (inv *Inventory) List(context.Context) ([]device.Device, error) {
+	wrong, err := inv.faults.current()
+	if err != nil || len(wrong) == 0 {
+		return inv.devices, err
+	}
+	list := make([]device.Device, 0, len(inv.devices))
+	for _, d := range inv.devices {
+		if d, there := afflict(d, wrong[strconv.Itoa(d.Index)]); there {
+			list = append(list, d)
+		}
+	}
+	return list, nil
+}
+
+// Processes returns who was put on a GPU.
+func (inv *Inventory) Processes(_ context.Context, uuid string) ([]device.Process, error) {
+	wrong, err := inv.faults.current()
+	if err != nil || len(wrong) == 0 {
+		return nil, err
+	}
+	for _, d := range inv.devices {
+		if d.UUID == uuid {
+			return stuck(wrong[strconv.Itoa(d.Index)]), nil
+		}
+	}
+	return nil, nil
+}
 
 // Read returns readings of GPUs that do nothing.
 func (inv *Inventory) Read(context.Context) ([]device.Reading, error) {
+	wrong, err := inv.faults.current()
+	if err != nil {
+		return nil, err
+	}
 	readings := make([]device.Reading, len(inv.devices))
 	for i, d := range inv.devices {
 		readings[i] = device.Reading{UUID: d.UUID, Celsius: 30, Watts: 60}
+		if strings.HasPrefix(wrong[strconv.Itoa(d.Index)], "xid ") {
+			readings[i].XidErrors = 1
+		}
 	}
 	return readings, nil
 }

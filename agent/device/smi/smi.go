@@ -76,11 +76,26 @@ func (inv *Inventory) Read(ctx context.Context) ([]device.Reading, error) {
 
 // Processes returns who uses a GPU.
 func (inv *Inventory) Processes(ctx context.Context, uuid string) ([]device.Process, error) {
-	out, err := inv.run(ctx, "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits", "--id="+uuid)
+	users, err := inv.ProcessesOf(ctx, []string{uuid})
+	return users[uuid], err
+}
+
+// ProcessesOf returns who uses the GPUs: nvidia-smi takes as long for all as for one.
+func (inv *Inventory) ProcessesOf(ctx context.Context, uuids []string) (map[string][]device.Process, error) {
+	out, err := inv.run(ctx, "--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits")
 	if err != nil {
 		return nil, err
 	}
-	return parseProcesses(out)
+	users, err := parseProcesses(out)
+	if err != nil {
+		return nil, err
+	}
+	for uuid := range users {
+		if !slices.Contains(uuids, uuid) {
+			delete(users, uuid)
+		}
+	}
+	return users, nil
 }
 
 // Close does nothing.
@@ -113,8 +128,10 @@ func parseQuery(out []byte) ([]device.Device, []device.Reading, error) {
 		switch ecc := number(f[5]); {
 		case err != nil:
 			d.Health, d.HealthReason = device.Quarantined, "nvidia-smi cannot read its memory: "+f[3]
+			// So it prints what is lost; "[N/A]" and the like may pass.
+			d.Fault = strings.Contains(strings.ToLower(f[3]), "lost") || strings.Contains(strings.ToLower(f[3]), "unknown error")
 		case ecc > 0:
-			d.Health, d.HealthReason = device.Quarantined, fmt.Sprintf("%.0f uncorrected memory errors since the last reset", ecc)
+			d.Health, d.Fault, d.HealthReason = device.Quarantined, true, fmt.Sprintf("%.0f uncorrected memory errors since the last reset", ecc)
 		}
 		devices = append(devices, d)
 		reading := device.Reading{UUID: f[1], Utilization: number(f[6]), MemoryUsed: number(f[7]), Celsius: number(f[8]), Watts: number(f[9]), XidErrors: -1}
@@ -139,20 +156,22 @@ func number(field string) float64 {
 	return n
 }
 
-func parseProcesses(out []byte) ([]device.Process, error) {
-	var processes []device.Process
+func parseProcesses(out []byte) (map[string][]device.Process, error) {
+	users := make(map[string][]device.Process)
 	for line := range strings.Lines(string(out)) {
 		if strings.TrimSpace(line) == "" {
 			continue
 		}
-		pid, memory, _ := strings.Cut(line, ",")
+		uuid, rest, _ := strings.Cut(line, ",")
+		pid, memory, _ := strings.Cut(rest, ",")
 		n, err := strconv.Atoi(strings.TrimSpace(pid))
 		if err != nil {
-			return nil, fmt.Errorf("nvidia-smi printed %q: want a pid", strings.TrimSpace(line))
+			return nil, fmt.Errorf("nvidia-smi printed %q: want a UUID and a pid", strings.TrimSpace(line))
 		}
-		processes = append(processes, device.Process{Pid: n, MemMB: int(max(0, number(strings.TrimSpace(memory))))})
+		uuid = strings.TrimSpace(uuid)
+		users[uuid] = append(users[uuid], device.Process{Pid: n, MemMB: int(max(0, number(strings.TrimSpace(memory))))})
 	}
-	return processes, nil
+	return users, nil
 }
 
 // applyTopology reads the matrix of "nvidia-smi topo -m": a row for each GPU,

@@ -30,7 +30,7 @@ func TestQuery(t *testing.T) {
 	}{
 		"two": {twoH100, []device.Device{
 			{UUID: "GPU-5b7d4a1c-0000-0000-0000-000000000000", Index: 0, Model: "NVIDIA H100 80GB HBM3", Type: "H100", MemMB: 81559, PCI: "00000000:1B:00.0", NUMA: -1},
-			{UUID: "GPU-5b7d4a1c-0000-0000-0000-000000000001", Index: 1, Model: "NVIDIA H100 80GB HBM3", Type: "H100", MemMB: 81559, PCI: "00000000:43:00.0", NUMA: -1, Health: device.Quarantined, HealthReason: "2 uncorrected memory errors since the last reset"},
+			{UUID: "GPU-5b7d4a1c-0000-0000-0000-000000000001", Index: 1, Model: "NVIDIA H100 80GB HBM3", Type: "H100", MemMB: 81559, PCI: "00000000:43:00.0", NUMA: -1, Health: device.Quarantined, Fault: true, HealthReason: "2 uncorrected memory errors since the last reset"},
 		}, []device.Reading{
 			{UUID: "GPU-5b7d4a1c-0000-0000-0000-000000000000", Utilization: 0.97, MemoryUsed: 70123 << 20, Celsius: 61, Watts: 612.35, XidErrors: -1},
 			{UUID: "GPU-5b7d4a1c-0000-0000-0000-000000000001", Utilization: 0, MemoryUsed: 0, Celsius: 30, Watts: 71.02, XidErrors: -1},
@@ -39,7 +39,7 @@ func TestQuery(t *testing.T) {
 			{UUID: "GPU-a", Model: "NVIDIA GeForce RTX 4090", Type: "RTX4090", MemMB: 24564, PCI: "00000000:01:00.0", NUMA: -1},
 		}, []device.Reading{{UUID: "GPU-a", Utilization: 0.03, MemoryUsed: 512 << 20, Celsius: 41, Watts: 22.10, XidErrors: -1}}},
 		"fell off the bus": {fellOff, []device.Device{
-			{UUID: "GPU-a", Model: "NVIDIA H100 80GB HBM3", Type: "H100", PCI: "00000000:1B:00.0", NUMA: -1, Health: device.Quarantined, HealthReason: "nvidia-smi cannot read its memory: [Unknown Error]"},
+			{UUID: "GPU-a", Model: "NVIDIA H100 80GB HBM3", Type: "H100", PCI: "00000000:1B:00.0", NUMA: -1, Health: device.Quarantined, Fault: true, HealthReason: "nvidia-smi cannot read its memory: [Unknown Error]"},
 		}, []device.Reading{{UUID: "GPU-a", Utilization: -1, MemoryUsed: -1, Celsius: -1, Watts: -1, XidErrors: -1}}},
 		"none": {"\n", nil, nil},
 	} {
@@ -69,9 +69,9 @@ func TestTopology(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	processes, err := parseProcesses([]byte("1234, 4096\n77, [N/A]\n"))
+	processes, err := parseProcesses([]byte("GPU-a, 1234, 4096\nGPU-b, 5, 1\nGPU-a, 77, [N/A]\n"))
 	require.NoError(t, err)
-	require.Equal(t, []device.Process{{Pid: 1234, MemMB: 4096}, {Pid: 77}}, processes)
+	require.Equal(t, map[string][]device.Process{"GPU-a": {{Pid: 1234, MemMB: 4096}, {Pid: 77}}, "GPU-b": {{Pid: 5, MemMB: 1}}}, processes)
 	none, err := parseProcesses(nil)
 	require.NoError(t, err)
 	require.Empty(t, none)

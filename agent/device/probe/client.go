@@ -1,0 +1,360 @@
+// Package probe asks the GPU driver in a process of its own: the agent's executable, started again as
+// "mind device probe".
+//
+// Contract: a Client is a device.Inventory. Its child is started when it is first asked, is asked one thing at a time over
+// a pipe, and ends with the agent.
+//
+// Guarantees: no call outlasts its context. A call that the driver does not answer within the limit gets its child
+// killed, and fails with device.ErrHung; calls fail at once from then on until a pause is over, when a new child is
+// tried. So a driver that hangs costs the agent nothing, and is asked again by itself. A child that the kernel does not let
+// die, because it sits in the driver, is waited for in the background; there are never more than a few of those.
+//
+// Not guaranteed: Xid errors that the driver logs while there is no child are not heard of.
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/device"
+)
+
+const (
+	maxLine = 4 << 20
+	// maxStuck bounds the children that were killed and live on.
+	maxStuck = 3
+	pauseMax = 30 * time.Second
+)
+
+// Config is how a child is started and how long it may take.
+type Config struct {
+	// Argv is the command; empty: the running executable as "mind device probe".
+	Argv []string
+	// Env is added to the agent's own environment.
+	Env []string
+	// Limit bounds one answer; 0: 8 s. First bounds the first of a child, which has to open the driver; 0: 30 s.
+	Limit, First time.Duration
+	// Pause is how long the first failure puts off the next child; it doubles up to 30 s. 0: 1 s.
+	Pause time.Duration
+}
+
+// Client asks through a child.
+type Client struct {
+	cfg    Config
+	turn   chan struct{}
+	closed chan struct{}
+	reaped sync.WaitGroup
+
+	// Those below belong to who has the turn.
+	child *child
+	seq   uint64
+	pause time.Duration
+	until time.Time
+	why   error
+
+	mu    sync.Mutex
+	stuck int
+	onXid func(uuid string, code int)
+}
+
+// child is one process.
+type child struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	answers chan answer
+	ended   chan struct{}
+	noise   tail
+	fresh   bool
+}
+
+// New returns a client. It starts nothing yet.
+func New(cfg Config) *Client {
+	if len(cfg.Argv) == 0 {
+		cfg.Argv = append([]string{"/proc/self/exe"}, Command...)
+	}
+	if cfg.Limit == 0 {
+		cfg.Limit = 8 * time.Second
+	}
+	if cfg.First == 0 {
+		cfg.First = 30 * time.Second
+	}
+	if cfg.Pause == 0 {
+		cfg.Pause = time.Second
+	}
+	return &Client{cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{})}
+}
+
+// OnXid sets what is called for each Xid error.
+func (c *Client) OnXid(f func(uuid string, code int)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onXid = f
+}
+
+// List returns the GPUs.
+func (c *Client) List(ctx context.Context) ([]device.Device, error) {
+	a, err := c.ask(ctx, request{Op: opList})
+	return a.Devices, err
+}
+
+// Processes returns who uses a GPU.
+func (c *Client) Processes(ctx context.Context, uuid string) ([]device.Process, error) {
+	users, err := c.ProcessesOf(ctx, []string{uuid})
+	return users[uuid], err
+}
+
+// ProcessesOf returns who uses the GPUs.
+func (c *Client) ProcessesOf(ctx context.Context, uuids []string) (map[string][]device.Process, error) {
+	a, err := c.ask(ctx, request{Op: opProcesses, UUIDs: uuids})
+	return a.Processes, err
+}
+
+// Read reads the sensors.
+func (c *Client) Read(ctx context.Context) ([]device.Reading, error) {
+	a, err := c.ask(ctx, request{Op: opRead})
+	return a.Readings, err
+}
+
+// Close ends the child. A child that cannot die is left to the kernel.
+func (c *Client) Close() error {
+	close(c.closed)
+	c.turn <- struct{}{}
+	if c.child != nil {
+		_ = c.child.in.Close()
+		c.drop(c.child)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.reaped.Wait()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+	}
+	return nil
+}
+
+// ask waits for its turn and for the answer.
+func (c *Client) ask(ctx context.Context, r request) (answer, error) {
+	select {
+	case c.turn <- struct{}{}:
+	case <-c.closed:
+		return answer{}, errors.New("the agent is stopping")
+	case <-ctx.Done():
+		return answer{}, fmt.Errorf("%w: an earlier question is unanswered (%w)", device.ErrHung, ctx.Err())
+	}
+	type result struct {
+		answer answer
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		// The turn is given back when the child has answered or was killed, not when the caller has lost patience.
+		defer func() { <-c.turn }()
+		a, err := c.exchange(r)
+		done <- result{a, err}
+	}()
+	select {
+	case r := <-done:
+		return r.answer, r.err
+	case <-ctx.Done():
+		return answer{}, fmt.Errorf("%w: %w", device.ErrHung, ctx.Err())
+	}
+}
+
+func (c *Client) exchange(r request) (answer, error) {
+	select {
+	case <-c.closed:
+		return answer{}, errors.New("the agent is stopping")
+	default:
+	}
+	if err := c.ensure(); err != nil {
+		return answer{}, err
+	}
+	child, limit := c.child, c.cfg.Limit
+	if child.fresh {
+		limit = c.cfg.First
+	}
+	c.seq++
+	r.ID = c.seq
+	line, err := json.Marshal(r)
+	if err != nil {
+		return answer{}, fmt.Errorf("encode request: %w", err)
+	}
+	// The child always reads: a line never fills the pipe.
+	if _, err := child.in.Write(append(line, '\n')); err != nil {
+		return answer{}, c.broke(child)
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case a, ok := <-child.answers:
+		switch {
+		case !ok || a.ID != r.ID:
+			return answer{}, c.broke(child)
+		case a.NoDriver:
+			return a, fmt.Errorf("%w (%s)", device.ErrNoDriver, a.Error)
+		case a.Hung:
+			return a, fmt.Errorf("%w (%s)", device.ErrHung, a.Error)
+		case a.Error != "":
+			return a, errors.New(a.Error)
+		}
+		child.fresh, c.pause = false, 0
+		return a, nil
+	case <-timer.C:
+		c.drop(child)
+		return answer{}, c.rest(fmt.Errorf("%w: no answer within %s", device.ErrHung, limit))
+	case <-c.closed:
+		return answer{}, errors.New("the agent is stopping")
+	}
+}
+
+// ensure starts a child when there is none, unless it is too early for another.
+func (c *Client) ensure() error {
+	if c.child != nil {
+		return nil
+	}
+	if time.Now().Before(c.until) {
+		return c.why
+	}
+	c.mu.Lock()
+	stuck := c.stuck
+	c.mu.Unlock()
+	if stuck >= maxStuck {
+		return c.rest(fmt.Errorf("%w: %d processes hang in it and cannot be killed", device.ErrHung, stuck))
+	}
+	child, err := c.start()
+	if err != nil {
+		return c.rest(fmt.Errorf("start the process that asks the GPU driver: %w", err))
+	}
+	c.hold(child)
+	return nil
+}
+
+// hold sets the child. Who has the turn reads it freely.
+func (c *Client) hold(ch *child) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.child = ch
+}
+
+func (c *Client) start() (*child, error) {
+	cmd := exec.Command(c.cfg.Argv[0], c.cfg.Argv[1:]...)
+	cmd.Args[0] = "mind"
+	cmd.Env = append(cmd.Environ(), c.cfg.Env...)
+	ch := &child{cmd: cmd, answers: make(chan answer), ended: make(chan struct{}), fresh: true}
+	cmd.Stderr = &ch.noise
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	ch.in = in
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.reaped.Go(func() {
+		defer close(ch.ended)
+		c.read(ch, out)
+		_ = cmd.Wait()
+	})
+	return ch, nil
+}
+
+// read takes what the child says, until it ends.
+func (c *Client) read(ch *child, out io.Reader) {
+	defer close(ch.answers)
+	lines := bufio.NewScanner(out)
+	lines.Buffer(make([]byte, 0, 4096), maxLine)
+	for lines.Scan() {
+		var a answer
+		if json.Unmarshal(lines.Bytes(), &a) != nil {
+			continue // a library that prints
+		}
+		if a.Xid != nil {
+			c.mu.Lock()
+			heard := c.onXid
+			c.mu.Unlock()
+			if heard != nil {
+				heard(a.Xid.UUID, a.Xid.Code)
+			}
+			continue
+		}
+		select {
+		case ch.answers <- a:
+		case <-time.After(time.Second):
+			// Nobody waits for it any more: the child has been given up.
+		}
+	}
+}
+
+// drop kills the child and waits for its end in the background.
+func (c *Client) drop(ch *child) {
+	c.hold(nil)
+	_ = ch.cmd.Process.Kill()
+	c.mu.Lock()
+	c.stuck++
+	c.mu.Unlock()
+	c.reaped.Go(func() {
+		<-ch.ended
+		c.mu.Lock()
+		c.stuck--
+		c.mu.Unlock()
+	})
+}
+
+// broke is for a child that ended by itself.
+func (c *Client) broke(ch *child) error {
+	c.drop(ch)
+	select {
+	case <-ch.ended: // what it said last is complete
+	case <-time.After(time.Second):
+	}
+	return c.rest(fmt.Errorf("the process that asks the GPU driver ended: %s", ch.noise.last()))
+}
+
+// rest puts the next start off and remembers why.
+func (c *Client) rest(why error) error {
+	c.pause = min(max(2*c.pause, c.cfg.Pause), pauseMax)
+	c.until, c.why = time.Now().Add(c.pause), why
+	return why
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	const keep = 2048
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.data = append(t.data, p...)
+	if len(t.data) > keep {
+		t.data = t.data[len(t.data)-keep:]
+	}
+	return len(p), nil
+}
+
+func (t *tail) last() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := bytes.TrimSpace(t.data)
+	if len(text) == 0 {
+		return "it said nothing"
+	}
+	return string(text)
+}
