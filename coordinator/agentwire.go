@@ -15,7 +15,19 @@ func nodeOf(h *v1.Hello) fsm.Node {
 		ID: h.GetNodeId(), Hostname: h.GetHostname(), BootID: h.GetBootId(), AgentVersion: h.GetAgentVersion(),
 		GRPCAddr: h.GetGrpcAddr(), HTTPAddr: h.GetHttpAddr(), GPUs: gpusOf(h.GetGpus()),
 		CPUs: uint32(max(0, h.GetCpuCount())), MemMB: uint32(max(0, h.GetMemoryMb())), Labels: h.GetLabels(),
+		Incarnation: h.GetIncarnation(), RosterAcked: h.GetRosterVersion(),
 	}
+}
+
+// taskRefs leaves out what names no task: the state cannot be afraid of it.
+func taskRefs(refs []*v1.TaskRef) []fsm.TaskRef {
+	var out []fsm.TaskRef
+	for _, r := range refs {
+		if id, ok := fsm.ParseJobID(r.GetJobId()); ok && r.GetAttempt() >= 0 && r.GetRank() >= 0 && r.GetRank() <= 0xffff {
+			out = append(out, fsm.TaskRef{Job: id, Attempt: uint32(r.GetAttempt()), Rank: uint16(r.GetRank()), Token: r.GetToken()})
+		}
+	}
+	return out
 }
 
 func gpusOf(gpus []*v1.Gpu) []fsm.GPU {

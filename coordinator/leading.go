@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -14,15 +13,23 @@ import (
 func (s *server) lead(ctx context.Context, term uint64) {
 	s.log.Info("leading", "term", term)
 	s.refreshHint()
+	s.attention.begin()
+	due := s.renewals.begin()
+	s.rosters.begin(s.machine.View())
 	s.sessions.open(ctx, term)
 	s.demand.start(s.machine.View().Index())
 	var loops sync.WaitGroup
+	loops.Go(func() { s.attend(ctx, term) })
+	loops.Go(func() { s.renew(ctx, term, due) })
+	loops.Go(func() { s.distribute(ctx) })
 	loops.Go(func() { s.schedule(ctx) })
 	loops.Go(func() { s.judge(ctx) })
+	loops.Go(func() { s.condemn(ctx) })
 	loops.Go(func() { s.tick(ctx) })
 	<-ctx.Done()
 	s.refreshHint()
 	s.sessions.close()
+	s.rosters.end()
 	s.demand.stop()
 	loops.Wait()
 	s.log.Info("leading no longer", "term", term, "why", context.Cause(ctx))
@@ -34,6 +41,9 @@ const (
 	tickPace = 200 * time.Millisecond
 	// awayPace is how often time passes while nodes are away: what depends on them has no date of its own.
 	awayPace = 5 * time.Second
+	// settledAfter is the fresh period of a new leader: only then are tasks given up that waited for longer than their jobs
+	// would, since whoever was kept away by the outage before has had time to come back.
+	settledAfter = 60 * time.Second
 )
 
 // tick lets time pass in the state.
@@ -53,7 +63,7 @@ func (s *server) tick(ctx context.Context) {
 			}
 			last = now
 			for {
-				result, err := propose[fsm.TickResult](ctx, s, fsm.Tick{})
+				result, err := propose[fsm.TickResult](ctx, s, s.nextTick())
 				if err != nil {
 					if ctx.Err() == nil {
 						s.log.Warn("tick was not taken", "error", err)
@@ -68,45 +78,104 @@ func (s *server) tick(ctx context.Context) {
 	}
 }
 
+// nextTick says, besides that time has passed, what the leader knows of the nodes that are away.
+func (s *server) nextTick() fsm.Tick {
+	var tick fsm.Tick
+	tick.Settled = s.listening() && s.sessions.listened() >= settledAfter
+	for n := range s.machine.View().Nodes() {
+		if n.UnreachableSince != 0 && s.renewsThroughPeers(n.ID) {
+			tick.Renewing = append(tick.Renewing, n.ID)
+		}
+	}
+	return tick
+}
+
+// renewsThroughPeers says whether renewals of a node that is not in session come through others.
+func (s *server) renewsThroughPeers(node string) bool {
+	at, through, ok := s.sessions.lastRenewed(node)
+	return ok && through && time.Since(at) <= s.config.Timers.UnreachableAfter
+}
+
 // judge shows nodes that fell silent as unreachable, and those that are back as reachable. It says no more than that:
-// whether such a node is lost takes the votes of a majority and an expired lease, and belongs here when it comes.
+// whether such a node is lost takes the votes of a majority and an expired lease (condemn). It wakes the planner when a
+// node has been in session for long enough to be given a task that may be alive elsewhere.
 func (s *server) judge(ctx context.Context) {
 	patience := s.config.Timers.UnreachableAfter
 	ticker := time.NewTicker(max(10*time.Millisecond, patience/10))
 	defer ticker.Stop()
-	last := time.Now()
+	var settling time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			now := time.Now()
-			// A process that was stopped, or starved, heard nobody: that was not the nodes' silence.
-			if now.Sub(last) > patience/2 {
-				s.sessions.pardon()
+			if s.listening() {
+				s.look(ctx, patience)
 			}
-			last = now
-			away := 0
-			for node := range s.machine.View().Nodes() {
-				seen, inSession, ok := s.sessions.lastSeen(node.ID)
-				if !ok {
-					return
-				}
-				silent := now.Sub(seen) > patience
-				if node.UnreachableSince != 0 {
-					away++
-				}
-				switch {
-				case silent && node.UnreachableSince == 0 && node.State != v1.NodeState_LOST:
-					s.setNode(ctx, fsm.SetNode{ID: node.ID, Action: fsm.NodeUnreachable, Reason: "not heard of for " + patience.String()})
-					s.sessions.end(node.ID, errSilent)
-				case !silent && inSession && node.UnreachableSince != 0:
-					s.setNode(ctx, fsm.SetNode{ID: node.ID, Action: fsm.NodeReachable})
-				}
+			_, next := s.sessions.allSettled(patience)
+			if !settling.IsZero() && !time.Now().Before(settling) && replacementsWait(s.machine.View()) {
+				s.demand.again()
 			}
-			s.metrics.nodesAway.Store(int64(away))
+			settling = next
 		}
 	}
+}
+
+// replacementsWait says whether a job waits of which a task may still be alive somewhere. Such a job is a class of its own.
+func replacementsWait(v *fsm.View) bool {
+	for class := range v.Classes() {
+		if j, ok := v.Job(class.Own); ok && j.Replacement() {
+			return true
+		}
+	}
+	return false
+}
+
+// look writes down what changed since the last look.
+func (s *server) look(ctx context.Context, patience time.Duration) {
+	now, away := time.Now(), 0
+	var changes []fsm.SetNode
+	for node := range s.machine.View().Nodes() {
+		seen, inSession, ok := s.sessions.lastSeen(node.ID)
+		if !ok {
+			return
+		}
+		silent := now.Sub(seen) > patience
+		if node.UnreachableSince != 0 {
+			away++
+		}
+		switch {
+		case silent && node.UnreachableSince == 0:
+			changes = append(changes, fsm.SetNode{ID: node.ID, Action: fsm.NodeUnreachable, Reason: "not heard of for " + patience.String()})
+		case silent || !inSession || node.UnreachableSince == 0:
+		case node.LostSince != 0:
+			// The verdict came while it was on its way back: it must say again what it still runs.
+			s.sessions.again(node.ID)
+		default:
+			changes = append(changes, fsm.SetNode{ID: node.ID, Action: fsm.NodeReachable})
+		}
+	}
+	s.metrics.nodesAway.Store(int64(away))
+	s.setNodes(ctx, changes)
+}
+
+// maxNodeChanges bounds the changes of nodes that are on their way at a time. They travel together.
+const maxNodeChanges = 64
+
+func (s *server) setNodes(ctx context.Context, changes []fsm.SetNode) {
+	var writes sync.WaitGroup
+	room := make(chan struct{}, maxNodeChanges)
+	for _, change := range changes {
+		room <- struct{}{}
+		writes.Go(func() {
+			defer func() { <-room }()
+			s.setNode(ctx, change)
+			if change.Action == fsm.NodeUnreachable {
+				s.sessions.end(change.ID, errSilent)
+			}
+		})
+	}
+	writes.Wait()
 }
 
 func (s *server) setNode(ctx context.Context, command fsm.SetNode) {

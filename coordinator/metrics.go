@@ -21,7 +21,7 @@ type metrics struct {
 	pass        prometheus.Histogram
 	placements  prometheus.Counter
 	preemptions prometheus.Counter
-	nodesLost   prometheus.Counter
+	renewals    *prometheus.CounterVec
 	errors      *prometheus.CounterVec
 	calls       *prometheus.HistogramVec
 
@@ -48,7 +48,9 @@ func newMetrics(reg prometheus.Registerer, machine *fsm.Machine, leading func() 
 		pass:        histogram("mind_scheduler_pass_seconds", "Time of one planning pass."),
 		placements:  counter("mind_scheduler_placements_total", "Jobs that got their leases."),
 		preemptions: counter("mind_preemptions_total", "Attempts that were stopped to make room."),
-		nodesLost:   counter("mind_nodes_lost_total", "Nodes declared lost."),
+		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_renewals_total", Help: "Renewals of nodes' leases that the leader acknowledged, by the way they came.",
+		}, []string{"path"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_coordinator_errors_total", Help: "Calls that failed, by gRPC code.",
 		}, []string{"code"}),
@@ -56,7 +58,7 @@ func newMetrics(reg prometheus.Registerer, machine *fsm.Machine, leading func() 
 			Name: "mind_coordinator_request_seconds", Help: "Time of unary calls and length of streams.", Buckets: latencyBuckets,
 		}, []string{"method"}),
 	}
-	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.nodesLost, m.errors, m.calls,
+	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.renewals, m.errors, m.calls,
 		&stateCollector{machine: machine})
 	return m
 }
@@ -64,6 +66,12 @@ func newMetrics(reg prometheus.Registerer, machine *fsm.Machine, leading func() 
 func (m *metrics) planned(d time.Duration) { m.pass.Observe(d.Seconds()) }
 
 func (m *metrics) placed(n int) { m.placements.Add(float64(n)) }
+
+// renewed counts the renewals of one round.
+func (m *metrics) renewed(direct, relayed int) {
+	m.renewals.WithLabelValues("direct").Add(float64(direct))
+	m.renewals.WithLabelValues("relayed").Add(float64(relayed))
+}
 
 func (m *metrics) answered(full string, err error, took time.Duration) {
 	m.calls.WithLabelValues(method(full)).Observe(took.Seconds())
@@ -78,13 +86,9 @@ func (m *metrics) observe(v *fsm.View, events []fsm.Event) {
 		return
 	}
 	for i := range events {
-		e := &events[i]
-		switch {
-		case e.Topic == fsm.TopicJob && e.From != e.To:
+		if e := &events[i]; e.Topic == fsm.TopicJob && e.From != e.To {
 			m.transitions.WithLabelValues(e.From.String(), e.To.String()).Inc()
 			m.transition(v, e)
-		case e.Topic == fsm.TopicNode && e.NodeTo == v1.NodeState_LOST && e.NodeFrom != e.NodeTo:
-			m.nodesLost.Inc()
 		}
 	}
 }
@@ -116,11 +120,13 @@ var (
 	descNodes  = prometheus.NewDesc("mind_nodes", "Nodes by state.", []string{"state"}, nil)
 	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
 	descFenced = prometheus.NewDesc("mind_fencing_rejections_total", "Reports refused because their token was stale.", nil, nil)
+
+	descNodesLost = prometheus.NewDesc("mind_nodes_lost_total", "Nodes that a majority declared lost.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descFenced} {
+	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descFenced, descNodesLost} {
 		ch <- d
 	}
 }
@@ -158,6 +164,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(descLeases, v.LeaseCount())
 	ch <- prometheus.MustNewConstMetric(descFenced, prometheus.CounterValue, float64(v.Fenced()))
+	ch <- prometheus.MustNewConstMetric(descNodesLost, prometheus.CounterValue, float64(v.NodesLost()))
 }
 
 func gpuState(g *fsm.GPU, use *fsm.NodeUse) string {

@@ -18,6 +18,8 @@ type orderBook struct {
 	node string
 	told map[taskKey]told
 	sent bool
+	// enabledAt is what the session last said of when the node was enabled.
+	enabledAt uint64
 }
 
 // taskKey names a task of a node.
@@ -39,8 +41,11 @@ func newOrderBook(node string) *orderBook {
 // update returns the orders of a view, or nil when they say nothing new.
 func (b *orderBook) update(v *fsm.View) *v1.Orders {
 	orders := &v1.Orders{Index: v.Index()}
+	if n, ok := v.Node(b.node); ok {
+		orders.EnabledAt = n.EnabledAt
+	}
 	next := make(map[taskKey]told, len(b.told))
-	changed := !b.sent
+	changed := !b.sent || b.enabledAt != orders.GetEnabledAt()
 	for lease := range v.LeasesOn(b.node) {
 		j, ok := v.Job(lease.Job)
 		if !ok || int(lease.Rank) >= len(j.Tasks) {
@@ -73,7 +78,7 @@ func (b *orderBook) update(v *fsm.View) *v1.Orders {
 			changed = true
 		}
 	}
-	b.told, b.sent = next, true
+	b.told, b.sent, b.enabledAt = next, true, orders.GetEnabledAt()
 	if !changed {
 		return nil
 	}
@@ -95,7 +100,8 @@ func endedByItself(v *fsm.View, key taskKey, before told) bool {
 func taskSpec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
 	spec := &v1.TaskSpec{
 		Job: &v1.SubmitJobRequest{}, TenantId: j.Tenant, UserId: j.User, Gpus: indices(lease.GPUs), GpuFraction: 1,
-		MasterPort: masterPort(j, lease.Token),
+		MasterPort: masterPort(j, lease.Token), Replaceable: replaceable(j), Replacement: j.Replacement(),
+		LeaseMs: leaseTime(j).Milliseconds(),
 	}
 	// What cannot be read any more cannot be launched either: the agent refuses a job without a command, and says so.
 	if err := proto.Unmarshal(j.Spec, spec.Job); err != nil {
@@ -107,13 +113,24 @@ func taskSpec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
 	for i := range j.Tasks {
 		spec.Peers = append(spec.Peers, &v1.TaskPeer{NodeId: j.Tasks[i].Node, Host: hostOf(v, j.Tasks[i].Node)})
 	}
-	if c, ok := v.Checkpoint(j.ResumeFrom); ok {
-		spec.ResumeFrom = c.Path
+	for _, c := range v.ResumePoints(j) {
+		spec.ResumePoints = append(spec.ResumePoints, &v1.ResumePoint{Path: c.Path, ManifestDigest: c.Digest, NodeId: c.Node, Step: c.Step})
+	}
+	if len(spec.ResumePoints) > 0 {
+		spec.ResumeFrom = spec.ResumePoints[0].Path
 	}
 	if j.MaxRuntime > 0 && j.StartedAt > 0 {
 		spec.Deadline = timestamp(j.StartedAt + j.MaxRuntime)
 	}
 	return spec
+}
+
+// leaseTime is how long a task may live without a renewal: until it may be replaced, or until its job would wait no longer.
+func leaseTime(j *fsm.Job) time.Duration {
+	if replaceable(j) {
+		return lostAfter(j)
+	}
+	return time.Duration(j.GiveUpAfter)
 }
 
 // hostOf is where the ranks on other nodes reach a node: where its agent is reached.

@@ -164,7 +164,9 @@ func (p *planner) worthwhile(v *fsm.View, fresh []fsm.JobID) bool {
 func (p *planner) pass(ctx context.Context, v *fsm.View) {
 	s := p.server
 	start := time.Now()
-	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: s.config.Limits.Placements, PerPass: 16 * s.config.Limits.Placements})
+	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{
+		PerCommand: s.config.Limits.Placements, PerPass: 16 * s.config.Limits.Placements, Settled: s.settled,
+	})
 	s.metrics.planned(time.Since(start))
 	for _, class := range result.Blocked {
 		p.blocked[class] = true
@@ -196,11 +198,16 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 	}
 }
 
+// settled says whether a node may be given a task that may still be alive elsewhere (rule R3).
+func (s *server) settled(node string) bool {
+	return s.sessions.settled(node, s.config.Timers.UnreachableAfter)
+}
+
 // write says why jobs wait, and up to where they were considered. It plans anew, because the reasons that a pass found
 // may be old by the time they may be written.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false
-	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: 1, PerPass: 1})
+	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.server.settled})
 	command := fsm.PlaceJobs{BasedOn: v.Index()}
 	if result.Placed > 0 {
 		p.server.demand.again() // Something fits after all: a pass is due.

@@ -46,6 +46,9 @@ type server struct {
 	agents    links       // to the agents' TaskService
 	barrier   readBarrier // read indices from the leader, shared
 	sessions  sessionTable
+	attention attention
+	renewals  renewals
+	rosters   rosters
 	watch     watch
 	demand    demand
 	inventory largestNodes

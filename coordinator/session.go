@@ -38,9 +38,10 @@ func (s *server) Session(stream v1.AgentService_SessionServer) error {
 		return sessionEnd(err)
 	}
 	defer s.sessions.leave(sess)
-	if err := s.register(sess.ctx, nodeOf(hello)); err != nil {
+	if err := s.register(sess.ctx, hello); err != nil {
 		return sessionEnd(causeOr(sess.ctx, err))
 	}
+	sess.registered.Store(true)
 	s.log.Info("agent in session", "node", sess.node, "term", term)
 	in := &inbox{server: s, session: sess, fresh: make(chan struct{}, 1)}
 	s.background.Go(func() { sess.cancel(in.receive(stream)) })
@@ -63,6 +64,7 @@ func (s *server) tell(sess *session, term uint64, stream v1.AgentService_Session
 	sess.dirty.Store(true)
 	sess.poke()
 	var acked v1.Ack
+	var told *roster
 	for {
 		select {
 		case <-sess.ctx.Done():
@@ -71,11 +73,23 @@ func (s *server) tell(sess *session, term uint64, stream v1.AgentService_Session
 		}
 		// The acknowledgement of a report goes first, and the orders that follow are of a view that holds the report: an
 		// agent that was told may forget the task.
-		heartbeat, reported := sess.heartbeat.Load(), sess.reported.Load()
+		heartbeat, reported := sess.renewed.Load(), sess.reported.Load()
 		if heartbeat != acked.GetHeartbeatSeq() || reported != acked.GetReportSeq() {
 			acked.HeartbeatSeq, acked.ReportSeq = heartbeat, reported
 			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Ack{Ack: &v1.Ack{HeartbeatSeq: heartbeat, ReportSeq: reported}}}); err != nil {
 				return err
+			}
+		}
+		for _, ack := range sess.relays.take() {
+			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_RelayedAck{RelayedAck: ack}}); err != nil {
+				return err
+			}
+		}
+		if now := s.rosters.current.Load(); now != told {
+			if told = now; now.version != 0 {
+				if err := now.send(stream); err != nil {
+					return err
+				}
 			}
 		}
 		if sess.dirty.Swap(false) {
@@ -102,7 +116,7 @@ func sessionEnd(err error) error {
 		return nil
 	case errors.Is(err, errNotLeading):
 		return &failure{codes.FailedPrecondition, err.Error(), ""}
-	case errors.Is(err, errReplaced), errors.Is(err, errSilent):
+	case errors.Is(err, errReplaced), errors.Is(err, errSilent), errors.Is(err, errAgain):
 		return &failure{codes.Aborted, err.Error(), ""}
 	case errors.Is(err, context.Canceled):
 		return &failure{codes.Canceled, "the agent went away", ""}
@@ -137,12 +151,14 @@ func (s *server) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello, 
 	}
 }
 
-// register makes the state know the node as it is now; when it does already, nothing is written.
-func (s *server) register(ctx context.Context, n fsm.Node) error {
-	if row, ok := s.machine.View().Node(n.ID); ok && row.UnreachableSince == 0 && sameNode(row, &n) {
+// register makes the state know the node as it is now; when it does already, nothing is written. A start of the agent is
+// always written: the state learns from it which of the tasks that it is afraid of are gone.
+func (s *server) register(ctx context.Context, hello *v1.Hello) error {
+	n := nodeOf(hello)
+	if row, ok := s.machine.View().Node(n.ID); ok && registered(row, &n) {
 		return nil
 	}
-	result, err := propose[fsm.NodeResult](ctx, s, fsm.RegisterNode{Node: n})
+	result, err := propose[fsm.NodeResult](ctx, s, fsm.RegisterNode{Node: n, Tasks: taskRefs(hello.GetTasks())})
 	if err != nil {
 		return err
 	}
@@ -152,10 +168,18 @@ func (s *server) register(ctx context.Context, n fsm.Node) error {
 	return nil
 }
 
+// registered says whether a node need not be registered again: it is reachable and on the roster, its agent has not
+// started anew, and lost nothing of the roster that it keeps.
+func registered(row, n *fsm.Node) bool {
+	return row.UnreachableSince == 0 && row.RosterSince != 0 && n.Incarnation != 0 && row.Incarnation == n.Incarnation &&
+		row.RosterAcked <= n.RosterAcked && sameNode(row, n)
+}
+
 // inbox is what an agent says, on its way to the state.
 type inbox struct {
 	server  *server
 	session *session
+	kept    uint64 // version of the roster that the agent last said it keeps
 
 	mu      sync.Mutex
 	reports []*v1.Report
@@ -170,11 +194,15 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 		if err != nil {
 			return err
 		}
-		in.session.heard.Store(time.Now().UnixNano())
+		in.session.hear()
 		switch body := req.GetBody().(type) {
 		case *v1.SessionRequest_Heartbeat:
 			in.session.heartbeat.Store(body.Heartbeat.GetSeq())
-			in.session.poke()
+			in.server.renewals.ask()
+			if kept := body.Heartbeat.GetRosterVersion(); kept != in.kept {
+				in.kept = kept
+				in.server.rosters.kept(in.session.node, kept)
+			}
 			if len(body.Heartbeat.GetGpus()) > 0 {
 				in.put(nil, body.Heartbeat.GetGpus())
 			}
@@ -182,8 +210,10 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 			if !in.put(body.Reports.GetReports(), nil) {
 				return &failure{codes.ResourceExhausted, "too many reports wait to be committed", ""}
 			}
+		case *v1.SessionRequest_Relayed:
+			in.server.relay(in.session, body.Relayed)
 		default:
-			return bad("session", "only heartbeats and reports follow a hello")
+			return bad("session", "only heartbeats, reports and renewals of others follow a hello")
 		}
 	}
 }

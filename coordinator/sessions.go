@@ -3,43 +3,62 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
+// settleTime is how long a node must have been in session before it is given a task that may still be alive on a node
+// that is cut off: rule R3, W plus what the longest stop in run-on mode takes, with room.
+const settleTime = 8 * time.Second
+
 // Why a session ends.
 var (
 	errReplaced   = errors.New("the node opened another session")
 	errSilent     = errors.New("the node was not heard of in time")
+	errAgain      = errors.New("the node was declared lost, and has to register anew")
 	errNotLeading = errors.New("this coordinator does not lead (any more)")
 )
 
-// sessionTable is the nodes in session with this coordinator. It is open only while this coordinator leads.
+// sessionTable is the nodes in session with this coordinator. It is open only while this coordinator leads. All times in
+// it are of this process's monotonic clock.
 type sessionTable struct {
 	mu     sync.RWMutex
 	reign  context.Context // nil: closed
 	term   uint64
 	opened time.Time
 	byNode map[string]*session
-	// seen is when each node was last heard of in this term, kept beyond its session.
-	seen map[string]time.Time
-	live sync.WaitGroup
+	// seen is when each node was last heard of in this term, kept beyond its session; relayed is when a renewal of it last
+	// came through another node.
+	seen, relayed map[string]time.Time
+	live          sync.WaitGroup
 }
 
 // session is one agent's stream.
 type session struct {
 	node   string
+	began  time.Time
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// wake has room for one: whatever happened since the last look, one look is enough.
 	wake  chan struct{}
-	dirty atomic.Bool // orders may have changed
-	heard atomic.Int64
+	dirty atomic.Bool  // orders may have changed
+	heard atomic.Int64 // after began
+	// registered is set once the state knows the node as it said hello.
+	registered atomic.Bool
 
 	heartbeat atomic.Uint64 // highest seq received
+	renewed   atomic.Uint64 // highest seq that may be acknowledged
 	reported  atomic.Uint64 // highest seq committed
+	relays    relays
 }
+
+// hear notes that the node said something.
+func (s *session) hear() { s.heard.Store(int64(time.Since(s.began))) }
+
+// heardAt is when the node last said something.
+func (s *session) heardAt() time.Time { return s.began.Add(time.Duration(s.heard.Load())) }
 
 func (s *session) poke() {
 	select {
@@ -53,7 +72,7 @@ func (t *sessionTable) open(reign context.Context, term uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reign, t.term, t.opened = reign, term, time.Now()
-	t.byNode, t.seen = map[string]*session{}, map[string]time.Time{}
+	t.byNode, t.seen, t.relayed = map[string]*session{}, map[string]time.Time{}, map[string]time.Time{}
 }
 
 // close ends all sessions and waits until they are gone.
@@ -84,9 +103,8 @@ func (t *sessionTable) enter(ctx context.Context, node string) (s *session, term
 	if old := t.byNode[node]; old != nil {
 		old.cancel(errReplaced)
 	}
-	s = &session{node: node, wake: make(chan struct{}, 1)}
+	s = &session{node: node, began: time.Now(), wake: make(chan struct{}, 1)}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	s.heard.Store(time.Now().UnixNano())
 	t.byNode[node] = s
 	t.live.Add(1)
 	return s, t.term, nil
@@ -98,7 +116,7 @@ func (t *sessionTable) leave(s *session) {
 	s.cancel(nil)
 	if t.byNode[s.node] == s {
 		delete(t.byNode, s.node)
-		t.seen[s.node] = time.Unix(0, s.heard.Load())
+		t.seen[s.node] = s.heardAt()
 	}
 	t.live.Done()
 }
@@ -109,6 +127,15 @@ func (t *sessionTable) end(node string, why error) {
 	defer t.mu.RUnlock()
 	if s := t.byNode[node]; s != nil {
 		s.cancel(why)
+	}
+}
+
+// again ends the session of a node that is registered, so that it registers anew.
+func (t *sessionTable) again(node string) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if s := t.byNode[node]; s != nil && s.registered.Load() {
+		s.cancel(errAgain)
 	}
 }
 
@@ -136,6 +163,15 @@ func (t *sessionTable) wakeAll() {
 	}
 }
 
+// pokeAll lets all sessions look for what is there for everybody.
+func (t *sessionTable) pokeAll() {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, s := range t.byNode {
+		s.poke()
+	}
+}
+
 // pardon grants everybody one fresh period: this coordinator did not listen for a while, so that their silence says
 // nothing.
 func (t *sessionTable) pardon() {
@@ -144,8 +180,24 @@ func (t *sessionTable) pardon() {
 	t.opened = time.Now()
 }
 
-// lastSeen is when a node was last heard of, and not before the beginning of this term: a new leader grants everybody
-// one fresh period before it judges. ok is false when this coordinator does not lead.
+// relayedFor notes that a renewal of a node came through another one.
+func (t *sessionTable) relayedFor(node string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reign != nil {
+		t.relayed[node] = time.Now()
+	}
+}
+
+// listened is for how long this reign has gone on without a pardon.
+func (t *sessionTable) listened() time.Duration {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return time.Since(t.opened)
+}
+
+// lastSeen is when a node was last heard of itself, and not before the beginning of this term: a new leader grants
+// everybody one fresh period before it judges. ok is false when this coordinator does not lead.
 func (t *sessionTable) lastSeen(node string) (at time.Time, inSession, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -155,11 +207,52 @@ func (t *sessionTable) lastSeen(node string) (at time.Time, inSession, ok bool) 
 	at = t.opened
 	s := t.byNode[node]
 	if s != nil {
-		at = later(at, time.Unix(0, s.heard.Load()))
+		at = later(at, s.heardAt())
 	} else if seen, ok := t.seen[node]; ok {
 		at = later(at, seen)
 	}
 	return at, s != nil, true
+}
+
+// lastRenewed is when the leases of a node were last renewed, by itself or through another node, and not before the
+// beginning of this term. through says that the last one came through another node.
+func (t *sessionTable) lastRenewed(node string) (at time.Time, through, ok bool) {
+	at, _, ok = t.lastSeen(node)
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if relayed, any := t.relayed[node]; ok && any && relayed.After(at) {
+		return relayed, true, true
+	}
+	return at, false, ok
+}
+
+// settled says whether a node has been in session for so long, and was heard of lately, that a task may be started there
+// which may still be alive on a node that is cut off (rule R3).
+func (t *sessionTable) settled(node string, lately time.Duration) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	s := t.byNode[node]
+	return s != nil && s.settled(time.Now(), lately)
+}
+
+func (s *session) settled(now time.Time, lately time.Duration) bool {
+	return now.Sub(s.began) > settleTime && now.Sub(s.heardAt()) <= lately
+}
+
+// allSettled lists the nodes of which settled is true, in order, and says when the next one could join them; zero: none.
+func (t *sessionTable) allSettled(lately time.Duration) (nodes []string, next time.Time) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	now := time.Now()
+	for node, s := range t.byNode {
+		if s.settled(now, lately) {
+			nodes = append(nodes, node)
+		} else if at := s.began.Add(settleTime); at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	slices.Sort(nodes)
+	return nodes, next
 }
 
 func later(a, b time.Time) time.Time {

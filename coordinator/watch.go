@@ -34,6 +34,7 @@ func (s *server) observe(v *fsm.View, events []fsm.Event) {
 	}
 	if nodes {
 		s.inventory.stale.Store(true)
+		s.rosters.changed()
 	}
 	s.demand.note(events)
 	s.metrics.observe(v, events)

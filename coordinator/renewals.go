@@ -1,0 +1,175 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+const (
+	// renewPace is the least time between two rounds of renewals. A lease counts from when its heartbeat was sent, so an
+	// acknowledgement that comes a little later costs the node nothing.
+	renewPace = 200 * time.Millisecond
+	// verifyTime bounds one proof of leadership.
+	verifyTime = 2 * time.Second
+	// maxRelays bounds the renewals of other nodes that wait in one session; past that they are dropped, and come again.
+	maxRelays = 4096
+)
+
+// A heartbeat is acknowledged only after a majority of the voters confirmed this reign in an exchange that began after the
+// heartbeat had arrived. So a leader that was deposed renews nothing, and whatever a new leader counts from the beginning
+// of its reign counts from after the last renewal. One exchange serves all heartbeats that wait for it.
+
+// renewals says when a round is due.
+type renewals struct {
+	mu  sync.Mutex
+	due chan struct{}
+}
+
+// ask asks for a round. Outside of a reign nothing comes of it.
+func (r *renewals) ask() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case r.due <- struct{}{}:
+	default:
+	}
+}
+
+// begin begins a reign, with a channel that holds nothing of the one before.
+func (r *renewals) begin() <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.due = make(chan struct{}, 1)
+	return r.due
+}
+
+// relays are the renewals of other nodes that came in one session.
+type relays struct {
+	mu sync.Mutex
+	// waiting is what is not verified yet, ready what may be acknowledged.
+	waiting, ready []*v1.RenewalAck
+}
+
+func (r *relays) put(ack *v1.RenewalAck) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.waiting) < maxRelays {
+		r.waiting = append(r.waiting, ack)
+	}
+}
+
+func (r *relays) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting)
+}
+
+// confirm makes the first n of what waits ready.
+func (r *relays) confirm(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ready = append(r.ready, r.waiting[:n]...)
+	r.waiting = append([]*v1.RenewalAck(nil), r.waiting[n:]...)
+}
+
+func (r *relays) take() []*v1.RenewalAck {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ready := r.ready
+	r.ready = nil
+	return ready
+}
+
+// unverified is what one session waits for.
+type unverified struct {
+	session   *session
+	heartbeat uint64
+	relayed   int
+}
+
+// unverified lists what has arrived and is not verified yet.
+func (t *sessionTable) unverified(buf []unverified) []unverified {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for _, s := range t.byNode {
+		w := unverified{session: s, heartbeat: s.heartbeat.Load(), relayed: s.relays.count()}
+		if w.heartbeat != s.renewed.Load() || w.relayed > 0 {
+			buf = append(buf, w)
+		}
+	}
+	return buf
+}
+
+// renew runs the rounds of one reign.
+func (s *server) renew(ctx context.Context, term uint64, due <-chan struct{}) {
+	var round []unverified
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-due:
+		}
+		began := time.Now()
+		round = s.sessions.unverified(round[:0])
+		if len(round) == 0 {
+			continue
+		}
+		if err := s.verify(ctx, term); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			s.log.Warn("renewals wait: this leader could not be verified", "error", err)
+			s.renewals.ask()
+		} else {
+			direct, relayed := 0, 0
+			for _, w := range round {
+				if w.heartbeat != w.session.renewed.Load() {
+					direct++
+				}
+				relayed += w.relayed
+				w.session.renewed.Store(w.heartbeat)
+				w.session.relays.confirm(w.relayed)
+				w.session.poke()
+			}
+			s.metrics.renewed(direct, relayed)
+		}
+		pause(ctx, min(renewPace, s.config.Timers.AgentHeartbeat/5)-time.Since(began))
+	}
+}
+
+// errOtherTerm says that leadership was proven, but that of another reign of this coordinator.
+var errOtherTerm = errors.New("leading in another term")
+
+// verify proves that this coordinator leads in a term, by an exchange that begins after the call.
+func (s *server) verify(ctx context.Context, term uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, verifyTime)
+	defer cancel()
+	began := time.Now()
+	_, now, err := s.raft.ReadIndex(ctx)
+	switch {
+	case err != nil:
+		return err
+	case now != term:
+		return errOtherTerm
+	}
+	s.attention.proven(began)
+	return nil
+}
+
+// relay takes in the renewal of another node. It renews what the other node holds, and does not make it reachable: nothing
+// new may be given to a node to which orders do not come through. A renewal after a restart of the machine renews
+// nothing: what the state has there is gone.
+func (s *server) relay(through *session, r *v1.Renewal) {
+	row, ok := s.machine.View().Node(r.GetNodeId())
+	if !ok || row.BootID != r.GetBootId() || r.GetNodeId() == through.node {
+		return
+	}
+	s.sessions.relayedFor(row.ID)
+	s.rosters.kept(row.ID, r.GetRosterVersion())
+	through.relays.put(&v1.RenewalAck{NodeId: row.ID, Seq: r.GetSeq()})
+	s.renewals.ask()
+}
