@@ -9,6 +9,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
+
+	"github.com/mindcoordinator/mind/gateway/oidc"
 )
 
 // The permissions that routes ask for.
@@ -43,6 +45,13 @@ type Config struct {
 	// Tokens are the bearer tokens that are accepted, unless Authenticator is set.
 	Tokens        []StaticToken
 	Authenticator Authenticator
+	// OIDC accepts the tokens of an issuer, too; nil: none.
+	OIDC *oidc.Config
+
+	// RateLimits bound how often callers may ask; the zero value bounds nothing.
+	RateLimits RateLimits
+	// ModuleTenants are the tenants for which ScaiMind is switched on; empty: all.
+	ModuleTenants []string
 
 	Timeouts Timeouts
 	Limits   Limits
@@ -134,6 +143,14 @@ func (c Config) Validate() error {
 	}
 	if given(c.HTTPCertFile, c.HTTPKeyFile) == 1 {
 		errs = append(errs, errors.New("http_cert_file and http_key_file: give both or none"))
+	}
+	if c.OIDC != nil {
+		if _, err := oidc.New(*c.OIDC); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if c.RateLimits.Token < 0 || c.RateLimits.User < 0 || c.RateLimits.Tenant < 0 {
+		errs = append(errs, errors.New("rate limits: give numbers of requests per minute, or 0 for no limit"))
 	}
 	for i, t := range c.Tokens {
 		if t.Token == "" {

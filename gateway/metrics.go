@@ -15,6 +15,7 @@ type metrics struct {
 	seconds           *prometheus.HistogramVec
 	streams           prometheus.Gauge
 	coordinatorErrors *prometheus.CounterVec
+	rateLimited       prometheus.Counter
 	handler           http.Handler
 }
 
@@ -33,9 +34,12 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 		coordinatorErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_coordinator_errors_total", Help: "Calls to coordinators that failed for good, by gRPC code.",
 		}, []string{"code"}),
+		rateLimited: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mind_gateway_rate_limited_total", Help: "Requests refused because their token, user or tenant asked too often.",
+		}),
 		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}
-	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors)
+	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors, m.rateLimited)
 	// A registry of the caller may have these already.
 	_ = registry.Register(collectors.NewGoCollector())
 	_ = registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

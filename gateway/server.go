@@ -7,12 +7,15 @@ import (
 	"log/slog"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/gateway/oidc"
+	"github.com/mindcoordinator/mind/gateway/ratelimit"
 	"github.com/mindcoordinator/mind/pki"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -28,6 +31,7 @@ type server struct {
 	jobs    v1.JobServiceClient
 	cluster v1.ClusterServiceClient
 	submits *submits
+	limiter *ratelimit.Limiter
 	index   atomic.Uint64 // the newest seen in any answer
 
 	draining atomic.Bool
@@ -54,10 +58,18 @@ func newServer(config Config) (*server, error) {
 	}
 	s := &server{
 		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry),
-		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), drained: make(chan struct{}),
+		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), drained: make(chan struct{}),
 	}
 	if s.auth == nil {
-		s.auth = newStaticTokens(config.Tokens)
+		known := firstOf{newStaticTokens(config.Tokens)}
+		if config.OIDC != nil {
+			verifier, err := oidc.New(*config.OIDC)
+			if err != nil {
+				return nil, err
+			}
+			known = append(known, issuedTokens{verifier})
+		}
+		s.auth = known
 	}
 	return s, nil
 }
@@ -95,6 +107,16 @@ func (s *server) handler(route *route) http.Handler {
 				return
 			}
 			x.caller = caller
+			if p := s.admit(x, start); p != nil {
+				x.refuse(p)
+				return
+			}
+			if len(s.config.ModuleTenants) > 0 && strings.HasPrefix(route.path, prefix) && !slices.Contains(s.config.ModuleTenants, caller.Tenant) {
+				x.refuse(&problem{
+					http: http.StatusForbidden, code: "MODULE_NOT_ENABLED", message: "ScaiMind is not enabled for this tenant",
+				})
+				return
+			}
 			if len(route.anyOf) > 0 && !caller.May(route.anyOf...) {
 				x.refuse(&problem{
 					http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED",

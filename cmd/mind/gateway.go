@@ -8,25 +8,29 @@ import (
 
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 	"github.com/mindcoordinator/mind/gateway"
+	"github.com/mindcoordinator/mind/gateway/oidc"
 )
 
 func newGateway() *cobra.Command {
-	c := &gateway.Config{}
+	c, issuer := &gateway.Config{}, &oidc.Config{}
 	return component{
 		name:      "gateway",
 		short:     "Run one gateway, which speaks REST and server-sent events",
 		example:   `  mind gateway --config /etc/mind/gateway.yaml`,
-		keys:      gatewayKeys(c),
+		keys:      gatewayKeys(c, issuer),
 		identity:  func() string { return "gateway" },
 		gcPercent: littleState,
 		run: func(ctx context.Context, logger *slog.Logger) error {
 			c.Logger = logger
+			if issuer.Issuer != "" || issuer.Audience != "" {
+				c.OIDC = issuer
+			}
 			return gateway.Run(ctx, *c)
 		},
 	}.command()
 }
 
-func gatewayKeys(c *gateway.Config) []settings.Key {
+func gatewayKeys(c *gateway.Config, issuer *oidc.Config) []settings.Key {
 	return []settings.Key{
 		{Name: "http_addr", Into: &c.HTTPAddr, Help: "host:port to listen on; required"},
 		{Name: "http_cert_file", Into: &c.HTTPCertFile, Help: "certificate (PEM) that callers see; with http_key_file: HTTPS"},
@@ -37,6 +41,15 @@ func gatewayKeys(c *gateway.Config) []settings.Key {
 		{Name: "ca_file", Into: &c.CAFile, Help: "certificate of the authority (PEM)"},
 		{Name: "api_secret", Into: &c.APISecret, Secret: true, Help: "secret that goes with each call to a coordinator; default: none"},
 		{Name: "tokens", Into: (*tokens)(&c.Tokens), Secret: true, Help: "bearer tokens: list of {token, tenant, user, permissions}; as a flag TOKEN=TENANT/USER/PERMISSION+PERMISSION,..."},
+		{Name: "oidc_issuer", Into: &issuer.Issuer, Help: "URL of an OpenID Connect issuer whose JSON web tokens are accepted, as in their claim iss; default: none"},
+		{Name: "oidc_audience", Into: &issuer.Audience, Help: "audience that its tokens must name; required with oidc_issuer"},
+		{Name: "oidc_keys_url", Into: &issuer.KeysURL, Help: "URL of its key set (JWKS); default: what its discovery document says"},
+		{Name: "oidc_algorithms", Into: &issuer.Algorithms, Help: "signature algorithms that are accepted; default RS256"},
+		{Name: "oidc_clock_skew", Into: &issuer.Skew, Help: "by how much its clock and this one may differ; default 30s"},
+		{Name: "module_tenants", Into: &c.ModuleTenants, Help: "tenants for which ScaiMind is switched on; default: all"},
+		{Name: "rate_limit_token", Into: &c.RateLimits.Token, Help: "requests per minute of each bearer token, at each gateway; default 0: any number"},
+		{Name: "rate_limit_user", Into: &c.RateLimits.User, Help: "requests per minute of each user; default 0: any number"},
+		{Name: "rate_limit_tenant", Into: &c.RateLimits.Tenant, Help: "requests per minute of each tenant; default 0: any number"},
 		{Name: "request_timeout", Into: &c.Timeouts.Request, Help: "time of a request without X-Request-Timeout; default 30s"},
 		{Name: "max_request_timeout", Into: &c.Timeouts.MaxRequest, Help: "most that X-Request-Timeout may ask for; default 5m"},
 		{Name: "no_leader_timeout", Into: &c.Timeouts.NoLeader, Help: "how long a request is tried again while no coordinator can take it; default 10s"},

@@ -1,0 +1,48 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/mindcoordinator/mind/gateway/ratelimit"
+)
+
+// RateLimits are requests per minute; 0: any number. Each gateway counts for itself.
+type RateLimits struct {
+	// Token bounds each bearer token, User each user of a tenant, Tenant all users of one together.
+	Token, User, Tenant int
+}
+
+func (l RateLimits) any() bool { return l.Token > 0 || l.User > 0 || l.Tenant > 0 }
+
+// admit counts a request of a caller; nil: it may go on.
+func (s *server) admit(x *exchange, now time.Time) *problem {
+	limits := s.config.RateLimits
+	if !limits.any() {
+		return nil
+	}
+	digest := sha256.Sum256([]byte(x.r.Header.Get("Authorization")))
+	v := s.limiter.Take(
+		now,
+		ratelimit.Limit{Kind: "token", Key: string(digest[:]), PerMinute: limits.Token},
+		ratelimit.Limit{Kind: "user", Key: x.caller.Tenant + "\x00" + x.caller.User, PerMinute: limits.User},
+		ratelimit.Limit{Kind: "tenant", Key: x.caller.Tenant, PerMinute: limits.Tenant},
+	)
+	header := x.w.Header()
+	header["X-Scaigrid-Ratelimit-Limit"] = []string{strconv.Itoa(v.Limit)}
+	header["X-Scaigrid-Ratelimit-Remaining"] = []string{strconv.Itoa(v.Remaining)}
+	header["X-Scaigrid-Ratelimit-Reset"] = []string{strconv.FormatInt(v.Reset.Unix(), 10)}
+	if v.Admitted {
+		return nil
+	}
+	s.metrics.rateLimited.Inc()
+	return &problem{
+		http: http.StatusTooManyRequests, code: "RATE_LIMITED",
+		message:    fmt.Sprintf("Rate limit exceeded: %d requests per minute", v.Limit),
+		retryAfter: max(1, int(math.Ceil(v.RetryAfter.Seconds()))),
+	}
+}

@@ -1,0 +1,151 @@
+package oidc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-jose/go-jose/v4"
+)
+
+// maxDocument bounds what is read of an issuer's answer.
+const maxDocument = 1 << 20
+
+// keySet is the issuer's public keys, as they were last fetched.
+type keySet struct {
+	config Config
+
+	mu      sync.Mutex
+	keys    []jose.JSONWebKey
+	fetched time.Time // of keys
+	tried   time.Time
+	failure error
+	// flight is closed when the fetch under way is over; nil: none is.
+	flight chan struct{}
+}
+
+func newKeySet(config Config) *keySet { return &keySet{config: config} }
+
+// find returns the key that a token names, after at most one fetch, which everybody who needs one shares.
+func (s *keySet) find(ctx context.Context, id, algorithm string) (*jose.JSONWebKey, error) {
+	if key, known, err := s.look(id, algorithm, false); known {
+		return key, err
+	}
+	select {
+	case <-s.fetchOnce(ctx):
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for the issuer's keys: %w", context.Cause(ctx))
+	}
+	key, _, err := s.look(id, algorithm, true)
+	return key, err
+}
+
+// look answers from what was fetched. It does not know when a fetch may help, unless it is the last word.
+func (s *keySet) look(id, algorithm string, last bool) (key *jose.JSONWebKey, known bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.fetched) < s.config.MaxAge {
+		if key := pick(s.keys, id, algorithm); key != nil {
+			return key, true, nil
+		}
+	}
+	if !last && (s.flight != nil || s.tried.IsZero() || time.Since(s.tried) >= s.config.MinRefresh) {
+		return nil, false, nil
+	}
+	if s.failure != nil {
+		return nil, true, fmt.Errorf("fetch the issuer's keys: %w", s.failure)
+	}
+	return nil, true, fmt.Errorf("%w: the issuer has no key %q for %s", ErrInvalid, id, algorithm)
+}
+
+// fetchOnce joins the fetch under way, or begins one. It is not the caller's own: it goes on when the caller hangs up, and ends with the
+// client's timeout.
+func (s *keySet) fetchOnce(ctx context.Context) <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.flight == nil {
+		s.flight = make(chan struct{})
+		go s.fetch(context.WithoutCancel(ctx), s.flight)
+	}
+	return s.flight
+}
+
+// pick is the key with this id; without an id, the only one that fits the algorithm.
+func pick(keys []jose.JSONWebKey, id, algorithm string) *jose.JSONWebKey {
+	var found *jose.JSONWebKey
+	for i := range keys {
+		k := &keys[i]
+		if id != "" && k.KeyID != id || k.Algorithm != "" && k.Algorithm != algorithm || k.Use != "" && k.Use != "sig" {
+			continue
+		}
+		if found != nil {
+			return nil // it would be a guess
+		}
+		found = k
+	}
+	return found
+}
+
+func (s *keySet) fetch(ctx context.Context, flight chan struct{}) {
+	keys, err := s.load(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failure, s.tried = err, time.Now()
+	if err == nil {
+		s.keys, s.fetched = keys, s.tried
+	}
+	s.flight = nil
+	close(flight)
+}
+
+func (s *keySet) load(ctx context.Context) ([]jose.JSONWebKey, error) {
+	url := s.config.KeysURL
+	if url == "" {
+		var discovery struct {
+			Issuer  string `json:"issuer"`
+			KeysURL string `json:"jwks_uri"`
+		}
+		if err := s.get(ctx, strings.TrimSuffix(s.config.Issuer, "/")+"/.well-known/openid-configuration", &discovery); err != nil {
+			return nil, err
+		}
+		if discovery.Issuer != s.config.Issuer {
+			return nil, fmt.Errorf("the discovery document is of issuer %q, not %q", discovery.Issuer, s.config.Issuer)
+		}
+		url = discovery.KeysURL
+	}
+	var set jose.JSONWebKeySet
+	if err := s.get(ctx, url, &set); err != nil {
+		return nil, err
+	}
+	usable := set.Keys[:0]
+	for _, k := range set.Keys {
+		if k.Valid() && k.IsPublic() {
+			usable = append(usable, k)
+		}
+	}
+	return usable, nil
+}
+
+func (s *keySet) get(ctx context.Context, url string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := s.config.Client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxDocument)).Decode(into); err != nil {
+		return fmt.Errorf("GET %s: %w", url, err)
+	}
+	return nil
+}
