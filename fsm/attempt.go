@@ -159,13 +159,13 @@ func (tx *tx) outcome(j *Job) {
 		tx.move(j, v1.JobState_CANCELED, j.Reason)
 		return
 	case v1.StopReason_PAUSE:
-		j.ResumeFrom = newest(j)
+		j.ResumeFrom = tx.newest(j)
 		tx.move(j, v1.JobState_PAUSED, j.Reason)
 		return
 	case v1.StopReason_PREEMPT:
 		j.Retries.Preempted++
 		tx.move(j, v1.JobState_PREEMPTED, j.Reason)
-		tx.requeue(j, v1.ErrorType_PREEMPTED, nil, "requeued: it gave way to other work")
+		tx.requeue(j, &Ending{ErrorType: v1.ErrorType_PREEMPTED}, "requeued: it gave way to other work")
 		return
 	case v1.StopReason_DRAIN:
 		tx.drained(j, j.Reason)
@@ -192,7 +192,7 @@ func (tx *tx) outcome(j *Job) {
 		if lost {
 			tx.move(j, v1.JobState_LOST, ending.text())
 		}
-		tx.requeue(j, ending.ErrorType, ending.ExitCode, why)
+		tx.requeue(j, ending, why)
 		return
 	}
 	if lost {
@@ -206,7 +206,7 @@ func (tx *tx) outcome(j *Job) {
 func (tx *tx) drained(j *Job, why string) {
 	j.Retries.Drained++
 	tx.move(j, v1.JobState_PREEMPTED, why)
-	tx.requeue(j, v1.ErrorType_DRAINED, nil, "requeued: its node was drained")
+	tx.requeue(j, &Ending{ErrorType: v1.ErrorType_DRAINED}, "requeued: its node was drained")
 }
 
 func (tx *tx) fail(j *Job, to v1.JobState_Value, e *Ending) {
@@ -225,29 +225,39 @@ func (e *Ending) text() string {
 	return e.ErrorType.String()
 }
 
-// newest is the checkpoint that the next attempt goes on from, if nobody says otherwise.
-func newest(j *Job) CheckpointID {
-	if j.LastCheckpoint != 0 {
-		return j.LastCheckpoint
+// newest is the checkpoint that the next attempt goes on from, if nobody says otherwise. What was saved before a user
+// chose another one is not gone back to.
+func (tx *tx) newest(j *Job) CheckpointID {
+	if j.LastCheckpoint == 0 {
+		return j.ResumeFrom
 	}
-	return j.ResumeFrom
+	if j.ChosenAt != 0 {
+		if c, ok := tx.Checkpoint(j.LastCheckpoint); !ok || c.Attempt <= j.ChosenAt {
+			return j.ResumeFrom
+		}
+	}
+	return j.LastCheckpoint
 }
 
-// requeue makes a job wait for a new attempt. What it was is remembered.
-func (tx *tx) requeue(j *Job, cause v1.ErrorType_Value, exit *int32, reason string) {
+// requeue makes a job wait for a new attempt. How the last one ended is remembered; a node in it is one that a counted
+// failure speaks against.
+func (tx *tx) requeue(j *Job, over *Ending, reason string) {
 	if j.Attempt > 0 && (len(j.Past) == 0 || j.Past[len(j.Past)-1].Attempt != j.Attempt) {
 		ended := j.FinishedAt
 		for i := range j.Tasks {
 			ended = max(ended, j.Tasks[i].EndedAt)
 		}
 		p := PastAttempt{
-			Attempt: j.Attempt, Token: j.Token, Nodes: taskNodes(j.Tasks), ExitCode: exit, ErrorType: cause,
-			Reason: j.Reason, StartedAt: j.StartedAt, EndedAt: ended,
+			Attempt: j.Attempt, Token: j.Token, Nodes: taskNodes(j.Tasks), ExitCode: over.ExitCode, ErrorType: over.ErrorType,
+			Reason: j.Reason, StartedAt: j.StartedAt, EndedAt: ended, Loss: over.Loss,
+		}
+		if tx.version >= 2 {
+			p.FailedNode = over.Node
 		}
 		from := max(0, len(j.Past)+1-MaxPastAttempts)
 		j.Past = append(slices.Clone(j.Past[from:]), p)
 	}
-	j.ResumeFrom = newest(j)
+	j.ResumeFrom = tx.newest(j)
 	j.StartedAt, j.FinishedAt = 0, 0
 	j.ExitCode, j.ErrorType, j.ErrorMessage = nil, v1.ErrorType_UNSPECIFIED, ""
 	j.Held = tx.holds(j)

@@ -114,7 +114,7 @@ func (tx *tx) resume(j *Job, reason string, from CheckpointID) *Refusal {
 			return refuse(CodeFailedPrecondition, "job %s can never run: %s", j.ID, why)
 		}
 	}
-	tx.requeue(j, v1.ErrorType_UNSPECIFIED, nil, orText(reason, "resumed by a user"))
+	tx.requeue(j, &Ending{}, orText(reason, "resumed by a user"))
 	tx.startFresh(j, from)
 	return nil
 }
@@ -148,7 +148,11 @@ func (tx *tx) retry(j *Job, c *ControlJob) *Refusal {
 	j.Retries = RetryCounts{}
 	// Whoever retries a job wants it to run: what it waited for in vain is not asked for again.
 	j.Dependencies = nil
-	tx.requeue(j, j.ErrorType, j.ExitCode, orText(c.Reason, "retried by a user"))
+	if tx.version >= 2 {
+		// The nodes that failed it may be mended. Tasks that may still be alive are not made harmless by that.
+		j.RetriedAt = j.Attempt
+	}
+	tx.requeue(j, &Ending{ErrorType: j.ErrorType, ExitCode: j.ExitCode}, orText(c.Reason, "retried by a user"))
 	tx.startFresh(j, c.Checkpoint)
 	return nil
 }
@@ -156,7 +160,11 @@ func (tx *tx) retry(j *Job, c *ControlJob) *Refusal {
 // startFresh gives up the tasks of an attempt that is over, and sets where the next one goes on from.
 func (tx *tx) startFresh(j *Job, from CheckpointID) {
 	j.Tasks = nil
-	if from != 0 {
-		j.ResumeFrom = from
+	if from == 0 {
+		return
+	}
+	j.ResumeFrom = from
+	if tx.version >= 2 {
+		j.ChosenAt = j.Attempt
 	}
 }

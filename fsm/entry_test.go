@@ -59,7 +59,8 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 		says  string
 	}{
 		"nothing":              {nil, "shorter than its header"},
-		"a newer version":      {edit(0, 2), "version 2; this version of mind reads version 1"},
+		"a newer version":      {edit(0, 3), "version 3; this version of mind reads versions 1 to 2"},
+		"version 0":            {edit(0, 0), "version 0"},
 		"unknown flags":        {edit(1, 1), "flags"},
 		"cut off":              {good[:len(good)-1], "cut off"},
 		"too much":             {append(bytes.Clone(good), 0), "1 bytes after the last command"},

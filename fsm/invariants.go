@@ -37,7 +37,7 @@ func Check(v *View) []string {
 
 func checkJobs(s *state, report func(string, ...any)) {
 	var counts Counts
-	waiting, active, timers, finished, dependents, total := 0, 0, 0, 0, 0, 0
+	waiting, active, timers, finished, dependents, awaits, total := 0, 0, 0, 0, 0, 0, 0
 	for j := range s.jobs.rows.rows() {
 		total++
 		counts[j.State&15]++
@@ -73,6 +73,7 @@ func checkJobs(s *state, report func(string, ...any)) {
 			}
 			dependents += len(distinct)
 		}
+		awaits += checkAwaits(s, j, report)
 		n, ok := s.jobs.tenants.tree.Get(tenantNumber{name: j.Tenant})
 		if !ok || !s.jobs.byTenant.has(tenantJob{n.number, j.ID}) {
 			report("I11: %s is not listed for its tenant", j.ID)
@@ -90,6 +91,7 @@ func checkJobs(s *state, report func(string, ...any)) {
 		{"timers", s.jobs.timers.len(), timers},
 		{"finished", s.jobs.finished.len(), finished},
 		{"dependents", s.jobs.dependents.len(), dependents},
+		{"awaited tasks", s.jobs.awaits.len(), awaits},
 		{"tenants' jobs", s.jobs.byTenant.len(), total},
 	}
 	for _, z := range sizes {
@@ -155,6 +157,56 @@ func checkJob(s *state, j *Job, report func(string, ...any)) {
 		if row, ok := s.Checkpoint(c); !ok || row.Job != j.ID {
 			report("I9: %s: its last checkpoint %s is not registered", j.ID, c)
 		}
+	}
+}
+
+// checkAwaits holds that what a job waits to hear of was lost on good grounds, and says on how many nodes that is.
+func checkAwaits(s *state, j *Job, report func(string, ...any)) int {
+	nodes := map[string]bool{}
+	tasks := map[TaskRef]bool{}
+	for i := range j.Awaits {
+		a := &j.Awaits[i]
+		nodes[a.Node] = true
+		ref := TaskRef{j.ID, a.Attempt, a.Rank, a.Token}
+		switch _, known := s.Node(a.Node); {
+		case tasks[ref]:
+			report("%s waits for rank %d of attempt %d twice", j.ID, a.Rank, a.Attempt)
+		case !known:
+			report("%s waits for %s, which there is not", j.ID, a.Node)
+		case !s.jobs.awaits.has(awaitingJob{a.Node, j.ID}):
+			report("%s is not listed as waiting for %s", j.ID, a.Node)
+		case a.Attempt == 0 || a.Attempt > j.Attempt || a.Token > j.Token || a.Attempt == j.Attempt && a.Token != j.Token:
+			report("I3: %s waits for attempt %d, token %d; it is at %d, %d", j.ID, a.Attempt, a.Token, j.Attempt, j.Token)
+		case a.Attempt == j.Attempt && int(a.Rank) < len(j.Tasks) && j.Tasks[a.Rank].State != v1.TaskState_ENDED:
+			report("I2: %s: rank %d is %s and is waited for as lost", j.ID, a.Rank, j.Tasks[a.Rank].State)
+		case a.Roster > s.meta.RosterVersion:
+			report("%s: %s had acknowledged a roster of index %d; the newest is %d", j.ID, a.Node, a.Roster, s.meta.RosterVersion)
+		case a.Loss.How != LossVerdict && a.Loss.How != LossGivenUp:
+			report("I6: %s waits for %s on the grounds %d", j.ID, a.Node, a.Loss.How)
+		}
+		tasks[ref] = true
+		checkLoss(j, &a.Loss, report)
+	}
+	if e := j.Ending; e != nil {
+		checkLoss(j, e.Loss, report)
+	}
+	for i := range j.Past {
+		p := &j.Past[i]
+		if p.Loss != nil && p.ErrorType != v1.ErrorType_NODE_LOST {
+			report("I6: %s: attempt %d was lost and ended by %s", j.ID, p.Attempt, p.ErrorType)
+		}
+		checkLoss(j, p.Loss, report)
+	}
+	return len(nodes)
+}
+
+// checkLoss holds that a verdict had a majority and an expired lease.
+func checkLoss(j *Job, l *Loss, report func(string, ...any)) {
+	if l == nil || l.How != LossVerdict {
+		return
+	}
+	if 2*int(l.Votes) <= int(l.Voters) || l.Silent < j.lostAfter() {
+		report("I6: %s was declared lost with %d votes of %d, after %d of %d ns of silence", j.ID, l.Votes, l.Voters, l.Silent, j.lostAfter())
 	}
 }
 
@@ -251,11 +303,13 @@ func checkLeases(s *state, report func(string, ...any)) {
 }
 
 func checkNodes(s *state, report func(string, ...any)) {
-	away, timers := 0, 0
+	away, timers, lost := 0, 0, 0
 	for n := range s.Nodes() {
 		want := v1.NodeState_READY
 		u, _ := s.leases.use.tree.Get(nodeUse{node: n.ID})
 		switch {
+		case n.LostSince != 0:
+			want = v1.NodeState_LOST
 		case n.UnreachableSince != 0:
 			want = v1.NodeState_UNREACHABLE
 		case n.Drain != nil && (u.use == nil || u.use.Tasks == 0):
@@ -269,9 +323,28 @@ func checkNodes(s *state, report func(string, ...any)) {
 		if n.UnreachableSince != 0 {
 			away++
 		}
+		if n.LostSince != 0 {
+			lost++
+		}
+		switch {
+		case n.LostSince != 0 && n.UnreachableSince == 0:
+			report("I6: %s is lost and can be reached", n.ID)
+		case n.UnreachableSince != 0 && n.RosterSince != 0:
+			report("%s cannot be reached and is on the roster", n.ID)
+		case n.RosterSince > s.meta.RosterVersion, n.RosterAcked > s.meta.RosterVersion:
+			report("%s is on the roster since %d and has acknowledged %d; the newest is %d", n.ID, n.RosterSince, n.RosterAcked, s.meta.RosterVersion)
+		case n.EnabledAt > s.meta.Index:
+			report("%s was enabled at index %d, after %d", n.ID, n.EnabledAt, s.meta.Index)
+		}
 		if n.timer() != 0 {
 			timers++
 		}
+	}
+	if uint64(lost) > s.meta.NodesLost {
+		report("I6: %d nodes are lost, %d were declared lost", lost, s.meta.NodesLost)
+	}
+	if s.meta.RosterVersion > s.meta.Index {
+		report("the roster is of index %d, after %d", s.meta.RosterVersion, s.meta.Index)
 	}
 	if away != s.nodes.away.len() || timers != s.nodes.timers.len() {
 		report("%d nodes away, %d listed; %d timers, %d listed", away, s.nodes.away.len(), timers, s.nodes.timers.len())
@@ -291,6 +364,12 @@ func checkCheckpoints(s *state, report func(string, ...any)) {
 			slices.ContainsFunc(j.Past, func(p PastAttempt) bool { return p.Attempt == c.Attempt && p.Token == c.Token })
 		if !known && len(j.Past) < MaxPastAttempts {
 			report("I9: %s is of attempt %d, token %d, which %s never had", c.ID, c.Attempt, c.Token, j.ID)
+		}
+		if c.Token > j.Token {
+			report("I9: %s came under token %d, after %d of %s", c.ID, c.Token, j.Token, c.Job)
+		}
+		if at := uint64(c.ID) >> idPositionBits; c.Digest == "" && s.meta.Second != 0 && at >= s.meta.Second {
+			report("I9: %s has no manifest", c.ID)
 		}
 		if !s.checkpoints.byJob.has(jobCheckpoint{c.Job, c.ID}) {
 			report("%s is not listed for its job", c.ID)

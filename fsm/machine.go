@@ -121,7 +121,7 @@ type tx struct {
 	pos    int
 	// version is that of the entry.
 	version byte
-	events []Event
+	events  []Event
 }
 
 // mint returns the next id of this entry; false when it has none left.

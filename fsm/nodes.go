@@ -150,6 +150,9 @@ func (c RegisterNode) apply(tx *tx) any {
 	if known {
 		n.Drain, n.RegisteredAt = old.Drain, old.RegisteredAt
 		n.EnabledAt, n.RosterSince = old.EnabledAt, old.RosterSince
+		if tx.version >= 2 {
+			n.Reason = drainReason(n.Drain)
+		}
 		if n.RosterAcked == 0 {
 			// Without a roster on disk the agent lets nothing run on, whatever is thought of it here.
 			n.RosterAcked = old.RosterAcked

@@ -38,7 +38,7 @@ func (c SetNode) apply(tx *tx) any {
 		}
 		if n.Drain != nil {
 			n.Drain = nil
-			if n.UnreachableSince == 0 {
+			if n.UnreachableSince == 0 || tx.version < 2 {
 				n.Reason = ""
 			}
 		}

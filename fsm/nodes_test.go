@@ -176,9 +176,14 @@ func TestTick_givesUpOnWhatNothingWouldReplace(t *testing.T) {
 	w.place(b, "n1")
 	w.setNode(SetNode{ID: "n1", Action: NodeUnreachable})
 	w.later(time.Hour - 1)
-	require.Zero(t, do[TickResult](w, Tick{}).GaveUp)
+	require.Zero(t, do[TickResult](w, Tick{Settled: true}).GaveUp)
 	w.later(1)
-	require.Equal(t, 1, do[TickResult](w, Tick{}).GaveUp)
+	require.Zero(t, do[TickResult](w, Tick{}).GaveUp, "a new leader waits for who may come back")
+	require.Zero(t, do[TickResult](w, Tick{Settled: true, Renewing: []string{"n1"}}).GaveUp, "its peers say that it is alive")
+	require.Equal(t, 1, do[TickResult](w, Tick{Settled: true}).GaveUp)
 	require.Equal(t, lostJob, w.job(a).State)
+	require.Equal(t, []AwaitedTask{{
+		Node: "n1", Attempt: 1, Token: w.job(a).Token, Loss: Loss{How: LossGivenUp},
+	}}, w.job(a).Awaits, "whoever retries it must not start it twice")
 	require.Equal(t, allocated, w.job(b).State, "that takes a majority of the coordinators")
 }

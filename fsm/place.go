@@ -46,6 +46,10 @@ func (tx *tx) place(p *Placement) *Refusal {
 		if !ok {
 			return refuse(CodeNotFound, "there is no node %q", t.Node)
 		}
+		if !old.MayRunOn(n) {
+			return refuse(CodeFailedPrecondition, "node %s may not take over from node %s, which may still run attempt %d of job %s",
+				n.ID, old.Awaits[0].Node, old.Awaits[0].Attempt, p.Job)
+		}
 		if r := CheckTask(n, &tx.work.useOf(n.ID).NodeUse, old.Shape, t.GPUs); r != nil {
 			return r
 		}

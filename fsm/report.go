@@ -14,6 +14,10 @@ func (c ReportTasks) apply(tx *tx) any {
 	for i := range c.Reports {
 		r := &c.Reports[i]
 		old := e.job(r.Job)
+		if r.Kind == ReportEnded && old != nil && len(old.Awaits) > 0 {
+			e.heard(c.Node, r)
+			old = e.job(r.Job)
+		}
 		// Fencing: nothing is believed of a task but from the node that holds its lease, under the token of the lease.
 		if old == nil || old.Attempt != r.Attempt || old.Token != r.Token ||
 			int(r.Rank) >= len(old.Tasks) || old.Tasks[r.Rank].Node != c.Node {
@@ -28,6 +32,11 @@ func (c ReportTasks) apply(tx *tx) any {
 			}
 			continue
 		}
+		if r.Kind == ReportCheckpoint && r.Digest == "" && tx.version >= 2 {
+			// Only a manifest says that all files of it are there: half a checkpoint must never be gone on from.
+			res.Incomplete++
+			continue
+		}
 		if e.apply(r, &res) {
 			res.Applied++
 		} else {
@@ -35,8 +44,9 @@ func (c ReportTasks) apply(tx *tx) any {
 		}
 	}
 	e.save()
-	if res.Stale > 0 {
+	if res.Stale > 0 || res.Incomplete > 0 {
 		tx.meta.Fenced += uint64(res.Stale)
+		tx.meta.Incomplete += uint64(res.Incomplete)
 		tx.meta.touch()
 	}
 	return res
@@ -89,6 +99,21 @@ func (e *editor) save() {
 		e.tx.saveJob(e.old, e.copy)
 	}
 	*e = editor{tx: e.tx}
+}
+
+// heard takes down that a task of a lost attempt has ended after all.
+func (e *editor) heard(node string, r *TaskReport) {
+	ended := func(a *AwaitedTask) bool {
+		return a.Node == node && a.Attempt == r.Attempt && a.Rank == r.Rank && a.Token == r.Token
+	}
+	for i := range e.job(r.Job).Awaits {
+		if ended(&e.job(r.Job).Awaits[i]) {
+			j := e.edit()
+			j.settleAwaits(func(a *AwaitedTask) bool { return !ended(a) })
+			e.tx.emitJob(j, j.State)
+			return
+		}
+	}
 }
 
 // apply takes one report of a live task in; false: it says nothing new.

@@ -32,14 +32,35 @@ func story(t require.TestingT) *world {
 	w.place(both, "n1", "n2")
 	w.run(id)
 	w.run(both)
-	w.report(id, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Step, r.Metrics = "/c/1", 100, `{"loss":1}` })
+	w.report(id, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Digest, r.Step, r.Metrics = "/c/1", "sha256:1", 100, `{"loss":1}` })
 	w.report(both, 1, ReportEnded, exit(1))
 	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).Class(), "no GPU is free"}}})
 	w.do(SetNode{ID: "n2", Action: NodeDrain, Deadline: int64(time.Hour), Reason: "new fans"})
 	w.do(ControlJob{Job: waits, Action: ActionPause, Key: "p", Fingerprint: 1})
 	w.submit(oneGPU())
 	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).Class(), "no GPU is free"}}})
+	loss(w)
 	return w
+}
+
+// loss goes on with two jobs whose node is declared lost: one is replaced, the other one waits.
+func loss(w *world) {
+	w.node("n3", 8)
+	w.node("n4", 8)
+	w.ack()
+	again := oneGPU()
+	again.Retry = RetryPolicy{Max: 3, On: RetryDefault}
+	one, other := w.submit(again), w.submit(again)
+	w.place(one, "n3")
+	w.place(other, "n3")
+	w.run(one)
+	w.report(one, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Digest, r.Step = "/c/2", "sha256:2", 7 })
+	w.do(SetNode{ID: "n3", Action: NodeUnreachable, Reason: "no renewal for 3 s"})
+	w.later(time.Minute)
+	w.lose("n3", "n4")
+	w.place(one, "n4")
+	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(other).Class(), "waits for node n3"}}})
+	w.later(-time.Minute)
 }
 
 func TestSnapshot_restoresTheSameState(t *testing.T) {
@@ -132,7 +153,7 @@ func TestRestore_refusesWhatIsNotWhole(t *testing.T) {
 	}{
 		"nothing":              {nil, "cut off"},
 		"something else":       {bytes.Repeat([]byte("x"), 100), "no snapshot of mind"},
-		"a newer version":      {seal(change(9, 2)), "version 2; this version of mind reads version 1"},
+		"a newer version":      {seal(change(9, 3)), "version 3; this version of mind reads versions 1 to 2"},
 		"an unknown record":    {seal(change(int(firstRecord), 99)), "unknown record type 99: a newer version of mind wrote it"},
 		"a flipped bit":        {change(len(good)/2, good[len(good)/2]^1), ""},
 		"a flipped checksum":   {change(len(good)-1, good[len(good)-1]^1), "checksum is wrong"},

@@ -1,0 +1,210 @@
+package fsm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// lostOn is a job of which an attempt was lost with n1, and the task that may still be alive there.
+func lostOn(t require.TestingT, change ...func(*NewJob)) (*world, JobID, TaskRef) {
+	w := cluster(t)
+	n := retried(oneGPU(), 3)
+	for _, f := range change {
+		f(&n)
+	}
+	id := w.submit(n)
+	w.place(id, "n1")
+	w.run(id)
+	ref := TaskRef{Job: id, Attempt: 1, Token: w.job(id).Token}
+	w.away("n1")
+	require.Equal(t, 1, w.lose("n1", "n2").Lost)
+	return w, id, ref
+}
+
+func TestAwaits_endWhenTheTaskIsKnownToBeGone(t *testing.T) {
+	other := testNode("n2", "boot9", 8)
+	tests := map[string]struct {
+		command func(ref TaskRef) Command
+		goes    bool
+	}{
+		"its node was restarted": {func(TaskRef) Command { return RegisterNode{Node: testNode("n1", "boot2", 8)} }, true},
+		"its node was restarted and lists it": {func(ref TaskRef) Command {
+			return RegisterNode{Node: testNode("n1", "boot2", 8), Tasks: []TaskRef{ref}}
+		}, true},
+		"its node is back without it": {func(TaskRef) Command { return RegisterNode{Node: testNode("n1", "boot1", 8)} }, true},
+		"its node is back with another task": {func(ref TaskRef) Command {
+			ref.Attempt++
+			return RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []TaskRef{ref}}
+		}, true},
+		"its node is back with it": {func(ref TaskRef) Command {
+			return RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []TaskRef{{Job: 9}, ref}}
+		}, false},
+		"its node was forgotten":              {func(TaskRef) Command { return SetNode{ID: "n1", Action: NodeForget} }, true},
+		"another node was restarted":          {func(TaskRef) Command { return RegisterNode{Node: other} }, false},
+		"another node was forgotten":          {func(TaskRef) Command { return SetNode{ID: "n2", Action: NodeForget} }, false},
+		"its node can be reached, it is said": {func(TaskRef) Command { return SetNode{ID: "n1", Action: NodeReachable} }, false},
+		"it says that it has ended":           {func(ref TaskRef) Command { return says("n1", ref, ReportEnded) }, true},
+		"it says that it runs":                {func(ref TaskRef) Command { return says("n1", ref, ReportRunning) }, false},
+		"another node says that it has ended": {func(ref TaskRef) Command { return says("n2", ref, ReportEnded) }, false},
+		"another rank has ended": {func(ref TaskRef) Command {
+			ref.Rank++
+			return says("n1", ref, ReportEnded)
+		}, false},
+		"under another token": {func(ref TaskRef) Command {
+			ref.Token++
+			return says("n1", ref, ReportEnded)
+		}, false},
+		"time passes": {func(TaskRef) Command { return Tick{Settled: true} }, false},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			for state, prepare := range map[string]func(w *world, id JobID){
+				"while it waits":        func(*world, JobID) {},
+				"while it runs again":   func(w *world, id JobID) { w.place(id, "n3") },
+				"while it is paused":    func(w *world, id JobID) { w.do(ControlJob{Job: id, Action: ActionPause}) },
+				"after it was canceled": func(w *world, id JobID) { w.do(ControlJob{Job: id, Action: ActionCancel}) },
+			} {
+				w, id, ref := lostOn(t)
+				prepare(w, id)
+				require.Equal(t, []JobID{id}, w.m.View().AwaitedOn("n1"))
+				w.do(c.command(ref))
+				require.Equal(t, !c.goes, w.job(id).Replacement(), state)
+				require.Equal(t, c.goes, len(w.m.View().AwaitedOn("n1")) == 0, state)
+			}
+		})
+	}
+}
+
+func says(node string, ref TaskRef, kind ReportKind) ReportTasks {
+	return ReportTasks{Node: node, Reports: []TaskReport{{Job: ref.Job, Attempt: ref.Attempt, Rank: ref.Rank, Token: ref.Token, Kind: kind}}}
+}
+
+func TestAwaits_limitWhereTheNextAttemptGoes(t *testing.T) {
+	w, id, ref := lostOn(t)
+	w.node("n5", 8)
+	w.ack()
+	refused := func(node, why string) {
+		r := do[PlaceResult](w, PlaceJobs{Placements: []Placement{w.placement(id, node)}})
+		require.Len(t, r.Refused, 1)
+		require.Contains(t, r.Refused[0].Message, why)
+		require.Zero(t, w.m.View().LeaseCount())
+	}
+	refused("n5", "node n5 may not take over from node n1, which may still run attempt 1 of job")
+	w.do(RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []TaskRef{ref}})
+	refused("n1", "may not take over")
+	w.away("n2")
+	w.setNode(SetNode{ID: "n2", Action: NodeReachable})
+	refused("n2", "may not take over")
+	// Others are not held to it.
+	w.place(w.submit(oneGPU()), "n5")
+	w.place(w.submit(oneGPU()), "n1")
+
+	require.Equal(t, ClassKey{Queue: "default", Shape: w.job(id).Shape, Own: id}, w.job(id).Class())
+	r := do[ReportResult](w, says("n1", ref, ReportEnded))
+	require.Equal(t, ReportResult{Stale: 1}, r, "what it says of itself is not believed: the attempt is over")
+	require.EqualValues(t, 1, w.m.View().Fenced())
+	require.False(t, w.job(id).Replacement())
+	w.place(id, "n5")
+	require.False(t, w.job(id).Replacement())
+}
+
+func TestAwaits_outliveTheJobsEndForWhoRetriesIt(t *testing.T) {
+	for name, end := range map[string]func(w *world, id JobID){
+		"canceled": func(w *world, id JobID) { w.do(ControlJob{Job: id, Action: ActionCancel}) },
+		"failed": func(w *world, id JobID) {
+			w.place(id, "n3")
+			w.report(id, 0, ReportEnded, exit(1))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, id, ref := lostOn(t)
+			end(w, id)
+			require.True(t, w.job(id).Terminal())
+			w.do(ControlJob{Job: id, Action: ActionRetry})
+			j := w.job(id)
+			require.Equal(t, queued, j.State)
+			require.Len(t, j.Awaits, 1)
+			require.Equal(t, id, j.Class().Own)
+			w.node("n5", 8)
+			require.Len(t, do[PlaceResult](w, PlaceJobs{Placements: []Placement{w.placement(id, "n5")}}).Refused, 1)
+			w.do(says("n1", ref, ReportEnded))
+			require.Zero(t, w.job(id).Class().Own, "nothing speaks against any node any more")
+			w.place(id, "n5")
+		})
+	}
+}
+
+func TestAwaits_areForgottenWithTheirJob(t *testing.T) {
+	w, id, _ := lostOn(t)
+	w.do(ControlJob{Job: id, Action: ActionCancel}, Configure{KeepFinished: 1})
+	b := w.submit(oneGPU())
+	w.later(time.Second)
+	w.do(ControlJob{Job: b, Action: ActionCancel})
+	w.do(Tick{})
+	_, ok := w.m.View().Job(id)
+	require.False(t, ok)
+	require.Empty(t, w.m.View().AwaitedOn("n1"))
+}
+
+// A task given up is not one that an operator vouched for.
+func TestAwaits_ofATaskGivenUp(t *testing.T) {
+	w := cluster(t)
+	a, b := w.submit(oneGPU()), w.submit(oneGPU())
+	w.place(a, "n1")
+	w.place(b, "n2")
+	w.away("n1")
+	w.away("n2")
+	w.setNode(SetNode{ID: "n2", Action: NodeForget})
+	w.later(24 * time.Hour)
+	require.Equal(t, 1, do[TickResult](w, Tick{Settled: true}).GaveUp)
+	for id, waits := range map[JobID]bool{a: true, b: false} {
+		require.Equal(t, lostJob, w.job(id).State)
+		w.do(ControlJob{Job: id, Action: ActionRetry})
+		require.Equal(t, waits, w.job(id).Replacement())
+	}
+	w.node("n1", 8)
+	require.False(t, w.job(a).Replacement())
+}
+
+func TestAvoids_whereACountedFailureWas(t *testing.T) {
+	for name, c := range map[string]struct {
+		report func(*TaskReport)
+		avoids bool
+	}{
+		"a GPU":               {failed(v1.ErrorType_GPU_FAULT, "XID 79"), true},
+		"a launch":            {failed(v1.ErrorType_LAUNCH_FAILED, "no such image"), true},
+		"its data":            {failed(v1.ErrorType_DATA_FETCH, "no such bucket"), true},
+		"the program":         {exit(1), true},
+		"the node's own will": {failed(v1.ErrorType_DRAINED, "the agent was stopped"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := cluster(t)
+			n := gang(2)
+			n.Retry = RetryPolicy{Max: 4, On: retryAll}
+			id := w.submit(n)
+			w.place(id, "n1", "n2")
+			w.run(id)
+			w.report(id, 1, ReportEnded, c.report)
+			w.report(id, 0, ReportEnded, exit(143))
+			j := w.job(id)
+			require.Equal(t, queued, j.State)
+			require.Equal(t, c.avoids, j.Avoids("n2"))
+			require.False(t, j.Avoids("n1"), "it did nothing wrong")
+			require.False(t, j.Avoids(""))
+			require.Equal(t, c.avoids, j.Class().Own == id)
+			// It is a preference: the state takes the node that failed.
+			w.place(id, "n2", "n3")
+			w.do(ControlJob{Job: id, Action: ActionCancel})
+			w.report(id, 0, ReportEnded, exit(0))
+			w.report(id, 1, ReportEnded, exit(0))
+			w.do(ControlJob{Job: id, Action: ActionRetry})
+			require.False(t, w.job(id).Avoids("n2"), "whoever retries it says that the nodes are well")
+			require.Zero(t, w.job(id).Class().Own)
+			require.Equal(t, c.avoids, w.job(id).Past[0].FailedNode == "n2", "what happened is remembered all the same")
+		})
+	}
+}
