@@ -1,0 +1,126 @@
+package check
+
+import (
+	"fmt"
+	"sync"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Replicas holds the views of all replicas against each other (I8) and against what one state must be (fsm.Check), and the
+// course of every job against the table of transitions (I5) and its tokens (I3).
+type Replicas struct {
+	findings *Findings
+
+	mu     sync.Mutex
+	hashes map[uint64]seen
+	newest uint64
+	jobs   map[fsm.JobID]course
+	// Lost counts jobs that were declared lost, Moves all changes of state.
+	lost, moves int
+	states      map[v1.JobState_Value]int
+}
+
+type seen struct {
+	hash uint64
+	by   string
+}
+
+// course is what the newest entry said of a job.
+type course struct {
+	index   uint64
+	pos     int
+	state   v1.JobState_Value
+	attempt uint32
+	token   uint64
+}
+
+// keepHashes bounds how far behind a replica may be and still be compared.
+const keepHashes = 200_000
+
+// NewReplicas returns one that has seen nothing.
+func NewReplicas(f *Findings) *Replicas {
+	return &Replicas{findings: f, hashes: map[uint64]seen{}, jobs: map[fsm.JobID]course{}, states: map[v1.JobState_Value]int{}}
+}
+
+// Observer returns what a replica calls for each view that it publishes: see fsm.Machine.OnApply.
+func (r *Replicas) Observer(id string) func(*fsm.View, []fsm.Event) {
+	return func(v *fsm.View, events []fsm.Event) { r.observe(id, v, events) }
+}
+
+func (r *Replicas) observe(id string, v *fsm.View, events []fsm.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	index, hash := v.Index(), v.Hash()
+	if index == 0 {
+		return
+	}
+	if other, ok := r.hashes[index]; !ok {
+		r.hashes[index] = seen{hash, id}
+	} else if other.hash != hash {
+		r.findings.Add("I8: at index %d %s has state %016x and %s has %016x", index, id, hash, other.by, other.hash)
+	}
+	if index <= r.newest {
+		return // a replica that follows, or one that started again: the course was seen
+	}
+	for i := range events {
+		r.follow(v, &events[i])
+	}
+	r.newest = index
+	if len(r.hashes) > keepHashes {
+		for i := range r.hashes {
+			if i+keepHashes/2 < index {
+				delete(r.hashes, i)
+			}
+		}
+	}
+}
+
+func (r *Replicas) follow(v *fsm.View, e *fsm.Event) {
+	if e.Topic != fsm.TopicJob || e.From == e.To {
+		return
+	}
+	r.moves++
+	r.states[e.To]++
+	before, known := r.jobs[e.Job]
+	if e.To == v1.JobState_LOST {
+		r.lost++
+	}
+	if known && before.state != e.From {
+		r.findings.Add("I5: %s went from %s to %s at index %d, but was %s", e.Job, e.From, e.To, e.Index, before.state)
+	}
+	if e.From != 0 && !fsm.CanMove(e.From, e.To) {
+		r.findings.Add("I5: %s went from %s to %s at index %d", e.Job, e.From, e.To, e.Index)
+	}
+	next := course{index: e.Index, pos: e.Pos, state: e.To, attempt: before.attempt, token: before.token}
+	if j, ok := v.Job(e.Job); ok {
+		if j.Token < before.token || j.Attempt < before.attempt {
+			r.findings.Add("I3: token of %s went from %d to %d, attempt from %d to %d, at index %d", e.Job, before.token, j.Token, before.attempt, j.Attempt, e.Index)
+		}
+		next.attempt, next.token = j.Attempt, j.Token
+	}
+	r.jobs[e.Job] = next
+}
+
+// View checks one state whole. It walks over everything: do it now and then.
+func (r *Replicas) View(id string, v *fsm.View) {
+	for _, violation := range fsm.Check(v) {
+		r.findings.Add("%s at index %d: %s", id, v.Index(), violation)
+	}
+}
+
+// Summary says what was seen.
+func (r *Replicas) Summary() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return fmt.Sprintf("index %d, %d moves of %d jobs, %d times lost, ends: %d succeeded, %d failed, %d canceled",
+		r.newest, r.moves, len(r.jobs), r.lost, r.states[v1.JobState_SUCCEEDED], r.states[v1.JobState_FAILED], r.states[v1.JobState_CANCELED])
+}
+
+// Lost is how often a job was declared lost.
+func (r *Replicas) Lost() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lost
+}

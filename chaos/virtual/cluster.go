@@ -1,0 +1,370 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"google.golang.org/grpc"
+
+	"github.com/mindcoordinator/mind/agent"
+	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/chaos/check"
+	"github.com/mindcoordinator/mind/coordinator"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+// Ports of all hosts.
+const (
+	portGRPC   = 7000
+	portHTTP   = 7001
+	portRaft   = 7002
+	portGossip = 7003
+)
+
+// Options say what a cluster is made of.
+type Options struct {
+	Coordinators, Agents int
+	// GPUs of each agent's machine; default 4.
+	GPUs int
+	Seed uint64
+	// Drift is how much the clocks of machines run fast or slow, at most; each draws its own. Skew is how far the clocks of
+	// coordinators are from true time, at most.
+	Drift float64
+	Skew  time.Duration
+	// Raft's timers; 0: 1 s, which makes virtual time pass quickly.
+	Heartbeat time.Duration
+	// Commit is how long followers wait to hear what is committed; 0: 100 ms, for the same reason.
+	Commit time.Duration
+	// SnapshotThreshold is after how many entries replicas take snapshots; 0: 512.
+	SnapshotThreshold uint64
+	// Dir holds the files of the machines.
+	Dir string
+}
+
+// Cluster is all of it.
+type Cluster struct {
+	Options
+	Network  *Network
+	Findings *check.Findings
+	World    *check.World
+	Replicas *check.Replicas
+	log      *journal
+	rand     *rand.Rand
+
+	mu           sync.Mutex
+	coordinators []*replica
+	agents       []*node
+	ending       sync.WaitGroup
+	clients      []*client.Client
+	users        *Host
+}
+
+// replica is a coordinator's place: what is there when no process is.
+type replica struct {
+	id   string
+	ip   string
+	disk *Disk
+	skew time.Duration
+	// Of the process that runs; nil: none does.
+	run *run
+	// view is what it published last.
+	view *fsm.View
+}
+
+// node is an agent's place.
+type node struct {
+	id      string
+	ip      string
+	machine *Machine
+	lives   int
+	run     *run
+	kernel  *kernel
+	link    string
+}
+
+// run is one process of a component.
+type run struct {
+	host   *Host
+	cancel context.CancelFunc
+	ended  chan struct{}
+	err    error
+	dead   atomic.Bool // it was crashed: how it ends is nobody's business
+}
+
+// New makes a cluster whose components do not run yet. It must be called inside a bubble, and Close before its end.
+func New(o Options) *Cluster {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&o.Heartbeat, time.Second)
+	def(&o.Commit, 100*time.Millisecond)
+	if o.GPUs == 0 {
+		o.GPUs = 4
+	}
+	if o.SnapshotThreshold == 0 {
+		o.SnapshotThreshold = 512
+	}
+	c := &Cluster{Options: o, Network: NewNetwork(o.Seed), Findings: &check.Findings{}, log: newJournal(), rand: rand.New(rand.NewPCG(o.Seed, 3))}
+	c.World, c.Replicas = check.NewWorld(c.Findings), check.NewReplicas(c.Findings)
+	for i := range o.Coordinators {
+		r := &replica{id: fmt.Sprintf("c%d", i+1), ip: fmt.Sprintf("10.0.0.%d", i+1), disk: NewDisk(o.Seed*1000 + uint64(i))}
+		if o.Skew > 0 {
+			r.skew = time.Duration(c.rand.Int64N(2*int64(o.Skew))) - o.Skew
+		}
+		c.coordinators = append(c.coordinators, r)
+	}
+	for i := range o.Agents {
+		id := fmt.Sprintf("n%d", i+1)
+		drift := (2*c.rand.Float64() - 1) * o.Drift
+		n := &node{id: id, ip: fmt.Sprintf("10.0.1.%d", i+1), machine: newMachine(id, filepath.Join(o.Dir, id), o.GPUs, drift, c.World)}
+		c.agents = append(c.agents, n)
+	}
+	c.users = c.Network.Host("10.0.2.1")
+	return c
+}
+
+// Start starts every component.
+func (c *Cluster) Start() {
+	for i := range c.coordinators {
+		c.StartCoordinator(i)
+	}
+	for i := range c.agents {
+		c.StartAgent(i)
+	}
+}
+
+// Close ends everything, the processes of tasks too.
+func (c *Cluster) Close() {
+	for _, cl := range c.clients {
+		_ = cl.Close()
+	}
+	for i := range c.coordinators {
+		c.CrashCoordinator(i, false)
+	}
+	for i := range c.agents {
+		c.CrashAgent(i, false)
+		c.agents[i].machine.Reboot()
+		c.agents[i].machine.living.Wait()
+	}
+	c.users.Kill(false)
+	c.ending.Wait()
+}
+
+// IPs of the components, for the weather.
+func (c *Cluster) IPs() (coordinators, agents []string) {
+	for _, r := range c.coordinators {
+		coordinators = append(coordinators, r.ip)
+	}
+	for _, n := range c.agents {
+		agents = append(agents, n.ip)
+	}
+	return coordinators, agents
+}
+
+func at(ip string, port int) string { return fmt.Sprintf("%s:%d", ip, port) }
+
+func (c *Cluster) gossipSeeds() []string {
+	var all []string
+	for _, r := range c.coordinators {
+		all = append(all, at(r.ip, portGossip))
+	}
+	return all
+}
+
+// StartCoordinator starts one that does not run, with what its disk holds.
+func (c *Cluster) StartCoordinator(i int) {
+	r := c.coordinators[i]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.run != nil {
+		return
+	}
+	host := c.Network.Host(r.ip)
+	gossip, err := host.Gossip(portGossip)
+	if err != nil {
+		panic(err)
+	}
+	mount := r.disk.mount()
+	config := coordinator.Config{
+		ID: r.id, DataDir: filepath.Join(c.Dir, r.id),
+		GRPCAddr: host.Addr(portGRPC), HTTPAddr: host.Addr(portHTTP), RaftAddr: host.Addr(portRaft), GossipAddr: host.Addr(portGossip),
+		GossipJoin: c.gossipSeeds(), Network: host, GossipTransport: gossip, Logger: slog.New(c.log.of(r.id)),
+		Timers: coordinator.Timers{RaftHeartbeat: c.Heartbeat, RaftElection: c.Heartbeat, RaftLeaderLease: c.Heartbeat},
+	}
+	for _, p := range c.coordinators {
+		config.Peers = append(config.Peers, coordinator.Peer{ID: p.id, RaftAddr: at(p.ip, portRaft), GRPCAddr: at(p.ip, portGRPC), HTTPAddr: at(p.ip, portHTTP)})
+	}
+	config.RaftTuning = func(rc *raftnode.Config) {
+		stream, err := host.RaftStream(rc.BindAddr)
+		if err != nil {
+			c.log.note(r.id, "listening for raft: "+err.Error())
+			return
+		}
+		rc.Stream = stream
+		rc.Stores = func() (raftnode.Store, raft.SnapshotStore, error) { return mount, mount, nil }
+		rc.CommitTimeout = c.Commit
+		rc.SnapshotThreshold, rc.TrailingLogs, rc.SnapshotInterval = c.SnapshotThreshold, c.SnapshotThreshold/2, 30*time.Second
+		rc.Now = func() time.Time { return time.Now().Add(r.skew) }
+	}
+	this := newRun(host)
+	observe := c.Replicas.Observer(r.id)
+	config.Observe = func(v *fsm.View, events []fsm.Event) {
+		if this.dead.Load() {
+			return
+		}
+		observe(v, events)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if r.run == this {
+			r.view = v
+		}
+	}
+	r.run = this
+	c.begin(r.id, this, func(ctx context.Context) error { return coordinator.Run(ctx, config) })
+}
+
+// CrashCoordinator ends one at once; power says that its machine goes down with it, so that nobody hears of it.
+func (c *Cluster) CrashCoordinator(i int, power bool) {
+	r := c.coordinators[i]
+	c.mu.Lock()
+	this := r.run
+	r.run, r.view = nil, nil
+	c.mu.Unlock()
+	if this != nil {
+		r.disk.unmount()
+		this.crash(power)
+	}
+}
+
+// StartAgent starts one that does not run, on the files and the processes that its machine has.
+func (c *Cluster) StartAgent(i int) {
+	n := c.agents[i]
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n.run != nil {
+		return
+	}
+	host := c.Network.Host(n.ip)
+	gossip, err := host.Gossip(portGossip)
+	if err != nil {
+		panic(err)
+	}
+	// Each life sees the files through a link of its own, which ends with it: what a crashed agent still writes goes nowhere.
+	n.lives++
+	real, link := filepath.Join(n.machine.home, "data"), filepath.Join(n.machine.home, fmt.Sprintf("life-%d", n.lives))
+	if err := os.MkdirAll(real, 0o700); err != nil {
+		panic(err)
+	}
+	if err := os.Symlink(real, link); err != nil {
+		panic(err)
+	}
+	n.link = link
+	n.kernel = &kernel{machine: n.machine, host: host, gone: make(chan struct{})}
+	config := agent.Config{
+		NodeID: n.id, DataDir: link, GRPCAddr: host.Addr(portGRPC), GossipAddr: host.Addr(portGossip), GossipJoin: c.gossipSeeds(),
+		CPUs: 64, MemMB: 512 << 10, Hostname: n.id, KeepTasks: 50, KeepTasksFor: 12 * time.Hour, Logger: slog.New(c.log.of(n.id)),
+		Machine: agent.Machine{
+			Network: host, GossipTransport: gossip, Processes: n.kernel, Devices: inventory{machine: n.machine},
+			BootID: n.machine.bootID(), Clock: n.machine.Clock,
+		},
+	}
+	for _, r := range c.coordinators {
+		config.Coordinators = append(config.Coordinators, at(r.ip, portGRPC))
+	}
+	n.run = newRun(host)
+	c.begin(n.id, n.run, func(ctx context.Context) error { return agent.Run(ctx, config) })
+}
+
+// CrashAgent ends an agent at once; its machine goes on, unless power says otherwise: then all processes die, too.
+func (c *Cluster) CrashAgent(i int, power bool) {
+	n := c.agents[i]
+	c.mu.Lock()
+	this, kernel, link := n.run, n.kernel, n.link
+	n.run = nil
+	c.mu.Unlock()
+	if this != nil {
+		close(kernel.gone)
+		_ = os.Remove(link)
+		// The lock of one who is dead is nobody's.
+		_ = os.Remove(filepath.Join(n.machine.home, "data", "agent.lock"))
+		this.crash(power)
+	}
+	if power {
+		n.machine.Reboot()
+	}
+}
+
+func newRun(host *Host) *run { return &run{host: host, ended: make(chan struct{})} }
+
+// begin starts a process.
+func (c *Cluster) begin(id string, r *run, main func(context.Context) error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel = cancel
+	c.log.note(id, "starts")
+	c.ending.Go(func() {
+		defer close(r.ended)
+		r.err = main(ctx)
+		if !r.dead.Load() {
+			c.log.note(id, fmt.Sprint("ended by itself: ", r.err))
+			r.host.Kill(false)
+		}
+	})
+}
+
+// crash ends a process: from now on it has no effect on anything, however long its goroutines take to end.
+func (r *run) crash(power bool) {
+	r.dead.Store(true)
+	r.host.Kill(power)
+	r.cancel()
+}
+
+// Stop holds up a component as SIGSTOP does, Continue lets it go on.
+func (c *Cluster) Stop(ip string)     { c.Network.host(ip, (*Host).Stop) }
+func (c *Cluster) Continue(ip string) { c.Network.host(ip, (*Host).Continue) }
+
+// Client returns a client of the whole cluster.
+func (c *Cluster) Client() *client.Client {
+	var addrs []string
+	for _, r := range c.coordinators {
+		addrs = append(addrs, at(r.ip, portGRPC))
+	}
+	cl, err := client.Dial(client.Config{Addrs: addrs, DialOptions: []grpc.DialOption{grpc.WithContextDialer(c.users.Dial)}})
+	if err != nil {
+		panic(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clients = append(c.clients, cl)
+	return cl
+}
+
+// View is what a running replica published last; nil: nothing.
+func (c *Cluster) View(i int) *fsm.View {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.coordinators[i].view
+}
+
+// CheckViews holds every replica's state against what must be.
+func (c *Cluster) CheckViews() {
+	for i, r := range c.coordinators {
+		if v := c.View(i); v != nil {
+			c.Replicas.View(r.id, v)
+		}
+	}
+}
+
+// Journal is what the components said last, a line each.
+func (c *Cluster) Journal(lines int) []string { return c.log.last(lines) }
