@@ -2,11 +2,9 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"math/bits"
 	"slices"
 	"strings"
-	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
@@ -120,6 +118,12 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, tenant string) *v1.Node {
 	if seen, inSession, ok := s.sessions.lastSeen(n.ID); ok && inSession {
 		out.LastSeenAt = timestamp(seen.UnixNano())
 	}
+	if n.UnreachableSince != 0 {
+		out.UnreachableSince = timestamp(n.UnreachableSince)
+	}
+	if n.Drain != nil {
+		out.DrainDeadline = timestamp(n.Drain.Deadline)
+	}
 	holders := map[int]string{}
 	for lease := range v.LeasesOn(n.ID) {
 		if j, ok := v.Job(lease.Job); !ok || j.Tenant != tenant {
@@ -145,40 +149,6 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, tenant string) *v1.Node {
 		})
 	}
 	return out
-}
-
-// DrainNode empties a node.
-func (s *server) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.DrainNodeResponse, error) {
-	switch {
-	case req.GetDeadlineSeconds() < 0:
-		return nil, bad("deadline_seconds", "must not be negative")
-	case len(req.GetReason()) > maxReason:
-		return nil, bad("reason", "takes at most %d bytes", maxReason)
-	}
-	n, err := s.changeNode(ctx, fsm.SetNode{
-		ID: req.GetNodeId(), Action: fsm.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
-		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second),
-	})
-	return &v1.DrainNodeResponse{Node: n}, err
-}
-
-// EnableNode ends a drain.
-func (s *server) EnableNode(ctx context.Context, req *v1.EnableNodeRequest) (*v1.EnableNodeResponse, error) {
-	n, err := s.changeNode(ctx, fsm.SetNode{ID: req.GetNodeId(), Action: fsm.NodeEnable})
-	return &v1.EnableNodeResponse{Node: n}, err
-}
-
-func (s *server) changeNode(ctx context.Context, command fsm.SetNode) (*v1.Node, error) {
-	result, err := propose[fsm.NodeResult](ctx, s, command)
-	switch {
-	case err != nil:
-		return nil, err
-	case result.Refusal != nil:
-		return nil, result.Refusal
-	case result.Node == nil:
-		return nil, notFound("node", command.ID)
-	}
-	return s.nodeView(s.machine.View(), result.Node, callOf(ctx).tenant), nil
 }
 
 // Jobs listed by GetQueue.
@@ -248,36 +218,4 @@ func (s *server) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.L
 		})
 	}
 	return out, nil
-}
-
-// explain lists what stands in the way of a waiting job, most telling first.
-func explain(v *fsm.View, j *fsm.Job) []string {
-	var out []string
-	if j.Held&fsm.HoldNotBefore != 0 {
-		out = append(out, "not before "+time.Unix(0, j.NotBefore).UTC().Format(time.RFC3339))
-	}
-	if j.Held != 0 {
-		return out
-	}
-	out = append(out, fmt.Sprintf("%d jobs of queue %q are ahead of it", v.Ahead(j), j.Queue))
-	suited, free, ready := 0, 0, 0
-	for n := range v.Nodes() {
-		if n.State != v1.NodeState_READY {
-			continue
-		}
-		ready++
-		use := v.Use(n.ID)
-		if !fsm.MatchesSelector(n.Labels, j.Shape.Selector) {
-			continue
-		}
-		if able := bits.OnesCount64(fsm.Eligible(n, &fsm.NodeUse{}, j.Shape)); !j.Shape.NeedsGPU() || able >= max(1, int(j.Shape.GPUs)) {
-			suited++
-		}
-		free += bits.OnesCount64(fsm.Eligible(n, &use, j.Shape))
-	}
-	out = append(out, fmt.Sprintf("%d nodes are ready, %d of them could take a task of it when empty", ready, suited))
-	if j.Shape.NeedsGPU() {
-		out = append(out, fmt.Sprintf("%d GPUs of the kind that it needs are free now", free))
-	}
-	return out
 }

@@ -33,6 +33,7 @@ var writes = map[string]func() proto.Message{
 	v1.JobService_RetryJob_FullMethodName:                func() proto.Message { return new(v1.RetryJobResponse) },
 	v1.ClusterService_DrainNode_FullMethodName:           func() proto.Message { return new(v1.DrainNodeResponse) },
 	v1.ClusterService_EnableNode_FullMethodName:          func() proto.Message { return new(v1.EnableNodeResponse) },
+	v1.ClusterService_ForgetNode_FullMethodName:          func() proto.Message { return new(v1.ForgetNodeResponse) },
 	v1.OperatorService_TransferLeadership_FullMethodName: func() proto.Message { return new(v1.TransferLeadershipResponse) },
 	v1.OperatorService_JoinPeer_FullMethodName:           func() proto.Message { return new(v1.JoinPeerResponse) },
 	v1.OperatorService_RemovePeer_FullMethodName:         func() proto.Message { return new(v1.RemovePeerResponse) },

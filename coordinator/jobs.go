@@ -301,8 +301,11 @@ func (s *server) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v1
 	}
 	seen := jobView(v, j, true)
 	out := &v1.ExplainJobResponse{JobId: seen.JobId, State: j.State, Reason: seen.Reason, QueuePosition: seen.QueuePosition}
-	if j.State == v1.JobState_QUEUED {
+	switch {
+	case j.State == v1.JobState_QUEUED:
 		out.Details = explain(v, j)
+	case j.Live():
+		out.Details = explainLive(v, j)
 	}
 	return out, nil
 }
