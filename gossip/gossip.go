@@ -171,6 +171,7 @@ func (p *Pool) memberlistConfig() (*memberlist.Config, error) {
 	c.SecretKey = p.cfg.SecretKey
 	if p.cfg.Transport != nil {
 		c.Transport = p.cfg.Transport
+		c.EnableCompression = false // virtual time has better things to do
 	}
 	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = suspicionMult, suspicionMaxMult
@@ -239,6 +240,9 @@ func (p *Pool) Changes() <-chan struct{} { return p.view.subscribe() }
 
 // Addr is the advertised address.
 func (p *Pool) Addr() string { return p.list.LocalNode().Address() }
+
+// Incarnation is this member's own: higher for each start of the process.
+func (p *Pool) Incarnation() uint64 { return p.view.incarnation() }
 
 // SetMeta replaces this member's meta and tells the others.
 func (p *Pool) SetMeta(meta map[string]string) error {
