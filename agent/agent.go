@@ -36,6 +36,7 @@ import (
 	// The shim is the same executable, started again: see its package comment.
 	_ "github.com/mindcoordinator/mind/agent/shim"
 
+	"github.com/mindcoordinator/mind/agent/lease"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -54,6 +55,7 @@ type agent struct {
 	memMB     int
 	clientTLS *tls.Config
 	serverTLS *tls.Config
+	peerTLS   *tls.Config // to other agents
 	grpcAddr  string
 	httpAddr  string
 
@@ -62,6 +64,12 @@ type agent struct {
 	outbox  *outbox
 	session *session
 	metrics *metrics
+	leases  *leases
+	rosters *rosters
+	relays  *relays
+	peers   *peers
+	// incarnation is told by gossip; 0 without.
+	incarnation uint64
 
 	// over is closed when the tasks are to be let go of; mail reaches the
 	// owner's goroutine; minders are the goroutines that follow tasks.
@@ -142,8 +150,9 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		if a.serverTLS, err = cfg.TLS.ServerTLS(); err != nil {
 			return nil, nil, fmt.Errorf("load certificate: %w", err)
 		}
-		a.clientTLS = pki.RequireRole(a.clientTLS, pki.RoleCoordinator)
-		a.serverTLS = pki.RequireRole(a.serverTLS, pki.RoleCoordinator)
+		a.clientTLS, a.peerTLS = pki.RequireRole(a.clientTLS, pki.RoleCoordinator), a.clientTLS
+		// Who may call what is looked at call by call.
+		a.serverTLS = pki.RequireRole(a.serverTLS, pki.RoleCoordinator, pki.RoleAgent)
 	}
 	inventory, simulated := cfg.Machine.Devices, false
 	if inventory == nil {
@@ -174,6 +183,8 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 	}
 	undo = append(undo, a.starter.Close)
 	a.outbox = newOutbox(first)
+	a.leases = newLeases(a, first)
+	a.rosters, a.relays, a.peers = newRosters(a), newRelays(), newPeers(a)
 	a.metrics = newMetrics(a)
 	a.session = newSession(a)
 	return a, undoAll, nil
@@ -195,8 +206,14 @@ func (a *agent) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if pool != nil {
+		a.incarnation = pool.Incarnation()
+	}
 	parts.Go(func() { a.owner(life) })
 	parts.Go(func() { a.gpus.run(life) })
+	parts.Go(func() { a.rosters.run(life) })
+	parts.Go(func() { a.leases.run(life) })
+	parts.Go(func() { a.peers.run(life) })
 	if err := a.adopt(); err != nil {
 		end()
 		parts.Wait()
@@ -293,7 +310,9 @@ func (a *agent) hello(context.Context) *v1.Hello {
 	hello := &v1.Hello{
 		NodeId: a.cfg.NodeID, Hostname: a.hostname, AgentVersion: a.cfg.Version, BootId: a.bootID, Gpus: a.gpus.current(),
 		CpuCount: int32(a.cpus), MemoryMb: int32(a.memMB), Labels: a.cfg.Labels, GrpcAddr: a.grpcAddr, HttpAddr: a.httpAddr,
+		Incarnation: a.incarnation,
 	}
+	a.leases.with(func(k *lease.Keeper, _ int64) { hello.RosterVersion = k.RosterVersion() })
 	a.ask(func() {
 		for k, t := range a.tasks {
 			if t.state != ended || !t.acked {

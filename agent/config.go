@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mindcoordinator/mind/agent/lease"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -92,6 +93,9 @@ type Config struct {
 	// serves; nil: a registry of its own.
 	Metrics *prometheus.Registry
 
+	// Leases are constants of the protocol that all nodes and coordinators share;
+	// only tests change them.
+	Leases lease.Timing
 	// Machine replaces parts of the machine around the agent, in tests.
 	Machine Machine
 }

@@ -94,7 +94,7 @@ func TestOnlyCoordinatorsComeIn(t *testing.T) {
 	}
 	require.NoError(t, read(issue("c2", pki.RoleCoordinator)))
 	require.Equal(t, codes.Unavailable, status.Code(read(issue("gw", pki.RoleGateway))), "a gateway was let in")
-	require.Equal(t, codes.Unavailable, status.Code(read(issue("n2", pki.RoleAgent))), "another agent was let in")
+	require.Equal(t, codes.PermissionDenied, status.Code(read(issue("n2", pki.RoleAgent))), "another agent was let in")
 }
 
 func TestAnImpostorIsNoCoordinator(t *testing.T) {

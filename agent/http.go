@@ -16,8 +16,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// listen opens the two doors: TaskService for coordinators, HTTP for
-// operators. Both stop with the returned function, which waits for them.
+// listen opens the two doors: TaskService for coordinators and PeerService for
+// other agents, HTTP for operators. Both stop with the returned function, which waits for them.
 func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 	listener, err := a.cfg.Machine.Network.Listen(a.cfg.GRPCAddr)
 	if err != nil {
@@ -29,8 +29,9 @@ func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 	if a.serverTLS != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.serverTLS)))
 	}
-	server := grpc.NewServer(options...)
+	server := grpc.NewServer(append(options, a.gates()...)...)
 	v1.RegisterTaskServiceServer(server, &taskService{agent: a})
+	v1.RegisterPeerServiceServer(server, &peerService{agent: a})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -25,7 +25,7 @@ type Machine struct {
 	BootID string
 	// Clock tells nanoseconds of a clock that runs while the machine sleeps, the
 	// one by which Processes hold deadlines; nil: CLOCK_BOOTTIME.
-	Clock func() int64
+	Clock func() int64 `json:"-"`
 }
 
 func (m Machine) clock() int64 {

@@ -67,6 +67,9 @@ func (a *agent) reconcile(orders *v1.Orders) {
 		if t.spec == nil {
 			t.spec = order.GetSpec()
 		}
+		if order.GetSpec() != nil && t.state != ended {
+			a.leases.want(k, order.GetSpec())
+		}
 		switch {
 		case t.state == ended && t.acked:
 			// The coordinators knew, and do not any more: say it again.
@@ -127,11 +130,22 @@ func (a *agent) tellStop(t *task) {
 // launchNext starts shims for queued tasks, a few at a time: more would only
 // wait for each other.
 func (a *agent) launchNext() {
+	a.leases.look()
+	var waiting []*task
+	defer func() { a.queue = append(waiting, a.queue...) }()
 	for len(a.queue) > 0 && a.launches < a.cfg.MaxLaunches && !a.closing {
 		t := a.queue[0]
 		a.queue = a.queue[1:]
 		if t.state != queued {
 			continue // stopped meanwhile
+		}
+		if ok, why := a.leases.mayLaunch(t.key, t.spec); !ok {
+			waiting = append(waiting, t)
+			if t.waitsFor != why {
+				t.waitsFor = why
+				a.log.Info("a task waits to be launched", "job", t.key.job, "attempt", t.key.attempt, "rank", t.key.rank, "why", why)
+			}
+			continue
 		}
 		t.state, t.slot = launching, true
 		a.launches++
@@ -145,6 +159,7 @@ func (a *agent) launchNext() {
 // launch starts the shim of a task and stays with it. It runs beside the owner.
 func (a *agent) launch(t *task, spec *v1.TaskSpec) {
 	s := a.shimSpec(t.key, t.dir, spec)
+	s.Lease = a.leases.spec(t.key)
 	var prepare func(dir string) error
 	if spec.GetJob().GetCommandConfig() == nil {
 		prepare = func(dir string) error { return writeConfig(dir, spec.GetJob()) }
@@ -171,6 +186,7 @@ func (a *agent) attach(t *task) {
 				// It runs or has ended all the same; what it writes is not seen.
 				a.log.Error("cannot read the specification of a task", "dir", t.dir, "error", err)
 			}
+			a.leases.adopt(t.key, s.Lease)
 			a.mind(t, handle, newWatcher(t.dir, s))
 			return
 		case errors.Is(err, runner.ErrNotBegun):
@@ -201,6 +217,7 @@ func (a *agent) again(t *task) {
 	default:
 		// The next orders bring it again, if it is still wanted.
 		delete(a.tasks, t.key)
+		a.leases.drop(t.key)
 		if t.wanted {
 			a.session.restart()
 		}
@@ -210,6 +227,8 @@ func (a *agent) again(t *task) {
 // mind follows a task to its end, or to the agent's.
 func (a *agent) mind(t *task, handle Process, w *watcher) {
 	defer handle.Close()
+	a.leases.attach(t.key, handle)
+	defer a.leases.attach(t.key, nil)
 	a.post(func() {
 		t.handle = handle
 		if t.stop != nil {
@@ -225,6 +244,8 @@ func (a *agent) mind(t *task, handle Process, w *watcher) {
 			switch {
 			case !ok:
 				return
+			case e.Deadline != nil:
+				a.leases.restore(t.key, *e.Deadline)
 			case e.Running:
 				a.post(func() { a.runs(t, e) })
 				tick.Reset(watchInterval)
@@ -305,6 +326,7 @@ func (a *agent) neverRan(t *task, exit shim.Exit) {
 func (a *agent) ends(t *task, exit shim.Exit) {
 	a.freeSlot(t)
 	t.state, t.handle, t.spec = ended, nil, nil
+	a.leases.drop(t.key)
 	t.exit = &exit
 	t.endedAt = time.Unix(0, exit.Ended)
 	a.metrics.ended.WithLabelValues(outcome(exit)).Inc()

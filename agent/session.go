@@ -36,8 +36,10 @@ const (
 	sendPause = 15 * time.Millisecond
 	// defaultHeartbeat is used when the coordinator names none.
 	defaultHeartbeat = time.Second
-	// silence is how many heartbeats may go unanswered.
-	silence = 4
+	// silence is how many heartbeats may go unanswered, and leastPatience how long
+	// at least.
+	silence       = 4
+	leastPatience = 4 * time.Second
 )
 
 // session keeps the agent in touch with the leader.
@@ -47,7 +49,6 @@ type session struct {
 
 	preferred string
 	term      uint64
-	seq       uint64
 	lostAt    time.Time
 	again     chan struct{}
 	live      atomic.Bool
@@ -202,33 +203,49 @@ func (s *session) speak(ctx context.Context, cancel context.CancelCauseFunc, str
 	if interval <= 0 {
 		interval = defaultHeartbeat
 	}
-	patience := max(silence*interval, 2*time.Second)
+	patience := max(silence*interval, leastPatience)
 	watchdog.Reset(patience)
 	s.agent.log.Info("in session", "coordinator", welcome.GetCoordinatorId(), "term", welcome.GetTerm())
+	// It is closed when nothing of it goes on: neither is an order taken up any
+	// more, nor can the coordinator hear of this node.
+	s.agent.leases.sessionOpened()
+	defer s.agent.leases.sessionClosed()
 	s.live.Store(true)
 	s.connected.Add(1)
 	defer s.live.Store(false)
+	renewals, closeLink := s.agent.relays.open()
 
 	received := make(chan error, 1)
 	var receiver sync.WaitGroup
 	receiver.Go(func() { received <- s.receive(ctx, stream, func() { watchdog.Reset(patience) }) })
-	err = s.send(ctx, stream, interval, hello.GetGpus(), received)
+	err = s.send(ctx, stream, interval, hello.GetGpus(), renewals, received)
+	closeLink()
 	cancel(err)
 	receiver.Wait()
 	return true, err
 }
 
-// receive ends with the stream.
-func (s *session) receive(ctx context.Context, stream v1.AgentService_SessionClient, heard func()) error {
+// receive ends with the stream. renewed is called when the leader has answered
+// another heartbeat: nothing else proves that it leads.
+func (s *session) receive(ctx context.Context, stream v1.AgentService_SessionClient, renewed func()) error {
+	proven := false
+	var roster *v1.Roster
 	for {
 		response, err := stream.Recv()
 		if err != nil {
 			return err
 		}
-		heard()
 		switch body := response.GetBody().(type) {
 		case *v1.SessionResponse_Ack:
+			if s.agent.leases.acked(body.Ack.GetHeartbeatSeq()) {
+				renewed()
+				proven = true
+			}
 			s.agent.outbox.ack(body.Ack.GetReportSeq())
+		case *v1.SessionResponse_RelayedAck:
+			s.agent.relays.acked(body.RelayedAck)
+		case *v1.SessionResponse_Roster:
+			roster = body.Roster
 		case *v1.SessionResponse_Orders:
 			// Posted by this goroutine only, so orders stay in order, and those
 			// of an ended session are not taken up behind those of the next.
@@ -238,14 +255,23 @@ func (s *session) receive(ctx context.Context, stream v1.AgentService_SessionCli
 				}
 			})
 		}
+		if proven && roster != nil {
+			// A coordinator that was deposed could send one older than what this node
+			// has acknowledged already.
+			s.agent.rosters.take(roster)
+			roster = nil
+		}
 	}
 }
 
 // send sends heartbeats and reports until the stream breaks.
-func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient, interval time.Duration, gpus []*v1.Gpu, received <-chan error) error {
+func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient, interval time.Duration, gpus []*v1.Gpu, renewals <-chan *v1.Renewal, received <-chan error) (err error) {
 	s.agent.outbox.rewind()
 	beat := time.NewTicker(interval)
 	defer beat.Stop()
+	// The first one at once: without its answer nothing is launched.
+	first := make(chan time.Time, 1)
+	first <- time.Time{}
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	resting := true
@@ -261,13 +287,16 @@ func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient
 			return context.Cause(ctx)
 		case <-s.again:
 			return errors.New("the agent wants all orders anew")
-		case <-beat.C:
-			s.seq++
-			heartbeat := &v1.Heartbeat{Seq: s.seq}
-			if now := s.agent.gpus.current(); !sameGPUs(gpus, now) {
-				gpus, heartbeat.Gpus = now, now
+		case <-first:
+			if gpus, err = s.beat(stream, gpus); err != nil {
+				return reasonOf(received, err)
 			}
-			if err := stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: heartbeat}}); err != nil {
+		case <-beat.C:
+			if gpus, err = s.beat(stream, gpus); err != nil {
+				return reasonOf(received, err)
+			}
+		case renewal := <-renewals:
+			if err := stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Relayed{Relayed: renewal}}); err != nil {
 				return reasonOf(received, err)
 			}
 		case <-pause.C:
@@ -291,6 +320,16 @@ func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient
 			}
 		}
 	}
+}
+
+// beat sends a heartbeat, and the inventory when it is not what was told last.
+func (s *session) beat(stream v1.AgentService_SessionClient, told []*v1.Gpu) ([]*v1.Gpu, error) {
+	seq, roster := s.agent.leases.renewal()
+	heartbeat := &v1.Heartbeat{Seq: seq, RosterVersion: roster}
+	if now := s.agent.gpus.current(); !sameGPUs(told, now) {
+		told, heartbeat.Gpus = now, now
+	}
+	return told, stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: heartbeat}})
 }
 
 // sendReports sends one batch.

@@ -69,6 +69,8 @@ type task struct {
 	state taskState
 	// spec is kept until the task is launched.
 	spec *v1.TaskSpec
+	// waitsFor is why it was not launched when it was its turn.
+	waitsFor string
 	// handle is there while a shim is.
 	handle Process
 	// stop is what was last asked of the shim, or is to be asked once there is

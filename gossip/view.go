@@ -128,6 +128,12 @@ func (v *view) setMeta(meta map[string]string) error {
 	return nil
 }
 
+func (v *view) incarnation() uint64 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.me.Incarnation
+}
+
 func (v *view) goodbye() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -1,0 +1,254 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/agent/lease"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/pki"
+)
+
+const (
+	// pingTimeout is short of a window: a word that comes later counts little.
+	pingTimeout = 1500 * time.Millisecond
+	// pingsAtOnce and relaysAtOnce bound the calls in flight.
+	pingsAtOnce  = 64
+	relaysAtOnce = 3
+	// relayTries bounds the peers that are asked to pass one renewal on.
+	relayTries = 48
+	// reconnectMax bounds the pause before a peer is dialled again.
+	reconnectMax = time.Second
+)
+
+// peers talks to other agents while this one has no session: renewals go through
+// them, and they are asked whether they are cut off, too. In session it holds no
+// connection.
+type peers struct {
+	agent *agent
+
+	mu    sync.Mutex
+	conns map[string]*peerConn
+	// helpful is the peer that passed on the last renewal.
+	helpful string
+}
+
+type peerConn struct {
+	*grpc.ClientConn
+	addr string
+}
+
+func newPeers(a *agent) *peers { return &peers{agent: a, conns: make(map[string]*peerConn)} }
+
+// run serves the keeper's needs until the context ends.
+func (p *peers) run(ctx context.Context) {
+	var rounds sync.WaitGroup
+	defer p.closeAll()
+	defer rounds.Wait()
+	// One round of each kind at a time.
+	relaying, pinging := make(chan struct{}, 1), make(chan struct{}, 1)
+	begin := func(slot chan struct{}, round func(context.Context)) {
+		select {
+		case slot <- struct{}{}:
+			rounds.Go(func() {
+				defer func() { <-slot }()
+				round(ctx)
+			})
+		default:
+		}
+	}
+	tick := time.NewTicker(p.agent.leases.keeper.Timing().Heartbeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		var relay, ping bool
+		p.agent.leases.with(func(k *lease.Keeper, now int64) { relay, ping = k.NeedRelay(now), k.NeedPing(now) })
+		if relay {
+			begin(relaying, p.relay)
+		}
+		if ping {
+			begin(pinging, p.ping)
+		}
+		if !relay && !ping && len(relaying)+len(pinging) == 0 {
+			p.closeAll()
+		}
+	}
+}
+
+// relay has one renewal passed on by whoever can.
+func (p *peers) relay(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, relayTimeout)
+	defer cancel()
+	seq, roster := p.agent.leases.renewal()
+	renewal := &v1.Renewal{NodeId: p.agent.cfg.NodeID, BootId: p.agent.bootID, Seq: seq, RosterVersion: roster}
+	targets := make(chan *v1.RosterMember)
+	var workers sync.WaitGroup
+	for range relaysAtOnce {
+		workers.Go(func() {
+			for m := range targets {
+				if p.relayThrough(ctx, m, renewal) {
+					p.agent.leases.acked(seq)
+					p.found(m.GetNodeId())
+					cancel()
+				}
+			}
+		})
+	}
+	for _, m := range p.candidates() {
+		select {
+		case targets <- m:
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	close(targets)
+	workers.Wait()
+}
+
+func (p *peers) relayThrough(ctx context.Context, m *v1.RosterMember, renewal *v1.Renewal) bool {
+	conn, err := p.conn(m)
+	if err != nil {
+		return false
+	}
+	answer, err := v1.NewPeerServiceClient(conn).Relay(ctx, &v1.RelayRequest{Renewal: renewal})
+	p.judge(m, err)
+	return err == nil && answer.GetSeq() == renewal.GetSeq()
+}
+
+// candidates are peers to relay through: the one that did so before, then others
+// at random.
+func (p *peers) candidates() []*v1.RosterMember {
+	list := slices.Clone(p.agent.rosters.others())
+	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	p.mu.Lock()
+	helpful := p.helpful
+	p.mu.Unlock()
+	if i := slices.IndexFunc(list, func(m *v1.RosterMember) bool { return m.GetNodeId() == helpful }); i > 0 {
+		list[0], list[i] = list[i], list[0]
+	}
+	return list[:min(len(list), relayTries)]
+}
+
+func (p *peers) found(node string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.helpful != node {
+		p.agent.log.Info("leases are renewed through another node", "through", node)
+	}
+	p.helpful = node
+}
+
+// ping asks every peer whether its session is closed.
+func (p *peers) ping(ctx context.Context) {
+	var calls sync.WaitGroup
+	slots := make(chan struct{}, pingsAtOnce)
+	for _, m := range p.agent.rosters.others() {
+		slots <- struct{}{}
+		calls.Go(func() {
+			defer func() { <-slots }()
+			p.pingOne(ctx, m)
+		})
+	}
+	calls.Wait()
+}
+
+func (p *peers) pingOne(ctx context.Context, m *v1.RosterMember) {
+	ctx, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	conn, err := p.conn(m)
+	if err != nil {
+		return
+	}
+	// The word counts from here on: when it was given is not known.
+	sentAt := p.agent.cfg.Machine.clock()
+	answer, err := v1.NewPeerServiceClient(conn).Ping(ctx, &v1.PingRequest{NodeId: p.agent.cfg.NodeID})
+	p.judge(m, err)
+	if err == nil && answer.GetSessionClosed() && answer.GetNodeId() == m.GetNodeId() {
+		p.agent.leases.with(func(k *lease.Keeper, _ int64) { k.PeerClosed(m.GetNodeId(), sentAt) })
+	}
+}
+
+// judge drops a connection that does not answer: one that lost packets for a
+// while stays mute for as long again, and a new one does not.
+func (p *peers) judge(m *v1.RosterMember, err error) {
+	if err == nil || status.Code(err) != codes.DeadlineExceeded {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.conns[m.GetNodeId()]; ok {
+		_ = c.Close()
+		delete(p.conns, m.GetNodeId())
+	}
+}
+
+// conn returns the connection to a peer.
+func (p *peers) conn(m *v1.RosterMember) (*grpc.ClientConn, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c, ok := p.conns[m.GetNodeId()]; ok {
+		if c.addr == m.GetGrpcAddr() {
+			return c.ClientConn, nil
+		}
+		_ = c.Close()
+		delete(p.conns, m.GetNodeId())
+	}
+	pause := backoff.DefaultConfig
+	pause.BaseDelay, pause.MaxDelay = reconnectMax/4, reconnectMax
+	conn, err := grpc.NewClient("passthrough:///"+m.GetGrpcAddr(),
+		grpc.WithTransportCredentials(p.credentials(m.GetNodeId())),
+		grpc.WithContextDialer(p.agent.cfg.Machine.Network.Dial),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: pause, MinConnectTimeout: 2 * dialTimeout}))
+	if err != nil {
+		return nil, fmt.Errorf("dial node %s: %w", m.GetNodeId(), err)
+	}
+	p.conns[m.GetNodeId()] = &peerConn{ClientConn: conn, addr: m.GetGrpcAddr()}
+	return conn, nil
+}
+
+// credentials make sure that it is the peer that answers: the word of another
+// would let tasks run on that may be replaced.
+func (p *peers) credentials(node string) credentials.TransportCredentials {
+	if p.agent.peerTLS == nil {
+		return insecure.NewCredentials()
+	}
+	config := pki.RequireRole(p.agent.peerTLS, pki.RoleAgent)
+	before := config.VerifyConnection
+	config.VerifyConnection = func(state tls.ConnectionState) error {
+		if err := before(state); err != nil {
+			return err
+		}
+		if who, _ := pki.StateIdentity(state); who.ID != node {
+			return fmt.Errorf("peer is %s, wanted agent %s", who, node)
+		}
+		return nil
+	}
+	return credentials.NewTLS(config)
+}
+
+func (p *peers) closeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for node, c := range p.conns {
+		_ = c.Close()
+		delete(p.conns, node)
+	}
+	p.helpful = ""
+}

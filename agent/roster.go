@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/agent/lease"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// rosterFile holds the newest roster: the message, and its CRC-32C. A file that
+// is not whole counts as none, which is safe: nothing runs on without a roster.
+const rosterFile = "roster"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// rosters keeps the roster. What is on disk is what the keeper goes by and what
+// renewals name: an agent that starts again must not know less than the leader
+// believes that it knows.
+type rosters struct {
+	agent *agent
+	news  chan *v1.Roster // the newest that is not on disk yet
+
+	mu      sync.Mutex
+	members []*v1.RosterMember // without this node
+}
+
+func newRosters(a *agent) *rosters {
+	r := &rosters{agent: a, news: make(chan *v1.Roster, 1)}
+	roster, err := readRoster(filepath.Join(a.cfg.DataDir, rosterFile))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		a.log.Error("the roster on disk is not usable; the leader sends another", "error", err)
+	default:
+		r.use(roster)
+	}
+	return r
+}
+
+// take is handed the rosters that the leader sends, in order. It does not wait
+// for the disk.
+func (r *rosters) take(roster *v1.Roster) {
+	for {
+		select {
+		case r.news <- roster:
+			return
+		default:
+		}
+		select {
+		case <-r.news: // older
+		default:
+		}
+	}
+}
+
+// run writes rosters until the context ends.
+func (r *rosters) run(ctx context.Context) {
+	var unwritten *v1.Roster
+	again := time.NewTimer(0)
+	<-again.C
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case unwritten = <-r.news:
+		case <-again.C:
+		}
+		if err := writeRoster(r.agent.cfg.DataDir, unwritten); err != nil {
+			r.agent.log.Error("cannot write the roster", "error", err)
+			again.Reset(time.Second)
+			continue
+		}
+		r.use(unwritten)
+	}
+}
+
+// use goes by a roster that is on disk.
+func (r *rosters) use(roster *v1.Roster) {
+	members := make([]string, 0, len(roster.GetMembers()))
+	others := make([]*v1.RosterMember, 0, len(roster.GetMembers()))
+	for _, m := range roster.GetMembers() {
+		members = append(members, m.GetNodeId())
+		if m.GetNodeId() != r.agent.cfg.NodeID {
+			others = append(others, m)
+		}
+	}
+	r.mu.Lock()
+	r.members = others
+	r.mu.Unlock()
+	r.agent.leases.with(func(k *lease.Keeper, _ int64) { k.SetRoster(roster.GetVersion(), members) })
+}
+
+// others are the members beside this node.
+func (r *rosters) others() []*v1.RosterMember {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.members
+}
+
+func readRoster(name string) (*v1.Roster, error) {
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) < 4 {
+		return nil, errors.New("roster file is cut off")
+	}
+	body := data[:len(data)-4]
+	if crc32.Checksum(body, castagnoli) != binary.BigEndian.Uint32(data[len(body):]) {
+		return nil, errors.New("roster file is damaged")
+	}
+	roster := &v1.Roster{}
+	if err := proto.Unmarshal(body, roster); err != nil {
+		return nil, fmt.Errorf("decode roster: %w", err)
+	}
+	return roster, nil
+}
+
+// writeRoster replaces the file; the old or the new one survives a power cut at
+// any moment, and the new one once it returns.
+func writeRoster(dir string, roster *v1.Roster) error {
+	body, err := proto.Marshal(roster)
+	if err != nil {
+		return fmt.Errorf("encode roster: %w", err)
+	}
+	name := filepath.Join(dir, rosterFile)
+	file, err := os.OpenFile(name+".tmp", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Write(binary.BigEndian.AppendUint32(body, crc32.Checksum(body, castagnoli))); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(name+".tmp", name); err != nil {
+		return err
+	}
+	parent, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return parent.Sync()
+}
