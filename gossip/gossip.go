@@ -171,6 +171,7 @@ func (p *Pool) memberlistConfig() (*memberlist.Config, error) {
 	c.SecretKey = p.cfg.SecretKey
 	if p.cfg.Transport != nil {
 		c.Transport = p.cfg.Transport
+		c.EnableCompression = false // virtual time has better things to do
 	}
 	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = suspicionMult, suspicionMaxMult
