@@ -12,6 +12,7 @@ type state struct {
 	checkpoints  checkpointTables
 	keys         keyTables
 	coordinators coordinatorTables
+	tokens       tokenTables
 
 	// work is nil in a frozen state.
 	work *working
@@ -27,6 +28,7 @@ var domains = []domain{
 	checkpointDomain,
 	keyDomain,
 	coordinatorDomain,
+	tokenDomain,
 }
 
 // domain is one noun of the state: its tables, its commands, how its tables freeze, and what must hold of it.

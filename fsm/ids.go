@@ -9,9 +9,13 @@ type JobID uint64
 // CheckpointID identifies a checkpoint, minted like a JobID.
 type CheckpointID uint64
 
+// TokenID identifies an API token, minted like a JobID. It is no secret.
+type TokenID uint64
+
 const (
 	jobPrefix        = "job_"
 	checkpointPrefix = "ckpt_"
+	tokenPrefix      = "tok_"
 
 	// idPositionBits is the share of an id that counts within one entry.
 	idPositionBits = 16
@@ -27,6 +31,15 @@ func (id JobID) String() string { return formatID(jobPrefix, uint64(id)) }
 
 // String is the id as users see it, such as "ckpt_1k0g00".
 func (id CheckpointID) String() string { return formatID(checkpointPrefix, uint64(id)) }
+
+// String is the id as users see it, such as "tok_1k0g00".
+func (id TokenID) String() string { return formatID(tokenPrefix, uint64(id)) }
+
+// ParseTokenID reads what TokenID.String wrote, and nothing else.
+func ParseTokenID(s string) (TokenID, bool) {
+	n, ok := parseID(tokenPrefix, s)
+	return TokenID(n), ok
+}
 
 // ParseJobID reads what JobID.String wrote, and nothing else: one job has one spelling.
 func ParseJobID(s string) (JobID, bool) {

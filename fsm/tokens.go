@@ -11,8 +11,8 @@ const (
 
 	// MaxTokensPerTenant bounds the tokens of a tenant.
 	MaxTokensPerTenant = 10_000
-	// tokenDigest is the size of a SHA-256.
-	tokenDigest = 32
+	// tokenDigest is the size of a SHA-256 in hexadecimal.
+	tokenDigest = 64
 	// maxTokenText bounds each text of a token, in bytes; maxTokenPermissions their number.
 	maxTokenText        = 256
 	maxTokenPermissions = 64
@@ -21,7 +21,7 @@ const (
 // Token is the right to call for a user of a tenant. Only the digest of what callers send is known.
 type Token struct {
 	ID          TokenID  `cbor:"1,keyasint,omitempty"`
-	Digest      string   `cbor:"2,keyasint,omitempty"` // 32 bytes
+	Digest      string   `cbor:"2,keyasint,omitempty"` // SHA-256, hexadecimal
 	Tenant      string   `cbor:"3,keyasint,omitempty"`
 	User        string   `cbor:"4,keyasint,omitempty"`
 	Name        string   `cbor:"5,keyasint,omitempty"`
@@ -156,7 +156,7 @@ func (c PutToken) apply(tx *tx) any {
 func (c *PutToken) validate() *Refusal {
 	switch {
 	case len(c.Digest) != tokenDigest:
-		return refuse(CodeInvalidArgument, "the digest of a token has %d bytes", tokenDigest)
+		return refuse(CodeInvalidArgument, "the digest of a token has %d hexadecimal digits", tokenDigest)
 	case c.Tenant == "":
 		return refuse(CodeInvalidArgument, "a token needs a tenant")
 	case len(c.Permissions) == 0 || len(c.Permissions) > maxTokenPermissions:
