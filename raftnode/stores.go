@@ -37,8 +37,12 @@ func openLog(cfg Config) (Store, error) {
 		}
 		return wal.Open(dir, wal.WithLogger(newBridge(cfg.Logger)))
 	}
+	path := filepath.Join(cfg.Dir, "raft.db")
+	if err := checkBolt(path); err != nil {
+		return nil, err
+	}
 	return raftboltdb.New(raftboltdb.Options{
-		Path: filepath.Join(cfg.Dir, "raft.db"),
+		Path: path,
 		BoltOptions: &bbolt.Options{
 			Timeout: lockTime,
 			// The list of free pages is not written with each commit but
