@@ -26,6 +26,7 @@ func (s *server) lead(ctx context.Context, term uint64) {
 	loops.Go(func() { s.judge(ctx) })
 	loops.Go(func() { s.condemn(ctx) })
 	loops.Go(func() { s.tick(ctx) })
+	loops.Go(func() { s.noteTokenUse(ctx) })
 	<-ctx.Done()
 	s.refreshHint()
 	s.sessions.close()

@@ -30,6 +30,7 @@ type server struct {
 	v1.UnimplementedClusterServiceServer
 	v1.UnimplementedOperatorServiceServer
 	v1.UnimplementedAgentServiceServer
+	v1.UnimplementedTokenServiceServer
 
 	config  Config
 	log     *slog.Logger
@@ -53,6 +54,7 @@ type server struct {
 	demand    demand
 	inventory largestNodes
 	audit     audit
+	tokenUse  tokenUse
 	// started is set when all of the above is there: entries may be applied before.
 	started atomic.Bool
 	// leaderHint is "id=grpc_addr" of the leader, for the answers; epoch is as long as it stays the same.
@@ -82,6 +84,7 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterClusterServiceServer(server, s)
 	v1.RegisterOperatorServiceServer(server, s)
 	v1.RegisterAgentServiceServer(server, s)
+	v1.RegisterTokenServiceServer(server, s)
 	return server
 }
 

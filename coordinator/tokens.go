@@ -1,0 +1,138 @@
+package coordinator
+
+import (
+	"context"
+	"encoding/hex"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// touchPace is how often the uses of tokens are written down, all at once.
+const touchPace = time.Minute
+
+// maxTouched bounds the tokens that one command notes.
+const maxTouched = 10_000
+
+// tokenUse collects which tokens were used.
+type tokenUse struct {
+	mu   sync.Mutex
+	used map[fsm.TokenID]struct{}
+}
+
+func (u *tokenUse) note(id fsm.TokenID) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.used == nil {
+		u.used = map[fsm.TokenID]struct{}{}
+	}
+	if len(u.used) < maxTouched {
+		u.used[id] = struct{}{}
+	}
+}
+
+func (u *tokenUse) take() []fsm.TokenID {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	ids := make([]fsm.TokenID, 0, len(u.used))
+	for id := range u.used {
+		ids = append(ids, id)
+	}
+	u.used = nil
+	return ids
+}
+
+// noteTokenUse writes down, now and then, which tokens were used. What a leader had not written yet when it fell is forgotten.
+func (s *server) noteTokenUse(ctx context.Context) {
+	ticker := time.NewTicker(touchPace)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if ids := s.tokenUse.take(); len(ids) > 0 {
+				if _, err := propose[fsm.TokenResult](ctx, s, fsm.TouchTokens{IDs: ids}); err != nil && ctx.Err() == nil {
+					s.log.Warn("uses of tokens were not written down", "error", err)
+				}
+			}
+		}
+	}
+}
+
+// CreateToken makes a token of the caller's tenant.
+func (s *server) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error) {
+	c := callOf(ctx)
+	if req.GetExpiresInSeconds() < 0 {
+		return nil, bad("expires_in_seconds", "a token cannot expire before it is made")
+	}
+	user := req.GetUserId()
+	if user == "" {
+		user = c.user
+	}
+	result, err := propose[fsm.TokenResult](ctx, s, fsm.PutToken{
+		Digest: hex.EncodeToString(req.GetDigest()), Tenant: c.tenant, User: user, Name: req.GetName(),
+		Permissions: req.GetPermissions(), CreatedBy: c.user, Lifetime: req.GetExpiresInSeconds() * int64(time.Second),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.CreateTokenResponse{Token: tokenView(result.Token)}, nil
+}
+
+// ListTokens lists those of the caller's tenant.
+func (s *server) ListTokens(ctx context.Context, _ *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListTokensResponse{}
+	for t := range v.TokensOf(callOf(ctx).tenant) {
+		out.Tokens = append(out.Tokens, tokenView(t))
+	}
+	return out, nil
+}
+
+// RevokeToken takes one of the caller's tenant away.
+func (s *server) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
+	id, ok := fsm.ParseTokenID(req.GetTokenId())
+	if !ok {
+		return nil, notFound("token", req.GetTokenId())
+	}
+	result, err := propose[fsm.TokenResult](ctx, s, fsm.RevokeToken{Tenant: callOf(ctx).tenant, ID: id})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.RevokeTokenResponse{}, nil
+}
+
+// VerifyToken says whose token has this digest. Only the leader answers it, so that the uses come together in one place.
+func (s *server) VerifyToken(ctx context.Context, req *v1.VerifyTokenRequest) (*v1.VerifyTokenResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	t, ok := v.TokenByDigest(hex.EncodeToString(req.GetDigest()))
+	if !ok || t.ExpiresAt != 0 && t.ExpiresAt <= time.Now().UnixNano() {
+		return nil, &failure{codes.NotFound, "nobody issued this token, or it is no longer good", ""}
+	}
+	s.tokenUse.note(t.ID)
+	return &v1.VerifyTokenResponse{Token: tokenView(t)}, nil
+}
+
+func tokenView(t *fsm.Token) *v1.Token {
+	return &v1.Token{
+		TokenId: t.ID.String(), Name: t.Name, TenantId: t.Tenant, UserId: t.User, Permissions: t.Permissions, CreatedBy: t.CreatedBy,
+		CreatedAt: timestamp(t.CreatedAt), ExpiresAt: timestamp(t.ExpiresAt), LastUsedAt: timestamp(t.LastUsedAt),
+	}
+}

@@ -1,0 +1,51 @@
+package coordinator
+
+import (
+	"crypto/sha256"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+func TestCluster_tokens(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	tokens := func(id string) v1.TokenServiceClient { return v1.NewTokenServiceClient(c.members[id].conn) }
+	digest := sha256.Sum256([]byte("sgk_secret"))
+	at := c.follower()
+	made, err := tokens(at).CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{
+		Digest: digest[:], Name: "ci", UserId: "ann", Permissions: []string{"scaimind:view"}, ExpiresInSeconds: 3600,
+	})
+	require.NoError(t, err)
+	again, err := tokens(c.leader()).CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{
+		Digest: digest[:], Name: "ci", UserId: "ann", Permissions: []string{"scaimind:view"}, ExpiresInSeconds: 3600,
+	})
+	require.NoError(t, err)
+	require.Equal(t, made.GetToken().GetTokenId(), again.GetToken().GetTokenId(), "a repeated create is the same token")
+
+	for _, id := range c.ids {
+		who, err := tokens(id).VerifyToken(c.ctx("", ""), &v1.VerifyTokenRequest{Digest: digest[:]})
+		require.NoError(t, err)
+		require.Equal(t, "acme", who.GetToken().GetTenantId())
+		require.Equal(t, "ann", who.GetToken().GetUserId())
+	}
+	_, err = tokens(at).VerifyToken(c.ctx("", ""), &v1.VerifyTokenRequest{Digest: []byte("x")})
+	requireCode(t, codes.NotFound, err)
+
+	mine, err := tokens(at).ListTokens(c.ctx("acme", ""), &v1.ListTokensRequest{})
+	require.NoError(t, err)
+	require.Len(t, mine.GetTokens(), 1)
+	theirs, err := tokens(at).ListTokens(c.ctx("evil", ""), &v1.ListTokensRequest{})
+	require.NoError(t, err)
+	require.Empty(t, theirs.GetTokens())
+	_, err = tokens(at).RevokeToken(c.ctx("evil", ""), &v1.RevokeTokenRequest{TokenId: made.GetToken().GetTokenId()})
+	requireCode(t, codes.NotFound, err)
+	_, err = tokens(at).RevokeToken(c.ctx("acme", ""), &v1.RevokeTokenRequest{TokenId: made.GetToken().GetTokenId()})
+	require.NoError(t, err)
+	_, err = tokens(at).VerifyToken(c.ctx("", ""), &v1.VerifyTokenRequest{Digest: digest[:]})
+	requireCode(t, codes.NotFound, err)
+	_, err = tokens(at).CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{Digest: digest[:], Permissions: []string{"p"}, ExpiresInSeconds: -1})
+	requireCode(t, codes.InvalidArgument, err)
+}
