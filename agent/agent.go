@@ -80,6 +80,7 @@ type agent struct {
 	// The owner's.
 	tasks    map[key]*task
 	queue    []*task
+	holders  []*task // of GPUs
 	launches int
 	finished int
 	closing  bool
@@ -156,17 +157,19 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 	}
 	inventory, simulated := cfg.Machine.Devices, false
 	if inventory == nil {
-		if inventory, simulated, err = openInventory(cfg.NodeID, cfg.GPUs, a.log); err != nil {
+		if inventory, simulated, err = openInventory(ctx, cfg.NodeID, cfg.GPUs, cfg.DataDir, a.log); err != nil {
 			return nil, nil, err
 		}
 	}
 	undo = append(undo, func() { _ = inventory.Close() })
 	a.simulated = simulated
 	a.cpus, a.memMB = cfg.machine(simulated)
-	a.gpus = &gpuWatch{inventory: inventory, log: a.log, inUse: make(map[string]string)}
-	bounded, cancel := context.WithTimeout(ctx, firstLook)
-	defer cancel()
-	if err = a.gpus.look(bounded); err != nil {
+	a.gpus = newGPUWatch(inventory, a.log)
+	a.gpus.onFault = func() { a.post(a.endFaulty) }
+	if simulated {
+		a.gpus.interval = doubtInterval
+	}
+	if err = a.gpus.load(cfg.DataDir, a.bootID, cfg.GPUs); err != nil {
 		return nil, nil, err
 	}
 	first, err := nextEpoch(filepath.Join(cfg.DataDir, "epoch"))
@@ -210,6 +213,7 @@ func (a *agent) serve(ctx context.Context) error {
 		a.incarnation = pool.Incarnation()
 	}
 	parts.Go(func() { a.owner(life) })
+	a.gpus.begin(ctx)
 	parts.Go(func() { a.gpus.run(life) })
 	parts.Go(func() { a.rosters.run(life) })
 	parts.Go(func() { a.leases.run(life) })
@@ -290,16 +294,20 @@ func (a *agent) adopt() error {
 			}
 			t := &task{key: k, dir: filepath.Join(a.tasksDir(), e.Name()), state: launching, since: time.Now()}
 			a.tasks[k] = t
-			if spec, err := shim.ReadSpec(t.dir); err == nil && spec.Acked {
+			spec, err := shim.ReadSpec(t.dir)
+			if err == nil && spec.Acked {
 				t.state, t.acked = ended, true
 				if exit, err := runner.ReadExit(t.dir); err == nil {
 					t.endedAt = time.Unix(0, exit.Ended)
 				}
 				continue
 			}
+			t.has = a.holdingOfRecord(spec, err)
+			a.hold(t)
 			a.log.Info("taking up a task again", "job", k.job, "attempt", k.attempt, "rank", k.rank)
 			a.minders.Go(func() { a.attach(t) })
 		}
+		a.endFaulty()
 		a.sweep()
 	})
 	return nil

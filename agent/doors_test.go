@@ -15,7 +15,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
-	"github.com/mindcoordinator/mind/agent/device"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -138,55 +137,6 @@ func TestTheAgentIsSeenInGossip(t *testing.T) {
 	require.Eventually(t, func() bool { return state() == gossip.Alive }, 20*time.Second, time.Millisecond)
 	stop()
 	require.Eventually(t, func() bool { return state() == gossip.Left }, 20*time.Second, time.Millisecond)
-}
-
-// gpus is an inventory whose answers a test chooses.
-type gpus struct {
-	device.None
-	list  []device.Device
-	users []device.Process
-	err   error
-}
-
-func (g *gpus) List(context.Context) ([]device.Device, error) { return g.list, g.err }
-
-func (g *gpus) Processes(context.Context, string) ([]device.Process, error) { return g.users, nil }
-
-func TestAGPUThatVanishesKeepsItsPlace(t *testing.T) {
-	inventory := &gpus{list: []device.Device{{UUID: "a", Index: 0}, {UUID: "b", Index: 1}, {UUID: "c", Index: 2}}}
-	watch := &gpuWatch{inventory: inventory, log: testConfig(t).Logger, inUse: map[string]string{}}
-	ctx := context.Background()
-	require.NoError(t, watch.look(ctx))
-	require.Equal(t, "0,2", watch.visible([]int32{0, 2}))
-
-	inventory.list = []device.Device{{UUID: "a", Index: 0}, {UUID: "c", Index: 1}}
-	require.NoError(t, watch.look(ctx))
-	health := map[string]v1.GpuHealth_Value{}
-	index := map[string]int32{}
-	for _, gpu := range watch.current() {
-		health[gpu.GetUuid()], index[gpu.GetUuid()] = gpu.GetHealth(), gpu.GetIndex()
-	}
-	require.Equal(t, map[string]v1.GpuHealth_Value{"a": v1.GpuHealth_HEALTHY, "b": v1.GpuHealth_VANISHED, "c": v1.GpuHealth_HEALTHY}, health)
-	require.Equal(t, map[string]int32{"a": 0, "b": 1, "c": 2}, index)
-	require.Equal(t, "a,c", watch.visible([]int32{0, 2}))
-
-	inventory.err = context.DeadlineExceeded
-	require.Error(t, watch.look(ctx))
-	require.Len(t, watch.current(), 3, "a driver that does not answer is no verdict")
-}
-
-func TestAGPUInUseIsSetAsideUntilItIsEmpty(t *testing.T) {
-	inventory := &gpus{list: []device.Device{{UUID: "a", Index: 0}, {UUID: "b", Index: 1}}, users: []device.Process{{Pid: 7}}}
-	watch := &gpuWatch{inventory: inventory, log: testConfig(t).Logger, inUse: map[string]string{}}
-	ctx := context.Background()
-	require.NoError(t, watch.look(ctx))
-	watch.quarantine("b", "in use")
-	require.NoError(t, watch.look(ctx))
-	require.Equal(t, v1.GpuHealth_HEALTHY, watch.current()[0].GetHealth())
-	require.Equal(t, v1.GpuHealth_QUARANTINED, watch.current()[1].GetHealth())
-	inventory.users = nil
-	require.NoError(t, watch.look(ctx))
-	require.Equal(t, v1.GpuHealth_HEALTHY, watch.current()[1].GetHealth())
 }
 
 func TestConfigurationFaultsAreAllNamed(t *testing.T) {

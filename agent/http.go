@@ -129,7 +129,7 @@ func newMetrics(a *agent) *metrics {
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "mind_agent_sessions_total", Help: "Sessions that began."}, func() float64 {
 			return float64(a.session.connected.Load())
 		}),
-		newGPUCollector(a.gpus))
+		newGPUCollector(a.gpus), quarantineCollector{a.gpus})
 	return m
 }
 

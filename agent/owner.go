@@ -48,6 +48,7 @@ func (a *agent) ask(f func()) {
 
 // reconcile brings what the node has toward what is wanted of it.
 func (a *agent) reconcile(orders *v1.Orders) {
+	a.gpus.enabled(orders.GetEnabledAt())
 	for _, t := range a.tasks {
 		t.wanted = false
 	}
@@ -96,7 +97,7 @@ func (a *agent) take(k key, order *v1.TaskOrder) *task {
 		a.session.restart()
 		return nil
 	}
-	t := &task{key: k, dir: filepath.Join(a.tasksDir(), k.name()), spec: order.GetSpec(), since: time.Now()}
+	t := &task{key: k, dir: filepath.Join(a.tasksDir(), k.name()), spec: order.GetSpec(), since: time.Now(), has: holdingOf(order.GetSpec())}
 	a.tasks[k] = t
 	if order.GetStop() == v1.StopReason_UNSPECIFIED {
 		a.queue = append(a.queue, t)
@@ -147,6 +148,15 @@ func (a *agent) launchNext() {
 			}
 			continue
 		}
+		if other := a.blocker(t); other != nil {
+			waiting = append(waiting, t)
+			if why := "task " + other.key.name() + " still has its GPUs"; t.waitsFor != why {
+				t.waitsFor = why
+				a.log.Info("a task waits to be launched", "job", t.key.job, "attempt", t.key.attempt, "rank", t.key.rank, "why", why)
+			}
+			continue
+		}
+		a.hold(t)
 		t.state, t.slot = launching, true
 		a.launches++
 		a.outbox.add(t.progress(&v1.Report{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}}, time.Time{}))
@@ -158,6 +168,10 @@ func (a *agent) launchNext() {
 
 // launch starts the shim of a task and stays with it. It runs beside the owner.
 func (a *agent) launch(t *task, spec *v1.TaskSpec) {
+	if refused := a.fit(t); refused != nil {
+		a.post(func() { a.neverRan(t, *refused) })
+		return
+	}
 	s := a.shimSpec(t.key, t.dir, spec)
 	s.Lease = a.leases.spec(t.key)
 	var prepare func(dir string) error
@@ -206,12 +220,13 @@ func (a *agent) attach(t *task) {
 
 // again queues a task that an earlier agent had taken up but not begun.
 func (a *agent) again(t *task) {
+	a.letGo(t)
 	switch {
 	case t.stop != nil:
 		t.state = queued
 		a.neverRan(t, shim.Exit{Code: -1, Stopped: true, Message: "stopped before it was launched"})
 	case t.spec != nil:
-		t.state = queued
+		t.state, t.has = queued, holdingOf(t.spec)
 		a.queue = append(a.queue, t)
 		a.launchNext()
 	default:
@@ -255,7 +270,10 @@ func (a *agent) mind(t *task, handle Process, w *watcher) {
 					// What the task wrote last goes before the word of its end.
 					a.register(t, w.scan(time.Now(), true))
 				}
-				a.verifyEmpty(t, w.gpus, w.shared)
+				exit = a.explain(t, exit)
+				if len(t.has.gpus) > 0 {
+					a.verifyEmpty(t.key, t.has)
+				}
 				a.post(func() { a.ends(t, exit) })
 				return
 			}
@@ -324,6 +342,7 @@ func (a *agent) neverRan(t *task, exit shim.Exit) {
 
 // ends notes that no process of the task is left.
 func (a *agent) ends(t *task, exit shim.Exit) {
+	a.letGo(t)
 	a.freeSlot(t)
 	t.state, t.handle, t.spec = ended, nil, nil
 	a.leases.drop(t.key)
@@ -338,6 +357,7 @@ func (a *agent) ends(t *task, exit shim.Exit) {
 func (a *agent) reportEnd(t *task) {
 	if t.exit == nil {
 		exit, err := runner.ReadExit(t.dir)
+		exit = blame(t.dir, exit)
 		if err != nil {
 			exit = shim.Exit{Code: -1, Failure: shim.FailureInternal, Message: "how the task ended is not known any more: " + err.Error(), Ended: time.Now().UnixNano()}
 		}

@@ -280,7 +280,19 @@ func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient
 		if resting {
 			wake = nil
 		}
+		// That a GPU is not fit for work is told before the end of the work that was on it.
 		select {
+		case <-s.agent.gpus.changed:
+			if gpus, err = s.beat(stream, gpus); err != nil {
+				return reasonOf(received, err)
+			}
+		default:
+		}
+		select {
+		case <-s.agent.gpus.changed:
+			if gpus, err = s.beat(stream, gpus); err != nil {
+				return reasonOf(received, err)
+			}
 		case err := <-received:
 			return err
 		case <-ctx.Done():

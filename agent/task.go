@@ -86,7 +86,10 @@ type task struct {
 	exit *shim.Exit
 	// disowned: it was not wanted any more.
 	disowned bool
-	since    time.Time // when the agent took it up
+	// has is what it has of the GPUs once it is being launched; it does not change any more then. faulted: one of them failed.
+	has     holding
+	faulted bool
+	since   time.Time // when the agent took it up
 }
 
 // report addresses a body; the zero time means now.

@@ -41,8 +41,6 @@ type watcher struct {
 	metrics, events tailFile
 	cwd             string
 	checkpoints     checkpointDir
-	gpus            string
-	shared          bool
 
 	step, total   int64
 	moved         bool
@@ -51,20 +49,10 @@ type watcher struct {
 }
 
 func newWatcher(dir string, spec shim.Spec) *watcher {
-	env := func(name string) string {
-		for _, entry := range spec.Env {
-			if n, value, _ := strings.Cut(entry, "="); n == name {
-				return value
-			}
-		}
-		return ""
-	}
 	w := &watcher{
 		metrics: tailFile{name: filepath.Join(dir, metricsFile)},
 		events:  tailFile{name: filepath.Join(dir, eventsFile)},
 		cwd:     spec.Cwd,
-		gpus:    env("CUDA_VISIBLE_DEVICES"),
-		shared:  env("MIND_GPU_FRACTION") != "",
 	}
 	if spec.Cwd == "" && len(spec.Dirs) > 0 {
 		w.cwd = spec.Dirs[0]

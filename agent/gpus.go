@@ -1,0 +1,546 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/agent/device"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+const (
+	// firstLook bounds the first question to the driver, which may have to wake the GPUs up; laterLook where the agent knows
+	// them from before, and has tasks to take up.
+	firstLook = 30 * time.Second
+	laterLook = 5 * time.Second
+	// lookInterval is how often the GPUs are looked at, lookTimeout for how long.
+	lookInterval = 10 * time.Second
+	lookTimeout  = 10 * time.Second
+	// doubtInterval is the pause before the next look while something is in doubt: the driver does not answer, a GPU is
+	// missing or in use, an operator waits.
+	doubtInterval = time.Second
+	// missingLooks is in how many looks on end a GPU must be missing: one is not enough to end a training for.
+	missingLooks = 2
+	// failingLooks is how many failures of the driver on end are taken for its state.
+	failingLooks = 3
+)
+
+// gpuWatch knows the GPUs of the node, those that were there once, and which are set aside.
+type gpuWatch struct {
+	inventory device.Inventory
+	log       *slog.Logger
+	// dir holds gpusFile; empty: nothing is kept.
+	dir      string
+	bootID   string
+	spec     string
+	interval time.Duration
+	// onFault is called when a GPU has failed; changed has a token when the verdict on a GPU is another than before.
+	onFault func()
+	changed chan struct{}
+	poke    chan struct{}
+
+	// looking: one look at a time.
+	looking chan struct{}
+
+	mu sync.Mutex
+	// known are the GPUs as the driver described them when it last did, with the index that leases know them by.
+	known []*v1.Gpu
+	// missing counts the looks in which a known GPU was not there, fault is what the driver says of those that failed.
+	missing map[string]int
+	faulty  map[string]string
+	aside   map[string]quarantine
+	// driver is why the driver tells nothing, failures how often on end.
+	driver   string
+	failures int
+	last     []*v1.Gpu
+	// shifted: the driver counts otherwise than it did when the agent began.
+	shifted bool
+
+	enabledAt uint64
+	// placed: enabledAt comes from the coordinators, now or before.
+	placed  bool
+	written []byte
+}
+
+func newGPUWatch(inventory device.Inventory, log *slog.Logger) *gpuWatch {
+	g := &gpuWatch{
+		inventory: inventory, log: log, interval: lookInterval, changed: make(chan struct{}, 1), poke: make(chan struct{}, 1), looking: make(chan struct{}, 1),
+		missing: make(map[string]int), faulty: make(map[string]string), aside: make(map[string]quarantine),
+	}
+	if source, ok := inventory.(device.XidSource); ok {
+		source.OnXid(g.heard)
+	}
+	return g
+}
+
+// load takes up what an earlier agent knew. What it knew of a machine that was restarted, or configured otherwise, since
+// then is only what was set aside.
+func (g *gpuWatch) load(dir, bootID, spec string) error {
+	record, known, ok, err := readGPUs(dir)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dir, g.bootID, g.spec = dir, bootID, spec
+	if !ok {
+		return nil
+	}
+	g.enabledAt, g.placed = record.EnabledAt, true
+	for _, q := range record.Quarantined {
+		g.aside[q.UUID] = q
+	}
+	if record.BootID == bootID && record.Spec == spec {
+		g.known = known
+	}
+	g.publish()
+	return nil
+}
+
+// begin looks for the first time. A driver that does not answer does not keep the agent from its tasks.
+func (g *gpuWatch) begin(ctx context.Context) {
+	limit := firstLook
+	if len(g.current()) > 0 {
+		limit = laterLook
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := g.look(bounded); err != nil {
+		g.log.Error("cannot look at the GPUs", "error", err)
+	}
+}
+
+// look asks the driver.
+func (g *gpuWatch) look(ctx context.Context) error {
+	select {
+	case g.looking <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: an earlier look is not over", device.ErrHung)
+	}
+	defer func() { <-g.looking }()
+	devices, err := g.inventory.List(ctx)
+	if err != nil {
+		g.unanswered(err)
+		return fmt.Errorf("list GPUs: %w", err)
+	}
+	g.mu.Lock()
+	if g.driver != "" {
+		g.log.Warn("the GPU driver answers again")
+	}
+	g.driver, g.failures = "", 0
+	fault := g.compare(devices)
+	g.publish()
+	g.mu.Unlock()
+	if fault && g.onFault != nil {
+		g.onFault()
+	}
+	g.release(ctx)
+	return nil
+}
+
+// unanswered notes that the driver tells nothing. It is no verdict on the GPUs, and no reason to end anything; but nothing
+// new is put on what cannot be seen.
+func (g *gpuWatch) unanswered(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failures++
+	why := ""
+	switch {
+	case errors.Is(err, device.ErrHung) || errors.Is(err, context.DeadlineExceeded):
+		why = "driver does not answer"
+	case g.failures >= failingLooks:
+		why = "driver fails: " + err.Error()
+	}
+	if why != "" && g.driver == "" {
+		g.log.Error("the GPUs are set aside: the driver tells nothing", "gpus", len(g.known), "error", err)
+	}
+	if why != "" {
+		g.driver = why
+	}
+	g.publish()
+}
+
+// compare takes in what the driver lists, and tells whether a GPU failed that had not before.
+func (g *gpuWatch) compare(devices []device.Device) (fault bool) {
+	clear(g.faulty)
+	next := make([]*v1.Gpu, 0, len(devices))
+	for _, d := range devices {
+		gpu := gpuOf(d)
+		// Leases are by index: a GPU keeps the one that it had, also when the driver renumbers because another vanished.
+		if at := indexOf(g.known, d.UUID); at >= 0 && g.known[at].GetIndex() != gpu.GetIndex() {
+			gpu.Index, gpu.NvlinkPeers = g.known[at].GetIndex(), g.known[at].GetNvlinkPeers()
+			g.shifted = true
+		}
+		delete(g.missing, d.UUID)
+		if d.Fault {
+			g.faulty[d.UUID] = d.HealthReason
+			fault = g.fail(d.UUID, d.HealthReason) || fault
+		}
+		next = append(next, gpu)
+	}
+	for _, old := range g.known {
+		if indexOf(next, old.GetUuid()) >= 0 {
+			continue
+		}
+		g.missing[old.GetUuid()]++
+		if g.missing[old.GetUuid()] >= missingLooks {
+			fault = g.fail(old.GetUuid(), "the driver does not list it any more") || fault
+		}
+		if slices.ContainsFunc(next, func(gpu *v1.Gpu) bool { return gpu.GetIndex() == old.GetIndex() }) {
+			delete(g.missing, old.GetUuid())
+			continue // another was put in its place
+		}
+		next = append(next, old)
+	}
+	slices.SortFunc(next, func(a, b *v1.Gpu) int { return int(a.GetIndex() - b.GetIndex()) })
+	g.known = next
+	return fault
+}
+
+// heard is called when the driver logs an error.
+func (g *gpuWatch) heard(uuid string, code int) {
+	xid := device.XidOf(code)
+	if !xid.Critical {
+		g.log.Warn("the GPU driver logged an error", "gpu", uuid, "error", xid.String())
+		return
+	}
+	g.mu.Lock()
+	fault := g.fail(uuid, xid.String())
+	g.publish()
+	g.mu.Unlock()
+	if fault && g.onFault != nil {
+		g.onFault()
+	}
+}
+
+// fail sets a GPU aside that failed; false when it was already.
+func (g *gpuWatch) fail(uuid, reason string) bool {
+	if q, ok := g.aside[uuid]; ok && q.Cause == causeFault {
+		return false
+	}
+	g.log.Error("a GPU failed: it is set aside until the node is enabled again", "gpu", g.name(uuid), "why", reason)
+	g.aside[uuid] = g.newQuarantine(uuid, causeFault, reason)
+	return true
+}
+
+func (g *gpuWatch) newQuarantine(uuid, cause, reason string) quarantine {
+	return quarantine{UUID: uuid, Cause: cause, Reason: reason, At: time.Now().UnixNano(), EnabledAt: g.enabledAt, Unplaced: !g.placed}
+}
+
+// use sets a GPU aside until it is empty.
+func (g *gpuWatch) use(uuid, reason string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if _, ok := g.aside[uuid]; !ok {
+		g.log.Error("a GPU is set aside: somebody uses it", "gpu", g.name(uuid), "why", reason)
+		g.aside[uuid] = g.newQuarantine(uuid, causeInUse, reason)
+	}
+	g.publish()
+	g.hurry()
+}
+
+// enabled is told what the orders say. The first word of the coordinators is the measure for what was set aside before it.
+func (g *gpuWatch) enabled(at uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.placed && at == g.enabledAt {
+		return
+	}
+	for uuid, q := range g.aside {
+		if q.Unplaced {
+			q.Unplaced, q.EnabledAt = false, at
+			g.aside[uuid] = q
+		}
+	}
+	g.placed, g.enabledAt = true, max(at, g.enabledAt)
+	g.publish()
+	g.hurry()
+}
+
+// hurry makes the next look come soon.
+func (g *gpuWatch) hurry() {
+	select {
+	case g.poke <- struct{}{}:
+	default:
+	}
+}
+
+// release gives back what is well again. The driver has just answered.
+func (g *gpuWatch) release(ctx context.Context) {
+	g.mu.Lock()
+	var due []quarantine
+	for _, q := range g.aside {
+		if q.Cause == causeInUse || q.EnabledAt < g.enabledAt && !q.Unplaced {
+			due = append(due, q)
+		}
+	}
+	g.mu.Unlock()
+	for _, q := range due {
+		processes, err := g.inventory.Processes(ctx, q.UUID)
+		g.mu.Lock()
+		finding := ""
+		switch {
+		case g.missing[q.UUID] > 0 || indexOf(g.known, q.UUID) < 0:
+			finding = "the driver does not list it"
+		case g.faulty[q.UUID] != "":
+			finding = g.faulty[q.UUID]
+		case err != nil:
+			// Not known: the next look tries again.
+			g.mu.Unlock()
+			continue
+		case len(processes) > 0:
+			finding = fmt.Sprintf("process %d uses it", processes[0].Pid)
+		}
+		switch {
+		case finding == "":
+			g.log.Warn("a GPU is given back", "gpu", g.name(q.UUID), "was", q.Reason)
+			delete(g.aside, q.UUID)
+		case q.Cause == causeFault:
+			g.log.Error("a GPU is not given back", "gpu", g.name(q.UUID), "was", q.Reason, "is", finding)
+			q.EnabledAt, q.Verified = g.enabledAt, finding
+			g.aside[q.UUID] = q
+		}
+		g.publish()
+		g.mu.Unlock()
+	}
+}
+
+// publish works out the verdicts anew, tells whoever waits, and keeps them.
+func (g *gpuWatch) publish() {
+	next := make([]*v1.Gpu, 0, len(g.known))
+	for _, gpu := range g.known {
+		next = append(next, g.judged(gpu))
+	}
+	if !sameGPUs(next, g.last) {
+		g.last = next
+		select {
+		case g.changed <- struct{}{}:
+		default:
+		}
+	}
+	if g.dir == "" {
+		return
+	}
+	record := gpuRecord{BootID: g.bootID, Spec: g.spec, EnabledAt: g.enabledAt}
+	for _, uuid := range slices.Sorted(maps.Keys(g.aside)) {
+		record.Quarantined = append(record.Quarantined, g.aside[uuid])
+	}
+	if !g.placed {
+		record.EnabledAt = 0
+	}
+	// Written when it says something new: that is seldom.
+	digest, err := json.Marshal(struct {
+		Record gpuRecord
+		Known  []string
+	}{record, describe(g.known)})
+	if err == nil && !bytes.Equal(digest, g.written) {
+		if err = writeGPUs(g.dir, record, g.known); err == nil {
+			g.written = digest
+		}
+	}
+	if err != nil {
+		g.log.Error("what is known of the GPUs is not kept", "error", err)
+	}
+}
+
+func describe(gpus []*v1.Gpu) []string {
+	names := make([]string, 0, len(gpus))
+	for _, gpu := range gpus {
+		names = append(names, fmt.Sprintf("%s %d %s %d", gpu.GetUuid(), gpu.GetIndex(), gpu.GetModel(), gpu.GetMemoryMb()))
+	}
+	return names
+}
+
+// judged is the GPU with the verdict on it.
+func (g *gpuWatch) judged(gpu *v1.Gpu) *v1.Gpu {
+	uuid := gpu.GetUuid()
+	q, aside := g.aside[uuid]
+	health, reason := gpu.GetHealth(), gpu.GetHealthReason()
+	switch {
+	case g.missing[uuid] >= missingLooks:
+		health, reason = v1.GpuHealth_VANISHED, "the driver does not list it any more"
+	case aside && q.Cause == causeFault:
+		health, reason = v1.GpuHealth_QUARANTINED, q.text()
+	case health != v1.GpuHealth_HEALTHY:
+	case aside:
+		health, reason = v1.GpuHealth_QUARANTINED, q.text()
+	case g.missing[uuid] > 0:
+		health, reason = v1.GpuHealth_QUARANTINED, "the driver did not list it just now"
+	case g.driver != "":
+		health, reason = v1.GpuHealth_QUARANTINED, g.driver
+	default:
+		return gpu
+	}
+	out := proto.Clone(gpu).(*v1.Gpu)
+	out.Health, out.HealthReason = health, reason
+	return out
+}
+
+// fault returns what is wrong with the first of the GPUs that failed within a time; the zero times leave it open.
+func (g *gpuWatch) fault(indices []int32, from, to time.Time) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, index := range indices {
+		uuid := g.uuid(index)
+		q, ok := g.aside[uuid]
+		at := time.Unix(0, q.At)
+		if ok && q.Cause == causeFault && (from.IsZero() || !at.Before(from)) && (to.IsZero() || !at.After(to)) {
+			return g.name(uuid) + ": " + q.Reason
+		}
+	}
+	return ""
+}
+
+// uuids returns those of the GPUs that are known.
+func (g *gpuWatch) uuids(indices []int32) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var uuids []string
+	for _, index := range indices {
+		if uuid := g.uuid(index); uuid != "" {
+			uuids = append(uuids, uuid)
+		}
+	}
+	return uuids
+}
+
+func (g *gpuWatch) uuid(index int32) string {
+	for _, gpu := range g.known {
+		if gpu.GetIndex() == index {
+			return gpu.GetUuid()
+		}
+	}
+	return ""
+}
+
+// title names a GPU to people.
+func (g *gpuWatch) title(uuid string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.name(uuid)
+}
+
+func (g *gpuWatch) name(uuid string) string {
+	if at := indexOf(g.known, uuid); at >= 0 {
+		return fmt.Sprintf("GPU %d (%s)", g.known[at].GetIndex(), uuid)
+	}
+	return "GPU " + uuid
+}
+
+func indexOf(gpus []*v1.Gpu, uuid string) int {
+	return slices.IndexFunc(gpus, func(gpu *v1.Gpu) bool { return gpu.GetUuid() == uuid })
+}
+
+// visible is the value of CUDA_VISIBLE_DEVICES for leased GPUs: their indices, which many programs parse, or their UUIDs
+// once the driver has renumbered.
+func (g *gpuWatch) visible(indices []int32) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	names := make([]string, 0, len(indices))
+	for _, index := range indices {
+		name := strconv.Itoa(int(index))
+		if uuid := g.uuid(index); g.shifted && uuid != "" {
+			name = uuid
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ",")
+}
+
+// indices is the reverse of visible.
+func (g *gpuWatch) indices(visible string) (indices []int32, ok bool) {
+	if visible == "" {
+		return nil, true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name := range strings.SplitSeq(visible, ",") {
+		if n, err := strconv.ParseInt(name, 10, 32); err == nil {
+			indices = append(indices, int32(n))
+		} else if at := indexOf(g.known, name); at >= 0 {
+			indices = append(indices, g.known[at].GetIndex())
+		} else {
+			return nil, false
+		}
+	}
+	return indices, true
+}
+
+func (g *gpuWatch) current() []*v1.Gpu {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last
+}
+
+// doubtful: the next look should come soon.
+func (g *gpuWatch) doubtful() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.driver != "" || g.failures > 0 || len(g.missing) > 0 && slices.ContainsFunc(slices.Collect(maps.Values(g.missing)), func(n int) bool { return n < missingLooks }) {
+		return true
+	}
+	for _, q := range g.aside {
+		if q.Cause == causeInUse || q.EnabledAt < g.enabledAt && !q.Unplaced {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *gpuWatch) run(ctx context.Context) {
+	for {
+		pause := g.interval
+		if g.doubtful() {
+			pause = min(pause, doubtInterval)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-g.poke:
+			timer.Stop()
+		}
+		bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+		if err := g.look(bounded); err != nil && ctx.Err() == nil {
+			g.log.Debug("cannot look at the GPUs", "error", err)
+		}
+		cancel()
+	}
+}
+
+// quarantineCollector tells which GPUs are set aside.
+type quarantineCollector struct{ gpus *gpuWatch }
+
+var quarantineDesc = prometheus.NewDesc("mind_gpu_quarantined", "1 for a GPU that is not given to jobs: quarantined or vanished.", []string{"gpu", "uuid", "model"}, nil)
+
+// Describe names the metric.
+func (c quarantineCollector) Describe(descs chan<- *prometheus.Desc) { descs <- quarantineDesc }
+
+// Collect asks nobody: the verdicts are there.
+func (c quarantineCollector) Collect(out chan<- prometheus.Metric) {
+	for _, gpu := range c.gpus.current() {
+		aside := 0.0
+		if gpu.GetHealth() != v1.GpuHealth_HEALTHY {
+			aside = 1
+		}
+		out <- prometheus.MustNewConstMetric(quarantineDesc, prometheus.GaugeValue, aside, strconv.Itoa(int(gpu.GetIndex())), gpu.GetUuid(), gpu.GetModel())
+	}
+}

@@ -1,0 +1,108 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// gpusFile, in the data directory, keeps what must be known of the GPUs when the agent starts anew: which one has which
+// index, while the driver may not answer, and which are set aside.
+const gpusFile = "gpus.json"
+
+// Why a GPU is set aside.
+const (
+	// causeFault: the GPU failed. Only an operator who enables the node gets it back, after it was verified.
+	causeFault = "fault"
+	// causeInUse: somebody uses it who should not. It comes back when it is empty.
+	causeInUse = "in-use"
+)
+
+// quarantine is one GPU set aside.
+type quarantine struct {
+	UUID   string `json:"uuid"`
+	Cause  string `json:"cause"`
+	Reason string `json:"reason"`
+	// At is when, in unix nanoseconds.
+	At int64 `json:"at"`
+	// EnabledAt is that of the node at the time; Unplaced: no orders had said it yet.
+	EnabledAt uint64 `json:"enabled_at"`
+	Unplaced  bool   `json:"unplaced,omitempty"`
+	// Verified tells what was found when an operator asked for the GPU back.
+	Verified string `json:"verified,omitempty"`
+}
+
+func (q quarantine) text() string {
+	if q.Verified == "" {
+		return q.Reason
+	}
+	return q.Reason + " (verified when the node was enabled: " + q.Verified + ")"
+}
+
+// gpuRecord is the content of gpusFile.
+type gpuRecord struct {
+	Version int `json:"version"`
+	// BootID and Spec are those under which Known was true.
+	BootID      string            `json:"boot_id"`
+	Spec        string            `json:"spec"`
+	EnabledAt   uint64            `json:"enabled_at"`
+	Known       []json.RawMessage `json:"gpus"`
+	Quarantined []quarantine      `json:"quarantined,omitempty"`
+}
+
+const gpuRecordVersion = 1
+
+// readGPUs returns false where there is no record. One that cannot be read is an error: a GPU that failed must not come
+// back because of it.
+func readGPUs(dir string) (record gpuRecord, known []*v1.Gpu, ok bool, err error) {
+	name := filepath.Join(dir, gpusFile)
+	data, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return record, nil, false, nil
+	case err != nil:
+		return record, nil, false, fmt.Errorf("read what is known of the GPUs: %w", err)
+	case len(data) == 0:
+		return record, nil, false, nil // see shim.WriteDurably
+	}
+	if err := json.Unmarshal(data, &record); err != nil {
+		return record, nil, false, fmt.Errorf("decode %s: %w; remove it to start with nothing set aside", name, err)
+	}
+	if record.Version > gpuRecordVersion {
+		return record, nil, false, fmt.Errorf("%s has version %d, and this agent reads up to %d: run the newer agent", name, record.Version, gpuRecordVersion)
+	}
+	for _, text := range record.Known {
+		gpu := &v1.Gpu{}
+		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, gpu); err != nil {
+			return record, nil, false, fmt.Errorf("decode %s: %w", name, err)
+		}
+		known = append(known, gpu)
+	}
+	return record, known, true, nil
+}
+
+func writeGPUs(dir string, record gpuRecord, known []*v1.Gpu) error {
+	record.Version = gpuRecordVersion
+	for _, gpu := range known {
+		text, err := protojson.Marshal(gpu)
+		if err != nil {
+			return fmt.Errorf("encode GPU: %w", err)
+		}
+		record.Known = append(record.Known, text)
+	}
+	data, err := json.MarshalIndent(record, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode GPUs: %w", err)
+	}
+	if err := shim.WriteDurably(dir, gpusFile, data); err != nil {
+		return fmt.Errorf("write what is known of the GPUs: %w", err)
+	}
+	return nil
+}
