@@ -10,6 +10,8 @@ func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
 func (b bitset) add(i int)    { b[i>>6] |= 1 << (i & 63) }
 func (b bitset) remove(i int) { b[i>>6] &^= 1 << (i & 63) }
 
+func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
+
 // next is the lowest member that is at least i, or -1.
 func (b bitset) next(i int) int {
 	w := i >> 6

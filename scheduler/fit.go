@@ -14,6 +14,8 @@ type fit struct {
 	shape fsm.Shape
 	kinds []candidate
 	spent bitset
+	// own is nil for the jobs that only their shape limits.
+	own   *own
 	nodes []int // scratch: hosts of the gang being put together
 	masks []uint64
 }
@@ -138,6 +140,8 @@ func (f *fit) whole(h *host, suited uint64) (uint64, bool) {
 	return h.wiring().pick(h.free&suited, int(f.shape.GPUs), f.shape.Topology == fsm.TopologyNVLink)
 }
 
+func (f *fit) barred(i int) bool { return f.own != nil && f.own.barred.has(i) }
+
 // share chooses a part of one GPU: the fullest shared GPU with enough left; failing that, a free one on the host with
 // the fewest free.
 func (f *fit) share() {
@@ -149,7 +153,7 @@ func (f *fit) share() {
 		}
 		for i := c.partial.next(0); i >= 0; i = c.partial.next(i + 1) {
 			h := &f.pool.hosts[i]
-			if h.cpus < f.shape.CPUDemand() || h.mem < f.shape.MemMB {
+			if h.cpus < f.shape.CPUDemand() || h.mem < f.shape.MemMB || f.barred(i) {
 				continue
 			}
 			for rest := h.shared & c.gpus; rest != 0; rest &= rest - 1 {

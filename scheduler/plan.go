@@ -4,7 +4,8 @@
 // proposal; the state checks each placement again when it applies it, and refuses piece by piece what no longer fits.
 //
 // Guarantees. Within one plan no GPU, CPU or memory is given twice, no job appears twice, a gang has all its tasks or
-// is absent, and a plan applied to the state it was made from is refused nowhere.
+// is absent, and a plan applied to the state it was made from is refused nowhere. A job whose last attempt may still be
+// alive goes only to nodes that may take over from it, and that Options.Settled trusts.
 //
 // Not guaranteed. Fairness between tenants and queues, and that a large gang ever finds its nodes while smaller jobs
 // keep coming: a class that fits nowhere is passed over. These are the business of policies that join this one here:
@@ -55,6 +56,8 @@ type Result struct {
 	Blocked []fsm.ClassKey
 	// ReasonsOnly: nothing was placed; the one command tells users why, and is not urgent.
 	ReasonsOnly bool
+	// Settling: a job waits for nothing but nodes to settle. Nothing will tell of that but time: plan again in a second.
+	Settling bool
 	// More: the pass ended at its limit, not at the end of the queue.
 	More bool
 }
@@ -86,11 +89,15 @@ func Plan(v View, now time.Time, opts Options) Result {
 		}
 		if class.fit == nil {
 			class.fit = pool.fit(class.key.Shape)
+			if class.key.Own != 0 {
+				class.fit.narrow(job, opts.Settled)
+			}
 		}
 		res.Offered++
 		tasks, ok := class.fit.place()
 		if !ok {
 			res.Blocked = append(res.Blocked, class.key)
+			res.Settling = res.Settling || class.fit.own != nil && class.fit.own.settling(&class.fit.shape)
 			if why := class.fit.reason(); why != v.ClassReason(class.key) {
 				reasons = append(reasons, fsm.ClassReason{Class: class.key, Reason: why})
 			}

@@ -14,6 +14,10 @@ type pool struct {
 	hosts []host
 	kinds []*kind
 	keys  []string // the labels that any waiting job asks for
+	// empty has, for the shapes that it was asked for, the hosts that could hold a task of it if they were empty; settled
+	// are the hosts that may be trusted with replacements, nil before it is asked.
+	empty   map[fsm.Shape]bitset
+	settled bitset
 }
 
 // host is a node that may be given tasks.

@@ -23,9 +23,14 @@ func TestPlan_properties(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(r, "rounds") {
 			drawJobs(r, s)
 			v := s.machine.View()
-			plan := scheduler.Plan(v, s.now, scheduler.Options{PerCommand: 3})
-			require.Equal(r, plan, scheduler.Plan(v, s.now, scheduler.Options{PerCommand: 3}), "pure")
+			opts := scheduler.Options{PerCommand: 3}
+			if rapid.Bool().Draw(r, "some are not settled") {
+				opts.Settled = func(node string) bool { return node != "n0" && node != "n3" }
+			}
+			plan := scheduler.Plan(v, s.now, opts)
+			require.Equal(r, plan, scheduler.Plan(v, s.now, opts), "pure")
 			checkPlan(r, v, plan)
+			checkReplacements(r, v, plan, opts)
 			var commands []fsm.Command
 			for _, c := range plan.Commands {
 				commands = append(commands, c)
@@ -39,9 +44,10 @@ func TestPlan_properties(t *testing.T) {
 				require.Equal(r, plan.Placed, placed)
 			}
 			require.Empty(r, fsm.Check(s.machine.View()))
-			require.Zero(r, scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Placed, "a pass leaves nothing that fits")
-			checkNothingSimpleFits(r, s.machine.View())
+			require.Zero(r, scheduler.Plan(s.machine.View(), s.now, opts).Placed, "a pass leaves nothing that fits")
+			checkNothingSimpleFits(r, s.machine.View(), opts)
 			drawEnds(r, s)
+			drawLosses(r, s)
 		}
 	})
 }
@@ -91,14 +97,66 @@ func drawJobs(r *rapid.T, s *state) {
 		shape.Selector = rapid.SampledFrom([]string{"", "", "zone=a", "zone=b"}).Draw(r, "selector")
 		shape.MemMB = uint32(rapid.SampledFrom([]int{0, 0, 1000, 300_000}).Draw(r, "mem"))
 		// A type that no node ever had may be refused at once; then there is no job.
-		s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{s.job(shape, uint8(rapid.IntRange(0, 10).Draw(r, "priority")))}})
+		j := s.job(shape, uint8(rapid.IntRange(0, 10).Draw(r, "priority")))
+		j.Retry = fsm.RetryPolicy{Max: uint16(rapid.IntRange(0, 9).Draw(r, "retries")), On: fsm.RetryDefault}
+		s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{j}})
 	}
 }
 
 func drawEnds(r *rapid.T, s *state) {
 	for j := range s.machine.View().ActiveJobs() {
-		if rapid.Bool().Draw(r, "ends") {
-			s.end(j.ID)
+		switch rapid.IntRange(0, 3).Draw(r, "ends") {
+		case 0, 1:
+			if j.Stop == v1.StopReason_UNSPECIFIED {
+				s.end(j.ID)
+			}
+		case 2:
+			t := j.Tasks[rapid.IntRange(0, len(j.Tasks)-1).Draw(r, "rank")]
+			s.apply(fsm.ReportTasks{Node: t.Node, Reports: []fsm.TaskReport{{
+				Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: fsm.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT,
+			}}})
+		}
+	}
+}
+
+// drawLosses lets nodes fall silent, be lost and come back, with their tasks or without.
+func drawLosses(r *rapid.T, s *state) {
+	s.ack()
+	var nodes []*fsm.Node
+	for n := range s.machine.View().Nodes() {
+		nodes = append(nodes, n)
+	}
+	for _, n := range nodes {
+		switch rapid.IntRange(0, 5).Draw(r, "loss") {
+		case 0:
+			s.away(n.ID)
+			s.lose(n.ID, "n0", "n1", "n2")
+		case 1:
+			back := fsm.RegisterNode{Node: *n}
+			if rapid.Bool().Draw(r, "still there") {
+				for _, id := range s.machine.View().AwaitedOn(n.ID) {
+					for _, a := range s.get(id).Awaits {
+						back.Tasks = append(back.Tasks, fsm.TaskRef{Job: id, Attempt: a.Attempt, Rank: a.Rank, Token: a.Token})
+					}
+				}
+			}
+			s.apply(back)
+		}
+	}
+}
+
+// checkReplacements holds rule R3 against a plan: what may still be alive is replaced only where that is safe.
+func checkReplacements(r *rapid.T, v *fsm.View, plan scheduler.Result, opts scheduler.Options) {
+	for _, command := range plan.Commands {
+		for _, p := range command.Placements {
+			j, _ := v.Job(p.Job)
+			for _, task := range p.Tasks {
+				n, _ := v.Node(task.Node)
+				require.True(r, v.MayTakeOver(j, n))
+				if j.Replacement() && opts.Settled != nil {
+					require.True(r, opts.Settled(n.ID))
+				}
+			}
 		}
 	}
 }
@@ -126,13 +184,17 @@ func checkPlan(r *rapid.T, v *fsm.View, plan scheduler.Result) {
 }
 
 // checkNothingSimpleFits asks the state itself, node by node, for the shapes where that is easy to say.
-func checkNothingSimpleFits(r *rapid.T, v *fsm.View) {
+func checkNothingSimpleFits(r *rapid.T, v *fsm.View, opts scheduler.Options) {
 	for key := range v.Classes() {
 		s := key.Shape
+		own, _ := v.Job(key.Own)
 		if s.Nodes > 1 || s.Topology == fsm.TopologyNVLink {
 			continue
 		}
 		for n := range v.Nodes() {
+			if own != nil && (!v.MayTakeOver(own, n) || own.Avoids(n.ID) || own.Replacement() && opts.Settled != nil && !opts.Settled(n.ID)) {
+				continue
+			}
 			use := v.Use(n.ID)
 			able := fsm.Eligible(n, &use, s)
 			want := int(s.GPUs)

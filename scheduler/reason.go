@@ -8,8 +8,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// reason says, in words for the one who waits, why nothing of this shape fits now.
+// reason says, in words for the one who waits, why nothing fits now.
 func (f *fit) reason() string {
+	if f.own == nil {
+		return f.shortage()
+	}
+	return f.own.explain(f.shortage(), &f.shape)
+}
+
+// shortage says why nothing of this shape fits now.
+func (f *fit) shortage() string {
 	s := &f.shape
 	if len(f.pool.hosts) == 0 {
 		return "no node is ready"
@@ -54,7 +62,7 @@ func (f *fit) reason() string {
 // number of suitable free GPUs on any host. Hosts with too few are not looked at one by one.
 func (f *fit) survey() (most, enough, fitting int) {
 	for _, c := range f.kinds {
-		all := bits.OnesCount64(c.gpus) == len(c.kind.gpus)
+		all := bits.OnesCount64(c.gpus) == len(c.kind.gpus) && f.own == nil
 		if all {
 			most = max(most, c.most)
 		}
@@ -67,6 +75,9 @@ func (f *fit) survey() (most, enough, fitting int) {
 				continue
 			}
 			for i := c.byFree[n].next(0); i >= 0; i = c.byFree[n].next(i + 1) {
+				if f.barred(i) {
+					continue
+				}
 				h := &f.pool.hosts[i]
 				suited := bits.OnesCount64(h.free & c.gpus)
 				most = max(most, suited)

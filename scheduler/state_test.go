@@ -80,7 +80,12 @@ func (s *state) job(shape fsm.Shape, priority uint8) fsm.NewJob {
 // run plans once and applies what was planned; nothing of it may be refused.
 func (s *state) run() scheduler.Result {
 	s.t.Helper()
-	plan := scheduler.Plan(s.machine.View(), s.now, scheduler.Options{PerCommand: 4})
+	return s.runWith(scheduler.Options{PerCommand: 4})
+}
+
+func (s *state) runWith(opts scheduler.Options) scheduler.Result {
+	s.t.Helper()
+	plan := scheduler.Plan(s.machine.View(), s.now, opts)
 	var commands []fsm.Command
 	for _, c := range plan.Commands {
 		commands = append(commands, c)
@@ -119,6 +124,51 @@ func (s *state) placed(id fsm.JobID) string {
 		}
 	}
 	return out
+}
+
+// away makes a node fall silent; lose declares it lost, by two of three votes, and returns how many tasks were.
+func (s *state) away(node string) {
+	s.t.Helper()
+	require.Nil(s.t, s.apply(fsm.SetNode{ID: node, Action: fsm.NodeUnreachable})[0].(fsm.NodeResult).Refusal)
+}
+
+func (s *state) lose(node string, eligible ...string) int {
+	s.index++
+	s.machine.StoreConfiguration(s.index, []string{"c1", "c2", "c3"})
+	return s.apply(fsm.LoseNode{
+		Node: node, Votes: []fsm.Vote{{Coordinator: "c1", Dead: true}, {Coordinator: "c3", Dead: true}},
+		Silent: int64(time.Minute), Eligible: eligible,
+	})[0].(fsm.LoseNodeResult).Lost
+}
+
+// ack has all nodes that can be reached acknowledge the newest roster.
+func (s *state) ack() {
+	var c fsm.AckRoster
+	for n := range s.machine.View().Roster() {
+		c.Acks = append(c.Acks, fsm.RosterAck{Node: n.ID, Version: s.machine.View().RosterVersion()})
+	}
+	s.apply(c)
+}
+
+func (s *state) submitRetried(shape fsm.Shape) fsm.JobID {
+	s.t.Helper()
+	j := s.job(shape, 5)
+	j.Retry = fsm.RetryPolicy{Max: 9, On: fsm.RetryDefault}
+	r := s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{j}})[0].(fsm.SubmitJobsResult).Results[0]
+	require.Nil(s.t, r.Refusal)
+	return r.Job
+}
+
+// fail has one task of a job fail for a reason that a retry follows, and the others stop.
+func (s *state) fail(id fsm.JobID, rank int) {
+	j := s.get(id)
+	order := append([]fsm.Task{j.Tasks[rank]}, append(append([]fsm.Task(nil), j.Tasks[:rank]...), j.Tasks[rank+1:]...)...)
+	for _, t := range order {
+		s.apply(fsm.ReportTasks{Node: t.Node, Reports: []fsm.TaskReport{{
+			Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: fsm.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT,
+		}}})
+	}
+	require.Equal(s.t, v1.JobState_QUEUED, s.get(id).State)
 }
 
 func (s *state) reason(id fsm.JobID) string {

@@ -1,0 +1,207 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// own is what limits the places of one job beyond its shape: tasks of its earlier attempts that may still be alive, and
+// nodes on which attempts of it have failed. The first is a must, because two attempts of a job must never live at once.
+// The second is a wish: a node that failed is taken again when the others could never hold the job.
+type own struct {
+	job *fsm.Job
+	// barred are the hosts that get no task of it in this pass.
+	barred bitset
+	// able counts the hosts that could hold a task of it if they were empty; takers are those among them that may take
+	// over, and trusted those among the takers that have been in session for long enough.
+	able, takers, trusted tally
+	avoided               []string
+}
+
+// tally counts hosts, and for each set of GPUs those that have it: the tasks of a gang run on equal nodes.
+type tally struct {
+	all  int
+	spec []int
+}
+
+func (t *tally) add(spec, by int) {
+	t.all += by
+	for len(t.spec) <= spec {
+		t.spec = append(t.spec, 0)
+	}
+	t.spec[spec] += by
+}
+
+// hold says whether the hosts that were counted could hold all tasks of a shape at once.
+func (t *tally) hold(s *fsm.Shape) bool {
+	if s.Nodes <= 1 || s.GPUs == 0 {
+		return t.all >= max(1, int(s.Nodes))
+	}
+	return slices.ContainsFunc(t.spec, func(n int) bool { return n >= int(s.Nodes) })
+}
+
+// narrow limits a fit to the hosts that one job may have.
+func (f *fit) narrow(job *fsm.Job, settled func(node string) bool) {
+	p := f.pool
+	o := &own{job: job, barred: newBitset(len(p.hosts))}
+	able := p.able(f)
+	var failed []int
+	var usable tally
+	for i := range p.hosts {
+		h := &p.hosts[i]
+		could := able.has(i)
+		if could {
+			o.able.add(h.kind.spec, 1)
+		}
+		if !job.MayRunOn(h.node) {
+			o.barred.add(i)
+			continue
+		}
+		if could {
+			o.takers.add(h.kind.spec, 1)
+		}
+		if job.Replacement() && !p.isSettled(i, settled) {
+			o.barred.add(i)
+			continue
+		}
+		if could {
+			o.trusted.add(h.kind.spec, 1)
+			usable.add(h.kind.spec, 1)
+		}
+		if job.Avoids(h.node.ID) {
+			failed = append(failed, i)
+		}
+	}
+	// The newest failure speaks loudest: its node is passed over first, for as long as enough others are left.
+	slices.SortStableFunc(failed, func(a, b int) int {
+		return lastFailure(job, p.hosts[b].node.ID) - lastFailure(job, p.hosts[a].node.ID)
+	})
+	for _, i := range failed {
+		if spec := p.hosts[i].kind.spec; able.has(i) {
+			if usable.add(spec, -1); !usable.hold(&f.shape) {
+				usable.add(spec, 1)
+				continue
+			}
+		}
+		o.barred.add(i)
+		o.avoided = append(o.avoided, p.hosts[i].node.ID)
+	}
+	copy(f.spent, o.barred)
+	f.own = o
+}
+
+// lastFailure is the position of the newest attempt that failed on the node.
+func lastFailure(job *fsm.Job, node string) int {
+	for i := len(job.Past) - 1; i >= 0; i-- {
+		if job.Past[i].FailedNode == node {
+			return i
+		}
+	}
+	return -1
+}
+
+// able is the set of hosts that could hold a task of the shape if nothing else were on them.
+func (p *pool) able(f *fit) bitset {
+	if set, ok := p.empty[f.shape]; ok {
+		return set
+	}
+	suited := map[*kind]uint64{}
+	for _, c := range f.kinds {
+		suited[c.kind] = c.gpus
+	}
+	set := newBitset(len(p.hosts))
+	for i := range p.hosts {
+		h := &p.hosts[i]
+		gpus, ok := suited[h.kind]
+		if !ok || h.node.CPUs < f.shape.CPUDemand() || h.node.MemMB < f.shape.MemMB {
+			continue
+		}
+		if f.shape.NeedsGPU() {
+			_, ok = h.wiring().pick(h.healthy()&gpus, max(1, int(f.shape.GPUs)), f.shape.Topology == fsm.TopologyNVLink)
+		}
+		if ok {
+			set.add(i)
+		}
+	}
+	if p.empty == nil {
+		p.empty = map[fsm.Shape]bitset{}
+	}
+	p.empty[f.shape] = set
+	return set
+}
+
+func (h *host) healthy() uint64 {
+	var mask uint64
+	for i := range h.node.GPUs {
+		if g := &h.node.GPUs[i]; g.Health == v1.GpuHealth_HEALTHY {
+			mask |= 1 << g.Index
+		}
+	}
+	return mask
+}
+
+// isSettled asks once per pass and host.
+func (p *pool) isSettled(i int, settled func(node string) bool) bool {
+	if settled == nil {
+		return true
+	}
+	if p.settled == nil {
+		p.settled = newBitset(len(p.hosts))
+		for i := range p.hosts {
+			if settled(p.hosts[i].node.ID) {
+				p.settled.add(i)
+			}
+		}
+	}
+	return p.settled.has(i)
+}
+
+// settling says whether the job waits for nothing but nodes to have been in session for longer.
+func (o *own) settling(s *fsm.Shape) bool {
+	return o.job.Replacement() && o.takers.hold(s) && !o.trusted.hold(s)
+}
+
+// explain adds to why nothing fits what holds for this job alone.
+func (o *own) explain(why string, s *fsm.Shape) string {
+	if !o.able.hold(s) {
+		if o.job.Replacement() {
+			why += "; node " + strings.Join(o.awaited(), ", ") + " may still run its last attempt"
+		}
+		return why
+	}
+	if !o.job.Replacement() {
+		if len(o.avoided) > 0 {
+			why += "; not on " + strings.Join(o.avoided, ", ") + ", where an attempt failed"
+		}
+		return why
+	}
+	nodes := o.awaited()
+	way := fmt.Sprintf("bring it back, or `mind node forget %s`", nodes[0])
+	which := "node " + nodes[0] + ", which may still run its last attempt"
+	if len(nodes) > 1 {
+		way = "bring them back, or `mind node forget` them"
+		which = "nodes " + strings.Join(nodes, ", ") + ", which may still run its last attempts"
+	}
+	switch {
+	case !o.takers.hold(s):
+		return "waits for " + which + ": " + way
+	case !o.trusted.hold(s):
+		return "waits a few seconds, until those that may take over from " + which + ", have been in touch for long enough"
+	}
+	return fmt.Sprintf("%s; only %s may take over from %s: %s", why, count(o.takers.all, "node"), which, way)
+}
+
+// awaited are the nodes that may still run tasks of earlier attempts, the oldest first.
+func (o *own) awaited() []string {
+	var nodes []string
+	for i := range o.job.Awaits {
+		if n := o.job.Awaits[i].Node; !slices.Contains(nodes, n) {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
+}
