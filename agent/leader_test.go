@@ -62,12 +62,14 @@ type leader struct {
 	orders  []*v1.TaskOrder
 	index   uint64
 	reports []*v1.Report
-	hellos  []*v1.Hello
-	beats   int
-	gpus    []*v1.Gpu
-	batches [][]*v1.Report
-	deaf    bool   // takes reports, acknowledges none
-	refuse  string // not leading; names this one
+	// enabledAt is that of the node.
+	enabledAt uint64
+	hellos    []*v1.Hello
+	beats     int
+	gpus      []*v1.Gpu
+	batches   [][]*v1.Report
+	deaf      bool   // takes reports, acknowledges none
+	refuse    string // not leading; names this one
 }
 
 func newLeader(t testing.TB, options ...grpc.ServerOption) *leader {
@@ -111,7 +113,7 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 	if err != nil {
 		return err
 	}
-	l.change(func() { l.hellos = append(l.hellos, first.GetHello()) })
+	l.change(func() { l.hellos, l.gpus = append(l.hellos, first.GetHello()), first.GetHello().GetGpus() })
 	if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Welcome{Welcome: &v1.Welcome{CoordinatorId: "c1", Term: l.term, HeartbeatIntervalMs: 50}}}); err != nil {
 		return err
 	}
@@ -149,7 +151,7 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 	for {
 		l.mu.Lock()
 		changed, index := l.changed, l.index
-		orders := &v1.Orders{Index: index}
+		orders := &v1.Orders{Index: index, EnabledAt: l.enabledAt}
 		for _, o := range l.orders {
 			// Specifications go out once a session, as the real ones do.
 			order := &v1.TaskOrder{Task: o.GetTask(), Stop: o.GetStop(), GracePeriodSeconds: o.GetGracePeriodSeconds()}
