@@ -17,6 +17,7 @@ type Keeper struct {
 	began  int64
 
 	unanswered []renewal // by rising sequence number
+	newest     uint64    // number of the last renewal that was sent
 	renewed    int64     // sending of the newest acknowledged renewal; 0: none
 
 	inSession bool
@@ -59,9 +60,10 @@ func (k *Keeper) Timing() Timing { return k.timing }
 // be told before the sending. Numbers only rise, and no earlier agent of the
 // node may have used them.
 func (k *Keeper) Sent(seq uint64, now int64) {
-	if n := len(k.unanswered); n > 0 && k.unanswered[n-1].seq >= seq {
+	if seq <= k.newest {
 		return
 	}
+	k.newest = seq
 	if len(k.unanswered) == maxUnanswered {
 		k.unanswered = slices.Delete(k.unanswered, 0, 1)
 	}
