@@ -39,6 +39,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/lease"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/ship"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -70,6 +71,7 @@ type agent struct {
 	peers   *peers
 	// incarnation is told by gossip; 0 without.
 	incarnation uint64
+	shipper *ship.Shipper // nil: no log archive
 
 	// over is closed when the tasks are to be let go of; mail reaches the
 	// owner's goroutine; minders are the goroutines that follow tasks.
@@ -189,6 +191,9 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 	a.leases = newLeases(a, first)
 	a.rosters, a.relays, a.peers = newRosters(a), newRelays(), newPeers(a)
 	a.metrics = newMetrics(a)
+	if err = a.openArchive(); err != nil {
+		return nil, nil, err
+	}
 	a.session = newSession(a)
 	return a, undoAll, nil
 }
@@ -224,6 +229,7 @@ func (a *agent) serve(ctx context.Context) error {
 		return err
 	}
 	parts.Go(func() { a.session.run(life) })
+	parts.Go(func() { a.ship(life) })
 	a.log.Info("agent is up", "grpc", a.grpcAddr, "http", a.httpAddr, "gpus", len(a.gpus.current()), "cpus", a.cpus, "memory_mb", a.memMB)
 
 	select {

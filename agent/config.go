@@ -77,6 +77,8 @@ type Config struct {
 	// LogBytes bounds the log of one task; its oldest segments go first.
 	// 0: 1 GiB.
 	LogBytes int64
+	// LogArchive keeps logs and metrics beyond the life of the node.
+	LogArchive LogArchive
 	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which
 	// every task gets a group of its own. Empty: none; tasks are then followed
 	// by session and by descent alone.
@@ -116,6 +118,9 @@ func (c Config) Validate() error {
 		if n < 0 {
 			faults = append(faults, fmt.Errorf("%s is negative", name))
 		}
+	}
+	if err := c.LogArchive.validate(); err != nil {
+		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
 }

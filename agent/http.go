@@ -101,6 +101,8 @@ func answer(w http.ResponseWriter, code int, status string) {
 type metrics struct {
 	launch prometheus.Histogram
 	ended  *prometheus.CounterVec
+	// abandoned counts what the log archive should have had.
+	abandoned prometheus.Counter
 }
 
 func newMetrics(a *agent) *metrics {
@@ -110,8 +112,11 @@ func newMetrics(a *agent) *metrics {
 			Buckets: []float64{.001, .002, .004, .008, .016, .032, .064, .128, .256, .512, 1, 2, 4, 8},
 		}),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mind_agent_tasks_ended_total", Help: "Tasks that ended on this node, by how."}, []string{"how"}),
+		abandoned: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mind_log_archive_abandoned_total", Help: "Task directories that were removed before the archive had taken all of them.",
+		}),
 	}
-	a.cfg.Metrics.MustRegister(m.launch, m.ended,
+	a.cfg.Metrics.MustRegister(m.launch, m.ended, m.abandoned,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mind_agent_tasks", Help: "Tasks on this node that have not ended."}, func() float64 {
 			n := 0
 			a.ask(func() { n = a.live() })

@@ -377,9 +377,13 @@ func (a *agent) reportEnd(t *task) {
 // directory stays for its logs, for a while.
 func (a *agent) forget(t *task) {
 	t.acked, t.exit = true, nil
+	a.tidy()
+}
+
+// tidy sweeps now and then, as tasks come to their end.
+func (a *agent) tidy() {
 	a.finished++
 	if a.finished > a.cfg.KeepTasks/10+10 {
-		a.finished = 0
 		a.sweep()
 	}
 }

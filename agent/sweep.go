@@ -10,6 +10,7 @@ import (
 // than should be kept. It runs on the owner's goroutine; the disk work does
 // not.
 func (a *agent) sweep() {
+	a.finished = 0
 	var done []*task
 	for _, t := range a.tasks {
 		if t.state == ended && t.acked && !t.wanted {
@@ -17,10 +18,11 @@ func (a *agent) sweep() {
 		}
 	}
 	slices.SortFunc(done, func(x, y *task) int { return y.endedAt.Compare(x.endedAt) })
-	oldest := time.Now().Add(-a.cfg.KeepTasksFor)
+	now := time.Now()
+	oldest := now.Add(-a.cfg.KeepTasksFor)
 	var dirs []string
 	for i, t := range done {
-		if i >= a.cfg.KeepTasks || t.endedAt.Before(oldest) {
+		if (i >= a.cfg.KeepTasks || t.endedAt.Before(oldest)) && a.mayGo(t, now) {
 			delete(a.tasks, t.key)
 			dirs = append(dirs, t.dir)
 		}

@@ -12,9 +12,29 @@ type Piece struct {
 	// when the retention bound took what was there.
 	Offset uint64
 	Data   []byte
-	// Closed: the segment ends with the piece and a next one has begun, so
-	// nothing will be added right behind it in the same file.
-	Closed bool
+}
+
+// End returns the offset up to which a log is there, which may be within a
+// record, and the one up to which its segments are closed.
+func End(dir string) (there, closed uint64, err error) {
+	for {
+		bases, err := segments(dir)
+		if err != nil {
+			return 0, 0, wrap("list log segments", err)
+		}
+		if len(bases) == 0 {
+			return 0, 0, nil
+		}
+		last := bases[len(bases)-1]
+		info, err := os.Stat(dir + "/" + segmentName(last))
+		if errors.Is(err, os.ErrNotExist) {
+			continue // removed between listing and looking
+		}
+		if err != nil {
+			return 0, 0, wrap("look at log segment", err)
+		}
+		return last + uint64(info.Size()), last, nil
+	}
 }
 
 // ReadRaw returns what is kept from an offset on, at most most bytes (more than
@@ -52,7 +72,11 @@ func readRaw(dir string, bases []uint64, offset uint64, most int) (piece Piece, 
 		return Piece{}, 0, err
 	}
 	defer file.Close()
-	data := make([]byte, most)
+	info, err := file.Stat()
+	if err != nil {
+		return Piece{}, 0, wrap("look at log segment", err)
+	}
+	data := make([]byte, min(int64(most), max(0, info.Size()-int64(offset-base))))
 	n, err := file.ReadAt(data, int64(offset-base))
 	if err := ignoreEOF(err); err != nil {
 		return Piece{}, 0, wrap("read log segment", err)
@@ -64,7 +88,6 @@ func readRaw(dir string, bases []uint64, offset uint64, most int) (piece Piece, 
 		return piece, next, nil // there may be more in the segment
 	}
 	// What a closed segment holds past its last whole record never was one.
-	piece.Closed = true
 	return piece, max(next, after), nil
 }
 

@@ -1,0 +1,279 @@
+// Package ship brings what tasks wrote from their node into an archive.
+//
+// Contract: a Shipper asks again and again which tasks there are, and puts
+// their logs and metrics into the archive in the layout of package
+// archive/tasks: a segment as soon as it is closed, the open end every Flush,
+// and the rest when the task has ended, followed by a final manifest.
+//
+// Guarantees: Done is true of a task only when the archive has all that it
+// left. A mark in the task's directory says what was shipped, so that the next
+// agent goes on where this one stopped. A store that fails is tried again, with
+// pauses that grow, for as long as the task's directory is there. At most
+// Workers parts are on their way, at most Rate bytes a second.
+//
+// Not guaranteed: the lines that a task wrote since the last Flush, when its
+// node dies.
+package ship
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/archive/tasks"
+)
+
+// Task is one whose writings are to be shipped.
+type Task struct {
+	tasks.Task
+	// Dir is where it writes.
+	Dir string
+	// Ended: nothing will be added.
+	Ended bool
+}
+
+// Config says what to ship and where to. Store, Node, Tasks, Log and Metrics
+// must be set.
+type Config struct {
+	Store archive.Store
+	Node  string
+	// Tasks are those that the node has now.
+	Tasks func() []Task
+	// LogDir is where in its directory a task's log is, MetricsFile the name of
+	// its metrics.
+	LogDir, MetricsFile string
+
+	// Scan is how often tasks are looked at; 0: 1 s.
+	Scan time.Duration
+	// Flush is how old an open end may get before it is shipped; 0: 30 s,
+	// negative: it is shipped when it is closed or the task has ended.
+	Flush time.Duration
+	// Workers bounds the tasks that are shipped at the same time; 0: 4.
+	Workers int
+	// Rate bounds the bytes a second; 0: no bound.
+	Rate int64
+	// Finished is called when all of a task was shipped.
+	Finished func(tasks.Task)
+
+	Log     *slog.Logger
+	Metrics prometheus.Registerer
+}
+
+const (
+	// retryMin and retryMax are the pauses after a store that failed.
+	retryMin = time.Second
+	retryMax = time.Minute
+	// putTimeout bounds one part on its way.
+	putTimeout = 2 * time.Minute
+)
+
+// Shipper ships until its context ends.
+type Shipper struct {
+	cfg     Config
+	metrics *metrics
+	rate    rate
+
+	mu   sync.Mutex
+	done map[tasks.Task]bool
+
+	// Those of Run.
+	known   map[tasks.Task]*shipment
+	results chan *shipment
+	busy    int
+}
+
+// New returns a shipper that has not begun.
+func New(cfg Config) *Shipper {
+	if cfg.Scan <= 0 {
+		cfg.Scan = time.Second
+	}
+	if cfg.Flush == 0 {
+		cfg.Flush = 30 * time.Second
+	}
+	if cfg.Workers <= 0 {
+		cfg.Workers = 4
+	}
+	s := &Shipper{
+		cfg: cfg, rate: rate{perSecond: cfg.Rate}, done: make(map[tasks.Task]bool),
+		known: make(map[tasks.Task]*shipment), results: make(chan *shipment),
+	}
+	s.metrics = newMetrics(cfg.Metrics)
+	return s
+}
+
+// Done says whether the archive has all that a task left.
+func (s *Shipper) Done(t tasks.Task) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done[t]
+}
+
+// Run ships until ctx ends.
+func (s *Shipper) Run(ctx context.Context) {
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	tick := time.NewTicker(s.cfg.Scan)
+	defer tick.Stop()
+	for {
+		for _, next := range s.due(time.Now()) {
+			s.busy++
+			next.busy = true
+			workers.Go(func() {
+				next.step(ctx)
+				select {
+				case s.results <- next:
+				case <-ctx.Done():
+				}
+			})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case came := <-s.results:
+			s.settle(ctx, came)
+		}
+	}
+}
+
+// due looks at the tasks and returns those to ship now: what has ended first,
+// for its directory may have to go.
+func (s *Shipper) due(now time.Time) []*shipment {
+	present := make(map[tasks.Task]bool)
+	var waiting []*shipment
+	unfinished := 0
+	for _, t := range s.cfg.Tasks() {
+		present[t.Task] = true
+		sh, ok := s.known[t.Task]
+		if !ok {
+			sh = &shipment{shipper: s, task: t.Task, dir: t.Dir}
+			s.known[t.Task] = sh
+		}
+		if sh.busy {
+			unfinished++
+			continue
+		}
+		sh.ended = t.Ended
+		if sh.final {
+			continue
+		}
+		if t.Ended {
+			unfinished++
+		}
+		if !now.Before(sh.notBefore) {
+			waiting = append(waiting, sh)
+		}
+	}
+	s.metrics.waiting.Set(float64(unfinished))
+	for t, sh := range s.known {
+		if !present[t] && !sh.busy {
+			delete(s.known, t)
+			s.mu.Lock()
+			delete(s.done, t)
+			s.mu.Unlock()
+		}
+	}
+	slices.SortFunc(waiting, func(a, b *shipment) int {
+		if a.ended != b.ended {
+			if a.ended {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(a.lookedAt.Compare(b.lookedAt), cmp.Compare(a.task.Token, b.task.Token))
+	})
+	return waiting[:min(len(waiting), s.cfg.Workers-s.busy)]
+}
+
+// settle notes how a step went.
+func (s *Shipper) settle(ctx context.Context, sh *shipment) {
+	s.busy--
+	sh.busy = false
+	now := time.Now()
+	sh.lookedAt = now
+	switch {
+	case ctx.Err() != nil:
+	case sh.err != nil:
+		s.metrics.failures.Inc()
+		if sh.pause == 0 {
+			s.cfg.Log.Warn("what a task wrote cannot be archived now", "job", sh.task.Job, "attempt", sh.task.Attempt, "rank", sh.task.Rank, "error", sh.err)
+		}
+		sh.pause = min(max(2*sh.pause, retryMin), retryMax)
+		sh.notBefore = now.Add(sh.pause/2 + rand.N(sh.pause/2))
+	default:
+		sh.pause = 0
+		sh.notBefore = now
+		if !sh.more {
+			sh.notBefore = now.Add(s.cfg.Scan)
+		}
+		if sh.final {
+			s.mu.Lock()
+			s.done[sh.task] = true
+			s.mu.Unlock()
+			if s.cfg.Finished != nil {
+				s.cfg.Finished(sh.task)
+			}
+		}
+	}
+}
+
+// rate spreads bytes over time.
+type rate struct {
+	perSecond int64
+	mu        sync.Mutex
+	free      time.Time
+}
+
+// wait waits until so many bytes may go.
+func (r *rate) wait(ctx context.Context, bytes int) error {
+	if r.perSecond <= 0 {
+		return ctx.Err()
+	}
+	r.mu.Lock()
+	now := time.Now()
+	if r.free.Before(now) {
+		r.free = now
+	}
+	at := r.free
+	r.free = at.Add(time.Duration(float64(bytes) / float64(r.perSecond) * float64(time.Second)))
+	r.mu.Unlock()
+	timer := time.NewTimer(at.Sub(now))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// metrics are those of one shipper.
+type metrics struct {
+	bytes, parts, failures prometheus.Counter
+	finished               prometheus.Counter
+	waiting                prometheus.Gauge
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &metrics{
+		bytes:    counter("mind_log_archive_bytes_total", "Bytes of logs and metrics that were put into the archive."),
+		parts:    counter("mind_log_archive_parts_total", "Parts of logs and metrics that were put into the archive."),
+		failures: counter("mind_log_archive_failures_total", "Times that the archive did not take something, which is tried again."),
+		finished: counter("mind_log_archive_tasks_total", "Tasks of which the archive has all that they left."),
+		waiting:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "mind_log_archive_waiting_tasks", Help: "Ended tasks that the archive does not have all of."}),
+	}
+	reg.MustRegister(m.bytes, m.parts, m.failures, m.finished, m.waiting)
+	return m
+}
