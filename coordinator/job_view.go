@@ -60,6 +60,7 @@ func jobView(v *fsm.View, j *fsm.Job, position bool) *v1.Job {
 	if position && j.State == v1.JobState_QUEUED {
 		out.QueuePosition = proto.Int32(int32(v.Ahead(j)) + 1)
 	}
+	out.PastAttempts = pastAttempts(j)
 	for i := range j.Tasks {
 		t := taskView(v, &j.Tasks[i])
 		out.Tasks = append(out.Tasks, t)
@@ -80,30 +81,25 @@ func considered(v *fsm.View, j *fsm.Job) bool {
 
 // reasonOf is a sentence on why the job is where it is.
 func reasonOf(v *fsm.View, j *fsm.Job) string {
+	silent := silentReason(v, j)
 	switch {
 	case j.Stop != v1.StopReason_UNSPECIFIED:
-		return "being stopped (" + j.Stop.String() + ")" + suffix(j.Reason)
+		return "being stopped (" + j.Stop.String() + ")" + suffix(j.Reason) + suffix(silent)
+	case silent != "":
+		return silent
 	case j.State != v1.JobState_QUEUED || j.Held != 0:
-		return unreachableReason(v, j)
+		return j.Reason
 	case !considered(v, j):
 		return "not yet considered by the scheduler"
 	}
-	if why := v.ClassReason(fsm.ClassKey{Queue: j.Queue, Shape: j.Shape}); why != "" {
-		return why
+	why := j.Reason
+	if said := v.ClassReason(j.Class()); said != "" {
+		why = said
 	}
-	return j.Reason
-}
-
-// unreachableReason says so when a live job has tasks on nodes that do not answer.
-func unreachableReason(v *fsm.View, j *fsm.Job) string {
-	if j.Live() {
-		for _, t := range j.Tasks {
-			if n, ok := v.Node(t.Node); ok && n.State == v1.NodeState_UNREACHABLE && t.State != v1.TaskState_ENDED {
-				return fmt.Sprintf("node %s is unreachable since %s; the task there is left running", n.ID, time.Unix(0, n.UnreachableSince).UTC().Format(time.RFC3339))
-			}
-		}
+	if awaits := awaitReason(v, j); awaits != "" {
+		why += suffix(awaits)
 	}
-	return j.Reason
+	return why
 }
 
 func suffix(reason string) string {

@@ -301,12 +301,13 @@ func (s *server) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v1
 	}
 	seen := jobView(v, j, true)
 	out := &v1.ExplainJobResponse{JobId: seen.JobId, State: j.State, Reason: seen.Reason, QueuePosition: seen.QueuePosition}
-	switch {
-	case j.State == v1.JobState_QUEUED:
+	if j.State == v1.JobState_QUEUED {
 		out.Details = explain(v, j)
-	case j.Live():
+	}
+	if j.Live() {
 		out.Details = explainLive(v, j)
 	}
+	out.Details = append(out.Details, explainSilence(v, j)...)
 	return out, nil
 }
 

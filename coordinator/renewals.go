@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -104,9 +105,28 @@ func (t *sessionTable) unverified(buf []unverified) []unverified {
 	return buf
 }
 
-// renew runs the rounds of one reign.
+// renewer runs the rounds of one reign.
+type renewer struct {
+	sessions *sessionTable
+	// verify proves leadership by an exchange that begins after the call.
+	verify func(context.Context) error
+	pace   time.Duration
+	log    *slog.Logger
+	// counted is told how many renewals a round made.
+	counted func(direct, relayed int)
+	round   []unverified
+}
+
 func (s *server) renew(ctx context.Context, term uint64, due <-chan struct{}) {
-	var round []unverified
+	r := &renewer{
+		sessions: &s.sessions, pace: min(renewPace, s.config.Timers.AgentHeartbeat/5), log: s.log, counted: s.metrics.renewed,
+		verify: func(ctx context.Context) error { return s.verify(ctx, term) },
+	}
+	r.run(ctx, due, s.renewals.ask)
+}
+
+// run runs a round whenever one is due, and asks for another one when it failed.
+func (r *renewer) run(ctx context.Context, due <-chan struct{}, again func()) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -114,31 +134,38 @@ func (s *server) renew(ctx context.Context, term uint64, due <-chan struct{}) {
 		case <-due:
 		}
 		began := time.Now()
-		round = s.sessions.unverified(round[:0])
-		if len(round) == 0 {
-			continue
-		}
-		if err := s.verify(ctx, term); err != nil {
+		if err := r.once(ctx); err != nil {
 			if ctx.Err() != nil {
 				return
 			}
-			s.log.Warn("renewals wait: this leader could not be verified", "error", err)
-			s.renewals.ask()
-		} else {
-			direct, relayed := 0, 0
-			for _, w := range round {
-				if w.heartbeat != w.session.renewed.Load() {
-					direct++
-				}
-				relayed += w.relayed
-				w.session.renewed.Store(w.heartbeat)
-				w.session.relays.confirm(w.relayed)
-				w.session.poke()
-			}
-			s.metrics.renewed(direct, relayed)
+			r.log.Warn("renewals wait: this leader could not be verified", "error", err)
+			again()
 		}
-		pause(ctx, min(renewPace, s.config.Timers.AgentHeartbeat/5)-time.Since(began))
+		pause(ctx, r.pace-time.Since(began))
 	}
+}
+
+// once acknowledges what had arrived when the proof began, and nothing that came later.
+func (r *renewer) once(ctx context.Context) error {
+	r.round = r.sessions.unverified(r.round[:0])
+	if len(r.round) == 0 {
+		return nil
+	}
+	if err := r.verify(ctx); err != nil {
+		return err
+	}
+	direct, relayed := 0, 0
+	for _, w := range r.round {
+		if w.heartbeat != w.session.renewed.Load() {
+			direct++
+		}
+		relayed += w.relayed
+		w.session.renewed.Store(w.heartbeat)
+		w.session.relays.confirm(w.relayed)
+		w.session.poke()
+	}
+	r.counted(direct, relayed)
+	return nil
 }
 
 // errOtherTerm says that leadership was proven, but that of another reign of this coordinator.

@@ -40,13 +40,22 @@ type scriptedAgent struct {
 	fresh    chan struct{}
 	stop     context.CancelFunc
 	ended    sync.WaitGroup
+
+	roster  *v1.Roster    // the newest
+	beat    uint64        // heartbeats sent, in all sessions
+	renewed uint64        // the newest heartbeat that was acknowledged
+	relays  []*v1.Renewal // to be passed on
+	relayed map[string]uint64
+	cut     chan struct{} // closed when no session may be opened, or go on
 }
 
 type scriptedTask struct {
 	ref   *v1.TaskRef
 	spec  *v1.TaskSpec
 	ended bool
-	lines []string
+	// replaced: the orders lacked it while it ran.
+	replaced bool
+	lines    []string
 }
 
 func taskName(r *v1.TaskRef) string {
@@ -58,7 +67,7 @@ func (c *cluster) agent(id string, gpus int) *scriptedAgent {
 	c.t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(c.t, err)
-	a := &scriptedAgent{t: c.t, tasks: map[string]*scriptedTask{}, fresh: make(chan struct{}, 1)}
+	a := &scriptedAgent{t: c.t, tasks: map[string]*scriptedTask{}, fresh: make(chan struct{}, 1), relayed: map[string]uint64{}, cut: make(chan struct{})}
 	a.hello = &v1.Hello{NodeId: id, Hostname: id, AgentVersion: "test", BootId: "boot-1", CpuCount: 64, MemoryMb: 1 << 18, GrpcAddr: l.Addr().String(), Labels: map[string]string{"name": id}}
 	for i := range int32(gpus) {
 		g := &v1.Gpu{Uuid: fmt.Sprintf("GPU-%s-%d", id, i), Index: i, Model: "NVIDIA H100 80GB HBM3", GpuType: "H100", MemoryMb: 81559, Health: v1.GpuHealth_HEALTHY, Simulated: true}
@@ -107,6 +116,11 @@ func (a *scriptedAgent) run(ctx context.Context) {
 	next := 0
 	hint := ""
 	for ctx.Err() == nil {
+		if a.isCut() {
+			hint = ""
+			waitABit()
+			continue
+		}
 		addr := hint
 		if addr == "" {
 			addr = a.addrs[next%len(a.addrs)]
@@ -131,12 +145,13 @@ func (a *scriptedAgent) session(ctx context.Context, conn *grpc.ClientConn) stri
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := v1.NewAgentServiceClient(conn).Session(ctx)
-	if err != nil || stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Hello{Hello: a.hello}}) != nil {
+	if err != nil || stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Hello{Hello: a.sayHello()}}) != nil {
 		return ""
 	}
 	a.mu.Lock()
 	a.sessions++
 	sent := 0
+	cut := a.cut
 	a.mu.Unlock()
 	var sender sync.WaitGroup
 	defer sender.Wait()
@@ -144,18 +159,26 @@ func (a *scriptedAgent) session(ctx context.Context, conn *grpc.ClientConn) stri
 	sender.Go(func() {
 		beat := time.NewTicker(100 * time.Millisecond)
 		defer beat.Stop()
-		for seq := uint64(1); ; {
+		for {
 			select {
 			case <-ctx.Done():
 				return
+			case <-cut:
+				cancel()
+				return
 			case <-beat.C:
-				seq++
-				if stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: &v1.Heartbeat{Seq: seq}}}) != nil {
+				if stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: a.heartbeat()}}) != nil {
 					return
 				}
 			case <-a.fresh:
 			}
 			a.mu.Lock()
+			for _, r := range a.relays {
+				if stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Relayed{Relayed: r}}) != nil {
+					break
+				}
+			}
+			a.relays = nil
 			var batch []*v1.Report
 			for _, r := range a.unacked {
 				if int(r.GetSeq()) > sent {
@@ -183,11 +206,82 @@ func (a *scriptedAgent) session(ctx context.Context, conn *grpc.ClientConn) stri
 			a.obey(body.Orders)
 		case *v1.SessionResponse_Ack:
 			a.mu.Lock()
+			a.renewed = max(a.renewed, body.Ack.GetHeartbeatSeq())
 			for len(a.unacked) > 0 && a.unacked[0].GetSeq() <= body.Ack.GetReportSeq() {
 				a.unacked = a.unacked[1:]
 			}
 			a.mu.Unlock()
+		case *v1.SessionResponse_Roster:
+			a.mu.Lock()
+			a.roster = body.Roster
+			a.mu.Unlock()
+		case *v1.SessionResponse_RelayedAck:
+			a.mu.Lock()
+			a.relayed[body.RelayedAck.GetNodeId()] = max(a.relayed[body.RelayedAck.GetNodeId()], body.RelayedAck.GetSeq())
+			a.mu.Unlock()
 		}
+	}
+}
+
+// sayHello names what the agent still has.
+func (a *scriptedAgent) sayHello() *v1.Hello {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	hello := proto.CloneOf(a.hello)
+	hello.RosterVersion = a.roster.GetVersion()
+	for _, task := range a.tasks {
+		if !task.ended {
+			hello.Tasks = append(hello.Tasks, task.ref)
+		}
+	}
+	return hello
+}
+
+func (a *scriptedAgent) heartbeat() *v1.Heartbeat {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.beat++
+	return &v1.Heartbeat{Seq: a.beat, RosterVersion: a.roster.GetVersion()}
+}
+
+// renewal is what the agent would ask others to pass on.
+func (a *scriptedAgent) renewal() *v1.Renewal {
+	beat := a.heartbeat()
+	return &v1.Renewal{NodeId: a.hello.GetNodeId(), BootId: a.hello.GetBootId(), Seq: beat.GetSeq(), RosterVersion: beat.GetRosterVersion()}
+}
+
+// relay passes on a renewal of another one.
+func (a *scriptedAgent) relay(r *v1.Renewal) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.relays = append(a.relays, r)
+	select {
+	case a.fresh <- struct{}{}:
+	default:
+	}
+}
+
+// isolate ends the session and opens no other one until heal.
+func (a *scriptedAgent) isolate() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	close(a.cut)
+}
+
+func (a *scriptedAgent) heal() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.cut = make(chan struct{})
+}
+
+func (a *scriptedAgent) isCut() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.cut:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -195,6 +289,16 @@ func (a *scriptedAgent) obey(orders *v1.Orders) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.orders++
+	wanted := map[string]bool{}
+	for _, o := range orders.GetTasks() {
+		wanted[taskName(o.GetTask())] = true
+	}
+	for name, task := range a.tasks {
+		if !wanted[name] && !task.ended { // It was replaced: it is stopped, and its end is reported all the same.
+			task.ended, task.replaced = true, true
+			a.report(&v1.Report{Task: task.ref, Body: &v1.Report_Ended{Ended: &v1.TaskEnded{ExitCode: proto.Int32(143), ErrorType: v1.ErrorType_NODE_LOST}}})
+		}
+	}
 	for _, o := range orders.GetTasks() {
 		task := a.tasks[taskName(o.GetTask())]
 		if o.GetSpec() != nil {

@@ -155,7 +155,8 @@ func (s *server) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello, 
 // always written: the state learns from it which of the tasks that it is afraid of are gone.
 func (s *server) register(ctx context.Context, hello *v1.Hello) error {
 	n := nodeOf(hello)
-	if row, ok := s.machine.View().Node(n.ID); ok && registered(row, &n) {
+	v := s.machine.View()
+	if row, ok := v.Node(n.ID); ok && registered(row, &n) && len(v.AwaitedOn(n.ID)) == 0 {
 		return nil
 	}
 	result, err := propose[fsm.NodeResult](ctx, s, fsm.RegisterNode{Node: n, Tasks: taskRefs(hello.GetTasks())})
