@@ -50,7 +50,7 @@ func (l *layout) writeConfigs() error {
 		"http_addr": l.HTTP, "coordinators": grpc, "api_secret": l.APISecret,
 		"tokens": []keys{{
 			"token": l.Token, "tenant": "default", "user": "dev",
-			"permissions": []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"},
+			"permissions": []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "mind:operator"},
 		}},
 		"shutdown_timeout": "2s",
 	}

@@ -29,6 +29,7 @@ import (
 type scripted struct {
 	v1.UnimplementedJobServiceServer
 	v1.UnimplementedClusterServiceServer
+	v1.UnimplementedTokenServiceServer
 
 	lis    *bufconn.Listener
 	server *grpc.Server
@@ -52,6 +53,7 @@ func newScripted(t testing.TB) *scripted {
 	c.server = grpc.NewServer(append(client.ServerKeepalive(), grpc.UnaryInterceptor(c.intercept))...)
 	v1.RegisterJobServiceServer(c.server, c)
 	v1.RegisterClusterServiceServer(c.server, c)
+	v1.RegisterTokenServiceServer(c.server, c)
 	go func() { _ = c.server.Serve(c.lis) }()
 	t.Cleanup(c.server.Stop)
 	return c
@@ -77,6 +79,10 @@ var replies = map[string]func() any{
 	"EnableNode":      func() any { return &v1.EnableNodeResponse{Node: &v1.Node{}} },
 	"GetQueue":        func() any { return &v1.GetQueueResponse{} },
 	"ListQueues":      func() any { return &v1.ListQueuesResponse{} },
+	"CreateToken":     func() any { return &v1.CreateTokenResponse{Token: &v1.Token{TokenId: "tok_1"}} },
+	"ListTokens":      func() any { return &v1.ListTokensResponse{} },
+	"RevokeToken":     func() any { return &v1.RevokeTokenResponse{} },
+	"VerifyToken":     func() any { return &v1.VerifyTokenResponse{Token: &v1.Token{}} },
 }
 
 func (c *scripted) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {

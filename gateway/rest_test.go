@@ -68,6 +68,10 @@ func TestRoutes(t *testing.T) {
 		{"GET", p + "/queues", "", PermissionView, 200, "ListQueues", &v1.ListQueuesRequest{}},
 	}
 	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /v1/me": true}
+	for _, route := range []string{"POST /tokens", "GET /tokens", "DELETE /tokens/{id}"} { // tokens_test.go
+		method, path, _ := strings.Cut(route, " ")
+		tested[method+" "+p+path] = true
+	}
 	for _, tc := range cases {
 		t.Run(tc.method+" "+tc.path+" "+tc.body, func(t *testing.T) {
 			c := newScripted(t)

@@ -67,6 +67,10 @@ func table() []route {
 		{method: "GET", path: prefix + "/queue", anyOf: view, serve: getQueue},
 		{method: "GET", path: prefix + "/queues", anyOf: view, serve: listQueues},
 
+		{method: "POST", path: prefix + "/tokens", anyOf: clusterAdmin, serve: createToken},
+		{method: "GET", path: prefix + "/tokens", anyOf: clusterAdmin, serve: listTokens},
+		{method: "DELETE", path: prefix + "/tokens/{id}", anyOf: clusterAdmin, serve: revokeToken},
+
 		{method: "GET", path: "/v1/me", serve: getMe},
 		{method: "GET", path: "/health", open: true, serve: health},
 		{method: "GET", path: "/health/ready", open: true, serve: ready},

@@ -32,6 +32,8 @@ type server struct {
 	cluster v1.ClusterServiceClient
 	submits *submits
 	limiter *ratelimit.Limiter
+	tokens  v1.TokenServiceClient
+	issued  *apiTokens
 	index   atomic.Uint64 // the newest seen in any answer
 
 	draining atomic.Bool
@@ -60,8 +62,10 @@ func newServer(config Config) (*server, error) {
 		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry),
 		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), drained: make(chan struct{}),
 	}
+	s.tokens = v1.NewTokenServiceClient(c)
+	s.issued = newAPITokens(s.tokens)
 	if s.auth == nil {
-		known := firstOf{newStaticTokens(config.Tokens)}
+		known := firstOf{newStaticTokens(config.Tokens), s.issued}
 		if config.OIDC != nil {
 			verifier, err := oidc.New(*config.OIDC)
 			if err != nil {

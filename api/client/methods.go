@@ -17,6 +17,9 @@ var reads = map[string]bool{
 	v1.ClusterService_GetQueue_FullMethodName:   true,
 	v1.ClusterService_ListQueues_FullMethodName: true,
 
+	v1.TokenService_ListTokens_FullMethodName:  true,
+	v1.TokenService_VerifyToken_FullMethodName: true,
+
 	v1.OperatorService_ListPeers_FullMethodName:    true,
 	v1.OperatorService_ReadIndex_FullMethodName:    true,
 	v1.OperatorService_GetStateHash_FullMethodName: true,

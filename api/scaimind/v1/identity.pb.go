@@ -149,8 +149,10 @@ type CreateTokenRequest struct {
 	Permissions []string `protobuf:"bytes,4,rep,name=permissions,proto3" json:"permissions,omitempty"`
 	// 0: it is good until it is revoked.
 	ExpiresInSeconds int64 `protobuf:"varint,5,opt,name=expires_in_seconds,json=expiresInSeconds,proto3" json:"expires_in_seconds,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Tenant of the token; must be the one that the call is made for. Default: that.
+	TenantId      string `protobuf:"bytes,6,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CreateTokenRequest) Reset() {
@@ -218,6 +220,13 @@ func (x *CreateTokenRequest) GetExpiresInSeconds() int64 {
 	return 0
 }
 
+func (x *CreateTokenRequest) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
 type CreateTokenResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
@@ -262,6 +271,107 @@ func (x *CreateTokenResponse) GetToken() *Token {
 	return nil
 }
 
+// NewToken is a token in the answer that makes it: the only time that it is told.
+type NewToken struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	TokenId       string                 `protobuf:"bytes,2,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	TenantId      string                 `protobuf:"bytes,4,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	UserId        string                 `protobuf:"bytes,5,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Permissions   []string               `protobuf:"bytes,6,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NewToken) Reset() {
+	*x = NewToken{}
+	mi := &file_scaimind_v1_identity_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewToken) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewToken) ProtoMessage() {}
+
+func (x *NewToken) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_identity_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewToken.ProtoReflect.Descriptor instead.
+func (*NewToken) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *NewToken) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *NewToken) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
+	}
+	return ""
+}
+
+func (x *NewToken) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NewToken) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *NewToken) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *NewToken) GetPermissions() []string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *NewToken) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *NewToken) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
 type ListTokensRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -270,7 +380,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[3]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -282,7 +392,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[3]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -295,7 +405,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{3}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{4}
 }
 
 type ListTokensResponse struct {
@@ -307,7 +417,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[4]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -319,7 +429,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[4]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -332,7 +442,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -351,7 +461,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[5]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -363,7 +473,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[5]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -376,7 +486,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *RevokeTokenRequest) GetTokenId() string {
@@ -394,7 +504,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[6]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -406,7 +516,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[6]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -419,7 +529,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{7}
 }
 
 type VerifyTokenRequest struct {
@@ -431,7 +541,7 @@ type VerifyTokenRequest struct {
 
 func (x *VerifyTokenRequest) Reset() {
 	*x = VerifyTokenRequest{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[7]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -443,7 +553,7 @@ func (x *VerifyTokenRequest) String() string {
 func (*VerifyTokenRequest) ProtoMessage() {}
 
 func (x *VerifyTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[7]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -456,7 +566,7 @@ func (x *VerifyTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyTokenRequest.ProtoReflect.Descriptor instead.
 func (*VerifyTokenRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *VerifyTokenRequest) GetDigest() []byte {
@@ -475,7 +585,7 @@ type VerifyTokenResponse struct {
 
 func (x *VerifyTokenResponse) Reset() {
 	*x = VerifyTokenResponse{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[8]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -487,7 +597,7 @@ func (x *VerifyTokenResponse) String() string {
 func (*VerifyTokenResponse) ProtoMessage() {}
 
 func (x *VerifyTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[8]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -500,7 +610,7 @@ func (x *VerifyTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyTokenResponse.ProtoReflect.Descriptor instead.
 func (*VerifyTokenResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *VerifyTokenResponse) GetToken() *Token {
@@ -528,15 +638,27 @@ const file_scaimind_v1_identity_proto_rawDesc = "" +
 	"\n" +
 	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12<\n" +
 	"\flast_used_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"lastUsedAt\"\xa9\x01\n" +
+	"lastUsedAt\"\xc6\x01\n" +
 	"\x12CreateTokenRequest\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x17\n" +
 	"\auser_id\x18\x03 \x01(\tR\x06userId\x12 \n" +
 	"\vpermissions\x18\x04 \x03(\tR\vpermissions\x12,\n" +
-	"\x12expires_in_seconds\x18\x05 \x01(\x03R\x10expiresInSeconds\"?\n" +
+	"\x12expires_in_seconds\x18\x05 \x01(\x03R\x10expiresInSeconds\x12\x1b\n" +
+	"\ttenant_id\x18\x06 \x01(\tR\btenantId\"?\n" +
 	"\x13CreateTokenResponse\x12(\n" +
-	"\x05token\x18\x01 \x01(\v2\x12.scaimind.v1.TokenR\x05token\"\x13\n" +
+	"\x05token\x18\x01 \x01(\v2\x12.scaimind.v1.TokenR\x05token\"\x9d\x02\n" +
+	"\bNewToken\x12\x14\n" +
+	"\x05token\x18\x01 \x01(\tR\x05token\x12\x19\n" +
+	"\btoken_id\x18\x02 \x01(\tR\atokenId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x1b\n" +
+	"\ttenant_id\x18\x04 \x01(\tR\btenantId\x12\x17\n" +
+	"\auser_id\x18\x05 \x01(\tR\x06userId\x12 \n" +
+	"\vpermissions\x18\x06 \x03(\tR\vpermissions\x129\n" +
+	"\n" +
+	"created_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"expires_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x13\n" +
 	"\x11ListTokensRequest\"@\n" +
 	"\x12ListTokensResponse\x12*\n" +
 	"\x06tokens\x18\x01 \x03(\v2\x12.scaimind.v1.TokenR\x06tokens\"/\n" +
@@ -566,39 +688,42 @@ func file_scaimind_v1_identity_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_identity_proto_rawDescData
 }
 
-var file_scaimind_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_scaimind_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
 var file_scaimind_v1_identity_proto_goTypes = []any{
 	(*Token)(nil),                 // 0: scaimind.v1.Token
 	(*CreateTokenRequest)(nil),    // 1: scaimind.v1.CreateTokenRequest
 	(*CreateTokenResponse)(nil),   // 2: scaimind.v1.CreateTokenResponse
-	(*ListTokensRequest)(nil),     // 3: scaimind.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),    // 4: scaimind.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),    // 5: scaimind.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),   // 6: scaimind.v1.RevokeTokenResponse
-	(*VerifyTokenRequest)(nil),    // 7: scaimind.v1.VerifyTokenRequest
-	(*VerifyTokenResponse)(nil),   // 8: scaimind.v1.VerifyTokenResponse
-	(*timestamppb.Timestamp)(nil), // 9: google.protobuf.Timestamp
+	(*NewToken)(nil),              // 3: scaimind.v1.NewToken
+	(*ListTokensRequest)(nil),     // 4: scaimind.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),    // 5: scaimind.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),    // 6: scaimind.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),   // 7: scaimind.v1.RevokeTokenResponse
+	(*VerifyTokenRequest)(nil),    // 8: scaimind.v1.VerifyTokenRequest
+	(*VerifyTokenResponse)(nil),   // 9: scaimind.v1.VerifyTokenResponse
+	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
 }
 var file_scaimind_v1_identity_proto_depIdxs = []int32{
-	9,  // 0: scaimind.v1.Token.created_at:type_name -> google.protobuf.Timestamp
-	9,  // 1: scaimind.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
-	9,  // 2: scaimind.v1.Token.last_used_at:type_name -> google.protobuf.Timestamp
+	10, // 0: scaimind.v1.Token.created_at:type_name -> google.protobuf.Timestamp
+	10, // 1: scaimind.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
+	10, // 2: scaimind.v1.Token.last_used_at:type_name -> google.protobuf.Timestamp
 	0,  // 3: scaimind.v1.CreateTokenResponse.token:type_name -> scaimind.v1.Token
-	0,  // 4: scaimind.v1.ListTokensResponse.tokens:type_name -> scaimind.v1.Token
-	0,  // 5: scaimind.v1.VerifyTokenResponse.token:type_name -> scaimind.v1.Token
-	1,  // 6: scaimind.v1.TokenService.CreateToken:input_type -> scaimind.v1.CreateTokenRequest
-	3,  // 7: scaimind.v1.TokenService.ListTokens:input_type -> scaimind.v1.ListTokensRequest
-	5,  // 8: scaimind.v1.TokenService.RevokeToken:input_type -> scaimind.v1.RevokeTokenRequest
-	7,  // 9: scaimind.v1.TokenService.VerifyToken:input_type -> scaimind.v1.VerifyTokenRequest
-	2,  // 10: scaimind.v1.TokenService.CreateToken:output_type -> scaimind.v1.CreateTokenResponse
-	4,  // 11: scaimind.v1.TokenService.ListTokens:output_type -> scaimind.v1.ListTokensResponse
-	6,  // 12: scaimind.v1.TokenService.RevokeToken:output_type -> scaimind.v1.RevokeTokenResponse
-	8,  // 13: scaimind.v1.TokenService.VerifyToken:output_type -> scaimind.v1.VerifyTokenResponse
-	10, // [10:14] is the sub-list for method output_type
-	6,  // [6:10] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	10, // 4: scaimind.v1.NewToken.created_at:type_name -> google.protobuf.Timestamp
+	10, // 5: scaimind.v1.NewToken.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 6: scaimind.v1.ListTokensResponse.tokens:type_name -> scaimind.v1.Token
+	0,  // 7: scaimind.v1.VerifyTokenResponse.token:type_name -> scaimind.v1.Token
+	1,  // 8: scaimind.v1.TokenService.CreateToken:input_type -> scaimind.v1.CreateTokenRequest
+	4,  // 9: scaimind.v1.TokenService.ListTokens:input_type -> scaimind.v1.ListTokensRequest
+	6,  // 10: scaimind.v1.TokenService.RevokeToken:input_type -> scaimind.v1.RevokeTokenRequest
+	8,  // 11: scaimind.v1.TokenService.VerifyToken:input_type -> scaimind.v1.VerifyTokenRequest
+	2,  // 12: scaimind.v1.TokenService.CreateToken:output_type -> scaimind.v1.CreateTokenResponse
+	5,  // 13: scaimind.v1.TokenService.ListTokens:output_type -> scaimind.v1.ListTokensResponse
+	7,  // 14: scaimind.v1.TokenService.RevokeToken:output_type -> scaimind.v1.RevokeTokenResponse
+	9,  // 15: scaimind.v1.TokenService.VerifyToken:output_type -> scaimind.v1.VerifyTokenResponse
+	12, // [12:16] is the sub-list for method output_type
+	8,  // [8:12] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_identity_proto_init() }
@@ -612,7 +737,7 @@ func file_scaimind_v1_identity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_identity_proto_rawDesc), len(file_scaimind_v1_identity_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   10,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

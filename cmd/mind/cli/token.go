@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newToken() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke API tokens",
+		Long: `Makes, lists and revokes API tokens.
+
+A token lets its holder call for one user of one tenant, with the permissions that it was given. It is told once, when it is
+made: the cluster keeps only its digest. Making tokens takes the permission scaimind:cluster_admin, and for another tenant
+than one's own mind:operator, which the token of mind dev has.`,
+	}
+	cmd.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke())
+	return cmd
+}
+
+func newTokenCreate() *cobra.Command {
+	var (
+		tenant, user, name string
+		permissions        []string
+		expires            time.Duration
+	)
+	cmd := rest(&cobra.Command{
+		Use:   "create --permission P [--permission P ...]",
+		Short: "Make a token and print it, alone",
+		Example: `  mind token create --tenant acme --user ann --permission scaimind:view --permission scaimind:manage
+  MIND_TOKEN=$(mind token create --permission view --expires 24h) mind jobs`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		body := map[string]any{"permissions": fullPermissions(permissions)}
+		for key, value := range map[string]string{"tenant_id": tenant, "user_id": user, "name": name} {
+			if value != "" {
+				body[key] = value
+			}
+		}
+		if cmd.Flags().Changed("expires") {
+			v, err := seconds(expires)()
+			if err != nil {
+				return Misuse(fmt.Errorf("--expires: %w", err))
+			}
+			body["expires_in_seconds"] = v
+		}
+		var got struct {
+			Token string `json:"token"`
+		}
+		data, err := c.post(ctx, "/tokens", body, "", &got)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), got.Token)
+		return nil
+	})
+	f := cmd.Flags()
+	f.StringVar(&tenant, "tenant", "", "tenant of the token; default: one's own")
+	f.StringVar(&user, "user", "", "user that it calls for; default: oneself")
+	f.StringVar(&name, "name", "", "what it is for, for those who look at the list later")
+	f.StringArrayVar(&permissions, "permission", nil, "scaimind:view, scaimind:manage, scaimind:cluster_admin or scaimind:evaluate, with or without scaimind:; repeatable")
+	f.DurationVar(&expires, "expires", 0, "how long it is good for, such as 24h; default: until it is revoked")
+	_ = cmd.MarkFlagRequired("permission")
+	_ = cmd.RegisterFlagCompletionFunc("permission", cobra.FixedCompletions(
+		[]string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// fullPermissions lets people leave out the module, and write several with commas between.
+func fullPermissions(given []string) []string {
+	var all []string
+	for _, g := range given {
+		for p := range strings.SplitSeq(g, ",") {
+			if p = strings.TrimSpace(p); p != "" && !strings.Contains(p, ":") {
+				p = "scaimind:" + p
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func newTokenList() *cobra.Command {
+	var tenant string
+	cmd := rest(&cobra.Command{
+		Use:     "list",
+		Short:   "List the tokens of a tenant, without what is secret about them",
+		Example: `  mind token list --tenant acme`,
+		Args:    cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		var got struct {
+			Tokens []struct {
+				ID          string     `json:"token_id"`
+				Name        string     `json:"name"`
+				Tenant      string     `json:"tenant_id"`
+				User        string     `json:"user_id"`
+				Permissions []string   `json:"permissions"`
+				CreatedAt   *time.Time `json:"created_at"`
+				ExpiresAt   *time.Time `json:"expires_at"`
+				LastUsedAt  *time.Time `json:"last_used_at"`
+			} `json:"tokens"`
+		}
+		data, err := c.get(ctx, "/tokens", tenantQuery(tenant), &got)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		t := newTable(cmd.OutOrStdout(), "TOKEN", "NAME", "TENANT", "USER", "PERMISSIONS", "AGE", "EXPIRES", "USED")
+		for _, k := range got.Tokens {
+			expires := "never"
+			if k.ExpiresAt != nil {
+				expires = k.ExpiresAt.Local().Format(time.DateTime)
+			}
+			used := "never"
+			if k.LastUsedAt != nil {
+				used = ago(k.LastUsedAt) + " ago"
+			}
+			t.row(k.ID, k.Name, k.Tenant, k.User, strings.Join(k.Permissions, ","), ago(k.CreatedAt), expires, used)
+		}
+		return t.flush()
+	})
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant whose tokens to list; default: one's own")
+	return cmd
+}
+
+func newTokenRevoke() *cobra.Command {
+	var tenant string
+	cmd := rest(&cobra.Command{
+		Use:   "revoke TOKEN",
+		Short: "Take a token away, by the name that the list shows",
+		Long:  "Takes a token away. Gateways may believe in it for 10 seconds more.",
+		Example: `  mind token list
+  mind token revoke tok_1k0g00`,
+		Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		data, err := c.call(ctx, http.MethodDelete, "/tokens/"+url.PathEscape(args[0]), tenantQuery(tenant), nil, newKey(), nil)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s revoked\n", args[0])
+		return nil
+	})
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of the token; default: one's own")
+	return cmd
+}
+
+func tenantQuery(tenant string) url.Values {
+	if tenant == "" {
+		return nil
+	}
+	return url.Values{"tenant_id": {tenant}}
+}

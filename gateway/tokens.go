@@ -1,0 +1,119 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// PermissionOperator lets a caller make tokens for every tenant. It is not one of ScaiMind's: it is given to those who run the
+// cluster, in the gateway's configuration, and no role has it.
+const PermissionOperator = "mind:operator"
+
+// tokenStart is what API tokens begin with, as published.
+const tokenStart = "sgk_"
+
+// mintToken makes a token that nobody can guess.
+func mintToken() string {
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	return tokenStart + base64.RawURLEncoding.EncodeToString(secret[:])
+}
+
+func createToken(x *exchange) error {
+	request := &v1.CreateTokenRequest{}
+	if _, err := x.decode(request, false, "digest"); err != nil {
+		return err
+	}
+	if err := x.mayCreate(request); err != nil {
+		return err
+	}
+	// The token is made here, and only its digest goes further: nobody else can tell it.
+	token := mintToken()
+	digest := sha256.Sum256([]byte(token))
+	request.Digest = digest[:]
+	call, limit, err := x.prepare(true)
+	if err != nil {
+		return err
+	}
+	if request.TenantId != "" {
+		call.Tenant = request.TenantId
+	}
+	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
+	defer cancel()
+	reply, err := x.server.tokens.CreateToken(client.WithCall(ctx, call), request)
+	if err != nil {
+		return err
+	}
+	t := reply.GetToken()
+	x.ok(http.StatusCreated, &v1.NewToken{
+		Token: token, TokenId: t.GetTokenId(), Name: t.GetName(), TenantId: t.GetTenantId(), UserId: t.GetUserId(),
+		Permissions: t.GetPermissions(), CreatedAt: t.GetCreatedAt(), ExpiresAt: t.GetExpiresAt(),
+	})
+	return nil
+}
+
+// mayCreate holds that nobody gives what he does not have: no other tenant than his own, no permission that he lacks,
+// unless he is an operator.
+func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
+	if len(request.Permissions) == 0 {
+		return invalid("permissions", "give at least one of "+strings.Join(AllPermissions, ", "))
+	}
+	operator := x.caller.May(PermissionOperator)
+	for i, p := range request.Permissions {
+		if !slices.Contains(AllPermissions, p) && p != PermissionOperator {
+			return invalid(fmt.Sprintf("permissions[%d]", i), fmt.Sprintf("there is no permission %s: they are %s", printable(p), strings.Join(AllPermissions, ", ")))
+		}
+		if !operator && !x.caller.May(p) {
+			return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "only who has the permission " + p + " can give it"}
+		}
+	}
+	if request.TenantId != "" && request.TenantId != x.caller.Tenant && !operator {
+		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "a token for another tenant needs the permission " + PermissionOperator}
+	}
+	return nil
+}
+
+// asTenant lets an operator look after the tokens of the tenant that the query names.
+func asTenant(x *exchange) error {
+	tenant := x.r.URL.Query().Get("tenant_id")
+	if tenant == "" || tenant == x.caller.Tenant {
+		return nil
+	}
+	if !x.caller.May(PermissionOperator) {
+		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the tokens of another tenant need the permission " + PermissionOperator}
+	}
+	as := *x.caller
+	as.Tenant = tenant
+	x.caller = &as
+	return nil
+}
+
+func listTokens(x *exchange) error {
+	if err := asTenant(x); err != nil {
+		return err
+	}
+	return unary(x, http.StatusOK, false, &v1.ListTokensRequest{}, x.server.tokens.ListTokens, whole)
+}
+
+func revokeToken(x *exchange) error {
+	if err := asTenant(x); err != nil {
+		return err
+	}
+	request := &v1.RevokeTokenRequest{TokenId: id(x)}
+	if err := unary(x, http.StatusOK, true, request, x.server.tokens.RevokeToken,
+		func(*v1.RevokeTokenResponse) proto.Message { return request }); err != nil {
+		return err
+	}
+	x.server.issued.forget()
+	return nil
+}
