@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
@@ -132,6 +133,12 @@ func replacementsWait(v *fsm.View) bool {
 	return false
 }
 
+// Why a node is away, as far as the leader can tell.
+const (
+	silentFor    = "not heard of for "
+	throughPeers = " itself; it renews its leases through its peers"
+)
+
 // look writes down what changed since the last look.
 func (s *server) look(ctx context.Context, patience time.Duration) {
 	now, away := time.Now(), 0
@@ -145,9 +152,14 @@ func (s *server) look(ctx context.Context, patience time.Duration) {
 		if node.UnreachableSince != 0 {
 			away++
 		}
+		why := silentFor + patience.String()
+		if silent && s.renewsThroughPeers(node.ID) {
+			why += throughPeers
+		}
 		switch {
-		case silent && node.UnreachableSince == 0:
-			changes = append(changes, fsm.SetNode{ID: node.ID, Action: fsm.NodeUnreachable, Reason: "not heard of for " + patience.String()})
+		case silent && node.UnreachableSince == 0,
+			silent && node.LostSince == 0 && node.Reason != why && strings.HasPrefix(node.Reason, silentFor):
+			changes = append(changes, fsm.SetNode{ID: node.ID, Action: fsm.NodeUnreachable, Reason: why})
 		case silent || !inSession || node.UnreachableSince == 0:
 		case node.LostSince != 0:
 			// The verdict came while it was on its way back: it must say again what it still runs.
@@ -188,7 +200,7 @@ func (s *server) setNode(ctx context.Context, command fsm.SetNode) {
 	case result.Refusal != nil:
 		s.log.Warn("node's state was refused", "node", command.ID, "why", result.Refusal.Message)
 	case command.Action == fsm.NodeUnreachable:
-		s.log.Warn("node unreachable", "node", command.ID)
+		s.log.Warn("node unreachable", "node", command.ID, "why", command.Reason)
 	default:
 		s.log.Info("node reachable again", "node", command.ID)
 	}

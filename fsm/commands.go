@@ -220,7 +220,8 @@ type NodeAction uint8
 
 // The actions on a node.
 const (
-	// NodeUnreachable: the leader has not heard of it in time. Its tasks stay.
+	// NodeUnreachable: the leader has not heard of it in time. Its tasks stay. Said again with another reason, it replaces
+	// the reason.
 	NodeUnreachable NodeAction = iota + 1
 	// NodeReachable: it is back, with the same boot. A node that was declared lost has to register instead, and say what
 	// it still runs.

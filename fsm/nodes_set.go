@@ -13,7 +13,11 @@ func (c SetNode) apply(tx *tx) any {
 	switch c.Action {
 	case NodeUnreachable:
 		if n.UnreachableSince != 0 {
-			return NodeResult{Node: old}
+			if tx.version < 2 || n.LostSince != 0 || c.Reason == "" || c.Reason == n.Reason {
+				return NodeResult{Node: old}
+			}
+			n.Reason = c.Reason // It is still away; what is known of why has changed.
+			break
 		}
 		n.UnreachableSince, n.Reason = max(tx.now, 1), c.Reason
 		tx.strike(&n)
