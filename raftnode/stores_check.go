@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"go.etcd.io/bbolt"
@@ -28,7 +29,11 @@ func checkBolt(path string) (err error) {
 		return err
 	}
 	defer func() {
-		if r := recover(); r != nil {
+		switch r := recover().(type) {
+		case nil:
+		case runtime.Error:
+			err = errors.New("a part of the file is not there")
+		default:
 			err = fmt.Errorf("%v", r)
 		}
 		if err != nil {
