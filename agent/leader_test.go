@@ -70,6 +70,10 @@ type leader struct {
 	batches   [][]*v1.Report
 	deaf      bool   // takes reports, acknowledges none
 	refuse    string // not leading; names this one
+	mute      bool   // acknowledges no renewal: it was deposed, and does not know
+	roster    *v1.Roster
+	rosters   []uint64 // versions that heartbeats named
+	relayed   []*v1.Renewal
 }
 
 func newLeader(t testing.TB, options ...grpc.ServerOption) *leader {
@@ -117,7 +121,7 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 	if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Welcome{Welcome: &v1.Welcome{CoordinatorId: "c1", Term: l.term, HeartbeatIntervalMs: 50}}}); err != nil {
 		return err
 	}
-	acks := make(chan *v1.Ack, 1000)
+	answers := make(chan *v1.SessionResponse, 1000)
 	broken := make(chan error, 1)
 	go func() {
 		for {
@@ -127,10 +131,20 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 				return
 			}
 			ack := &v1.Ack{}
+			var relayed *v1.RenewalAck
 			l.change(func() {
+				if r := req.GetRelayed(); r != nil {
+					l.relayed = append(l.relayed, r)
+					if !l.mute {
+						relayed = &v1.RenewalAck{NodeId: r.GetNodeId(), Seq: r.GetSeq()}
+					}
+				}
 				if b := req.GetHeartbeat(); b != nil {
 					l.beats++
-					ack.HeartbeatSeq = b.GetSeq()
+					l.rosters = append(l.rosters, b.GetRosterVersion())
+					if !l.mute {
+						ack.HeartbeatSeq = b.GetSeq()
+					}
 					if b.GetGpus() != nil {
 						l.gpus = b.GetGpus()
 					}
@@ -143,14 +157,18 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 					ack.ReportSeq = l.reports[n-1].GetSeq()
 				}
 			})
-			acks <- ack
+			answers <- &v1.SessionResponse{Body: &v1.SessionResponse_Ack{Ack: ack}}
+			if relayed != nil {
+				answers <- &v1.SessionResponse{Body: &v1.SessionResponse_RelayedAck{RelayedAck: relayed}}
+			}
 		}
 	}()
 	told := uint64(0)
+	var rostered *v1.Roster
 	specs := make(map[key]bool)
 	for {
 		l.mu.Lock()
-		changed, index := l.changed, l.index
+		changed, index, roster := l.changed, l.index, l.roster
 		orders := &v1.Orders{Index: index, EnabledAt: l.enabledAt}
 		for _, o := range l.orders {
 			// Specifications go out once a session, as the real ones do.
@@ -168,10 +186,16 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 				return err
 			}
 		}
+		if roster != rostered {
+			rostered = roster
+			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Roster{Roster: roster}}); err != nil {
+				return err
+			}
+		}
 		select {
 		case <-changed:
-		case ack := <-acks:
-			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Ack{Ack: ack}}); err != nil {
+		case answer := <-answers:
+			if err := stream.Send(answer); err != nil {
 				return err
 			}
 		case err := <-broken:
@@ -303,6 +327,32 @@ func stopShims(t testing.TB, dataDir string) {
 		}
 		require.Eventually(t, func() bool { return runner.Gone(dir) }, 20*time.Second, time.Millisecond)
 	}
+}
+
+// opened runs an agent in the test, whose parts the test may look at.
+func opened(t testing.TB, cfg Config) (a *agent, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	a, release, err := open(ctx, cfg.withDefaults())
+	require.NoError(t, err)
+	done := make(chan error, 1)
+	go func() {
+		defer release()
+		done <- a.serve(ctx)
+	}()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			select {
+			case err := <-done:
+				require.NoError(t, err)
+			case <-time.After(30 * time.Second):
+				require.FailNow(t, "the agent does not stop")
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return a, stop
 }
 
 // inProcess runs an agent in the test and returns its end.
