@@ -35,6 +35,26 @@ func TestCheck_canFail(t *testing.T) {
 		f(&j)
 		s.jobs.rows.put(j.ID, &j)
 	}
+	// awaiting breaks the job that runs while a lost task of it may still be alive.
+	awaiting := func(s *state, f func(j *Job)) {
+		for j := range s.jobs.rows.rows() {
+			if j.Live() && j.Replacement() {
+				c := *j
+				c.Awaits = append([]AwaitedTask(nil), j.Awaits...)
+				c.Past = append([]PastAttempt(nil), j.Past...)
+				f(&c)
+				s.jobs.rows.put(c.ID, &c)
+				return
+			}
+		}
+		require.Fail(t, "the story has no such job")
+	}
+	node := func(s *state, id string, f func(n *Node)) {
+		n, _ := s.Node(id)
+		c := *n
+		f(&c)
+		s.nodes.rows.put(id, &c)
+	}
 	tests := map[string]struct {
 		breakIt func(s *state)
 		says    string
@@ -90,10 +110,51 @@ func TestCheck_canFail(t *testing.T) {
 			s.putCheckpoint(&Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: 7, Token: 7})
 		}, "I9"},
 		"a last checkpoint that is not there": {func(s *state) { edit(s, func(j *Job) { j.LastCheckpoint = 77 }) }, "I9"},
-		"a job unlisted for its tenant":       {func(s *state) { edit(s, func(j *Job) { j.Tenant = "x" }) }, "I11"},
-		"wrong counts":                        {func(s *state) { s.jobs.counts[1]++ }, "counts are"},
-		"wrong figures of a queue":            {func(s *state) { s.queues.figures.put(namedFigures{"default", &queueFigures{}}) }, "the figures of queue"},
-		"wrong use of a node":                 {func(s *state) { s.leases.use.put(nodeUse{"n1", &NodeUse{}}) }, "the use of n1"},
+		"a checkpoint without a manifest": {func(s *state) {
+			j := firstLive(s)
+			s.putCheckpoint(&Checkpoint{ID: CheckpointID(s.meta.Index << idPositionBits), Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token})
+		}, "has no manifest"},
+		"a checkpoint of an attempt to come": {func(s *state) {
+			j := firstLive(s)
+			s.putCheckpoint(&Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token + 1})
+		}, "I9"},
+		"lost by a minority": {func(s *state) {
+			awaiting(s, func(j *Job) { j.Awaits[0].Loss.Votes = 1 })
+		}, "I6"},
+		"lost before its time": {func(s *state) {
+			awaiting(s, func(j *Job) { j.Awaits[0].Loss.Silent = j.LostAfter - 1 })
+		}, "I6"},
+		"lost without grounds": {func(s *state) { awaiting(s, func(j *Job) { j.Awaits[0].Loss.How = LossReboot }) }, "on the grounds"},
+		"a past attempt by a minority": {func(s *state) {
+			awaiting(s, func(j *Job) { j.Past[0].Loss = &Loss{How: LossVerdict, Votes: 1, Voters: 2, Silent: 1e12} })
+		}, "I6"},
+		"an end by a minority":           {func(s *state) { edit(s, func(j *Job) { j.Ending = &Ending{Loss: &Loss{How: LossVerdict}} }) }, "I6"},
+		"lost and ended by itself":       {func(s *state) { awaiting(s, func(j *Job) { j.Past[0].ErrorType = v1.ErrorType_OOM }) }, "I6"},
+		"waiting for one task twice":     {func(s *state) { awaiting(s, func(j *Job) { j.Awaits = append(j.Awaits, j.Awaits[0]) }) }, "twice"},
+		"waiting for nobody":             {func(s *state) { awaiting(s, func(j *Job) { j.Awaits[0].Node = "n9" }) }, "n9, which there is not"},
+		"waiting for an attempt to come": {func(s *state) { awaiting(s, func(j *Job) { j.Awaits[0].Attempt = 9 }) }, "I3"},
+		"waiting by an unknown roster":   {func(s *state) { awaiting(s, func(j *Job) { j.Awaits[0].Roster = 1 << 40 }) }, "had acknowledged a roster"},
+		"waiting for a live task": {func(s *state) {
+			awaiting(s, func(j *Job) { j.Awaits[0].Attempt, j.Awaits[0].Token = j.Attempt, j.Token })
+		}, "is waited for as lost"},
+		"waiting unlisted": {func(s *state) {
+			for a := range s.jobs.awaits.all() {
+				s.jobs.awaits.delete(a)
+				return
+			}
+		}, "not listed as waiting for n3"},
+		"listed and not waiting":        {func(s *state) { s.jobs.awaits.put(awaitingJob{"n1", 9}) }, "the index of awaited tasks"},
+		"away and on the roster":        {func(s *state) { node(s, "n3", func(n *Node) { n.RosterSince = 1 }) }, "is on the roster"},
+		"a roster to come":              {func(s *state) { node(s, "n1", func(n *Node) { n.RosterSince = 1 << 40 }) }, "the newest is"},
+		"a roster unheard of":           {func(s *state) { node(s, "n1", func(n *Node) { n.RosterAcked = 1 << 40 }) }, "has acknowledged"},
+		"a roster of tomorrow":          {func(s *state) { s.meta.RosterVersion = 1 << 40 }, "the roster is of index"},
+		"enabled tomorrow":              {func(s *state) { node(s, "n1", func(n *Node) { n.EnabledAt = 1 << 40 }) }, "was enabled"},
+		"lost and there":                {func(s *state) { node(s, "n1", func(n *Node) { n.LostSince = 1 }) }, "I6: n1 is lost"},
+		"lost and not counted":          {func(s *state) { s.meta.NodesLost = 0 }, "were declared lost"},
+		"a job unlisted for its tenant": {func(s *state) { edit(s, func(j *Job) { j.Tenant = "x" }) }, "I11"},
+		"wrong counts":                  {func(s *state) { s.jobs.counts[1]++ }, "counts are"},
+		"wrong figures of a queue":      {func(s *state) { s.queues.figures.put(namedFigures{"default", &queueFigures{}}) }, "the figures of queue"},
+		"wrong use of a node":           {func(s *state) { s.leases.use.put(nodeUse{"n1", &NodeUse{}}) }, "the use of n1"},
 		"a job waiting unlisted": {func(s *state) {
 			for w := range s.jobs.waiting.all() {
 				s.jobs.waiting.delete(w)

@@ -17,7 +17,12 @@ import (
 func TestMachine_anyLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{T: t, w: newWorld(t)}
-		twin := New()
+		twin, batched := New(), New()
+		voters := rapid.SampledFrom([][]string{{"c1", "c2", "c3"}, {"c1"}, {"c1", "c2", "c3", "c4"}, nil}).Draw(t, "voters")
+		g.w.voters(voters...)
+		for _, m := range []*Machine{twin, batched} {
+			m.StoreConfiguration(g.w.index, voters)
+		}
 		var restored *Machine
 		final := map[JobID]finalState{}
 		tokens := map[JobID]uint64{}
@@ -30,7 +35,9 @@ func TestMachine_anyLog(t *testing.T) {
 			for i := range cmds {
 				cmds[i] = g.command()
 			}
+			before := g.w.m.View()
 			g.w.do(cmds...)
+			checkLosses(t, before, g.w.m.View(), cmds)
 			e := g.w.log[len(g.w.log)-1]
 			twin.Apply(e.Index, e.Data)
 			require.Equal(t, g.w.m.View().Hash(), twin.View().Hash())
@@ -51,7 +58,6 @@ func TestMachine_anyLog(t *testing.T) {
 			sameState(t, g.w.m, restored)
 			require.Empty(t, Check(restored.View()))
 		}
-		batched := New()
 		batched.ApplyBatch(g.w.log)
 		sameState(t, g.w.m, batched)
 		checkEvents(t, events)
@@ -119,7 +125,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) command() Command {
-	switch g.n("kind", 0, 23) {
+	switch g.n("kind", 0, 27) {
 	case 0, 1, 2, 3:
 		jobs := make([]NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -135,10 +141,12 @@ func (g *generator) command() Command {
 	case 18, 19:
 		n := testNode(g.nodeID(), pick(g, "boot", "boot1", "boot1", "boot2"), g.n("gpus", 0, 4))
 		n.CPUs = uint32(pick(g, "cpus", 4, 64))
+		n.Incarnation = uint64(g.n("incarnation", 0, 3))
+		n.RosterAcked = uint64(pick(g, "on disk", 0, 0, int(g.w.m.View().RosterVersion()), int(g.w.index)+5))
 		if len(n.GPUs) > 0 && g.yes("ill") {
 			n.GPUs[0].Health = v1.GpuHealth_QUARANTINED
 		}
-		return RegisterNode{Node: n}
+		return RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
 	case 20:
 		a := NodeAction(g.n("node action", 0, 7))
 		s := SetNode{ID: g.nodeID(), Action: a, Force: g.yes("force"), Deadline: int64(pick(g, "deadline", 0, 30e9, -1))}
@@ -156,8 +164,59 @@ func (g *generator) command() Command {
 			return Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5))}
 		}
 		return PutCoordinator{Coordinator: Coordinator{ID: pick(g, "id", "c1", "c2"), GRPCAddr: pick(g, "addr", "a", "b")}}
+	case 23, 24:
+		return g.lose()
+	case 25:
+		return SetNode{ID: g.nodeID(), Action: pick(g, "fall silent", NodeUnreachable, NodeUnreachable, NodeReachable)}
+	case 26:
+		return g.acks()
 	}
-	return Tick{}
+	return Tick{Settled: g.yes("settled")}
+}
+
+// lose calls a node dead, by some votes of some coordinators about some start of its agent.
+func (g *generator) lose() Command {
+	c := LoseNode{Node: g.nodeID(), Silent: int64(pick(g, "silent", 5, 60, 60, 4000)) * 1e9, Eligible: []string{"n1", "n2", "n3", "n9"}}
+	if g.n("few", 0, 3) == 0 {
+		c.Eligible = c.Eligible[:g.n("eligible", 0, 1)]
+	}
+	for range g.n("votes", 0, 5) {
+		c.Votes = append(c.Votes, Vote{
+			Coordinator: pick(g, "voter", "c1", "c2", "c2", "c3", "c4", "n1"), Dead: g.n("alive", 0, 4) > 0,
+			Incarnation: uint64(pick(g, "of", 0, 3, 3, 1)),
+		})
+	}
+	return c
+}
+
+func (g *generator) acks() Command {
+	var c AckRoster
+	for _, n := range []string{"n1", "n2", "n3", "n9"} {
+		version := g.w.m.View().RosterVersion()
+		if g.n("spoil", 0, 4) == 0 {
+			version = uint64(g.n("version", 0, int(g.w.index)+5))
+		}
+		c.Acks = append(c.Acks, RosterAck{n, version})
+	}
+	return c
+}
+
+// tasks are some of those that a node had.
+func (g *generator) tasks(node string) []TaskRef {
+	var refs []TaskRef
+	for j := range g.w.m.View().Jobs(true, 0) {
+		for i := range j.Tasks {
+			if j.Tasks[i].Node == node && g.yes("live") {
+				refs = append(refs, TaskRef{j.ID, j.Attempt, uint16(i), j.Token})
+			}
+		}
+		for _, a := range j.Awaits {
+			if a.Node == node && g.yes("lost") {
+				refs = append(refs, TaskRef{j.ID, a.Attempt, a.Rank, a.Token})
+			}
+		}
+	}
+	return refs
 }
 
 func (g *generator) nodeID() string { return pick(g, "node", "n1", "n2", "n3") }
@@ -170,7 +229,7 @@ func (g *generator) newJob() NewJob {
 	n := NewJob{
 		Tenant: g.tenant(), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
 		Spec: []byte("spec"), Shape: g.shape(), Labels: map[string]string{"a": "1", "b": "2"},
-		Retry:      RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: RetryCause(pick(g, "on", 0, int(RetryDefault), int(retryAll), 255))},
+		Retry:      RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: RetryCause(pick(g, "on", 0, int(RetryDefault), int(RetryDefault), int(retryAll), 255))},
 		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
 		GiveUpAfter: int64(pick(g, "give up", 0, 60e9)),
 	}
@@ -293,7 +352,7 @@ func (g *generator) reports() Command {
 					Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token,
 					Kind: ReportKind(g.n("kind", 0, 7)), Time: g.w.now,
 					Phase: v1.JobPhase_Value(g.n("phase", 0, 5)), Step: int64(g.n("step", 0, 3)), Total: 3,
-					Path: pick(g, "path", "/c/1", "/c/2"), Digest: pick(g, "digest", "x", "y"), Metrics: "{}",
+					Path: pick(g, "path", "/c/1", "/c/2"), Digest: pick(g, "digest", "x", "y", ""), Metrics: "{}",
 				}
 				if rep.Kind == ReportEnded {
 					if code := int32(pick(g, "exit", 0, 0, 0, 1, 137, -1)); code >= 0 {
@@ -312,6 +371,13 @@ func (g *generator) reports() Command {
 					rep.Job = 77
 				}
 				r.Reports = append(r.Reports, rep)
+			}
+		}
+		for _, a := range j.Awaits {
+			if a.Node == r.Node && g.n("late", 0, 2) == 0 {
+				r.Reports = append(r.Reports, TaskReport{
+					Job: j.ID, Attempt: a.Attempt, Rank: a.Rank, Token: a.Token, Kind: ReportKind(g.n("kind", 1, 6)), Path: "/c/3", Digest: "z",
+				})
 			}
 		}
 	}

@@ -1,0 +1,116 @@
+package fsm
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// saves reports a complete checkpoint of rank 0 and returns its id.
+func (w *world) saves(id JobID, step int64) CheckpointID {
+	r := w.report(id, 0, ReportCheckpoint, func(r *TaskReport) {
+		r.Path, r.Digest, r.Step = fmt.Sprintf("/c/%d", step), fmt.Sprintf("sha256:%d", step), step
+	})
+	require.Len(w.t, r.Checkpoints, 1)
+	return r.Checkpoints[0]
+}
+
+func (w *world) resumePoints(id JobID) []CheckpointID {
+	var ids []CheckpointID
+	for _, c := range w.m.View().ResumePoints(w.job(id)) {
+		ids = append(ids, c.ID)
+	}
+	return ids
+}
+
+func (w *world) runOn(id JobID, node string) {
+	w.place(id, node)
+	w.run(id)
+}
+
+func (w *world) breaks(id JobID) {
+	w.report(id, 0, ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
+	require.Equal(w.t, queued, w.job(id).State)
+}
+
+func TestCheckpoint_needsTheDigestOfItsManifest(t *testing.T) {
+	w := cluster(t)
+	id := w.submit(oneGPU())
+	w.runOn(id, "n1")
+	r := w.report(id, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Step = "/c/1", 1 })
+	require.Equal(t, ReportResult{Incomplete: 1}, r)
+	require.EqualValues(t, 1, w.m.View().Incomplete())
+	require.Zero(t, w.m.View().Fenced(), "it came from who holds the lease")
+	require.Zero(t, w.job(id).LastCheckpoint)
+	require.Empty(t, w.resumePoints(id))
+	whole := w.saves(id, 1)
+	require.Equal(t, whole, w.job(id).LastCheckpoint)
+	require.Equal(t, []CheckpointID{whole}, w.resumePoints(id))
+}
+
+func TestCheckpoint_notFromWhoWasReplaced(t *testing.T) {
+	w, id, ref := lostOn(t)
+	late := ReportTasks{Node: "n1", Reports: []TaskReport{
+		{Job: id, Attempt: ref.Attempt, Token: ref.Token, Kind: ReportCheckpoint, Path: "/c/1", Digest: "sha256:1"},
+		{Job: id, Attempt: ref.Attempt, Token: ref.Token, Kind: ReportProgress, Step: 9},
+	}}
+	for _, state := range []string{"while it waits", "while it runs elsewhere", "after it has succeeded"} {
+		fenced := w.m.View().Fenced()
+		require.Equal(t, ReportResult{Stale: 2}, do[ReportResult](w, late), state)
+		require.Equal(t, fenced+2, w.m.View().Fenced(), state)
+		require.Empty(t, w.resumePoints(id), state)
+		require.Zero(t, w.job(id).Progress, state)
+		switch state {
+		case "while it waits":
+			w.runOn(id, "n2")
+		case "while it runs elsewhere":
+			w.report(id, 0, ReportEnded, exit(0))
+		}
+	}
+}
+
+func TestResumePoints_areTheNewestOfTheJobsOwn(t *testing.T) {
+	w := cluster(t)
+	other := w.submit(oneGPU())
+	w.runOn(other, "n4")
+	foreign := w.saves(other, 1)
+	n := retried(oneGPU(), 9)
+	n.ResumeFrom = foreign
+	id := w.submit(n)
+	require.Equal(t, []CheckpointID{foreign}, w.resumePoints(id), "where it was told to begin")
+	var saved []CheckpointID
+	for i := range int64(4) {
+		w.runOn(id, "n1")
+		saved = append(saved, w.saves(id, 2*i), w.saves(id, 2*i+1))
+		w.breaks(id)
+	}
+	require.Equal(t, []CheckpointID{saved[7], saved[6], saved[5], saved[4], saved[3]}, w.resumePoints(id))
+	require.Equal(t, saved[7], w.job(id).ResumeFrom)
+
+	// What a user chooses comes before all that was there when it was chosen, and stays chosen.
+	w.do(ControlJob{Job: id, Action: ActionPause})
+	w.do(ControlJob{Job: id, Action: ActionResume, Checkpoint: saved[2]})
+	require.Equal(t, []CheckpointID{saved[2]}, w.resumePoints(id))
+	w.runOn(id, "n1")
+	w.breaks(id)
+	require.Equal(t, saved[2], w.job(id).ResumeFrom, "nothing was saved since")
+	require.Equal(t, []CheckpointID{saved[2]}, w.resumePoints(id))
+	w.runOn(id, "n1")
+	newer := w.saves(id, 99)
+	w.breaks(id)
+	require.Equal(t, newer, w.job(id).ResumeFrom)
+	w.runOn(id, "n1")
+	newest := w.saves(id, 100)
+	w.do(ControlJob{Job: id, Action: ActionPause})
+	w.report(id, 0, ReportEnded, exit(0))
+	require.Equal(t, []CheckpointID{newest, newer}, w.resumePoints(id), "the newest one is not listed twice")
+	// One that is gone is passed over.
+	w.do(ControlJob{Job: id, Action: ActionResume, Checkpoint: saved[0]})
+	require.Equal(t, []CheckpointID{saved[0]}, w.resumePoints(id))
+	gone := *w.job(id)
+	gone.ResumeFrom = 12345
+	require.Empty(t, w.m.View().ResumePoints(&gone))
+}
