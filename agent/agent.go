@@ -62,6 +62,7 @@ type agent struct {
 
 	starter Processes
 	gpus    *gpuWatch
+	moves   *moves
 	outbox  *outbox
 	session *session
 	metrics *metrics
@@ -71,7 +72,7 @@ type agent struct {
 	peers   *peers
 	// incarnation is told by gossip; 0 without.
 	incarnation uint64
-	shipper *ship.Shipper // nil: no log archive
+	shipper     *ship.Shipper // nil: no log archive
 
 	// over is closed when the tasks are to be let go of; mail reaches the
 	// owner's goroutine; minders are the goroutines that follow tasks.
@@ -167,6 +168,8 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 	a.simulated = simulated
 	a.cpus, a.memMB = cfg.machine(simulated)
 	a.gpus = newGPUWatch(inventory, a.log)
+	a.moves = newMoves()
+	undo = append(undo, a.moves.close)
 	a.gpus.onFault = func() { a.post(a.endFaulty) }
 	if simulated {
 		a.gpus.interval = doubtInterval
@@ -308,6 +311,7 @@ func (a *agent) adopt() error {
 				}
 				continue
 			}
+			a.stayWithdrawn(t)
 			t.has = a.holdingOfRecord(spec, err)
 			a.hold(t)
 			a.log.Info("taking up a task again", "job", k.job, "attempt", k.attempt, "rank", k.rank)

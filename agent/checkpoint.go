@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -24,20 +26,19 @@ const maxCheckpointFiles = 100_000
 // checkpointDir finds the checkpoints that a task completes.
 type checkpointDir struct {
 	taskDir, dir string
+	moves        *moves
 	// before is what earlier attempts left, by name.
 	before map[string]string
-	// known are paths with the digests that were reported.
+	// known are paths with the digests that were found.
 	known map[string]string
-	// seen are digests of the scan before.
-	seen map[string]string
-	at   time.Time // of the directory, when it was last listed
-	calm bool      // nothing waits for a second look
+	at    time.Time // of the directory, when it was last listed
+	calm  bool      // nothing waits for a second look
 
 	loaded bool
 }
 
 func newCheckpointDir(taskDir, dir string) checkpointDir {
-	return checkpointDir{taskDir: taskDir, dir: dir, known: make(map[string]string), seen: make(map[string]string)}
+	return checkpointDir{taskDir: taskDir, dir: dir, known: make(map[string]string)}
 }
 
 // load reads what was there before. The shim writes it before it starts the
@@ -50,6 +51,7 @@ func (c *checkpointDir) load() {
 	if data, err := os.ReadFile(filepath.Join(c.taskDir, shim.BaselineFile)); err == nil {
 		_ = json.Unmarshal(data, &c.before)
 	}
+	// Agents of earlier versions kept those that were acknowledged here.
 	if data, err := os.ReadFile(filepath.Join(c.taskDir, registeredFile)); err == nil {
 		for line := range strings.Lines(string(data)) {
 			if digest, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
@@ -59,24 +61,15 @@ func (c *checkpointDir) load() {
 	}
 }
 
-// noteRegistered remembers a checkpoint that the coordinators know.
-func noteRegistered(taskDir, entry string) {
-	file, err := os.OpenFile(filepath.Join(taskDir, registeredFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return // it is reported once more, which changes nothing
-	}
-	defer file.Close()
-	_, _ = file.WriteString(entry + "\n")
-}
-
 // unfinished are names that a checkpoint has while it is being written.
 func unfinished(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || strings.HasPrefix(name, "tmp-")
 }
 
-// scan looks for directories that appeared. One that was renamed into place is
-// complete; for those who write in place, it must look the same twice.
-func (c *checkpointDir) scan(last bool) []finding {
+// scan looks for directories that appeared and are complete: those that were renamed into place. One that is written in
+// place may look at rest while half of it is missing, so it counts only once the program has ended well, or when the program
+// says so (event). done: the program has ended well.
+func (c *checkpointDir) scan(done bool) []finding {
 	if c.dir == "" {
 		return nil
 	}
@@ -84,7 +77,7 @@ func (c *checkpointDir) scan(last bool) []finding {
 	if err != nil {
 		return nil
 	}
-	if info.ModTime().Equal(c.at) && c.calm {
+	if info.ModTime().Equal(c.at) && c.calm && !done {
 		return nil
 	}
 	c.at, c.calm = info.ModTime(), true
@@ -110,20 +103,41 @@ func (c *checkpointDir) scan(last bool) []finding {
 		if _, ok := c.known[path]; ok {
 			continue
 		}
+		if !done && !c.moves.into(c.dir, e.Name()) && !renamed(path, info) {
+			continue
+		}
 		digest, size, err := manifest(path)
 		if err != nil || size == 0 {
 			c.calm = false
 			continue
 		}
-		if !last && c.seen[path] != digest {
-			c.seen[path] = digest
-			c.calm = false
-			continue
-		}
-		delete(c.seen, path)
 		found = append(found, c.found(path, digest, size, stepOf(e.Name()), nil))
 	}
 	return found
+}
+
+// renamed tells by its times that a directory was given its name after all in it was written: a rename changes the time of
+// the directory's inode and of nothing in it. It serves where the agent was not there to be told of the rename.
+func renamed(path string, info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return false
+	}
+	at := time.Unix(stat.Ctim.Unix())
+	if !at.After(info.ModTime()) {
+		return false
+	}
+	err := filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && !at.After(info.ModTime()) {
+			err = errors.New("written later")
+		}
+		return err
+	})
+	return err == nil
 }
 
 // event is a checkpoint that the program itself told of.
@@ -145,7 +159,7 @@ func (c *checkpointDir) event(path string, step int64, metrics []byte) (finding,
 func (c *checkpointDir) found(path, digest string, size, step int64, metrics []byte) finding {
 	c.known[path] = digest
 	return finding{
-		registered: digest + " " + path,
+		kept: true,
 		body: &v1.Report{Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{
 			Path: path, Step: step, ManifestDigest: digest, SizeBytes: size, MetricsJson: string(metrics),
 		}}},

@@ -21,7 +21,7 @@ const (
 	metricsFile = "metrics.jsonl"
 	eventsFile  = "events.jsonl"
 	configFile  = "config.json"
-	// registeredFile lists the checkpoints that they know.
+	// registeredFile lists the checkpoints that the coordinators know; see journalFile.
 	registeredFile = "registered"
 )
 
@@ -99,7 +99,7 @@ func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec) shim.Spec {
 		setAll(&env, job.GetTrainingConfig().GetEnvironment())
 		env.set("MIND_CONFIG", filepath.Join(dir, configFile))
 	}
-	setTaskEnv(&env, k, spec, a.gpus.visible(spec.GetGpus()))
+	setTaskEnv(&env, k, spec, a.gpus.visible(spec.GetGpus()), a.resumeFrom(k, spec))
 	env.set("MIND_OUTPUT_DIR", output)
 	env.set("MIND_CHECKPOINT_DIR", checkpoints)
 	env.set("MIND_METRICS_FILE", filepath.Join(dir, metricsFile))
@@ -117,7 +117,7 @@ func setAll(env *environment, variables map[string]string) {
 }
 
 // setTaskEnv sets what every task is told. It comes last: a job cannot change it.
-func setTaskEnv(env *environment, k key, spec *v1.TaskSpec, visible string) {
+func setTaskEnv(env *environment, k key, spec *v1.TaskSpec, visible, resume string) {
 	env.set("CUDA_VISIBLE_DEVICES", visible)
 	// The indices are those of the driver, which counts in the order of the bus.
 	env.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
@@ -141,8 +141,8 @@ func setTaskEnv(env *environment, k key, spec *v1.TaskSpec, visible string) {
 		world = int(n)
 	}
 	env.set("WORLD_SIZE", strconv.Itoa(world))
-	if spec.GetResumeFrom() != "" {
-		env.set("MIND_RESUME_FROM", spec.GetResumeFrom())
+	if resume != "" {
+		env.set("MIND_RESUME_FROM", resume)
 	}
 }
 

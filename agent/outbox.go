@@ -17,8 +17,14 @@ const maxBatch = 512
 // in one message and one commit; of any other one the cluster learns that much later that it runs.
 const holdTime = 15 * time.Millisecond
 
-// outbox holds the reports that no coordinator has acknowledged yet. It lives
-// in memory: what it holds can be derived again from the task directories.
+// maxCheckpoints bounds the unsent checkpoints of one task: no more are kept of a job anyway.
+const maxCheckpoints = 1000
+
+// outbox holds the reports that no coordinator has acknowledged yet, in the
+// order in which things happened. It lives in memory, and is bounded: of
+// launches, phases and progress the latest word is kept. All that it holds is on
+// disk, too: starts and ends are in the shims' records, checkpoints and phases in
+// the journals of the tasks, progress in what the programs wrote.
 type outbox struct {
 	mu    sync.Mutex
 	items []*report // in the order of their numbers
@@ -59,6 +65,9 @@ func (o *outbox) add(reports ...*report) {
 			})
 			o.items = o.items[:o.sent+len(unsent)]
 		}
+		if r.body.GetCheckpoint() != nil {
+			o.boundCheckpoints(r.body.GetTask())
+		}
 		o.seq++
 		r.body.Seq = o.seq
 		if r.body.Time == nil {
@@ -72,6 +81,21 @@ func (o *outbox) add(reports ...*report) {
 	case !o.held:
 		o.held = true
 		time.AfterFunc(holdTime, o.release)
+	}
+}
+
+// boundCheckpoints makes room for one more: the oldest goes.
+func (o *outbox) boundCheckpoints(task *v1.TaskRef) {
+	n, oldest := 0, -1
+	for i, r := range o.items[o.sent:] {
+		if r.body.GetCheckpoint() != nil && sameTask(r.body.GetTask(), task) {
+			if n++; oldest < 0 {
+				oldest = o.sent + i
+			}
+		}
+	}
+	if n >= maxCheckpoints {
+		o.items = slices.Delete(o.items, oldest, oldest+1)
 	}
 }
 
@@ -92,6 +116,14 @@ func (o *outbox) poke() {
 
 func sameTask(a, b *v1.TaskRef) bool {
 	return a.GetJobId() == b.GetJobId() && a.GetAttempt() == b.GetAttempt() && a.GetRank() == b.GetRank() && a.GetToken() == b.GetToken()
+}
+
+// drop forgets the unsent reports of a task, except how it ended.
+func (o *outbox) drop(task *v1.TaskRef) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	unsent := slices.DeleteFunc(o.items[o.sent:], func(r *report) bool { return r.body.GetEnded() == nil && sameTask(r.body.GetTask(), task) })
+	o.items = o.items[:o.sent+len(unsent)]
 }
 
 // take returns the next reports to send.

@@ -81,7 +81,7 @@ func (a *agent) reconcile(orders *v1.Orders) {
 	}
 	for _, t := range a.tasks {
 		if !t.wanted && t.state != ended && !t.disowned {
-			t.disowned = true
+			a.withdraw(t)
 			a.log.Warn("stopping a task that is not wanted any more", "job", t.key.job, "attempt", t.key.attempt, "rank", t.key.rank)
 			a.stop(t, stopRequest(v1.StopReason_STALE, maxTerm))
 		}
@@ -178,6 +178,9 @@ func (a *agent) launch(t *task, spec *v1.TaskSpec) {
 	if spec.GetJob().GetCommandConfig() == nil {
 		prepare = func(dir string) error { return writeConfig(dir, spec.GetJob()) }
 	}
+	w := newWatcher(t.dir, s)
+	w.begin(a.moves, a.log)
+	defer w.end()
 	handle, err := a.starter.Start(t.dir, s, prepare)
 	if err != nil {
 		a.log.Error("cannot launch a task", "job", t.key.job, "error", err)
@@ -186,7 +189,7 @@ func (a *agent) launch(t *task, spec *v1.TaskSpec) {
 		})
 		return
 	}
-	a.mind(t, handle, newWatcher(t.dir, s))
+	a.mind(t, handle, w)
 }
 
 // attach finds the shim of a task that an earlier agent launched.
@@ -201,7 +204,10 @@ func (a *agent) attach(t *task) {
 				a.log.Error("cannot read the specification of a task", "dir", t.dir, "error", err)
 			}
 			a.leases.adopt(t.key, s.Lease)
-			a.mind(t, handle, newWatcher(t.dir, s))
+			w := newWatcher(t.dir, s)
+			w.begin(a.moves, a.log)
+			defer w.end()
+			a.mind(t, handle, w)
 			return
 		case errors.Is(err, runner.ErrNotBegun):
 			if err := os.RemoveAll(t.dir); err == nil {
@@ -250,6 +256,7 @@ func (a *agent) mind(t *task, handle Process, w *watcher) {
 			a.tellStop(t)
 		}
 	})
+	ran := false
 	tick := time.NewTimer(0)
 	<-tick.C
 	defer tick.Stop()
@@ -262,11 +269,17 @@ func (a *agent) mind(t *task, handle Process, w *watcher) {
 			case e.Deadline != nil:
 				a.leases.restore(t.key, *e.Deadline)
 			case e.Running:
-				a.post(func() { a.runs(t, e) })
+				ran = true
+				// What the task writes is told after this.
+				a.ask(func() { a.runs(t, e) })
 				tick.Reset(watchInterval)
 			case e.Exit != nil:
 				exit := *e.Exit
 				if exit.Pid != 0 {
+					if !ran {
+						a.ask(func() { a.runs(t, runner.Event{Running: true, Pid: exit.Pid, Time: exit.Started}) })
+					}
+					w.endedWell = exit.Code == 0
 					// What the task wrote last goes before the word of its end.
 					a.register(t, w.scan(time.Now(), true))
 				}
@@ -288,16 +301,21 @@ func (a *agent) mind(t *task, handle Process, w *watcher) {
 
 // register reports what a watcher found.
 func (a *agent) register(t *task, found []finding) {
+	if len(found) == 0 {
+		return
+	}
 	reports := make([]*report, 0, len(found))
 	for _, f := range found {
 		r := t.report(f.body, f.at)
-		r.latest = f.latest
-		if f.registered != "" {
-			r.acked = func() { noteRegistered(t.dir, f.registered) }
-		}
+		r.latest, r.acked = f.latest, f.acked
 		reports = append(reports, r)
 	}
-	a.outbox.add(reports...)
+	a.ask(func() {
+		// The work of a task that is not wanted is nobody's any more: not a word of it.
+		if !t.disowned {
+			a.outbox.add(reports...)
+		}
+	})
 }
 
 // runs notes that the command was started.
@@ -308,7 +326,9 @@ func (a *agent) runs(t *task, e runner.Event) {
 	t.state, t.pid = running, e.Pid
 	a.freeSlot(t)
 	at := time.Unix(0, e.Time)
-	a.metrics.launch.Observe(at.Sub(t.since).Seconds())
+	if at.After(t.since) { // else an earlier agent launched it
+		a.metrics.launch.Observe(at.Sub(t.since).Seconds())
+	}
 	a.outbox.add(t.progress(&v1.Report{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: int32(e.Pid)}}}, at))
 	a.launchNext()
 }

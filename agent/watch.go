@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,17 +31,29 @@ type finding struct {
 	body   *v1.Report
 	at     time.Time
 	latest string
-	// registered names the checkpoint, to be remembered once it is known.
-	registered string
+	// kept: it is to be in the journal; events is the offset behind the event that told of it, acked what notes there that the
+	// coordinators have it.
+	kept   bool
+	events int64
+	acked  func()
 }
 
 // watcher looks at what a task writes: metrics, events and checkpoints. It is
-// used by one goroutine. A restarted agent reads everything again: what counts
-// is the latest progress and phase, and checkpoints are remembered on disk.
+// used by one goroutine. A restarted agent reads the files again, for the latest
+// progress and phase; checkpoints and phases that were found before, and not
+// acknowledged, come from the journal, as they were and in their order.
 type watcher struct {
+	dir             string
+	log             *slog.Logger
+	journal         *journal
 	metrics, events tailFile
 	cwd             string
 	checkpoints     checkpointDir
+
+	// eventsRead is the offset behind the last event of a checkpoint.
+	eventsRead int64
+	// endedWell: the program ended with exit code 0.
+	endedWell bool
 
 	step, total   int64
 	moved         bool
@@ -50,6 +63,7 @@ type watcher struct {
 
 func newWatcher(dir string, spec shim.Spec) *watcher {
 	w := &watcher{
+		dir: dir, log: slog.New(slog.DiscardHandler),
 		metrics: tailFile{name: filepath.Join(dir, metricsFile)},
 		events:  tailFile{name: filepath.Join(dir, eventsFile)},
 		cwd:     spec.Cwd,
@@ -61,13 +75,85 @@ func newWatcher(dir string, spec shim.Spec) *watcher {
 	return w
 }
 
+// begin lets the watcher hear of renames in the checkpoint directory, before the command is started; end ends that.
+func (w *watcher) begin(m *moves, log *slog.Logger) {
+	w.log = log
+	if w.checkpoints.dir == "" {
+		return
+	}
+	// The shim makes it, too, and says so when it cannot.
+	_ = os.MkdirAll(w.checkpoints.dir, 0o755)
+	w.checkpoints.moves = m
+	m.follow(w.checkpoints.dir)
+}
+
+func (w *watcher) end() {
+	if w.checkpoints.moves != nil {
+		w.checkpoints.moves.forget(w.checkpoints.dir)
+	}
+}
+
+// load takes up what an earlier agent found, and returns what nobody has acknowledged.
+func (w *watcher) load() []finding {
+	if w.journal != nil {
+		return nil
+	}
+	w.checkpoints.load()
+	w.journal = openJournal(w.dir)
+	if info, err := os.Stat(w.events.name); err != nil || info.Size() < w.journal.eventsDone {
+		w.journal.eventsDone = 0 // it was written anew
+	}
+	w.toldAs, w.phase = w.journal.phase, w.journal.phase
+	var found []finding
+	for _, e := range w.journal.unacked {
+		f := finding{body: e.body, at: e.at, acked: func() { w.journal.ack(e.n) }}
+		if e.body.GetPhase() != nil {
+			f.latest = "phase"
+		}
+		if c := e.body.GetCheckpoint(); c != nil {
+			digest, _, err := manifest(c.GetPath())
+			if err != nil || digest != c.GetManifestDigest() {
+				w.log.Warn("a checkpoint is not registered: it was changed or removed before the coordinators could be told", "path", c.GetPath(), "step", c.GetStep())
+				w.journal.ack(e.n)
+				continue
+			}
+		}
+		found = append(found, f)
+	}
+	w.journal.unacked = nil
+	for path, digest := range w.journal.digests {
+		w.checkpoints.known[path] = digest
+	}
+	return found
+}
+
+// keep puts findings into the journal that are to be there.
+func (w *watcher) keep(found []finding) []finding {
+	for i, f := range found {
+		if !f.kept {
+			continue
+		}
+		at := time.Now()
+		n, err := w.journal.add(f.body, at, f.events)
+		if err != nil {
+			w.log.Error("cannot keep what a task did; it is lost with the agent", "dir", w.dir, "error", err)
+		}
+		found[i].at, found[i].acked = at, func() { w.journal.ack(n) }
+	}
+	return found
+}
+
 // scan returns what is new since the command was started; it must not be
 // called before. last: the task has ended, nothing will be written any more.
 func (w *watcher) scan(now time.Time, last bool) []finding {
-	w.checkpoints.load()
+	known := w.load()
+	return append(known, w.keep(w.look(now, last))...)
+}
+
+func (w *watcher) look(now time.Time, last bool) []finding {
 	var found []finding
-	w.events.read(func(line []byte, _ int64) bool {
-		found = w.event(found, line)
+	w.events.read(func(line []byte, end int64) bool {
+		found = w.event(found, line, end)
 		return true
 	})
 	var latest []byte
@@ -81,10 +167,10 @@ func (w *watcher) scan(now time.Time, last bool) []finding {
 	if latest != nil {
 		w.metric(latest)
 	}
-	found = append(found, w.checkpoints.scan(last)...)
+	found = append(found, w.checkpoints.scan(last && w.endedWell)...)
 	if w.phase != w.toldAs {
 		w.toldAs = w.phase
-		found = append(found, finding{latest: "phase", body: &v1.Report{Body: &v1.Report_Phase{Phase: &v1.PhaseReport{Phase: w.phase}}}})
+		found = append(found, finding{latest: "phase", kept: true, body: &v1.Report{Body: &v1.Report_Phase{Phase: &v1.PhaseReport{Phase: w.phase}}}})
 	}
 	if w.moved && (last || now.Sub(w.progressAt) >= progressInterval) {
 		w.moved, w.progressAt = false, now
@@ -95,7 +181,7 @@ func (w *watcher) scan(now time.Time, last bool) []finding {
 
 // event is a line of the events file. What it does not understand it leaves
 // alone: the file is the program's.
-func (w *watcher) event(found []finding, line []byte) []finding {
+func (w *watcher) event(found []finding, line []byte, end int64) []finding {
 	var e struct {
 		Event      string          `json:"event"`
 		Path       string          `json:"path"`
@@ -115,7 +201,12 @@ func (w *watcher) event(found []finding, line []byte) []finding {
 	case "progress":
 		w.progress(e.Step, e.TotalSteps)
 	case "checkpoint":
-		if e.Path == "" || !utf8.ValidString(e.Path) {
+		if end < w.journal.eventsDone && w.eventsRead > end {
+			w.journal.eventsDone = 0 // the file was written anew
+		}
+		w.eventsRead = end
+		// What an earlier agent dealt with is not looked at again: the directory may be at work anew.
+		if e.Path == "" || !utf8.ValidString(e.Path) || end <= w.journal.eventsDone {
 			return found
 		}
 		path := e.Path
@@ -125,8 +216,12 @@ func (w *watcher) event(found []finding, line []byte) []finding {
 				path = filepath.Join(w.checkpoints.dir, e.Path)
 			}
 		}
+		w.journal.eventsDone = end
 		if f, ok := w.checkpoints.event(path, int64(e.Step), e.Metrics); ok {
+			f.events = end
 			found = append(found, f)
+		} else if err := w.journal.passed(end); err != nil {
+			w.log.Error("cannot keep what a task did", "dir", w.dir, "error", err)
 		}
 	}
 	return found

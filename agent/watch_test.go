@@ -75,20 +75,78 @@ func TestEventsThatAreNoneAreLeftAlone(t *testing.T) {
 	require.Equal(t, v1.JobPhase_EXPORTING, found[0].body.GetPhase().GetPhase())
 }
 
-func TestACheckpointWrittenInPlaceIsTakenWhenItRests(t *testing.T) {
-	w := newWatched(t)
+func (w watched) restarted() watched {
+	w.t.Helper()
+	w.end()
+	next := watched{newWatcher(w.dir, shim.Spec{CheckpointDir: w.out, Cwd: w.out}), w.t, w.dir, w.out}
+	return next
+}
+
+// hears lets the watcher hear of renames.
+func (w watched) hears() watched {
+	m := newMoves()
+	w.t.Cleanup(m.close)
+	w.begin(m, w.log)
+	return w
+}
+
+func (w watched) rename(from, to string) {
+	w.t.Helper()
+	require.NoError(w.t, os.Rename(filepath.Join(w.out, from), filepath.Join(w.out, to)))
+}
+
+func TestACheckpointCountsOnceItWasRenamedIntoPlace(t *testing.T) {
+	w := newWatched(t).hears()
 	now := time.Unix(1000, 0)
-	file := filepath.Join(w.out, "checkpoint-5", "model")
-	w.write(file, "a")
+	w.write(filepath.Join(w.out, "tmp-checkpoint-5", "model"), "a")
 	require.Empty(t, w.scan(now, false))
-	w.write(file, "b")
-	require.Empty(t, w.scan(now, false), "it had grown")
+	w.rename("tmp-checkpoint-5", "checkpoint-5")
 	found := w.scan(now, false)
 	require.Equal(t, []string{"checkpoint-5"}, w.checkpointNames(found))
 	c := found[0].body.GetCheckpoint()
 	require.EqualValues(t, 5, c.GetStep())
-	require.EqualValues(t, 2, c.GetSizeBytes())
+	require.EqualValues(t, 1, c.GetSizeBytes())
+	w.endedWell = true
 	require.Empty(t, w.scan(now, true), "once")
+}
+
+func TestACheckpointWrittenInPlaceMayBeHalfWritten(t *testing.T) {
+	w := newWatched(t).hears()
+	now := time.Unix(1000, 0)
+	file := filepath.Join(w.out, "checkpoint-5", "config")
+	w.write(file, "small, and written at once; the model takes longer")
+	for range 5 {
+		require.Empty(t, w.scan(now, false), "it rests, which proves nothing")
+	}
+	require.Empty(t, w.scan(now, true), "the program was killed")
+	// Moved away and made anew, the name is not what was renamed to it.
+	w.write(filepath.Join(w.out, "tmp-6", "model"), "a")
+	w.rename("tmp-6", "checkpoint-6")
+	require.NoError(t, os.RemoveAll(filepath.Join(w.out, "checkpoint-6")))
+	w.write(filepath.Join(w.out, "checkpoint-6", "model"), "half")
+	require.Empty(t, w.scan(now, true))
+	w.endedWell = true
+	require.Equal(t, []string{"checkpoint-5", "checkpoint-6"}, w.checkpointNames(w.scan(now, true)), "it said that it was done")
+}
+
+func TestARenameThatNobodyHeardOfIsSeenByTheTimes(t *testing.T) {
+	w := newWatched(t)
+	now := time.Unix(1000, 0)
+	w.write(filepath.Join(w.out, "checkpoint-1", "model"), "in place")
+	w.write(filepath.Join(w.out, "tmp-2", "sub", "model"), "x")
+	require.Empty(t, w.scan(now, false))
+	old := time.Now().Add(-time.Hour)
+	for _, name := range []string{"tmp-2/sub/model", "tmp-2/sub", "tmp-2"} {
+		require.NoError(t, os.Chtimes(filepath.Join(w.out, name), old, old))
+	}
+	w.rename("tmp-2", "checkpoint-2")
+	require.Equal(t, []string{"checkpoint-2"}, w.checkpointNames(w.scan(now, false)))
+	// Something in it is younger than its name: it was not written before.
+	w.write(filepath.Join(w.out, "checkpoint-3", "model"), "x")
+	future := time.Now().Add(time.Hour)
+	require.NoError(t, os.Chtimes(filepath.Join(w.out, "checkpoint-3"), old, old))
+	require.NoError(t, os.Chtimes(filepath.Join(w.out, "checkpoint-3", "model"), future, future))
+	require.Empty(t, w.scan(now, false))
 }
 
 func TestNamesOfUnfinishedCheckpoints(t *testing.T) {
@@ -98,21 +156,122 @@ func TestNamesOfUnfinishedCheckpoints(t *testing.T) {
 	}
 	w.write(filepath.Join(w.out, "a-file"), "x")
 	require.NoError(t, os.Mkdir(filepath.Join(w.out, "empty"), 0o755))
+	w.endedWell = true
 	require.Equal(t, []string{"checkpoint-3"}, w.checkpointNames(w.scan(time.Unix(1000, 0), true)))
 }
 
-func TestARestartedAgentTellsOnlyWhatIsNotKnown(t *testing.T) {
+func (w watched) announce(line string) { w.write(filepath.Join(w.dir, eventsFile), line+"\n") }
+
+// words lists what is told, in order.
+func words(found []finding) (list []string) {
+	for _, f := range found {
+		switch {
+		case f.body.GetCheckpoint() != nil:
+			list = append(list, filepath.Base(f.body.GetCheckpoint().GetPath()))
+		case f.body.GetPhase() != nil:
+			list = append(list, f.body.GetPhase().GetPhase().String())
+		}
+	}
+	return list
+}
+
+func TestARestartedAgentTellsWhatWasNotAcknowledgedInItsOrder(t *testing.T) {
 	w := newWatched(t)
 	now := time.Unix(1000, 0)
-	w.write(filepath.Join(w.out, "checkpoint-1", "f"), "x")
-	found := w.scan(now, true)
+	step := func(line, name string) []finding {
+		if name != "" {
+			w.write(filepath.Join(w.out, name, "f"), "x")
+		}
+		w.announce(line)
+		return w.scan(now, false)
+	}
+	first := step(`{"event": "checkpoint", "path": "checkpoint-1"}`, "checkpoint-1")
+	require.Equal(t, []string{"checkpoint-1"}, words(first))
+	require.Equal(t, []string{"EVALUATING"}, words(step(`{"event": "phase", "phase": "EVALUATING"}`, "")))
+	require.Equal(t, []string{"checkpoint-2"}, words(step(`{"event": "checkpoint", "path": "checkpoint-2", "metrics": {"loss": 1}}`, "checkpoint-2")))
+	w = w.restarted()
+	again := w.scan(now, false)
+	require.Equal(t, []string{"checkpoint-1", "EVALUATING", "checkpoint-2"}, words(again))
+	require.Equal(t, first[0].at.UnixNano(), again[0].at.UnixNano(), "with the time at which it was")
+	require.JSONEq(t, `{"loss": 1}`, again[2].body.GetCheckpoint().GetMetricsJson())
+	require.Empty(t, w.scan(now, false))
+
+	again[0].acked()
+	w = w.restarted()
+	again = w.scan(now, false)
+	require.Equal(t, []string{"EVALUATING", "checkpoint-2"}, words(again))
+	for _, f := range again {
+		f.acked()
+	}
+	require.Equal(t, []string{"checkpoint-3"}, words(step(`{"event": "checkpoint", "path": "checkpoint-3"}`, "checkpoint-3")))
+	w = w.restarted()
+	require.Equal(t, []string{"checkpoint-3"}, words(w.scan(now, false)))
+	require.Empty(t, words(w.scan(now, true)))
+}
+
+func TestACheckpointThatChangedBeforeItWasToldIsNotTold(t *testing.T) {
+	w := newWatched(t)
+	now := time.Unix(1000, 0)
+	for _, name := range []string{"a", "b", "c"} {
+		w.write(filepath.Join(w.out, name, "f"), "x")
+		w.announce(`{"event": "checkpoint", "path": "` + name + `"}`)
+	}
+	require.Equal(t, []string{"a", "b", "c"}, words(w.scan(now, false)))
+	require.NoError(t, os.RemoveAll(filepath.Join(w.out, "a")))
+	w.write(filepath.Join(w.out, "b", "f"), "written over, by half")
+	w = w.restarted()
+	require.Equal(t, []string{"c"}, words(w.scan(now, false)))
+	require.Empty(t, words(w.scan(now, false)))
+	// The program says when it is complete again.
+	w.announce(`{"event": "checkpoint", "path": "b"}`)
+	require.Equal(t, []string{"b"}, words(w.scan(now, false)))
+}
+
+func TestAnEventIsNotTakenForTheNextOneOfTheSamePath(t *testing.T) {
+	w := newWatched(t)
+	now := time.Unix(1000, 0)
+	w.write(filepath.Join(w.out, "latest", "f"), "x")
+	w.announce(`{"event": "checkpoint", "path": "latest", "step": 1}`)
+	found := w.scan(now, false)
 	require.Len(t, found, 1)
-	again := watched{newWatcher(w.dir, shim.Spec{CheckpointDir: w.out}), t, w.dir, w.out}
-	require.Len(t, again.scan(now, true), 1, "nobody has acknowledged it")
-	noteRegistered(w.dir, found[0].registered)
-	w.write(filepath.Join(w.out, "checkpoint-2", "f"), "x")
-	again = watched{newWatcher(w.dir, shim.Spec{CheckpointDir: w.out}), t, w.dir, w.out}
-	require.Equal(t, []string{"checkpoint-2"}, again.checkpointNames(again.scan(now, true)))
+	found[0].acked()
+	// It is at work again when the agent restarts.
+	w.write(filepath.Join(w.out, "latest", "f"), "half of the next")
+	w = w.restarted()
+	require.Empty(t, w.scan(now, false))
+	w.announce(`{"event": "checkpoint", "path": "latest", "step": 2}`)
+	found = w.scan(now, false)
+	require.Len(t, found, 1)
+	require.EqualValues(t, 2, found[0].body.GetCheckpoint().GetStep())
+	// An events file that was written anew is read anew.
+	require.NoError(t, os.Remove(filepath.Join(w.dir, eventsFile)))
+	w.write(filepath.Join(w.out, "c", "f"), "x")
+	w.announce(`{"event": "checkpoint", "path": "c"}`)
+	require.Equal(t, []string{"c"}, words(w.scan(now, false)))
+}
+
+func TestAJournalThatWasCutOffIsReadAsFarAsItGoes(t *testing.T) {
+	w := newWatched(t)
+	now := time.Unix(1000, 0)
+	w.announce(`{"event": "phase", "phase": "EVALUATING"}`)
+	require.Equal(t, []string{"EVALUATING"}, words(w.scan(now, false)))
+	w.write(filepath.Join(w.dir, journalFile), `{"n":2,"at":5,"rep`)
+	w = w.restarted()
+	require.Equal(t, []string{"EVALUATING"}, words(w.scan(now, false)))
+	w.announce(`{"event": "phase", "phase": "EXPORTING"}`)
+	require.Equal(t, []string{"EXPORTING"}, words(w.scan(now, false)))
+	w = w.restarted()
+	require.Equal(t, []string{"EVALUATING", "EXPORTING"}, words(w.scan(now, false)))
+}
+
+func TestWhatAnEarlierVersionRegisteredIsKnown(t *testing.T) {
+	w := newWatched(t)
+	w.write(filepath.Join(w.out, "checkpoint-1", "f"), "x")
+	digest, _, err := manifest(filepath.Join(w.out, "checkpoint-1"))
+	require.NoError(t, err)
+	w.write(filepath.Join(w.dir, registeredFile), digest+" "+filepath.Join(w.out, "checkpoint-1")+"\n")
+	w.endedWell = true
+	require.Empty(t, w.scan(time.Unix(1000, 0), true))
 }
 
 func TestTheSameCheckpointByEventAndByName(t *testing.T) {
