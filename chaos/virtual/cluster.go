@@ -318,6 +318,9 @@ func (c *Cluster) begin(id string, r *run, main func(context.Context) error) {
 		r.err = main(ctx)
 		if !r.dead.Load() {
 			c.log.note(id, fmt.Sprint("ended by itself: ", r.err))
+			if id[0] == 'n' {
+				c.Findings.Add("agent %s ended by itself: %v", id, r.err)
+			}
 			r.host.Kill(false)
 		}
 	})

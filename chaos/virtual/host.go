@@ -86,6 +86,9 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		peer := n.hosts[ip]
 		if n.weather(there).Cut || n.weather(back).Cut || peer == nil || peer.dark {
 			n.mu.Unlock()
+			if err := sleep(ctx, time.Second); err != nil {
+				return nil, fmt.Errorf("dial %s: %w", addr, err)
+			}
 			continue
 		}
 		near, err := h.connect(peer, addr, there, back)

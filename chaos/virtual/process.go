@@ -28,8 +28,10 @@ type Behaviour struct {
 
 // Argv is the command line of a program that behaves so.
 func (b Behaviour) Argv() []string {
-	return []string{"virtual", "run=" + b.Run.String(), "exit=" + strconv.Itoa(b.Exit), "linger=" + b.Linger.String(),
-		"stubborn=" + strconv.FormatBool(b.Stubborn), "save=" + b.Save.String()}
+	return []string{
+		"virtual", "run=" + b.Run.String(), "exit=" + strconv.Itoa(b.Exit), "linger=" + b.Linger.String(),
+		"stubborn=" + strconv.FormatBool(b.Stubborn), "save=" + b.Save.String(),
+	}
 }
 
 func parseBehaviour(argv []string) (b Behaviour, err error) {

@@ -1,0 +1,73 @@
+package virtual
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mindcoordinator/mind/chaos/check"
+)
+
+// Episode is a cluster, its users and what is done to them, from the beginning to the verdict.
+type Episode struct {
+	Options Options
+	Load    Load
+	// Length is how long users work under the faults, of which one begins every Pause or so.
+	Length, Pause time.Duration
+	Kinds         []Kind
+	// Settle is how long the jobs have to come to their ends after everything is whole again; default 30 min.
+	Settle time.Duration
+}
+
+// Verdict is what an episode showed.
+type Verdict struct {
+	Seed     uint64
+	Findings []string
+	Journal  []string
+	History  *check.History
+	// Report is for people; Virtual is how long the cluster lived.
+	Report  string
+	Virtual time.Duration
+	Jobs    int
+	Lost    int
+}
+
+// Run plays the episode. It must be called inside a bubble; what it returns may leave it. The history is not yet checked:
+// that takes true time.
+func (e Episode) Run() *Verdict {
+	if e.Settle == 0 {
+		e.Settle = 30 * time.Minute
+	}
+	began := time.Now()
+	c := New(e.Options)
+	c.Start()
+	w := c.Work(e.Load)
+	w.LogsMayBeGone = true
+	watching := make(chan struct{})
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		for {
+			select {
+			case <-watching:
+				return
+			case <-time.After(10 * time.Second):
+				c.CheckViews()
+			}
+		}
+	}()
+	a := c.Attack(Schedule(e.Options.Seed, e.Length, e.Pause, e.Kinds))
+	time.Sleep(max(0, e.Length-time.Since(began)))
+	w.Rest()
+	w.Settle(e.Settle)
+	close(watching)
+	<-watched
+	c.CheckViews()
+	v := &Verdict{Seed: e.Options.Seed, History: w.History, Virtual: time.Since(began), Jobs: len(w.Jobs()), Lost: c.Replicas.Lost()}
+	_, ever := c.World.Live()
+	v.Report = fmt.Sprintf("seed %d: %s of cluster life; faults: %s; %d jobs, %d processes; %s; calls: %s",
+		e.Options.Seed, v.Virtual.Round(time.Second), a.Report(), v.Jobs, ever, c.Replicas.Summary(), w.Answers())
+	v.Findings = c.Findings.All()
+	v.Journal = c.Journal(journalLines)
+	c.Close()
+	return v
+}

@@ -1,0 +1,351 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Kind is a sort of fault.
+type Kind string
+
+// The faults. All but the instantaneous ones last for a while and are healed then.
+const (
+	CrashCoordinator Kind = "crash coordinator" // SIGKILL, and a restart with its disk
+	PowerCoordinator Kind = "power coordinator" // its machine goes down: nobody hears of it
+	StopCoordinator  Kind = "stop coordinator"  // SIGSTOP
+	CrashAgent       Kind = "crash agent"       // SIGKILL; its tasks go on
+	PowerNode        Kind = "power node"        // the machine goes down, and comes back with another boot id
+	StopAgent        Kind = "stop agent"
+	Isolate          Kind = "isolate"    // one component from all others
+	Split            Kind = "split"      // all components into two halves
+	CutOneWay        Kind = "cut oneway" // one direction of some links
+	CutPlanes        Kind = "cut planes" // coordinators from agents; each side is whole
+	Loss             Kind = "loss"       // on all links, with delay and doubled packets
+	Stalls           Kind = "stalls"
+	SlowDisk         Kind = "slow disk"
+	BrokenDisk       Kind = "broken disk" // the replica stops by itself, and is started again
+	IllGPU           Kind = "ill gpu"
+)
+
+// AllKinds are all faults.
+var AllKinds = []Kind{
+	CrashCoordinator, PowerCoordinator, StopCoordinator, CrashAgent, PowerNode, StopAgent, Isolate, Split, CutOneWay, CutPlanes,
+	Loss, Stalls, SlowDisk, BrokenDisk, IllGPU,
+}
+
+// Fault is one, at a time after the beginning.
+type Fault struct {
+	At, For time.Duration
+	Kind    Kind
+	// Seed draws whom it hits, and how hard.
+	Seed uint64
+}
+
+func (f Fault) String() string {
+	return fmt.Sprintf("%s for %s: %s", f.At.Round(time.Millisecond), f.For.Round(time.Millisecond), f.Kind)
+}
+
+// Schedule draws faults for a time, one every pause or so. Each schedule has its own favourites among the kinds.
+func Schedule(seed uint64, length, pause time.Duration, kinds []Kind) []Fault {
+	r := rand.New(rand.NewPCG(seed, 4))
+	weights := make([]float64, len(kinds))
+	sum := 0.0
+	for i := range weights {
+		weights[i] = r.ExpFloat64()
+		sum += weights[i]
+	}
+	var all []Fault
+	for at := time.Duration(0); ; {
+		at += time.Duration(r.ExpFloat64() * float64(pause))
+		if at >= length {
+			return all
+		}
+		pick := r.Float64() * sum
+		kind := kinds[0]
+		for i, w := range weights {
+			if pick -= w; pick < 0 {
+				kind = kinds[i]
+				break
+			}
+		}
+		// Mostly short, sometimes longer than every patience.
+		last := time.Duration(r.ExpFloat64() * float64(15*time.Second))
+		if r.IntN(5) == 0 {
+			last += time.Duration(r.Int64N(int64(3 * time.Minute)))
+		}
+		all = append(all, Fault{At: at, For: last, Kind: kind, Seed: r.Uint64()})
+	}
+}
+
+// Attack inflicts a schedule on a cluster and heals everything at its end.
+type Attack struct {
+	cluster *Cluster
+	mu      sync.Mutex
+	counts  map[Kind]int
+	// cuts and stops count how many faults hold a link or a component, so that one that heals does not heal another's.
+	cuts  map[direction]int
+	stops map[string]int
+	downs map[string]int
+	rough map[int]Weather
+	going sync.WaitGroup
+}
+
+// Attack runs the schedule, and returns when all of it is healed.
+func (c *Cluster) Attack(faults []Fault) *Attack {
+	a := &Attack{cluster: c, counts: map[Kind]int{}, cuts: map[direction]int{}, stops: map[string]int{}, downs: map[string]int{}, rough: map[int]Weather{}}
+	began := time.Now()
+	for i, f := range faults {
+		time.Sleep(time.Until(began.Add(f.At)))
+		a.going.Go(func() { a.inflict(i, f) })
+	}
+	a.going.Wait()
+	a.Heal()
+	return a
+}
+
+// Heal makes everything whole and starts what is down.
+func (a *Attack) Heal() {
+	c := a.cluster
+	coordinators, agents := c.IPs()
+	all := append(coordinators, agents...)
+	for _, ip := range all {
+		c.Continue(ip)
+		for _, other := range append(all, c.users.IP()) {
+			if other != ip {
+				c.Network.Set(ip, other, Weather{})
+				c.Network.Set(other, ip, Weather{})
+			}
+		}
+	}
+	for i, r := range c.coordinators {
+		r.disk.Slow(0)
+		r.disk.Break(false)
+		c.Revive(i)
+	}
+	for i, n := range c.agents {
+		for g := range n.machine.gpus {
+			n.machine.Ill(g, "")
+		}
+		c.StartAgent(i)
+	}
+}
+
+// Revive starts a coordinator that does not run, also one that stopped by itself.
+func (c *Cluster) Revive(i int) {
+	c.mu.Lock()
+	r := c.coordinators[i].run
+	c.mu.Unlock()
+	if r != nil {
+		select {
+		case <-r.ended:
+			c.CrashCoordinator(i, false)
+		default:
+			return
+		}
+	}
+	c.StartCoordinator(i)
+}
+
+// Report says how many faults of each kind there were.
+func (a *Attack) Report() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var parts []string
+	for k, n := range a.counts {
+		parts = append(parts, fmt.Sprintf("%d %s", n, k))
+	}
+	sort.Strings(parts)
+	return strings.Join(parts, ", ")
+}
+
+func (a *Attack) inflict(n int, f Fault) {
+	c := a.cluster
+	r := rand.New(rand.NewPCG(f.Seed, 5))
+	a.mu.Lock()
+	a.counts[f.Kind]++
+	a.mu.Unlock()
+	ctx := context.Background()
+	last := func() { _ = sleep(ctx, f.For) }
+	one := r.IntN(len(c.coordinators))
+	node := r.IntN(len(c.agents))
+	switch f.Kind {
+	case CrashCoordinator, PowerCoordinator:
+		a.down(c.coordinators[one].id, n, f, func() { c.CrashCoordinator(one, f.Kind == PowerCoordinator) }, last, func() { c.StartCoordinator(one) })
+	case CrashAgent, PowerNode:
+		a.down(c.agents[node].id, n, f, func() { c.CrashAgent(node, f.Kind == PowerNode) }, last, func() { c.StartAgent(node) })
+	case StopCoordinator:
+		a.halt(c.coordinators[one].ip, f, last)
+	case StopAgent:
+		a.halt(c.agents[node].ip, f, last)
+	case SlowDisk:
+		c.log.note("fault", fmt.Sprint(f, " of ", c.coordinators[one].id))
+		c.coordinators[one].disk.Slow(time.Duration(r.Int64N(int64(2 * time.Second))))
+		last()
+		c.coordinators[one].disk.Slow(0)
+	case BrokenDisk:
+		c.log.note("fault", fmt.Sprint(f, " of ", c.coordinators[one].id))
+		c.coordinators[one].disk.Break(true)
+		last()
+		c.coordinators[one].disk.Break(false)
+		a.mu.Lock()
+		down := a.downs[c.coordinators[one].id] > 0
+		a.mu.Unlock()
+		if !down {
+			c.Revive(one)
+		}
+	case IllGPU:
+		gpu := r.IntN(c.GPUs)
+		c.log.note("fault", fmt.Sprint(f, " ", gpu, " of ", c.agents[node].id))
+		c.agents[node].machine.Ill(gpu, "Xid 79: the GPU has fallen off the bus")
+		last()
+		c.agents[node].machine.Ill(gpu, "")
+	case Loss, Stalls:
+		w := Weather{Delay: time.Duration(r.Int64N(int64(20 * time.Millisecond))), Jitter: time.Duration(1 + r.Int64N(int64(50*time.Millisecond)))}
+		if f.Kind == Loss {
+			w.Loss, w.Double = 0.02+0.2*r.Float64(), 0.1*r.Float64()
+		} else {
+			w.Stall, w.StallFor = 0.05*r.Float64(), time.Duration(r.Int64N(int64(6*time.Second)))
+		}
+		c.log.note("fault", fmt.Sprint(f, fmt.Sprintf(" %+v", w)))
+		a.weather(n, &w)
+		last()
+		a.weather(n, nil)
+	default:
+		a.cut(f, a.links(f, r), last)
+	}
+}
+
+// down keeps a component from running. Only the last fault that holds it lets it start again.
+func (a *Attack) down(id string, _ int, f Fault, crash, last, start func()) {
+	a.cluster.log.note("fault", fmt.Sprint(f, " ", id))
+	a.mu.Lock()
+	a.downs[id]++
+	a.mu.Unlock()
+	crash()
+	last()
+	a.mu.Lock()
+	a.downs[id]--
+	again := a.downs[id] == 0
+	a.mu.Unlock()
+	if again {
+		start()
+	}
+}
+
+func (a *Attack) halt(ip string, f Fault, last func()) {
+	a.cluster.log.note("fault", fmt.Sprint(f, " ", ip))
+	a.mu.Lock()
+	a.stops[ip]++
+	a.mu.Unlock()
+	a.cluster.Stop(ip)
+	last()
+	a.mu.Lock()
+	a.stops[ip]--
+	free := a.stops[ip] == 0
+	a.mu.Unlock()
+	if free {
+		a.cluster.Continue(ip)
+	}
+}
+
+// links are those that a fault cuts.
+func (a *Attack) links(f Fault, r *rand.Rand) []direction {
+	coordinators, agents := a.cluster.IPs()
+	all := append(slices.Clone(coordinators), agents...)
+	var cut []direction
+	between := func(some, others []string) {
+		for _, x := range some {
+			for _, y := range others {
+				if x != y {
+					cut = append(cut, direction{x, y}, direction{y, x})
+				}
+			}
+		}
+	}
+	switch f.Kind {
+	case Isolate:
+		at := r.IntN(len(all))
+		between(all[at:at+1], append(slices.Clone(all), a.cluster.users.IP()))
+	case Split:
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		at := 1 + r.IntN(len(all)-1)
+		between(all[:at], all[at:])
+	case CutPlanes:
+		between(coordinators, agents)
+	case CutOneWay:
+		for _, x := range all {
+			for _, y := range all {
+				if x != y && r.IntN(4) == 0 {
+					cut = append(cut, direction{x, y})
+				}
+			}
+		}
+	}
+	return cut
+}
+
+func (a *Attack) cut(f Fault, links []direction, last func()) {
+	a.cluster.log.note("fault", fmt.Sprint(f, " ", links))
+	a.mu.Lock()
+	for _, d := range links {
+		a.cuts[d]++
+	}
+	a.mu.Unlock()
+	for _, d := range links {
+		a.cluster.Network.Cut(d.from, d.to, true)
+	}
+	last()
+	a.mu.Lock()
+	var free []direction
+	for _, d := range links {
+		if a.cuts[d]--; a.cuts[d] == 0 {
+			free = append(free, d)
+		}
+	}
+	a.mu.Unlock()
+	for _, d := range free {
+		a.cluster.Network.Cut(d.from, d.to, false)
+	}
+	a.cluster.log.note("fault", "joined again")
+}
+
+// weather makes the weather of all links that of the roughest fault; cuts stay.
+func (a *Attack) weather(n int, w *Weather) {
+	a.mu.Lock()
+	if w == nil {
+		delete(a.rough, n)
+	} else {
+		a.rough[n] = *w
+	}
+	var all Weather
+	for _, one := range a.rough {
+		all.Delay, all.Jitter = max(all.Delay, one.Delay), max(all.Jitter, one.Jitter)
+		all.Loss, all.Double = max(all.Loss, one.Loss), max(all.Double, one.Double)
+		all.Stall, all.StallFor = max(all.Stall, one.Stall), max(all.StallFor, one.StallFor)
+	}
+	a.mu.Unlock()
+	a.cluster.Weather(all)
+}
+
+// Weather makes the weather of all links between components, cuts aside.
+func (c *Cluster) Weather(w Weather) {
+	coordinators, agents := c.IPs()
+	all := append(coordinators, agents...)
+	for _, x := range all {
+		for _, y := range all {
+			if x != y {
+				c.Network.change(direction{x, y}, func(old *Weather) {
+					cut := old.Cut
+					*old = w
+					old.Cut = cut
+				})
+			}
+		}
+	}
+}

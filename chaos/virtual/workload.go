@@ -1,0 +1,260 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/chaos/check"
+)
+
+// tenant owns all jobs of a workload.
+const tenant = "chaos"
+
+// Load says what the users of a cluster do.
+type Load struct {
+	Users int
+	// Pause is how long a user thinks between two calls, on average; default 5 s.
+	Pause time.Duration
+	// Jobs run for up to Run; default 2 min. Retries is how many a job may have at most; each draws its own.
+	Run     time.Duration
+	Retries int
+	// Gangs is the part of jobs that spans two nodes, Fails the part whose program fails, Stubborn those that ignore SIGTERM.
+	Gangs, Fails, Stubborn float64
+	// Cancels and Again are the parts of calls that cancel a job, or retry it.
+	Cancels, Again float64
+	// LostAfter of the jobs; 0: the default of the cluster.
+	LostAfter time.Duration
+}
+
+// Job is one that a user submitted.
+type Job struct {
+	Key     string // unique among all; the job's name, too
+	ID      string // empty until the cluster said
+	Does    Behaviour
+	Retries int
+	Ranks   int
+	// Canceled and Retried: a user asked for that, whether it came to anything or not.
+	Canceled, Retried bool
+}
+
+// Workload is users at work.
+type Workload struct {
+	cluster *Cluster
+	load    Load
+	client  *client.Client
+	History *check.History
+	// LogsMayBeGone: nodes keep few logs, or lose them with their power.
+	LogsMayBeGone bool
+
+	mu       sync.Mutex
+	jobs     []*Job
+	answered map[string]int // by how a call ended
+	stop     context.CancelFunc
+	users    sync.WaitGroup
+}
+
+// callTime bounds one call of a user.
+const callTime = 20 * time.Second
+
+// Work sets users to work, until Rest.
+func (c *Cluster) Work(load Load) *Workload {
+	if load.Pause == 0 {
+		load.Pause = 5 * time.Second
+	}
+	if load.Run == 0 {
+		load.Run = 2 * time.Minute
+	}
+	w := &Workload{cluster: c, load: load, client: c.Client(), History: &check.History{}, answered: map[string]int{}}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	for i := range load.Users {
+		w.users.Go(func() { w.user(ctx, i, rand.New(rand.NewPCG(c.Seed, uint64(100+i)))) })
+	}
+	return w
+}
+
+// Rest ends the users' work; what was called is waited for.
+func (w *Workload) Rest() {
+	w.stop()
+	w.users.Wait()
+}
+
+// Jobs returns all that were submitted.
+func (w *Workload) Jobs() []*Job {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]*Job(nil), w.jobs...)
+}
+
+func (w *Workload) user(ctx context.Context, me int, r *rand.Rand) {
+	var mine []*Job
+	for n := 0; ; n++ {
+		if sleep(ctx, time.Duration(r.ExpFloat64()*float64(w.load.Pause))) != nil {
+			return
+		}
+		roll := r.Float64()
+		switch {
+		case len(mine) == 0 || roll < 0.3:
+			mine = append(mine, w.Submit(me, w.draw(r, fmt.Sprintf("job-%d-%d", me, n))))
+		case roll < 0.3+w.load.Cancels:
+			w.Cancel(me, mine[r.IntN(len(mine))])
+		case roll < 0.3+w.load.Cancels+w.load.Again:
+			w.Retry(me, mine[r.IntN(len(mine))])
+		default:
+			w.Get(me, mine[len(mine)-1-r.IntN(min(5, len(mine)))])
+		}
+	}
+}
+
+// draw makes up a job.
+func (w *Workload) draw(r *rand.Rand, key string) *Job {
+	j := &Job{Key: key, Ranks: 1, Does: Behaviour{Run: time.Second + time.Duration(r.Int64N(int64(w.load.Run)))}}
+	if r.Float64() < w.load.Gangs {
+		j.Ranks = 2
+	}
+	if r.Float64() < w.load.Fails {
+		j.Does.Exit = 1 + r.IntN(100)
+	}
+	j.Does.Stubborn = r.Float64() < w.load.Stubborn
+	j.Does.Linger = time.Duration(r.Int64N(int64(2 * time.Second)))
+	if w.load.Retries > 0 {
+		j.Retries = r.IntN(w.load.Retries + 1)
+	}
+	return j
+}
+
+func (w *Workload) request(j *Job) *v1.SubmitJobRequest {
+	retries := int32(j.Retries)
+	grace := int32(5)
+	return &v1.SubmitJobRequest{
+		Name: j.Key, CommandConfig: &v1.CommandConfig{Argv: j.Does.Argv(), Cwd: "/"}, Labels: map[string]string{"key": j.Key},
+		ResourceConfig:   &v1.ResourceConfig{GpuCount: int32(j.Ranks), NodeCount: int32(j.Ranks)},
+		SchedulingConfig: &v1.SchedulingConfig{MaxRetries: &retries, GracePeriodSeconds: &grace, LostAfterSeconds: int32(w.load.LostAfter.Seconds())},
+	}
+}
+
+func (w *Workload) context(key string) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	return client.WithCall(ctx, client.Call{Tenant: tenant, IdempotencyKey: key}), cancel
+}
+
+// outcome sorts an error into what a user may conclude from it. Only what the state itself refused is Refused.
+func (w *Workload) outcome(action check.Action, err error) check.Outcome {
+	out := check.Unknown
+	code := status.Code(err)
+	switch code {
+	case codes.OK:
+		out = check.Done
+	case codes.FailedPrecondition, codes.NotFound, codes.AlreadyExists, codes.InvalidArgument:
+		out = check.Refused
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.answered[string(action)+" "+code.String()]++
+	return out
+}
+
+// Submit submits a job, with the same key again and again until it is answered, or the user has enough of it: then it
+// stays unknown whether there is such a job.
+func (w *Workload) Submit(me int, j *Job) *Job {
+	w.mu.Lock()
+	w.jobs = append(w.jobs, j)
+	w.mu.Unlock()
+	end := w.History.Begin(me, j.Key, check.Submit)
+	for range 5 {
+		ctx, cancel := w.context("submit-" + j.Key)
+		resp, err := w.client.Jobs().SubmitJob(ctx, w.request(j))
+		cancel()
+		switch w.outcome(check.Submit, err) {
+		case check.Done:
+			w.mu.Lock()
+			j.ID = resp.GetJobId()
+			w.mu.Unlock()
+			end(check.Answer{})
+			return j
+		case check.Refused:
+			w.cluster.Findings.Add("job %s was refused: %v", j.Key, err)
+			end(check.Answer{Outcome: check.Refused})
+			return j
+		}
+	}
+	end(check.Answer{Outcome: check.Unknown})
+	return j
+}
+
+// Get reads a job.
+func (w *Workload) Get(me int, j *Job) *v1.Job {
+	if j.ID == "" {
+		return nil
+	}
+	end := w.History.Begin(me, j.Key, check.Get)
+	ctx, cancel := w.context("")
+	defer cancel()
+	resp, err := w.client.Jobs().GetJob(ctx, &v1.GetJobRequest{JobId: j.ID})
+	out := w.outcome(check.Get, err)
+	end(check.Answer{Outcome: out, Phase: PhaseOf(resp.GetJob()), Revision: resp.GetJob().GetRevision()})
+	return resp.GetJob()
+}
+
+// Cancel cancels a job.
+func (w *Workload) Cancel(me int, j *Job) {
+	if j.ID == "" {
+		return
+	}
+	w.mu.Lock()
+	j.Canceled = true
+	w.mu.Unlock()
+	end := w.History.Begin(me, j.Key, check.Cancel)
+	ctx, cancel := w.context("")
+	defer cancel()
+	_, err := w.client.Jobs().CancelJob(ctx, &v1.CancelJobRequest{JobId: j.ID})
+	end(check.Answer{Outcome: w.outcome(check.Cancel, err)})
+}
+
+// Retry starts a job again.
+func (w *Workload) Retry(me int, j *Job) {
+	if j.ID == "" {
+		return
+	}
+	w.mu.Lock()
+	j.Retried = true
+	w.mu.Unlock()
+	end := w.History.Begin(me, j.Key, check.Retry)
+	ctx, cancel := w.context("")
+	defer cancel()
+	_, err := w.client.Jobs().RetryJob(ctx, &v1.RetryJobRequest{JobId: j.ID})
+	end(check.Answer{Outcome: w.outcome(check.Retry, err)})
+}
+
+// PhaseOf is what a client can tell of a job.
+func PhaseOf(j *v1.Job) check.Phase {
+	switch j.GetState() {
+	case v1.JobState_UNSPECIFIED:
+		return check.Absent
+	case v1.JobState_SUCCEEDED:
+		return check.Succeeded
+	case v1.JobState_FAILED:
+		return check.Failed
+	case v1.JobState_CANCELED:
+		return check.Canceled
+	}
+	if j.GetStopping() == v1.StopReason_CANCEL {
+		return check.Canceling
+	}
+	return check.Live
+}
+
+// Answers says how calls ended.
+func (w *Workload) Answers() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fmt.Sprint(w.answered)
+}
