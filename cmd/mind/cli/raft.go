@@ -33,11 +33,12 @@ func newRaft() *cobra.Command {
 Which coordinators, and how to prove who you are, come from the flags, or from dev.json of a ` + "`mind dev`" + ` (MIND_DEV, or the current context).`,
 		Example: `  mind raft peers
   mind raft transfer c2
-  mind raft remove c3          # it will not come back`,
+  mind raft remove c3          # it will not come back
+  mind raft verify --data-dir /var/lib/mind/c2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRaftPeers(), newRaftTransfer(), newRaftRemove())
+	cmd.AddCommand(newRaftPeers(), newRaftTransfer(), newRaftRemove(), newRaftVerify())
 	return cmd
 }
 

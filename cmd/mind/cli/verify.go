@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/coordinator"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+func newRaftVerify() *cobra.Command {
+	var dir, store, output string
+	var at uint64
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Check the log and the snapshots of a coordinator that is stopped",
+		Long: `Walks the log and the snapshots in the data directory of a coordinator, and changes nothing. It reads every entry and every
+snapshot, looks for gaps, for terms that go back, for damaged pages and wrong checksums, replays the log, compares it
+with the snapshots, and checks the invariants of the state. It refuses while the coordinator runs.
+
+The hash is the one that replicas compare: with --at INDEX the data of two replicas can be held against each other. The
+end of a log need not be committed yet, so compare at an index that both have and that was applied.`,
+		Example: `  mind raft verify --data-dir /var/lib/mind/c2
+  mind raft verify --data-dir /var/lib/mind/c2 --at 48213 -o json`,
+		Args: cobra.NoArgs,
+	}
+	f := cmd.Flags()
+	f.StringVar(&dir, "data-dir", "", "data directory of the coordinator")
+	f.StringVar(&store, "log-store", "", "boltdb or wal (default: the one that is there)")
+	f.Uint64Var(&at, "at", 0, "say the hash at this index too")
+	f.StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	_ = cmd.MarkFlagRequired("data-dir")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if output != "table" && output != "json" && output != "yaml" {
+			return Misuse(fmt.Errorf("-o %s: it must be table, json or yaml", output))
+		}
+		report, err := coordinator.Verify(cmd.Context(), dir, store, at)
+		if err != nil {
+			return fmt.Errorf("verifying %s: %w", dir, err)
+		}
+		if output != "table" {
+			err = printValue(cmd.OutOrStdout(), output, report)
+		} else {
+			err = verifyTable(cmd.OutOrStdout(), report)
+		}
+		if err != nil {
+			return err
+		}
+		if !report.Sound() {
+			return fmt.Errorf("%d things are wrong with %s: keep a copy of it, and replace the replica (docs/operations.md)", len(report.Flaws), dir)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func verifyTable(w io.Writer, r *raftnode.Report) error {
+	f := newFacts(w)
+	f.add("log store", r.LogStore)
+	if r.Log.Entries > 0 {
+		f.add("log", fmt.Sprintf("%d to %d, terms %d to %d: %d entries, %d with commands, %d of membership",
+			r.Log.FirstIndex, r.Log.LastIndex, r.Log.FirstTerm, r.Log.LastTerm, r.Log.Entries, r.Log.Commands, r.Log.Configurations))
+	} else {
+		f.add("log", "no entry was read")
+	}
+	f.add("term", strconv.FormatUint(r.Log.CurrentTerm, 10))
+	if r.Log.VotedFor != "" {
+		f.add("vote", fmt.Sprintf("%s in term %d", r.Log.VotedFor, r.Log.VotedTerm))
+	}
+	if r.State.Hash != "" {
+		from := "from the first entry"
+		if r.State.From != "" {
+			from = "from snapshot " + r.State.From
+		}
+		f.add("state", fmt.Sprintf("index %d, term %d, hash %s (%d entries replayed %s)", r.State.Index, r.State.Term, r.State.Hash, r.State.Replayed, from))
+	} else {
+		f.add("state", "not known: the log could not be replayed to its end")
+	}
+	if r.State.AtHash != "" {
+		f.add("state", fmt.Sprintf("index %d, hash %s", r.State.AtIndex, r.State.AtHash))
+	}
+	if err := f.flush(); err != nil {
+		return err
+	}
+	if len(r.Snapshots) > 0 {
+		fmt.Fprintln(w)
+		t := newTable(w, "SNAPSHOT", "INDEX", "TERM", "SIZE", "SOUND", "HASH")
+		for _, s := range r.Snapshots {
+			sound := map[bool]string{true: "yes", false: "NO"}[s.Sound]
+			t.row(s.ID, strconv.FormatUint(s.Index, 10), strconv.FormatUint(s.Term, 10), size(s.Bytes), sound, s.Hash)
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(w, "note: "+note)
+	}
+	if r.Sound() {
+		_, err := fmt.Fprintln(w, "nothing is wrong")
+		return err
+	}
+	fmt.Fprintln(w)
+	t := newTable(w, "WRONG", "INDEX", "TERM", "WHAT")
+	for _, flaw := range r.Flaws {
+		t.row(flaw.Where, dash(flaw.Index), dash(flaw.Term), flaw.Problem)
+	}
+	return t.flush()
+}
+
+// dash is a number, or a dash when it says nothing.
+func dash(n uint64) string {
+	if n == 0 {
+		return "-"
+	}
+	return strconv.FormatUint(n, 10)
+}

@@ -1,0 +1,73 @@
+package coordinator
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+func TestVerify_whatAClusterWrote(t *testing.T) {
+	for _, store := range []string{"boltdb", "wal"} {
+		t.Run(store, func(t *testing.T) {
+			c := startCluster(t, 3, func(config *Config) {
+				config.LogStore = store
+				config.RaftTuning = func(r *raftnode.Config) {
+					r.SnapshotThreshold, r.SnapshotInterval, r.TrailingLogs = 16, 50*time.Millisecond, 20
+				}
+			})
+			a := c.agent("n1", 2)
+			for i := range 30 {
+				id := c.submit(c.ids[i%3], sleeper(1, 0))
+				if i < 4 {
+					c.awaitStatus(c.ids[0], id, v1.JobStatus_TRAINING)
+					a.end(id, int32(i%2))
+					c.await(c.ids[0], id, func(j *v1.Job) bool { return j.GetFinishedAt() != nil })
+				}
+			}
+			_, err := Verify(t.Context(), c.members["c1"].config.DataDir, "", 0)
+			require.ErrorIs(t, err, raftnode.ErrInUse)
+			want, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
+			require.NoError(t, err)
+			for _, id := range c.ids {
+				c.kill(id)
+			}
+			agree := 0
+			for _, id := range c.ids {
+				r, err := Verify(t.Context(), c.members[id].config.DataDir, "", want.GetIndex())
+				require.NoError(t, err)
+				require.True(t, r.Sound(), "%s: %v", id, r.Flaws)
+				require.Equal(t, store, r.LogStore)
+				require.NotEmpty(t, r.Snapshots)
+				require.GreaterOrEqual(t, r.State.Index, want.GetIndex())
+				if r.State.AtHash != "" { // unless the log of this one begins later
+					require.Equal(t, want.GetHash(), r.State.AtHash, id)
+					agree++
+				}
+			}
+			require.Positive(t, agree)
+		})
+	}
+}
+
+func TestVerify_damage(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	c.write("c1")
+	dir := c.members["c1"].config.DataDir
+	c.kill("c1")
+	r, err := Verify(t.Context(), dir, "", 0)
+	require.NoError(t, err)
+	require.True(t, r.Sound(), r.Flaws)
+	path := filepath.Join(dir, "raft", "raft.db")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, raw[:len(raw)/2], 0o600))
+	r, err = Verify(t.Context(), dir, "", 0)
+	require.NoError(t, err)
+	require.False(t, r.Sound())
+}

@@ -1,0 +1,257 @@
+package raftnode
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+
+	"github.com/hashicorp/raft"
+	"golang.org/x/sys/unix"
+)
+
+// ErrInUse says that a replica still runs on the data that was to be verified.
+var ErrInUse = errors.New("the data is in use")
+
+// Replay is a state machine that Verify replays a log into.
+type Replay interface {
+	StateMachine
+	// Decode says whether an entry can be understood, and changes nothing.
+	Decode(entry []byte) error
+	// Hash is the hash of the state, as replicas compare it.
+	Hash() string
+	// Check lists what does not hold of the state.
+	Check() []string
+}
+
+// VerifyConfig says what to verify.
+type VerifyConfig struct {
+	// Dir is that of Config.
+	Dir string
+	// LogStore is StoreBolt or StoreWAL; empty: whichever is there.
+	LogStore string
+	// New makes a state machine in its first state.
+	New func() Replay
+	// At is an index at which the hash is wanted besides that at the end; 0: none.
+	At uint64
+}
+
+// Flaw is something that is wrong, and its place.
+type Flaw struct {
+	// Where is "log", "log store", "state" or the id of a snapshot.
+	Where   string `json:"where"`
+	Index   uint64 `json:"index,omitempty"`
+	Term    uint64 `json:"term,omitempty"`
+	Problem string `json:"problem"`
+}
+
+// Report is what Verify found.
+type Report struct {
+	Dir       string           `json:"dir"`
+	LogStore  string           `json:"log_store"`
+	Log       LogReport        `json:"log"`
+	Snapshots []SnapshotReport `json:"snapshots"`
+	State     StateReport      `json:"state"`
+	Flaws     []Flaw           `json:"flaws"`
+	// Notes are worth knowing, and not wrong.
+	Notes []string `json:"notes"`
+}
+
+// Sound says whether nothing is wrong.
+func (r *Report) Sound() bool { return len(r.Flaws) == 0 }
+
+// LogReport sums up the log and the votes.
+type LogReport struct {
+	FirstIndex uint64 `json:"first_index"`
+	FirstTerm  uint64 `json:"first_term"`
+	LastIndex  uint64 `json:"last_index"`
+	LastTerm   uint64 `json:"last_term"`
+	Entries    int    `json:"entries"`
+	// Commands are the entries for the state machine, Configurations the changes of membership.
+	Commands       int    `json:"commands"`
+	Configurations int    `json:"configurations"`
+	CurrentTerm    uint64 `json:"current_term"`
+	VotedTerm      uint64 `json:"voted_term"`
+	VotedFor       string `json:"voted_for"`
+}
+
+// SnapshotReport is one snapshot.
+type SnapshotReport struct {
+	ID      string   `json:"id"`
+	Index   uint64   `json:"index"`
+	Term    uint64   `json:"term"`
+	Version int      `json:"version"`
+	Bytes   int64    `json:"bytes"`
+	Voters  []string `json:"voters"`
+	// Hash is that of the state in it; empty when it could not be restored.
+	Hash  string `json:"hash"`
+	Sound bool   `json:"sound"`
+}
+
+// StateReport is the state that a replica would come to. The end of a log need not be committed yet: two replicas are to
+// be compared at an index that both have, and that is committed.
+type StateReport struct {
+	// From is the snapshot that the log was replayed onto; empty: it was replayed from its first entry.
+	From     string `json:"from"`
+	Index    uint64 `json:"index"`
+	Term     uint64 `json:"term"`
+	Hash     string `json:"hash"`
+	Replayed int    `json:"replayed"`
+	// AtIndex and AtHash are what VerifyConfig.At asked for.
+	AtIndex uint64 `json:"at_index,omitempty"`
+	AtHash  string `json:"at_hash,omitempty"`
+}
+
+// maxFlaws bounds a report: what is broken all through need not be told entry by entry.
+const maxFlaws = 100
+
+func (r *Report) flaw(where string, index, term uint64, format string, args ...any) {
+	if len(r.Flaws) < maxFlaws {
+		r.Flaws = append(r.Flaws, Flaw{where, index, term, fmt.Sprintf(format, args...)})
+	}
+}
+
+func (r *Report) note(format string, args ...any) {
+	if len(r.Notes) < maxFlaws {
+		r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+	}
+}
+
+// Places of flaws.
+const (
+	inLog   = "log"
+	inStore = "log store"
+	inState = "state"
+)
+
+// Verify walks the log and the snapshots of a replica that does not run, and changes nothing. It reads every entry and
+// every snapshot, looks for gaps, for terms that go back, for what cannot be decoded and for wrong checksums, replays
+// the log onto the oldest snapshot that it continues, compares what comes of it with the newer snapshots, and checks the
+// invariants of the state. An error means that it could not look; what it found wrong is in the report.
+//
+// Not found: a change of bytes in BoltDB that still makes a valid entry. BoltDB has no checksums of its pages; such a
+// change shows in the hash, when that is compared with another replica's.
+func Verify(ctx context.Context, cfg VerifyConfig) (*Report, error) {
+	kind, err := findStore(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Dir: cfg.Dir, LogStore: kind, Snapshots: []SnapshotReport{}, Flaws: []Flaw{}, Notes: []string{}}
+	path := map[string]string{StoreBolt: boltPath(cfg.Dir), StoreWAL: filepath.Join(walPath(cfg.Dir), walMetaFile)}[kind]
+	unlock, err := lockStore(path)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	source, err := openSource(r, kind, cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer source.close()
+	verifySnapshots(ctx, r, cfg)
+	if source.log != nil {
+		verifyVotes(r, source.log)
+		if err := guarded(func() error { return verifyLog(ctx, r, cfg, source) }); err != nil && ctx.Err() == nil {
+			r.flaw(inLog, 0, 0, "the log cannot be read: %v", err)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	slices.SortStableFunc(r.Flaws, func(a, b Flaw) int { return cmp.Compare(a.Index, b.Index) })
+	return r, nil
+}
+
+// findStore says which log store lies in the directory.
+func findStore(cfg VerifyConfig) (string, error) {
+	there := func(path string) bool {
+		_, err := os.Stat(path)
+		return err == nil
+	}
+	bolt, segments := there(boltPath(cfg.Dir)), there(filepath.Join(walPath(cfg.Dir), walMetaFile))
+	switch {
+	case cfg.LogStore == StoreBolt && bolt, cfg.LogStore == "" && bolt && !segments:
+		return StoreBolt, nil
+	case cfg.LogStore == StoreWAL && segments, cfg.LogStore == "" && segments && !bolt:
+		return StoreWAL, nil
+	case cfg.LogStore == "" && bolt && segments:
+		return "", fmt.Errorf("%s holds a log of both kinds: say which one, %s or %s", cfg.Dir, StoreBolt, StoreWAL)
+	case cfg.LogStore != "" && cfg.LogStore != StoreBolt && cfg.LogStore != StoreWAL:
+		return "", fmt.Errorf("log store %q: it must be %s or %s", cfg.LogStore, StoreBolt, StoreWAL)
+	}
+	return "", fmt.Errorf("there is no log of a coordinator in %s", cfg.Dir)
+}
+
+func boltPath(dir string) string { return filepath.Join(dir, "raft.db") }
+func walPath(dir string) string  { return filepath.Join(dir, "wal") }
+
+// lockStore takes the lock that a running replica holds, shared with others who only read.
+func lockStore(path string) (unlock func(), err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the log store: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w: a coordinator runs on %s; stop it first", ErrInUse, path)
+		}
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() { _ = f.Close() }, nil
+}
+
+// source is a log that is read and not written.
+type source struct {
+	log Store // nil: it is too damaged to be read
+	// indices are those of its entries, in order.
+	indices []uint64
+	close   func()
+}
+
+func openSource(r *Report, kind, dir string) (*source, error) {
+	if kind == StoreWAL {
+		return openWALSource(r, walPath(dir))
+	}
+	return openBoltSource(r, boltPath(dir))
+}
+
+// verifyVotes looks at what the replica has promised to others.
+func verifyVotes(r *Report, s raft.StableStore) {
+	number := func(key string) uint64 {
+		var v uint64
+		err := guarded(func() (err error) {
+			v, err = s.GetUint64([]byte(key))
+			return err
+		})
+		// The stores tell "never set" by an error that says so, and nothing else.
+		if err != nil && err.Error() != "not found" {
+			r.flaw(inStore, 0, 0, "%s cannot be read: %v", key, err)
+		}
+		return v
+	}
+	r.Log.CurrentTerm, r.Log.VotedTerm = number("CurrentTerm"), number("LastVoteTerm")
+	_ = guarded(func() error {
+		v, err := s.Get([]byte("LastVoteCand"))
+		r.Log.VotedFor = string(v)
+		return err
+	})
+	if r.Log.VotedTerm > r.Log.CurrentTerm {
+		r.flaw(inStore, 0, r.Log.VotedTerm, "it voted in term %d, and has come to term %d only", r.Log.VotedTerm, r.Log.CurrentTerm)
+	}
+}
+
+// guarded runs f. What damaged data makes it panic or fault on becomes an error.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,303 @@
+package raftnode
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+)
+
+// openBoltSource looks at every page that the newest commit reaches before it lets BoltDB read the file: on a damaged
+// page BoltDB panics, runs off the mapped file or descends for ever.
+func openBoltSource(r *Report, path string) (*source, error) {
+	walk, err := walkBolt(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range walk.flaws {
+		r.flaw(inStore, f.Index, 0, "%s", f.Problem)
+	}
+	s := &source{close: func() {}, indices: walk.keys("logs")}
+	if walk.unreadable {
+		return s, nil
+	}
+	var store *raftboltdb.BoltStore
+	err = guarded(func() (err error) {
+		store, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{ReadOnly: true, Timeout: lockTime}})
+		return err
+	})
+	if err != nil {
+		r.flaw(inStore, 0, 0, "BoltDB does not open it: %v", err)
+		return s, nil
+	}
+	s.log = store
+	s.close = func() { _ = guarded(store.Close) }
+	return s, nil
+}
+
+// The format of a BoltDB file, version 2. Numbers are in the byte order of the machine.
+const (
+	boltMagic      = 0xED0CDAED
+	boltVersion    = 2
+	boltHeader     = 16 // of a page
+	boltElement    = 16 // of a branch or leaf
+	boltMetaBytes  = 64
+	boltBranch     = 0x01
+	boltLeaf       = 0x02
+	boltFreelist   = 0x10
+	boltIsBucket   = 0x01
+	boltNoFreelist = ^uint64(0)
+)
+
+// boltWalk goes through a BoltDB file from the newest commit down.
+type boltWalk struct {
+	file     *os.File
+	size     int64
+	pageSize int64
+	// highest is the number of pages that the commit knows of.
+	highest uint64
+	seen    map[uint64]bool
+	buckets map[string][]uint64
+	flaws   []Flaw
+	// unreadable: BoltDB must not be let near it.
+	unreadable bool
+}
+
+type boltMeta struct {
+	pageSize             uint32
+	root, freelist, high uint64
+	tx                   uint64
+}
+
+// walkBolt returns an error only when the file cannot be read at all.
+func walkBolt(path string) (*boltWalk, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open the log store: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("open the log store: %w", err)
+	}
+	w := &boltWalk{file: f, size: info.Size(), seen: map[uint64]bool{}, buckets: map[string][]uint64{}}
+	meta, ok := w.metas()
+	if !ok {
+		return w, nil
+	}
+	w.pageSize, w.highest = int64(meta.pageSize), meta.high
+	if need := int64(meta.high) * w.pageSize; meta.high > uint64(w.size/w.pageSize) {
+		w.damage(nil, "the file has %d bytes and should have %d: it was cut off", w.size, need)
+		return w, nil
+	}
+	if meta.freelist != boltNoFreelist {
+		w.freelist(meta.freelist)
+	}
+	w.bucket(meta.root, "")
+	for _, name := range []string{"logs", "conf"} {
+		if _, ok := w.buckets[name]; !ok && !w.unreadable {
+			w.damage(nil, "there is no bucket %q: this is not the log of a coordinator, or it was never begun", name)
+		}
+	}
+	return w, nil
+}
+
+func (w *boltWalk) damage(key []byte, format string, args ...any) {
+	w.unreadable = true
+	f := Flaw{Problem: fmt.Sprintf(format, args...)}
+	if len(key) == 8 {
+		f.Index = binary.BigEndian.Uint64(key)
+	}
+	if len(w.flaws) < maxFlaws {
+		w.flaws = append(w.flaws, f)
+	}
+}
+
+func (w *boltWalk) keys(bucket string) []uint64 { return w.buckets[bucket] }
+
+// metas reads the two pages of which one names the newest commit. BoltDB goes on from the other one when one is damaged,
+// and silently loses a commit by that.
+func (w *boltWalk) metas() (boltMeta, bool) {
+	var sound []boltMeta
+	first, err := w.meta(0)
+	size := int64(os.Getpagesize())
+	if err == nil {
+		size = int64(first.pageSize)
+		sound = append(sound, first)
+	} else {
+		w.flaws = append(w.flaws, Flaw{Problem: "meta page 0 is damaged: " + err.Error() + "; the newest commit may be lost"})
+	}
+	second, err := w.meta(size)
+	if err == nil {
+		sound = append(sound, second)
+	} else {
+		w.flaws = append(w.flaws, Flaw{Problem: "meta page 1 is damaged: " + err.Error() + "; the newest commit may be lost"})
+	}
+	switch len(sound) {
+	case 0:
+		w.unreadable = true
+		return boltMeta{}, false
+	case 2:
+		if sound[1].tx > sound[0].tx {
+			return sound[1], true
+		}
+	}
+	return sound[0], true
+}
+
+func (w *boltWalk) meta(at int64) (boltMeta, error) {
+	page := make([]byte, boltHeader+boltMetaBytes)
+	if _, err := w.file.ReadAt(page, at); err != nil {
+		return boltMeta{}, fmt.Errorf("it cannot be read: %w", err)
+	}
+	b, order := page[boltHeader:], binary.NativeEndian
+	sum := fnv.New64a()
+	_, _ = sum.Write(b[:boltMetaBytes-8])
+	m := boltMeta{pageSize: order.Uint32(b[8:]), root: order.Uint64(b[16:]), freelist: order.Uint64(b[32:]), high: order.Uint64(b[40:]), tx: order.Uint64(b[48:])}
+	switch {
+	case order.Uint32(b) != boltMagic:
+		return m, errors.New("it does not begin as one of BoltDB")
+	case order.Uint32(b[4:]) != boltVersion:
+		return m, fmt.Errorf("version %d", order.Uint32(b[4:]))
+	case order.Uint64(b[boltMetaBytes-8:]) != sum.Sum64():
+		return m, errors.New("its checksum is wrong")
+	case m.pageSize < 512 || m.pageSize > 1<<20:
+		return m, fmt.Errorf("pages of %d bytes", m.pageSize)
+	}
+	return m, nil
+}
+
+// page reads a page that a parent names, with what it overflows into.
+func (w *boltWalk) page(id uint64, key []byte) ([]byte, bool) {
+	if id < 2 || id >= w.highest {
+		w.damage(key, "a page is said to be number %d of %d", id, w.highest)
+		return nil, false
+	}
+	head := make([]byte, boltHeader)
+	if _, err := w.file.ReadAt(head, int64(id)*w.pageSize); err != nil {
+		w.damage(key, "page %d cannot be read: %v", id, err)
+		return nil, false
+	}
+	order := binary.NativeEndian
+	if self := order.Uint64(head); self != id {
+		w.damage(key, "page %d says that it is page %d", id, self)
+		return nil, false
+	}
+	more := uint64(order.Uint32(head[12:]))
+	if id+more >= w.highest {
+		w.damage(key, "page %d goes on for %d pages, beyond the end of the file", id, more)
+		return nil, false
+	}
+	for n := id; n <= id+more; n++ {
+		if w.seen[n] {
+			w.damage(key, "page %d is used twice", n)
+			return nil, false
+		}
+		w.seen[n] = true
+	}
+	page := make([]byte, int64(more+1)*w.pageSize)
+	if _, err := w.file.ReadAt(page, int64(id)*w.pageSize); err != nil {
+		w.damage(key, "page %d cannot be read: %v", id, err)
+		return nil, false
+	}
+	return page, true
+}
+
+// freelist reads the list of free pages, where there is one.
+func (w *boltWalk) freelist(id uint64) {
+	page, ok := w.page(id, nil)
+	if ok && binary.NativeEndian.Uint16(page[8:]) != boltFreelist {
+		w.damage(nil, "page %d is not the list of free pages", id)
+	}
+}
+
+// bucket walks the tree below a root page. name is "" for the root bucket, whose values are the others.
+func (w *boltWalk) bucket(root uint64, name string) {
+	if page, ok := w.page(root, nil); ok {
+		w.tree(page, root, name, nil, nil)
+	}
+}
+
+// tree walks a page: its keys lie from low up to, but not including, high.
+func (w *boltWalk) tree(page []byte, id uint64, name string, low, high []byte) {
+	order := binary.NativeEndian
+	flags, count := order.Uint16(page[8:]), int(order.Uint16(page[10:]))
+	if flags != boltBranch && flags != boltLeaf {
+		w.damage(low, "page %d is neither branch nor leaf (%#x)", id, flags)
+		return
+	}
+	if boltHeader+count*boltElement > len(page) || flags == boltBranch && count == 0 {
+		w.damage(low, "page %d is said to have %d elements", id, count)
+		return
+	}
+	keys := make([][]byte, count)
+	for i := range count {
+		at := boltHeader + i*boltElement
+		e := page[at : at+boltElement]
+		pos, size, value := order.Uint32(e), order.Uint32(e[4:]), uint32(0)
+		if flags == boltLeaf {
+			pos, size, value = order.Uint32(e[4:]), order.Uint32(e[8:]), order.Uint32(e[12:])
+		}
+		from := uint64(at) + uint64(pos)
+		if from+uint64(size)+uint64(value) > uint64(len(page)) {
+			w.damage(low, "element %d of page %d lies outside of the page", i, id)
+			return
+		}
+		keys[i] = page[from : from+uint64(size)]
+		before := low
+		if i > 0 {
+			before = keys[i-1]
+		}
+		above := bytes.Compare(keys[i], before)
+		if before != nil && (above < 0 || above == 0 && i > 0) || high != nil && bytes.Compare(keys[i], high) >= 0 {
+			w.damage(low, "the keys of page %d are out of order at element %d", id, i)
+			return
+		}
+		if flags == boltLeaf {
+			w.leaf(name, id, order.Uint32(e), keys[i], page[from+uint64(size):from+uint64(size)+uint64(value)])
+		}
+	}
+	if flags == boltLeaf {
+		return
+	}
+	for i := range count {
+		child := order.Uint64(page[boltHeader+i*boltElement+8:])
+		until := high
+		if i+1 < count {
+			until = keys[i+1]
+		}
+		if below, ok := w.page(child, keys[i]); ok {
+			w.tree(below, child, name, keys[i], until)
+		}
+	}
+}
+
+// leaf takes down one key and its value.
+func (w *boltWalk) leaf(name string, id uint64, flags uint32, key, value []byte) {
+	switch {
+	case name == "" && flags&boltIsBucket != 0:
+		if len(value) < 16 {
+			w.damage(nil, "bucket %q is cut off", key)
+			return
+		}
+		w.buckets[string(key)] = []uint64{}
+		if root := binary.NativeEndian.Uint64(value); root != 0 {
+			w.bucket(root, string(key))
+		} else if inline := value[16:]; len(inline) < boltHeader {
+			w.damage(nil, "bucket %q is cut off", key)
+		} else {
+			w.tree(inline, id, string(key), nil, nil)
+		}
+	case name == "" || flags != 0:
+		w.damage(nil, "page %d has a key %q that does not belong there", id, key)
+	case name == "logs" && len(key) != 8:
+		w.damage(nil, "page %d has an entry whose index has %d bytes", id, len(key))
+	case name == "logs":
+		w.buckets[name] = append(w.buckets[name], binary.BigEndian.Uint64(key))
+	}
+}

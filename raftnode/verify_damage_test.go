@@ -1,0 +1,182 @@
+package raftnode
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/stretchr/testify/require"
+)
+
+// logPages finds the pages of a BoltDB file that the newest commit reaches, by the kind of page.
+func logPages(t *testing.T, path string) (pageSize int, leaves, branches []uint64) {
+	t.Helper()
+	w, err := walkBolt(path)
+	require.NoError(t, err)
+	require.Empty(t, w.flaws)
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	for id := range w.seen {
+		head := make([]byte, boltHeader)
+		_, err := f.ReadAt(head, int64(id)*w.pageSize)
+		require.NoError(t, err)
+		if binary.NativeEndian.Uint64(head) != id {
+			continue // a page goes on here
+		}
+		switch {
+		case binary.NativeEndian.Uint16(head[8:]) == boltLeaf && binary.NativeEndian.Uint16(head[10:]) > 2:
+			leaves = append(leaves, id)
+		case binary.NativeEndian.Uint16(head[8:]) == boltBranch:
+			branches = append(branches, id)
+		}
+	}
+	return int(w.pageSize), leaves, branches
+}
+
+func TestVerify_damagedBoltPages(t *testing.T) {
+	dir, _ := written(t, StoreBolt, 4096, 400)
+	whole, err := os.ReadFile(boltPath(dir))
+	require.NoError(t, err)
+	pageSize, leaves, branches := logPages(t, boltPath(dir))
+	require.NotEmpty(t, leaves)
+	require.NotEmpty(t, branches, "the log is too short to have a tree")
+	leaf, branch := int(leaves[0])*pageSize, int(branches[0])*pageSize
+	order := binary.NativeEndian
+	metas := []int{0, pageSize}
+	tests := map[string]struct {
+		damage func(b []byte) []byte
+		says   string
+	}{
+		"a torn page":                {func(b []byte) []byte { clear(b[leaf+512 : leaf+pageSize]); return b }, ""},
+		"a page of zeros":            {func(b []byte) []byte { clear(b[leaf : leaf+pageSize]); return b }, "says that it is page 0"},
+		"another page in its place":  {func(b []byte) []byte { copy(b[leaf:leaf+pageSize], b[branch:branch+pageSize]); return b }, "says that it is page"},
+		"a page of an unknown kind":  {func(b []byte) []byte { b[leaf+8] = 0x40; return b }, "is neither branch nor leaf"},
+		"a page with too much":       {func(b []byte) []byte { order.PutUint16(b[leaf+10:], 60000); return b }, "is said to have 60000 elements"},
+		"a page that goes on":        {func(b []byte) []byte { order.PutUint32(b[leaf+12:], 1<<30); return b }, "beyond the end of the file"},
+		"a key beyond its page":      {func(b []byte) []byte { order.PutUint32(b[leaf+boltHeader+8:], 1<<30); return b }, "lies outside of the page"},
+		"a tree that has no end":     {func(b []byte) []byte { order.PutUint64(b[branch+boltHeader+8:], branches[0]); return b }, "is used twice"},
+		"a page that is not there":   {func(b []byte) []byte { order.PutUint64(b[branch+boltHeader+8:], 1<<40); return b }, "a page is said to be number"},
+		"a branch out of order":      {func(b []byte) []byte { b[branch+pageSize-1]++; return b }, ""},
+		"one damaged meta page":      {func(b []byte) []byte { b[metas[1]+boltHeader+20] ^= 1; return b }, "meta page 1 is damaged: its checksum is wrong"},
+		"the other meta page":        {func(b []byte) []byte { b[metas[0]+boltHeader+20] ^= 1; return b }, "meta page 0 is damaged: its checksum is wrong"},
+		"both meta pages":            {func(b []byte) []byte { clear(b[:2*pageSize]); return b }, "it does not begin as one of BoltDB"},
+		"the file cut in the middle": {func(b []byte) []byte { return b[:leaf+100] }, "it was cut off"},
+		"the file cut to nothing":    {func([]byte) []byte { return nil }, "meta page 0 is damaged"},
+		"not a BoltDB":               {func(b []byte) []byte { return []byte(strings.Repeat("hello", 5000)) }, "it does not begin as one of BoltDB"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(boltPath(dir), c.damage(append([]byte(nil), whole...)), 0o600))
+			r := verify(t, dir)
+			if name == "a branch out of order" && r.Sound() {
+				t.Skip("the last byte of the page is not in use")
+			}
+			require.False(t, r.Sound())
+			require.Contains(t, problems(r), c.says)
+		})
+	}
+	t.Run("the place in the log is told", func(t *testing.T) {
+		b := append([]byte(nil), whole...)
+		last := int(leaves[len(leaves)-1]) * pageSize
+		b[last+8] = 0x40
+		require.NoError(t, os.WriteFile(boltPath(dir), b, 0o600))
+		r := verify(t, dir)
+		require.Len(t, r.Flaws, 1, problems(r))
+		require.Equal(t, inStore, r.Flaws[0].Where)
+	})
+}
+
+// TestVerify_anyByteOfABoltFile flips bytes all over: whatever it is, it ends, and it is told, or the entries are intact,
+// or the change is within an entry.
+func TestVerify_anyByteOfABoltFile(t *testing.T) {
+	dir, _ := written(t, StoreBolt, 4096, 40)
+	whole, err := os.ReadFile(boltPath(dir))
+	require.NoError(t, err)
+	want := verify(t, dir)
+	require.True(t, want.Sound(), problems(want))
+	pageSize, leaves, _ := logPages(t, boltPath(dir))
+	places := map[int]bool{}
+	for at := 0; at < len(whole); at += 509 {
+		places[at] = true
+	}
+	for _, leaf := range leaves { // every byte of the heads of pages, and of the places of their elements
+		for at := 0; at < 128; at++ {
+			places[int(leaf)*pageSize+at] = true
+		}
+	}
+	for at := range boltHeader + boltMetaBytes {
+		places[at] = true
+	}
+	told := 0
+	for at := range places {
+		b := append([]byte(nil), whole...)
+		b[at] ^= 0x11
+		require.NoError(t, os.WriteFile(boltPath(dir), b, 0o600))
+		if r := verify(t, dir); !r.Sound() {
+			told++
+		}
+	}
+	require.Greater(t, told, len(places)/4)
+}
+
+func TestVerify_damagedWAL(t *testing.T) {
+	dir, last := written(t, StoreWAL, 4096, 60)
+	segments, err := filepath.Glob(filepath.Join(walPath(dir), "*.wal"))
+	require.NoError(t, err)
+	require.Len(t, segments, 1)
+	whole, err := os.ReadFile(segments[0])
+	require.NoError(t, err)
+	var commits []int // where the commits end
+	for from, at := 0, segmentHeader; ; {
+		end, is, err := nextCommit(whole, from, at)
+		require.NoError(t, err)
+		if !is {
+			break
+		}
+		commits, from, at = append(commits, end), end, end
+	}
+	require.Greater(t, len(commits), 40)
+	middle, tail := commits[20], commits[len(commits)-1]
+	tests := map[string]struct {
+		damage func(b []byte)
+		says   string // "" when it is sound
+	}{
+		"a flipped byte in an entry":    {func(b []byte) { b[middle+frameHeader+3] ^= 1 }, "the checksum of bytes"},
+		"a flipped kind of frame":       {func(b []byte) { b[middle] ^= 0x40 }, "and what comes after them is whole"},
+		"a flipped length":              {func(b []byte) { b[middle+6] ^= 0x40 }, "and what comes after them is whole"},
+		"a hole":                        {func(b []byte) { clear(b[middle : middle+512]) }, "and what comes after them is whole"},
+		"the header":                    {func(b []byte) { b[9] ^= 1 }, "the checksum of bytes 0 to"},
+		"a flipped byte of the newest":  {func(b []byte) { b[commits[len(commits)-2]+frameHeader+3] ^= 1 }, "the checksum of bytes"},
+		"a write that was not finished": {func(b []byte) { b[tail], b[tail+4] = segment.FrameEntry, 100 }, ""},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := append([]byte(nil), whole...)
+			c.damage(b)
+			require.NoError(t, os.WriteFile(segments[0], b, 0o600))
+			r := verify(t, dir)
+			if c.says == "" {
+				require.True(t, r.Sound(), problems(r))
+				require.Len(t, r.Notes, 1)
+				require.Contains(t, r.Notes[0], "a write that was not finished")
+				require.Equal(t, last.Index, r.Log.LastIndex)
+				return
+			}
+			require.Len(t, r.Flaws, 1, problems(r))
+			require.Contains(t, r.Flaws[0].Problem, c.says)
+			require.Contains(t, r.Flaws[0].Problem, filepath.Base(segments[0]))
+		})
+	}
+	t.Run("its meta file", func(t *testing.T) {
+		require.NoError(t, os.WriteFile(segments[0], whole, 0o600))
+		flipIn(t, filepath.Join(walPath(dir), walMetaFile), func(b []byte) { b[boltHeader+20] ^= 1 })
+		r := verify(t, dir)
+		require.False(t, r.Sound())
+		require.Contains(t, problems(r), fmt.Sprintf("%s: meta page 0 is damaged", walMetaFile))
+	})
+}

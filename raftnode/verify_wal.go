@@ -1,0 +1,171 @@
+package raftnode
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	wal "github.com/hashicorp/raft-wal"
+	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/hashicorp/raft-wal/segment"
+)
+
+const walMetaFile = metadb.FileName
+
+// openWALSource checks the checksums of all segments, and opens a copy: opening one repairs it, and what is looked at
+// here must stay as it is.
+func openWALSource(r *Report, dir string) (*source, error) {
+	s := &source{close: func() {}}
+	walk, err := walkBolt(filepath.Join(dir, walMetaFile))
+	if err != nil {
+		return nil, err
+	}
+	damaged := false
+	for _, f := range walk.flaws {
+		// Its buckets are not those of a log; that is as it should be.
+		if !strings.HasPrefix(f.Problem, "there is no bucket") {
+			r.flaw(inStore, 0, 0, "%s: %s", walMetaFile, f.Problem)
+			damaged = true
+		}
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.wal"))
+	if err != nil {
+		return nil, fmt.Errorf("look for segments: %w", err)
+	}
+	for _, name := range names {
+		if err := guarded(func() error { return walkSegment(r, name) }); err != nil {
+			r.flaw(inStore, 0, 0, "segment %s: %v", filepath.Base(name), err)
+			damaged = true
+		}
+	}
+	if damaged {
+		return s, nil
+	}
+	copied, err := os.MkdirTemp("", "mind-verify-")
+	if err != nil {
+		return nil, fmt.Errorf("copy the log: %w", err)
+	}
+	s.close = func() { _ = os.RemoveAll(copied) }
+	for _, name := range append(names, filepath.Join(dir, walMetaFile)) {
+		if err := copyFile(filepath.Join(copied, filepath.Base(name)), name); err != nil {
+			s.close()
+			return nil, fmt.Errorf("copy the log: %w", err)
+		}
+	}
+	var log *wal.WAL
+	err = guarded(func() (err error) {
+		log, err = wal.Open(copied, wal.WithLogger(newBridge(Config{}.withDefaults().Logger)))
+		return err
+	})
+	if err != nil {
+		r.flaw(inStore, 0, 0, "the log does not open: %v", err)
+		return s, nil
+	}
+	s.log = log
+	s.close = func() {
+		_ = guarded(log.Close)
+		_ = os.RemoveAll(copied)
+	}
+	first, err := log.FirstIndex()
+	last, lastErr := log.LastIndex()
+	if err := errors.Join(err, lastErr); err != nil {
+		r.flaw(inLog, 0, 0, "its ends cannot be read: %v", err)
+		return s, nil
+	}
+	for i := first; first > 0 && i <= last; i++ {
+		s.indices = append(s.indices, i)
+	}
+	return s, nil
+}
+
+// The format of a segment: a header, then frames of 8 bytes and what they hold, filled up to 8 bytes.
+const (
+	segmentHeader = 32
+	frameHeader   = 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// walkSegment holds every commit of a segment to its checksum. What follows the last commit and is no whole commit is a
+// write that a crash cut short, unless another commit comes after it: then it was whole once.
+func walkSegment(r *Report, name string) error {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	if len(b) < segmentHeader {
+		return fmt.Errorf("it is cut off after %d bytes", len(b))
+	}
+	from, end := 0, segmentHeader // of the commits so far; the first one counts the header in
+	for {
+		at, whole, err := nextCommit(b, from, end)
+		switch {
+		case err != nil && at < 0: // only the checksum is wrong
+			return err
+		case whole:
+			from, end = at, at
+			continue
+		}
+		for later := end; later+frameHeader <= len(b); later += frameHeader {
+			if binary.LittleEndian.Uint32(b[later:]) != uint32(segment.FrameCommit) {
+				continue
+			}
+			if _, whole, broken := nextCommit(b, later+frameHeader, later+frameHeader); broken == nil && whole {
+				return fmt.Errorf("bytes %d to %d are damaged, and what comes after them is whole", end, later)
+			}
+		}
+		if err == nil { // nothing more was begun
+			return nil
+		}
+		r.note("segment %s: what follows its first %d bytes is a write that was not finished; it is dropped at the next start", filepath.Base(name), end)
+		return nil
+	}
+}
+
+// nextCommit goes from one commit to the end of the next. whole is false when there is none: without an error nothing was
+// begun. at is negative when the commit is there and its checksum is wrong.
+func nextCommit(b []byte, from, at int) (end int, whole bool, err error) {
+	begin := at
+	for at+frameHeader <= len(b) {
+		kind, n := binary.LittleEndian.Uint32(b[at:]), binary.LittleEndian.Uint32(b[at+4:])
+		switch kind {
+		case uint32(segment.FrameInvalid):
+			if at == begin && n == 0 {
+				return at, false, nil
+			}
+			return at, false, fmt.Errorf("the write at byte %d has no end", begin)
+		case uint32(segment.FrameEntry), uint32(segment.FrameIndex):
+			at += frameHeader + (int(n)+7)&^7
+		case uint32(segment.FrameCommit):
+			if crc32.Checksum(b[from:at], castagnoli) != n {
+				return -1, false, fmt.Errorf("the checksum of bytes %d to %d is wrong", from, at)
+			}
+			return at + frameHeader, true, nil
+		default:
+			return at, false, fmt.Errorf("byte %d begins a frame of an unknown kind", at)
+		}
+	}
+	if at == begin {
+		return at, false, nil
+	}
+	return at, false, fmt.Errorf("the write at byte %d is cut off", begin)
+}
+
+func copyFile(to, from string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
