@@ -30,6 +30,8 @@ type transport struct {
 	*raft.NetworkTransport
 	links *links
 	acks  acks
+	// patience bounds how long a pipeline may take nothing.
+	patience time.Duration
 }
 
 func openTransport(cfg Config, logger hclog.Logger) (*transport, error) {
@@ -42,7 +44,8 @@ func openTransport(cfg Config, logger hclog.Logger) (*transport, error) {
 	}
 	l := &links{StreamLayer: stream, open: map[net.Conn]struct{}{}}
 	return &transport{
-		links: l,
+		links:    l,
+		patience: cfg.LinkTimeout,
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:  l,
 			MaxPool: pooledLinks,
@@ -67,6 +70,32 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 		t.acks.acknowledged(string(id), mark, args.Term)
 	}
 	return nil
+}
+
+// AppendEntriesPipeline returns a pipeline that does not get stuck.
+func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
+	p, err := t.NetworkTransport.AppendEntriesPipeline(id, target)
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline{AppendPipeline: p, patience: t.patience}, nil
+}
+
+// pipeline ends itself when it takes nothing for too long. Raft stops to read
+// from a pipeline once a follower refused an entry, and may send once more after
+// that: the sender then waits for ever. The follower gets heartbeats and no
+// entries any more, and the replica's shutdown never ends. Seen in virtual time,
+// and by others (grafana/pyroscope pull request 5518, hashicorp/raft issue 612).
+type pipeline struct {
+	raft.AppendPipeline
+	patience time.Duration
+}
+
+// AppendEntries implements raft.AppendPipeline.
+func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	stuck := time.AfterFunc(p.patience, func() { _ = p.AppendPipeline.Close() })
+	defer stuck.Stop()
+	return p.AppendPipeline.AppendEntries(args, resp)
 }
 
 // Close ends every connection too, which NetworkTransport would leave to

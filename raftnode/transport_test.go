@@ -287,3 +287,29 @@ func TestLinks_closeIsFinal(t *testing.T) {
 	_, err = conn.Read(make([]byte, 1))
 	require.Error(t, err, "an accepted connection is closed too")
 }
+
+// parked is a pipeline that nobody reads from.
+type parked struct {
+	raft.AppendPipeline
+	closed chan struct{}
+}
+
+func (p *parked) AppendEntries(*raft.AppendEntriesRequest, *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	<-p.closed
+	return nil, raft.ErrPipelineShutdown
+}
+
+func (p *parked) Close() error {
+	close(p.closed)
+	return nil
+}
+
+func TestPipeline_thatTakesNothingIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		p := &pipeline{AppendPipeline: &parked{closed: make(chan struct{})}, patience: 3 * time.Second}
+		_, err := p.AppendEntries(nil, nil)
+		require.ErrorIs(t, err, raft.ErrPipelineShutdown)
+		require.Equal(t, 3*time.Second, time.Since(began))
+	})
+}
