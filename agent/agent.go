@@ -82,6 +82,7 @@ type agent struct {
 
 	// The owner's.
 	tasks    map[key]*task
+	adopted  bool // tasks has what an earlier agent left
 	queue    []*task
 	holders  []*task // of GPUs
 	launches int
@@ -304,7 +305,7 @@ func (a *agent) adopt() error {
 			t := &task{key: k, dir: filepath.Join(a.tasksDir(), e.Name()), state: launching, since: time.Now()}
 			a.tasks[k] = t
 			spec, err := shim.ReadSpec(t.dir)
-			if err == nil && spec.Acked {
+			if err == nil && spec.Acked || a.overUnread(t, err) {
 				t.state, t.acked = ended, true
 				if exit, err := runner.ReadExit(t.dir); err == nil {
 					t.endedAt = time.Unix(0, exit.Ended)
@@ -319,6 +320,7 @@ func (a *agent) adopt() error {
 		}
 		a.endFaulty()
 		a.sweep()
+		a.adopted = true
 	})
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -280,12 +281,12 @@ func (l *leader) course(task *v1.TaskRef) []string {
 	return slices.DeleteFunc(l.kinds(task), func(kind string) bool { return kind == "Starting" })
 }
 
-var tokens uint64 = 100
+var tokens atomic.Uint64
 
 func order(argv ...string) *v1.TaskOrder {
-	tokens++
+	token := tokens.Add(1)
 	return &v1.TaskOrder{
-		Task: &v1.TaskRef{JobId: fmt.Sprintf("job_%d", tokens), Attempt: 1, Token: tokens},
+		Task: &v1.TaskRef{JobId: fmt.Sprintf("job_%d", token), Attempt: 1, Token: token},
 		Spec: &v1.TaskSpec{
 			Job:   &v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{Argv: argv, Cwd: "/"}},
 			Peers: []*v1.TaskPeer{{NodeId: "n1", Host: "127.0.0.1"}}, GpuFraction: 1, MasterPort: 15001,
@@ -336,8 +337,9 @@ func opened(t testing.TB, cfg Config) (a *agent, stop func()) {
 	require.NoError(t, err)
 	done := make(chan error, 1)
 	go func() {
-		defer release()
-		done <- a.serve(ctx)
+		err := a.serve(ctx)
+		release()
+		done <- err
 	}()
 	var once sync.Once
 	stop = func() {
@@ -377,11 +379,13 @@ func inProcess(t testing.TB, cfg Config) (stop func()) {
 }
 
 // process runs an agent as a process of its own.
-func process(t testing.TB, cfg Config) *exec.Cmd {
+func process(t testing.TB, cfg Config) *exec.Cmd { return processOf(t, cfg, "/proc/self/exe") }
+
+func processOf(t testing.TB, cfg Config, binary string) *exec.Cmd {
 	cfg.Logger, cfg.Metrics = nil, nil
 	text, err := json.Marshal(cfg)
 	require.NoError(t, err)
-	cmd := exec.Command("/proc/self/exe")
+	cmd := exec.Command(binary)
 	cmd.Env = append(slices.Clone(os.Environ()), agentEnv+"="+string(text))
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())

@@ -194,9 +194,11 @@ func (a *agent) launch(t *task, spec *v1.TaskSpec) {
 
 // attach finds the shim of a task that an earlier agent launched.
 func (a *agent) attach(t *task) {
-	for {
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
 		handle, err := a.starter.Attach(t.dir)
 		switch {
+		case a.endedUnread(t, err):
+			return
 		case err == nil:
 			s, err := shim.ReadSpec(t.dir)
 			if err != nil {
@@ -217,7 +219,7 @@ func (a *agent) attach(t *task) {
 		}
 		a.log.Error("cannot take up a task again", "dir", t.dir, "error", err)
 		select {
-		case <-time.After(time.Second):
+		case <-time.After(pause):
 		case <-a.over:
 			return
 		}

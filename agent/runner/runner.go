@@ -111,7 +111,8 @@ func (h *Handle) Close() {
 	}
 }
 
-// Attach takes up a task that an earlier agent left.
+// Attach takes up a task that an earlier agent left. The error is a
+// shim.VersionError when a newer agent had launched it.
 func Attach(dir string) (*Handle, error) {
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		spec, err := shim.ReadSpec(dir)
@@ -120,6 +121,10 @@ func Attach(dir string) (*Handle, error) {
 			if conn, err = dial(spec.Socket); err == nil {
 				return follow(dir, conn, nil), nil
 			}
+		}
+		if newer := (shim.VersionError{}); errors.As(err, &newer) {
+			// Nothing in it can be relied on, not even that it was never begun.
+			return nil, err
 		}
 		// Nobody listens: the shim is gone, or not there yet.
 		free, release, lockErr := lock(dir)

@@ -89,6 +89,19 @@ type Exit struct {
 	Message string `json:"message"`
 }
 
+// RecordVersion is the version of the specifications that this program writes.
+// It reads this one and all before it: 1 had none in it. Whatever a program that
+// knows only an earlier version would misread needs a new one.
+const RecordVersion = 2
+
+// VersionError is returned for a specification that a newer program wrote.
+type VersionError struct{ Version int64 }
+
+func (e VersionError) Error() string {
+	return "the record of the task has version " + strconv.FormatInt(e.Version, 10) + ", and this program reads up to " + strconv.Itoa(RecordVersion) +
+		": it was launched by a newer agent; run that one until the task has ended"
+}
+
 // errSpec is returned for a file that is not a specification.
 var errSpec = errors.New("not a task specification")
 
@@ -110,6 +123,7 @@ func (s Spec) Encode() []byte {
 		data = strconv.AppendQuote(data, value)
 		data = append(data, '\n')
 	}
+	add("version", strconv.Itoa(RecordVersion))
 	add("attempt", strconv.FormatInt(int64(s.Attempt), 10))
 	add("rank", strconv.FormatInt(int64(s.Rank), 10))
 	add("token", strconv.FormatUint(s.Token, 10))
@@ -179,6 +193,13 @@ func (s *Spec) Decode(data []byte) error {
 			return errSpec
 		}
 		switch name := line[:space]; name {
+		case "version":
+			// It comes first: nothing else of a newer one is looked at.
+			var version int64
+			if version, err = strconv.ParseInt(value, 10, 64); err == nil && version > RecordVersion {
+				s.Begun = true // nobody knows; not to begin is safe
+				return VersionError{version}
+			}
 		case "attempt":
 			err = parseInt32(value, &s.Attempt)
 		case "rank":
