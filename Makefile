@@ -16,7 +16,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 .PHONY: help build demo dev test race bench chaos generate lint breaking fmt s3-server ci clean
 
 help: ## Say what each target does.
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## Build bin/mind (NVML when cgo is there, nvidia-smi otherwise), with the shim inside.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o agent/shim/embedded/shim ./agent/shim/alone

@@ -42,13 +42,19 @@ type source struct {
 // were, the newest is meant.
 func (s *taskService) find(job string, attempt, rank int32) (*source, error) {
 	var found *source
+	adopted := false
 	s.agent.ask(func() {
+		adopted = s.agent.adopted
 		for k, t := range s.agent.tasks {
 			if k.job == job && k.attempt == attempt && k.rank == rank && (found == nil || k.token > found.key.token) {
 				found = &source{agent: s.agent, key: k, dir: t.dir}
 			}
 		}
 	})
+	if !adopted {
+		// What is not known yet must not be taken for gone.
+		return nil, status.Error(codes.Unavailable, "the agent is starting")
+	}
 	if found == nil {
 		return nil, status.Errorf(codes.NotFound, "node %s has no task %s attempt %d rank %d (any more)", s.agent.cfg.NodeID, job, attempt, rank)
 	}
@@ -56,23 +62,34 @@ func (s *taskService) find(job string, attempt, rank int32) (*source, error) {
 }
 
 // ended tells that nothing will be added to what the task wrote. It must be
-// asked before reading what is believed to be the rest. A task that is not
-// known any more was removed by the retention bound.
-func (s *source) ended() bool {
-	over := true
+// asked before reading what is believed to be the rest. It fails when that
+// cannot be said: the task's directory was removed, or the agent is stopping.
+func (s *source) ended() (bool, error) {
+	var known, over bool
 	s.agent.ask(func() {
 		if t, ok := s.agent.tasks[s.key]; ok {
-			over = t.state == ended
+			known, over = true, t.state == ended
 		}
 	})
-	return over
+	select {
+	case <-s.agent.over:
+		return false, status.Error(codes.Unavailable, "the agent is stopping")
+	default:
+	}
+	if !known {
+		return false, status.Errorf(codes.NotFound, "node %s has removed task %s attempt %d rank %d", s.agent.cfg.NodeID, s.key.job, s.key.attempt, s.key.rank)
+	}
+	return over, nil
 }
 
 // follow calls read until it has read all of an ended task, or all there is
 // when it is not to follow.
 func (s *source) follow(ctx context.Context, follow bool, read func() (more bool, err error)) (eof bool, err error) {
 	for pause := pollMin; ; {
-		ended := s.ended()
+		ended, err := s.ended()
+		if err != nil {
+			return false, err
+		}
 		more, err := read()
 		switch {
 		case err != nil:
@@ -115,6 +132,11 @@ func (s *taskService) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.TaskSe
 	}
 	if err != nil {
 		return status.Errorf(codes.Internal, "read log: %v", err)
+	}
+	if begins := reader.Offset(); req.Tail != nil {
+		if err := stream.Send(&v1.ReadTaskLogsResponse{Begins: &begins}); err != nil {
+			return err
+		}
 	}
 	eof, err := task.follow(stream.Context(), req.GetFollow(), func() (bool, error) {
 		entries, err := reader.Next(maxEntries)

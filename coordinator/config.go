@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mindcoordinator/mind/archive"
+
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/raftnode"
@@ -49,6 +51,9 @@ type Config struct {
 	GossipKey []byte
 	// GossipJoin are gossip addresses of members to start from.
 	GossipJoin []string
+
+	// LogArchive is read where agents do not have (any more) what tasks wrote.
+	LogArchive LogArchive
 
 	// LogStore is "boltdb" (default) or "wal".
 	LogStore string
@@ -165,6 +170,11 @@ func (c Config) Validate() error {
 	need("grpc_addr", c.GRPCAddr)
 	need("http_addr", c.HTTPAddr)
 	need("raft_addr", c.RaftAddr)
+	if c.LogArchive.URL != "" {
+		if err := archive.Check(c.LogArchive.URL); err != nil {
+			errs = append(errs, fmt.Errorf("log_archive: %w", err))
+		}
+	}
 	if n := countSet(c.CertFile, c.KeyFile, c.CAFile); n != 0 && n != 3 {
 		errs = append(errs, errors.New("cert_file, key_file and ca_file: give all three or none"))
 	}

@@ -2,16 +2,14 @@ package coordinator
 
 import (
 	"context"
-	"slices"
-	"sync"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/mindcoordinator/mind/fsm"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
 )
 
 const (
@@ -31,11 +29,13 @@ type taskDialer interface {
 	tasks(addr string) (v1.TaskServiceClient, error)
 }
 
-// taskStreams serves what tasks write (logs and metrics), from the agents that keep it, on any replica. It holds nothing
-// itself: where a reader stands is in the cursor, which the reader holds.
+// taskStreams serves what tasks write (logs and metrics), from the agents that keep it or from the archive, on any replica.
+// It holds nothing itself: where a reader stands is in the cursor, which the reader holds.
 type taskStreams struct {
 	agents taskDialer
-	view   func() *fsm.View
+	// archive has what agents shipped.
+	archive archived
+	view    func() *fsm.View
 	// changed waits for a view newer than the given index.
 	changed func(ctx context.Context, after uint64) (*fsm.View, error)
 }
@@ -44,6 +44,8 @@ type taskStreams struct {
 type source struct {
 	rank uint16
 	node string
+	// started: it may have written something. Of a task that never began nothing is missing.
+	started bool
 }
 
 // logs streams the lines of a job until it has ended and all was sent; each attempt in turn unless one was asked for.
@@ -58,10 +60,21 @@ func (s *taskStreams) logs(ctx context.Context, job fsm.JobID, req *v1.StreamJob
 	follow := req.Follow == nil || *req.Follow
 	only := uint32(req.Attempt)
 	next := max(at.attempt, only)
-	for {
-		attempt, sources, err := s.waitAttempt(ctx, job, next, only, follow, func() error { return send(&v1.StreamJobLogsResponse{}) })
-		if err != nil || attempt == 0 {
+	if j, ok := s.view().Job(job); ok && j.Attempt == 0 && next == 0 {
+		// Nothing was printed yet: whatever comes is after the tail, and the stream can be gone on with from here.
+		next, at.attempt = 1, 1
+		if err := send(&v1.StreamJobLogsResponse{Cursor: at.String()}); err != nil {
 			return err
+		}
+	}
+	var lost []*loss
+	for first := true; ; first = false {
+		attempt, sources, err := s.waitAttempt(ctx, job, next, only, follow, func() error { return send(&v1.StreamJobLogsResponse{}) })
+		if err != nil {
+			return err
+		}
+		if attempt == 0 {
+			return missing(lost)
 		}
 		from := at
 		if at.attempt != attempt {
@@ -69,17 +82,30 @@ func (s *taskStreams) logs(ctx context.Context, job fsm.JobID, req *v1.StreamJob
 		}
 		m := &logMerge{taskStreams: s, job: job, req: req, follow: follow, at: from, send: send}
 		// Only what was there at the first look is cut to its tail; a later attempt is shown whole.
-		if req.Tail != nil && req.Cursor == "" && (next == 0 || only != 0) {
+		if req.Tail != nil && req.Cursor == "" && first && (next == 0 || only != 0) {
 			m.tail = req.Tail
 		}
 		if err := m.run(ctx, sources); err != nil {
 			return err
 		}
+		lost = append(lost, m.lost...)
 		if !follow || only != 0 {
-			return nil
+			return missing(lost)
 		}
 		next = attempt + 1
 	}
+}
+
+// missing is how a stream ends that could not bring everything.
+func missing(lost []*loss) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	text := lost[0].message
+	if n := len(lost) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return status.Error(codes.NotFound, text)
 }
 
 // waitAttempt waits until there is an attempt with a number of at least next (0: the newest) and returns it with where its
@@ -144,166 +170,20 @@ func sourcesOf(j *fsm.Job, attempt uint32) []source {
 	var out []source
 	if attempt == j.Attempt && len(j.Tasks) > 0 {
 		for _, t := range j.Tasks {
-			out = append(out, source{rank: t.Rank, node: t.Node})
+			out = append(out, source{rank: t.Rank, node: t.Node, started: t.StartedAt != 0})
 		}
 		return out
 	}
 	for _, p := range j.Past {
 		if p.Attempt == attempt {
 			for rank, node := range p.Nodes {
-				out = append(out, source{rank: uint16(rank), node: node})
+				out = append(out, source{rank: uint16(rank), node: node, started: p.StartedAt != 0 || p.ExitCode != nil})
 			}
 			return out
 		}
 	}
 	for rank := range max(1, j.Shape.Nodes) {
-		out = append(out, source{rank: rank})
-	}
-	return out
-}
-
-// logMerge is the logs of all ranks of one attempt on their way to one reader.
-type logMerge struct {
-	*taskStreams
-	job    fsm.JobID
-	req    *v1.StreamJobLogsRequest
-	follow bool
-	tail   *int32
-	at     cursor
-	send   func(*v1.StreamJobLogsResponse) error
-}
-
-// chunk is what one rank had to say; last ends it.
-type chunk struct {
-	rank    uint16
-	entries []*v1.TaskLogEntry
-	last    bool
-	err     error
-}
-
-func (m *logMerge) run(ctx context.Context, sources []source) error {
-	if m.req.Rank != nil {
-		sources = slices.DeleteFunc(sources, func(s source) bool { return int32(s.rank) != *m.req.Rank })
-		if len(sources) == 0 {
-			return status.Errorf(codes.NotFound, "job %s has no rank %d", m.job, *m.req.Rank)
-		}
-	}
-	if m.tail != nil && *m.tail > 0 && len(sources) > 1 {
-		if err := m.backlog(ctx, sources); err != nil {
-			return err
-		}
-	}
-	return m.pump(ctx, sources, m.follow, m.tail, m.emit)
-}
-
-// backlog sends the last lines over all ranks together, and leaves the cursor behind them.
-func (m *logMerge) backlog(ctx context.Context, sources []source) error {
-	var all []chunk
-	if err := m.pump(ctx, sources, false, m.tail, func(c []chunk) error {
-		all = append(all, c...)
-		return nil
-	}); err != nil {
-		return err
-	}
-	entries := m.entries(all)
-	m.tail = nil
-	return m.deliver(entries[max(0, len(entries)-int(*m.req.Tail)):])
-}
-
-// pump reads all sources at once and hands what has come to take, in one goroutine, until each has said its last.
-func (m *logMerge) pump(ctx context.Context, sources []source, follow bool, tail *int32, take func([]chunk) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	chunks := make(chan chunk, mergeBatches)
-	var readers sync.WaitGroup
-	defer readers.Wait()
-	defer cancel()
-	for _, src := range sources {
-		from := m.at.offsets[src.rank]
-		readers.Go(func() { m.read(ctx, src, from, follow, tail, chunks) })
-	}
-	beat := time.NewTicker(signOfLife)
-	defer beat.Stop()
-	for open := len(sources); open > 0; {
-		var batch []chunk
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-beat.C:
-			if err := m.send(&v1.StreamJobLogsResponse{}); err != nil {
-				return err
-			}
-			continue
-		case c := <-chunks:
-			batch = append(batch, c)
-		}
-		for more := true; more && len(batch) < mergeBatches; {
-			select {
-			case c := <-chunks:
-				batch = append(batch, c)
-			default:
-				more = false
-			}
-		}
-		if err := take(batch); err != nil {
-			return err
-		}
-		for _, c := range batch {
-			if c.err != nil {
-				return c.err
-			}
-			if c.last {
-				open--
-			}
-		}
-	}
-	return nil
-}
-
-func (m *logMerge) emit(batch []chunk) error { return m.deliver(m.entries(batch)) }
-
-func (m *logMerge) deliver(entries []*v1.LogEntry) error {
-	if len(entries) == 0 {
-		return nil
-	}
-	return m.send(&v1.StreamJobLogsResponse{Entries: entries})
-}
-
-// entries puts what came together in the order of its time; the order within a rank is never touched.
-func (m *logMerge) entries(batch []chunk) []*v1.LogEntry {
-	type line struct {
-		rank  uint16
-		entry *v1.TaskLogEntry
-	}
-	var lines []line
-	for _, c := range batch {
-		for _, e := range c.entries {
-			lines = append(lines, line{c.rank, e})
-		}
-	}
-	if len(batch) > 1 {
-		latest := map[uint16]int64{}
-		for i, l := range lines {
-			// A clock that was set back must not reorder the lines of one rank.
-			latest[l.rank] = max(latest[l.rank], l.entry.UnixNanos)
-			lines[i].entry.UnixNanos = latest[l.rank]
-		}
-		slices.SortStableFunc(lines, func(a, b line) int { return int(min(1, max(-1, a.entry.UnixNanos-b.entry.UnixNanos))) })
-	}
-	out := make([]*v1.LogEntry, len(lines))
-	for i, l := range lines {
-		m.at.offsets[l.rank] = l.entry.Offset
-		out[i] = &v1.LogEntry{
-			Level:     levelOf(l.entry.Line, l.entry.Stderr),
-			Message:   l.entry.Line,
-			Timestamp: timestamp(l.entry.UnixNanos),
-			Rank:      int32(l.rank),
-			Stream:    "stdout",
-			Attempt:   int32(m.at.attempt),
-			Cursor:    m.at.String(),
-		}
-		if l.entry.Stderr {
-			out[i].Stream = "stderr"
-		}
+		out = append(out, source{rank: rank, started: true})
 	}
 	return out
 }

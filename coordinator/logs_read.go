@@ -3,104 +3,63 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
-	"time"
-
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
-	"github.com/mindcoordinator/mind/fsm"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/archive/record"
+	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
-// reading is one rank's log or metrics on its way from an agent, across its restarts.
-type reading struct {
-	*taskStreams
-	job     fsm.JobID
-	attempt uint32
-	src     source
-	follow  bool
-	// open begins to read at the agent, after what was read already, and returns on the first error; nil means that all
-	// was read. progress is set when something came.
-	open func(ctx context.Context, agent v1.TaskServiceClient, progress *bool) error
-}
+// archiveBatch is how many entries are read from the archive at a time.
+const archiveBatch = 1000
 
-// run reads until everything was read. It goes on after an agent that went away as long as it may come back.
-func (r *reading) run(ctx context.Context) error {
-	pause := agentRetry
-	var silentSince time.Time
-	for {
-		var progress bool
-		err := r.tryNodes(ctx, &progress)
-		if err == nil || ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if progress {
-			pause, silentSince = agentRetry, time.Time{}
-		}
-		j, ok := r.view().Job(r.job)
-		over := !ok || j.Terminal() || j.Attempt > r.attempt || (j.State != v1.JobState_QUEUED && !j.Live())
-		switch status.Code(err) {
-		case codes.NotFound:
-			// A task that never got as far as a directory on its node wrote nothing.
-			if over || !r.follow {
-				return nil
+// logReading reads one rank's log.
+func (m *logMerge) logReading(src source, from uint64, take func([]*v1.TaskLogEntry) bool) *reading[*v1.TaskLogEntry] {
+	r := &reading[*v1.TaskLogEntry]{
+		taskStreams: m.taskStreams, job: m.job, attempt: m.at.attempt, src: src, at: from, take: take, what: "log",
+		offset: (*v1.TaskLogEntry).GetOffset,
+	}
+	r.ask = func(ctx context.Context, agent v1.TaskServiceClient) (func() (answer[*v1.TaskLogEntry], error), error) {
+		stream, err := agent.ReadTaskLogs(ctx, &v1.ReadTaskLogsRequest{
+			JobId: m.job.String(), Attempt: int32(r.attempt), Rank: int32(src.rank), Offset: r.at, Tail: r.tail, Follow: r.follow, Since: m.req.Since,
+		})
+		return func() (answer[*v1.TaskLogEntry], error) {
+			resp, err := stream.Recv()
+			if err != nil {
+				return answer[*v1.TaskLogEntry]{}, err
 			}
-		case codes.InvalidArgument, codes.OutOfRange, codes.Unimplemented, codes.PermissionDenied, codes.Unauthenticated:
-			return err
-		default:
-			if silentSince.IsZero() {
-				silentSince = time.Now()
+			return answer[*v1.TaskLogEntry]{resp.Entries, resp.Begins, resp.Eof}, nil
+		}, err
+	}
+	r.look = func(ctx context.Context, manifest *tasks.Manifest) (func() (answer[*v1.TaskLogEntry], error), error) {
+		log := tasks.NewLogReader(r.archive.store, manifest)
+		if m.req.GetSince() != nil {
+			log.Since(m.req.GetSince().AsTime().UnixNano())
+		}
+		var err error
+		var begins *uint64
+		if r.tail != nil {
+			if err = log.SeekTail(ctx, int(*r.tail)); err == nil {
+				at := log.Offset()
+				begins = &at
 			}
-			if (over || !r.follow) && time.Since(silentSince) > endedPatience {
-				return status.Errorf(codes.Unavailable, "the node that keeps the output of rank %d of job %s does not answer: %v", r.src.rank, r.job, err)
+		} else {
+			err = log.SeekOffset(ctx, r.at)
+		}
+		return func() (answer[*v1.TaskLogEntry], error) {
+			entries, err := log.Next(ctx, archiveBatch)
+			a := answer[*v1.TaskLogEntry]{begins: begins, eof: len(entries) == 0}
+			for _, e := range entries {
+				a.entries = append(a.entries, &v1.TaskLogEntry{Offset: e.Offset, UnixNanos: e.UnixNanos, Stderr: e.Kind != record.Stdout, Line: e.Text})
 			}
-			pause = min(pause*2, agentRetryMax)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
+			return a, err
+		}, err
 	}
-}
-
-// tryNodes reads from the node of the task or, when it is not known any more, from the first node that has it.
-func (r *reading) tryNodes(ctx context.Context, progress *bool) error {
-	v := r.view()
-	if r.src.node != "" {
-		n, ok := v.Node(r.src.node)
-		if !ok {
-			return status.Errorf(codes.NotFound, "node %s is not known any more", r.src.node)
-		}
-		return r.tryNode(ctx, n, progress)
-	}
-	last := status.Errorf(codes.NotFound, "no node has attempt %d of job %s", r.attempt, r.job)
-	for n := range v.Nodes() {
-		err := r.tryNode(ctx, n, progress)
-		if err == nil || *progress {
-			r.src.node = n.ID
-			return err
-		}
-		if status.Code(err) != codes.NotFound {
-			last = err
-		}
-	}
-	return last
-}
-
-func (r *reading) tryNode(ctx context.Context, n *fsm.Node, progress *bool) error {
-	agent, err := r.agents.tasks(n.GRPCAddr)
-	if err != nil {
-		return status.Errorf(codes.Unavailable, "reaching the agent of node %s: %v", n.ID, err)
-	}
-	return r.open(ctx, agent, progress)
+	return r
 }
 
 // read sends one rank's log, in pieces, and a last piece when all was read or it cannot be.
-func (m *logMerge) read(ctx context.Context, src source, from uint64, follow bool, tail *int32, to chan<- chunk) {
+func (m *logMerge) read(ctx context.Context, src source, from uint64, tail *int32, mode logMode, to chan<- chunk) {
 	put := func(c chunk) bool {
 		c.rank = src.rank
 		select {
@@ -110,40 +69,15 @@ func (m *logMerge) read(ctx context.Context, src source, from uint64, follow boo
 			return false
 		}
 	}
-	r := &reading{taskStreams: m.taskStreams, job: m.job, attempt: m.at.attempt, src: src, follow: follow}
-	attempt := int32(m.at.attempt)
-	r.open = func(ctx context.Context, agent v1.TaskServiceClient, progress *bool) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		stream, err := agent.ReadTaskLogs(ctx, &v1.ReadTaskLogsRequest{
-			JobId: m.job.String(), Attempt: attempt, Rank: int32(src.rank), Offset: from, Tail: tail, Follow: follow, Since: m.req.Since,
-		})
-		if err != nil {
-			return err
-		}
-		for {
-			resp, err := stream.Recv()
-			switch {
-			case errors.Is(err, io.EOF):
-				return status.Error(codes.Unavailable, "the agent closed the stream")
-			case err != nil:
-				return err
-			}
-			*progress = true
-			if n := len(resp.Entries); n > 0 {
-				// Once something came, a new try goes on behind it.
-				from, tail = resp.Entries[n-1].Offset, nil
-				if !put(chunk{entries: resp.Entries}) {
-					return ctx.Err()
-				}
-			}
-			if resp.Eof {
-				return nil
-			}
-		}
-	}
+	r := m.logReading(src, from, func(entries []*v1.TaskLogEntry) bool { return put(chunk{entries: entries}) })
+	r.begun = func(at uint64) bool { return put(chunk{begins: &at}) }
+	r.follow, r.peek, r.tail = mode.follow, mode.peek, tail
 	err := r.run(ctx)
-	put(chunk{last: true, err: err})
+	c := chunk{last: true, err: err}
+	if lost := (*loss)(nil); errors.As(err, &lost) {
+		c.lost, c.err = lost, nil
+	}
+	put(c)
 }
 
 // levels are the words by which a line may say its own level, as loggers of many languages write them.

@@ -4,16 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"github.com/mindcoordinator/mind/fsm"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/archive/tasks"
+	"github.com/mindcoordinator/mind/fsm"
 )
 
 // metricsRank is the rank whose metrics stand for the job: the first, as every framework has it.
@@ -27,13 +26,20 @@ func (s *taskStreams) metrics(ctx context.Context, job fsm.JobID, req *v1.Stream
 	}
 	follow := req.Follow == nil || *req.Follow
 	next := at.attempt
+	var lost []*loss
 	for {
 		attempt, sources, err := s.waitAttempt(ctx, job, next, 0, follow, func() error { return send(&v1.StreamJobMetricsResponse{}) })
-		if err != nil || attempt == 0 {
+		if err != nil {
 			return err
+		}
+		if attempt == 0 {
+			return missing(lost)
 		}
 		if at.attempt != attempt {
 			at = cursor{attempt: attempt, offsets: map[uint16]uint64{}}
+		}
+		if err := send(&v1.StreamJobMetricsResponse{Cursor: at.String()}); err != nil {
+			return err
 		}
 		err = s.readMetrics(ctx, job, attempt, sources, at.offsets[metricsRank], follow, func(entries []*v1.TaskMetricsEntry) error {
 			out := &v1.StreamJobMetricsResponse{}
@@ -43,11 +49,13 @@ func (s *taskStreams) metrics(ctx context.Context, job fsm.JobID, req *v1.Stream
 			}
 			return send(out)
 		})
-		if err != nil {
+		if l := (*loss)(nil); errors.As(err, &l) {
+			lost = append(lost, l)
+		} else if err != nil {
 			return err
 		}
 		if !follow {
-			return nil
+			return missing(lost)
 		}
 		next = attempt + 1
 	}
@@ -66,6 +74,13 @@ func (s *taskStreams) latestMetrics(ctx context.Context, job fsm.JobID) (*struct
 			return nil
 		})
 	}
+	if l := (*loss)(nil); errors.As(err, &l) {
+		// The newest values that are known still are worth something.
+		if len(merged) == 0 {
+			return nil, missing([]*loss{l})
+		}
+		err = nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -83,34 +98,32 @@ func (s *taskStreams) readMetrics(ctx context.Context, job fsm.JobID, attempt ui
 			src = candidate
 		}
 	}
+	type metric = *v1.TaskMetricsEntry
 	var taken error
-	r := &reading{taskStreams: s, job: job, attempt: attempt, src: src, follow: follow}
-	r.open = func(ctx context.Context, agent v1.TaskServiceClient, progress *bool) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		stream, err := agent.ReadTaskMetrics(ctx, &v1.ReadTaskMetricsRequest{JobId: job.String(), Attempt: int32(attempt), Rank: metricsRank, Offset: from, Follow: follow})
-		if err != nil {
-			return err
-		}
-		for {
+	r := &reading[metric]{
+		taskStreams: s, job: job, attempt: attempt, src: src, at: from, follow: follow, what: "metrics", offset: metric.GetOffset,
+		take: func(entries []metric) bool {
+			taken = take(entries)
+			return taken == nil
+		},
+	}
+	r.ask = func(ctx context.Context, agent v1.TaskServiceClient) (func() (answer[metric], error), error) {
+		stream, err := agent.ReadTaskMetrics(ctx, &v1.ReadTaskMetricsRequest{JobId: job.String(), Attempt: int32(attempt), Rank: metricsRank, Offset: r.at, Follow: follow})
+		return func() (answer[metric], error) {
 			resp, err := stream.Recv()
-			switch {
-			case errors.Is(err, io.EOF):
-				return status.Error(codes.Unavailable, "the agent closed the stream")
-			case err != nil:
-				return err
+			return answer[metric]{entries: resp.GetEntries(), eof: resp.GetEof()}, err
+		}, err
+	}
+	r.look = func(_ context.Context, m *tasks.Manifest) (func() (answer[metric], error), error) {
+		kept := tasks.NewMetricsReader(s.archive.store, m, r.at)
+		return func() (answer[metric], error) {
+			found, err := kept.Next(ctx, archiveBatch)
+			a := answer[metric]{eof: len(found) == 0}
+			for _, f := range found {
+				a.entries = append(a.entries, &v1.TaskMetricsEntry{Offset: f.Offset, Json: string(f.JSON), UnixNanos: f.UnixNanos})
 			}
-			*progress = true
-			if n := len(resp.Entries); n > 0 {
-				from = resp.Entries[n-1].Offset
-				if taken = take(resp.Entries); taken != nil {
-					return nil
-				}
-			}
-			if resp.Eof {
-				return nil
-			}
-		}
+			return a, err
+		}, nil
 	}
 	if err := r.run(ctx); err != nil {
 		return err

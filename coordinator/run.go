@@ -102,7 +102,12 @@ func (s *server) open() error {
 	s.inventory.machine = s.machine
 	s.metrics = newMetrics(s.config.Registry, s.machine, s.sessions.leading)
 	s.audit.register(s.config.Registry)
+	var err error
+	if s.archive, err = openArchive(s.config.LogArchive, s.config.Registry); err != nil {
+		return err
+	}
 	s.machine.OnApply(s.observe)
+	s.machine.OnApply(s.events.observe)
 	s.machine.OnApply(s.audit.history.observe)
 	if s.config.Observe != nil {
 		s.machine.OnApply(s.config.Observe)

@@ -387,6 +387,9 @@ func (a *scriptedAgent) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.Task
 		a.mu.Unlock()
 		if first && req.Tail != nil {
 			at = max(at, uint64(max(0, len(lines)-int(req.GetTail()))))
+			if err := stream.Send(&v1.ReadTaskLogsResponse{Begins: proto.Uint64(at)}); err != nil {
+				return err
+			}
 		}
 		first = false
 		out := &v1.ReadTaskLogsResponse{}

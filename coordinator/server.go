@@ -31,6 +31,7 @@ type server struct {
 	v1.UnimplementedOperatorServiceServer
 	v1.UnimplementedAgentServiceServer
 	v1.UnimplementedTokenServiceServer
+	v1.UnimplementedEventServiceServer
 
 	config  Config
 	log     *slog.Logger
@@ -45,6 +46,7 @@ type server struct {
 
 	links     links       // to the other coordinators
 	agents    links       // to the agents' TaskService
+	archive   archived    // what they shipped
 	barrier   readBarrier // read indices from the leader, shared
 	sessions  sessionTable
 	attention attention
@@ -55,6 +57,7 @@ type server struct {
 	inventory largestNodes
 	audit     audit
 	tokenUse  tokenUse
+	events    eventLog
 	// started is set when all of the above is there: entries may be applied before.
 	started atomic.Bool
 	// leaderHint is "id=grpc_addr" of the leader, for the answers; epoch is as long as it stays the same.
@@ -85,6 +88,7 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterOperatorServiceServer(server, s)
 	v1.RegisterAgentServiceServer(server, s)
 	v1.RegisterTokenServiceServer(server, s)
+	v1.RegisterEventServiceServer(server, s)
 	return server
 }
 
