@@ -26,8 +26,36 @@ func drainNode(x *exchange) error {
 		return err
 	}
 	request.NodeId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.cluster.DrainNode,
-		func(r *v1.DrainNodeResponse) proto.Message { return r.GetNode() })
+	ctx, cancel, err := x.call(true)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	reply, err := x.server.cluster.DrainNode(ctx, request)
+	if err != nil {
+		return err
+	}
+	x.data(http.StatusOK, func(b []byte) []byte { return appendDrain(b, reply) })
+	return nil
+}
+
+// appendDrain writes the node as ever, and beside its fields what the drain does to each job.
+func appendDrain(b []byte, reply *v1.DrainNodeResponse) []byte {
+	b = appendMessage(b, reply.GetNode())
+	b = append(b[:len(b)-1], `,"effects":[`...) // in the place of the brace
+	for i, e := range reply.GetEffects() {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendMessage(b, e)
+	}
+	return append(b, "]}"...)
+}
+
+func forgetNode(x *exchange) error {
+	request := &v1.ForgetNodeRequest{NodeId: id(x)}
+	return unary(x, http.StatusOK, true, request, x.server.cluster.ForgetNode,
+		func(*v1.ForgetNodeResponse) proto.Message { return request })
 }
 
 func enableNode(x *exchange) error {

@@ -76,6 +76,7 @@ var replies = map[string]func() any{
 	"ListNodes":       func() any { return &v1.ListNodesResponse{} },
 	"GetNode":         func() any { return &v1.GetNodeResponse{Node: &v1.Node{}} },
 	"DrainNode":       func() any { return &v1.DrainNodeResponse{Node: &v1.Node{}} },
+	"ForgetNode":      func() any { return &v1.ForgetNodeResponse{} },
 	"EnableNode":      func() any { return &v1.EnableNodeResponse{Node: &v1.Node{}} },
 	"GetQueue":        func() any { return &v1.GetQueueResponse{} },
 	"ListQueues":      func() any { return &v1.ListQueuesResponse{} },

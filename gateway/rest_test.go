@@ -59,6 +59,12 @@ func TestRoutes(t *testing.T) {
 			"POST", p + "/cluster/nodes/n1/drain", `{"force":true,"deadline_seconds":60,"reason":"disk"}`, PermissionClusterAdmin, 200, "DrainNode",
 			&v1.DrainNodeRequest{NodeId: "n1", Force: true, DeadlineSeconds: 60, Reason: "disk"},
 		},
+		{
+			"POST", p + "/cluster/nodes/n1/drain", `{"dry_run":true}`, PermissionClusterAdmin, 200, "DrainNode",
+			&v1.DrainNodeRequest{NodeId: "n1", DryRun: true},
+		},
+		{"DELETE", p + "/cluster/nodes/n1", "", PermissionClusterAdmin, 200, "ForgetNode", &v1.ForgetNodeRequest{NodeId: "n1"}},
+		{"DELETE", p + "/nodes/n1", "", PermissionClusterAdmin, 200, "ForgetNode", &v1.ForgetNodeRequest{NodeId: "n1"}},
 		{"POST", p + "/cluster/nodes/n1/enable", "", PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
 		{"GET", p + "/nodes", "", PermissionView, 200, "ListNodes", &v1.ListNodesRequest{}},
 		{"GET", p + "/nodes/n1", "", PermissionView, 200, "GetNode", &v1.GetNodeRequest{NodeId: "n1"}},
@@ -104,7 +110,7 @@ func TestRoutes(t *testing.T) {
 			require.Equal(t, []string{"acme"}, md[status.KeyTenant])
 			require.Equal(t, []string{"ann"}, md[status.KeyUser])
 			require.Equal(t, []string{a.Meta.RequestID}, md[status.KeyRequestID])
-			require.Equal(t, tc.method == "POST", len(md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
+			require.Equal(t, tc.method != "GET", len(md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
 		})
 		path, _, _ := strings.Cut(tc.path, "?")
 		path = strings.NewReplacer("job_1", "{id}", "/n1", "/{id}").Replace(path)

@@ -60,10 +60,12 @@ func table() []route {
 		{method: "GET", path: prefix + "/cluster/nodes/{id}", anyOf: view, serve: getNode},
 		{method: "POST", path: prefix + "/cluster/nodes/{id}/drain", anyOf: clusterAdmin, serve: drainNode},
 		{method: "POST", path: prefix + "/cluster/nodes/{id}/enable", anyOf: clusterAdmin, serve: enableNode},
+		{method: "DELETE", path: prefix + "/cluster/nodes/{id}", anyOf: clusterAdmin, serve: forgetNode},
 		{method: "GET", path: prefix + "/nodes", anyOf: view, serve: listNodes},
 		{method: "GET", path: prefix + "/nodes/{id}", anyOf: view, serve: getNode},
 		{method: "POST", path: prefix + "/nodes/{id}/drain", anyOf: clusterAdmin, serve: drainNode},
 		{method: "POST", path: prefix + "/nodes/{id}/enable", anyOf: clusterAdmin, serve: enableNode},
+		{method: "DELETE", path: prefix + "/nodes/{id}", anyOf: clusterAdmin, serve: forgetNode},
 		{method: "GET", path: prefix + "/queue", anyOf: view, serve: getQueue},
 		{method: "GET", path: prefix + "/queues", anyOf: view, serve: listQueues},
 
