@@ -20,6 +20,8 @@ type feed[M any] struct {
 	open func(ctx context.Context, cursor string) (grpc.ServerStreamingClient[M], error)
 	// cursor returns that of the last entry of a message, or "".
 	cursor func(m *M) string
+	// begin, if there is one, makes the cursor of a stream that began at a state index and told nothing yet.
+	begin func(index uint64) string
 	// frames appends the events of a message.
 	frames func(b []byte, m *M) []byte
 }
@@ -105,6 +107,9 @@ func once[M any](ctx context.Context, f feed[M], cursor *string, tell func(news[
 	}
 	if header, err := stream.Header(); err == nil && header != nil {
 		progress = true
+		if index := indexOf(header); f.begin != nil && index > 0 && *cursor == "" {
+			*cursor = f.begin(index)
+		}
 		if !tell(news[M]{kind: begun, index: indexOf(header)}) {
 			return progress, ctx.Err()
 		}

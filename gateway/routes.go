@@ -69,6 +69,8 @@ func table() []route {
 		{method: "GET", path: prefix + "/queue", anyOf: view, serve: getQueue},
 		{method: "GET", path: prefix + "/queues", anyOf: view, serve: listQueues},
 
+		{method: "GET", path: prefix + "/events", anyOf: view, stream: true, serve: streamEvents},
+
 		{method: "POST", path: prefix + "/tokens", anyOf: clusterAdmin, serve: createToken},
 		{method: "GET", path: prefix + "/tokens", anyOf: clusterAdmin, serve: listTokens},
 		{method: "DELETE", path: prefix + "/tokens/{id}", anyOf: clusterAdmin, serve: revokeToken},

@@ -33,6 +33,7 @@ type server struct {
 	submits *submits
 	limiter *ratelimit.Limiter
 	tokens  v1.TokenServiceClient
+	events  v1.EventServiceClient
 	issued  *apiTokens
 	index   atomic.Uint64 // the newest seen in any answer
 
@@ -62,7 +63,7 @@ func newServer(config Config) (*server, error) {
 		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry),
 		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), drained: make(chan struct{}),
 	}
-	s.tokens = v1.NewTokenServiceClient(c)
+	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
 	s.issued = newAPITokens(s.tokens)
 	if s.auth == nil {
 		known := firstOf{newStaticTokens(config.Tokens), s.issued}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// change is one event of the cluster.
+type change struct {
+	Index      uint64    `json:"index"`
+	Topic      string    `json:"topic"`
+	Time       time.Time `json:"time"`
+	Job        string    `json:"job_id"`
+	Attempt    int       `json:"attempt"`
+	From       string    `json:"from"`
+	To         string    `json:"to"`
+	Stopping   string    `json:"stopping"`
+	Queue      string    `json:"queue"`
+	Nodes      []string  `json:"nodes"`
+	NodeFrom   string    `json:"node_from"`
+	NodeTo     string    `json:"node_to"`
+	Granted    bool      `json:"granted"`
+	Checkpoint string    `json:"checkpoint_id"`
+	Name       string    `json:"name"`
+}
+
+func newEvents() *cobra.Command {
+	var (
+		topics []string
+		since  int64
+		follow bool
+		wait   time.Duration
+	)
+	cmd := rest(&cobra.Command{
+		Use:   "events",
+		Short: "Show what changes: jobs, leases, checkpoints, nodes, queues",
+		Long: `Shows what changes, one line for each event, in the order in which the cluster agreed on it. With -f it goes on until it is
+interrupted; a connection that breaks is resumed without gap or repeat. Without -f it shows what is remembered since
+--since-index, and ends when nothing comes for a moment. The newest minutes are remembered, not more.`,
+		Example: `  mind events -f
+  mind events -f --topic node
+  mind events --since-index 4711 -o json`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		query := url.Values{}
+		for _, t := range topics {
+			query["topic"] = append(query["topic"], strings.Split(t, ",")...)
+		}
+		if since >= 0 {
+			query.Set("since_index", strconv.FormatInt(since, 10))
+		}
+		if !follow {
+			if since < 0 {
+				return Misuse(errors.New("give --since-index, or -f to wait for what comes"))
+			}
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithCancel(ctx)
+			defer cancel()
+			quiet := time.AfterFunc(wait, cancel)
+			defer quiet.Stop()
+			err := c.stream(ctx, "/events", query, func(e event) error {
+				quiet.Reset(wait)
+				return printChange(cmd.OutOrStdout(), s.output, e)
+			})
+			if errors.Is(err, context.Canceled) && cmd.Context().Err() == nil {
+				return nil
+			}
+			return err
+		}
+		return c.stream(ctx, "/events", query, func(e event) error { return printChange(cmd.OutOrStdout(), s.output, e) })
+	})
+	f := cmd.Flags()
+	f.StringArrayVar(&topics, "topic", nil, "only job, lease, checkpoint, node, queue or coordinator; repeatable")
+	f.Int64Var(&since, "since-index", -1, "begin after this state index (default: now)")
+	f.BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
+	f.DurationVar(&wait, "quiet", 2*time.Second, "without -f: end when nothing came for so long")
+	return cmd
+}
+
+func printChange(w io.Writer, output string, e event) error {
+	if output != "table" {
+		return printLine(w, output, e.data)
+	}
+	var c change
+	if err := json.Unmarshal([]byte(e.data), &c); err != nil {
+		return fmt.Errorf("an event is not understood: %w", err)
+	}
+	_, err := fmt.Fprintf(w, "%s %8d %-11s %s\n", c.Time.Local().Format(time.TimeOnly), c.Index, c.Topic, c.text())
+	return err
+}
+
+// text says in a few words what changed.
+func (c *change) text() string {
+	on := ""
+	if len(c.Nodes) > 0 {
+		on = " on " + strings.Join(c.Nodes, ",")
+	}
+	switch c.Topic {
+	case "job":
+		what := c.From + " -> " + c.To
+		if c.From == c.To {
+			what = c.To + " changed"
+		}
+		if c.From == "" {
+			what = "new, " + c.To
+		}
+		if c.Stopping != "" {
+			what += " (stopping: " + c.Stopping + ")"
+		}
+		return c.Job + " " + what + on
+	case "lease":
+		if c.Granted {
+			return c.Job + " granted" + on
+		}
+		return c.Job + " ended" + on
+	case "checkpoint":
+		return c.Job + " " + c.Checkpoint + on
+	case "node":
+		if c.NodeFrom == "" || c.NodeFrom == c.NodeTo {
+			return strings.Join(c.Nodes, ",") + " " + c.NodeTo
+		}
+		return strings.Join(c.Nodes, ",") + " " + c.NodeFrom + " -> " + c.NodeTo
+	}
+	return c.Name
+}

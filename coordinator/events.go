@@ -1,0 +1,162 @@
+package coordinator
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// eventTopics are those that watchers may ask for.
+var eventTopics = []fsm.Topic{fsm.TopicJob, fsm.TopicLease, fsm.TopicCheckpoint, fsm.TopicNode, fsm.TopicQueue, fsm.TopicCoordinator}
+
+const (
+	// eventBatch is how many events are looked at for one message.
+	eventBatch = 256
+	// progressPace is how often a watcher that wants little is told how far it has come, so that it can go on from there.
+	progressPace = 10 * time.Second
+)
+
+// WatchEvents tells what changes, once and in order, from what this replica has applied. A watcher that is too slow, or comes back too late, is
+// told that events are gone: then it reads the state anew, and watches from the index of what it read.
+func (s *server) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStreamingServer[v1.WatchEventsResponse]) error {
+	w := watcher{server: s, stream: stream, tenant: callOf(stream.Context()).tenant}
+	for _, topic := range req.GetTopics() {
+		if !slices.Contains(eventTopics, fsm.Topic(topic)) {
+			return bad("topics", "there is no topic %.60q: they are %v", topic, eventTopics)
+		}
+		w.topics = append(w.topics, fsm.Topic(topic))
+	}
+	if err := w.start(req); err != nil {
+		return err
+	}
+	header := metadata.Pairs(status.KeyIndex, strconv.FormatUint(w.index, 10))
+	if err := stream.SendHeader(header); err != nil {
+		return err
+	}
+	return w.run()
+}
+
+// watcher is one stream of events, and how far it has come.
+type watcher struct {
+	server   *server
+	stream   grpc.ServerStreamingServer[v1.WatchEventsResponse]
+	tenant   string
+	topics   []fsm.Topic
+	index    uint64
+	position int
+}
+
+func (w *watcher) start(req *v1.WatchEventsRequest) error {
+	switch {
+	case req.GetCursor() != "":
+		index, position, ok := parseEventCursor(req.GetCursor())
+		if !ok {
+			return bad("cursor", "%.60q is no cursor: send back the id of the last event that was seen, unchanged", req.GetCursor())
+		}
+		w.index, w.position = index, position
+	case req.SinceIndex != nil:
+		w.index, w.position = req.GetSinceIndex(), allOfIt
+	default:
+		v, err := w.server.read(w.stream.Context())
+		if err != nil {
+			return err
+		}
+		w.index, w.position = v.Index(), allOfIt
+	}
+	return nil
+}
+
+func (w *watcher) run() error {
+	log, ctx := &w.server.events, w.stream.Context()
+	number, ok := log.after(w.index, w.position)
+	if !ok {
+		return w.gone()
+	}
+	ticker := time.NewTicker(progressPace)
+	defer ticker.Stop()
+	told := w.cursor()
+	buf := make([]pastEvent, eventBatch)
+	for {
+		n, ok := log.read(number, buf)
+		if !ok {
+			return w.gone()
+		}
+		number += uint64(n)
+		if events := w.wanted(buf[:n]); len(events) > 0 {
+			told = w.cursor()
+			if err := w.stream.Send(&v1.WatchEventsResponse{Events: events, Cursor: told}); err != nil {
+				return err
+			}
+		}
+		if n == len(buf) {
+			continue
+		}
+		select {
+		case <-log.more(number):
+		case <-ticker.C:
+			if told != w.cursor() {
+				told = w.cursor()
+				if err := w.stream.Send(&v1.WatchEventsResponse{Cursor: told}); err != nil {
+					return err
+				}
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// gone says that events are missing here. Another replica may have them, unless this one leads: then it is the one to ask.
+func (w *watcher) gone() error {
+	if !w.server.raft.IsLeader() {
+		return notSent("this coordinator does not remember what happened since index %d", w.index)
+	}
+	return &failure{codes.FailedPrecondition, fmt.Sprintf(
+		"what happened since index %d is not remembered any more: read the state anew, and watch from the index of that answer", w.index), ""}
+}
+
+// wanted picks and shows the events that this watcher may and wants to see.
+func (w *watcher) wanted(events []pastEvent) []*v1.Event {
+	var out []*v1.Event
+	for i := range events {
+		e := &events[i]
+		w.index, w.position = e.Index, e.Pos
+		if e.Tenant != "" && e.Tenant != w.tenant || len(w.topics) > 0 && !slices.Contains(w.topics, e.Topic) {
+			continue
+		}
+		shown := &v1.Event{
+			Index: e.Index, Position: int32(e.Pos), Cursor: w.cursor(), Topic: string(e.Topic), Time: timestamp(e.time),
+			Attempt: int32(e.Attempt), From: e.From, To: e.To, Stopping: e.Stop, Queue: e.Queue, Nodes: e.Nodes,
+			NodeFrom: e.NodeFrom, NodeTo: e.NodeTo, Granted: e.Granted, Name: e.Name,
+		}
+		if e.Job != 0 {
+			shown.JobId = e.Job.String()
+		}
+		if e.Checkpoint != 0 {
+			shown.CheckpointId = e.Checkpoint.String()
+		}
+		out = append(out, shown)
+	}
+	return out
+}
+
+func (w *watcher) cursor() string {
+	return strconv.FormatUint(w.index, 10) + "." + strconv.Itoa(w.position)
+}
+
+func parseEventCursor(text string) (index uint64, position int, ok bool) {
+	a, b, found := strings.Cut(text, ".")
+	index, err1 := strconv.ParseUint(a, 10, 64)
+	position, err2 := strconv.Atoi(b)
+	return index, position, found && err1 == nil && err2 == nil && position >= 0 && position <= allOfIt
+}
