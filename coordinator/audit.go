@@ -137,12 +137,11 @@ func (s *server) collectHashes(ctx context.Context, own stateMark, voters map[st
 		all    sync.WaitGroup
 		hashes = map[string]string{}
 	)
+	if _, votes := voters[s.config.ID]; votes {
+		hashes[s.config.ID] = hashText(own.hash)
+	}
 	for id, addr := range voters {
-		if id == s.config.ID {
-			hashes[id] = hashText(own.hash)
-			continue
-		}
-		if addr == "" {
+		if id == s.config.ID || addr == "" {
 			continue
 		}
 		all.Go(func() {
