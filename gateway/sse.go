@@ -131,7 +131,8 @@ func run[M any](e *events, f feed[M], in <-chan news[M], first *news[M]) {
 		if !ok || !take(e, f, n) {
 			return
 		}
-		if n.kind == message {
+		if e.fresh {
+			e.fresh = false
 			keepalive.Reset(pause)
 		}
 	}
@@ -141,7 +142,10 @@ func run[M any](e *events, f feed[M], in <-chan news[M], first *news[M]) {
 func take[M any](e *events, f feed[M], n news[M]) bool {
 	switch n.kind {
 	case message:
+		had := len(e.buf)
 		e.buf = f.frames(e.buf, n.m)
+		// A coordinator's sign of life is none to the caller.
+		e.fresh = e.fresh || len(e.buf) > had
 		if len(e.buf) >= sseChunk {
 			return e.write()
 		}
@@ -167,6 +171,8 @@ type events struct {
 	x   *exchange
 	rc  *http.ResponseController
 	buf []byte
+	// fresh: events came since the last keepalive was put off.
+	fresh bool
 }
 
 // begin sends the headers. A stream lives as long as it likes.

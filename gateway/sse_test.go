@@ -220,6 +220,51 @@ func TestLogs_goOnAfterTheUpstreamBroke(t *testing.T) {
 	}
 }
 
+// A stream of what comes from now on has no line to go on after when it breaks: it goes on after what the coordinator said
+// of its beginning, upstream and down.
+func TestLogs_goOnBeforeTheFirstLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		var opened atomic.Int64
+		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			if opened.Add(1) == 1 {
+				if err := s.Send(&v1.StreamJobLogsResponse{Cursor: "1:6"}); err != nil {
+					return err
+				}
+				return grpcstatus.Error(codes.Unavailable, "going down")
+			}
+			return lines(r, s, 9)
+		}
+		next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs?tail=0")
+		require.Equal(t, event{id: "1:6"}, next())
+		expectLines(t, next, 7, 9)
+		require.Nil(t, c.seen()[1].request.(*v1.StreamJobLogsRequest).Tail)
+	})
+}
+
+// The empty messages by which a coordinator shows that it lives are none of the caller's, who gets comments instead.
+func TestLogs_keepaliveOfASilentJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.logs = func(_ *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			for s.Context().Err() == nil {
+				if err := s.Send(&v1.StreamJobLogsResponse{}); err != nil {
+					return err
+				}
+				select {
+				case <-time.After(10 * time.Second):
+				case <-s.Context().Done():
+				}
+			}
+			return s.Context().Err()
+		}
+		next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs")
+		start := time.Now()
+		require.Equal(t, event{comment: "keepalive"}, next())
+		require.Less(t, time.Since(start), 20*time.Second)
+	})
+}
+
 func TestLogs_goOnAtAnotherCoordinator(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		coordinators := []*scripted{newScripted(t), newScripted(t), newScripted(t)}

@@ -24,6 +24,7 @@ func streamLogs(x *exchange) error {
 	if request.Cursor, err = x.lastEventID(); err != nil {
 		return err
 	}
+	tailed := request.Tail != nil
 	return relay(x, feed[v1.StreamJobLogsResponse]{
 		open: func(ctx context.Context, cursor string) (grpc.ServerStreamingClient[v1.StreamJobLogsResponse], error) {
 			if cursor != "" {
@@ -38,9 +39,13 @@ func streamLogs(x *exchange) error {
 			if n := len(m.GetEntries()); n > 0 {
 				return m.GetEntries()[n-1].GetCursor()
 			}
-			return ""
+			return m.GetCursor()
 		},
 		frames: func(b []byte, m *v1.StreamJobLogsResponse) []byte {
+			if tailed && len(m.GetEntries()) == 0 && m.GetCursor() != "" {
+				// An id without an event: the caller may go on after the tail before its first line has come.
+				return append(appendID(b, m.GetCursor()), '\n')
+			}
 			for _, entry := range m.GetEntries() {
 				b = appendLogEvent(b, entry)
 			}
@@ -92,7 +97,7 @@ func streamMetrics(x *exchange) error {
 			if n := len(m.GetEntries()); n > 0 {
 				return m.GetEntries()[n-1].GetCursor()
 			}
-			return ""
+			return m.GetCursor()
 		},
 		frames: func(b []byte, m *v1.StreamJobMetricsResponse) []byte {
 			for _, entry := range m.GetEntries() {

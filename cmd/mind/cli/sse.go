@@ -39,6 +39,11 @@ func (c *client) stream(ctx context.Context, path string, query url.Values, take
 			if e.name == "error" {
 				return ending(e)
 			}
+			if e.name == "" && e.data == "" {
+				// Where to go on when the stream breaks before its first event.
+				last = e.id
+				return nil
+			}
 			if err := take(e); err != nil {
 				return err
 			}
@@ -125,7 +130,7 @@ func readEvents(r io.Reader, alive func(), take func(event) error) error {
 		alive()
 		line = strings.TrimRight(line, "\r\n")
 		if line == "" {
-			if e.data != "" || e.name != "" {
+			if e.data != "" || e.name != "" || e.id != "" {
 				e.data = strings.TrimSuffix(e.data, "\n")
 				if err := take(e); err != nil {
 					if errors.Is(err, errEnded) {

@@ -44,6 +44,28 @@ func TestLogs_aBrokenStreamGoesOnWithoutGapOrRepeat(t *testing.T) {
 	require.Equal(t, []string{"", "k2", "k3", "k3"}, resumed)
 }
 
+// With --tail 0 the first line comes after the stream began: the gateway says where, and a stream that breaks before it goes
+// on from there.
+func TestLogs_aStreamThatBreaksBeforeItsFirstLine(t *testing.T) {
+	g := newGateway(t)
+	g.on("GET /jobs/job_1", data(200, `{"job_id":"job_1","status":"TRAINING"}`))
+	var resumed []string
+	g.on("GET /jobs/job_1/logs", func(w http.ResponseWriter, r *http.Request) {
+		resumed = append(resumed, r.Header.Get("Last-Event-ID"))
+		w.Header().Set("Content-Type", "text/event-stream")
+		if len(resumed) == 1 {
+			fmt.Fprint(w, "id: k7\n\n")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprint(w, logEvent(8)+streamEnd)
+	})
+	stdout, stderr, code := mind(t, "logs", "-f", "--tail", "0", "job_1")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "line 8\n", stdout)
+	require.Equal(t, []string{"", "k7"}, resumed)
+}
+
 func TestLogs_options(t *testing.T) {
 	g := newGateway(t)
 	g.on("GET /jobs/job_1", data(200, `{"job_id":"job_1","resource_config":{"node_count":2}}`))
