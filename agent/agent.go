@@ -78,7 +78,7 @@ type agent struct {
 	// owner's goroutine; minders are the goroutines that follow tasks.
 	over    chan struct{}
 	mail    chan func()
-	minders sync.WaitGroup
+	minders minders
 
 	// The owner's.
 	tasks    map[key]*task
