@@ -24,7 +24,9 @@ type leases struct {
 	held map[string]*heldTask
 	// queued: tasks wait for a renewal, or for their predecessors' end.
 	queued bool
-	runsOn bool
+
+	soon   chan struct{} // something changed that shims should hear of
+	runsOn bool          // of run's goroutine
 }
 
 type heldTask struct {
@@ -42,7 +44,7 @@ const (
 
 func newLeases(a *agent, first uint64) *leases {
 	return &leases{
-		agent: a, seq: first, held: make(map[string]*heldTask),
+		agent: a, seq: first, held: make(map[string]*heldTask), soon: make(chan struct{}, 1),
 		keeper: lease.New(a.cfg.NodeID, a.cfg.Leases, a.cfg.Machine.clock()),
 	}
 }
@@ -79,6 +81,14 @@ func (l *leases) acked(seq uint64) (news bool) {
 func (l *leases) nudge() {
 	select {
 	case l.agent.mail <- l.agent.launchNext:
+	default:
+	}
+}
+
+// hurry has the shims told at once.
+func (l *leases) hurry() {
+	select {
+	case l.soon <- struct{}{}:
 	default:
 	}
 }
@@ -211,6 +221,7 @@ func (l *leases) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-l.soon:
 		}
 		l.tell()
 		queued := false

@@ -57,19 +57,9 @@ func (p *peers) run(ctx context.Context) {
 	var rounds sync.WaitGroup
 	defer p.closeAll()
 	defer rounds.Wait()
-	// One round of each kind at a time.
-	relaying, pinging := make(chan struct{}, 1), make(chan struct{}, 1)
-	begin := func(slot chan struct{}, round func(context.Context)) {
-		select {
-		case slot <- struct{}{}:
-			rounds.Go(func() {
-				defer func() { <-slot }()
-				round(ctx)
-			})
-		default:
-		}
-	}
-	tick := time.NewTicker(p.agent.leases.keeper.Timing().Heartbeat)
+	heartbeat := p.agent.leases.keeper.Timing().Heartbeat
+	relaying, pinging := newRounds(heartbeat), newRounds(heartbeat)
+	tick := time.NewTicker(heartbeat / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -80,14 +70,34 @@ func (p *peers) run(ctx context.Context) {
 		var relay, ping bool
 		p.agent.leases.with(func(k *lease.Keeper, now int64) { relay, ping = k.NeedRelay(now), k.NeedPing(now) })
 		if relay {
-			begin(relaying, p.relay)
+			relaying.begin(&rounds, func() { p.relay(ctx) })
 		}
 		if ping {
-			begin(pinging, p.ping)
+			pinging.begin(&rounds, func() { p.ping(ctx) })
 		}
-		if !relay && !ping && len(relaying)+len(pinging) == 0 {
+		if !relay && !ping && len(relaying.busy)+len(pinging.busy) == 0 {
 			p.closeAll()
 		}
+	}
+}
+
+// rounds are begun one at a time, and not more often than their pace.
+type rounds struct {
+	busy chan struct{}
+	pace time.Duration
+	last time.Time
+}
+
+func newRounds(pace time.Duration) *rounds { return &rounds{busy: make(chan struct{}, 1), pace: pace} }
+
+func (r *rounds) begin(running *sync.WaitGroup, round func()) {
+	if now := time.Now(); len(r.busy) == 0 && now.Sub(r.last) >= r.pace {
+		r.last = now
+		r.busy <- struct{}{}
+		running.Go(func() {
+			defer func() { <-r.busy }()
+			round()
+		})
 	}
 }
 
@@ -167,6 +177,7 @@ func (p *peers) ping(ctx context.Context) {
 		})
 	}
 	calls.Wait()
+	p.agent.leases.hurry()
 }
 
 func (p *peers) pingOne(ctx context.Context, m *v1.RosterMember) {

@@ -395,9 +395,9 @@ func (a *attack) run() (overlap bool, verdicts int) {
 }
 
 func TestNoTwoAttemptsUnderAttack(t *testing.T) {
-	episodes := 4000
+	episodes := 1500
 	if testing.Short() {
-		episodes = 400
+		episodes = 300
 	}
 	verdicts := 0
 	for seed := range uint64(episodes) {

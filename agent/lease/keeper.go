@@ -21,6 +21,7 @@ type Keeper struct {
 	renewed    int64     // sending of the newest acknowledged renewal; 0: none
 
 	inSession bool
+	met       bool  // there was a session
 	sessionAt int64 // when inSession last changed
 
 	closedAnswer  int64 // when this agent last said that its session is closed
@@ -98,7 +99,7 @@ func (k *Keeper) Acked(seq uint64) bool {
 func (k *Keeper) Renewed() int64 { return k.renewed }
 
 // SessionOpened notes that a coordinator welcomed the agent.
-func (k *Keeper) SessionOpened(now int64) { k.inSession, k.sessionAt = true, now }
+func (k *Keeper) SessionOpened(now int64) { k.inSession, k.met, k.sessionAt = true, true, now }
 
 // SessionClosed notes that the session is over: its stream has ended.
 func (k *Keeper) SessionClosed(now int64) {
@@ -259,9 +260,10 @@ func (k *Keeper) leased(t Task) Deadline {
 }
 
 // apart reports whether the agent has had no session for more than two
-// heartbeats.
+// heartbeats. One that never had any is apart from the start: it may have taken
+// up tasks whose time is short.
 func (k *Keeper) apart(now int64) bool {
-	return !k.inSession && now-k.sessionAt > 2*int64(k.timing.Heartbeat)
+	return !k.inSession && (!k.met || now-k.sessionAt > 2*int64(k.timing.Heartbeat))
 }
 
 // NeedRelay reports whether renewals should go through peers.

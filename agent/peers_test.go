@@ -1,0 +1,317 @@
+package agent
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/agent/lease"
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/pki"
+)
+
+// pair is two agents with a leader each: what is true of one leader's agent need
+// not be true of the other's.
+type pair struct {
+	leaders [2]*leader
+	cfgs    [2]Config
+	agents  [2]*agent
+	stops   [2]func()
+}
+
+func newPair(t *testing.T, timing lease.Timing) *pair {
+	p := &pair{}
+	roster := &v1.Roster{Version: 5}
+	for i, name := range []string{"n1", "n2"} {
+		p.leaders[i] = newLeader(t)
+		p.cfgs[i] = testConfig(t, p.leaders[i])
+		p.cfgs[i].NodeID, p.cfgs[i].Leases = name, timing
+		p.agents[i], p.stops[i] = opened(t, p.cfgs[i])
+		l := p.leaders[i]
+		l.await("hello", func() bool { return len(l.hellos) > 0 })
+		roster.Members = append(roster.Members, &v1.RosterMember{NodeId: name, GrpcAddr: l.hellos[0].GetGrpcAddr()})
+	}
+	for _, l := range p.leaders {
+		l.change(func() { l.roster = roster })
+		l.await("the roster", func() bool { return l.rosters[len(l.rosters)-1] == 5 })
+	}
+	return p
+}
+
+// lose ends the sessions of an agent, for as long as back is not called.
+func (p *pair) lose(t *testing.T, i int) (back func()) {
+	l := p.leaders[i]
+	hellos := 0
+	l.change(func() { l.refuse, hellos = "127.0.0.1:1", len(l.hellos) })
+	p.agents[i].session.restart()
+	require.Eventually(t, func() bool { return !p.agents[i].session.live.Load() }, 30*time.Second, time.Millisecond)
+	return func() {
+		l.change(func() { l.refuse = "" })
+		l.await("a session", func() bool { return len(l.hellos) > hellos })
+	}
+}
+
+func (p *pair) connections(i int) int {
+	p.agents[i].peers.mu.Lock()
+	defer p.agents[i].peers.mu.Unlock()
+	return len(p.agents[i].peers.conns)
+}
+
+// gaveWord: the agent told somebody that its session was closed.
+func (p *pair) gaveWord(i int) (gave bool) {
+	p.agents[i].leases.with(func(k *lease.Keeper, _ int64) { _, gave = k.LastClosedAnswer() })
+	return gave
+}
+
+func TestRenewalsGoThroughAnotherNode(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, lease.Timing{})
+	o := leased(order("sleep", "1000"), 10*time.Second, true)
+	p.leaders[0].want(o)
+	pid := p.leaders[0].running(o.GetTask())
+	back := p.lose(t, 0)
+	passed(t, after(14*time.Second))
+	require.True(t, alive(pid), "it was stopped although its leases were renewed")
+	other := p.leaders[1]
+	other.await("renewals", func() bool { return len(other.relayed) > 2 })
+	other.mu.Lock()
+	renewals := other.relayed
+	other.mu.Unlock()
+	last := uint64(0)
+	for _, r := range renewals {
+		require.Equal(t, "n1", r.GetNodeId())
+		require.Equal(t, p.agents[0].bootID, r.GetBootId())
+		require.EqualValues(t, 5, r.GetRosterVersion())
+		require.Greater(t, r.GetSeq(), last)
+		last = r.GetSeq()
+	}
+	require.Positive(t, p.connections(0))
+	back()
+	require.Eventually(t, func() bool { return p.connections(0) == 0 }, 30*time.Second, time.Millisecond, "connections stay open in session")
+	require.Zero(t, p.connections(1))
+
+	// A leader that does not answer renews nothing, whoever asks it.
+	other.change(func() { other.mute = true })
+	p.lose(t, 0)
+	stoppedByItself(t, p.cfgs[0], o, pid)
+}
+
+func TestATaskRunsOnWhileNobodyCouldReplaceIt(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, lease.Timing{Window: 15 * time.Second})
+	o := leased(order("sleep", "1000"), 10*time.Second, true)
+	p.leaders[0].want(o)
+	pid := p.leaders[0].running(o.GetTask())
+	p.lose(t, 1)
+	backwards := p.lose(t, 0)
+	passed(t, after(18*time.Second))
+	require.True(t, alive(pid), "an outage of the coordinators stopped a task")
+	require.True(t, p.gaveWord(1))
+
+	// The next agent finds the roster on disk, and takes up where the other was.
+	p.stops[0]()
+	a, _ := opened(t, p.cfgs[0])
+	p.agents[0] = a
+	passed(t, after(20*time.Second))
+	require.True(t, alive(pid), "a new agent does not know what lets tasks run on")
+
+	// The other node is gone: nobody knows what it does.
+	p.stops[1]()
+	stoppedByItself(t, p.cfgs[0], o, pid)
+	backwards()
+	require.Equal(t, v1.ErrorType_NODE_LOST, p.leaders[0].ended(o.GetTask()).GetErrorType())
+}
+
+func TestATaskDoesNotRunOnWhenAnotherNodeIsInSession(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, lease.Timing{})
+	o := leased(order("sleep", "1000"), 10*time.Second, true)
+	kept := leased(order("sleep", "1000"), time.Hour, false)
+	p.leaders[0].want(o, kept)
+	pid, keptPid := p.leaders[0].running(o.GetTask()), p.leaders[0].running(kept.GetTask())
+	// The other node is in session, with a leader that hears it and renews nothing
+	// of this one.
+	p.agents[1].relays.mu.Lock()
+	p.agents[1].relays.link = nil
+	p.agents[1].relays.mu.Unlock()
+	p.lose(t, 0)
+	stoppedByItself(t, p.cfgs[0], o, pid)
+	require.True(t, alive(keptPid))
+	require.False(t, p.gaveWord(1))
+}
+
+func TestOneWhoAnswersForAnotherIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	inProcess(t, cfg)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	server := grpc.NewServer()
+	v1.RegisterPeerServiceServer(server, impostor{})
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	l.await("heartbeats", func() bool { return l.beats > 0 })
+	l.change(func() {
+		l.roster = &v1.Roster{Version: 5, Members: []*v1.RosterMember{{NodeId: "n1"}, {NodeId: "n2", GrpcAddr: listener.Addr().String()}}}
+	})
+	o := leased(order("sleep", "1000"), 10*time.Second, true)
+	l.want(o)
+	pid := l.running(o.GetTask())
+	l.await("the roster", func() bool { return l.rosters[len(l.rosters)-1] == 5 })
+	l.server.Stop()
+	stoppedByItself(t, cfg, o, pid)
+}
+
+type impostor struct {
+	v1.UnimplementedPeerServiceServer
+}
+
+func (impostor) Ping(context.Context, *v1.PingRequest) (*v1.PingResponse, error) {
+	return &v1.PingResponse{NodeId: "n3", SessionClosed: true}, nil
+}
+
+func (impostor) Relay(context.Context, *v1.RelayRequest) (*v1.RelayResponse, error) {
+	return &v1.RelayResponse{Seq: 1}, nil
+}
+
+func TestWhoMayCallWhat(t *testing.T) {
+	dir := t.TempDir()
+	ca, err := pki.CreateCA(dir)
+	require.NoError(t, err)
+	issue := func(id, role string) pki.Files {
+		files, err := ca.Issue(dir, id, role)
+		require.NoError(t, err)
+		return files
+	}
+	serverTLS, err := issue("c1", pki.RoleCoordinator).ServerTLS()
+	require.NoError(t, err)
+	l := newLeader(t, grpc.Creds(credentials.NewTLS(serverTLS)))
+	cfg := testConfig(t, l)
+	cfg.TLS = issue("n1", pki.RoleAgent)
+	a, _ := opened(t, cfg)
+	l.await("heartbeats", func() bool { return l.beats > 0 })
+	addr := l.hellos[0].GetGrpcAddr()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	dial := func(id, role string) *grpc.ClientConn {
+		clientTLS, err := issue(id, role).ClientTLS()
+		require.NoError(t, err)
+		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(credentials.NewTLS(clientTLS)))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	ping := func(conn *grpc.ClientConn) codes.Code {
+		_, err := v1.NewPeerServiceClient(conn).Ping(ctx, &v1.PingRequest{NodeId: "n2"})
+		return status.Code(err)
+	}
+	relay := func(conn *grpc.ClientConn, r *v1.Renewal) codes.Code {
+		_, err := v1.NewPeerServiceClient(conn).Relay(ctx, &v1.RelayRequest{Renewal: r})
+		return status.Code(err)
+	}
+	logs := func(conn *grpc.ClientConn) codes.Code {
+		stream, err := v1.NewTaskServiceClient(conn).ReadTaskLogs(ctx, &v1.ReadTaskLogsRequest{JobId: "job_x", Attempt: 1})
+		require.NoError(t, err)
+		_, err = stream.Recv()
+		return status.Code(err)
+	}
+	other, coordinator := dial("n2", pki.RoleAgent), dial("c2", pki.RoleCoordinator)
+	require.Equal(t, codes.OK, ping(other))
+	require.Equal(t, codes.PermissionDenied, logs(other))
+	require.Equal(t, codes.NotFound, logs(coordinator))
+	require.Equal(t, codes.PermissionDenied, ping(coordinator))
+	require.Equal(t, codes.Unavailable, ping(dial("gw", pki.RoleGateway)))
+	require.Equal(t, codes.OK, relay(other, &v1.Renewal{NodeId: "n2", Seq: 9}))
+	require.Equal(t, codes.PermissionDenied, relay(other, &v1.Renewal{NodeId: "n3", Seq: 9}), "it renews the leases of others")
+	require.Equal(t, codes.PermissionDenied, relay(coordinator, &v1.Renewal{NodeId: "c2", Seq: 9}))
+	require.Equal(t, codes.InvalidArgument, relay(other, nil))
+	l.await("the renewal", func() bool { return len(l.relayed) == 1 && l.relayed[0].GetNodeId() == "n2" })
+
+	// This end, too, looks at who answers.
+	own := newPeers(a)
+	defer own.closeAll()
+	for want, m := range map[codes.Code]*v1.RosterMember{codes.OK: {NodeId: "n1", GrpcAddr: addr}, codes.Unavailable: {NodeId: "n2", GrpcAddr: addr}} {
+		conn, err := own.conn(m)
+		require.NoError(t, err)
+		require.Equal(t, want, ping(conn))
+	}
+}
+
+func TestARelayedRenewalWaitsForTheLeader(t *testing.T) {
+	l := newLeader(t)
+	l.mute = true
+	a, _ := opened(t, testConfig(t, l))
+	service := &peerService{agent: a}
+	l.await("heartbeats", func() bool { return l.beats > 0 })
+	request := func(seq uint64) *v1.RelayRequest {
+		return &v1.RelayRequest{Renewal: &v1.Renewal{NodeId: "n2", Seq: seq}}
+	}
+	_, err := service.Relay(context.Background(), request(1))
+	require.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Unavailable}, status.Code(err), "the leader had not answered")
+	l.change(func() { l.mute = false })
+	require.Eventually(t, func() bool {
+		answer, err := service.Relay(context.Background(), request(2))
+		return err == nil && answer.GetSeq() == 2
+	}, 30*time.Second, time.Millisecond)
+	a.relays.mu.Lock()
+	require.Empty(t, a.relays.waiting)
+	a.relays.mu.Unlock()
+	l.server.Stop()
+	require.Eventually(t, func() bool {
+		_, err := service.Relay(context.Background(), request(3))
+		return status.Code(err) == codes.Unavailable
+	}, 30*time.Second, time.Millisecond)
+}
+
+func TestADeadlineIsToldSeldomWhileItIsFar(t *testing.T) {
+	l := newLeader(t)
+	process := &listener{told: make(chan shim.Deadline, 1000)}
+	cfg := testConfig(t, l)
+	now := int64(1000 * time.Second)
+	cfg.Machine.Clock = func() int64 { return now }
+	a, release, err := open(context.Background(), cfg.withDefaults())
+	require.NoError(t, err)
+	t.Cleanup(release)
+	k := key{job: "job_1", attempt: 1, token: 1}
+	a.leases.want(k, &v1.TaskSpec{LeaseMs: 60_000, Replaceable: true})
+	seq, _ := a.leases.renewal()
+	require.True(t, a.leases.acked(seq))
+	of := a.leases.spec(k)
+	require.Equal(t, now, of.Renewed)
+	a.leases.attach(k, process)
+	minute := func(renewed bool) (told int) {
+		for range 120 {
+			now += int64(time.Second / 2)
+			if renewed {
+				seq, _ := a.leases.renewal()
+				a.leases.acked(seq)
+			}
+			a.leases.tell()
+		}
+		for ; len(process.told) > 0; told++ {
+			<-process.told
+		}
+		return told
+	}
+	require.InDelta(t, 10, minute(true), 1, "a tenth of the lease is a step")
+	require.LessOrEqual(t, minute(false), 1, "nothing was renewed")
+}
+
+type listener struct {
+	Process
+	told chan shim.Deadline
+}
+
+func (l *listener) SetDeadline(d shim.Deadline) error {
+	l.told <- d
+	return nil
+}
