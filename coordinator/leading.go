@@ -99,13 +99,13 @@ func (s *server) renewsThroughPeers(node string) bool {
 }
 
 // judge shows nodes that fell silent as unreachable, and those that are back as reachable. It says no more than that:
-// whether such a node is lost takes the votes of a majority and an expired lease (condemn). It wakes the planner when a
-// node has been in session for long enough to be given a task that may be alive elsewhere.
+// whether such a node is lost takes the votes of a majority and an expired lease (condemn). It also wakes the planner
+// while jobs wait of which a task may be alive elsewhere: a node may have been in session for long enough to be given one.
 func (s *server) judge(ctx context.Context) {
 	patience := s.config.Timers.UnreachableAfter
 	ticker := time.NewTicker(max(10*time.Millisecond, patience/10))
 	defer ticker.Stop()
-	var settling time.Time
+	nudged := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -114,14 +114,17 @@ func (s *server) judge(ctx context.Context) {
 			if s.listening() {
 				s.look(ctx, patience)
 			}
-			_, next := s.sessions.allSettled(patience)
-			if !settling.IsZero() && !time.Now().Before(settling) && replacementsWait(s.machine.View()) {
+			// When a node has been in session for long enough, nothing in the state says so.
+			if time.Since(nudged) >= nudgePace && replacementsWait(s.machine.View()) {
+				nudged = time.Now()
 				s.demand.again()
 			}
-			settling = next
 		}
 	}
 }
+
+// nudgePace is how often the planner looks for a place for replacements that wait.
+const nudgePace = time.Second
 
 // replacementsWait says whether a job waits of which a task may still be alive somewhere. Such a job is a class of its own.
 func replacementsWait(v *fsm.View) bool {

@@ -17,7 +17,11 @@ import (
 
 // rosterPace is how long changes of the roster are gathered before the nodes are told, and what the nodes say of the
 // versions they keep before it is written down.
-const rosterPace = 200 * time.Millisecond
+// The more there are to be told, the longer: while a thousand nodes come back, each of them would be told a thousand times.
+const (
+	rosterPace      = 200 * time.Millisecond
+	rosterPerMember = time.Millisecond
+)
 
 // rosters is the roster as the leader tells it, and what the nodes say of it.
 type rosters struct {
@@ -46,6 +50,8 @@ func (r *roster) send(stream v1.AgentService_SessionServer) error {
 	}
 	return stream.SendMsg(&r.prepared)
 }
+
+func (r *roster) members() []*v1.RosterMember { return r.message.GetRoster().GetMembers() }
 
 func newRoster(v *fsm.View) *roster {
 	list := &v1.Roster{Version: v.RosterVersion()}
@@ -139,6 +145,6 @@ func (s *server) distribute(ctx context.Context) {
 				}
 			}
 		}
-		pause(ctx, rosterPace)
+		pause(ctx, rosterPace+time.Duration(len(s.rosters.current.Load().members()))*rosterPerMember)
 	}
 }

@@ -5,10 +5,11 @@
 // local state after a read index from the leader, or at once when the caller asks for stale. A write that is
 // acknowledged is committed; one that fails says whether it was refused, not sent or of unknown outcome. Nobody but
 // the leader plans, judges nodes or holds agent sessions, and all of that ends before a successor begins its own on
-// the same replica; what a deposed leader still proposes is not sent.
+// the same replica; what a deposed leader still proposes is not sent. A lease is renewed only by a leader that proved its
+// reign after the renewal arrived, and a node is declared lost only by the votes of a majority (docs/failure-model.md).
 //
-// Not guaranteed. Logs and metrics of tasks live on the nodes: a stream of them needs the node. Unreachable nodes are
-// shown, but not yet declared lost.
+// Not guaranteed. Logs and metrics of tasks live on the nodes: a stream of them needs the node. Without
+// gossip on a majority of the coordinators no node is ever declared lost.
 package coordinator
 
 import (

@@ -239,20 +239,19 @@ func (s *session) settled(now time.Time, lately time.Duration) bool {
 	return now.Sub(s.began) > settleTime && now.Sub(s.heardAt()) <= lately
 }
 
-// allSettled lists the nodes of which settled is true, in order, and says when the next one could join them; zero: none.
-func (t *sessionTable) allSettled(lately time.Duration) (nodes []string, next time.Time) {
+// allSettled lists the nodes of which settled is true, in order.
+func (t *sessionTable) allSettled(lately time.Duration) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	var nodes []string
 	now := time.Now()
 	for node, s := range t.byNode {
 		if s.settled(now, lately) {
 			nodes = append(nodes, node)
-		} else if at := s.began.Add(settleTime); at.After(now) && (next.IsZero() || at.Before(next)) {
-			next = at
 		}
 	}
 	slices.Sort(nodes)
-	return nodes, next
+	return nodes
 }
 
 func later(a, b time.Time) time.Time {

@@ -62,7 +62,7 @@ func (s *server) condemn(ctx context.Context) {
 func (b *bench) session(ctx context.Context) {
 	s := b.server
 	v := s.machine.View()
-	settled, _ := s.sessions.allSettled(s.config.Timers.UnreachableAfter)
+	settled := s.sessions.allSettled(s.config.Timers.UnreachableAfter)
 	var due []*suspect
 	for n := range v.Nodes() {
 		c, ok := s.suspect(v, n.ID, settled)
