@@ -73,7 +73,7 @@ func TestRoutes(t *testing.T) {
 		{"GET", p + "/queue?queue=q&limit=7", "", PermissionView, 200, "GetQueue", &v1.GetQueueRequest{Queue: "q", Limit: 7}},
 		{"GET", p + "/queues", "", PermissionView, 200, "ListQueues", &v1.ListQueuesRequest{}},
 	}
-	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /v1/me": true}
+	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "GET /v1/me": true}
 	for _, route := range []string{"POST /tokens", "GET /tokens", "DELETE /tokens/{id}"} { // tokens_test.go
 		method, path, _ := strings.Cut(route, " ")
 		tested[method+" "+p+path] = true

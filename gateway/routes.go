@@ -79,6 +79,7 @@ func table() []route {
 		{method: "GET", path: "/health", open: true, serve: health},
 		{method: "GET", path: "/health/ready", open: true, serve: ready},
 		{method: "GET", path: "/metrics", open: true, serve: serveMetrics},
+		{method: "GET", path: "/openapi.json", open: true, serve: serveOpenAPI},
 	}
 }
 

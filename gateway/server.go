@@ -35,7 +35,9 @@ type server struct {
 	tokens  v1.TokenServiceClient
 	events  v1.EventServiceClient
 	issued  *apiTokens
-	index   atomic.Uint64 // the newest seen in any answer
+	// document is the OpenAPI document, made when it is first asked for.
+	document func() []byte
+	index    atomic.Uint64 // the newest seen in any answer
 
 	draining atomic.Bool
 	drained  chan struct{} // closed when event streams are to end
@@ -65,6 +67,7 @@ func newServer(config Config) (*server, error) {
 	}
 	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
 	s.issued = newAPITokens(s.tokens)
+	s.document = sync.OnceValue(openAPIDocument)
 	if s.auth == nil {
 		known := firstOf{newStaticTokens(config.Tokens), s.issued}
 		if config.OIDC != nil {

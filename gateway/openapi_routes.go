@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// descriptions has one entry for each route.
+func descriptions() map[string]description {
+	integer := func(from, to int) object { return object{"type": "integer", "minimum": from, "maximum": to} }
+	text := func(of string) object { return object{"type": "string", "description": of} }
+	list := func(of object) object { return object{"type": "array", "items": of} }
+	consistency := parameter{"consistency", "linearizable (default), or stale: one coordinator answers without asking the others", object{"enum": []string{"linearizable", "stale"}}}
+	read := []parameter{consistency}
+	lastEvent := parameter{"last_event_id", "go on after this event, as the header Last-Event-ID says", textSchema}
+	follow := parameter{"follow", "default true; false: end when all that is there was sent", object{"type": "boolean"}}
+	drainQuery := description{
+		summary: "Give a node nothing new, so that it can be taken away", in: &v1.DrainNodeRequest{}, without: []string{"node_id"}, optional: true,
+		outSchema: object{"type": "object"},
+	}
+	all := map[string]description{
+		"POST /jobs": {summary: "Submit a job", in: &v1.SubmitJobRequest{}, out: &v1.SubmitJobResponse{}, code: 201},
+		"POST /jobs/batch": {
+			summary: "Submit up to 1,000 jobs, each for itself", ours: true, code: 207,
+			inSchema:  object{"type": "object", "required": []string{"jobs"}, "properties": object{"jobs": list(object{"$ref": "#/components/schemas/SubmitJobRequest"})}},
+			outSchema: object{"type": "object", "properties": object{"results": list(object{"type": "object"}), "accepted": integer(0, 1000), "refused": integer(0, 1000)}},
+		},
+		"GET /jobs/{id}": {summary: "Show one job", out: &v1.Job{}, query: read},
+		"GET /jobs": {summary: "List the jobs of the tenant", out: &v1.ListJobsResponse{}, query: []parameter{
+			{"status", "only these; repeatable", list(object{"type": "string"})},
+			{"queue", "only of this queue", textSchema},
+			{"label", "key=value; repeatable: all must match", list(object{"type": "string"})},
+			{"page_size", "default 20", integer(1, 100)},
+			{"page_token", "next_page_token of the page before", textSchema},
+			{"order_by", "created_at, created_at desc (default) or priority desc", textSchema},
+			consistency,
+		}},
+		"GET /jobs/{id}/explain": {summary: "Say why a job is where it is", out: &v1.ExplainJobResponse{}, ours: true, query: read},
+		"POST /jobs/{id}/cancel": {summary: "Stop a job for good", in: &v1.CancelJobRequest{}, without: []string{"job_id"}, optional: true, out: &v1.Job{}},
+		"POST /jobs/{id}/pause":  {summary: "Stop a job so that it can go on", in: &v1.PauseJobRequest{}, without: []string{"job_id"}, optional: true, out: &v1.Job{}},
+		"POST /jobs/{id}/resume": {summary: "Let a paused job go on", in: &v1.ResumeJobRequest{}, without: []string{"job_id"}, optional: true, out: &v1.Job{}},
+		"POST /jobs/{id}/retry":  {summary: "Try a finished job again, under the same id", in: &v1.RetryJobRequest{}, without: []string{"job_id"}, optional: true, out: &v1.Job{}},
+		"GET /jobs/{id}/logs": {summary: "Follow what a job prints", query: []parameter{
+			{"tail", "only the last lines of what is there; 0: from now on", integer(0, 1<<31-1)},
+			follow,
+			{"rank", "only this rank", integer(0, 1<<31-1)},
+			{"attempt", "this attempt; default: the newest, and those that follow", integer(0, 1<<31-1)},
+			{"since", "RFC 3339, seconds back from now, or a duration such as 10m", textSchema},
+			lastEvent,
+		}},
+		"GET /jobs/{id}/metrics":        {summary: "Show the newest metrics of a job", out: &v1.GetJobMetricsResponse{}, ours: true, query: read},
+		"GET /jobs/{id}/metrics/stream": {summary: "Follow the metrics of a job", query: []parameter{follow, lastEvent}},
+		"GET /jobs/{id}/checkpoints":    {summary: "List the checkpoints of a job", out: &v1.ListCheckpointsResponse{}, ours: true, query: read},
+
+		"GET /cluster":                    {summary: "Sum up the cluster", out: &v1.GetClusterResponse{}, query: read},
+		"GET /cluster/nodes":              {summary: "List the nodes and their GPUs", out: &v1.ListNodesResponse{}, query: read},
+		"GET /cluster/nodes/{id}":         {summary: "Show one node", out: &v1.Node{}, ours: true, query: read},
+		"POST /cluster/nodes/{id}/drain":  drainQuery,
+		"POST /cluster/nodes/{id}/enable": {summary: "Let a drained node work again", in: &v1.EnableNodeRequest{}, without: []string{"node_id"}, optional: true, out: &v1.Node{}},
+		"DELETE /cluster/nodes/{id}":      {summary: "Forget a node of which nothing is alive any more", outSchema: object{"type": "object"}, ours: true},
+		"GET /queue": {summary: "List the jobs that wait", out: &v1.GetQueueResponse{}, query: []parameter{
+			{"queue", "only this queue", textSchema}, {"limit", "default 100", integer(1, 1000)}, consistency,
+		}},
+		"GET /queues": {summary: "List the queues", out: &v1.ListQueuesResponse{}, ours: true, query: read},
+		"GET /events": {summary: "Follow what changes in the cluster", ours: true, query: []parameter{
+			{"topic", "only job, lease, checkpoint, node, queue or coordinator; repeatable", list(object{"type": "string"})},
+			{"since_index", "begin after this state index; default: now", object{"type": "integer", "minimum": 0}},
+			lastEvent,
+		}},
+		"POST /tokens": {summary: "Make an API token, and tell it once", in: &v1.CreateTokenRequest{}, without: []string{"digest"}, out: &v1.NewToken{}, code: 201, ours: true},
+		"GET /tokens": {summary: "List the tokens of a tenant", out: &v1.ListTokensResponse{}, ours: true, query: []parameter{
+			{"tenant_id", "of this tenant, for operators", textSchema}, consistency,
+		}},
+		"DELETE /tokens/{id}": {summary: "Revoke a token", out: &v1.RevokeTokenRequest{}, ours: true, query: []parameter{{"tenant_id", "of this tenant, for operators", textSchema}}},
+
+		"GET /v1/me": {summary: "Say who is calling", ours: true, outSchema: object{
+			"type":       "object",
+			"properties": object{"tenant_id": textSchema, "user_id": textSchema, "permissions": list(textSchema)},
+		}},
+		"GET /health":       {summary: "Say that the gateway lives", outSchema: object{"type": "object", "properties": object{"status": text("ok")}}},
+		"GET /health/ready": {summary: "Say whether a coordinator takes calls", outSchema: object{"type": "object"}},
+		"GET /metrics":      {summary: "Metrics for Prometheus"},
+		"GET /openapi.json": {summary: "This document", ours: true, outSchema: object{"type": "object"}},
+	}
+	for _, action := range []string{"GET /nodes", "GET /nodes/{id}", "POST /nodes/{id}/drain", "POST /nodes/{id}/enable", "DELETE /nodes/{id}"} {
+		method, path, _ := strings.Cut(action, " ")
+		d := all[method+" /cluster"+path]
+		d.ours = true
+		all[action] = d
+	}
+	return all
+}
