@@ -209,10 +209,12 @@ func TestLost_aRetryableJobIsReplacedAndTheOtherWaits(t *testing.T) {
 	require.EqualValues(t, 10_000, spec.GetLeaseMs())
 	require.False(t, n1.has(alone).GetReplaceable())
 	require.EqualValues(t, 24*60*60*1000, n1.has(alone).GetLeaseMs())
+	gone := time.Now()
 	n1.vanish()
 	g.awaitNode("n1", v1.NodeState_UNREACHABLE)
 
 	j := g.eventually(job, trainingOn(2, "n2"))
+	t.Logf("replaced %s after the node went", time.Since(gone).Round(time.Millisecond))
 	require.EqualValues(t, 1, j.GetRetries().GetNodeLost())
 	require.Len(t, j.GetPastAttempts(), 1)
 	past := j.GetPastAttempts()[0]
@@ -286,9 +288,11 @@ func TestLost_theLeaderGoesInTheSameInstant(t *testing.T) {
 	n2 := g.machine("n2", 1)
 	g.awaitRoster(n1, n2)
 	leader := g.leader()
+	gone := time.Now()
 	n1.vanish()
 	g.kill(leader)
 	g.eventually(job, trainingOn(2, "n2"))
+	t.Logf("replaced %s after the node and the leader went", time.Since(gone).Round(time.Millisecond))
 }
 
 func TestLost_notWhileOthersRenewForIt(t *testing.T) {
