@@ -16,6 +16,8 @@ type Episode struct {
 	Kinds         []Kind
 	// Settle is how long the jobs have to come to their ends after everything is whole again; default 30 min.
 	Settle time.Duration
+	// Watch is given the cluster as soon as there is one: whoever waits outside may read its journal.
+	Watch func(*Cluster)
 }
 
 // Verdict is what an episode showed.
@@ -39,6 +41,9 @@ func (e Episode) Run() *Verdict {
 	}
 	began := time.Now()
 	c := New(e.Options)
+	if e.Watch != nil {
+		e.Watch(c)
+	}
 	c.Start()
 	w := c.Work(e.Load)
 	w.LogsMayBeGone = true

@@ -15,8 +15,20 @@ type conn struct {
 	local, remote address
 }
 
-func (c *conn) Read(b []byte) (int, error)  { return c.in.read(b) }
-func (c *conn) Write(b []byte) (int, error) { return c.out.write(c.host, b) }
+func (c *conn) Read(b []byte) (int, error) { return c.in.read(b) }
+
+// Write fails only when this end knows that the connection is gone. When the other end is, the network says so, in its
+// time: a write that nobody can take comes back as a reset.
+func (c *conn) Write(b []byte) (int, error) {
+	taken, err := c.out.write(c.host, b)
+	if err == nil && !taken {
+		c.in.bounce()
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
 
 // Close ends both directions: the other end reads what had arrived, then EOF.
 func (c *conn) Close() error {
@@ -50,6 +62,7 @@ type pipe struct {
 	end0     error     // what the reader gets behind the buffer: EOF or reset
 	closed   error     // the reader's end is closed
 	over     bool      // the writer's end is closed
+	bounced  bool      // a write the other way was answered with a reset
 	gone     bool      // whoever wrote is no more: nothing of it arrives any more
 	deadline time.Time
 	alarm    *time.Timer
@@ -69,7 +82,7 @@ func newPipe(n *Network, d direction, reader *Host) *pipe {
 	return p
 }
 
-func (p *pipe) write(from *Host, b []byte) (int, error) {
+func (p *pipe) write(from *Host, b []byte) (taken bool, err error) {
 	p.network.mu.Lock()
 	transit := p.network.weather(p.direction).transit(p.network.rand)
 	p.network.Pieces++
@@ -78,13 +91,28 @@ func (p *pipe) write(from *Host, b []byte) (int, error) {
 	defer p.mu.Unlock()
 	switch {
 	case p.over || p.gone:
-		return 0, net.ErrClosed
+		return false, net.ErrClosed
 	case p.closed != nil:
-		return 0, errReset
+		return false, nil
 	}
 	p.from = from
 	p.send(segment{data: append([]byte(nil), b...)}, transit)
-	return len(b), nil
+	return true, nil
+}
+
+// bounce resets the pipe from its far end, which does not exist any more. A machine without power sends nothing.
+func (p *pipe) bounce() {
+	p.network.mu.Lock()
+	far := p.network.hosts[p.direction.from]
+	silent := far == nil || far.dark
+	p.network.mu.Unlock()
+	p.mu.Lock()
+	again := p.bounced
+	p.bounced = p.bounced || !silent
+	p.mu.Unlock()
+	if !again && !silent {
+		p.finish(errReset)
+	}
 }
 
 // send puts a segment behind the others; the lock is held.

@@ -1,21 +1,37 @@
 package virtual
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
+
+// patience is after how much true time an episode says what it is doing.
+const patience = 45 * time.Second
 
 // play runs an episode in a bubble and fails the test for whatever it found.
 func play(t *testing.T, e Episode) *Verdict {
 	t.Helper()
 	e.Options.Dir = t.TempDir()
 	began := now()
-	var v *Verdict
+	var (
+		v     *Verdict
+		alive atomic.Pointer[Cluster]
+	)
+	e.Watch = func(c *Cluster) { alive.Store(c) }
+	// A bubble whose time stands still never ends: say where it was.
+	stuck := time.AfterFunc(patience, func() {
+		if c := alive.Load(); c != nil {
+			fmt.Fprintf(os.Stderr, "seed %d is not over after %s of true time; the last words:\n%s\n", e.Options.Seed, patience, strings.Join(c.Journal(60), "\n"))
+		}
+	})
 	synctest.Test(t, func(*testing.T) { v = e.Run() })
+	stuck.Stop()
 	took := now().Sub(began)
 	v.Findings = append(v.Findings, v.History.Linearizable(time.Minute)...)
 	t.Logf("%s; %.1f s of true time", v.Report, took.Seconds())

@@ -17,8 +17,8 @@ func (w *Workload) Settle(within time.Duration) map[string]*v1.Job {
 	deadline := time.Now().Add(within)
 	ended := map[string]*v1.Job{}
 	for _, j := range w.Jobs() {
+		// Whoever was left without an answer asks again; the key sees to it that it is one job.
 		for j.ID == "" && time.Now().Before(deadline) {
-			// Whoever was left without an answer asks again; the key sees to it that it is one job.
 			ctx, cancel := w.context("submit-" + j.Key)
 			resp, err := w.client.Jobs().SubmitJob(ctx, w.request(j))
 			cancel()
@@ -28,6 +28,8 @@ func (w *Workload) Settle(within time.Duration) map[string]*v1.Job {
 				time.Sleep(time.Second)
 			}
 		}
+	}
+	for _, j := range w.Jobs() {
 		for {
 			job := w.Get(-1, j)
 			if p := PhaseOf(job); job != nil && (p == "succeeded" || p == "failed" || p == "canceled") {

@@ -241,7 +241,8 @@ func PhaseOf(j *v1.Job) check.Phase {
 		return check.Absent
 	case v1.JobState_SUCCEEDED:
 		return check.Succeeded
-	case v1.JobState_FAILED:
+	case v1.JobState_FAILED, v1.JobState_LOST, v1.JobState_PREEMPTED:
+		// The last two are seen only of jobs for which it was the end: the others wait again at once.
 		return check.Failed
 	case v1.JobState_CANCELED:
 		return check.Canceled
