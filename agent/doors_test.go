@@ -47,6 +47,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	for _, want := range []string{
 		`mind_gpu_utilization_ratio{gpu="1",model="NVIDIA H100 80GB HBM3",uuid="GPU-sim-n1-1"} 0`, "mind_gpu_memory_used_bytes{", "mind_gpu_temperature_celsius{",
 		"mind_gpu_power_watts{", "mind_gpu_xid_errors_total{", `mind_agent_tasks_ended_total{how="succeeded"} 1`, "mind_agent_launch_seconds_count 1", "mind_agent_in_session 1",
+		"mind_agent_lease_age_seconds ", "mind_agent_running_on 0", "mind_agent_relayed_total 0",
 	} {
 		require.Contains(t, body, want)
 	}

@@ -135,6 +135,7 @@ func newMetrics(a *agent) *metrics {
 			return float64(a.session.connected.Load())
 		}),
 		newGPUCollector(a.gpus), quarantineCollector{a.gpus})
+	a.cfg.Metrics.MustRegister(a.leases.metrics()...)
 	return m
 }
 

@@ -3,7 +3,10 @@ package agent
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mindcoordinator/mind/agent/lease"
 	"github.com/mindcoordinator/mind/agent/shim"
@@ -15,6 +18,7 @@ import (
 // owner of the tasks: renewals go on while that is busy.
 type leases struct {
 	agent *agent
+	began int64
 
 	mu     sync.Mutex
 	keeper *lease.Keeper
@@ -26,7 +30,7 @@ type leases struct {
 	queued bool
 
 	soon   chan struct{} // something changed that shims should hear of
-	runsOn bool          // of run's goroutine
+	runsOn atomic.Bool
 }
 
 type heldTask struct {
@@ -43,9 +47,11 @@ const (
 )
 
 func newLeases(a *agent, first uint64) *leases {
+	now := a.cfg.Machine.clock()
 	return &leases{
+		began: now,
 		agent: a, seq: first, held: make(map[string]*heldTask), soon: make(chan struct{}, 1),
-		keeper: lease.New(a.cfg.NodeID, a.cfg.Leases, a.cfg.Machine.clock()),
+		keeper: lease.New(a.cfg.NodeID, a.cfg.Leases, now),
 	}
 }
 
@@ -257,13 +263,33 @@ func (l *leases) tell() {
 			l.with(func(*lease.Keeper, int64) { w.task.told = shim.Deadline{} })
 		}
 	}
-	if runsOn != l.runsOn {
-		l.runsOn = runsOn
+	if l.runsOn.Swap(runsOn) != runsOn {
 		if runsOn {
 			l.agent.log.Warn("no coordinator can be reached, by any node: tasks run on")
 		} else {
 			l.agent.log.Warn("tasks live by their leases again")
 		}
+	}
+}
+
+func (l *leases) metrics() []prometheus.Collector {
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "mind_agent_lease_age_seconds", Help: "Since the newest renewal that a leader acknowledged was sent; before the first one, since the agent's start.",
+		}, func() float64 {
+			var age int64
+			l.with(func(k *lease.Keeper, now int64) { age = now - max(k.Renewed(), l.began) })
+			return time.Duration(age).Seconds()
+		}),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mind_agent_running_on", Help: "1 while tasks run on past their leases because no node is in session."}, func() float64 {
+			if l.runsOn.Load() {
+				return 1
+			}
+			return 0
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "mind_agent_relayed_total", Help: "Renewals of other nodes that a leader acknowledged in this node's session."}, func() float64 {
+			return float64(l.agent.relays.passed.Load())
+		}),
 	}
 }
 

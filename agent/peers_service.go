@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -55,6 +56,7 @@ type relays struct {
 	mu      sync.Mutex
 	link    *link
 	waiting map[relayed]chan struct{}
+	passed  atomic.Uint64
 }
 
 type relayed struct {
@@ -94,6 +96,7 @@ func (r *relays) acked(ack *v1.RenewalAck) {
 	if done, ok := r.waiting[name]; ok {
 		delete(r.waiting, name)
 		close(done)
+		r.passed.Add(1)
 	}
 }
 

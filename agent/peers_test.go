@@ -94,6 +94,7 @@ func TestRenewalsGoThroughAnotherNode(t *testing.T) {
 		last = r.GetSeq()
 	}
 	require.Positive(t, p.connections(0))
+	require.Positive(t, p.agents[1].relays.passed.Load())
 	back()
 	require.Eventually(t, func() bool { return p.connections(0) == 0 }, 30*time.Second, time.Millisecond, "connections stay open in session")
 	require.Zero(t, p.connections(1))
