@@ -310,8 +310,11 @@ func TestUnacknowledgedReportsAreSentAgain(t *testing.T) {
 	old.want(o)
 	old.ended(o.GetTask())
 	old.server.Stop()
-	listener, err = net.Listen("tcp", old.addr)
-	require.NoError(t, err)
+	// The agent itself may have the port for a moment, as that of one of its calls.
+	require.Eventually(t, func() bool {
+		listener, err = net.Listen("tcp", old.addr)
+		return err == nil
+	}, 30*time.Second, time.Millisecond)
 	next := serveLeader(t, listener, 2)
 	require.EqualValues(t, 5, next.ended(o.GetTask()).GetExitCode())
 	require.Equal(t, []string{"Running", "Ended"}, next.course(o.GetTask()))

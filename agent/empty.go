@@ -41,8 +41,8 @@ type command struct {
 }
 
 // who takes note of the tasks that there are. self counts as ended.
-func (a *agent) who(self key) who {
-	w := who{tasks: a.tasksDir(), group: a.cfg.CgroupParent, live: make(map[string]holding), pids: make(map[int]command)}
+func (a *agent) who(self key) *who {
+	w := &who{tasks: a.tasksDir(), group: a.cfg.CgroupParent, live: make(map[string]holding), pids: make(map[int]command)}
 	a.ask(func() {
 		for k, t := range a.tasks {
 			if t.state == ended || k == self {
@@ -66,7 +66,7 @@ func (a *agent) who(self key) who {
 
 // owner returns the task that a process is of, by its environment, which every process inherits unless it takes care not
 // to, by its control group, or by its session. A process that is gone has none.
-func (w who) owner(pid int) (task string, ok bool) {
+func (w *who) owner(pid int) (task string, ok bool) {
 	proc := "/proc/" + strconv.Itoa(pid)
 	if env, err := os.ReadFile(proc + "/environ"); err == nil {
 		for entry := range bytes.SplitSeq(env, []byte{0}) {
@@ -141,7 +141,7 @@ func dead(pid int) bool {
 }
 
 // kill kills a process if it still is of the task: its number may have been given to another meanwhile.
-func (w who) kill(pid int, task string) {
+func (w *who) kill(pid int, task string) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return
@@ -167,7 +167,7 @@ func (a *agent) verifyEmpty(self key, has holding) (occupied string) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), emptyPatience)
 	defer cancel()
-	w := a.who(self)
+	var w *who
 	for {
 		users, err := device.ProcessesOf(ctx, a.gpus.inventory, uuids)
 		if err != nil && (errors.Is(err, device.ErrHung) || ctx.Err() != nil) {
@@ -177,12 +177,20 @@ func (a *agent) verifyEmpty(self key, has holding) (occupied string) {
 		}
 		var left []tenant
 		if err == nil {
+			if w == nil && anybody(users) {
+				w = a.who(self)
+			}
 			left = w.strangers(uuids, users, has)
 			if len(left) == 0 {
 				return ""
 			}
 		}
 		sleep(ctx, emptyPause)
+		select {
+		case <-a.over:
+			return "the agent is stopping" // the next one sees to it
+		default:
+		}
 		if ctx.Err() == nil {
 			continue
 		}
@@ -197,8 +205,17 @@ func (a *agent) verifyEmpty(self key, has holding) (occupied string) {
 	}
 }
 
+func anybody(users map[string][]device.Process) bool {
+	for _, processes := range users {
+		if len(processes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // strangers lists who is on the GPUs and should not be, and kills those of them that an ended task left.
-func (w who) strangers(uuids []string, users map[string][]device.Process, has holding) (left []tenant) {
+func (w *who) strangers(uuids []string, users map[string][]device.Process, has holding) (left []tenant) {
 	for _, uuid := range uuids {
 		for _, process := range users[uuid] {
 			pid := process.Pid

@@ -18,6 +18,8 @@ const (
 	faultTerm = 2 * time.Second
 	// faultDelay is how much later than the end of the program the driver may tell of the error that ended it.
 	faultDelay = 300 * time.Millisecond
+	// givenBackPause is how long a task is kept that cannot be launched.
+	givenBackPause = time.Second
 )
 
 // failureGPU is the name of the ErrorType.
@@ -35,7 +37,7 @@ func (a *agent) endFaulty() {
 		}
 		t.faulted = true
 		if t.state == queued {
-			a.neverRan(t, a.faultExit(why))
+			a.neverRan(t, a.givenBack(why))
 			continue
 		}
 		a.log.Error("stopping a task whose GPU failed", "job", t.key.job, "attempt", t.key.attempt, "rank", t.key.rank, "gpu", why)
@@ -48,9 +50,10 @@ func (a *agent) endFaulty() {
 
 func (a *agent) faultText(why string) string { return why + " (node " + a.cfg.NodeID + ")" }
 
-// faultExit is that of a task that was not launched.
-func (a *agent) faultExit(why string) shim.Exit {
-	return shim.Exit{Code: -1, Failure: failureGPU, Message: a.faultText(why)}
+// givenBack is the exit of a task that was not launched. It is none of its doing, and costs it no retry: the coordinators find
+// it another place, which is not this one, as they are told of the GPU first.
+func (a *agent) givenBack(why string) shim.Exit {
+	return shim.Exit{Code: -1, Stopped: true, Message: "not launched: " + a.faultText(why)}
 }
 
 func (a *agent) markFault(dir, why string) {
@@ -107,6 +110,13 @@ func (a *agent) fit(t *task) (refused *shim.Exit) {
 		return nil
 	}
 	a.log.Error("a task is not launched: its GPUs are not fit for it", "job", t.key.job, "attempt", t.key.attempt, "rank", t.key.rank, "why", why)
-	exit := a.faultExit(why)
+	// Should the coordinators have missed that, the task goes round in a slow circle.
+	bounded, cancel := context.WithTimeout(context.Background(), givenBackPause)
+	defer cancel()
+	select {
+	case <-bounded.Done():
+	case <-a.over:
+	}
+	exit := a.givenBack(why)
 	return &exit
 }

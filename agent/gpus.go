@@ -1,21 +1,14 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/device"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -321,167 +314,6 @@ func (g *gpuWatch) release(ctx context.Context) {
 	}
 }
 
-// publish works out the verdicts anew, tells whoever waits, and keeps them.
-func (g *gpuWatch) publish() {
-	next := make([]*v1.Gpu, 0, len(g.known))
-	for _, gpu := range g.known {
-		next = append(next, g.judged(gpu))
-	}
-	if !sameGPUs(next, g.last) {
-		g.last = next
-		select {
-		case g.changed <- struct{}{}:
-		default:
-		}
-	}
-	if g.dir == "" {
-		return
-	}
-	record := gpuRecord{BootID: g.bootID, Spec: g.spec, EnabledAt: g.enabledAt}
-	for _, uuid := range slices.Sorted(maps.Keys(g.aside)) {
-		record.Quarantined = append(record.Quarantined, g.aside[uuid])
-	}
-	if !g.placed {
-		record.EnabledAt = 0
-	}
-	// Written when it says something new: that is seldom.
-	digest, err := json.Marshal(struct {
-		Record gpuRecord
-		Known  []string
-	}{record, describe(g.known)})
-	if err == nil && !bytes.Equal(digest, g.written) {
-		if err = writeGPUs(g.dir, record, g.known); err == nil {
-			g.written = digest
-		}
-	}
-	if err != nil {
-		g.log.Error("what is known of the GPUs is not kept", "error", err)
-	}
-}
-
-func describe(gpus []*v1.Gpu) []string {
-	names := make([]string, 0, len(gpus))
-	for _, gpu := range gpus {
-		names = append(names, fmt.Sprintf("%s %d %s %d", gpu.GetUuid(), gpu.GetIndex(), gpu.GetModel(), gpu.GetMemoryMb()))
-	}
-	return names
-}
-
-// judged is the GPU with the verdict on it.
-func (g *gpuWatch) judged(gpu *v1.Gpu) *v1.Gpu {
-	uuid := gpu.GetUuid()
-	q, aside := g.aside[uuid]
-	health, reason := gpu.GetHealth(), gpu.GetHealthReason()
-	switch {
-	case g.missing[uuid] >= missingLooks:
-		health, reason = v1.GpuHealth_VANISHED, "the driver does not list it any more"
-	case aside && q.Cause == causeFault:
-		health, reason = v1.GpuHealth_QUARANTINED, q.text()
-	case health != v1.GpuHealth_HEALTHY:
-	case aside:
-		health, reason = v1.GpuHealth_QUARANTINED, q.text()
-	case g.missing[uuid] > 0:
-		health, reason = v1.GpuHealth_QUARANTINED, "the driver did not list it just now"
-	case g.driver != "":
-		health, reason = v1.GpuHealth_QUARANTINED, g.driver
-	default:
-		return gpu
-	}
-	out := proto.Clone(gpu).(*v1.Gpu)
-	out.Health, out.HealthReason = health, reason
-	return out
-}
-
-// fault returns what is wrong with the first of the GPUs that failed within a time; the zero times leave it open.
-func (g *gpuWatch) fault(indices []int32, from, to time.Time) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, index := range indices {
-		uuid := g.uuid(index)
-		q, ok := g.aside[uuid]
-		at := time.Unix(0, q.At)
-		if ok && q.Cause == causeFault && (from.IsZero() || !at.Before(from)) && (to.IsZero() || !at.After(to)) {
-			return g.name(uuid) + ": " + q.Reason
-		}
-	}
-	return ""
-}
-
-// uuids returns those of the GPUs that are known.
-func (g *gpuWatch) uuids(indices []int32) []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var uuids []string
-	for _, index := range indices {
-		if uuid := g.uuid(index); uuid != "" {
-			uuids = append(uuids, uuid)
-		}
-	}
-	return uuids
-}
-
-func (g *gpuWatch) uuid(index int32) string {
-	for _, gpu := range g.known {
-		if gpu.GetIndex() == index {
-			return gpu.GetUuid()
-		}
-	}
-	return ""
-}
-
-// title names a GPU to people.
-func (g *gpuWatch) title(uuid string) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.name(uuid)
-}
-
-func (g *gpuWatch) name(uuid string) string {
-	if at := indexOf(g.known, uuid); at >= 0 {
-		return fmt.Sprintf("GPU %d (%s)", g.known[at].GetIndex(), uuid)
-	}
-	return "GPU " + uuid
-}
-
-func indexOf(gpus []*v1.Gpu, uuid string) int {
-	return slices.IndexFunc(gpus, func(gpu *v1.Gpu) bool { return gpu.GetUuid() == uuid })
-}
-
-// visible is the value of CUDA_VISIBLE_DEVICES for leased GPUs: their indices, which many programs parse, or their UUIDs
-// once the driver has renumbered.
-func (g *gpuWatch) visible(indices []int32) string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	names := make([]string, 0, len(indices))
-	for _, index := range indices {
-		name := strconv.Itoa(int(index))
-		if uuid := g.uuid(index); g.shifted && uuid != "" {
-			name = uuid
-		}
-		names = append(names, name)
-	}
-	return strings.Join(names, ",")
-}
-
-// indices is the reverse of visible.
-func (g *gpuWatch) indices(visible string) (indices []int32, ok bool) {
-	if visible == "" {
-		return nil, true
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for name := range strings.SplitSeq(visible, ",") {
-		if n, err := strconv.ParseInt(name, 10, 32); err == nil {
-			indices = append(indices, int32(n))
-		} else if at := indexOf(g.known, name); at >= 0 {
-			indices = append(indices, g.known[at].GetIndex())
-		} else {
-			return nil, false
-		}
-	}
-	return indices, true
-}
-
 func (g *gpuWatch) current() []*v1.Gpu {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -523,24 +355,5 @@ func (g *gpuWatch) run(ctx context.Context) {
 			g.log.Debug("cannot look at the GPUs", "error", err)
 		}
 		cancel()
-	}
-}
-
-// quarantineCollector tells which GPUs are set aside.
-type quarantineCollector struct{ gpus *gpuWatch }
-
-var quarantineDesc = prometheus.NewDesc("mind_gpu_quarantined", "1 for a GPU that is not given to jobs: quarantined or vanished.", []string{"gpu", "uuid", "model"}, nil)
-
-// Describe names the metric.
-func (c quarantineCollector) Describe(descs chan<- *prometheus.Desc) { descs <- quarantineDesc }
-
-// Collect asks nobody: the verdicts are there.
-func (c quarantineCollector) Collect(out chan<- prometheus.Metric) {
-	for _, gpu := range c.gpus.current() {
-		aside := 0.0
-		if gpu.GetHealth() != v1.GpuHealth_HEALTHY {
-			aside = 1
-		}
-		out <- prometheus.MustNewConstMetric(quarantineDesc, prometheus.GaugeValue, aside, strconv.Itoa(int(gpu.GetIndex())), gpu.GetUuid(), gpu.GetModel())
 	}
 }

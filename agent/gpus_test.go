@@ -290,7 +290,7 @@ func TestWhoseAProcessIs(t *testing.T) {
 	}
 	ours := start("MIND_METRICS_FILE=" + dir + "/tasks/job_1.1.0.5/metrics.jsonl")
 	neighbour := start("MIND_METRICS_FILE=/elsewhere/tasks/job_1.1.0.5/metrics.jsonl")
-	w := who{tasks: dir + "/tasks", pids: map[int]command{}}
+	w := &who{tasks: dir + "/tasks", pids: map[int]command{}}
 	// A child that was forked has the environment of its parent until it execs.
 	require.Eventually(t, func() bool {
 		task, ok := w.owner(ours.Process.Pid)

@@ -1,0 +1,165 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// launch starts the shim of a task and stays with it. It runs beside the owner.
+func (a *agent) launch(t *task, spec *v1.TaskSpec) {
+	if refused := a.fit(t); refused != nil {
+		a.post(func() { a.neverRan(t, *refused) })
+		return
+	}
+	s := a.shimSpec(t.key, t.dir, spec)
+	s.Lease = a.leases.spec(t.key)
+	var prepare func(dir string) error
+	if spec.GetJob().GetCommandConfig() == nil {
+		prepare = func(dir string) error { return writeConfig(dir, spec.GetJob()) }
+	}
+	w := newWatcher(t.dir, s)
+	w.begin(a.moves, a.log)
+	defer w.end()
+	handle, err := a.starter.Start(t.dir, s, prepare)
+	if err != nil {
+		a.log.Error("cannot launch a task", "job", t.key.job, "error", err)
+		a.post(func() {
+			a.neverRan(t, shim.Exit{Code: -1, Failure: shim.FailureLaunch, Message: "node " + a.cfg.NodeID + " could not launch the task: " + err.Error()})
+		})
+		return
+	}
+	a.mind(t, handle, w)
+}
+
+// attach finds the shim of a task that an earlier agent launched.
+func (a *agent) attach(t *task) {
+	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
+		handle, err := a.starter.Attach(t.dir)
+		switch {
+		case a.endedUnread(t, err):
+			return
+		case err == nil:
+			s, err := shim.ReadSpec(t.dir)
+			if err != nil {
+				// It runs or has ended all the same; what it writes is not seen.
+				a.log.Error("cannot read the specification of a task", "dir", t.dir, "error", err)
+			}
+			a.leases.adopt(t.key, s.Lease)
+			w := newWatcher(t.dir, s)
+			w.begin(a.moves, a.log)
+			defer w.end()
+			a.mind(t, handle, w)
+			return
+		case errors.Is(err, runner.ErrNotBegun):
+			if err := os.RemoveAll(t.dir); err == nil {
+				a.post(func() { a.again(t) })
+				return
+			}
+		}
+		a.log.Error("cannot take up a task again", "dir", t.dir, "error", err)
+		select {
+		case <-time.After(pause):
+		case <-a.over:
+			return
+		}
+	}
+}
+
+// again queues a task that an earlier agent had taken up but not begun.
+func (a *agent) again(t *task) {
+	a.letGo(t)
+	switch {
+	case t.stop != nil:
+		t.state = queued
+		a.neverRan(t, shim.Exit{Code: -1, Stopped: true, Message: "stopped before it was launched"})
+	case t.spec != nil:
+		t.state, t.has = queued, holdingOf(t.spec)
+		a.queue = append(a.queue, t)
+		a.launchNext()
+	default:
+		// The next orders bring it again, if it is still wanted.
+		delete(a.tasks, t.key)
+		a.leases.drop(t.key)
+		if t.wanted {
+			a.session.restart()
+		}
+	}
+}
+
+// mind follows a task to its end, or to the agent's.
+func (a *agent) mind(t *task, handle Process, w *watcher) {
+	defer handle.Close()
+	a.leases.attach(t.key, handle)
+	defer a.leases.attach(t.key, nil)
+	a.post(func() {
+		t.handle = handle
+		if t.stop != nil {
+			a.tellStop(t)
+		}
+	})
+	ran := false
+	tick := time.NewTimer(0)
+	<-tick.C
+	defer tick.Stop()
+	for {
+		select {
+		case e, ok := <-handle.Events():
+			switch {
+			case !ok:
+				return
+			case e.Deadline != nil:
+				a.leases.restore(t.key, *e.Deadline)
+			case e.Running:
+				ran = true
+				// What the task writes is told after this.
+				a.ask(func() { a.runs(t, e) })
+				tick.Reset(watchInterval)
+			case e.Exit != nil:
+				exit := *e.Exit
+				if exit.Pid != 0 {
+					if !ran {
+						a.ask(func() { a.runs(t, runner.Event{Running: true, Pid: exit.Pid, Time: exit.Started}) })
+					}
+					w.endedWell = exit.Code == 0
+					// What the task wrote last goes before the word of its end.
+					a.register(t, w.scan(time.Now(), true))
+				}
+				exit = a.explain(t, exit)
+				if len(t.has.gpus) > 0 {
+					a.verifyEmpty(t.key, t.has)
+				}
+				a.post(func() { a.ends(t, exit) })
+				return
+			}
+		case now := <-tick.C:
+			a.register(t, w.scan(now, false))
+			tick.Reset(watchInterval)
+		case <-a.over:
+			return
+		}
+	}
+}
+
+// register reports what a watcher found.
+func (a *agent) register(t *task, found []finding) {
+	if len(found) == 0 {
+		return
+	}
+	reports := make([]*report, 0, len(found))
+	for _, f := range found {
+		r := t.report(f.body, f.at)
+		r.latest, r.acked = f.latest, f.acked
+		reports = append(reports, r)
+	}
+	a.ask(func() {
+		// The work of a task that is not wanted is nobody's any more: not a word of it.
+		if !t.disowned {
+			a.outbox.add(reports...)
+		}
+	})
+}
