@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -24,9 +25,13 @@ type job struct {
 	Nodes          []string   `json:"nodes"`
 	GPUs           []string   `json:"gpus"`
 	LastCheckpoint string     `json:"last_checkpoint_id"`
+	MaxRetries     int        `json:"max_retries"`
+	Stopping       string     `json:"stopping"`
 	CreatedAt      *time.Time `json:"created_at"`
 	StartedAt      *time.Time `json:"started_at"`
 	FinishedAt     *time.Time `json:"finished_at"`
+	Retries        retries    `json:"retries"`
+	Past           []attempt  `json:"past_attempts"`
 	Progress       struct {
 		Step       number `json:"step"`
 		TotalSteps number `json:"total_steps"`
@@ -43,6 +48,59 @@ type job struct {
 		Command string   `json:"command"`
 		Cwd     string   `json:"cwd"`
 	} `json:"command_config"`
+}
+
+// retries counts the attempts that were followed by another one, by what ended them.
+type retries struct {
+	NodeLost     int `json:"node_lost"`
+	GPUFault     int `json:"gpu_fault"`
+	LaunchFailed int `json:"launch_failed"`
+	DataFetch    int `json:"data_fetch"`
+	Exit         int `json:"exit"`
+	Preempted    int `json:"preempted"`
+	Drained      int `json:"drained"`
+}
+
+// attempt is one that is over.
+type attempt struct {
+	Attempt    int        `json:"attempt"`
+	Nodes      []string   `json:"nodes"`
+	ExitCode   *int       `json:"exit_code"`
+	ErrorType  string     `json:"error_type"`
+	Reason     string     `json:"reason"`
+	StartedAt  *time.Time `json:"started_at"`
+	FinishedAt *time.Time `json:"finished_at"`
+	FailedNode string     `json:"failed_node"`
+}
+
+// retried says how often the job was tried again, and why; empty: never.
+func (j *job) retried() string {
+	r := &j.Retries
+	counted := r.NodeLost + r.GPUFault + r.LaunchFailed + r.DataFetch + r.Exit
+	var causes []string
+	for _, c := range []struct {
+		name string
+		n    int
+	}{
+		{"node lost", r.NodeLost},
+		{"GPU fault", r.GPUFault},
+		{"launch failed", r.LaunchFailed},
+		{"data fetch", r.DataFetch},
+		{"exit", r.Exit},
+		{"preempted", r.Preempted},
+		{"drained", r.Drained},
+	} {
+		if c.n > 0 {
+			causes = append(causes, fmt.Sprintf("%s %d", c.name, c.n))
+		}
+	}
+	switch {
+	case len(causes) == 0 && j.MaxRetries == 0:
+		return ""
+	case len(causes) == 0:
+		return fmt.Sprintf("0 of %d", j.MaxRetries)
+	}
+	return fmt.Sprintf("%d of %d (%s)", counted, j.MaxRetries, strings.Join(causes, ", "))
 }
 
 // number is a whole number that may be written as a string, as 64-bit ones sometimes are in JSON.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -149,6 +150,8 @@ func showJob(cmd *cobra.Command, s *session, data json.RawMessage, j *job) error
 	if j.Attempt > 0 {
 		f.add("attempt", strconv.Itoa(j.Attempt))
 	}
+	f.add("retries", j.retried())
+	f.add("stopping", j.Stopping)
 	f.add("progress", j.progress())
 	f.add("checkpoint", j.LastCheckpoint)
 	if j.ExitCode != nil {
@@ -163,7 +166,30 @@ func showJob(cmd *cobra.Command, s *session, data json.RawMessage, j *job) error
 			f.add(at.name, at.time.Local().Format(time.DateTime)+" ("+ago(at.time)+" ago)")
 		}
 	}
-	return f.flush()
+	if err := f.flush(); err != nil || len(j.Past) == 0 {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout())
+	return attemptTable(cmd.OutOrStdout(), j.Past)
+}
+
+// attemptTable lists the attempts that are over.
+func attemptTable(w io.Writer, past []attempt) error {
+	t := newTable(w, "ATTEMPT", "NODES", "RAN", "ENDED", "EXIT", "CAUSE", "FAILED ON", "REASON")
+	for _, a := range past {
+		ran, ended, exit := "", "", ""
+		if a.StartedAt != nil && a.FinishedAt != nil {
+			ran = short(a.FinishedAt.Sub(*a.StartedAt))
+		}
+		if a.FinishedAt != nil {
+			ended = ago(a.FinishedAt) + " ago"
+		}
+		if a.ExitCode != nil {
+			exit = strconv.Itoa(*a.ExitCode)
+		}
+		t.row(strconv.Itoa(a.Attempt), list(a.Nodes), ran, ended, exit, a.ErrorType, a.FailedNode, a.Reason)
+	}
+	return t.flush()
 }
 
 func newExplain() *cobra.Command {

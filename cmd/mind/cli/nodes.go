@@ -25,19 +25,25 @@ type node struct {
 	Version  string            `json:"agent_version"`
 	LastSeen *time.Time        `json:"last_seen_at"`
 	Tasks    int               `json:"tasks"`
+	// Since when it is UNREACHABLE or LOST, and until when a drain lets its tasks run.
+	AwaySince *time.Time `json:"unreachable_since"`
+	Deadline  *time.Time `json:"drain_deadline"`
 }
 
 type gpu struct {
 	Index     int    `json:"index"`
 	Type      string `json:"gpu_type"`
 	Health    string `json:"health"`
+	Reason    string `json:"health_reason"`
 	Simulated bool   `json:"simulated"`
+	Job       string `json:"job_id"`
 }
 
 func newNodes() *cobra.Command {
 	return rest(&cobra.Command{
 		Use:   "nodes [NODE]",
 		Short: "List the nodes and their GPUs",
+		Long:  "Lists the nodes and their GPUs: which cannot be reached and since when, which are being emptied, and which GPUs are taken out\nof service and why. With a node, lists its GPUs.",
 		Example: `  mind nodes
   mind nodes n1 -o yaml`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeNodes,
@@ -57,7 +63,11 @@ func newNodes() *cobra.Command {
 		if s.output != "table" {
 			return printData(cmd.OutOrStdout(), s.output, data)
 		}
-		return nodeTable(cmd.OutOrStdout(), got.Nodes)
+		if err := nodeTable(cmd.OutOrStdout(), got.Nodes); err != nil || len(args) == 0 {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout())
+		return gpuTable(cmd.OutOrStdout(), got.Nodes[0].GPUs)
 	})
 }
 
@@ -65,12 +75,53 @@ func nodeTable(w io.Writer, nodes []node) error {
 	t := newTable(w, "NODE", "STATE", "GPUS", "FREE", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION", "REASON")
 	for _, n := range nodes {
 		seen := ago(n.LastSeen)
+		if seen == "" {
+			seen = ago(n.AwaySince)
+		}
 		if seen != "" {
 			seen += " ago"
 		}
-		t.row(n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), strconv.Itoa(n.CPUs), size(n.MemoryMB<<20), strconv.Itoa(n.Tasks), seen, n.Version, n.Reason)
+		t.row(n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), strconv.Itoa(n.CPUs), size(n.MemoryMB<<20), strconv.Itoa(n.Tasks), seen, n.Version, n.why())
 	}
 	return t.flush()
+}
+
+func gpuTable(w io.Writer, gpus []gpu) error {
+	t := newTable(w, "GPU", "TYPE", "HEALTH", "JOB", "REASON")
+	for _, g := range gpus {
+		t.row(strconv.Itoa(g.Index), g.Type, g.Health, g.Job, g.Reason)
+	}
+	return t.flush()
+}
+
+// maxIll bounds the GPUs that a line on a node names.
+const maxIll = 3
+
+// why is what there is to say of a node that is not simply at work.
+func (n *node) why() string {
+	var parts []string
+	if n.AwaySince != nil {
+		parts = append(parts, "since "+n.AwaySince.Local().Format(time.DateTime))
+	}
+	if n.Reason != "" {
+		parts = append(parts, n.Reason)
+	}
+	if n.State == "DRAINING" && n.Deadline != nil {
+		parts = append(parts, "what still runs is stopped at "+n.Deadline.Local().Format(time.TimeOnly))
+	}
+	ill := 0
+	for _, g := range n.GPUs {
+		if g.Health == "" || g.Health == "HEALTHY" {
+			continue
+		}
+		if ill++; ill <= maxIll {
+			parts = append(parts, fmt.Sprintf("GPU %d %s%s", g.Index, g.Health, because(g.Reason)))
+		}
+	}
+	if ill > maxIll {
+		parts = append(parts, fmt.Sprintf("and %d more GPUs: see `mind nodes %s`", ill-maxIll, n.ID))
+	}
+	return strings.Join(parts, "; ")
 }
 
 // gpus is such as "8xH100 (simulated)".
@@ -98,65 +149,4 @@ func (n *node) gpus() string {
 		text += fmt.Sprintf(" (%d ill)", ill)
 	}
 	return text
-}
-
-func newDrain() *cobra.Command {
-	var force bool
-	var deadline time.Duration
-	var reason string
-	cmd := rest(&cobra.Command{
-		Use:   "drain NODE",
-		Short: "Give a node nothing new, so that it can be taken away",
-		Long:  "Gives a node nothing new. What runs there may finish, unless --force or --deadline says otherwise.",
-		Example: `  mind drain n3 --reason "new power supply"
-  mind drain n3 --deadline 30m
-  mind drain n3 --force`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
-		body := map[string]any{"force": force}
-		if deadline != 0 {
-			v, err := seconds(deadline)()
-			if err != nil {
-				return Misuse(fmt.Errorf("--deadline: %w", err))
-			}
-			body["deadline_seconds"] = v
-		}
-		if reason != "" {
-			body["reason"] = reason
-		}
-		return c.nodeAction(ctx, cmd, s, args[0], "drain", body)
-	})
-	f := cmd.Flags()
-	f.BoolVar(&force, "force", false, "stop what runs there now, with its grace period")
-	f.DurationVar(&deadline, "deadline", 0, "stop after this time what still runs there, such as 30m")
-	f.StringVar(&reason, "reason", "", "why, for those who ask later")
-	return cmd
-}
-
-func newEnable() *cobra.Command {
-	return rest(&cobra.Command{
-		Use:     "enable NODE",
-		Short:   "Let a drained node work again",
-		Example: `  mind enable n3`,
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
-		return c.nodeAction(ctx, cmd, s, args[0], "enable", map[string]any{})
-	})
-}
-
-func (c *client) nodeAction(ctx context.Context, cmd *cobra.Command, s *session, id, action string, body map[string]any) error {
-	var n node
-	data, err := c.post(ctx, "/cluster/nodes/"+url.PathEscape(id)+"/"+action, body, "", &n)
-	if err != nil {
-		return err
-	}
-	if s.output != "table" {
-		return printData(cmd.OutOrStdout(), s.output, data)
-	}
-	running := ""
-	if n.Tasks > 0 {
-		running = fmt.Sprintf(", %d tasks still run there", n.Tasks)
-	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s %s%s\n", id, n.State, running)
-	return nil
 }

@@ -1,0 +1,179 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// drained is the answer to a drain: the node, and what becomes of each job on it.
+type drained struct {
+	node
+	Effects []struct {
+		Job         string     `json:"job_id"`
+		Name        string     `json:"name"`
+		Effect      string     `json:"effect"`
+		StopsAt     *time.Time `json:"stops_at"`
+		ResumesFrom string     `json:"resumes_from"`
+	} `json:"effects"`
+}
+
+func newDrain() *cobra.Command {
+	var force, dryRun, wait bool
+	var deadline time.Duration
+	var reason string
+	cmd := rest(&cobra.Command{
+		Use:   "drain NODE",
+		Short: "Give a node nothing new, so that it can be taken away",
+		Long: `Gives a node nothing new. What runs there may finish, unless --force or --deadline says otherwise; what is stopped gets its
+notice and its grace period, and goes back to the queue without that costing it a retry. --dry-run shows what would
+become of each job, and does nothing. --wait returns when the node is empty.`,
+		Example: `  mind drain n3 --dry-run --deadline 30m
+  mind drain n3 --deadline 30m --wait --reason "new power supply"
+  mind drain n3 --force`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		body := map[string]any{"force": force}
+		if dryRun {
+			body["dry_run"] = true
+		}
+		if dryRun && wait {
+			return Misuse(errors.New("--dry-run does nothing that --wait could wait for: give one of them"))
+		}
+		if deadline != 0 {
+			v, err := seconds(deadline)()
+			if err != nil {
+				return Misuse(fmt.Errorf("--deadline: %w", err))
+			}
+			body["deadline_seconds"] = v
+		}
+		if reason != "" {
+			body["reason"] = reason
+		}
+		var got drained
+		data, err := c.post(ctx, "/cluster/nodes/"+url.PathEscape(args[0])+"/drain", body, "", &got)
+		if err != nil {
+			return err
+		}
+		w := cmd.OutOrStdout()
+		switch {
+		case wait:
+			return c.awaitDrained(ctx, cmd, s, args[0])
+		case s.output != "table":
+			return printData(w, s.output, data)
+		case dryRun:
+			return got.preview(w, cmd.ErrOrStderr(), args[0])
+		}
+		return nodeLine(w, args[0], &got.node)
+	})
+	f := cmd.Flags()
+	f.BoolVar(&force, "force", false, "stop what runs there now, with its grace period")
+	f.DurationVar(&deadline, "deadline", 0, "stop after this time what still runs there, such as 30m")
+	f.StringVar(&reason, "reason", "", "why, for those who ask later")
+	f.BoolVar(&dryRun, "dry-run", false, "show what would become of each job, and do nothing")
+	f.BoolVar(&wait, "wait", false, "return when the node is empty")
+	return cmd
+}
+
+// preview shows what a drain would do.
+func (d *drained) preview(w, aside io.Writer, id string) error {
+	if len(d.Effects) == 0 {
+		fmt.Fprintf(w, "nothing runs on %s\n", id)
+	} else {
+		t := newTable(w, "JOB", "NAME", "WHAT BECOMES OF IT", "STOPS AT", "RESUMES FROM")
+		for _, e := range d.Effects {
+			job, name, stops, resumes := e.Job, e.Name, "", e.ResumesFrom
+			if job == "" {
+				job, name = "-", "(another tenant's)"
+			}
+			if e.StopsAt != nil {
+				stops = e.StopsAt.Local().Format(time.DateTime)
+				if resumes == "" && e.Job != "" {
+					resumes = "the beginning"
+				}
+			}
+			t.row(job, name, e.Effect, stops, resumes)
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(aside, "nothing was done: %s is %s\n", id, d.State)
+	return nil
+}
+
+// awaitDrained returns when a node is empty, and tells on stderr how far it is.
+func (c *client) awaitDrained(ctx context.Context, cmd *cobra.Command, s *session, id string) error {
+	const most = 2 * time.Second
+	pause, answered, told := 50*time.Millisecond, time.Now(), ""
+	for {
+		var n node
+		data, err := c.get(ctx, "/cluster/nodes/"+url.PathEscape(id), nil, &n)
+		switch {
+		case err == nil && n.State == "DRAINED":
+			if s.output != "table" {
+				return printData(cmd.OutOrStdout(), s.output, data)
+			}
+			return nodeLine(cmd.OutOrStdout(), id, &n)
+		case err == nil && n.State == "READY":
+			return fmt.Errorf("%s is at work again: somebody enabled it", id)
+		case err == nil:
+			answered = time.Now()
+			line := fmt.Sprintf("%s %s, %d tasks left", id, n.State, n.Tasks)
+			if n.Deadline != nil {
+				line += ", stopped at " + n.Deadline.Local().Format(time.TimeOnly)
+			}
+			if line != told {
+				fmt.Fprintln(cmd.ErrOrStderr(), line)
+				told = line
+			}
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case gone(err):
+			return fmt.Errorf("%s is not there any more: somebody forgot it", id)
+		case time.Since(answered) > reopenFor:
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		pause = min(pause*5/4, most)
+	}
+}
+
+func newEnable() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:     "enable NODE",
+		Short:   "Let a drained node work again",
+		Example: `  mind enable n3`,
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		var n node
+		var data json.RawMessage
+		data, err := c.post(ctx, "/cluster/nodes/"+url.PathEscape(args[0])+"/enable", map[string]any{}, "", &n)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		return nodeLine(cmd.OutOrStdout(), args[0], &n)
+	})
+}
+
+func nodeLine(w io.Writer, id string, n *node) error {
+	running := ""
+	if n.Tasks > 0 {
+		running = fmt.Sprintf(", %d tasks still run there", n.Tasks)
+	}
+	_, err := fmt.Fprintf(w, "%s %s%s\n", id, n.State, running)
+	return err
+}

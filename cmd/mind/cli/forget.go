@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+func newNode() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "node",
+		Short:   "Forget a node that will not come back",
+		Example: `  mind node forget n3`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newNodeForget())
+	return cmd
+}
+
+func newNodeForget() *cobra.Command {
+	var yes bool
+	cmd := rest(&cobra.Command{
+		Use:   "forget NODE",
+		Short: "Take a node out of the cluster, on your word that nothing of it is alive",
+		Long: `Takes a node out of the cluster. Its tasks count as lost: jobs with a retry left start again elsewhere, also where they had
+to wait for this node, the others fail. You vouch that no process of it is alive any more; if one is, it may write to the
+same files as its successor. Refused while the node is in session: stop its agent first. A node that is forgotten comes
+back when its agent starts again.`,
+		Example: `  mind node forget n3
+  mind node forget n3 --yes`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		path := "/cluster/nodes/" + url.PathEscape(args[0])
+		if !yes {
+			var n node
+			if _, err := c.get(ctx, path, nil, &n); err != nil {
+				return err
+			}
+			if err := confirmForget(cmd, args[0], &n); err != nil {
+				return err
+			}
+		}
+		data, err := c.call(ctx, http.MethodDelete, path, nil, nil, newKey(), nil)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s forgotten\n", args[0])
+		return err
+	})
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+// confirmForget asks whoever sits there for the name of the node, and refuses to guess when nobody does.
+func confirmForget(cmd *cobra.Command, id string, n *node) error {
+	in := cmd.InOrStdin()
+	if f, ok := in.(*os.File); ok {
+		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+			return Misuse(errors.New("nobody is there to ask: give --yes if nothing of the node is alive any more"))
+		}
+	}
+	since := ""
+	if n.AwaySince != nil {
+		since = " since " + n.AwaySince.Local().Format(time.DateTime)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s is %s%s, with %d tasks. They will count as lost, and may start elsewhere at once.\nIs nothing of it alive any more? Type its name to go on: ", id, n.State, since, n.Tasks)
+	answer, err := bufio.NewReader(in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	if strings.TrimSpace(answer) != id {
+		return errors.New("nothing was done")
+	}
+	return nil
+}
