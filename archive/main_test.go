@@ -1,0 +1,212 @@
+package archive_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/mindcoordinator/mind/agent"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator"
+)
+
+const agentEnv = "MIND_TEST_AGENT_CONFIG"
+
+// TestMain lets the test binary be an agent (and, through package agent, a
+// shim), so that one can be killed as a machine dies.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(agentEnv); text != "" {
+		var cfg agent.Config
+		if err := json.Unmarshal([]byte(text), &cfg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(2)
+		}
+		cfg.Logger = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		if err := agent.Run(ctx, cfg); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// longstop bounds every wait: what takes longer is broken.
+const longstop = 90 * time.Second
+
+// site is one coordinator and the agents of some machines.
+type site struct {
+	t       *testing.T
+	addr    string
+	archive string
+	conn    *grpc.ClientConn
+	dir     string
+}
+
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func startSite(t *testing.T, archiveURL string) *site {
+	s := &site{t: t, addr: freePort(t), archive: archiveURL, dir: t.TempDir()}
+	config := coordinator.Config{
+		ID: "c1", DataDir: filepath.Join(s.dir, "c1"), GRPCAddr: s.addr, HTTPAddr: freePort(t), RaftAddr: freePort(t),
+		LogArchive: coordinator.LogArchive{URL: archiveURL}, Logger: slog.New(slog.DiscardHandler),
+		Timers: coordinator.Timers{AgentHeartbeat: 100 * time.Millisecond, UnreachableAfter: time.Second},
+	}
+	config.Peers = []coordinator.Peer{{ID: "c1", RaftAddr: config.RaftAddr, GRPCAddr: config.GRPCAddr, HTTPAddr: config.HTTPAddr}}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- coordinator.Run(ctx, config) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	conn, err := grpc.NewClient("passthrough:///"+s.addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithDefaultCallOptions(grpc.WaitForReady(true)))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	s.conn = conn
+	return s
+}
+
+func (s *site) ctx() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), longstop)
+	s.t.Cleanup(cancel)
+	return metadata.AppendToOutgoingContext(ctx, status.KeyTenant, "t1")
+}
+
+func (s *site) jobs() v1.JobServiceClient        { return v1.NewJobServiceClient(s.conn) }
+func (s *site) cluster() v1.ClusterServiceClient { return v1.NewClusterServiceClient(s.conn) }
+
+// machine is a node that can die.
+type machine struct {
+	site *site
+	cfg  agent.Config
+	cmd  *exec.Cmd
+}
+
+// machine starts one with an agent that ships to the archive of the site.
+func (s *site) machine(id string, change func(*agent.Config)) *machine {
+	m := &machine{site: s, cfg: agent.Config{
+		NodeID: id, DataDir: filepath.Join(s.dir, id), Coordinators: []string{s.addr}, GPUs: "none", CPUs: 4, MemMB: 4096, SpareShims: -1,
+		LogArchive: agent.LogArchive{URL: s.archive, Flush: 100 * time.Millisecond},
+	}}
+	if change != nil {
+		change(&m.cfg)
+	}
+	s.t.Cleanup(m.die)
+	m.boot()
+	return m
+}
+
+// boot starts the agent and waits until its node takes tasks.
+func (m *machine) boot() {
+	text, err := json.Marshal(m.cfg)
+	require.NoError(m.site.t, err)
+	m.cmd = exec.Command("/proc/self/exe")
+	m.cmd.Env = append(os.Environ(), agentEnv+"="+string(text))
+	m.cmd.Stderr = os.Stderr
+	require.NoError(m.site.t, m.cmd.Start())
+	m.site.eventually("a node that is ready", func() bool {
+		resp, err := m.site.cluster().GetNode(m.site.ctx(), &v1.GetNodeRequest{NodeId: m.cfg.NodeID})
+		return err == nil && resp.GetNode().GetState() == v1.NodeState_READY
+	})
+}
+
+// killAgent kills the agent; its tasks go on.
+func (m *machine) killAgent() {
+	if m.cmd != nil {
+		_ = m.cmd.Process.Kill()
+		_ = m.cmd.Wait()
+		m.cmd = nil
+	}
+}
+
+// die ends the agent and all of its tasks at once, as a machine does.
+func (m *machine) die() {
+	m.killAgent()
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range procs {
+		if cwd, err := os.Readlink(proc + "/cwd"); err == nil && strings.HasPrefix(cwd, m.cfg.DataDir+"/") {
+			if pid, err := strconv.Atoi(filepath.Base(proc)); err == nil {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	}
+}
+
+// perish is a machine that dies and takes its disk with it.
+func (m *machine) perish() {
+	m.die()
+	m.site.eventually("a disk without writers", func() bool { return os.RemoveAll(m.cfg.DataDir) == nil })
+}
+
+// forget makes the cluster forget the dead machine.
+func (m *machine) forget() {
+	m.site.eventually("a node that is forgotten", func() bool {
+		_, err := m.site.cluster().ForgetNode(m.site.ctx(), &v1.ForgetNodeRequest{NodeId: m.cfg.NodeID})
+		return err == nil
+	})
+}
+
+func (s *site) eventually(what string, f func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(longstop); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if f() {
+			return
+		}
+	}
+	s.t.Fatalf("never came: %s", what)
+}
+
+// submit runs a script of the shell.
+func (s *site) submit(script string, change func(*v1.SubmitJobRequest)) string {
+	s.t.Helper()
+	req := &v1.SubmitJobRequest{
+		Name: "writer", CommandConfig: &v1.CommandConfig{Argv: []string{"/bin/sh", "-c", script}, Cwd: "/"},
+		ResourceConfig: &v1.ResourceConfig{CpuCount: 1}, SchedulingConfig: &v1.SchedulingConfig{},
+	}
+	if change != nil {
+		change(req)
+	}
+	resp, err := s.jobs().SubmitJob(s.ctx(), req)
+	require.NoError(s.t, err)
+	return resp.GetJobId()
+}
+
+func (s *site) awaitJob(id string, want func(*v1.Job) bool) *v1.Job {
+	s.t.Helper()
+	var last *v1.Job
+	s.eventually("job as wanted", func() bool {
+		resp, err := s.jobs().GetJob(s.ctx(), &v1.GetJobRequest{JobId: id})
+		if err == nil {
+			last = resp.GetJob()
+		}
+		return err == nil && want(last)
+	})
+	return last
+}
+
+func over(j *v1.Job) bool { return j.GetFinishedAt() != nil }
