@@ -12,10 +12,12 @@
 // is reported can be derived from the task directories, so nothing is lost
 // with the agent's memory.
 //
-// Not guaranteed: that a task is stopped when the node has lost contact (a
-// task runs on until somebody says otherwise), and isolation of tasks from
-// each other: they run as the agent's user, and CUDA_VISIBLE_DEVICES is a
-// request, not a wall.
+// A task that another node may replace is dead before its lease has run out,
+// unless nobody could run the replacement (package lease); its shim sees to
+// that, whatever becomes of the agent.
+//
+// Not guaranteed: isolation of tasks from each other: they run as the agent's
+// user, and CUDA_VISIBLE_DEVICES is a request, not a wall.
 package agent
 
 import (
