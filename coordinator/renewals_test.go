@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -210,6 +211,41 @@ func TestVotes_whatGossipSaysOfANode(t *testing.T) {
 			require.Equal(t, c.dead, votes[0].GetDead())
 			require.Equal(t, c.inc, votes[0].GetIncarnation())
 			require.Equal(t, c.liveness, votes[0].GetLiveness())
+		})
+	}
+}
+
+func TestBallot_saysWhatIsMissing(t *testing.T) {
+	node := &fsm.Node{ID: "n1", Incarnation: 5}
+	dead := func(incarnation uint64) []*v1.Vote {
+		return []*v1.Vote{{NodeId: "n1", Dead: true, Incarnation: incarnation, Liveness: "dead"}}
+	}
+	for _, c := range []struct {
+		name   string
+		answer []*v1.Vote
+		err    error
+		dead   int
+		says   string
+	}{
+		{"dead", dead(5), nil, 2, ""},
+		{"dead, and started again since the node registered", dead(6), nil, 2, ""},
+		{"dead, as of an earlier start", dead(4), nil, 1, "c3 speaks of an earlier start of its agent"},
+		{"dead, and never known", dead(0), nil, 2, ""},
+		{"alive", []*v1.Vote{{NodeId: "n1", Incarnation: 5, Liveness: "alive"}}, nil, 1, "c3 sees it alive"},
+		{"unknown", []*v1.Vote{{NodeId: "n1", Liveness: "unknown"}}, nil, 1, "c3 never heard of it"},
+		{"silent", nil, errors.New("timeout"), 1, "c3 did not answer (timeout)"},
+		{"about others", []*v1.Vote{{NodeId: "n2", Dead: true}}, nil, 1, "c3 said nothing of it"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := &ballot{voters: 3}
+			b.count(node, "c1", dead(5), nil)
+			b.count(node, "c2", []*v1.Vote{{NodeId: "n1", Incarnation: 5, Liveness: "suspect"}}, nil)
+			b.count(node, "c3", c.answer, c.err)
+			require.Equal(t, c.dead, b.dead())
+			require.Equal(t, 2, b.need())
+			if c.says != "" {
+				require.Equal(t, "2 of 3 votes needed, 1: c2 sees it suspect; "+c.says, b.String())
+			}
 		})
 	}
 }

@@ -118,8 +118,7 @@ func (s *server) poll(ctx context.Context, v *fsm.View, suspects []*suspect) map
 	for _, c := range suspects {
 		n, b := c.node, &ballot{voters: len(voters)}
 		for i, voter := range voters {
-			at := slices.IndexFunc(answers[i], func(v *v1.Vote) bool { return v.GetNodeId() == n.ID })
-			b.count(n, voter, answers[i], at, errs[i])
+			b.count(n, voter, answers[i], errs[i])
 		}
 		ballots[n.ID] = b
 	}
@@ -127,7 +126,8 @@ func (s *server) poll(ctx context.Context, v *fsm.View, suspects []*suspect) map
 }
 
 // count takes in what one voter said of a node.
-func (b *ballot) count(n *fsm.Node, voter string, answer []*v1.Vote, at int, err error) {
+func (b *ballot) count(n *fsm.Node, voter string, answer []*v1.Vote, err error) {
+	at := slices.IndexFunc(answer, func(v *v1.Vote) bool { return v.GetNodeId() == n.ID })
 	switch {
 	case err != nil:
 		b.against = append(b.against, fmt.Sprintf("%s did not answer (%v)", voter, err))
