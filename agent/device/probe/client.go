@@ -7,7 +7,8 @@
 // Guarantees: no call outlasts its context. A call that the driver does not answer within the limit gets its child
 // killed, and fails with device.ErrHung; calls fail at once from then on until a pause is over, when a new child is
 // tried. So a driver that hangs costs the agent nothing, and is asked again by itself. A child that the kernel does not let
-// die, because it sits in the driver, is waited for in the background; there are never more than a few of those.
+// die, because it or a program that it runs sits in the driver, is waited for in the background; there are never more than a
+// few of those.
 //
 // Not guaranteed: Xid errors that the driver logs while there is no child are not heard of.
 package probe
@@ -20,8 +21,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/mindcoordinator/mind/agent/device"
@@ -253,6 +256,15 @@ func (c *Client) start() (*child, error) {
 	cmd.Env = append(cmd.Environ(), c.cfg.Env...)
 	ch := &child{cmd: cmd, answers: make(chan answer), ended: make(chan struct{}), fresh: true}
 	cmd.Stderr = &ch.noise
+	// A group of its own, to be killed with whatever it runs.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// It and what it runs hold one end of a pipe: the other one ends when the last of them is gone.
+	lifeline, held, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.ExtraFiles = []*os.File{held}
+	defer held.Close()
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -263,12 +275,15 @@ func (c *Client) start() (*child, error) {
 	}
 	ch.in = in
 	if err := cmd.Start(); err != nil {
+		_ = lifeline.Close()
 		return nil, err
 	}
 	c.reaped.Go(func() {
 		defer close(ch.ended)
 		c.read(ch, out)
 		_ = cmd.Wait()
+		_, _ = io.Copy(io.Discard, lifeline)
+		_ = lifeline.Close()
 	})
 	return ch, nil
 }
@@ -303,7 +318,11 @@ func (c *Client) read(ch *child, out io.Reader) {
 // drop kills the child and waits for its end in the background.
 func (c *Client) drop(ch *child) {
 	c.hold(nil)
-	_ = ch.cmd.Process.Kill()
+	select {
+	case <-ch.ended: // its number may be another's by now
+	default:
+		_ = syscall.Kill(-ch.cmd.Process.Pid, syscall.SIGKILL)
+	}
 	c.mu.Lock()
 	c.stuck++
 	c.mu.Unlock()

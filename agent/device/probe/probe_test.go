@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -51,6 +52,15 @@ func (d *moody) List(context.Context) ([]device.Device, error) {
 		for {
 			_ = unix.Pause()
 		}
+	case "hang-in-a-program":
+		cmd := exec.Command("sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			panic(err)
+		}
+		if err := os.WriteFile(d.file+".pid", []byte(strconv.Itoa(cmd.Process.Pid)), 0o600); err != nil {
+			panic(err)
+		}
+		return nil, cmd.Wait()
 	case "crash":
 		fmt.Fprintln(os.Stderr, "the library fell over")
 		os.Exit(3)
@@ -144,6 +154,30 @@ func TestAHangingDriverIsKilledAndAskedAgain(t *testing.T) {
 	_, err := f.List(context.Background())
 	require.ErrorIs(t, err, device.ErrHung)
 	f.dies(f.hangingPid())
+	f.recovers()
+}
+
+func TestAProgramThatTheChildRunsIsKilledWithIt(t *testing.T) {
+	f := newFixture(t, 2*time.Second)
+	f.recovers()
+	f.feel("hang-in-a-program")
+	_, err := f.List(context.Background())
+	require.ErrorIs(t, err, device.ErrHung)
+	f.dies(f.hangingPid())
+	f.recovers()
+}
+
+func TestWhatCannotBeKilledIsNotAddedToForEver(t *testing.T) {
+	f := newFixture(t, time.Minute)
+	f.mu.Lock()
+	f.stuck = maxStuck
+	f.mu.Unlock()
+	_, err := f.List(context.Background())
+	require.ErrorIs(t, err, device.ErrHung)
+	require.ErrorContains(t, err, "3 processes hang in it")
+	f.mu.Lock()
+	f.stuck = 0
+	f.mu.Unlock()
 	f.recovers()
 }
 

@@ -1,0 +1,85 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/device/probe"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// fakeSMI is an nvidia-smi that prints what it was seen to print, or hangs for as long as there is a file.
+const fakeSMI = `#!/bin/sh
+while [ -e %[1]s/hang ]; do sleep 0.05; done
+case "$1" in
+--query-gpu=*) cat %[1]s/gpus;;
+--query-compute-apps=*) cat %[1]s/apps;;
+*) exit 1;;
+esac
+`
+
+const twoGPUs = `0, GPU-5b7d4a1c-0000-0000-0000-000000000000, NVIDIA H100 80GB HBM3, 81559, 00000000:1B:00.0, 0, 97, 70123, 61, 612.35
+1, GPU-5b7d4a1c-0000-0000-0000-000000000001, NVIDIA H100 80GB HBM3, 81559, 00000000:43:00.0, 0, 0, 0, 30, 71.02
+`
+
+// TestAWedgedDriver has the whole chain: an agent, the process in which it asks the driver, and nvidia-smi.
+func TestAWedgedDriver(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".new"), []byte(text), 0o755))
+		require.NoError(t, os.Rename(filepath.Join(dir, name+".new"), filepath.Join(dir, name)))
+	}
+	write("nvidia-smi", fmt.Sprintf(fakeSMI, dir))
+	write("gpus", twoGPUs)
+	write("apps", "")
+	client := probe.New(probe.Config{Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, Limit: 2 * time.Second, Pause: time.Millisecond})
+	devices, err := client.List(context.Background())
+	require.NoError(t, err)
+	if len(devices) != 2 || devices[1].UUID != "GPU-5b7d4a1c-0000-0000-0000-000000000001" {
+		require.NoError(t, client.Close())
+		t.Skip("this machine has an NVIDIA driver")
+	}
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	cfg.Machine.Devices = client
+	inProcess(t, cfg)
+	steady, on := onGPUs(order("sleep", "1000"), 0), onGPUs(order("true"), 1)
+	l.want(steady, on)
+	pid := l.running(steady.GetTask())
+	require.Zero(t, l.ended(on.GetTask()).GetExitCode())
+
+	write("hang", "")
+	blind := onGPUs(order("true"), 1)
+	l.want(steady, blind)
+	require.Equal(t, v1.ErrorType_DRAINED, l.ended(blind.GetTask()).GetErrorType())
+	require.Equal(t, "driver does not answer", l.verdict(0, v1.GpuHealth_QUARANTINED))
+	require.True(t, alive(pid))
+	cpu := order("true")
+	l.want(steady, cpu)
+	require.Zero(t, l.ended(cpu.GetTask()).GetExitCode())
+	require.NoError(t, os.Remove(filepath.Join(dir, "hang")))
+	l.verdict(0, v1.GpuHealth_HEALTHY)
+
+	// Somebody logged in and runs something.
+	foreign := exec.Command("sleep", "4321")
+	require.NoError(t, foreign.Start())
+	t.Cleanup(func() {
+		_ = foreign.Process.Kill()
+		_ = foreign.Wait()
+	})
+	write("apps", fmt.Sprintf("GPU-5b7d4a1c-0000-0000-0000-000000000001, %d, 512\n", foreign.Process.Pid))
+	taken := onGPUs(order("true"), 1)
+	l.want(steady, taken)
+	require.Contains(t, l.ended(taken.GetTask()).GetErrorMessage(), "GPU 1 (GPU-5b7d4a1c-0000-0000-0000-000000000001): process ")
+	require.Contains(t, l.verdict(1, v1.GpuHealth_QUARANTINED), "(sleep 4321) uses it")
+	write("apps", "")
+	l.verdict(1, v1.GpuHealth_HEALTHY)
+	require.True(t, alive(pid))
+}
