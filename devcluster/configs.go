@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -53,6 +54,11 @@ func (l *layout) writeConfigs() error {
 			"permissions": []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "mind:operator"},
 		}},
 		"shutdown_timeout": "2s",
+	}
+	if l.LogArchive != "" {
+		for _, m := range append(slices.Clone(l.Coordinators), l.Agents...) {
+			all[m.ID]["log_archive"] = l.LogArchive
+		}
 	}
 	for name, config := range all {
 		files := l.files(name)

@@ -36,6 +36,9 @@ type Options struct {
 	// GPUs of each agent, as in the agent's configuration, such as "8xH100"; empty: as at the last start, else that. "auto" goes to the first agent
 	// only, because two agents must not offer the same device.
 	GPUs string
+	// LogArchive is where logs and metrics of tasks are kept beyond the life of their node: a folder, or the URL of an archive.
+	// Empty: as at the last start, else nowhere.
+	LogArchive string
 	// HTTP is the address of the gateway. Empty: that of the last start, else 127.0.0.1:8080, or the next free port.
 	HTTP string
 	// Restart starts components again that ended.

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"github.com/mindcoordinator/mind/archive"
 )
 
 const (
@@ -32,6 +34,7 @@ type layout struct {
 	Coordinators []member
 	Agents       []member
 	GPUs         string
+	LogArchive   string `json:",omitempty"`
 	HTTP         string
 	Token        string
 	APISecret    string
@@ -83,6 +86,9 @@ func openLayout(dir string, o Options) (*layout, error) {
 		return nil, fmt.Errorf("reading the layout of the cluster: %w", err)
 	}
 	l.fitAgents(o)
+	if err := l.chooseArchive(o.LogArchive); err != nil {
+		return nil, err
+	}
 	if err := l.choosePorts(); err != nil {
 		return nil, err
 	}
@@ -115,6 +121,27 @@ func (l *layout) fitAgents(o Options) {
 	if l.GPUs == "" {
 		l.GPUs = "8xH100"
 	}
+}
+
+// chooseArchive takes a folder, which it makes, or the URL of an archive. Without either it keeps the one that the cluster had.
+func (l *layout) chooseArchive(address string) error {
+	if address == "" {
+		return nil
+	}
+	url, err := archive.Local(address)
+	if err != nil {
+		return err
+	}
+	if url != address {
+		if err := os.MkdirAll(address, 0o750); err != nil {
+			return fmt.Errorf("making the folder of the log archive: %w", err)
+		}
+	}
+	if err := archive.Check(url); err != nil {
+		return err
+	}
+	l.LogArchive = url
+	return nil
 }
 
 func secret(bytes int) string {

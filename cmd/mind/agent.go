@@ -64,6 +64,13 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "keep_tasks", Into: &c.KeepTasks, Help: "ended tasks whose logs and metrics are kept; default 1000"},
 		{Name: "keep_tasks_for", Into: &c.KeepTasksFor, Help: "for how long; default 168h"},
 		{Name: "log_bytes", Into: &c.LogBytes, Help: "bytes of the log of one task, after which its oldest part goes; default 1073741824"},
+		{Name: "log_archive", Into: &c.LogArchive.URL, Help: "where logs and metrics of tasks are shipped to, file:///DIR or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION&path_style=true; default: nowhere"},
+		{Name: "log_archive_flush", Into: &c.LogArchive.Flush, Help: "age at which lines are shipped though their segment is not full; negative: never; default 30s"},
+		{Name: "log_archive_rate", Into: &c.LogArchive.Rate, Help: "bytes a second to the log archive at most; default: no bound"},
+		{Name: "log_archive_wait", Into: &c.LogArchive.Wait, Help: "how long the logs of an ended task are kept, past keep_tasks and keep_tasks_for, for an archive that does not take them; default 24h"},
+		{Name: "log_archive_key_id", Into: &c.LogArchive.Access.KeyID, Help: "key id of the bucket; default: AWS_ACCESS_KEY_ID"},
+		{Name: "log_archive_secret", Into: &c.LogArchive.Access.Secret, Secret: true, Help: "secret of the bucket; default: AWS_SECRET_ACCESS_KEY"},
+		{Name: "log_archive_ca_file", Into: &c.LogArchive.Access.CAFile, Help: "authority (PEM) of the endpoint; default: those of the machine"},
 		{Name: "cgroup_parent", Into: &c.CgroupParent, Help: "cgroup v2 folder, delegated to the agent, for a group per task; default: none"},
 	}
 }

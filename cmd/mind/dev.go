@@ -62,6 +62,7 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 	f.IntVar(&o.Agents, "agents", 2, "number of nodes; 0: coordinators and a gateway alone")
 	f.StringVar(&o.GPUs, "gpus", "", "GPUs of each agent: simulated ones such as 8xH100 or 4xA100,2xH100, auto, or none (default: those of this machine, else 8xH100)")
 	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port)")
+	f.StringVar(&o.LogArchive, "log-archive", "", "where logs and metrics of tasks are kept beyond the life of their node: a folder, file:///DIR or s3://BUCKET/PREFIX?... (default: nowhere)")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end or are killed")
 	f.BoolVar(&inProcess, "in-process", false, "run all components in one process")
 	f.BoolVar(&quiet, "quiet", false, "no messages but errors on stderr")
