@@ -40,8 +40,8 @@ race: ## The concurrent packages under the race detector.
 bench: build ## The whole system beside its yardsticks; prints the tables of docs/benchmarks.md.
 	$(GO) run ./chaos/bench -mind $(BIN)/mind
 
-chaos: build ## Kill leaders under load, with real processes, and check every promise.
-	$(GO) run ./chaos/attack -mind $(BIN)/mind
+chaos: build ## Break clusters of real processes and of virtual time, and check every promise; MIND_CHAOS=long for all of it.
+	$(GO) run ./chaos/attack -mind $(BIN)/mind -virtual
 
 generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Generate Go from api/*.proto.
 	cd api && ../$(TOOLS)/buf generate

@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/scenario"
 )
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }
@@ -52,17 +51,6 @@ func TestDev_sigtermLeavesNoProcessBehind(t *testing.T) {
 	for _, pid := range pids {
 		require.Falsef(t, alive(pid), "task process %d is left", pid)
 	}
-}
-
-func TestKillLeader_loseNothing(t *testing.T) {
-	c, _ := startStopped(t, "--restart")
-	report, err := scenario.KillLeader{
-		Rounds: 4, Clients: 8, Pause: 50 * time.Millisecond, Between: 500 * time.Millisecond, Scratch: t.TempDir(), Log: t.Logf,
-	}.Run(within(t, 4*time.Minute), c)
-	require.NoError(t, err)
-	require.NoError(t, report.Broken())
-	require.Zero(t, report.ClientErrors, "a client sees a slow answer while the leader changes, not an error")
-	t.Log(report)
 }
 
 func TestMinority_writesAnswer503AndTheRestGoesOn(t *testing.T) {

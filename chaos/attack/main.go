@@ -1,65 +1,128 @@
-// Command attack breaks a cluster of real processes and checks that every promise held. It ends with one line of figures
-// and exits 1 when a promise was broken.
+// Command attack breaks clusters of real processes, one scenario after the other, and checks that every promise held. It
+// ends with a report, of which the last line is figures, and exits 1 when a promise was broken.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
-	"github.com/mindcoordinator/mind/chaos/procs"
 	"github.com/mindcoordinator/mind/chaos/scenario"
+	"github.com/mindcoordinator/mind/chaos/stage"
 )
 
+type options struct {
+	mind, only, scratch string
+	long, list, virtual bool
+}
+
 func main() {
-	mind := flag.String("mind", "bin/mind", "the `binary` to attack")
-	rounds := flag.Int("rounds", 20, "how often the leader is killed")
-	clients := flag.Int("clients", 8, "clients that submit meanwhile")
-	pause := flag.Duration("pause", 50*time.Millisecond, "pause of a client between two submits")
+	var o options
+	flag.StringVar(&o.mind, "mind", "bin/mind", "the `binary` to attack")
+	flag.StringVar(&o.only, "only", ".", "`regexp` of the scenarios to run")
+	flag.StringVar(&o.scratch, "scratch", os.TempDir(), "`folder` for clusters and evidence")
+	flag.BoolVar(&o.long, "long", os.Getenv("MIND_CHAOS") == "long", "all of it, for most of an hour: 100 leaders, 200 jobs, agents away for 10 minutes (also: MIND_CHAOS=long)")
+	flag.BoolVar(&o.list, "list", false, "list the scenarios")
+	flag.BoolVar(&o.virtual, "virtual", false, "then attack clusters in virtual time too (go test ./chaos/virtual/...)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *mind, scenario.KillLeader{Rounds: *rounds, Clients: *clients, Pause: *pause, Between: time.Second}); err != nil {
+	err := run(ctx, o)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "attack:", err)
-		stop()
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, mind string, k scenario.KillLeader) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+func run(ctx context.Context, o options) error {
+	chosen, err := regexp.Compile(o.only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
+	if o.mind, err = filepath.Abs(o.mind); err != nil {
+		return err
+	}
+	var verdicts []scenario.Verdict
+	var faults []error
+	var skipped []string
+	for _, e := range scenario.Suite(o.long) {
+		name := e.Attack.Name
+		if !chosen.MatchString(name) || ctx.Err() != nil {
+			continue
+		}
+		if o.list {
+			fmt.Println(name)
+			continue
+		}
+		if why := stage.Lacks(e); why != "" {
+			fmt.Printf("== %s: skipped: %s\n", name, why)
+			skipped = append(skipped, name+": skipped: "+why)
+			continue
+		}
+		v, err := one(ctx, o, e)
+		if err != nil {
+			faults = append(faults, err)
+		}
+		verdicts = append(verdicts, v)
+	}
+	if o.list {
+		return nil
+	}
+	if o.virtual && ctx.Err() == nil {
+		faults = append(faults, virtually(ctx))
+	}
+	sum := scenario.Sum("all", verdicts...)
+	sum.Notes = append(sum.Notes, skipped...)
+	sum.Notes = append(sum.Notes, "clock steps of one process cannot be made on Linux without changing the clock of the machine: the attack in virtual time skews clocks")
+	fmt.Printf("\n== all scenarios\n%s\n", sum.Report())
+	for _, err := range faults {
+		if err != nil {
+			fmt.Println("no verdict:", err)
+		}
+	}
+	fmt.Println(sum)
+	return errors.Join(append(faults, sum.Broken(), ctx.Err())...)
+}
+
+// within bounds one scenario; the longest keeps agents away for ten minutes.
+const within = 25 * time.Minute
+
+func one(ctx context.Context, o options, e scenario.Entry) (scenario.Verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	mind, err := filepath.Abs(mind)
+	dir, err := os.MkdirTemp(o.scratch, "mind-attack-")
 	if err != nil {
-		return err
+		return scenario.Verdict{}, err
 	}
-	dir, err := os.MkdirTemp("", "mind-attack-")
-	if err != nil {
-		return err
+	fmt.Printf("== %s, in %s\n", e.Attack.Name, dir)
+	v, err := stage.Run(ctx, o.mind, dir, e, func(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) })
+	fmt.Println(v)
+	if err != nil || v.Broken() != nil {
+		fmt.Println("   state and evidence are kept")
+		return v, err
 	}
-	fmt.Println("state and logs of the cluster:", dir)
-	c, err := procs.Start(ctx, mind, dir, "--restart", "--gpus", "8xH100")
-	if err != nil {
-		return err
+	return v, os.RemoveAll(dir)
+}
+
+// virtually runs the attacks in virtual time, which are tests.
+func virtually(ctx context.Context) error {
+	fmt.Println("== virtual time")
+	cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-timeout", "40m", "./chaos/virtual/...")
+	if !strings.Contains(strings.Join(os.Environ(), "\n"), "MIND_CHAOS=") {
+		cmd.Env = append(os.Environ(), "MIND_CHAOS=long")
 	}
-	k.Scratch = dir
-	k.Log = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
-	report, runErr := k.Run(ctx, c)
-	stopErr := c.Stop()
-	if runErr == nil {
-		runErr = report.Broken()
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("the attack in virtual time: %w", err)
 	}
-	if runErr == nil {
-		runErr = stopErr
-	}
-	if runErr == nil {
-		runErr = os.RemoveAll(dir)
-	}
-	fmt.Println(report)
-	return runErr
+	return nil
 }

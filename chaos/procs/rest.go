@@ -107,6 +107,7 @@ type Job struct {
 	ErrorType    string            `json:"error_type"`
 	ErrorMessage string            `json:"error_message"`
 	Reason       string            `json:"reason"`
+	MaxRetries   int               `json:"max_retries"`
 	Labels       map[string]string `json:"labels"`
 	Nodes        []string          `json:"nodes"`
 }
@@ -178,12 +179,16 @@ func (r *REST) Jobs(ctx context.Context, query string) ([]Job, error) {
 func (r *REST) WaitEnded(ctx context.Context, id string) (Job, error) {
 	for {
 		j, err := r.Job(ctx, id)
-		if err == nil && j.Ended() {
+		var refused *Error
+		switch {
+		case err == nil && j.Ended():
 			return j, nil
+		case errors.As(err, &refused) && refused.HTTP == http.StatusNotFound:
+			return j, err
 		}
 		select {
 		case <-ctx.Done():
-			return j, fmt.Errorf("waiting for job %s, which is %s (%s): %w", id, j.State, j.Reason, ctx.Err())
+			return j, fmt.Errorf("waiting for job %s, which is %s (%s): %w", id, j.State, j.Reason, errors.Join(ctx.Err(), err))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

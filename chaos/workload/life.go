@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,18 +41,20 @@ func (l Life) progressFile(dir string) string {
 
 // Lives reads who lived for a job, in the order of their starts.
 func Lives(dir, job string) ([]Life, error) {
-	f, err := os.Open(filepath.Join(jobDir(dir, job), livesFile))
+	text, err := os.ReadFile(filepath.Join(jobDir(dir, job), livesFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	var all []Life
-	for lines := bufio.NewScanner(f); lines.Scan(); {
+	for entry := range strings.Lines(string(text)) {
+		if !strings.HasSuffix(entry, "\n") {
+			break // it is being written
+		}
 		var l Life
-		if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
+		if err := json.Unmarshal([]byte(entry), &l); err != nil {
 			return nil, fmt.Errorf("reading the lives of %s: %w", job, err)
 		}
 		l.Seen = l.Start

@@ -1,0 +1,79 @@
+package chaos
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/chaos/scenario"
+	"github.com/mindcoordinator/mind/chaos/stage"
+)
+
+// attack runs one scenario on a cluster of its own. All limits are far beyond what it takes: what is judged is never how
+// long something took.
+func attack(t *testing.T, e scenario.Entry) scenario.Verdict {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("attacks real processes")
+	}
+	if why := stage.Lacks(e); why != "" {
+		t.Skip(why)
+	}
+	dir, err := os.MkdirTemp("", "mind-attack-")
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			showLogs(t, dir)
+		}
+		require.NoError(t, os.RemoveAll(dir))
+	})
+	v, err := stage.Run(within(t, 6*time.Minute), mind, dir, e, t.Logf)
+	t.Log(v)
+	require.NoError(t, err)
+	require.NoError(t, v.Broken())
+	require.NotZero(t, v.Lines, "nothing was compared")
+	return v
+}
+
+func showLogs(t *testing.T, dir string) {
+	logs, _ := filepath.Glob(filepath.Join(dir, "data", "logs", "*.log"))
+	for _, l := range append(logs, filepath.Join(dir, "mind-dev.log")) {
+		if text, err := os.ReadFile(l); err == nil {
+			t.Logf("%s ends with:\n%s", filepath.Base(l), text[max(0, len(text)-3000):])
+		}
+	}
+}
+
+func load(s scenario.Steady) scenario.Load {
+	return scenario.Load{Steady: s, Clients: 2, Pause: 100 * time.Millisecond, Followers: 2}
+}
+
+func TestKillLeader_loseNothing(t *testing.T) {
+	v := attack(t, scenario.Entry{
+		Attack: scenario.KillLeader(3, load(scenario.Steady{Jobs: 6, Replaceable: 2})), Restart: true, Agents: 2, GPUs: "8xH100",
+	})
+	require.Zero(t, v.ClientErrors, "a client sees a slow answer while the leader changes, not an error")
+}
+
+func TestPause_whoWakesUpHarmsNobody(t *testing.T) {
+	attack(t, scenario.Entry{
+		Attack: scenario.Pause(3, 3*time.Second, load(scenario.Steady{Jobs: 4, Replaceable: 2})), Agents: 2, GPUs: "8xH100",
+	})
+}
+
+func TestDiskFull_theCoordinatorStopsAndSaysSo(t *testing.T) {
+	attack(t, scenario.Entry{Attack: scenario.DiskFull(1, load(scenario.Steady{Jobs: 2})), Disk: true, Agents: 1, GPUs: "8xH100"})
+}
+
+func TestDamage_theCoordinatorRefusesAndJoinsAgain(t *testing.T) {
+	attack(t, scenario.Entry{Attack: scenario.Damage(1, load(scenario.Steady{Jobs: 2})), Agents: 1, GPUs: "8xH100"})
+}
+
+func TestPartition_oneWayAndBothWays(t *testing.T) {
+	attack(t, scenario.Entry{
+		Attack: scenario.Partition(3, 3*time.Second, load(scenario.Steady{Jobs: 4, Replaceable: 2})), Namespaces: true, Agents: 2, GPUs: "8xH100",
+	})
+}

@@ -1,0 +1,129 @@
+package procs
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Component is one process of the cluster, as dev.json names it.
+type Component struct {
+	ID       string   `json:"id"`
+	NodeID   string   `json:"node_id"`
+	PID      int      `json:"pid"`
+	Argv     []string `json:"argv"`
+	URL      string   `json:"url"`
+	GRPCAddr string   `json:"grpc_addr"`
+	HTTPAddr string   `json:"http_addr"`
+	RaftAddr string   `json:"raft_addr"`
+}
+
+// Name is the id of a coordinator, or that of an agent's node.
+func (p Component) Name() string {
+	switch {
+	case p.ID != "":
+		return p.ID
+	case p.NodeID != "":
+		return p.NodeID
+	}
+	return "gateway"
+}
+
+// Operator is how to speak gRPC to the coordinators.
+type Operator struct {
+	Cert   string `json:"cert_file"`
+	Key    string `json:"key_file"`
+	Secret string `json:"api_secret"`
+}
+
+// Info is dev.json.
+type Info struct {
+	Gateway      Component   `json:"gateway"`
+	Token        string      `json:"token"`
+	CACert       string      `json:"ca_cert"`
+	Coordinators []Component `json:"coordinators"`
+	Agents       []Component `json:"agents"`
+	Operator     Operator    `json:"operator"`
+	// PID of the supervisor.
+	PID int `json:"pid"`
+}
+
+func (i Info) all() []*Component {
+	all := []*Component{&i.Gateway}
+	for n := range i.Coordinators {
+		all = append(all, &i.Coordinators[n])
+	}
+	for n := range i.Agents {
+		all = append(all, &i.Agents[n])
+	}
+	return all
+}
+
+// Info reads dev.json. A component that somebody else than the supervisor started again has a pid that is not written
+// there: it is found by its command line.
+func (c *Cluster) Info() (Info, error) {
+	var info Info
+	text, err := os.ReadFile(filepath.Join(c.Dir, "dev.json"))
+	if err != nil {
+		return info, err
+	}
+	if err := json.Unmarshal(text, &info); err != nil {
+		return info, err
+	}
+	byArgv := map[string]int(nil)
+	all := info.all()
+	for _, p := range all {
+		if len(p.Argv) == 0 || runs(p.PID, p.Argv) {
+			continue
+		}
+		if byArgv == nil {
+			byArgv = running()
+		}
+		if pid, ok := byArgv[strings.Join(p.Argv, "\x00")]; ok {
+			p.PID = pid
+		}
+	}
+	info.Gateway = *all[0]
+	return info, nil
+}
+
+func runs(pid int, argv []string) bool {
+	return pid > 0 && commandLine(strconv.Itoa(pid)) == strings.Join(argv, "\x00")
+}
+
+// commandLine is empty for a process that has ended, buried or not.
+func commandLine(pid string) string {
+	text, err := os.ReadFile(filepath.Join("/proc", pid, "cmdline"))
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSuffix(text, []byte{0}))
+}
+
+// running are the pids of all processes by their command lines.
+func running() map[string]int {
+	found := map[string]int{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		if argv := commandLine(filepath.Base(dir)); argv != "" {
+			found[argv], _ = strconv.Atoi(filepath.Base(dir))
+		}
+	}
+	return found
+}
+
+// Processes are the pids whose command line holds text.
+func Processes(text string) []int {
+	var pids []int
+	for argv, pid := range running() {
+		if strings.Contains(argv, text) && pid != os.Getpid() {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func isMind(pid int) bool { return strings.Contains(commandLine(strconv.Itoa(pid)), "mind") }

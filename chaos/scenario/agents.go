@@ -1,0 +1,168 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"time"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/workload"
+)
+
+// KillAgent kills the agent with the most jobs and brings it back at once. The jobs must not notice.
+func KillAgent(rounds int, load Load) Attack {
+	return Attack{
+		Name: "kill-agent", Load: load, Rounds: rounds, Between: 500 * time.Millisecond,
+		Fault: func(ctx context.Context, f *Fight) error {
+			agent, err := f.busiest(ctx)
+			if err != nil {
+				return err
+			}
+			killed := time.Now()
+			if err := f.Cluster.Kill(agent); err != nil {
+				return err
+			}
+			if err := f.Outage(ctx, "kill-agent", killed); err != nil {
+				return err
+			}
+			if err := f.Cluster.Revive(ctx, agent); err != nil {
+				return err
+			}
+			return f.nodeBack(ctx, agent.NodeID)
+		},
+	}
+}
+
+// Away says how an agent is away.
+type Away struct {
+	// Stop sends SIGSTOP in the place of SIGKILL, which needs a cluster that does not start its agents again.
+	Stop bool
+	// For is how long the agent is away at least.
+	For time.Duration
+}
+
+// AgentAway takes an agent away until each replaceable job on its node was replaced, and brings it back. Jobs without a
+// retry run on meanwhile, some to their end, and their exit codes are known afterwards.
+func AgentAway(away Away, load Load) Attack {
+	kind := "agent-down"
+	if away.Stop {
+		kind = "agent-stopped"
+	}
+	return Attack{
+		Name: kind, Load: load, Rounds: 1, Replaces: true,
+		Fault: func(ctx context.Context, f *Fight) error {
+			agent, err := f.busiest(ctx)
+			if err != nil {
+				return err
+			}
+			gone := time.Now()
+			if away.Stop {
+				err = f.Cluster.Signal(agent, syscall.SIGSTOP)
+			} else {
+				err = f.Cluster.Kill(agent)
+			}
+			if err != nil {
+				return err
+			}
+			back := func() error {
+				if away.Stop {
+					return f.Cluster.Signal(agent, syscall.SIGCONT)
+				}
+				return f.Cluster.Revive(ctx, agent)
+			}
+			if err := f.lost(ctx, kind, agent.NodeID, gone, away.For); err != nil {
+				_ = back()
+				return err
+			}
+			if err := back(); err != nil {
+				return err
+			}
+			f.Log("node %s is back after %s", agent.NodeID, time.Since(gone).Round(time.Second))
+			return f.nodeBack(ctx, agent.NodeID)
+		},
+	}
+}
+
+// replacedWithin is how long the replacement of a lost attempt may take, far beyond what was promised.
+const replacedWithin = 4 * time.Minute
+
+// lost waits until what ran on a node that was cut off at t was replaced where that may be, while jobs end there without
+// anybody who could tell.
+func (f *Fight) lost(ctx context.Context, kind, node string, t time.Time, least time.Duration) error {
+	if err := f.Outage(ctx, kind, t); err != nil {
+		return err
+	}
+	jobs, err := f.fleet.on(ctx, node)
+	if err != nil {
+		return err
+	}
+	if err := workload.Finish(f.fleet.dir, f.fleet.run+groupShort); err != nil {
+		return err
+	}
+	replaced := 0
+	for _, j := range jobs {
+		if !j.replaceable {
+			continue
+		}
+		wait, cancel := context.WithTimeout(ctx, replacedWithin)
+		err := f.fleet.awaitRunning(wait, j, 2)
+		cancel()
+		if err != nil {
+			return err
+		}
+		replaced++
+		f.Log("%s runs elsewhere %s after the fault", j, time.Since(t).Round(100*time.Millisecond))
+	}
+	if replaced == 0 && f.fleet.Replaceable+f.fleet.Gangs > 0 {
+		return fmt.Errorf("no replaceable job ran on %s: the attack proves nothing", node)
+	}
+	return sleep(ctx, least-time.Since(t))
+}
+
+// busiest is the agent with the most jobs.
+func (f *Fight) busiest(ctx context.Context) (procs.Component, error) {
+	info, err := f.Cluster.Info()
+	if err != nil {
+		return procs.Component{}, err
+	}
+	node, err := f.fleet.busiest(ctx)
+	if err != nil {
+		return procs.Component{}, err
+	}
+	for _, a := range info.Agents {
+		if a.NodeID == node || node == "" {
+			return a, nil
+		}
+	}
+	return procs.Component{}, fmt.Errorf("node %q has no agent on this machine", node)
+}
+
+// nodeBack waits until a node takes part again.
+func (f *Fight) nodeBack(ctx context.Context, node string) error {
+	for {
+		nodes, err := f.REST.Nodes(ctx)
+		state := "unknown"
+		if err == nil {
+			for _, n := range nodes {
+				if n.ID == node {
+					if state = n.State; state == "READY" {
+						return nil
+					}
+				}
+			}
+		}
+		if sleep(ctx, 50*time.Millisecond) != nil {
+			return fmt.Errorf("waiting for node %s, which is %s: %w", node, state, ctx.Err())
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

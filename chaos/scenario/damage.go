@@ -1,0 +1,208 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.etcd.io/bbolt"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+)
+
+// damage is one way to spoil what a stopped coordinator keeps.
+type damage struct {
+	kind string
+	// file to be spoiled, under its data_dir; of several, all.
+	pattern string
+	spoil   func(file string) error
+}
+
+var damages = []damage{
+	{"torn-log-page", "raft/raft.db", tearLeaves},
+	{"torn-log-head", "raft/raft.db", tearHead},
+	{"truncated-log", "raft/raft.db", func(file string) error { return cutShort(file, 3) }},
+}
+
+const pageSize = 4096
+
+var garbage = []byte(strings.Repeat("torn page. ", pageSize/11+1))[:pageSize]
+
+// tearHead spoils the pages with which a file begins.
+func tearHead(file string) error { return overwrite(file, 0, 1) }
+
+// tearLeaves spoils pages that hold entries; those that are free at the moment could be spoiled without harm.
+func tearLeaves(file string) error {
+	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true, Timeout: time.Minute})
+	if err != nil {
+		return err
+	}
+	var leaves []int64
+	err = db.View(func(tx *bbolt.Tx) error {
+		for id := 2; int64(id)*pageSize < tx.Size(); id++ {
+			page, err := tx.Page(id)
+			if err != nil || page == nil {
+				return err
+			}
+			if page.Type == "leaf" {
+				leaves = append(leaves, int64(id))
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
+	}
+	if len(leaves) == 0 {
+		return fmt.Errorf("%s has no page with entries", file)
+	}
+	return overwrite(file, leaves...)
+}
+
+func overwrite(file string, pages ...int64) error {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	for _, page := range pages {
+		if _, err = f.WriteAt(garbage, page*pageSize); err != nil {
+			break
+		}
+	}
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func cutShort(file string, part int64) error {
+	fi, err := os.Stat(file)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(file, fi.Size()/part)
+}
+
+// Damage spoils what a follower keeps while it is down, in another way in each round. It must refuse to start, and say why;
+// then it is taken out of the voters and joins again with an empty folder, as its message says.
+func Damage(rounds int, load Load) Attack {
+	return Attack{
+		Name: "damage", Load: load, Rounds: rounds, Between: 500 * time.Millisecond,
+		Fault: func(ctx context.Context, f *Fight) error {
+			d := damages[(f.Round-1)%len(damages)]
+			if f.Cluster.Supervised() {
+				return errors.New("a cluster that starts again what ended gives no time to spoil it: start it without --restart")
+			}
+			p, err := f.Cluster.Follower(ctx)
+			if err != nil {
+				return err
+			}
+			dir := filepath.Join(f.Cluster.Dir, "coordinators", p.ID)
+			if err := f.Cluster.Kill(p); err != nil {
+				return err
+			}
+			if err := f.Outage(ctx, d.kind, time.Now()); err != nil {
+				return err
+			}
+			if err := f.Cluster.WaitGone(ctx, p); err != nil {
+				return err
+			}
+			files, err := filepath.Glob(filepath.Join(dir, d.pattern))
+			if err != nil || len(files) == 0 {
+				return fmt.Errorf("nothing at %s can be spoiled: %w", filepath.Join(dir, d.pattern), err)
+			}
+			for _, file := range files {
+				if err := d.spoil(file); err != nil {
+					return err
+				}
+			}
+			if err := f.refuses(ctx, p, d.kind, dir); err != nil {
+				return err
+			}
+			return f.rejoin(ctx, p, dir)
+		},
+	}
+}
+
+// refuses starts the coordinator on what was spoiled.
+func (f *Fight) refuses(ctx context.Context, p procs.Component, kind, dir string) error {
+	before, err := f.logOf(p)
+	if err != nil {
+		return err
+	}
+	cmd, err := f.Cluster.Restart(p)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err = <-ended:
+	case <-time.After(time.Minute):
+		_ = cmd.Process.Kill()
+		<-ended
+		f.verdict.Harmed = append(f.verdict.Harmed, p.ID+" ran on what was spoiled ("+kind+")")
+		return nil
+	case <-ctx.Done():
+		_ = cmd.Process.Kill()
+		<-ended
+		return ctx.Err()
+	}
+	said, logErr := f.logOf(p)
+	if logErr != nil {
+		return logErr
+	}
+	said = said[len(before):]
+	if err == nil || !strings.Contains(said, dir) || strings.Contains(said, "goroutine ") {
+		f.verdict.Harmed = append(f.verdict.Harmed, fmt.Sprintf("%s did not say well why it refuses to start (%s, %v): %s", p.ID, kind, err, end(said)))
+	}
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	f.Log("round %d: %s: %s", f.Round, kind, lines[len(lines)-1])
+	return nil
+}
+
+// rejoin does what an operator does for a coordinator whose disk is lost.
+func (f *Fight) rejoin(ctx context.Context, p procs.Component, dir string) error {
+	remove := exec.CommandContext(ctx, f.Mind, "raft", "remove", p.ID)
+	remove.Env = append(procs.Environ(), "MIND_DEV="+f.Cluster.Dir)
+	if out, err := remove.CombinedOutput(); err != nil {
+		return fmt.Errorf("taking %s out of the voters: %w: %s", p.ID, err, out)
+	}
+	if err := os.Rename(dir, fmt.Sprintf("%s.spoiled-%d", dir, f.Round)); err != nil {
+		return err
+	}
+	info, err := f.Cluster.Info()
+	if err != nil {
+		return err
+	}
+	var others []string
+	for _, c := range info.Coordinators {
+		if c.ID != p.ID {
+			others = append(others, c.GRPCAddr)
+		}
+	}
+	file := p.Argv[len(p.Argv)-1]
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	config := map[string]any{}
+	if err := yaml.Unmarshal(text, &config); err != nil {
+		return err
+	}
+	delete(config, "peers")
+	config["join_via"] = others
+	if text, err = yaml.Marshal(config); err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	if err := f.Cluster.Revive(ctx, p); err != nil {
+		return fmt.Errorf("with an empty folder: %w", err)
+	}
+	return nil
+}

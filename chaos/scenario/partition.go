@@ -1,0 +1,211 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+)
+
+// Network can lose what its members send to each other. Members are named as the components are.
+type Network interface {
+	// Cut drops what from sends to to.
+	Cut(from, to string) error
+	// Part drops everything between the members of a and those of b.
+	Part(a, b []string) error
+	// Heal undoes all cuts.
+	Heal() error
+	// Others are all members, save those that are named.
+	Others(but ...string) []string
+}
+
+// errNoNetwork says why a cluster cannot be partitioned.
+var errNoNetwork = errors.New("the members of this cluster share one network: only a cluster in network namespaces can be partitioned")
+
+// cut is one way to break a network for a while.
+type cut struct {
+	kind string
+	// make cuts. The leader and the busiest agent are those of this moment.
+	make func(f *Fight, leader string, coordinators []string) error
+}
+
+var leaderCuts = []cut{
+	{"partition-leader", func(f *Fight, leader string, coordinators []string) error {
+		return f.Network.Part([]string{leader}, without(coordinators, leader))
+	}},
+	{"partition-leader-deaf", func(f *Fight, leader string, coordinators []string) error {
+		return each(without(coordinators, leader), func(c string) error { return f.Network.Cut(c, leader) })
+	}},
+	{"partition-leader-mute", func(f *Fight, leader string, coordinators []string) error {
+		return each(without(coordinators, leader), func(c string) error { return f.Network.Cut(leader, c) })
+	}},
+	{"isolate-leader", func(f *Fight, leader string, _ []string) error {
+		return f.Network.Part([]string{leader}, f.Network.Others(leader))
+	}},
+	{"isolate-follower", func(f *Fight, leader string, coordinators []string) error {
+		follower := without(coordinators, leader)[0]
+		return f.Network.Part([]string{follower}, f.Network.Others(follower))
+	}},
+}
+
+// Partition cuts coordinators off from each other, in another way in each round: the leader from the others, in both
+// directions, then so that it hears nobody, then so that nobody hears it; the leader and a follower from everybody.
+func Partition(rounds int, length time.Duration, load Load) Attack {
+	return Attack{
+		Name: "partition", Load: load, Rounds: rounds, Between: 500 * time.Millisecond,
+		Fault: func(ctx context.Context, f *Fight) (err error) {
+			if f.Network == nil {
+				return errNoNetwork
+			}
+			c := leaderCuts[(f.Round-1)%len(leaderCuts)]
+			leader, coordinators, err := f.coordinators(ctx)
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			if err := c.make(f, leader, coordinators); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, f.Network.Heal()) }()
+			if err := f.Outage(ctx, c.kind, began); err != nil {
+				return err
+			}
+			if err := sleep(ctx, length-time.Since(began)); err != nil {
+				return err
+			}
+			if err := f.Network.Heal(); err != nil {
+				return err
+			}
+			return f.allBack(ctx)
+		},
+	}
+}
+
+// NodeCutOff cuts a node off from everybody until its replaceable jobs run elsewhere, and then heals.
+func NodeCutOff(load Load) Attack {
+	return Attack{
+		Name: "node-cut-off", Load: load, Rounds: 1, Replaces: true,
+		Fault: func(ctx context.Context, f *Fight) (err error) {
+			if f.Network == nil {
+				return errNoNetwork
+			}
+			agent, err := f.busiest(ctx)
+			if err != nil {
+				return err
+			}
+			began := time.Now()
+			if err := f.Network.Part([]string{agent.NodeID}, f.Network.Others(agent.NodeID)); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, f.Network.Heal()) }()
+			if err := f.lost(ctx, "node-cut-off", agent.NodeID, began, 0); err != nil {
+				return err
+			}
+			if err := f.Network.Heal(); err != nil {
+				return err
+			}
+			return f.nodeBack(ctx, agent.NodeID)
+		},
+	}
+}
+
+// NodesWithoutCoordinators cuts agents off from the coordinators for longer than their jobs may be silent: one agent, which
+// its peers can still reach and speak for, or all of them, so that nobody is left who could run a replacement. In both
+// cases everything runs on.
+func NodesWithoutCoordinators(all bool, length time.Duration, load Load) Attack {
+	kind := "node-without-coordinators"
+	if all {
+		kind = "nodes-without-coordinators"
+	}
+	return Attack{
+		Name: kind, Load: load, Rounds: 1,
+		Fault: func(ctx context.Context, f *Fight) (err error) {
+			if f.Network == nil {
+				return errNoNetwork
+			}
+			_, coordinators, err := f.coordinators(ctx)
+			if err != nil {
+				return err
+			}
+			agent, err := f.busiest(ctx)
+			if err != nil {
+				return err
+			}
+			cut := []string{agent.NodeID}
+			if all {
+				info, err := f.Cluster.Info()
+				if err != nil {
+					return err
+				}
+				cut = nil
+				for _, a := range info.Agents {
+					cut = append(cut, a.NodeID)
+				}
+			}
+			began := time.Now()
+			if err := f.Network.Part(cut, coordinators); err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, f.Network.Heal()) }()
+			if err := f.Outage(ctx, kind, began); err != nil {
+				return err
+			}
+			if err := sleep(ctx, length-time.Since(began)); err != nil {
+				return err
+			}
+			if err := f.Network.Heal(); err != nil {
+				return err
+			}
+			for _, node := range cut {
+				if err := f.nodeBack(ctx, node); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+}
+
+func (f *Fight) coordinators(ctx context.Context) (leader string, all []string, err error) {
+	p, err := f.Cluster.Leader(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	info, err := f.Cluster.Info()
+	for _, c := range info.Coordinators {
+		all = append(all, c.ID)
+	}
+	return p.ID, all, err
+}
+
+// allBack waits until every component says that it is ready.
+func (f *Fight) allBack(ctx context.Context) error {
+	info, err := f.Cluster.Info()
+	if err != nil {
+		return err
+	}
+	for _, list := range [][]procs.Component{info.Coordinators, info.Agents} {
+		for _, p := range list {
+			if err := f.Cluster.WaitReady(ctx, p); err != nil {
+				return fmt.Errorf("after the partition: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+func without(list []string, one string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == one })
+}
+
+func each(list []string, do func(string) error) error {
+	for _, s := range list {
+		if err := do(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

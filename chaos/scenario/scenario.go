@@ -1,0 +1,145 @@
+// Package scenario holds attacks on a running cluster and the promises that must hold under them. Each scenario works
+// through REST and signals alone, and fails when a promise is broken or when the attack was too weak to prove anything.
+//
+// An attack has four parts: jobs that run all through it (Steady), clients that submit short jobs meanwhile, a fault that
+// is repeated in rounds, and a verdict that holds what the cluster says against evidence that the jobs left outside of it.
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/workload"
+)
+
+// Arena is the cluster to be attacked, and what the attack needs beside it.
+type Arena struct {
+	Cluster *procs.Cluster
+	// Network is nil where the members share one.
+	Network Network
+	// Disk is nil where no coordinator has one of its own.
+	Disk *Disk
+	// Mind is the binary, which is the workload too.
+	Mind string
+	// Scratch is a folder for evidence, which the jobs can write to.
+	Scratch string
+	// Log is told what happens; may be nil.
+	Log func(format string, args ...any)
+}
+
+// Load is what a cluster has to do during an attack.
+type Load struct {
+	Steady Steady
+	// Clients submit short jobs, one after the other.
+	Clients int
+	// Pause of a client between two submits, so that the jobs can run meanwhile.
+	Pause time.Duration
+	// Followers of logs, from before the attack to the end of the job.
+	Followers int
+}
+
+// Attack is a fault under load.
+type Attack struct {
+	Name string
+	Load Load
+	// Rounds of the fault; Between passes after each.
+	Rounds  int
+	Between time.Duration
+	// Replaces: jobs that may be replaced will be.
+	Replaces bool
+	// Fault breaks something and mends it.
+	Fault func(context.Context, *Fight) error
+}
+
+// Fight is one attack under way.
+type Fight struct {
+	Arena
+	REST    *procs.REST
+	Round   int
+	verdict *Verdict
+	writers *writers
+	fleet   *fleet
+}
+
+// writesWithin is how long after a fault writes must be accepted at the latest: far beyond any promise, for slow machines.
+const writesWithin = 2 * time.Minute
+
+// Outage notes a fault that happened at t, and measures how long writes wait from then on.
+func (f *Fight) Outage(ctx context.Context, kind string, t time.Time) error {
+	f.verdict.fault(kind)
+	outage, err := f.writers.firstWriteSince(ctx, t, writesWithin)
+	if err != nil {
+		return err
+	}
+	f.verdict.Outages = append(f.verdict.Outages, outage)
+	f.Log("round %d: %s, writes waited %d ms", f.Round, kind, outage.Milliseconds())
+	return nil
+}
+
+// Run attacks, waits until all jobs have ended, and judges. An error means that there is no verdict: the attack could not
+// be carried out, or the cluster did not come back from it.
+func (a Attack) Run(ctx context.Context, arena Arena) (Verdict, error) {
+	if arena.Log == nil {
+		arena.Log = func(string, ...any) {}
+	}
+	rest, err := arena.Cluster.REST()
+	if err != nil {
+		return Verdict{}, err
+	}
+	run := a.Name + "-" + strconv.FormatInt(time.Now().UnixMicro(), 36)
+	v := Verdict{Scenario: a.Name}
+	fight := &Fight{Arena: arena, REST: rest, verdict: &v, fleet: newFleet(arena, rest, run, a.Load.Steady)}
+	if fight.writers, err = newWriters(rest, run, arena.Scratch, a.Load.Pause); err != nil {
+		return v, err
+	}
+	// Whatever happens, no job is left working.
+	defer func() { _ = workload.Finish(fight.fleet.dir, "") }()
+	if err := fight.fleet.start(ctx, a.Load.Followers); err != nil {
+		return v, fmt.Errorf("starting the jobs that are to run through the attack: %w", err)
+	}
+	arena.Log("%d jobs run", len(fight.fleet.jobs))
+	stop := fight.writers.start(ctx, a.Load.Clients)
+	defer stop()
+	leader, err := arena.Cluster.Leader(ctx)
+	if err != nil {
+		return v, err
+	}
+	for fight.Round = 1; fight.Round <= a.Rounds; fight.Round++ {
+		if err := a.Fault(ctx, fight); err != nil {
+			return v, fmt.Errorf("round %d: %w", fight.Round, err)
+		}
+		v.Rounds++
+		now, err := arena.Cluster.Leader(ctx)
+		if err != nil {
+			return v, fmt.Errorf("after round %d: %w", fight.Round, err)
+		}
+		if now.PID != leader.PID {
+			v.Failovers++
+		}
+		leader = now
+		select {
+		case <-ctx.Done():
+			return v, ctx.Err()
+		case <-time.After(a.Between):
+		}
+	}
+	stop()
+	if a.Load.Clients > 0 && len(fight.writers.acknowledged) < a.Rounds*a.Load.Clients {
+		return v, fmt.Errorf("only %d jobs were submitted in %d rounds: the attack proves nothing", len(fight.writers.acknowledged), a.Rounds)
+	}
+	arena.Log("waiting for %d jobs to end", len(fight.writers.acknowledged)+len(fight.fleet.jobs))
+	if err := fight.fleet.finish(); err != nil {
+		return v, err
+	}
+	if err := fight.writers.verify(ctx, &v); err != nil {
+		return v, err
+	}
+	if err := fight.fleet.check(ctx, &v, a.Replaces); err != nil {
+		return v, err
+	}
+	fight.fleet.leaks(ctx, &v)
+	return v, doubled(ctx, rest, run, &v)
+}

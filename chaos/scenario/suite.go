@@ -1,0 +1,53 @@
+package scenario
+
+import "time"
+
+// Entry is an attack with the cluster that it needs.
+type Entry struct {
+	Attack Attack
+	// Namespaces: the cluster must be in network namespaces; else it is a `mind dev`.
+	Namespaces bool
+	// Disk: one coordinator needs a small disk of its own.
+	Disk bool
+	// Restart: what is killed is started again by `mind dev`.
+	Restart bool
+	Agents  int
+	GPUs    string
+}
+
+// Suite is what `make chaos` runs: some minutes, or the whole of it.
+func Suite(long bool) []Entry {
+	pick := func(short, all int) int {
+		if long {
+			return all
+		}
+		return short
+	}
+	load := Load{Steady: Steady{Jobs: 14, Replaceable: 6}, Clients: 4, Pause: 50 * time.Millisecond, Followers: 4}
+	many := load
+	// 200 jobs, each of which says something twice a second.
+	many.Steady = Steady{Jobs: pick(40, 180), Replaceable: pick(10, 20), Every: 500 * time.Millisecond}
+	light := load
+	light.Clients, light.Pause = 2, 200*time.Millisecond
+	away := light
+	away.Steady = Steady{Jobs: 8, Short: 4, Replaceable: 6, Gangs: 1, LostAfter: 10 * time.Second}
+	down := Away{For: time.Duration(pick(1, 600)) * time.Second}
+	stopped := down
+	stopped.Stop = true
+	alone := light
+	alone.Steady = Steady{Jobs: 4, Replaceable: 6, LostAfter: 10 * time.Second}
+	const silence = 30 * time.Second // three times what the jobs may be silent
+	return []Entry{
+		{Attack: KillLeader(pick(20, 100), many), Agents: 4, GPUs: "64xH100"},
+		{Attack: KillAgent(pick(4, 20), load), Agents: 3, GPUs: "8xH100"},
+		{Attack: Pause(pick(6, 30), 4*time.Second, load), Agents: 3, GPUs: "8xH100"},
+		{Attack: AgentAway(down, away), Agents: 4, GPUs: "8xH100"},
+		{Attack: AgentAway(stopped, away), Agents: 4, GPUs: "8xH100"},
+		{Attack: Partition(pick(5, 25), 5*time.Second, load), Namespaces: true, Agents: 3, GPUs: "8xH100"},
+		{Attack: NodeCutOff(away), Namespaces: true, Agents: 4, GPUs: "8xH100"},
+		{Attack: NodesWithoutCoordinators(false, silence, alone), Namespaces: true, Agents: 3, GPUs: "8xH100"},
+		{Attack: NodesWithoutCoordinators(true, silence, alone), Namespaces: true, Agents: 3, GPUs: "8xH100"},
+		{Attack: DiskFull(pick(2, 6), light), Disk: true, Agents: 2, GPUs: "8xH100"},
+		{Attack: Damage(pick(3, 6), light), Agents: 2, GPUs: "8xH100"},
+	}
+}
