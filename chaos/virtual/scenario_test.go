@@ -1,0 +1,219 @@
+package virtual
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// trainings are jobs that work for that long: of one rank and of two, with retries and without, that succeed and that fail.
+func trainings(run time.Duration) []*Job {
+	var all []*Job
+	for i := range 6 {
+		j := &Job{Key: fmt.Sprintf("training-%d", i), Ranks: 1 + i%2, Retries: 2 * (i / 2 % 2), Does: Behaviour{Run: run + time.Duration(i)*time.Minute}}
+		if i >= 4 {
+			j.Does.Exit = 10 + i
+		}
+		all = append(all, j)
+	}
+	return all
+}
+
+func TestTwoHoursWithoutQuorum(t *testing.T) {
+	for name, outage := range map[string]struct{ begin, end func(s *scene) }{
+		"two of three coordinators are down": {
+			begin: func(s *scene) { s.CrashCoordinator(0, true); s.CrashCoordinator(1, true) },
+			end:   func(s *scene) { s.StartCoordinator(0); s.StartCoordinator(1) },
+		},
+		"no agent reaches a coordinator": {
+			begin: func(s *scene) { s.planes(true) },
+			end:   func(s *scene) { s.planes(false) },
+		},
+		"coordinators do not reach each other": {
+			begin: func(s *scene) { s.apart(true) },
+			end:   func(s *scene) { s.apart(false) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stage(t, Options{Coordinators: 3, Agents: 3, Seed: 11, Heartbeat: 2 * time.Second, Commit: 500 * time.Millisecond}, func(s *scene) {
+				jobs := trainings(30 * time.Minute)
+				long := trainings(3 * time.Hour)
+				for i, j := range long {
+					j.Key = fmt.Sprintf("long-%d", i)
+				}
+				jobs = append(jobs, long[:3]...)
+				for _, j := range jobs {
+					s.running(j)
+				}
+				time.Sleep(time.Minute)
+				outage.begin(s)
+				time.Sleep(2 * time.Hour)
+				live, _ := s.World.Live()
+				require.Equal(s.t, 4, live, "of the long ones everybody lives")
+				outage.end(s)
+				s.Rest()
+				ended := s.Settle(3 * time.Hour)
+				s.unharmed(jobs...)
+				for _, j := range jobs {
+					require.Equal(s.t, int32(j.Does.Exit), ended[j.Key].GetExitCode(), j.Key)
+					require.EqualValues(s.t, 1, ended[j.Key].GetAttempt(), j.Key)
+				}
+				require.Zero(s.t, s.Replicas.Lost())
+			})
+		})
+	}
+}
+
+// planes cuts all agents off from all coordinators.
+func (s *scene) planes(cut bool) {
+	coordinators, agents := s.IPs()
+	for _, c := range coordinators {
+		for _, a := range agents {
+			s.Network.Cut(c, a, cut)
+			s.Network.Cut(a, c, cut)
+		}
+	}
+}
+
+// apart cuts the coordinators off from each other.
+func (s *scene) apart(cut bool) {
+	coordinators, _ := s.IPs()
+	for _, a := range coordinators {
+		for _, b := range coordinators {
+			if a != b {
+				s.Network.Cut(a, b, cut)
+			}
+		}
+	}
+}
+
+// TestLossAndStalls is a slice of a day with a tenth of all messages lost and stalls of 5 s.
+func TestLossAndStalls(t *testing.T) { lossAndStalls(t, 30*time.Minute) }
+
+func lossAndStalls(t *testing.T, length time.Duration) {
+	stage(t, Options{Coordinators: 3, Agents: 3, Seed: 12, Drift: 0.001}, func(s *scene) {
+		jobs := trainings(length - 10*time.Minute)
+		for _, j := range jobs {
+			s.running(j)
+		}
+		s.Weather(Weather{Delay: time.Millisecond, Jitter: 5 * time.Millisecond, Loss: 0.1, Double: 0.02, Stall: 0.002, StallFor: 5 * time.Second})
+		time.Sleep(length)
+		s.Weather(Weather{})
+		s.Rest()
+		s.Settle(time.Hour)
+		s.unharmed(jobs...)
+		require.Zero(s.t, s.Replicas.Lost())
+	})
+}
+
+func TestNodeCutOff_replacedAndNeverTwice(t *testing.T) {
+	for name, cut := range map[string]func(s *scene, ip string, cut bool){
+		"both ways": func(s *scene, ip string, cut bool) { s.isolate(ip, cut) },
+		"nothing that it says arrives": func(s *scene, ip string, cut bool) {
+			for other := range s.others(ip) {
+				s.Network.Cut(ip, other, cut)
+			}
+		},
+		"it hears nothing": func(s *scene, ip string, cut bool) {
+			for other := range s.others(ip) {
+				s.Network.Cut(other, ip, cut)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stage(t, Options{Coordinators: 3, Agents: 3, Seed: 13, Drift: 0.005}, func(s *scene) {
+				s.load.LostAfter = time.Minute
+				job := s.running(&Job{Key: "replaced", Ranks: 1, Retries: 3, Does: Behaviour{Run: 30 * time.Minute, Stubborn: true}})
+				kept := s.running(&Job{Key: "kept", Ranks: 1, Does: Behaviour{Run: 5 * time.Minute, Exit: 7}})
+				first := s.on(job)
+				time.Sleep(time.Minute)
+				began := time.Now()
+				cut(s, s.agents[first].ip, true)
+				s.await(job, 2*time.Minute, func(j *v1.Job) bool { return j.GetAttempt() == 2 && j.GetState() == v1.JobState_RUNNING })
+				require.LessOrEqual(s.t, time.Since(began), 75*time.Second, "LOST within lost_after + 5 s, and then it is launched")
+				require.NotEqual(s.t, first, s.on(job))
+				time.Sleep(10 * time.Minute)
+				cut(s, s.agents[first].ip, false)
+				s.Rest()
+				ended := s.Settle(2 * time.Hour)
+				require.Equal(s.t, v1.JobState_SUCCEEDED, ended["replaced"].GetState())
+				require.EqualValues(s.t, 2, ended["replaced"].GetAttempt())
+				// Whoever may not be replaced is not: it was cut off and worked on.
+				s.unharmed(kept)
+				require.EqualValues(s.t, 7, ended["kept"].GetExitCode())
+			})
+		})
+	}
+}
+
+// others are the addresses of everybody else.
+func (s *scene) others(ip string) map[string]bool {
+	coordinators, agents := s.IPs()
+	all := map[string]bool{s.Cluster.users.IP(): true}
+	for _, other := range append(coordinators, agents...) {
+		if other != ip {
+			all[other] = true
+		}
+	}
+	return all
+}
+
+func TestAgentAwayForTenMinutes(t *testing.T) {
+	for name, away := range map[string]struct{ begin, end func(s *scene, node int) }{
+		"dead":    {func(s *scene, n int) { s.CrashAgent(n, false) }, func(s *scene, n int) { s.StartAgent(n) }},
+		"stopped": {func(s *scene, n int) { s.Stop(s.agents[n].ip) }, func(s *scene, n int) { s.Continue(s.agents[n].ip) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stage(t, Options{Coordinators: 3, Agents: 3, Seed: 14, Drift: 0.005}, func(s *scene) {
+				// All on one node; the others are full until then.
+				s.load.LostAfter = time.Minute
+				fill := []*Job{
+					s.running(&Job{Key: "fill-1", Ranks: 1, Does: Behaviour{Run: time.Minute}}),
+				}
+				retryable := s.running(&Job{Key: "retryable", Ranks: 1, Retries: 2, Does: Behaviour{Run: 20 * time.Minute}})
+				node := s.on(retryable)
+				var kept []*Job
+				for i := range 8 {
+					j := s.running(&Job{Key: fmt.Sprintf("kept-%d", i), Ranks: 1, Does: Behaviour{Run: time.Duration(2+2*i) * time.Minute, Exit: i}})
+					kept = append(kept, j)
+				}
+				away.begin(s, node)
+				s.await(retryable, 2*time.Minute, func(j *v1.Job) bool { return j.GetAttempt() == 2 && j.GetState() == v1.JobState_RUNNING })
+				require.NotEqual(s.t, node, s.on(retryable))
+				time.Sleep(10 * time.Minute)
+				away.end(s, node)
+				s.Rest()
+				ended := s.Settle(time.Hour)
+				s.unharmed(append(kept, fill...)...)
+				for i, j := range kept {
+					require.EqualValues(s.t, i, ended[j.Key].GetExitCode())
+				}
+				require.EqualValues(s.t, 2, ended["retryable"].GetAttempt())
+				require.Equal(s.t, v1.JobState_SUCCEEDED, ended["retryable"].GetState())
+			})
+		})
+	}
+}
+
+func TestNodeAndLeaderDieTogether_lostInTime(t *testing.T) {
+	stage(t, Options{Coordinators: 3, Agents: 3, Seed: 15}, func(s *scene) {
+		s.load.LostAfter = time.Minute
+		job := s.running(&Job{Key: "job", Ranks: 1, Retries: 1, Does: Behaviour{Run: 10 * time.Minute}})
+		time.Sleep(time.Minute)
+		node, leader := s.on(job), s.leader()
+		began := time.Now()
+		s.CrashCoordinator(leader, true)
+		s.CrashAgent(node, true)
+		s.await(job, 3*time.Minute, func(j *v1.Job) bool { return j.GetAttempt() == 2 && j.GetState() == v1.JobState_RUNNING })
+		// A new leader grants everybody one fresh period: it begins with its reign.
+		require.LessOrEqual(s.t, time.Since(began), 80*time.Second)
+		s.StartCoordinator(leader)
+		s.StartAgent(node)
+		s.Rest()
+		s.Settle(time.Hour)
+	})
+}
