@@ -65,6 +65,9 @@ func (l *lines) fetch(ctx context.Context, p Part) ([]byte, error) {
 	}
 	key := partKey(l.manifest.Task, l.stream, p.Offset)
 	body, err := l.store.Get(ctx, key, 0)
+	if errors.Is(err, archive.ErrNotFound) {
+		return nil, fmt.Errorf("%s is not there: %w", key, ErrDamaged) // though the manifest says so
+	}
 	if err != nil {
 		return nil, err
 	}

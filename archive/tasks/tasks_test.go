@@ -58,6 +58,7 @@ func TestReader_noticesDamage(t *testing.T) {
 			require.NoError(t, damage(filepath.Join(dir, filepath.FromSlash(partKey(m.Task, Log, 0)))))
 			entries, err = NewLogReader(store, m).Next(t.Context(), 10)
 			require.Error(t, err)
+			require.NotErrorIs(t, err, archive.ErrNotFound, "the task is there")
 			require.Empty(t, entries)
 		})
 	}
