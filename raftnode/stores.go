@@ -35,6 +35,9 @@ func openLog(cfg Config) (Store, error) {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
+		if err := checkWAL(dir, cfg.Logger); err != nil {
+			return nil, err
+		}
 		return wal.Open(dir, wal.WithLogger(newBridge(cfg.Logger)))
 	}
 	path := filepath.Join(cfg.Dir, "raft.db")

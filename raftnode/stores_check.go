@@ -3,61 +3,78 @@ package raftnode
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
+	"log/slog"
 	"os"
-	"runtime"
-	"runtime/debug"
-
-	"go.etcd.io/bbolt"
-	bolterrors "go.etcd.io/bbolt/errors"
+	"path/filepath"
+	"time"
 )
 
-// checkBolt reads every page of a log that is there before anything else uses
-// it. The library takes the process down when it meets a page that is not what
-// it should be, in a goroutine of its own; here damage becomes an error that
-// says what to do.
+// lockPause is how long to wait before another try at a lock.
+const lockPause = 50 * time.Millisecond
+
+// checkBolt reads every page of a log that is there before anything else uses it. The library takes the process down when
+// it meets a page that is not what it should be, or never comes back; and where the page that names the newest commit is
+// damaged it goes on from the commit before. A replica that forgot what it has acknowledged would let the others lose it
+// too. Here damage becomes an error that says what to do.
 //
-// It finds torn, foreign and missing pages. A changed bit within an entry is
-// not found here: pages carry no checksums.
-func checkBolt(path string) (err error) {
-	fi, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) || (err == nil && fi.Size() == 0) {
-		return nil
+// It finds torn, foreign and missing pages. A changed bit within an entry is not found here: pages carry no checksums.
+func checkBolt(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return nil // it is yet to be made
 	}
 	if err != nil {
 		return err
 	}
-	defer func() {
-		switch r := recover().(type) {
-		case nil:
-		case runtime.Error:
-			err = errors.New("a part of the file is not there")
-		default:
-			err = fmt.Errorf("%v", r)
-		}
-		if err != nil {
-			err = fmt.Errorf("the log %s is damaged (%w): nothing on this disk can be trusted; take this coordinator out with "+
-				"`mind raft remove`, and start it with an empty data_dir and join_via", path, err)
-		}
-	}()
-	// The file is mapped: a part of it that is not there faults.
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, Timeout: lockTime})
-	if errors.Is(err, bolterrors.ErrTimeout) {
-		return nil // who holds it is told by the opening that follows
-	}
+	unlock, err := awaitLock(path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
-	sum := crc32.NewIEEE()
-	return db.View(func(tx *bbolt.Tx) error {
-		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
-			return b.ForEach(func(_, v []byte) error {
-				_, err := sum.Write(v)
-				return err
-			})
-		})
-	})
+	defer unlock()
+	walk, err := walkBolt(path)
+	if err != nil || len(walk.flaws) == 0 {
+		return err
+	}
+	more := ""
+	if n := len(walk.flaws) - 1; n > 0 {
+		more = fmt.Sprintf(", and %d more flaws", n)
+	}
+	return damaged(path, errors.New(walk.flaws[0].Problem+more))
+}
+
+// checkWAL holds the segments to their checksums. The library takes damage in the newest segment for a write that a crash
+// cut short, and drops it with all that came after it.
+func checkWAL(dir string, log *slog.Logger) error {
+	if err := checkBolt(filepath.Join(dir, walMetaFile)); err != nil {
+		return err
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "*.wal"))
+	if err != nil {
+		return fmt.Errorf("look for segments: %w", err)
+	}
+	for _, name := range segments {
+		err := walkSegment(name, func(format string, args ...any) { log.Warn(fmt.Sprintf(format, args...)) })
+		switch {
+		case errors.Is(err, errNewest):
+			log.Warn("the newest write to the log is not whole, and is dropped", "segment", name, "why", err)
+		case err != nil:
+			return damaged(name, err)
+		}
+	}
+	return nil
+}
+
+func damaged(path string, how error) error {
+	return fmt.Errorf("the log %s is damaged (%w): nothing on this disk can be trusted; take this coordinator out with "+
+		"`mind raft remove`, and start it with an empty data_dir and join_via (`mind raft verify` says more of what is wrong)", path, how)
+}
+
+// awaitLock waits for another process that still has the log open.
+func awaitLock(path string) (unlock func(), err error) {
+	for giveUp := time.Now().Add(lockTime); ; time.Sleep(lockPause) {
+		if unlock, err = lockStore(path); !errors.Is(err, ErrInUse) || time.Now().After(giveUp) {
+			return unlock, err
+		}
+	}
 }

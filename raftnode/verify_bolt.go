@@ -19,6 +19,11 @@ func openBoltSource(r *Report, path string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, name := range []string{"logs", "conf"} {
+		if _, ok := walk.buckets[name]; !ok && !walk.unreadable {
+			walk.damage(nil, "there is no bucket %q: this is not the log of a coordinator, or it was never begun", name)
+		}
+	}
 	for _, f := range walk.flaws {
 		r.flaw(inStore, f.Index, 0, "%s", f.Problem)
 	}
@@ -99,11 +104,6 @@ func walkBolt(path string) (*boltWalk, error) {
 		w.freelist(meta.freelist)
 	}
 	w.bucket(meta.root, "")
-	for _, name := range []string{"logs", "conf"} {
-		if _, ok := w.buckets[name]; !ok && !w.unreadable {
-			w.damage(nil, "there is no bucket %q: this is not the log of a coordinator, or it was never begun", name)
-		}
-	}
 	return w, nil
 }
 

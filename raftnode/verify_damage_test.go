@@ -146,12 +146,12 @@ func TestVerify_damagedWAL(t *testing.T) {
 		damage func(b []byte)
 		says   string // "" when it is sound
 	}{
-		"a flipped byte in an entry":    {func(b []byte) { b[middle+frameHeader+3] ^= 1 }, "the checksum of bytes"},
+		"a flipped byte in an entry":    {func(b []byte) { b[middle+frameHeader+3] ^= 1 }, "what comes after them is whole (the checksum of bytes"},
 		"a flipped kind of frame":       {func(b []byte) { b[middle] ^= 0x40 }, "and what comes after them is whole"},
 		"a flipped length":              {func(b []byte) { b[middle+6] ^= 0x40 }, "and what comes after them is whole"},
 		"a hole":                        {func(b []byte) { clear(b[middle : middle+512]) }, "and what comes after them is whole"},
 		"the header":                    {func(b []byte) { b[9] ^= 1 }, "the checksum of bytes 0 to"},
-		"a flipped byte of the newest":  {func(b []byte) { b[commits[len(commits)-2]+frameHeader+3] ^= 1 }, "the checksum of bytes"},
+		"a flipped byte of the newest":  {func(b []byte) { b[commits[len(commits)-2]+frameHeader+3] ^= 1 }, "is wrong, unless the machine crashed while it was written"},
 		"a write that was not finished": {func(b []byte) { b[tail], b[tail+4] = segment.FrameEntry, 100 }, ""},
 	}
 	for name, c := range tests {
@@ -179,4 +179,58 @@ func TestVerify_damagedWAL(t *testing.T) {
 		require.False(t, r.Sound())
 		require.Contains(t, problems(r), fmt.Sprintf("%s: meta page 0 is damaged", walMetaFile))
 	})
+}
+
+func TestOpen_refusesADamagedLog(t *testing.T) {
+	open := func(t *testing.T, dir, store string) error {
+		n, err := Open(Config{ID: "c1", Dir: dir, BindAddr: "127.0.0.1:0", Pack: packChain, LogStore: store}, &chain{})
+		if err == nil {
+			require.NoError(t, n.Shutdown(t.Context()))
+		}
+		return err
+	}
+	bolt, _ := written(t, StoreBolt, 4096, 400)
+	pageSize, leaves, _ := logPages(t, boltPath(bolt))
+	whole, err := os.ReadFile(boltPath(bolt))
+	require.NoError(t, err)
+	for name, change := range map[string]func(b []byte) []byte{
+		"a torn leaf": func(b []byte) []byte {
+			copy(b[int(leaves[0])*pageSize:], strings.Repeat("torn page. ", pageSize/11))
+			return b
+		},
+		// BoltDB would go on from the other one, and the newest commit would be gone.
+		"meta page 0":       func(b []byte) []byte { clear(b[:pageSize]); return b },
+		"meta page 1":       func(b []byte) []byte { clear(b[pageSize : 2*pageSize]); return b },
+		"half of it":        func(b []byte) []byte { return b[:len(b)/2] },
+		"a third of a page": func(b []byte) []byte { return b[:pageSize/3] },
+	} {
+		require.NoError(t, os.WriteFile(boltPath(bolt), change(append([]byte(nil), whole...)), 0o600))
+		err := open(t, bolt, StoreBolt)
+		require.ErrorContains(t, err, boltPath(bolt)+" is damaged", name)
+	}
+	require.NoError(t, os.WriteFile(boltPath(bolt), whole, 0o600))
+	require.NoError(t, open(t, bolt, StoreBolt))
+	require.NoError(t, os.WriteFile(boltPath(bolt), nil, 0o600))
+	require.NoError(t, open(t, bolt, StoreBolt), "a file that was only just made")
+
+	dir, _ := written(t, StoreWAL, 4096, 60)
+	segments, err := filepath.Glob(filepath.Join(walPath(dir), "*.wal"))
+	require.NoError(t, err)
+	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
+	require.ErrorContains(t, open(t, dir, StoreWAL), segments[0]+" is damaged")
+	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
+	// A crash while the newest write was on its way is no damage.
+	last := 0
+	flipIn(t, segments[0], func(b []byte) {
+		for from, at := 0, segmentHeader; ; {
+			end, is, err := nextCommit(b, from, at)
+			require.NoError(t, err)
+			if !is {
+				break
+			}
+			last, from, at = at, end, end
+		}
+		b[last+frameHeader+3] ^= 1
+	})
+	require.NoError(t, open(t, dir, StoreWAL))
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
@@ -27,18 +26,15 @@ func openWALSource(r *Report, dir string) (*source, error) {
 	}
 	damaged := false
 	for _, f := range walk.flaws {
-		// Its buckets are not those of a log; that is as it should be.
-		if !strings.HasPrefix(f.Problem, "there is no bucket") {
-			r.flaw(inStore, 0, 0, "%s: %s", walMetaFile, f.Problem)
-			damaged = true
-		}
+		r.flaw(inStore, 0, 0, "%s: %s", walMetaFile, f.Problem)
+		damaged = true
 	}
 	names, err := filepath.Glob(filepath.Join(dir, "*.wal"))
 	if err != nil {
 		return nil, fmt.Errorf("look for segments: %w", err)
 	}
 	for _, name := range names {
-		if err := guarded(func() error { return walkSegment(r, name) }); err != nil {
+		if err := guarded(func() error { return walkSegment(name, r.note) }); err != nil {
 			r.flaw(inStore, 0, 0, "segment %s: %v", filepath.Base(name), err)
 			damaged = true
 		}
@@ -91,40 +87,54 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// errNewest marks damage that a crash may have done: nobody was told yet that this write is on the disk.
+var errNewest = errors.New("unless the machine crashed while it was written")
+
 // walkSegment holds every commit of a segment to its checksum. What follows the last commit and is no whole commit is a
 // write that a crash cut short, unless another commit comes after it: then it was whole once.
-func walkSegment(r *Report, name string) error {
+func walkSegment(name string, note func(format string, args ...any)) error {
 	b, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
 	if len(b) < segmentHeader {
-		return fmt.Errorf("it is cut off after %d bytes", len(b))
+		return fmt.Errorf("it is cut off after %d bytes: %w", len(b), errNewest)
 	}
 	from, end := 0, segmentHeader // of the commits so far; the first one counts the header in
 	for {
 		at, whole, err := nextCommit(b, from, end)
-		switch {
-		case err != nil && at < 0: // only the checksum is wrong
-			return err
-		case whole:
+		if whole {
 			from, end = at, at
 			continue
 		}
-		for later := end; later+frameHeader <= len(b); later += frameHeader {
-			if binary.LittleEndian.Uint32(b[later:]) != uint32(segment.FrameCommit) {
-				continue
+		if later, ok := laterCommit(b, end); ok {
+			if err == nil {
+				err = errors.New("a commit is missing")
 			}
-			if _, whole, broken := nextCommit(b, later+frameHeader, later+frameHeader); broken == nil && whole {
-				return fmt.Errorf("bytes %d to %d are damaged, and what comes after them is whole", end, later)
-			}
+			return fmt.Errorf("bytes %d to %d are damaged, and what comes after them is whole (%w)", end, later, err)
 		}
-		if err == nil { // nothing more was begun
-			return nil
+		switch {
+		case err == nil: // nothing more was begun
+		case at < 0:
+			return fmt.Errorf("%w, %w", err, errNewest)
+		default:
+			note("segment %s: what follows its first %d bytes is a write that was not finished; it is dropped at the next start", filepath.Base(name), end)
 		}
-		r.note("segment %s: what follows its first %d bytes is a write that was not finished; it is dropped at the next start", filepath.Base(name), end)
 		return nil
 	}
+}
+
+// laterCommit finds a commit that another, whole one follows.
+func laterCommit(b []byte, from int) (at int, ok bool) {
+	for at = from; at+frameHeader <= len(b); at += frameHeader {
+		if binary.LittleEndian.Uint32(b[at:]) != uint32(segment.FrameCommit) {
+			continue
+		}
+		if _, whole, err := nextCommit(b, at+frameHeader, at+frameHeader); err == nil && whole {
+			return at, true
+		}
+	}
+	return 0, false
 }
 
 // nextCommit goes from one commit to the end of the next. whole is false when there is none: without an error nothing was
