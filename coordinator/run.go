@@ -8,7 +8,8 @@
 // the same replica; what a deposed leader still proposes is not sent. A lease is renewed only by a leader that proved its
 // reign after the renewal arrived, and a node is declared lost only by the votes of a majority (docs/failure-model.md).
 //
-// Not guaranteed. Logs and metrics of tasks live on the nodes: a stream of them needs the node. Without
+// Not guaranteed. Logs and metrics of tasks live on the nodes, and in the log archive as far as agents shipped them: a stream
+// tells what neither has. Without
 // gossip on a majority of the coordinators no node is ever declared lost.
 package coordinator
 
