@@ -200,22 +200,3 @@ func queuedView(v *fsm.View, j *fsm.Job, position int32) *v1.QueuedJob {
 		Reason: reasonOf(v, j), CreatedAt: timestamp(j.CreatedAt),
 	}
 }
-
-// ListQueues lists the queues.
-func (s *server) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.ListQueuesResponse, error) {
-	v, err := s.read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := &v1.ListQueuesResponse{}
-	for q := range v.Queues() {
-		counts := v.QueueCounts(q.Name)
-		live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
-		out.Queues = append(out.Queues, &v1.Queue{
-			Name: q.Name, Weight: int32(q.Weight), Queued: int32(counts[v1.JobState_QUEUED]), Running: int32(live),
-			// The state counts in thousandths; a shared GPU is allocated like any other.
-			GpusAllocated: int32((v.QueueGPUs(q.Name) + 999) / 1000),
-		})
-	}
-	return out, nil
-}

@@ -23,7 +23,8 @@ type checkpointTables struct {
 }
 
 var checkpointDomain = domain{
-	name: "checkpoints",
+	name:     "checkpoints",
+	commands: []commandDef{defineCommand[DeleteCheckpoint]("DeleteCheckpoint")},
 	records: []recordDef{
 		defineRecords(recordCheckpoint, "checkpoint",
 			func(s *state) *table[CheckpointID, *Checkpoint] { return &s.checkpoints.rows },

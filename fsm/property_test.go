@@ -163,6 +163,9 @@ func (g *generator) command() Command {
 		if g.yes("configure") {
 			return Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5))}
 		}
+		if g.yes("checkpoint") {
+			return DeleteCheckpoint{Tenant: g.tenant(), ID: g.checkpoint()}
+		}
 		return PutCoordinator{Coordinator: Coordinator{ID: pick(g, "id", "c1", "c2"), GRPCAddr: pick(g, "addr", "a", "b")}}
 	case 23, 24:
 		return g.lose()

@@ -3,6 +3,7 @@ package gateway
 import (
 	"net/http"
 
+	"github.com/gorilla/mux"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -80,6 +81,22 @@ func getQueue(x *exchange) error {
 
 func listQueues(x *exchange) error {
 	return unary(x, http.StatusOK, false, &v1.ListQueuesRequest{}, x.server.cluster.ListQueues, whole)
+}
+
+func putQueue(x *exchange) error {
+	request := &v1.PutQueueRequest{}
+	if _, err := x.decode(request, true, "name"); err != nil {
+		return err
+	}
+	request.Name = mux.Vars(x.r)["name"]
+	return unary(x, http.StatusOK, true, request, x.server.cluster.PutQueue,
+		func(r *v1.PutQueueResponse) proto.Message { return r.GetQueue() })
+}
+
+func deleteQueue(x *exchange) error {
+	request := &v1.DeleteQueueRequest{Name: mux.Vars(x.r)["name"]}
+	return unary(x, http.StatusOK, true, request, x.server.cluster.DeleteQueue,
+		func(*v1.DeleteQueueResponse) proto.Message { return request })
 }
 
 func getMe(x *exchange) error {

@@ -212,3 +212,14 @@ func retryJob(x *exchange) error {
 	return unary(x, http.StatusOK, true, request, x.server.jobs.RetryJob,
 		func(r *v1.RetryJobResponse) proto.Message { return r.GetJob() })
 }
+
+func getCheckpoint(x *exchange) error {
+	return unary(x, http.StatusOK, false, &v1.GetCheckpointRequest{CheckpointId: id(x)}, x.server.jobs.GetCheckpoint,
+		func(r *v1.GetCheckpointResponse) proto.Message { return r.GetCheckpoint() })
+}
+
+func deleteCheckpoint(x *exchange) error {
+	request := &v1.DeleteCheckpointRequest{CheckpointId: id(x)}
+	return unary(x, http.StatusOK, true, request, x.server.jobs.DeleteCheckpoint,
+		func(*v1.DeleteCheckpointResponse) proto.Message { return request })
+}

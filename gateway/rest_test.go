@@ -71,6 +71,10 @@ func TestRoutes(t *testing.T) {
 		{"POST", p + "/nodes/n1/drain", "", PermissionClusterAdmin, 200, "DrainNode", &v1.DrainNodeRequest{NodeId: "n1"}},
 		{"POST", p + "/nodes/n1/enable", "{}", PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
 		{"GET", p + "/queue?queue=q&limit=7", "", PermissionView, 200, "GetQueue", &v1.GetQueueRequest{Queue: "q", Limit: 7}},
+		{"PUT", p + "/queues/fast", `{"weight":3}`, PermissionClusterAdmin, 200, "PutQueue", &v1.PutQueueRequest{Name: "fast", Weight: 3}},
+		{"DELETE", p + "/queues/fast", "", PermissionClusterAdmin, 200, "DeleteQueue", &v1.DeleteQueueRequest{Name: "fast"}},
+		{"GET", p + "/checkpoints/ckpt_1", "", PermissionView, 200, "GetCheckpoint", &v1.GetCheckpointRequest{CheckpointId: "ckpt_1"}},
+		{"DELETE", p + "/checkpoints/ckpt_1", "", PermissionManage, 200, "DeleteCheckpoint", &v1.DeleteCheckpointRequest{CheckpointId: "ckpt_1"}},
 		{"GET", p + "/queues", "", PermissionView, 200, "ListQueues", &v1.ListQueuesRequest{}},
 	}
 	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "GET /v1/me": true}
@@ -113,7 +117,7 @@ func TestRoutes(t *testing.T) {
 			require.Equal(t, tc.method != "GET", len(md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
 		})
 		path, _, _ := strings.Cut(tc.path, "?")
-		path = strings.NewReplacer("job_1", "{id}", "/n1", "/{id}").Replace(path)
+		path = strings.NewReplacer("job_1", "{id}", "ckpt_1", "{id}", "/fast", "/{name}", "/n1", "/{id}").Replace(path)
 		tested[tc.method+" "+path] = true
 	}
 	for _, r := range table() {

@@ -54,6 +54,8 @@ func table() []route {
 		{method: "GET", path: prefix + "/jobs/{id}/metrics", anyOf: view, serve: getJobMetrics},
 		{method: "GET", path: prefix + "/jobs/{id}/metrics/stream", anyOf: view, stream: true, serve: streamMetrics},
 		{method: "GET", path: prefix + "/jobs/{id}/checkpoints", anyOf: view, serve: listCheckpoints},
+		{method: "GET", path: prefix + "/checkpoints/{id}", anyOf: view, serve: getCheckpoint},
+		{method: "DELETE", path: prefix + "/checkpoints/{id}", anyOf: manage, serve: deleteCheckpoint},
 
 		{method: "GET", path: prefix + "/cluster", anyOf: view, serve: getCluster},
 		{method: "GET", path: prefix + "/cluster/nodes", anyOf: view, serve: listNodes},
@@ -68,6 +70,8 @@ func table() []route {
 		{method: "DELETE", path: prefix + "/nodes/{id}", anyOf: clusterAdmin, serve: forgetNode},
 		{method: "GET", path: prefix + "/queue", anyOf: view, serve: getQueue},
 		{method: "GET", path: prefix + "/queues", anyOf: view, serve: listQueues},
+		{method: "PUT", path: prefix + "/queues/{name}", anyOf: clusterAdmin, serve: putQueue},
+		{method: "DELETE", path: prefix + "/queues/{name}", anyOf: clusterAdmin, serve: deleteQueue},
 
 		{method: "GET", path: prefix + "/events", anyOf: view, stream: true, serve: streamEvents},
 

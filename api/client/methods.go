@@ -10,6 +10,7 @@ var reads = map[string]bool{
 	v1.JobService_ExplainJob_FullMethodName:      true,
 	v1.JobService_GetJobMetrics_FullMethodName:   true,
 	v1.JobService_ListCheckpoints_FullMethodName: true,
+	v1.JobService_GetCheckpoint_FullMethodName:   true,
 
 	v1.ClusterService_GetCluster_FullMethodName: true,
 	v1.ClusterService_ListNodes_FullMethodName:  true,

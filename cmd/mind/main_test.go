@@ -26,6 +26,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator"
 	"github.com/mindcoordinator/mind/devcluster"
 	"github.com/mindcoordinator/mind/gateway"
+	"github.com/mindcoordinator/mind/gateway/oidc"
 )
 
 // binary is the program under test, built once.
@@ -84,7 +85,7 @@ func TestComponents_helpListsEveryKey(t *testing.T) {
 	for name, keys := range map[string][]settings.Key{
 		"coordinator": coordinatorKeys(&coordinator.Config{}),
 		"agent":       agentKeys(&agent.Config{}),
-		"gateway":     gatewayKeys(&gateway.Config{}),
+		"gateway":     gatewayKeys(&gateway.Config{}, &oidc.Config{}),
 	} {
 		var out bytes.Buffer
 		root := newRoot()
@@ -128,7 +129,7 @@ func TestDev_writesConfigurationsThatTheComponentsTake(t *testing.T) {
 			err = errors.Join(err, orFault(len(c.Coordinators) == 3 && c.GPUs == "4xA100" && c.StopTasksOnExit && c.TLS.Key != "", "something is not set"))
 		case "gateway":
 			c := gateway.Config{}
-			if err = load(gatewayKeys(&c)); err == nil {
+			if err = load(gatewayKeys(&c, &oidc.Config{})); err == nil {
 				err = c.Validate()
 			}
 			err = errors.Join(err, orFault(len(c.Tokens) == 1 && len(c.Tokens[0].Permissions) == 4 && c.Tokens[0].Tenant == "default", "something is not set"))

@@ -1550,6 +1550,183 @@ func (x *ListQueuesResponse) GetQueues() []*Queue {
 	return nil
 }
 
+type PutQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Share of the queue beside the others; default 1.
+	Weight        int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutQueueRequest) Reset() {
+	*x = PutQueueRequest{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutQueueRequest) ProtoMessage() {}
+
+func (x *PutQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutQueueRequest.ProtoReflect.Descriptor instead.
+func (*PutQueueRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *PutQueueRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *PutQueueRequest) GetWeight() int32 {
+	if x != nil {
+		return x.Weight
+	}
+	return 0
+}
+
+type PutQueueResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Queue         *Queue                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutQueueResponse) Reset() {
+	*x = PutQueueResponse{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutQueueResponse) ProtoMessage() {}
+
+func (x *PutQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutQueueResponse.ProtoReflect.Descriptor instead.
+func (*PutQueueResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *PutQueueResponse) GetQueue() *Queue {
+	if x != nil {
+		return x.Queue
+	}
+	return nil
+}
+
+type DeleteQueueRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteQueueRequest) Reset() {
+	*x = DeleteQueueRequest{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteQueueRequest) ProtoMessage() {}
+
+func (x *DeleteQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteQueueRequest.ProtoReflect.Descriptor instead.
+func (*DeleteQueueRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *DeleteQueueRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type DeleteQueueResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteQueueResponse) Reset() {
+	*x = DeleteQueueResponse{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteQueueResponse) ProtoMessage() {}
+
+func (x *DeleteQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteQueueResponse.ProtoReflect.Descriptor instead.
+func (*DeleteQueueResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{26}
+}
+
 var File_scaimind_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_cluster_proto_rawDesc = "" +
@@ -1678,7 +1855,15 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x0egpus_allocated\x18\x05 \x01(\x05R\rgpusAllocated\"\x13\n" +
 	"\x11ListQueuesRequest\"@\n" +
 	"\x12ListQueuesResponse\x12*\n" +
-	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues2\xf3\x04\n" +
+	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"=\n" +
+	"\x0fPutQueueRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x05R\x06weight\"<\n" +
+	"\x10PutQueueResponse\x12(\n" +
+	"\x05queue\x18\x01 \x01(\v2\x12.scaimind.v1.QueueR\x05queue\"(\n" +
+	"\x12DeleteQueueRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x15\n" +
+	"\x13DeleteQueueResponse2\x8e\x06\n" +
 	"\x0eClusterService\x12M\n" +
 	"\n" +
 	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\x12J\n" +
@@ -1691,7 +1876,9 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"ForgetNode\x12\x1e.scaimind.v1.ForgetNodeRequest\x1a\x1f.scaimind.v1.ForgetNodeResponse\x12G\n" +
 	"\bGetQueue\x12\x1c.scaimind.v1.GetQueueRequest\x1a\x1d.scaimind.v1.GetQueueResponse\x12M\n" +
 	"\n" +
-	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponse\x12G\n" +
+	"\bPutQueue\x12\x1c.scaimind.v1.PutQueueRequest\x1a\x1d.scaimind.v1.PutQueueResponse\x12P\n" +
+	"\vDeleteQueue\x12\x1f.scaimind.v1.DeleteQueueRequest\x1a .scaimind.v1.DeleteQueueResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_cluster_proto_rawDescOnce sync.Once
@@ -1705,7 +1892,7 @@ func file_scaimind_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_cluster_proto_rawDescData
 }
 
-var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*GetClusterRequest)(nil),     // 0: scaimind.v1.GetClusterRequest
 	(*GetClusterResponse)(nil),    // 1: scaimind.v1.GetClusterResponse
@@ -1730,54 +1917,63 @@ var file_scaimind_v1_cluster_proto_goTypes = []any{
 	(*Queue)(nil),                 // 20: scaimind.v1.Queue
 	(*ListQueuesRequest)(nil),     // 21: scaimind.v1.ListQueuesRequest
 	(*ListQueuesResponse)(nil),    // 22: scaimind.v1.ListQueuesResponse
-	nil,                           // 23: scaimind.v1.GetClusterResponse.JobsEntry
-	nil,                           // 24: scaimind.v1.Node.LabelsEntry
-	(GpuHealth_Value)(0),          // 25: scaimind.v1.GpuHealth.Value
-	(NodeState_Value)(0),          // 26: scaimind.v1.NodeState.Value
-	(*timestamppb.Timestamp)(nil), // 27: google.protobuf.Timestamp
+	(*PutQueueRequest)(nil),       // 23: scaimind.v1.PutQueueRequest
+	(*PutQueueResponse)(nil),      // 24: scaimind.v1.PutQueueResponse
+	(*DeleteQueueRequest)(nil),    // 25: scaimind.v1.DeleteQueueRequest
+	(*DeleteQueueResponse)(nil),   // 26: scaimind.v1.DeleteQueueResponse
+	nil,                           // 27: scaimind.v1.GetClusterResponse.JobsEntry
+	nil,                           // 28: scaimind.v1.Node.LabelsEntry
+	(GpuHealth_Value)(0),          // 29: scaimind.v1.GpuHealth.Value
+	(NodeState_Value)(0),          // 30: scaimind.v1.NodeState.Value
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
 }
 var file_scaimind_v1_cluster_proto_depIdxs = []int32{
-	23, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
+	27, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
 	2,  // 1: scaimind.v1.GetClusterResponse.gpu_types:type_name -> scaimind.v1.GpuTypeSummary
 	3,  // 2: scaimind.v1.GetClusterResponse.coordinators:type_name -> scaimind.v1.CoordinatorStatus
-	25, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
-	26, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
+	29, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
+	30, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
 	4,  // 5: scaimind.v1.Node.gpus:type_name -> scaimind.v1.Gpu
-	24, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
-	27, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	27, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	27, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
-	27, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
+	28, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
+	31, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	31, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	31, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
+	31, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
 	5,  // 11: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
 	5,  // 12: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
 	5,  // 13: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
 	12, // 14: scaimind.v1.DrainNodeResponse.effects:type_name -> scaimind.v1.DrainEffect
-	27, // 15: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
+	31, // 15: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
 	5,  // 16: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
 	19, // 17: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
-	27, // 18: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
+	31, // 18: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
 	20, // 19: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
-	0,  // 20: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
-	6,  // 21: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
-	8,  // 22: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
-	10, // 23: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
-	15, // 24: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
-	13, // 25: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
-	17, // 26: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
-	21, // 27: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
-	1,  // 28: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
-	7,  // 29: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
-	9,  // 30: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
-	11, // 31: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
-	16, // 32: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
-	14, // 33: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
-	18, // 34: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
-	22, // 35: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
-	28, // [28:36] is the sub-list for method output_type
-	20, // [20:28] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	20, // 20: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
+	0,  // 21: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
+	6,  // 22: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
+	8,  // 23: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
+	10, // 24: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
+	15, // 25: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
+	13, // 26: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
+	17, // 27: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
+	21, // 28: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
+	23, // 29: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
+	25, // 30: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
+	1,  // 31: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
+	7,  // 32: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
+	9,  // 33: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
+	11, // 34: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
+	16, // 35: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
+	14, // 36: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
+	18, // 37: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
+	22, // 38: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
+	24, // 39: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
+	26, // 40: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
+	31, // [31:41] is the sub-list for method output_type
+	21, // [21:31] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_cluster_proto_init() }
@@ -1793,7 +1989,7 @@ func file_scaimind_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_cluster_proto_rawDesc), len(file_scaimind_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,14 +21,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetCluster_FullMethodName = "/scaimind.v1.ClusterService/GetCluster"
-	ClusterService_ListNodes_FullMethodName  = "/scaimind.v1.ClusterService/ListNodes"
-	ClusterService_GetNode_FullMethodName    = "/scaimind.v1.ClusterService/GetNode"
-	ClusterService_DrainNode_FullMethodName  = "/scaimind.v1.ClusterService/DrainNode"
-	ClusterService_EnableNode_FullMethodName = "/scaimind.v1.ClusterService/EnableNode"
-	ClusterService_ForgetNode_FullMethodName = "/scaimind.v1.ClusterService/ForgetNode"
-	ClusterService_GetQueue_FullMethodName   = "/scaimind.v1.ClusterService/GetQueue"
-	ClusterService_ListQueues_FullMethodName = "/scaimind.v1.ClusterService/ListQueues"
+	ClusterService_GetCluster_FullMethodName  = "/scaimind.v1.ClusterService/GetCluster"
+	ClusterService_ListNodes_FullMethodName   = "/scaimind.v1.ClusterService/ListNodes"
+	ClusterService_GetNode_FullMethodName     = "/scaimind.v1.ClusterService/GetNode"
+	ClusterService_DrainNode_FullMethodName   = "/scaimind.v1.ClusterService/DrainNode"
+	ClusterService_EnableNode_FullMethodName  = "/scaimind.v1.ClusterService/EnableNode"
+	ClusterService_ForgetNode_FullMethodName  = "/scaimind.v1.ClusterService/ForgetNode"
+	ClusterService_GetQueue_FullMethodName    = "/scaimind.v1.ClusterService/GetQueue"
+	ClusterService_ListQueues_FullMethodName  = "/scaimind.v1.ClusterService/ListQueues"
+	ClusterService_PutQueue_FullMethodName    = "/scaimind.v1.ClusterService/PutQueue"
+	ClusterService_DeleteQueue_FullMethodName = "/scaimind.v1.ClusterService/DeleteQueue"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -44,6 +46,10 @@ type ClusterServiceClient interface {
 	ForgetNode(ctx context.Context, in *ForgetNodeRequest, opts ...grpc.CallOption) (*ForgetNodeResponse, error)
 	GetQueue(ctx context.Context, in *GetQueueRequest, opts ...grpc.CallOption) (*GetQueueResponse, error)
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
+	// Makes a queue, or changes one.
+	PutQueue(ctx context.Context, in *PutQueueRequest, opts ...grpc.CallOption) (*PutQueueResponse, error)
+	// Takes away a queue that no unfinished job is in.
+	DeleteQueue(ctx context.Context, in *DeleteQueueRequest, opts ...grpc.CallOption) (*DeleteQueueResponse, error)
 }
 
 type clusterServiceClient struct {
@@ -134,6 +140,26 @@ func (c *clusterServiceClient) ListQueues(ctx context.Context, in *ListQueuesReq
 	return out, nil
 }
 
+func (c *clusterServiceClient) PutQueue(ctx context.Context, in *PutQueueRequest, opts ...grpc.CallOption) (*PutQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutQueueResponse)
+	err := c.cc.Invoke(ctx, ClusterService_PutQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) DeleteQueue(ctx context.Context, in *DeleteQueueRequest, opts ...grpc.CallOption) (*DeleteQueueResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteQueueResponse)
+	err := c.cc.Invoke(ctx, ClusterService_DeleteQueue_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // ClusterServiceServer is the server API for ClusterService service.
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
@@ -147,6 +173,10 @@ type ClusterServiceServer interface {
 	ForgetNode(context.Context, *ForgetNodeRequest) (*ForgetNodeResponse, error)
 	GetQueue(context.Context, *GetQueueRequest) (*GetQueueResponse, error)
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
+	// Makes a queue, or changes one.
+	PutQueue(context.Context, *PutQueueRequest) (*PutQueueResponse, error)
+	// Takes away a queue that no unfinished job is in.
+	DeleteQueue(context.Context, *DeleteQueueRequest) (*DeleteQueueResponse, error)
 	mustEmbedUnimplementedClusterServiceServer()
 }
 
@@ -180,6 +210,12 @@ func (UnimplementedClusterServiceServer) GetQueue(context.Context, *GetQueueRequ
 }
 func (UnimplementedClusterServiceServer) ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListQueues not implemented")
+}
+func (UnimplementedClusterServiceServer) PutQueue(context.Context, *PutQueueRequest) (*PutQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutQueue not implemented")
+}
+func (UnimplementedClusterServiceServer) DeleteQueue(context.Context, *DeleteQueueRequest) (*DeleteQueueResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteQueue not implemented")
 }
 func (UnimplementedClusterServiceServer) mustEmbedUnimplementedClusterServiceServer() {}
 func (UnimplementedClusterServiceServer) testEmbeddedByValue()                        {}
@@ -346,6 +382,42 @@ func _ClusterService_ListQueues_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _ClusterService_PutQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).PutQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_PutQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).PutQueue(ctx, req.(*PutQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_DeleteQueue_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteQueueRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).DeleteQueue(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_DeleteQueue_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).DeleteQueue(ctx, req.(*DeleteQueueRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // ClusterService_ServiceDesc is the grpc.ServiceDesc for ClusterService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -384,6 +456,14 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListQueues",
 			Handler:    _ClusterService_ListQueues_Handler,
+		},
+		{
+			MethodName: "PutQueue",
+			Handler:    _ClusterService_PutQueue_Handler,
+		},
+		{
+			MethodName: "DeleteQueue",
+			Handler:    _ClusterService_DeleteQueue_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

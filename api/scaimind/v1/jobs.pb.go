@@ -2515,6 +2515,174 @@ func (x *ListCheckpointsResponse) GetCheckpoints() []*Checkpoint {
 	return nil
 }
 
+type GetCheckpointRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointId  string                 `protobuf:"bytes,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCheckpointRequest) Reset() {
+	*x = GetCheckpointRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCheckpointRequest) ProtoMessage() {}
+
+func (x *GetCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*GetCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GetCheckpointRequest) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+type GetCheckpointResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Checkpoint    *Checkpoint            `protobuf:"bytes,1,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetCheckpointResponse) Reset() {
+	*x = GetCheckpointResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetCheckpointResponse) ProtoMessage() {}
+
+func (x *GetCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*GetCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *GetCheckpointResponse) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+type DeleteCheckpointRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointId  string                 `protobuf:"bytes,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteCheckpointRequest) Reset() {
+	*x = DeleteCheckpointRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteCheckpointRequest) ProtoMessage() {}
+
+func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*DeleteCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *DeleteCheckpointRequest) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+type DeleteCheckpointResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteCheckpointResponse) Reset() {
+	*x = DeleteCheckpointResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteCheckpointResponse) ProtoMessage() {}
+
+func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*DeleteCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{38}
+}
+
 var File_scaimind_v1_jobs_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_jobs_proto_rawDesc = "" +
@@ -2746,7 +2914,16 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x16ListCheckpointsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"T\n" +
 	"\x17ListCheckpointsResponse\x129\n" +
-	"\vcheckpoints\x18\x01 \x03(\v2\x17.scaimind.v1.CheckpointR\vcheckpoints2\x9f\b\n" +
+	"\vcheckpoints\x18\x01 \x03(\v2\x17.scaimind.v1.CheckpointR\vcheckpoints\";\n" +
+	"\x14GetCheckpointRequest\x12#\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"P\n" +
+	"\x15GetCheckpointResponse\x127\n" +
+	"\n" +
+	"checkpoint\x18\x01 \x01(\v2\x17.scaimind.v1.CheckpointR\n" +
+	"checkpoint\">\n" +
+	"\x17DeleteCheckpointRequest\x12#\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"\x1a\n" +
+	"\x18DeleteCheckpointResponse2\xd8\t\n" +
 	"\n" +
 	"JobService\x12J\n" +
 	"\tSubmitJob\x12\x1d.scaimind.v1.SubmitJobRequest\x1a\x1e.scaimind.v1.SubmitJobResponse\x12M\n" +
@@ -2763,7 +2940,9 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\rStreamJobLogs\x12!.scaimind.v1.StreamJobLogsRequest\x1a\".scaimind.v1.StreamJobLogsResponse0\x01\x12V\n" +
 	"\rGetJobMetrics\x12!.scaimind.v1.GetJobMetricsRequest\x1a\".scaimind.v1.GetJobMetricsResponse\x12a\n" +
 	"\x10StreamJobMetrics\x12$.scaimind.v1.StreamJobMetricsRequest\x1a%.scaimind.v1.StreamJobMetricsResponse0\x01\x12\\\n" +
-	"\x0fListCheckpoints\x12#.scaimind.v1.ListCheckpointsRequest\x1a$.scaimind.v1.ListCheckpointsResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x0fListCheckpoints\x12#.scaimind.v1.ListCheckpointsRequest\x1a$.scaimind.v1.ListCheckpointsResponse\x12V\n" +
+	"\rGetCheckpoint\x12!.scaimind.v1.GetCheckpointRequest\x1a\".scaimind.v1.GetCheckpointResponse\x12_\n" +
+	"\x10DeleteCheckpoint\x12$.scaimind.v1.DeleteCheckpointRequest\x1a%.scaimind.v1.DeleteCheckpointResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_jobs_proto_rawDescOnce sync.Once
@@ -2777,7 +2956,7 @@ func file_scaimind_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_jobs_proto_rawDescData
 }
 
-var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),         // 0: scaimind.v1.SubmitJobRequest
 	(*SubmitJobResponse)(nil),        // 1: scaimind.v1.SubmitJobResponse
@@ -2814,112 +2993,121 @@ var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*Checkpoint)(nil),               // 32: scaimind.v1.Checkpoint
 	(*ListCheckpointsRequest)(nil),   // 33: scaimind.v1.ListCheckpointsRequest
 	(*ListCheckpointsResponse)(nil),  // 34: scaimind.v1.ListCheckpointsResponse
-	nil,                              // 35: scaimind.v1.SubmitJobRequest.LabelsEntry
-	nil,                              // 36: scaimind.v1.Job.LabelsEntry
-	(*TrainingConfig)(nil),           // 37: scaimind.v1.TrainingConfig
-	(*DataConfig)(nil),               // 38: scaimind.v1.DataConfig
-	(*ResourceConfig)(nil),           // 39: scaimind.v1.ResourceConfig
-	(*OutputConfig)(nil),             // 40: scaimind.v1.OutputConfig
-	(*SchedulingConfig)(nil),         // 41: scaimind.v1.SchedulingConfig
-	(*CommandConfig)(nil),            // 42: scaimind.v1.CommandConfig
-	(JobStatus_Value)(0),             // 43: scaimind.v1.JobStatus.Value
-	(JobState_Value)(0),              // 44: scaimind.v1.JobState.Value
-	(JobPhase_Value)(0),              // 45: scaimind.v1.JobPhase.Value
-	(*timestamppb.Timestamp)(nil),    // 46: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 47: scaimind.v1.ErrorType.Value
-	(StopReason_Value)(0),            // 48: scaimind.v1.StopReason.Value
-	(TaskState_Value)(0),             // 49: scaimind.v1.TaskState.Value
-	(*structpb.Struct)(nil),          // 50: google.protobuf.Struct
+	(*GetCheckpointRequest)(nil),     // 35: scaimind.v1.GetCheckpointRequest
+	(*GetCheckpointResponse)(nil),    // 36: scaimind.v1.GetCheckpointResponse
+	(*DeleteCheckpointRequest)(nil),  // 37: scaimind.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointResponse)(nil), // 38: scaimind.v1.DeleteCheckpointResponse
+	nil,                              // 39: scaimind.v1.SubmitJobRequest.LabelsEntry
+	nil,                              // 40: scaimind.v1.Job.LabelsEntry
+	(*TrainingConfig)(nil),           // 41: scaimind.v1.TrainingConfig
+	(*DataConfig)(nil),               // 42: scaimind.v1.DataConfig
+	(*ResourceConfig)(nil),           // 43: scaimind.v1.ResourceConfig
+	(*OutputConfig)(nil),             // 44: scaimind.v1.OutputConfig
+	(*SchedulingConfig)(nil),         // 45: scaimind.v1.SchedulingConfig
+	(*CommandConfig)(nil),            // 46: scaimind.v1.CommandConfig
+	(JobStatus_Value)(0),             // 47: scaimind.v1.JobStatus.Value
+	(JobState_Value)(0),              // 48: scaimind.v1.JobState.Value
+	(JobPhase_Value)(0),              // 49: scaimind.v1.JobPhase.Value
+	(*timestamppb.Timestamp)(nil),    // 50: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 51: scaimind.v1.ErrorType.Value
+	(StopReason_Value)(0),            // 52: scaimind.v1.StopReason.Value
+	(TaskState_Value)(0),             // 53: scaimind.v1.TaskState.Value
+	(*structpb.Struct)(nil),          // 54: google.protobuf.Struct
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
-	37, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
-	38, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
-	39, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
-	40, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
-	41, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	42, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
-	35, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
-	43, // 7: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	41, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
+	42, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
+	43, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
+	44, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
+	45, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	46, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
+	39, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
+	47, // 7: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
 	0,  // 8: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
 	4,  // 9: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
 	1,  // 10: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
-	43, // 11: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
-	44, // 12: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
-	45, // 13: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
-	46, // 14: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
-	36, // 15: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
-	37, // 16: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
-	38, // 17: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
-	39, // 18: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
-	40, // 19: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
-	41, // 20: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	42, // 21: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
-	47, // 22: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
+	47, // 11: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
+	48, // 12: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
+	49, // 13: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
+	50, // 14: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
+	40, // 15: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
+	41, // 16: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
+	42, // 17: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
+	43, // 18: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
+	44, // 19: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
+	45, // 20: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	46, // 21: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
+	51, // 22: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
 	7,  // 23: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
-	46, // 24: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	46, // 25: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
-	46, // 26: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
-	46, // 27: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
+	50, // 24: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	50, // 25: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
+	50, // 26: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
+	50, // 27: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
 	9,  // 28: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
 	8,  // 29: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
-	48, // 30: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
+	52, // 30: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
 	6,  // 31: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
-	47, // 32: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
-	46, // 33: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
-	46, // 34: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
-	49, // 35: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
-	46, // 36: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	46, // 37: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	51, // 32: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
+	50, // 33: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
+	50, // 34: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
+	53, // 35: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
+	50, // 36: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	50, // 37: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
 	5,  // 38: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
-	43, // 39: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	47, // 39: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
 	5,  // 40: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
 	5,  // 41: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
 	5,  // 42: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
 	5,  // 43: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
-	39, // 44: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
+	43, // 44: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
 	5,  // 45: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
-	44, // 46: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
-	46, // 47: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	48, // 46: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
+	50, // 47: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
 	26, // 48: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	46, // 49: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	50, // 50: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	50, // 49: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	54, // 50: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
 	7,  // 51: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
 	31, // 52: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	46, // 53: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	50, // 54: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	46, // 55: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	50, // 53: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	54, // 54: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	50, // 55: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
 	32, // 56: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	0,  // 57: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,  // 58: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	10, // 59: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	12, // 60: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	14, // 61: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	16, // 62: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	18, // 63: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	20, // 64: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	22, // 65: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	24, // 66: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	27, // 67: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	29, // 68: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	33, // 69: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	1,  // 70: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,  // 71: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	11, // 72: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	13, // 73: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	15, // 74: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	17, // 75: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	19, // 76: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	21, // 77: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	23, // 78: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	25, // 79: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	28, // 80: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	30, // 81: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	34, // 82: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	70, // [70:83] is the sub-list for method output_type
-	57, // [57:70] is the sub-list for method input_type
-	57, // [57:57] is the sub-list for extension type_name
-	57, // [57:57] is the sub-list for extension extendee
-	0,  // [0:57] is the sub-list for field type_name
+	32, // 57: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	0,  // 58: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	2,  // 59: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	10, // 60: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	12, // 61: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	14, // 62: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	16, // 63: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	18, // 64: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	20, // 65: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	22, // 66: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	24, // 67: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	27, // 68: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	29, // 69: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	33, // 70: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	35, // 71: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
+	37, // 72: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
+	1,  // 73: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	3,  // 74: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	11, // 75: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	13, // 76: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	15, // 77: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	17, // 78: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	19, // 79: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	21, // 80: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	23, // 81: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	25, // 82: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	28, // 83: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	30, // 84: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	34, // 85: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	36, // 86: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
+	38, // 87: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
+	73, // [73:88] is the sub-list for method output_type
+	58, // [58:73] is the sub-list for method input_type
+	58, // [58:58] is the sub-list for extension type_name
+	58, // [58:58] is the sub-list for extension extendee
+	0,  // [0:58] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }
@@ -2943,7 +3131,7 @@ func file_scaimind_v1_jobs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_jobs_proto_rawDesc), len(file_scaimind_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

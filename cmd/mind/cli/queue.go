@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strconv"
 	"time"
@@ -70,11 +71,13 @@ func newQueue() *cobra.Command {
 }
 
 func newQueues() *cobra.Command {
-	return rest(&cobra.Command{
-		Use:     "queues",
-		Short:   "List the queues",
-		Example: `  mind queues`,
-		Args:    cobra.NoArgs,
+	cmd := rest(&cobra.Command{
+		Use:   "queues",
+		Short: "List the queues; make, change and delete them",
+		Example: `  mind queues
+  mind queues put research --weight 3
+  mind queues delete research`,
+		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
 		var got struct {
 			Queues []struct {
@@ -97,5 +100,48 @@ func newQueues() *cobra.Command {
 			t.row(q.Name, strconv.Itoa(q.Weight), strconv.Itoa(q.Queued), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs))
 		}
 		return t.flush()
+	})
+	cmd.AddCommand(newQueuesPut(), newQueuesDelete())
+	return cmd
+}
+
+func newQueuesPut() *cobra.Command {
+	var weight int
+	cmd := rest(&cobra.Command{
+		Use:     "put QUEUE",
+		Short:   "Make a queue, or change one",
+		Example: `  mind queues put research --weight 3`,
+		Args:    cobra.ExactArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		data, err := c.call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, map[string]any{"weight": weight}, newKey(), nil)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s has weight %d\n", args[0], weight)
+		return nil
+	})
+	cmd.Flags().IntVar(&weight, "weight", 1, "share of the queue beside the others")
+	return cmd
+}
+
+func newQueuesDelete() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:     "delete QUEUE",
+		Short:   "Delete a queue that no unfinished job is in",
+		Example: `  mind queues delete research`,
+		Args:    cobra.ExactArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		data, err := c.call(ctx, http.MethodDelete, "/queues/"+url.PathEscape(args[0]), nil, nil, newKey(), nil)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s deleted\n", args[0])
+		return nil
 	})
 }

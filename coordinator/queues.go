@@ -1,0 +1,68 @@
+package coordinator
+
+import (
+	"context"
+	"regexp"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// queueName is what queues may be called: they stand in paths and in commands.
+var queueName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// maxWeight bounds the share of a queue.
+const maxWeight = 1_000_000
+
+// PutQueue makes a queue, or changes one.
+func (s *server) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.PutQueueResponse, error) {
+	if !queueName.MatchString(req.GetName()) {
+		return nil, bad("name", "a queue is called by 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
+	}
+	if req.GetWeight() < 0 || req.GetWeight() > maxWeight {
+		return nil, bad("weight", "must be 1 to %d", maxWeight)
+	}
+	result, err := propose[fsm.QueueResult](ctx, s, fsm.PutQueue{Queue: fsm.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight())}})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.PutQueueResponse{Queue: queueView(s.machine.View(), result.Queue)}, nil
+}
+
+// DeleteQueue takes away a queue that no unfinished job is in.
+func (s *server) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (*v1.DeleteQueueResponse, error) {
+	result, err := propose[fsm.QueueResult](ctx, s, fsm.DeleteQueue{Name: req.GetName()})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.DeleteQueueResponse{}, nil
+}
+
+// ListQueues lists all queues.
+func (s *server) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.ListQueuesResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListQueuesResponse{}
+	for q := range v.Queues() {
+		out.Queues = append(out.Queues, queueView(v, q))
+	}
+	return out, nil
+}
+
+func queueView(v *fsm.View, q *fsm.Queue) *v1.Queue {
+	counts := v.QueueCounts(q.Name)
+	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
+	return &v1.Queue{
+		Name: q.Name, Weight: int32(q.Weight), Queued: int32(counts[v1.JobState_QUEUED]), Running: int32(live),
+		// The state counts in thousandths; a shared GPU is allocated like any other.
+		GpusAllocated: int32((v.QueueGPUs(q.Name) + 999) / 1000),
+	}
+}
