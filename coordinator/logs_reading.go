@@ -74,7 +74,7 @@ func (r *reading[E]) run(ctx context.Context) error {
 	pause := agentRetry
 	var silentSince, looked time.Time
 	for {
-		before := r.at
+		before, began := r.at, time.Now()
 		err := r.fromNodes(ctx)
 		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
@@ -82,7 +82,8 @@ func (r *reading[E]) run(ctx context.Context) error {
 		if errors.Is(err, errGone) {
 			return nil
 		}
-		if r.at != before {
+		if r.at != before || time.Since(began) > endedPatience/2 {
+			// A stream that held so long was to an agent that was there, though it had nothing to say.
 			pause, silentSince = agentRetry, time.Time{}
 		}
 		switch status.Code(err) {
@@ -90,12 +91,12 @@ func (r *reading[E]) run(ctx context.Context) error {
 			return err
 		}
 		missing, over, gone := status.Code(err) == codes.NotFound, r.over(), r.gone()
-		switch {
-		case missing && !over && !gone && !r.follow:
-			// It is not there yet: whatever it will write comes later.
+		switch notYet := missing && !over && !gone && !r.src.started && r.at == 0; {
+		case notYet && !r.follow:
+			// Whatever it will write comes later.
 			r.begin(r.at)
 			return nil
-		case missing && !over && !gone:
+		case notYet:
 		default:
 			if silentSince.IsZero() {
 				silentSince = time.Now()
