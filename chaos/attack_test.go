@@ -77,3 +77,25 @@ func TestPartition_oneWayAndBothWays(t *testing.T) {
 		Attack: scenario.Partition(3, 3*time.Second, load(scenario.Steady{Jobs: 4, Replaceable: 2})), Namespaces: true, Agents: 2, GPUs: "8xH100",
 	})
 }
+
+// away are jobs of which the replaceable ones may be silent for as short as that goes.
+func away(replaceable int) scenario.Load {
+	l := load(scenario.Steady{Jobs: 4, Short: 2, Replaceable: replaceable, Gangs: 1, LostAfter: 10 * time.Second})
+	l.Pause = 500 * time.Millisecond
+	return l
+}
+
+func TestAgentDown_oneLifeAtATimeAndExactExitCodes(t *testing.T) {
+	v := attack(t, scenario.Entry{Attack: scenario.AgentAway(scenario.Away{}, away(4)), Agents: 4, GPUs: "8xH100"})
+	require.NotZero(t, v.Replaced)
+}
+
+func TestAgentStopped_oneLifeAtATimeAndExactExitCodes(t *testing.T) {
+	v := attack(t, scenario.Entry{Attack: scenario.AgentAway(scenario.Away{Stop: true}, away(4)), Agents: 4, GPUs: "8xH100"})
+	require.NotZero(t, v.Replaced)
+}
+
+func TestNodeCutOff_replacedElsewhereAndNeverTwice(t *testing.T) {
+	v := attack(t, scenario.Entry{Attack: scenario.NodeCutOff(away(4)), Namespaces: true, Agents: 4, GPUs: "8xH100"})
+	require.NotZero(t, v.Replaced)
+}

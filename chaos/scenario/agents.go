@@ -53,6 +53,9 @@ func AgentAway(away Away, load Load) Attack {
 		Name: kind, Load: load, Rounds: 1, Replaces: true,
 		Fault: func(ctx context.Context, f *Fight) error {
 			agent, err := f.busiest(ctx)
+			if err == nil {
+				err = sleep(ctx, acquainted)
+			}
 			if err != nil {
 				return err
 			}
@@ -83,6 +86,10 @@ func AgentAway(away Away, load Load) Attack {
 		},
 	}
 }
+
+// acquainted is how long nodes are left in peace before one is lost. A node whose list of the others is not known to have
+// reached it cannot be replaced by anybody; it says so with a heartbeat, once a second.
+const acquainted = 10 * time.Second
 
 // replacedWithin is how long the replacement of a lost attempt may take, far beyond what was promised.
 const replacedWithin = 4 * time.Minute

@@ -152,6 +152,13 @@ func descent(j *steadyJob, lives []workload.Life, registered []procs.Checkpoint)
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
+	// The nodes of a gang share the folder, and each may tell of what appears there.
+	told := map[string]bool{}
+	registered = slices.DeleteFunc(registered, func(c procs.Checkpoint) bool {
+		again := told[c.Path]
+		told[c.Path] = true
+		return again
+	})
 	last := procs.Checkpoint{}
 	for _, c := range registered {
 		if c.Attempt < last.Attempt || (c.Attempt == last.Attempt && c.Step <= last.Step) {

@@ -93,6 +93,9 @@ func NodeCutOff(load Load) Attack {
 				return errNoNetwork
 			}
 			agent, err := f.busiest(ctx)
+			if err == nil {
+				err = sleep(ctx, acquainted)
+			}
 			if err != nil {
 				return err
 			}
@@ -131,6 +134,9 @@ func NodesWithoutCoordinators(all bool, length time.Duration, load Load) Attack 
 				return err
 			}
 			agent, err := f.busiest(ctx)
+			if err == nil {
+				err = sleep(ctx, acquainted)
+			}
 			if err != nil {
 				return err
 			}

@@ -35,8 +35,9 @@ func Suite(long bool) []Entry {
 	stopped := down
 	stopped.Stop = true
 	alone := light
-	alone.Steady = Steady{Jobs: 4, Replaceable: 6, LostAfter: 10 * time.Second}
-	const silence = 30 * time.Second // three times what the jobs may be silent
+	// The time in which a node finds out that it is alone, and asks its peers, must fit before the stop of its tasks.
+	alone.Steady = Steady{Jobs: 4, Replaceable: 6, LostAfter: 20 * time.Second}
+	const silence = 45 * time.Second // more than twice what the jobs may be silent
 	return []Entry{
 		{Attack: KillLeader(pick(20, 100), many), Agents: 4, GPUs: "64xH100"},
 		{Attack: KillAgent(pick(4, 20), load), Agents: 3, GPUs: "8xH100"},
