@@ -127,9 +127,12 @@ func TestSessionTable_whoIsSettled(t *testing.T) {
 		old, _, err := table.enter(t.Context(), "old")
 		require.NoError(t, err)
 		time.Sleep(settleTime)
+		old.beat(1) // Only now it is sure that the agent knows of its session.
+		time.Sleep(settleTime)
 		require.Empty(t, table.allSettled(lately), "longer than that, not as long")
-		_, _, err = table.enter(t.Context(), "young")
+		young, _, err := table.enter(t.Context(), "young")
 		require.NoError(t, err)
+		young.beat(1)
 		time.Sleep(time.Millisecond)
 		old.hear()
 		require.Equal(t, []string{"old"}, table.allSettled(lately))

@@ -198,7 +198,7 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 		in.session.hear()
 		switch body := req.GetBody().(type) {
 		case *v1.SessionRequest_Heartbeat:
-			in.session.heartbeat.Store(body.Heartbeat.GetSeq())
+			in.session.beat(body.Heartbeat.GetSeq())
 			in.server.renewals.ask()
 			if kept := body.Heartbeat.GetRosterVersion(); kept != in.kept {
 				in.kept = kept

@@ -47,6 +47,9 @@ type session struct {
 	heard atomic.Int64 // after began
 	// registered is set once the state knows the node as it said hello.
 	registered atomic.Bool
+	// begun is when the first heartbeat came, after began: from then on the agent knows that it is in session, and no
+	// longer tells others that it is not. 0: none came yet.
+	begun atomic.Int64
 
 	heartbeat atomic.Uint64 // highest seq received
 	renewed   atomic.Uint64 // highest seq that may be acknowledged
@@ -56,6 +59,12 @@ type session struct {
 
 // hear notes that the node said something.
 func (s *session) hear() { s.heard.Store(int64(time.Since(s.began))) }
+
+// beat notes a heartbeat.
+func (s *session) beat(seq uint64) {
+	s.begun.CompareAndSwap(0, max(1, int64(time.Since(s.began))))
+	s.heartbeat.Store(seq)
+}
 
 // heardAt is when the node last said something.
 func (s *session) heardAt() time.Time { return s.began.Add(time.Duration(s.heard.Load())) }
@@ -236,7 +245,8 @@ func (t *sessionTable) settled(node string, lately time.Duration) bool {
 }
 
 func (s *session) settled(now time.Time, lately time.Duration) bool {
-	return now.Sub(s.began) > settleTime && now.Sub(s.heardAt()) <= lately
+	begun := time.Duration(s.begun.Load())
+	return begun != 0 && now.Sub(s.began.Add(begun)) > settleTime && now.Sub(s.heardAt()) <= lately
 }
 
 // allSettled lists the nodes of which settled is true, in order.
