@@ -9,7 +9,7 @@ export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 
 # Packages whose code runs concurrently; the race detector watches them.
-RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator/... ./agent/... ./gateway/... ./api/client/... ./devcluster/...
+RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator/... ./agent/... ./gateway/... ./api/client/... ./archive/... ./devcluster/...
 
 .DEFAULT_GOAL := build
 

@@ -70,6 +70,9 @@ func freePort(t *testing.T) string {
 }
 
 func startSite(t *testing.T, archiveURL string) *site {
+	if testing.Short() {
+		t.Skip("a whole site, with machines that die")
+	}
 	s := &site{t: t, addr: freePort(t), archive: archiveURL, dir: t.TempDir()}
 	config := coordinator.Config{
 		ID: "c1", DataDir: filepath.Join(s.dir, "c1"), GRPCAddr: s.addr, HTTPAddr: freePort(t), RaftAddr: freePort(t),

@@ -206,7 +206,7 @@ func TestShip_segmentsAsTheyCloseAndTheRestAtTheEnd(t *testing.T) {
 		for _, tail := range []int{0, 1, 7, 1400, 1500, 9999} {
 			r := tasks.NewLogReader(n.store, n.manifest())
 			require.NoError(t, r.SeekTail(t.Context(), tail))
-			entries, err := r.Next(t.Context(), 10_000)
+			entries, err := r.Next(t.Context(), 10_000) // they are short
 			require.NoError(t, err)
 			require.Len(t, entries, min(tail, 1500))
 		}
@@ -248,10 +248,11 @@ func TestShip_theOpenEndIsFlushed(t *testing.T) {
 		require.Less(t, n.store.bytes, int64(20*m.End(tasks.Log)), "and it is not sent again and again")
 		// Who has an old manifest reads what it says, though the part has grown since.
 		r := tasks.NewLogReader(n.store, early)
-		entries, err := r.Next(t.Context(), 10_000)
-		require.NoError(t, err)
-		require.NotEmpty(t, entries)
-		require.Equal(t, early.End(tasks.Log), entries[len(entries)-1].Offset)
+		for r.Offset() < early.End(tasks.Log) {
+			entries, err := r.Next(t.Context(), 10_000)
+			require.NoError(t, err)
+			require.NotEmpty(t, entries)
+		}
 	})
 }
 
@@ -279,7 +280,11 @@ func TestShip_triesAgainUntilTheStoreIsBack(t *testing.T) {
 // The store fails at random, agents die at random, and the task writes on:
 // in the end all is there, once.
 func TestShip_whateverHappens(t *testing.T) {
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := rand.New(rand.NewPCG(seed, 7))

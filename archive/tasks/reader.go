@@ -157,9 +157,17 @@ func (r *LogReader) SeekTail(ctx context.Context, n int) error {
 	return nil
 }
 
+const (
+	// maxBatch bounds the bytes of what one call of Next returns, but for its last line.
+	maxBatch = 1 << 20
+	// maxMetric is the longest line of metrics that anybody reads.
+	maxMetric = 1 << 20
+)
+
 // Next returns the next records, at most limit. None and no error means that
 // the archive has no more.
 func (r *LogReader) Next(ctx context.Context, limit int) (entries []record.Entry, err error) {
+	size := 0
 	gap := func(from, to uint64) bool {
 		entries = append(entries, record.Removed(from, to))
 		return len(entries) < limit
@@ -171,7 +179,8 @@ func (r *LogReader) Next(ctx context.Context, limit int) (entries []record.Entry
 		}
 		entry.Offset = r.lines.offset
 		entries = append(entries, entry)
-		return len(entries) < limit
+		size += len(line)
+		return len(entries) < limit && size < maxBatch
 	})
 	return entries, err
 }
@@ -195,11 +204,16 @@ func NewMetricsReader(store archive.Store, m *Manifest, offset uint64) *MetricsR
 // Next returns the next lines that are JSON objects, at most limit; others are
 // the program's own business. None and no error means that there are no more.
 func (r *MetricsReader) Next(ctx context.Context, limit int) (found []Metric, err error) {
+	size := 0
 	err = r.lines.each(ctx, func(_, _ uint64) bool { return true }, func(line []byte, p Part) bool {
+		if len(line) > maxMetric {
+			return true
+		}
 		if line = PlainJSON(bytes.TrimSpace(line)); line != nil {
 			found = append(found, Metric{Offset: r.lines.offset, JSON: line, UnixNanos: p.UnixNanos})
+			size += len(line)
 		}
-		return len(found) < limit
+		return len(found) < limit && size < maxBatch
 	})
 	return found, err
 }

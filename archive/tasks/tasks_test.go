@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -62,6 +63,26 @@ func TestReader_noticesDamage(t *testing.T) {
 			require.Empty(t, entries)
 		})
 	}
+}
+
+// A batch is bounded in bytes: it becomes one message.
+func TestReader_boundsItsBatches(t *testing.T) {
+	store, m := keep(t, t.TempDir())
+	line := "4 o " + strings.Repeat("x", 60_000) + "\n"
+	part, err := PutPart(t.Context(), store, m.Task, Log, m.End(Log), []byte(strings.Repeat(line, 50)))
+	require.NoError(t, err)
+	m.Log = append(m.Log, part)
+	r := NewLogReader(store, m)
+	total := 0
+	for {
+		entries, err := r.Next(t.Context(), 1000)
+		require.NoError(t, err)
+		require.Less(t, len(entries), 25)
+		if total += len(entries); len(entries) == 0 {
+			break
+		}
+	}
+	require.Equal(t, 53, total)
 }
 
 func TestFind_refusesWhatItDoesNotUnderstand(t *testing.T) {
