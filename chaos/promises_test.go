@@ -321,3 +321,39 @@ func TestBadInput_answersTheRightCodeAndChangesNothing(t *testing.T) {
 	require.Equal(t, "CWD_MISSING", j.ErrorType)
 	require.Contains(t, j.ErrorMessage, "/no/such/directory")
 }
+
+func TestCommandLine_chaosAttacksAClusterThatIsThere(t *testing.T) {
+	c, _ := startStopped(t)
+	chaos := func(args ...string) (stdout, stderr string, code int) {
+		cmd := exec.CommandContext(within(t, 5*time.Minute), mind, append([]string{"chaos"}, args...)...)
+		cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TMPDIR="+t.TempDir())
+		var said strings.Builder
+		cmd.Stderr = &said
+		out, err := cmd.Output()
+		var exit *exec.ExitError
+		if err != nil && !errors.As(err, &exit) {
+			require.NoError(t, err)
+		}
+		return strings.TrimSpace(string(out)), said.String(), cmd.ProcessState.ExitCode()
+	}
+	devJSON := filepath.Join(c.Dir, "dev.json")
+	out, said, code := chaos("kill-leader", "--rounds", "1", "--jobs", "3", "--clients", "1", "--dev-json", devJSON)
+	require.Zero(t, code, said)
+	lines := strings.Split(out, "\n")
+	require.Regexp(t, `^scenario=kill-leader rounds=1 faults=kill-leader:1 .* harmed=0 lost=0 doubled=0 double_live=0 `, lines[len(lines)-1])
+	require.Contains(t, out, "kept    no acknowledged job is lost")
+	info, err := c.Info()
+	require.NoError(t, err)
+	for _, p := range info.Coordinators {
+		require.Truef(t, c.Ready(t.Context(), p), "%s was started again, as mind dev does not", p.ID)
+	}
+
+	_, said, code = chaos("partition", "--dev-json", devJSON)
+	require.Equal(t, 2, code, said)
+	require.Contains(t, said, "share one network")
+	_, said, code = chaos("kill-agent", "--dev-json", filepath.Join(t.TempDir(), "dev.json"))
+	require.Equal(t, 1, code)
+	require.Contains(t, said, "is `mind dev` running?")
+	_, _, code = chaos("kill-agent", "--rounds", "0")
+	require.Equal(t, 2, code)
+}
