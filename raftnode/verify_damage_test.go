@@ -39,7 +39,7 @@ func logPages(t *testing.T, path string) (pageSize int, leaves, branches []uint6
 }
 
 func TestVerify_damagedBoltPages(t *testing.T) {
-	dir, _ := written(t, StoreBolt, 4096, 400)
+	dir, _ := written(t, StoreBolt, 4096, 100)
 	whole, err := os.ReadFile(boltPath(dir))
 	require.NoError(t, err)
 	pageSize, leaves, branches := logPages(t, boltPath(dir))
@@ -189,7 +189,7 @@ func TestOpen_refusesADamagedLog(t *testing.T) {
 		}
 		return err
 	}
-	bolt, _ := written(t, StoreBolt, 4096, 400)
+	bolt, _ := written(t, StoreBolt, 4096, 100)
 	pageSize, leaves, _ := logPages(t, boltPath(bolt))
 	whole, err := os.ReadFile(boltPath(bolt))
 	require.NoError(t, err)

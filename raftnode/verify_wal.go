@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -166,6 +167,7 @@ func nextCommit(b []byte, from, at int) (end int, whole bool, err error) {
 	return at, false, fmt.Errorf("the write at byte %d is cut off", begin)
 }
 
+// copyFile leaves holes where there is nothing: segments are as long as they may become from the beginning.
 func copyFile(to, from string) error {
 	in, err := os.Open(from)
 	if err != nil {
@@ -176,6 +178,19 @@ func copyFile(to, from string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
+	at, block, nothing := int64(0), make([]byte, 64<<10), make([]byte, 64<<10)
+	for err == nil {
+		var n int
+		n, err = io.ReadFull(in, block)
+		if !bytes.Equal(block[:n], nothing[:n]) {
+			if _, failed := out.WriteAt(block[:n], at); failed != nil {
+				err = failed
+			}
+		}
+		at += int64(n)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = out.Truncate(at)
+	}
 	return errors.Join(err, out.Close())
 }
