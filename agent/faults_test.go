@@ -286,9 +286,13 @@ func TestTheCauseOfAnEndSurvivesTheAgent(t *testing.T) {
 	require.Equal(t, v1.ErrorType_GPU_FAULT, l.ended(o.GetTask()).GetErrorType())
 	require.NoError(t, first.Process.Kill())
 	_ = first.Wait()
-	// The shim's own record knows of a stop, and of no reason.
-	data, err := os.ReadFile(filepath.Join(cfg.DataDir, "tasks", keyOf(o.GetTask()).name(), shim.ExitFile))
-	require.NoError(t, err)
+	// The shim's own record, which it writes after it told the agent, knows of a stop, and of no reason.
+	var data []byte
+	require.Eventually(t, func() (ok bool) {
+		var err error
+		data, err = os.ReadFile(filepath.Join(cfg.DataDir, "tasks", keyOf(o.GetTask()).name(), shim.ExitFile))
+		return err == nil && len(data) > 0
+	}, 30*time.Second, time.Millisecond)
 	require.NotContains(t, string(data), "GPU_FAULT")
 
 	l.change(func() { l.reports, l.deaf = nil, false })
@@ -298,4 +302,25 @@ func TestTheCauseOfAnEndSurvivesTheAgent(t *testing.T) {
 	require.Contains(t, end.GetErrorMessage(), "Xid 79")
 	require.Contains(t, l.verdict(1, v1.GpuHealth_QUARANTINED), "Xid 79")
 	require.False(t, l.hellos[1].GetGpus()[1].GetHealth() == v1.GpuHealth_HEALTHY)
+}
+
+func TestAStopThatComesWhileAGPUIsVerifiedIsNotLost(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	inProcess(t, cfg)
+	foreign := exec.Command("sleep", "1000")
+	require.NoError(t, foreign.Start())
+	t.Cleanup(func() { _ = foreign.Process.Kill() })
+	simulate(t, cfg, fmt.Sprintf(`{"3": "stuck-process %d"}`, foreign.Process.Pid))
+	o, other := onGPUs(order("true"), 3), order("true")
+	l.want(o)
+	l.reported(o.GetTask(), "starting", func(r *v1.Report) bool { return r.GetStarting() != nil })
+	l.want(stopped(o, v1.StopReason_CANCEL, 30), other)
+	l.ended(other.GetTask()) // the agent has the orders
+	require.NoError(t, foreign.Process.Kill())
+	_ = foreign.Wait()
+	end := l.ended(o.GetTask())
+	require.Equal(t, v1.ErrorType_DRAINED, end.GetErrorType())
+	require.Nil(t, end.ExitCode)
+	require.NotContains(t, l.kinds(o.GetTask()), "Running")
 }

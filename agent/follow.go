@@ -17,6 +17,9 @@ func (a *agent) launch(t *task, spec *v1.TaskSpec) {
 		return
 	}
 	s := a.shimSpec(t.key, t.dir, spec)
+	if !a.stillDue(t, spec) {
+		return
+	}
 	s.Lease = a.leases.spec(t.key)
 	var prepare func(dir string) error
 	if spec.GetJob().GetCommandConfig() == nil {
@@ -34,6 +37,27 @@ func (a *agent) launch(t *task, spec *v1.TaskSpec) {
 		return
 	}
 	a.mind(t, handle, w)
+}
+
+// stillDue looks once more whether a task is to be launched: GPUs that had to become empty and checkpoints on a slow file system
+// take their time, in which an order may have come, or the leave to launch may have gone.
+func (a *agent) stillDue(t *task, spec *v1.TaskSpec) bool {
+	due := false
+	a.ask(func() {
+		ok, why := a.leases.mayLaunch(t.key, spec)
+		switch {
+		case t.stop != nil:
+			a.neverRan(t, shim.Exit{Code: -1, Stopped: true, Message: "stopped before it was launched"})
+		case !ok:
+			a.letGo(t)
+			a.freeSlot(t)
+			t.state, t.spec, t.waitsFor = queued, spec, why
+			a.queue = append(a.queue, t)
+		default:
+			due = true
+		}
+	})
+	return due
 }
 
 // attach finds the shim of a task that an earlier agent launched.

@@ -100,3 +100,37 @@ func TestOutbox_aLaunchWaitsForWhatFollowsIt(t *testing.T) {
 		require.Len(t, o.take(), 2, "and takes along what was held")
 	})
 }
+
+func TestOutboxForgetsAllButTheEndOfATaskThatIsNotWanted(t *testing.T) {
+	o := newOutbox(0)
+	checkpoint := func(job string) *report {
+		r := said(job, "")
+		r.body.Body = &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{}}
+		return r
+	}
+	end := said("a", "")
+	end.body.Body = &v1.Report_Ended{Ended: &v1.TaskEnded{}}
+	o.add(checkpoint("a"))
+	require.Len(t, o.take(), 1)
+	o.add(checkpoint("a"), checkpoint("b"), end)
+	o.drop(said("a", "").body.GetTask())
+	require.Equal(t, []uint64{3, 4}, seqs(o.take()))
+	o.rewind()
+	require.Equal(t, []uint64{1, 3, 4}, seqs(o.take()), "what was sent cannot be taken back")
+}
+
+func TestOutboxBoundsTheCheckpointsOfATask(t *testing.T) {
+	o := newOutbox(0)
+	checkpoint := func(job string) *report {
+		r := said(job, "")
+		r.body.Body = &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{}}
+		return r
+	}
+	o.add(said("a", ""), checkpoint("b"))
+	for range maxCheckpoints + 5 {
+		o.add(checkpoint("a"))
+	}
+	require.Equal(t, maxCheckpoints+2, o.waiting())
+	batch := o.take()
+	require.EqualValues(t, []uint64{1, 2, 8}, seqs(batch)[:3], "the oldest go")
+}

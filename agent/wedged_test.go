@@ -39,7 +39,7 @@ func TestAWedgedDriver(t *testing.T) {
 	write("nvidia-smi", fmt.Sprintf(fakeSMI, dir))
 	write("gpus", twoGPUs)
 	write("apps", "")
-	client := probe.New(probe.Config{Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, Limit: 2 * time.Second, Pause: time.Millisecond})
+	client := probe.New(probe.Config{Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, Limit: 10 * time.Second, Pause: time.Millisecond})
 	devices, err := client.List(context.Background())
 	require.NoError(t, err)
 	if len(devices) != 2 || devices[1].UUID != "GPU-5b7d4a1c-0000-0000-0000-000000000001" {

@@ -85,7 +85,7 @@ type fixture struct {
 func newFixture(t *testing.T, limit time.Duration) fixture {
 	f := fixture{t: t, mood: filepath.Join(t.TempDir(), "mood")}
 	f.Client = New(Config{
-		Argv: []string{"/proc/self/exe"}, Env: []string{childEnv + "=" + f.mood}, Limit: limit, First: limit, Pause: time.Millisecond,
+		Argv: []string{"/proc/self/exe"}, Env: []string{childEnv + "=" + f.mood}, Limit: limit, First: max(limit, time.Minute), Pause: time.Millisecond,
 	})
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	return f
