@@ -141,5 +141,9 @@ func (a Attack) Run(ctx context.Context, arena Arena) (Verdict, error) {
 		return v, err
 	}
 	fight.fleet.leaks(ctx, &v)
-	return v, doubled(ctx, rest, run, &v)
+	if err := doubled(ctx, rest, run, &v); err != nil {
+		return v, err
+	}
+	v.Judged = true
+	return v, nil
 }

@@ -12,6 +12,8 @@ import (
 // Verdict is what an attack found.
 type Verdict struct {
 	Scenario string
+	// Judged: the evidence was looked at; without that nothing is known to be kept.
+	Judged bool
 	// Faults by kind.
 	Faults map[string]int
 	// Rounds of the attack, and how often another coordinator led after one.
@@ -94,8 +96,9 @@ func (v Verdict) String() string {
 
 // Sum adds up the verdicts of several attacks under one name.
 func Sum(name string, all ...Verdict) Verdict {
-	sum := Verdict{Scenario: name}
+	sum := Verdict{Scenario: name, Judged: len(all) > 0}
 	for _, v := range all {
+		sum.Judged = sum.Judged && v.Judged
 		for kind, n := range v.Faults {
 			if sum.Faults == nil {
 				sum.Faults = map[string]int{}
@@ -136,7 +139,11 @@ func (v Verdict) Report() string {
 	fmt.Fprintf(&b, "%d jobs checked (%d ran through the attack), %d faults, %d failovers, %d attempts replaced\n", v.Jobs(), v.Steady, v.faults(), v.Failovers, v.Replaced)
 	for _, p := range v.promises() {
 		if len(p.list) == 0 {
-			fmt.Fprintf(&b, "kept    %s\n", p.promise)
+			word := "kept   "
+			if !v.Judged {
+				word = "unknown"
+			}
+			fmt.Fprintf(&b, "%s %s\n", word, p.promise)
 			continue
 		}
 		fmt.Fprintf(&b, "BROKEN  %s: %d times\n", p.promise, len(p.list))

@@ -33,6 +33,15 @@ func TestVerdict_eachPromiseCanBeBroken(t *testing.T) {
 	}
 }
 
+func TestVerdict_whatWasNotJudgedIsNotKept(t *testing.T) {
+	judged := Verdict{Scenario: "one", Judged: true}
+	require.NotContains(t, judged.Report(), "unknown")
+	require.NotContains(t, Verdict{Scenario: "one"}.Report(), "kept")
+	require.Contains(t, Sum("all", judged, judged).Report(), "kept")
+	require.NotContains(t, Sum("all", judged, Verdict{}).Report(), "kept")
+	require.NotContains(t, Sum("all").Report(), "kept")
+}
+
 func TestVerdict_figuresAreOneLineOfKeysAndValues(t *testing.T) {
 	v := Verdict{Scenario: "kill-leader", Outages: []time.Duration{3 * time.Second, time.Second, 2 * time.Second}}
 	v.fault("kill-leader")
