@@ -47,6 +47,9 @@ type Options struct {
 	Commit time.Duration
 	// SnapshotThreshold is after how many entries replicas take snapshots; 0: 512.
 	SnapshotThreshold uint64
+	// ImmortalTasks makes shims ignore their deadlines, and ForgetfulDisks makes disks lose what was written last when a
+	// coordinator crashes: worlds that are broken on purpose, to see that the checkers notice.
+	ImmortalTasks, ForgetfulDisks bool
 	// Dir holds the files of the machines.
 	Dir string
 }
@@ -123,12 +126,14 @@ func New(o Options) *Cluster {
 		if o.Skew > 0 {
 			r.skew = time.Duration(c.rand.Int64N(2*int64(o.Skew))) - o.Skew
 		}
+		r.disk.forgetful = o.ForgetfulDisks
 		c.coordinators = append(c.coordinators, r)
 	}
 	for i := range o.Agents {
 		id := fmt.Sprintf("n%d", i+1)
 		drift := (2*c.rand.Float64() - 1) * o.Drift
 		n := &node{id: id, ip: fmt.Sprintf("10.0.1.%d", i+1), machine: newMachine(id, filepath.Join(o.Dir, id), o.GPUs, drift, c.World)}
+		n.machine.immortal = o.ImmortalTasks
 		c.agents = append(c.agents, n)
 	}
 	c.users = c.Network.Host("10.0.2.1")

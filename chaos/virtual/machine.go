@@ -28,6 +28,7 @@ type Machine struct {
 	boot      int
 	born      time.Time
 	drift     float64 // of its clock: 0.001 gains a millisecond a second
+	immortal  bool    // its shims ignore deadlines
 	pid       int
 	processes map[string]*process // by name of the task's directory; those that ended, too
 	gpus      []device.Device
@@ -153,6 +154,9 @@ func (k *kernel) Start(dir string, spec shim.Spec, prepare func(dir string) erro
 	p := &process{
 		machine: m, dir: dir, spec: spec, does: does, requests: make(chan func()), killed: make(chan struct{}), done: make(chan struct{}),
 		started: now, saveAt: now.Add(does.Save), deadline: spec.Lease.Deadline, exit: shim.Exit{Code: -1},
+	}
+	if m.immortal {
+		p.deadline = shim.Deadline{}
 	}
 	life := check.Life{
 		Job: spec.JobID, Attempt: int(spec.Attempt), Rank: int(spec.Rank), Token: spec.Token, Node: m.name, ResumeFrom: env("MIND_RESUME_FROM"), Lines: 3,

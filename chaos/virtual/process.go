@@ -206,7 +206,7 @@ func (p *process) ask(now time.Time, r shim.StopRequest) {
 
 // extend takes a deadline from an agent.
 func (p *process) extend(d shim.Deadline) {
-	if p.lapsed {
+	if p.lapsed || p.machine.immortal {
 		return
 	}
 	p.deadline.StopAt = max(p.deadline.StopAt, d.StopAt)

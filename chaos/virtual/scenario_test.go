@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -23,7 +24,15 @@ func trainings(run time.Duration) []*Job {
 	return all
 }
 
-func TestTwoHoursWithoutQuorum(t *testing.T) {
+// long reports whether there is time: the whole length of what is promised, and all of its variants.
+func long() bool { return os.Getenv("MIND_CHAOS_LONG") != "" }
+
+// TestWithoutQuorum shows a slice of the two hours that MIND_CHAOS_LONG plays whole.
+func TestWithoutQuorum(t *testing.T) {
+	outageTime := 20 * time.Minute
+	if long() {
+		outageTime = 2 * time.Hour
+	}
 	for name, outage := range map[string]struct{ begin, end func(s *scene) }{
 		"two of three coordinators are down": {
 			begin: func(s *scene) { s.CrashCoordinator(0, true); s.CrashCoordinator(1, true) },
@@ -39,19 +48,22 @@ func TestTwoHoursWithoutQuorum(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			stage(t, Options{Coordinators: 3, Agents: 3, Seed: 11, Heartbeat: 2 * time.Second, Commit: 500 * time.Millisecond}, func(s *scene) {
-				jobs := trainings(30 * time.Minute)
-				long := trainings(3 * time.Hour)
-				for i, j := range long {
+			if !long() && name != "no agent reaches a coordinator" {
+				t.Skip("MIND_CHAOS_LONG plays this")
+			}
+			stage(t, Options{Coordinators: 3, Agents: 3, GPUs: 8, Seed: 11, Heartbeat: 2 * time.Second, Commit: 500 * time.Millisecond}, func(s *scene) {
+				jobs := trainings(outageTime / 4)
+				longer := trainings(outageTime + 10*time.Minute)
+				for i, j := range longer {
 					j.Key = fmt.Sprintf("long-%d", i)
 				}
-				jobs = append(jobs, long[:3]...)
+				jobs = append(jobs, longer[:3]...)
 				for _, j := range jobs {
 					s.running(j)
 				}
 				time.Sleep(time.Minute)
 				outage.begin(s)
-				time.Sleep(2 * time.Hour)
+				time.Sleep(outageTime)
 				live, _ := s.World.Live()
 				require.Equal(s.t, 4, live, "of the long ones everybody lives")
 				outage.end(s)
@@ -92,7 +104,13 @@ func (s *scene) apart(cut bool) {
 }
 
 // TestLossAndStalls is a slice of a day with a tenth of all messages lost and stalls of 5 s.
-func TestLossAndStalls(t *testing.T) { lossAndStalls(t, 30*time.Minute) }
+func TestLossAndStalls(t *testing.T) {
+	if long() {
+		lossAndStalls(t, 24*time.Hour)
+		return
+	}
+	lossAndStalls(t, 15*time.Minute)
+}
 
 func lossAndStalls(t *testing.T, length time.Duration) {
 	stage(t, Options{Coordinators: 3, Agents: 3, Seed: 12, Drift: 0.001}, func(s *scene) {
