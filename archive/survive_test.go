@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -222,25 +223,42 @@ func TestSurvive_followersOfAnAgentThatComesAndGoes(t *testing.T) {
 	}
 }
 
-func TestSurvive_whatTheAgentSwept(t *testing.T) {
-	s := startSite(t, "file://"+t.TempDir())
-	s.machine("n1", func(c *agent.Config) { c.KeepTasks = 1 })
-	gates := filepath.Join(t.TempDir(), "gate")
-	id := s.submit(writer(gates, 500), nil)
-	s.awaitJob(id, over)
-	dir := filepath.Join(s.dir, "n1", "tasks")
-	swept := func() bool {
-		found, err := filepath.Glob(filepath.Join(dir, id+".*"))
-		return err == nil && len(found) == 0
-	}
-	for range 60 {
+// sweep runs short jobs until the agent has removed what a job left, or says that it did not.
+func (s *site) sweep(id string, rounds int) bool {
+	for range rounds {
 		s.awaitJob(s.submit("true", nil), over)
-		if swept() {
-			break
+		found, err := filepath.Glob(filepath.Join(s.dir, "n1", "tasks", id+".*"))
+		require.NoError(s.t, err)
+		if len(found) == 0 {
+			return true
 		}
 	}
-	s.eventually("a swept directory", swept)
+	return false
+}
+
+// An agent keeps what the archive does not take, and sweeps it when it has.
+func TestSurvive_whatTheAgentSwept(t *testing.T) {
+	mount := filepath.Join(t.TempDir(), "share")
+	s := startSite(t, "file://"+mount)
+	s.machine("n1", func(c *agent.Config) { c.KeepTasks = 1 })
+	id := s.submit(writer(filepath.Join(t.TempDir(), "gate"), 500), nil)
+	s.awaitJob(id, over)
+	require.False(t, s.sweep(id, 25), "the share is not mounted")
+	require.NoError(t, os.Mkdir(mount, 0o700))
+	s.eventually("a swept directory", func() bool { return s.sweep(id, 1) })
 	s.everyWay(id, text(0, 500))
+}
+
+// One that waited long enough removes it all the same; the reader is told.
+func TestSurvive_anArchiveThatNeverTakesAnything(t *testing.T) {
+	s := startSite(t, "file://"+filepath.Join(t.TempDir(), "share"))
+	s.machine("n1", func(c *agent.Config) { c.KeepTasks, c.LogArchive.Wait = 1, time.Millisecond })
+	id := s.submit(writer(filepath.Join(t.TempDir(), "gate"), 500), nil)
+	s.awaitJob(id, over)
+	s.eventually("a swept directory", func() bool { return s.sweep(id, 1) })
+	f := s.follow(&v1.StreamJobLogsRequest{JobId: id})
+	require.Len(t, f.all(), 1)
+	require.ErrorContains(t, f.err, "is missing from the start: node n1 has not kept it, and the log archive fails")
 }
 
 // The archive has a part, the node is gone for good: the reader gets the part,
