@@ -91,19 +91,15 @@ func (c *checkpointDir) scan(done bool) []finding {
 		return nil
 	}
 	var found []finding
-	for _, e := range entries {
-		if !e.IsDir() || unfinished(e.Name()) || !utf8.ValidString(e.Name()) {
+	for _, info := range byAge(entries) {
+		if !info.IsDir() || unfinished(info.Name()) || !utf8.ValidString(info.Name()) || c.before[info.Name()] == shim.Identity(info) {
 			continue
 		}
-		info, err := e.Info()
-		if err != nil || c.before[e.Name()] == shim.Identity(info) {
-			continue
-		}
-		path := filepath.Join(c.dir, e.Name())
+		path := filepath.Join(c.dir, info.Name())
 		if _, ok := c.known[path]; ok {
 			continue
 		}
-		if !done && !c.moves.into(c.dir, e.Name()) && !renamed(path, info) {
+		if !done && !c.moves.into(c.dir, info.Name()) && !renamed(path, info) {
 			continue
 		}
 		digest, size, err := manifest(path)
@@ -111,9 +107,27 @@ func (c *checkpointDir) scan(done bool) []finding {
 			c.calm = false
 			continue
 		}
-		found = append(found, c.found(path, digest, size, stepOf(e.Name()), nil))
+		found = append(found, c.found(path, digest, size, stepOf(info.Name()), nil))
 	}
 	return found
+}
+
+// byAge sorts what a directory holds by the time of its last change. Several checkpoints are found at once after a time
+// without an agent; the one that is told last counts as the newest, and a listing has them in the order of their names.
+func byAge(entries []fs.DirEntry) []fs.FileInfo {
+	infos := make([]fs.FileInfo, 0, len(entries))
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil {
+			infos = append(infos, info)
+		}
+	}
+	slices.SortStableFunc(infos, func(a, b fs.FileInfo) int {
+		if c := a.ModTime().Compare(b.ModTime()); c != 0 {
+			return c
+		}
+		return int(stepOf(a.Name()) - stepOf(b.Name()))
+	})
+	return infos
 }
 
 // renamed tells by its times that a directory was given its name after all in it was written: a rename changes the time of
