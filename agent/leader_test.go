@@ -75,6 +75,7 @@ type leader struct {
 	roster    *v1.Roster
 	rosters   []uint64 // versions that heartbeats named
 	relayed   []*v1.Renewal
+	aloof     bool // acknowledges no relayed ones
 }
 
 func newLeader(t testing.TB, options ...grpc.ServerOption) *leader {
@@ -136,7 +137,7 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 			l.change(func() {
 				if r := req.GetRelayed(); r != nil {
 					l.relayed = append(l.relayed, r)
-					if !l.mute {
+					if !l.mute && !l.aloof {
 						relayed = &v1.RenewalAck{NodeId: r.GetNodeId(), Seq: r.GetSeq()}
 					}
 				}
@@ -203,6 +204,11 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 			return err
 		}
 	}
+}
+
+// keeps reports whether the last heartbeat named a roster.
+func (l *leader) keeps(version uint64) bool {
+	return len(l.rosters) > 0 && l.rosters[len(l.rosters)-1] == version
 }
 
 // want sets the orders.

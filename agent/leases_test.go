@@ -95,7 +95,7 @@ func TestTheRosterIsKeptOnDisk(t *testing.T) {
 		return &v1.Roster{Version: version, Members: []*v1.RosterMember{{NodeId: "n1", GrpcAddr: "127.0.0.1:1"}, {NodeId: "n2", GrpcAddr: "127.0.0.1:2"}}}
 	}
 	named := func(version uint64) func() bool {
-		return func() bool { return len(l.rosters) > 0 && l.rosters[len(l.rosters)-1] == version }
+		return func() bool { return l.keeps(version) }
 	}
 	l.roster = roster(7)
 	stop := inProcess(t, cfg)

@@ -33,9 +33,9 @@ const (
 	reconnectMax = time.Second
 )
 
-// peers talks to other agents while this one has no session: renewals go through
-// them, and they are asked whether they are cut off, too. In session it holds no
-// connection.
+// peers talks to other agents while the leader does not answer this one: renewals
+// go through them, and they are asked whether they are cut off, too. Otherwise it
+// holds no connection.
 type peers struct {
 	agent *agent
 
@@ -58,7 +58,9 @@ func (p *peers) run(ctx context.Context) {
 	defer p.closeAll()
 	defer rounds.Wait()
 	heartbeat := p.agent.leases.keeper.Timing().Heartbeat
-	relaying, pinging := newRounds(heartbeat), newRounds(heartbeat)
+	// Questions are asked more often: of the shortest lease little is left when
+	// the others' sessions close.
+	relaying, pinging := newRounds(heartbeat), newRounds(heartbeat/2)
 	tick := time.NewTicker(heartbeat / 4)
 	defer tick.Stop()
 	for {

@@ -41,7 +41,7 @@ func newPair(t *testing.T, timing lease.Timing) *pair {
 	}
 	for _, l := range p.leaders {
 		l.change(func() { l.roster = roster })
-		l.await("the roster", func() bool { return l.rosters[len(l.rosters)-1] == 5 })
+		l.await("the roster", func() bool { return l.keeps(5) })
 	}
 	return p
 }
@@ -100,7 +100,7 @@ func TestRenewalsGoThroughAnotherNode(t *testing.T) {
 	require.Zero(t, p.connections(1))
 
 	// A leader that does not answer renews nothing, whoever asks it.
-	other.change(func() { other.mute = true })
+	other.change(func() { other.aloof = true })
 	p.lose(t, 0)
 	stoppedByItself(t, p.cfgs[0], o, pid)
 }
@@ -129,6 +129,24 @@ func TestATaskRunsOnWhileNobodyCouldReplaceIt(t *testing.T) {
 	stoppedByItself(t, p.cfgs[0], o, pid)
 	backwards()
 	require.Equal(t, v1.ErrorType_NODE_LOST, p.leaders[0].ended(o.GetTask()).GetErrorType())
+}
+
+func TestATaskRunsOnWhileTheLeaderProvesNothing(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, lease.Timing{Window: 10 * time.Second})
+	o := leased(order("sleep", "1000"), 10*time.Second, true)
+	p.leaders[0].want(o)
+	pid := p.leaders[0].running(o.GetTask())
+	for _, l := range p.leaders {
+		l.change(func() { l.mute = true }) // it goes on to welcome them
+	}
+	passed(t, after(30*time.Second))
+	require.True(t, alive(pid), "a coordinator that hangs stopped a task")
+	other := p.leaders[1]
+	other.change(func() { other.mute = false })
+	p.leaders[0].change(func() { p.leaders[0].refuse = "127.0.0.1:1" })
+	other.await("renewals", func() bool { return len(other.relayed) > 2 })
+	require.True(t, alive(pid))
 }
 
 func TestATaskDoesNotRunOnWhenAnotherNodeIsInSession(t *testing.T) {
@@ -167,7 +185,7 @@ func TestOneWhoAnswersForAnotherIsNotBelieved(t *testing.T) {
 	o := leased(order("sleep", "1000"), 10*time.Second, true)
 	l.want(o)
 	pid := l.running(o.GetTask())
-	l.await("the roster", func() bool { return l.rosters[len(l.rosters)-1] == 5 })
+	l.await("the roster", func() bool { return l.keeps(5) })
 	l.server.Stop()
 	stoppedByItself(t, cfg, o, pid)
 }

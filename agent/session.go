@@ -207,8 +207,8 @@ func (s *session) speak(ctx context.Context, cancel context.CancelCauseFunc, str
 	watchdog.Reset(patience)
 	s.agent.log.Info("in session", "coordinator", welcome.GetCoordinatorId(), "term", welcome.GetTerm())
 	// It is closed when nothing of it goes on: neither is an order taken up any
-	// more, nor can the coordinator hear of this node.
-	s.agent.leases.sessionOpened()
+	// more, nor can the coordinator hear of this node. It counts as open from the
+	// first acknowledgement on (see receive).
 	defer s.agent.leases.sessionClosed()
 	s.live.Store(true)
 	s.connected.Add(1)
@@ -239,6 +239,12 @@ func (s *session) receive(ctx context.Context, stream v1.AgentService_SessionCli
 		case *v1.SessionResponse_Ack:
 			if s.agent.leases.acked(body.Ack.GetHeartbeatSeq()) {
 				renewed()
+				if !proven {
+					// Until now it was no session for the other agents: a coordinator
+					// whose disk hangs still welcomes, and can replace nothing. What this
+					// one answers them it is bound by, whatever it answered.
+					s.agent.leases.sessionOpened()
+				}
 				proven = true
 			}
 			s.agent.outbox.ack(body.Ack.GetReportSeq())

@@ -27,6 +27,7 @@ type player struct {
 	up, awake bool
 	seq       uint64
 	open      bool  // its own session
+	proven    bool  // a renewal was acknowledged in it
 	acked     int64 // local, of the newest answer
 	beatAt    int64
 	pingAt    int64
@@ -44,6 +45,7 @@ type player struct {
 
 type coordinators struct {
 	up        bool
+	stalled   bool // welcomes, and proves nothing: its disk hangs
 	reign     int64
 	sessionAt map[int]int64 // of agents in session, by the leader's clock
 	heard     map[int]int64 // a message in the session
@@ -123,9 +125,10 @@ func (a *attack) disturb() {
 	case 3:
 		clear(a.cut)
 	case 4:
-		a.c.up = false
+		a.c.up = a.rng.IntN(3) == 0
+		a.c.stalled = a.c.up
 	case 5, 6:
-		a.c.up = true
+		a.c.up, a.c.stalled = true, false
 		a.c.reign = a.now
 		clear(a.c.sessionAt)
 	case 7:
@@ -176,8 +179,7 @@ func (a *attack) agent(i int) {
 			a.c.since[i] = a.c.version
 		}
 		if a.passes(-1, i) {
-			p.open, p.acked, p.beatAt = true, now, 0
-			p.k.SessionOpened(now)
+			p.open, p.proven, p.acked, p.beatAt = true, false, now, 0
 		}
 	}
 	if p.open && now-p.beatAt >= s {
@@ -187,10 +189,16 @@ func (a *attack) agent(i int) {
 		if a.reaches(i) {
 			if _, in := a.c.sessionAt[i]; in {
 				a.c.heard[i] = a.now
-				a.renew(i)
-				if a.passes(-1, i) {
+				if !a.c.stalled {
+					a.renew(i)
+				}
+				if a.passes(-1, i) && !a.c.stalled {
 					p.k.Acked(p.seq)
 					p.acked = now
+					if !p.proven {
+						p.proven = true
+						p.k.SessionOpened(now)
+					}
 					if p.version != a.c.version {
 						p.version, p.roster = a.c.version, nil
 						for m := range a.players {
@@ -213,7 +221,7 @@ func (a *attack) agent(i int) {
 		p.k.Sent(p.seq, now)
 		for j := range a.players {
 			if j != i && a.live(j) && a.players[j].open && a.passes(i, j) && a.reaches(j) {
-				if _, in := a.c.sessionAt[j]; in {
+				if _, in := a.c.sessionAt[j]; in && !a.c.stalled {
 					a.renew(i)
 					if a.answered(j) && a.passes(j, i) {
 						p.k.Acked(p.seq)
@@ -289,7 +297,7 @@ func (a *attack) shim(p *player) {
 }
 
 func (a *attack) lead() {
-	if !a.c.up {
+	if !a.c.up || a.c.stalled {
 		return
 	}
 	for i := range a.c.sessionAt {

@@ -22,7 +22,7 @@ type Keeper struct {
 
 	inSession bool
 	met       bool  // there was a session
-	sessionAt int64 // when inSession last changed
+	sessionAt int64 // when the session began, or ended in time
 
 	closedAnswer  int64 // when this agent last said that its session is closed
 	closedAnswers bool  // it ever did
@@ -49,7 +49,7 @@ type held struct {
 // New returns the keeper of an agent that starts now. self is its name.
 func New(self string, timing Timing, now int64) *Keeper {
 	return &Keeper{
-		self: self, timing: timing.withDefaults(), began: now, sessionAt: now,
+		self: self, timing: timing.withDefaults(), began: now,
 		closed: make(map[string]int64), tasks: make(map[string]*held),
 	}
 }
@@ -98,14 +98,16 @@ func (k *Keeper) Acked(seq uint64) bool {
 // Renewed is the sending of the newest acknowledged renewal; 0: none yet.
 func (k *Keeper) Renewed() int64 { return k.renewed }
 
-// SessionOpened notes that a coordinator welcomed the agent.
+// SessionOpened notes that a coordinator welcomed the agent, and acknowledged a
+// renewal since.
 func (k *Keeper) SessionOpened(now int64) { k.inSession, k.met, k.sessionAt = true, true, now }
 
 // SessionClosed notes that the session is over: its stream has ended.
 func (k *Keeper) SessionClosed(now int64) {
-	if k.inSession {
-		k.inSession, k.sessionAt = false, now
+	if k.inSession && !k.alone(now) {
+		k.sessionAt = now
 	}
+	k.inSession = false
 }
 
 // AnswerPing is asked for the answer to a ping: whether the session is closed.
@@ -259,16 +261,22 @@ func (k *Keeper) leased(t Task) Deadline {
 	return Deadline{StopAt: deadBy - int64(stop), DeadBy: deadBy, Renewed: k.renewed}
 }
 
-// apart reports whether the agent has had no session for more than two
-// heartbeats. One that never had any is apart from the start: it may have taken
-// up tasks whose time is short.
-func (k *Keeper) apart(now int64) bool {
-	return !k.inSession && (!k.met || now-k.sessionAt > 2*int64(k.timing.Heartbeat))
+// alone reports whether the agent should turn to its peers: there has been no
+// session for more than two heartbeats, or nothing renewed in one: a session that
+// is not answered takes its time to close, and a short lease has none. An agent
+// that never had a session is alone from the start: it may have taken up tasks
+// whose time is short.
+func (k *Keeper) alone(now int64) bool {
+	since := k.sessionAt
+	if k.inSession {
+		since = max(since, k.renewed)
+	}
+	return !k.met || now-since > 2*int64(k.timing.Heartbeat)
 }
 
 // NeedRelay reports whether renewals should go through peers.
 func (k *Keeper) NeedRelay(now int64) bool {
-	return k.apart(now) && len(k.peers) > 0 && len(k.tasks) > 0
+	return k.alone(now) && len(k.peers) > 0 && len(k.tasks) > 0
 }
 
 // pingLead is how many windows before the first stop peers are asked: earlier
@@ -278,7 +286,7 @@ const pingLead = 3
 // NeedPing reports whether peers should be asked about their sessions: the stop
 // of a task that may be replaced is near, or was near and is put off.
 func (k *Keeper) NeedPing(now int64) bool {
-	if !k.apart(now) || len(k.peers) == 0 {
+	if !k.alone(now) || len(k.peers) == 0 {
 		return false
 	}
 	for _, h := range k.tasks {
