@@ -119,7 +119,7 @@ func TestArchitecture_nobodyImportsChaosButTheCommandLine(t *testing.T) {
 func TestArchitecture_librariesStayWhereTheyBelong(t *testing.T) {
 	only := map[string][]string{
 		"github.com/hashicorp/raft":       {"raftnode", "chaos"},
-		"github.com/hashicorp/memberlist": {"gossip"},
+		"github.com/hashicorp/memberlist": {"gossip", "chaos/virtual"}, // chaos: its network in memory
 		"github.com/gorilla/mux":          {"gateway"},
 		"github.com/NVIDIA/go-nvml":       {"agent/device/nvml"},
 		"github.com/google/btree":         {"fsm"},
