@@ -220,6 +220,9 @@ func (w *who) strangers(uuids []string, users map[string][]device.Process, has h
 		for _, process := range users[uuid] {
 			pid := process.Pid
 			if dead(pid) && commandOf(pid) == "" {
+				if has.shared {
+					continue // it may be of those who share the GPU: nobody is accused on such evidence
+				}
 				left = append(left, tenant{uuid, fmt.Sprintf("the driver shows process %d on it, which this machine does not have", pid)})
 				continue
 			}
