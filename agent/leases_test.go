@@ -49,10 +49,10 @@ func TestATaskIsRenewedByHeartbeats(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)
 	inProcess(t, cfg)
-	o := leased(order("sleep", "1000"), 6*time.Second, true)
+	o := leased(order("sleep", "1000"), 12*time.Second, true)
 	l.want(o)
 	pid := l.running(o.GetTask())
-	passed(t, after(9*time.Second))
+	passed(t, after(14*time.Second))
 	require.True(t, alive(pid), "it was stopped while a leader answered")
 	l.change(func() { l.mute = true })
 	stoppedByItself(t, cfg, o, pid)
@@ -143,7 +143,7 @@ func downFor(t *testing.T, down func(agent *os.Process), up func(agent *os.Proce
 	gate := func(name string) *v1.TaskOrder {
 		return order("sh", "-c", fmt.Sprintf("while [ ! -e %s/%s ]; do sleep 0.05; done; exit 41", dir, name))
 	}
-	lost, kept, ended := leased(order("sleep", "1000"), 8*time.Second, true), leased(gate("kept"), 24*time.Hour, false), leased(gate("ended"), 24*time.Hour, false)
+	lost, kept, ended := leased(order("sleep", "1000"), 10*time.Second, true), leased(gate("kept"), 24*time.Hour, false), leased(gate("ended"), 24*time.Hour, false)
 	l.want(lost, kept, ended)
 	pid := l.running(lost.GetTask())
 	keptPid := l.running(kept.GetTask())
@@ -182,12 +182,12 @@ func TestTheNextAgentRenewsWhatItAdopts(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)
 	first := process(t, cfg)
-	o := leased(order("sleep", "1000"), 12*time.Second, true)
+	o := leased(order("sleep", "1000"), 15*time.Second, true)
 	l.want(o)
 	pid := l.running(o.GetTask())
 	require.NoError(t, first.Process.Kill())
 	_ = first.Wait()
-	limit := after(14 * time.Second)
+	limit := after(17 * time.Second)
 	// The orders of the next session name it without a specification, as those
 	// of a leader that told it before.
 	l.want(&v1.TaskOrder{Task: o.GetTask()})

@@ -74,11 +74,11 @@ func (p *pair) gaveWord(i int) (gave bool) {
 func TestRenewalsGoThroughAnotherNode(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, lease.Timing{})
-	o := leased(order("sleep", "1000"), 10*time.Second, true)
+	o := leased(order("sleep", "1000"), 14*time.Second, true)
 	p.leaders[0].want(o)
 	pid := p.leaders[0].running(o.GetTask())
 	back := p.lose(t, 0)
-	passed(t, after(14*time.Second))
+	passed(t, after(18*time.Second))
 	require.True(t, alive(pid), "it was stopped although its leases were renewed")
 	other := p.leaders[1]
 	other.await("renewals", func() bool { return len(other.relayed) > 2 })
@@ -108,7 +108,7 @@ func TestRenewalsGoThroughAnotherNode(t *testing.T) {
 func TestATaskRunsOnWhileNobodyCouldReplaceIt(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, lease.Timing{Window: 15 * time.Second})
-	o := leased(order("sleep", "1000"), 10*time.Second, true)
+	o := leased(order("sleep", "1000"), 14*time.Second, true)
 	p.leaders[0].want(o)
 	pid := p.leaders[0].running(o.GetTask())
 	p.lose(t, 1)
@@ -134,13 +134,13 @@ func TestATaskRunsOnWhileNobodyCouldReplaceIt(t *testing.T) {
 func TestATaskRunsOnWhileTheLeaderProvesNothing(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, lease.Timing{Window: 10 * time.Second})
-	o := leased(order("sleep", "1000"), 10*time.Second, true)
+	o := leased(order("sleep", "1000"), 14*time.Second, true)
 	p.leaders[0].want(o)
 	pid := p.leaders[0].running(o.GetTask())
 	for _, l := range p.leaders {
 		l.change(func() { l.mute = true }) // it goes on to welcome them
 	}
-	passed(t, after(30*time.Second))
+	passed(t, after(24*time.Second))
 	require.True(t, alive(pid), "a coordinator that hangs stopped a task")
 	other := p.leaders[1]
 	other.change(func() { other.mute = false })
