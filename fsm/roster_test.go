@@ -10,14 +10,6 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-func (w *world) roster() []string {
-	var ids []string
-	for n := range w.m.View().Roster() {
-		ids = append(ids, n.ID)
-	}
-	return ids
-}
-
 func (w *world) row(id string) *Node {
 	n, ok := w.m.View().Node(id)
 	require.True(w.t, ok)
