@@ -185,3 +185,28 @@ func poll(ctx context.Context, what string, ok func() bool) error {
 		}
 	}
 }
+
+// Mend undoes what an attack that was broken off left: it lets stopped components go on, and starts again those that do
+// not run, where nobody else would.
+func (c *Cluster) Mend() error {
+	info, err := c.Info()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, p := range info.all() {
+		switch {
+		case len(p.Argv) == 0:
+		case runs(p.PID, p.Argv):
+			errs = append(errs, c.Signal(*p, syscall.SIGCONT))
+		case !c.supervised:
+			cmd, err := c.Restart(*p)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("starting %s again: %w", p.Name(), err))
+				continue
+			}
+			go func() { _ = cmd.Wait() }()
+		}
+	}
+	return errors.Join(errs...)
+}

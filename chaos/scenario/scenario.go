@@ -7,6 +7,7 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -109,7 +110,8 @@ func (a Attack) Run(ctx context.Context, arena Arena) (Verdict, error) {
 	}
 	for fight.Round = 1; fight.Round <= a.Rounds; fight.Round++ {
 		if err := a.Fault(ctx, fight); err != nil {
-			return v, fmt.Errorf("round %d: %w", fight.Round, err)
+			// An attack that is broken off leaves nothing broken.
+			return v, errors.Join(fmt.Errorf("round %d: %w", fight.Round, err), arena.Cluster.Mend())
 		}
 		v.Rounds++
 		now, err := arena.Cluster.Leader(ctx)
