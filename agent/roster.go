@@ -29,13 +29,14 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type rosters struct {
 	agent *agent
 	news  chan *v1.Roster // the newest that is not on disk yet
+	kept  chan struct{}   // has room for one: another version is on disk, and the leader should know
 
 	mu      sync.Mutex
 	members []*v1.RosterMember // without this node
 }
 
 func newRosters(a *agent) *rosters {
-	r := &rosters{agent: a, news: make(chan *v1.Roster, 1)}
+	r := &rosters{agent: a, news: make(chan *v1.Roster, 1), kept: make(chan struct{}, 1)}
 	roster, err := readRoster(filepath.Join(a.cfg.DataDir, rosterFile))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -82,6 +83,10 @@ func (r *rosters) run(ctx context.Context) {
 			continue
 		}
 		r.use(unwritten)
+		select {
+		case r.kept <- struct{}{}:
+		default:
+		}
 	}
 }
 

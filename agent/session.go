@@ -309,6 +309,11 @@ func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient
 			if gpus, err = s.beat(stream, gpus); err != nil {
 				return reasonOf(received, err)
 			}
+		case <-s.agent.rosters.kept:
+			// Until the leader knows, what runs here cannot be replaced.
+			if gpus, err = s.beat(stream, gpus); err != nil {
+				return reasonOf(received, err)
+			}
 		case <-beat.C:
 			if gpus, err = s.beat(stream, gpus); err != nil {
 				return reasonOf(received, err)

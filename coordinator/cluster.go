@@ -113,6 +113,7 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, tenant string) *v1.Node {
 	out := &v1.Node{
 		NodeId: n.ID, State: n.State, Reason: n.Reason, Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),
 		Labels: n.Labels, AgentVersion: n.AgentVersion, BootId: n.BootID, RegisteredAt: timestamp(n.RegisteredAt), Tasks: int32(use.Tasks),
+		RosterCurrent: n.RosterSince != 0 && n.RosterAcked >= v.RosterVersion(),
 	}
 	// Only the leader hears from agents; another replica does not say when.
 	if seen, inSession, ok := s.sessions.lastSeen(n.ID); ok && inSession {

@@ -71,7 +71,7 @@ func play(ctx context.Context, args []string) error {
 			nodes := []any{}
 			agents, _ := filepath.Glob(filepath.Join(filepath.Dir(args[2]), "n*.yaml"))
 			for _, a := range agents {
-				nodes = append(nodes, map[string]string{"node_id": strings.TrimSuffix(filepath.Base(a), ".yaml"), "state": "READY"})
+				nodes = append(nodes, map[string]any{"node_id": strings.TrimSuffix(filepath.Base(a), ".yaml"), "state": "READY", "roster_current": true})
 			}
 			_ = json.NewEncoder(w).Encode(map[string]any{"data": map[string]any{"nodes": nodes}})
 		})

@@ -83,19 +83,23 @@ func (c *Cluster) missing(ctx context.Context, client *http.Client) string {
 			Nodes []struct {
 				NodeID string `json:"node_id"`
 				State  string `json:"state"`
+				Roster bool   `json:"roster_current"`
 			} `json:"nodes"`
 		} `json:"data"`
 	}
 	if err := get(ctx, client, url+"/v1/modules/scaimind/cluster/nodes", c.layout.Token, &nodes); err != nil {
 		return fmt.Sprintf("the gateway does not list the nodes: %v%s", err, c.tail(kindGateway))
 	}
-	ready := map[string]bool{}
+	ready, replaceable := map[string]bool{}, map[string]bool{}
 	for _, n := range nodes.Data.Nodes {
-		ready[n.NodeID] = n.State == "READY"
+		ready[n.NodeID], replaceable[n.NodeID] = n.State == "READY", n.Roster
 	}
 	for _, m := range c.layout.Agents {
 		if !ready[m.ID] {
 			return fmt.Sprintf("agent %s is not registered%s", m.ID, c.tail(m.ID))
+		}
+		if !replaceable[m.ID] {
+			return fmt.Sprintf("agent %s does not keep the roster of the others yet%s", m.ID, c.tail(m.ID))
 		}
 	}
 	return ""

@@ -273,7 +273,6 @@ type handle struct {
 
 	mu     sync.Mutex
 	over   bool
-	once   sync.Once
 	closed chan struct{}
 }
 

@@ -468,6 +468,8 @@ type Node struct {
 	UnreachableSince *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=unreachable_since,json=unreachableSince,proto3" json:"unreachable_since,omitempty"`
 	// Deadline of a drain.
 	DrainDeadline *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=drain_deadline,json=drainDeadline,proto3" json:"drain_deadline,omitempty"`
+	// Its agent keeps the current roster: were it to die now, what runs there and has a retry left would be replaced.
+	RosterCurrent bool `protobuf:"varint,18,opt,name=roster_current,json=rosterCurrent,proto3" json:"roster_current,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -619,6 +621,13 @@ func (x *Node) GetDrainDeadline() *timestamppb.Timestamp {
 		return x.DrainDeadline
 	}
 	return nil
+}
+
+func (x *Node) GetRosterCurrent() bool {
+	if x != nil {
+		return x.RosterCurrent
+	}
+	return false
 }
 
 type ListNodesRequest struct {
@@ -1774,7 +1783,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\rhealth_reason\x18\n" +
 	" \x01(\tR\fhealthReason\x12\x1c\n" +
 	"\tsimulated\x18\v \x01(\bR\tsimulated\x12\x15\n" +
-	"\x06job_id\x18\f \x01(\tR\x05jobId\"\xee\x05\n" +
+	"\x06job_id\x18\f \x01(\tR\x05jobId\"\x95\x06\n" +
 	"\x04Node\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.scaimind.v1.NodeState.ValueR\x05state\x12\x16\n" +
@@ -1794,7 +1803,8 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\ajob_ids\x18\x0e \x03(\tR\x06jobIds\x12\x14\n" +
 	"\x05tasks\x18\x0f \x01(\x05R\x05tasks\x12G\n" +
 	"\x11unreachable_since\x18\x10 \x01(\v2\x1a.google.protobuf.TimestampR\x10unreachableSince\x12A\n" +
-	"\x0edrain_deadline\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\rdrainDeadline\x1a9\n" +
+	"\x0edrain_deadline\x18\x11 \x01(\v2\x1a.google.protobuf.TimestampR\rdrainDeadline\x12%\n" +
+	"\x0eroster_current\x18\x12 \x01(\bR\rrosterCurrent\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x12\n" +
