@@ -136,7 +136,7 @@ func (tx *tx) advance(j *Job) {
 // finishAttempt gives back the leases of an attempt whose tasks have all ended, and moves the job to its outcome.
 func (tx *tx) finishAttempt(j *Job) {
 	for i := range j.Tasks {
-		tx.release(leaseKey{j.Tasks[i].Node, j.ID, j.Tasks[i].Rank}, j.Queue)
+		tx.release(leaseKey{j.Tasks[i].Node, j.ID, j.Tasks[i].Rank}, j)
 	}
 	tx.emit(Event{Topic: TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue, Nodes: taskNodes(j.Tasks)})
 	tx.outcome(j)

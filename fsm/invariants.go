@@ -263,6 +263,7 @@ func checkQueues(s *state, report func(string, ...any)) {
 	if listed != len(want) {
 		report("figures of %d queues instead of %d", listed, len(want))
 	}
+	checkShares(s, report)
 }
 
 func checkLeases(s *state, report func(string, ...any)) {

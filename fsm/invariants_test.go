@@ -154,7 +154,19 @@ func TestCheck_canFail(t *testing.T) {
 		"a job unlisted for its tenant": {func(s *state) { edit(s, func(j *Job) { j.Tenant = "x" }) }, "I11"},
 		"wrong counts":                  {func(s *state) { s.jobs.counts[1]++ }, "counts are"},
 		"wrong figures of a queue":      {func(s *state) { s.queues.figures.put(namedFigures{"default", &queueFigures{}}) }, "the figures of queue"},
-		"wrong use of a node":           {func(s *state) { s.leases.use.put(nodeUse{"n1", &NodeUse{}}) }, "the use of n1"},
+		"wrong figures of a tenant": {func(s *state) {
+			for f := range s.queues.shares.all() {
+				s.queues.shares.put(tenantFigures{f.of, &queueFigures{gpuMilli: 1}})
+				return
+			}
+		}, "I11: the figures of tenant"},
+		"a tenant's part uncounted": {func(s *state) {
+			for f := range s.queues.shares.all() {
+				s.queues.shares.delete(f)
+				return
+			}
+		}, "parts of queues that tenants have are not counted"},
+		"wrong use of a node": {func(s *state) { s.leases.use.put(nodeUse{"n1", &NodeUse{}}) }, "the use of n1"},
 		"a job waiting unlisted": {func(s *state) {
 			for w := range s.jobs.waiting.all() {
 				s.jobs.waiting.delete(w)

@@ -265,6 +265,7 @@ func (s *state) dropJob(j *Job) {
 func (s *state) count(j *Job, by int) {
 	s.jobs.counts[j.State&15] += by
 	s.work.queueOf(j.Queue).counts[j.State&15] += by
+	s.work.shareOf(j.Tenant, j.Queue).counts[j.State&15] += by
 }
 
 func (s *state) tenantNumber(name string) uint32 {

@@ -57,11 +57,12 @@ func (s *state) grant(l *Lease) {
 	s.work.touchUse(u)
 	if j, ok := s.Job(l.Job); ok {
 		s.work.queueOf(j.Queue).gpuMilli += l.gpuMilli()
+		s.work.shareOf(j.Tenant, j.Queue).gpuMilli += l.gpuMilli()
 	}
 }
 
-// release ends a lease.
-func (s *state) release(k leaseKey, queue string) bool {
+// release ends a lease of a job.
+func (s *state) release(k leaseKey, j *Job) bool {
 	l, ok := s.leases.rows.get(k)
 	if !ok {
 		return false
@@ -70,7 +71,8 @@ func (s *state) release(k leaseKey, queue string) bool {
 	u := s.work.useOf(l.Node)
 	u.remove(l)
 	s.work.touchUse(u)
-	s.work.queueOf(queue).gpuMilli -= l.gpuMilli()
+	s.work.queueOf(j.Queue).gpuMilli -= l.gpuMilli()
+	s.work.shareOf(j.Tenant, j.Queue).gpuMilli -= l.gpuMilli()
 	return true
 }
 

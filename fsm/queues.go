@@ -44,6 +44,7 @@ type namedFigures struct {
 type queueTables struct {
 	rows    table[string, *Queue]
 	figures index[namedFigures]
+	shares  index[tenantFigures]
 }
 
 var queueDomain = domain{
@@ -59,10 +60,14 @@ var queueDomain = domain{
 	open: func(s *state) {
 		s.queues.rows = newTable[string, *Queue](recordQueue, func(a, b string) bool { return a < b })
 		s.queues.figures = newIndex(func(a, b namedFigures) bool { return a.name < b.name })
+		s.queues.shares = newIndex(func(a, b tenantFigures) bool {
+			return a.of.tenant < b.of.tenant || a.of.tenant == b.of.tenant && a.of.queue < b.of.queue
+		})
 		s.queues.rows.put(DefaultQueue, &Queue{Name: DefaultQueue, Weight: 1})
 	},
 	freeze: func(s, from *state) {
-		s.queues = queueTables{rows: from.queues.rows.freeze(), figures: from.queues.figures.freeze()}
+		f := &from.queues
+		s.queues = queueTables{rows: f.rows.freeze(), figures: f.figures.freeze(), shares: f.shares.freeze()}
 	},
 	check: checkQueues,
 }
@@ -96,9 +101,10 @@ func (c DeleteQueue) apply(tx *tx) any {
 		return QueueResult{Refusal: refuse(CodeFailedPrecondition, "the queue %q cannot be deleted", DefaultQueue)}
 	}
 	if slot, ok := tx.work.queues[c.Name]; ok {
-		if n := unfinished(slot.counts); n > 0 {
+		// How many, and whose, is for their tenants to know.
+		if unfinished(slot.counts) > 0 {
 			return QueueResult{Refusal: refuse(CodeFailedPrecondition,
-				"the queue %q has %d unfinished jobs: cancel them or let them finish first", c.Name, n)}
+				"the queue %q has unfinished jobs: they must be canceled, or finish, first", c.Name)}
 		}
 	}
 	tx.queues.rows.delete(c.Name)

@@ -170,6 +170,15 @@ func TestView_countsAndGPUs(t *testing.T) {
 	require.Equal(t, 2, v.QueueCounts("default").Of(allocated))
 	require.Equal(t, 2, v.Counts().Total())
 	require.Equal(t, 2250, v.QueueGPUs("default"))
+	tenant := oneGPU().Tenant
+	require.Equal(t, v.Counts(), v.CountsOf(tenant))
+	require.Equal(t, v.QueueCounts("default"), v.QueueCountsOf(tenant, "default"))
+	require.Equal(t, 2250, v.QueueGPUsOf(tenant, "default"))
+	for _, other := range []string{"", tenant + "x", tenant[:len(tenant)-1]} {
+		require.Zero(t, v.CountsOf(other))
+		require.Zero(t, v.QueueCountsOf(other, "default"))
+		require.Zero(t, v.QueueGPUsOf(other, "default"))
+	}
 	require.Equal(t, []JobID{id, other}, ids(slices.Collect(v.ActiveJobs())))
 	require.Len(t, slices.Collect(v.LeasesOn("n1")), 2)
 	require.Empty(t, slices.Collect(v.LeasesOn("n")))

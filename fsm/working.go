@@ -9,10 +9,12 @@ type working struct {
 	classes map[ClassKey]*classSlot
 	use     map[string]*useSlot
 	queues  map[string]*queueSlot
+	shares  map[tenantQueue]*shareSlot
 	keys    map[keyName]*idempotencyKey
 	// What changed since the last publish, in the order of the changes.
 	dirtyUse    []*useSlot
 	dirtyQueues []*queueSlot
+	dirtyShares []*shareSlot
 	nextTenant  uint32
 	nextClass   uint32
 }
@@ -35,6 +37,13 @@ type queueSlot struct {
 	dirty bool
 }
 
+// shareSlot is what a tenant has in a queue.
+type shareSlot struct {
+	queueFigures
+	of    tenantQueue
+	dirty bool
+}
+
 // maxNames bounds the table of names; when it is full it starts anew. It saves memory only, and changes no answer.
 const maxNames = 1 << 16
 
@@ -45,6 +54,7 @@ func newWorking() *working {
 		classes: map[ClassKey]*classSlot{},
 		use:     map[string]*useSlot{},
 		queues:  map[string]*queueSlot{},
+		shares:  map[tenantQueue]*shareSlot{},
 		keys:    map[keyName]*idempotencyKey{},
 	}
 }
@@ -91,6 +101,21 @@ func (w *working) queueOf(name string) *queueSlot {
 	return q
 }
 
+// shareOf returns the figures of a tenant in a queue, to be changed.
+func (w *working) shareOf(tenant, queue string) *shareSlot {
+	of := tenantQueue{tenant, queue}
+	f, ok := w.shares[of]
+	if !ok {
+		f = &shareSlot{of: of}
+		w.shares[of] = f
+	}
+	if !f.dirty {
+		f.dirty = true
+		w.dirtyShares = append(w.dirtyShares, f)
+	}
+	return f
+}
+
 // flush brings what was changed in place into the tables.
 func (s *state) flush() {
 	w := s.work
@@ -104,5 +129,10 @@ func (s *state) flush() {
 		figures := q.queueFigures
 		s.queues.figures.put(namedFigures{name: q.name, figures: &figures})
 	}
-	w.dirtyUse, w.dirtyQueues = w.dirtyUse[:0], w.dirtyQueues[:0]
+	for _, f := range w.dirtyShares {
+		f.dirty = false
+		figures := f.queueFigures
+		s.queues.shares.put(tenantFigures{of: f.of, figures: &figures})
+	}
+	w.dirtyUse, w.dirtyQueues, w.dirtyShares = w.dirtyUse[:0], w.dirtyQueues[:0], w.dirtyShares[:0]
 }
