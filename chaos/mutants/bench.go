@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// outcome is how a mutant ended.
+type outcome string
+
+const (
+	caught   outcome = "caught"
+	survived outcome = "SURVIVED"
+	stale    outcome = "STALE"   // the text that it changes is not there once
+	broken   outcome = "BROKEN"  // it does not compile
+	unsound  outcome = "UNSOUND" // its tests fail without it, or are not there
+	late     outcome = "LATE"    // its tests did not end in time
+	halted   outcome = "HALTED"  // the run was interrupted
+)
+
+type result struct {
+	outcome outcome
+	// why names the test that failed, or says what went wrong.
+	why    string
+	output string
+}
+
+// bench is where mutants are tried.
+type bench struct {
+	root, scratch string
+	limit         time.Duration
+}
+
+// control is a package without a mutant: what fails there says nothing about one.
+type control struct {
+	pkg   string
+	tests []string
+	once  sync.Once
+	// verdicts of the tests, by name: "PASS", "FAIL", "SKIP"; a test without one does not exist.
+	verdicts map[string]string
+	err      error
+}
+
+// try builds the package with the mutant in it, and runs its tests.
+func (b *bench) try(ctx context.Context, m *mutant, c *control) result {
+	text, err := m.change(b.root)
+	if err != nil {
+		return result{outcome: stale, why: err.Error()}
+	}
+	c.once.Do(func() { b.control(ctx, c) })
+	switch {
+	case ctx.Err() != nil:
+		return result{outcome: halted}
+	case c.err != nil:
+		return result{outcome: unsound, why: c.err.Error()}
+	}
+	for _, t := range m.Tests {
+		if v := c.verdicts[t]; v != "PASS" {
+			return result{outcome: unsound, why: fmt.Sprintf("without the mutant, %s ends with %q", t, v)}
+		}
+	}
+	overlay, err := b.overlay(m, text)
+	if err != nil {
+		return result{outcome: broken, why: err.Error()}
+	}
+	binary := filepath.Join(b.scratch, m.Name+".test")
+	defer func() { _ = os.Remove(binary) }()
+	if output, err := b.build(ctx, m.Package, binary, "-overlay", overlay); err != nil {
+		if ctx.Err() != nil {
+			return result{outcome: halted}
+		}
+		return result{outcome: broken, why: "it does not compile: " + firstFault(output), output: output}
+	}
+	output, err := b.run(ctx, m.Package, binary, m.Tests, "-test.failfast")
+	return judge(ctx, output, err)
+}
+
+// firstFault is the first thing that the compiler says; its headings begin with a #.
+func firstFault(output string) string {
+	for line := range strings.Lines(output) {
+		if !strings.HasPrefix(line, "#") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return strings.TrimSpace(output)
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// judge says what the end of the tests means.
+func judge(ctx context.Context, output string, err error) result {
+	r := result{output: output}
+	names := failed.FindAllStringSubmatch(output, -1)
+	switch {
+	case ctx.Err() != nil:
+		r.outcome = halted
+	case err == nil:
+		r.outcome = survived
+	case strings.Contains(output, "panic: test timed out"):
+		r.outcome, r.why = late, "the tests did not end"
+	case len(names) > 0:
+		// The innermost is named first by the package that runs them, and says the most.
+		r.outcome, r.why = caught, names[len(names)-1][1]
+	case strings.Contains(output, "panic: ") || strings.Contains(output, "fatal error: "):
+		r.outcome, r.why = caught, "panic"
+	default:
+		r.outcome, r.why = late, "the tests ended without a word: "+err.Error()
+	}
+	return r
+}
+
+// control runs the tests of a package as it is.
+func (b *bench) control(ctx context.Context, c *control) {
+	binary := filepath.Join(b.scratch, strings.ReplaceAll(c.pkg, "/", "_")+".control")
+	defer func() { _ = os.Remove(binary) }()
+	if output, err := b.build(ctx, c.pkg, binary); err != nil {
+		c.err = fmt.Errorf("%s does not compile as it is: %s", c.pkg, output)
+		return
+	}
+	output, _ := b.run(ctx, c.pkg, binary, c.tests)
+	c.verdicts = verdicts(output)
+}
+
+var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\S+)`)
+
+func verdicts(output string) map[string]string {
+	all := map[string]string{}
+	for _, v := range verdict.FindAllStringSubmatch(output, -1) {
+		all[v[2]] = v[1]
+	}
+	return all
+}
+
+// overlay writes the changed file, and the word for the compiler to take it for the one in the tree.
+func (b *bench) overlay(m *mutant, text []byte) (string, error) {
+	file := filepath.Join(b.scratch, m.Name+".go")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return "", err
+	}
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(b.root, m.File): file}})
+	if err != nil {
+		return "", err
+	}
+	overlay := filepath.Join(b.scratch, m.Name+".json")
+	return overlay, os.WriteFile(overlay, replace, 0o600)
+}
+
+func (b *bench) build(ctx context.Context, pkg, to string, flags ...string) (string, error) {
+	args := slices.Concat([]string{"test", "-c", "-vet=off", "-o", to}, flags, []string{"./" + pkg})
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = b.root
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
+
+// run runs tests of a package, where go test would. They may leave processes behind when they fail: all go with the
+// group.
+func (b *bench) run(ctx context.Context, pkg, binary string, tests []string, flags ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, b.limit+time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, append(flags, "-test.v", "-test.short",
+		"-test.timeout", b.limit.String(), "-test.run", "^("+strings.Join(tests, "|")+")$")...)
+	cmd.Dir = filepath.Join(b.root, pkg)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.WaitDelay = 10 * time.Second
+	output, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+	}
+	return string(output), err
+}

@@ -1,0 +1,151 @@
+package main
+
+// mutants are all that are tried, in the order of the rooms.
+var mutants = concat(stateMutants, coordinatorMutants, agentMutants, edgeMutants)
+
+func concat(lists ...[]mutant) (all []mutant) {
+	for _, l := range lists {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// stateMutants are mistakes in the replicated state, and in what replicates it.
+var stateMutants = []mutant{
+	{
+		Name: "fencing-not-checked", Breaks: "I3", File: "fsm/report.go",
+		What: "reports under another attempt or token are believed",
+		Old:  "old.Attempt != r.Attempt || old.Token != r.Token ||", New: "",
+		Package: "fsm", Tests: []string{"TestReport_fromStaleHoldersIsRefused"},
+	},
+	{
+		Name: "checkpoint-without-manifest", Breaks: "I9", File: "fsm/report.go",
+		What: "a checkpoint without a manifest is taken in",
+		Old:  `r.Kind == ReportCheckpoint && r.Digest == "" && tx.version >= 2`, New: "false",
+		Package: "fsm", Tests: []string{"TestCheckpoint_needsTheDigestOfItsManifest"},
+	},
+	{
+		Name: "verdict-by-a-minority", Breaks: "I6", File: "fsm/lost.go",
+		What: "one vote is enough to lose a node",
+		Old:  "if 2*dead <= voters {", New: "if dead == 0 {",
+		Package: "fsm", Tests: []string{"TestLoseNode_countsTheVotesOfItsOwnVoters"},
+	},
+	{
+		Name: "voter-counts-twice", Breaks: "I6", File: "fsm/lost.go",
+		What:    "a voter who votes twice counts twice",
+		Old:     "says, denies = says || v.Dead, denies || !v.Dead",
+		New:     "if denies = denies || !v.Dead; v.Dead {\n\t\t\t\tdead++\n\t\t\t}",
+		Package: "fsm", Tests: []string{"TestLoseNode_countsTheVotesOfItsOwnVoters"},
+	},
+	{
+		Name: "vote-of-a-stranger", Breaks: "I6", File: "fsm/lost.go",
+		What: "votes of coordinators outside of the configuration count",
+		Old:  "if v.Coordinator != voter || v.Incarnation", New: "if voter == \"\" || v.Incarnation",
+		Package: "fsm", Tests: []string{"TestLoseNode_countsTheVotesOfItsOwnVoters"},
+	},
+	{
+		Name: "vote-on-an-earlier-start", Breaks: "I6", File: "fsm/lost.go",
+		What: "a vote about an earlier start of the agent counts",
+		Old:  "|| v.Incarnation > 0 && v.Incarnation < n.Incarnation", New: "",
+		Package: "fsm", Tests: []string{"TestLoseNode_countsTheVotesOfItsOwnVoters"},
+	},
+	{
+		Name: "lost-after-ignored", Breaks: "I6", File: "fsm/lost.go",
+		What: "tasks are lost before `lost_after` has passed",
+		Old:  "case silent < j.lostAfter():", New: "case silent < 0:",
+		Package: "fsm", Tests: []string{"TestLoseNode_takesOnlyWhatIsReplacedAndDue"},
+	},
+	{
+		Name: "gpus-not-verified-again", Breaks: "I1", File: "fsm/place.go",
+		What: "a plan is not checked again for what is free",
+		Old:  "old.Shape, t.GPUs); r != nil {", New: "old.Shape, t.GPUs); r != nil && i < 0 {",
+		Package: "fsm", Tests: []string{"TestPlace_isVerifiedPieceByPiece"},
+	},
+	{
+		Name: "half-a-gang-is-placed", Breaks: "I2", File: "fsm/place.go",
+		What: "fewer tasks than the job has get leases",
+		Old:  "case len(p.Tasks) != int(old.Shape.Nodes):", New: "case len(p.Tasks) == 0:",
+		Package: "fsm", Tests: []string{"TestPlace_isVerifiedPieceByPiece"},
+	},
+	{
+		Name: "replacement-anywhere", Breaks: "R3", File: "fsm/awaits.go",
+		What: "a replacement goes to nodes that the lost one would not ask",
+		Old:  "if n.RosterSince == 0 || n.RosterSince > j.Awaits[i].Roster {", New: "if n.RosterSince == 0 || i < 0 {",
+		Package: "fsm", Tests: []string{"TestAwaits_limitWhereTheNextAttemptGoes"},
+	},
+	{
+		Name: "lease-ends-with-its-rank", Breaks: "I2", File: "fsm/attempt.go",
+		What:    "a lease is given back when its rank ends, not with the attempt",
+		Old:     "if t.StartedAt == 0 && exit != nil {",
+		New:     "tx.leases.rows.delete(leaseKey{t.Node, j.ID, rank})\n\tif t.StartedAt == 0 && exit != nil {",
+		Package: "fsm", Tests: []string{"TestGang_failsAsOne", "TestLoseNode_oneRankEndsTheGangAndNoLeaseIsGivenOnBefore"},
+	},
+	{
+		Name: "never-off-the-roster", Breaks: "R3", File: "fsm/roster.go",
+		What: "a node that left the roster keeps the index at which it had joined",
+		Old:  "n.RosterSince = 0\n", New: "",
+		Package: "fsm", Tests: []string{"TestRoster_isWhoCanBeReached"},
+	},
+	{
+		Name: "given-up-too-soon", Breaks: "R3", File: "fsm/tick.go",
+		What: "tasks are given up within a new leader's fresh period",
+		Old:  "if c.Settled || tx.version < 2 {", New: "if true {",
+		Package: "fsm", Tests: []string{"TestTick_givesUpOnWhatNothingWouldReplace", "TestAwaits_ofATaskGivenUp"},
+	},
+	{
+		Name: "idempotency-key-ignored", Breaks: "I4", File: "fsm/submit.go",
+		What: "the same key makes another job",
+		Old:  "if first != nil {", New: "if first != nil && first.Job == 0 {",
+		Package: "fsm", Tests: []string{"TestSubmit_idempotency"},
+	},
+	{
+		Name: "success-is-not-final", Breaks: "I5", File: "fsm/transitions.go",
+		What:    "SUCCEEDED may be left",
+		Old:     `{v1.JobState_CANCELED, v1.JobState_QUEUED, "retried by a user"},`,
+		New:     `{v1.JobState_CANCELED, v1.JobState_QUEUED, "retried by a user"}, {v1.JobState_SUCCEEDED, v1.JobState_QUEUED, "again"},`,
+		Package: "fsm", Tests: []string{"TestCanMove_everyPair"},
+	},
+	{
+		Name: "the-end-can-be-told-anew", Breaks: "I5", File: "fsm/report.go",
+		What: "a task that has ended can end again, otherwise",
+		Old:  "if !old.Live() || old.Tasks[r.Rank].State == v1.TaskState_ENDED {", New: "if !old.Live() {",
+		Package: "fsm", Tests: []string{"TestReport_theEndOfATaskIsToldOnce"},
+	},
+	{
+		Name: "log-time-goes-back", Breaks: "I8", File: "fsm/machine.go",
+		What: "the log's time follows a clock that was set back",
+		Old:  "s.meta.Now = max(s.meta.Now, entry.stamp)", New: "s.meta.Now = entry.stamp",
+		Package: "fsm", Tests: []string{"TestEntry_timeNeverGoesBack"},
+	},
+	{
+		Name: "hash-misses-a-field", Breaks: "I8", File: "fsm/hash.go",
+		What: "one field of a lease is not in the hash",
+		Old:  "return f.num(l.Token).int(l.GrantedAt)", New: "return f.num(l.Token)",
+		Package: "fsm", Tests: []string{"TestHash_coversEveryField"},
+	},
+	{
+		Name: "read-without-a-quorum", Breaks: "I4", File: "raftnode/read.go",
+		What:    "a read does not wait for a majority's answers",
+		Old:     "if err := n.transport.acks.quorum(r.ctx, mark, r.term, n.voterIDs()); err != nil {",
+		New:     "if mark == 0 {",
+		Package: "raftnode", Tests: []string{"TestReadIndex_lateAnswersProveNothing"},
+	},
+	{
+		Name: "old-answers-prove-leadership", Breaks: "I4", File: "raftnode/read.go",
+		What: "answers to earlier messages prove leadership",
+		Old:  "got.term == term && got.mark >= mark", New: "got.term == term",
+		Package: "raftnode", Tests: []string{"TestAcks_quorum"},
+	},
+	{
+		Name: "failed-write-is-acknowledged", Breaks: "I4", File: "raftnode/stores.go",
+		What: "a write that the disk refused counts as done",
+		Old:  "if first {\n\t\tl.tripped(err)\n\t}\n\treturn failed", New: "_ = failed\n\treturn nil",
+		Package: "raftnode", Tests: []string{"TestLatch_leaderWhoseDiskFailsStopsForGood"},
+	},
+	{
+		Name: "log-is-not-synced", Breaks: "I4", File: "raftnode/stores.go",
+		What: "the log is not synced",
+		Old:  "Path: path,\n\t\tBoltOptions:", New: "Path: path, NoSync: true,\n\t\tBoltOptions:",
+		Package: "raftnode", Tests: []string{"TestStore_syncsEveryWrite"},
+	},
+}

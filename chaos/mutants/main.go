@@ -1,0 +1,155 @@
+// Mutants puts known mistakes into Mind, one at a time, and requires of the tests that each of them is noticed.
+//
+// A mutant is an exact change of one file, and the cheapest tests that have to fail under it. The changed file is given to
+// the compiler as an overlay: nothing in the tree is touched. It is caught when one of its tests fails. It is no catch when
+// it does not compile, when the text that it changes is not in the file exactly once, when one of its tests does not exist
+// or fails without it, or when the tests take too long: all of these are errors of the list, and end the run with 1 as a
+// survivor does.
+//
+//	go run ./chaos/mutants [-only NAME] [-jobs N] [-timeout TIME] [-v] [-list] [-table]
+//
+// The last line says how it went, as key=value.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "mutants:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	only := flags.String("only", "", "run the mutants with these names, separated by commas")
+	jobs := flags.Int("jobs", 1, "how many mutants are tried at a time")
+	limit := flags.Duration("timeout", 3*time.Minute, "how long the tests of one mutant may take")
+	list := flags.Bool("list", false, "only list the mutants, and check that their texts are there")
+	tabled := flags.Bool("table", false, "only print the table of docs/failure-model.md")
+	verbose := flags.Bool("v", false, "show how the tests failed")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	chosen, err := choose(mutants, *only)
+	if err != nil {
+		return err
+	}
+	if *tabled {
+		fmt.Print(table(mutants))
+		return nil
+	}
+	if *list {
+		return show(chosen)
+	}
+	root, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "mind-mutants-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	b := &bench{root: root, scratch: scratch, limit: *limit}
+	began := time.Now()
+	sum := b.all(ctx, chosen, max(1, *jobs), *verbose)
+	fmt.Printf("mutants=%d caught=%d survived=%d errors=%d seconds=%.0f\n",
+		len(chosen), sum[caught], sum[survived], len(chosen)-sum[caught]-sum[survived], time.Since(began).Seconds())
+	if sum[caught] != len(chosen) {
+		return errors.New("not every mutant was caught")
+	}
+	return nil
+}
+
+func choose(from []mutant, only string) ([]mutant, error) {
+	if only == "" {
+		return from, nil
+	}
+	var chosen []mutant
+	for name := range strings.SplitSeq(only, ",") {
+		at := slices.IndexFunc(from, func(m mutant) bool { return m.Name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no mutant %q", name)
+		}
+		chosen = append(chosen, from[at])
+	}
+	return chosen, nil
+}
+
+func show(chosen []mutant) error {
+	var stale error
+	for _, m := range chosen {
+		fmt.Printf("%-40s %-4s %s %s\n", m.Name, m.Breaks, m.Package, strings.Join(m.Tests, " "))
+		if _, err := m.change("."); err != nil {
+			stale = errors.Join(stale, err)
+		}
+	}
+	return stale
+}
+
+// all tries the mutants, and counts how they ended.
+func (b *bench) all(ctx context.Context, chosen []mutant, jobs int, verbose bool) map[outcome]int {
+	controls := map[string]*control{}
+	for _, m := range chosen {
+		c := controls[m.Package]
+		if c == nil {
+			c = &control{pkg: m.Package}
+			controls[m.Package] = c
+		}
+		for _, t := range m.Tests {
+			if !slices.Contains(c.tests, t) {
+				c.tests = append(c.tests, t)
+			}
+		}
+	}
+	var (
+		mu   sync.Mutex
+		sum  = map[outcome]int{}
+		work = make(chan mutant)
+		busy sync.WaitGroup
+		done int
+	)
+	for range jobs {
+		busy.Go(func() {
+			for m := range work {
+				began := time.Now()
+				r := b.try(ctx, &m, controls[m.Package])
+				mu.Lock()
+				done++
+				sum[r.outcome]++
+				fmt.Printf("%3d/%d %-9s %5.0f s  %-4s %-40s %s\n", done, len(chosen), r.outcome, time.Since(began).Seconds(), m.Breaks, m.Name, r.why)
+				if verbose && r.output != "" {
+					fmt.Println(r.output)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, m := range chosen {
+		if ctx.Err() != nil {
+			break
+		}
+		work <- m
+	}
+	close(work)
+	busy.Wait()
+	return sum
+}
