@@ -56,9 +56,9 @@ type agent struct {
 	simulated bool
 	cpus      int
 	memMB     int
-	clientTLS *tls.Config
+	clientTLS *pki.Client
 	serverTLS *tls.Config
-	peerTLS   *tls.Config // to other agents
+	peerTLS   *pki.Client // to other agents
 	grpcAddr  string
 	httpAddr  string
 
@@ -151,15 +151,13 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		}
 	}
 	if cfg.TLS != (pki.Files{}) {
-		if a.clientTLS, err = cfg.TLS.ClientTLS(); err != nil {
-			return nil, nil, fmt.Errorf("load certificate: %w", err)
+		keys, err := pki.Open(cfg.TLS, a.log)
+		if err != nil {
+			return nil, nil, err
 		}
-		if a.serverTLS, err = cfg.TLS.ServerTLS(); err != nil {
-			return nil, nil, fmt.Errorf("load certificate: %w", err)
-		}
-		a.clientTLS, a.peerTLS = pki.RequireRole(a.clientTLS, pki.RoleCoordinator), a.clientTLS
+		a.clientTLS, a.peerTLS = keys.Client(pki.RoleCoordinator), keys.Client(pki.RoleAgent)
 		// Who may call what is looked at call by call.
-		a.serverTLS = pki.RequireRole(a.serverTLS, pki.RoleCoordinator, pki.RoleAgent)
+		a.serverTLS = keys.Server(pki.RoleCoordinator, pki.RoleAgent)
 	}
 	inventory, simulated := cfg.Machine.Devices, false
 	if inventory == nil {

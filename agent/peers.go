@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/lease"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/pki"
 )
 
 const (
@@ -242,18 +240,7 @@ func (p *peers) credentials(node string) credentials.TransportCredentials {
 	if p.agent.peerTLS == nil {
 		return insecure.NewCredentials()
 	}
-	config := pki.RequireRole(p.agent.peerTLS, pki.RoleAgent)
-	before := config.VerifyConnection
-	config.VerifyConnection = func(state tls.ConnectionState) error {
-		if err := before(state); err != nil {
-			return err
-		}
-		if who, _ := pki.StateIdentity(state); who.ID != node {
-			return fmt.Errorf("peer is %s, wanted agent %s", who, node)
-		}
-		return nil
-	}
-	return credentials.NewTLS(config)
+	return p.agent.peerTLS.Named(node).Credentials()
 }
 
 func (p *peers) closeAll() {

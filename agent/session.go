@@ -58,7 +58,7 @@ type session struct {
 func newSession(a *agent) *session {
 	s := &session{agent: a, creds: insecure.NewCredentials(), again: make(chan struct{}, 1)}
 	if a.clientTLS != nil {
-		s.creds = credentials.NewTLS(a.clientTLS)
+		s.creds = a.clientTLS.Credentials()
 	}
 	return s
 }

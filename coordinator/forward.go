@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"sync"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
@@ -21,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/pki"
 )
 
 // writes are the methods that only the leader can serve, with the message that each answers.
@@ -143,7 +142,7 @@ func (s *server) forward(ctx context.Context, c *call, addr, method string, req 
 
 // links are connections to others of one kind, kept open, one to each address.
 type links struct {
-	tls     *tls.Config
+	tls     *pki.Client
 	network Network
 
 	mu     sync.Mutex
@@ -162,7 +161,7 @@ func (l *links) to(addr string) (*grpc.ClientConn, error) {
 	}
 	creds := insecure.NewCredentials()
 	if l.tls != nil {
-		creds = credentials.NewTLS(l.tls)
+		creds = l.tls.Credentials()
 	}
 	conn, err := grpc.NewClient("passthrough:///"+addr,
 		grpc.WithTransportCredentials(creds),

@@ -95,12 +95,7 @@ func (s *server) open() error {
 	if err := s.loadTLS(); err != nil {
 		return err
 	}
-	s.links.tls, s.agents.tls = s.clientTLS, s.clientTLS
 	s.links.network, s.agents.network = s.config.Network, s.config.Network
-	if s.clientTLS != nil {
-		s.links.tls = pki.RequireRole(s.clientTLS, pki.RoleCoordinator)
-		s.agents.tls = pki.RequireRole(s.clientTLS, pki.RoleAgent)
-	}
 	s.inventory.machine = s.machine
 	s.metrics = newMetrics(s.config.Registry, s.machine, s.sessions.leading)
 	s.audit.register(s.config.Registry)
@@ -121,9 +116,12 @@ func (s *server) open() error {
 	hosting := raftnode.Config{
 		ID: s.config.ID, Dir: filepath.Join(s.config.DataDir, "raft"),
 		BindAddr: s.config.RaftAddr, AdvertiseAddr: s.self().RaftAddr,
-		ServerTLS: s.serverTLS, ClientTLS: s.clientTLS, Bootstrap: voters, LogStore: s.config.LogStore,
+		ServerTLS: s.serverTLS, Bootstrap: voters, LogStore: s.config.LogStore,
 		HeartbeatTimeout: s.config.Timers.RaftHeartbeat, ElectionTimeout: s.config.Timers.RaftElection, LeaderLease: s.config.Timers.RaftLeaderLease,
 		Pack: fsm.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,
+	}
+	if s.clientTLS != nil {
+		hosting.DialTLS = s.clientTLS.Config
 	}
 	if s.config.RaftTuning != nil {
 		s.config.RaftTuning(&hosting)

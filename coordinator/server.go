@@ -42,7 +42,7 @@ type server struct {
 
 	tls       bool
 	serverTLS *tls.Config
-	clientTLS *tls.Config
+	clientTLS *pki.Client
 
 	links     links       // to the other coordinators
 	agents    links       // to the agents' TaskService
@@ -241,13 +241,12 @@ func (s *server) loadTLS() error {
 	if s.config.CertFile == "" {
 		return nil
 	}
-	var err error
-	if s.serverTLS, err = pki.LoadServerTLS(s.config.CertFile, s.config.KeyFile, s.config.CAFile); err != nil {
-		return fmt.Errorf("server certificate: %w", err)
+	keys, err := pki.Open(pki.Files{Cert: s.config.CertFile, Key: s.config.KeyFile, CA: s.config.CAFile}, s.log)
+	if err != nil {
+		return err
 	}
-	if s.clientTLS, err = pki.LoadClientTLS(s.config.CertFile, s.config.KeyFile, s.config.CAFile); err != nil {
-		return fmt.Errorf("client certificate: %w", err)
-	}
+	s.serverTLS, s.clientTLS = keys.Server(), keys.Client(pki.RoleCoordinator)
+	s.links.tls, s.agents.tls = s.clientTLS, keys.Client(pki.RoleAgent)
 	s.tls = true
 	return nil
 }

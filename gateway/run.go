@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/mindcoordinator/mind/pki"
 )
 
 // Run serves until ctx ends, then lets requests in flight finish, closes event
@@ -31,13 +33,12 @@ func Run(ctx context.Context, config Config) error {
 		}
 	}
 	if config.HTTPCertFile != "" {
-		cert, err := tls.LoadX509KeyPair(config.HTTPCertFile, config.HTTPKeyFile)
+		secure, err := pki.HTTPS(config.HTTPCertFile, config.HTTPKeyFile, s.log)
 		if err != nil {
-			return errors.Join(fmt.Errorf("load the gateway's HTTPS certificate: %w", err), listener.Close())
+			return errors.Join(fmt.Errorf("the gateway's HTTPS: %w", err), listener.Close())
 		}
-		listener = tls.NewListener(listener, &tls.Config{
-			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"},
-		})
+		secure.NextProtos = []string{"http/1.1"}
+		listener = tls.NewListener(listener, secure)
 	}
 	server := &http.Server{
 		Handler:           s.router(),

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -19,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/grpc"
 )
 
 // server is what the handlers share.
@@ -51,11 +51,11 @@ const connsPerCoordinator = 2
 func newServer(config Config) (*server, error) {
 	dial := client.Config{Addrs: config.Coordinators, Secret: config.APISecret, Conns: connsPerCoordinator, DialOptions: config.DialOptions}
 	if config.CertFile != "" {
-		tlsConfig, err := pki.LoadClientTLS(config.CertFile, config.KeyFile, config.CAFile)
+		keys, err := pki.Open(pki.Files{Cert: config.CertFile, Key: config.KeyFile, CA: config.CAFile}, config.Logger)
 		if err != nil {
-			return nil, fmt.Errorf("load the gateway's certificate: %w", err)
+			return nil, err
 		}
-		dial.TLS = pki.RequireRole(tlsConfig, pki.RoleCoordinator)
+		dial.DialOptions = append([]grpc.DialOption{grpc.WithTransportCredentials(keys.Client(pki.RoleCoordinator).Credentials())}, dial.DialOptions...)
 	}
 	c, err := client.Dial(dial)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -29,6 +30,8 @@ const (
 	// backdate lets a machine whose clock is a little behind accept a
 	// certificate that was made a moment ago.
 	backdate = time.Hour
+	// keySuffix is what the name of a key has more than that of its certificate.
+	keySuffix = "-key"
 )
 
 // CA signs the certificates of one cluster.
@@ -43,6 +46,11 @@ type CA struct {
 // all that a component needs to take part.
 type Files struct {
 	Cert, Key, CA string
+}
+
+// FilesOf are the paths at which Issue keeps what belongs to an id.
+func FilesOf(dir, id string) Files {
+	return Files{Cert: filepath.Join(dir, id+".pem"), Key: filepath.Join(dir, id+keySuffix+".pem"), CA: filepath.Join(dir, CACertFile)}
 }
 
 // CreateCA makes an authority in dir, or loads the one that is already there.
@@ -109,8 +117,15 @@ func LoadCA(dir string) (*CA, error) {
 // always included. The certificate is good for a year, for both ends of a
 // connection.
 func (ca *CA) Issue(dir, id, role string, hosts ...string) (Files, error) {
-	if id == "" || filepath.Base(id) != id {
+	return ca.issue(dir, id, role, certificateLifetime, hosts)
+}
+
+func (ca *CA) issue(dir, id, role string, lifetime time.Duration, hosts []string) (Files, error) {
+	if id == "" || filepath.Base(id) != id || strings.HasPrefix(id, ".") {
 		return Files{}, fmt.Errorf("issue certificate: %q is not an id", id)
+	}
+	if id+".pem" == CACertFile || strings.HasSuffix(id, keySuffix) {
+		return Files{}, fmt.Errorf("issue certificate: as an id %q would take the files of others", id)
 	}
 	switch role {
 	case RoleCoordinator, RoleAgent, RoleGateway, RoleOperator:
@@ -124,7 +139,7 @@ func (ca *CA) Issue(dir, id, role string, hosts ...string) (Files, error) {
 	if err != nil {
 		return Files{}, fmt.Errorf("generate key for %s: %w", id, err)
 	}
-	template, err := newTemplate(pkix.Name{CommonName: id, OrganizationalUnit: []string{role}}, certificateLifetime)
+	template, err := newTemplate(pkix.Name{CommonName: id, OrganizationalUnit: []string{role}}, lifetime)
 	if err != nil {
 		return Files{}, err
 	}
@@ -141,7 +156,8 @@ func (ca *CA) Issue(dir, id, role string, hosts ...string) (Files, error) {
 	if err != nil {
 		return Files{}, fmt.Errorf("sign certificate for %s: %w", id, err)
 	}
-	files := Files{Cert: filepath.Join(dir, id+".pem"), Key: filepath.Join(dir, id+"-key.pem"), CA: ca.CertFile}
+	files := FilesOf(dir, id)
+	files.CA = ca.CertFile
 	return files, writePair(files.Cert, files.Key, der, key)
 }
 

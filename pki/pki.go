@@ -7,14 +7,16 @@
 // operator). Both ends of a connection show a certificate, TLS 1.3 only.
 //
 // Guarantees: keys are ECDSA P-256, are written to files of mode 0600, and a
-// file is replaced atomically. A certificate or key that changes on disk is
-// used from the next handshake on, without a restart; a half replaced pair is
-// not used (the old pair stays until both fit together).
+// file is replaced atomically. Certificates, keys and the file of authorities
+// follow their files: what changes on disk is used from the next handshake on
+// (a second later at most), without a restart. What is broken, or does not fit
+// together, or would lock its owner out is not used: it is logged, and what was
+// read before stays. To change the authority: put both certificates into the
+// CA file everywhere, then reissue, then take the old one out.
 //
 // Not guaranteed: revocation (there is none: a certificate is good until it
-// expires), and reload of the authority's own certificate, which is read once.
-// To change the authority put both certificates into the CA file, restart,
-// then reissue.
+// expires or its authority is taken out), and anything about connections that
+// are open: they live on with what they were opened with.
 package pki
 
 import (
@@ -82,6 +84,17 @@ func StateIdentity(state tls.ConnectionState) (Identity, bool) {
 // RequireRole returns a copy of the configuration that ends the handshake when
 // the peer has none of the roles. It works for both ends.
 func RequireRole(config *tls.Config, roles ...string) *tls.Config {
+	return demand(config, func(who Identity) error {
+		if !who.Is(roles...) {
+			return fmt.Errorf("peer is %s, wanted one of %v: %w", who, roles, ErrWrongRole)
+		}
+		return nil
+	})
+}
+
+// demand adds a condition to a configuration, and to those that it makes for
+// each handshake of a server: of these, what is around them does not count.
+func demand(config *tls.Config, allow func(Identity) error) *tls.Config {
 	strict := config.Clone()
 	before := config.VerifyConnection
 	strict.VerifyConnection = func(state tls.ConnectionState) error {
@@ -94,10 +107,16 @@ func RequireRole(config *tls.Config, roles ...string) *tls.Config {
 		if !ok {
 			return fmt.Errorf("peer shows no identity: %w", ErrWrongRole)
 		}
-		if !who.Is(roles...) {
-			return fmt.Errorf("peer is %s, wanted one of %v: %w", who, roles, ErrWrongRole)
+		return allow(who)
+	}
+	if forClient := config.GetConfigForClient; forClient != nil {
+		strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			made, err := forClient(hello)
+			if err != nil || made == nil {
+				return made, err
+			}
+			return demand(made, allow), nil
 		}
-		return nil
 	}
 	return strict
 }

@@ -59,9 +59,11 @@ type Config struct {
 	AdvertiseAddr string
 	// ServerTLS and ClientTLS secure the links between replicas; both or
 	// neither. Whatever they verify, the peer's certificate must also carry
-	// the role of a coordinator.
+	// the role of a coordinator. DialTLS, when set, is asked before each
+	// handshake and stands for ClientTLS: so authorities can change.
 	ServerTLS *tls.Config
 	ClientTLS *tls.Config
+	DialTLS   func() *tls.Config
 	// Bootstrap is the first membership: 1, 3 or 5 servers, the same list on
 	// each of them. It is used only by a node that has no state yet. Empty:
 	// the node waits until a leader adds it.
@@ -169,7 +171,7 @@ func (c Config) Validate() error {
 	if c.BindAddr == "" && c.Stream == nil {
 		fault("BindAddr is empty")
 	}
-	if (c.ServerTLS == nil) != (c.ClientTLS == nil) {
+	if (c.ServerTLS == nil) != (c.ClientTLS == nil && c.DialTLS == nil) {
 		fault("ServerTLS and ClientTLS must be given both or neither")
 	}
 	if c.LogStore != StoreBolt && c.LogStore != StoreWAL {

@@ -18,10 +18,11 @@ const coordinatorRole = "coordinator"
 
 // stream carries raft over TCP, with mutual TLS when it is configured.
 type stream struct {
-	listener       net.Listener
-	advertise      address
-	server, client *tls.Config
-	handshakeTime  time.Duration
+	listener      net.Listener
+	advertise     address
+	server        *tls.Config
+	client        func() *tls.Config // nil: plain
+	handshakeTime time.Duration
 	dialer         net.Dialer
 	dialing        context.Context
 	stopDialing    context.CancelFunc
@@ -42,8 +43,11 @@ func listen(cfg Config) (*stream, error) {
 		listener:      listener,
 		advertise:     address(cfg.AdvertiseAddr),
 		server:        requireCoordinator(cfg.ServerTLS),
-		client:        requireCoordinator(cfg.ClientTLS),
+		client:        cfg.DialTLS,
 		handshakeTime: cfg.LinkTimeout,
+	}
+	if s.client == nil && cfg.ClientTLS != nil {
+		s.client = func() *tls.Config { return cfg.ClientTLS }
 	}
 	s.dialing, s.stopDialing = context.WithCancel(context.Background())
 	if s.advertise == "" {
@@ -81,6 +85,16 @@ func requireCoordinator(config *tls.Config) *tls.Config {
 		}
 		return nil
 	}
+	// What a server makes for one handshake stands for all that is around it.
+	if forClient := config.GetConfigForClient; forClient != nil {
+		strict.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			made, err := forClient(hello)
+			if err != nil || made == nil {
+				return made, err
+			}
+			return requireCoordinator(made), nil
+		}
+	}
 	return strict
 }
 
@@ -111,7 +125,7 @@ func (s *stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, e
 	if s.client == nil {
 		return c, nil
 	}
-	config := s.client.Clone()
+	config := requireCoordinator(s.client())
 	if config.ServerName == "" {
 		host, _, err := net.SplitHostPort(string(to))
 		if err != nil {

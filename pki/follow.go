@@ -1,0 +1,210 @@
+package pki
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// lookPace is how often handshakes look whether the files changed, at most.
+const lookPace = time.Second
+
+// Keys are what a component proves itself with, and whom it believes, as its
+// files say now: they are looked at when hands are shaken, and read again when
+// one of them changed. What cannot be used is logged, and what was in use
+// before stays in use.
+type Keys struct {
+	files Files
+	log   *slog.Logger
+	now   func() time.Time
+
+	mu     sync.Mutex
+	looked time.Time
+	cert   followed[*tls.Certificate]
+	ca     followed[*x509.CertPool] // nothing for HTTPS
+}
+
+// followed is what was read from files, and which files those were.
+type followed[T any] struct {
+	value T
+	from  []fs.FileInfo
+	fault string // the last one that was logged
+}
+
+// Open reads the files. All three must be good; later, what is broken is only
+// logged.
+func Open(files Files, log *slog.Logger) (*Keys, error) {
+	if files.CA == "" {
+		// The system's authorities would be believed instead.
+		return nil, errors.New("load authority certificate: no file is named")
+	}
+	return open(files, log)
+}
+
+func open(files Files, log *slog.Logger) (*Keys, error) {
+	k := &Keys{files: files, log: log, now: time.Now}
+	k.looked = k.now()
+	if files.CA != "" {
+		if _, err := follow(&k.ca, k.readCA, files.CA); err != nil {
+			return nil, fmt.Errorf("load authority certificate: %w", err)
+		}
+	}
+	if _, err := follow(&k.cert, k.readPair, files.Cert, files.Key); err != nil {
+		return nil, fmt.Errorf("load certificate: %w", err)
+	}
+	return k, nil
+}
+
+// current returns the certificate to show and the authorities to believe.
+func (k *Keys) current() (*tls.Certificate, *x509.CertPool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if now := k.now(); now.Sub(k.looked) >= lookPace || now.Before(k.looked) {
+		k.looked = now
+		// The authorities first: the certificate may be one of a new authority.
+		if k.files.CA != "" {
+			again(k, &k.ca, k.readCA, "authority certificate", k.files.CA)
+		}
+		again(k, &k.cert, k.readPair, "certificate", k.files.Cert, k.files.Key)
+	}
+	return k.cert.value, k.ca.value
+}
+
+// again reads files that changed. A fault is logged once, and looked into as
+// long as it lasts.
+func again[T any](k *Keys, f *followed[T], read func() (T, error), what string, names ...string) {
+	changed, err := follow(f, read, names...)
+	switch {
+	case err != nil && err.Error() != f.fault:
+		f.fault = err.Error()
+		k.log.Error("a file of certificates changed and cannot be used; what was read before stays in use",
+			"what", what, "files", strings.Join(names, " "), "error", err)
+	case err == nil && (changed || f.fault != ""):
+		f.fault = ""
+		k.log.Info("certificates were read again", "what", what, "files", strings.Join(names, " "))
+	}
+}
+
+// follow reads the files when they are others than those that it read last.
+// They are looked at before they are read, so that a change in between is seen
+// the next time.
+func follow[T any](f *followed[T], read func() (T, error), names ...string) (changed bool, err error) {
+	infos := make([]fs.FileInfo, len(names))
+	for i, name := range names {
+		if infos[i], err = os.Stat(name); err != nil {
+			return false, err
+		}
+	}
+	if sameFiles(f.from, infos) {
+		return false, nil
+	}
+	value, err := read()
+	if err != nil {
+		return false, err
+	}
+	f.value, f.from = value, infos
+	return true, nil
+}
+
+func sameFiles(a, b []fs.FileInfo) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if !a[i].ModTime().Equal(b[i].ModTime()) || a[i].Size() != b[i].Size() || !os.SameFile(a[i], b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// readPair reads certificate and key. In place of a good certificate it takes
+// only one that is good too: with one that ran out, or that the authorities of
+// the CA file did not sign, the component would lock itself out.
+func (k *Keys) readPair() (*tls.Certificate, error) {
+	cert, err := tls.LoadX509KeyPair(k.files.Cert, k.files.Key)
+	if err != nil {
+		return nil, err
+	}
+	if old := k.cert.value; old != nil && k.accepted(old) == nil {
+		if err := k.accepted(&cert); err != nil {
+			return nil, fmt.Errorf("%s: %w", k.files.Cert, err)
+		}
+	}
+	return &cert, nil
+}
+
+// accepted says whether a peer with the same authorities would accept it.
+func (k *Keys) accepted(cert *tls.Certificate) error {
+	leaf := cert.Leaf
+	if k.ca.value == nil {
+		if now := k.now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
+			return x509.CertificateInvalidError{Cert: leaf, Reason: x509.Expired, Detail: "good from " + leaf.NotBefore.String() + " to " + leaf.NotAfter.String()}
+		}
+		return nil
+	}
+	between := x509.NewCertPool()
+	for _, der := range cert.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	_, err := leaf.Verify(x509.VerifyOptions{
+		Roots: k.ca.value, Intermediates: between, CurrentTime: k.now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny},
+	})
+	return err
+}
+
+// readCA takes a file of one or more certificates, all of them or none: a
+// bundle that was cut off must not shut out half of the cluster.
+func (k *Keys) readCA() (*x509.CertPool, error) {
+	certs, err := ReadCertificates(k.files.CA)
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	for _, c := range certs {
+		pool.AddCert(c)
+	}
+	return pool, nil
+}
+
+// ReadCertificates returns all certificates of a PEM file; at least one.
+func ReadCertificates(name string) ([]*x509.Certificate, error) {
+	rest, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var certs []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: certificate %d: %w", name, len(certs)+1, err)
+		}
+		certs = append(certs, c)
+	}
+	if strings.Contains(string(rest), "-----BEGIN") {
+		return nil, fmt.Errorf("%s: what follows its certificate %d is damaged", name, len(certs))
+	}
+	if len(certs) == 0 {
+		return nil, fmt.Errorf("%s: %w", name, errNoCertificate)
+	}
+	return certs, nil
+}
+
+var errNoCertificate = errors.New("it holds no certificate")
