@@ -20,7 +20,12 @@ import (
 type call struct {
 	tenant, user, requestID, key string
 	secret                       string
+	tenants                      int // how many were named
 	stale, forwarded             bool
+	// operator: whoever checked the caller's permissions vouches that he may run the cluster.
+	operator bool
+	// admitted: the call has shown that it may be made at all.
+	admitted bool
 	// peer is who the certificate says it is; empty without TLS.
 	peer pki.Identity
 	// index is the state index that the answer reflects; the handler sets it.
@@ -41,6 +46,7 @@ func readCall(ctx context.Context) *call {
 		tenant: one(md, status.KeyTenant), user: one(md, status.KeyUser),
 		requestID: one(md, status.KeyRequestID), key: one(md, status.KeyIdempotency), secret: one(md, status.KeySecret),
 		stale: one(md, status.KeyConsistency) == status.Stale, forwarded: one(md, status.KeyForwarded) != "",
+		tenants: len(md[status.KeyTenant]), operator: one(md, status.KeyOperator) != "",
 	}
 	c.peer, _ = pki.PeerIdentity(ctx)
 	return c
@@ -64,11 +70,34 @@ const (
 	operatorService = "/scaimind.v1.OperatorService/"
 )
 
-// admit decides whether a call may be made at all: who by, with which secret, for which tenant.
+// admit decides whether a call may be made at all: who by, with which secret, for which tenant. Whoever has not shown that
+// is told nothing, not even how this replica is.
 func (s *server) admit(c *call, method string) error {
+	if err := s.identify(c, method); err != nil {
+		return err
+	}
+	c.admitted = true
 	if err := s.retired(); err != nil {
 		return err
 	}
+	if !tenantScoped(method) {
+		return nil
+	}
+	switch {
+	case c.tenant == "":
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s is missing: name the tenant", status.KeyTenant)
+	case c.tenants > 1:
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s is there %d times: a call is made for one tenant", status.KeyTenant, c.tenants)
+	case len(c.tenant) > maxIdentity || len(c.user) > maxIdentity:
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s and %s take at most %d bytes", status.KeyTenant, status.KeyUser, maxIdentity)
+	case len(c.key) > maxKey:
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s takes at most %d bytes", status.KeyIdempotency, maxKey)
+	}
+	return nil
+}
+
+// identify checks the certificate and the secret.
+func (s *server) identify(c *call, method string) error {
 	if strings.HasPrefix(method, agentService) {
 		if s.tls && !c.peer.Is(pki.RoleAgent) {
 			return grpcstatus.Errorf(codes.PermissionDenied, "only agents open sessions; the certificate says %s", c.peer)
@@ -79,28 +108,27 @@ func (s *server) admit(c *call, method string) error {
 		return grpcstatus.Errorf(codes.PermissionDenied, "the certificate says %s, which may not call this service", c.peer)
 	}
 	// A coordinator vouches for what it hands on: it has checked the secret itself.
-	vouched := s.tls && c.peer.Is(pki.RoleCoordinator)
-	if s.config.APISecret != "" && !vouched {
-		if subtle.ConstantTimeCompare([]byte(c.secret), []byte(s.config.APISecret)) != 1 {
-			return grpcstatus.Errorf(codes.Unauthenticated, "%s is missing or wrong", status.KeySecret)
-		}
-	}
-	if strings.HasPrefix(method, operatorService) || method == v1.TokenService_VerifyToken_FullMethodName {
+	if s.config.APISecret == "" || s.tls && c.peer.Is(pki.RoleCoordinator) {
 		return nil
 	}
-	switch {
-	case c.tenant == "":
-		return grpcstatus.Errorf(codes.InvalidArgument, "%s is missing: name the tenant", status.KeyTenant)
-	case len(c.tenant) > maxIdentity || len(c.user) > maxIdentity:
-		return grpcstatus.Errorf(codes.InvalidArgument, "%s and %s take at most %d bytes", status.KeyTenant, status.KeyUser, maxIdentity)
-	case len(c.key) > maxKey:
-		return grpcstatus.Errorf(codes.InvalidArgument, "%s takes at most %d bytes", status.KeyIdempotency, maxKey)
+	if subtle.ConstantTimeCompare([]byte(c.secret), []byte(s.config.APISecret)) != 1 {
+		return grpcstatus.Errorf(codes.Unauthenticated, "%s is missing or wrong", status.KeySecret)
 	}
 	return nil
 }
 
-// seal sends along what every answer carries: its index, the leader, and with a failure what became of a write.
+// tenantScoped says whether a call is made for a tenant. Those that are not concern the cluster, or find out whose a token is.
+func tenantScoped(method string) bool {
+	return !strings.HasPrefix(method, agentService) && !strings.HasPrefix(method, operatorService) &&
+		method != v1.TokenService_VerifyToken_FullMethodName
+}
+
+// seal sends along what every answer carries: its index, the leader, and with a failure what became of a write. A caller
+// who was not admitted gets none of it.
 func (s *server) seal(ctx context.Context, c *call, err error) {
+	if !c.admitted {
+		return
+	}
 	md := make(metadata.MD, 3)
 	if c.index == 0 {
 		c.index = s.machine.View().Index()

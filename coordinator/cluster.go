@@ -52,8 +52,10 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 	if out.GpusHealthy > 0 {
 		out.GpuUtilization = float64(out.GpusAllocated) / float64(out.GpusHealthy)
 	}
-	for j := range v.JobsOfTenant(callOf(ctx).tenant, false, 0) {
-		out.Jobs[j.State.String()]++
+	for state, n := range v.CountsOf(callOf(ctx).tenant) {
+		if n > 0 {
+			out.Jobs[v1.JobState_Value(state).String()] = int32(n)
+		}
 	}
 	out.Leader, _ = s.raft.Leader()
 	liveness := s.liveness()
@@ -89,7 +91,7 @@ func (s *server) ListNodes(ctx context.Context, _ *v1.ListNodesRequest) (*v1.Lis
 	}
 	out := &v1.ListNodesResponse{}
 	for n := range v.Nodes() {
-		out.Nodes = append(out.Nodes, s.nodeView(v, n, callOf(ctx).tenant))
+		out.Nodes = append(out.Nodes, s.nodeView(v, n, callOf(ctx)))
 	}
 	return out, nil
 }
@@ -104,15 +106,16 @@ func (s *server) GetNode(ctx context.Context, req *v1.GetNodeRequest) (*v1.GetNo
 	if !ok {
 		return nil, notFound("node", req.GetNodeId())
 	}
-	return &v1.GetNodeResponse{Node: s.nodeView(v, n, callOf(ctx).tenant)}, nil
+	return &v1.GetNodeResponse{Node: s.nodeView(v, n, callOf(ctx))}, nil
 }
 
-// nodeView is a node as a tenant may see it: of what runs there, only the tenant's own is named.
-func (s *server) nodeView(v *fsm.View, n *fsm.Node, tenant string) *v1.Node {
+// nodeView is a node as a tenant may see it: of what runs there, only the tenant's own is named and counted. Operators are
+// told how many tasks there are of all tenants, because they must know what a drain waits for; not whose.
+func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call) *v1.Node {
 	use := v.Use(n.ID)
 	out := &v1.Node{
 		NodeId: n.ID, State: n.State, Reason: n.Reason, Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),
-		Labels: n.Labels, AgentVersion: n.AgentVersion, BootId: n.BootID, RegisteredAt: timestamp(n.RegisteredAt), Tasks: int32(use.Tasks),
+		Labels: n.Labels, AgentVersion: n.AgentVersion, BootId: n.BootID, RegisteredAt: timestamp(n.RegisteredAt),
 		RosterCurrent: n.RosterSince != 0 && n.RosterAcked >= v.RosterVersion(),
 	}
 	// Only the leader hears from agents; another replica does not say when.
@@ -127,9 +130,10 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, tenant string) *v1.Node {
 	}
 	holders := map[int]string{}
 	for lease := range v.LeasesOn(n.ID) {
-		if j, ok := v.Job(lease.Job); !ok || j.Tenant != tenant {
+		if j, ok := v.Job(lease.Job); !ok || j.Tenant != c.tenant {
 			continue
 		}
+		out.Tasks++
 		id := lease.Job.String()
 		if !slices.Contains(out.JobIds, id) {
 			out.JobIds = append(out.JobIds, id)
@@ -137,6 +141,9 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, tenant string) *v1.Node {
 		for set := lease.GPUs; set != 0; set &= set - 1 {
 			holders[bits.TrailingZeros64(set)] = id
 		}
+	}
+	if c.operator {
+		out.Tasks = int32(use.Tasks)
 	}
 	for i := range n.GPUs {
 		g := &n.GPUs[i]

@@ -16,7 +16,7 @@ const (
 	effectRuns       = "runs to its end"
 	effectAtDeadline = "is stopped at the deadline and requeued"
 	effectNow        = "is stopped now and requeued"
-	effectStopping   = "is being stopped already (%s)"
+	effectStopping   = "is being stopped already"
 	effectAway       = "is stopped and requeued when the node is back, or lost"
 )
 
@@ -32,14 +32,14 @@ func (s *server) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.D
 	if err != nil {
 		return nil, err
 	}
-	tenant := callOf(ctx).tenant
+	c := callOf(ctx)
 	n, ok := v.Node(req.GetNodeId())
 	if !ok {
 		return nil, notFound("node", req.GetNodeId())
 	}
-	effects := drainEffects(v, n, tenant, req.GetForce(), time.Duration(req.GetDeadlineSeconds())*time.Second)
+	effects := drainEffects(v, n, c.tenant, req.GetForce(), time.Duration(req.GetDeadlineSeconds())*time.Second)
 	if req.GetDryRun() {
-		return &v1.DrainNodeResponse{Node: s.nodeView(v, n, tenant), Effects: effects}, nil
+		return &v1.DrainNodeResponse{Node: s.nodeView(v, n, c), Effects: effects}, nil
 	}
 	changed, err := s.changeNode(ctx, fsm.SetNode{
 		ID: req.GetNodeId(), Action: fsm.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
@@ -51,7 +51,7 @@ func (s *server) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.D
 	return &v1.DrainNodeResponse{Node: changed, Effects: effects}, nil
 }
 
-// drainEffects says what a drain that began now would do to each job on the node.
+// drainEffects says what a drain that began now would do to each job on the node: of other tenants' jobs that, and no more.
 func drainEffects(v *fsm.View, n *fsm.Node, tenant string, force bool, deadline time.Duration) []*v1.DrainEffect {
 	now := max(v.Now(), time.Now().UnixNano())
 	var effects []*v1.DrainEffect
@@ -65,7 +65,10 @@ func drainEffects(v *fsm.View, n *fsm.Node, tenant string, force bool, deadline 
 		e := &v1.DrainEffect{Effect: effectRuns}
 		switch at := now + int64(deadline); {
 		case j.Stop != v1.StopReason_UNSPECIFIED:
-			e.Effect = fmt.Sprintf(effectStopping, j.Stop)
+			e.Effect = effectStopping
+			if j.Tenant == tenant {
+				e.Effect += " (" + j.Stop.String() + ")"
+			}
 		case force && n.UnreachableSince != 0:
 			e.Effect = effectAway
 		case force:
@@ -149,5 +152,5 @@ func (s *server) changeNode(ctx context.Context, command fsm.SetNode) (*v1.Node,
 	case result.Node == nil:
 		return nil, notFound("node", command.ID)
 	}
-	return s.nodeView(s.machine.View(), result.Node, callOf(ctx).tenant), nil
+	return s.nodeView(s.machine.View(), result.Node, callOf(ctx)), nil
 }

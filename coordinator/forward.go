@@ -110,6 +110,9 @@ func (s *server) forward(ctx context.Context, c *call, addr, method string, req 
 	defer cancel()
 	defer s.epoch.onEnd(ctx, addr, cancel)()
 	md := metadata.Pairs(status.KeyForwarded, "1")
+	if c.operator {
+		md.Set(status.KeyOperator, "1")
+	}
 	for key, value := range map[string]string{
 		status.KeySecret: s.config.APISecret, status.KeyTenant: c.tenant, status.KeyUser: c.user,
 		status.KeyRequestID: c.requestID, status.KeyIdempotency: c.key,

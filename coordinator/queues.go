@@ -29,7 +29,7 @@ func (s *server) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Put
 	if result.Refusal != nil {
 		return nil, result.Refusal
 	}
-	return &v1.PutQueueResponse{Queue: queueView(s.machine.View(), result.Queue)}, nil
+	return &v1.PutQueueResponse{Queue: queueView(s.machine.View(), result.Queue, callOf(ctx).tenant)}, nil
 }
 
 // DeleteQueue takes away a queue that no unfinished job is in.
@@ -44,7 +44,7 @@ func (s *server) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (*
 	return &v1.DeleteQueueResponse{}, nil
 }
 
-// ListQueues lists all queues.
+// ListQueues lists all queues, with what the caller's tenant has in each.
 func (s *server) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.ListQueuesResponse, error) {
 	v, err := s.read(ctx)
 	if err != nil {
@@ -52,17 +52,17 @@ func (s *server) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.L
 	}
 	out := &v1.ListQueuesResponse{}
 	for q := range v.Queues() {
-		out.Queues = append(out.Queues, queueView(v, q))
+		out.Queues = append(out.Queues, queueView(v, q, callOf(ctx).tenant))
 	}
 	return out, nil
 }
 
-func queueView(v *fsm.View, q *fsm.Queue) *v1.Queue {
-	counts := v.QueueCounts(q.Name)
+func queueView(v *fsm.View, q *fsm.Queue, tenant string) *v1.Queue {
+	counts := v.QueueCountsOf(tenant, q.Name)
 	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
 	return &v1.Queue{
 		Name: q.Name, Weight: int32(q.Weight), Queued: int32(counts[v1.JobState_QUEUED]), Running: int32(live),
 		// The state counts in thousandths; a shared GPU is allocated like any other.
-		GpusAllocated: int32((v.QueueGPUs(q.Name) + 999) / 1000),
+		GpusAllocated: int32((v.QueueGPUsOf(tenant, q.Name) + 999) / 1000),
 	}
 }

@@ -64,6 +64,7 @@ func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, e
 	}
 	call = client.Call{
 		Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, RetryFor: retryFor, Answer: &x.answer,
+		Operator: x.route.nodes && x.caller.May(PermissionClusterAdmin),
 	}
 	if write {
 		call.IdempotencyKey, err = x.idempotencyKey()

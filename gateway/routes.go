@@ -20,6 +20,7 @@ type route struct {
 	open   bool // no token is needed
 	batch  bool // takes the larger body
 	stream bool // answers with events
+	nodes  bool // tells of nodes, of which cluster_admin is told more
 	serve  func(x *exchange) error
 
 	name string // "GET /jobs/{id}", for metrics and logs
@@ -58,15 +59,15 @@ func table() []route {
 		{method: "DELETE", path: prefix + "/checkpoints/{id}", anyOf: manage, serve: deleteCheckpoint},
 
 		{method: "GET", path: prefix + "/cluster", anyOf: view, serve: getCluster},
-		{method: "GET", path: prefix + "/cluster/nodes", anyOf: view, serve: listNodes},
-		{method: "GET", path: prefix + "/cluster/nodes/{id}", anyOf: view, serve: getNode},
-		{method: "POST", path: prefix + "/cluster/nodes/{id}/drain", anyOf: clusterAdmin, serve: drainNode},
-		{method: "POST", path: prefix + "/cluster/nodes/{id}/enable", anyOf: clusterAdmin, serve: enableNode},
+		{method: "GET", path: prefix + "/cluster/nodes", anyOf: view, nodes: true, serve: listNodes},
+		{method: "GET", path: prefix + "/cluster/nodes/{id}", anyOf: view, nodes: true, serve: getNode},
+		{method: "POST", path: prefix + "/cluster/nodes/{id}/drain", anyOf: clusterAdmin, nodes: true, serve: drainNode},
+		{method: "POST", path: prefix + "/cluster/nodes/{id}/enable", anyOf: clusterAdmin, nodes: true, serve: enableNode},
 		{method: "DELETE", path: prefix + "/cluster/nodes/{id}", anyOf: clusterAdmin, serve: forgetNode},
-		{method: "GET", path: prefix + "/nodes", anyOf: view, serve: listNodes},
-		{method: "GET", path: prefix + "/nodes/{id}", anyOf: view, serve: getNode},
-		{method: "POST", path: prefix + "/nodes/{id}/drain", anyOf: clusterAdmin, serve: drainNode},
-		{method: "POST", path: prefix + "/nodes/{id}/enable", anyOf: clusterAdmin, serve: enableNode},
+		{method: "GET", path: prefix + "/nodes", anyOf: view, nodes: true, serve: listNodes},
+		{method: "GET", path: prefix + "/nodes/{id}", anyOf: view, nodes: true, serve: getNode},
+		{method: "POST", path: prefix + "/nodes/{id}/drain", anyOf: clusterAdmin, nodes: true, serve: drainNode},
+		{method: "POST", path: prefix + "/nodes/{id}/enable", anyOf: clusterAdmin, nodes: true, serve: enableNode},
 		{method: "DELETE", path: prefix + "/nodes/{id}", anyOf: clusterAdmin, serve: forgetNode},
 		{method: "GET", path: prefix + "/queue", anyOf: view, serve: getQueue},
 		{method: "GET", path: prefix + "/queues", anyOf: view, serve: listQueues},

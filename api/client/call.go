@@ -17,6 +17,8 @@ type Call struct {
 	IdempotencyKey string
 	// Consistency is status.Linearizable (when empty) or status.Stale.
 	Consistency string
+	// Operator says that the caller was found to be allowed to run the cluster.
+	Operator bool
 	// RetryFor bounds how long failed tries are repeated, from the start of
 	// the call; 0: until the context ends.
 	RetryFor time.Duration
@@ -52,8 +54,11 @@ func callOf(ctx context.Context) *Call {
 
 // outgoing adds the metadata of the call.
 func (c *Client) outgoing(ctx context.Context, call *Call) context.Context {
-	var buf [12]string
+	var buf [14]string
 	kv := buf[:0]
+	if call.Operator {
+		kv = append(kv, status.KeyOperator, "1")
+	}
 	for _, p := range [...][2]string{
 		{status.KeySecret, c.config.Secret},
 		{status.KeyTenant, call.Tenant},

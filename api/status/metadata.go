@@ -12,6 +12,10 @@ const (
 	// KeyForwarded is set by a coordinator that hands a call on to the leader:
 	// it must not be handed on again.
 	KeyForwarded = "x-mind-forwarded"
+	// KeyOperator is set for callers who may run the cluster, by whoever checked
+	// that. It widens what nodes tell of tasks to a number of all tenants', and
+	// gives no right.
+	KeyOperator = "x-mind-operator"
 )
 
 // Metadata of answers, in header and trailer.

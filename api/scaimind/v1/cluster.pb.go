@@ -462,7 +462,7 @@ type Node struct {
 	LastSeenAt   *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
 	// Jobs with a task here, of the caller's tenant.
 	JobIds []string `protobuf:"bytes,14,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
-	// Tasks here, of all tenants.
+	// Tasks here: of the caller's tenant; of all tenants for who has cluster_admin.
 	Tasks int32 `protobuf:"varint,15,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	// Since when it cannot be reached; absent: it can.
 	UnreachableSince *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=unreachable_since,json=unreachableSince,proto3" json:"unreachable_since,omitempty"`
@@ -1404,12 +1404,13 @@ func (x *QueuedJob) GetEstimatedWaitSeconds() float64 {
 }
 
 type Queue struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Weight        int32                  `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	Queued        int32                  `protobuf:"varint,3,opt,name=queued,proto3" json:"queued,omitempty"`
-	Running       int32                  `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
-	GpusAllocated int32                  `protobuf:"varint,5,opt,name=gpus_allocated,json=gpusAllocated,proto3" json:"gpus_allocated,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Weight int32                  `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// What the caller's tenant has in it.
+	Queued        int32 `protobuf:"varint,3,opt,name=queued,proto3" json:"queued,omitempty"`
+	Running       int32 `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
+	GpusAllocated int32 `protobuf:"varint,5,opt,name=gpus_allocated,json=gpusAllocated,proto3" json:"gpus_allocated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
