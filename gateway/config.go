@@ -78,6 +78,9 @@ type Timeouts struct {
 	Request time.Duration
 	// MaxRequest bounds what X-Request-Timeout may ask for; default 5 min.
 	MaxRequest time.Duration
+	// Stream is how long a stream of a coordinator is read before it is opened
+	// anew after its last entry; default: any time.
+	Stream time.Duration
 	// NoLeader is how long a request is tried again while no coordinator can take it; default 10 s.
 	NoLeader time.Duration
 	// Header and Body bound the reading of a request; defaults 10 s and 60 s.

@@ -24,6 +24,8 @@ type feed[M any] struct {
 	begin func(index uint64) string
 	// frames appends the events of a message.
 	frames func(b []byte, m *M) []byte
+	// longest is the time after which the feed is opened anew; 0: never.
+	longest time.Duration
 }
 
 // news is what the pump tells the writer.
@@ -96,8 +98,18 @@ func pump[M any](ctx context.Context, f feed[M], giveUp time.Duration, out chan<
 // once opens the feed and passes on what comes until it ends. progress says
 // that the coordinator took the call.
 func once[M any](ctx context.Context, f feed[M], cursor *string, tell func(news[M]) bool) (progress bool, err error) {
+	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the upstream when the reader has gone
+	if f.longest > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, f.longest)
+		defer cancel()
+		defer func() {
+			// That its time was over is no fault of the coordinator, which may just have had nothing to say.
+			progress = progress || err != nil && outer.Err() == nil && ctx.Err() != nil
+		}()
+	}
 	stream, err := f.open(ctx, *cursor)
 	if err != nil {
 		return false, err

@@ -29,6 +29,7 @@ func relay[M any](x *exchange, f feed[M]) error {
 	ctx, cancel := context.WithCancel(x.r.Context())
 	ctx = client.WithCall(ctx, client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID})
 	in := make(chan news[M], feedBacklog)
+	f.longest = s.config.Timeouts.Stream
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)

@@ -21,6 +21,8 @@ type component struct {
 	short   string
 	example string
 	keys    []settings.Key
+	// settle, if there is one, works out what follows from the keys once they are read.
+	settle func() error
 	// identity names it in its log, once the keys are read.
 	identity func() string
 	run      func(context.Context, *slog.Logger) error
@@ -80,6 +82,11 @@ func (c component) command() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := set.Load(file, os.LookupEnv); err != nil {
 			return cli.Misuse(fmt.Errorf("%s: %w", c.name, err))
+		}
+		if c.settle != nil {
+			if err := c.settle(); err != nil {
+				return cli.Misuse(fmt.Errorf("%s: %w", c.name, err))
+			}
 		}
 		logger, err := logs.logger(cmd.ErrOrStderr())
 		if err != nil {

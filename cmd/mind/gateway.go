@@ -12,12 +12,13 @@ import (
 )
 
 func newGateway() *cobra.Command {
-	c, issuer := &gateway.Config{}, &oidc.Config{}
+	c, issuer, theirs := &gateway.Config{}, &oidc.Config{}, &published{}
 	return component{
 		name:      "gateway",
 		short:     "Run one gateway, which speaks REST and server-sent events",
 		example:   `  mind gateway --config /etc/mind/gateway.yaml`,
-		keys:      gatewayKeys(c, issuer),
+		keys:      append(gatewayKeys(c, issuer), theirs.keys()...),
+		settle:    func() error { return theirs.into(c) },
 		identity:  func() string { return "gateway" },
 		gcPercent: littleState,
 		run: func(ctx context.Context, logger *slog.Logger) error {
@@ -52,6 +53,7 @@ func gatewayKeys(c *gateway.Config, issuer *oidc.Config) []settings.Key {
 		{Name: "rate_limit_tenant", Into: &c.RateLimits.Tenant, Help: "requests per minute of each tenant; default 0: any number"},
 		{Name: "request_timeout", Into: &c.Timeouts.Request, Help: "time of a request without X-Request-Timeout; default 30s"},
 		{Name: "max_request_timeout", Into: &c.Timeouts.MaxRequest, Help: "most that X-Request-Timeout may ask for; default 5m"},
+		{Name: "stream_timeout", Into: &c.Timeouts.Stream, Help: "how long a stream of a coordinator is read before it is opened anew where it was; callers do not notice; default: any time"},
 		{Name: "no_leader_timeout", Into: &c.Timeouts.NoLeader, Help: "how long a request is tried again while no coordinator can take it; default 10s"},
 		{Name: "header_timeout", Into: &c.Timeouts.Header, Help: "time to read the header of a request; default 10s"},
 		{Name: "body_timeout", Into: &c.Timeouts.Body, Help: "time to read its body; default 1m"},

@@ -20,6 +20,8 @@ func newToken() *cobra.Command {
 A token lets its holder call for one user of one tenant, with the permissions that it was given. It is told once, when it is
 made: the cluster keeps only its digest. Making tokens takes the permission scaimind:cluster_admin, and for another tenant
 than one's own mind:operator, which the token of mind dev has.`,
+		Example: `  mind token create --user ann --permission view
+  mind token list`,
 	}
 	cmd.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke())
 	return cmd
