@@ -1,0 +1,241 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// truth is what somebody knows who sees everything. Nothing in the cluster reads it.
+type truth struct {
+	hashes  []uint64  // by log index; 0: nothing was applied there
+	view    *fsm.View // the newest that anybody has
+	renewed map[string]int64
+	tokens  map[rank]uint64 // of the newest process of each rank
+	kept    []fsm.JobID     // acknowledged submits
+}
+
+type rank struct {
+	job  fsm.JobID
+	rank uint16
+}
+
+func newTruth() truth {
+	return truth{renewed: map[string]int64{}, tokens: map[rank]uint64{}, view: fsm.New().View()}
+}
+
+// applied checks an entry when a replica has applied it: the first for what it does, all for doing the same.
+func (t *truth) applied(c *coordinator, index int, e *entry) {
+	if e.data == nil && e.voters == nil {
+		return
+	}
+	if index < len(t.hashes) {
+		t.compare(c, index)
+		return
+	}
+	for len(t.hashes) < index {
+		t.hashes = append(t.hashes, 0)
+	}
+	w, before, v := c.w, t.view, c.machine.View()
+	t.hashes = append(t.hashes, v.Hash())
+	t.view = v
+	w.seen.Entries++
+	w.trace.fold(uint64(index), v.Hash())
+	if found := fsm.Check(v); len(found) > 0 {
+		w.fail(State, "after entry %d: %v", index, found)
+	}
+	retried := false
+	for _, command := range e.commands {
+		control, ok := command.(fsm.ControlJob)
+		retried = retried || ok && control.Action == fsm.ActionRetry
+	}
+	for j := range v.Jobs(false, 0) {
+		old, ok := before.Job(j.ID)
+		if !ok {
+			continue
+		}
+		if old.Terminal() && old.State != j.State && !retried {
+			w.fail(Terminal, "%s went from %s to %s", j.ID, old.State, j.State)
+		}
+		if j.Attempt < old.Attempt || j.Token < old.Token || j.Attempt > old.Attempt && j.Token <= old.Token {
+			w.fail(Token, "%s went from attempt %d, token %d to %d, %d", j.ID, old.Attempt, old.Token, j.Attempt, j.Token)
+		}
+		for _, a := range j.Awaits {
+			if a.Loss.How == fsm.LossVerdict && !slices.Contains(old.Awaits, a) {
+				t.judged(w, j, a)
+			}
+		}
+	}
+	for _, id := range t.kept {
+		if _, ok := v.Job(id); !ok {
+			w.fail(Forgotten, "%s is gone at entry %d", id, index)
+		}
+	}
+}
+
+// compare holds a replica against what others had at the same index.
+func (t *truth) compare(c *coordinator, index int) {
+	if index < len(t.hashes) && t.hashes[index] != 0 && c.machine.View().Hash() != t.hashes[index] {
+		c.w.fail(Diverged, "%s has the hash %016x at %d, others %016x", c.name, c.machine.View().Hash(), index, t.hashes[index])
+	}
+}
+
+// judged holds a verdict against the promise: a majority, and a lease that has run out. A twentieth of it is left to
+// clocks; they are wrong by a hundredth at most.
+func (t *truth) judged(w *world, j *fsm.Job, a fsm.AwaitedTask) {
+	if 2*int(a.Loss.Votes) <= int(a.Loss.Voters) || int(a.Loss.Voters) != len(w.coordinators) {
+		w.fail(Evidence, "%s rank %d is lost with %d of %d votes", j.ID, a.Rank, a.Loss.Votes, a.Loss.Voters)
+	}
+	lost := max(j.LostAfter, fsm.MinLostAfter)
+	if since := w.now - t.renewed[a.Node]; since < lost-lost/20 {
+		w.fail(Evidence, "%s rank %d on %s is lost %.3f s after a renewal was sent that was acknowledged; lost_after is %.0f s",
+			j.ID, a.Rank, a.Node, float64(since)/float64(second), float64(lost)/float64(second))
+	}
+}
+
+// started is called with each process that starts: this is where two could live at a time.
+func (t *truth) started(a *agent, n *task) {
+	w := a.w
+	for _, other := range w.agents {
+		for _, o := range other.tasks {
+			if !o.alive || o == n {
+				continue
+			}
+			switch {
+			case o.key.job == n.key.job && (o.key.rank == n.key.rank || o.key.attempt != n.key.attempt):
+				w.fail(Overlap, "%s: rank %d of attempt %d starts on %s while rank %d of attempt %d lives on %s",
+					n.key.job, n.key.rank, n.key.attempt, a.name, o.key.rank, o.key.attempt, other.name)
+			case other == a && o.spec.gpus&n.spec.gpus != 0:
+				w.fail(Shared, "%s starts on %s, where %s has one of its GPUs", n.key.text(), a.name, o.key.text())
+			}
+		}
+	}
+	name := rank{n.key.job, n.key.rank}
+	if n.key.token <= t.tokens[name] {
+		w.fail(Token, "%s starts on %s after a process with token %d", n.key.text(), a.name, t.tokens[name])
+	}
+	t.tokens[name] = n.key.token
+}
+
+// outage is a time in which no coordinator can do anything for any agent, while all agents are well and hear each other.
+type outage struct {
+	since int64 // 0: there is none
+}
+
+// outagePatience is after what time in an outage all agents must have noticed.
+const outagePatience = 14 * second
+
+// watch looks again and again whether there is an outage.
+func (w *world) watch() {
+	w.after(100*ms, func() {
+		is := w.isOutage()
+		switch {
+		case !is:
+			w.outage.since = 0
+		case w.outage.since == 0:
+			w.outage.since = w.now
+		}
+		w.watch()
+	})
+}
+
+func (w *world) isOutage() bool {
+	awake := 0
+	for _, c := range w.coordinators {
+		if c.live() {
+			awake++
+		}
+	}
+	quorum := 2*awake > len(w.coordinators)
+	for _, a := range w.agents {
+		if a.boots == 0 {
+			continue
+		}
+		if !a.live() || !a.powered {
+			return false
+		}
+		for _, c := range w.coordinators {
+			if quorum && w.both(a.id, c.id) {
+				return false
+			}
+		}
+		for _, b := range w.agents {
+			if b.boots > 0 && (w.isCut(a.id, b.id) || w.isCut(b.id, a.id)) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// stoppedByDeadline holds a stop against the promise that no training dies of an outage.
+func (w *world) stoppedByDeadline(a *agent, t *task) {
+	if w.outage.since == 0 || w.now-w.outage.since < outagePatience {
+		return
+	}
+	if t.spec.replaceable && a.version != 0 && !t.begun && w.knobs.loss < 0.02 {
+		w.fail(Harm, "%s on %s is stopped %.1f s into an outage that all agents share", t.key.text(), a.name, float64(w.now-w.outage.since)/float64(second))
+	}
+}
+
+// settling is how long a cluster may take after everything was mended.
+const settling = 8 * minute
+
+// converge mends everything and waits for the cluster to come to rest.
+func (w *world) converge() {
+	w.heal()
+	end := w.now + settling
+	for w.now < end && w.found == nil {
+		w.run(w.now + 5*second)
+		if w.found == nil && w.unsettled() == "" {
+			return
+		}
+	}
+	if w.found == nil {
+		w.fail(Stuck, "%d min after everything was mended: %s", settling/minute, w.unsettled())
+	}
+}
+
+// unsettled says what is not as it should be in the end.
+func (w *world) unsettled() string {
+	c := w.leader()
+	if c == nil {
+		return "there is no leader"
+	}
+	if why := w.users.unsettled(); why != "" {
+		return why
+	}
+	v := c.machine.View()
+	for j := range v.Jobs(false, 0) {
+		if j.Terminal() {
+			continue
+		}
+		if len(j.Tasks) == 0 || !j.Live() {
+			return j.ID.String() + " is " + j.State.String() + ": " + j.Reason + v.ClassReason(j.Class())
+		}
+		for i := range j.Tasks {
+			if !w.lives(j, i) {
+				return j.ID.String() + " is " + j.State.String() + " and has no process of rank " + string(rune('0'+i)) + " on " + j.Tasks[i].Node
+			}
+		}
+	}
+	for _, a := range w.agents {
+		for _, t := range a.tasks {
+			if !t.alive {
+				continue
+			}
+			j, ok := v.Job(t.key.job)
+			if !ok || !j.Live() || j.Token != t.key.token || j.Tasks[t.key.rank].Node != a.name {
+				return t.key.text() + " lives on " + a.name + " and is not wanted"
+			}
+		}
+	}
+	return ""
+}
+
+func (w *world) lives(j *fsm.Job, i int) bool {
+	a := w.agent(j.Tasks[i].Node)
+	return a != nil && slices.ContainsFunc(a.tasks, func(t *task) bool {
+		return t.alive && t.key == key{j.ID, j.Attempt, uint16(i), j.Token}
+	})
+}

@@ -1,0 +1,211 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// users submit jobs, and change their minds. They repeat with the same key what had no answer.
+type users struct {
+	w       *world
+	jobs    []*wish
+	pending int // submits and resumes that are not answered
+	done    bool
+}
+
+// wish is a job that a user wants.
+type wish struct {
+	name string
+	id   fsm.JobID // 0: not acknowledged yet
+	kind int
+	job  fsm.NewJob
+}
+
+// Kinds of work.
+const (
+	workShort = iota
+	workLong
+	workEndless
+	workFails
+	workKinds
+)
+
+func (u *users) begin(w *world) {
+	u.w = w
+	for i := range w.knobs.jobs {
+		u.submit(i)
+	}
+	u.meddle()
+}
+
+func (u *users) submit(i int) {
+	w := u.w
+	name := fmt.Sprintf("job-%d", i)
+	pick := func(values ...int64) int64 { return values[w.rng.IntN(len(values))] }
+	j := &wish{name: name, kind: []int{workShort, workLong, workEndless, workEndless, workFails}[w.rng.IntN(5)]}
+	j.job = fsm.NewJob{
+		Tenant: "t", User: "u", Name: name, Priority: uint8(w.rng.IntN(3)), Key: name, Fingerprint: uint64(i) + 1,
+		Shape:       fsm.Shape{Nodes: 1, GPUs: uint16(1 + w.rng.IntN(2))},
+		Retry:       fsm.RetryPolicy{Max: uint16(pick(0, 1, 3, 9, 9)), On: fsm.RetryDefault},
+		LostAfter:   pick(10, 12, 15, 20, 30) * second,
+		GiveUpAfter: pick(45, 90, 86_400) * second,
+		Grace:       pick(1, 5, 30) * second,
+	}
+	if w.chance(0.25) {
+		j.job.Shape.Nodes = 2
+	}
+	if w.chance(0.2) {
+		j.job.Retry.On |= fsm.RetryExit
+	}
+	u.jobs = append(u.jobs, j)
+	u.pending++
+	w.after(w.within(0, w.knobs.attack/3), func() { u.try(j) })
+}
+
+// try submits until there is an answer.
+func (u *users) try(j *wish) {
+	c := u.server()
+	again := func() { u.w.after(u.w.within(200*ms, 2*second), func() { u.try(j) }) }
+	if c == nil {
+		again()
+		return
+	}
+	// The answer may be lost on its way: then the user asks again, though the job is there.
+	lost := !u.w.healed && u.w.chance(0.2)
+	c.propose(fsm.SubmitJobs{Jobs: []fsm.NewJob{j.job}}, func(o outcome, result any) {
+		if o != applied || lost {
+			again()
+			return
+		}
+		r := result.(fsm.SubmitJobsResult).Results[0]
+		switch {
+		case r.Refusal != nil:
+			u.w.fail(Forgotten, "%s was refused: %s", j.name, r.Refusal.Message)
+		case j.id != 0 && j.id != r.Job:
+			u.w.fail(Forgotten, "%s is %s and %s", j.name, j.id, r.Job)
+		case j.id == 0:
+			j.id = r.Job
+			u.pending--
+			u.w.truth.kept = append(u.w.truth.kept, r.Job)
+			u.w.note("acknowledged", j.name, r.Job.String(), uint64(c.done), 0)
+		}
+	})
+}
+
+// server is a coordinator that believes that it leads.
+func (u *users) server() *coordinator {
+	n := len(u.w.coordinators)
+	from := u.w.rng.IntN(n)
+	for i := range n {
+		if c := u.w.coordinators[(from+i)%n]; c.live() && c.reign != nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// meddle has users and operators do things to what is there.
+func (u *users) meddle() {
+	w := u.w
+	w.after(w.within(second, w.knobs.meddling), func() {
+		if u.done {
+			return
+		}
+		u.meddle()
+		c := u.server()
+		if c == nil {
+			return
+		}
+		var command fsm.Command
+		j := u.jobs[w.rng.IntN(len(u.jobs))]
+		n := w.agents[w.rng.IntN(len(w.agents))].name
+		switch w.rng.IntN(9) {
+		case 0:
+			command = fsm.ControlJob{Job: j.id, Action: fsm.ActionCancel}
+		case 1:
+			command = fsm.ControlJob{Job: j.id, Action: fsm.ActionPause, SaveCheckpoint: w.chance(0.5)}
+		case 2, 3:
+			command = fsm.ControlJob{Job: j.id, Action: fsm.ActionResume}
+		case 4, 5, 6:
+			command = fsm.ControlJob{Job: j.id, Action: fsm.ActionRetry}
+		case 7:
+			command = fsm.SetNode{ID: n, Action: fsm.NodeDrain, Force: w.chance(0.5), Deadline: 20 * second}
+		case 8:
+			command = fsm.SetNode{ID: n, Action: fsm.NodeEnable}
+		}
+		c.propose(command, func(outcome, any) {})
+	})
+}
+
+// rest has everybody want no more than that everything runs.
+func (u *users) rest() {
+	u.done = true
+	for _, j := range u.jobs {
+		u.insist(func() fsm.Command {
+			if j.id == 0 {
+				return nil
+			}
+			return fsm.ControlJob{Job: j.id, Action: fsm.ActionResume}
+		})
+	}
+	for _, a := range u.w.agents {
+		u.insist(func() fsm.Command { return fsm.SetNode{ID: a.name, Action: fsm.NodeEnable} })
+	}
+}
+
+// insist proposes until it is done; nil: not yet.
+func (u *users) insist(what func() fsm.Command) {
+	u.pending++
+	var try func()
+	try = func() {
+		again := func() { u.w.after(second, try) }
+		c, command := u.server(), what()
+		if c == nil || command == nil {
+			again()
+			return
+		}
+		c.propose(command, func(o outcome, _ any) {
+			if o != applied {
+				again()
+				return
+			}
+			u.pending--
+		})
+	}
+	// A pause that was asked for before comes to its end first.
+	u.w.after(90*second, try)
+}
+
+func (u *users) unsettled() string {
+	if u.pending > 0 {
+		return fmt.Sprintf("%d wishes of users have no answer", u.pending)
+	}
+	names := map[string]fsm.JobID{}
+	for j := range u.w.truth.view.Jobs(false, 0) {
+		if first, twice := names[j.Name]; twice {
+			u.w.fail(Forgotten, "%s is there twice: %s and %s", j.Name, first, j.ID)
+		}
+		names[j.Name] = j.ID
+	}
+	return ""
+}
+
+// behaviour is how long a process wants to run, and its exit code.
+func (u *users) behaviour(name string, _ key) (run int64, code int32) {
+	w := u.w
+	for _, j := range u.jobs {
+		if j.name != name {
+			continue
+		}
+		switch j.kind {
+		case workShort:
+			return w.within(second, 40*second), 0
+		case workLong:
+			return w.within(minute, 5*minute), 0
+		case workFails:
+			return w.within(second, minute), 1
+		}
+	}
+	return 1000 * minute, 0
+}
