@@ -59,6 +59,9 @@ func CreateCA(dir string) (*CA, error) {
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return ca, err
 	}
+	if _, there := os.Lstat(filepath.Join(dir, CACertFile)); there == nil {
+		return nil, err // its key is kept elsewhere: a new authority would undo it
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create certificate directory: %w", err)
 	}
