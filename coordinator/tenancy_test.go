@@ -1,0 +1,162 @@
+package coordinator
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// partyCalls are those that a tenant can make, each as often as it should be drawn.
+var partyCalls = []string{
+	"submit", "submit", "submit", "submit", "batch", "get", "list", "list by label", "cancel", "pause", "resume", "resume from another's", "retry",
+	"explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "queue", "queues", "put queue", "delete queue",
+	"cluster", "nodes", "node", "drain", "create token", "tokens", "revoke token", "task writes", "task saves", "task saves", "task ends",
+}
+
+// lastLook is made at the end: whatever can be seen is looked at.
+var lastLook = []string{
+	"list", "queue", "queues", "put queue", "cluster", "nodes", "node", "drain", "tokens",
+}
+
+type partyStep struct {
+	second bool // who makes it
+	call   partyCall
+}
+
+func drawSteps(t *rapid.T) []partyStep {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) partyStep {
+		return partyStep{rapid.Bool().Draw(t, "second"), partyCall{
+			what: rapid.SampledFrom(partyCalls).Draw(t, "what"), n: rapid.IntRange(0, 30).Draw(t, "n"),
+			k: rapid.IntRange(0, 9).Draw(t, "k"), foreign: rapid.IntRange(0, 2).Draw(t, "foreign") == 0,
+		}}
+	}), 10, 30).Draw(t, "steps")
+}
+
+// tenancyRuns bounds the sequences that are tried: each is some hundred calls of real clusters.
+const tenancyRuns = 5
+
+// One tenant makes the same calls at a cluster of its own, and at one that it shares with a second tenant. Nothing of the
+// second shows in what the first is answered, and the other way round; and but for what is documented as shared, the first
+// is answered the same in both clusters.
+func TestTenancy_nothingOfOneShowsInAnswersToAnother(t *testing.T) {
+	patient := func(c *Config) { c.Timers.UnreachableAfter = 10 * time.Minute }
+	own, shared := startCluster(t, 1, patient), startCluster(t, 1, patient)
+	ownAgent, sharedAgent := own.agent("n1", 64), shared.agent("n1", 64)
+	runs, failed := 0, false
+	rapid.Check(t, func(rt *rapid.T) {
+		steps := drawSteps(rt)
+		if runs++; runs > tenancyRuns && !failed {
+			return
+		}
+		was := failed
+		failed = true // until it is seen to be otherwise
+		alone := &party{t: rt, c: own, agent: ownAgent, mark: fmt.Sprintf("alpha%dx", runs)}
+		first := &party{t: rt, c: shared, agent: sharedAgent, mark: alone.mark}
+		second := &party{t: rt, c: shared, agent: sharedAgent, mark: fmt.Sprintf("bravo%dx", runs), other: first}
+		first.other = second
+		all := []*party{alone, first, second}
+		for _, p := range all {
+			p.begin()
+		}
+		defer func() {
+			for _, p := range all {
+				p.leave()
+			}
+		}()
+		one := func(call partyCall) {
+			want, got := alone.do(call), first.do(call)
+			require.Empty(rt, first.leaks(got), "%+v answers the first with something of the second: %s", call, got.raw)
+			if want.shown != got.shown {
+				t.Logf("%+v: alone %s, beside the second tenant %s", call, want.shown, got.shown)
+			}
+			require.Equal(rt, want.shown, got.shown, "%+v is answered otherwise because of the second tenant", call)
+		}
+		other := func(call partyCall) {
+			got := second.do(call)
+			require.Empty(rt, second.leaks(got), "%+v answers the second with something of the first: %s", call, got.raw)
+		}
+		for _, s := range steps {
+			if s.second {
+				other(s.call)
+			} else {
+				one(s.call)
+			}
+		}
+		for _, what := range lastLook {
+			one(partyCall{what: what, k: 9})
+			other(partyCall{what: what, k: 9})
+		}
+		for i := range first.jobs {
+			for _, what := range []string{"get", "explain", "checkpoints", "logs", "metrics"} {
+				one(partyCall{what: what, n: i})
+			}
+		}
+		require.Equal(rt, alone.history(), first.history())
+		second.history()
+		failed = was
+	})
+}
+
+// begin notes where the party begins.
+func (p *party) begin() {
+	reply, err := p.c.operators("c1").ReadIndex(p.c.ctx("", ""), &v1.ReadIndexRequest{})
+	require.NoError(p.t, err)
+	p.since = reply.GetIndex()
+}
+
+// leave ends what the party still has running.
+func (p *party) leave() {
+	for _, id := range p.jobs {
+		_, _ = p.jobService().CancelJob(p.ctx(""), &v1.CancelJobRequest{JobId: id}) // it may be over
+	}
+	p.rest()
+}
+
+// history is all events of the party's time there, of each job in their order. None may be of the other's.
+func (p *party) history() map[string][]string {
+	last, err := p.jobService().SubmitJob(p.ctx(""), p.spec(partyCall{n: 3}))
+	require.NoError(p.t, err)
+	p.bore(last.GetJobId())
+	p.rest()
+	stream, err := v1.NewEventServiceClient(p.c.members["c1"].conn).WatchEvents(p.ctx(""), &v1.WatchEventsRequest{SinceIndex: proto.Uint64(p.since)})
+	require.NoError(p.t, err)
+	events := map[string][]string{}
+	for {
+		m, err := stream.Recv()
+		require.NoError(p.t, err)
+		for _, e := range m.GetEvents() {
+			raw, err := protojson.Marshal(e)
+			require.NoError(p.t, err)
+			require.Empty(p.t, p.leaks(partyAnswer{raw: string(raw)}), "an event tells of the other tenant: %s", raw)
+			switch e.GetTopic() {
+			case "job", "lease", "checkpoint":
+			default:
+				continue // The cluster's own.
+			}
+			name := p.anonymous(e.GetJobId())
+			require.True(p.t, strings.HasPrefix(name, "job#"), "an event of a job that the tenant does not have: %s", raw)
+			events[name] = append(events[name], p.shown("event", string(raw)))
+			if e.GetJobId() == last.GetJobId() {
+				return events
+			}
+		}
+	}
+}
+
+// ReadTaskMetrics tells one metric of every task.
+func (a *scriptedAgent) ReadTaskMetrics(req *v1.ReadTaskMetricsRequest, stream grpc.ServerStreamingServer[v1.ReadTaskMetricsResponse]) error {
+	out := &v1.ReadTaskMetricsResponse{Eof: true}
+	if spec := a.has(req.GetJobId()); spec != nil && req.GetOffset() == 0 {
+		out.Entries = []*v1.TaskMetricsEntry{{Offset: 1, UnixNanos: 1, Json: fmt.Sprintf(`{"of": %q}`, spec.GetJob().GetName())}}
+	}
+	return stream.Send(out)
+}
