@@ -112,6 +112,28 @@ func TestAwaits_limitWhereTheNextAttemptGoes(t *testing.T) {
 	require.False(t, w.job(id).Replacement())
 }
 
+// What counts is the roster that the lost node has on disk, not the one of the moment of the verdict: it asks nobody who
+// joined in between before it lets its task run on.
+func TestAwaits_nobodyWhoJoinedAfterTheLostNodeLastHeard(t *testing.T) {
+	w := newWorld(t)
+	w.voters("c1", "c2", "c3")
+	w.node("n1", 8)
+	w.node("n2", 8)
+	w.ack()
+	kept := w.row("n1").RosterAcked
+	id := w.submit(retried(oneGPU(), 3))
+	w.place(id, "n1")
+	w.run(id)
+	w.node("n3", 8)
+	w.away("n1")
+	require.Equal(t, 1, w.lose("n1", "n2").Lost)
+	require.Equal(t, kept, w.job(id).Awaits[0].Roster)
+	r := do[PlaceResult](w, PlaceJobs{Placements: []Placement{w.placement(id, "n3")}})
+	require.Len(t, r.Refused, 1)
+	require.Contains(t, r.Refused[0].Message, "node n3 may not take over from node n1")
+	w.place(id, "n2")
+}
+
 func TestAwaits_outliveTheJobsEndForWhoRetriesIt(t *testing.T) {
 	for name, end := range map[string]func(w *world, id JobID){
 		"canceled": func(w *world, id JobID) { w.do(ControlJob{Job: id, Action: ActionCancel}) },

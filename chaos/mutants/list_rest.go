@@ -56,6 +56,24 @@ var coordinatorMutants = []mutant{
 		Old:  "if job.Replacement() && !p.isSettled(i, settled) {", New: "if false {",
 		Package: "scheduler", Tests: []string{"TestPlan_replacementsGoWhereTheLostNodeWouldAsk"},
 	},
+	{
+		Name: "proof-of-another-reign", Breaks: "I6", File: "coordinator/renewals.go",
+		What: "a proof of a later reign confirms the renewals of an earlier one",
+		Old:  "case now != term:", New: "case now == 0:",
+		Package: "coordinator", Tests: []string{"TestVerify_aLaterReignProvesNothing"},
+	},
+	{
+		Name: "vote-in-anothers-name", Breaks: "I6", File: "coordinator/votes.go",
+		What: "who answers at a voter's address votes for it",
+		Old:  "if resp.GetCoordinatorId() != voter {", New: "if resp.GetCoordinatorId() == \"\" {",
+		Package: "coordinator", Tests: []string{"TestPoll_whoAnswersForAnotherIsNotCounted"},
+	},
+	{
+		Name: "relayed-after-a-reboot", Breaks: "R1", File: "coordinator/renewals.go",
+		What: "a renewal after a restart of the machine renews what ran before it",
+		Old:  "!ok || row.BootID != r.GetBootId() ||", New: "!ok ||",
+		Package: "coordinator", Tests: []string{"TestRelay_renewsOnlyWhatTheStateKnows"},
+	},
 }
 
 // agentMutants are mistakes on the nodes.
@@ -139,6 +157,36 @@ var agentMutants = []mutant{
 		Old:  "w.lose(rest, err)", New: "_ = rest",
 		Package: "agent/tasklog", Tests: []string{"TestWhatTheDiskRefusesIsCounted"},
 	},
+	{
+		Name: "closed-while-in-session", Breaks: "R3", File: "agent/lease/keeper.go",
+		What: "an agent in session tells its peers that it has none",
+		Old:  "if k.inSession {\n\t\treturn false\n\t}\n\tk.closedAnswer", New: "k.closedAnswer",
+		Package: "agent/lease", Tests: []string{"TestReplacementsWait"},
+	},
+	{
+		Name: "answer-that-does-not-bind", Breaks: "R3", File: "agent/lease/keeper.go",
+		What: "an agent forgets that it told a peer that its session is closed",
+		Old:  "k.closedAnswer, k.closedAnswers = max(k.closedAnswer, now), true", New: "k.closedAnswers = now != 0",
+		Package: "agent/lease", Tests: []string{"TestReplacementsWait"},
+	},
+	{
+		Name: "ping-counts-from-its-answer", Breaks: "R2", File: "agent/peers.go",
+		What: "a peer's word counts from the answer, not from the question",
+		Old:  "sentAt := p.agent.cfg.Machine.clock()\n\tanswer, err := v1.NewPeerServiceClient(conn).Ping(ctx, &v1.PingRequest{NodeId: p.agent.cfg.NodeID})", New: "answer, err := v1.NewPeerServiceClient(conn).Ping(ctx, &v1.PingRequest{NodeId: p.agent.cfg.NodeID})\n\tsentAt := p.agent.cfg.Machine.clock()",
+		Package: "agent", Tests: []string{"TestAPeersWordCountsFromTheQuestion"},
+	},
+	{
+		Name: "anybody-answers-for-a-peer", Breaks: "R2", File: "agent/peers.go",
+		What: "who answers at a peer's address speaks for it",
+		Old:  "&& answer.GetNodeId() == m.GetNodeId() {", New: "{",
+		Package: "agent", Tests: []string{"TestOneWhoAnswersForAnotherIsNotBelieved"},
+	},
+	{
+		Name: "roster-named-before-it-is-on-disk", Breaks: "R3", File: "agent/roster.go",
+		What: "heartbeats name a roster that is not on disk yet",
+		Old:  "if err := writeRoster(r.agent.cfg.DataDir, unwritten); err != nil {", New: "r.use(unwritten)\n\t\tif err := writeRoster(r.agent.cfg.DataDir, unwritten); err != nil {",
+		Package: "agent", Tests: []string{"TestARosterThatIsNotOnDiskIsNotNamed"},
+	},
 }
 
 // edgeMutants are mistakes at the door.
@@ -160,5 +208,17 @@ var edgeMutants = []mutant{
 		What: "a stream that is resumed begins anew",
 		Old:  "cursor := x.r.Header.Get(headerLastEventID)", New: `cursor := ""`,
 		Package: "gateway", Tests: []string{"TestLogs_resumeByTheCaller"},
+	},
+	{
+		Name: "token-for-another-tenant", Breaks: "I11", File: "gateway/tokens.go",
+		What: "anybody makes tokens for other tenants",
+		Old:  "request.TenantId != x.caller.Tenant && !operator {", New: "request.TenantId == x.caller.Tenant && !operator {",
+		Package: "gateway", Tests: []string{"TestTokens_nobodyGivesWhatHeLacks"},
+	},
+	{
+		Name: "unknown-outcome-is-repeated", Breaks: "I4", File: "api/client/invoke.go",
+		What: "a write without a key is repeated when its outcome is unknown",
+		Old:  "case status.Unknown:\n\t\treturn a.repeatable", New: "case status.Unknown:\n\t\treturn true",
+		Package: "api/client", Tests: []string{"TestInvoke_outcomes"},
 	},
 }

@@ -148,4 +148,40 @@ var stateMutants = []mutant{
 		Old:  "Path: path,\n\t\tBoltOptions:", New: "Path: path, NoSync: true,\n\t\tBoltOptions:",
 		Package: "raftnode", Tests: []string{"TestStore_syncsEveryWrite"},
 	},
+	{
+		Name: "contradiction-counts", Breaks: "I6", File: "fsm/lost.go",
+		What: "a voter who says both counts",
+		Old:  "if says && !denies {", New: "if says {",
+		Package: "fsm", Tests: []string{"TestLoseNode_countsTheVotesOfItsOwnVoters"},
+	},
+	{
+		Name: "verdict-without-a-successor", Breaks: "I6", File: "fsm/lost.go",
+		What: "tasks are lost although those who could run the replacement are not on the roster that the node kept",
+		Old:  "m.RosterSince != 0 && m.RosterSince <= n.RosterAcked && j.MayRunOn(m)", New: "m.RosterSince != 0 && j.MayRunOn(m)",
+		Package: "fsm", Tests: []string{"TestLoseNode_refusesWhatMayNotBeSaid"},
+	},
+	{
+		Name: "roster-of-today", Breaks: "R3", File: "fsm/attempt.go",
+		What: "a replacement may go to who joined the roster after the lost node had last kept it",
+		Old:  "a.Roster = n.RosterAcked", New: "a.Roster = max(tx.meta.RosterVersion, n.RosterAcked)",
+		Package: "fsm", Tests: []string{"TestAwaits_nobodyWhoJoinedAfterTheLostNodeLastHeard"},
+	},
+	{
+		Name: "awaited-no-more-at-its-return", Breaks: "I2", File: "fsm/nodes.go",
+		What: "a node that is back with a lost task counts as without it",
+		Old:  "return known && old.BootID == n.BootID && slices.Contains(c.Tasks, t)", New: "return known && old.BootID == n.BootID && slices.Contains(c.Tasks, t) && n.ID == \"\"",
+		Package: "fsm", Tests: []string{"TestAwaits_endWhenTheTaskIsKnownToBeGone"},
+	},
+	{
+		Name: "key-answers-another-request", Breaks: "I4", File: "fsm/keys.go",
+		What: "a key that is used for another request gets the first one's answer",
+		Old:  "if k.Fingerprint != fingerprint || k.Action != action {", New: "if k.Action != action {",
+		Package: "fsm", Tests: []string{"TestSubmit_idempotency"},
+	},
+	{
+		Name: "lost-leadership-means-not-sent", Breaks: "I4", File: "raftnode/outcome.go",
+		What: "a write that a deposed leader had begun counts as not sent",
+		Old:  "raft.ErrLeadershipLost: verdictUnknown,", New: "raft.ErrLeadershipLost: verdictNotSent,",
+		Package: "raftnode", Tests: []string{"TestWriteError_threeOutcomes"},
+	},
 }
