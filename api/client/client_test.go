@@ -296,7 +296,10 @@ func TestReads_everyMethodIsClassified(t *testing.T) {
 	for _, m := range []string{
 		v1.JobService_SubmitJob_FullMethodName, v1.JobService_SubmitJobs_FullMethodName, v1.JobService_CancelJob_FullMethodName,
 		v1.JobService_PauseJob_FullMethodName, v1.JobService_ResumeJob_FullMethodName, v1.JobService_RetryJob_FullMethodName,
-		v1.ClusterService_DrainNode_FullMethodName, v1.ClusterService_EnableNode_FullMethodName,
+		v1.JobService_DeleteCheckpoint_FullMethodName,
+		v1.ClusterService_DrainNode_FullMethodName, v1.ClusterService_EnableNode_FullMethodName, v1.ClusterService_ForgetNode_FullMethodName,
+		v1.ClusterService_PutQueue_FullMethodName, v1.ClusterService_DeleteQueue_FullMethodName,
+		v1.TokenService_CreateToken_FullMethodName, v1.TokenService_RevokeToken_FullMethodName,
 		v1.OperatorService_TransferLeadership_FullMethodName, v1.OperatorService_JoinPeer_FullMethodName,
 		v1.OperatorService_RemovePeer_FullMethodName,
 	} {
@@ -305,6 +308,7 @@ func TestReads_everyMethodIsClassified(t *testing.T) {
 	known := 0
 	for _, file := range []protoreflect.FileDescriptor{
 		v1.File_scaimind_v1_jobs_proto, v1.File_scaimind_v1_cluster_proto, v1.File_scaimind_v1_operators_proto,
+		v1.File_scaimind_v1_identity_proto, v1.File_scaimind_v1_events_proto,
 	} {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)

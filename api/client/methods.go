@@ -24,4 +24,5 @@ var reads = map[string]bool{
 	v1.OperatorService_ListPeers_FullMethodName:    true,
 	v1.OperatorService_ReadIndex_FullMethodName:    true,
 	v1.OperatorService_GetStateHash_FullMethodName: true,
+	v1.OperatorService_GetVotes_FullMethodName:     true,
 }
