@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -75,9 +76,16 @@ func TestAWedgedDriver(t *testing.T) {
 		_ = foreign.Wait()
 	})
 	write("apps", fmt.Sprintf("GPU-5b7d4a1c-0000-0000-0000-000000000001, %d, 512\n", foreign.Process.Pid))
-	taken := onGPUs(order("true"), 1)
-	l.want(steady, taken)
-	require.Contains(t, l.ended(taken.GetTask()).GetErrorMessage(), "GPU 1 (GPU-5b7d4a1c-0000-0000-0000-000000000001): process ")
+	for {
+		taken := onGPUs(order("true"), 1)
+		l.want(steady, taken)
+		why := l.ended(taken.GetTask()).GetErrorMessage()
+		if strings.Contains(why, "does not answer") {
+			continue // a machine as busy as this one needs longer for an answer than the agent waits
+		}
+		require.Contains(t, why, "GPU 1 (GPU-5b7d4a1c-0000-0000-0000-000000000001): process ")
+		break
+	}
 	require.Contains(t, l.verdict(1, v1.GpuHealth_QUARANTINED), "(sleep 4321) uses it")
 	write("apps", "")
 	l.verdict(1, v1.GpuHealth_HEALTHY)
