@@ -153,6 +153,20 @@ func TestReload_rolesAreAskedForAfterIt(t *testing.T) {
 	}
 }
 
+// A ticket of an earlier connection would let in whoever an authority vouched for that is believed no more.
+func TestReload_nobodyComesBackByATicket(t *testing.T) {
+	ca, dir := newCA(t)
+	c1, n1 := newComponent(t, issue(t, ca, dir, "c1", RoleCoordinator)), newComponent(t, issue(t, ca, dir, "n1", RoleAgent))
+	door, config := c1.Server(RoleAgent), n1.Client(RoleCoordinator).Config()
+	config.ServerName, config.ClientSessionCache = "localhost", tls.NewLRUClientSessionCache(1)
+	for range 3 {
+		_, seen, serverErr, clientErr := shake(t, door, config)
+		require.NoError(t, serverErr)
+		require.NoError(t, clientErr)
+		require.False(t, seen.DidResume)
+	}
+}
+
 func TestReload_whatIsBrokenIsNotUsedAndSaidOnce(t *testing.T) {
 	ca, dir := newCA(t)
 	strange, strangeDir := newCA(t)
