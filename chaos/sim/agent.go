@@ -175,7 +175,7 @@ func (a *agent) step() {
 	case s == nil && (a.calling == nil || now > a.callBy):
 		a.call()
 	}
-	if a.keeper.NeedRelay(now) && now-a.relayAt >= heartbeat {
+	if a.keeper.NeedRelay(now) && !a.w.without(RuleRelay) && now-a.relayAt >= heartbeat {
 		a.relayAt = now
 		a.relay()
 	}

@@ -101,6 +101,9 @@ func (s *session) welcome() {
 	s.registered = true
 	term := s.r.term
 	s.down.send(func() { s.a.welcomed(s, term) })
+	if !s.w.without(RuleOrders) {
+		s.tell()
+	}
 }
 
 // end is the leader's: it is over.
@@ -142,7 +145,7 @@ func (s *session) relay(of *agent, boot string, seq, roster uint64) {
 	}
 	s.heard = s.c.clock()
 	row, ok := s.c.machine.View().Node(of.name)
-	if !ok || row.BootID != boot {
+	if !ok || row.BootID != boot || row.LostSince != 0 && !s.w.without(RuleReturn) {
 		return
 	}
 	s.r.relayed[of.at] = s.heard

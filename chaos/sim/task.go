@@ -127,6 +127,9 @@ func (a *agent) blocked(t *task) bool {
 }
 
 func (a *agent) mayLaunch(t *task) bool {
+	if (a.session == nil || !a.session.proven) && !a.w.without(RuleSession) {
+		return false
+	}
 	if t.spec.replacement && !a.w.without(RuleHold) && !a.keeper.MayLaunchReplacement(a.clock()) {
 		return false
 	}

@@ -44,6 +44,14 @@ const (
 	RuleAttention
 	// RuleDeadline: shims hold tasks to their deadlines.
 	RuleDeadline
+	// RuleRelay: agents that are cut off renew through others.
+	RuleRelay
+	// RuleSession: a task is launched only in session.
+	RuleSession
+	// RuleOrders: in a session orders come before the first acknowledgement.
+	RuleOrders
+	// RuleReturn: the leases of a node that was declared lost are renewed only once it has registered again.
+	RuleReturn
 )
 
 // Kinds of findings.
@@ -146,6 +154,9 @@ func (w *world) without(r Rule) bool { return w.off&r != 0 }
 // build draws the cluster and what will happen to it.
 func (w *world) build() {
 	w.knobs = drawKnobs(w)
+	if w.without(RuleDurable) {
+		w.knobs.disk = 10 * minute
+	}
 	w.procs = w.knobs.coordinators + w.knobs.agents
 	w.cut = make([]bool, w.procs*w.procs)
 	w.truth = newTruth()

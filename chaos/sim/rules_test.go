@@ -1,0 +1,56 @@
+package sim
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// from is a seed with which the search may begin, a little before the one that is known to find something.
+var needed = []struct {
+	what string
+	off  Rule
+	from uint64
+}{
+	{"anybody may take over, whoever the lost node knows of", RuleList, 63},
+	{"tasks run on without asking", RuleAcks, 5},
+	{"a heartbeat is acknowledged without a proof of leadership", RuleVerify, 267},
+	{"silence counts from before the reign", RuleFresh, 114},
+	{"nobody holds tasks to their deadlines", RuleDeadline, 2},
+}
+
+// TestRules_eachIsNeeded switches rules off. An overlap shows that the rule was needed; a search without one shows that the
+// simulation has become too tame to show anything.
+func TestRules_eachIsNeeded(t *testing.T) {
+	const budget = 150
+	for _, rule := range needed {
+		t.Run(rule.what, func(t *testing.T) {
+			for seed := rule.from; seed < rule.from+budget; seed++ {
+				if r := Run(seed, rule.off); r.Finding != nil {
+					require.Equal(t, Overlap, r.Finding.Kind)
+					t.Logf("seed %d, after %d runs", seed, seed-rule.from+1)
+					return
+				}
+			}
+			require.Fail(t, "no two attempts lived at a time without it")
+		})
+	}
+}
+
+// TestRules_explore counts what is found without a set of rules: MIND_SIM_WITHOUT in bits, MIND_SIM_SEEDS runs.
+func TestRules_explore(t *testing.T) {
+	if os.Getenv("MIND_SIM_WITHOUT") == "" || os.Getenv("MIND_CHAOS_SEED") != "" {
+		t.Skip("MIND_SIM_WITHOUT names no rules")
+	}
+	off, first := Rule(number(t, "MIND_SIM_WITHOUT", 0)), number(t, "MIND_SIM_FIRST", 1)
+	found := 0
+	for seed := first; seed < first+number(t, "MIND_SIM_SEEDS", 100); seed++ {
+		if r := Run(seed, off); r.Finding != nil {
+			if found++; found <= 3 {
+				t.Logf("seed %d: %s", seed, r.Finding.Text)
+			}
+		}
+	}
+	t.Logf("%d findings without %#x", found, uint32(off))
+}
