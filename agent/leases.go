@@ -100,7 +100,14 @@ func (l *leases) hurry() {
 }
 
 func (l *leases) sessionOpened() {
-	l.with(func(k *lease.Keeper, now int64) { k.SessionOpened(now) })
+	queued := false
+	l.with(func(k *lease.Keeper, now int64) {
+		k.SessionOpened(now)
+		queued = l.queued
+	})
+	if queued {
+		l.nudge()
+	}
 }
 
 func (l *leases) sessionClosed() {
@@ -187,6 +194,8 @@ func (l *leases) mayLaunch(k key, spec *v1.TaskSpec) (ok bool, why string) {
 		switch {
 		case spec.GetReplacement() && !keeper.MayLaunchReplacement(now):
 			why = "an earlier attempt may run on for a moment on a node that cannot be reached"
+		case spec.GetLeaseMs() > 0 && !keeper.InSession():
+			why = "the node is not in session: what it was ordered before may be at work elsewhere"
 		case spec.GetLeaseMs() > 0:
 			if d, entitled := keeper.Deadline(k.name(), now); !entitled || now >= d.StopAt {
 				why = "no coordinator has renewed the node's leases"

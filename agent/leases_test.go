@@ -86,6 +86,27 @@ func TestNothingIsLaunchedWithoutALease(t *testing.T) {
 	require.Zero(t, l.ended(o.GetTask()).GetExitCode())
 }
 
+// What waits to be launched when the session ends may be replaced elsewhere. A renewal through a peer is none of the
+// coordinators' word that it is still wanted (chaos/sim, seed 1155).
+func TestNothingIsLaunchedOutOfSession(t *testing.T) {
+	t.Parallel()
+	l := newLeader(t)
+	a, _ := opened(t, testConfig(t, l))
+	k, spec := key{"job", 1, 0, 7}, leased(order("true"), time.Minute, true).GetSpec()
+	a.leases.want(k, spec)
+	require.Eventually(t, func() bool {
+		ok, _ := a.leases.mayLaunch(k, spec)
+		return ok
+	}, 30*time.Second, time.Millisecond)
+	l.server.Stop()
+	require.Eventually(t, a.leases.answerPing, 30*time.Second, time.Millisecond)
+	seq, _ := a.leases.renewal()
+	require.True(t, a.leases.acked(seq), "as when a peer has passed it on")
+	ok, why := a.leases.mayLaunch(k, spec)
+	require.False(t, ok)
+	require.Contains(t, why, "not in session")
+}
+
 func TestTheRosterIsKeptOnDisk(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)

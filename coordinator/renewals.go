@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
 )
 
 const (
@@ -192,7 +193,7 @@ func (s *server) verify(ctx context.Context, term uint64) error {
 // nothing: what the state has there is gone.
 func (s *server) relay(through *session, r *v1.Renewal) {
 	row, ok := s.machine.View().Node(r.GetNodeId())
-	if !ok || row.BootID != r.GetBootId() || r.GetNodeId() == through.node {
+	if !ok || r.GetNodeId() == through.node || !mayRenew(row, r.GetBootId()) {
 		return
 	}
 	s.sessions.relayedFor(row.ID)
@@ -200,3 +201,7 @@ func (s *server) relay(through *session, r *v1.Renewal) {
 	through.relays.put(&v1.RenewalAck{NodeId: row.ID, Seq: r.GetSeq()})
 	s.renewals.ask()
 }
+
+// mayRenew says whether leases of a node can be renewed through another one. Those of a node that was declared lost cannot:
+// it may have been ordered to run what is at work elsewhere by now, and learns of that only when it registers again.
+func mayRenew(row *fsm.Node, boot string) bool { return row.BootID == boot && row.LostSince == 0 }

@@ -91,6 +91,21 @@ func TestRenewer_acknowledgesOnlyWhatArrivedBeforeTheProofBegan(t *testing.T) {
 	})
 }
 
+// A task that was ordered and not launched is declared lost and replaced; a renewal through a peer must not let its node
+// launch it after all (chaos/sim, seed 1155).
+func TestMayRenew_nothingOfANodeThatWasDeclaredLost(t *testing.T) {
+	for what, c := range map[string]struct {
+		row  fsm.Node
+		want bool
+	}{
+		"it is unreachable":     {fsm.Node{BootID: "b1", UnreachableSince: 5}, true},
+		"it was declared lost":  {fsm.Node{BootID: "b1", UnreachableSince: 5, LostSince: 9}, false},
+		"its machine restarted": {fsm.Node{BootID: "b0", UnreachableSince: 5}, false},
+	} {
+		t.Run(what, func(t *testing.T) { require.Equal(t, c.want, mayRenew(&c.row, "b1")) })
+	}
+}
+
 func TestSessionTable_relayedRenewalsCountForTheLeaseAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table sessionTable

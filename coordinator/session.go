@@ -61,7 +61,13 @@ func (s *server) tell(sess *session, term uint64, stream v1.AgentService_Session
 		return err
 	}
 	orders := newOrderBook(sess.node)
-	sess.dirty.Store(true)
+	// The first orders go before the first acknowledgement: with that the agent may launch what it was ordered in an earlier
+	// session, and some of it may be at work elsewhere by now.
+	if first := orders.update(s.machine.View()); first != nil {
+		if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Orders{Orders: first}}); err != nil {
+			return err
+		}
+	}
 	sess.poke()
 	var acked v1.Ack
 	var told *roster

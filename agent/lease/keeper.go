@@ -110,6 +110,12 @@ func (k *Keeper) SessionClosed(now int64) {
 	k.inSession = false
 }
 
+// InSession reports whether there is a session in which a renewal was
+// acknowledged. Only then is an order still good: what was ordered in a session
+// that is over may have been given to another node since, and a renewal that came
+// through a peer says nothing about it.
+func (k *Keeper) InSession() bool { return k.inSession }
+
 // AnswerPing is asked for the answer to a ping: whether the session is closed.
 // Having said so binds the agent, see MayLaunchReplacement.
 func (k *Keeper) AnswerPing(now int64) (closed bool) {
