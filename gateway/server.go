@@ -109,7 +109,7 @@ func (s *server) handler(route *route) http.Handler {
 			s.metrics.observe(route, x.code, time.Since(start))
 		}()
 		if !route.open {
-			caller, p := s.authenticate(r)
+			caller, p := s.authenticate(x)
 			if p != nil {
 				x.refuse(p)
 				return
@@ -140,7 +140,8 @@ func (s *server) handler(route *route) http.Handler {
 }
 
 // authenticate says who is calling.
-func (s *server) authenticate(r *http.Request) (*Caller, *problem) {
+func (s *server) authenticate(x *exchange) (*Caller, *problem) {
+	r := x.r
 	header := r.Header.Get("Authorization")
 	if header == "" {
 		return nil, &problem{
@@ -159,7 +160,8 @@ func (s *server) authenticate(r *http.Request) (*Caller, *problem) {
 	case errors.Is(err, ErrInvalidToken):
 		return nil, invalidToken
 	}
-	s.log.LogAttrs(r.Context(), slog.LevelError, "cannot check a token", slog.Any("error", err))
+	s.log.LogAttrs(r.Context(), slog.LevelError, "cannot check a token", slog.String("event", "scaimind_coordinator_error"),
+		slog.String("request_id", x.requestID), slog.String("route", x.route.name), slog.String("raw_detail", err.Error()))
 	return nil, &problem{
 		http: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: "the token cannot be checked now; try again", retryAfter: 1,
 	}
