@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 )
 
 // checkpoint reports one of the newest task of a job.
@@ -67,6 +69,13 @@ func TestDrain_previewDoesNothing(t *testing.T) {
 		require.Equal(t, "runs to its end", e.GetEffect())
 		require.Nil(t, e.GetStopsAt())
 		require.Empty(t, e.GetResumesFrom())
+	}
+
+	// Operators must know what they stop, others need not: this goes by way of the leader.
+	for tasks, ctx := range map[int32]context.Context{3: c.ctx("t1", ""), 4: c.ctx("t1", "", status.KeyOperator, "1")} {
+		resp, err := c.nodes(at).DrainNode(ctx, &v1.DrainNodeRequest{NodeId: "n1", DryRun: true})
+		require.NoError(t, err)
+		require.Equal(t, tasks, resp.GetNode().GetTasks())
 	}
 
 	before := time.Now()
