@@ -71,8 +71,14 @@ var coordinatorMutants = []mutant{
 	{
 		Name: "relayed-after-a-reboot", Breaks: "R1", File: "coordinator/renewals.go",
 		What: "a renewal after a restart of the machine renews what ran before it",
-		Old:  "!ok || row.BootID != r.GetBootId() ||", New: "!ok ||",
+		Old:  "return row.BootID == boot && row.LostSince == 0", New: "return boot != \"\" && row.LostSince == 0",
 		Package: "coordinator", Tests: []string{"TestRelay_renewsOnlyWhatTheStateKnows"},
+	},
+	{
+		Name: "relayed-though-lost", Breaks: "R1", File: "coordinator/renewals.go",
+		What: "a node that was declared lost renews through its peers",
+		Old:  "return row.BootID == boot && row.LostSince == 0", New: "return row.BootID == boot",
+		Package: "coordinator", Tests: []string{"TestMayRenew_nothingOfANodeThatWasDeclaredLost"},
 	},
 }
 
