@@ -63,6 +63,27 @@ func drawKnobs(w *world) knobs {
 	return k
 }
 
+// aim makes a world in which the absence of a rule is likely to show.
+func (k *knobs) aim(off Rule) {
+	long := func(weights [kinds]int) { k.pace, k.weights = 40*second, weights }
+	switch {
+	case off&(RuleDurable|RuleList) != 0: // somebody who came late is on the other side
+		k.agents, k.early = max(k.agents, 3), 2
+		long([kinds]int{partition: 4, healAll: 3})
+		if off&RuleDurable != 0 {
+			k.disk = 10 * minute
+		}
+	case off&RuleVerify != 0: // a leader keeps an agent, and loses the rest
+		k.leaderLease = 60 * minute
+		long([kinds]int{partition: 4, healAll: 2})
+	case off&RuleClosed != 0: // agents hear each other, and not all of them a coordinator
+		long([kinds]int{blackout: 4, healAll: 2, slander: 2})
+	case off&RuleSettle != 0: // agents come and go
+		k.pace, k.agents, k.early = 2*second, 2, 2
+		k.weights = [kinds]int{lonely: 4, healAll: 4, links: 2, killAgent: 3, stopAgent: 1, partition: 1}
+	}
+}
+
 func (w *world) disturbLater() {
 	w.after(w.within(100*ms, w.knobs.pace), func() {
 		if w.healed {

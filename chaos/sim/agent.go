@@ -306,7 +306,11 @@ func (a *agent) rosterCame(s *session, version uint64, members []string) {
 		return
 	}
 	a.named = version
-	a.later(a.w.within(ms, a.w.knobs.disk), func() {
+	disk := a.w.knobs.disk
+	if a.version == 0 {
+		disk = min(disk, 3*second)
+	}
+	a.later(a.w.within(ms, disk), func() {
 		if version > a.version {
 			a.version, a.roster = version, members
 			a.keeper.SetRoster(version, members)

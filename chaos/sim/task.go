@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	gpusPerNode = 8
+	gpusPerNode = 16
 	maxTerm     = 10 * second
 )
 

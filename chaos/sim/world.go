@@ -154,9 +154,7 @@ func (w *world) without(r Rule) bool { return w.off&r != 0 }
 // build draws the cluster and what will happen to it.
 func (w *world) build() {
 	w.knobs = drawKnobs(w)
-	if w.without(RuleDurable) {
-		w.knobs.disk = 10 * minute
-	}
+	w.knobs.aim(w.off)
 	w.procs = w.knobs.coordinators + w.knobs.agents
 	w.cut = make([]bool, w.procs*w.procs)
 	w.truth = newTruth()
