@@ -23,9 +23,9 @@ type stream struct {
 	server        *tls.Config
 	client        func() *tls.Config // nil: plain
 	handshakeTime time.Duration
-	dialer         net.Dialer
-	dialing        context.Context
-	stopDialing    context.CancelFunc
+	dialer        net.Dialer
+	dialing       context.Context
+	stopDialing   context.CancelFunc
 }
 
 // address is a host:port, where the host may be a name.
