@@ -186,7 +186,7 @@ func (a *agent) startProcess(t *task) {
 	a.w.truth.started(a, t)
 	a.guard(t)
 	boot := a.boots
-	run, code := a.w.users.behaviour(t.spec.name, t.key)
+	run, code := a.w.users.behaviour(t.spec.name)
 	a.w.after(run, func() {
 		if a.powered && a.boots == boot && t.alive && !t.begun {
 			a.ends(t, &code, v1.ErrorType_UNSPECIFIED, "")

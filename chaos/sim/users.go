@@ -28,7 +28,6 @@ const (
 	workLong
 	workEndless
 	workFails
-	workKinds
 )
 
 func (u *users) begin(w *world) {
@@ -192,7 +191,7 @@ func (u *users) unsettled() string {
 }
 
 // behaviour is how long a process wants to run, and its exit code.
-func (u *users) behaviour(name string, _ key) (run int64, code int32) {
+func (u *users) behaviour(name string) (run int64, code int32) {
 	w := u.w
 	for _, j := range u.jobs {
 		if j.name != name {
