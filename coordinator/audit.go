@@ -231,6 +231,6 @@ func (s *server) GetStateHash(ctx context.Context, req *v1.GetStateHashRequest) 
 			return nil, &failure{codes.NotFound, fmt.Sprintf("%s: %d", errNoSuchMark, at), ""}
 		}
 	}
-	callOf(ctx).index = m.index
+	callOf(ctx).index.Store(m.index)
 	return &v1.GetStateHashResponse{Index: m.index, Hash: hashText(m.hash), CoordinatorId: s.config.ID}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -28,8 +29,8 @@ type call struct {
 	admitted bool
 	// peer is who the certificate says it is; empty without TLS.
 	peer pki.Identity
-	// index is the state index that the answer reflects; the handler sets it.
-	index uint64
+	// index is the state index that the answer reflects; the handler sets it, in a session from several goroutines.
+	index atomic.Uint64
 }
 
 type callKey struct{}
@@ -130,10 +131,10 @@ func (s *server) seal(ctx context.Context, c *call, err error) {
 		return
 	}
 	md := make(metadata.MD, 3)
-	if c.index == 0 {
-		c.index = s.machine.View().Index()
+	if c.index.Load() == 0 {
+		c.index.Store(s.machine.View().Index())
 	}
-	md[status.KeyIndex] = []string{strconv.FormatUint(c.index, 10)}
+	md[status.KeyIndex] = []string{strconv.FormatUint(c.index.Load(), 10)}
 	if hint := s.leaderHint.Load(); hint != nil && *hint != "" {
 		md[status.KeyLeader] = []string{*hint}
 	}

@@ -126,7 +126,7 @@ func (s *server) forward(ctx context.Context, c *call, addr, method string, req 
 		reached peer.Peer
 	)
 	err = conn.Invoke(metadata.NewOutgoingContext(ctx, md), method, req, resp, grpc.Trailer(&trailer), grpc.Peer(&reached))
-	c.index = parseIndex(one(trailer, status.KeyIndex))
+	c.index.Store(parseIndex(one(trailer, status.KeyIndex)))
 	if err == nil {
 		return nil
 	}

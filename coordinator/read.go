@@ -30,7 +30,7 @@ func (s *server) read(ctx context.Context) (*fsm.View, error) {
 		return nil, err
 	}
 	v := s.machine.View()
-	c.index = v.Index()
+	c.index.Store(v.Index())
 	return v, nil
 }
 

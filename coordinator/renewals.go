@@ -193,10 +193,9 @@ func (s *server) verify(ctx context.Context, term uint64) error {
 // nothing: what the state has there is gone.
 func (s *server) relay(through *session, r *v1.Renewal) {
 	row, ok := s.machine.View().Node(r.GetNodeId())
-	if !ok || r.GetNodeId() == through.node || !mayRenew(row, r.GetBootId()) {
+	if !ok || r.GetNodeId() == through.node || !mayRenew(row, r.GetBootId()) || !s.sessions.relayedFor(row.ID) {
 		return
 	}
-	s.sessions.relayedFor(row.ID)
 	s.rosters.kept(row.ID, r.GetRosterVersion())
 	through.relays.put(&v1.RenewalAck{NodeId: row.ID, Seq: r.GetSeq()})
 	s.renewals.ask()

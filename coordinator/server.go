@@ -180,7 +180,7 @@ func propose[R any](ctx context.Context, s *server, command fsm.Command) (R, err
 		return none, fmt.Errorf("proposing %T: %w", command, err)
 	}
 	if c := callOf(ctx); c != nil {
-		c.index = applied.Index
+		c.index.Store(applied.Index)
 	}
 	result, ok := applied.Result.(R)
 	if !ok {

@@ -42,6 +42,7 @@ func (s *server) Session(stream v1.AgentService_SessionServer) error {
 		return sessionEnd(causeOr(sess.ctx, err))
 	}
 	sess.registered.Store(true)
+	s.sessions.absolve(sess.node)
 	s.log.Info("agent in session", "node", sess.node, "term", term)
 	in := &inbox{server: s, session: sess, fresh: make(chan struct{}, 1)}
 	s.background.Go(func() { sess.cancel(in.receive(stream)) })

@@ -32,7 +32,9 @@ type sessionTable struct {
 	// seen is when each node was last heard of in this term, kept beyond its session; relayed is when a renewal of it last
 	// came through another node.
 	seen, relayed map[string]time.Time
-	live          sync.WaitGroup
+	// condemned are the nodes of which a verdict is under way: see condemn.
+	condemned map[string]bool
+	live      sync.WaitGroup
 }
 
 // session is one agent's stream.
@@ -82,6 +84,7 @@ func (t *sessionTable) open(reign context.Context, term uint64) {
 	defer t.mu.Unlock()
 	t.reign, t.term, t.opened = reign, term, time.Now()
 	t.byNode, t.seen, t.relayed = map[string]*session{}, map[string]time.Time{}, map[string]time.Time{}
+	t.condemned = map[string]bool{}
 }
 
 // close ends all sessions and waits until they are gone.
@@ -189,13 +192,33 @@ func (t *sessionTable) pardon() {
 	t.opened = time.Now()
 }
 
-// relayedFor notes that a renewal of a node came through another one.
-func (t *sessionTable) relayedFor(node string) {
+// relayedFor notes that a renewal of a node came through another one. It is false when that renews nothing: a verdict on
+// the node may be on its way into the log.
+func (t *sessionTable) relayedFor(node string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.reign == nil || t.condemned[node] {
+		return false
+	}
+	t.relayed[node] = time.Now()
+	return true
+}
+
+// condemn keeps a node from being renewed through others, from before its silence is measured for a verdict until the
+// verdict is refused (absolve), or the node registers: what it holds would be renewed and lost at once.
+func (t *sessionTable) condemn(node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.reign != nil {
-		t.relayed[node] = time.Now()
+		t.condemned[node] = true
 	}
+}
+
+// absolve ends it.
+func (t *sessionTable) absolve(node string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.condemned, node)
 }
 
 // listened is for how long this reign has gone on without a pardon.

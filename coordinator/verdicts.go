@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -92,8 +93,10 @@ func (b *bench) session(ctx context.Context) {
 			continue
 		}
 		// It may have been heard of, or this process have stood still, while the votes came in.
+		s.sessions.condemn(c.node.ID)
 		again, ok := s.suspect(s.machine.View(), c.node.ID, settled)
 		if !ok || !again.worthwhile || !s.listening() {
+			s.sessions.absolve(c.node.ID)
 			continue
 		}
 		room <- struct{}{}
@@ -188,8 +191,13 @@ func (s *server) loseNode(ctx context.Context, command fsm.LoseNode) string {
 	result, err := propose[fsm.LoseNodeResult](ctx, s, command)
 	switch {
 	case err != nil:
+		// A verdict of unknown outcome may still be taken: the node stays condemned until it registers, or for this reign.
+		if outcomeOf(toStatus(err)) == status.NotSent {
+			s.sessions.absolve(command.Node)
+		}
 		return err.Error()
 	case result.Refusal != nil:
+		s.sessions.absolve(command.Node)
 		return result.Refusal.Message
 	}
 	s.log.Warn("node lost", "node", command.Node, "silent", time.Duration(command.Silent).Round(time.Millisecond), "votes", len(command.Votes), "tasks", result.Lost)
