@@ -199,6 +199,9 @@ func TestAStoppedAgentKeepsNothingAliveThatMayBeReplaced(t *testing.T) {
 }
 
 func TestTheNextAgentRenewsWhatItAdopts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for leases to run out, which takes long")
+	}
 	t.Parallel()
 	l := newLeader(t)
 	cfg := testConfig(t, l)

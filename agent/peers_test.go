@@ -72,6 +72,9 @@ func (p *pair) gaveWord(i int) (gave bool) {
 }
 
 func TestRenewalsGoThroughAnotherNode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for leases to run out, which takes long")
+	}
 	t.Parallel()
 	p := newPair(t, lease.Timing{})
 	o := leased(order("sleep", "1000"), 14*time.Second, true)
@@ -106,6 +109,9 @@ func TestRenewalsGoThroughAnotherNode(t *testing.T) {
 }
 
 func TestATaskRunsOnWhileNobodyCouldReplaceIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for leases to run out, which takes long")
+	}
 	t.Parallel()
 	p := newPair(t, lease.Timing{Window: 15 * time.Second})
 	o := leased(order("sleep", "1000"), 14*time.Second, true)
@@ -132,6 +138,9 @@ func TestATaskRunsOnWhileNobodyCouldReplaceIt(t *testing.T) {
 }
 
 func TestATaskRunsOnWhileTheLeaderProvesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for leases to run out, which takes long")
+	}
 	t.Parallel()
 	p := newPair(t, lease.Timing{Window: 10 * time.Second})
 	o := leased(order("sleep", "1000"), 14*time.Second, true)
