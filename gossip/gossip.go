@@ -112,8 +112,9 @@ const (
 	rejoinSlowly   = 5 * time.Second
 	// rejoinAtMost bounds the addresses tried in one attempt.
 	rejoinAtMost = 5
-	// goodbyeTime bounds how long leaving waits for the word to spread.
-	goodbyeTime = time.Second
+	// goodbyeTime bounds how long leaving waits, twice, for the word to spread: less than callers wait for the leaving, so that
+	// nothing of a pool is left when they go on.
+	goodbyeTime = 750 * time.Millisecond
 )
 
 // Pool is this process's membership.
