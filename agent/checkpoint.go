@@ -91,7 +91,9 @@ func (c *checkpointDir) scan(done bool) []finding {
 		return nil
 	}
 	var found []finding
-	for _, info := range byAge(entries) {
+	infos := byAge(entries)
+	newest := c.newestKnown(infos)
+	for _, info := range infos {
 		if !info.IsDir() || unfinished(info.Name()) || !utf8.ValidString(info.Name()) || c.before[info.Name()] == shim.Identity(info) {
 			continue
 		}
@@ -99,7 +101,8 @@ func (c *checkpointDir) scan(done bool) []finding {
 		if _, ok := c.known[path]; ok {
 			continue
 		}
-		if !done && !c.moves.into(c.dir, info.Name()) && !renamed(path, info) {
+		if !c.moves.into(c.dir, info.Name()) && !renamed(path, info) && (!done || info.ModTime().Before(newest)) {
+			// At the end, too, what was missed for good is left out: it would be told after newer ones, and count as the newest.
 			continue
 		}
 		digest, size, err := manifest(path)
@@ -110,6 +113,16 @@ func (c *checkpointDir) scan(done bool) []finding {
 		found = append(found, c.found(path, digest, size, stepOf(info.Name()), nil))
 	}
 	return found
+}
+
+// newestKnown is when the newest of the checkpoints that were told already was last changed.
+func (c *checkpointDir) newestKnown(infos []fs.FileInfo) (newest time.Time) {
+	for _, info := range infos {
+		if _, ok := c.known[filepath.Join(c.dir, info.Name())]; ok && info.ModTime().After(newest) {
+			newest = info.ModTime()
+		}
+	}
+	return newest
 }
 
 // byAge sorts what a directory holds by the time of its last change. Several checkpoints are found at once after a time
