@@ -300,6 +300,9 @@ func TestReads_everyMethodIsClassified(t *testing.T) {
 		v1.ClusterService_DrainNode_FullMethodName, v1.ClusterService_EnableNode_FullMethodName, v1.ClusterService_ForgetNode_FullMethodName,
 		v1.ClusterService_PutQueue_FullMethodName, v1.ClusterService_DeleteQueue_FullMethodName,
 		v1.TokenService_CreateToken_FullMethodName, v1.TokenService_RevokeToken_FullMethodName,
+		v1.QuotaService_PutQuota_FullMethodName, v1.QuotaService_DeleteQuota_FullMethodName,
+		v1.LauncherService_PutLauncher_FullMethodName, v1.LauncherService_DeleteLauncher_FullMethodName,
+		v1.EvaluationService_SubmitEvaluation_FullMethodName,
 		v1.OperatorService_TransferLeadership_FullMethodName, v1.OperatorService_JoinPeer_FullMethodName,
 		v1.OperatorService_RemovePeer_FullMethodName,
 	} {
@@ -309,6 +312,8 @@ func TestReads_everyMethodIsClassified(t *testing.T) {
 	for _, file := range []protoreflect.FileDescriptor{
 		v1.File_scaimind_v1_jobs_proto, v1.File_scaimind_v1_cluster_proto, v1.File_scaimind_v1_operators_proto,
 		v1.File_scaimind_v1_identity_proto, v1.File_scaimind_v1_events_proto,
+		v1.File_scaimind_v1_quotas_proto, v1.File_scaimind_v1_launchers_proto, v1.File_scaimind_v1_evaluations_proto,
+		v1.File_scaimind_v1_data_proto, v1.File_scaimind_v1_audit_proto,
 	} {
 		for i := range file.Services().Len() {
 			service := file.Services().Get(i)

@@ -21,6 +21,20 @@ var reads = map[string]bool{
 	v1.TokenService_ListTokens_FullMethodName:  true,
 	v1.TokenService_VerifyToken_FullMethodName: true,
 
+	v1.QuotaService_GetQuota_FullMethodName:   true,
+	v1.QuotaService_ListQuotas_FullMethodName: true,
+
+	v1.LauncherService_ListLaunchers_FullMethodName: true,
+
+	v1.EvaluationService_GetEvaluation_FullMethodName:      true,
+	v1.EvaluationService_ListEvaluations_FullMethodName:    true,
+	v1.EvaluationService_CompareEvaluations_FullMethodName: true,
+
+	v1.DataService_ValidateData_FullMethodName: true,
+	v1.DataService_GetDataCache_FullMethodName: true,
+
+	v1.AuditService_ListAuditRecords_FullMethodName: true,
+
 	v1.OperatorService_ListPeers_FullMethodName:    true,
 	v1.OperatorService_ReadIndex_FullMethodName:    true,
 	v1.OperatorService_GetStateHash_FullMethodName: true,

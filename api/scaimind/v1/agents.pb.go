@@ -604,6 +604,7 @@ type Report struct {
 	//	*Report_Phase
 	//	*Report_Progress
 	//	*Report_Checkpoint
+	//	*Report_Evaluation
 	Body          isReport_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -721,6 +722,15 @@ func (x *Report) GetCheckpoint() *CheckpointReport {
 	return nil
 }
 
+func (x *Report) GetEvaluation() *EvaluationReport {
+	if x != nil {
+		if x, ok := x.Body.(*Report_Evaluation); ok {
+			return x.Evaluation
+		}
+	}
+	return nil
+}
+
 type isReport_Body interface {
 	isReport_Body()
 }
@@ -749,6 +759,10 @@ type Report_Checkpoint struct {
 	Checkpoint *CheckpointReport `protobuf:"bytes,9,opt,name=checkpoint,proto3,oneof"`
 }
 
+type Report_Evaluation struct {
+	Evaluation *EvaluationReport `protobuf:"bytes,10,opt,name=evaluation,proto3,oneof"`
+}
+
 func (*Report_Starting) isReport_Body() {}
 
 func (*Report_Running) isReport_Body() {}
@@ -760,6 +774,8 @@ func (*Report_Phase) isReport_Body() {}
 func (*Report_Progress) isReport_Body() {}
 
 func (*Report_Checkpoint) isReport_Body() {}
+
+func (*Report_Evaluation) isReport_Body() {}
 
 type TaskStarting struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1077,6 +1093,77 @@ func (x *CheckpointReport) GetMetricsJson() string {
 	return ""
 }
 
+// EvaluationReport is the result of one benchmark.
+type EvaluationReport struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Benchmark string                 `protobuf:"bytes,1,opt,name=benchmark,proto3" json:"benchmark,omitempty"`
+	// JSON object of numbers.
+	MetricsJson string `protobuf:"bytes,2,opt,name=metrics_json,json=metricsJson,proto3" json:"metrics_json,omitempty"`
+	NumSamples  int32  `protobuf:"varint,3,opt,name=num_samples,json=numSamples,proto3" json:"num_samples,omitempty"`
+	// Why there are no figures.
+	Error         string `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvaluationReport) Reset() {
+	*x = EvaluationReport{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvaluationReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvaluationReport) ProtoMessage() {}
+
+func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvaluationReport.ProtoReflect.Descriptor instead.
+func (*EvaluationReport) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *EvaluationReport) GetBenchmark() string {
+	if x != nil {
+		return x.Benchmark
+	}
+	return ""
+}
+
+func (x *EvaluationReport) GetMetricsJson() string {
+	if x != nil {
+		return x.MetricsJson
+	}
+	return ""
+}
+
+func (x *EvaluationReport) GetNumSamples() int32 {
+	if x != nil {
+		return x.NumSamples
+	}
+	return 0
+}
+
+func (x *EvaluationReport) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
 type SessionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Body:
@@ -1093,7 +1180,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1105,7 +1192,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1118,7 +1205,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *SessionResponse) GetBody() isSessionResponse_Body {
@@ -1219,7 +1306,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1318,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1331,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Roster) GetVersion() uint64 {
@@ -1272,7 +1359,7 @@ type RosterMember struct {
 
 func (x *RosterMember) Reset() {
 	*x = RosterMember{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1371,7 @@ func (x *RosterMember) String() string {
 func (*RosterMember) ProtoMessage() {}
 
 func (x *RosterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1384,7 @@ func (x *RosterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterMember.ProtoReflect.Descriptor instead.
 func (*RosterMember) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RosterMember) GetNodeId() string {
@@ -1327,7 +1414,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1339,7 +1426,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1352,7 +1439,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Welcome) GetCoordinatorId() string {
@@ -1389,7 +1476,7 @@ type Orders struct {
 
 func (x *Orders) Reset() {
 	*x = Orders{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1488,7 @@ func (x *Orders) String() string {
 func (*Orders) ProtoMessage() {}
 
 func (x *Orders) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1501,7 @@ func (x *Orders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Orders.ProtoReflect.Descriptor instead.
 func (*Orders) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Orders) GetIndex() uint64 {
@@ -1455,7 +1542,7 @@ type TaskOrder struct {
 
 func (x *TaskOrder) Reset() {
 	*x = TaskOrder{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1554,7 @@ func (x *TaskOrder) String() string {
 func (*TaskOrder) ProtoMessage() {}
 
 func (x *TaskOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1567,7 @@ func (x *TaskOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOrder.ProtoReflect.Descriptor instead.
 func (*TaskOrder) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *TaskOrder) GetTask() *TaskRef {
@@ -1538,14 +1625,20 @@ type TaskSpec struct {
 	// Ping answer that said session_closed is long enough ago (rule R3).
 	Replacement bool `protobuf:"varint,12,opt,name=replacement,proto3" json:"replacement,omitempty"`
 	// Checkpoints to resume from, best first; the first one that is there and complete is taken. resume_from is the first.
-	ResumePoints  []*ResumePoint `protobuf:"bytes,13,rep,name=resume_points,json=resumePoints,proto3" json:"resume_points,omitempty"`
+	ResumePoints []*ResumePoint `protobuf:"bytes,13,rep,name=resume_points,json=resumePoints,proto3" json:"resume_points,omitempty"`
+	// How its processes start; absent for a job with a command_config.
+	Launcher *Launcher `protobuf:"bytes,14,opt,name=launcher,proto3" json:"launcher,omitempty"`
+	// With which its data is fetched; absent: without.
+	Credentials *DataCredentials `protobuf:"bytes,15,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// Of an evaluation: what is scored, as a path or URI.
+	ModelPath     string `protobuf:"bytes,16,opt,name=model_path,json=modelPath,proto3" json:"model_path,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1557,7 +1650,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1570,7 +1663,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TaskSpec) GetJob() *SubmitJobRequest {
@@ -1664,6 +1757,80 @@ func (x *TaskSpec) GetResumePoints() []*ResumePoint {
 	return nil
 }
 
+func (x *TaskSpec) GetLauncher() *Launcher {
+	if x != nil {
+		return x.Launcher
+	}
+	return nil
+}
+
+func (x *TaskSpec) GetCredentials() *DataCredentials {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+func (x *TaskSpec) GetModelPath() string {
+	if x != nil {
+		return x.ModelPath
+	}
+	return ""
+}
+
+// DataCredentials are the short-lived tokens that were exchanged for the user who submitted the job.
+type DataCredentials struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	ScaidriveToken string                 `protobuf:"bytes,1,opt,name=scaidrive_token,json=scaidriveToken,proto3" json:"scaidrive_token,omitempty"`
+	ScaiatlasToken string                 `protobuf:"bytes,2,opt,name=scaiatlas_token,json=scaiatlasToken,proto3" json:"scaiatlas_token,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *DataCredentials) Reset() {
+	*x = DataCredentials{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DataCredentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DataCredentials) ProtoMessage() {}
+
+func (x *DataCredentials) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DataCredentials.ProtoReflect.Descriptor instead.
+func (*DataCredentials) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *DataCredentials) GetScaidriveToken() string {
+	if x != nil {
+		return x.ScaidriveToken
+	}
+	return ""
+}
+
+func (x *DataCredentials) GetScaiatlasToken() string {
+	if x != nil {
+		return x.ScaiatlasToken
+	}
+	return ""
+}
+
 // ResumePoint is a registered checkpoint.
 type ResumePoint struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1678,7 +1845,7 @@ type ResumePoint struct {
 
 func (x *ResumePoint) Reset() {
 	*x = ResumePoint{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1857,7 @@ func (x *ResumePoint) String() string {
 func (*ResumePoint) ProtoMessage() {}
 
 func (x *ResumePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1870,7 @@ func (x *ResumePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
 func (*ResumePoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ResumePoint) GetPath() string {
@@ -1744,7 +1911,7 @@ type TaskPeer struct {
 
 func (x *TaskPeer) Reset() {
 	*x = TaskPeer{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1756,7 +1923,7 @@ func (x *TaskPeer) String() string {
 func (*TaskPeer) ProtoMessage() {}
 
 func (x *TaskPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1769,7 +1936,7 @@ func (x *TaskPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeer.ProtoReflect.Descriptor instead.
 func (*TaskPeer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TaskPeer) GetNodeId() string {
@@ -1799,7 +1966,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1811,7 +1978,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1824,7 +1991,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Ack) GetHeartbeatSeq() uint64 {
@@ -1841,6 +2008,198 @@ func (x *Ack) GetReportSeq() uint64 {
 	return 0
 }
 
+type ProbeDataRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TenantId      string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	Sources       []*DataSource          `protobuf:"bytes,2,rep,name=sources,proto3" json:"sources,omitempty"`
+	Credentials   *DataCredentials       `protobuf:"bytes,3,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeDataRequest) Reset() {
+	*x = ProbeDataRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeDataRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeDataRequest) ProtoMessage() {}
+
+func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeDataRequest.ProtoReflect.Descriptor instead.
+func (*ProbeDataRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ProbeDataRequest) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *ProbeDataRequest) GetSources() []*DataSource {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+func (x *ProbeDataRequest) GetCredentials() *DataCredentials {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
+}
+
+type ProbeDataResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sources       []*DataSourceCheck     `protobuf:"bytes,1,rep,name=sources,proto3" json:"sources,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProbeDataResponse) Reset() {
+	*x = ProbeDataResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProbeDataResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProbeDataResponse) ProtoMessage() {}
+
+func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProbeDataResponse.ProtoReflect.Descriptor instead.
+func (*ProbeDataResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ProbeDataResponse) GetSources() []*DataSourceCheck {
+	if x != nil {
+		return x.Sources
+	}
+	return nil
+}
+
+type ReadDataCacheRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	TenantId      string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadDataCacheRequest) Reset() {
+	*x = ReadDataCacheRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadDataCacheRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadDataCacheRequest) ProtoMessage() {}
+
+func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadDataCacheRequest.ProtoReflect.Descriptor instead.
+func (*ReadDataCacheRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ReadDataCacheRequest) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+type ReadDataCacheResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Cache         *NodeDataCache         `protobuf:"bytes,1,opt,name=cache,proto3" json:"cache,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadDataCacheResponse) Reset() {
+	*x = ReadDataCacheResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadDataCacheResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadDataCacheResponse) ProtoMessage() {}
+
+func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadDataCacheResponse.ProtoReflect.Descriptor instead.
+func (*ReadDataCacheResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
+	if x != nil {
+		return x.Cache
+	}
+	return nil
+}
+
 type PingRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Who asks.
@@ -1851,7 +2210,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +2222,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2235,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PingRequest) GetNodeId() string {
@@ -1898,7 +2257,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1910,7 +2269,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1923,7 +2282,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PingResponse) GetNodeId() string {
@@ -1949,7 +2308,7 @@ type RelayRequest struct {
 
 func (x *RelayRequest) Reset() {
 	*x = RelayRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2320,7 @@ func (x *RelayRequest) String() string {
 func (*RelayRequest) ProtoMessage() {}
 
 func (x *RelayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2333,7 @@ func (x *RelayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
 func (*RelayRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *RelayRequest) GetRenewal() *Renewal {
@@ -1993,7 +2352,7 @@ type RelayResponse struct {
 
 func (x *RelayResponse) Reset() {
 	*x = RelayResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2005,7 +2364,7 @@ func (x *RelayResponse) String() string {
 func (*RelayResponse) ProtoMessage() {}
 
 func (x *RelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2018,7 +2377,7 @@ func (x *RelayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
 func (*RelayResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RelayResponse) GetSeq() uint64 {
@@ -2045,7 +2404,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2057,7 +2416,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2070,7 +2429,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -2135,7 +2494,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +2506,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +2519,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -2197,7 +2556,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2209,7 +2568,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2222,7 +2581,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -2266,7 +2625,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2278,7 +2637,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2291,7 +2650,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -2339,7 +2698,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2351,7 +2710,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2364,7 +2723,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -2392,7 +2751,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2404,7 +2763,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2417,7 +2776,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -2445,7 +2804,7 @@ var File_scaimind_v1_agents_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\"\xe4\x01\n" +
+	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x19scaimind/v1/configs.proto\x1a\x16scaimind/v1/data.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\x1a\x1bscaimind/v1/launchers.proto\"\xe4\x01\n" +
 	"\x0eSessionRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.scaimind.v1.HelloH\x00R\x05hello\x126\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x16.scaimind.v1.HeartbeatH\x00R\theartbeat\x124\n" +
@@ -2489,7 +2848,7 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12%\n" +
 	"\x0eroster_version\x18\x03 \x01(\x04R\rrosterVersion\"<\n" +
 	"\vReportBatch\x12-\n" +
-	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\xc9\x03\n" +
+	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\x8a\x04\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
 	"\x04task\x18\x02 \x01(\v2\x14.scaimind.v1.TaskRefR\x04task\x12.\n" +
@@ -2501,7 +2860,11 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\bprogress\x18\b \x01(\v2\x1b.scaimind.v1.ProgressReportH\x00R\bprogress\x12?\n" +
 	"\n" +
 	"checkpoint\x18\t \x01(\v2\x1d.scaimind.v1.CheckpointReportH\x00R\n" +
-	"checkpointB\x06\n" +
+	"checkpoint\x12?\n" +
+	"\n" +
+	"evaluation\x18\n" +
+	" \x01(\v2\x1d.scaimind.v1.EvaluationReportH\x00R\n" +
+	"evaluationB\x06\n" +
 	"\x04body\"\x0e\n" +
 	"\fTaskStarting\"\x1f\n" +
 	"\vTaskRunning\x12\x10\n" +
@@ -2525,7 +2888,13 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x0fmanifest_digest\x18\x03 \x01(\tR\x0emanifestDigest\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12!\n" +
-	"\fmetrics_json\x18\x05 \x01(\tR\vmetricsJson\"\x8b\x02\n" +
+	"\fmetrics_json\x18\x05 \x01(\tR\vmetricsJson\"\x8a\x01\n" +
+	"\x10EvaluationReport\x12\x1c\n" +
+	"\tbenchmark\x18\x01 \x01(\tR\tbenchmark\x12!\n" +
+	"\fmetrics_json\x18\x02 \x01(\tR\vmetricsJson\x12\x1f\n" +
+	"\vnum_samples\x18\x03 \x01(\x05R\n" +
+	"numSamples\x12\x14\n" +
+	"\x05error\x18\x04 \x01(\tR\x05error\"\x8b\x02\n" +
 	"\x0fSessionResponse\x120\n" +
 	"\awelcome\x18\x01 \x01(\v2\x14.scaimind.v1.WelcomeH\x00R\awelcome\x12-\n" +
 	"\x06orders\x18\x02 \x01(\v2\x13.scaimind.v1.OrdersH\x00R\x06orders\x12$\n" +
@@ -2553,7 +2922,7 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x04task\x18\x01 \x01(\v2\x14.scaimind.v1.TaskRefR\x04task\x121\n" +
 	"\x04stop\x18\x02 \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\x04stop\x120\n" +
 	"\x14grace_period_seconds\x18\x03 \x01(\x05R\x12gracePeriodSeconds\x12)\n" +
-	"\x04spec\x18\x04 \x01(\v2\x15.scaimind.v1.TaskSpecR\x04spec\"\xed\x03\n" +
+	"\x04spec\x18\x04 \x01(\v2\x15.scaimind.v1.TaskSpecR\x04spec\"\xff\x04\n" +
 	"\bTaskSpec\x12/\n" +
 	"\x03job\x18\x01 \x01(\v2\x1d.scaimind.v1.SubmitJobRequestR\x03job\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x17\n" +
@@ -2570,7 +2939,14 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	" \x01(\x03R\aleaseMs\x12 \n" +
 	"\vreplaceable\x18\v \x01(\bR\vreplaceable\x12 \n" +
 	"\vreplacement\x18\f \x01(\bR\vreplacement\x12=\n" +
-	"\rresume_points\x18\r \x03(\v2\x18.scaimind.v1.ResumePointR\fresumePoints\"w\n" +
+	"\rresume_points\x18\r \x03(\v2\x18.scaimind.v1.ResumePointR\fresumePoints\x121\n" +
+	"\blauncher\x18\x0e \x01(\v2\x15.scaimind.v1.LauncherR\blauncher\x12>\n" +
+	"\vcredentials\x18\x0f \x01(\v2\x1c.scaimind.v1.DataCredentialsR\vcredentials\x12\x1d\n" +
+	"\n" +
+	"model_path\x18\x10 \x01(\tR\tmodelPath\"c\n" +
+	"\x0fDataCredentials\x12'\n" +
+	"\x0fscaidrive_token\x18\x01 \x01(\tR\x0escaidriveToken\x12'\n" +
+	"\x0fscaiatlas_token\x18\x02 \x01(\tR\x0escaiatlasToken\"w\n" +
 	"\vResumePoint\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
 	"\x0fmanifest_digest\x18\x02 \x01(\tR\x0emanifestDigest\x12\x17\n" +
@@ -2582,7 +2958,17 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x03Ack\x12#\n" +
 	"\rheartbeat_seq\x18\x01 \x01(\x04R\fheartbeatSeq\x12\x1d\n" +
 	"\n" +
-	"report_seq\x18\x02 \x01(\x04R\treportSeq\"&\n" +
+	"report_seq\x18\x02 \x01(\x04R\treportSeq\"\xa2\x01\n" +
+	"\x10ProbeDataRequest\x12\x1b\n" +
+	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x121\n" +
+	"\asources\x18\x02 \x03(\v2\x17.scaimind.v1.DataSourceR\asources\x12>\n" +
+	"\vcredentials\x18\x03 \x01(\v2\x1c.scaimind.v1.DataCredentialsR\vcredentials\"K\n" +
+	"\x11ProbeDataResponse\x126\n" +
+	"\asources\x18\x01 \x03(\v2\x1c.scaimind.v1.DataSourceCheckR\asources\"3\n" +
+	"\x14ReadDataCacheRequest\x12\x1b\n" +
+	"\ttenant_id\x18\x01 \x01(\tR\btenantId\"I\n" +
+	"\x15ReadDataCacheResponse\x120\n" +
+	"\x05cache\x18\x01 \x01(\v2\x1a.scaimind.v1.NodeDataCacheR\x05cache\"&\n" +
 	"\vPingRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"N\n" +
 	"\fPingResponse\x12\x17\n" +
@@ -2627,10 +3013,12 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
 	"unix_nanos\x18\x03 \x01(\x03R\tunixNanos2X\n" +
 	"\fAgentService\x12H\n" +
-	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse(\x010\x012\xc4\x01\n" +
+	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse(\x010\x012\xe8\x02\n" +
 	"\vTaskService\x12U\n" +
 	"\fReadTaskLogs\x12 .scaimind.v1.ReadTaskLogsRequest\x1a!.scaimind.v1.ReadTaskLogsResponse0\x01\x12^\n" +
-	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse0\x012\x8a\x01\n" +
+	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse0\x01\x12J\n" +
+	"\tProbeData\x12\x1d.scaimind.v1.ProbeDataRequest\x1a\x1e.scaimind.v1.ProbeDataResponse\x12V\n" +
+	"\rReadDataCache\x12!.scaimind.v1.ReadDataCacheRequest\x1a\".scaimind.v1.ReadDataCacheResponse2\x8a\x01\n" +
 	"\vPeerService\x12;\n" +
 	"\x04Ping\x12\x18.scaimind.v1.PingRequest\x1a\x19.scaimind.v1.PingResponse\x12>\n" +
 	"\x05Relay\x12\x19.scaimind.v1.RelayRequest\x1a\x1a.scaimind.v1.RelayResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
@@ -2647,7 +3035,7 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_agents_proto_rawDescData
 }
 
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*SessionRequest)(nil),          // 0: scaimind.v1.SessionRequest
 	(*Renewal)(nil),                 // 1: scaimind.v1.Renewal
@@ -2663,87 +3051,108 @@ var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*PhaseReport)(nil),             // 11: scaimind.v1.PhaseReport
 	(*ProgressReport)(nil),          // 12: scaimind.v1.ProgressReport
 	(*CheckpointReport)(nil),        // 13: scaimind.v1.CheckpointReport
-	(*SessionResponse)(nil),         // 14: scaimind.v1.SessionResponse
-	(*Roster)(nil),                  // 15: scaimind.v1.Roster
-	(*RosterMember)(nil),            // 16: scaimind.v1.RosterMember
-	(*Welcome)(nil),                 // 17: scaimind.v1.Welcome
-	(*Orders)(nil),                  // 18: scaimind.v1.Orders
-	(*TaskOrder)(nil),               // 19: scaimind.v1.TaskOrder
-	(*TaskSpec)(nil),                // 20: scaimind.v1.TaskSpec
-	(*ResumePoint)(nil),             // 21: scaimind.v1.ResumePoint
-	(*TaskPeer)(nil),                // 22: scaimind.v1.TaskPeer
-	(*Ack)(nil),                     // 23: scaimind.v1.Ack
-	(*PingRequest)(nil),             // 24: scaimind.v1.PingRequest
-	(*PingResponse)(nil),            // 25: scaimind.v1.PingResponse
-	(*RelayRequest)(nil),            // 26: scaimind.v1.RelayRequest
-	(*RelayResponse)(nil),           // 27: scaimind.v1.RelayResponse
-	(*ReadTaskLogsRequest)(nil),     // 28: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),    // 29: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),            // 30: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),  // 31: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil), // 32: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),        // 33: scaimind.v1.TaskMetricsEntry
-	nil,                             // 34: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                     // 35: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),   // 36: google.protobuf.Timestamp
-	(ErrorType_Value)(0),            // 37: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),             // 38: scaimind.v1.JobPhase.Value
-	(StopReason_Value)(0),           // 39: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),        // 40: scaimind.v1.SubmitJobRequest
+	(*EvaluationReport)(nil),        // 14: scaimind.v1.EvaluationReport
+	(*SessionResponse)(nil),         // 15: scaimind.v1.SessionResponse
+	(*Roster)(nil),                  // 16: scaimind.v1.Roster
+	(*RosterMember)(nil),            // 17: scaimind.v1.RosterMember
+	(*Welcome)(nil),                 // 18: scaimind.v1.Welcome
+	(*Orders)(nil),                  // 19: scaimind.v1.Orders
+	(*TaskOrder)(nil),               // 20: scaimind.v1.TaskOrder
+	(*TaskSpec)(nil),                // 21: scaimind.v1.TaskSpec
+	(*DataCredentials)(nil),         // 22: scaimind.v1.DataCredentials
+	(*ResumePoint)(nil),             // 23: scaimind.v1.ResumePoint
+	(*TaskPeer)(nil),                // 24: scaimind.v1.TaskPeer
+	(*Ack)(nil),                     // 25: scaimind.v1.Ack
+	(*ProbeDataRequest)(nil),        // 26: scaimind.v1.ProbeDataRequest
+	(*ProbeDataResponse)(nil),       // 27: scaimind.v1.ProbeDataResponse
+	(*ReadDataCacheRequest)(nil),    // 28: scaimind.v1.ReadDataCacheRequest
+	(*ReadDataCacheResponse)(nil),   // 29: scaimind.v1.ReadDataCacheResponse
+	(*PingRequest)(nil),             // 30: scaimind.v1.PingRequest
+	(*PingResponse)(nil),            // 31: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),            // 32: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),           // 33: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),     // 34: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),    // 35: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),            // 36: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),  // 37: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil), // 38: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),        // 39: scaimind.v1.TaskMetricsEntry
+	nil,                             // 40: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                     // 41: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),   // 42: google.protobuf.Timestamp
+	(ErrorType_Value)(0),            // 43: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),             // 44: scaimind.v1.JobPhase.Value
+	(StopReason_Value)(0),           // 45: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),        // 46: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                // 47: scaimind.v1.Launcher
+	(*DataSource)(nil),              // 48: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),         // 49: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),           // 50: scaimind.v1.NodeDataCache
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	3,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
 	5,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
 	6,  // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
 	1,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	35, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	34, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	41, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	40, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
 	4,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	35, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	41, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
 	7,  // 8: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
 	4,  // 9: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	36, // 10: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	42, // 10: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
 	8,  // 11: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
 	9,  // 12: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
 	10, // 13: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
 	11, // 14: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
 	12, // 15: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
 	13, // 16: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
-	37, // 17: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	38, // 18: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	17, // 19: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
-	18, // 20: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
-	23, // 21: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
-	15, // 22: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
-	2,  // 23: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
-	16, // 24: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
-	19, // 25: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
-	4,  // 26: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	39, // 27: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
-	20, // 28: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	40, // 29: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
-	22, // 30: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	36, // 31: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
-	21, // 32: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	1,  // 33: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	36, // 34: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	30, // 35: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	33, // 36: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	0,  // 37: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	28, // 38: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	31, // 39: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	24, // 40: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	26, // 41: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	14, // 42: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	29, // 43: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	32, // 44: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	25, // 45: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	27, // 46: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	42, // [42:47] is the sub-list for method output_type
-	37, // [37:42] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	14, // 17: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
+	43, // 18: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	44, // 19: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	18, // 20: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
+	19, // 21: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
+	25, // 22: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
+	16, // 23: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
+	2,  // 24: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
+	17, // 25: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
+	20, // 26: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
+	4,  // 27: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
+	45, // 28: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	21, // 29: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
+	46, // 30: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	24, // 31: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
+	42, // 32: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	23, // 33: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
+	47, // 34: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	22, // 35: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
+	48, // 36: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	22, // 37: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
+	49, // 38: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	50, // 39: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	1,  // 40: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	42, // 41: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	36, // 42: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	39, // 43: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	0,  // 44: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	34, // 45: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	37, // 46: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	26, // 47: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	28, // 48: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	30, // 49: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	32, // 50: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	15, // 51: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	35, // 52: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	38, // 53: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	27, // 54: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	29, // 55: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	31, // 56: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	33, // 57: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	51, // [51:58] is the sub-list for method output_type
+	44, // [44:51] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -2752,8 +3161,11 @@ func file_scaimind_v1_agents_proto_init() {
 		return
 	}
 	file_scaimind_v1_cluster_proto_init()
+	file_scaimind_v1_configs_proto_init()
+	file_scaimind_v1_data_proto_init()
 	file_scaimind_v1_enums_proto_init()
 	file_scaimind_v1_jobs_proto_init()
+	file_scaimind_v1_launchers_proto_init()
 	file_scaimind_v1_agents_proto_msgTypes[0].OneofWrappers = []any{
 		(*SessionRequest_Hello)(nil),
 		(*SessionRequest_Heartbeat)(nil),
@@ -2767,24 +3179,25 @@ func file_scaimind_v1_agents_proto_init() {
 		(*Report_Phase)(nil),
 		(*Report_Progress)(nil),
 		(*Report_Checkpoint)(nil),
+		(*Report_Evaluation)(nil),
 	}
 	file_scaimind_v1_agents_proto_msgTypes[10].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[14].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[15].OneofWrappers = []any{
 		(*SessionResponse_Welcome)(nil),
 		(*SessionResponse_Orders)(nil),
 		(*SessionResponse_Ack)(nil),
 		(*SessionResponse_Roster)(nil),
 		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[28].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[29].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[34].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -128,6 +128,8 @@ var AgentService_ServiceDesc = grpc.ServiceDesc{
 const (
 	TaskService_ReadTaskLogs_FullMethodName    = "/scaimind.v1.TaskService/ReadTaskLogs"
 	TaskService_ReadTaskMetrics_FullMethodName = "/scaimind.v1.TaskService/ReadTaskMetrics"
+	TaskService_ProbeData_FullMethodName       = "/scaimind.v1.TaskService/ProbeData"
+	TaskService_ReadDataCache_FullMethodName   = "/scaimind.v1.TaskService/ReadDataCache"
 )
 
 // TaskServiceClient is the client API for TaskService service.
@@ -138,6 +140,10 @@ const (
 type TaskServiceClient interface {
 	ReadTaskLogs(ctx context.Context, in *ReadTaskLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadTaskLogsResponse], error)
 	ReadTaskMetrics(ctx context.Context, in *ReadTaskMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadTaskMetricsResponse], error)
+	// Looks whether this node could fetch data sources.
+	ProbeData(ctx context.Context, in *ProbeDataRequest, opts ...grpc.CallOption) (*ProbeDataResponse, error)
+	// What this node's data cache holds of a tenant.
+	ReadDataCache(ctx context.Context, in *ReadDataCacheRequest, opts ...grpc.CallOption) (*ReadDataCacheResponse, error)
 }
 
 type taskServiceClient struct {
@@ -186,6 +192,26 @@ func (c *taskServiceClient) ReadTaskMetrics(ctx context.Context, in *ReadTaskMet
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TaskService_ReadTaskMetricsClient = grpc.ServerStreamingClient[ReadTaskMetricsResponse]
 
+func (c *taskServiceClient) ProbeData(ctx context.Context, in *ProbeDataRequest, opts ...grpc.CallOption) (*ProbeDataResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ProbeDataResponse)
+	err := c.cc.Invoke(ctx, TaskService_ProbeData_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *taskServiceClient) ReadDataCache(ctx context.Context, in *ReadDataCacheRequest, opts ...grpc.CallOption) (*ReadDataCacheResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadDataCacheResponse)
+	err := c.cc.Invoke(ctx, TaskService_ReadDataCache_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // TaskServiceServer is the server API for TaskService service.
 // All implementations must embed UnimplementedTaskServiceServer
 // for forward compatibility.
@@ -194,6 +220,10 @@ type TaskService_ReadTaskMetricsClient = grpc.ServerStreamingClient[ReadTaskMetr
 type TaskServiceServer interface {
 	ReadTaskLogs(*ReadTaskLogsRequest, grpc.ServerStreamingServer[ReadTaskLogsResponse]) error
 	ReadTaskMetrics(*ReadTaskMetricsRequest, grpc.ServerStreamingServer[ReadTaskMetricsResponse]) error
+	// Looks whether this node could fetch data sources.
+	ProbeData(context.Context, *ProbeDataRequest) (*ProbeDataResponse, error)
+	// What this node's data cache holds of a tenant.
+	ReadDataCache(context.Context, *ReadDataCacheRequest) (*ReadDataCacheResponse, error)
 	mustEmbedUnimplementedTaskServiceServer()
 }
 
@@ -209,6 +239,12 @@ func (UnimplementedTaskServiceServer) ReadTaskLogs(*ReadTaskLogsRequest, grpc.Se
 }
 func (UnimplementedTaskServiceServer) ReadTaskMetrics(*ReadTaskMetricsRequest, grpc.ServerStreamingServer[ReadTaskMetricsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ReadTaskMetrics not implemented")
+}
+func (UnimplementedTaskServiceServer) ProbeData(context.Context, *ProbeDataRequest) (*ProbeDataResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ProbeData not implemented")
+}
+func (UnimplementedTaskServiceServer) ReadDataCache(context.Context, *ReadDataCacheRequest) (*ReadDataCacheResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadDataCache not implemented")
 }
 func (UnimplementedTaskServiceServer) mustEmbedUnimplementedTaskServiceServer() {}
 func (UnimplementedTaskServiceServer) testEmbeddedByValue()                     {}
@@ -253,13 +289,58 @@ func _TaskService_ReadTaskMetrics_Handler(srv interface{}, stream grpc.ServerStr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TaskService_ReadTaskMetricsServer = grpc.ServerStreamingServer[ReadTaskMetricsResponse]
 
+func _TaskService_ProbeData_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ProbeDataRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).ProbeData(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_ProbeData_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).ProbeData(ctx, req.(*ProbeDataRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TaskService_ReadDataCache_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadDataCacheRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).ReadDataCache(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_ReadDataCache_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).ReadDataCache(ctx, req.(*ReadDataCacheRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // TaskService_ServiceDesc is the grpc.ServiceDesc for TaskService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var TaskService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "scaimind.v1.TaskService",
 	HandlerType: (*TaskServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "ProbeData",
+			Handler:    _TaskService_ProbeData_Handler,
+		},
+		{
+			MethodName: "ReadDataCache",
+			Handler:    _TaskService_ReadDataCache_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "ReadTaskLogs",

@@ -1411,6 +1411,8 @@ type Queue struct {
 	Queued        int32 `protobuf:"varint,3,opt,name=queued,proto3" json:"queued,omitempty"`
 	Running       int32 `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
 	GpusAllocated int32 `protobuf:"varint,5,opt,name=gpus_allocated,json=gpusAllocated,proto3" json:"gpus_allocated,omitempty"`
+	// GPUs that its jobs hold at once, at most, over all tenants; 0: no limit.
+	MaxGpus       int32 `protobuf:"varint,6,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1476,6 +1478,13 @@ func (x *Queue) GetRunning() int32 {
 func (x *Queue) GetGpusAllocated() int32 {
 	if x != nil {
 		return x.GpusAllocated
+	}
+	return 0
+}
+
+func (x *Queue) GetMaxGpus() int32 {
+	if x != nil {
+		return x.MaxGpus
 	}
 	return 0
 }
@@ -1564,7 +1573,9 @@ type PutQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Share of the queue beside the others; default 1.
-	Weight        int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	Weight int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
+	// 0: no limit.
+	MaxGpus       int32 `protobuf:"varint,3,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1609,6 +1620,13 @@ func (x *PutQueueRequest) GetName() string {
 func (x *PutQueueRequest) GetWeight() int32 {
 	if x != nil {
 		return x.Weight
+	}
+	return 0
+}
+
+func (x *PutQueueRequest) GetMaxGpus() int32 {
+	if x != nil {
+		return x.MaxGpus
 	}
 	return 0
 }
@@ -1857,19 +1875,21 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\x16estimated_wait_seconds\x18\n" +
 	" \x01(\x01H\x00R\x14estimatedWaitSeconds\x88\x01\x01B\x19\n" +
-	"\x17_estimated_wait_seconds\"\x8c\x01\n" +
+	"\x17_estimated_wait_seconds\"\xa7\x01\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x16\n" +
 	"\x06queued\x18\x03 \x01(\x05R\x06queued\x12\x18\n" +
 	"\arunning\x18\x04 \x01(\x05R\arunning\x12%\n" +
-	"\x0egpus_allocated\x18\x05 \x01(\x05R\rgpusAllocated\"\x13\n" +
+	"\x0egpus_allocated\x18\x05 \x01(\x05R\rgpusAllocated\x12\x19\n" +
+	"\bmax_gpus\x18\x06 \x01(\x05R\amaxGpus\"\x13\n" +
 	"\x11ListQueuesRequest\"@\n" +
 	"\x12ListQueuesResponse\x12*\n" +
-	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"=\n" +
+	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"X\n" +
 	"\x0fPutQueueRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06weight\x18\x02 \x01(\x05R\x06weight\"<\n" +
+	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x19\n" +
+	"\bmax_gpus\x18\x03 \x01(\x05R\amaxGpus\"<\n" +
 	"\x10PutQueueResponse\x12(\n" +
 	"\x05queue\x18\x01 \x01(\v2\x12.scaimind.v1.QueueR\x05queue\"(\n" +
 	"\x12DeleteQueueRequest\x12\x12\n" +

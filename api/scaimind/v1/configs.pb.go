@@ -1063,6 +1063,149 @@ func (x *CommandConfig) GetEnvironment() map[string]string {
 	return nil
 }
 
+// EvaluationConfig is what an evaluation scores, and by which benchmarks. A job with one is an evaluation: it carries the
+// label type=evaluation and has no training_config, data_config or command_config.
+type EvaluationConfig struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Job whose model is scored: it has succeeded, or registered a checkpoint.
+	JobId string `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Where the model is, when it is not a job's.
+	ModelUri string `protobuf:"bytes,2,opt,name=model_uri,json=modelUri,proto3" json:"model_uri,omitempty"`
+	// Checkpoint to score instead of the final model.
+	CheckpointId  string       `protobuf:"bytes,3,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	Benchmarks    []*Benchmark `protobuf:"bytes,4,rep,name=benchmarks,proto3" json:"benchmarks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EvaluationConfig) Reset() {
+	*x = EvaluationConfig{}
+	mi := &file_scaimind_v1_configs_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EvaluationConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EvaluationConfig) ProtoMessage() {}
+
+func (x *EvaluationConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_configs_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EvaluationConfig.ProtoReflect.Descriptor instead.
+func (*EvaluationConfig) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_configs_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *EvaluationConfig) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *EvaluationConfig) GetModelUri() string {
+	if x != nil {
+		return x.ModelUri
+	}
+	return ""
+}
+
+func (x *EvaluationConfig) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *EvaluationConfig) GetBenchmarks() []*Benchmark {
+	if x != nil {
+		return x.Benchmarks
+	}
+	return nil
+}
+
+type Benchmark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// 0: all samples.
+	NumSamples int32 `protobuf:"varint,2,opt,name=num_samples,json=numSamples,proto3" json:"num_samples,omitempty"`
+	// URI of a dataset of its own.
+	Dataset       string            `protobuf:"bytes,3,opt,name=dataset,proto3" json:"dataset,omitempty"`
+	Parameters    map[string]string `protobuf:"bytes,4,rep,name=parameters,proto3" json:"parameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Benchmark) Reset() {
+	*x = Benchmark{}
+	mi := &file_scaimind_v1_configs_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Benchmark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Benchmark) ProtoMessage() {}
+
+func (x *Benchmark) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_configs_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Benchmark.ProtoReflect.Descriptor instead.
+func (*Benchmark) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_configs_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Benchmark) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Benchmark) GetNumSamples() int32 {
+	if x != nil {
+		return x.NumSamples
+	}
+	return 0
+}
+
+func (x *Benchmark) GetDataset() string {
+	if x != nil {
+		return x.Dataset
+	}
+	return ""
+}
+
+func (x *Benchmark) GetParameters() map[string]string {
+	if x != nil {
+		return x.Parameters
+	}
+	return nil
+}
+
 var File_scaimind_v1_configs_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_configs_proto_rawDesc = "" +
@@ -1194,6 +1337,24 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\venvironment\x18\x04 \x03(\v2+.scaimind.v1.CommandConfig.EnvironmentEntryR\venvironment\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +
+	"\x10EvaluationConfig\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1b\n" +
+	"\tmodel_uri\x18\x02 \x01(\tR\bmodelUri\x12#\n" +
+	"\rcheckpoint_id\x18\x03 \x01(\tR\fcheckpointId\x126\n" +
+	"\n" +
+	"benchmarks\x18\x04 \x03(\v2\x16.scaimind.v1.BenchmarkR\n" +
+	"benchmarks\"\xe1\x01\n" +
+	"\tBenchmark\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
+	"\vnum_samples\x18\x02 \x01(\x05R\n" +
+	"numSamples\x12\x18\n" +
+	"\adataset\x18\x03 \x01(\tR\adataset\x12F\n" +
+	"\n" +
+	"parameters\x18\x04 \x03(\v2&.scaimind.v1.Benchmark.ParametersEntryR\n" +
+	"parameters\x1a=\n" +
+	"\x0fParametersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
@@ -1208,7 +1369,7 @@ func file_scaimind_v1_configs_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_configs_proto_rawDescData
 }
 
-var file_scaimind_v1_configs_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_scaimind_v1_configs_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_scaimind_v1_configs_proto_goTypes = []any{
 	(*TrainingConfig)(nil),        // 0: scaimind.v1.TrainingConfig
 	(*BaseModel)(nil),             // 1: scaimind.v1.BaseModel
@@ -1222,43 +1383,48 @@ var file_scaimind_v1_configs_proto_goTypes = []any{
 	(*Dependency)(nil),            // 9: scaimind.v1.Dependency
 	(*ArraySpec)(nil),             // 10: scaimind.v1.ArraySpec
 	(*CommandConfig)(nil),         // 11: scaimind.v1.CommandConfig
-	nil,                           // 12: scaimind.v1.TrainingConfig.HyperparametersEntry
-	nil,                           // 13: scaimind.v1.TrainingConfig.EnvironmentEntry
-	nil,                           // 14: scaimind.v1.BaseModel.ModelKwargsEntry
-	nil,                           // 15: scaimind.v1.Framework.ConfigEntry
-	nil,                           // 16: scaimind.v1.Distributed.ConfigEntry
-	nil,                           // 17: scaimind.v1.ResourceConfig.NodeSelectorEntry
-	nil,                           // 18: scaimind.v1.CommandConfig.EnvironmentEntry
-	(TrainingType_Value)(0),       // 19: scaimind.v1.TrainingType.Value
-	(FrameworkType_Value)(0),      // 20: scaimind.v1.FrameworkType.Value
-	(*structpb.Struct)(nil),       // 21: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
+	(*EvaluationConfig)(nil),      // 12: scaimind.v1.EvaluationConfig
+	(*Benchmark)(nil),             // 13: scaimind.v1.Benchmark
+	nil,                           // 14: scaimind.v1.TrainingConfig.HyperparametersEntry
+	nil,                           // 15: scaimind.v1.TrainingConfig.EnvironmentEntry
+	nil,                           // 16: scaimind.v1.BaseModel.ModelKwargsEntry
+	nil,                           // 17: scaimind.v1.Framework.ConfigEntry
+	nil,                           // 18: scaimind.v1.Distributed.ConfigEntry
+	nil,                           // 19: scaimind.v1.ResourceConfig.NodeSelectorEntry
+	nil,                           // 20: scaimind.v1.CommandConfig.EnvironmentEntry
+	nil,                           // 21: scaimind.v1.Benchmark.ParametersEntry
+	(TrainingType_Value)(0),       // 22: scaimind.v1.TrainingType.Value
+	(FrameworkType_Value)(0),      // 23: scaimind.v1.FrameworkType.Value
+	(*structpb.Struct)(nil),       // 24: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
 }
 var file_scaimind_v1_configs_proto_depIdxs = []int32{
-	19, // 0: scaimind.v1.TrainingConfig.training_type:type_name -> scaimind.v1.TrainingType.Value
+	22, // 0: scaimind.v1.TrainingConfig.training_type:type_name -> scaimind.v1.TrainingType.Value
 	1,  // 1: scaimind.v1.TrainingConfig.base_model:type_name -> scaimind.v1.BaseModel
 	2,  // 2: scaimind.v1.TrainingConfig.framework:type_name -> scaimind.v1.Framework
-	12, // 3: scaimind.v1.TrainingConfig.hyperparameters:type_name -> scaimind.v1.TrainingConfig.HyperparametersEntry
-	13, // 4: scaimind.v1.TrainingConfig.environment:type_name -> scaimind.v1.TrainingConfig.EnvironmentEntry
-	14, // 5: scaimind.v1.BaseModel.model_kwargs:type_name -> scaimind.v1.BaseModel.ModelKwargsEntry
-	20, // 6: scaimind.v1.Framework.type:type_name -> scaimind.v1.FrameworkType.Value
-	15, // 7: scaimind.v1.Framework.config:type_name -> scaimind.v1.Framework.ConfigEntry
+	14, // 3: scaimind.v1.TrainingConfig.hyperparameters:type_name -> scaimind.v1.TrainingConfig.HyperparametersEntry
+	15, // 4: scaimind.v1.TrainingConfig.environment:type_name -> scaimind.v1.TrainingConfig.EnvironmentEntry
+	16, // 5: scaimind.v1.BaseModel.model_kwargs:type_name -> scaimind.v1.BaseModel.ModelKwargsEntry
+	23, // 6: scaimind.v1.Framework.type:type_name -> scaimind.v1.FrameworkType.Value
+	17, // 7: scaimind.v1.Framework.config:type_name -> scaimind.v1.Framework.ConfigEntry
 	3,  // 8: scaimind.v1.Framework.distributed:type_name -> scaimind.v1.Distributed
-	16, // 9: scaimind.v1.Distributed.config:type_name -> scaimind.v1.Distributed.ConfigEntry
+	18, // 9: scaimind.v1.Distributed.config:type_name -> scaimind.v1.Distributed.ConfigEntry
 	5,  // 10: scaimind.v1.DataConfig.sources:type_name -> scaimind.v1.DataSource
-	21, // 11: scaimind.v1.DataConfig.preprocess:type_name -> google.protobuf.Struct
-	21, // 12: scaimind.v1.DataSource.filters:type_name -> google.protobuf.Struct
-	21, // 13: scaimind.v1.DataSource.sampling:type_name -> google.protobuf.Struct
-	17, // 14: scaimind.v1.ResourceConfig.node_selector:type_name -> scaimind.v1.ResourceConfig.NodeSelectorEntry
-	22, // 15: scaimind.v1.SchedulingConfig.not_before:type_name -> google.protobuf.Timestamp
+	24, // 11: scaimind.v1.DataConfig.preprocess:type_name -> google.protobuf.Struct
+	24, // 12: scaimind.v1.DataSource.filters:type_name -> google.protobuf.Struct
+	24, // 13: scaimind.v1.DataSource.sampling:type_name -> google.protobuf.Struct
+	19, // 14: scaimind.v1.ResourceConfig.node_selector:type_name -> scaimind.v1.ResourceConfig.NodeSelectorEntry
+	25, // 15: scaimind.v1.SchedulingConfig.not_before:type_name -> google.protobuf.Timestamp
 	9,  // 16: scaimind.v1.SchedulingConfig.dependencies:type_name -> scaimind.v1.Dependency
 	10, // 17: scaimind.v1.SchedulingConfig.array:type_name -> scaimind.v1.ArraySpec
-	18, // 18: scaimind.v1.CommandConfig.environment:type_name -> scaimind.v1.CommandConfig.EnvironmentEntry
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	20, // 18: scaimind.v1.CommandConfig.environment:type_name -> scaimind.v1.CommandConfig.EnvironmentEntry
+	13, // 19: scaimind.v1.EvaluationConfig.benchmarks:type_name -> scaimind.v1.Benchmark
+	21, // 20: scaimind.v1.Benchmark.parameters:type_name -> scaimind.v1.Benchmark.ParametersEntry
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_configs_proto_init() }
@@ -1275,7 +1441,7 @@ func file_scaimind_v1_configs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_configs_proto_rawDesc), len(file_scaimind_v1_configs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   19,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

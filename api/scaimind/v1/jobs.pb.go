@@ -39,6 +39,8 @@ type SubmitJobRequest struct {
 	SchedulingConfig *SchedulingConfig      `protobuf:"bytes,6,opt,name=scheduling_config,json=schedulingConfig,proto3" json:"scheduling_config,omitempty"`
 	CommandConfig    *CommandConfig         `protobuf:"bytes,7,opt,name=command_config,json=commandConfig,proto3" json:"command_config,omitempty"`
 	Labels           map[string]string      `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Set by EvaluationService; a job that is submitted with one is refused.
+	EvaluationConfig *EvaluationConfig `protobuf:"bytes,9,opt,name=evaluation_config,json=evaluationConfig,proto3" json:"evaluation_config,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -125,6 +127,13 @@ func (x *SubmitJobRequest) GetCommandConfig() *CommandConfig {
 func (x *SubmitJobRequest) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
+	}
+	return nil
+}
+
+func (x *SubmitJobRequest) GetEvaluationConfig() *EvaluationConfig {
+	if x != nil {
+		return x.EvaluationConfig
 	}
 	return nil
 }
@@ -401,9 +410,11 @@ type Job struct {
 	// Set while a running attempt is being stopped.
 	Stopping StopReason_Value `protobuf:"varint,36,opt,name=stopping,proto3,enum=scaimind.v1.StopReason_Value" json:"stopping,omitempty"`
 	// The attempts before the current one, oldest first.
-	PastAttempts  []*PastAttempt `protobuf:"bytes,37,rep,name=past_attempts,json=pastAttempts,proto3" json:"past_attempts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	PastAttempts []*PastAttempt `protobuf:"bytes,37,rep,name=past_attempts,json=pastAttempts,proto3" json:"past_attempts,omitempty"`
+	// Of an evaluation.
+	EvaluationConfig *EvaluationConfig `protobuf:"bytes,38,opt,name=evaluation_config,json=evaluationConfig,proto3" json:"evaluation_config,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -691,6 +702,13 @@ func (x *Job) GetStopping() StopReason_Value {
 func (x *Job) GetPastAttempts() []*PastAttempt {
 	if x != nil {
 		return x.PastAttempts
+	}
+	return nil
+}
+
+func (x *Job) GetEvaluationConfig() *EvaluationConfig {
+	if x != nil {
+		return x.EvaluationConfig
 	}
 	return nil
 }
@@ -2687,7 +2705,7 @@ var File_scaimind_v1_jobs_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\n" +
-	"\x16scaimind/v1/jobs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\"\xb9\x04\n" +
+	"\x16scaimind/v1/jobs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\"\x85\x05\n" +
 	"\x10SubmitJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12D\n" +
 	"\x0ftraining_config\x18\x02 \x01(\v2\x1b.scaimind.v1.TrainingConfigR\x0etrainingConfig\x128\n" +
@@ -2697,7 +2715,8 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\routput_config\x18\x05 \x01(\v2\x19.scaimind.v1.OutputConfigR\foutputConfig\x12J\n" +
 	"\x11scheduling_config\x18\x06 \x01(\v2\x1d.scaimind.v1.SchedulingConfigR\x10schedulingConfig\x12A\n" +
 	"\x0ecommand_config\x18\a \x01(\v2\x1a.scaimind.v1.CommandConfigR\rcommandConfig\x12A\n" +
-	"\x06labels\x18\b \x03(\v2).scaimind.v1.SubmitJobRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\x06labels\x18\b \x03(\v2).scaimind.v1.SubmitJobRequest.LabelsEntryR\x06labels\x12J\n" +
+	"\x11evaluation_config\x18\t \x01(\v2\x1d.scaimind.v1.EvaluationConfigR\x10evaluationConfig\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xd0\x01\n" +
@@ -2715,7 +2734,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x0fSubmitJobResult\x120\n" +
 	"\x03job\x18\x01 \x01(\v2\x1e.scaimind.v1.SubmitJobResponseR\x03job\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\x97\x0e\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\"\xe3\x0e\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -2761,7 +2780,8 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x05tasks\x18\" \x03(\v2\x11.scaimind.v1.TaskR\x05tasks\x122\n" +
 	"\aretries\x18# \x01(\v2\x18.scaimind.v1.RetryCountsR\aretries\x129\n" +
 	"\bstopping\x18$ \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\bstopping\x12=\n" +
-	"\rpast_attempts\x18% \x03(\v2\x18.scaimind.v1.PastAttemptR\fpastAttempts\x1a9\n" +
+	"\rpast_attempts\x18% \x03(\v2\x18.scaimind.v1.PastAttemptR\fpastAttempts\x12J\n" +
+	"\x11evaluation_config\x18& \x01(\v2\x1d.scaimind.v1.EvaluationConfigR\x10evaluationConfig\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +
@@ -3005,14 +3025,15 @@ var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*OutputConfig)(nil),             // 44: scaimind.v1.OutputConfig
 	(*SchedulingConfig)(nil),         // 45: scaimind.v1.SchedulingConfig
 	(*CommandConfig)(nil),            // 46: scaimind.v1.CommandConfig
-	(JobStatus_Value)(0),             // 47: scaimind.v1.JobStatus.Value
-	(JobState_Value)(0),              // 48: scaimind.v1.JobState.Value
-	(JobPhase_Value)(0),              // 49: scaimind.v1.JobPhase.Value
-	(*timestamppb.Timestamp)(nil),    // 50: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 51: scaimind.v1.ErrorType.Value
-	(StopReason_Value)(0),            // 52: scaimind.v1.StopReason.Value
-	(TaskState_Value)(0),             // 53: scaimind.v1.TaskState.Value
-	(*structpb.Struct)(nil),          // 54: google.protobuf.Struct
+	(*EvaluationConfig)(nil),         // 47: scaimind.v1.EvaluationConfig
+	(JobStatus_Value)(0),             // 48: scaimind.v1.JobStatus.Value
+	(JobState_Value)(0),              // 49: scaimind.v1.JobState.Value
+	(JobPhase_Value)(0),              // 50: scaimind.v1.JobPhase.Value
+	(*timestamppb.Timestamp)(nil),    // 51: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 52: scaimind.v1.ErrorType.Value
+	(StopReason_Value)(0),            // 53: scaimind.v1.StopReason.Value
+	(TaskState_Value)(0),             // 54: scaimind.v1.TaskState.Value
+	(*structpb.Struct)(nil),          // 55: google.protobuf.Struct
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
 	41, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
@@ -3022,92 +3043,94 @@ var file_scaimind_v1_jobs_proto_depIdxs = []int32{
 	45, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
 	46, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
 	39, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
-	47, // 7: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	0,  // 8: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
-	4,  // 9: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
-	1,  // 10: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
-	47, // 11: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
-	48, // 12: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
-	49, // 13: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
-	50, // 14: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
-	40, // 15: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
-	41, // 16: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
-	42, // 17: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
-	43, // 18: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
-	44, // 19: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
-	45, // 20: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	46, // 21: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
-	51, // 22: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
-	7,  // 23: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
-	50, // 24: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	50, // 25: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
-	50, // 26: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
-	50, // 27: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
-	9,  // 28: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
-	8,  // 29: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
-	52, // 30: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
-	6,  // 31: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
-	51, // 32: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
-	50, // 33: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
-	50, // 34: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
-	53, // 35: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
-	50, // 36: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	50, // 37: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
-	5,  // 38: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
-	47, // 39: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
-	5,  // 40: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
-	5,  // 41: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
-	5,  // 42: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
-	5,  // 43: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
-	43, // 44: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
-	5,  // 45: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
-	48, // 46: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
-	50, // 47: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
-	26, // 48: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	50, // 49: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	54, // 50: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
-	7,  // 51: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
-	31, // 52: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	50, // 53: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	54, // 54: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	50, // 55: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	32, // 56: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	32, // 57: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	0,  // 58: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,  // 59: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	10, // 60: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	12, // 61: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	14, // 62: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	16, // 63: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	18, // 64: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	20, // 65: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	22, // 66: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	24, // 67: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	27, // 68: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	29, // 69: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	33, // 70: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	35, // 71: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
-	37, // 72: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
-	1,  // 73: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,  // 74: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	11, // 75: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	13, // 76: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	15, // 77: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	17, // 78: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	19, // 79: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	21, // 80: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	23, // 81: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	25, // 82: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	28, // 83: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	30, // 84: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	34, // 85: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	36, // 86: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
-	38, // 87: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
-	73, // [73:88] is the sub-list for method output_type
-	58, // [58:73] is the sub-list for method input_type
-	58, // [58:58] is the sub-list for extension type_name
-	58, // [58:58] is the sub-list for extension extendee
-	0,  // [0:58] is the sub-list for field type_name
+	47, // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	48, // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	0,  // 9: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
+	4,  // 10: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
+	1,  // 11: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
+	48, // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
+	49, // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
+	50, // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
+	51, // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
+	40, // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
+	41, // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
+	42, // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
+	43, // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
+	44, // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
+	45, // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	46, // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
+	52, // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
+	7,  // 24: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
+	51, // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	51, // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
+	51, // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
+	51, // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
+	9,  // 29: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
+	8,  // 30: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
+	53, // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
+	6,  // 32: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
+	47, // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	52, // 34: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
+	51, // 35: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
+	51, // 36: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
+	54, // 37: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
+	51, // 38: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	51, // 39: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	5,  // 40: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
+	48, // 41: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	5,  // 42: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
+	5,  // 43: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
+	5,  // 44: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
+	5,  // 45: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
+	43, // 46: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
+	5,  // 47: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
+	49, // 48: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
+	51, // 49: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	26, // 50: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
+	51, // 51: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	55, // 52: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	7,  // 53: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
+	31, // 54: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
+	51, // 55: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	55, // 56: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	51, // 57: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	32, // 58: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
+	32, // 59: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	0,  // 60: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	2,  // 61: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	10, // 62: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	12, // 63: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	14, // 64: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	16, // 65: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	18, // 66: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	20, // 67: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	22, // 68: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	24, // 69: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	27, // 70: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	29, // 71: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	33, // 72: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	35, // 73: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
+	37, // 74: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
+	1,  // 75: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	3,  // 76: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	11, // 77: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	13, // 78: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	15, // 79: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	17, // 80: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	19, // 81: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	21, // 82: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	23, // 83: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	25, // 84: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	28, // 85: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	30, // 86: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	34, // 87: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	36, // 88: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
+	38, // 89: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
+	75, // [75:90] is the sub-list for method output_type
+	60, // [60:75] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }
