@@ -50,7 +50,7 @@ func (i issuedTokens) Authenticate(ctx context.Context, token string) (*Caller, 
 		return nil, ErrInvalidToken
 	case err != nil:
 		return nil, err
-	case claims.Tenant == "":
+	case !identifier(claims.Tenant), claims.Subject != "" && !identifier(claims.Subject):
 		return nil, ErrInvalidToken // nobody's: there is nothing that it could see
 	}
 	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims)}, nil

@@ -159,8 +159,11 @@ func (c Config) Validate() error {
 		if t.Token == "" {
 			errs = append(errs, fmt.Errorf("tokens[%d]: token is required", i))
 		}
-		if t.Tenant == "" {
-			errs = append(errs, fmt.Errorf("tokens[%d]: tenant is required", i))
+		if !identifier(t.Tenant) {
+			errs = append(errs, fmt.Errorf("tokens[%d]: tenant %s", i, identifierRule))
+		}
+		if t.User != "" && !identifier(t.User) {
+			errs = append(errs, fmt.Errorf("tokens[%d]: user %s", i, identifierRule))
 		}
 	}
 	return errors.Join(errs...)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/protobuf/proto"
@@ -70,6 +71,9 @@ const nameField = 1 << 1
 
 // validJSON returns the body as a string, or why it is not JSON.
 func validJSON(body []byte) (string, *Fault) {
+	if !utf8.Valid(body) {
+		return "", &Fault{Message: "the body is not UTF-8"}
+	}
 	if json.Valid(body) {
 		return string(body), nil
 	}

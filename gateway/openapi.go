@@ -25,6 +25,8 @@ type description struct {
 	// without are fields of in that cannot be set from outside.
 	without []string
 	code    int // of the answer; 0: 200
+	// missing: what the query names may not be there.
+	missing bool
 	query   []parameter
 	// ours: the path was not published, or only that there is one; what it takes and answers is our choice.
 	ours bool
@@ -158,7 +160,7 @@ func responses(r *route, d *description, schemas schemaBook) object {
 	refused := []int{}
 	if !r.open {
 		refused = append(refused, 400, 401, 403, 422, 429, 500, 503, 504)
-		if strings.Contains(r.path, "{") {
+		if d.missing || strings.Contains(r.path, "{") {
 			refused = append(refused, 404)
 		}
 		if r.method != "GET" || r.stream {

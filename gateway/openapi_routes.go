@@ -59,7 +59,7 @@ func descriptions() map[string]description {
 		"POST /cluster/nodes/{id}/drain":  drainQuery,
 		"POST /cluster/nodes/{id}/enable": {summary: "Let a drained node work again", in: &v1.EnableNodeRequest{}, without: []string{"node_id"}, optional: true, out: &v1.Node{}},
 		"DELETE /cluster/nodes/{id}":      {summary: "Forget a node of which nothing is alive any more", outSchema: object{"type": "object"}, ours: true},
-		"GET /queue": {summary: "List the jobs that wait", out: &v1.GetQueueResponse{}, query: []parameter{
+		"GET /queue": {summary: "List the jobs that wait", missing: true, out: &v1.GetQueueResponse{}, query: []parameter{
 			{"queue", "only this queue", textSchema}, {"limit", "default 100", integer(1, 1000)}, consistency,
 		}},
 		"GET /queues":              {summary: "List the queues", out: &v1.ListQueuesResponse{}, ours: true, query: read},

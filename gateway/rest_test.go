@@ -218,6 +218,9 @@ func TestBadInput(t *testing.T) {
 		"timeout of 0":            {"GET", "/jobs", "", []string{"X-Request-Timeout", "0"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
 		"timeout of NaN":          {"GET", "/jobs", "", []string{"X-Request-Timeout", "NaN"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
 		"timeout of a day":        {"GET", "/jobs", "", []string{"X-Request-Timeout", "86400"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
+		"id that is no UTF-8":     {"GET", "/jobs/%ff%fe", "", nil, 404, "NOT_FOUND", ""},
+		"query that is no UTF-8":  {"GET", "/queue?queue=%ff", "", nil, 422, "VALIDATION_ERROR", "queue"},
+		"body that is no UTF-8":   {"POST", "/jobs", "{\"name\":\"\xff\xfe\"}", nil, 422, "VALIDATION_ERROR", ""},
 		"consistency in a query":  {"GET", "/jobs?consistency=eventual", "", nil, 422, "VALIDATION_ERROR", "consistency"},
 		"consistency":             {"GET", "/jobs", "", []string{"X-Mind-Consistency", "eventual"}, 422, "VALIDATION_ERROR", "X-Mind-Consistency"},
 	}

@@ -73,7 +73,7 @@ func (d *decoder) string() string {
 				return raw
 			}
 			var s string
-			// It is valid JSON; bytes that are not UTF-8 become U+FFFD.
+			// It is valid JSON; half a surrogate pair becomes U+FFFD.
 			_ = json.Unmarshal([]byte(d.text[start:d.at]), &s)
 			return s
 		case c == '\\':

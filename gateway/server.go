@@ -133,6 +133,10 @@ func (s *server) handler(route *route) http.Handler {
 				return
 			}
 		}
+		if p := legible(r); p != nil {
+			x.refuse(p)
+			return
+		}
 		if err := route.serve(x); err != nil {
 			x.fail(err)
 		}

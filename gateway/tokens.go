@@ -68,6 +68,11 @@ func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
 	if len(request.Permissions) == 0 {
 		return invalid("permissions", "give at least one of "+strings.Join(AllPermissions, ", "))
 	}
+	for field, name := range map[string]string{"tenant_id": request.TenantId, "user_id": request.UserId} {
+		if name != "" && !identifier(name) {
+			return invalid(field, identifierRule)
+		}
+	}
 	operator := x.caller.May(PermissionOperator)
 	for i, p := range request.Permissions {
 		if !slices.Contains(AllPermissions, p) && p != PermissionOperator {
@@ -88,6 +93,9 @@ func asTenant(x *exchange) error {
 	tenant := x.r.URL.Query().Get("tenant_id")
 	if tenant == "" || tenant == x.caller.Tenant {
 		return nil
+	}
+	if !identifier(tenant) {
+		return invalid("tenant_id", identifierRule)
 	}
 	if !x.caller.May(PermissionOperator) {
 		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the tokens of another tenant need the permission " + PermissionOperator}

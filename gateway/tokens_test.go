@@ -59,6 +59,8 @@ func TestTokens_nobodyGivesWhatHeLacks(t *testing.T) {
 		"what one has":                     {"admin", `{"permissions":["scaimind:view"]}`, 201},
 		"one's own tenant, named":          {"admin", `{"permissions":["scaimind:view"],"tenant_id":"acme"}`, 201},
 		"a permission that one lacks":      {"admin", `{"permissions":["scaimind:manage"]}`, 403},
+		"a tenant that cannot be named":    {"operator", `{"permissions":["scaimind:view"],"tenant_id":"ключ"}`, 422},
+		"a user that cannot be named":      {"operator", `{"permissions":["scaimind:view"],"user_id":"a\nb"}`, 422},
 		"another tenant":                   {"admin", `{"permissions":["scaimind:view"],"tenant_id":"other"}`, 403},
 		"the operator's, by an admin":      {"admin", `{"permissions":["mind:operator"]}`, 403},
 		"the operator's, by an operator":   {"operator", `{"permissions":["mind:operator"]}`, 201},
@@ -79,6 +81,8 @@ func TestTokens_nobodyGivesWhatHeLacks(t *testing.T) {
 		require.Equal(t, 403, g.do(method, prefix+path, "", "Authorization", "Bearer "+tokenViewer).code)
 		require.Equal(t, 403, g.do(method, prefix+path+"?tenant_id=other", "", "Authorization", "Bearer admin").code)
 		require.Equal(t, 200, g.do(method, prefix+path+"?tenant_id=other", "", "Authorization", "Bearer operator").code)
+		require.Equal(t, 422, g.do(method, prefix+path+"?tenant_id=%D0%BA", "", "Authorization", "Bearer operator").code)
+		require.Equal(t, 422, g.do(method, prefix+path+"?tenant_id=%ff", "", "Authorization", "Bearer operator").code)
 		calls := c.seen()
 		require.Equal(t, []string{"other"}, calls[len(calls)-1].md[status.KeyTenant])
 		require.Equal(t, 200, g.do(method, prefix+path, "", "Authorization", "Bearer admin").code)
