@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev test race bench chaos mutants generate lint breaking fmt s3-server ci clean
+.PHONY: help build demo dev test race bench chaos conform mutants generate lint breaking fmt s3-server ci clean
 
 help: ## Say what each target does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -42,6 +42,9 @@ bench: build ## The whole system beside its yardsticks; prints the tables of doc
 
 chaos: build ## Break clusters of real processes and of virtual time, and check every promise; MIND_CHAOS=long for all of it.
 	$(GO) run ./chaos/attack -mind $(BIN)/mind -virtual
+
+conform: build ## Hold a gateway to its contract: every endpoint, role and bad input, then random requests; prints what was covered.
+	$(GO) run ./chaos/conform -mind $(BIN)/mind
 
 mutants: ## Put known mistakes into the code, one at a time, and require of the tests to notice each.
 	$(GO) run ./chaos/mutants

@@ -1,0 +1,190 @@
+package conformance
+
+import (
+	"context"
+	"strings"
+)
+
+var (
+	view     = []string{"scaimind:view"}
+	manage   = []string{"scaimind:manage"}
+	admin    = []string{"scaimind:cluster_admin"}
+	evaluate = []string{"scaimind:evaluate"}
+	// Both pages that were published name the reading of evaluations.
+	viewOrEvaluate = []string{"scaimind:view", "scaimind:evaluate"}
+)
+
+// endpoint is what the documentation promises of one path and method.
+type endpoint struct {
+	name string // "GET /jobs/{id}"
+	may  []string
+	open bool // takes no token
+	code int  // of a call that succeeds
+	// published: ScaiMind's own documentation names it; else it is our choice.
+	published bool
+	stream    bool
+	// operator: the example needs mind:operator too.
+	operator bool
+
+	// id is what {id}, {name} or {framework} is, of a party's own, for a call that succeeds; a fresh one if calling changes it.
+	id func(ctx context.Context, p *party) (string, error)
+	// shared: what id names belongs to no tenant, so that there is no foreign one.
+	shared bool
+	query  string
+	// body of a call that succeeds; nil: none.
+	body func(p *party) any
+	// bodyOptional: a call without a body succeeds too.
+	bodyOptional bool
+	// has are fields that the data of an answer must have.
+	has []string
+	// skip is why no call that succeeds is made.
+	skip string
+	// raw: the answer is no envelope.
+	raw bool
+}
+
+func (e *endpoint) method() string {
+	method, _, _ := strings.Cut(e.name, " ")
+	return method
+}
+
+// template is the whole path, with its placeholder.
+func (e *endpoint) template() string {
+	_, path, _ := strings.Cut(e.name, " ")
+	if e.open || strings.HasPrefix(path, "/v1/") {
+		return path
+	}
+	return prefix + path
+}
+
+// path with its placeholder filled in.
+func (e *endpoint) path(id string) string {
+	template := e.template()
+	from, to := strings.Index(template, "{"), strings.Index(template, "}")
+	if from < 0 {
+		return template
+	}
+	return template[:from] + id + template[to+1:]
+}
+
+func (e *endpoint) named() bool { return strings.Contains(e.name, "{") }
+
+func ownJob(_ context.Context, p *party) (string, error)        { return p.job, nil }
+func ownNode(_ context.Context, p *party) (string, error)       { return p.node, nil }
+func ownCheckpoint(_ context.Context, p *party) (string, error) { return p.checkpoint, nil }
+func ownEvaluation(_ context.Context, p *party) (string, error) { return p.evaluation, nil }
+func ownTenant(_ context.Context, p *party) (string, error)     { return p.tenant, nil }
+
+func runningJob(ctx context.Context, p *party) (string, error) { return p.running(ctx) }
+
+func pausedJob(ctx context.Context, p *party) (string, error) {
+	id, err := p.running(ctx)
+	if err != nil {
+		return "", err
+	}
+	err = p.target.must(ctx, request{
+		method: "POST", path: prefix + "/jobs/" + id + "/pause", token: p.all, body: map[string]any{"save_checkpoint": false},
+	}, 200, nil)
+	if err != nil {
+		return "", err
+	}
+	return id, p.await(ctx, id, "PAUSED")
+}
+
+func failedJob(ctx context.Context, p *party) (string, error) {
+	id, err := p.submit(ctx, "exit 1")
+	if err != nil {
+		return "", err
+	}
+	return id, p.await(ctx, id, "FAILED")
+}
+
+func ownQueue(ctx context.Context, p *party) (string, error) {
+	return p.tenant, p.target.must(ctx, request{method: "PUT", path: prefix + "/queues/" + p.tenant, token: p.all, body: map[string]any{"weight": 2}}, 200, nil)
+}
+
+func spareToken(ctx context.Context, p *party) (string, error) {
+	_, id, err := p.newToken(ctx, view)
+	return id, err
+}
+
+func fixed(name string) func(context.Context, *party) (string, error) {
+	return func(context.Context, *party) (string, error) { return name, nil }
+}
+
+func empty(*party) any { return map[string]any{} }
+
+var jobFields = []string{
+	"job_id", "name", "tenant_id", "user_id", "status", "state", "phase", "priority", "queue", "labels", "training_config", "data_config",
+	"resource_config", "output_config", "scheduling_config", "command_config", "attempt", "max_retries", "exit_code", "error_type",
+	"error_message", "reason", "nodes", "gpus", "progress", "last_checkpoint_id", "created_at", "started_at", "finished_at", "updated_at",
+	"revision", "queue_position", "estimated_start_at",
+}
+
+// endpoints is the contract by hand: design and published facts, not the code, decide what stands here.
+var endpoints = []endpoint{
+	{name: "POST /jobs", may: manage, code: 201, published: true, body: func(*party) any { return shellJob("exit 0") }, has: []string{"job_id", "status", "message", "estimated_wait_seconds"}},
+	{name: "POST /jobs/batch", may: manage, code: 207, body: func(*party) any { return map[string]any{"jobs": []any{shellJob("exit 0"), shellJob("exit 0")}} }, has: []string{"results", "accepted", "refused"}},
+	{name: "GET /jobs", may: view, code: 200, published: true, query: "status=COMPLETED&page_size=5", has: []string{"jobs", "next_page_token", "total_count"}},
+	{name: "GET /jobs/{id}", may: view, code: 200, published: true, id: ownJob, has: jobFields},
+	{name: "GET /jobs/{id}/explain", may: view, code: 200, id: ownJob, has: []string{"job_id", "state", "reason", "details"}},
+	{name: "POST /jobs/{id}/cancel", may: manage, code: 200, published: true, id: runningJob, body: func(*party) any { return map[string]any{"reason": "conformance"} }, bodyOptional: true, has: jobFields},
+	{name: "POST /jobs/{id}/pause", may: manage, code: 200, published: true, id: runningJob, body: func(*party) any { return map[string]any{"save_checkpoint": false} }, bodyOptional: true, has: jobFields},
+	{name: "POST /jobs/{id}/resume", may: manage, code: 200, published: true, id: pausedJob, body: empty, bodyOptional: true, has: jobFields},
+	{name: "POST /jobs/{id}/retry", may: manage, code: 200, published: true, id: failedJob, body: func(*party) any { return map[string]any{"modify_resources": map[string]any{"cpu_count": 2}} }, bodyOptional: true, has: jobFields},
+	{name: "GET /jobs/{id}/logs", may: view, code: 200, published: true, stream: true, id: ownJob, query: "follow=false"},
+	{name: "GET /jobs/{id}/metrics", may: view, code: 200, published: true, id: ownJob, has: []string{"job_id", "metrics", "progress"}},
+	{name: "GET /jobs/{id}/metrics/stream", may: view, code: 200, published: true, stream: true, id: ownJob, query: "follow=false"},
+	{name: "GET /jobs/{id}/checkpoints", may: view, code: 200, id: ownJob, has: []string{"checkpoints"}},
+	{name: "GET /checkpoints/{id}", may: view, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "job_id", "path", "step", "manifest_digest"}},
+	{name: "DELETE /checkpoints/{id}", may: manage, code: 200, id: ownCheckpoint, skip: "the suite's only checkpoint is needed"},
+
+	{name: "GET /cluster", may: view, code: 200, published: true, has: []string{"nodes_total", "gpus_total", "gpus_allocated", "gpu_utilization", "leader", "coordinators"}},
+	{name: "GET /cluster/nodes", may: view, code: 200, published: true, has: []string{"nodes"}},
+	{name: "GET /cluster/nodes/{id}", may: view, code: 200, id: ownNode, shared: true, has: []string{"node_id", "state", "gpus"}},
+	{name: "POST /cluster/nodes/{id}/drain", may: admin, code: 200, published: true, id: ownNode, shared: true, body: func(*party) any { return map[string]any{"dry_run": true} }, bodyOptional: true},
+	{name: "POST /cluster/nodes/{id}/enable", may: admin, code: 200, published: true, id: ownNode, shared: true, body: empty, bodyOptional: true, has: []string{"node_id", "state"}},
+	{name: "DELETE /cluster/nodes/{id}", may: admin, code: 200, id: ownNode, shared: true, skip: "it would take a node away"},
+	{name: "GET /nodes", may: view, code: 200, has: []string{"nodes"}},
+	{name: "GET /nodes/{id}", may: view, code: 200, id: ownNode, shared: true, has: []string{"node_id", "state", "gpus"}},
+	{name: "POST /nodes/{id}/drain", may: admin, code: 200, id: ownNode, shared: true, body: func(*party) any { return map[string]any{"dry_run": true} }, bodyOptional: true},
+	{name: "POST /nodes/{id}/enable", may: admin, code: 200, id: ownNode, shared: true, body: empty, bodyOptional: true, has: []string{"node_id", "state"}},
+	{name: "DELETE /nodes/{id}", may: admin, code: 200, id: ownNode, shared: true, skip: "it would take a node away"},
+	{name: "GET /queue", may: view, code: 200, published: true, has: []string{"depth", "jobs"}},
+	{name: "GET /queues", may: view, code: 200, has: []string{"queues"}},
+	{name: "PUT /queues/{name}", may: admin, code: 200, id: ownTenant, shared: true, body: func(*party) any { return map[string]any{"weight": 3} }, bodyOptional: true, has: []string{"name", "weight"}},
+	{name: "DELETE /queues/{name}", may: admin, code: 200, id: ownQueue, shared: true},
+	{name: "PUT /tenants/{id}/quota", may: admin, code: 200, id: ownTenant, operator: true, body: func(*party) any { return map[string]any{"max_gpus": 4} }},
+	{name: "GET /tenants/{id}/quota", may: view, code: 200, id: ownTenant},
+	{name: "DELETE /tenants/{id}/quota", may: admin, code: 200, id: ownTenant, operator: true},
+	{name: "GET /quotas", may: admin, code: 200, operator: true, has: []string{"quotas"}},
+
+	{name: "POST /evaluations", may: evaluate, code: 201, published: true, body: func(p *party) any { return p.evaluationBody() }, has: []string{"evaluation_id", "status"}},
+	{name: "GET /evaluations", may: viewOrEvaluate, code: 200, published: true, has: []string{"evaluations", "next_page_token", "total_count"}},
+	{name: "GET /evaluations/{id}", may: viewOrEvaluate, code: 200, published: true, id: ownEvaluation, has: []string{"evaluation_id", "status", "results"}},
+	{name: "GET /evaluations/compare", may: viewOrEvaluate, code: 200, skip: "it needs two ids in its query"},
+
+	{name: "POST /data/validate", may: manage, code: 200, published: true, body: func(*party) any {
+		return map[string]any{"sources": []any{map[string]any{"path": "file:///no/such/file"}}}
+	}, has: []string{"valid", "sources"}},
+	{name: "GET /data/cache", may: manage, code: 200, published: true, has: []string{"nodes"}},
+
+	{name: "GET /launchers", may: view, code: 200, has: []string{"launchers"}},
+	{name: "GET /launchers/{framework}", may: view, code: 200, id: fixed("CUSTOM"), shared: true, has: []string{"framework", "argv"}},
+	{name: "PUT /launchers/{framework}", may: admin, code: 200, id: fixed("EVALUATION"), shared: true, body: func(*party) any { return map[string]any{"argv": []any{"true"}} }},
+	{name: "DELETE /launchers/{framework}", may: admin, code: 200, id: fixed("EVALUATION"), shared: true},
+
+	{name: "GET /audit", may: admin, code: 200, has: []string{"records", "next_page_token"}},
+	{name: "GET /events", may: view, code: 200, stream: true, skip: "it has no end"},
+	{name: "POST /tokens", may: admin, code: 201, body: func(p *party) any {
+		return map[string]any{"permissions": []any{"scaimind:view"}, "expires_in_seconds": 60}
+	}, has: []string{"token", "token_id", "permissions"}},
+	{name: "GET /tokens", may: admin, code: 200, has: []string{"tokens"}},
+	{name: "DELETE /tokens/{id}", may: admin, code: 200, id: spareToken},
+
+	{name: "GET /v1/me", code: 200, published: true, has: []string{"tenant_id", "user_id", "permissions"}},
+	{name: "GET /health", open: true, code: 200, published: true, raw: true},
+	{name: "GET /health/ready", open: true, code: 200, published: true, raw: true},
+	{name: "GET /metrics", open: true, code: 200, published: true, raw: true},
+	{name: "GET /openapi.json", open: true, code: 200, raw: true},
+}

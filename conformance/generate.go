@@ -1,0 +1,228 @@
+package conformance
+
+import (
+	"encoding/json"
+	"maps"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// generator draws requests from the OpenAPI document. Most are almost right: what is plainly wrong gets no further than
+// the first check.
+type generator struct {
+	rand     *rand.Rand
+	contract *contract
+	// ids of things that exist, and of some that do not.
+	ids []string
+}
+
+// tame has what may stand where a string is run, opened, or called up: the cluster does as it is told.
+var tame = map[string][]string{
+	"argv":               {"true", "/bin/true", "no-such-program"},
+	"distributed_argv":   {"true", "no-such-program"},
+	"command":            {"true", "exit 3", ":"},
+	"custom_script_path": {"/bin/true", "/no/such/script"},
+	"cwd":                {"/", "/no/such/folder", ""},
+	"output_dir":         {"", "relative", "/no/such/folder"},
+	"path":               {"file:///no/such/file", "", "nothing", "s3://", "hf://", "file://%zz", "gopher://x/y", "scaidrive://a/b"},
+	"dataset":            {"file:///no/such/file", ""},
+	"model_uri":          {"file:///no/such/model", "", "scaidrive://a/b"},
+	// A token for another tenant, or a quota of one, would reach beyond the suite's own.
+	"tenant_id": {"", "conformance-elsewhere"},
+}
+
+var strange = []string{
+	"", "x", "0", "null", "true", "../../etc/passwd", "a\x00b", "'; DROP TABLE jobs; --", "<script>", "%s%n%d", "ключ", "💥", "\u202e", "\ufeff",
+	strings.Repeat("a", 300), strings.Repeat("é", 5000), "{{.}}", "{nnodes}", "${HOME}", "key=value", "\r\nX-Evil: 1", "-1", "1e309",
+}
+
+var numbers = []any{0, 1, -1, 2, 8, 64, 1000, 1 << 31, -(1 << 31), 1<<31 - 1, int64(1) << 62, 0.5, -0.5, 1e300, json.Number("1e400"), json.Number("99999999999999999999"), 1.0}
+
+// request draws one. example is a body that is accepted; nil: none is known.
+func (g *generator) request(op operation, template string, example map[string]any) request {
+	var q request
+	q.path = template
+	if from, to := strings.Index(template, "{"), strings.Index(template, "}"); from >= 0 {
+		id := g.ids[g.rand.IntN(len(g.ids))]
+		if g.rand.IntN(8) == 0 {
+			id = pick(g.rand, strange)
+		}
+		if id == "" {
+			id = "-"
+		}
+		q.path = template[:from] + url.PathEscape(id) + template[to+1:]
+	}
+	query := url.Values{}
+	for _, p := range op.Parameters {
+		if p.In != "query" {
+			continue
+		}
+		switch {
+		case p.Name == "follow":
+			query.Set("follow", "false") // else a stream has no end
+		case g.rand.IntN(3) == 0:
+			query.Add(p.Name, g.text(p.Schema))
+		}
+	}
+	if strings.HasSuffix(template, "/stream") || strings.HasSuffix(template, "/logs") {
+		query.Set("follow", "false")
+	}
+	q.query = query.Encode()
+	if schema := g.contract.bodySchema(op); schema != nil && g.rand.IntN(20) > 0 {
+		body := g.object(schema, 0)
+		if example != nil && g.rand.IntN(2) == 0 {
+			body = g.near(example, schema)
+		}
+		if raw, err := json.Marshal(body); err == nil {
+			q.body = g.damage(raw)
+		}
+	}
+	if g.rand.IntN(10) == 0 {
+		q.header = map[string]string{"Idempotency-Key": pick(g.rand, []string{"one", "two", "auto:x", strings.Repeat("k", 256)})}
+	}
+	return q
+}
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// damage breaks the bytes of a body, now and then.
+func (g *generator) damage(raw []byte) []byte {
+	if len(raw) == 0 || g.rand.IntN(12) > 0 {
+		return raw
+	}
+	raw = slices.Clone(raw)
+	switch g.rand.IntN(4) {
+	case 0:
+		raw[g.rand.IntN(len(raw))] = byte(g.rand.IntN(256))
+	case 1:
+		raw = raw[:g.rand.IntN(len(raw))]
+	case 2:
+		at := g.rand.IntN(len(raw))
+		raw = slices.Insert(raw, at, raw[at:]...)
+	case 3:
+		raw = append(raw, raw...)
+	}
+	return g.harmless(raw)
+}
+
+// harmless takes back what could have become another command than those of tame: a body that was broken and is still JSON is
+// not worth the risk.
+func (g *generator) harmless(raw []byte) []byte {
+	if json.Valid(raw) {
+		return []byte(`{`)
+	}
+	return raw
+}
+
+func (g *generator) object(schema map[string]any, depth int) map[string]any {
+	properties, _ := schema["properties"].(map[string]any)
+	out := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(properties)) {
+		likely := 3
+		if name == "name" || name == "framework" || name == "sources" || name == "benchmarks" || name == "permissions" {
+			likely = 9
+		}
+		if g.rand.IntN(10) >= likely && depth < 6 {
+			continue
+		}
+		property, _ := properties[name].(map[string]any)
+		out[name] = g.value(name, property, depth+1)
+	}
+	if g.rand.IntN(60) == 0 {
+		out[pick(g.rand, strange)] = 1
+	}
+	return out
+}
+
+// near is an example in which something was replaced: what is drawn whole seldom gets past the first checks.
+func (g *generator) near(example, schema map[string]any) map[string]any {
+	out := maps.Clone(example)
+	properties, _ := schema["properties"].(map[string]any)
+	names := slices.Sorted(maps.Keys(properties))
+	if len(names) == 0 {
+		return out
+	}
+	for range g.rand.IntN(3) {
+		name := pick(g.rand, names)
+		property, _ := properties[name].(map[string]any)
+		nested, deeper := out[name].(map[string]any)
+		if resolved := g.contract.resolve(property); deeper && resolved["properties"] != nil {
+			out[name] = g.near(nested, resolved)
+			continue
+		}
+		out[name] = g.value(name, property, 1)
+	}
+	return out
+}
+
+func (g *generator) value(name string, schema map[string]any, depth int) any {
+	schema = g.contract.resolve(schema)
+	if g.rand.IntN(40) == 0 && tame[name] == nil {
+		return pick(g.rand, []any{nil, "text", 7, true, []any{}, map[string]any{}, []any{nil}})
+	}
+	switch schema["type"] {
+	case "array":
+		items, _ := schema["items"].(map[string]any)
+		n := g.rand.IntN(3)
+		if g.rand.IntN(100) == 0 {
+			n = 200
+		}
+		list := []any{}
+		for range n {
+			list = append(list, g.value(name, items, depth+1))
+		}
+		return list
+	case "object":
+		if schema["properties"] == nil {
+			of, _ := schema["additionalProperties"].(map[string]any)
+			out := map[string]any{}
+			for range g.rand.IntN(3) {
+				// What the environment of a process may hold, a program obeys.
+				out[pick(g.rand, []string{"A", "team", "type", "lora_r", "k" + pick(g.rand, strange)})] = g.value("", of, depth+1)
+			}
+			return out
+		}
+		return g.object(schema, depth)
+	case "integer", "number":
+		if g.rand.IntN(2) == 0 {
+			return g.rand.IntN(9)
+		}
+		return pick(g.rand, numbers)
+	case "boolean":
+		return g.rand.IntN(2) == 0
+	}
+	if values, ok := schema["enum"].([]any); ok && g.rand.IntN(10) > 0 {
+		return pick(g.rand, values)
+	}
+	if from := tame[name]; from != nil {
+		return pick(g.rand, from)
+	}
+	if schema["format"] == "date-time" {
+		return pick(g.rand, []string{"2026-01-31T08:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "yesterday"})
+	}
+	if g.rand.IntN(3) == 0 {
+		return pick(g.rand, g.ids)
+	}
+	return pick(g.rand, strange)
+}
+
+// text is a value of a parameter of the query.
+func (g *generator) text(schema map[string]any) string {
+	if g.rand.IntN(4) == 0 {
+		return pick(g.rand, strange)
+	}
+	switch schema["type"] {
+	case "integer":
+		return pick(g.rand, []string{"0", "1", "5", "100", "-1", "1000000", "99999999999999999999"})
+	case "boolean":
+		return pick(g.rand, []string{"true", "false", "yes"})
+	}
+	if values, ok := schema["enum"].([]any); ok {
+		if s, ok := pick(g.rand, values).(string); ok {
+			return s
+		}
+	}
+	return pick(g.rand, append([]string{"created_at", "priority desc", "COMPLETED", "team=a", "10m", "2026-01-31T08:00:00Z"}, g.ids...))
+}

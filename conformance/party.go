@@ -1,0 +1,162 @@
+package conformance
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// permissions are ScaiMind's four.
+var permissions = []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"}
+
+// party is one tenant of the suite: its tokens, and objects to call about.
+type party struct {
+	target Target
+	tenant string
+	all    string            // token with all four permissions
+	only   map[string]string // token with one permission, by that
+
+	job, checkpoint string // a job that succeeded and registered a checkpoint
+	node            string
+	evaluation      string
+	token           string // id of the token all
+	started         []string
+}
+
+// newParty makes a tenant with tokens, a finished job and a checkpoint.
+func newParty(ctx context.Context, t Target, evaluations bool) (*party, error) {
+	p := &party{target: t, tenant: "conformance-" + strings.ToLower(rand.Text()[:8]), only: map[string]string{}}
+	var err error
+	if p.all, p.token, err = p.newToken(ctx, permissions); err != nil {
+		return nil, err
+	}
+	for _, permission := range permissions {
+		if p.only[permission], _, err = p.newToken(ctx, []string{permission}); err != nil {
+			return nil, err
+		}
+	}
+	if p.job, err = p.submit(ctx, `d="$MIND_CHECKPOINT_DIR/.part" && mkdir -p "$d" && echo state > "$d/model" && mv "$d" "$MIND_CHECKPOINT_DIR/checkpoint-1"`); err != nil {
+		return nil, err
+	}
+	if err := p.await(ctx, p.job, "COMPLETED"); err != nil {
+		return nil, err
+	}
+	err = poll(ctx, "a checkpoint of "+p.job, func() (bool, error) {
+		var list struct {
+			Checkpoints []struct {
+				ID string `json:"checkpoint_id"`
+			}
+		}
+		err := p.get(ctx, "/jobs/"+p.job+"/checkpoints", &list)
+		if err == nil && len(list.Checkpoints) > 0 {
+			p.checkpoint = list.Checkpoints[0].ID
+		}
+		return p.checkpoint != "", err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var nodes struct {
+		Nodes []struct {
+			ID string `json:"node_id"`
+		}
+	}
+	if err := p.get(ctx, "/nodes", &nodes); err != nil {
+		return nil, err
+	}
+	if len(nodes.Nodes) == 0 {
+		return nil, errors.New("the cluster has no node")
+	}
+	p.node = nodes.Nodes[0].ID
+	if !evaluations {
+		return p, nil
+	}
+	var evaluation struct {
+		ID string `json:"evaluation_id"`
+	}
+	err = t.must(ctx, request{method: "POST", path: prefix + "/evaluations", token: p.all, body: p.evaluationBody()}, 201, &evaluation)
+	p.evaluation = evaluation.ID
+	return p, err
+}
+
+// evaluationBody asks for no GPU, so that it can be had anywhere.
+func (p *party) evaluationBody() map[string]any {
+	return map[string]any{"job_id": p.job, "benchmarks": []any{map[string]any{"name": "mmlu", "num_samples": 10}}}
+}
+
+func (p *party) newToken(ctx context.Context, may []string) (token, id string, err error) {
+	var made struct {
+		Token string `json:"token"`
+		ID    string `json:"token_id"`
+	}
+	err = p.target.must(ctx, request{method: "POST", path: prefix + "/tokens", token: p.target.Token, body: map[string]any{
+		"tenant_id": p.tenant, "user_id": "conformance", "name": "conformance", "permissions": may, "expires_in_seconds": 3600,
+	}}, 201, &made)
+	return made.Token, made.ID, err
+}
+
+func (p *party) get(ctx context.Context, path string, out any) error {
+	return p.target.must(ctx, request{method: "GET", path: prefix + path, token: p.all}, 200, out)
+}
+
+// job that runs a shell script, without a GPU.
+func shellJob(script string) map[string]any {
+	return map[string]any{
+		"name":            "conformance",
+		"command_config":  map[string]any{"command": script, "cwd": "/"},
+		"resource_config": map[string]any{"gpu_count": 0, "cpu_count": 1},
+	}
+}
+
+func (p *party) submit(ctx context.Context, script string) (string, error) {
+	var made struct {
+		ID string `json:"job_id"`
+	}
+	err := p.target.must(ctx, request{method: "POST", path: prefix + "/jobs", token: p.all, body: shellJob(script)}, 201, &made)
+	if err == nil {
+		p.started = append(p.started, made.ID)
+	}
+	return made.ID, err
+}
+
+// await waits until a job has a status, and fails when it ends with another.
+func (p *party) await(ctx context.Context, job, status string) error {
+	return poll(ctx, job+" to be "+status, func() (bool, error) {
+		var j struct {
+			Status  string `json:"status"`
+			Message string `json:"error_message"`
+		}
+		if err := p.get(ctx, "/jobs/"+job, &j); err != nil {
+			return false, err
+		}
+		if j.Status != status && slices.Contains([]string{"COMPLETED", "FAILED", "CANCELLED", "PREEMPTED"}, j.Status) {
+			return false, fmt.Errorf("%s is %s instead of %s: %s", job, j.Status, status, j.Message)
+		}
+		return j.Status == status, nil
+	})
+}
+
+// running is a job that runs until it is stopped.
+func (p *party) running(ctx context.Context) (string, error) {
+	id, err := p.submit(ctx, "exec sleep 3600")
+	if err != nil {
+		return "", err
+	}
+	return id, p.await(ctx, id, "TRAINING")
+}
+
+// leave stops what the party started.
+func (p *party) leave(ctx context.Context) error {
+	var faults []error
+	for _, id := range p.started {
+		a, err := p.target.do(ctx, request{method: "POST", path: prefix + "/jobs/" + id + "/cancel", token: p.all})
+		if err == nil && a.code != 200 && a.code != 409 {
+			err = fmt.Errorf("canceling %s: HTTP %d: %s", id, a.code, clip(a.raw))
+		}
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}

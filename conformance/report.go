@@ -1,0 +1,72 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Report is what was tried and what came of it.
+type Report struct {
+	Rows []Row
+}
+
+// Row is one endpoint.
+type Row struct {
+	Endpoint  string
+	Published bool
+	// Checks that were made, and the HTTP codes that were seen, with how often.
+	Checks int
+	Codes  map[int]int
+	// Broken promises, each a sentence; Skipped is what was not tried, and why.
+	Broken  []string
+	Skipped []string
+}
+
+// Broken counts the promises that did not hold.
+func (r *Report) Broken() int {
+	n := 0
+	for i := range r.Rows {
+		n += len(r.Rows[i].Broken)
+	}
+	return n
+}
+
+// Print writes the coverage table, what was broken and skipped, and a last line of figures.
+func (r *Report) Print(w io.Writer) error {
+	table := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ENDPOINT\tSOURCE\tCHECKS\tCODES SEEN\tBROKEN")
+	checks := 0
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		source := "ours"
+		if row.Published {
+			source = "published"
+		}
+		var codes []string
+		for _, code := range slices.Sorted(maps.Keys(row.Codes)) {
+			codes = append(codes, strconv.Itoa(code)+"×"+strconv.Itoa(row.Codes[code]))
+		}
+		checks += row.Checks
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%d\n", row.Endpoint, source, row.Checks, strings.Join(codes, " "), len(row.Broken))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for i := range r.Rows {
+		for _, what := range r.Rows[i].Skipped {
+			fmt.Fprintf(w, "skipped: %s: %s\n", r.Rows[i].Endpoint, what)
+		}
+	}
+	for i := range r.Rows {
+		for _, what := range r.Rows[i].Broken {
+			fmt.Fprintf(w, "BROKEN: %s: %s\n", r.Rows[i].Endpoint, what)
+		}
+	}
+	_, err := fmt.Fprintf(w, "endpoints=%d checks=%d broken=%d\n", len(r.Rows), checks, r.Broken())
+	return err
+}

@@ -1,0 +1,148 @@
+package conformance
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// identity checks that nobody comes in without a good token, whatever else the request says.
+func (s *suite) identity(ctx context.Context, e *endpoint) error {
+	if e.open {
+		return nil
+	}
+	path := e.path("nothing")
+	broken := []byte("{")
+	for what, header := range map[string]string{
+		"Basic instead of Bearer": "Basic " + s.own.all, "no scheme": s.own.all, "an empty token": "Bearer ", "a token nobody issued": "Bearer sgk_" + strings.Repeat("x", 43),
+		"a token that is no JWT": "Bearer eyJhbGciOiJub25lIn0.e30.", "a very long token": "Bearer " + strings.Repeat("y", 10_000), "no token": "",
+	} {
+		r := request{path: path, body: broken}
+		if header != "" {
+			r.header = map[string]string{"Authorization": header}
+		}
+		if e.method() == "GET" {
+			r.body = nil
+		}
+		a, err := s.expect(ctx, e, what, r, http.StatusUnauthorized, "")
+		if err != nil {
+			return err
+		}
+		if !slices.Contains([]string{"AUTH_TOKEN_MISSING", "AUTH_TOKEN_INVALID"}, a.errorCode) {
+			s.breaks("%s: error.code %s", what, a.errorCode)
+		}
+		if what == "no token" && a.errorCode != "AUTH_TOKEN_MISSING" {
+			s.breaks("no token: error.code %s", a.errorCode)
+		}
+	}
+	return nil
+}
+
+// roles checks each permission alone: one that does not cover the endpoint is refused before the request is even read, one that
+// does is not.
+func (s *suite) roles(ctx context.Context, e *endpoint) error {
+	if e.open || len(e.may) == 0 {
+		return nil
+	}
+	for _, permission := range permissions {
+		r := request{path: e.path("nothing"), token: s.own.only[permission]}
+		if e.method() != "GET" {
+			r.body = []byte("{")
+		}
+		if !slices.Contains(e.may, permission) {
+			if _, err := s.expect(ctx, e, "with "+permission+" alone", r, http.StatusForbidden, "AUTHZ_PERMISSION_DENIED"); err != nil {
+				return err
+			}
+			continue
+		}
+		if e.skip != "" && e.method() == "GET" {
+			continue
+		}
+		// A body that is no JSON, or an object that is not there, shows that the permission was passed.
+		r.query = e.query
+		a, err := s.target.do(ctx, withMethod(r, e))
+		if err != nil {
+			return err
+		}
+		s.row.Checks++
+		s.row.Codes[a.code]++
+		if a.code == http.StatusUnauthorized || a.code == http.StatusForbidden && !e.operator {
+			s.breaks("with %s, which should do: HTTP %d: %s", permission, a.code, clip(a.raw))
+		}
+	}
+	return nil
+}
+
+func withMethod(r request, e *endpoint) request {
+	r.method = e.method()
+	return r
+}
+
+// unknownObjects checks ids that name nothing.
+func (s *suite) unknownObjects(ctx context.Context, e *endpoint) error {
+	if !e.named() || e.name == "PUT /queues/{name}" || strings.Contains(e.name, "/tenants/") {
+		return nil // they make what they name; any tenant may have a quota
+	}
+	good := e.body
+	for what, id := range map[string]string{
+		"an unknown id": "job_0000000000000", "an id of another kind": "ckpt_0000000000000", "an id that is none": "nothing", "a long id": strings.Repeat("z", 300),
+		"an id with quotes": "%27%22%3B--", "an id with a NUL": "a%00b", "an id that is no UTF-8": "%ff%fe", "dots": "..%2f..%2fetc", "spaces": "%20",
+	} {
+		r := request{path: e.path(id), token: s.token(e), query: e.query}
+		if good != nil {
+			r.body = good(s.own)
+		}
+		if _, err := s.expect(ctx, e, what, r, http.StatusNotFound, "NOT_FOUND"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// foreignObjects checks that what another tenant owns is not there, in the very words of what nobody owns.
+func (s *suite) foreignObjects(ctx context.Context, e *endpoint) error {
+	if !e.named() || e.shared || e.operator || e.id == nil || strings.Contains(e.name, "/tenants/") {
+		return nil
+	}
+	id, err := e.id(ctx, s.other)
+	if err != nil {
+		return err
+	}
+	r := request{path: e.path(id), token: s.own.all, query: e.query}
+	if e.body != nil {
+		r.body = e.body(s.own)
+	}
+	foreign, err := s.expect(ctx, e, "another tenant's", r, http.StatusNotFound, "NOT_FOUND")
+	if err != nil {
+		return err
+	}
+	nobody := id[:len(id)-4] + "zzzz"
+	r.path = e.path(nobody)
+	unknown, err := s.expect(ctx, e, "nobody's", r, http.StatusNotFound, "NOT_FOUND")
+	if err != nil {
+		return err
+	}
+	if strings.ReplaceAll(foreign.message, id, "X") != strings.ReplaceAll(unknown.message, nobody, "X") {
+		s.breaks("another tenant's object is told from none: %q, %q", foreign.message, unknown.message)
+	}
+	return nil
+}
+
+// fields checks that the data of an answer has what was promised.
+func (s *suite) fields(e *endpoint, a *answer) {
+	if len(e.has) == 0 || a.code != e.code {
+		return
+	}
+	var data map[string]json.RawMessage
+	if err := json.Unmarshal(a.data, &data); err != nil {
+		s.breaks("the data of a good answer is no object: %s", clip(a.data))
+		return
+	}
+	for _, field := range e.has {
+		if _, ok := data[field]; !ok {
+			s.breaks("the answer has no %s", field)
+		}
+	}
+}
