@@ -21,8 +21,10 @@ import (
 type call struct {
 	tenant, user, requestID, key string
 	secret                       string
-	tenants                      int // how many were named
-	stale, forwarded             bool
+	// The caller's tokens for ScaiDrive and ScaiAtlas. They are secrets.
+	driveToken, atlasToken string
+	tenants                int // how many were named
+	stale, forwarded       bool
 	// operator: whoever checked the caller's permissions vouches that he may run the cluster.
 	operator bool
 	// admitted: the call has shown that it may be made at all.
@@ -48,6 +50,7 @@ func readCall(ctx context.Context) *call {
 		requestID: one(md, status.KeyRequestID), key: one(md, status.KeyIdempotency), secret: one(md, status.KeySecret),
 		stale: one(md, status.KeyConsistency) == status.Stale, forwarded: one(md, status.KeyForwarded) != "",
 		tenants: len(md[status.KeyTenant]), operator: one(md, status.KeyOperator) != "",
+		driveToken: one(md, status.KeyDriveToken), atlasToken: one(md, status.KeyAtlasToken),
 	}
 	c.peer, _ = pki.PeerIdentity(ctx)
 	return c

@@ -116,6 +116,7 @@ func (s *server) forward(ctx context.Context, c *call, addr, method string, req 
 	for key, value := range map[string]string{
 		status.KeySecret: s.config.APISecret, status.KeyTenant: c.tenant, status.KeyUser: c.user,
 		status.KeyRequestID: c.requestID, status.KeyIdempotency: c.key,
+		status.KeyDriveToken: c.driveToken, status.KeyAtlasToken: c.atlasToken,
 	} {
 		if value != "" {
 			md.Set(key, value)

@@ -19,6 +19,10 @@ type Call struct {
 	Consistency string
 	// Operator says that the caller was found to be allowed to run the cluster.
 	Operator bool
+	// DriveToken and AtlasToken are the caller's for ScaiDrive and ScaiAtlas;
+	// empty: none were minted for this call.
+	DriveToken string
+	AtlasToken string
 	// RetryFor bounds how long failed tries are repeated, from the start of
 	// the call; 0: until the context ends.
 	RetryFor time.Duration
@@ -54,7 +58,7 @@ func callOf(ctx context.Context) *Call {
 
 // outgoing adds the metadata of the call.
 func (c *Client) outgoing(ctx context.Context, call *Call) context.Context {
-	var buf [14]string
+	var buf [18]string
 	kv := buf[:0]
 	if call.Operator {
 		kv = append(kv, status.KeyOperator, "1")
@@ -66,6 +70,8 @@ func (c *Client) outgoing(ctx context.Context, call *Call) context.Context {
 		{status.KeyRequestID, call.RequestID},
 		{status.KeyIdempotency, call.IdempotencyKey},
 		{status.KeyConsistency, call.Consistency},
+		{status.KeyDriveToken, call.DriveToken},
+		{status.KeyAtlasToken, call.AtlasToken},
 	} {
 		if p[1] != "" {
 			kv = append(kv, p[0], p[1])

@@ -261,12 +261,13 @@ func TestInvoke_metadata(t *testing.T) {
 		})
 		client := f.dial(t, Config{Addrs: []string{"a:1"}, Secret: "s"})
 		ctx := metadata.AppendToOutgoingContext(within(t, time.Second), "x-extra", "e")
-		ctx = WithCall(ctx, Call{Tenant: "t", User: "u", RequestID: "r", IdempotencyKey: "k", Consistency: status.Stale})
+		ctx = WithCall(ctx, Call{Tenant: "t", User: "u", RequestID: "r", IdempotencyKey: "k", Consistency: status.Stale, DriveToken: "d", AtlasToken: "l"})
 		_, err := client.Jobs().GetJob(ctx, &v1.GetJobRequest{})
 		require.NoError(t, err)
 		for key, want := range map[string]string{
 			status.KeySecret: "s", status.KeyTenant: "t", status.KeyUser: "u", status.KeyRequestID: "r",
 			status.KeyIdempotency: "k", status.KeyConsistency: status.Stale, "x-extra": "e",
+			status.KeyDriveToken: "d", status.KeyAtlasToken: "l",
 		} {
 			require.Equal(t, []string{want}, got[key], key)
 		}

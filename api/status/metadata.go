@@ -16,6 +16,11 @@ const (
 	// that. It widens what nodes tell of tasks to a number of all tenants', and
 	// gives no right.
 	KeyOperator = "x-mind-operator"
+	// KeyDriveToken and KeyAtlasToken are bearer tokens of the caller for
+	// ScaiDrive and ScaiAtlas, minted for this call. They are neither logged nor
+	// stored in the clear.
+	KeyDriveToken = "x-scaidrive-token"
+	KeyAtlasToken = "x-scaiatlas-token"
 )
 
 // Metadata of answers, in header and trailer.
