@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev test race bench chaos conform mutants generate lint breaking fmt s3-server ci clean
+.PHONY: help build demo dev test race bench chaos conform mutants generate lint breaking fmt s3-server oauth-server ci clean
 
 help: ## Say what each target does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -76,6 +76,13 @@ s3-server: $(TOOLS)/versitygw ## Build a real S3 server for the tests of the arc
 $(TOOLS)/versitygw: tools/s3/go.mod
 	@mkdir -p $(TOOLS)
 	cd tools/s3 && $(GO) build -o ../../$(TOOLS)/ github.com/versity/versitygw/cmd/versitygw
+
+oauth-server: $(TOOLS)/dex ## Build a real OAuth server for the tests of the token exchange, which skip without it.
+
+# A module of its own, as above. Its storages want cgo.
+$(TOOLS)/dex: tools/oauth/go.mod
+	@mkdir -p $(TOOLS)
+	cd tools/oauth && $(GO) build -o ../../$(TOOLS)/ github.com/dexidp/dex/cmd/dex
 
 $(TOOLS)/%: tools/go.mod
 	@mkdir -p $(TOOLS)

@@ -12,6 +12,8 @@ type Caller struct {
 	Tenant      string
 	User        string
 	Permissions []string
+	// Issued says that an OpenID Connect issuer made the caller's token, so that it can be exchanged for others.
+	Issued bool
 }
 
 // May says whether the caller has one of the permissions.

@@ -53,7 +53,7 @@ func (i issuedTokens) Authenticate(ctx context.Context, token string) (*Caller, 
 	case !identifier(claims.Tenant), claims.Subject != "" && !identifier(claims.Subject):
 		return nil, ErrInvalidToken // nobody's: there is nothing that it could see
 	}
-	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims)}, nil
+	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims), Issued: true}, nil
 }
 
 // granted adds up what the role grants and what the scopes name.

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mindcoordinator/mind/gateway/oidc"
+	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
 // The permissions that routes ask for.
@@ -47,6 +48,10 @@ type Config struct {
 	Authenticator Authenticator
 	// OIDC accepts the tokens of an issuer, too; nil: none.
 	OIDC *oidc.Config
+	// TokenExchange has tokens for ScaiDrive and ScaiAtlas minted for the calls that need them; nil: none.
+	TokenExchange *tokenexchange.Config
+	// ExchangeIssuedOnly lets callers whose tokens nobody can exchange go on without; else they are refused.
+	ExchangeIssuedOnly bool
 
 	// RateLimits bound how often callers may ask; the zero value bounds nothing.
 	RateLimits RateLimits
@@ -150,6 +155,14 @@ func (c Config) Validate() error {
 	if c.OIDC != nil {
 		if _, err := oidc.New(*c.OIDC); err != nil {
 			errs = append(errs, err)
+		}
+	}
+	if c.TokenExchange != nil {
+		if _, err := tokenexchange.New(*c.TokenExchange); err != nil {
+			errs = append(errs, err)
+		}
+		if c.OIDC == nil && c.Authenticator == nil {
+			errs = append(errs, errors.New("token_exchange_url is given without oidc_issuer: only the tokens of an issuer can be exchanged"))
 		}
 	}
 	if c.RateLimits.Token < 0 || c.RateLimits.User < 0 || c.RateLimits.Tenant < 0 {

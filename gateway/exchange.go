@@ -75,6 +75,9 @@ func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, e
 		// The server would take the end of its reading time for the end of the caller.
 		_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
 	}
+	if err == nil && x.server.exchanger != nil && exchanged[x.route.name] {
+		limit, err = x.mint(&call, limit)
+	}
 	return call, limit, err
 }
 

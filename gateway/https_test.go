@@ -88,3 +88,9 @@ func (l *lockedBuffer) Bytes() []byte {
 	defer l.mu.Unlock()
 	return bytes.Clone(l.b.Bytes())
 }
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

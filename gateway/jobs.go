@@ -68,7 +68,9 @@ func submitJob(x *exchange) error {
 	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
 	defer cancel()
 	var reply *v1.SubmitJobResponse
-	if x.r.ContentLength > maxTogetherBytes || x.r.ContentLength < 0 || limit != x.server.config.Timeouts.Request {
+	// Jobs with tokens of their own cannot share a call, which carries one of each.
+	own := call.DriveToken != "" || call.AtlasToken != ""
+	if own || x.r.ContentLength > maxTogetherBytes || x.r.ContentLength < 0 || limit != x.server.config.Timeouts.Request {
 		reply, err = x.server.jobs.SubmitJob(client.WithCall(ctx, call), request)
 	} else {
 		reply, x.answer.Index, err = x.server.submits.submit(ctx, call, request, limit)

@@ -16,6 +16,8 @@ type metrics struct {
 	streams           prometheus.Gauge
 	coordinatorErrors *prometheus.CounterVec
 	rateLimited       prometheus.Counter
+	exchanges         *prometheus.CounterVec
+	exchangeSeconds   prometheus.Histogram
 	handler           http.Handler
 }
 
@@ -37,9 +39,17 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 		rateLimited: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "mind_gateway_rate_limited_total", Help: "Requests refused because their token, user or tenant asked too often.",
 		}),
+		exchanges: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_gateway_token_exchanges_total",
+			Help: "Exchanges of callers' tokens, by outcome: ok, refused, unreachable, bad_answer, not_exchangeable (nobody was asked, and the caller was refused), skipped.",
+		}, []string{"outcome"}),
+		exchangeSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "mind_gateway_token_exchange_seconds", Help: "Time that a request waits for its tokens.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}),
 		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}
-	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors, m.rateLimited)
+	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors, m.rateLimited, m.exchanges, m.exchangeSeconds)
 	// A registry of the caller may have these already.
 	_ = registry.Register(collectors.NewGoCollector())
 	_ = registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

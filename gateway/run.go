@@ -25,7 +25,7 @@ func Run(ctx context.Context, config Config) error {
 	if err != nil {
 		return fmt.Errorf("start gateway: %w", err)
 	}
-	defer func() { _ = s.client.Close() }()
+	defer s.close()
 	listener := config.Listener
 	if listener == nil {
 		if listener, err = net.Listen("tcp", config.HTTPAddr); err != nil {
@@ -58,6 +58,14 @@ func Run(ctx context.Context, config Config) error {
 	case <-ctx.Done():
 	}
 	return s.drain(server, failed)
+}
+
+// close lets go of what the server holds besides its listener.
+func (s *server) close() {
+	if s.exchanger != nil {
+		s.exchanger.Close()
+	}
+	_ = s.client.Close()
 }
 
 // drain ends the gateway: no probe sends it new callers, streams are closed,

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
+	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 	"github.com/mindcoordinator/mind/pki"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -35,6 +36,8 @@ type server struct {
 	tokens  v1.TokenServiceClient
 	events  v1.EventServiceClient
 	issued  *apiTokens
+	// exchanger mints tokens for ScaiDrive and ScaiAtlas; nil: none are.
+	exchanger *tokenexchange.Exchanger
 	// document is the OpenAPI document, made when it is first asked for.
 	document func() []byte
 	index    atomic.Uint64 // the newest seen in any answer
@@ -67,6 +70,11 @@ func newServer(config Config) (*server, error) {
 	}
 	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
 	s.issued = newAPITokens(s.tokens)
+	if config.TokenExchange != nil {
+		if s.exchanger, err = tokenexchange.New(*config.TokenExchange); err != nil {
+			return nil, err
+		}
+	}
 	s.document = sync.OnceValue(openAPIDocument)
 	if s.auth == nil {
 		known := firstOf{newStaticTokens(config.Tokens), s.issued}
@@ -146,18 +154,17 @@ func (s *server) handler(route *route) http.Handler {
 // authenticate says who is calling.
 func (s *server) authenticate(x *exchange) (*Caller, *problem) {
 	r := x.r
-	header := r.Header.Get("Authorization")
-	if header == "" {
+	if r.Header.Get("Authorization") == "" {
 		return nil, &problem{
 			http: http.StatusUnauthorized, code: "AUTH_TOKEN_MISSING", message: "send an Authorization header: Bearer TOKEN",
 		}
 	}
-	const scheme = "bearer "
 	invalidToken := &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "Invalid or expired authentication token"}
-	if len(header) <= len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
+	token := bearer(r)
+	if token == "" {
 		return nil, invalidToken
 	}
-	caller, err := s.auth.Authenticate(r.Context(), strings.TrimSpace(header[len(scheme):]))
+	caller, err := s.auth.Authenticate(r.Context(), token)
 	switch {
 	case err == nil:
 		return caller, nil
@@ -169,6 +176,16 @@ func (s *server) authenticate(x *exchange) (*Caller, *problem) {
 	return nil, &problem{
 		http: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: "the token cannot be checked now; try again", retryAfter: 1,
 	}
+}
+
+// bearer is the token that a request carries; empty: none, or none of a kind that is known.
+func bearer(r *http.Request) string {
+	const scheme = "bearer "
+	header := r.Header.Get("Authorization")
+	if len(header) <= len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
+		return ""
+	}
+	return strings.TrimSpace(header[len(scheme):])
 }
 
 // panicked keeps the fault of one request from ending all others.

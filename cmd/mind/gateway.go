@@ -3,21 +3,24 @@ package main
 import (
 	"context"
 	"log/slog"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 	"github.com/mindcoordinator/mind/gateway"
 	"github.com/mindcoordinator/mind/gateway/oidc"
+	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
 func newGateway() *cobra.Command {
 	c, issuer, theirs := &gateway.Config{}, &oidc.Config{}, &published{}
+	exchange := &tokenexchange.Config{}
 	return component{
 		name:      "gateway",
 		short:     "Run one gateway, which speaks REST and server-sent events",
 		example:   `  mind gateway --config /etc/mind/gateway.yaml`,
-		keys:      append(gatewayKeys(c, issuer), theirs.keys()...),
+		keys:      slices.Concat(gatewayKeys(c, issuer), exchangeKeys(c, exchange), theirs.keys()),
 		settle:    func() error { return theirs.into(c) },
 		identity:  func() string { return "gateway" },
 		gcPercent: littleState,
@@ -25,6 +28,9 @@ func newGateway() *cobra.Command {
 			c.Logger = logger
 			if issuer.Issuer != "" || issuer.Audience != "" {
 				c.OIDC = issuer
+			}
+			if exchange.URL != "" {
+				c.TokenExchange = exchange
 			}
 			return gateway.Run(ctx, *c)
 		},
@@ -63,4 +69,29 @@ func gatewayKeys(c *gateway.Config, issuer *oidc.Config) []settings.Key {
 		{Name: "max_batch_bytes", Into: &c.Limits.BatchBody, Help: "bytes of the body of a batch; default 8388608"},
 		{Name: "max_batch_jobs", Into: &c.Limits.BatchJobs, Help: "jobs of a batch; default 1000"},
 	}
+}
+
+func exchangeKeys(c *gateway.Config, x *tokenexchange.Config) []settings.Key {
+	keys := []settings.Key{
+		{Name: "token_exchange_url", Into: &x.URL, Help: "token endpoint (RFC 8693) where tokens of callers are exchanged for ones of ScaiDrive and ScaiAtlas; needs oidc_issuer; default: none, and no call carries such tokens"},
+		{Name: "token_exchange_client_id", Into: &x.ClientID, Help: "client that asks there; required with token_exchange_url"},
+		{Name: "token_exchange_client_secret", Into: &x.ClientSecret, Secret: true, Help: "its secret; default: none, for a public client"},
+		{Name: "token_exchange_auth", Into: &x.Auth, Help: "how it shows the secret: basic (a header, the default) or post (in the form)"},
+		{Name: "token_exchange_subject_type", Into: &x.SubjectType, Help: "what callers' tokens are; default " + tokenexchange.TypeAccessToken},
+		{Name: "token_exchange_parameters", Into: &x.Parameters, Help: "more parameters of the form, such as connector_id for Dex; default: none"},
+		{Name: "token_exchange_timeout", Into: &x.Timeout, Help: "how long a request waits for its tokens; default 5s"},
+		{Name: "token_exchange_issued_only", Into: &c.ExchangeIssuedOnly, Help: "true: callers with API tokens, which cannot be exchanged, go on without; default false: they are answered 500, as published"},
+	}
+	for _, t := range []struct {
+		name string
+		into *tokenexchange.Target
+	}{{"scaidrive", &x.Drive}, {"scaiatlas", &x.Atlas}} {
+		keys = append(
+			keys,
+			settings.Key{Name: t.name + "_audience", Into: &t.into.Audience, Help: "audience of the tokens for this service; default: none"},
+			settings.Key{Name: t.name + "_resource", Into: &t.into.Resource, Help: "resource (a URI) of the tokens for this service; default: none"},
+			settings.Key{Name: t.name + "_scope", Into: &t.into.Scope, Help: "scopes of the tokens for this service; default: what the server gives. Without any of the three, no token is minted for it"},
+		)
+	}
+	return keys
 }
