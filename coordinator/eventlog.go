@@ -1,9 +1,9 @@
 package coordinator
 
 import (
-	"math"
 	"sync"
 
+	"github.com/mindcoordinator/mind/api/cursor"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -25,9 +25,6 @@ type eventLog struct {
 	// changed is closed when more is there; nil while nobody waits.
 	changed chan struct{}
 }
-
-// allOfIt is a position behind all events of an index.
-const allOfIt = math.MaxInt32
 
 type pastEvent struct {
 	fsm.Event
@@ -51,7 +48,7 @@ func (l *eventLog) observe(v *fsm.View, events []fsm.Event) {
 	for i := range events {
 		if events[i].Topic == fsm.TopicState {
 			// What a snapshot skipped was never seen here.
-			l.ring, l.next, l.floor, l.floorPos = nil, 0, v.Index(), allOfIt
+			l.ring, l.next, l.floor, l.floorPos = nil, 0, v.Index(), cursor.All
 			continue
 		}
 		e := pastEvent{events[i], v.Now()}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/mindcoordinator/mind/api/cursor"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -65,11 +66,11 @@ func TestEventLog_afterASnapshot(t *testing.T) {
 	l.observe(m.View(), []fsm.Event{{Index: 1, Topic: fsm.TopicJob}})
 	m.StoreConfiguration(7, []string{"c1"})
 	l.observe(m.View(), []fsm.Event{{Topic: fsm.TopicState}})
-	_, ok := l.after(6, allOfIt)
+	_, ok := l.after(6, cursor.All)
 	require.False(t, ok, "what the snapshot skipped was never seen here")
 	_, ok = l.after(7, 0)
 	require.False(t, ok, "nor was the rest of its last entry")
-	number, ok := l.after(7, allOfIt)
+	number, ok := l.after(7, cursor.All)
 	require.True(t, ok)
 	l.observe(m.View(), []fsm.Event{{Index: 8, Topic: fsm.TopicJob}})
 	n, ok := l.read(number, make([]pastEvent, 5))

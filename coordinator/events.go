@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm"
@@ -59,19 +59,19 @@ type watcher struct {
 func (w *watcher) start(req *v1.WatchEventsRequest) error {
 	switch {
 	case req.GetCursor() != "":
-		index, position, ok := parseEventCursor(req.GetCursor())
+		at, ok := cursor.ParseEvent(req.GetCursor())
 		if !ok {
 			return bad("cursor", "%.60q is no cursor: send back the id of the last event that was seen, unchanged", req.GetCursor())
 		}
-		w.index, w.position = index, position
+		w.index, w.position = at.Index, at.Position
 	case req.SinceIndex != nil:
-		w.index, w.position = req.GetSinceIndex(), allOfIt
+		w.index, w.position = req.GetSinceIndex(), cursor.All
 	default:
 		v, err := w.server.read(w.stream.Context())
 		if err != nil {
 			return err
 		}
-		w.index, w.position = v.Index(), allOfIt
+		w.index, w.position = v.Index(), cursor.All
 	}
 	return nil
 }
@@ -150,13 +150,4 @@ func (w *watcher) wanted(events []pastEvent) []*v1.Event {
 	return out
 }
 
-func (w *watcher) cursor() string {
-	return strconv.FormatUint(w.index, 10) + "." + strconv.Itoa(w.position)
-}
-
-func parseEventCursor(text string) (index uint64, position int, ok bool) {
-	a, b, found := strings.Cut(text, ".")
-	index, err1 := strconv.ParseUint(a, 10, 64)
-	position, err2 := strconv.Atoi(b)
-	return index, position, found && err1 == nil && err2 == nil && position >= 0 && position <= allOfIt
-}
+func (w *watcher) cursor() string { return cursor.Event{Index: w.index, Position: w.position}.String() }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 )
@@ -50,7 +51,7 @@ type source struct {
 
 // logs streams the lines of a job until it has ended and all was sent; each attempt in turn unless one was asked for.
 func (s *taskStreams) logs(ctx context.Context, job fsm.JobID, req *v1.StreamJobLogsRequest, send func(*v1.StreamJobLogsResponse) error) error {
-	at, err := parseCursor(req.Cursor)
+	at, err := cursor.ParseLog(req.Cursor)
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
@@ -59,10 +60,10 @@ func (s *taskStreams) logs(ctx context.Context, job fsm.JobID, req *v1.StreamJob
 	}
 	follow := req.Follow == nil || *req.Follow
 	only := uint32(req.Attempt)
-	next := max(at.attempt, only)
+	next := max(at.Attempt, only)
 	if j, ok := s.view().Job(job); ok && j.Attempt == 0 && next == 0 {
 		// Nothing was printed yet: whatever comes is after the tail, and the stream can be gone on with from here.
-		next, at.attempt = 1, 1
+		next, at.Attempt = 1, 1
 		if err := send(&v1.StreamJobLogsResponse{Cursor: at.String()}); err != nil {
 			return err
 		}
@@ -77,8 +78,8 @@ func (s *taskStreams) logs(ctx context.Context, job fsm.JobID, req *v1.StreamJob
 			return missing(lost)
 		}
 		from := at
-		if at.attempt != attempt {
-			from = cursor{attempt: attempt, offsets: map[uint16]uint64{}}
+		if at.Attempt != attempt {
+			from = cursor.Log{Attempt: attempt, Offsets: map[uint16]uint64{}}
 		}
 		m := &logMerge{taskStreams: s, job: job, req: req, follow: follow, at: from, send: send}
 		// Only what was there at the first look is cut to its tail; a later attempt is shown whole.

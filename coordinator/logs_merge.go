@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 )
@@ -20,7 +21,7 @@ type logMerge struct {
 	req    *v1.StreamJobLogsRequest
 	follow bool
 	tail   *int32
-	at     cursor
+	at     cursor.Log
 	lost   []*loss
 	send   func(*v1.StreamJobLogsResponse) error
 }
@@ -71,7 +72,7 @@ func (m *logMerge) backlog(ctx context.Context, sources []source, tails map[uint
 	err := m.pump(ctx, sources, tails, logMode{peek: m.follow}, func(batch []chunk) error {
 		for _, c := range batch {
 			if c.begins != nil {
-				m.at.offsets[c.rank] = *c.begins
+				m.at.Offsets[c.rank] = *c.begins
 			}
 			if c.begins != nil || len(c.entries) > 0 {
 				delete(tails, c.rank)
@@ -110,7 +111,7 @@ func (m *logMerge) pump(ctx context.Context, sources []source, tails map[uint16]
 	defer readers.Wait()
 	defer cancel()
 	for _, src := range sources {
-		from, tail := m.at.offsets[src.rank], tails[src.rank]
+		from, tail := m.at.Offsets[src.rank], tails[src.rank]
 		readers.Go(func() { m.read(ctx, src, from, tail, mode, chunks) })
 	}
 	beat := time.NewTicker(signOfLife)
@@ -192,14 +193,14 @@ func (m *logMerge) entries(batch []chunk) []*v1.LogEntry {
 	}
 	out := make([]*v1.LogEntry, len(lines))
 	for i, l := range lines {
-		m.at.offsets[l.rank] = l.entry.Offset
+		m.at.Offsets[l.rank] = l.entry.Offset
 		out[i] = &v1.LogEntry{
 			Level:     levelOf(l.entry.Line, l.entry.Stderr),
 			Message:   l.entry.Line,
 			Timestamp: timestamp(l.entry.UnixNanos),
 			Rank:      int32(l.rank),
 			Stream:    "stdout",
-			Attempt:   int32(m.at.attempt),
+			Attempt:   int32(m.at.Attempt),
 			Cursor:    m.at.String(),
 		}
 		if l.entry.Stderr {

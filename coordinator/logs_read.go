@@ -16,7 +16,7 @@ const archiveBatch = 1000
 // logReading reads one rank's log.
 func (m *logMerge) logReading(src source, from uint64, take func([]*v1.TaskLogEntry) bool) *reading[*v1.TaskLogEntry] {
 	r := &reading[*v1.TaskLogEntry]{
-		taskStreams: m.taskStreams, job: m.job, attempt: m.at.attempt, src: src, at: from, take: take, what: "log",
+		taskStreams: m.taskStreams, job: m.job, attempt: m.at.Attempt, src: src, at: from, take: take, what: "log",
 		offset: (*v1.TaskLogEntry).GetOffset,
 	}
 	r.ask = func(ctx context.Context, agent v1.TaskServiceClient) (func() (answer[*v1.TaskLogEntry], error), error) {

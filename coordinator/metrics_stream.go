@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive/tasks"
 	"github.com/mindcoordinator/mind/fsm"
@@ -20,12 +21,12 @@ const metricsRank = 0
 
 // metrics streams the metrics lines of a job until it has ended and all was sent.
 func (s *taskStreams) metrics(ctx context.Context, job fsm.JobID, req *v1.StreamJobMetricsRequest, send func(*v1.StreamJobMetricsResponse) error) error {
-	at, err := parseCursor(req.Cursor)
+	at, err := cursor.ParseLog(req.Cursor)
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
 	follow := req.Follow == nil || *req.Follow
-	next := at.attempt
+	next := at.Attempt
 	var lost []*loss
 	for {
 		attempt, sources, err := s.waitAttempt(ctx, job, next, 0, follow, func() error { return send(&v1.StreamJobMetricsResponse{}) })
@@ -35,16 +36,16 @@ func (s *taskStreams) metrics(ctx context.Context, job fsm.JobID, req *v1.Stream
 		if attempt == 0 {
 			return missing(lost)
 		}
-		if at.attempt != attempt {
-			at = cursor{attempt: attempt, offsets: map[uint16]uint64{}}
+		if at.Attempt != attempt {
+			at = cursor.Log{Attempt: attempt, Offsets: map[uint16]uint64{}}
 		}
 		if err := send(&v1.StreamJobMetricsResponse{Cursor: at.String()}); err != nil {
 			return err
 		}
-		err = s.readMetrics(ctx, job, attempt, sources, at.offsets[metricsRank], follow, func(entries []*v1.TaskMetricsEntry) error {
+		err = s.readMetrics(ctx, job, attempt, sources, at.Offsets[metricsRank], follow, func(entries []*v1.TaskMetricsEntry) error {
 			out := &v1.StreamJobMetricsResponse{}
 			for _, e := range entries {
-				at.offsets[metricsRank] = e.Offset
+				at.Offsets[metricsRank] = e.Offset
 				out.Entries = append(out.Entries, &v1.MetricsEntry{Json: e.Json, Cursor: at.String(), Timestamp: timestamp(e.UnixNanos)})
 			}
 			return send(out)

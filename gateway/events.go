@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
+	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/fanout"
 	"google.golang.org/grpc"
 )
 
@@ -20,34 +23,49 @@ func streamEvents(x *exchange) error {
 		}
 		request.SinceIndex = &since
 	}
-	var err error
-	if request.Cursor, err = x.lastEventID(); err != nil {
+	from, err := x.lastEventID()
+	if err != nil {
 		return err
 	}
-	return relay(x, feed[v1.WatchEventsResponse]{
-		open: func(ctx context.Context, cursor string) (grpc.ServerStreamingClient[v1.WatchEventsResponse], error) {
-			if cursor != "" {
-				request.Cursor = cursor
-			}
-			return x.server.events.WatchEvents(ctx, request)
+	if from == "" && request.SinceIndex != nil {
+		from = behind(request.GetSinceIndex())
+	}
+	s := eventSubject(x, feed[v1.WatchEventsResponse]{
+		open: func(ctx context.Context, _ bool, cursor string) (grpc.ServerStreamingClient[v1.WatchEventsResponse], error) {
+			return x.server.events.WatchEvents(ctx, &v1.WatchEventsRequest{Topics: request.GetTopics(), Cursor: cursor})
 		},
 		cursor: (*v1.WatchEventsResponse).GetCursor,
 		// Without an event or a cursor to go on from, a stream that breaks goes on where it was found to begin.
-		begin: func(index uint64) string { return strconv.FormatUint(index, 10) + "." + strconv.Itoa(math.MaxInt32) },
-		frames: func(b []byte, m *v1.WatchEventsResponse) []byte {
-			for _, e := range m.GetEvents() {
-				b = appendID(b, e.GetCursor())
-				b = append(b, "event: "...)
-				b = append(b, e.GetTopic()...)
-				b = append(b, "\ndata: "...)
-				b = appendMessage(b, e)
-				b = append(b, "\n\n"...)
-			}
-			if len(m.GetEvents()) == 0 {
-				// An id without data moves the place to go on from, and no event is seen.
-				b = append(appendID(b, m.GetCursor()), '\n')
-			}
-			return b
-		},
+		begin: behind,
+		piece: eventPiece,
 	})
+	topics := slices.Sorted(slices.Values(request.GetTopics()))
+	s.Key = subjectKey("events", append([]string{x.caller.Tenant}, slices.Compact(topics)...)...)
+	// From now on: what "now" is, a coordinator says to each watcher by itself.
+	s.Opening = x.requestID + randomID()
+	return relay(x, s, from)
+}
+
+// behind is the cursor behind all events of an index.
+func behind(index uint64) string { return cursor.Event{Index: index, Position: cursor.All}.String() }
+
+func eventPiece(m *v1.WatchEventsResponse) fanout.Piece {
+	if len(m.GetEvents()) == 0 {
+		return placePiece(m.GetCursor())
+	}
+	var p fanout.Piece
+	for _, e := range m.GetEvents() {
+		begin := len(p.Frames)
+		b := appendID(p.Frames, e.GetCursor())
+		mark := eventMark(e.GetCursor())
+		mark.IDLen = len(b) - begin
+		b = append(b, "event: "...)
+		b = append(b, e.GetTopic()...)
+		b = append(b, "\ndata: "...)
+		b = appendMessage(b, e)
+		p.Frames = append(b, "\n\n"...)
+		mark.End = len(p.Frames)
+		p.Marks = append(p.Marks, mark)
+	}
+	return p
 }

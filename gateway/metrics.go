@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -21,7 +22,7 @@ type metrics struct {
 	handler           http.Handler
 }
 
-func newMetrics(registry *prometheus.Registry) *metrics {
+func newMetrics(registry *prometheus.Registry, hub *fanout.Hub) *metrics {
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_gateway_requests_total", Help: "Requests answered, by route and HTTP status.",
@@ -49,7 +50,13 @@ func newMetrics(registry *prometheus.Registry) *metrics {
 		}),
 		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}
-	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors, m.rateLimited, m.exchanges, m.exchangeSeconds)
+	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors, m.rateLimited, m.exchanges, m.exchangeSeconds,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "mind_sse_upstreams", Help: "Streams of coordinators that event streams are fed from; many share one.",
+		}, func() float64 { return float64(hub.Streams()) }),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Name: "mind_sse_fell_behind_total", Help: "Times that a reader of an event stream was too slow for what it shared, and was given a stream of its own.",
+		}, func() float64 { return float64(hub.Fell()) }))
 	// A registry of the caller may have these already.
 	_ = registry.Register(collectors.NewGoCollector())
 	_ = registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

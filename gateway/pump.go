@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/fanout"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -17,37 +18,17 @@ import (
 
 // feed is a stream of a coordinator that can be gone on with after a cursor.
 type feed[M any] struct {
-	open func(ctx context.Context, cursor string) (grpc.ServerStreamingClient[M], error)
+	// open begins after the cursor; without one where the caller asked to begin, or at the start.
+	open func(ctx context.Context, opening bool, cursor string) (grpc.ServerStreamingClient[M], error)
 	// cursor returns that of the last entry of a message, or "".
 	cursor func(m *M) string
 	// begin, if there is one, makes the cursor of a stream that began at a state index and told nothing yet.
 	begin func(index uint64) string
-	// frames appends the events of a message.
-	frames func(b []byte, m *M) []byte
+	// piece makes the events of a message.
+	piece func(m *M) fanout.Piece
 	// longest is the time after which the feed is opened anew; 0: never.
 	longest time.Duration
 }
-
-// news is what the pump tells the writer.
-type news[M any] struct {
-	kind  newsKind
-	m     *M
-	index uint64
-	err   error
-}
-
-type newsKind int
-
-const (
-	asked   newsKind = iota // a coordinator has the call; nothing came yet
-	begun                   // a coordinator has taken the call
-	message                 // m is there
-	lost                    // the upstream broke and will be opened again
-	ended                   // err says how; nil: all was sent
-)
-
-// Messages that wait for a slow reader. Past them the upstream waits.
-const feedBacklog = 16
 
 // Pauses between attempts to open a stream again.
 const (
@@ -55,12 +36,12 @@ const (
 	maxReopen = time.Second
 )
 
-// pump opens the feed, passes on what comes, and opens it again after the last
-// entry when it breaks. It gives up after giveUp of trying in vain. It closes
-// out when it is done, which it is soon after ctx ended.
-func pump[M any](ctx context.Context, f feed[M], giveUp time.Duration, out chan<- news[M]) {
+// pump opens the feed after a cursor, passes on what comes, and opens it again
+// after the last entry when it breaks. It gives up after giveUp of trying in
+// vain. It closes out when it is done, which it is soon after ctx ended.
+func pump[M any](ctx context.Context, f feed[M], opening bool, cursor string, giveUp time.Duration, out chan<- fanout.News) {
 	defer close(out)
-	tell := func(n news[M]) bool {
+	tell := func(n fanout.News) bool {
 		select {
 		case out <- n:
 			return true
@@ -68,9 +49,9 @@ func pump[M any](ctx context.Context, f feed[M], giveUp time.Duration, out chan<
 			return false
 		}
 	}
-	cursor, pause, since := "", minReopen, time.Now()
+	pause, since := minReopen, time.Now()
 	for {
-		progress, err := once(ctx, f, &cursor, tell)
+		progress, err := once(ctx, f, opening, &cursor, tell)
 		if ctx.Err() != nil {
 			return
 		}
@@ -78,10 +59,10 @@ func pump[M any](ctx context.Context, f feed[M], giveUp time.Duration, out chan<
 			pause, since = minReopen, time.Now()
 		}
 		if err == nil || !worthReopening(err) || time.Since(since) > giveUp {
-			tell(news[M]{kind: ended, err: err})
+			tell(fanout.News{Kind: fanout.Ended, Err: err})
 			return
 		}
-		if !tell(news[M]{kind: lost, err: err}) {
+		if !tell(fanout.News{Kind: fanout.Lost, Err: err}) {
 			return
 		}
 		timer := time.NewTimer(pause/2 + rand.N(pause/2))
@@ -97,7 +78,7 @@ func pump[M any](ctx context.Context, f feed[M], giveUp time.Duration, out chan<
 
 // once opens the feed and passes on what comes until it ends. progress says
 // that the coordinator took the call.
-func once[M any](ctx context.Context, f feed[M], cursor *string, tell func(news[M]) bool) (progress bool, err error) {
+func once[M any](ctx context.Context, f feed[M], opening bool, cursor *string, tell func(fanout.News) bool) (progress bool, err error) {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the upstream when the reader has gone
@@ -110,19 +91,22 @@ func once[M any](ctx context.Context, f feed[M], cursor *string, tell func(news[
 			progress = progress || err != nil && outer.Err() == nil && ctx.Err() != nil
 		}()
 	}
-	stream, err := f.open(ctx, *cursor)
+	stream, err := f.open(ctx, opening, *cursor)
 	if err != nil {
 		return false, err
 	}
-	if !tell(news[M]{kind: asked}) {
+	if !tell(fanout.News{Kind: fanout.Asked}) {
 		return false, ctx.Err()
 	}
 	if header, err := stream.Header(); err == nil && header != nil {
 		progress = true
-		if index := indexOf(header); f.begin != nil && index > 0 && *cursor == "" {
-			*cursor = f.begin(index)
+		n := fanout.News{Kind: fanout.Begun, Index: indexOf(header)}
+		if f.begin != nil && n.Index > 0 && *cursor == "" {
+			// Its place is told at once: whoever is cut off now can go on without missing anything.
+			*cursor = f.begin(n.Index)
+			n.Piece = placePiece(*cursor)
 		}
-		if !tell(news[M]{kind: begun, index: indexOf(header)}) {
+		if !tell(n) {
 			return progress, ctx.Err()
 		}
 	}
@@ -138,7 +122,7 @@ func once[M any](ctx context.Context, f feed[M], cursor *string, tell func(news[
 		if c := f.cursor(m); c != "" {
 			*cursor = c
 		}
-		if !tell(news[M]{kind: message, m: m}) {
+		if !tell(fanout.News{Kind: fanout.Told, Piece: f.piece(m)}) {
 			return progress, ctx.Err()
 		}
 	}

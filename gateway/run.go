@@ -84,5 +84,6 @@ func (s *server) drain(server *http.Server, failed <-chan error) error {
 		return fmt.Errorf("serve HTTP: %w", err)
 	}
 	s.streams.Wait()
+	s.hub.Close()
 	return nil
 }

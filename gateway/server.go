@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
@@ -38,6 +39,8 @@ type server struct {
 	issued  *apiTokens
 	// exchanger mints tokens for ScaiDrive and ScaiAtlas; nil: none are.
 	exchanger *tokenexchange.Exchanger
+	// hub holds the streams that callers share.
+	hub *fanout.Hub
 	// document is the OpenAPI document, made when it is first asked for.
 	document func() []byte
 	index    atomic.Uint64 // the newest seen in any answer
@@ -64,8 +67,9 @@ func newServer(config Config) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	hub := fanout.New()
 	s := &server{
-		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry),
+		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry, hub), hub: hub,
 		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), drained: make(chan struct{}),
 	}
 	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)

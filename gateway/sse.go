@@ -1,179 +1,152 @@
 package gateway
 
 import (
-	"context"
 	"net/http"
 	"time"
 
-	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/gateway/fanout"
 )
 
 // How long a coordinator may be silent before the answer begins without it:
 // a job that prints nothing must still open the caller's stream.
 const openSilence = time.Second
 
-// Bytes of events that are gathered before they are written, and how long an
-// upstream that is gone is looked for.
+// How long an upstream that is gone is looked for, and how a stream ends.
 const (
-	sseChunk   = 32 << 10
 	sseGiveUp  = 5 * time.Minute
 	sseEndText = "event: error\ndata: {\"error\":\"stream ended\"}\n\n"
 )
 
-// relay answers with the events of a feed until it ends. Errors before the
+// relay answers with the events of a subject until it ends. Errors before the
 // first event are answered in the envelope.
-func relay[M any](x *exchange, f feed[M]) error {
+func relay(x *exchange, subject fanout.Subject, cursor string) error {
 	s := x.server
 	s.streams.Add(1)
 	defer s.streams.Done()
-	ctx, cancel := context.WithCancel(x.r.Context())
-	ctx = client.WithCall(ctx, client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID})
-	in := make(chan news[M], feedBacklog)
-	f.longest = s.config.Timeouts.Stream
-	finished := make(chan struct{})
-	go func() {
-		defer close(finished)
-		pump(ctx, f, sseGiveUp, in)
-	}()
-	defer func() {
-		cancel()
-		<-finished
-	}()
-	first, err := await(x, in)
-	if err != nil {
+	w := s.hub.Watch(subject, cursor)
+	defer w.Close()
+	if err := await(x, w); err != nil {
 		return err
 	}
 	s.metrics.streams.Inc()
 	defer s.metrics.streams.Dec()
 	e := events{x: x, rc: http.NewResponseController(x.w)}
-	if !e.begin() {
-		return nil
+	if e.begin() {
+		e.run(w)
 	}
-	run(&e, f, in, first)
 	return nil
 }
 
 // await waits until a coordinator has taken the call, or holds it and is
-// silent. It returns the first message if that came with it.
-func await[M any](x *exchange, in <-chan news[M]) (*news[M], error) {
+// silent. Nothing is taken from the watcher.
+func await(x *exchange, w *fanout.Watcher) error {
 	limit := time.NewTimer(x.server.config.Timeouts.NoLeader)
 	defer limit.Stop()
 	silence := time.NewTimer(time.Hour)
 	defer silence.Stop()
 	var broken error
+	asked := false
 	for {
+		st := w.State()
+		switch {
+		case st.Ended && !st.Begun && st.Err != nil:
+			if x.r.Context().Err() != nil {
+				return x.r.Context().Err()
+			}
+			return st.Err
+		case st.Begun || st.Ended:
+			x.answer.Index = st.Index
+			return nil
+		case st.Asked && !asked:
+			silence.Reset(openSilence)
+		case !st.Asked && asked:
+			silence.Reset(time.Hour)
+		}
+		asked = st.Asked
+		if st.Lost != nil {
+			broken = st.Lost
+		}
 		select {
-		case n, ok := <-in:
-			switch {
-			case !ok:
-				return nil, x.r.Context().Err()
-			case n.kind == asked:
-				silence.Reset(openSilence)
-			case n.kind == begun:
-				x.answer.Index = n.index
-				return nil, nil
-			case n.kind == lost:
-				silence.Reset(time.Hour)
-				broken = n.err
-			case n.kind == ended && n.err != nil:
-				return nil, n.err
-			default:
-				return &n, nil
-			}
+		case <-st.Changed:
 		case <-silence.C:
-			return nil, nil
+			return nil
 		case <-limit.C:
-			if broken != nil {
-				return nil, broken
-			}
-			return nil, nil
+			return broken
+		case <-x.r.Context().Done():
+			return x.r.Context().Err()
 		case <-x.server.drained:
-			return nil, &problem{
+			return &problem{
 				http: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: "this gateway is shutting down; try again", retryAfter: 1,
 			}
 		}
 	}
 }
 
-// run writes what comes until the feed ends, the caller goes, or the gateway
+// run writes what comes until the subject ends, the caller goes, or the gateway
 // does.
-func run[M any](e *events, f feed[M], in <-chan news[M], first *news[M]) {
+func (e *events) run(w *fanout.Watcher) {
 	pause := e.x.server.config.Timeouts.Keepalive
 	keepalive := time.NewTimer(pause)
 	defer keepalive.Stop()
-	if first != nil && !take(e, f, *first) {
-		return
-	}
 	for {
-		var n news[M]
-		var ok bool
-		select {
-		case n, ok = <-in:
-		default:
-			// Nothing waits: now is the time to write.
-			if !e.flush() {
+		frames, st := w.Next()
+		if len(frames) > 0 {
+			if !e.write(frames) {
 				return
 			}
-			select {
-			case n, ok = <-in:
-			case <-keepalive.C:
-				e.buf = append(e.buf, ": keepalive\n\n"...)
-				keepalive.Reset(pause)
-				continue
-			case <-e.x.server.drained:
-				// No error event: the caller is to come back, at another gateway.
-				e.buf = append(e.buf, ": this gateway is shutting down\n\n"...)
-				e.flush()
-				return
-			case <-e.x.r.Context().Done():
-				return
-			}
+			keepalive.Reset(pause)
 		}
-		if !ok || !take(e, f, n) {
+		if st.Ended {
+			if e.write(e.ending(st.Err)) {
+				e.flush()
+			}
 			return
 		}
-		if e.fresh {
-			e.fresh = false
+		if st.Changed == nil {
+			continue
+		}
+		// Nothing waits: now is the time to hand it on.
+		if !e.flush() {
+			return
+		}
+		select {
+		case <-st.Changed:
+		case <-keepalive.C:
+			if !e.write([]byte(": keepalive\n\n")) {
+				return
+			}
 			keepalive.Reset(pause)
+		case <-e.x.server.drained:
+			// No error event: the caller is to come back, at another gateway.
+			if e.write([]byte(": this gateway is shutting down\n\n")) {
+				e.flush()
+			}
+			return
+		case <-e.x.r.Context().Done():
+			return
 		}
 	}
 }
 
-// take writes one piece of news and says whether more may follow.
-func take[M any](e *events, f feed[M], n news[M]) bool {
-	switch n.kind {
-	case message:
-		had := len(e.buf)
-		e.buf = f.frames(e.buf, n.m)
-		// A coordinator's sign of life is none to the caller.
-		e.fresh = e.fresh || len(e.buf) > had
-		if len(e.buf) >= sseChunk {
-			return e.write()
-		}
-	case ended:
-		if n.err == nil {
-			e.buf = append(e.buf, sseEndText...)
-		} else {
-			p := e.x.translate(n.err)
-			e.buf = append(e.buf, "event: error\ndata: {\"error\":\"stream ended\",\"code\":"...)
-			e.buf = appendString(e.buf, p.code)
-			e.buf = append(e.buf, `,"message":`...)
-			e.buf = appendString(e.buf, p.message)
-			e.buf = append(e.buf, "}\n\n"...)
-		}
-		e.flush()
-		return false
+// ending is the last event: why there are no more.
+func (e *events) ending(err error) []byte {
+	if err == nil {
+		return []byte(sseEndText)
 	}
-	return true
+	p := e.x.translate(err)
+	b := []byte("event: error\ndata: {\"error\":\"stream ended\",\"code\":")
+	b = appendString(b, p.code)
+	b = append(b, `,"message":`...)
+	b = appendString(b, p.message)
+	return append(b, "}\n\n"...)
 }
 
 // events is the answer side of a stream.
 type events struct {
-	x   *exchange
-	rc  *http.ResponseController
-	buf []byte
-	// fresh: events came since the last keepalive was put off.
-	fresh bool
+	x  *exchange
+	rc *http.ResponseController
+	// written: something waits for a flush.
+	written bool
 }
 
 // begin sends the headers. A stream lives as long as it likes.
@@ -190,20 +163,17 @@ func (e *events) begin() bool {
 	return e.rc.Flush() == nil
 }
 
-// write hands on what was gathered.
-func (e *events) write() bool {
-	if len(e.buf) == 0 {
-		return true
-	}
-	_, err := e.x.w.Write(e.buf)
-	e.buf = e.buf[:0]
+func (e *events) write(b []byte) bool {
+	e.written = true
+	_, err := e.x.w.Write(b)
 	return err == nil
 }
 
-// flush hands on what was gathered, all the way.
+// flush hands on what was written, all the way.
 func (e *events) flush() bool {
-	if len(e.buf) == 0 {
+	if !e.written {
 		return true
 	}
-	return e.write() && e.rc.Flush() == nil
+	e.written = false
+	return e.rc.Flush() == nil
 }

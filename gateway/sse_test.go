@@ -131,7 +131,7 @@ func (g *running) stream(path string, headers ...string) (next func() event, res
 
 func entry(n int) *v1.LogEntry {
 	return &v1.LogEntry{
-		Level: "INFO", Message: fmt.Sprint("line ", n), Cursor: fmt.Sprint("1:", n), Rank: 0, Stream: "stdout", Attempt: 1,
+		Level: "INFO", Message: fmt.Sprint("line ", n), Cursor: fmt.Sprint("1:0=", n), Rank: 0, Stream: "stdout", Attempt: 1,
 		Timestamp: timestamppb.New(time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)),
 	}
 }
@@ -140,7 +140,7 @@ func entry(n int) *v1.LogEntry {
 func lines(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse], last int) error {
 	from := 0
 	if r.Cursor != "" {
-		_, _ = fmt.Sscanf(r.Cursor, "1:%d", &from)
+		_, _ = fmt.Sscanf(r.Cursor, "1:0=%d", &from)
 	}
 	for n := from + 1; n <= last; n++ {
 		if err := s.Send(&v1.StreamJobLogsResponse{Entries: []*v1.LogEntry{entry(n)}}); err != nil {
@@ -161,7 +161,7 @@ func expectLines(t *testing.T, next func() event, from, to int) {
 			e = next()
 		}
 		require.Equal(t, "log", e.name, "%+v", e)
-		require.Equal(t, fmt.Sprint("1:", n), e.id)
+		require.Equal(t, fmt.Sprint("1:0=", n), e.id)
 		require.JSONEq(t, fmt.Sprintf(
 			`{"level":"INFO","message":"line %d","timestamp":"2026-01-31T08:00:00Z","rank":0,"stream":"stdout","attempt":1}`, n), e.data)
 	}
@@ -210,7 +210,7 @@ func TestLogs_goOnAfterTheUpstreamBroke(t *testing.T) {
 				require.Equal(t, event{name: "error", data: streamEnded}, next())
 				calls := c.seen()
 				require.Len(t, calls, 5)
-				for i, cursor := range []string{"", "1:5", "1:10", "1:15", "1:15"} {
+				for i, cursor := range []string{"", "1:0=5", "1:0=10", "1:0=15", "1:0=15"} {
 					r := calls[i].request.(*v1.StreamJobLogsRequest)
 					require.Equal(t, cursor, r.Cursor)
 					require.Equal(t, cursor == "", r.Tail != nil, "a tail is for the beginning only")
@@ -228,7 +228,7 @@ func TestLogs_goOnBeforeTheFirstLine(t *testing.T) {
 		var opened atomic.Int64
 		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
 			if opened.Add(1) == 1 {
-				if err := s.Send(&v1.StreamJobLogsResponse{Cursor: "1:6"}); err != nil {
+				if err := s.Send(&v1.StreamJobLogsResponse{Cursor: "1:0=6"}); err != nil {
 					return err
 				}
 				return grpcstatus.Error(codes.Unavailable, "going down")
@@ -236,7 +236,7 @@ func TestLogs_goOnBeforeTheFirstLine(t *testing.T) {
 			return lines(r, s, 9)
 		}
 		next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs?tail=0")
-		require.Equal(t, event{id: "1:6"}, next())
+		require.Equal(t, event{id: "1:0=6"}, next())
 		expectLines(t, next, 7, 9)
 		require.Nil(t, c.seen()[1].request.(*v1.StreamJobLogsRequest).Tail)
 	})
@@ -298,7 +298,7 @@ func TestLogs_resumeByTheCaller(t *testing.T) {
 		query   string
 		headers []string
 	}{
-		"header": {"?tail=2", []string{"Last-Event-ID", "1:7"}}, "query": {"?last_event_id=1:7", nil},
+		"header": {"?tail=2", []string{"Last-Event-ID", "1:0=7"}}, "query": {"?last_event_id=1:0=7", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -466,7 +466,7 @@ func TestMetricsStream(t *testing.T) {
 
 func TestAppendID_neverBreaksTheFrame(t *testing.T) {
 	require.Equal(t, "", string(appendID(nil, "a\nevent: evil")))
-	require.Equal(t, "id: 1:5\n", string(appendID(nil, "1:5")))
+	require.Equal(t, "id: 1:0=5\n", string(appendID(nil, "1:0=5")))
 	frame := string(appendLogEvent(nil, &v1.LogEntry{Message: "a\r\n\ndata: evil\u2028"}))
 	require.Equal(t, 3, strings.Count(frame, "\n"), frame)
 	require.NotContains(t, frame, "\r")

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/fanout"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -21,19 +23,18 @@ func streamLogs(x *exchange) error {
 		return err
 	}
 	request.JobId = id(x)
-	if request.Cursor, err = x.lastEventID(); err != nil {
+	cursor, err := x.lastEventID()
+	if err != nil {
 		return err
 	}
 	tailed := request.Tail != nil
-	return relay(x, feed[v1.StreamJobLogsResponse]{
-		open: func(ctx context.Context, cursor string) (grpc.ServerStreamingClient[v1.StreamJobLogsResponse], error) {
-			if cursor != "" {
-				request.Cursor = cursor
+	s := logSubject(x, feed[v1.StreamJobLogsResponse]{
+		open: func(ctx context.Context, opening bool, cursor string) (grpc.ServerStreamingClient[v1.StreamJobLogsResponse], error) {
+			r := proto.CloneOf(request)
+			if r.Cursor = cursor; cursor != "" || !opening {
+				r.Tail = nil // it is for the beginning
 			}
-			if request.Cursor != "" {
-				request.Tail = nil // it was for the beginning
-			}
-			return x.server.jobs.StreamJobLogs(ctx, request)
+			return x.server.jobs.StreamJobLogs(ctx, r)
 		},
 		cursor: func(m *v1.StreamJobLogsResponse) string {
 			if n := len(m.GetEntries()); n > 0 {
@@ -41,21 +42,18 @@ func streamLogs(x *exchange) error {
 			}
 			return m.GetCursor()
 		},
-		frames: func(b []byte, m *v1.StreamJobLogsResponse) []byte {
-			if tailed && len(m.GetEntries()) == 0 && m.GetCursor() != "" {
-				// An id without an event: the caller may go on after the tail before its first line has come.
-				return append(appendID(b, m.GetCursor()), '\n')
-			}
-			for _, entry := range m.GetEntries() {
-				b = appendLogEvent(b, entry)
-			}
-			return b
-		},
+		piece: func(m *v1.StreamJobLogsResponse) fanout.Piece { return logPiece(m, tailed) },
 	})
+	if tailed {
+		s.Opening = strconv.Itoa(int(request.GetTail()))
+	}
+	if request.Follow == nil || *request.Follow {
+		s.Key = subjectKey("logs", x.caller.Tenant, request.GetJobId(), optional(request.Rank), strconv.Itoa(int(request.GetAttempt())), when(request.GetSince()))
+	}
+	return relay(x, s, cursor)
 }
 
 func appendLogEvent(b []byte, entry *v1.LogEntry) []byte {
-	b = appendID(b, entry.GetCursor())
 	b = append(b, "event: log\ndata: {\"level\":"...)
 	b = appendString(b, entry.GetLevel())
 	b = append(b, `,"message":`...)
@@ -82,16 +80,15 @@ func streamMetrics(x *exchange) error {
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}
-	var err error
-	if request.Cursor, err = x.lastEventID(); err != nil {
+	cursor, err := x.lastEventID()
+	if err != nil {
 		return err
 	}
-	return relay(x, feed[v1.StreamJobMetricsResponse]{
-		open: func(ctx context.Context, cursor string) (grpc.ServerStreamingClient[v1.StreamJobMetricsResponse], error) {
-			if cursor != "" {
-				request.Cursor = cursor
-			}
-			return x.server.jobs.StreamJobMetrics(ctx, request)
+	s := logSubject(x, feed[v1.StreamJobMetricsResponse]{
+		open: func(ctx context.Context, _ bool, cursor string) (grpc.ServerStreamingClient[v1.StreamJobMetricsResponse], error) {
+			r := proto.CloneOf(request)
+			r.Cursor = cursor
+			return x.server.jobs.StreamJobMetrics(ctx, r)
 		},
 		cursor: func(m *v1.StreamJobMetricsResponse) string {
 			if n := len(m.GetEntries()); n > 0 {
@@ -99,19 +96,17 @@ func streamMetrics(x *exchange) error {
 			}
 			return m.GetCursor()
 		},
-		frames: func(b []byte, m *v1.StreamJobMetricsResponse) []byte {
-			for _, entry := range m.GetEntries() {
-				b = appendMetricsEvent(b, entry)
-			}
-			return b
-		},
+		piece: metricsPiece,
 	})
+	if request.Follow == nil || *request.Follow {
+		s.Key = subjectKey("metrics", x.caller.Tenant, request.GetJobId())
+	}
+	return relay(x, s, cursor)
 }
 
 // appendMetricsEvent hands the line of the workload on as it is, unless it is
 // not JSON on one line: that is handed on as {"line": "..."}.
 func appendMetricsEvent(b []byte, entry *v1.MetricsEntry) []byte {
-	b = appendID(b, entry.GetCursor())
 	b = append(b, "event: metrics\ndata: "...)
 	line := strings.TrimSpace(entry.GetJson())
 	if strings.ContainsAny(line, "\n\r") || !json.Valid([]byte(line)) {
@@ -149,7 +144,7 @@ func (x *exchange) lastEventID() (string, error) {
 func logsRequest(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, error) {
 	request := &v1.StreamJobLogsRequest{}
 	var faults []Fault
-	optional := func(name string) *int32 {
+	number := func(name string) *int32 {
 		if query.Get(name) == "" {
 			return nil
 		}
@@ -157,9 +152,9 @@ func logsRequest(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, err
 		n, faults = intParameter(query, name, 0, math.MaxInt32, faults)
 		return &n
 	}
-	request.Tail = optional("tail")
-	request.Rank = optional("rank")
-	if attempt := optional("attempt"); attempt != nil {
+	request.Tail = number("tail")
+	request.Rank = number("rank")
+	if attempt := number("attempt"); attempt != nil {
 		request.Attempt = *attempt
 	}
 	request.Follow, faults = boolParameter(query, "follow", faults)

@@ -1,0 +1,29 @@
+package cursor
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// All is a position behind all events of an index.
+const All = math.MaxInt32
+
+// Event says how far a watcher of events has come: the state index, and the position among the events of that index.
+type Event struct {
+	Index    uint64
+	Position int
+}
+
+// String is "index.position".
+func (c Event) String() string {
+	return strconv.FormatUint(c.Index, 10) + "." + strconv.Itoa(c.Position)
+}
+
+// ParseEvent reads what String wrote.
+func ParseEvent(text string) (c Event, ok bool) {
+	a, b, found := strings.Cut(text, ".")
+	index, err1 := strconv.ParseUint(a, 10, 64)
+	position, err2 := strconv.Atoi(b)
+	return Event{index, position}, found && err1 == nil && err2 == nil && position >= 0 && position <= All
+}

@@ -1,0 +1,208 @@
+// Package fanout lets any number of watchers share the streams of coordinators.
+//
+// Contract: watchers of one subject read from one stream, whose newest events are kept in a ring of bounded size. A
+// watcher that falls behind the ring, or begins before it, gets a stream of its own, after the cursor of the last event
+// that it was given, and joins the others again when it has come to where they are. So each watcher is given each event
+// once and in order, wherever it begins and however slow it is, and a slow one costs the others nothing: a stream is read
+// as fast as its fastest watcher goes.
+//
+// Guarantees: nothing is held for a watcher but its place; a watcher that does not read costs a ring at most, and that
+// only while its stream has no other watchers. Streams end with their last watcher.
+//
+// Not guaranteed: that two watchers are ever on the same stream. Many ranks that write at once come in another order on
+// each stream; whoever changes from one to another is given what it has not seen, with ids that say so.
+package fanout
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Limits of rings and of reading ahead, in bytes of events.
+const (
+	// keepShared is what the ring of a stream with several watchers keeps, keepAlone that of a stream with one.
+	keepShared = 1 << 20
+	keepAlone  = 64 << 10
+	// readAhead is how far a stream may be ahead of its fastest watcher.
+	readAhead = 64 << 10
+	// near is how far (in offsets) a watcher may be ahead of a stream that it joins.
+	near = 64 << 10
+	// backlog is how many pieces wait before a stream.
+	backlog = 2
+)
+
+const (
+	// settles is how long a stream has nothing to tell until it is taken to have told everything that there is.
+	settles = 250 * time.Millisecond
+	// young is how long a stream counts as just opened: its beginning is that of watchers who come now.
+	young = time.Second
+)
+
+// Hub holds the streams that are open.
+type Hub struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	ends   sync.WaitGroup
+
+	mu     sync.Mutex
+	groups map[string]*group
+
+	streams atomic.Int64
+	fell    atomic.Int64
+}
+
+// group is the streams of one subject, oldest first.
+type group struct {
+	key     string
+	streams []*stream
+	// several: there is more than one.
+	several atomic.Bool
+}
+
+// New returns a hub. It must be closed.
+func New() *Hub {
+	h := &Hub{groups: map[string]*group{}}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	return h
+}
+
+// Close ends all streams, and waits for that.
+func (h *Hub) Close() {
+	h.cancel()
+	h.ends.Wait()
+}
+
+// Streams is the number of streams that are open.
+func (h *Hub) Streams() int64 { return h.streams.Load() }
+
+// Fell is how often a watcher fell behind the ring of its stream.
+func (h *Hub) Fell() int64 { return h.fell.Load() }
+
+// begin finds or opens a stream for a watcher that stands at a cursor, or at the beginning. It is called with mu held.
+func (h *Hub) begin(w *Watcher, cursor string) {
+	key, opening := w.subject.Key, false
+	if cursor == "" && w.subject.Opening != "" {
+		opening = true
+		key += "\x00" + w.subject.Opening
+	}
+	if w.subject.Key == "" {
+		w.join(h.open(nil, w.subject, opening, cursor), nil)
+		return
+	}
+	place, known := Place{}, false
+	if cursor != "" {
+		if place, known = w.subject.Place(cursor); !known {
+			// Whatever this is, the coordinator will say.
+			w.join(h.open(nil, w.subject, false, cursor), nil)
+			return
+		}
+	}
+	g := h.groups[key]
+	if g == nil {
+		g = &group{key: key}
+		h.groups[key] = g
+	}
+	for _, s := range g.streams {
+		switch {
+		case opening:
+			if s.whole() {
+				w.join(s, nil)
+				return
+			}
+		case known:
+			if s.covers(place) {
+				w.join(s, &place)
+				return
+			}
+		default:
+			if start, ok := s.fromStart(); ok {
+				w.join(s, &start)
+				return
+			}
+		}
+	}
+	w.join(h.open(g, w.subject, opening, cursor), nil)
+}
+
+// open starts a stream. It is called with mu held.
+func (h *Hub) open(g *group, subject Subject, opening bool, cursor string) *stream {
+	ctx, cancel := context.WithCancel(h.ctx)
+	s := &stream{
+		hub: h, group: g, subject: subject, opening: opening, cursor: cursor, opened: time.Now(), cancel: cancel,
+		changed: make(chan struct{}), hungry: make(chan struct{}, 1),
+	}
+	if place, ok := subject.Place(cursor); ok && cursor != "" {
+		s.start, s.end, s.known = place, place.clone(), true
+	} else {
+		s.known = cursor == "" && !opening
+	}
+	if g != nil {
+		g.streams = append(g.streams, s)
+		g.several.Store(len(g.streams) > 1)
+	}
+	h.streams.Add(1)
+	h.ends.Go(func() {
+		defer cancel()
+		s.run(ctx)
+	})
+	return s
+}
+
+// forget takes a stream out, so that nobody joins it any more. It is called with mu held.
+func (h *Hub) forget(s *stream) {
+	g := s.group
+	if g == nil {
+		return
+	}
+	for i, other := range g.streams {
+		if other == s {
+			g.streams = append(g.streams[:i:i], g.streams[i+1:]...)
+			break
+		}
+	}
+	g.several.Store(len(g.streams) > 1)
+	if len(g.streams) == 0 {
+		delete(h.groups, g.key)
+	}
+}
+
+// leave is called with mu held.
+func (h *Hub) leave(s *stream) {
+	if s.watchers.Add(-1) == 0 {
+		h.forget(s)
+		s.cancel()
+	}
+}
+
+// better finds a stream for a watcher at a place that is on s: one with more watchers or, when that is equal, an older
+// one. So watchers come together, and never go to and fro.
+func (h *Hub) better(key string, s *stream, place Place) *stream {
+	g := h.groups[key]
+	if g == nil {
+		return nil
+	}
+	best, passed := s, g != s.group
+	for _, other := range g.streams {
+		if other == s {
+			passed = true
+			continue
+		}
+		more := other.watchers.Load() - best.watchers.Load()
+		if g != s.group {
+			// From its opening a watcher leaves for any stream that all can share.
+			more = 1
+		}
+		if (more > 0 || more == 0 && !passed) && other.covers(place) {
+			best = other
+			if g != s.group {
+				break
+			}
+		}
+	}
+	if best == s {
+		return nil
+	}
+	return best
+}
