@@ -20,18 +20,20 @@ import (
 	"time"
 )
 
-// Limits of rings and of reading ahead, in bytes of events.
-const (
-	// keepShared is what the ring of a stream with several watchers keeps, keepAlone that of a stream with one.
-	keepShared = 1 << 20
-	keepAlone  = 64 << 10
-	// readAhead is how far a stream may be ahead of its fastest watcher.
-	readAhead = 64 << 10
+// limits of rings and of reading ahead, in bytes of events.
+type limits struct {
+	// shared is what the ring of a stream with several watchers keeps, alone that of a stream with one.
+	shared, alone int
+	// ahead is how far a stream may be ahead of its fastest watcher.
+	ahead uint64
 	// near is how far (in offsets) a watcher may be ahead of a stream that it joins.
-	near = 64 << 10
-	// backlog is how many pieces wait before a stream.
-	backlog = 2
-)
+	near uint64
+}
+
+var defaults = limits{shared: 1 << 20, alone: 64 << 10, ahead: 64 << 10, near: 64 << 10}
+
+// backlog is how many pieces wait before a stream.
+const backlog = 2
 
 const (
 	// settles is how long a stream has nothing to tell until it is taken to have told everything that there is.
@@ -45,6 +47,7 @@ type Hub struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ends   sync.WaitGroup
+	limits limits
 
 	mu     sync.Mutex
 	groups map[string]*group
@@ -63,7 +66,7 @@ type group struct {
 
 // New returns a hub. It must be closed.
 func New() *Hub {
-	h := &Hub{groups: map[string]*group{}}
+	h := &Hub{groups: map[string]*group{}, limits: defaults}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
 	return h
 }

@@ -92,7 +92,7 @@ func (s *stream) run(ctx context.Context) {
 func (s *stream) wanted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.read-s.front < readAhead
+	return s.read-s.front < s.hub.limits.ahead
 }
 
 func (s *stream) wake() {
@@ -143,9 +143,9 @@ func (s *stream) add(p Piece) {
 	s.ring = append(s.ring, p)
 	s.bytes += len(p.Frames)
 	s.read += uint64(len(p.Frames))
-	keep := keepAlone
+	keep := s.hub.limits.alone
 	if s.watchers.Load() > 1 || time.Since(s.opened) < young {
-		keep = keepShared
+		keep = s.hub.limits.shared
 	}
 	for len(s.ring) > 1 && s.bytes-len(s.ring[0].Frames) >= keep {
 		old := s.ring[0]
@@ -177,7 +177,7 @@ func (s *stream) settled() bool { return !s.idle.IsZero() && time.Since(s.idle) 
 func (s *stream) covers(place Place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.opening && s.known && !s.ended && place.has(s.start) && (place.ahead(s.end) <= near || s.settled())
+	return !s.opening && s.known && !s.ended && place.has(s.start) && (place.ahead(s.end) <= s.hub.limits.near || s.settled())
 }
 
 // whole says that the ring still has everything since the stream was opened, which was just now.

@@ -108,7 +108,7 @@ func (w *Watcher) Next() ([]byte, State) {
 		if !atEnd {
 			st.Changed, st.Ended, st.Err = nil, false, nil
 		}
-		hungry := s.read-s.front < readAhead
+		hungry := s.read-s.front < s.hub.limits.ahead
 		leave := atEnd && s.opening && !s.ended && len(w.cursor) > 0 && (s.settled() || time.Since(s.opened) > young)
 		s.mu.Unlock()
 		if hungry {

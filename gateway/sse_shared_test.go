@@ -1,0 +1,227 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+)
+
+// printer is a coordinator with the log of one job, that is still being written.
+type printer struct {
+	opened, open atomic.Int64
+	mu           sync.Mutex
+	lines        int
+	over         bool
+	changed      chan struct{}
+	sum          [sha256.Size]byte
+}
+
+func newPrinter(c *scripted) *printer {
+	p := &printer{changed: make(chan struct{})}
+	c.logs = p.serve
+	return p
+}
+
+func (p *printer) print(n int, over bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lines, p.over = p.lines+n, over
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *printer) serve(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+	p.opened.Add(1)
+	p.open.Add(1)
+	defer p.open.Add(-1)
+	at := 0
+	if r.Cursor != "" {
+		if _, err := fmt.Sscanf(r.Cursor, "1:0=%d", &at); err != nil {
+			return err
+		}
+	}
+	for {
+		p.mu.Lock()
+		if r.Tail != nil && r.Cursor == "" && at == 0 {
+			at = max(0, p.lines-int(*r.Tail))
+		}
+		last, over, changed := min(p.lines, at+100), p.over, p.changed
+		p.mu.Unlock()
+		m := &v1.StreamJobLogsResponse{}
+		for ; at < last; at++ {
+			m.Entries = append(m.Entries, entry(at+1))
+		}
+		switch {
+		case len(m.Entries) > 0:
+			if err := s.Send(m); err != nil {
+				return err
+			}
+		case over:
+			return nil
+		default:
+			if err := s.Send(&v1.StreamJobLogsResponse{Cursor: fmt.Sprint("1:0=", at)}); err != nil {
+				return err
+			}
+			select {
+			case <-changed:
+			case <-s.Context().Done():
+				return s.Context().Err()
+			}
+		}
+	}
+}
+
+// digest is that of events from one on to the end.
+func digest(next func() event) (sum [sha256.Size]byte, lines int, ending string) {
+	h := sha256.New()
+	for {
+		switch e := next(); {
+		case e.name == "log":
+			lines++
+			fmt.Fprintf(h, "%s %s\n", e.id, e.data)
+		case e.name != "" || e == (event{}):
+			return [sha256.Size]byte(h.Sum(nil)), lines, e.name + e.data
+		}
+	}
+}
+
+func printed(from, to int) [sha256.Size]byte {
+	h := sha256.New()
+	for n := from; n <= to; n++ {
+		frame := string(appendLogEvent(nil, entry(n)))
+		_, data, _ := strings.Cut(strings.TrimSpace(frame), "\ndata: ")
+		fmt.Fprintf(h, "%s %s\n", entry(n).Cursor, data)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// A thousand watchers of one job cost its coordinator one stream, and each is given what was printed.
+func TestLogs_aThousandWatchersShareOneUpstream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a thousand connections")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		p := newPrinter(c)
+		g := runGateway(t, testConfig(c))
+		const watchers, total = 1000, 300
+		p.print(100, false)
+		sums := make(chan [sha256.Size]byte, watchers)
+		for range watchers {
+			next, resp := g.stream("/jobs/job_1/logs")
+			require.Equal(t, 200, resp.StatusCode)
+			go func() {
+				sum, _, _ := digest(next)
+				sums <- sum
+			}()
+		}
+		for range 20 {
+			time.Sleep(50 * time.Millisecond)
+			p.print(10, false)
+		}
+		synctest.Wait()
+		require.EqualValues(t, 1, p.open.Load())
+		p.print(0, true)
+		want := printed(1, total)
+		for range watchers {
+			require.Equal(t, want, <-sums)
+		}
+		require.EqualValues(t, 1, p.opened.Load())
+	})
+}
+
+// Wherever a caller goes on, it is given the rest, each line once; and then it shares.
+func TestLogs_lastEventIDAnywhereAndTailsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		p := newPrinter(c)
+		g := runGateway(t, testConfig(c))
+		p.print(20_000, false) // more than a ring
+		type result struct {
+			sum   [sha256.Size]byte
+			lines int
+		}
+		results := make([]chan result, 0)
+		froms := []int{0, 1, 2, 99, 100, 101, 7777, 19_998, 19_999, 20_000, 15_000}
+		begin := func(query string, headers ...string) {
+			next, resp := g.stream("/jobs/job_1/logs"+query, headers...)
+			require.Equal(t, 200, resp.StatusCode)
+			done := make(chan result, 1)
+			results = append(results, done)
+			go func() {
+				sum, lines, _ := digest(next)
+				done <- result{sum, lines}
+			}()
+		}
+		for _, from := range froms {
+			if from == 0 {
+				begin("")
+				continue
+			}
+			begin("", "Last-Event-ID", fmt.Sprint("1:0=", from))
+		}
+		begin("?tail=10")
+		begin("?tail=0")
+		begin("?tail=20000")
+		froms = append(froms, 19_990, 20_000, 0)
+		time.Sleep(5 * time.Second)
+		for range 30 {
+			p.print(3, false)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		require.EqualValues(t, 1, p.open.Load(), "all have come together")
+		p.print(0, true)
+		for i, from := range froms {
+			require.Equal(t, result{printed(from+1, 20_090), 20_090 - from}, <-results[i], "from %d", from)
+		}
+	})
+}
+
+// A caller that does not read holds neither the others nor memory, and is given everything when it does.
+func TestLogs_aStalledCallerHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		p := newPrinter(c)
+		g := runGateway(t, testConfig(c))
+		const stalled, total = 50, 30_000
+		var waiting []func() event
+		for range stalled {
+			next, resp := g.stream("/jobs/job_1/logs")
+			require.Equal(t, 200, resp.StatusCode)
+			waiting = append(waiting, next)
+		}
+		reader, _ := g.stream("/jobs/job_1/logs")
+		before := heap()
+		p.print(total, true)
+		want := printed(1, total)
+		sum, lines, ending := digest(reader)
+		require.Equal(t, total, lines)
+		require.Equal(t, want, sum)
+		require.Equal(t, "error"+streamEnded, ending)
+		synctest.Wait()
+		require.Less(t, (heap()-before)/stalled, int64(1<<19), "for each of those who do not read")
+		for _, next := range waiting[:3] {
+			sum, lines, _ := digest(next)
+			require.Equal(t, total, lines)
+			require.Equal(t, want, sum)
+		}
+	})
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
