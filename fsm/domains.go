@@ -13,6 +13,7 @@ type state struct {
 	keys         keyTables
 	coordinators coordinatorTables
 	tokens       tokenTables
+	launchers    launcherTables
 
 	// work is nil in a frozen state.
 	work *working
@@ -29,6 +30,7 @@ var domains = []domain{
 	keyDomain,
 	coordinatorDomain,
 	tokenDomain,
+	launcherDomain,
 }
 
 // domain is one noun of the state: its tables, its commands, how its tables freeze, and what must hold of it.

@@ -166,6 +166,14 @@ func (g *generator) command() Command {
 		if g.yes("checkpoint") {
 			return DeleteCheckpoint{Tenant: g.tenant(), ID: g.checkpoint()}
 		}
+		if g.yes("launcher") {
+			if g.yes("delete") {
+				return DeleteLauncher{Framework: pick(g, "framework", "CUSTOM", "FSDP")}
+			}
+			l := testLauncher(pick(g, "framework", "CUSTOM", "FSDP", ""))
+			l.User = pick(g, "user", "ann", "bob")
+			return PutLauncher{Launcher: l}
+		}
 		return PutCoordinator{Coordinator: Coordinator{ID: pick(g, "id", "c1", "c2"), GRPCAddr: pick(g, "addr", "a", "b")}}
 	case 23, 24:
 		return g.lose()

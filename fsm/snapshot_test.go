@@ -20,6 +20,7 @@ func story(t require.TestingT) *world {
 	w.node("n2", 4)
 	w.do(PutQueue{Queue: Queue{Name: "fast", Weight: 3}}, PutCoordinator{Coordinator: Coordinator{ID: "c1", RaftAddr: "c1:1", GRPCAddr: "c1:2"}})
 	w.do(PutToken{Digest: digestOf(9), Tenant: "acme", User: "ann", Permissions: []string{"scaimind:view"}})
+	w.do(PutLauncher{Launcher: testLauncher("CUSTOM")})
 	w.index++
 	w.m.StoreConfiguration(w.index, []string{"c1", "c2", "c3"})
 	n := oneGPU()

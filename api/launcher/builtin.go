@@ -1,0 +1,102 @@
+package launcher
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// Evaluation is the launcher of evaluations; the others are called as FrameworkType calls them.
+const Evaluation = "EVALUATION"
+
+// Frameworks are what there are launchers for, in the order of the list.
+var Frameworks = []string{"HF_TRAINER", "DEEPSPEED", "FSDP", "MEGATRON", "CUSTOM", Evaluation}
+
+// Runner is the Python module that runs trainings and evaluations where nobody brings a script. Nodes need to have it.
+const Runner = "mind_runner"
+
+// Builtin returns the launcher that mind comes with, nil for what is no framework. It is the caller's own.
+func Builtin(framework string) *v1.Launcher {
+	i := slices.IndexFunc(builtin, func(l *v1.Launcher) bool { return l.GetFramework() == framework })
+	if i < 0 {
+		return nil
+	}
+	return proto.CloneOf(builtin[i])
+}
+
+// For chooses the launcher of a job, and says how it is used: whether by distributed_argv. Jobs with a command have none.
+func For(job *v1.SubmitJobRequest) (framework string, distributed bool) {
+	training := job.GetTrainingConfig()
+	switch {
+	case job.GetCommandConfig() != nil:
+		return "", false
+	case training != nil:
+		kind := training.GetFramework().GetType()
+		r := job.GetResourceConfig()
+		distributed = training.GetFramework().GetDistributed() != nil
+		// A script of one's own is started once on each node, unless its author says that it wants more.
+		if kind != v1.FrameworkType_CUSTOM {
+			distributed = distributed || r.GetGpuCount() > 1 || r.GetNodeCount() > 1
+		}
+		return kind.String(), distributed
+	case job.GetEvaluationConfig() != nil:
+		return Evaluation, false
+	}
+	return "", false
+}
+
+// torchrun is torchrun with the rendezvous of one attempt. It is the static one: rank 0 is where Mind says, and who
+// belongs to another attempt does not get in, because what is agreed on is kept under the name of the attempt.
+func torchrun(what ...string) []string {
+	return append([]string{
+		"torchrun", "--nnodes={nnodes}", "--nproc_per_node={nproc_per_node}", "--node_rank={node_rank}",
+		"--master_addr={master_addr}", "--master_port={master_port}", "--rdzv_id={rdzv_id}", "--max_restarts=0",
+	}, what...)
+}
+
+// deepspeed is the part of the deepspeed launcher that runs on each node. The deepspeed command in front of it wants ssh to
+// all nodes, and to choose the GPUs itself; here each node's agent starts it, with the GPUs that are leased.
+func deepspeed(what ...string) []string {
+	return append([]string{
+		"python3", "-m", "deepspeed.launcher.launch", "--world_info={deepspeed_world}", "--node_rank={node_rank}",
+		"--master_addr={master_addr}", "--master_port={master_port}", "--no_local_rank",
+	}, what...)
+}
+
+var builtin = []*v1.Launcher{
+	{Framework: "HF_TRAINER", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}"), Hyperparameters: torchHyperparameters},
+	{Framework: "DEEPSPEED", Builtin: true, Argv: deepspeed("--module", Runner, "train", "--config", "{config}"), Hyperparameters: torchHyperparameters},
+	{Framework: "FSDP", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}"), Hyperparameters: torchHyperparameters},
+	{
+		Framework: "MEGATRON", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}"), Hyperparameters: megatronHyperparameters,
+		TrainingTypes: []string{"SFT", "CONTINUED_PRETRAIN", "FULL_FINETUNE"},
+	},
+	{Framework: "CUSTOM", Builtin: true, Argv: []string{"{script_command}"}, DistributedArgv: torchrun("{torchrun_script}")},
+	{Framework: Evaluation, Builtin: true, Argv: []string{"python3", "-m", Runner, "evaluate", "--config", "{config}"}},
+}
+
+// What the runner takes. Learning goes by these names in the libraries themselves.
+var (
+	commonHyperparameters = []string{
+		"adam_beta1", "adam_beta2", "adam_epsilon", "bf16", "eval_steps", "fp16", "learning_rate", "logging_steps",
+		"lr_scheduler_type", "max_grad_norm", "max_steps", "num_train_epochs", "optim", "save_steps", "seed", "warmup_ratio",
+		"warmup_steps", "weight_decay",
+	}
+	torchHyperparameters = sorted(commonHyperparameters, []string{
+		"beta", "gradient_accumulation_steps", "gradient_checkpointing", "label_smoothing_factor", "lora_alpha", "lora_bias", "lora_dropout",
+		"lora_r", "lora_target_modules", "neftune_noise_alpha", "packing", "per_device_eval_batch_size", "per_device_train_batch_size",
+		"quantization_bits", "quantization_type", "reward_model_id", "use_rslora", "zero_stage",
+	})
+	megatronHyperparameters = sorted(commonHyperparameters, []string{
+		"context_parallel_size", "expert_model_parallel_size", "global_batch_size", "micro_batch_size", "min_lr",
+		"pipeline_model_parallel_size", "recompute_granularity", "sequence_parallel", "tensor_model_parallel_size", "train_iters",
+	})
+)
+
+func sorted(lists ...[]string) []string {
+	all := slices.Concat(lists...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}

@@ -1,0 +1,164 @@
+// Package launcher is the language in which launchers are written: how the processes of a framework start, as data.
+//
+// A launcher is an argv (and variables) with placeholders in braces. The coordinators refuse a launcher that names a
+// placeholder that there is none of; the agents fill them in for each task. So both need the one list that is here, and
+// so are the launchers that mind comes with.
+package launcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Values are what the placeholders stand for, for one task. A name that is missing stands for nothing.
+type Values struct {
+	// Texts are put in wherever a placeholder stands.
+	Texts map[string]string
+	// Lists take the place of a whole argument, each element as an argument of its own.
+	Lists map[string][]string
+}
+
+// Placeholder is a name that may stand in braces.
+type Placeholder struct {
+	Name string
+	// List: it stands for any number of arguments, and so must be an argument alone.
+	List bool
+	Says string
+}
+
+// The names of the placeholders.
+const (
+	Attempt        = "attempt"
+	Backend        = "backend"
+	CheckpointDir  = "checkpoint_dir"
+	Config         = "config"
+	DeepspeedWorld = "deepspeed_world"
+	Framework      = "framework"
+	GPUs           = "gpus"
+	Hyperparams    = "hyperparameters"
+	JobID          = "job_id"
+	MasterAddr     = "master_addr"
+	MasterPort     = "master_port"
+	Model          = "model"
+	NNodes         = "nnodes"
+	NodeRank       = "node_rank"
+	NProcPerNode   = "nproc_per_node"
+	OutputDir      = "output_dir"
+	RdzvID         = "rdzv_id"
+	ResumeFrom     = "resume_from"
+	Script         = "script"
+	ScriptCommand  = "script_command"
+	Strategy       = "strategy"
+	TorchrunScript = "torchrun_script"
+	TrainingType   = "training_type"
+	WorldSize      = "world_size"
+)
+
+// Placeholders is all there are, by name. docs/launchers.md says the same, and a test holds them together.
+var Placeholders = []Placeholder{
+	{Attempt, false, "number of the attempt"},
+	{Backend, false, "framework.distributed.backend; nccl when it is not given"},
+	{CheckpointDir, false, "where checkpoints of the job are"},
+	{Config, false, "path of the file with the whole request, $MIND_CONFIG"},
+	{DeepspeedWorld, false, "nodes and GPUs as deepspeed.launcher.launch takes them in --world_info"},
+	{Framework, false, "HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM or EVALUATION"},
+	{GPUs, false, "the leased GPUs, as in CUDA_VISIBLE_DEVICES"},
+	{Hyperparams, true, "training_config.hyperparameters as --name=value, by name"},
+	{JobID, false, "id of the job"},
+	{MasterAddr, false, "where the other ranks reach rank 0"},
+	{MasterPort, false, "port of the rendezvous, the same for all ranks of an attempt"},
+	{Model, false, "what is trained or scored: base_model.model_id, or the path or URI of the model that an evaluation scores"},
+	{NNodes, false, "nodes of the job"},
+	{NodeRank, false, "rank of this node, from 0"},
+	{NProcPerNode, false, "processes on each node: one for each of its GPUs, at least one"},
+	{OutputDir, false, "where the attempt writes"},
+	{RdzvID, false, "name of the rendezvous, another one for each attempt"},
+	{ResumeFrom, false, "path of the checkpoint to go on from; nothing from the start"},
+	{Script, false, "framework.custom_script_path"},
+	{ScriptCommand, true, "the script with what runs it: python3 for .py, /bin/sh for .sh, the file itself otherwise"},
+	{Strategy, false, "framework.distributed.strategy"},
+	{TorchrunScript, true, "the script as torchrun takes it: with --no-python when it is not .py"},
+	{TrainingType, false, "training_config.training_type"},
+	{WorldSize, false, "processes of all nodes together"},
+}
+
+func placeholder(name string) (Placeholder, bool) {
+	i, ok := slices.BinarySearchFunc(Placeholders, name, func(p Placeholder, name string) int { return strings.Compare(p.Name, name) })
+	if !ok {
+		return Placeholder{}, false
+	}
+	return Placeholders[i], true
+}
+
+// Expand fills in an argv.
+func Expand(argv []string, values Values) ([]string, error) {
+	out := make([]string, 0, len(argv))
+	for _, arg := range argv {
+		if name, alone := alone(arg); alone {
+			if p, ok := placeholder(name); ok && p.List {
+				out = append(out, values.Lists[name]...)
+				continue
+			}
+		}
+		text, err := ExpandText(arg, values)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, text)
+	}
+	return out, nil
+}
+
+// ExpandText fills in one text. A placeholder that stands for a list has no place in it.
+func ExpandText(text string, values Values) (string, error) {
+	var b strings.Builder
+	for rest := text; ; {
+		before, after, found := strings.Cut(rest, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		if strings.HasPrefix(after, "{") { // "{{" is a brace
+			b.WriteByte('{')
+			rest = after[1:]
+			continue
+		}
+		name, next, closed := strings.Cut(after, "}")
+		p, known := placeholder(name)
+		switch {
+		case !closed:
+			return "", fmt.Errorf(`%q has a brace that is not closed; a brace itself is written "{{"`, text)
+		case !known:
+			return "", fmt.Errorf(`%q: there is no placeholder {%s}; there are %s, and a brace itself is written "{{"`, text, name, names())
+		case p.List:
+			return "", fmt.Errorf("%q: {%s} stands for several arguments, so it must be one alone", text, name)
+		}
+		b.WriteString(values.Texts[name])
+		rest = next
+	}
+}
+
+// alone says whether an argument is one placeholder and nothing else.
+func alone(arg string) (string, bool) {
+	if len(arg) < 3 || arg[0] != '{' || arg[len(arg)-1] != '}' {
+		return "", false
+	}
+	name := arg[1 : len(arg)-1]
+	return name, !strings.ContainsAny(name, "{}")
+}
+
+// Uses says whether an argv has a placeholder.
+func Uses(argv []string, name string) bool {
+	return slices.ContainsFunc(argv, func(arg string) bool {
+		return strings.Contains(strings.ReplaceAll(arg, "{{", ""), "{"+name+"}")
+	})
+}
+
+func names() string {
+	all := make([]string, len(Placeholders))
+	for i, p := range Placeholders {
+		all[i] = "{" + p.Name + "}"
+	}
+	return strings.Join(all, " ")
+}
