@@ -187,7 +187,7 @@ func TestCheck_canFail(t *testing.T) {
 		}, "n1 is LOST and should be READY"},
 		"a launcher without argv": {func(s *state) { s.launchers.rows.put("X", &Launcher{Framework: "X"}) }, "a launcher that would not be taken"},
 		"a launcher of tomorrow":  {func(s *state) { l := testLauncher("X"); l.Revision = 1 << 40; s.launchers.rows.put("X", &l) }, "was put at index"},
-		"a node away unlisted": {func(s *state) { s.nodes.away.put("x") }, "nodes away"},
+		"a node away unlisted":    {func(s *state) { s.nodes.away.put("x") }, "nodes away"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,8 @@ package fsm
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -116,9 +118,9 @@ func (l *Launcher) validate() *Refusal {
 			count(text)
 		}
 	}
-	for name, value := range l.Environment {
+	for _, name := range slices.Sorted(maps.Keys(l.Environment)) {
 		count(name)
-		count(value)
+		count(l.Environment[name])
 	}
 	switch {
 	case texts > maxLauncherTexts:
