@@ -94,17 +94,22 @@ func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec) shim.Spec {
 			s.Argv = []string{"/bin/sh", "-c", command.GetCommand()}
 		}
 		setAll(&env, command.GetEnvironment())
-	} else {
-		s.Argv, s.Refusal = trainingCommand(job.GetTrainingConfig())
-		setAll(&env, job.GetTrainingConfig().GetEnvironment())
-		env.set("MIND_CONFIG", filepath.Join(dir, configFile))
 	}
-	setTaskEnv(&env, k, spec, a.gpus.visible(spec.GetGpus()), a.resumeFrom(k, spec))
+	place := a.placeOf(k, dir, spec, output, checkpoints)
+	if job.GetCommandConfig() == nil {
+		launcherEnv(&env, spec, place)
+		setAll(&env, job.GetTrainingConfig().GetEnvironment())
+		env.set("MIND_CONFIG", place.config)
+	}
+	setTaskEnv(&env, k, spec, place)
 	env.set("MIND_OUTPUT_DIR", output)
 	env.set("MIND_CHECKPOINT_DIR", checkpoints)
 	env.set("MIND_METRICS_FILE", filepath.Join(dir, metricsFile))
 	env.set("MIND_EVENTS_FILE", filepath.Join(dir, eventsFile))
 	s.Env = env.list()
+	if job.GetCommandConfig() == nil {
+		s.Argv, s.Refusal = a.launcherArgv(spec, place, &env)
+	}
 	return s
 }
 
@@ -117,32 +122,23 @@ func setAll(env *environment, variables map[string]string) {
 }
 
 // setTaskEnv sets what every task is told. It comes last: a job cannot change it.
-func setTaskEnv(env *environment, k key, spec *v1.TaskSpec, visible, resume string) {
-	env.set("CUDA_VISIBLE_DEVICES", visible)
+func setTaskEnv(env *environment, k key, spec *v1.TaskSpec, p place) {
+	env.set("CUDA_VISIBLE_DEVICES", p.visible)
 	// The indices are those of the driver, which counts in the order of the bus.
 	env.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-	nodes := max(1, len(spec.GetPeers()))
 	env.set("MIND_JOB_ID", k.job)
 	env.set("MIND_ATTEMPT", strconv.Itoa(int(k.attempt)))
 	env.set("MIND_NODE_RANK", strconv.Itoa(int(k.rank)))
-	env.set("MIND_NNODES", strconv.Itoa(nodes))
+	env.set("MIND_NNODES", strconv.Itoa(p.nodes))
 	env.set("MIND_GPUS_PER_NODE", strconv.Itoa(len(spec.GetGpus())))
 	if f := spec.GetGpuFraction(); f > 0 && f < 1 {
 		env.set("MIND_GPU_FRACTION", strconv.FormatFloat(f, 'g', 4, 64))
 	}
-	master := "127.0.0.1"
-	if peers := spec.GetPeers(); len(peers) > 1 && peers[0].GetHost() != "" {
-		master = peers[0].GetHost()
-	}
-	env.set("MASTER_ADDR", master)
+	env.set("MASTER_ADDR", p.master)
 	env.set("MASTER_PORT", strconv.Itoa(int(spec.GetMasterPort())))
-	world := nodes * max(1, len(spec.GetGpus()))
-	if n := spec.GetJob().GetTrainingConfig().GetFramework().GetDistributed().GetWorldSize(); n > 0 {
-		world = int(n)
-	}
-	env.set("WORLD_SIZE", strconv.Itoa(world))
-	if resume != "" {
-		env.set("MIND_RESUME_FROM", resume)
+	env.set("WORLD_SIZE", strconv.Itoa(p.world))
+	if p.resume != "" {
+		env.set("MIND_RESUME_FROM", p.resume)
 	}
 }
 
@@ -163,27 +159,6 @@ func (a *agent) outputDirs(k key, job *v1.SubmitJobRequest) (output, checkpoints
 	}
 	base = filepath.Join(base, k.job)
 	return filepath.Join(base, fmt.Sprintf("attempt-%d", k.attempt)), filepath.Join(base, "checkpoints")
-}
-
-// trainingCommand returns what a training job runs, or why it cannot be run.
-func trainingCommand(training *v1.TrainingConfig) (argv []string, refusal string) {
-	framework := training.GetFramework()
-	script := framework.GetCustomScriptPath()
-	switch {
-	case training == nil:
-		return nil, "the job has neither a command_config nor a training_config that this node can read"
-	case framework.GetType() != v1.FrameworkType_CUSTOM:
-		return nil, fmt.Sprintf("this version has no launcher for framework %s; use framework type CUSTOM with custom_script_path, or command_config", framework.GetType())
-	case script == "":
-		return nil, "framework type CUSTOM needs custom_script_path"
-	case !filepath.IsAbs(script):
-		return nil, fmt.Sprintf("custom_script_path %q is not an absolute path", script)
-	case strings.HasSuffix(script, ".py"):
-		return []string{"python3", script}, ""
-	case strings.HasSuffix(script, ".sh"):
-		return []string{"/bin/sh", script}, ""
-	}
-	return []string{script}, ""
 }
 
 // writeConfig writes the whole request for a training program to read.

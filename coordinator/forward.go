@@ -39,6 +39,8 @@ var writes = map[string]func() proto.Message{
 	v1.TokenService_CreateToken_FullMethodName:           func() proto.Message { return new(v1.CreateTokenResponse) },
 	v1.TokenService_RevokeToken_FullMethodName:           func() proto.Message { return new(v1.RevokeTokenResponse) },
 	v1.TokenService_VerifyToken_FullMethodName:           func() proto.Message { return new(v1.VerifyTokenResponse) },
+	v1.LauncherService_PutLauncher_FullMethodName:        func() proto.Message { return new(v1.PutLauncherResponse) },
+	v1.LauncherService_DeleteLauncher_FullMethodName:     func() proto.Message { return new(v1.DeleteLauncherResponse) },
 	v1.OperatorService_TransferLeadership_FullMethodName: func() proto.Message { return new(v1.TransferLeadershipResponse) },
 	v1.OperatorService_JoinPeer_FullMethodName:           func() proto.Message { return new(v1.JoinPeerResponse) },
 	v1.OperatorService_RemovePeer_FullMethodName:         func() proto.Message { return new(v1.RemovePeerResponse) },

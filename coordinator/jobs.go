@@ -47,6 +47,9 @@ func (s *server) accept(c *call, req *v1.SubmitJobRequest, key string) (fsm.NewJ
 	if err != nil {
 		return job, err
 	}
+	if err := s.checkLaunch(req); err != nil {
+		return job, err
+	}
 	job.Tenant, job.User, job.Key = c.tenant, c.user, key
 	job.AutoKey = strings.HasPrefix(key, status.AutoKeyPrefix)
 	return job, nil

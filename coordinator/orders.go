@@ -107,6 +107,7 @@ func taskSpec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
 	if err := proto.Unmarshal(j.Spec, spec.Job); err != nil {
 		spec.Job = &v1.SubmitJobRequest{Name: fmt.Sprintf("unreadable: %v", err)}
 	}
+	spec.Launcher = launcherFor(v, spec.Job)
 	if lease.FractionMilli > 0 {
 		spec.GpuFraction = float64(lease.FractionMilli) / 1000
 	}

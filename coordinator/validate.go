@@ -130,7 +130,6 @@ func checkCommand(c *v1.CommandConfig) error {
 
 func checkTraining(req *v1.SubmitJobRequest) error {
 	t := req.GetTrainingConfig()
-	framework := t.GetFramework()
 	switch {
 	case t.GetBaseModel().GetModelId() == "":
 		return bad("training_config.base_model.model_id", "is required: the model to train")
@@ -138,18 +137,11 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 		return bad("training_config.training_type", "is required: one of SFT, LORA, QLORA, DPO, RLHF, CONTINUED_PRETRAIN, FULL_FINETUNE")
 	case v1.TrainingType_Value_name[int32(t.GetTrainingType())] == "":
 		return bad("training_config.training_type", "%d is not a training type", t.GetTrainingType())
-	case framework.GetType() == v1.FrameworkType_UNSPECIFIED:
-		return bad("training_config.framework.type", "is required: one of HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM")
-	case v1.FrameworkType_Value_name[int32(framework.GetType())] == "":
-		return bad("training_config.framework.type", "%d is not a framework", framework.GetType())
-	case framework.GetType() == v1.FrameworkType_CUSTOM && framework.GetCustomScriptPath() == "":
-		return bad("training_config.framework.custom_script_path", "is required when framework.type is CUSTOM: the script to run")
-	case framework.GetType() != v1.FrameworkType_CUSTOM && framework.GetCustomScriptPath() != "":
-		return bad("training_config.framework.custom_script_path", "goes with framework.type CUSTOM, not %s", framework.GetType())
-	case slices.Contains(unsupported[framework.GetType()], t.GetTrainingType()):
-		return bad("training_config.training_type", "%s is not supported by framework %s", t.GetTrainingType(), framework.GetType())
 	case len(req.GetDataConfig().GetSources()) == 0:
 		return bad("data_config.sources", "is empty: name at least one data source")
+	}
+	if err := checkFramework(t); err != nil {
+		return err
 	}
 	for i, source := range req.GetDataConfig().GetSources() {
 		if source.GetPath() == "" {
@@ -160,11 +152,6 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 		return bad("data_config.validation_split", "%v must lie between 0 and 1", split)
 	}
 	return checkEnvironment("training_config.environment", t.GetEnvironment())
-}
-
-// unsupported lists the kinds of training that a framework cannot do.
-var unsupported = map[v1.FrameworkType_Value][]v1.TrainingType_Value{
-	v1.FrameworkType_MEGATRON: {v1.TrainingType_LORA, v1.TrainingType_QLORA, v1.TrainingType_DPO, v1.TrainingType_RLHF},
 }
 
 func nameOf(req *v1.SubmitJobRequest) (string, error) {

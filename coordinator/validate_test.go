@@ -201,11 +201,20 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 		"no framework":          {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework = nil }, "training_config.framework.type", "required"},
 		"CUSTOM, no script":     {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Type = v1.FrameworkType_CUSTOM }, "training_config.framework.custom_script_path", "required"},
 		"script, not CUSTOM":    {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.CustomScriptPath = "/x" }, "training_config.framework.custom_script_path", "CUSTOM"},
-		"MEGATRON and LORA":     {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Type = v1.FrameworkType_MEGATRON }, "training_config.training_type", "not supported by framework"},
-		"no sources":            {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig = nil }, "data_config.sources", "at least one"},
-		"source without path":   {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.Sources[0].Path = "" }, "data_config.sources[0].path", "required"},
-		"validation split":      {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.ValidationSplit = 1.5 }, "data_config.validation_split", "1.5"},
-		"world size":            {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Distributed = &v1.Distributed{WorldSize: 4} }, "training_config.framework.distributed.world_size", "is 4"},
+		"script not absolute": {trainingJob, func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.Framework = &v1.Framework{Type: v1.FrameworkType_CUSTOM, CustomScriptPath: "train.py"}
+		}, "training_config.framework.custom_script_path", "absolute"},
+		"negative world size": {trainingJob, func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.Framework.Distributed = &v1.Distributed{WorldSize: -1}
+		}, "training_config.framework.distributed.world_size", "negative"},
+		"a NUL for a program": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel.ModelId = "a\x00b" }, "training_config", "NUL"},
+		"a nameless hyperparameter": {trainingJob, func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.Hyperparameters = map[string]string{"": "x"}
+		}, "training_config.hyperparameters", "not a hyperparameter"},
+		"no sources":          {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig = nil }, "data_config.sources", "at least one"},
+		"source without path": {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.Sources[0].Path = "" }, "data_config.sources[0].path", "required"},
+		"validation split":    {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.ValidationSplit = 1.5 }, "data_config.validation_split", "1.5"},
+		"world size":          {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Distributed = &v1.Distributed{WorldSize: 4} }, "training_config.framework.distributed.world_size", "is 4"},
 		"priority given twice": {trainingJob, func(r *v1.SubmitJobRequest) {
 			r.TrainingConfig.Priority, r.SchedulingConfig = proto.Int32(1), &v1.SchedulingConfig{Priority: proto.Int32(2)}
 		}, "scheduling_config.priority", "give it once"},

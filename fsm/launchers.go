@@ -2,8 +2,6 @@ package fsm
 
 import (
 	"iter"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -118,9 +116,9 @@ func (l *Launcher) validate() *Refusal {
 			count(text)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.Environment)) {
+	for name, value := range l.Environment { // order-free: sums
 		count(name)
-		count(l.Environment[name])
+		count(value)
 	}
 	switch {
 	case texts > maxLauncherTexts:

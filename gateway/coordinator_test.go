@@ -30,6 +30,7 @@ type scripted struct {
 	v1.UnimplementedJobServiceServer
 	v1.UnimplementedClusterServiceServer
 	v1.UnimplementedTokenServiceServer
+	v1.UnimplementedLauncherServiceServer
 
 	lis    *bufconn.Listener
 	server *grpc.Server
@@ -54,6 +55,7 @@ func newScripted(t testing.TB) *scripted {
 	v1.RegisterJobServiceServer(c.server, c)
 	v1.RegisterClusterServiceServer(c.server, c)
 	v1.RegisterTokenServiceServer(c.server, c)
+	v1.RegisterLauncherServiceServer(c.server, c)
 	go func() { _ = c.server.Serve(c.lis) }()
 	t.Cleanup(c.server.Stop)
 	return c
@@ -84,6 +86,9 @@ var replies = map[string]func() any{
 	"DeleteQueue":      func() any { return &v1.DeleteQueueResponse{} },
 	"GetCheckpoint":    func() any { return &v1.GetCheckpointResponse{Checkpoint: &v1.Checkpoint{}} },
 	"DeleteCheckpoint": func() any { return &v1.DeleteCheckpointResponse{} },
+	"ListLaunchers":    func() any { return &v1.ListLaunchersResponse{Launchers: []*v1.Launcher{{Framework: "CUSTOM"}}} },
+	"PutLauncher":      func() any { return &v1.PutLauncherResponse{Launcher: &v1.Launcher{}} },
+	"DeleteLauncher":   func() any { return &v1.DeleteLauncherResponse{Launcher: &v1.Launcher{}} },
 	"CreateToken":      func() any { return &v1.CreateTokenResponse{Token: &v1.Token{TokenId: "tok_1"}} },
 	"ListTokens":       func() any { return &v1.ListTokensResponse{} },
 	"RevokeToken":      func() any { return &v1.RevokeTokenResponse{} },

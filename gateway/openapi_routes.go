@@ -62,11 +62,18 @@ func descriptions() map[string]description {
 		"GET /queue": {summary: "List the jobs that wait", missing: true, out: &v1.GetQueueResponse{}, query: []parameter{
 			{"queue", "only this queue", textSchema}, {"limit", "default 100", integer(1, 1000)}, consistency,
 		}},
-		"GET /queues":              {summary: "List the queues", out: &v1.ListQueuesResponse{}, ours: true, query: read},
-		"PUT /queues/{name}":       {summary: "Make a queue, or change one", in: &v1.PutQueueRequest{}, without: []string{"name"}, optional: true, out: &v1.Queue{}, ours: true},
-		"DELETE /queues/{name}":    {summary: "Take away a queue that no unfinished job is in", out: &v1.DeleteQueueRequest{}, ours: true},
-		"GET /checkpoints/{id}":    {summary: "Show one checkpoint", out: &v1.Checkpoint{}, ours: true, query: read},
-		"DELETE /checkpoints/{id}": {summary: "Take a checkpoint out of the state; its files stay", out: &v1.DeleteCheckpointRequest{}, ours: true},
+		"GET /queues":                {summary: "List the queues", out: &v1.ListQueuesResponse{}, ours: true, query: read},
+		"PUT /queues/{name}":         {summary: "Make a queue, or change one", in: &v1.PutQueueRequest{}, without: []string{"name"}, optional: true, out: &v1.Queue{}, ours: true},
+		"DELETE /queues/{name}":      {summary: "Take away a queue that no unfinished job is in", out: &v1.DeleteQueueRequest{}, ours: true},
+		"GET /checkpoints/{id}":      {summary: "Show one checkpoint", out: &v1.Checkpoint{}, ours: true, query: read},
+		"DELETE /checkpoints/{id}":   {summary: "Take a checkpoint out of the state; its files stay", out: &v1.DeleteCheckpointRequest{}, ours: true},
+		"GET /launchers":             {summary: "List how the processes of each framework start", out: &v1.ListLaunchersResponse{}, ours: true, query: read},
+		"GET /launchers/{framework}": {summary: "Show how the processes of a framework start", out: &v1.Launcher{}, ours: true, query: read},
+		"PUT /launchers/{framework}": {
+			summary: "Replace how the processes of a framework start, for all tenants", in: &v1.Launcher{}, without: launcherToldOnly,
+			out: &v1.Launcher{}, ours: true,
+		},
+		"DELETE /launchers/{framework}": {summary: "Go back to the launcher that mind comes with", out: &v1.Launcher{}, ours: true},
 		"GET /events": {summary: "Follow what changes in the cluster", ours: true, query: []parameter{
 			{"topic", "only job, lease, checkpoint, node, queue or coordinator; repeatable", list(object{"type": "string"})},
 			{"since_index", "begin after this state index; default: now", object{"type": "integer", "minimum": 0}},

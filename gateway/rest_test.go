@@ -76,6 +76,13 @@ func TestRoutes(t *testing.T) {
 		{"GET", p + "/checkpoints/ckpt_1", "", PermissionView, 200, "GetCheckpoint", &v1.GetCheckpointRequest{CheckpointId: "ckpt_1"}},
 		{"DELETE", p + "/checkpoints/ckpt_1", "", PermissionManage, 200, "DeleteCheckpoint", &v1.DeleteCheckpointRequest{CheckpointId: "ckpt_1"}},
 		{"GET", p + "/queues", "", PermissionView, 200, "ListQueues", &v1.ListQueuesRequest{}},
+		{"GET", p + "/launchers", "", PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},
+		{"GET", p + "/launchers/CUSTOM", "", PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},
+		{
+			"PUT", p + "/launchers/CUSTOM", `{"argv":["a","{config}"],"environment":{"A":"b"}}`, PermissionClusterAdmin, 200, "PutLauncher",
+			&v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "CUSTOM", Argv: []string{"a", "{config}"}, Environment: map[string]string{"A": "b"}}},
+		},
+		{"DELETE", p + "/launchers/CUSTOM", "", PermissionClusterAdmin, 200, "DeleteLauncher", &v1.DeleteLauncherRequest{Framework: "CUSTOM"}},
 	}
 	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "GET /v1/me": true}
 	for _, route := range []string{"POST /tokens", "GET /tokens", "DELETE /tokens/{id}"} { // tokens_test.go
@@ -117,7 +124,7 @@ func TestRoutes(t *testing.T) {
 			require.Equal(t, tc.method != "GET", len(md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
 		})
 		path, _, _ := strings.Cut(tc.path, "?")
-		path = strings.NewReplacer("job_1", "{id}", "ckpt_1", "{id}", "/fast", "/{name}", "/n1", "/{id}").Replace(path)
+		path = strings.NewReplacer("job_1", "{id}", "ckpt_1", "{id}", "/fast", "/{name}", "/n1", "/{id}", "/CUSTOM", "/{framework}").Replace(path)
 		tested[tc.method+" "+path] = true
 	}
 	for _, r := range table() {

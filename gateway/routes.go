@@ -74,6 +74,11 @@ func table() []route {
 		{method: "PUT", path: prefix + "/queues/{name}", anyOf: clusterAdmin, serve: putQueue},
 		{method: "DELETE", path: prefix + "/queues/{name}", anyOf: clusterAdmin, serve: deleteQueue},
 
+		{method: "GET", path: prefix + "/launchers", anyOf: view, serve: listLaunchers},
+		{method: "GET", path: prefix + "/launchers/{framework}", anyOf: view, serve: getLauncher},
+		{method: "PUT", path: prefix + "/launchers/{framework}", anyOf: clusterAdmin, serve: putLauncher},
+		{method: "DELETE", path: prefix + "/launchers/{framework}", anyOf: clusterAdmin, serve: deleteLauncher},
+
 		{method: "GET", path: prefix + "/events", anyOf: view, stream: true, serve: streamEvents},
 
 		{method: "POST", path: prefix + "/tokens", anyOf: clusterAdmin, serve: createToken},

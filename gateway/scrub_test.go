@@ -110,7 +110,7 @@ func requireLogged(t *testing.T, log *bytes.Buffer, requestID string) {
 // Bodies that the routes take; others take none.
 var goodBodies = map[string]string{
 	"POST /jobs": `{"name":"x"}`, "POST /jobs/batch": `{"jobs":[{"name":"x"},{"name":"y"}]}`, "PUT /queues/{name}": `{"weight":2}`,
-	"POST /tokens": `{"permissions":["scaimind:view"]}`,
+	"POST /tokens": `{"permissions":["scaimind:view"]}`, "PUT /launchers/{framework}": `{"argv":["true"]}`,
 }
 
 // These ask no coordinator on the caller's behalf.
@@ -126,7 +126,7 @@ func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					g, log := (&faulty{code: code}).gate(t)
 					name := r.method + " " + strings.TrimPrefix(r.path, prefix)
-					a := g.do(r.method, strings.NewReplacer("{id}", "n1", "{name}", "fast").Replace(r.path), goodBodies[name], "X-Request-Id", "r-4712")
+					a := g.do(r.method, strings.NewReplacer("{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.path), goodBodies[name], "X-Request-Id", "r-4712")
 					requireClean(t, a)
 					if callNobody[name] {
 						return

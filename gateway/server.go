@@ -36,7 +36,9 @@ type server struct {
 	limiter *ratelimit.Limiter
 	tokens  v1.TokenServiceClient
 	events  v1.EventServiceClient
-	issued  *apiTokens
+	// launchers say how the processes of a framework start.
+	launchers v1.LauncherServiceClient
+	issued    *apiTokens
 	// exchanger mints tokens for ScaiDrive and ScaiAtlas; nil: none are.
 	exchanger *tokenexchange.Exchanger
 	// hub holds the streams that callers share.
@@ -73,6 +75,7 @@ func newServer(config Config) (*server, error) {
 		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), drained: make(chan struct{}),
 	}
 	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
+	s.launchers = v1.NewLauncherServiceClient(c)
 	s.issued = newAPITokens(s.tokens)
 	if config.TokenExchange != nil {
 		if s.exchanger, err = tokenexchange.New(*config.TokenExchange); err != nil {

@@ -1,0 +1,108 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/mindcoordinator/mind/api/launcher"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// launcherOf is the launcher in force for a framework: the one that was put, else the one that mind comes with; nil for
+// what is no framework.
+func launcherOf(v *fsm.View, framework string) *v1.Launcher {
+	row, ok := v.Launcher(framework)
+	if !ok {
+		return launcher.Builtin(framework)
+	}
+	return &v1.Launcher{
+		Framework: row.Framework, Argv: row.Argv, DistributedArgv: row.DistributedArgv, Environment: row.Environment,
+		Hyperparameters: row.Hyperparameters, TrainingTypes: row.TrainingTypes, UpdatedAt: timestamp(row.UpdatedAt),
+	}
+}
+
+// launcherView is what a tenant is told of it: who put it only when that was one of its own.
+func launcherView(v *fsm.View, framework, tenant string) *v1.Launcher {
+	l := launcherOf(v, framework)
+	if row, ok := v.Launcher(framework); ok && row.Tenant == tenant {
+		l.UpdatedBy = row.User
+	}
+	return l
+}
+
+// launcherFor is what a task needs of its launcher; nil for a job with a command.
+func launcherFor(v *fsm.View, job *v1.SubmitJobRequest) *v1.Launcher {
+	framework, _ := launcher.For(job)
+	l := launcherOf(v, framework)
+	if l == nil {
+		return nil
+	}
+	return &v1.Launcher{Framework: framework, Argv: l.Argv, DistributedArgv: l.DistributedArgv, Environment: l.Environment}
+}
+
+// ListLaunchers lists them all, those that were put and those that mind comes with.
+func (s *server) ListLaunchers(ctx context.Context, _ *v1.ListLaunchersRequest) (*v1.ListLaunchersResponse, error) {
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListLaunchersResponse{}
+	for _, framework := range launcher.Frameworks {
+		out.Launchers = append(out.Launchers, launcherView(v, framework, callOf(ctx).tenant))
+	}
+	return out, nil
+}
+
+// PutLauncher replaces the launcher of a framework.
+func (s *server) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (*v1.PutLauncherResponse, error) {
+	l := req.GetLauncher()
+	if l == nil {
+		return nil, bad("launcher", "is missing")
+	}
+	var fault *launcher.Fault
+	if err := launcher.Check(l); errors.As(err, &fault) {
+		return nil, bad(fault.Field, "%s", fault.Message)
+	}
+	c := callOf(ctx)
+	hyperparameters := slices.Clone(l.GetHyperparameters())
+	slices.Sort(hyperparameters)
+	result, err := propose[fsm.LauncherResult](ctx, s, fsm.PutLauncher{Launcher: fsm.Launcher{
+		Framework: l.GetFramework(), Argv: l.GetArgv(), DistributedArgv: l.GetDistributedArgv(), Environment: l.GetEnvironment(),
+		Hyperparameters: slices.Compact(hyperparameters), TrainingTypes: l.GetTrainingTypes(), Tenant: c.tenant, User: c.user,
+	}})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.PutLauncherResponse{Launcher: launcherView(s.machine.View(), l.GetFramework(), c.tenant)}, nil
+}
+
+// DeleteLauncher goes back to the launcher that mind comes with.
+func (s *server) DeleteLauncher(ctx context.Context, req *v1.DeleteLauncherRequest) (*v1.DeleteLauncherResponse, error) {
+	framework := req.GetFramework()
+	if !slices.Contains(launcher.Frameworks, framework) {
+		return nil, notFound("launcher", framework)
+	}
+	c := callOf(ctx)
+	result, err := propose[fsm.LauncherResult](ctx, s, fsm.DeleteLauncher{Framework: framework, Tenant: c.tenant, User: c.user})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.DeleteLauncherResponse{Launcher: launcherView(s.machine.View(), framework, c.tenant)}, nil
+}
+
+// checkLaunch refuses what the launcher in force cannot start. It comes after newJob, which knows no state.
+func (s *server) checkLaunch(req *v1.SubmitJobRequest) error {
+	framework, _ := launcher.For(req)
+	if framework == "" {
+		return nil
+	}
+	return fitsLauncher(req, launcherOf(s.machine.View(), framework))
+}

@@ -1,0 +1,180 @@
+package coordinator
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/launcher"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+func (c *cluster) launchers(id string) v1.LauncherServiceClient {
+	return v1.NewLauncherServiceClient(c.members[id].conn)
+}
+
+func (c *cluster) launcher(at, tenant, framework string) *v1.Launcher {
+	c.t.Helper()
+	reply, err := c.launchers(at).ListLaunchers(c.ctx(tenant, ""), &v1.ListLaunchersRequest{})
+	require.NoError(c.t, err)
+	var names []string
+	var found *v1.Launcher
+	for _, l := range reply.GetLaunchers() {
+		names = append(names, l.GetFramework())
+		if l.GetFramework() == framework {
+			found = l
+		}
+	}
+	require.Equal(c.t, launcher.Frameworks, names)
+	return found
+}
+
+// A launcher is put at a follower, counts at once at all coordinators and for new jobs, and is still there when the leader
+// is not.
+func TestLaunchers_arePutListedAndReset(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	at := c.follower()
+	built := c.launcher(at, "t1", "FSDP")
+	require.True(t, built.GetBuiltin())
+	require.Equal(t, "torchrun", built.GetArgv()[0])
+
+	mine := &v1.Launcher{Framework: "FSDP", Argv: []string{"/opt/fsdp", "{config}"}, Hyperparameters: []string{"b", "a", "b"}, TrainingTypes: []string{"SFT"}}
+	put, err := c.launchers(at).PutLauncher(c.ctx("t1", "", status.KeyUser, "ann"), &v1.PutLauncherRequest{Launcher: mine})
+	require.NoError(t, err)
+	require.Equal(t, "ann", put.GetLauncher().GetUpdatedBy())
+	leader := c.leader()
+	c.kill(leader)
+	c.leader()
+	for _, id := range c.running() {
+		got := c.launcher(id, "t1", "FSDP")
+		require.Equal(t, mine.GetArgv(), got.GetArgv())
+		require.Equal(t, []string{"a", "b"}, got.GetHyperparameters())
+		require.Equal(t, "ann", got.GetUpdatedBy())
+		require.False(t, got.GetBuiltin())
+		require.NotZero(t, got.GetUpdatedAt().AsTime())
+		require.Empty(t, c.launcher(id, "t2", "FSDP").GetUpdatedBy(), "who put it is told to no other tenant")
+		require.True(t, c.launcher(id, "t1", "CUSTOM").GetBuiltin())
+	}
+
+	at = c.running()[0]
+	req := trainingJob()
+	req.TrainingConfig.Framework.Type = v1.FrameworkType_FSDP
+	_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
+	requireCode(t, codes.InvalidArgument, err)
+	require.Contains(t, grpcstatus.Convert(err).Message(), "LORA is not supported by framework FSDP, which takes SFT")
+	reset, err := c.launchers(at).DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+	require.NoError(t, err)
+	require.True(t, reset.GetLauncher().GetBuiltin())
+	_, err = c.launchers(at).DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+	require.NoError(t, err, "twice is once")
+	_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
+	require.NoError(t, err)
+}
+
+func TestLaunchers_refused(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	for name, tt := range map[string]struct {
+		l    *v1.Launcher
+		says string
+	}{
+		"none":          {nil, "is missing"},
+		"no framework":  {&v1.Launcher{Framework: "JAX", Argv: []string{"a"}}, `there is no framework "JAX"`},
+		"no argv":       {&v1.Launcher{Framework: "FSDP"}, "argv: is empty"},
+		"a placeholder": {&v1.Launcher{Framework: "FSDP", Argv: []string{"a", "--x={nope}"}}, "argv[1]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := c.launchers("c1").PutLauncher(c.ctx("t1", ""), &v1.PutLauncherRequest{Launcher: tt.l})
+			requireCode(t, codes.InvalidArgument, err)
+			require.Contains(t, grpcstatus.Convert(err).Message(), tt.says)
+		})
+	}
+	_, err := c.launchers("c1").DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "JAX"})
+	requireCode(t, codes.NotFound, err)
+	_, err = c.launchers("c1").ListLaunchers(c.ctx("", ""), &v1.ListLaunchersRequest{})
+	requireCode(t, codes.InvalidArgument, err)
+	require.True(t, c.launcher("c1", "t1", "FSDP").GetBuiltin(), "nothing was put")
+}
+
+func TestFitsLauncher(t *testing.T) {
+	builtin := func(req *v1.SubmitJobRequest) *v1.Launcher {
+		framework, _ := launcher.For(req)
+		return launcher.Builtin(framework)
+	}
+	custom := func(r *v1.SubmitJobRequest) {
+		r.TrainingConfig.Framework = &v1.Framework{Type: v1.FrameworkType_CUSTOM, CustomScriptPath: "/x.py"}
+	}
+	for name, tt := range map[string]struct {
+		change      func(*v1.SubmitJobRequest)
+		l           *v1.Launcher
+		field, says string
+	}{
+		"as it is":             {func(*v1.SubmitJobRequest) {}, nil, "", ""},
+		"known hyperparameter": {func(r *v1.SubmitJobRequest) { r.TrainingConfig.Hyperparameters = map[string]string{"lora_r": "8"} }, nil, "", ""},
+		"unknown hyperparameter": {
+			func(r *v1.SubmitJobRequest) { r.TrainingConfig.Hyperparameters = map[string]string{"LoraR": "8"} }, nil,
+			"training_config.hyperparameters.LoraR", "did you mean lora_r?",
+		},
+		"CUSTOM takes any":  {func(r *v1.SubmitJobRequest) { custom(r); r.TrainingConfig.Hyperparameters = map[string]string{"x": ""} }, nil, "", ""},
+		"MEGATRON and LORA": {func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Type = v1.FrameworkType_MEGATRON }, nil, "training_config.training_type", "not supported by framework MEGATRON"},
+		"a launcher that runs a script": {
+			func(*v1.SubmitJobRequest) {}, &v1.Launcher{Framework: "HF_TRAINER", Argv: []string{"x"}, DistributedArgv: []string{"{script_command}"}},
+			"training_config.framework.type", "CUSTOM",
+		},
+		"a brace is no placeholder": {func(*v1.SubmitJobRequest) {}, &v1.Launcher{Framework: "HF_TRAINER", Argv: []string{"x", "{{script}"}}, "", ""},
+		"a command":                 {func(r *v1.SubmitJobRequest) { *r = v1.SubmitJobRequest{CommandConfig: &v1.CommandConfig{}} }, &v1.Launcher{TrainingTypes: []string{"SFT"}}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := trainingJob()
+			tt.change(req)
+			l := tt.l
+			if l == nil {
+				l = builtin(req)
+			}
+			err := fitsLauncher(req, l)
+			if tt.field == "" {
+				require.NoError(t, err)
+				return
+			}
+			var wrong *invalid
+			require.ErrorAs(t, err, &wrong)
+			require.Equal(t, tt.field, wrong.field)
+			require.Contains(t, wrong.message, tt.says)
+		})
+	}
+}
+
+// What a task is told is the launcher in force when its node is told of it.
+func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
+	req := trainingJob()
+	req.ResourceConfig.GpuCount = 1
+	training, err := newJob(req, largest(8))
+	require.NoError(t, err)
+	command, err := newJob(sleeper(1, 0), largest(8))
+	require.NoError(t, err)
+	training.Tenant, command.Tenant = "t1", "t1"
+	m, apply := stateOf(t,
+		fsm.RegisterNode{Node: fsm.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []fsm.GPU{
+			{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
+			{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
+		}}},
+		fsm.SubmitJobs{Jobs: []fsm.NewJob{training, command}},
+	)
+	apply(fsm.PlaceJobs{Placements: []fsm.Placement{
+		{Job: fsm.JobID(2 << 16), Attempt: 1, Tasks: []fsm.TaskPlacement{{Node: "n1", GPUs: 1}}},
+		{Job: fsm.JobID(2<<16 + 1), Attempt: 1, Tasks: []fsm.TaskPlacement{{Node: "n1", GPUs: 2}}},
+	}})
+	tasks := newOrderBook("n1").update(m.View()).GetTasks()
+	require.Len(t, tasks, 2)
+	require.Equal(t, launcher.Builtin("HF_TRAINER").GetArgv(), tasks[0].GetSpec().GetLauncher().GetArgv())
+	require.Empty(t, tasks[0].GetSpec().GetLauncher().GetHyperparameters(), "the node has no use for them")
+	require.Nil(t, tasks[1].GetSpec().GetLauncher(), "a command says itself what runs")
+
+	apply(fsm.PutLauncher{Launcher: fsm.Launcher{Framework: "HF_TRAINER", Argv: []string{"/opt/hf"}, Environment: map[string]string{"A": "{model}"}}})
+	told := newOrderBook("n1").update(m.View()).GetTasks()[0].GetSpec().GetLauncher()
+	require.Equal(t, []string{"/opt/hf"}, told.GetArgv())
+	require.Equal(t, map[string]string{"A": "{model}"}, told.GetEnvironment())
+}

@@ -1,0 +1,58 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/gorilla/mux"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// launcherToldOnly are the fields of a launcher that nobody sets.
+var launcherToldOnly = []string{"framework", "builtin", "updated_by", "updated_at"}
+
+func listLaunchers(x *exchange) error {
+	return unary(x, http.StatusOK, false, &v1.ListLaunchersRequest{}, x.server.launchers.ListLaunchers, whole)
+}
+
+func getLauncher(x *exchange) error {
+	framework := mux.Vars(x.r)["framework"]
+	ctx, cancel, err := x.call(false)
+	if err != nil {
+		return err
+	}
+	defer cancel()
+	reply, err := x.server.launchers.ListLaunchers(ctx, &v1.ListLaunchersRequest{})
+	if err != nil {
+		return err
+	}
+	var all []string
+	for _, l := range reply.GetLaunchers() {
+		if l.GetFramework() == framework {
+			x.ok(http.StatusOK, l)
+			return nil
+		}
+		all = append(all, l.GetFramework())
+	}
+	return &problem{
+		http: http.StatusNotFound, code: "NOT_FOUND",
+		message: fmt.Sprintf("there is no launcher %s: they are %s", printable(framework), strings.Join(all, ", ")),
+	}
+}
+
+func putLauncher(x *exchange) error {
+	l := &v1.Launcher{}
+	if _, err := x.decode(l, false, launcherToldOnly...); err != nil {
+		return err
+	}
+	l.Framework = mux.Vars(x.r)["framework"]
+	return unary(x, http.StatusOK, true, &v1.PutLauncherRequest{Launcher: l}, x.server.launchers.PutLauncher,
+		func(r *v1.PutLauncherResponse) proto.Message { return r.GetLauncher() })
+}
+
+func deleteLauncher(x *exchange) error {
+	return unary(x, http.StatusOK, true, &v1.DeleteLauncherRequest{Framework: mux.Vars(x.r)["framework"]}, x.server.launchers.DeleteLauncher,
+		func(r *v1.DeleteLauncherResponse) proto.Message { return r.GetLauncher() })
+}
