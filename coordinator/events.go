@@ -130,6 +130,10 @@ func (w *watcher) wanted(events []pastEvent) []*v1.Event {
 	var out []*v1.Event
 	for i := range events {
 		e := &events[i]
+		// A watcher may have come further than this replica: it heard the same from one that is ahead.
+		if e.Index < w.index || e.Index == w.index && e.Pos <= w.position {
+			continue
+		}
 		w.index, w.position = e.Index, e.Pos
 		if e.Tenant != "" && e.Tenant != w.tenant || len(w.topics) > 0 && !slices.Contains(w.topics, e.Topic) {
 			continue
