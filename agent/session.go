@@ -31,6 +31,9 @@ const (
 	retryLost = 200 * time.Millisecond
 	lostFor   = 15 * time.Second
 	retryMax  = time.Second
+	// brief is how long a session must last to have been worth its while. One that ends sooner is not begun again at once: a
+	// leader that is handing over takes sessions, and ends them at the first report.
+	brief = time.Second
 	// sendPause is the least time between two messages with reports: each costs
 	// the cluster a commit, and a busy node has many to make.
 	sendPause = 15 * time.Millisecond
@@ -75,13 +78,16 @@ func (s *session) restart() {
 func (s *session) run(ctx context.Context) {
 	pause := retryMin
 	for ctx.Err() == nil {
+		began := time.Now()
 		held, hinted := s.round(ctx)
-		switch {
-		case held:
-			pause = retryMin
+		if held {
 			s.lostAt = time.Now()
-			continue
-		case hinted:
+			if time.Since(began) >= brief {
+				pause = retryMin
+				continue
+			}
+		}
+		if hinted {
 			// The one that was named may not know yet that it leads.
 			pause = min(pause, 4*retryMin)
 		}
