@@ -20,6 +20,8 @@ type Replicas struct {
 	// Lost counts jobs that were declared lost, Moves all changes of state.
 	lost, moves int
 	states      map[v1.JobState_Value]int
+	// told are all events, in their order.
+	told []report
 }
 
 type seen struct {
@@ -65,6 +67,9 @@ func (r *Replicas) observe(id string, v *fsm.View, events []fsm.Event) {
 		return // a replica that follows, or one that started again: the course was seen
 	}
 	for i := range events {
+		if events[i].Topic != fsm.TopicState {
+			r.note(&events[i])
+		}
 		r.follow(v, &events[i])
 	}
 	r.newest = index

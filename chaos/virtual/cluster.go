@@ -302,6 +302,11 @@ func (c *Cluster) CrashAgent(i int, power bool) {
 	if this != nil {
 		close(kernel.gone)
 		_ = os.Remove(link)
+		// Once it can write nothing any more, the paths that it wrote down lead to the files again.
+		c.ending.Go(func() {
+			<-this.ended
+			_ = os.Symlink(filepath.Join(n.machine.home, "data"), link)
+		})
 		// The lock of one who is dead is nobody's.
 		_ = os.Remove(filepath.Join(n.machine.home, "data", "agent.lock"))
 		this.crash(power)

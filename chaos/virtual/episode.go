@@ -11,6 +11,8 @@ import (
 type Episode struct {
 	Options Options
 	Load    Load
+	// Others is the load of a second tenant; without users there is none.
+	Others Load
 	// Length is how long users work under the faults, of which one begins every Pause or so.
 	Length, Pause time.Duration
 	Kinds         []Kind
@@ -45,8 +47,19 @@ func (e Episode) Run() *Verdict {
 		e.Watch(c)
 	}
 	c.Start()
-	w := c.Work(e.Load)
-	w.LogsMayBeGone = true
+	loads := []Load{e.Load}
+	if e.Others.Users > 0 {
+		loads = append(loads, e.Others)
+	}
+	var all []*Workload
+	var watchers []*Watching
+	for _, load := range loads {
+		w := c.Work(load)
+		w.LogsMayBeGone = true
+		all = append(all, w)
+		watchers = append(watchers, c.WatchEvents(w.load.Tenant))
+	}
+	w := all[0]
 	watching := make(chan struct{})
 	watched := make(chan struct{})
 	go func() {
@@ -62,15 +75,31 @@ func (e Episode) Run() *Verdict {
 	}()
 	a := c.Attack(Schedule(e.Options.Seed, e.Length, e.Pause, e.Kinds))
 	time.Sleep(max(0, e.Length-time.Since(began)))
-	w.Rest()
-	w.Settle(e.Settle)
+	for _, w := range all {
+		w.Rest()
+	}
+	jobs, checkpoints, events, streams := 0, 0, 0, 0
+	for _, w := range all {
+		w.ends(e.Settle)
+		jobs += len(w.Jobs())
+		checkpoints += w.CheckCheckpoints()
+	}
+	c.Empty()
+	if len(all) > 1 {
+		all[0].Foreign(all[1].load.Tenant)
+		all[1].Foreign(all[0].load.Tenant)
+	}
+	for _, w := range watchers {
+		events += w.End(5 * time.Minute)
+		streams += w.Streams
+	}
 	close(watching)
 	<-watched
 	c.CheckViews()
-	v := &Verdict{Seed: e.Options.Seed, History: w.History, Virtual: time.Since(began), Jobs: len(w.Jobs()), Lost: c.Replicas.Lost()}
+	v := &Verdict{Seed: e.Options.Seed, History: w.History, Virtual: time.Since(began), Jobs: jobs, Lost: c.Replicas.Lost()}
 	_, ever := c.World.Live()
-	v.Report = fmt.Sprintf("seed %d: %s of cluster life; faults: %s; %d jobs, %d processes; %s; calls: %s",
-		e.Options.Seed, v.Virtual.Round(time.Second), a.Report(), v.Jobs, ever, c.Replicas.Summary(), w.Answers())
+	v.Report = fmt.Sprintf("seed %d: %s of cluster life; faults: %s; %d jobs, %d processes, %d checkpoints; %d events told over %d streams; %s; calls: %s",
+		e.Options.Seed, v.Virtual.Round(time.Second), a.Report(), v.Jobs, ever, checkpoints, events, streams, c.Replicas.Summary(), w.Answers())
 	v.Findings = c.Findings.All()
 	v.Journal = c.Journal(journalLines)
 	c.Close()

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // Kind is a sort of fault.
@@ -31,12 +34,13 @@ const (
 	SlowDisk         Kind = "slow disk"
 	BrokenDisk       Kind = "broken disk" // the replica stops by itself, and is started again
 	IllGPU           Kind = "ill gpu"
+	Transfer         Kind = "transfer" // an operator has leadership handed over
 )
 
 // AllKinds are all faults.
 var AllKinds = []Kind{
 	CrashCoordinator, PowerCoordinator, StopCoordinator, CrashAgent, PowerNode, StopAgent, Isolate, Split, CutOneWay, CutPlanes,
-	Loss, Stalls, SlowDisk, BrokenDisk, IllGPU,
+	Loss, Stalls, SlowDisk, BrokenDisk, IllGPU, Transfer,
 }
 
 // Fault is one, at a time after the beginning.
@@ -93,12 +97,14 @@ type Attack struct {
 	stops map[string]int
 	downs map[string]int
 	rough map[int]Weather
-	going sync.WaitGroup
+	// operators have leadership handed over.
+	operators v1.OperatorServiceClient
+	going     sync.WaitGroup
 }
 
 // Attack runs the schedule, and returns when all of it is healed.
 func (c *Cluster) Attack(faults []Fault) *Attack {
-	a := &Attack{cluster: c, counts: map[Kind]int{}, cuts: map[direction]int{}, stops: map[string]int{}, downs: map[string]int{}, rough: map[int]Weather{}}
+	a := &Attack{cluster: c, counts: map[Kind]int{}, cuts: map[direction]int{}, stops: map[string]int{}, downs: map[string]int{}, rough: map[int]Weather{}, operators: c.Client().Operators()}
 	began := time.Now()
 	for i, f := range faults {
 		time.Sleep(time.Until(began.Add(f.At)))
@@ -205,6 +211,16 @@ func (a *Attack) inflict(n int, f Fault) {
 		c.agents[node].machine.Ill(gpu, "Xid 79: the GPU has fallen off the bus")
 		last()
 		c.agents[node].machine.Ill(gpu, "")
+	case Transfer:
+		to := c.coordinators[one].id
+		if r.IntN(2) == 0 {
+			to = "" // whoever is most up to date
+		}
+		c.log.note("fault", fmt.Sprint(f, " to ", to))
+		ctx, cancel := context.WithTimeout(ctx, callTime)
+		defer cancel()
+		// A cluster in pieces may well refuse: whoever does must go on leading.
+		_, _ = a.operators.TransferLeadership(client.WithCall(ctx, client.Call{Operator: true}), &v1.TransferLeadershipRequest{To: to})
 	case Loss, Stalls:
 		w := Weather{Delay: time.Duration(r.Int64N(int64(20 * time.Millisecond))), Jitter: time.Duration(1 + r.Int64N(int64(50*time.Millisecond)))}
 		if f.Kind == Loss {

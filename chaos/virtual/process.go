@@ -221,9 +221,11 @@ func (p *process) save() {
 	}
 	p.saves++
 	name := fmt.Sprintf("checkpoint-%d-%d-%d", p.spec.Rank, p.spec.Attempt, p.saves)
-	tmp := filepath.Join(p.spec.CheckpointDir, "tmp-"+name)
+	// A process goes on when the agent that started it is dead, and with it the link through which that saw the files.
+	dir := life.ReplaceAllString(p.spec.CheckpointDir, "/data/")
+	tmp := filepath.Join(dir, "tmp-"+name)
 	if os.MkdirAll(tmp, 0o700) == nil && os.WriteFile(filepath.Join(tmp, "weights"), []byte(name), 0o600) == nil {
-		_ = os.Rename(tmp, filepath.Join(p.spec.CheckpointDir, name))
+		_ = os.Rename(tmp, filepath.Join(dir, name))
 	}
 }
 

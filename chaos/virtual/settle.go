@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -14,6 +17,12 @@ const logTime = 20 * time.Second
 // Settle waits until every job has come to its end, and holds what the cluster says of it against what was asked of it
 // and what really ran. The cluster must be whole, and nobody at work. It returns the jobs as they ended, by key.
 func (w *Workload) Settle(within time.Duration) map[string]*v1.Job {
+	ended := w.ends(within)
+	w.cluster.Empty()
+	return ended
+}
+
+func (w *Workload) ends(within time.Duration) map[string]*v1.Job {
 	deadline := time.Now().Add(within)
 	ended := map[string]*v1.Job{}
 	for _, j := range w.Jobs() {
@@ -54,19 +63,39 @@ func (w *Workload) Settle(within time.Duration) map[string]*v1.Job {
 		}
 	}
 	w.once(ids)
+	return ended
+}
+
+// Foreign holds that nothing of this workload is there for another tenant (I11).
+func (w *Workload) Foreign(other string) {
+	for _, j := range w.Jobs() {
+		ctx, cancel := context.WithTimeout(context.Background(), callTime)
+		ctx = client.WithCall(ctx, client.Call{Tenant: other})
+		_, err := w.client.Jobs().GetJob(ctx, &v1.GetJobRequest{JobId: j.ID})
+		if status.Code(err) != codes.NotFound {
+			w.cluster.Findings.Add("I11: %s of %s, read by %s: %v", j.ID, w.load.Tenant, other, err)
+		}
+		if _, err = w.client.Jobs().CancelJob(ctx, &v1.CancelJobRequest{JobId: j.ID}); status.Code(err) != codes.NotFound {
+			w.cluster.Findings.Add("I11: %s of %s, canceled by %s: %v", j.ID, w.load.Tenant, other, err)
+		}
+		cancel()
+	}
+}
+
+// Empty holds that no process is left once all jobs have ended.
+func (c *Cluster) Empty() {
 	// What a lost attempt left is stopped by its node, which takes a grace period.
-	live, _ := w.cluster.World.Live()
+	live, _ := c.World.Live()
 	for range 120 {
 		if live == 0 {
 			break
 		}
 		time.Sleep(time.Second)
-		live, _ = w.cluster.World.Live()
+		live, _ = c.World.Live()
 	}
 	if live > 0 {
-		w.cluster.Findings.Add("%d processes live after all jobs ended", live)
+		c.Findings.Add("%d processes live after all jobs ended", live)
 	}
-	return ended
 }
 
 // once sees to it that no key made two jobs (I4).
@@ -147,7 +176,7 @@ func (w *Workload) logs(j *Job, job *v1.Job, add func(string, ...any)) {
 	ctx, cancel := context.WithTimeout(context.Background(), logTime)
 	defer cancel()
 	follow := false
-	stream, err := w.client.Jobs().StreamJobLogs(client.WithCall(ctx, client.Call{Tenant: tenant}), &v1.StreamJobLogsRequest{JobId: j.ID, Follow: &follow, Attempt: job.GetAttempt()})
+	stream, err := w.client.Jobs().StreamJobLogs(client.WithCall(ctx, client.Call{Tenant: w.load.Tenant}), &v1.StreamJobLogsRequest{JobId: j.ID, Follow: &follow, Attempt: job.GetAttempt()})
 	if err != nil {
 		add("its log cannot be read: %v", err)
 		return

@@ -15,12 +15,13 @@ import (
 	"github.com/mindcoordinator/mind/chaos/check"
 )
 
-// tenant owns all jobs of a workload.
+// tenant owns the jobs of a workload that names no other.
 const tenant = "chaos"
 
 // Load says what the users of a cluster do.
 type Load struct {
-	Users int
+	Tenant string
+	Users  int
 	// Pause is how long a user thinks between two calls, on average; default 5 s.
 	Pause time.Duration
 	// Jobs run for up to Run; default 2 min. Retries is how many a job may have at most; each draws its own.
@@ -30,6 +31,8 @@ type Load struct {
 	Gangs, Fails, Stubborn float64
 	// Cancels and Again are the parts of calls that cancel a job, or retry it.
 	Cancels, Again float64
+	// Saves is the part of jobs that save checkpoints.
+	Saves float64
 	// LostAfter of the jobs; 0: the default of the cluster.
 	LostAfter time.Duration
 }
@@ -72,11 +75,14 @@ func (c *Cluster) Work(load Load) *Workload {
 	if load.Run == 0 {
 		load.Run = 2 * time.Minute
 	}
+	if load.Tenant == "" {
+		load.Tenant = tenant
+	}
 	w := &Workload{cluster: c, load: load, client: c.Client(), History: &check.History{}, answered: map[string]int{}}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	for i := range load.Users {
-		w.users.Go(func() { w.user(ctx, i, rand.New(rand.NewPCG(c.Seed, uint64(100+i)))) })
+		w.users.Go(func() { w.user(ctx, i, rand.New(rand.NewPCG(c.Seed, uint64(100*len(load.Tenant)+i)))) })
 	}
 	return w
 }
@@ -125,6 +131,9 @@ func (w *Workload) draw(r *rand.Rand, key string) *Job {
 	}
 	j.Does.Stubborn = r.Float64() < w.load.Stubborn
 	j.Does.Linger = time.Duration(r.Int64N(int64(2 * time.Second)))
+	if r.Float64() < w.load.Saves {
+		j.Does.Save = 5*time.Second + time.Duration(r.Int64N(int64(30*time.Second)))
+	}
 	if w.load.Retries > 0 {
 		j.Retries = r.IntN(w.load.Retries + 1)
 	}
@@ -143,7 +152,7 @@ func (w *Workload) request(j *Job) *v1.SubmitJobRequest {
 
 func (w *Workload) context(key string) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
-	return client.WithCall(ctx, client.Call{Tenant: tenant, IdempotencyKey: key}), cancel
+	return client.WithCall(ctx, client.Call{Tenant: w.load.Tenant, IdempotencyKey: key}), cancel
 }
 
 // outcome sorts an error into what a user may conclude from it. Only what the state itself refused is Refused.

@@ -1,0 +1,59 @@
+package virtual
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// life is the link through which one life of an agent sees the files of its machine.
+var life = regexp.MustCompile(`/life-[0-9]+/`)
+
+// CheckCheckpoints holds what is registered against the files that there are and the processes that wrote them (I9), and
+// what processes went on from against what is registered. It returns how many checkpoints it looked at.
+func (w *Workload) CheckCheckpoints() int {
+	c := w.cluster
+	var v *fsm.View
+	for i := range c.coordinators {
+		if other := c.View(i); other != nil && (v == nil || other.Index() > v.Index()) {
+			v = other
+		}
+	}
+	if v == nil {
+		c.Findings.Add("no coordinator publishes a state")
+		return 0
+	}
+	n := 0
+	for _, j := range w.Jobs() {
+		id, ok := fsm.ParseJobID(j.ID)
+		if !ok {
+			continue
+		}
+		registered := map[string]bool{}
+		for cp := range v.CheckpointsOf(id) {
+			n++
+			path := life.ReplaceAllString(cp.Path, "/data/")
+			registered[path] = true
+			info, err := os.Stat(filepath.Join(path, "weights"))
+			if err != nil || info.Size() != int64(len(filepath.Base(path))) || cp.SizeBytes != info.Size() || cp.Digest == "" {
+				c.Findings.Add("I9: checkpoint %s of %s (%s, %d bytes) is not whole: %v", cp.ID, j.ID, path, cp.SizeBytes, err)
+			}
+			wrote := false
+			for _, l := range c.World.Lives(j.ID) {
+				wrote = wrote || l.Token == cp.Token && l.Attempt == int(cp.Attempt) && l.Rank == int(cp.Rank) && l.Node == cp.Node
+			}
+			if !wrote {
+				c.Findings.Add("I9: checkpoint %s of %s comes from attempt %d rank %d (token %d) on %s, which never ran\n%s",
+					cp.ID, j.ID, cp.Attempt, cp.Rank, cp.Token, cp.Node, c.World.Story(j.ID))
+			}
+		}
+		for _, l := range c.World.Lives(j.ID) {
+			if l.ResumeFrom != "" && !registered[life.ReplaceAllString(l.ResumeFrom, "/data/")] {
+				c.Findings.Add("I9: %s goes on from %s, which is not registered", &l, l.ResumeFrom)
+			}
+		}
+	}
+	return n
+}
