@@ -144,6 +144,8 @@ const (
 	ReportPhase
 	ReportProgress
 	ReportCheckpoint
+	// ReportEvaluation: a benchmark of an evaluation has a result.
+	ReportEvaluation
 )
 
 // ReportTasks is what happened on one node.
@@ -161,7 +163,8 @@ type TaskReport struct {
 	Kind    ReportKind `cbor:"5,keyasint,omitempty"`
 	// Time on the agent's clock, Unix nanoseconds; 0: now.
 	Time int64 `cbor:"6,keyasint,omitempty"`
-	// ReportEnded. ExitCode is nil when the task never ran or nobody knows.
+	// ReportEnded. ExitCode is nil when the task never ran or nobody knows. ErrorMessage also with ReportEvaluation: why there
+	// are no figures.
 	ExitCode     *int32             `cbor:"7,keyasint,omitempty"`
 	ErrorType    v1.ErrorType_Value `cbor:"8,keyasint,omitempty"`
 	ErrorMessage string             `cbor:"9,keyasint,omitempty"`
@@ -170,11 +173,14 @@ type TaskReport struct {
 	// ReportProgress; Step also with ReportCheckpoint.
 	Step  int64 `cbor:"11,keyasint,omitempty"`
 	Total int64 `cbor:"12,keyasint,omitempty"`
-	// ReportCheckpoint.
+	// ReportCheckpoint; Metrics also with ReportEvaluation.
 	Path      string `cbor:"13,keyasint,omitempty"`
 	Digest    string `cbor:"14,keyasint,omitempty"`
 	SizeBytes int64  `cbor:"15,keyasint,omitempty"`
 	Metrics   string `cbor:"16,keyasint,omitempty"`
+	// ReportEvaluation.
+	Benchmark string `cbor:"17,keyasint,omitempty"`
+	Samples   int64  `cbor:"18,keyasint,omitempty"`
 }
 
 // ReportResult counts what became of the reports. All of them are settled: none needs to be sent again.
@@ -187,6 +193,8 @@ type ReportResult struct {
 	Stale int
 	// Incomplete are checkpoints without the digest of a manifest. They were refused.
 	Incomplete int
+	// Refused are results of a job that is no evaluation, or beyond the bounds of one.
+	Refused int
 	// Checkpoints are the ids registered, in the order of the reports.
 	Checkpoints []CheckpointID
 }

@@ -13,6 +13,7 @@ type state struct {
 	keys         keyTables
 	coordinators coordinatorTables
 	tokens       tokenTables
+	evaluations  evaluationTables
 	launchers    launcherTables
 
 	// work is nil in a frozen state.
@@ -30,6 +31,7 @@ var domains = []domain{
 	keyDomain,
 	coordinatorDomain,
 	tokenDomain,
+	evaluationDomain,
 	launcherDomain,
 }
 

@@ -16,6 +16,8 @@ const (
 	jobPrefix        = "job_"
 	checkpointPrefix = "ckpt_"
 	tokenPrefix      = "tok_"
+	// An evaluation is a job, and goes by two names.
+	evaluationPrefix = "eval_"
 
 	// idPositionBits is the share of an id that counts within one entry.
 	idPositionBits = 16
@@ -34,6 +36,15 @@ func (id CheckpointID) String() string { return formatID(checkpointPrefix, uint6
 
 // String is the id as users see it, such as "tok_1k0g00".
 func (id TokenID) String() string { return formatID(tokenPrefix, uint64(id)) }
+
+// EvaluationID is the name of a job as an evaluation, such as "eval_1k0g00".
+func (id JobID) EvaluationID() string { return formatID(evaluationPrefix, uint64(id)) }
+
+// ParseEvaluationID reads what JobID.EvaluationID wrote, and nothing else.
+func ParseEvaluationID(s string) (JobID, bool) {
+	n, ok := parseID(evaluationPrefix, s)
+	return JobID(n), ok
+}
 
 // ParseTokenID reads what TokenID.String wrote, and nothing else.
 func ParseTokenID(s string) (TokenID, bool) {

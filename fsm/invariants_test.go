@@ -55,6 +55,16 @@ func TestCheck_canFail(t *testing.T) {
 		f(&c)
 		s.nodes.rows.put(id, &c)
 	}
+	// result adds one that is like the first but for what f changes.
+	result := func(s *state, f func(r *EvaluationResult)) {
+		for r := range s.evaluations.results.rows() {
+			c := *r
+			f(&c)
+			s.putResult(&c)
+			return
+		}
+		require.Fail(t, "the story has no result")
+	}
 	tests := map[string]struct {
 		breakIt func(s *state)
 		says    string
@@ -185,9 +195,30 @@ func TestCheck_canFail(t *testing.T) {
 			c.State = v1.NodeState_LOST
 			s.nodes.rows.put("n1", &c)
 		}, "n1 is LOST and should be READY"},
-		"a launcher without argv": {func(s *state) { s.launchers.rows.put("X", &Launcher{Framework: "X"}) }, "a launcher that would not be taken"},
-		"a launcher of tomorrow":  {func(s *state) { l := testLauncher("X"); l.Revision = 1 << 40; s.launchers.rows.put("X", &l) }, "was put at index"},
-		"a node away unlisted":    {func(s *state) { s.nodes.away.put("x") }, "nodes away"},
+		"a launcher without argv":    {func(s *state) { s.launchers.rows.put("X", &Launcher{Framework: "X"}) }, "a launcher that would not be taken"},
+		"a launcher of tomorrow":     {func(s *state) { l := testLauncher("X"); l.Revision = 1 << 40; s.launchers.rows.put("X", &l) }, "was put at index"},
+		"a result of no job":         {func(s *state) { result(s, func(r *EvaluationResult) { r.Job = 99 }) }, "I11: a result"},
+		"a result of another tenant": {func(s *state) { result(s, func(r *EvaluationResult) { r.Tenant = "x" }) }, "I11: a result"},
+		"a result of a job that is no evaluation": {func(s *state) {
+			result(s, func(r *EvaluationResult) {
+				j, _ := s.Job(r.Job)
+				c := *j
+				c.Labels = nil
+				s.jobs.rows.put(c.ID, &c)
+			})
+		}, "I11: a result"},
+		"a result of no attempt":         {func(s *state) { result(s, func(r *EvaluationResult) { r.Attempt = 7 }) }, "I11: the result"},
+		"a result of an attempt to come": {func(s *state) { result(s, func(r *EvaluationResult) { r.Token++ }) }, "I11: the result"},
+		"a result out of bounds":         {func(s *state) { result(s, func(r *EvaluationResult) { r.Error = strings.Repeat("x", 2000) }) }, "out of bounds"},
+		"two results in one place":       {func(s *state) { result(s, func(r *EvaluationResult) { r.Benchmark = "other" }) }, "the place 1"},
+		"results without end": {func(s *state) {
+			for i := range MaxResultsPerJob {
+				result(s, func(r *EvaluationResult) {
+					r.Benchmark, r.Place = strings.Repeat("x", 1+i%100)+strings.Repeat("y", i/100), uint64(5+i)
+				})
+			}
+		}, "results of more than"},
+		"a node away unlisted": {func(s *state) { s.nodes.away.put("x") }, "nodes away"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -244,6 +244,9 @@ func (g *generator) newJob() NewJob {
 		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
 		GiveUpAfter: int64(pick(g, "give up", 0, 60e9)),
 	}
+	if g.n("evaluates", 0, 2) == 0 {
+		n.Labels = map[string]string{EvaluationLabel: EvaluationValue}
+	}
 	if g.n("depends", 0, 3) == 0 {
 		n.Dependencies = []Dependency{{Job: g.job(), When: Condition(g.n("when", 0, 3))}}
 	}
@@ -364,6 +367,7 @@ func (g *generator) reports() Command {
 					Kind: ReportKind(g.n("kind", 0, 7)), Time: g.w.now,
 					Phase: v1.JobPhase_Value(g.n("phase", 0, 5)), Step: int64(g.n("step", 0, 3)), Total: 3,
 					Path: pick(g, "path", "/c/1", "/c/2"), Digest: pick(g, "digest", "x", "y", ""), Metrics: "{}",
+					Benchmark: pick(g, "benchmark", "mmlu", "mmlu", "arc", ""), Samples: int64(g.n("samples", -1, 2)),
 				}
 				if rep.Kind == ReportEnded {
 					if code := int32(pick(g, "exit", 0, 0, 0, 1, 137, -1)); code >= 0 {

@@ -25,7 +25,7 @@ func (c ReportTasks) apply(tx *tx) any {
 			continue
 		}
 		if !old.Live() || old.Tasks[r.Rank].State == v1.TaskState_ENDED {
-			if r.Kind == ReportCheckpoint {
+			if r.Kind == ReportCheckpoint || r.Kind == ReportEvaluation {
 				res.Stale++
 			} else {
 				res.Duplicate++
@@ -37,9 +37,11 @@ func (c ReportTasks) apply(tx *tx) any {
 			res.Incomplete++
 			continue
 		}
-		if e.apply(r, &res) {
+		refused := res.Refused
+		switch {
+		case e.apply(r, &res):
 			res.Applied++
-		} else {
+		case res.Refused == refused:
 			res.Duplicate++
 		}
 	}
@@ -162,6 +164,8 @@ func (e *editor) apply(r *TaskReport, res *ReportResult) bool {
 		tx.emitJob(j, j.State)
 	case ReportCheckpoint:
 		return e.checkpoint(r, res)
+	case ReportEvaluation:
+		return e.evaluated(r, res)
 	default:
 		return false
 	}

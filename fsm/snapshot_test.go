@@ -42,6 +42,10 @@ func story(t require.TestingT) *world {
 	w.submit(oneGPU())
 	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).Class(), "no GPU is free"}}})
 	loss(w)
+	scored := w.submit(anEvaluation())
+	w.place(scored, "n4")
+	w.run(scored)
+	w.scores(scored, "mmlu", `{"accuracy":0.5}`)
 	return w
 }
 

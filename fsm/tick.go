@@ -118,7 +118,7 @@ func (tx *tx) giveUp(renewing []string, res *TickResult) {
 	}
 }
 
-// dropFinished forgets the jobs that finished first, down to the bound, with their checkpoints. A job that others still
+// dropFinished forgets the jobs that finished first, down to the bound, with their checkpoints and results. A job that others still
 // look at, to know whether they may run, stays.
 func (tx *tx) dropFinished(res *TickResult) {
 	excess := tx.jobs.finished.len() - tx.meta.keepFinished()
@@ -146,6 +146,7 @@ func (tx *tx) dropFinished(res *TickResult) {
 		for _, c := range gone {
 			tx.dropCheckpoint(c)
 		}
+		tx.dropResults(id)
 		tx.dropJob(j)
 	}
 	res.Dropped = len(ids)
