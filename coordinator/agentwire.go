@@ -1,6 +1,9 @@
 package coordinator
 
 import (
+	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -88,10 +91,32 @@ func reportOf(r *v1.Report) (fsm.TaskReport, bool) {
 		c := body.Checkpoint
 		out.Kind, out.Step, out.Path, out.Digest = fsm.ReportCheckpoint, c.GetStep(), c.GetPath(), c.GetManifestDigest()
 		out.SizeBytes, out.Metrics = c.GetSizeBytes(), clip(c.GetMetricsJson(), maxMetrics)
+	case *v1.Report_Evaluation:
+		out.Kind = fsm.ReportEvaluation
+		resultOfBenchmark(&out, body.Evaluation)
 	default:
 		return out, false
 	}
 	return out, true
+}
+
+// resultOfBenchmark takes the result of a benchmark in. It is kept for good and shown to users, so whatever the workload wrote
+// must be an object of numbers, or is told as the failure that it is.
+func resultOfBenchmark(out *fsm.TaskReport, e *v1.EvaluationReport) {
+	out.Benchmark, out.Samples, out.ErrorMessage = e.GetBenchmark(), int64(max(0, e.GetNumSamples())), clip(e.GetError(), maxReason)
+	if !validBenchmark(out.Benchmark) {
+		out.Benchmark = "" // The state refuses it.
+	}
+	if e.GetMetricsJson() == "" {
+		return
+	}
+	var figures map[string]*float64
+	if err := json.Unmarshal([]byte(e.GetMetricsJson()), &figures); err != nil || len(e.GetMetricsJson()) > maxMetrics ||
+		slices.Contains(slices.Collect(maps.Values(figures)), nil) {
+		out.ErrorMessage = cmp.Or(out.ErrorMessage, fmt.Sprintf("what was reported is no JSON object of numbers of at most %d bytes", maxMetrics))
+		return
+	}
+	out.Metrics = e.GetMetricsJson()
 }
 
 const maxMetrics = 16 << 10

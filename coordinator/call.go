@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -54,6 +55,12 @@ func readCall(ctx context.Context) *call {
 	}
 	c.peer, _ = pki.PeerIdentity(ctx)
 	return c
+}
+
+// sign says on whose behalf a job is created.
+func (c *call) sign(job *fsm.NewJob, key string) {
+	job.Tenant, job.User, job.Key = c.tenant, c.user, key
+	job.AutoKey = strings.HasPrefix(key, status.AutoKeyPrefix)
 }
 
 func one(md metadata.MD, key string) string {

@@ -31,6 +31,7 @@ var writes = map[string]func() proto.Message{
 	v1.JobService_ResumeJob_FullMethodName:               func() proto.Message { return new(v1.ResumeJobResponse) },
 	v1.JobService_RetryJob_FullMethodName:                func() proto.Message { return new(v1.RetryJobResponse) },
 	v1.JobService_DeleteCheckpoint_FullMethodName:        func() proto.Message { return new(v1.DeleteCheckpointResponse) },
+	v1.EvaluationService_SubmitEvaluation_FullMethodName: func() proto.Message { return new(v1.SubmitEvaluationResponse) },
 	v1.ClusterService_PutQueue_FullMethodName:            func() proto.Message { return new(v1.PutQueueResponse) },
 	v1.ClusterService_DeleteQueue_FullMethodName:         func() proto.Message { return new(v1.DeleteQueueResponse) },
 	v1.ClusterService_DrainNode_FullMethodName:           func() proto.Message { return new(v1.DrainNodeResponse) },

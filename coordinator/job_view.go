@@ -24,7 +24,7 @@ func jobView(v *fsm.View, j *fsm.Job, position bool) *v1.Job {
 		UserId:       j.User,
 		Status:       statusOf(v, j),
 		State:        j.State,
-		Phase:        j.Phase,
+		Phase:        phaseOf(j),
 		Priority:     int32(j.Priority),
 		Queue:        j.Queue,
 		Labels:       j.Labels,
@@ -50,6 +50,7 @@ func jobView(v *fsm.View, j *fsm.Job, position bool) *v1.Job {
 	if err := proto.Unmarshal(j.Spec, &spec); err == nil {
 		out.TrainingConfig, out.DataConfig, out.ResourceConfig = spec.TrainingConfig, spec.DataConfig, spec.ResourceConfig
 		out.OutputConfig, out.SchedulingConfig, out.CommandConfig = spec.OutputConfig, spec.SchedulingConfig, spec.CommandConfig
+		out.EvaluationConfig = spec.EvaluationConfig
 	}
 	if j.Progress != (fsm.Progress{}) {
 		out.Progress = &v1.JobProgress{Step: j.Progress.Step, TotalSteps: j.Progress.Total}
@@ -71,7 +72,7 @@ func jobView(v *fsm.View, j *fsm.Job, position bool) *v1.Job {
 }
 
 func statusOf(v *fsm.View, j *fsm.Job) v1.JobStatus_Value {
-	return status.Of(j.State, j.Phase, considered(v, j))
+	return status.Of(j.State, phaseOf(j), considered(v, j))
 }
 
 // considered says whether a scheduler pass has looked at the job.

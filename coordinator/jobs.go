@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/grpc/codes"
@@ -12,7 +11,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -43,6 +41,9 @@ func (s *server) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.S
 
 // accept validates a request and signs it with who asks.
 func (s *server) accept(c *call, req *v1.SubmitJobRequest, key string) (fsm.NewJob, error) {
+	if err := reservedForEvaluations(req); err != nil {
+		return fsm.NewJob{}, err
+	}
 	job, err := newJob(req, &s.inventory)
 	if err != nil {
 		return job, err
@@ -50,8 +51,7 @@ func (s *server) accept(c *call, req *v1.SubmitJobRequest, key string) (fsm.NewJ
 	if err := s.checkLaunch(req); err != nil {
 		return job, err
 	}
-	job.Tenant, job.User, job.Key = c.tenant, c.user, key
-	job.AutoKey = strings.HasPrefix(key, status.AutoKeyPrefix)
+	c.sign(&job, key)
 	return job, nil
 }
 

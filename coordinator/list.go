@@ -24,7 +24,7 @@ const (
 // ListJobs lists the jobs of the caller's tenant. The page token pins the order and the filter: it names the last job
 // that was seen, so that jobs which come and go in between neither repeat nor hide others.
 func (s *server) ListJobs(ctx context.Context, req *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
-	q, err := newListQuery(req)
+	q, err := newListQuery(req, "jobs")
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +60,8 @@ type listQuery struct {
 	size   int
 	order  order
 	after  *pageMark
+	// also is one more thing that must be true of a job.
+	also func(*fsm.Job) bool
 	// sum tells a page token of this query from one of another.
 	sum uint64
 }
@@ -70,7 +72,8 @@ type pageMark struct {
 	priority uint8
 }
 
-func newListQuery(req *v1.ListJobsRequest) (*listQuery, error) {
+// newListQuery understands a request; of says what is listed, and tells its page tokens from others.
+func newListQuery(req *v1.ListJobsRequest, of string) (*listQuery, error) {
 	q := &listQuery{filter: status.NewFilter(req.GetStatus()...), queue: req.GetQueue(), size: int(req.GetPageSize())}
 	switch {
 	case q.size == 0:
@@ -95,7 +98,7 @@ func newListQuery(req *v1.ListJobsRequest) (*listQuery, error) {
 		}
 		q.labels = append(q.labels, [2]string{k, v})
 	}
-	q.sum = xxhash.Sum64String(fmt.Sprintf("%q %q %q %v", q.order, q.queue, req.GetLabel(), req.GetStatus()))
+	q.sum = xxhash.Sum64String(fmt.Sprintf("%q %q %q %q %v", of, q.order, q.queue, req.GetLabel(), req.GetStatus()))
 	return q, q.parseToken(req.GetPageToken())
 }
 
@@ -135,7 +138,7 @@ func (q *listQuery) matches(v *fsm.View, j *fsm.Job) bool {
 			return false
 		}
 	}
-	return q.filter.Match(j.State, j.Phase, considered(v, j))
+	return q.filter.Match(j.State, phaseOf(j), considered(v, j)) && (q.also == nil || q.also(j))
 }
 
 // run returns a page, how many jobs match in all, and whether there is a page after it.

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -107,6 +108,9 @@ func taskSpec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
 	if err := proto.Unmarshal(j.Spec, spec.Job); err != nil {
 		spec.Job = &v1.SubmitJobRequest{Name: fmt.Sprintf("unreadable: %v", err)}
 	}
+	if e := spec.GetJob().GetEvaluationConfig(); e != nil {
+		spec.ModelPath = modelPath(v, j, e)
+	}
 	spec.Launcher = launcherFor(v, spec.Job)
 	if lease.FractionMilli > 0 {
 		spec.GpuFraction = float64(lease.FractionMilli) / 1000
@@ -124,6 +128,18 @@ func taskSpec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
 		spec.Deadline = timestamp(j.StartedAt + j.MaxRuntime)
 	}
 	return spec
+}
+
+// modelPath is where what an evaluation scores is; empty: the checkpoint is not known any more, and the agent says so.
+func modelPath(v *fsm.View, j *fsm.Job, e *v1.EvaluationConfig) string {
+	if e.GetCheckpointId() == "" {
+		return strings.TrimPrefix(e.GetModelUri(), "file://")
+	}
+	id, _ := fsm.ParseCheckpointID(e.GetCheckpointId())
+	if c, ok := v.Checkpoint(id); ok && c.Tenant == j.Tenant {
+		return c.Path
+	}
+	return ""
 }
 
 // leaseTime is how long a task may live without a renewal: until it may be replaced, or until its job would wait no longer.

@@ -32,6 +32,7 @@ type server struct {
 	v1.UnimplementedAgentServiceServer
 	v1.UnimplementedTokenServiceServer
 	v1.UnimplementedEventServiceServer
+	v1.UnimplementedEvaluationServiceServer
 	v1.UnimplementedLauncherServiceServer
 
 	config  Config
@@ -90,6 +91,7 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterAgentServiceServer(server, s)
 	v1.RegisterTokenServiceServer(server, s)
 	v1.RegisterEventServiceServer(server, s)
+	v1.RegisterEvaluationServiceServer(server, s)
 	v1.RegisterLauncherServiceServer(server, s)
 	return server
 }

@@ -33,6 +33,8 @@ type party struct {
 	// other is the tenant that shares the cluster; nil: nobody does.
 	other *party
 
+	evaluations               []string // of the jobs
+	scored                    int
 	jobs, checkpoints, tokens []string // in the order in which they came to be
 	since                     uint64   // the state before the first call
 	asked                     []string // ids of the other's that this one has guessed
@@ -60,12 +62,13 @@ func (p *party) tokenService() v1.TokenServiceClient {
 // nobodys are ids that no log here comes to.
 var nobodys = map[string]string{
 	"job": fsm.JobID(1 << 60).String(), "ckpt": fsm.CheckpointID(1 << 60).String(), "tok": fsm.TokenID(1 << 60).String(),
+	"eval": fsm.JobID(1 << 60).EvaluationID(),
 }
 
 // pick is an id of a kind: one of the party's own, or one of the other's, which is as good as one that nobody has.
 func (p *party) pick(kind string, call partyCall) string {
 	of := func(p *party) []string {
-		return map[string][]string{"job": p.jobs, "ckpt": p.checkpoints, "tok": p.tokens}[kind]
+		return map[string][]string{"job": p.jobs, "ckpt": p.checkpoints, "tok": p.tokens, "eval": p.evaluations}[kind]
 	}
 	ids := of(p)
 	if call.foreign {
@@ -219,6 +222,18 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 		return tokens.ListTokens(ctx, &v1.ListTokensRequest{}, with...)
 	case "revoke token":
 		return tokens.RevokeToken(ctx, &v1.RevokeTokenRequest{TokenId: p.pick("tok", call)}, with...)
+	case "evaluate", "evaluate a checkpoint", "evaluate a model":
+		return p.evaluate(call, with)
+	case "evaluation":
+		return p.evaluationService().GetEvaluation(ctx, &v1.GetEvaluationRequest{EvaluationId: p.pick("eval", call)}, with...)
+	case "evaluations":
+		return p.evaluationService().ListEvaluations(ctx, &v1.ListEvaluationsRequest{PageSize: int32(1 + call.k)}, with...)
+	case "evaluations of":
+		return p.evaluationService().ListEvaluations(ctx, &v1.ListEvaluationsRequest{JobId: job}, with...)
+	case "compare":
+		return p.compare(call, with)
+	case "task scores":
+		p.score(p.pick("eval", partyCall{n: call.n}), call.k)
 	case "task writes":
 		p.agent.write(p.pick("job", partyCall{n: call.n}), 1, p.mark+"-line")
 	case "task saves":
@@ -397,12 +412,12 @@ func byJob(gpus []any) map[string]int {
 	return counts
 }
 
-var anyID = regexp.MustCompile(`(job|ckpt|tok)_[0-9a-z]+`)
+var anyID = regexp.MustCompile(`(job|ckpt|tok|eval)_[0-9a-z]+`)
 
 // anonymous numbers the party's ids in the order in which they came to be, which is the same in every cluster.
 func (p *party) anonymous(text string) string {
 	return anyID.ReplaceAllStringFunc(text, func(id string) string {
-		for kind, ids := range map[string][]string{"job": p.jobs, "ckpt": p.checkpoints, "tok": p.tokens} {
+		for kind, ids := range map[string][]string{"job": p.jobs, "ckpt": p.checkpoints, "tok": p.tokens, "eval": p.evaluations} {
 			if i := slices.Index(ids, id); i >= 0 {
 				return fmt.Sprintf("%s#%d", kind, i)
 			}
@@ -416,7 +431,7 @@ func (p *party) leaks(a partyAnswer) string {
 	if p.other == nil {
 		return ""
 	}
-	for _, id := range slices.Concat(p.other.jobs, p.other.checkpoints, p.other.tokens) {
+	for _, id := range slices.Concat(p.other.jobs, p.other.checkpoints, p.other.tokens, p.other.evaluations) {
 		if strings.Contains(a.raw, id) && !slices.Contains(p.asked, id) {
 			return id
 		}

@@ -20,22 +20,31 @@ var partyCalls = []string{
 	"submit", "submit", "submit", "submit", "batch", "get", "list", "list by label", "cancel", "pause", "resume", "resume from another's", "retry",
 	"explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "queue", "queues", "put queue", "delete queue",
 	"cluster", "nodes", "node", "drain", "create token", "tokens", "revoke token", "task writes", "task saves", "task saves", "task ends",
+	"evaluate", "evaluate a checkpoint", "evaluate a model", "evaluation", "evaluations", "evaluations of", "compare", "task scores",
 }
 
 // prelude gives both tenants something of every kind, under the same idempotency key.
 var prelude = []partyCall{
-	{what: "submit", n: 1, k: 0}, {what: "submit", n: 3, k: 1}, {what: "task writes"}, {what: "task saves"}, {what: "create token"},
+	{what: "submit", n: 1, k: 0},
+	{what: "submit", n: 3, k: 1},
+	{what: "task writes"},
+	{what: "task saves"},
+	{what: "create token"},
+	{what: "evaluate", k: 1},
+	{what: "evaluate a model", k: 1},
+	{what: "task scores"},
 }
 
 // byID are the calls that name something; each is made with what is the other's.
 var byID = []string{
 	"get", "explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "list by label", "cancel", "pause", "resume",
-	"resume from another's", "retry", "delete checkpoint", "revoke token",
+	"resume from another's", "retry", "delete checkpoint", "revoke token", "evaluate", "evaluate a checkpoint", "evaluation", "evaluations of",
+	"compare",
 }
 
 // lastLook is made at the end: whatever can be seen is looked at.
 var lastLook = []string{
-	"list", "queue", "queues", "put queue", "cluster", "nodes", "node", "drain", "tokens",
+	"list", "queue", "queues", "put queue", "cluster", "nodes", "node", "drain", "tokens", "evaluations",
 }
 
 type partyStep struct {

@@ -94,6 +94,10 @@ const (
 func checkWhatRuns(req *v1.SubmitJobRequest) error {
 	command, training := req.GetCommandConfig(), req.GetTrainingConfig()
 	switch {
+	case req.GetEvaluationConfig() != nil && (command != nil || training != nil || req.GetDataConfig() != nil):
+		return bad("evaluation_config", "goes without training_config, data_config and command_config")
+	case req.GetEvaluationConfig() != nil:
+		return checkEvaluation(req.GetEvaluationConfig())
 	case command == nil && training == nil:
 		return bad("command_config", "say what runs: give command_config (argv and cwd), or training_config with data_config")
 	case command != nil && training != nil:

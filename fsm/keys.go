@@ -94,6 +94,20 @@ func (tx *tx) findKey(tenant, key string) *idempotencyKey {
 	return k
 }
 
+// SubmittedWith is the job that was submitted with a key and fingerprint, if that is remembered. It walks all keys: it is for
+// the rare call that would be refused now but for having been made before.
+func (s *state) SubmittedWith(tenant, key string, fingerprint uint64) (JobID, bool) {
+	if key == "" {
+		return 0, false
+	}
+	for k := range s.keys.rows.rows() {
+		if k.Key == key && k.Tenant == tenant {
+			return k.Job, k.Action == 0 && k.Fingerprint == fingerprint && k.ExpiresAt > s.meta.Now
+		}
+	}
+	return 0, false
+}
+
 // remember binds a key to what it was used for.
 func (tx *tx) remember(tenant, key string, fingerprint uint64, auto bool, job JobID, action Action) {
 	life := int64(KeyLifetime)

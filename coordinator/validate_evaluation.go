@@ -1,0 +1,113 @@
+package coordinator
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Bounds of an evaluation.
+const (
+	maxBenchmarks = 64
+	maxParameters = 64
+	maxURI        = 4096
+	maxParameter  = 4096
+)
+
+// reservedForEvaluations refuses what only SubmitEvaluation may set.
+func reservedForEvaluations(req *v1.SubmitJobRequest) error {
+	switch {
+	case req.GetEvaluationConfig() != nil:
+		return bad("evaluation_config", "is not for jobs: an evaluation is submitted as one (POST /evaluations, mind evaluate)")
+	case req.GetLabels()[fsm.EvaluationLabel] == fsm.EvaluationValue:
+		return bad("labels", "%s=%s is kept for evaluations: choose another value", fsm.EvaluationLabel, fsm.EvaluationValue)
+	}
+	return nil
+}
+
+// checkEvaluation checks what can be told without looking at the state.
+func checkEvaluation(e *v1.EvaluationConfig) error {
+	switch {
+	case e.GetJobId() == "" && e.GetModelUri() == "":
+		return bad("job_id", "say what to score: give job_id, or model_uri")
+	case e.GetJobId() == "" && e.GetCheckpointId() != "":
+		return bad("checkpoint_id", "goes with job_id: name the job that wrote it")
+	case e.GetModelUri() != "" && e.GetCheckpointId() != "":
+		return bad("checkpoint_id", "goes instead of model_uri: only one of them can be scored")
+	case len(e.GetBenchmarks()) == 0:
+		return bad("benchmarks", "is empty: name at least one, such as mmlu")
+	case len(e.GetBenchmarks()) > maxBenchmarks:
+		return bad("benchmarks", "has %d entries; at most %d are taken", len(e.GetBenchmarks()), maxBenchmarks)
+	}
+	if err := checkURI("model_uri", e.GetModelUri()); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for i, b := range e.GetBenchmarks() {
+		field := fmt.Sprintf("benchmarks[%d]", i)
+		if err := checkBenchmark(field, b); err != nil {
+			return err
+		}
+		if seen[b.GetName()] {
+			return bad(field+".name", "%s is there twice: its results could not be told apart", b.GetName())
+		}
+		seen[b.GetName()] = true
+	}
+	return nil
+}
+
+func checkBenchmark(field string, b *v1.Benchmark) error {
+	name := b.GetName()
+	switch {
+	case name == "":
+		return bad(field+".name", "is required: the benchmark, such as mmlu")
+	case !validBenchmark(name):
+		return bad(field+".name", "%.64q is no name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, fsm.MaxBenchmarkName)
+	case b.GetNumSamples() < 0:
+		return bad(field+".num_samples", "%d must not be negative; 0 means all", b.GetNumSamples())
+	case len(b.GetParameters()) > maxParameters:
+		return bad(field+".parameters", "has %d entries; at most %d are taken", len(b.GetParameters()), maxParameters)
+	}
+	for key, value := range b.GetParameters() {
+		if key == "" || len(key) > maxLabelKey || len(value) > maxParameter || strings.ContainsRune(key+value, 0) {
+			return bad(field+".parameters", "names take 1 to %d bytes, values up to %d, and neither a NUL character", maxLabelKey, maxParameter)
+		}
+	}
+	return checkURI(field+".dataset", b.GetDataset())
+}
+
+// validBenchmark says whether something can be the name of a benchmark, wherever it came from.
+func validBenchmark(name string) bool {
+	return name != "" && len(name) <= fsm.MaxBenchmarkName &&
+		!strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`,"'\`, r) })
+}
+
+// uriSchemes are those that data and models are named by.
+var uriSchemes = []string{"file", "http", "https", "s3", "hf", "scaidrive", "scaiatlas"}
+
+// checkURI takes an absolute path, or a URI of a kind that nodes can resolve.
+func checkURI(field, uri string) error {
+	if uri == "" {
+		return nil
+	}
+	if len(uri) > maxURI || strings.ContainsFunc(uri, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return bad(field, "takes at most %d bytes and no control characters", maxURI)
+	}
+	scheme, rest, ok := strings.Cut(uri, "://")
+	switch {
+	case path.IsAbs(uri):
+	case !ok:
+		return bad(field, "%.64q is no URI: give an absolute path, or say where it is, as in hf://organisation/name or scaidrive://tenant/path", uri)
+	case !slices.Contains(uriSchemes, scheme):
+		return bad(field, "%.64q has an unknown scheme: the schemes are %s", uri, strings.Join(uriSchemes, ", "))
+	case rest == "":
+		return bad(field, "%.64q names nothing", uri)
+	case scheme == "file" && !path.IsAbs(rest):
+		return bad(field, "%.64q must be file:// and an absolute path", uri)
+	}
+	return nil
+}
