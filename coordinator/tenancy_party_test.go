@@ -365,7 +365,7 @@ var sharedFields = map[string]bool{
 	"index": true, "position": true, "queuePosition": true, "revision": true, "gpuUtilization": true, "gpusFree": true, "free": true,
 	"nextPageToken": true, "cursor": true,
 	// Times, and which GPUs a task was given.
-	"time": true, "timestamp": true, "createdAt": true, "startedAt": true, "finishedAt": true, "updatedAt": true, "registeredAt": true, "lastSeenAt": true,
+	"time": true, "timestamp": true, "createdAt": true, "startedAt": true, "finishedAt": true, "updatedAt": true, "reportedAt": true, "registeredAt": true, "lastSeenAt": true,
 	"stopsAt": true, "uuid": true, "nvlinkPeers": true, "pciBusId": true, "rosterCurrent": true,
 }
 
