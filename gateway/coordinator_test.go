@@ -30,6 +30,7 @@ type scripted struct {
 	v1.UnimplementedJobServiceServer
 	v1.UnimplementedClusterServiceServer
 	v1.UnimplementedTokenServiceServer
+	v1.UnimplementedEvaluationServiceServer
 	v1.UnimplementedLauncherServiceServer
 
 	lis    *bufconn.Listener
@@ -55,6 +56,7 @@ func newScripted(t testing.TB) *scripted {
 	v1.RegisterJobServiceServer(c.server, c)
 	v1.RegisterClusterServiceServer(c.server, c)
 	v1.RegisterTokenServiceServer(c.server, c)
+	v1.RegisterEvaluationServiceServer(c.server, c)
 	v1.RegisterLauncherServiceServer(c.server, c)
 	go func() { _ = c.server.Serve(c.lis) }()
 	t.Cleanup(c.server.Stop)
@@ -92,7 +94,13 @@ var replies = map[string]func() any{
 	"CreateToken":      func() any { return &v1.CreateTokenResponse{Token: &v1.Token{TokenId: "tok_1"}} },
 	"ListTokens":       func() any { return &v1.ListTokensResponse{} },
 	"RevokeToken":      func() any { return &v1.RevokeTokenResponse{} },
-	"VerifyToken":      func() any { return &v1.VerifyTokenResponse{Token: &v1.Token{}} },
+	"SubmitEvaluation": func() any {
+		return &v1.SubmitEvaluationResponse{EvaluationId: "eval_1", Status: v1.JobStatus_PENDING}
+	},
+	"GetEvaluation":      func() any { return &v1.GetEvaluationResponse{Evaluation: &v1.Evaluation{}} },
+	"ListEvaluations":    func() any { return &v1.ListEvaluationsResponse{} },
+	"CompareEvaluations": func() any { return &v1.CompareEvaluationsResponse{} },
+	"VerifyToken":        func() any { return &v1.VerifyTokenResponse{Token: &v1.Token{}} },
 }
 
 func (c *scripted) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {

@@ -124,15 +124,7 @@ func listRequest(query url.Values) (*v1.ListJobsRequest, error) {
 	request := &v1.ListJobsRequest{
 		Queue: query.Get("queue"), PageToken: query.Get("page_token"), OrderBy: query.Get("order_by"), Label: query["label"],
 	}
-	statuses := schemaOf(request.ProtoReflect().Descriptor()).fields["status"]
-	for _, name := range query["status"] {
-		n, ok := statuses.enum[name]
-		if !ok {
-			faults = append(faults, Fault{"status", fmt.Sprintf("must be one of %s, not %q", statuses.allowed, printable(name))})
-			continue
-		}
-		request.Status = append(request.Status, v1.JobStatus_Value(n))
-	}
+	request.Status, faults = statusParameter(query, faults)
 	for _, label := range request.Label {
 		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
 			faults = append(faults, Fault{"label", fmt.Sprintf("must be key=value, not %q", printable(label))})
@@ -143,6 +135,21 @@ func listRequest(query url.Values) (*v1.ListJobsRequest, error) {
 		return nil, invalidBody(faults)
 	}
 	return request, nil
+}
+
+// statusParameter reads the statuses that a list is limited to.
+func statusParameter(query url.Values, faults []Fault) ([]v1.JobStatus_Value, []Fault) {
+	var out []v1.JobStatus_Value
+	statuses := schemaOf((&v1.ListJobsRequest{}).ProtoReflect().Descriptor()).fields["status"]
+	for _, name := range query["status"] {
+		n, ok := statuses.enum[name]
+		if !ok {
+			faults = append(faults, Fault{"status", fmt.Sprintf("must be one of %s, not %q", statuses.allowed, printable(name))})
+			continue
+		}
+		out = append(out, v1.JobStatus_Value(n))
+	}
+	return out, faults
 }
 
 // intParameter reads a number from a query; 0 when it is not there.

@@ -53,6 +53,20 @@ func descriptions() map[string]description {
 		"GET /jobs/{id}/metrics/stream": {summary: "Follow the metrics of a job", query: []parameter{follow, lastEvent}},
 		"GET /jobs/{id}/checkpoints":    {summary: "List the checkpoints of a job", out: &v1.ListCheckpointsResponse{}, ours: true, query: read},
 
+		"POST /evaluations": {summary: "Score a model by benchmarks", in: &v1.NewEvaluation{}, out: &v1.SubmitEvaluationResponse{}, code: 201},
+		"GET /evaluations": {summary: "List the evaluations of the tenant, newest first", out: &v1.ListEvaluationsResponse{}, query: []parameter{
+			{"status", "only these; repeatable", list(object{"type": "string"})},
+			{"job_id", "only those of this job's model", textSchema},
+			{"page_size", "default 20", integer(1, 100)},
+			{"page_token", "next_page_token of the page before", textSchema},
+			consistency,
+		}},
+		"GET /evaluations/{id}": {summary: "Show one evaluation and its results", out: &v1.Evaluation{}, query: read},
+		"GET /evaluations/compare": {summary: "Lay the results of several evaluations side by side", out: &v1.CompareEvaluationsResponse{}, ours: true, query: []parameter{
+			{"ids", "2 to 20 ids, with commas between or repeated; the first that has a metric is what the others are compared with", textSchema},
+			consistency,
+		}},
+
 		"GET /cluster":                    {summary: "Sum up the cluster", out: &v1.GetClusterResponse{}, query: read},
 		"GET /cluster/nodes":              {summary: "List the nodes and their GPUs", out: &v1.ListNodesResponse{}, query: read},
 		"GET /cluster/nodes/{id}":         {summary: "Show one node", out: &v1.Node{}, ours: true, query: read},

@@ -89,6 +89,10 @@ func TestRoutes(t *testing.T) {
 		method, path, _ := strings.Cut(route, " ")
 		tested[method+" "+p+path] = true
 	}
+	for _, route := range []string{"POST /evaluations", "GET /evaluations", "GET /evaluations/{id}", "GET /evaluations/compare"} { // evaluations_test.go
+		method, path, _ := strings.Cut(route, " ")
+		tested[method+" "+p+path] = true
+	}
 	for _, tc := range cases {
 		t.Run(tc.method+" "+tc.path+" "+tc.body, func(t *testing.T) {
 			c := newScripted(t)
@@ -176,7 +180,7 @@ func TestAuthentication_thatCannotTell(t *testing.T) {
 
 func TestUnknownPathsAndMethods(t *testing.T) {
 	g := newGate(t, testConfig(newScripted(t)))
-	for _, path := range []string{"/", prefix, prefix + "/evaluations", prefix + "/jobs/", prefix + "//jobs", prefix + "/jobs/a/b/c", "/v1/modules/scaicore/jobs"} {
+	for _, path := range []string{"/", prefix, prefix + "/evaluation", prefix + "/jobs/", prefix + "//jobs", prefix + "/jobs/a/b/c", "/v1/modules/scaicore/jobs"} {
 		a := g.do("GET", path, "", "Authorization", "")
 		require.Equal(t, 404, a.code, path)
 		require.Equal(t, "NOT_FOUND", a.Error.Code)

@@ -37,6 +37,9 @@ var (
 	view         = []string{PermissionView}
 	manage       = []string{PermissionManage}
 	clusterAdmin = []string{PermissionClusterAdmin}
+	evaluate     = []string{PermissionEvaluate}
+	// Reading evaluations was published under both.
+	viewEvaluations = []string{PermissionView, PermissionEvaluate}
 )
 
 // table lists the routes; those that are asked for most come first.
@@ -57,6 +60,11 @@ func table() []route {
 		{method: "GET", path: prefix + "/jobs/{id}/checkpoints", anyOf: view, serve: listCheckpoints},
 		{method: "GET", path: prefix + "/checkpoints/{id}", anyOf: view, serve: getCheckpoint},
 		{method: "DELETE", path: prefix + "/checkpoints/{id}", anyOf: manage, serve: deleteCheckpoint},
+
+		{method: "POST", path: prefix + "/evaluations", anyOf: evaluate, serve: submitEvaluation},
+		{method: "GET", path: prefix + "/evaluations", anyOf: viewEvaluations, serve: listEvaluations},
+		{method: "GET", path: prefix + "/evaluations/compare", anyOf: viewEvaluations, serve: compareEvaluations},
+		{method: "GET", path: prefix + "/evaluations/{id}", anyOf: viewEvaluations, serve: getEvaluation},
 
 		{method: "GET", path: prefix + "/cluster", anyOf: view, serve: getCluster},
 		{method: "GET", path: prefix + "/cluster/nodes", anyOf: view, nodes: true, serve: listNodes},

@@ -36,6 +36,8 @@ type server struct {
 	limiter *ratelimit.Limiter
 	tokens  v1.TokenServiceClient
 	events  v1.EventServiceClient
+	// evaluations is a service of the coordinators, like those above.
+	evaluations v1.EvaluationServiceClient
 	// launchers say how the processes of a framework start.
 	launchers v1.LauncherServiceClient
 	issued    *apiTokens
@@ -75,6 +77,7 @@ func newServer(config Config) (*server, error) {
 		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), drained: make(chan struct{}),
 	}
 	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
+	s.evaluations = v1.NewEvaluationServiceClient(c)
 	s.launchers = v1.NewLauncherServiceClient(c)
 	s.issued = newAPITokens(s.tokens)
 	if config.TokenExchange != nil {

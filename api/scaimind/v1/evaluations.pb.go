@@ -103,6 +103,107 @@ func (x *SubmitEvaluationRequest) GetLabels() map[string]string {
 	return nil
 }
 
+// NewEvaluation is SubmitEvaluationRequest as REST takes it: what is scored stands beside the rest, as ScaiMind published it.
+type NewEvaluation struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	JobId            string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	ModelUri         string                 `protobuf:"bytes,2,opt,name=model_uri,json=modelUri,proto3" json:"model_uri,omitempty"`
+	CheckpointId     string                 `protobuf:"bytes,3,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	Benchmarks       []*Benchmark           `protobuf:"bytes,4,rep,name=benchmarks,proto3" json:"benchmarks,omitempty"`
+	Name             string                 `protobuf:"bytes,5,opt,name=name,proto3" json:"name,omitempty"`
+	ResourceConfig   *ResourceConfig        `protobuf:"bytes,6,opt,name=resource_config,json=resourceConfig,proto3" json:"resource_config,omitempty"`
+	SchedulingConfig *SchedulingConfig      `protobuf:"bytes,7,opt,name=scheduling_config,json=schedulingConfig,proto3" json:"scheduling_config,omitempty"`
+	Labels           map[string]string      `protobuf:"bytes,8,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *NewEvaluation) Reset() {
+	*x = NewEvaluation{}
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewEvaluation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewEvaluation) ProtoMessage() {}
+
+func (x *NewEvaluation) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewEvaluation.ProtoReflect.Descriptor instead.
+func (*NewEvaluation) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *NewEvaluation) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *NewEvaluation) GetModelUri() string {
+	if x != nil {
+		return x.ModelUri
+	}
+	return ""
+}
+
+func (x *NewEvaluation) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *NewEvaluation) GetBenchmarks() []*Benchmark {
+	if x != nil {
+		return x.Benchmarks
+	}
+	return nil
+}
+
+func (x *NewEvaluation) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NewEvaluation) GetResourceConfig() *ResourceConfig {
+	if x != nil {
+		return x.ResourceConfig
+	}
+	return nil
+}
+
+func (x *NewEvaluation) GetSchedulingConfig() *SchedulingConfig {
+	if x != nil {
+		return x.SchedulingConfig
+	}
+	return nil
+}
+
+func (x *NewEvaluation) GetLabels() map[string]string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
 type SubmitEvaluationResponse struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	EvaluationId string                 `protobuf:"bytes,1,opt,name=evaluation_id,json=evaluationId,proto3" json:"evaluation_id,omitempty"`
@@ -116,7 +217,7 @@ type SubmitEvaluationResponse struct {
 
 func (x *SubmitEvaluationResponse) Reset() {
 	*x = SubmitEvaluationResponse{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[1]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -128,7 +229,7 @@ func (x *SubmitEvaluationResponse) String() string {
 func (*SubmitEvaluationResponse) ProtoMessage() {}
 
 func (x *SubmitEvaluationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[1]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -141,7 +242,7 @@ func (x *SubmitEvaluationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubmitEvaluationResponse.ProtoReflect.Descriptor instead.
 func (*SubmitEvaluationResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{1}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SubmitEvaluationResponse) GetEvaluationId() string {
@@ -204,7 +305,7 @@ type Evaluation struct {
 
 func (x *Evaluation) Reset() {
 	*x = Evaluation{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[2]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -216,7 +317,7 @@ func (x *Evaluation) String() string {
 func (*Evaluation) ProtoMessage() {}
 
 func (x *Evaluation) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[2]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -229,7 +330,7 @@ func (x *Evaluation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evaluation.ProtoReflect.Descriptor instead.
 func (*Evaluation) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{2}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Evaluation) GetEvaluationId() string {
@@ -389,7 +490,7 @@ type BenchmarkResult struct {
 
 func (x *BenchmarkResult) Reset() {
 	*x = BenchmarkResult{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[3]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -401,7 +502,7 @@ func (x *BenchmarkResult) String() string {
 func (*BenchmarkResult) ProtoMessage() {}
 
 func (x *BenchmarkResult) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[3]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -414,7 +515,7 @@ func (x *BenchmarkResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BenchmarkResult.ProtoReflect.Descriptor instead.
 func (*BenchmarkResult) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{3}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *BenchmarkResult) GetName() string {
@@ -468,7 +569,7 @@ type GetEvaluationRequest struct {
 
 func (x *GetEvaluationRequest) Reset() {
 	*x = GetEvaluationRequest{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[4]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -480,7 +581,7 @@ func (x *GetEvaluationRequest) String() string {
 func (*GetEvaluationRequest) ProtoMessage() {}
 
 func (x *GetEvaluationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[4]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -493,7 +594,7 @@ func (x *GetEvaluationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvaluationRequest.ProtoReflect.Descriptor instead.
 func (*GetEvaluationRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetEvaluationRequest) GetEvaluationId() string {
@@ -512,7 +613,7 @@ type GetEvaluationResponse struct {
 
 func (x *GetEvaluationResponse) Reset() {
 	*x = GetEvaluationResponse{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[5]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +625,7 @@ func (x *GetEvaluationResponse) String() string {
 func (*GetEvaluationResponse) ProtoMessage() {}
 
 func (x *GetEvaluationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[5]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +638,7 @@ func (x *GetEvaluationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEvaluationResponse.ProtoReflect.Descriptor instead.
 func (*GetEvaluationResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GetEvaluationResponse) GetEvaluation() *Evaluation {
@@ -561,7 +662,7 @@ type ListEvaluationsRequest struct {
 
 func (x *ListEvaluationsRequest) Reset() {
 	*x = ListEvaluationsRequest{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[6]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -573,7 +674,7 @@ func (x *ListEvaluationsRequest) String() string {
 func (*ListEvaluationsRequest) ProtoMessage() {}
 
 func (x *ListEvaluationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[6]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -586,7 +687,7 @@ func (x *ListEvaluationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEvaluationsRequest.ProtoReflect.Descriptor instead.
 func (*ListEvaluationsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListEvaluationsRequest) GetStatus() []JobStatus_Value {
@@ -628,7 +729,7 @@ type ListEvaluationsResponse struct {
 
 func (x *ListEvaluationsResponse) Reset() {
 	*x = ListEvaluationsResponse{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[7]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +741,7 @@ func (x *ListEvaluationsResponse) String() string {
 func (*ListEvaluationsResponse) ProtoMessage() {}
 
 func (x *ListEvaluationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[7]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +754,7 @@ func (x *ListEvaluationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListEvaluationsResponse.ProtoReflect.Descriptor instead.
 func (*ListEvaluationsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListEvaluationsResponse) GetEvaluations() []*Evaluation {
@@ -687,7 +788,7 @@ type CompareEvaluationsRequest struct {
 
 func (x *CompareEvaluationsRequest) Reset() {
 	*x = CompareEvaluationsRequest{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[8]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -699,7 +800,7 @@ func (x *CompareEvaluationsRequest) String() string {
 func (*CompareEvaluationsRequest) ProtoMessage() {}
 
 func (x *CompareEvaluationsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[8]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -712,7 +813,7 @@ func (x *CompareEvaluationsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareEvaluationsRequest.ProtoReflect.Descriptor instead.
 func (*CompareEvaluationsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CompareEvaluationsRequest) GetEvaluationIds() []string {
@@ -733,7 +834,7 @@ type CompareEvaluationsResponse struct {
 
 func (x *CompareEvaluationsResponse) Reset() {
 	*x = CompareEvaluationsResponse{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[9]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +846,7 @@ func (x *CompareEvaluationsResponse) String() string {
 func (*CompareEvaluationsResponse) ProtoMessage() {}
 
 func (x *CompareEvaluationsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[9]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +859,7 @@ func (x *CompareEvaluationsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareEvaluationsResponse.ProtoReflect.Descriptor instead.
 func (*CompareEvaluationsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CompareEvaluationsResponse) GetEvaluations() []*Evaluation {
@@ -787,7 +888,7 @@ type ComparisonRow struct {
 
 func (x *ComparisonRow) Reset() {
 	*x = ComparisonRow{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[10]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +900,7 @@ func (x *ComparisonRow) String() string {
 func (*ComparisonRow) ProtoMessage() {}
 
 func (x *ComparisonRow) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[10]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +913,7 @@ func (x *ComparisonRow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparisonRow.ProtoReflect.Descriptor instead.
 func (*ComparisonRow) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ComparisonRow) GetBenchmark() string {
@@ -848,7 +949,7 @@ type ComparisonValue struct {
 
 func (x *ComparisonValue) Reset() {
 	*x = ComparisonValue{}
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[11]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -860,7 +961,7 @@ func (x *ComparisonValue) String() string {
 func (*ComparisonValue) ProtoMessage() {}
 
 func (x *ComparisonValue) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_evaluations_proto_msgTypes[11]
+	mi := &file_scaimind_v1_evaluations_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -873,7 +974,7 @@ func (x *ComparisonValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ComparisonValue.ProtoReflect.Descriptor instead.
 func (*ComparisonValue) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_evaluations_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ComparisonValue) GetEvaluationId() string {
@@ -908,6 +1009,20 @@ const file_scaimind_v1_evaluations_proto_rawDesc = "" +
 	"\x0fresource_config\x18\x03 \x01(\v2\x1b.scaimind.v1.ResourceConfigR\x0eresourceConfig\x12J\n" +
 	"\x11scheduling_config\x18\x04 \x01(\v2\x1d.scaimind.v1.SchedulingConfigR\x10schedulingConfig\x12H\n" +
 	"\x06labels\x18\x05 \x03(\v20.scaimind.v1.SubmitEvaluationRequest.LabelsEntryR\x06labels\x1a9\n" +
+	"\vLabelsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xc1\x03\n" +
+	"\rNewEvaluation\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1b\n" +
+	"\tmodel_uri\x18\x02 \x01(\tR\bmodelUri\x12#\n" +
+	"\rcheckpoint_id\x18\x03 \x01(\tR\fcheckpointId\x126\n" +
+	"\n" +
+	"benchmarks\x18\x04 \x03(\v2\x16.scaimind.v1.BenchmarkR\n" +
+	"benchmarks\x12\x12\n" +
+	"\x04name\x18\x05 \x01(\tR\x04name\x12D\n" +
+	"\x0fresource_config\x18\x06 \x01(\v2\x1b.scaimind.v1.ResourceConfigR\x0eresourceConfig\x12J\n" +
+	"\x11scheduling_config\x18\a \x01(\v2\x1d.scaimind.v1.SchedulingConfigR\x10schedulingConfig\x12>\n" +
+	"\x06labels\x18\b \x03(\v2&.scaimind.v1.NewEvaluation.LabelsEntryR\x06labels\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xe5\x01\n" +
@@ -1008,68 +1123,74 @@ func file_scaimind_v1_evaluations_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_evaluations_proto_rawDescData
 }
 
-var file_scaimind_v1_evaluations_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_scaimind_v1_evaluations_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_scaimind_v1_evaluations_proto_goTypes = []any{
 	(*SubmitEvaluationRequest)(nil),    // 0: scaimind.v1.SubmitEvaluationRequest
-	(*SubmitEvaluationResponse)(nil),   // 1: scaimind.v1.SubmitEvaluationResponse
-	(*Evaluation)(nil),                 // 2: scaimind.v1.Evaluation
-	(*BenchmarkResult)(nil),            // 3: scaimind.v1.BenchmarkResult
-	(*GetEvaluationRequest)(nil),       // 4: scaimind.v1.GetEvaluationRequest
-	(*GetEvaluationResponse)(nil),      // 5: scaimind.v1.GetEvaluationResponse
-	(*ListEvaluationsRequest)(nil),     // 6: scaimind.v1.ListEvaluationsRequest
-	(*ListEvaluationsResponse)(nil),    // 7: scaimind.v1.ListEvaluationsResponse
-	(*CompareEvaluationsRequest)(nil),  // 8: scaimind.v1.CompareEvaluationsRequest
-	(*CompareEvaluationsResponse)(nil), // 9: scaimind.v1.CompareEvaluationsResponse
-	(*ComparisonRow)(nil),              // 10: scaimind.v1.ComparisonRow
-	(*ComparisonValue)(nil),            // 11: scaimind.v1.ComparisonValue
-	nil,                                // 12: scaimind.v1.SubmitEvaluationRequest.LabelsEntry
-	nil,                                // 13: scaimind.v1.Evaluation.LabelsEntry
-	(*EvaluationConfig)(nil),           // 14: scaimind.v1.EvaluationConfig
-	(*ResourceConfig)(nil),             // 15: scaimind.v1.ResourceConfig
-	(*SchedulingConfig)(nil),           // 16: scaimind.v1.SchedulingConfig
-	(JobStatus_Value)(0),               // 17: scaimind.v1.JobStatus.Value
-	(JobState_Value)(0),                // 18: scaimind.v1.JobState.Value
+	(*NewEvaluation)(nil),              // 1: scaimind.v1.NewEvaluation
+	(*SubmitEvaluationResponse)(nil),   // 2: scaimind.v1.SubmitEvaluationResponse
+	(*Evaluation)(nil),                 // 3: scaimind.v1.Evaluation
+	(*BenchmarkResult)(nil),            // 4: scaimind.v1.BenchmarkResult
+	(*GetEvaluationRequest)(nil),       // 5: scaimind.v1.GetEvaluationRequest
+	(*GetEvaluationResponse)(nil),      // 6: scaimind.v1.GetEvaluationResponse
+	(*ListEvaluationsRequest)(nil),     // 7: scaimind.v1.ListEvaluationsRequest
+	(*ListEvaluationsResponse)(nil),    // 8: scaimind.v1.ListEvaluationsResponse
+	(*CompareEvaluationsRequest)(nil),  // 9: scaimind.v1.CompareEvaluationsRequest
+	(*CompareEvaluationsResponse)(nil), // 10: scaimind.v1.CompareEvaluationsResponse
+	(*ComparisonRow)(nil),              // 11: scaimind.v1.ComparisonRow
+	(*ComparisonValue)(nil),            // 12: scaimind.v1.ComparisonValue
+	nil,                                // 13: scaimind.v1.SubmitEvaluationRequest.LabelsEntry
+	nil,                                // 14: scaimind.v1.NewEvaluation.LabelsEntry
+	nil,                                // 15: scaimind.v1.Evaluation.LabelsEntry
+	(*EvaluationConfig)(nil),           // 16: scaimind.v1.EvaluationConfig
+	(*ResourceConfig)(nil),             // 17: scaimind.v1.ResourceConfig
+	(*SchedulingConfig)(nil),           // 18: scaimind.v1.SchedulingConfig
 	(*Benchmark)(nil),                  // 19: scaimind.v1.Benchmark
-	(ErrorType_Value)(0),               // 20: scaimind.v1.ErrorType.Value
-	(*timestamppb.Timestamp)(nil),      // 21: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),            // 22: google.protobuf.Struct
+	(JobStatus_Value)(0),               // 20: scaimind.v1.JobStatus.Value
+	(JobState_Value)(0),                // 21: scaimind.v1.JobState.Value
+	(ErrorType_Value)(0),               // 22: scaimind.v1.ErrorType.Value
+	(*timestamppb.Timestamp)(nil),      // 23: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),            // 24: google.protobuf.Struct
 }
 var file_scaimind_v1_evaluations_proto_depIdxs = []int32{
-	14, // 0: scaimind.v1.SubmitEvaluationRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	15, // 1: scaimind.v1.SubmitEvaluationRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
-	16, // 2: scaimind.v1.SubmitEvaluationRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	12, // 3: scaimind.v1.SubmitEvaluationRequest.labels:type_name -> scaimind.v1.SubmitEvaluationRequest.LabelsEntry
-	17, // 4: scaimind.v1.SubmitEvaluationResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	17, // 5: scaimind.v1.Evaluation.status:type_name -> scaimind.v1.JobStatus.Value
-	18, // 6: scaimind.v1.Evaluation.state:type_name -> scaimind.v1.JobState.Value
-	19, // 7: scaimind.v1.Evaluation.benchmarks:type_name -> scaimind.v1.Benchmark
-	3,  // 8: scaimind.v1.Evaluation.results:type_name -> scaimind.v1.BenchmarkResult
-	20, // 9: scaimind.v1.Evaluation.error_type:type_name -> scaimind.v1.ErrorType.Value
-	13, // 10: scaimind.v1.Evaluation.labels:type_name -> scaimind.v1.Evaluation.LabelsEntry
-	21, // 11: scaimind.v1.Evaluation.created_at:type_name -> google.protobuf.Timestamp
-	21, // 12: scaimind.v1.Evaluation.started_at:type_name -> google.protobuf.Timestamp
-	21, // 13: scaimind.v1.Evaluation.finished_at:type_name -> google.protobuf.Timestamp
-	22, // 14: scaimind.v1.BenchmarkResult.metrics:type_name -> google.protobuf.Struct
-	21, // 15: scaimind.v1.BenchmarkResult.reported_at:type_name -> google.protobuf.Timestamp
-	2,  // 16: scaimind.v1.GetEvaluationResponse.evaluation:type_name -> scaimind.v1.Evaluation
-	17, // 17: scaimind.v1.ListEvaluationsRequest.status:type_name -> scaimind.v1.JobStatus.Value
-	2,  // 18: scaimind.v1.ListEvaluationsResponse.evaluations:type_name -> scaimind.v1.Evaluation
-	2,  // 19: scaimind.v1.CompareEvaluationsResponse.evaluations:type_name -> scaimind.v1.Evaluation
-	10, // 20: scaimind.v1.CompareEvaluationsResponse.rows:type_name -> scaimind.v1.ComparisonRow
-	11, // 21: scaimind.v1.ComparisonRow.values:type_name -> scaimind.v1.ComparisonValue
-	0,  // 22: scaimind.v1.EvaluationService.SubmitEvaluation:input_type -> scaimind.v1.SubmitEvaluationRequest
-	4,  // 23: scaimind.v1.EvaluationService.GetEvaluation:input_type -> scaimind.v1.GetEvaluationRequest
-	6,  // 24: scaimind.v1.EvaluationService.ListEvaluations:input_type -> scaimind.v1.ListEvaluationsRequest
-	8,  // 25: scaimind.v1.EvaluationService.CompareEvaluations:input_type -> scaimind.v1.CompareEvaluationsRequest
-	1,  // 26: scaimind.v1.EvaluationService.SubmitEvaluation:output_type -> scaimind.v1.SubmitEvaluationResponse
-	5,  // 27: scaimind.v1.EvaluationService.GetEvaluation:output_type -> scaimind.v1.GetEvaluationResponse
-	7,  // 28: scaimind.v1.EvaluationService.ListEvaluations:output_type -> scaimind.v1.ListEvaluationsResponse
-	9,  // 29: scaimind.v1.EvaluationService.CompareEvaluations:output_type -> scaimind.v1.CompareEvaluationsResponse
-	26, // [26:30] is the sub-list for method output_type
-	22, // [22:26] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	16, // 0: scaimind.v1.SubmitEvaluationRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	17, // 1: scaimind.v1.SubmitEvaluationRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
+	18, // 2: scaimind.v1.SubmitEvaluationRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	13, // 3: scaimind.v1.SubmitEvaluationRequest.labels:type_name -> scaimind.v1.SubmitEvaluationRequest.LabelsEntry
+	19, // 4: scaimind.v1.NewEvaluation.benchmarks:type_name -> scaimind.v1.Benchmark
+	17, // 5: scaimind.v1.NewEvaluation.resource_config:type_name -> scaimind.v1.ResourceConfig
+	18, // 6: scaimind.v1.NewEvaluation.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	14, // 7: scaimind.v1.NewEvaluation.labels:type_name -> scaimind.v1.NewEvaluation.LabelsEntry
+	20, // 8: scaimind.v1.SubmitEvaluationResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	20, // 9: scaimind.v1.Evaluation.status:type_name -> scaimind.v1.JobStatus.Value
+	21, // 10: scaimind.v1.Evaluation.state:type_name -> scaimind.v1.JobState.Value
+	19, // 11: scaimind.v1.Evaluation.benchmarks:type_name -> scaimind.v1.Benchmark
+	4,  // 12: scaimind.v1.Evaluation.results:type_name -> scaimind.v1.BenchmarkResult
+	22, // 13: scaimind.v1.Evaluation.error_type:type_name -> scaimind.v1.ErrorType.Value
+	15, // 14: scaimind.v1.Evaluation.labels:type_name -> scaimind.v1.Evaluation.LabelsEntry
+	23, // 15: scaimind.v1.Evaluation.created_at:type_name -> google.protobuf.Timestamp
+	23, // 16: scaimind.v1.Evaluation.started_at:type_name -> google.protobuf.Timestamp
+	23, // 17: scaimind.v1.Evaluation.finished_at:type_name -> google.protobuf.Timestamp
+	24, // 18: scaimind.v1.BenchmarkResult.metrics:type_name -> google.protobuf.Struct
+	23, // 19: scaimind.v1.BenchmarkResult.reported_at:type_name -> google.protobuf.Timestamp
+	3,  // 20: scaimind.v1.GetEvaluationResponse.evaluation:type_name -> scaimind.v1.Evaluation
+	20, // 21: scaimind.v1.ListEvaluationsRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	3,  // 22: scaimind.v1.ListEvaluationsResponse.evaluations:type_name -> scaimind.v1.Evaluation
+	3,  // 23: scaimind.v1.CompareEvaluationsResponse.evaluations:type_name -> scaimind.v1.Evaluation
+	11, // 24: scaimind.v1.CompareEvaluationsResponse.rows:type_name -> scaimind.v1.ComparisonRow
+	12, // 25: scaimind.v1.ComparisonRow.values:type_name -> scaimind.v1.ComparisonValue
+	0,  // 26: scaimind.v1.EvaluationService.SubmitEvaluation:input_type -> scaimind.v1.SubmitEvaluationRequest
+	5,  // 27: scaimind.v1.EvaluationService.GetEvaluation:input_type -> scaimind.v1.GetEvaluationRequest
+	7,  // 28: scaimind.v1.EvaluationService.ListEvaluations:input_type -> scaimind.v1.ListEvaluationsRequest
+	9,  // 29: scaimind.v1.EvaluationService.CompareEvaluations:input_type -> scaimind.v1.CompareEvaluationsRequest
+	2,  // 30: scaimind.v1.EvaluationService.SubmitEvaluation:output_type -> scaimind.v1.SubmitEvaluationResponse
+	6,  // 31: scaimind.v1.EvaluationService.GetEvaluation:output_type -> scaimind.v1.GetEvaluationResponse
+	8,  // 32: scaimind.v1.EvaluationService.ListEvaluations:output_type -> scaimind.v1.ListEvaluationsResponse
+	10, // 33: scaimind.v1.EvaluationService.CompareEvaluations:output_type -> scaimind.v1.CompareEvaluationsResponse
+	30, // [30:34] is the sub-list for method output_type
+	26, // [26:30] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_evaluations_proto_init() }
@@ -1079,15 +1200,15 @@ func file_scaimind_v1_evaluations_proto_init() {
 	}
 	file_scaimind_v1_configs_proto_init()
 	file_scaimind_v1_enums_proto_init()
-	file_scaimind_v1_evaluations_proto_msgTypes[1].OneofWrappers = []any{}
-	file_scaimind_v1_evaluations_proto_msgTypes[11].OneofWrappers = []any{}
+	file_scaimind_v1_evaluations_proto_msgTypes[2].OneofWrappers = []any{}
+	file_scaimind_v1_evaluations_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_evaluations_proto_rawDesc), len(file_scaimind_v1_evaluations_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
