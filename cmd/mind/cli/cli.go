@@ -89,7 +89,7 @@ func AddTo(root *cobra.Command, version string) {
 	groups := map[string][]*cobra.Command{
 		"jobs": {
 			newSubmit(), newJobs(), newJob(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newRetry(),
-			newExplain(), newCheckpoints(),
+			newExplain(), newCheckpoints(), newEvaluate(), newEvaluations(), newEvaluation(),
 		},
 		"cluster": {newNodes(), newDrain(), newEnable(), newNode(), newQueue(), newQueues(), newTop(), newEvents(), newRaft(), newToken(), newLaunchers(), newTLS(), newChaos()},
 		"":        {newContext(), newVersion(version)},

@@ -69,16 +69,24 @@ func interrupted(err error, id string) error {
 	return err
 }
 
-// wait returns when the job has ended, with how it ended. While no gateway answers it asks again.
+// wait returns when the job has ended, with how it ended.
 func (c *client) wait(ctx context.Context, id string) error {
+	var j job
+	if err := c.poll(ctx, "/jobs/"+url.PathEscape(id), &j, func() bool { return j.over() }); err != nil {
+		return err
+	}
+	return j.exit()
+}
+
+// poll reads something until it is over. While no gateway answers it asks again.
+func (c *client) poll(ctx context.Context, path string, into any, over func() bool) error {
 	const most = time.Second
 	pause, answered := 50*time.Millisecond, time.Now()
 	for {
-		var j job
-		_, err := c.get(ctx, "/jobs/"+url.PathEscape(id), nil, &j)
+		_, err := c.get(ctx, path, nil, into)
 		switch {
-		case err == nil && j.over():
-			return j.exit()
+		case err == nil && over():
+			return nil
 		case err == nil:
 			answered = time.Now()
 		case ctx.Err() != nil:

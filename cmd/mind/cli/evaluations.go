@@ -1,0 +1,277 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// evaluation is what the commands use of one.
+type evaluation struct {
+	ID         string `json:"evaluation_id"`
+	Name       string `json:"name"`
+	User       string `json:"user_id"`
+	Status     string `json:"status"`
+	Workload   string `json:"workload_job_id"`
+	Job        string `json:"job_id"`
+	Model      string `json:"model_uri"`
+	Checkpoint string `json:"checkpoint_id"`
+	Benchmarks []struct {
+		Name    string `json:"name"`
+		Samples number `json:"num_samples"`
+		Dataset string `json:"dataset"`
+	} `json:"benchmarks"`
+	Results []struct {
+		Name       string             `json:"name"`
+		Metrics    map[string]float64 `json:"metrics"`
+		Samples    number             `json:"num_samples"`
+		Error      string             `json:"error"`
+		Attempt    int                `json:"attempt"`
+		ReportedAt *time.Time         `json:"reported_at"`
+	} `json:"results"`
+	ErrorType    string     `json:"error_type"`
+	ErrorMessage string     `json:"error_message"`
+	Reason       string     `json:"reason"`
+	CreatedAt    *time.Time `json:"created_at"`
+	StartedAt    *time.Time `json:"started_at"`
+	FinishedAt   *time.Time `json:"finished_at"`
+}
+
+// workload is the job, as far as the evaluation tells of it.
+func (e *evaluation) workload() *job {
+	return &job{ID: e.Workload, Name: e.Name, Status: e.Status, ErrorType: e.ErrorType, ErrorMessage: e.ErrorMessage, Reason: e.Reason, FinishedAt: e.FinishedAt}
+}
+
+func (e *evaluation) scored() string {
+	switch {
+	case e.Checkpoint != "":
+		return e.Job + " at " + e.Checkpoint
+	case e.Model != "":
+		return e.Model
+	}
+	return e.Job
+}
+
+// lacking are the benchmarks of which there are no figures.
+func (e *evaluation) lacking() []string {
+	var out []string
+	for _, b := range e.Benchmarks {
+		has := false
+		for _, r := range e.Results {
+			has = has || r.Name == b.Name && len(r.Metrics) > 0
+		}
+		if !has {
+			out = append(out, b.Name)
+		}
+	}
+	return out
+}
+
+// rounded writes a number as people read it.
+func rounded(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+
+// figures writes metrics in the order of their names.
+func figures(metrics map[string]float64) string {
+	var names, out []string
+	for name := range metrics {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		out = append(out, name+"="+rounded(metrics[name]))
+	}
+	return strings.Join(out, " ")
+}
+
+func (e *evaluation) resultTable(w io.Writer) error {
+	t := newTable(w, "BENCHMARK", "SAMPLES", "ATTEMPT", "METRICS", "ERROR")
+	reported := map[string]bool{}
+	for _, r := range e.Results {
+		reported[r.Name] = true
+		t.row(r.Name, strconv.FormatInt(int64(r.Samples), 10), strconv.Itoa(r.Attempt), figures(r.Metrics), r.Error)
+	}
+	for _, b := range e.Benchmarks {
+		if !reported[b.Name] {
+			t.row(b.Name, "", "", "", "no result")
+		}
+	}
+	return t.flush()
+}
+
+func newEvaluations() *cobra.Command {
+	var status []string
+	var job string
+	var limit int
+	cmd := rest(&cobra.Command{
+		Use:   "evaluations",
+		Short: "List evaluations, newest first, or compare some",
+		Example: `  mind evaluations
+  mind evaluations --job job_1a2b
+  mind evaluations compare eval_1a2c eval_1a2d`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		query := url.Values{}
+		for _, v := range status {
+			query.Add("status", strings.ToUpper(v))
+		}
+		if job != "" {
+			query.Set("job_id", job)
+		}
+		all, raw, total, err := c.evaluations(ctx, query, limit)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printValue(cmd.OutOrStdout(), s.output, map[string]any{"evaluations": raw, "total_count": total})
+		}
+		t := newTable(cmd.OutOrStdout(), "EVALUATION", "SCORES", "STATUS", "RESULTS", "AGE", "REASON")
+		for i := range all {
+			e := &all[i]
+			have := len(e.Benchmarks) - len(e.lacking())
+			t.row(e.ID, e.scored(), e.Status, fmt.Sprintf("%d of %d", have, len(e.Benchmarks)), ago(e.CreatedAt), e.workload().why())
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+		if total > len(all) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d; more with --limit\n", len(all), total)
+		}
+		return nil
+	})
+	f := cmd.Flags()
+	f.StringArrayVar(&status, "status", nil, "only those of this status, such as EVALUATING or COMPLETED; may be repeated")
+	f.StringVar(&job, "job", "", "only those of this job's model")
+	f.IntVar(&limit, "limit", 50, "how many")
+	cmd.AddCommand(newEvaluationsCompare())
+	return cmd
+}
+
+// evaluations fetches pages until there are limit evaluations, or no more.
+func (c *client) evaluations(ctx context.Context, query url.Values, limit int) (all []evaluation, raw []json.RawMessage, total int, err error) {
+	const page = 100
+	raw = []json.RawMessage{}
+	for len(all) < limit {
+		query.Set("page_size", strconv.Itoa(min(page, limit-len(all))))
+		var got struct {
+			Evaluations []json.RawMessage `json:"evaluations"`
+			Next        string            `json:"next_page_token"`
+			Total       int               `json:"total_count"`
+		}
+		if _, err := c.get(ctx, "/evaluations", query, &got); err != nil {
+			return nil, nil, 0, err
+		}
+		for _, text := range got.Evaluations {
+			var e evaluation
+			if err := json.Unmarshal(text, &e); err != nil {
+				return nil, nil, 0, fmt.Errorf("reading an evaluation: %w", err)
+			}
+			all = append(all, e)
+		}
+		raw, total = append(raw, got.Evaluations...), got.Total
+		if got.Next == "" || len(got.Evaluations) == 0 {
+			break
+		}
+		query.Set("page_token", got.Next)
+	}
+	return all, raw, total, nil
+}
+
+func newEvaluation() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:   "evaluation EVALUATION",
+		Short: "Show one evaluation and its results",
+		Example: `  mind evaluation eval_1a2c
+  mind evaluation eval_1a2c -o json`,
+		Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		var e evaluation
+		data, err := c.get(ctx, "/evaluations/"+url.PathEscape(args[0]), nil, &e)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		f := newFacts(cmd.OutOrStdout())
+		f.add("evaluation", e.ID)
+		f.add("name", e.Name)
+		f.add("status", e.Status)
+		f.add("reason", e.Reason)
+		f.add("scores", e.scored())
+		f.add("workload", e.Workload)
+		f.add("user", e.User)
+		f.add("error", strings.TrimSpace(e.ErrorType+" "+e.ErrorMessage))
+		for _, at := range []struct {
+			name string
+			time *time.Time
+		}{{"created", e.CreatedAt}, {"started", e.StartedAt}, {"finished", e.FinishedAt}} {
+			if at.time != nil {
+				f.add(at.name, at.time.Local().Format(time.DateTime)+" ("+ago(at.time)+" ago)")
+			}
+		}
+		if err := f.flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout())
+		return e.resultTable(cmd.OutOrStdout())
+	})
+}
+
+func newEvaluationsCompare() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:   "compare EVALUATION EVALUATION...",
+		Short: "Lay the results of 2 to 20 evaluations side by side",
+		Long: `Lays the results of 2 to 20 evaluations side by side: a row for each metric of each benchmark, and in brackets how much each differs
+from the first evaluation that has the metric. Whether more is better depends on the metric. Two evaluations that took different
+numbers of samples are compared all the same.`,
+		Example: `  mind evaluations compare eval_1a2c eval_1a2d`,
+		Args:    cobra.RangeArgs(2, 20),
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		var got struct {
+			Evaluations []evaluation `json:"evaluations"`
+			Rows        []struct {
+				Benchmark string `json:"benchmark"`
+				Metric    string `json:"metric"`
+				Values    []struct {
+					Value *float64 `json:"value"`
+					Delta *float64 `json:"delta"`
+				} `json:"values"`
+			} `json:"rows"`
+		}
+		data, err := c.get(ctx, "/evaluations/compare", url.Values{"ids": {strings.Join(args, ",")}}, &got)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		header := []string{"BENCHMARK", "METRIC"}
+		for _, e := range got.Evaluations {
+			header = append(header, e.ID)
+		}
+		t := newTable(cmd.OutOrStdout(), header...)
+		for _, row := range got.Rows {
+			cells := []string{row.Benchmark, row.Metric}
+			for _, v := range row.Values {
+				switch {
+				case v.Value == nil:
+					cells = append(cells, "-")
+				case v.Delta == nil:
+					cells = append(cells, rounded(*v.Value))
+				default:
+					cells = append(cells, fmt.Sprintf("%s (%+.6g)", rounded(*v.Value), *v.Delta))
+				}
+			}
+			t.row(cells...)
+		}
+		return t.flush()
+	})
+}
