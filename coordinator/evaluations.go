@@ -46,6 +46,9 @@ func (s *server) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluationR
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkLaunch(spec); err != nil {
+		return nil, err
+	}
 	c.sign(&job, c.key)
 	job.Fingerprint = fingerprint
 	result, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}})
