@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -289,4 +290,23 @@ func TestDeepspeedWorld(t *testing.T) {
 		require.Equal(t, tt.want, string(data), name) // in the order of the ranks, which is how deepspeed counts
 		require.True(t, json.Valid(data))
 	}
+}
+
+// A launcher stands between the agent and what can save its state: the notice of a pause passes it by.
+func TestLauncher_workersAreToldBeforeAStop(t *testing.T) {
+	l := newLeader(t)
+	inProcess(t, testConfig(t, l))
+	dir := t.TempDir()
+	script := write(t, filepath.Join(dir, "train.sh"), `trap 'echo saved > $D/saved; exit 21' USR1; echo > $D/up; while :; do sleep 0.01; done`, 0o600)
+	write(t, filepath.Join(dir, "bin", "torchrun"), "#!/bin/sh\n/bin/sh "+script+"\nexit $?\n", 0o700)
+	o := trainingOrder(script, func(s *v1.TaskSpec) {
+		s.Job.TrainingConfig.Framework.Distributed = &v1.Distributed{}
+		s.Job.TrainingConfig.Environment = map[string]string{"D": dir, "PATH": filepath.Join(dir, "bin") + ":/usr/bin:/bin"}
+	})
+	l.want(o)
+	l.running(o.GetTask())
+	require.Eventually(t, func() bool { _, err := os.Stat(dir + "/up"); return err == nil }, time.Minute, time.Millisecond)
+	l.want(stopped(o, v1.StopReason_PAUSE, 60))
+	require.EqualValues(t, 21, l.ended(o.GetTask()).GetExitCode())
+	require.Equal(t, "saved\n", read(t, dir+"/saved"))
 }

@@ -234,6 +234,10 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 		return p.compare(call, with)
 	case "task scores":
 		p.score(p.pick("eval", partyCall{n: call.n}), call.k)
+	case "launchers":
+		return p.c.launchers("c1").ListLaunchers(ctx, &v1.ListLaunchersRequest{}, with...)
+	case "put launcher": // One for all tenants, so all put the same.
+		return p.c.launchers("c1").PutLauncher(ctx, &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "FSDP", Argv: []string{"/opt/fsdp"}}}, with...)
 	case "task writes":
 		p.agent.write(p.pick("job", partyCall{n: call.n}), 1, p.mark+"-line")
 	case "task saves":
@@ -367,6 +371,8 @@ var sharedFields = map[string]bool{
 	// Times, and which GPUs a task was given.
 	"time": true, "timestamp": true, "createdAt": true, "startedAt": true, "finishedAt": true, "updatedAt": true, "reportedAt": true, "registeredAt": true, "lastSeenAt": true,
 	"stopsAt": true, "uuid": true, "nvlinkPeers": true, "pciBusId": true, "rosterCurrent": true,
+	// Of a launcher, which is everybody's, only the tenant of who put it last is told who that was.
+	"updatedBy": true,
 }
 
 var sharedDetail = regexp.MustCompile(`^\d+ jobs of queue .* are ahead of it$|^\d+ GPUs of the kind that it needs are free now$`)

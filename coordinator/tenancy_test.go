@@ -19,7 +19,7 @@ import (
 var partyCalls = []string{
 	"submit", "submit", "submit", "submit", "batch", "get", "list", "list by label", "cancel", "pause", "resume", "resume from another's", "retry",
 	"explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "queue", "queues", "put queue", "delete queue",
-	"cluster", "nodes", "node", "drain", "create token", "tokens", "revoke token", "task writes", "task saves", "task saves", "task ends",
+	"cluster", "nodes", "node", "drain", "create token", "tokens", "revoke token", "launchers", "put launcher", "task writes", "task saves", "task saves", "task ends",
 	"evaluate", "evaluate a checkpoint", "evaluate a model", "evaluation", "evaluations", "evaluations of", "compare", "task scores",
 }
 
@@ -30,6 +30,7 @@ var prelude = []partyCall{
 	{what: "task writes"},
 	{what: "task saves"},
 	{what: "create token"},
+	{what: "put launcher"},
 	{what: "evaluate", k: 1},
 	{what: "evaluate a model", k: 1},
 	{what: "task scores"},
@@ -44,7 +45,7 @@ var byID = []string{
 
 // lastLook is made at the end: whatever can be seen is looked at.
 var lastLook = []string{
-	"list", "queue", "queues", "put queue", "cluster", "nodes", "node", "drain", "tokens", "evaluations",
+	"list", "queue", "queues", "put queue", "cluster", "nodes", "node", "drain", "tokens", "evaluations", "launchers",
 }
 
 type partyStep struct {

@@ -73,6 +73,58 @@ func signalDescendants(signals ...syscall.Signal) {
 }
 
 func descendants(root int) []int {
+	children := childrenOfAll()
+	var found []int
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		found = append(found, children[queue[0]]...)
+		queue = append(queue, children[queue[0]]...)
+	}
+	return found
+}
+
+// toNotice is who is told that the task is about to be stopped: the command, if it handles the signal. If not, it would only
+// die of it, and with it what it started for those who do: torchrun handles none, and its workers save their state. So
+// they are told in its place, but not what they have started themselves: who forked inherits a handler that is not meant
+// for it. Where nobody handles the signal the command gets it, and ends at once.
+func toNotice(command int, signal syscall.Signal) []int {
+	if handles(command, signal) {
+		return []int{command}
+	}
+	children := childrenOfAll()
+	var found []int
+	for queue := children[command]; len(queue) > 0; queue = queue[1:] {
+		if handles(queue[0], signal) {
+			found = append(found, queue[0])
+		} else {
+			queue = append(queue, children[queue[0]]...)
+		}
+	}
+	if len(found) == 0 {
+		return []int{command}
+	}
+	return found
+}
+
+// handles says whether a process has a handler for a signal.
+func handles(pid int, signal syscall.Signal) bool {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return false
+	}
+	const field = "\nSigCgt:"
+	at := bytes.Index(status, []byte(field))
+	if at < 0 {
+		return false
+	}
+	words := bytes.Fields(status[at+len(field):])
+	if len(words) == 0 {
+		return false
+	}
+	mask, err := strconv.ParseUint(string(words[0]), 16, 64)
+	return err == nil && mask&(1<<(uint(signal)-1)) != 0
+}
+
+func childrenOfAll() map[int][]int {
 	children := make(map[int][]int)
 	proc, err := os.Open("/proc")
 	if err != nil {
@@ -89,12 +141,7 @@ func descendants(root int) []int {
 			children[parent] = append(children[parent], pid)
 		}
 	}
-	var found []int
-	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
-		found = append(found, children[queue[0]]...)
-		queue = append(queue, children[queue[0]]...)
-	}
-	return found
+	return children
 }
 
 // parentOf reads the fourth field of /proc/PID/stat; the second, in

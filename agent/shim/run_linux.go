@@ -187,7 +187,9 @@ func (s *shim) took(end end) {
 func (s *shim) act(action action) {
 	switch action {
 	case actNotice:
-		_ = syscall.Kill(s.exit.Pid, syscall.SIGUSR1)
+		for _, pid := range toNotice(s.exit.Pid, syscall.SIGUSR1) {
+			_ = syscall.Kill(pid, syscall.SIGUSR1)
+		}
 	case actTerm:
 		// Who is stopped cannot act on a signal.
 		signalDescendants(syscall.SIGTERM, syscall.SIGCONT)
