@@ -53,7 +53,7 @@ func (l *layout) writeConfigs() error {
 			"token": l.Token, "tenant": "default", "user": "dev",
 			"permissions": []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate", "mind:operator"},
 		}},
-		"shutdown_timeout": "2s",
+		"shutdown_timeout": "2s", "job_cache": filepath.Join(l.dir, "gateway", "jobs.db"),
 	}
 	if l.LogArchive != "" {
 		for _, m := range append(slices.Clone(l.Coordinators), l.Agents...) {

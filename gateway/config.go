@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
@@ -52,6 +53,11 @@ type Config struct {
 	TokenExchange *tokenexchange.Config
 	// ExchangeIssuedOnly lets callers whose tokens nobody can exchange go on without; else they are refused.
 	ExchangeIssuedOnly bool
+
+	// JobCache keeps a copy of listed jobs for dashboards, in an SQLite file or, as mysql:DSN, in MariaDB or MySQL; empty: none.
+	JobCache string
+	// JobCacheKeep is how long a copy stays that nobody listed again; default 30 days.
+	JobCacheKeep time.Duration
 
 	// RateLimits bound how often callers may ask; the zero value bounds nothing.
 	RateLimits RateLimits
@@ -163,6 +169,11 @@ func (c Config) Validate() error {
 		}
 		if c.OIDC == nil && c.Authenticator == nil {
 			errs = append(errs, errors.New("token_exchange_url is given without oidc_issuer: only the tokens of an issuer can be exchanged"))
+		}
+	}
+	if c.JobCache != "" {
+		if err := jobcache.Check(jobcache.Config{Database: c.JobCache, Keep: c.JobCacheKeep}); err != nil {
+			errs = append(errs, err)
 		}
 	}
 	if c.RateLimits.Token < 0 || c.RateLimits.User < 0 || c.RateLimits.Tenant < 0 {

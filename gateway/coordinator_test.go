@@ -196,7 +196,7 @@ type gate struct {
 func newGate(t testing.TB, config Config) *gate {
 	s, err := newServer(config.withDefaults())
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = s.client.Close() })
+	t.Cleanup(s.close)
 	return &gate{t: t, server: s, handler: s.router()}
 }
 

@@ -4,7 +4,8 @@
 // Contract: a request is authenticated, authorised, checked against the
 // published schema, translated to one gRPC call and answered in the published
 // envelope, in that order; nothing is called for a request that fails a check.
-// A gateway keeps no state: any number of them may stand side by side, and one
+// A gateway keeps no state but, if it is told to, a copy of listed jobs for
+// others to read (package jobcache), which it never reads itself: any number of them may stand side by side, and one
 // that dies costs its callers a connection.
 //
 // Guarantees: while the leader changes, a caller sees a slow answer and not an

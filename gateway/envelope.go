@@ -109,7 +109,7 @@ func (x *exchange) send(code int, body []byte) {
 	h["Content-Type"] = contentTypeJSON
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	x.mark(h)
-	x.code = code
+	x.code, x.sent = code, len(body)
 	x.w.WriteHeader(code)
 	_, _ = x.w.Write(body) // the caller is gone: nobody is left to tell
 }

@@ -36,6 +36,7 @@ type exchange struct {
 	caller    *Caller
 	answer    client.Answer
 	code      int // of the answer; 0: none was begun
+	sent      int // bytes of the answer's body
 }
 
 // call returns the context for the one call that this request leads to.

@@ -116,7 +116,15 @@ func listJobs(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return unary(x, http.StatusOK, false, request, x.server.jobs.ListJobs, whole)
+	var jobs []*v1.Job
+	err = unary(x, http.StatusOK, false, request, x.server.jobs.ListJobs, func(r *v1.ListJobsResponse) proto.Message {
+		jobs = r.GetJobs()
+		return r
+	})
+	if err == nil {
+		x.server.listed.Note(jobs, x.sent)
+	}
+	return err
 }
 
 func listRequest(query url.Values) (*v1.ListJobsRequest, error) {

@@ -60,8 +60,14 @@ func Run(ctx context.Context, config Config) error {
 	return s.drain(server, failed)
 }
 
+// lastWrites is how long the job cache may take at shutdown for what it has not written yet.
+const lastWrites = time.Second
+
 // close lets go of what the server holds besides its listener.
 func (s *server) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), lastWrites)
+	defer cancel()
+	s.listed.Close(ctx)
 	if s.exchanger != nil {
 		s.exchanger.Close()
 	}

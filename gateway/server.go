@@ -14,6 +14,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/gateway/fanout"
+	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
@@ -45,6 +46,8 @@ type server struct {
 	exchanger *tokenexchange.Exchanger
 	// hub holds the streams that callers share.
 	hub *fanout.Hub
+	// listed keeps a copy of the jobs that were listed; nil: nobody does.
+	listed *jobcache.Cache
 	// document is the OpenAPI document, made when it is first asked for.
 	document func() []byte
 	index    atomic.Uint64 // the newest seen in any answer
@@ -96,6 +99,13 @@ func newServer(config Config) (*server, error) {
 			known = append(known, issuedTokens{verifier})
 		}
 		s.auth = known
+	}
+	if config.JobCache != "" {
+		if s.listed, err = jobcache.Open(jobcache.Config{
+			Database: config.JobCache, Keep: config.JobCacheKeep, Encode: appendMessage, Logger: config.Logger, Registry: config.Registry,
+		}); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }

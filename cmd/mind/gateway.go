@@ -54,6 +54,8 @@ func gatewayKeys(c *gateway.Config, issuer *oidc.Config) []settings.Key {
 		{Name: "oidc_algorithms", Into: &issuer.Algorithms, Help: "signature algorithms that are accepted; default RS256"},
 		{Name: "oidc_clock_skew", Into: &issuer.Skew, Help: "by how much its clock and this one may differ; default 30s"},
 		{Name: "module_tenants", Into: &c.ModuleTenants, Help: "tenants for which ScaiMind is switched on; default: all"},
+		{Name: "job_cache", Into: &c.JobCache, Secret: true, Help: "copy of listed jobs for dashboards: path of an SQLite file, or mysql:USER:PASSWORD@tcp(HOST:3306)/DATABASE for MariaDB or MySQL; default: none"},
+		{Name: "job_cache_keep", Into: &c.JobCacheKeep, Help: "how long the copy of a job stays that was not listed again; default 720h"},
 		{Name: "rate_limit_token", Into: &c.RateLimits.Token, Help: "requests per minute of each bearer token, at each gateway; default 0: any number"},
 		{Name: "rate_limit_user", Into: &c.RateLimits.User, Help: "requests per minute of each user; default 0: any number"},
 		{Name: "rate_limit_tenant", Into: &c.RateLimits.Tenant, Help: "requests per minute of each tenant; default 0: any number"},
