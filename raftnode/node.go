@@ -115,7 +115,7 @@ func (n *Node) start() error {
 		return err
 	}
 	if n.raft, err = newRaft(n.raftConfig(), n.machine, cached, n.store, snapshots, n.transport); err != nil {
-		return err
+		return n.explainStart(err, snapshots)
 	}
 	n.observe()
 	n.proposer = newProposer(n)
@@ -143,7 +143,11 @@ func (n *Node) openStores() (Store, raft.SnapshotStore, error) {
 // anything runs is only an error.
 func newRaft(cfg *raft.Config, fsm raft.FSM, logs raft.LogStore, stable raft.StableStore, snapshots raft.SnapshotStore, t raft.Transport) (r *raft.Raft, err error) {
 	defer func() {
-		if p := recover(); p != nil {
+		switch p := recover().(type) {
+		case nil:
+		case error:
+			r, err = nil, fmt.Errorf("start raft: %w", p)
+		default:
 			r, err = nil, fmt.Errorf("start raft: %v", p)
 		}
 	}()
