@@ -17,10 +17,10 @@ func TestOpen_withDamagedSnapshots(t *testing.T) {
 		damaged  []int
 		says     string
 	}{
-		"none, and the log is whole":         {trailing: 4096},
-		"the newest, and the log is whole":   {trailing: 4096, damaged: []int{1}},
-		"both, and the log is whole":         {trailing: 4096, damaged: []int{0, 1}, says: "no snapshot"},
-		"the older one, which is not needed": {trailing: 5, damaged: []int{0}},
+		"none, and the log is whole":                      {trailing: 4096},
+		"the newest, and the log is whole":                {trailing: 4096, damaged: []int{1}},
+		"both, and the log is whole":                      {trailing: 4096, damaged: []int{0, 1}, says: "no snapshot"},
+		"the older one, which is not needed":              {trailing: 5, damaged: []int{0}},
 		"the newest, and the log begins behind the other": {trailing: 5, damaged: []int{1}, says: "entries"},
 		"both, and the log begins behind them":            {trailing: 5, damaged: []int{0, 1}, says: "no snapshot"},
 	} {
