@@ -64,6 +64,15 @@ func TestPause_whoWakesUpHarmsNobody(t *testing.T) {
 	})
 }
 
+func TestStreams_everyWatcherIsGivenEveryLineOnce(t *testing.T) {
+	const watchers, lines = 20, 20_000
+	v := attack(t, scenario.Entry{
+		Attack:  scenario.Streams(4, scenario.Printing{Lines: lines, Watchers: watchers, For: 5 * time.Second}, load(scenario.Steady{Jobs: 1})),
+		Restart: true, Agents: 1, GPUs: "8xH100",
+	})
+	require.GreaterOrEqual(t, v.Lines, watchers*lines)
+}
+
 func TestDiskFull_theCoordinatorStopsAndSaysSo(t *testing.T) {
 	attack(t, scenario.Entry{Attack: scenario.DiskFull(1, load(scenario.Steady{Jobs: 2})), Disk: true, Agents: 1, GPUs: "8xH100"})
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
@@ -53,6 +54,9 @@ type Attack struct {
 	Replaces bool
 	// Fault breaks something and mends it.
 	Fault func(context.Context, *Fight) error
+	// Around, when it is set, begins what is attacked beside the jobs, and returns what judges it after the last round.
+	// What it starts ends with its context, and is counted in the Fight's ends.
+	Around func(context.Context, *Fight) (judge func(context.Context) error, err error)
 }
 
 // Fight is one attack under way.
@@ -63,6 +67,7 @@ type Fight struct {
 	verdict *Verdict
 	writers *writers
 	fleet   *fleet
+	ends    sync.WaitGroup
 }
 
 // writesWithin is how long after a fault writes must be accepted at the latest: far beyond any promise, for slow machines.
@@ -104,6 +109,15 @@ func (a Attack) Run(ctx context.Context, arena Arena) (Verdict, error) {
 	arena.Log("%d jobs run", len(fight.fleet.jobs))
 	stop := fight.writers.start(ctx, a.Load.Clients)
 	defer stop()
+	judge := func(context.Context) error { return nil }
+	if a.Around != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		defer fight.ends.Wait()
+		defer cancel()
+		if judge, err = a.Around(ctx, fight); err != nil {
+			return v, err
+		}
+	}
 	leader, err := arena.Cluster.Leader(ctx)
 	if err != nil {
 		return v, err
@@ -129,6 +143,9 @@ func (a Attack) Run(ctx context.Context, arena Arena) (Verdict, error) {
 		}
 	}
 	stop()
+	if err := judge(ctx); err != nil {
+		return v, err
+	}
 	if a.Load.Clients > 0 && len(fight.writers.acknowledged) < a.Rounds*a.Load.Clients {
 		return v, fmt.Errorf("only %d jobs were submitted in %d rounds: the attack proves nothing", len(fight.writers.acknowledged), a.Rounds)
 	}

@@ -37,6 +37,9 @@ func Suite(long bool) []Entry {
 	alone := light
 	// The time in which a node finds out that it is alone, and asks its peers, must fit before the stop of its tasks.
 	alone.Steady = Steady{Jobs: 4, Replaceable: 6, LostAfter: 20 * time.Second}
+	watched := light
+	watched.Steady = Steady{Jobs: 2}
+	printing := Printing{Lines: pick(100_000, 1_000_000), Watchers: 100, For: time.Duration(pick(30, 180)) * time.Second}
 	const silence = 45 * time.Second // more than twice what the jobs may be silent
 	return []Entry{
 		{Attack: KillLeader(pick(20, 100), many), Agents: 4, GPUs: "64xH100"},
@@ -49,6 +52,7 @@ func Suite(long bool) []Entry {
 		{Attack: NodesWithoutCoordinators(false, silence, alone), Namespaces: true, Agents: 3, GPUs: "8xH100"},
 		{Attack: NodesWithoutCoordinators(true, silence, alone), Namespaces: true, Agents: 3, GPUs: "8xH100"},
 		{Attack: DiskFull(pick(2, 6), light), Disk: true, Agents: 2, GPUs: "8xH100"},
+		{Attack: Streams(pick(4, 16), printing, watched), Restart: true, Agents: 2, GPUs: "8xH100"},
 		{Attack: Damage(pick(3, 6), light), Agents: 2, GPUs: "8xH100"},
 	}
 }

@@ -30,6 +30,9 @@ type run struct {
 // Run does the work of one job and returns its exit code. It is the body of a process of its own, which the node runs with
 // the variables of a job.
 func Run(s Spec, stdout io.Writer) (int, error) {
+	if s.Print > 0 {
+		return s.Exit, s.print(os.Getenv("MIND_JOB_ID"), stdout)
+	}
 	if s.Every <= 0 {
 		s.Every = 200 * time.Millisecond
 	}

@@ -34,6 +34,8 @@ type Spec struct {
 	CheckpointEvery int
 	// Exit is the exit code of a job that has done its work.
 	Exit int
+	// Print, when it is set, is all the work: so many lines over Length, and the sum of them as the evidence.
+	Print int
 }
 
 // Command is the hidden command of mind that runs a job.
@@ -44,6 +46,7 @@ func (s Spec) Argv(mind string) []string {
 	return []string{
 		mind, "chaos", Command, "--dir", s.Dir, "--group", s.Group, "--length", s.Length.String(), "--every", s.Every.String(),
 		"--checkpoint-every", strconv.Itoa(s.CheckpointEvery), "--exit", strconv.Itoa(s.Exit),
+		"--print", strconv.Itoa(s.Print),
 	}
 }
 
