@@ -12,8 +12,12 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
 )
 
 // printer is a coordinator with the log of one job, that is still being written.
@@ -224,4 +228,35 @@ func heap() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// Whoever may not see a job does not see it over the shoulder of one who may; and nobody is given what he did not ask for.
+func TestLogs_nobodySharesWithAnotherTenantOrAnotherWish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		p := newPrinter(c)
+		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			md, _ := metadata.FromIncomingContext(s.Context())
+			if tenant := md.Get(status.KeyTenant); len(tenant) != 1 || tenant[0] != "acme" {
+				return grpcstatus.Error(codes.NotFound, `no job "job_1"`)
+			}
+			return p.serve(r, s)
+		}
+		config := testConfig(c)
+		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "evil", User: "eve", Permissions: AllPermissions})
+		g := runGateway(t, config)
+		p.print(1, false)
+		for i, path := range []string{
+			"/jobs/job_1/logs", "/jobs/job_2/logs", "/jobs/job_1/logs?rank=0", "/jobs/job_1/logs?rank=1", "/jobs/job_1/logs?attempt=1",
+			"/jobs/job_1/logs?since=2026-01-31T08:00:00Z", "/jobs/job_1/logs?since=2026-01-31T08:00:01Z",
+		} {
+			for range 3 {
+				_, resp := g.stream(path)
+				require.Equal(t, 200, resp.StatusCode)
+				require.EqualValues(t, i+1, p.opened.Load(), path)
+			}
+			_, resp := g.stream(path, "Authorization", "Bearer other")
+			require.Equal(t, 404, resp.StatusCode, path)
+		}
+	})
 }

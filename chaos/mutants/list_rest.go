@@ -216,6 +216,30 @@ var edgeMutants = []mutant{
 		Package: "gateway", Tests: []string{"TestLogs_resumeByTheCaller"},
 	},
 	{
+		Name: "joined-behind-the-ring", Breaks: "I10", File: "gateway/fanout/stream.go",
+		What: "a watcher joins a stream that has let go what it was not given yet",
+		Old:  "place.has(s.start) && ", New: "",
+		Package: "gateway/fanout", Tests: []string{"TestWatcher_eachLineOnceAndInOrder"},
+	},
+	{
+		Name: "joined-and-told-again", Breaks: "I10", File: "gateway/fanout/watcher.go",
+		What: "a watcher that joins a stream is given again what it has",
+		Old:  "given := w.place.seen(m) && (moves ||", New: "given := w.place.seen(m) && (!moves ||",
+		Package: "gateway/fanout", Tests: []string{"TestWatcher_eachLineOnceAndInOrder"},
+	},
+	{
+		Name: "ids-of-the-others", Breaks: "I10", File: "gateway/fanout/watcher.go",
+		What: "a watcher that joins a stream is given ids that tell how far the others are",
+		Old:  "w.subject.Cursor(w.place)...", New: "id(frame, m)...",
+		Package: "gateway/fanout", Tests: []string{"TestWatcher_eachLineOnceAndInOrder"},
+	},
+	{
+		Name: "streams-shared-by-tenants", Breaks: "I11", File: "gateway/streams.go",
+		What: "callers of two tenants share a stream",
+		Old:  `subjectKey("logs", x.caller.Tenant, `, New: `subjectKey("logs", "", `,
+		Package: "gateway", Tests: []string{"TestLogs_nobodySharesWithAnotherTenantOrAnotherWish"},
+	},
+	{
 		Name: "token-for-another-tenant", Breaks: "I11", File: "gateway/tokens.go",
 		What: "anybody makes tokens for other tenants",
 		Old:  "request.TenantId != x.caller.Tenant && !operator {", New: "request.TenantId == x.caller.Tenant && !operator {",
