@@ -22,7 +22,7 @@ const journalFile = "reports"
 type journal struct {
 	name string
 	next uint64
-	// eventsDone is the offset in the events file up to which checkpoints were taken from it.
+	// eventsDone is the offset in the events file up to which checkpoints and results were taken from it.
 	eventsDone int64
 	phase      v1.JobPhase_Value
 	digests    map[string]string // of the checkpoints in it, by path

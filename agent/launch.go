@@ -109,6 +109,9 @@ func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec) shim.Spec {
 	s.Env = env.list()
 	if job.GetCommandConfig() == nil {
 		s.Argv, s.Refusal = a.launcherArgv(spec, place, &env)
+		if job.GetEvaluationConfig() != nil && s.Refusal == "" {
+			s.Refusal = a.lacksModel(spec)
+		}
 	}
 	return s
 }
@@ -139,6 +142,9 @@ func setTaskEnv(env *environment, k key, spec *v1.TaskSpec, p place) {
 	env.set("WORLD_SIZE", strconv.Itoa(p.world))
 	if p.resume != "" {
 		env.set("MIND_RESUME_FROM", p.resume)
+	}
+	if spec.GetModelPath() != "" {
+		env.set("MIND_MODEL_PATH", spec.GetModelPath())
 	}
 }
 

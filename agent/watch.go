@@ -50,8 +50,10 @@ type watcher struct {
 	cwd             string
 	checkpoints     checkpointDir
 
-	// eventsRead is the offset behind the last event of a checkpoint.
+	// eventsRead is the offset behind the last event of a checkpoint or a result.
 	eventsRead int64
+	// results counts those that were taken.
+	results int
 	// endedWell: the program ended with exit code 0.
 	endedWell bool
 
@@ -190,7 +192,7 @@ func (w *watcher) event(found []finding, line []byte, end int64) []finding {
 		TotalSteps float64         `json:"total_steps"`
 		Metrics    json.RawMessage `json:"metrics"`
 	}
-	if json.Unmarshal(line, &e) != nil {
+	if line = plainEvent(line); line == nil || json.Unmarshal(line, &e) != nil {
 		return found
 	}
 	switch e.Event {
@@ -201,12 +203,8 @@ func (w *watcher) event(found []finding, line []byte, end int64) []finding {
 	case "progress":
 		w.progress(e.Step, e.TotalSteps)
 	case "checkpoint":
-		if end < w.journal.eventsDone && w.eventsRead > end {
-			w.journal.eventsDone = 0 // the file was written anew
-		}
-		w.eventsRead = end
-		// What an earlier agent dealt with is not looked at again: the directory may be at work anew.
-		if e.Path == "" || !utf8.ValidString(e.Path) || end <= w.journal.eventsDone {
+		// The directory may be at work anew.
+		if w.dealtWith(end) || e.Path == "" || !utf8.ValidString(e.Path) {
 			return found
 		}
 		path := e.Path
@@ -223,8 +221,25 @@ func (w *watcher) event(found []finding, line []byte, end int64) []finding {
 		} else if err := w.journal.passed(end); err != nil {
 			w.log.Error("cannot keep what a task did", "dir", w.dir, "error", err)
 		}
+	case "evaluation_result":
+		if w.dealtWith(end) {
+			return found
+		}
+		if f, ok := w.result(line); ok {
+			w.journal.eventsDone, f.events = end, end
+			found = append(found, f)
+		}
 	}
 	return found
+}
+
+// dealtWith says whether an earlier agent took up the event that ends there: it is not looked at again.
+func (w *watcher) dealtWith(end int64) bool {
+	if end < w.journal.eventsDone && w.eventsRead > end {
+		w.journal.eventsDone = 0 // the file was written anew
+	}
+	w.eventsRead = end
+	return end <= w.journal.eventsDone
 }
 
 func (w *watcher) metric(line []byte) {

@@ -68,7 +68,7 @@ func TestProgressIsThrottled(t *testing.T) {
 
 func TestEventsThatAreNoneAreLeftAlone(t *testing.T) {
 	w := newWatched(t)
-	w.write(filepath.Join(w.dir, eventsFile), "nonsense\n[]\n{\"event\": 3}\n{\"event\": \"other\"}\n{\"event\": \"phase\", \"phase\": \"LUNCH\"}\n{\"event\": \"checkpoint\", \"path\": \"/no/such\"}\n"+
+	w.write(filepath.Join(w.dir, eventsFile), "nonsense\n[]\n{\"event\": 3}\n{\"event\": \"other\"}\n{\"event\": \"phase\", \"phase\": \"LUNCH\"}\n{\"event\": \"checkpoint\", \"path\": \""+filepath.Join(w.dir, "none")+"\"}\n"+
 		strings.Repeat("x", maxEventLine+100)+"\n{\"event\": \"phase\", \"phase\": \"exporting\"}\n")
 	found := w.scan(time.Unix(1000, 0), true)
 	require.Len(t, found, 1)
