@@ -79,6 +79,7 @@ const (
 const (
 	agentService    = "/scaimind.v1.AgentService/"
 	operatorService = "/scaimind.v1.OperatorService/"
+	healthService   = "/grpc.health.v1.Health/"
 )
 
 // admit decides whether a call may be made at all: who by, with which secret, for which tenant. Whoever has not shown that
@@ -130,7 +131,7 @@ func (s *server) identify(c *call, method string) error {
 
 // tenantScoped says whether a call is made for a tenant. Those that are not concern the cluster, or find out whose a token is.
 func tenantScoped(method string) bool {
-	return !strings.HasPrefix(method, agentService) && !strings.HasPrefix(method, operatorService) &&
+	return !strings.HasPrefix(method, agentService) && !strings.HasPrefix(method, operatorService) && !strings.HasPrefix(method, healthService) &&
 		method != v1.TokenService_VerifyToken_FullMethodName
 }
 

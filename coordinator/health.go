@@ -1,11 +1,16 @@
 package coordinator
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/raftnode"
 )
 
 // httpHandler serves what machines that watch over this one ask for.
@@ -15,28 +20,51 @@ func (s *server) httpHandler() http.Handler {
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		writeHealth(w, http.StatusOK, health{Status: "ok", ID: s.config.ID})
 	})
-	var caughtUp atomic.Bool
 	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
 		stats := s.raft.Stats()
 		h := health{Status: "ok", ID: s.config.ID, Leader: stats.LeaderID, AppliedIndex: stats.AppliedIndex}
-		// After a start the log is replayed: what this replica would answer before is history.
-		if stats.CommitIndex > 0 && stats.AppliedIndex >= stats.CommitIndex {
-			caughtUp.Store(true)
-		}
 		code := http.StatusOK
-		switch why := s.audit.out.Load(); {
-		case why != nil:
-			h.Status, code = "out of service: "+*why, http.StatusServiceUnavailable
-		case s.life.Err() != nil:
-			h.Status, code = "shutting down", http.StatusServiceUnavailable
-		case stats.LeaderID == "":
-			h.Status, code = "no leader is known", http.StatusServiceUnavailable
-		case !caughtUp.Load():
-			h.Status, code = "replaying the log", http.StatusServiceUnavailable
+		if why := s.unready(stats); why != "" {
+			h.Status, code = why, http.StatusServiceUnavailable
 		}
 		writeHealth(w, code, h)
 	})
 	return mux
+}
+
+// unready says why this replica should not be asked; "" when it should.
+func (s *server) unready(stats raftnode.Stats) string {
+	// After a start the log is replayed: what this replica would answer before is history.
+	if stats.CommitIndex > 0 && stats.AppliedIndex >= stats.CommitIndex {
+		s.caughtUp.Store(true)
+	}
+	switch why := s.audit.out.Load(); {
+	case why != nil:
+		return "out of service: " + *why
+	case s.life.Err() != nil:
+		return "shutting down"
+	case stats.LeaderID == "":
+		return "no leader is known"
+	case !s.caughtUp.Load():
+		return "replaying the log"
+	}
+	return ""
+}
+
+// grpcHealth says the same to gRPC clients, who choose by it where to open a stream.
+type grpcHealth struct {
+	healthpb.UnimplementedHealthServer
+	server *server
+}
+
+func (g grpcHealth) Check(_ context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	if r.GetService() != "" {
+		return nil, grpcstatus.Error(codes.NotFound, "the health of single services is not told: ask without a name")
+	}
+	if !g.server.started.Load() || g.server.unready(g.server.raft.Stats()) != "" {
+		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING}, nil
+	}
+	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil
 }
 
 type health struct {

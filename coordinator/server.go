@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -62,6 +63,8 @@ type server struct {
 	events    eventLog
 	// started is set when all of the above is there: entries may be applied before.
 	started atomic.Bool
+	// caughtUp is set once the log was replayed.
+	caughtUp atomic.Bool
 	// leaderHint is "id=grpc_addr" of the leader, for the answers; epoch is as long as it stays the same.
 	leaderHint atomic.Pointer[string]
 	epoch      epoch
@@ -91,6 +94,7 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterAgentServiceServer(server, s)
 	v1.RegisterTokenServiceServer(server, s)
 	v1.RegisterEventServiceServer(server, s)
+	healthpb.RegisterHealthServer(server, grpcHealth{server: s})
 	v1.RegisterEvaluationServiceServer(server, s)
 	v1.RegisterLauncherServiceServer(server, s)
 	return server

@@ -14,9 +14,14 @@
 // is unknown. One try of a call that may be repeated is cut short, so that a
 // coordinator that stopped cannot eat the caller's time.
 //
-// Not guaranteed: that two calls see the same coordinator, and anything about
-// streams once they are open. A stream is opened once, at a coordinator that
-// is not known to be ill; its user resumes it by cursor.
+// A stream is opened at a coordinator that was heard of within the last second,
+// or that just answered a health check (grpc.health.v1): one that takes
+// connections and never answers gets none. One that stops answering while a
+// stream is open is found out by the connection's keepalive, within
+// KeepaliveTime and two seconds: the stream ends with UNAVAILABLE.
+//
+// Not guaranteed: that two calls see the same coordinator, and anything else
+// about streams once they are open; their user resumes them by cursor.
 package client
 
 import (

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
@@ -35,6 +37,8 @@ type member struct {
 	keys   sync.Map
 	// serve answers any unary call.
 	serve func(ctx context.Context, m *member) error
+	// health answers health checks; nil: it serves.
+	health func(ctx context.Context) (*healthpb.HealthCheckResponse, error)
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -51,6 +55,9 @@ func (f *fleet) add(addr string, serve func(ctx context.Context, m *member) erro
 	m := &member{addr: addr, lis: bufconn.Listen(1 << 20), serve: serve}
 	m.server = grpc.NewServer(append(ServerKeepalive(), grpc.UnaryInterceptor(
 		func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if strings.HasPrefix(info.FullMethod, "/grpc.health.v1.") {
+				return next(ctx, req)
+			}
 			m.calls.Add(1)
 			if md, ok := metadata.FromIncomingContext(ctx); ok {
 				m.keys.Store(one(md, status.KeyIdempotency), true)
@@ -62,6 +69,7 @@ func (f *fleet) add(addr string, serve func(ctx context.Context, m *member) erro
 		}))...)
 	v1.RegisterJobServiceServer(m.server, jobService{member: m})
 	v1.RegisterClusterServiceServer(m.server, clusterService{})
+	healthpb.RegisterHealthServer(m.server, healthService{member: m})
 	go func() { _ = m.server.Serve(m.lis) }()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,6 +113,18 @@ func (s jobService) StreamJobLogs(_ *v1.StreamJobLogsRequest, stream grpc.Server
 		return err
 	}
 	return stream.Send(&v1.StreamJobLogsResponse{Entries: []*v1.LogEntry{{Message: s.member.addr}}})
+}
+
+type healthService struct {
+	healthpb.UnimplementedHealthServer
+	member *member
+}
+
+func (s healthService) Check(ctx context.Context, _ *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	if s.member.health != nil {
+		return s.member.health(ctx)
+	}
+	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil
 }
 
 type clusterService struct {

@@ -134,7 +134,7 @@ const (
 func (a *attempt) late(ctx, try context.Context, to *target, err error) (bool, error) {
 	switch {
 	case ctx.Err() == nil && try.Err() != nil:
-		to.avoid(illSilent)
+		to.fellSilent()
 		a.client.forget(to)
 		return true, grpcstatus.Errorf(codes.Unavailable, "coordinator %s did not answer in time", to.addr)
 	case ctx.Err() == nil:

@@ -2,34 +2,95 @@ package client
 
 import (
 	"context"
+	"time"
 
 	"github.com/mindcoordinator/mind/api/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 )
 
-// NewStream opens a stream at some coordinator that is not known to be ill:
-// streams are spread over all of them. It tries each coordinator once until
-// one has a connection.
+// NewStream opens a stream at some coordinator that answers: streams are spread
+// over all of them. It tries each coordinator once until one has a connection,
+// and one that says of itself that it does not serve only when no other is left.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx = c.outgoing(ctx, callOf(ctx))
-	var tried uint64
-	var last error
+	var (
+		tried uint64
+		last  error
+		spare *target
+	)
 	for range *c.targets.Load() {
 		to := c.pick(&tried, false)
-		s, err := to.conn().NewStream(ctx, desc, method, opts...)
+		conn := to.conn()
+		serves, err := c.check(ctx, to, conn)
+		if err == nil && !serves {
+			spare = to
+			continue
+		}
 		if err == nil {
-			return &stream{ClientStream: s, client: c, to: to}, nil
+			var s grpc.ClientStream
+			if s, err = conn.NewStream(ctx, desc, method, opts...); err == nil {
+				return &stream{ClientStream: s, client: c, to: to}, nil
+			}
+			if grpcstatus.Code(err) == codes.Unavailable {
+				to.avoid(illBroken)
+				c.forget(to)
+			}
 		}
 		last = err
 		if ctx.Err() != nil || grpcstatus.Code(err) != codes.Unavailable {
 			return nil, err
 		}
+	}
+	if spare == nil {
+		return nil, last
+	}
+	s, err := spare.conn().NewStream(ctx, desc, method, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return &stream{ClientStream: s, client: c, to: spare}, nil
+}
+
+const (
+	// freshFor is how long a coordinator that answered is taken to be well.
+	freshFor = time.Second
+	// checkTimeout bounds a health check.
+	checkTimeout = time.Second
+)
+
+// check asks a coordinator that was not heard of lately how it is. An error
+// means that it does not answer.
+func (c *Client) check(ctx context.Context, to *target, conn *grpc.ClientConn) (serves bool, err error) {
+	if time.Since(time.Unix(0, to.heard.Load())) < freshFor {
+		return true, nil
+	}
+	try, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	var trailer metadata.MD
+	reply, err := healthpb.NewHealthClient(conn).Check(try, &healthpb.HealthCheckRequest{}, grpc.Trailer(&trailer))
+	switch code := grpcstatus.Code(err); {
+	case err == nil && reply.GetStatus() != healthpb.HealthCheckResponse_SERVING:
+		return false, nil
+	case code == codes.Unavailable && one(trailer, status.KeyOutcome) != "":
+		return false, nil // it wrote this itself
+	case ctx.Err() != nil:
+		return false, grpcstatus.FromContextError(ctx.Err()).Err()
+	case code == codes.DeadlineExceeded:
+		to.fellSilent()
+		c.forget(to)
+		return false, grpcstatus.Errorf(codes.Unavailable, "coordinator %s does not answer", to.addr)
+	case code == codes.Unavailable:
 		to.avoid(illBroken)
 		c.forget(to)
+		return false, err
 	}
-	return nil, last
+	// Any other answer is one, too: from a version without this service, or of what the stream will be told as well.
+	to.recovered()
+	return true, nil
 }
 
 // stream takes note of what the end of a stream says about the cluster.

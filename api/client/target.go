@@ -17,13 +17,19 @@ type target struct {
 	turn  atomic.Uint32
 	// Until then (unix nanoseconds) it is asked only when nobody else is left.
 	ill atomic.Int64
+	// heard is when it last answered (unix nanoseconds).
+	heard atomic.Int64
+	// silent counts the times in a row that it did not answer.
+	silent atomic.Int32
 }
 
 // How long a coordinator is avoided after its connection failed, and after it
-// did not answer in time.
+// did not answer in time: finding out costs a caller his time, so that it is
+// found out more and more seldom while it stays silent.
 const (
-	illBroken = 200 * time.Millisecond
-	illSilent = 1500 * time.Millisecond
+	illBroken    = 200 * time.Millisecond
+	illSilent    = 1500 * time.Millisecond
+	maxIllSilent = 12 * time.Second
 )
 
 func (c *Client) connect(addr string) (*target, error) {
@@ -47,6 +53,16 @@ func (t *target) conn() *grpc.ClientConn {
 
 func (t *target) avoid(d time.Duration) { t.ill.Store(time.Now().Add(d).UnixNano()) }
 
+// fellSilent notes that it took a call and did not answer in time. Calls that
+// ran side by side count once.
+func (t *target) fellSilent() {
+	if !t.healthy(time.Now().UnixNano()) {
+		return
+	}
+	d := illSilent << min(t.silent.Add(1)-1, 8)
+	t.avoid(min(d, maxIllSilent))
+}
+
 func (t *target) healthy(now int64) bool { return t.ill.Load() <= now }
 
 // recovered notes that it answered.
@@ -54,6 +70,10 @@ func (t *target) recovered() {
 	if t.ill.Load() != 0 {
 		t.ill.Store(0)
 	}
+	if t.silent.Load() != 0 {
+		t.silent.Store(0)
+	}
+	t.heard.Store(time.Now().UnixNano())
 }
 
 func (t *target) close() error {

@@ -1,0 +1,291 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+func silentHealth(ctx context.Context) (*healthpb.HealthCheckResponse, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// firstOf opens a stream and returns who answers on it.
+func firstOf(ctx context.Context, c *Client) (string, error) {
+	s, err := c.Jobs().StreamJobLogs(ctx, &v1.StreamJobLogsRequest{})
+	if err != nil {
+		return "", err
+	}
+	m, err := s.Recv()
+	if err != nil {
+		return "", err
+	}
+	return m.Entries[0].Message, nil
+}
+
+func TestNewStream_noneOpensAtACoordinatorThatIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.add("a:1", wedged)
+		a.health = silentHealth
+		b, c := f.add("b:1", leads), f.add("c:1", leads)
+		client := f.dial(t, three)
+		var lost time.Duration
+		for range 60 {
+			start := time.Now()
+			_, err := firstOf(within(t, 30*time.Second), client)
+			require.NoError(t, err)
+			lost += time.Since(start)
+			time.Sleep(time.Second)
+		}
+		require.Zero(t, a.calls.Load())
+		require.Positive(t, b.calls.Load())
+		require.Positive(t, c.calls.Load())
+		require.LessOrEqual(t, lost, 8*time.Second, "it is asked more and more seldom")
+
+		a.health, a.serve = nil, leads
+		require.Eventually(t, func() bool {
+			_, err := firstOf(within(t, 30*time.Second), client)
+			return err == nil && a.calls.Load() > 0
+		}, 2*maxIllSilent, time.Second, "when it answers again, it is used again")
+	})
+}
+
+func TestNewStream_whoDoesNotServeIsTheLastToBeAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.add("a:1", leads)
+		a.health = func(context.Context) (*healthpb.HealthCheckResponse, error) {
+			return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING}, nil
+		}
+		b := f.add("b:1", leads)
+		client := f.dial(t, three) // nobody at c:1
+		for range 6 {
+			who, err := firstOf(within(t, 10*time.Second), client)
+			require.NoError(t, err)
+			require.Equal(t, "b:1", who)
+		}
+		b.server.Stop()
+		who, err := firstOf(within(t, 10*time.Second), client)
+		require.NoError(t, err)
+		require.Equal(t, "a:1", who, "better than nobody")
+	})
+}
+
+// One of an older version, or that refuses the caller, answers, if not with its health.
+func TestNewStream_anyAnswerIsOne(t *testing.T) {
+	for _, code := range []codes.Code{codes.Unimplemented, codes.Unauthenticated, codes.PermissionDenied} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFleet(t)
+			f.add("a:1", leads).health = func(context.Context) (*healthpb.HealthCheckResponse, error) {
+				return nil, grpcstatus.Error(code, "no")
+			}
+			who, err := firstOf(within(t, 10*time.Second), f.dial(t, Config{Addrs: []string{"a:1"}}))
+			require.NoError(t, err)
+			require.Equal(t, "a:1", who)
+		})
+	}
+}
+
+func TestInvoke_aSilentOneIsAskedMoreAndMoreSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.add("a:1", wedged)
+		f.add("b:1", func(ctx context.Context, _ *member) error { return answers(ctx, "7", "") }) // names no leader
+		client := f.dial(t, Config{Addrs: []string{"a:1", "b:1"}})
+		for range 60 {
+			_, _, err := submit(client, within(t, 30*time.Second), "k")
+			require.NoError(t, err)
+			time.Sleep(time.Second)
+		}
+		require.LessOrEqual(t, a.calls.Load(), int64(9))
+		a.serve = leads
+		require.Eventually(t, func() bool {
+			before := a.calls.Load()
+			_, _, err := submit(client, within(t, 30*time.Second), "k")
+			return err == nil && a.calls.Load() > before
+		}, 2*maxIllSilent, time.Second)
+		require.Zero(t, (*client.targets.Load())[0].silent.Load(), "and what was is forgotten")
+	})
+}
+
+// severed is a connection that may come to a standstill: nothing is lost, and nothing arrives.
+type severed struct {
+	net.Conn
+	still *atomic.Bool
+	ended chan struct{}
+}
+
+func (s severed) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if s.still.Load() && err == nil {
+		<-s.ended
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func (s severed) Write(b []byte) (int, error) {
+	if s.still.Load() {
+		return len(b), nil
+	}
+	return s.Conn.Write(b)
+}
+
+func (s severed) Close() error {
+	select {
+	case <-s.ended:
+	default:
+		close(s.ended)
+	}
+	return s.Conn.Close()
+}
+
+// A stream that is open when its channel comes to a standstill does not hang for ever, and the next one goes elsewhere.
+func TestNewStream_aChannelThatStandsStillHeals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		open := func(ctx context.Context, _ *member) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		f.add("a:1", open)
+		f.add("b:1", leads)
+		var still atomic.Bool
+		client, err := Dial(Config{Addrs: []string{"a:1", "b:1"}, DialOptions: []grpc.DialOption{
+			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+				conn, err := f.members[addr].lis.DialContext(ctx)
+				if err != nil || addr != "a:1" {
+					return conn, err
+				}
+				return severed{Conn: conn, still: &still, ended: make(chan struct{})}, nil
+			}),
+		}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, client.Close()) }()
+		var s grpc.ServerStreamingClient[v1.StreamJobLogsResponse]
+		for f.members["a:1"].calls.Load() == 0 { // until one is open there
+			s, err = client.Jobs().StreamJobLogs(within(t, time.Hour), &v1.StreamJobLogsRequest{})
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		still.Store(true)
+		start := time.Now()
+		_, err = s.Recv()
+		require.Equal(t, codes.Unavailable, grpcstatus.Code(err), "%v", err)
+		require.LessOrEqual(t, time.Since(start), KeepaliveTime+3*time.Second)
+		for range 6 {
+			who, err := firstOf(within(t, time.Minute), client)
+			require.NoError(t, err)
+			require.Equal(t, "b:1", who)
+			time.Sleep(2 * time.Second)
+		}
+		still.Store(false)
+		require.Eventually(t, func() bool {
+			before := f.members["a:1"].calls.Load()
+			_, err := firstOf(within(t, 2*time.Second), client)
+			return err != nil && f.members["a:1"].calls.Load() > before
+		}, time.Minute, time.Second, "it is used again")
+	})
+}
+
+// serveAlone is the variable that makes this test a coordinator of its own process.
+const serveAlone = "MIND_TEST_SERVE_ALONE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serveAlone) == "" {
+		os.Exit(m.Run())
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	alone := &member{addr: listener.Addr().String(), serve: leads}
+	server := grpc.NewServer(ServerKeepalive()...)
+	v1.RegisterJobServiceServer(server, jobService{member: alone})
+	healthpb.RegisterHealthServer(server, healthService{member: alone})
+	fmt.Println(alone.addr)
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with whoever started it
+		server.Stop()
+	}()
+	_ = server.Serve(listener)
+}
+
+// A coordinator whose process is stopped goes on taking connections: the kernel does. No stream opens there, and when it
+// goes on, it is used again.
+func TestNewStream_aProcessThatIsStopped(t *testing.T) {
+	var addrs []string
+	var processes []*os.Process
+	for range 3 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), serveAlone+"=1")
+		cmd.Stderr = os.Stderr
+		_, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		})
+		addr, err := bufio.NewReader(out).ReadString('\n')
+		require.NoError(t, err)
+		addrs, processes = append(addrs, strings.TrimSpace(addr)), append(processes, cmd.Process)
+	}
+	client, err := Dial(Config{Addrs: addrs})
+	require.NoError(t, err)
+	defer client.Close()
+	// seen opens a few streams and says who answered on them.
+	seen := func() map[string]bool {
+		who := map[string]bool{}
+		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
+			s, err := client.Jobs().StreamJobLogs(within(t, 2*time.Minute), &v1.StreamJobLogsRequest{})
+			if err != nil {
+				continue // where a machine stands still for a second, none of them answers in time
+			}
+			m, err := s.Recv()
+			require.NoError(t, err, "a stream at the one that is stopped ends with an error, by keepalive")
+			if who[m.Entries[0].Message] {
+				return who
+			}
+			who[m.Entries[0].Message] = true
+		}
+		return who
+	}
+	until := func(want func(map[string]bool) bool) {
+		for end := time.Now().Add(2 * time.Minute); !want(seen()); {
+			require.True(t, time.Now().Before(end), "it never came to what was awaited")
+		}
+	}
+	for _, addr := range addrs {
+		until(func(who map[string]bool) bool { return who[addr] })
+	}
+	require.NoError(t, processes[0].Signal(syscall.SIGSTOP))
+	time.Sleep(freshFor) // from then on it has to answer before it is given anything
+	for range 9 {
+		require.NotContains(t, seen(), addrs[0])
+	}
+	require.NoError(t, processes[0].Signal(syscall.SIGCONT))
+	until(func(who map[string]bool) bool { return who[addrs[0]] })
+}

@@ -1,0 +1,40 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+)
+
+func (c *cluster) awaitHealth(id string, want healthpb.HealthCheckResponse_ServingStatus) {
+	c.t.Helper()
+	for end := time.Now().Add(longstop); time.Now().Before(end); waitABit() {
+		reply, err := healthpb.NewHealthClient(c.members[id].conn).Check(c.ctx("", ""), &healthpb.HealthCheckRequest{})
+		require.NoError(c.t, err)
+		if reply.GetStatus() == want {
+			return
+		}
+	}
+	c.t.Fatalf("%s never said %s", id, want)
+}
+
+// Each coordinator tells clients whether it is worth a stream: not while it knows no leader.
+func TestHealth_toldToClients(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	leader := c.leader()
+	for _, id := range c.running() {
+		c.awaitHealth(id, healthpb.HealthCheckResponse_SERVING)
+	}
+	_, err := healthpb.NewHealthClient(c.members[leader].conn).Check(c.ctx("", ""), &healthpb.HealthCheckRequest{Service: "x"})
+	requireCode(t, codes.NotFound, err)
+	left := c.follower()
+	for _, id := range c.running() {
+		if id != left {
+			c.kill(id)
+		}
+	}
+	c.awaitHealth(left, healthpb.HealthCheckResponse_NOT_SERVING)
+}
