@@ -23,9 +23,22 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 )
 
-func silentHealth(ctx context.Context) (*healthpb.HealthCheckResponse, error) {
-	<-ctx.Done()
-	return nil, ctx.Err()
+// silentUntil are the answers of a coordinator that gives none, until it is well.
+func silentUntil(well *atomic.Bool) (serve func(context.Context, *member) error, health func(context.Context) (*healthpb.HealthCheckResponse, error)) {
+	serve = func(ctx context.Context, m *member) error {
+		if well.Load() {
+			return leads(ctx, m)
+		}
+		return wedged(ctx, m)
+	}
+	health = func(ctx context.Context) (*healthpb.HealthCheckResponse, error) {
+		if !well.Load() {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil
+	}
+	return serve, health
 }
 
 // firstOf opens a stream and returns who answers on it.
@@ -44,8 +57,10 @@ func firstOf(ctx context.Context, c *Client) (string, error) {
 func TestNewStream_noneOpensAtACoordinatorThatIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
-		a := f.add("a:1", wedged)
-		a.health = silentHealth
+		var well atomic.Bool
+		serve, health := silentUntil(&well)
+		a := f.add("a:1", serve)
+		a.health = health
 		b, c := f.add("b:1", leads), f.add("c:1", leads)
 		client := f.dial(t, three)
 		var lost time.Duration
@@ -61,7 +76,7 @@ func TestNewStream_noneOpensAtACoordinatorThatIsSilent(t *testing.T) {
 		require.Positive(t, c.calls.Load())
 		require.LessOrEqual(t, lost, 8*time.Second, "it is asked more and more seldom")
 
-		a.health, a.serve = nil, leads
+		well.Store(true)
 		require.Eventually(t, func() bool {
 			_, err := firstOf(within(t, 30*time.Second), client)
 			return err == nil && a.calls.Load() > 0
@@ -108,7 +123,9 @@ func TestNewStream_anyAnswerIsOne(t *testing.T) {
 func TestInvoke_aSilentOneIsAskedMoreAndMoreSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)
-		a := f.add("a:1", wedged)
+		var well atomic.Bool
+		serve, _ := silentUntil(&well)
+		a := f.add("a:1", serve)
 		f.add("b:1", func(ctx context.Context, _ *member) error { return answers(ctx, "7", "") }) // names no leader
 		client := f.dial(t, Config{Addrs: []string{"a:1", "b:1"}})
 		for range 60 {
@@ -117,7 +134,7 @@ func TestInvoke_aSilentOneIsAskedMoreAndMoreSeldom(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		require.LessOrEqual(t, a.calls.Load(), int64(9))
-		a.serve = leads
+		well.Store(true)
 		require.Eventually(t, func() bool {
 			before := a.calls.Load()
 			_, _, err := submit(client, within(t, 30*time.Second), "k")
