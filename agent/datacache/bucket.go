@@ -1,0 +1,137 @@
+package datacache
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+)
+
+// bucket is s3://BUCKET/KEY: an object, or all objects below a prefix.
+func (c *Cache) bucket(ctx context.Context, u *url.URL, given Credentials) (*source, error) {
+	if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, faultf("write s3://BUCKET/KEY or s3://BUCKET/PREFIX/")
+	}
+	client, err := c.s3(given)
+	if err != nil {
+		return nil, err
+	}
+	key := strings.TrimPrefix(u.Path, "/")
+	if key != "" && !strings.HasSuffix(key, "/") {
+		info, err := client.StatObject(ctx, u.Host, key, minio.StatObjectOptions{})
+		if err == nil {
+			return &source{files: []remoteFile{c.s3File(client, u.Host, key, path.Base(key), info)}, version: info.ETag}, nil
+		}
+		if minio.ToErrorResponse(err).StatusCode != http.StatusNotFound {
+			return nil, c.s3Failed(u.Host, err)
+		}
+		key += "/"
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // ends the lister
+	s := &source{}
+	var versions strings.Builder
+	for info := range client.ListObjects(ctx, u.Host, minio.ListObjectsOptions{Prefix: key, Recursive: true}) {
+		if info.Err != nil {
+			return nil, c.s3Failed(u.Host, info.Err)
+		}
+		name := strings.TrimPrefix(info.Key, key)
+		if strings.HasSuffix(name, "/") || name == "" {
+			continue // stands for a directory
+		}
+		s.files = append(s.files, c.s3File(client, u.Host, info.Key, name, info))
+		versions.WriteString(name + "\x00" + info.ETag + "\n")
+		if len(s.files) > maxFiles {
+			break
+		}
+	}
+	s.version = digestOf(versions.String())
+	return s, ctx.Err()
+}
+
+// s3 makes a client with the key that the job brings, else that of the node, else none.
+func (c *Cache) s3(given Credentials) (*minio.Client, error) {
+	p := c.cfg.S3
+	host, secure := "s3.amazonaws.com", true
+	if p.Endpoint != "" {
+		endpoint, err := baseURL(p.Endpoint)
+		if err != nil {
+			return nil, err
+		}
+		host, secure = endpoint.Host, endpoint.Scheme == "https"
+	}
+	id, secret, session := given.AWSKeyID, given.AWSSecret, given.AWSToken
+	if id == "" || secret == "" {
+		id, secret, session = p.KeyID, p.Secret, ""
+		if id == "" {
+			id, secret, session = os.Getenv("AWS_ACCESS_KEY_ID"), os.Getenv("AWS_SECRET_ACCESS_KEY"), os.Getenv("AWS_SESSION_TOKEN")
+		}
+	}
+	keys := credentials.NewStaticV4(id, secret, session)
+	if id == "" {
+		keys = credentials.NewStatic("", "", "", credentials.SignatureAnonymous)
+	}
+	lookup := minio.BucketLookupAuto
+	if p.PathStyle {
+		lookup = minio.BucketLookupPath
+	}
+	client, err := minio.New(host, &minio.Options{
+		Creds: keys, Secure: secure, Region: cmp.Or(p.Region, os.Getenv("AWS_REGION")), BucketLookup: lookup, Transport: c.reach.s3, MaxRetries: 1,
+	})
+	if err != nil {
+		return nil, faultf("the object store at %s cannot be used: %v", host, err)
+	}
+	return client, nil
+}
+
+func (c *Cache) s3File(client *minio.Client, bucket, key, name string, info minio.ObjectInfo) remoteFile {
+	return remoteFile{name: name, size: info.Size, strong: info.ETag != "", open: func(ctx context.Context, offset int64) (io.ReadCloser, int64, error) {
+		if offset > 0 && offset == info.Size {
+			return io.NopCloser(strings.NewReader("")), offset, nil // no range begins at the end
+		}
+		var options minio.GetObjectOptions
+		var err error
+		if offset > 0 {
+			err = options.SetRange(offset, 0)
+		}
+		if err == nil && info.ETag != "" {
+			err = options.SetMatchETag(info.ETag)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		body, _, _, err := minio.Core{Client: client}.GetObject(ctx, bucket, key, options)
+		if err != nil {
+			return nil, 0, c.s3Failed(bucket, err)
+		}
+		return body, offset, nil
+	}}
+}
+
+// s3Failed says what an answer of the store means.
+func (c *Cache) s3Failed(bucket string, err error) error {
+	var f fault
+	if errors.As(err, &f) {
+		return f
+	}
+	answer := minio.ToErrorResponse(err)
+	switch {
+	case answer.StatusCode == http.StatusPreconditionFailed:
+		return errChanged
+	case answer.Code == minio.NoSuchBucket:
+		return faultf("the object store has no bucket %s: check its name, and the endpoint in the configuration of the agents", bucket)
+	case answer.StatusCode == http.StatusNotFound:
+		return faultf("bucket %s has nothing there: check the key", bucket)
+	case answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized:
+		return faultf("the object store refuses to show it (%s): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in training_config.environment to a key that may read it, or data_s3_key_id and data_s3_secret of the agents", answer.Code)
+	}
+	return err
+}

@@ -1,0 +1,369 @@
+package datacache
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// workers is how many files of one source are fetched at the same time.
+const workers = 4
+
+// flightID names a transfer: the same source as it is now.
+type flightID struct {
+	sourceID
+	version string
+}
+
+// flight is one transfer, for all who ask for it. It ends when nobody waits for it any more.
+type flight struct {
+	cache  *Cache
+	id     flightID
+	source *source
+	path   string // of the source, without what is secret
+	dir    string // of its parts
+
+	cancel context.CancelFunc
+	done   chan struct{}
+	object *object
+	err    error
+	// waiting are those who wait; abandoned: there were none left. They belong to the cache's mutex.
+	waiting   map[*Request]bool
+	abandoned bool
+
+	mu       sync.Mutex
+	reserved int64 // bytes
+	written  int64
+}
+
+// join waits for the transfer of a source, which it begins when there is none.
+func (c *Cache) join(ctx context.Context, id sourceID, r Request, s *source) (*Data, error) {
+	version := s.version
+	if version == "" {
+		version = "unknown " + rand.Text() // shared with nobody
+	}
+	fid := flightID{id, version}
+	c.mu.Lock()
+	f := c.flights[fid]
+	for ; f != nil && f.abandoned; f = c.flights[fid] {
+		// Its parts are the next one's, when it has let go of them.
+		c.mu.Unlock()
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		c.mu.Lock()
+	}
+	if f == nil {
+		c.stats.Misses++
+		f = c.begin(fid, r, s)
+	}
+	f.waiting[&r] = true
+	c.mu.Unlock()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+	c.mu.Lock()
+	delete(f.waiting, &r)
+	if len(f.waiting) == 0 {
+		// Nobody joins it any more; if it has come to its end, that changes nothing.
+		f.abandoned = true
+		f.cancel()
+	}
+	c.mu.Unlock()
+	<-f.whenOver(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case f.err != nil:
+		return nil, f.err
+	}
+	return f.object.data(), nil
+}
+
+// whenOver is closed at once for who leaves others to wait.
+func (f *flight) whenOver(ctx context.Context) <-chan struct{} {
+	f.cache.mu.Lock()
+	defer f.cache.mu.Unlock()
+	if ctx.Err() != nil && !f.abandoned {
+		return ctx.Done()
+	}
+	return f.done
+}
+
+// begin starts a transfer; the caller has the mutex.
+func (c *Cache) begin(id flightID, r Request, s *source) *flight {
+	// A transfer lives as long as somebody waits for it, not as long as the one who began it.
+	ctx, cancel := context.WithCancel(context.Background())
+	f := &flight{
+		cache: c, id: id, source: s, path: Redacted(r.Path), cancel: cancel, done: make(chan struct{}), waiting: map[*Request]bool{},
+		dir: filepath.Join(c.cfg.Dir, id.tenant, partsDir, digestOf(id.key + "\x00" + id.version)[:32]),
+	}
+	c.flights[id] = f
+	if l := c.left[f.dir]; l != nil {
+		c.used -= l.size // it is counted by what is reserved from here on
+		delete(c.left, f.dir)
+	}
+	go f.run(ctx)
+	return f
+}
+
+func (f *flight) run(ctx context.Context) {
+	c := f.cache
+	defer f.cancel()
+	object, row, err := f.transfer(ctx)
+	left := int64(0)
+	if err != nil && f.source.version != "" {
+		left = sizeOf(f.dir)
+	}
+	c.mu.Lock()
+	delete(c.flights, f.id)
+	c.reserved -= f.reserved
+	c.stats.FetchedBytes += f.written
+	if err != nil && left > 0 {
+		c.left[f.dir] = &leftover{size: left, at: time.Now()}
+		c.used += left
+	}
+	if err == nil {
+		if c.objects[object.id] == nil {
+			c.used += object.size
+			c.objects[object.id] = object
+		}
+		object = c.objects[object.id]
+		object.verified, object.damaged = true, false
+		for r := range f.waiting {
+			object.hold(r.Owner)
+		}
+		c.sources[f.id.sourceID] = row
+		object.lastUsed = row.LastUsed
+	}
+	f.object, f.err = object, err
+	c.mu.Unlock()
+	if err == nil {
+		c.writeRow(f.id.sourceID, row)
+	} else if left == 0 {
+		c.empty([]string{f.dir}) // nobody could go on with it
+	}
+	close(f.done)
+}
+
+// transfer fetches all files and puts them in place.
+func (f *flight) transfer(ctx context.Context) (*object, *sourceRow, error) {
+	select {
+	case f.cache.slots <- struct{}{}:
+		defer func() { <-f.cache.slots }()
+	case <-ctx.Done():
+		return nil, nil, ctx.Err()
+	}
+	began := time.Now()
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("make room for it: %w", err)
+	}
+	if size := f.source.size(); size > 0 {
+		if err := f.reserve(size); err != nil {
+			return nil, nil, err
+		}
+	}
+	files, err := f.files(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := f.publish(files)
+	if err != nil {
+		return nil, nil, fmt.Errorf("put it in place: %w", err)
+	}
+	now := time.Now().UTC()
+	f.cache.log.Info("data was fetched", "source", f.path, "files", len(files), "bytes", o.size, "transferred", f.written, "took", time.Since(began).Round(time.Millisecond))
+	return o, &sourceRow{Path: f.path, Version: f.source.version, Digest: o.id.digest, FetchedAt: now, LastUsed: now}, nil
+}
+
+// files fetches the files, a few at a time.
+func (f *flight) files(ctx context.Context) ([]keptFile, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		group sync.WaitGroup
+		once  sync.Once
+		first error
+		next  = make(chan int)
+		kept  = make([]keptFile, len(f.source.files))
+	)
+	for range min(workers, len(f.source.files)) {
+		group.Go(func() {
+			for i := range next {
+				one, err := f.file(ctx, i)
+				if err != nil {
+					once.Do(func() { first = err; cancel() })
+					return
+				}
+				kept[i] = one
+			}
+		})
+	}
+feed:
+	for i := range f.source.files {
+		select {
+		case next <- i:
+		case <-ctx.Done():
+			break feed
+		}
+	}
+	close(next)
+	group.Wait()
+	if first == nil {
+		first = ctx.Err()
+	}
+	return kept, first
+}
+
+// reserve takes more room for the transfer.
+func (f *flight) reserve(bytes int64) error {
+	trash, ok := f.cache.makeRoom(bytes)
+	f.cache.empty(trash)
+	if !ok {
+		// What others have of it is theirs to know.
+		return fault{why: fmt.Sprintf("it does not fit into the data cache of node %s, which holds %d bytes, some of them in use: make it smaller, raise data_cache_bytes of the agent, or retry later",
+			f.cache.cfg.Node, f.cache.cfg.Capacity)}
+	}
+	f.mu.Lock()
+	f.reserved += bytes
+	f.mu.Unlock()
+	return nil
+}
+
+// grow reserves more when what was written of files of unknown size, in steps, has outgrown what is reserved.
+func (f *flight) grow(bytes int64) error {
+	const step = 8 << 20
+	f.mu.Lock()
+	f.written += bytes
+	short := f.source.size() < 0 && f.written > f.reserved
+	f.mu.Unlock()
+	if short {
+		return f.reserve(max(step, bytes))
+	}
+	return nil
+}
+
+// publish makes an object of the parts.
+func (f *flight) publish(files []keptFile) (*object, error) {
+	tree := filepath.Join(f.dir, "tree")
+	if err := os.RemoveAll(tree); err != nil {
+		return nil, err
+	}
+	dirs := map[string]bool{tree: true}
+	for i := range files {
+		to := filepath.Join(tree, filepath.FromSlash(files[i].Name))
+		for d := filepath.Dir(to); !dirs[d]; d = filepath.Dir(d) {
+			dirs[d] = true
+		}
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return nil, err
+		}
+		if err := os.Link(f.part(i), to); err != nil { // the part stays until all is done
+			return nil, err
+		}
+		info, err := os.Lstat(to)
+		if err != nil {
+			return nil, err
+		}
+		files[i].ModTime = info.ModTime().UnixNano()
+	}
+	for d := range dirs {
+		if err := syncDir(d); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(files, func(a, b keptFile) int { return cmp.Compare(a.Name, b.Name) })
+	o := &object{id: objectID{f.id.tenant, digestOfFiles(files)}, files: files, lastUsed: time.Now()}
+	parent := filepath.Join(f.cache.cfg.Dir, f.id.tenant, objectsDir)
+	o.dir = filepath.Join(parent, o.id.digest)
+	for _, file := range files {
+		o.size += file.Size
+	}
+	f.cache.mu.Lock()
+	old := f.cache.objects[o.id]
+	if old != nil {
+		// A task may be at it: it is mended in place, file by file.
+		old.hold(f.dir)
+	}
+	f.cache.mu.Unlock()
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return nil, err
+	}
+	if old != nil {
+		defer func() {
+			f.cache.mu.Lock()
+			old.letGo(f.dir)
+			f.cache.mu.Unlock()
+		}()
+		if err := mend(tree, o); err != nil {
+			return nil, err
+		}
+		f.cache.mu.Lock()
+		old.files = files
+		f.cache.mu.Unlock()
+	} else if err := os.Rename(tree, o.dir); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(syncDir(parent), writeJSON(parent, o.id.digest+".json", files)); err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(f.dir); err != nil {
+		f.cache.log.Error("the data cache cannot remove what is not needed", "path", f.dir, "error", err)
+	}
+	return o, nil
+}
+
+// mend puts good files into the place of those that an object has.
+func mend(tree string, o *object) error {
+	for _, file := range o.files {
+		name := filepath.FromSlash(file.Name)
+		to := filepath.Join(o.dir, name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(tree, name), to); err != nil {
+			return err
+		}
+		if err := syncDir(filepath.Dir(to)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *flight) part(i int) string { return filepath.Join(f.dir, strconv.Itoa(i)) }
+
+// checkNames refuses files that would not lie where they should.
+func checkNames(files []remoteFile) error {
+	seen := make(map[string]bool, len(files))
+	for _, file := range files {
+		name := file.name
+		if !fs.ValidPath(name) || name == "." || !filepath.IsLocal(filepath.FromSlash(name)) || strings.ContainsAny(name, "\x00\\") || seen[name] {
+			return fault{why: fmt.Sprintf("it names a file %q, which is not a safe name", name)}
+		}
+		seen[name] = true
+	}
+	// A name cannot be that of a file and of a directory.
+	for _, file := range files {
+		for d := file.name; strings.Contains(d, "/"); {
+			d = d[:strings.LastIndexByte(d, '/')]
+			if seen[d] {
+				return fault{why: fmt.Sprintf("it names %q as a file and as a directory", d)}
+			}
+		}
+	}
+	return nil
+}

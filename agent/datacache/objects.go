@@ -1,0 +1,401 @@
+package datacache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// What lies in the directory of a tenant: objects/DIGEST/ with the files of a source, objects/DIGEST.json with what they
+// must be, sources/KEY.json with what a source was when it was fetched, and parts/ID/ with what is being fetched.
+const (
+	objectsDir = "objects"
+	sourcesDir = "sources"
+	partsDir   = "parts"
+	trashStart = "trash-"
+	// partsFor is how long the parts of a transfer that nobody goes on with are kept.
+	partsFor = 7 * 24 * time.Hour
+)
+
+type objectID struct{ tenant, digest string }
+
+type sourceID struct{ tenant, key string }
+
+// keptFile is one file of an object.
+type keptFile struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"size"`
+	SHA256 string `json:"sha256"`
+	// ModTime in Unix nanoseconds, as it was when the file was put in place.
+	ModTime int64 `json:"mod_time"`
+}
+
+// object is a set of files, by the digest of their names and contents. Its fields but files belong to the cache's mutex.
+type object struct {
+	id       objectID
+	dir      string
+	files    []keptFile
+	size     int64
+	lastUsed time.Time
+	holders  map[string]bool
+	// verified: this process has compared it with its digests.
+	verified bool
+	damaged  bool
+}
+
+func (o *object) hold(owner string) {
+	if o.holders == nil {
+		o.holders = map[string]bool{}
+	}
+	o.holders[owner] = true
+}
+
+func (o *object) letGo(owner string) { delete(o.holders, owner) }
+
+func (o *object) data() *Data {
+	d := &Data{Dir: o.dir, Size: o.size, Digest: o.id.digest, Count: len(o.files)}
+	for _, f := range o.files {
+		d.Files = append(d.Files, f.Name)
+	}
+	return d
+}
+
+// sourceRow says what a source was when it was fetched. Rows are not changed once others can see them.
+type sourceRow struct {
+	// Path without what may be secret of it.
+	Path      string    `json:"path"`
+	Version   string    `json:"version"`
+	Digest    string    `json:"digest"`
+	FetchedAt time.Time `json:"fetched_at"`
+	LastUsed  time.Time `json:"last_used_at"`
+}
+
+// leftover is what a transfer left that did not come to its end.
+type leftover struct {
+	size int64
+	at   time.Time
+}
+
+// digestOfFiles is that of an object.
+func digestOfFiles(files []keptFile) string {
+	h := sha256.New()
+	for _, f := range files { // sorted by name
+		fmt.Fprintf(h, "%d:%s %s\n", len(f.Name), f.Name, f.SHA256)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// load reads what an earlier process left. What is not whole is removed.
+func (c *Cache) load() error {
+	tenants, err := os.ReadDir(c.cfg.Dir)
+	if err != nil {
+		return err
+	}
+	for _, t := range tenants {
+		if !t.IsDir() {
+			continue
+		}
+		dir := filepath.Join(c.cfg.Dir, t.Name())
+		if strings.HasPrefix(t.Name(), trashStart) {
+			c.empty([]string{dir})
+			continue
+		}
+		c.loadObjects(t.Name(), filepath.Join(dir, objectsDir))
+		c.loadSources(t.Name(), filepath.Join(dir, sourcesDir))
+		c.loadParts(filepath.Join(dir, partsDir))
+	}
+	return nil
+}
+
+func (c *Cache) loadObjects(tenant, dir string) {
+	for _, e := range list(dir) {
+		path := filepath.Join(dir, e.Name())
+		digest, isRecord := strings.CutSuffix(e.Name(), ".json")
+		if !isRecord {
+			if _, err := os.Stat(path + ".json"); err != nil {
+				c.empty([]string{path})
+			}
+			continue
+		}
+		o := &object{id: objectID{tenant, digest}, dir: filepath.Join(dir, digest)}
+		err := readJSON(path, &o.files)
+		info, statErr := os.Stat(o.dir)
+		if err != nil || statErr != nil || digestOfFiles(o.files) != digest {
+			c.empty([]string{path, o.dir})
+			continue
+		}
+		for _, f := range o.files {
+			o.size += f.Size
+		}
+		o.lastUsed = info.ModTime()
+		c.objects[o.id] = o
+		c.used += o.size
+	}
+}
+
+func (c *Cache) loadSources(tenant, dir string) {
+	for _, e := range list(dir) {
+		path := filepath.Join(dir, e.Name())
+		key, ok := strings.CutSuffix(e.Name(), ".json")
+		row := &sourceRow{}
+		if !ok || readJSON(path, row) != nil || c.objects[objectID{tenant, row.Digest}] == nil {
+			c.empty([]string{path})
+			continue
+		}
+		c.sources[sourceID{tenant, key}] = row
+		if o := c.objects[objectID{tenant, row.Digest}]; row.LastUsed.After(o.lastUsed) {
+			o.lastUsed = row.LastUsed
+		}
+	}
+}
+
+func (c *Cache) loadParts(dir string) {
+	for _, e := range list(dir) {
+		path := filepath.Join(dir, e.Name())
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) > partsFor {
+			c.empty([]string{path})
+			continue
+		}
+		c.left[path] = &leftover{size: sizeOf(path), at: info.ModTime()}
+		c.used += c.left[path].size
+	}
+}
+
+func list(dir string) []fs.DirEntry {
+	entries, _ := os.ReadDir(dir) // none is like an empty one
+	return entries
+}
+
+func sizeOf(dir string) (size int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		return nil
+	})
+	return size
+}
+
+// verify compares an object with what it must be. Reading all of it is for the first use in this process, and for when it
+// was touched; the caller holds it.
+func (c *Cache) verify(ctx context.Context, o *object) error {
+	c.mu.Lock()
+	verified, damaged := o.verified, o.damaged
+	c.mu.Unlock()
+	if damaged {
+		return errors.New("it was found damaged before")
+	}
+	for _, f := range o.files {
+		path := filepath.Join(o.dir, filepath.FromSlash(f.Name))
+		info, err := os.Lstat(path)
+		switch {
+		case err != nil:
+			return err
+		case !info.Mode().IsRegular() || info.Size() != f.Size:
+			return fmt.Errorf("%s is not the file that it was", f.Name)
+		case verified && info.ModTime().UnixNano() == f.ModTime:
+			continue
+		}
+		sum, err := fileDigest(ctx, path)
+		if err != nil {
+			return err
+		}
+		if sum != f.SHA256 {
+			return fmt.Errorf("the contents of %s have changed", f.Name)
+		}
+	}
+	c.mu.Lock()
+	o.verified = true
+	c.mu.Unlock()
+	return nil
+}
+
+func fileDigest(ctx context.Context, path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, reading{ctx, file}); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// reading ends with its context.
+type reading struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r reading) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(p)
+}
+
+// touch notes that a source is used. The caller has the mutex, and writes the row that it gets.
+func (c *Cache) touch(id sourceID, row *sourceRow) *sourceRow {
+	now := *row
+	now.LastUsed = time.Now().UTC()
+	c.sources[id] = &now
+	if o := c.objects[objectID{id.tenant, row.Digest}]; o != nil {
+		o.lastUsed = now.LastUsed
+	}
+	return &now
+}
+
+func (c *Cache) writeRow(id sourceID, row *sourceRow) {
+	dir := filepath.Join(c.cfg.Dir, id.tenant, sourcesDir)
+	if err := writeJSON(dir, id.key+".json", row); err != nil {
+		c.log.Error("the data cache cannot write down what it keeps", "error", err)
+	}
+}
+
+// makeRoom reserves bytes, and says what has to be removed for them; nil and false: there is no room.
+func (c *Cache) makeRoom(need int64) (trash []string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if need > c.cfg.Capacity {
+		return nil, false
+	}
+	for c.used+c.reserved+need > c.cfg.Capacity {
+		one := c.oldest()
+		if one == nil {
+			return trash, false
+		}
+		trash = append(trash, one...)
+	}
+	c.reserved += need
+	return trash, true
+}
+
+// oldest takes what was not used for the longest time out of the books: leftovers first.
+func (c *Cache) oldest() []string {
+	var part string
+	for path, l := range c.left {
+		if part == "" || l.at.Before(c.left[part].at) {
+			part = path
+		}
+	}
+	if part != "" {
+		c.used -= c.left[part].size
+		delete(c.left, part)
+		return c.discard(part)
+	}
+	var victim *object
+	for _, o := range c.objects {
+		if len(o.holders) == 0 && (victim == nil || o.lastUsed.Before(victim.lastUsed)) {
+			victim = o
+		}
+	}
+	if victim == nil {
+		return nil
+	}
+	c.stats.Evictions++
+	return c.drop(victim)
+}
+
+// discardDamaged drops an object that is not what it was, unless somebody uses it.
+func (c *Cache) discardDamaged(o *object) []string {
+	if len(o.holders) > 0 || c.objects[o.id] != o {
+		return nil
+	}
+	return c.drop(o)
+}
+
+// drop takes an object out of the books and out of its place.
+func (c *Cache) drop(o *object) []string {
+	c.used -= o.size
+	delete(c.objects, o.id)
+	for id, row := range c.sources {
+		if id.tenant == o.id.tenant && row.Digest == o.id.digest {
+			delete(c.sources, id)
+			_ = os.Remove(filepath.Join(c.cfg.Dir, id.tenant, sourcesDir, id.key+".json"))
+		}
+	}
+	_ = os.Remove(o.dir + ".json")
+	return c.discard(o.dir)
+}
+
+// discard renames what is to be removed, which takes no time; empty does the rest.
+func (c *Cache) discard(path string) []string {
+	to, err := os.MkdirTemp(c.cfg.Dir, trashStart)
+	if err == nil {
+		err = os.Rename(path, filepath.Join(to, "old"))
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		c.log.Error("the data cache cannot remove what is not needed", "path", path, "error", err)
+		return []string{to, path}
+	}
+	return []string{to}
+}
+
+func (c *Cache) empty(trash []string) {
+	for _, path := range slices.Compact(trash) {
+		if path == "" {
+			continue
+		}
+		if err := os.RemoveAll(path); err != nil {
+			c.log.Error("the data cache cannot remove what is not needed", "path", path, "error", err)
+		}
+	}
+}
+
+func readJSON(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
+}
+
+// writeJSON replaces a file durably.
+func writeJSON(dir, name string, what any) error {
+	text, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(dir, "."+name)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	_, err = file.Write(text)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err := errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), filepath.Join(dir, name)); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	file, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Sync(), file.Close())
+}

@@ -1,0 +1,92 @@
+package datacache
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"strings"
+)
+
+// scaiService is ScaiDrive or ScaiAtlas, with the token of whoever asks.
+type scaiService struct {
+	name, setting string
+	service       Service
+	token         string
+}
+
+// scai is a file, or everything below a path that ends with a slash. What these services serve was never published; this is
+// our choice: BASE/SHARE/PATH is the file, and of a path that ends with a slash a JSON object that lists what is below.
+func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, error) {
+	if s.service.URL == "" {
+		return nil, faultf("the nodes do not know where %s is: the operator sets %s of the agents", s.name, s.setting)
+	}
+	if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, faultf("write %s://SHARE/PATH", u.Scheme)
+	}
+	base, err := baseURL(s.service.URL)
+	if err != nil {
+		return nil, err
+	}
+	get := webFile{cache: c, service: s.name, token: cmp.Or(s.token, s.service.Token)}
+	if get.token == "" {
+		return nil, faultf("no %s token came with the job: submit it through a gateway that exchanges tokens, signed in as somebody who may read it; a job that waited until its end must be retried, as its token is forgotten", s.name)
+	}
+	get.refused = "its token may have expired while the job waited, or gives no right to it: retry the job, signed in as somebody who may read it"
+	at := func(parts ...string) string {
+		escaped := []string{url.PathEscape(u.Host)}
+		for _, p := range parts {
+			for part := range strings.SplitSeq(strings.Trim(p, "/"), "/") {
+				if part != "" {
+					escaped = append(escaped, url.PathEscape(part))
+				}
+			}
+		}
+		return base.JoinPath(escaped...).String()
+	}
+	for part := range strings.SplitSeq(u.Path, "/") {
+		if part == ".." || part == "." {
+			return nil, faultf("its path has %q in it", part)
+		}
+	}
+	if !strings.HasSuffix(u.Path, "/") && u.Path != "" {
+		page := get
+		page.url = at(u.Path)
+		file, version, err := page.stat(ctx, u.Path[strings.LastIndexByte(u.Path, '/')+1:])
+		if err != nil {
+			return nil, err
+		}
+		return &source{files: []remoteFile{file}, version: version}, nil
+	}
+	list := get
+	list.url = at(u.Path) + "/"
+	var listing struct {
+		Files []struct {
+			Path   string `json:"path"`
+			Size   *int64 `json:"size"`
+			ETag   string `json:"etag"`
+			SHA256 string `json:"sha256"`
+		} `json:"files"`
+	}
+	if err := list.getJSON(ctx, maxListing, &listing); err != nil {
+		return nil, err
+	}
+	out := &source{}
+	var versions strings.Builder
+	known := true
+	for _, f := range listing.Files {
+		page := get
+		page.url, page.etag = at(u.Path, f.Path), f.ETag
+		file := page.file(f.Path, -1)
+		if f.Size != nil {
+			file.size = *f.Size
+		}
+		file.sha256 = f.SHA256
+		out.files = append(out.files, file)
+		known = known && f.ETag+f.SHA256 != ""
+		versions.WriteString(f.Path + "\x00" + f.ETag + "\x00" + f.SHA256 + "\n")
+	}
+	if known {
+		out.version = digestOf(versions.String())
+	}
+	return out, nil
+}

@@ -1,0 +1,120 @@
+package datacache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// source is what a path was found to stand for.
+type source struct {
+	// local is set for what is on the node already.
+	local *Data
+	files []remoteFile
+	// version changes with any of the files; empty: that cannot be told.
+	version string
+}
+
+// size of all files, -1 when one is not known.
+func (s *source) size() (total int64) {
+	for i := range s.files {
+		if s.files[i].size < 0 {
+			return -1
+		}
+		total += s.files[i].size
+	}
+	return total
+}
+
+// maxFiles bounds the files of one source.
+const maxFiles = 100_000
+
+// errChanged says that a source is not what it was when it was resolved.
+var errChanged = errors.New("it changed while it was fetched")
+
+// fault is something that trying again does not mend: a sentence for people.
+type fault struct{ why string }
+
+func (f fault) Error() string { return f.why }
+
+func faultf(format string, args ...any) error { return fault{fmt.Sprintf(format, args...)} }
+
+// explain makes the one sentence that users see.
+func explain(path string, err error) error {
+	// An error of the HTTP client repeats the URL, which may hold a secret.
+	var u *url.Error
+	for errors.As(err, &u) {
+		err = u.Err
+	}
+	return fmt.Errorf("data source %s: %w", Redacted(path), err)
+}
+
+// Redacted is a path without what may be secret of it: the query of a URL holds signatures.
+func Redacted(path string) string {
+	before, _, found := strings.Cut(path, "?")
+	if !found || !strings.Contains(before, "://") {
+		return path
+	}
+	return before + "?..."
+}
+
+// Schemes that sources may have. Without one a path is that of a file or directory on the node.
+const (
+	SchemeFile  = "file"
+	SchemeHTTP  = "http"
+	SchemeHTTPS = "https"
+	SchemeS3    = "s3"
+	SchemeHub   = "hf"
+	SchemeDrive = "scaidrive"
+	SchemeAtlas = "scaiatlas"
+)
+
+// resolve asks what a path stands for, now.
+func (c *Cache) resolve(ctx context.Context, path string, credentials Credentials) (*source, error) {
+	scheme, _, found := strings.Cut(path, "://")
+	if !found {
+		return c.local(ctx, path)
+	}
+	u, err := url.Parse(path)
+	if err != nil {
+		return nil, faultf("it is not a URL")
+	}
+	if u.User != nil {
+		return nil, faultf("it carries a name or password: keep them out of paths, which others can read")
+	}
+	var s *source
+	switch scheme {
+	case SchemeFile:
+		if u.Host != "" && u.Host != "localhost" {
+			return nil, faultf("it names the host %q: write file:///PATH, on every node that the job may run on", u.Host)
+		}
+		if u.RawQuery != "" || u.Fragment != "" {
+			return nil, faultf("a file has no query")
+		}
+		return c.local(ctx, u.Path)
+	case SchemeHTTP, SchemeHTTPS:
+		s, err = c.web(ctx, u)
+	case SchemeS3:
+		s, err = c.bucket(ctx, u, credentials)
+	case SchemeHub:
+		s, err = c.hub(ctx, strings.TrimPrefix(path, SchemeHub+"://"), credentials)
+	case SchemeDrive:
+		s, err = c.scai(ctx, u, scaiService{"ScaiDrive", "scaidrive_url", c.cfg.Drive, credentials.ScaiDrive})
+	case SchemeAtlas:
+		s, err = c.scai(ctx, u, scaiService{"ScaiAtlas", "scaiatlas_url", c.cfg.Atlas, credentials.ScaiAtlas})
+	default:
+		return nil, faultf("%s:// is not known: give file, http, https, s3, hf, scaidrive or scaiatlas, or the path of a file on the node", scheme)
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(s.files) == 0:
+		return nil, faultf("there is no file in it: check the path")
+	case len(s.files) > maxFiles:
+		return nil, faultf("it has %d files; at most %d are fetched: name a part of it, or pack them", len(s.files), maxFiles)
+	}
+	return s, checkNames(s.files)
+}
