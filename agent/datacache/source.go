@@ -43,12 +43,16 @@ func faultf(format string, args ...any) error { return fault{fmt.Sprintf(format,
 
 // explain makes the one sentence that users see.
 func explain(path string, err error) error {
-	// An error of the HTTP client repeats the URL, which may hold a secret.
+	return fmt.Errorf("data source %s: %w", Redacted(path), err)
+}
+
+// bare is an error of the HTTP client without the URL that it repeats, which may hold a secret.
+func bare(err error) error {
 	var u *url.Error
 	for errors.As(err, &u) {
 		err = u.Err
 	}
-	return fmt.Errorf("data source %s: %w", Redacted(path), err)
+	return err
 }
 
 // Redacted is a path without what may be secret of it: the query of a URL holds signatures.

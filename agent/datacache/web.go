@@ -169,7 +169,7 @@ func contentRange(response *http.Response) (from, size int64, err error) {
 }
 
 func (w *webFile) unreachable(err error) error {
-	return fmt.Errorf("node %s cannot fetch from %s: %w", w.cache.cfg.Node, w.service, err)
+	return fmt.Errorf("node %s cannot fetch from %s: %w", w.cache.cfg.Node, w.service, bare(err))
 }
 
 // status says what an answer means that is no success. What the server may do better the next time is not a fault.

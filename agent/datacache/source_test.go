@@ -1,0 +1,323 @@
+package datacache
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/archive/s3server"
+)
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+func TestLocalSourcesAreUsedWhereTheyAre(t *testing.T) {
+	root, out := t.TempDir(), t.TempDir()
+	write(t, filepath.Join(root, "d", "a.jsonl"), "one")
+	write(t, filepath.Join(root, "d", "sub", "b.jsonl"), "three")
+	write(t, filepath.Join(out, "secret"), "secret")
+	require.NoError(t, os.Symlink(filepath.Join(out, "secret"), filepath.Join(root, "link")))
+	require.NoError(t, os.Symlink(filepath.Join(out, "secret"), filepath.Join(root, "d", "link")))
+	cfg := config(t)
+	cfg.Roots = []string{root}
+	c := open(t, cfg)
+	for _, path := range []string{filepath.Join(root, "d"), "file://" + root + "/d", "file://localhost" + root + "/d/"} {
+		data := c.get(t, "t1", path, "a")
+		require.True(t, data.Local)
+		require.Equal(t, []string{"a.jsonl", "sub/b.jsonl"}, data.Files)
+		require.EqualValues(t, 8, data.Size, "what a link leads out to does not count")
+	}
+	require.Equal(t, []string{"a.jsonl"}, c.get(t, "t1", root+"/d/a.jsonl", "a").Files)
+	check, err := c.Probe(deadline(t), "t1", root+"/d", Credentials{})
+	require.NoError(t, err)
+	require.Equal(t, Check{Files: 2, Size: 8}, check)
+	entries, _ := c.Entries("t1")
+	require.Empty(t, entries)
+
+	// What lies outside answers exactly like what is not there.
+	for _, path := range []string{root + "/none", out + "/secret", root + "/link", root + "/../" + filepath.Base(out) + "/secret", "file:///etc/passwd", "/etc/shadow"} {
+		c.refuse(t, path, "node n1 has no such file, or none that jobs may read (they may read below "+root+")")
+	}
+	c.refuse(t, "/dev/null", "no such file")
+	c.refuse(t, "train.jsonl", "is not an absolute path")
+	c.refuse(t, "file://other/x", `names the host "other"`)
+	c.refuse(t, "file:///x?y", "no query")
+
+	t.Run("the agent's own folder is hidden", func(t *testing.T) {
+		cfg := config(t)
+		cfg.Hidden, cfg.Shown = []string{root}, []string{filepath.Join(root, "d")}
+		c := open(t, cfg)
+		c.get(t, "t1", root+"/d/a.jsonl", "a")
+		c.get(t, "t1", out+"/secret", "a")
+		c.refuse(t, root, "no such file")
+		write(t, filepath.Join(root, "state"), "x")
+		c.refuse(t, root+"/d/../state", "no such file")
+		c.refuse(t, "/dev/null", "neither a file nor a directory")
+	})
+}
+
+func TestWhatIsNoSource(t *testing.T) {
+	c := open(t, config(t))
+	for path, want := range map[string]string{
+		"ftp://h/x":             "ftp:// is not known",
+		"http://u:p@h/x":        "keep them out of paths",
+		"http:///x":             "names no host",
+		"http://a b/":           "not a URL",
+		"s3:///key":             "s3://BUCKET/KEY",
+		"s3://b/k?x=y":          "s3://BUCKET/KEY",
+		"hf://":                 "hf://datasets/OWNER/NAME",
+		"hf://datasets/squad":   "hf://datasets/OWNER/NAME",
+		"hf://a/b@/c":           "hf://datasets/OWNER/NAME",
+		"scaidrive://acme/x":    "scaidrive_url",
+		"scaiatlas://acme/x":    "scaiatlas_url",
+		"http://127.0.0.1:1/":   "node n1 cannot fetch from 127.0.0.1",
+		"https://nohost.test/x": "nodes may not fetch data from nohost.test",
+	} {
+		t.Run(path, func(t *testing.T) {
+			_, err := c.Probe(deadline(t), "t1", path, Credentials{})
+			if strings.HasPrefix(path, "https://nohost") {
+				// Without a resolver the name is not even found.
+				require.ErrorContains(t, err, "nohost.test")
+				return
+			}
+			require.ErrorContains(t, err, want)
+		})
+	}
+}
+
+func TestHostsThatMayBeAsked(t *testing.T) {
+	for list, test := range map[string]struct{ yes, no []string }{
+		"":                      {[]string{"93.184.216.34", "10.0.0.1", "2001:db8::1"}, []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "::ffff:127.0.0.1", "224.0.0.1", "::"}},
+		"10.0.0.0/8":            {[]string{"10.1.2.3", "::ffff:10.1.2.3"}, []string{"11.0.0.1", "127.0.0.1"}},
+		"127.0.0.1,[::1]":       {[]string{"127.0.0.1", "::1"}, []string{"127.0.0.2"}},
+		"example.org,*.lan.org": {nil, []string{"93.184.216.34"}},
+	} {
+		h, err := parseHosts(strings.FieldsFunc(list, func(r rune) bool { return r == ',' }))
+		require.NoError(t, err)
+		for _, a := range test.yes {
+			require.True(t, h.byAddr(netip.MustParseAddr(a)), "%s: %s", list, a)
+		}
+		for _, a := range test.no {
+			require.False(t, h.byAddr(netip.MustParseAddr(a)), "%s: %s", list, a)
+		}
+	}
+	h, err := parseHosts([]string{"Example.org", "*.lan.org"})
+	require.NoError(t, err)
+	for host, want := range map[string]bool{"example.org": true, "EXAMPLE.ORG.": true, "a.lan.org": true, "lan.org": false, "xlan.org": false, "a.example.org": false, "evil.org": false} {
+		require.Equal(t, want, h.byName(host), host)
+	}
+	for _, bad := range []string{"", "http://x", "a*b", "10.0.0.0/99", "u@h"} {
+		_, err := parseHosts([]string{bad})
+		require.Error(t, err, bad)
+	}
+}
+
+func TestTheNodeItselfIsNotAsked(t *testing.T) {
+	inside := serve(t, map[string][]byte{"/metrics": []byte("inside")})
+	cfg := config(t)
+	cfg.Hosts = nil
+	open(t, cfg).refuse(t, inside.URL+"/metrics", "nodes may not fetch data from 127.0.0.1", "data_hosts")
+	local := strings.Replace(inside.URL, "127.0.0.1", "localhost", 1)
+	open(t, cfg).refuse(t, local+"/metrics", "nodes may not fetch data from localhost")
+
+	// Nor by way of a host that may be: here 127.0.0.1 leads to the same machine by a name that may not be asked.
+	outside := httptest.NewServer(http.RedirectHandler(local+"/metrics", http.StatusFound))
+	defer outside.Close()
+	c := open(t, config(t))
+	c.reach.allowed.names = map[string]bool{"127.0.0.1": true}
+	c.reach.allowed.nets = nil
+	c.refuse(t, outside.URL+"/x", "nodes may not fetch data from localhost")
+	require.Empty(t, inside.asked())
+}
+
+func sum(text string) string {
+	s := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(s[:])
+}
+
+func TestTheHub(t *testing.T) {
+	files := map[string]string{"README.md": "read me", "data/train.jsonl": "rows", "data/big.parquet": "parquet"}
+	tokens := make(chan string, 100)
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /hub/api/datasets/acme/rows/revision/{rev}", func(w http.ResponseWriter, r *http.Request) {
+		tokens <- r.Header.Get("Authorization")
+		if r.PathValue("rev") != "main" && r.PathValue("rev") != "v/1" {
+			http.NotFound(w, r)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"sha": "abc123", "siblings": []any{
+			map[string]any{"rfilename": "README.md", "size": 7},
+			map[string]any{"rfilename": "data/train.jsonl", "size": 4},
+			map[string]any{"rfilename": "data/big.parquet", "size": 7, "lfs": map[string]any{"sha256": sum("parquet"), "size": 7}},
+		}})
+	})
+	mux.HandleFunc("GET /hub/datasets/acme/rows/resolve/abc123/{name...}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(files[r.PathValue("name")]))
+	})
+	mux.HandleFunc("GET /hub/api/models/acme/gated/revision/main", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer hf_job" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`{"sha":"fff","siblings":[{"rfilename":"config.json","size":2}]}`))
+	})
+	mux.HandleFunc("GET /hub/acme/gated/resolve/fff/config.json", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	cfg := config(t)
+	// The operator's own services are in reach, whatever data_hosts says.
+	cfg.Hosts, cfg.Hub = []string{"example.org"}, Service{URL: server.URL + "/hub/", Token: "hf_node"}
+	cfg.Tries = 1
+	c := open(t, cfg)
+	data := c.get(t, "t1", "hf://datasets/acme/rows", "a")
+	require.Equal(t, "Bearer hf_node", <-tokens)
+	require.Equal(t, []string{"README.md", "data/big.parquet", "data/train.jsonl"}, data.Files)
+	require.Equal(t, "parquet", contents(t, data, "data/big.parquet"))
+	require.Equal(t, []string{"big.parquet", "train.jsonl"}, c.get(t, "t1", "hf://acme/rows@v%2F1/data", "a").Files)
+	require.Equal(t, []string{"train.jsonl"}, c.get(t, "t1", "hf://acme/rows/data/train.jsonl", "a").Files)
+	c.refuse(t, "hf://acme/rows/nothing", "no file in it")
+	c.refuse(t, "hf://acme/rows@v9", "has nothing there (404)")
+	c.refuse(t, "hf://models/acme/gated", "HF_TOKEN")
+	_, err := c.Fetch(deadline(t), Request{Tenant: "t1", Path: "hf://models/acme/gated", Credentials: Credentials{HubToken: "hf_job"}})
+	require.NoError(t, err)
+
+	files["data/big.parquet"] = "PARQUET"
+	c.refuse(t, "hf://acme/rows/data/big.parquet", "its SHA-256 is another")
+}
+
+func TestScaiDriveAndScaiAtlas(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer drive-token" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		w.Header().Set("ETag", `"`+r.URL.Path+`"`)
+		switch r.URL.Path {
+		case "/files/acme/set/":
+			_, _ = w.Write([]byte(`{"files":[{"path":"a b.jsonl","size":1,"etag":"\"/files/acme/set/a b.jsonl\""},{"path":"sub/c","size":3}]}`))
+		case "/files/acme/set/a b.jsonl":
+			_, _ = w.Write([]byte("x"))
+		case "/files/acme/set/sub/c":
+			_, _ = w.Write([]byte("yyy"))
+		case "/files/acme/evil/":
+			_, _ = w.Write([]byte(`{"files":[{"path":"../../x"}]}`))
+		case "/files/acme/both/":
+			_, _ = w.Write([]byte(`{"files":[{"path":"a"},{"path":"a/b"}]}`))
+		case "/files/acme/page/":
+			_, _ = w.Write([]byte(`<html>`))
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	cfg := config(t)
+	cfg.Drive.URL, cfg.Tries = server.URL+"/files", 1
+	c := open(t, cfg)
+	fetch := func(path, token string) (*Data, error) {
+		return c.Fetch(deadline(t), Request{Tenant: "t1", Path: path, Credentials: Credentials{ScaiDrive: token}})
+	}
+	data, err := fetch("scaidrive://acme/set/", "drive-token")
+	require.NoError(t, err)
+	require.Equal(t, []string{"a b.jsonl", "sub/c"}, data.Files)
+	require.Equal(t, "yyy", contents(t, data, "sub/c"))
+	data, err = fetch("scaidrive://acme/set/a b.jsonl", "drive-token")
+	require.NoError(t, err)
+	require.Equal(t, "x", contents(t, data, "a b.jsonl"))
+	for path, want := range map[string]string{
+		"scaidrive://acme/evil/":     "not a safe name",
+		"scaidrive://acme/both/":     "as a file and as a directory",
+		"scaidrive://acme/page/":     "does not answer as it should",
+		"scaidrive://acme/none":      "ScaiDrive has nothing there (404)",
+		"scaidrive://acme/a/../../x": `has ".." in it`,
+	} {
+		_, err := fetch(path, "drive-token")
+		require.ErrorContains(t, err, want)
+	}
+	_, err = fetch("scaidrive://acme/set/", "expired")
+	require.ErrorContains(t, err, "its token may have expired")
+	require.NotContains(t, err.Error(), "expired-")
+	_, err = fetch("scaidrive://acme/set/", "")
+	require.ErrorContains(t, err, "no ScaiDrive token came with the job")
+	_, err = c.Probe(deadline(t), "t1", "scaidrive://acme/set/", Credentials{ScaiAtlas: "drive-token"})
+	require.ErrorContains(t, err, "no ScaiDrive token", "the token of one service was offered to the other")
+}
+
+func TestTokensStayWhereTheyBelong(t *testing.T) {
+	got := make(chan string, 10)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got <- r.Header.Get("Authorization")
+		_, _ = w.Write([]byte("x"))
+	}))
+	defer elsewhere.Close()
+	drive := httptest.NewServer(http.RedirectHandler(strings.Replace(elsewhere.URL, "127.0.0.1", "localhost", 1), http.StatusFound))
+	defer drive.Close()
+	cfg := config(t)
+	cfg.Hosts, cfg.Drive.URL = []string{"*"}, drive.URL
+	_, err := open(t, cfg).Fetch(deadline(t), Request{Tenant: "t1", Path: "scaidrive://a/b", Credentials: Credentials{ScaiDrive: "hunter2"}})
+	require.NoError(t, err)
+	require.Empty(t, <-got, "a token was sent to where the service redirected to")
+}
+
+func TestARealObjectStore(t *testing.T) {
+	server := s3server.Start(t, "", "", "")
+	client, err := minio.New(strings.TrimPrefix(server.URL, "http://"), &minio.Options{
+		Creds: credentials.NewStaticV4(s3server.KeyID, s3server.Secret, ""), Region: "us-east-1", BucketLookup: minio.BucketLookupPath,
+	})
+	require.NoError(t, err)
+	put := func(key, text string) {
+		_, err := client.PutObject(deadline(t), s3server.Bucket, key, strings.NewReader(text), int64(len(text)), minio.PutObjectOptions{})
+		require.NoError(t, err)
+	}
+	big := string(noise(3 << 20))
+	put("set/train.jsonl", "one")
+	put("set/sub/big", big)
+	put("other", "other")
+	cfg := config(t)
+	cfg.Hosts = []string{"example.org"}
+	cfg.S3 = S3{Endpoint: server.URL, Region: "us-east-1", PathStyle: true, KeyID: s3server.KeyID, Secret: s3server.Secret}
+	c := open(t, cfg)
+	at := "s3://" + s3server.Bucket
+	data := c.get(t, "t1", at+"/set", "a")
+	require.Equal(t, []string{"sub/big", "train.jsonl"}, data.Files)
+	require.Equal(t, big, contents(t, data, "sub/big"))
+	require.Equal(t, data, c.get(t, "t1", at+"/set", "b"))
+	require.EqualValues(t, 1, c.Stats().Hits)
+	require.Equal(t, data.Digest, c.get(t, "t1", at+"/set/", "b").Digest)
+	require.Equal(t, "other", contents(t, c.get(t, "t1", at+"/other", "a"), "other"))
+	put("other", "changed")
+	require.Equal(t, "changed", contents(t, c.get(t, "t1", at+"/other", "a"), "other"))
+	c.refuse(t, at+"/none", "no file in it")
+	c.refuse(t, "s3://no-such-bucket/x", "no bucket")
+
+	_, err = c.Fetch(deadline(t), Request{Tenant: "t1", Path: at + "/other", Credentials: Credentials{AWSKeyID: "who", AWSSecret: "what"}})
+	require.ErrorContains(t, err, "AWS_ACCESS_KEY_ID", "the job's own key goes before the node's")
+
+	t.Run("goes on where it stopped", func(t *testing.T) {
+		s, err := c.resolve(deadline(t), at+"/set/sub/big", Credentials{})
+		require.NoError(t, err)
+		body, from, err := s.files[0].open(context.Background(), 1<<20)
+		require.NoError(t, err)
+		defer body.Close()
+		require.EqualValues(t, 1<<20, from)
+		require.True(t, s.files[0].strong)
+		put("set/sub/big", fmt.Sprint("another ", big))
+		_, _, err = s.files[0].open(context.Background(), 1<<20)
+		require.ErrorIs(t, err, errChanged)
+	})
+}
