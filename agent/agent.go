@@ -38,6 +38,7 @@ import (
 	// The shim is the same executable, started again: see its package comment.
 	_ "github.com/mindcoordinator/mind/agent/shim"
 
+	"github.com/mindcoordinator/mind/agent/datacache"
 	"github.com/mindcoordinator/mind/agent/lease"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/shim"
@@ -75,6 +76,7 @@ type agent struct {
 	// incarnation is told by gossip; 0 without.
 	incarnation uint64
 	shipper     *ship.Shipper // nil: no log archive
+	data        *datacache.Cache
 
 	// over is closed when the tasks are to be let go of; mail reaches the
 	// owner's goroutine; minders are the goroutines that follow tasks.
@@ -198,6 +200,9 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 	if err = a.openArchive(); err != nil {
 		return nil, nil, err
 	}
+	if err = a.openData(); err != nil {
+		return nil, nil, err
+	}
 	a.session = newSession(a)
 	return a, undoAll, nil
 }
@@ -315,6 +320,7 @@ func (a *agent) adopt() error {
 			a.stayWithdrawn(t)
 			t.has = a.holdingOfRecord(spec, err)
 			a.hold(t)
+			a.holdData(t)
 			a.log.Info("taking up a task again", "job", k.job, "attempt", k.attempt, "rank", k.rank)
 			a.minders.Go(func() { a.attach(t) })
 		}

@@ -79,6 +79,8 @@ type Config struct {
 	LogBytes int64
 	// LogArchive keeps logs and metrics beyond the life of the node.
 	LogArchive LogArchive
+	// Data says where the data of jobs may come from.
+	Data Data
 	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which
 	// every task gets a group of its own. Empty: none; tasks are then followed
 	// by session and by descent alone.
@@ -120,6 +122,9 @@ func (c Config) Validate() error {
 		}
 	}
 	if err := c.LogArchive.validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := c.dataCache().Validate(); err != nil {
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)

@@ -11,19 +11,24 @@ import (
 )
 
 // launch starts the shim of a task and stays with it. It runs beside the owner.
-func (a *agent) launch(t *task, spec *v1.TaskSpec) {
+func (a *agent) launch(t *task, spec *v1.TaskSpec, data *taskData) {
 	if refused := a.fit(t); refused != nil {
 		a.post(func() { a.neverRan(t, *refused) })
 		return
 	}
-	s := a.shimSpec(t.key, t.dir, spec)
+	s := a.shimSpec(t.key, t.dir, spec, data)
 	if !a.stillDue(t, spec) {
 		return
 	}
 	s.Lease = a.leases.spec(t.key)
 	var prepare func(dir string) error
 	if spec.GetJob().GetCommandConfig() == nil {
-		prepare = func(dir string) error { return writeConfig(dir, spec.GetJob()) }
+		prepare = func(dir string) error {
+			if err := writeConfig(dir, spec.GetJob()); err != nil || data == nil {
+				return err
+			}
+			return data.write(dir, t.dir)
+		}
 	}
 	w := newWatcher(t.dir, s)
 	w.begin(a.moves, a.log)
@@ -103,7 +108,7 @@ func (a *agent) again(t *task) {
 		a.neverRan(t, shim.Exit{Code: -1, Stopped: true, Message: "stopped before it was launched"})
 	case t.spec != nil:
 		t.state, t.has = queued, holdingOf(t.spec)
-		a.queue = append(a.queue, t)
+		a.enqueue(t)
 		a.launchNext()
 	default:
 		// The next orders bring it again, if it is still wanted.

@@ -73,7 +73,7 @@ func (e *environment) inherit(environ []string) {
 
 // shimSpec says how to run a task. dir is the task's directory. What cannot be
 // run is told in the specification's Refusal, so that it ends like any other.
-func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec) shim.Spec {
+func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec, data *taskData) shim.Spec {
 	job := spec.GetJob()
 	s := shim.Spec{
 		JobID: k.job, Attempt: k.attempt, Rank: k.rank, Token: k.token, Node: a.cfg.NodeID,
@@ -101,6 +101,7 @@ func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec) shim.Spec {
 		setAll(&env, job.GetTrainingConfig().GetEnvironment())
 		env.set("MIND_CONFIG", place.config)
 	}
+	setDataEnv(&env, dir, data)
 	setTaskEnv(&env, k, spec, place)
 	env.set("MIND_OUTPUT_DIR", output)
 	env.set("MIND_CHECKPOINT_DIR", checkpoints)

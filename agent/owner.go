@@ -99,7 +99,7 @@ func (a *agent) take(k key, order *v1.TaskOrder) *task {
 	t := &task{key: k, dir: filepath.Join(a.tasksDir(), k.name()), spec: order.GetSpec(), since: time.Now(), has: holdingOf(order.GetSpec())}
 	a.tasks[k] = t
 	if order.GetStop() == v1.StopReason_UNSPECIFIED {
-		a.queue = append(a.queue, t)
+		a.enqueue(t)
 	}
 	return t
 }
@@ -159,9 +159,9 @@ func (a *agent) launchNext() {
 		t.state, t.slot = launching, true
 		a.launches++
 		a.outbox.add(t.progress(&v1.Report{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}}, time.Time{}))
-		spec := t.spec
+		spec, data := t.spec, t.data
 		t.spec = nil
-		a.minders.Go(func() { a.launch(t, spec) })
+		a.minders.Go(func() { a.launch(t, spec, data) })
 	}
 }
 
@@ -192,6 +192,9 @@ func (a *agent) freeSlot(t *task) {
 func (a *agent) neverRan(t *task, exit shim.Exit) {
 	exit.Ended = time.Now().UnixNano()
 	t.state = launching // neither to be launched nor to be stopped any more
+	if t.cancelData != nil {
+		t.cancelData()
+	}
 	a.minders.Go(func() {
 		err := os.MkdirAll(t.dir, 0o700)
 		if _, missing := shim.ReadSpec(t.dir); err == nil && missing != nil {
@@ -211,7 +214,8 @@ func (a *agent) neverRan(t *task, exit shim.Exit) {
 func (a *agent) ends(t *task, exit shim.Exit) {
 	a.letGo(t)
 	a.freeSlot(t)
-	t.state, t.handle, t.spec = ended, nil, nil
+	t.state, t.handle, t.spec, t.data = ended, nil, nil, nil
+	a.data.Release(t.key.name())
 	a.leases.drop(t.key)
 	t.exit = &exit
 	t.endedAt = time.Unix(0, exit.Ended)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strconv"
@@ -69,6 +70,9 @@ type task struct {
 	state taskState
 	// spec is kept until the task is launched.
 	spec *v1.TaskSpec
+	// data is there once it was fetched, cancelData while it is being fetched.
+	data       *taskData
+	cancelData context.CancelFunc
 	// waitsFor is why it was not launched when it was its turn.
 	waitsFor string
 	// handle is there while a shim is.

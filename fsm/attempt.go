@@ -12,6 +12,9 @@ import (
 // saveJob puts a changed job in the place of the old row, and settles those that waited for its end.
 func (tx *tx) saveJob(old, j *Job) {
 	j.UpdatedAt, j.Revision = tx.now, tx.index
+	if j.Terminal() {
+		j.Credentials = nil
+	}
 	tx.putJob(old, j)
 	if j.Terminal() && !old.Terminal() {
 		tx.settleDependents(j)

@@ -31,6 +31,8 @@ type NewJob struct {
 	Key         string `cbor:"18,keyasint,omitempty"`
 	Fingerprint uint64 `cbor:"19,keyasint,omitempty"`
 	AutoKey     bool   `cbor:"20,keyasint,omitempty"`
+	// Credentials are sealed by who proposes them, and opaque here.
+	Credentials []byte `cbor:"21,keyasint,omitempty"`
 }
 
 // SubmitJobsResult has one result per job, in order.
@@ -74,6 +76,8 @@ type ControlJob struct {
 	// Spec and Shape (retry) replace those of the job when set.
 	Spec  []byte `cbor:"9,keyasint,omitempty"`
 	Shape *Shape `cbor:"10,keyasint,omitempty"`
+	// Credentials (resume, retry) replace those of the job when set.
+	Credentials []byte `cbor:"11,keyasint,omitempty"`
 }
 
 // ControlResult is the job as it is after the command, or why nothing was done.

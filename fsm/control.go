@@ -40,6 +40,9 @@ func (c ControlJob) apply(tx *tx) any {
 	if r != nil {
 		return ControlResult{Refusal: r}
 	}
+	if c.Credentials != nil && (c.Action == ActionResume || c.Action == ActionRetry) {
+		j.Credentials = c.Credentials
+	}
 	tx.saveJob(old, &j)
 	if c.Key != "" {
 		tx.remember(j.Tenant, c.Key, c.Fingerprint, false, j.ID, c.Action)

@@ -72,6 +72,8 @@ type Job struct {
 	// ChosenAt is the newest attempt when a user last chose ResumeFrom: the checkpoints of the attempts up to it are passed
 	// over in favour of that one.
 	ChosenAt uint32 `cbor:"44,keyasint,omitempty"`
+	// Credentials are what the job fetches its data with: sealed, opaque here, and gone when it is terminal.
+	Credentials []byte `cbor:"45,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.

@@ -49,7 +49,7 @@ func (tx *tx) submit(n *NewJob) SubmitResult {
 		Spec: n.Spec, Shape: n.Shape, Labels: n.Labels, Retry: n.Retry, Preemptible: n.Preemptible,
 		MaxRuntime: min(max(n.MaxRuntime, 0), maxDuration), LostAfter: orDefault(n.LostAfter, DefaultLostAfter),
 		GiveUpAfter: orDefault(n.GiveUpAfter, DefaultGiveUpAfter), Grace: orDefault(n.Grace, DefaultGrace),
-		NotBefore: n.NotBefore, Dependencies: n.Dependencies, ResumeFrom: n.ResumeFrom,
+		NotBefore: n.NotBefore, Dependencies: n.Dependencies, ResumeFrom: n.ResumeFrom, Credentials: n.Credentials,
 		CreatedAt: tx.now, UpdatedAt: tx.now, Created: tx.index, Revision: tx.index,
 	}
 	if r := tx.admit(j); r != nil {

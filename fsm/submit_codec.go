@@ -15,17 +15,28 @@ import (
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
 //	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs
 //
-// A field is added by a new version that ends with it; older versions stay readable.
-const submitVersion byte = 1
+// A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials; jobs
+// without any are written in version 1, which replicas that are not yet upgraded can read.
+const (
+	submitVersion    byte = 1
+	submitWithSecret byte = 2
+)
 
 // minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
 const minJobSize = 28
 
 func (c SubmitJobs) appendBody(b []byte) []byte {
-	b = append(b, submitVersion)
+	version := submitVersion
+	if slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return len(n.Credentials) > 0 }) {
+		version = submitWithSecret
+	}
+	b = append(b, version)
 	b = binary.AppendUvarint(b, uint64(len(c.Jobs)))
 	for i := range c.Jobs {
 		b = c.Jobs[i].append(b)
+		if version >= submitWithSecret {
+			b = appendText(b, c.Jobs[i].Credentials)
+		}
 	}
 	return b
 }
@@ -85,14 +96,17 @@ func (n *NewJob) append(b []byte) []byte {
 }
 
 func (c *SubmitJobs) parseBody(b []byte) error {
-	if len(b) == 0 || b[0] != submitVersion {
-		return fmt.Errorf("the jobs are not in the form of version %d", submitVersion)
+	if len(b) == 0 || b[0] < submitVersion || b[0] > submitWithSecret {
+		return fmt.Errorf("the jobs are not in the form of version %d to %d", submitVersion, submitWithSecret)
 	}
 	p := parser{rest: b[1:]}
 	n := p.count(minJobSize)
 	c.Jobs = make([]NewJob, n)
 	for i := range c.Jobs {
 		c.Jobs[i].parse(&p)
+		if b[0] >= submitWithSecret {
+			c.Jobs[i].Credentials = p.bytes()
+		}
 	}
 	if p.bad {
 		return errors.New("the jobs are cut off, or one of their fields is out of bounds")
