@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
@@ -14,9 +15,11 @@ import (
 )
 
 // maxProbed bounds the sources of one ProbeData, and probes how many are looked at together.
+// probeTime bounds them all: whoever asks waits a little longer, and hears then which source did not answer.
 const (
 	maxProbed = 100
 	probes    = 8
+	probeTime = 15 * time.Second
 )
 
 // ProbeData looks whether this node could fetch sources.
@@ -25,6 +28,8 @@ func (s *taskService) ProbeData(ctx context.Context, req *v1.ProbeDataRequest) (
 	if len(sources) > maxProbed {
 		return nil, status.Errorf(codes.InvalidArgument, "%d sources; at most %d are looked at together", len(sources), maxProbed)
 	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
 	out := &v1.ProbeDataResponse{Sources: make([]*v1.DataSourceCheck, len(sources))}
 	credentials := credentialsOf(req.GetCredentials(), nil)
 	slots, done := make(chan struct{}, probes), make(chan struct{})

@@ -47,6 +47,8 @@ type Config struct {
 	CAFile   string
 	// APISecret must come with each call of gateways and operators; empty: not checked.
 	APISecret string
+	// CredentialsKey is what the credentials of jobs are sealed under, alike on all coordinators; empty: APISecret.
+	CredentialsKey []byte
 	// GossipKey (16, 24 or 32 bytes) encrypts gossip; empty: plain.
 	GossipKey []byte
 	// GossipJoin are gossip addresses of members to start from.
@@ -182,6 +184,9 @@ func (c Config) Validate() error {
 	case 0, 16, 24, 32:
 	default:
 		errs = append(errs, fmt.Errorf("gossip_key has %d bytes; it must have 16, 24 or 32", len(c.GossipKey)))
+	}
+	if n := len(c.CredentialsKey); n != 0 && n < 16 {
+		errs = append(errs, fmt.Errorf("credentials_key has %d bytes; it must have at least 16", n))
 	}
 	switch c.LogStore {
 	case "", "boltdb", "wal":

@@ -52,7 +52,8 @@ func (s *server) accept(c *call, req *v1.SubmitJobRequest, key string) (fsm.NewJ
 		return job, err
 	}
 	c.sign(&job, key)
-	return job, nil
+	job.Credentials, err = s.credentials(c, req)
+	return job, err
 }
 
 // SubmitJobs takes what it can of a batch, in one entry where that is large enough; each job has its own result.
@@ -104,9 +105,9 @@ func (s *server) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v1
 			results[i] = resultOf(err)
 			continue
 		}
-		if part.bytes += len(job.Spec) + jobOverhead; part.bytes > s.config.Limits.EntryBytes && len(part.jobs) > 0 {
+		if part.bytes += len(job.Spec) + len(job.Credentials) + jobOverhead; part.bytes > s.config.Limits.EntryBytes && len(part.jobs) > 0 {
 			flush()
-			part.bytes = len(job.Spec) + jobOverhead
+			part.bytes = len(job.Spec) + len(job.Credentials) + jobOverhead
 		}
 		part.jobs, part.places = append(part.jobs, job), append(part.places, i)
 	}
@@ -277,6 +278,12 @@ func (s *server) control(ctx context.Context, req proto.Message, text string, co
 		}
 		// The action is part of what was asked: a key of a cancel is no key of a pause.
 		command.Fingerprint = xxhash.Sum64(append(raw, byte(command.Action)))
+	}
+	if command.Action == fsm.ActionResume || command.Action == fsm.ActionRetry {
+		var err error
+		if command.Credentials, err = s.renewed(c, id); err != nil {
+			return nil, err
+		}
 	}
 	result, err := propose[fsm.ControlResult](ctx, s, command)
 	switch {

@@ -21,6 +21,8 @@ type orderBook struct {
 	sent bool
 	// enabledAt is what the session last said of when the node was enabled.
 	enabledAt uint64
+	// unseal puts the credentials of a job into a specification; nil: there are none.
+	unseal func(*fsm.Job, *v1.TaskSpec)
 }
 
 // taskKey names a task of a node.
@@ -71,6 +73,9 @@ func (b *orderBook) update(v *fsm.View) *v1.Orders {
 			order.GracePeriodSeconds = int32(time.Duration(j.StopGrace).Round(time.Second) / time.Second)
 		case !known:
 			order.Spec = taskSpec(v, j, lease)
+			if b.unseal != nil {
+				b.unseal(j, order.Spec)
+			}
 		}
 		orders.Tasks = append(orders.Tasks, order)
 	}

@@ -95,11 +95,14 @@ func (s *server) open() error {
 	if err := s.loadTLS(); err != nil {
 		return err
 	}
+	var err error
+	if s.sealer, err = newSealer(s.config.CredentialsKey, s.config.APISecret); err != nil {
+		return err
+	}
 	s.links.network, s.agents.network = s.config.Network, s.config.Network
 	s.inventory.machine = s.machine
 	s.metrics = newMetrics(s.config.Registry, s.machine, s.sessions.leading)
 	s.audit.register(s.config.Registry)
-	var err error
 	if s.archive, err = openArchive(s.config.LogArchive, s.config.Registry); err != nil {
 		return err
 	}

@@ -47,6 +47,9 @@ type scriptedAgent struct {
 	relays  []*v1.Renewal // to be passed on
 	relayed map[string]uint64
 	cut     chan struct{} // closed when no session may be opened, or go on
+
+	probed []*v1.ProbeDataRequest
+	kept   map[string][]string // paths of what the node keeps, by tenant
 }
 
 type scriptedTask struct {

@@ -35,6 +35,7 @@ type server struct {
 	v1.UnimplementedEventServiceServer
 	v1.UnimplementedEvaluationServiceServer
 	v1.UnimplementedLauncherServiceServer
+	v1.UnimplementedDataServiceServer
 
 	config  Config
 	log     *slog.Logger
@@ -46,6 +47,7 @@ type server struct {
 	tls       bool
 	serverTLS *tls.Config
 	clientTLS *pki.Client
+	sealer    sealer
 
 	links     links       // to the other coordinators
 	agents    links       // to the agents' TaskService
@@ -97,6 +99,7 @@ func (s *server) grpcServer() *grpc.Server {
 	healthpb.RegisterHealthServer(server, grpcHealth{server: s})
 	v1.RegisterEvaluationServiceServer(server, s)
 	v1.RegisterLauncherServiceServer(server, s)
+	v1.RegisterDataServiceServer(server, s)
 	return server
 }
 

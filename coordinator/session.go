@@ -62,6 +62,7 @@ func (s *server) tell(sess *session, term uint64, stream v1.AgentService_Session
 		return err
 	}
 	orders := newOrderBook(sess.node)
+	orders.unseal = s.unseal
 	// The first orders go before the first acknowledgement: with that the agent may launch what it was ordered in an earlier
 	// session, and some of it may be at work elsewhere by now.
 	if first := orders.update(s.machine.View()); first != nil {

@@ -203,6 +203,13 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 		return nodes.PutQueue(ctx, &v1.PutQueueRequest{Name: "default", Weight: 1}, with...)
 	case "delete queue":
 		return nodes.DeleteQueue(ctx, &v1.DeleteQueueRequest{Name: "default"}, with...)
+	case "validate data":
+		p.agent.keep(p.tenant(), "/"+p.mark+"-data")
+		return v1.NewDataServiceClient(p.c.members["c1"].conn).ValidateData(ctx, &v1.ValidateDataRequest{
+			Sources: []*v1.DataSource{{Path: "/" + p.mark + "-data"}, {Path: "/" + p.mark + "-other"}},
+		}, with...)
+	case "data cache":
+		return v1.NewDataServiceClient(p.c.members["c1"].conn).GetDataCache(ctx, &v1.GetDataCacheRequest{}, with...)
 	case "cluster":
 		return nodes.GetCluster(ctx, &v1.GetClusterRequest{}, with...)
 	case "nodes":

@@ -18,7 +18,7 @@ import (
 // partyCalls are those that a tenant can make, each as often as it should be drawn.
 var partyCalls = []string{
 	"submit", "submit", "submit", "submit", "batch", "get", "list", "list by label", "cancel", "pause", "resume", "resume from another's", "retry",
-	"explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "queue", "queues", "put queue", "delete queue",
+	"explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "queue", "queues", "put queue", "delete queue", "validate data", "data cache",
 	"cluster", "nodes", "node", "drain", "create token", "tokens", "revoke token", "launchers", "put launcher", "task writes", "task saves", "task saves", "task ends",
 	"evaluate", "evaluate a checkpoint", "evaluate a model", "evaluation", "evaluations", "evaluations of", "compare", "task scores",
 }
@@ -45,7 +45,7 @@ var byID = []string{
 
 // lastLook is made at the end: whatever can be seen is looked at.
 var lastLook = []string{
-	"list", "queue", "queues", "put queue", "cluster", "nodes", "node", "drain", "tokens", "evaluations", "launchers",
+	"list", "queue", "queues", "put queue", "validate data", "data cache", "cluster", "nodes", "node", "drain", "tokens", "evaluations", "launchers",
 }
 
 type partyStep struct {

@@ -143,13 +143,15 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 		return bad("training_config.training_type", "%d is not a training type", t.GetTrainingType())
 	case len(req.GetDataConfig().GetSources()) == 0:
 		return bad("data_config.sources", "is empty: name at least one data source")
+	case len(req.GetDataConfig().GetSources()) > maxSources:
+		return bad("data_config.sources", "has %d entries; at most %d are taken: name the folder that they are in", len(req.GetDataConfig().GetSources()), maxSources)
 	}
 	if err := checkFramework(t); err != nil {
 		return err
 	}
 	for i, source := range req.GetDataConfig().GetSources() {
-		if source.GetPath() == "" {
-			return bad(fmt.Sprintf("data_config.sources[%d].path", i), "is required")
+		if err := checkSource(fmt.Sprintf("data_config.sources[%d].path", i), source.GetPath()); err != nil {
+			return err
 		}
 	}
 	if split := req.GetDataConfig().GetValidationSplit(); !(split >= 0 && split <= 1) {

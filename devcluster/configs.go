@@ -45,6 +45,8 @@ func (l *layout) writeConfigs() error {
 			"grpc_addr": m.GRPC, "http_addr": m.HTTP, "gossip_addr": m.Gossip,
 			"gossip_key": base64.StdEncoding.EncodeToString(l.GossipKey), "gossip_join": gossip,
 			"gpus": gpus, "stop_tasks_on_exit": true,
+			// Everything is on this machine, and so may be the data.
+			"data_hosts": []string{"*"},
 		}
 	}
 	all[kindGateway] = keys{

@@ -91,6 +91,9 @@ func (j *Job) appendFields(f fields) fields {
 	if j.hasLaterFields() {
 		f = j.appendLaterFields(f)
 	}
+	if len(j.Credentials) > 0 {
+		f = f.bytes(j.Credentials)
+	}
 	return f
 }
 

@@ -106,6 +106,9 @@ func checkJob(s *state, j *Job, report func(string, ...any)) {
 	if j.State <= v1.JobState_UNSPECIFIED || j.State > v1.JobState_LOST {
 		report("%s has the state %d", j.ID, j.State)
 	}
+	if j.Terminal() && len(j.Credentials) > 0 {
+		report("I11: %s is %s and its credentials are still there", j.ID, j.State)
+	}
 	leased := 0
 	for i := range j.Tasks {
 		t := &j.Tasks[i]

@@ -253,6 +253,9 @@ func (g *generator) newJob() NewJob {
 	if g.n("resumes", 0, 9) == 0 {
 		n.ResumeFrom = g.checkpoint()
 	}
+	if g.yes("sealed") {
+		n.Credentials = []byte("sealed")
+	}
 	if g.yes("keyed") {
 		n.Key, n.Fingerprint, n.AutoKey = pick(g, "key", "k1", "k2", "auto:k3"), uint64(g.n("print", 1, 2)), g.yes("auto")
 	}

@@ -244,6 +244,9 @@ func TestSubmitCodec_readsBackWhatItWrote(t *testing.T) {
 			if len(n.Dependencies) == 0 {
 				n.Dependencies = nil
 			}
+			if len(n.Credentials) == 0 {
+				n.Credentials = nil
+			}
 		}
 		b, err := Encode(want)
 		require.NoError(t, err)

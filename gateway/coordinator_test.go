@@ -32,6 +32,7 @@ type scripted struct {
 	v1.UnimplementedTokenServiceServer
 	v1.UnimplementedEvaluationServiceServer
 	v1.UnimplementedLauncherServiceServer
+	v1.UnimplementedDataServiceServer
 
 	lis    *bufconn.Listener
 	server *grpc.Server
@@ -58,6 +59,7 @@ func newScripted(t testing.TB) *scripted {
 	v1.RegisterTokenServiceServer(c.server, c)
 	v1.RegisterEvaluationServiceServer(c.server, c)
 	v1.RegisterLauncherServiceServer(c.server, c)
+	v1.RegisterDataServiceServer(c.server, c)
 	go func() { _ = c.server.Serve(c.lis) }()
 	t.Cleanup(c.server.Stop)
 	return c
@@ -92,6 +94,8 @@ var replies = map[string]func() any{
 	"PutLauncher":      func() any { return &v1.PutLauncherResponse{Launcher: &v1.Launcher{}} },
 	"DeleteLauncher":   func() any { return &v1.DeleteLauncherResponse{Launcher: &v1.Launcher{}} },
 	"CreateToken":      func() any { return &v1.CreateTokenResponse{Token: &v1.Token{TokenId: "tok_1"}} },
+	"ValidateData":     func() any { return &v1.ValidateDataResponse{} },
+	"GetDataCache":     func() any { return &v1.GetDataCacheResponse{} },
 	"ListTokens":       func() any { return &v1.ListTokensResponse{} },
 	"RevokeToken":      func() any { return &v1.RevokeTokenResponse{} },
 	"SubmitEvaluation": func() any {

@@ -83,6 +83,11 @@ func TestRoutes(t *testing.T) {
 			&v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "CUSTOM", Argv: []string{"a", "{config}"}, Environment: map[string]string{"A": "b"}}},
 		},
 		{"DELETE", p + "/launchers/CUSTOM", "", PermissionClusterAdmin, 200, "DeleteLauncher", &v1.DeleteLauncherRequest{Framework: "CUSTOM"}},
+		{
+			"POST", p + "/data/validate", `{"sources":[{"path":"/d","format":"jsonl"}],"node_id":"n1"}`, PermissionManage, 200, "ValidateData",
+			&v1.ValidateDataRequest{Sources: []*v1.DataSource{{Path: "/d", Format: "jsonl"}}, NodeId: "n1"},
+		},
+		{"GET", p + "/data/cache", "", PermissionManage, 200, "GetDataCache", &v1.GetDataCacheRequest{}},
 	}
 	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "GET /v1/me": true}
 	for _, route := range []string{"POST /tokens", "GET /tokens", "DELETE /tokens/{id}"} { // tokens_test.go
@@ -125,7 +130,7 @@ func TestRoutes(t *testing.T) {
 			require.Equal(t, []string{"acme"}, md[status.KeyTenant])
 			require.Equal(t, []string{"ann"}, md[status.KeyUser])
 			require.Equal(t, []string{a.Meta.RequestID}, md[status.KeyRequestID])
-			require.Equal(t, tc.method != "GET", len(md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
+			require.Equal(t, tc.method != "GET" && tc.rpc != "ValidateData", len(md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
 		})
 		path, _, _ := strings.Cut(tc.path, "?")
 		path = strings.NewReplacer("job_1", "{id}", "ckpt_1", "{id}", "/fast", "/{name}", "/n1", "/{id}", "/CUSTOM", "/{framework}").Replace(path)

@@ -86,6 +86,8 @@ func table() []route {
 		{method: "GET", path: prefix + "/launchers/{framework}", anyOf: view, serve: getLauncher},
 		{method: "PUT", path: prefix + "/launchers/{framework}", anyOf: clusterAdmin, serve: putLauncher},
 		{method: "DELETE", path: prefix + "/launchers/{framework}", anyOf: clusterAdmin, serve: deleteLauncher},
+		{method: "POST", path: prefix + "/data/validate", anyOf: manage, serve: validateData},
+		{method: "GET", path: prefix + "/data/cache", anyOf: manage, serve: getDataCache},
 
 		{method: "GET", path: prefix + "/events", anyOf: view, stream: true, serve: streamEvents},
 

@@ -110,7 +110,7 @@ func requireLogged(t *testing.T, log *bytes.Buffer, requestID string) {
 // Bodies that the routes take; others take none.
 var goodBodies = map[string]string{
 	"POST /jobs": `{"name":"x"}`, "POST /jobs/batch": `{"jobs":[{"name":"x"},{"name":"y"}]}`, "PUT /queues/{name}": `{"weight":2}`,
-	"POST /tokens": `{"permissions":["scaimind:view"]}`, "PUT /launchers/{framework}": `{"argv":["true"]}`,
+	"POST /tokens": `{"permissions":["scaimind:view"]}`, "PUT /launchers/{framework}": `{"argv":["true"]}`, "POST /data/validate": `{"sources":[{"path":"/d"}]}`,
 }
 
 // These ask no coordinator on the caller's behalf.

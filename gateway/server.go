@@ -39,6 +39,7 @@ type server struct {
 	events  v1.EventServiceClient
 	// evaluations is a service of the coordinators, like those above.
 	evaluations v1.EvaluationServiceClient
+	sources     v1.DataServiceClient
 	// launchers say how the processes of a framework start.
 	launchers v1.LauncherServiceClient
 	issued    *apiTokens
@@ -82,6 +83,7 @@ func newServer(config Config) (*server, error) {
 	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
 	s.evaluations = v1.NewEvaluationServiceClient(c)
 	s.launchers = v1.NewLauncherServiceClient(c)
+	s.sources = v1.NewDataServiceClient(c)
 	s.issued = newAPITokens(s.tokens)
 	if config.TokenExchange != nil {
 		if s.exchanger, err = tokenexchange.New(*config.TokenExchange); err != nil {

@@ -27,6 +27,9 @@ func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opt
 		repeatable: reads[method] || hasKey(ctx, call),
 		start:      time.Now(), retryFor: call.RetryFor, timeout: c.config.TryTimeout,
 	}
+	if slow[method] {
+		a.timeout = slowTry
+	}
 	ctx = c.outgoing(ctx, call)
 	err := a.run(ctx)
 	if call.Answer != nil {
@@ -127,6 +130,8 @@ func (a *attempt) tryTimeout() time.Duration {
 const (
 	minTry = 50 * time.Millisecond
 	maxTry = 10 * time.Second
+	// slowTry is for reads that wait for nodes. It is longer than a coordinator waits for one.
+	slowTry = 25 * time.Second
 )
 
 // late decides after a try that got no answer in its time, or whose coordinator

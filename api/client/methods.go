@@ -40,3 +40,9 @@ var reads = map[string]bool{
 	v1.OperatorService_GetStateHash_FullMethodName: true,
 	v1.OperatorService_GetVotes_FullMethodName:     true,
 }
+
+// slow are reads that wait for nodes: to ask another coordinator soon would only ask the same nodes again.
+var slow = map[string]bool{
+	v1.DataService_ValidateData_FullMethodName: true,
+	v1.DataService_GetDataCache_FullMethodName: true,
+}

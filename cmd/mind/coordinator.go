@@ -44,6 +44,7 @@ func coordinatorKeys(c *coordinator.Config) []settings.Key {
 		{Name: "key_file", Into: &c.KeyFile, Help: "key of the certificate (PEM)"},
 		{Name: "ca_file", Into: &c.CAFile, Help: "certificate of the authority (PEM)"},
 		{Name: "api_secret", Into: &c.APISecret, Secret: true, Help: "secret that each call of a gateway or an operator must bring; default: none"},
+		{Name: "credentials_key", Into: (*base64Key)(&c.CredentialsKey), Secret: true, Help: "key under which the tokens that jobs fetch their data with are kept, alike on all coordinators: 16 bytes or more in base64; default: derived from api_secret"},
 		{Name: "gossip_key", Into: (*base64Key)(&c.GossipKey), Secret: true, Help: "key of gossip: 16, 24 or 32 bytes in base64; default: not encrypted"},
 		{Name: "gossip_join", Into: &c.GossipJoin, Help: "gossip addresses to begin with"},
 		{Name: "log_archive", Into: &c.LogArchive.URL, Help: "where agents ship logs and metrics of tasks to, read where an agent cannot be reached or has not kept them; as for agents; default: none"},

@@ -1,0 +1,261 @@
+package coordinator
+
+import (
+	"bytes"
+	"context"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+// keep lets the node have something of a tenant.
+func (a *scriptedAgent) keep(tenant, path string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.kept == nil {
+		a.kept = map[string][]string{}
+	}
+	if !slices.Contains(a.kept[tenant], path) {
+		a.kept[tenant] = append(a.kept[tenant], path)
+	}
+}
+
+// ProbeData finds what the node keeps, and whatever does not begin with /none.
+func (a *scriptedAgent) ProbeData(_ context.Context, req *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.probed = append(a.probed, req)
+	out := &v1.ProbeDataResponse{}
+	for _, source := range req.GetSources() {
+		check := &v1.DataSourceCheck{Path: source.GetPath(), Valid: true, Cached: slices.Contains(a.kept[req.GetTenantId()], source.GetPath())}
+		if strings.HasPrefix(source.GetPath(), "/none") {
+			check.Valid, check.Message = false, "node n1 has no such file"
+		}
+		out.Sources = append(out.Sources, check)
+	}
+	return out, nil
+}
+
+func (a *scriptedAgent) ReadDataCache(_ context.Context, req *v1.ReadDataCacheRequest) (*v1.ReadDataCacheResponse, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := &v1.NodeDataCache{CapacityBytes: 100, UsedBytes: int64(len(a.kept[req.GetTenantId()]))}
+	for _, path := range a.kept[req.GetTenantId()] {
+		out.Entries = append(out.Entries, &v1.DataCacheEntry{Path: path})
+	}
+	return &v1.ReadDataCacheResponse{Cache: out}, nil
+}
+
+func TestSealer(t *testing.T) {
+	mine, err := newSealer(nil, "secret")
+	require.NoError(t, err)
+	want := &v1.DataCredentials{ScaidriveToken: "hunter2"}
+	sealed, err := mine.seal("acme", want)
+	require.NoError(t, err)
+	require.NotContains(t, string(sealed), "hunter2")
+	again, err := mine.seal("acme", want)
+	require.NoError(t, err)
+	require.NotEqual(t, sealed, again, "what is the same looks the same when sealed")
+	got, err := mine.open("acme", sealed)
+	require.NoError(t, err)
+	require.True(t, proto.Equal(want, got))
+
+	other, err := newSealer([]byte("0123456789abcdef"), "secret")
+	require.NoError(t, err)
+	none, err := newSealer(nil, "")
+	require.NoError(t, err)
+	spoiled := slices.Clone(sealed)
+	spoiled[len(spoiled)-1] ^= 1
+	newer := slices.Clone(sealed)
+	newer[0]++
+	for name, open := range map[string]func() (*v1.DataCredentials, error){
+		"another tenant": func() (*v1.DataCredentials, error) { return mine.open("evil", sealed) },
+		"another key":    func() (*v1.DataCredentials, error) { return other.open("acme", sealed) },
+		"no key":         func() (*v1.DataCredentials, error) { return none.open("acme", sealed) },
+		"spoiled":        func() (*v1.DataCredentials, error) { return mine.open("acme", spoiled) },
+		"cut off":        func() (*v1.DataCredentials, error) { return mine.open("acme", sealed[:5]) },
+		"nothing":        func() (*v1.DataCredentials, error) { return mine.open("acme", nil) },
+		"a later form":   func() (*v1.DataCredentials, error) { return mine.open("acme", newer) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := open()
+			require.ErrorIs(t, err, errSealed)
+		})
+	}
+}
+
+// lockedBuffer is written by several coordinators.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// Tokens that came with a submit at a follower reach the task under another leader, and are in no log and on no disk.
+func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
+	var logs lockedBuffer
+	c := startCluster(t, 3, func(config *Config) {
+		config.Logger = slog.New(slog.NewTextHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	const drive, atlas = "drive-hunter2-token", "atlas-hunter2-token"
+	with := func(token string) context.Context {
+		return c.ctx("t1", "", status.KeyDriveToken, token, status.KeyAtlasToken, atlas)
+	}
+	job := func(sources ...string) *v1.SubmitJobRequest {
+		req := trainingJob()
+		req.ResourceConfig.GpuCount = 1
+		req.DataConfig.Sources = nil
+		for _, s := range sources {
+			req.DataConfig.Sources = append(req.DataConfig.Sources, &v1.DataSource{Path: s})
+		}
+		return req
+	}
+	at := c.follower()
+	sent, err := c.jobs(at).SubmitJob(with(drive), job("scaidrive://acme/set/"))
+	require.NoError(t, err)
+	batch, err := c.jobs(at).SubmitJobs(with(drive), &v1.SubmitJobsRequest{Jobs: []*v1.SubmitJobRequest{job("/plain"), job("/plain", "scaiatlas://acme/x", "scaidrive://acme/y")}})
+	require.NoError(t, err)
+	plain, both := batch.GetResults()[0].GetJob().GetJobId(), batch.GetResults()[1].GetJob().GetJobId()
+	c.lead(at)
+	agent := c.agent("n1", 8)
+	for _, id := range []string{sent.GetJobId(), plain, both} {
+		c.await(at, id, func(*v1.Job) bool { return agent.has(id) != nil })
+	}
+	require.Equal(t, drive, agent.has(sent.GetJobId()).GetCredentials().GetScaidriveToken())
+	require.Empty(t, agent.has(sent.GetJobId()).GetCredentials().GetScaiatlasToken(), "the job has no use for it")
+	require.Nil(t, agent.has(plain).GetCredentials())
+	require.Equal(t, atlas, agent.has(both).GetCredentials().GetScaiatlasToken())
+	require.Equal(t, drive, agent.has(both).GetCredentials().GetScaidriveToken())
+
+	// A retry brings new ones.
+	agent.end(sent.GetJobId(), 1)
+	c.awaitStatus(at, sent.GetJobId(), v1.JobStatus_FAILED)
+	_, err = c.jobs(at).RetryJob(with("newer-hunter2-token"), &v1.RetryJobRequest{JobId: sent.GetJobId()})
+	require.NoError(t, err)
+	c.await(at, sent.GetJobId(), func(j *v1.Job) bool {
+		return j.GetAttempt() == 2 && agent.has(sent.GetJobId()).GetCredentials().GetScaidriveToken() == "newer-hunter2-token"
+	})
+	_, err = c.jobs(at).RetryJob(c.ctx("evil", "", status.KeyDriveToken, "x"), &v1.RetryJobRequest{JobId: sent.GetJobId()})
+	requireCode(t, codes.NotFound, err)
+
+	_, err = c.jobs(at).SubmitJob(with(strings.Repeat("x", maxToken+1)), job("scaidrive://acme/set/"))
+	requireCode(t, codes.InvalidArgument, err)
+	require.NotContains(t, logs.String(), "hunter2")
+	for _, m := range c.members {
+		require.NoError(t, filepath.WalkDir(m.config.DataDir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return nil // Raft removes what it does not need
+			}
+			text, err := os.ReadFile(path)
+			require.NotContains(t, string(text), "hunter2", path)
+			return nil
+		}))
+	}
+}
+
+func TestCluster_tokensWithoutAKeyAreRefused(t *testing.T) {
+	c := startCluster(t, 1, func(config *Config) { config.APISecret = "" })
+	req := trainingJob()
+	req.DataConfig.Sources[0].Path = "scaidrive://acme/set/"
+	_, err := c.jobs("c1").SubmitJob(c.ctx("acme", "", status.KeyDriveToken, "x"), req)
+	requireCode(t, codes.FailedPrecondition, err)
+	require.ErrorContains(t, err, "credentials_key")
+	_, err = c.jobs("c1").SubmitJob(c.ctx("acme", ""), req)
+	require.NoError(t, err, "without tokens there is nothing to keep")
+}
+
+func TestCluster_data(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	at := c.follower()
+	data := func(id string) v1.DataServiceClient { return v1.NewDataServiceClient(c.members[id].conn) }
+	sources := func(paths ...string) *v1.ValidateDataRequest {
+		req := &v1.ValidateDataRequest{}
+		for _, p := range paths {
+			req.Sources = append(req.Sources, &v1.DataSource{Path: p})
+		}
+		return req
+	}
+	_, err := data(at).ValidateData(c.ctx("acme", ""), sources("/data/x"))
+	requireCode(t, codes.FailedPrecondition, err)
+	require.ErrorContains(t, err, "no node is ready")
+	none, err := data(at).GetDataCache(c.ctx("acme", ""), &v1.GetDataCacheRequest{})
+	require.NoError(t, err)
+	require.Empty(t, none.GetNodes())
+
+	agent := c.agent("n1", 1)
+	agent.keep("acme", "/data/x")
+	found, err := data(at).ValidateData(c.ctx("acme", "", status.KeyDriveToken, "d", status.KeyAtlasToken, "a"), sources("/data/x", "/none"))
+	require.NoError(t, err)
+	require.False(t, found.GetValid())
+	require.Equal(t, "n1", found.GetNodeId())
+	require.True(t, found.GetSources()[0].GetValid())
+	require.True(t, found.GetSources()[0].GetCached())
+	require.Equal(t, "node n1 has no such file", found.GetSources()[1].GetMessage())
+	agent.mu.Lock()
+	probe := agent.probed[0]
+	agent.mu.Unlock()
+	require.Equal(t, "acme", probe.GetTenantId())
+	require.Equal(t, "d", probe.GetCredentials().GetScaidriveToken())
+	require.Equal(t, "a", probe.GetCredentials().GetScaiatlasToken())
+	found, err = data(at).ValidateData(c.ctx("evil", ""), sources("/data/x"))
+	require.NoError(t, err)
+	require.True(t, found.GetValid())
+	require.False(t, found.GetSources()[0].GetCached(), "another tenant has it")
+
+	named := sources("/data/x")
+	named.NodeId = "n9"
+	_, err = data(at).ValidateData(c.ctx("acme", ""), named)
+	requireCode(t, codes.NotFound, err)
+
+	kept, err := data(at).GetDataCache(c.ctx("acme", ""), &v1.GetDataCacheRequest{})
+	require.NoError(t, err)
+	require.Len(t, kept.GetNodes(), 1)
+	require.Equal(t, "/data/x", kept.GetNodes()[0].GetEntries()[0].GetPath())
+	require.EqualValues(t, 1, kept.GetNodes()[0].GetUsedBytes())
+	kept, err = data(at).GetDataCache(c.ctx("evil", ""), &v1.GetDataCacheRequest{})
+	require.NoError(t, err)
+	require.Empty(t, kept.GetNodes()[0].GetEntries())
+	require.Zero(t, kept.GetNodes()[0].GetUsedBytes())
+
+	agent.close()
+	kept, err = data(at).GetDataCache(c.ctx("acme", ""), &v1.GetDataCacheRequest{})
+	require.NoError(t, err)
+	require.NotEmpty(t, kept.GetNodes()[0].GetError())
+	_, err = data(at).ValidateData(c.ctx("acme", ""), sources("/data/x"))
+	require.Error(t, err)
+}
+
+func TestCheckSource(t *testing.T) {
+	for _, good := range []string{"/data/x", "file:///data", "hf://datasets/a/b@main/x y", "s3://b/k", "https://h:1/x?sig=1", "scaidrive://acme/set/", "scaiatlas://m/1"} {
+		require.NoError(t, checkSource("f", good), good)
+	}
+	for text, want := range map[string]string{
+		"": "required", "train.jsonl": "neither an absolute path", "ftp://h/x": "ftp:// is not known", "hf://": "names nothing",
+		"https://u:p@h/x": "name or password", "https://h/%zz": "not a URL", "/a\x00b": "NUL", "/" + strings.Repeat("a", maxSourceURI): "longer",
+	} {
+		require.ErrorContains(t, checkSource("f", text), want, text)
+	}
+}

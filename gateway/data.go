@@ -1,0 +1,20 @@
+package gateway
+
+import (
+	"net/http"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// validateData is a read by POST: it changes nothing, and needs no idempotency key.
+func validateData(x *exchange) error {
+	request := &v1.ValidateDataRequest{}
+	if _, err := x.decode(request, false); err != nil {
+		return err
+	}
+	return unary(x, http.StatusOK, false, request, x.server.sources.ValidateData, whole)
+}
+
+func getDataCache(x *exchange) error {
+	return unary(x, http.StatusOK, false, &v1.GetDataCacheRequest{}, x.server.sources.GetDataCache, whole)
+}
