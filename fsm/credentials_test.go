@@ -45,6 +45,14 @@ func TestCredentials_areGoneWithTheEndOfTheJob(t *testing.T) {
 	w.do(ControlJob{Job: id, Action: ActionPause}, ControlJob{Job: id, Action: ActionResume, Credentials: []byte("anew")})
 	require.Equal(t, "anew", string(w.job(id).Credentials))
 
+	// Also when it ends because of another one.
+	n := oneGPU()
+	n.Credentials, n.Dependencies = []byte("sealed"), []Dependency{{Job: id, When: AfterOK}}
+	waiting := w.submit(n)
+	w.do(ControlJob{Job: id, Action: ActionCancel})
+	require.Equal(t, canceled, w.job(waiting).State)
+	require.Nil(t, w.job(waiting).Credentials)
+
 	again := New()
 	again.ApplyBatch(w.log)
 	sameState(t, w.m, again)

@@ -73,7 +73,7 @@ func (tx *tx) settleDependents(over *Job) {
 			}
 			j := *old
 			if why := tx.hopeless(&j); why != "" {
-				j.FinishedAt, j.Held = tx.now, 0
+				j.FinishedAt, j.Held, j.Credentials = tx.now, 0, nil
 				tx.move(&j, v1.JobState_CANCELED, "canceled: "+why)
 				work = append(work, &j)
 			} else if h := tx.holds(&j); h != j.Held {

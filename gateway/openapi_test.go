@@ -68,5 +68,9 @@ func TestOpenAPI_refersOnlyToWhatIsThere(t *testing.T) {
 			ids[op.ID] = true
 		}
 	}
-	require.NotContains(t, a.body, `"digest"`, "nobody can set or see the digest of a token")
+	for name, schema := range doc.Components.Schemas {
+		if strings.Contains(name, "Token") {
+			require.NotContains(t, string(schema), `"digest"`, "nobody can set or see the digest of a token: %s", name)
+		}
+	}
 }
