@@ -221,7 +221,7 @@ func (c *Cache) Fetch(ctx context.Context, r Request) (*Data, error) {
 }
 
 func (c *Cache) fetch(ctx context.Context, r Request) (*Data, error) {
-	s, err := c.resolve(ctx, r.Path, r.Credentials)
+	s, err := c.resolveWell(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -233,6 +233,34 @@ func (c *Cache) fetch(ctx context.Context, r Request) (*Data, error) {
 		return data, nil
 	}
 	return c.join(ctx, id, r, s)
+}
+
+// resolveWell is resolve in a few tries: a service that is busy for a moment is no reason to end a job.
+func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
+	pause := c.cfg.Pause
+	for try := 1; ; try++ {
+		s, err := c.resolve(ctx, r.Path, r.Credentials)
+		if err == nil || ctx.Err() != nil || !transient(err) || try >= c.cfg.Tries {
+			return s, err
+		}
+		c.log.Info("a source is asked again", "source", Redacted(r.Path), "error", err)
+		if !rest(ctx, pause) {
+			return nil, ctx.Err()
+		}
+		pause = min(2*pause, 30*time.Second)
+	}
+}
+
+// rest waits, and says whether to go on.
+func rest(ctx context.Context, pause time.Duration) bool {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }
 
 // hit finds a source that is kept as it is now.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -303,6 +304,21 @@ func TestABrokenTransferGoesOn(t *testing.T) {
 		require.Equal(t, []string{"", "bytes=200000-"}, s.asked())
 		require.EqualValues(t, 300_000, c.Stats().UsedBytes)
 	})
+}
+
+func TestAServiceThatIsBusyForAMoment(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("x"))
+	}))
+	defer server.Close()
+	require.Equal(t, "x", contents(t, open(t, config(t)).get(t, "t1", server.URL+"/d", "a"), "d"))
+	asked.Store(-100)
+	open(t, config(t)).refuse(t, server.URL+"/d", "answers 503")
 }
 
 func TestATransferThatStandsStillIsBegunAgain(t *testing.T) {

@@ -52,11 +52,7 @@ func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 			return kept, fmt.Errorf("%w (after %d tries)", err, try)
 		}
 		f.cache.log.Info("a transfer broke and goes on", "source", f.path, "file", i, "at", p.offset, "error", err)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !rest(ctx, pause) {
 			return kept, ctx.Err()
 		}
 		pause = min(2*pause, 30*time.Second)
