@@ -169,7 +169,7 @@ func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
 			if err != nil || e.IsDir() {
 				return nil // Raft removes what it does not need
 			}
-			text, err := os.ReadFile(path)
+			text, _ := os.ReadFile(path)
 			require.NotContains(t, string(text), "hunter2", path)
 			return nil
 		}))
