@@ -25,10 +25,11 @@ var tame = map[string][]string{
 	"command":            {"true", "exit 3", ":"},
 	"custom_script_path": {"/bin/true", "/no/such/script"},
 	"cwd":                {"/", "/no/such/folder", ""},
-	"output_dir":         {"", "relative", "/no/such/folder"},
-	"path":               {"file:///no/such/file", "", "nothing", "s3://", "hf://", "file://%zz", "gopher://x/y", "scaidrive://a/b"},
-	"dataset":            {"file:///no/such/file", ""},
-	"model_uri":          {"file:///no/such/model", "", "scaidrive://a/b"},
+	// Agents make this folder.
+	"output_dir": {"", "relative"},
+	"path":       {"file:///no/such/file", "", "nothing", "s3://", "hf://", "file://%zz", "gopher://x/y", "scaidrive://a/b"},
+	"dataset":    {"file:///no/such/file", ""},
+	"model_uri":  {"file:///no/such/model", "", "scaidrive://a/b"},
 	// A token for another tenant, or a quota of one, would reach beyond the suite's own.
 	"tenant_id": {"", "conformance-elsewhere"},
 }
