@@ -162,7 +162,7 @@ var endpoints = []endpoint{
 	{name: "POST /evaluations", may: evaluate, code: 201, published: true, body: func(p *party) any { return p.evaluationBody() }, has: []string{"evaluation_id", "status"}},
 	{name: "GET /evaluations", may: viewOrEvaluate, code: 200, published: true, has: []string{"evaluations", "next_page_token", "total_count"}},
 	{name: "GET /evaluations/{id}", may: viewOrEvaluate, code: 200, published: true, id: ownEvaluation, has: []string{"evaluation_id", "status", "results"}},
-	{name: "GET /evaluations/compare", may: viewOrEvaluate, code: 200, skip: "it needs two ids in its query"},
+	{name: "GET /evaluations/compare", may: viewOrEvaluate, code: 200, query: "ids=eval_0,eval_1", skip: "it needs two ids in its query"},
 
 	{name: "POST /data/validate", may: manage, code: 200, published: true, body: func(*party) any {
 		return map[string]any{"sources": []any{map[string]any{"path": "file:///no/such/file"}}}

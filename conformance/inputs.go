@@ -118,7 +118,11 @@ func (s *suite) queries(ctx context.Context, e *endpoint) error {
 			wrong = []string{"NO_SUCH_VALUE"}
 		}
 		for _, value := range wrong {
-			a, err := s.expect(ctx, e, fmt.Sprintf("?%s=%s", p.Name, value), request{path: e.path(id), token: s.token(e), query: p.Name + "=" + url.QueryEscape(value)},
+			query := p.Name + "=" + url.QueryEscape(value)
+			if e.query != "" && !strings.Contains(e.query, p.Name+"=") {
+				query = e.query + "&" + query
+			}
+			a, err := s.expect(ctx, e, fmt.Sprintf("?%s=%s", p.Name, value), request{path: e.path(id), token: s.token(e), query: query},
 				http.StatusUnprocessableEntity, "VALIDATION_ERROR")
 			if err != nil {
 				return err

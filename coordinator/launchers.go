@@ -61,6 +61,9 @@ func (s *server) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (*
 	if l == nil {
 		return nil, bad("launcher", "is missing")
 	}
+	if l.GetFramework() != "" && !slices.Contains(launcher.Frameworks, l.GetFramework()) {
+		return nil, notFound("launcher", l.GetFramework())
+	}
 	var fault *launcher.Fault
 	if err := launcher.Check(l); errors.As(err, &fault) {
 		return nil, bad(fault.Field, "%s", fault.Message)

@@ -82,7 +82,7 @@ func TestLaunchers_refused(t *testing.T) {
 		says string
 	}{
 		"none":          {nil, "is missing"},
-		"no framework":  {&v1.Launcher{Framework: "JAX", Argv: []string{"a"}}, `there is no framework "JAX"`},
+		"no framework":  {&v1.Launcher{Argv: []string{"a"}}, `there is no framework ""`},
 		"no argv":       {&v1.Launcher{Framework: "FSDP"}, "argv: is empty"},
 		"a placeholder": {&v1.Launcher{Framework: "FSDP", Argv: []string{"a", "--x={nope}"}}, "argv[1]"},
 	} {
@@ -92,7 +92,9 @@ func TestLaunchers_refused(t *testing.T) {
 			require.Contains(t, grpcstatus.Convert(err).Message(), tt.says)
 		})
 	}
-	_, err := c.launchers("c1").DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "JAX"})
+	_, err := c.launchers("c1").PutLauncher(c.ctx("t1", ""), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "JAX", Argv: []string{"a"}}})
+	requireCode(t, codes.NotFound, err)
+	_, err = c.launchers("c1").DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "JAX"})
 	requireCode(t, codes.NotFound, err)
 	_, err = c.launchers("c1").ListLaunchers(c.ctx("", ""), &v1.ListLaunchersRequest{})
 	requireCode(t, codes.InvalidArgument, err)

@@ -25,7 +25,7 @@ type description struct {
 	// without are fields of in that cannot be set from outside.
 	without []string
 	code    int // of the answer; 0: 200
-	// missing: what the query names may not be there.
+	// missing: what query or body name may not be there.
 	missing bool
 	query   []parameter
 	// ours: the path was not published, or only that there is one; what it takes and answers is our choice.

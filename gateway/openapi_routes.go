@@ -53,7 +53,7 @@ func descriptions() map[string]description {
 		"GET /jobs/{id}/metrics/stream": {summary: "Follow the metrics of a job", query: []parameter{follow, lastEvent}},
 		"GET /jobs/{id}/checkpoints":    {summary: "List the checkpoints of a job", out: &v1.ListCheckpointsResponse{}, ours: true, query: read},
 
-		"POST /evaluations": {summary: "Score a model by benchmarks", in: &v1.NewEvaluation{}, out: &v1.SubmitEvaluationResponse{}, code: 201},
+		"POST /evaluations": {summary: "Score a model by benchmarks", missing: true, in: &v1.NewEvaluation{}, out: &v1.SubmitEvaluationResponse{}, code: 201},
 		"GET /evaluations": {summary: "List the evaluations of the tenant, newest first", out: &v1.ListEvaluationsResponse{}, query: []parameter{
 			{"status", "only these; repeatable", list(object{"type": "string"})},
 			{"job_id", "only those of this job's model", textSchema},
@@ -62,7 +62,7 @@ func descriptions() map[string]description {
 			consistency,
 		}},
 		"GET /evaluations/{id}": {summary: "Show one evaluation and its results", out: &v1.Evaluation{}, query: read},
-		"GET /evaluations/compare": {summary: "Lay the results of several evaluations side by side", out: &v1.CompareEvaluationsResponse{}, ours: true, query: []parameter{
+		"GET /evaluations/compare": {summary: "Lay the results of several evaluations side by side", missing: true, out: &v1.CompareEvaluationsResponse{}, ours: true, query: []parameter{
 			{"ids", "2 to 20 ids, with commas between or repeated; the first that has a metric is what the others are compared with", textSchema},
 			consistency,
 		}},
