@@ -71,6 +71,7 @@ func (s *server) close() {
 	if s.exchanger != nil {
 		s.exchanger.Close()
 	}
+	s.hub.Close() // its streams are on the client's connections
 	_ = s.client.Close()
 }
 
@@ -90,6 +91,5 @@ func (s *server) drain(server *http.Server, failed <-chan error) error {
 		return fmt.Errorf("serve HTTP: %w", err)
 	}
 	s.streams.Wait()
-	s.hub.Close()
 	return nil
 }

@@ -27,7 +27,6 @@ type printer struct {
 	lines        int
 	over         bool
 	changed      chan struct{}
-	sum          [sha256.Size]byte
 }
 
 func newPrinter(c *scripted) *printer {
