@@ -68,6 +68,9 @@ func (l lacking) missing(argv []string) string {
 // find looks for a program in the PATH of the task. What cannot be executed is the shim's to tell.
 func (l lacking) find(name string) (string, bool) {
 	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			return name, true // From the task's directory, which is not there yet: the shim's to tell, too.
+		}
 		_, err := os.Stat(name)
 		return name, !errors.Is(err, os.ErrNotExist)
 	}

@@ -189,6 +189,9 @@ func TestLauncher_whatTheNodeLacks(t *testing.T) {
 		"a program by path": {script, func(s *v1.TaskSpec) {
 			s.Launcher = &v1.Launcher{Framework: "CUSTOM", Argv: []string{"/no/such/program"}}
 		}, "node n1 has no /no/such/program"},
+		"a program in its own directory": {script, func(s *v1.TaskSpec) {
+			s.Launcher = &v1.Launcher{Framework: "CUSTOM", Argv: []string{"./program"}}
+		}, "cannot run ./program on node n1"},
 		"the script of a launcher": {script, func(s *v1.TaskSpec) {
 			framework(v1.FrameworkType_FSDP)(s)
 			s.Launcher = &v1.Launcher{Framework: "FSDP", Argv: []string{"/bin/sh", "{script}"}}
