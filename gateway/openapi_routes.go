@@ -88,7 +88,7 @@ func descriptions() map[string]description {
 			out: &v1.Launcher{}, ours: true,
 		},
 		"DELETE /launchers/{framework}": {summary: "Go back to the launcher that mind comes with", out: &v1.Launcher{}, ours: true},
-		"POST /data/validate":           {summary: "Let a node look whether it could fetch data sources", in: &v1.ValidateDataRequest{}, out: &v1.ValidateDataResponse{}},
+		"POST /data/validate":           {summary: "Let a node look whether it could fetch data sources", missing: true, in: &v1.ValidateDataRequest{}, out: &v1.ValidateDataResponse{}},
 		"GET /data/cache":               {summary: "List what the nodes keep of the tenant's data", out: &v1.GetDataCacheResponse{}, query: read},
 		"GET /events": {summary: "Follow what changes in the cluster", ours: true, query: []parameter{
 			{"topic", "only job, lease, checkpoint, node, queue or coordinator; repeatable", list(object{"type": "string"})},
