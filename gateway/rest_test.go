@@ -271,7 +271,8 @@ func TestErrors_everyCode(t *testing.T) {
 			})
 			var log bytes.Buffer
 			config := testConfig(c)
-			config.Timeouts.NoLeader = 50 * time.Millisecond
+			// Long enough for one try on any machine: only those that are tried again take it whole.
+			config.Timeouts.NoLeader = 3 * time.Second
 			config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 			g := newGate(t, config)
 			a := g.do("GET", prefix+"/jobs/job_1", "")

@@ -111,7 +111,11 @@ func requireLogged(t *testing.T, log *bytes.Buffer, requestID string) {
 var goodBodies = map[string]string{
 	"POST /jobs": `{"name":"x"}`, "POST /jobs/batch": `{"jobs":[{"name":"x"},{"name":"y"}]}`, "PUT /queues/{name}": `{"weight":2}`,
 	"POST /tokens": `{"permissions":["scaimind:view"]}`, "PUT /launchers/{framework}": `{"argv":["true"]}`, "POST /data/validate": `{"sources":[{"path":"/d"}]}`,
+	"POST /evaluations": `{"job_id":"j","benchmarks":[{"name":"mmlu"}]}`,
 }
+
+// Queries that the routes need.
+var goodQueries = map[string]string{"GET /evaluations/compare": "?ids=eval_1,eval_2"}
 
 // These ask no coordinator on the caller's behalf.
 var callNobody = map[string]bool{"GET /v1/me": true, "GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true}
@@ -126,7 +130,7 @@ func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					g, log := (&faulty{code: code}).gate(t)
 					name := r.method + " " + strings.TrimPrefix(r.path, prefix)
-					a := g.do(r.method, strings.NewReplacer("{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.path), goodBodies[name], "X-Request-Id", "r-4712")
+					a := g.do(r.method, strings.NewReplacer("{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.path)+goodQueries[name], goodBodies[name], "X-Request-Id", "r-4712")
 					requireClean(t, a)
 					if callNobody[name] {
 						return
