@@ -21,7 +21,7 @@ import (
 // call is what is known of a call beside its request.
 type call struct {
 	tenant, user, requestID, key string
-	secret                       string
+	secret, token                string
 	// The caller's tokens for ScaiDrive and ScaiAtlas. They are secrets.
 	driveToken, atlasToken string
 	tenants                int // how many were named
@@ -49,6 +49,7 @@ func readCall(ctx context.Context) *call {
 	c := &call{
 		tenant: one(md, status.KeyTenant), user: one(md, status.KeyUser),
 		requestID: one(md, status.KeyRequestID), key: one(md, status.KeyIdempotency), secret: one(md, status.KeySecret),
+		token: one(md, status.KeyToken),
 		stale: one(md, status.KeyConsistency) == status.Stale, forwarded: one(md, status.KeyForwarded) != "",
 		tenants: len(md[status.KeyTenant]), operator: one(md, status.KeyOperator) != "",
 		driveToken: one(md, status.KeyDriveToken), atlasToken: one(md, status.KeyAtlasToken),

@@ -30,7 +30,7 @@ func (s *server) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpointR
 	if !ok {
 		return nil, notFound("checkpoint", req.GetCheckpointId())
 	}
-	result, err := propose[fsm.CheckpointResult](ctx, s, fsm.DeleteCheckpoint{Tenant: callOf(ctx).tenant, ID: id})
+	result, err := propose[fsm.CheckpointResult](ctx, s, fsm.DeleteCheckpoint{Tenant: callOf(ctx).tenant, ID: id, Actor: callOf(ctx).actor()})
 	if err != nil {
 		return nil, err
 	}

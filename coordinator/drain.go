@@ -43,7 +43,7 @@ func (s *server) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.D
 	}
 	changed, err := s.changeNode(ctx, fsm.SetNode{
 		ID: req.GetNodeId(), Action: fsm.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
-		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second),
+		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second), Actor: c.actor(),
 	})
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func resumesFrom(j *fsm.Job) string {
 
 // EnableNode ends a drain.
 func (s *server) EnableNode(ctx context.Context, req *v1.EnableNodeRequest) (*v1.EnableNodeResponse, error) {
-	n, err := s.changeNode(ctx, fsm.SetNode{ID: req.GetNodeId(), Action: fsm.NodeEnable})
+	n, err := s.changeNode(ctx, fsm.SetNode{ID: req.GetNodeId(), Action: fsm.NodeEnable, Actor: callOf(ctx).actor()})
 	return &v1.EnableNodeResponse{Node: n}, err
 }
 
@@ -131,7 +131,7 @@ func (s *server) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v1
 	case n.UnreachableSince == 0 && n.State != v1.NodeState_LOST:
 		return nil, &failure{codes.FailedPrecondition, fmt.Sprintf("node %s was heard of a moment ago: stop its agent, and try again when the node is shown as UNREACHABLE", n.ID), ""}
 	}
-	result, err := propose[fsm.NodeResult](ctx, s, fsm.SetNode{ID: n.ID, Action: fsm.NodeForget})
+	result, err := propose[fsm.NodeResult](ctx, s, fsm.SetNode{ID: n.ID, Action: fsm.NodeForget, Actor: callOf(ctx).actor()})
 	switch {
 	case err != nil:
 		return nil, err

@@ -51,7 +51,7 @@ func (s *server) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluationR
 	}
 	c.sign(&job, c.key)
 	job.Fingerprint = fingerprint
-	result, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}})
+	result, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}, Actor: callOf(ctx).submitter()})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // eventTopics are those that watchers may ask for.
-var eventTopics = []fsm.Topic{fsm.TopicJob, fsm.TopicLease, fsm.TopicCheckpoint, fsm.TopicNode, fsm.TopicQueue, fsm.TopicCoordinator}
+var eventTopics = []fsm.Topic{fsm.TopicJob, fsm.TopicLease, fsm.TopicCheckpoint, fsm.TopicNode, fsm.TopicQueue, fsm.TopicQuota, fsm.TopicCoordinator}
 
 const (
 	// eventBatch is how many events are looked at for one message.

@@ -42,6 +42,8 @@ var writes = map[string]func() proto.Message{
 	v1.TokenService_VerifyToken_FullMethodName:           func() proto.Message { return new(v1.VerifyTokenResponse) },
 	v1.LauncherService_PutLauncher_FullMethodName:        func() proto.Message { return new(v1.PutLauncherResponse) },
 	v1.LauncherService_DeleteLauncher_FullMethodName:     func() proto.Message { return new(v1.DeleteLauncherResponse) },
+	v1.QuotaService_PutQuota_FullMethodName:              func() proto.Message { return new(v1.PutQuotaResponse) },
+	v1.QuotaService_DeleteQuota_FullMethodName:           func() proto.Message { return new(v1.DeleteQuotaResponse) },
 	v1.OperatorService_TransferLeadership_FullMethodName: func() proto.Message { return new(v1.TransferLeadershipResponse) },
 	v1.OperatorService_JoinPeer_FullMethodName:           func() proto.Message { return new(v1.JoinPeerResponse) },
 	v1.OperatorService_RemovePeer_FullMethodName:         func() proto.Message { return new(v1.RemovePeerResponse) },
@@ -118,7 +120,7 @@ func (s *server) forward(ctx context.Context, c *call, addr, method string, req 
 	}
 	for key, value := range map[string]string{
 		status.KeySecret: s.config.APISecret, status.KeyTenant: c.tenant, status.KeyUser: c.user,
-		status.KeyRequestID: c.requestID, status.KeyIdempotency: c.key,
+		status.KeyRequestID: c.requestID, status.KeyIdempotency: c.key, status.KeyToken: c.token,
 		status.KeyDriveToken: c.driveToken, status.KeyAtlasToken: c.atlasToken,
 	} {
 		if value != "" {

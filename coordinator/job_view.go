@@ -94,7 +94,7 @@ func reasonOf(v *fsm.View, j *fsm.Job) string {
 		return "not yet considered by the scheduler"
 	}
 	why := j.Reason
-	if said := v.ClassReason(j.Class()); said != "" {
+	if said := v.ClassReason(v.ClassOf(j)); said != "" {
 		why = said
 	}
 	if awaits := awaitReason(v, j); awaits != "" {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -29,7 +30,7 @@ func (s *server) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.S
 	if err != nil {
 		return nil, err
 	}
-	result, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}})
+	result, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}, Actor: callOf(ctx).submitter()})
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +68,9 @@ func (s *server) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v1
 	case len(req.GetIdempotencyKeys()) != 0 && len(req.GetIdempotencyKeys()) != len(req.GetJobs()):
 		return nil, bad("idempotency_keys", "has %d keys for %d jobs: give one for each job, or none", len(req.GetIdempotencyKeys()), len(req.GetJobs()))
 	}
+	if n := len(req.GetRequestIds()); n != 0 && n != len(req.GetJobs()) {
+		return nil, bad("request_ids", "has %d ids for %d jobs: give one for each job, or none", n, len(req.GetJobs()))
+	}
 	results := make([]*v1.SubmitJobResult, len(req.GetJobs()))
 	var (
 		part  batch
@@ -98,6 +102,9 @@ func (s *server) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v1
 			key = fmt.Sprintf("%s/%d", c.key, i)
 		}
 		job, err := s.accept(c, one, key)
+		if len(req.GetRequestIds()) > 0 {
+			job.Request = req.GetRequestIds()[i]
+		}
 		if len(key) > maxKey {
 			err = bad("idempotency_keys", "a key takes at most %d bytes", maxKey)
 		}
@@ -130,7 +137,7 @@ type batch struct {
 }
 
 func (s *server) submitPart(ctx context.Context, part batch, results []*v1.SubmitJobResult) error {
-	answer, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: part.jobs})
+	answer, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: part.jobs, Actor: callOf(ctx).submitter()})
 	if err != nil {
 		return err
 	}
@@ -145,12 +152,15 @@ func (s *server) submitPart(ctx context.Context, part batch, results []*v1.Submi
 }
 
 func resultOf(err error) *v1.SubmitJobResult {
-	code, message := codes.Internal, err.Error()
+	code, message, reason := codes.Internal, err.Error(), ""
 	var f *failure
 	if errors.As(toStatus(err), &f) {
 		code, message = f.code, f.message
+		if f.outcome == status.QuotaExceeded {
+			reason = f.outcome
+		}
 	}
-	return &v1.SubmitJobResult{Code: int32(code), Message: message}
+	return &v1.SubmitJobResult{Code: int32(code), Message: message, Reason: reason}
 }
 
 // job finds a job of the caller's tenant. Another tenant's does not exist.
@@ -267,7 +277,7 @@ func (s *server) control(ctx context.Context, req proto.Message, text string, co
 	if !ok {
 		return nil, notFound("job", text)
 	}
-	command.Tenant, command.Job, command.Key = c.tenant, id, c.key
+	command.Tenant, command.Job, command.Key, command.Actor = c.tenant, id, c.key, c.actor()
 	if len(command.Reason) > maxReason {
 		return nil, bad("reason", "takes at most %d bytes", maxReason)
 	}

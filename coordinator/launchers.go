@@ -74,7 +74,7 @@ func (s *server) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (*
 	result, err := propose[fsm.LauncherResult](ctx, s, fsm.PutLauncher{Launcher: fsm.Launcher{
 		Framework: l.GetFramework(), Argv: l.GetArgv(), DistributedArgv: l.GetDistributedArgv(), Environment: l.GetEnvironment(),
 		Hyperparameters: slices.Compact(hyperparameters), TrainingTypes: l.GetTrainingTypes(), Tenant: c.tenant, User: c.user,
-	}})
+	}, Actor: c.actor()})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (s *server) DeleteLauncher(ctx context.Context, req *v1.DeleteLauncherReque
 		return nil, notFound("launcher", framework)
 	}
 	c := callOf(ctx)
-	result, err := propose[fsm.LauncherResult](ctx, s, fsm.DeleteLauncher{Framework: framework, Tenant: c.tenant, User: c.user})
+	result, err := propose[fsm.LauncherResult](ctx, s, fsm.DeleteLauncher{Framework: framework, Tenant: c.tenant, User: c.user, Actor: c.actor()})
 	if err != nil {
 		return nil, err
 	}

@@ -93,14 +93,14 @@ func (s *server) JoinPeer(ctx context.Context, req *v1.JoinPeerRequest) (*v1.Joi
 		s.log.Info("voter added", "id", req.GetId(), "raft_addr", req.GetRaftAddr())
 	}
 	row := fsm.Coordinator{ID: req.GetId(), RaftAddr: req.GetRaftAddr(), GRPCAddr: req.GetGrpcAddr(), HTTPAddr: req.GetHttpAddr(), GossipAddr: req.GetGossipAddr()}
-	return &v1.JoinPeerResponse{}, s.putCoordinator(ctx, row)
+	return &v1.JoinPeerResponse{}, s.putCoordinator(ctx, row, callOf(ctx).operatorActor())
 }
 
-func (s *server) putCoordinator(ctx context.Context, row fsm.Coordinator) error {
+func (s *server) putCoordinator(ctx context.Context, row fsm.Coordinator, who *fsm.Actor) error {
 	if known, ok := s.machine.View().Coordinator(row.ID); ok && *known == row {
 		return nil
 	}
-	result, err := propose[fsm.CoordinatorResult](ctx, s, fsm.PutCoordinator{Coordinator: row})
+	result, err := propose[fsm.CoordinatorResult](ctx, s, fsm.PutCoordinator{Coordinator: row, Actor: who})
 	if err == nil && result.Refusal != nil {
 		err = result.Refusal
 	}
@@ -122,7 +122,7 @@ func (s *server) RemovePeer(ctx context.Context, req *v1.RemovePeerRequest) (*v1
 	if err := s.raft.RemoveServer(ctx, req.GetId()); err != nil {
 		return nil, fmt.Errorf("removing %s: %w", req.GetId(), err)
 	}
-	if _, err := propose[fsm.CoordinatorResult](ctx, s, fsm.DeleteCoordinator{ID: req.GetId()}); err != nil {
+	if _, err := propose[fsm.CoordinatorResult](ctx, s, fsm.DeleteCoordinator{ID: req.GetId(), Actor: callOf(ctx).operatorActor()}); err != nil {
 		return nil, err
 	}
 	return &v1.RemovePeerResponse{}, nil
@@ -165,7 +165,7 @@ func (s *server) announceOnce(ctx context.Context, self fsm.Coordinator, try int
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if s.raft.IsLeader() {
-		return s.putCoordinator(ctx, self)
+		return s.putCoordinator(ctx, self, nil)
 	}
 	_, addr := s.leader()
 	if addr == "" && len(s.config.JoinVia) > 0 {

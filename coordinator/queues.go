@@ -22,7 +22,12 @@ func (s *server) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Put
 	if req.GetWeight() < 0 || req.GetWeight() > maxWeight {
 		return nil, bad("weight", "must be 1 to %d", maxWeight)
 	}
-	result, err := propose[fsm.QueueResult](ctx, s, fsm.PutQueue{Queue: fsm.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight())}})
+	if req.GetMaxGpus() < 0 {
+		return nil, bad("max_gpus", "must be 1 or more; 0: no limit")
+	}
+	result, err := propose[fsm.QueueResult](ctx, s, fsm.PutQueue{
+		Queue: fsm.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus())}, Actor: callOf(ctx).actor(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +39,7 @@ func (s *server) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Put
 
 // DeleteQueue takes away a queue that no unfinished job is in.
 func (s *server) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (*v1.DeleteQueueResponse, error) {
-	result, err := propose[fsm.QueueResult](ctx, s, fsm.DeleteQueue{Name: req.GetName()})
+	result, err := propose[fsm.QueueResult](ctx, s, fsm.DeleteQueue{Name: req.GetName(), Actor: callOf(ctx).actor()})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +66,7 @@ func queueView(v *fsm.View, q *fsm.Queue, tenant string) *v1.Queue {
 	counts := v.QueueCountsOf(tenant, q.Name)
 	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
 	return &v1.Queue{
-		Name: q.Name, Weight: int32(q.Weight), Queued: int32(counts[v1.JobState_QUEUED]), Running: int32(live),
+		Name: q.Name, Weight: int32(q.Weight), MaxGpus: int32(q.MaxGPUs), Queued: int32(counts[v1.JobState_QUEUED]), Running: int32(live),
 		// The state counts in thousandths; a shared GPU is allocated like any other.
 		GpusAllocated: int32((v.QueueGPUsOf(tenant, q.Name) + 999) / 1000),
 	}

@@ -71,7 +71,7 @@ func (d *demand) note(events []fsm.Event) {
 			} else {
 				d.freed = true
 			}
-		case e.Topic == fsm.TopicLease && !e.Granted, e.Topic == fsm.TopicNode, e.Topic == fsm.TopicQueue, e.Topic == fsm.TopicState:
+		case e.Topic == fsm.TopicLease && !e.Granted, e.Topic == fsm.TopicNode, e.Topic == fsm.TopicQueue, e.Topic == fsm.TopicQuota, e.Topic == fsm.TopicState:
 			news, d.freed = true, true
 		}
 	}
@@ -153,7 +153,7 @@ func (s *server) schedule(ctx context.Context) {
 // worthwhile says whether any of the new jobs is of a class that is not known to fit nowhere.
 func (p *planner) worthwhile(v *fsm.View, fresh []fsm.JobID) bool {
 	for _, id := range fresh {
-		if j, ok := v.Job(id); ok && j.Waiting() && !p.blocked[j.Class()] {
+		if j, ok := v.Job(id); ok && j.Waiting() && !p.blocked[v.ClassOf(j)] {
 			return true
 		}
 	}

@@ -36,6 +36,8 @@ type server struct {
 	v1.UnimplementedEvaluationServiceServer
 	v1.UnimplementedLauncherServiceServer
 	v1.UnimplementedDataServiceServer
+	v1.UnimplementedQuotaServiceServer
+	v1.UnimplementedAuditServiceServer
 
 	config  Config
 	log     *slog.Logger
@@ -100,6 +102,8 @@ func (s *server) grpcServer() *grpc.Server {
 	v1.RegisterEvaluationServiceServer(server, s)
 	v1.RegisterLauncherServiceServer(server, s)
 	v1.RegisterDataServiceServer(server, s)
+	v1.RegisterQuotaServiceServer(server, s)
+	v1.RegisterAuditServiceServer(server, s)
 	return server
 }
 

@@ -54,7 +54,11 @@ func toStatus(err error) error {
 	case errors.As(err, &wrong):
 		return &failure{codes.InvalidArgument, wrong.Error(), ""}
 	case errors.As(err, &refused):
-		return &failure{codes.Code(refused.Code), refused.Message, ""}
+		f = &failure{codes.Code(refused.Code), refused.Message, ""}
+		if refused.Quota {
+			f.outcome = status.QuotaExceeded
+		}
+		return f
 	case errors.Is(err, raftnode.ErrBacklogFull):
 		return &failure{codes.ResourceExhausted, "too many writes are waiting: try again a little later", status.NotSent}
 	case errors.Is(err, raftnode.ErrCommandTooLarge):

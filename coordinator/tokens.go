@@ -80,6 +80,7 @@ func (s *server) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (*
 	result, err := propose[fsm.TokenResult](ctx, s, fsm.PutToken{
 		Digest: hex.EncodeToString(req.GetDigest()), Tenant: c.tenant, User: user, Name: req.GetName(),
 		Permissions: req.GetPermissions(), CreatedBy: c.user, Lifetime: req.GetExpiresInSeconds() * int64(time.Second),
+		Actor: c.actor(),
 	})
 	if err != nil {
 		return nil, err
@@ -109,7 +110,7 @@ func (s *server) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*
 	if !ok {
 		return nil, notFound("token", req.GetTokenId())
 	}
-	result, err := propose[fsm.TokenResult](ctx, s, fsm.RevokeToken{Tenant: callOf(ctx).tenant, ID: id})
+	result, err := propose[fsm.TokenResult](ctx, s, fsm.RevokeToken{Tenant: callOf(ctx).tenant, ID: id, Actor: callOf(ctx).actor()})
 	if err != nil {
 		return nil, err
 	}

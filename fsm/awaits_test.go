@@ -103,7 +103,7 @@ func TestAwaits_limitWhereTheNextAttemptGoes(t *testing.T) {
 	w.place(w.submit(oneGPU()), "n5")
 	w.place(w.submit(oneGPU()), "n1")
 
-	require.Equal(t, ClassKey{Queue: "default", Shape: w.job(id).Shape, Own: id}, w.job(id).Class())
+	require.Equal(t, ClassKey{Queue: "default", Shape: w.job(id).Shape, Own: id}, w.job(id).class())
 	r := do[ReportResult](w, says("n1", ref, ReportEnded))
 	require.Equal(t, ReportResult{Stale: 1}, r, "what it says of itself is not believed: the attempt is over")
 	require.EqualValues(t, 1, w.m.View().Fenced())
@@ -150,11 +150,11 @@ func TestAwaits_outliveTheJobsEndForWhoRetriesIt(t *testing.T) {
 			j := w.job(id)
 			require.Equal(t, queued, j.State)
 			require.Len(t, j.Awaits, 1)
-			require.Equal(t, id, j.Class().Own)
+			require.Equal(t, id, j.class().Own)
 			w.node("n5", 8)
 			require.Len(t, do[PlaceResult](w, PlaceJobs{Placements: []Placement{w.placement(id, "n5")}}).Refused, 1)
 			w.do(says("n1", ref, ReportEnded))
-			require.Zero(t, w.job(id).Class().Own, "nothing speaks against any node any more")
+			require.Zero(t, w.job(id).class().Own, "nothing speaks against any node any more")
 			w.place(id, "n5")
 		})
 	}
@@ -217,7 +217,7 @@ func TestAvoids_whereACountedFailureWas(t *testing.T) {
 			require.Equal(t, c.avoids, j.Avoids("n2"))
 			require.False(t, j.Avoids("n1"), "it did nothing wrong")
 			require.False(t, j.Avoids(""))
-			require.Equal(t, c.avoids, j.Class().Own == id)
+			require.Equal(t, c.avoids, j.class().Own == id)
 			// It is a preference: the state takes the node that failed.
 			w.place(id, "n2", "n3")
 			w.do(ControlJob{Job: id, Action: ActionCancel})
@@ -225,7 +225,7 @@ func TestAvoids_whereACountedFailureWas(t *testing.T) {
 			w.report(id, 1, ReportEnded, exit(0))
 			w.do(ControlJob{Job: id, Action: ActionRetry})
 			require.False(t, w.job(id).Avoids("n2"), "whoever retries it says that the nodes are well")
-			require.Zero(t, w.job(id).Class().Own)
+			require.Zero(t, w.job(id).class().Own)
 			require.Equal(t, c.avoids, w.job(id).Past[0].FailedNode == "n2", "what happened is remembered all the same")
 		})
 	}

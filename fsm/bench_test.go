@@ -45,10 +45,15 @@ func cpu(b testing.TB) time.Duration {
 
 // submitEntries makes entries of n commands of one job each, as the proposer packs them.
 func submitEntries(b testing.TB, jobs, perEntry int) []Entry {
+	return entriesBy(b, jobs, perEntry, func(int) *Actor { return nil })
+}
+
+// entriesBy are the same of somebody, who is audited.
+func entriesBy(b testing.TB, jobs, perEntry int, actor func(i int) *Actor) []Entry {
 	var entries []Entry
 	var cmds [][]byte
 	for i := range jobs {
-		c, err := Encode(SubmitJobs{Jobs: []NewJob{benchJob(b, i)}})
+		c, err := Encode(SubmitJobs{Jobs: []NewJob{benchJob(b, i)}, Actor: actor(i)})
 		require.NoError(b, err)
 		cmds = append(cmds, c)
 		if len(cmds) == perEntry || i == jobs-1 {
@@ -77,6 +82,31 @@ func BenchmarkApplySubmit(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(done), "ns/job")
 		})
 	}
+}
+
+// BenchmarkApplySubmitAudited is BenchmarkApplySubmit with an audit record for each job, so that both can be compared in one run.
+func BenchmarkApplySubmitAudited(b *testing.B) {
+	const jobs = 100_000
+	with := entriesBy(b, jobs, 16, func(i int) *Actor { return &Actor{Token: TokenID(7), Request: fmt.Sprintf("req_%026d", i)} })
+	without := submitEntries(b, jobs, 16)
+	b.ReportAllocs()
+	var spent [2]time.Duration
+	done := 0
+	for b.Loop() {
+		for turn := range 4 { // Each comes first as often as the other.
+			i := (turn + turn/2) % 2
+			entries := [][]Entry{without, with}[i]
+			runtime.GC()
+			m, from := New(), cpu(b)
+			for _, e := range entries {
+				m.Apply(e.Index, e.Data)
+			}
+			spent[i] += cpu(b) - from
+		}
+		done += 2 * jobs
+	}
+	b.ReportMetric(float64(spent[0])/float64(done), "cpu-ns/job")
+	b.ReportMetric(float64(spent[1])/float64(done), "audited-cpu-ns/job")
 }
 
 func BenchmarkDecodeSubmit(b *testing.B) {

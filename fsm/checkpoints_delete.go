@@ -4,6 +4,7 @@ package fsm
 type DeleteCheckpoint struct {
 	Tenant string       `cbor:"1,keyasint,omitempty"`
 	ID     CheckpointID `cbor:"2,keyasint,omitempty"`
+	Actor  *Actor       `cbor:"3,keyasint,omitempty"`
 }
 
 // CheckpointResult is the checkpoint that was there, or why nothing was done.

@@ -5,6 +5,8 @@ import v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 // SubmitJobs creates jobs, each for itself: one that is refused does not keep the others out.
 type SubmitJobs struct {
 	Jobs []NewJob `cbor:"1,keyasint,omitempty"`
+	// Actor is who submits them; without a tenant in it, each job's own tenant and user.
+	Actor *Actor `cbor:"2,keyasint,omitempty"`
 }
 
 // NewJob is a job to create. Zero durations mean: no limit (MaxRuntime), or the default.
@@ -33,6 +35,8 @@ type NewJob struct {
 	AutoKey     bool   `cbor:"20,keyasint,omitempty"`
 	// Credentials are sealed by who proposes them, and opaque here.
 	Credentials []byte `cbor:"21,keyasint,omitempty"`
+	// Request is the id of the request that this job came with, when several were put together; empty: the actor's.
+	Request string `cbor:"22,keyasint,omitempty"`
 }
 
 // SubmitJobsResult has one result per job, in order.
@@ -78,6 +82,7 @@ type ControlJob struct {
 	Shape *Shape `cbor:"10,keyasint,omitempty"`
 	// Credentials (resume, retry) replace those of the job when set.
 	Credentials []byte `cbor:"11,keyasint,omitempty"`
+	Actor       *Actor `cbor:"12,keyasint,omitempty"`
 }
 
 // ControlResult is the job as it is after the command, or why nothing was done.
@@ -257,17 +262,20 @@ type SetNode struct {
 	Force    bool  `cbor:"4,keyasint,omitempty"`
 	Deadline int64 `cbor:"5,keyasint,omitempty"`
 	// GPUs (health) is the whole inventory; a GPU that it lacks has vanished.
-	GPUs []GPU `cbor:"6,keyasint,omitempty"`
+	GPUs  []GPU  `cbor:"6,keyasint,omitempty"`
+	Actor *Actor `cbor:"7,keyasint,omitempty"`
 }
 
 // PutQueue makes a queue, or changes one.
 type PutQueue struct {
-	Queue Queue `cbor:"1,keyasint,omitempty"`
+	Queue Queue  `cbor:"1,keyasint,omitempty"`
+	Actor *Actor `cbor:"2,keyasint,omitempty"`
 }
 
 // DeleteQueue takes away a queue that no unfinished job is in.
 type DeleteQueue struct {
-	Name string `cbor:"1,keyasint,omitempty"`
+	Name  string `cbor:"1,keyasint,omitempty"`
+	Actor *Actor `cbor:"2,keyasint,omitempty"`
 }
 
 // QueueResult is the queue as it is after the command (nil when it was deleted), or why nothing was done.
@@ -279,11 +287,13 @@ type QueueResult struct {
 // PutCoordinator makes the addresses of a replica known.
 type PutCoordinator struct {
 	Coordinator Coordinator `cbor:"1,keyasint,omitempty"`
+	Actor       *Actor      `cbor:"2,keyasint,omitempty"`
 }
 
 // DeleteCoordinator forgets a replica.
 type DeleteCoordinator struct {
-	ID string `cbor:"1,keyasint,omitempty"`
+	ID    string `cbor:"1,keyasint,omitempty"`
+	Actor *Actor `cbor:"2,keyasint,omitempty"`
 }
 
 // CoordinatorResult says why nothing was done, if so.

@@ -145,6 +145,9 @@ func (tx *tx) retry(j *Job, c *ControlJob) *Refusal {
 		j.Shape = shape
 		tx.share(j)
 	}
+	if r := tx.admitOneMore(j.Tenant); r != nil {
+		return r
+	}
 	if c.Spec != nil {
 		j.Spec = c.Spec
 	}

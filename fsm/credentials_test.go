@@ -64,7 +64,7 @@ func TestCredentials_jobsWithoutAreWrittenAsBefore(t *testing.T) {
 	plain := SubmitJobs{Jobs: []NewJob{oneGPU()}}
 	with := SubmitJobs{Jobs: []NewJob{oneGPU(), oneGPU()}}
 	with.Jobs[1].Credentials = []byte("sealed")
-	require.Equal(t, submitVersion, plain.appendBody(nil)[0])
+	require.Equal(t, firstSubmitVersion, plain.appendBody(nil)[0])
 	body := with.appendBody(nil)
 	require.Equal(t, submitWithSecret, body[0])
 	var back SubmitJobs

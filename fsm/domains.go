@@ -15,6 +15,8 @@ type state struct {
 	tokens       tokenTables
 	evaluations  evaluationTables
 	launchers    launcherTables
+	quotas       quotaTables
+	audit        auditTables
 
 	// work is nil in a frozen state.
 	work *working
@@ -24,6 +26,7 @@ type state struct {
 var domains = []domain{
 	metaDomain,
 	queueDomain,
+	quotaDomain, // before the jobs: it decides what class they are of
 	nodeDomain,
 	jobDomain,
 	leaseDomain,
@@ -33,6 +36,7 @@ var domains = []domain{
 	tokenDomain,
 	evaluationDomain,
 	launcherDomain,
+	auditDomain,
 }
 
 // domain is one noun of the state: its tables, its commands, how its tables freeze, and what must hold of it.

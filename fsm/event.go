@@ -13,6 +13,8 @@ const (
 	TopicCheckpoint  Topic = "checkpoint"
 	TopicQueue       Topic = "queue"
 	TopicCoordinator Topic = "coordinator"
+	// TopicQuota: what a tenant may have was changed.
+	TopicQuota Topic = "quota"
 	// TopicState: the whole state was replaced by a snapshot; look at everything again.
 	TopicState Topic = "state"
 )

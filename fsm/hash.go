@@ -140,8 +140,11 @@ func (l *Loss) appendFields(f fields) fields {
 
 func (r *classReason) appendFields(f fields) fields {
 	f = r.Class.Shape.appendFields(f.text(r.Class.Queue)).text(r.Reason)
-	if r.Class.Own != 0 {
+	if r.Class.Own != 0 || r.Class.Tenant != "" {
 		f = f.num(uint64(r.Class.Own))
+	}
+	if r.Class.Tenant != "" {
+		f = f.text(r.Class.Tenant)
 	}
 	return f
 }
@@ -176,7 +179,11 @@ func (n *Node) appendFields(f fields) fields {
 func (g *gpuModel) appendFields(f fields) fields { return f.text(g.Model).text(g.Type) }
 
 func (q *Queue) appendFields(f fields) fields {
-	return f.text(q.Name).num(uint64(q.Weight)).int(q.CreatedAt).int(q.UpdatedAt).num(q.Revision)
+	f = f.text(q.Name).num(uint64(q.Weight)).int(q.CreatedAt).int(q.UpdatedAt).num(q.Revision)
+	if q.MaxGPUs != 0 {
+		f = f.num(uint64(q.MaxGPUs))
+	}
+	return f
 }
 
 func (c *Checkpoint) appendFields(f fields) fields {

@@ -13,7 +13,7 @@ const hashRevision = 1
 
 // hashedRows has one row of each kind that is in the hash.
 var hashedRows = []any{
-	Job{}, classReason{}, Lease{}, Node{}, gpuModel{}, Queue{}, Checkpoint{}, idempotencyKey{}, Coordinator{}, Token{}, EvaluationResult{}, Launcher{}, meta{},
+	Job{}, classReason{}, Lease{}, Node{}, gpuModel{}, Queue{}, Checkpoint{}, idempotencyKey{}, Coordinator{}, Token{}, EvaluationResult{}, Launcher{}, Quota{}, AuditRecord{}, meta{},
 }
 
 // HashFormat names what View.Hash is taken of: the kinds of rows and their fields. Hashes of replicas that run

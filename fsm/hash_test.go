@@ -13,7 +13,7 @@ import (
 // that is not hashed could differ between replicas unseen.
 func TestHash_coversEveryField(t *testing.T) {
 	rows := []interface{ appendFields(fields) fields }{
-		&Job{}, &classReason{}, &Lease{}, &Node{}, &gpuModel{}, &Queue{}, &Checkpoint{}, &idempotencyKey{}, &Coordinator{}, &Token{}, &EvaluationResult{}, &Launcher{}, &meta{},
+		&Job{}, &classReason{}, &Lease{}, &Node{}, &gpuModel{}, &Queue{}, &Checkpoint{}, &idempotencyKey{}, &Coordinator{}, &Token{}, &EvaluationResult{}, &Launcher{}, &Quota{}, &AuditRecord{}, &meta{},
 	}
 	records := 0
 	for _, d := range domains {

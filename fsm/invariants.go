@@ -222,7 +222,7 @@ func checkClasses(s *state, report func(string, ...any)) {
 	for w := range s.jobs.waiting.all() {
 		j, ok := s.Job(w.id)
 		key := numbers[uint32(w.place>>8)]
-		if !ok || j != w.job || !j.Waiting() || j.Class() != key || uint8(w.place) != 255-j.Priority {
+		if !ok || j != w.job || !j.Waiting() || s.ClassOf(j) != key || uint8(w.place) != 255-j.Priority {
 			report("%s is listed as waiting in class %v", w.id, key)
 		}
 		used[key] = true
@@ -267,6 +267,7 @@ func checkQueues(s *state, report func(string, ...any)) {
 		report("figures of %d queues instead of %d", listed, len(want))
 	}
 	checkShares(s, report)
+	checkQueueLimits(s, report)
 }
 
 func checkLeases(s *state, report func(string, ...any)) {

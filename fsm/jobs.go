@@ -151,11 +151,23 @@ func classLess(a, b ClassKey) bool {
 			return p[i] < q[i]
 		}
 	}
-	return a.Own < b.Own
+	if a.Own != b.Own {
+		return a.Own < b.Own
+	}
+	return a.Tenant < b.Tenant
 }
 
-// Class is the class that the job belongs to while it waits.
-func (j *Job) Class() ClassKey {
+// ClassOf is the class that a job belongs to while it waits.
+func (s *state) ClassOf(j *Job) ClassKey {
+	key := j.class()
+	if s.limited(j.Tenant) {
+		key.Tenant = j.Tenant
+	}
+	return key
+}
+
+// class is the class of a job whose tenant has no quota.
+func (j *Job) class() ClassKey {
 	key := ClassKey{Queue: j.Queue, Shape: j.Shape}
 	if len(j.Awaits) > 0 || j.avoidsAny() {
 		key.Own = j.ID
@@ -205,13 +217,13 @@ func (s *state) putJob(old, j *Job) {
 
 	// A waiting row is listed with its pointer, so it is listed anew even if its place is the same.
 	if old.Waiting() {
-		if !j.Waiting() || old.Priority != j.Priority || old.Class() != j.Class() {
+		if !j.Waiting() || old.Priority != j.Priority || old.class() != j.class() {
 			s.unlist(old)
 			if j.Waiting() {
 				s.list(j)
 			}
 		} else {
-			t.waiting.put(waitingJob{waitingPlace(s.work.classes[j.Class()].number, j.Priority), j.ID, j})
+			t.waiting.put(waitingJob{waitingPlace(s.work.classes[s.ClassOf(j)].number, j.Priority), j.ID, j})
 		}
 	} else if j.Waiting() {
 		s.list(j)
@@ -265,7 +277,7 @@ func (s *state) dropJob(j *Job) {
 func (s *state) count(j *Job, by int) {
 	s.jobs.counts[j.State&15] += by
 	s.work.queueOf(j.Queue).counts[j.State&15] += by
-	s.work.shareOf(j.Tenant, j.Queue).counts[j.State&15] += by
+	s.work.shareOf(j.Tenant, j.Queue).count(j.State, by)
 }
 
 func (s *state) tenantNumber(name string) uint32 {
@@ -287,7 +299,7 @@ func waitingPlace(class uint32, priority uint8) uint64 {
 // list puts a job among the waiting ones; its class is born with its first job.
 func (s *state) list(j *Job) {
 	w := s.work
-	key := j.Class()
+	key := s.ClassOf(j)
 	c, ok := w.classes[key]
 	if !ok {
 		w.nextClass++
@@ -302,7 +314,7 @@ func (s *state) list(j *Job) {
 // unlist takes a job from the waiting ones; its class, and the reason given for it, die with its last job.
 func (s *state) unlist(j *Job) {
 	w := s.work
-	key := j.Class()
+	key := s.ClassOf(j)
 	c := w.classes[key]
 	s.jobs.waiting.delete(waitingJob{place: waitingPlace(c.number, j.Priority), id: j.ID})
 	c.jobs--

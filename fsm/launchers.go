@@ -35,6 +35,7 @@ type Launcher struct {
 // PutLauncher replaces the launcher of a framework, for all tenants. UpdatedAt and Revision are set by it.
 type PutLauncher struct {
 	Launcher Launcher `cbor:"1,keyasint,omitempty"`
+	Actor    *Actor   `cbor:"2,keyasint,omitempty"`
 }
 
 // DeleteLauncher goes back to the launcher that mind comes with. One that is not there is no failure.
@@ -42,6 +43,7 @@ type DeleteLauncher struct {
 	Framework string `cbor:"1,keyasint,omitempty"`
 	Tenant    string `cbor:"2,keyasint,omitempty"`
 	User      string `cbor:"3,keyasint,omitempty"`
+	Actor     *Actor `cbor:"4,keyasint,omitempty"`
 }
 
 // LauncherResult is the launcher as it was put, nil when none is left, or why nothing was done.

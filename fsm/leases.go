@@ -57,7 +57,7 @@ func (s *state) grant(l *Lease) {
 	s.work.touchUse(u)
 	if j, ok := s.Job(l.Job); ok {
 		s.work.queueOf(j.Queue).gpuMilli += l.gpuMilli()
-		s.work.shareOf(j.Tenant, j.Queue).gpuMilli += l.gpuMilli()
+		s.work.shareOf(j.Tenant, j.Queue).hold(l.gpuMilli())
 	}
 }
 
@@ -72,7 +72,7 @@ func (s *state) release(k leaseKey, j *Job) bool {
 	u.remove(l)
 	s.work.touchUse(u)
 	s.work.queueOf(j.Queue).gpuMilli -= l.gpuMilli()
-	s.work.shareOf(j.Tenant, j.Queue).gpuMilli -= l.gpuMilli()
+	s.work.shareOf(j.Tenant, j.Queue).hold(-l.gpuMilli())
 	return true
 }
 

@@ -79,7 +79,7 @@ func (m *Machine) apply(index uint64, data []byte) []any {
 	s.meta.Now = max(s.meta.Now, entry.stamp)
 	s.meta.touch()
 	tx := &m.tx
-	tx.state, tx.index, tx.now, tx.minted, tx.pos, tx.version = s, index, s.meta.Now, 0, 0, entry.version
+	tx.state, tx.index, tx.now, tx.minted, tx.pos, tx.audited, tx.version = s, index, s.meta.Now, 0, 0, 0, entry.version
 	if entry.version >= 2 && s.meta.Second == 0 {
 		s.meta.Second = index
 	}
@@ -90,6 +90,11 @@ func (m *Machine) apply(index uint64, data []byte) []any {
 			continue
 		}
 		results[i] = c.apply(tx)
+		if a, ok := c.(audited); ok {
+			if who := a.actor(); who != nil {
+				a.audit(tx, who, results[i])
+			}
+		}
 	}
 	return results
 }
@@ -119,6 +124,8 @@ type tx struct {
 	now    int64
 	minted int
 	pos    int
+	// audited counts the audit records of this entry.
+	audited uint32
 	// version is that of the entry.
 	version byte
 	events  []Event

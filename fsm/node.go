@@ -96,6 +96,8 @@ type Queue struct {
 	CreatedAt int64  `cbor:"3,keyasint,omitempty"`
 	UpdatedAt int64  `cbor:"4,keyasint,omitempty"`
 	Revision  uint64 `cbor:"5,keyasint,omitempty"`
+	// MaxGPUs bounds the GPUs that the leases of its jobs hold together; 0: no limit.
+	MaxGPUs uint32 `cbor:"6,keyasint,omitempty"`
 }
 
 // Checkpoint is a saved training state.

@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"fmt"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -53,6 +55,9 @@ func (tx *tx) place(p *Placement) *Refusal {
 		if r := CheckTask(n, &tx.work.useOf(n.ID).NodeUse, old.Shape, t.GPUs); r != nil {
 			return r
 		}
+	}
+	if why := tx.overQuota(old); why != "" {
+		return &Refusal{Code: CodeResourceExhausted, Message: fmt.Sprintf("job %s: %s", p.Job, why), Quota: true}
 	}
 	j := *old
 	j.Attempt, j.Token = p.Attempt, tx.index

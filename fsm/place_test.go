@@ -110,7 +110,7 @@ func TestPlace_reasonsLiveAsLongAsTheirClass(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
 	id := w.submit(oneGPU())
-	class := w.job(id).Class()
+	class := w.job(id).class()
 	other := class
 	other.Queue = "elsewhere"
 	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{class, "no GPU is free"}, {other, "nobody waits"}}})

@@ -125,13 +125,13 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) command() Command {
-	switch g.n("kind", 0, 27) {
+	switch g.n("kind", 0, 29) {
 	case 0, 1, 2, 3:
 		jobs := make([]NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
 			jobs[i] = g.newJob()
 		}
-		return SubmitJobs{Jobs: jobs}
+		return SubmitJobs{Jobs: jobs, Actor: g.actor()}
 	case 4, 5, 6:
 		return g.control()
 	case 7, 8, 9, 10, 11:
@@ -156,9 +156,9 @@ func (g *generator) command() Command {
 		return s
 	case 21:
 		if g.yes("delete") {
-			return DeleteQueue{Name: g.queue()}
+			return DeleteQueue{Name: g.queue(), Actor: g.actor()}
 		}
-		return PutQueue{Queue: Queue{Name: g.queue(), Weight: 3}}
+		return PutQueue{Queue: Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4))}}
 	case 22:
 		if g.yes("configure") {
 			return Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5))}
@@ -181,6 +181,8 @@ func (g *generator) command() Command {
 		return SetNode{ID: g.nodeID(), Action: pick(g, "fall silent", NodeUnreachable, NodeUnreachable, NodeReachable)}
 	case 26:
 		return g.acks()
+	case 27, 28:
+		return g.quotaCommand()
 	}
 	return Tick{Settled: g.yes("settled")}
 }
@@ -297,7 +299,7 @@ func (g *generator) checkpoint() CheckpointID {
 func (g *generator) control() Command {
 	c := ControlJob{
 		Tenant: pick(g, "as", "", "acme", "umbrella"), Job: g.job(), Action: Action(g.n("action", 0, 5)),
-		SaveCheckpoint: g.yes("save"), Checkpoint: g.checkpoint(),
+		SaveCheckpoint: g.yes("save"), Checkpoint: g.checkpoint(), Actor: g.actor(),
 	}
 	if g.n("keyed", 0, 4) == 0 {
 		c.Key, c.Fingerprint = pick(g, "key", "k1", "c1"), uint64(g.n("print", 1, 2))

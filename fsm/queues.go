@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"fmt"
 	"iter"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -120,6 +121,15 @@ func unfinished(c Counts) int {
 		}
 	}
 	return n
+}
+
+// said is what a queue is set to, in words.
+func (q *Queue) said() string {
+	said := fmt.Sprintf("weight %d", max(q.Weight, 1))
+	if q.MaxGPUs != 0 {
+		said += fmt.Sprintf(", max_gpus %d", q.MaxGPUs)
+	}
+	return said
 }
 
 // Queue returns a queue by its name.

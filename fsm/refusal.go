@@ -20,6 +20,8 @@ const (
 type Refusal struct {
 	Code    Code
 	Message string
+	// Quota: a quota is what forbids it. Only that being raised, or something ending, changes it.
+	Quota bool
 }
 
 // Error makes a Refusal usable as an error outside of this package.

@@ -31,6 +31,8 @@ type ClassKey struct {
 	Shape Shape  `cbor:"2,keyasint,omitempty"`
 	// Own is set when the job is a class of its own, because what it did before limits where it may go.
 	Own JobID `cbor:"3,keyasint,omitempty"`
+	// Tenant is set when the tenant has a quota: its jobs may be held back by what holds for nobody else.
+	Tenant string `cbor:"4,keyasint,omitempty"`
 }
 
 // CPUDemand is the CPUs that a task of this shape counts on its node: a job without GPUs counts one at least.
@@ -39,6 +41,11 @@ func (s Shape) CPUDemand() uint32 {
 		return 1
 	}
 	return s.CPUs
+}
+
+// GPUMilli is what all tasks of this shape hold together, in thousandths of a GPU.
+func (s Shape) GPUMilli() int {
+	return max(1, int(s.Nodes)) * (1000*int(s.GPUs) + int(s.FractionMilli))
 }
 
 // NeedsGPU says whether a task of this shape touches any GPU.

@@ -36,16 +36,23 @@ func story(t require.TestingT) *world {
 	w.run(both)
 	w.report(id, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Digest, r.Step, r.Metrics = "/c/1", "sha256:1", 100, `{"loss":1}` })
 	w.report(both, 1, ReportEnded, exit(1))
-	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).Class(), "no GPU is free"}}})
+	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).class(), "no GPU is free"}}})
 	w.do(SetNode{ID: "n2", Action: NodeDrain, Deadline: int64(time.Hour), Reason: "new fans"})
 	w.do(ControlJob{Job: waits, Action: ActionPause, Key: "p", Fingerprint: 1})
 	w.submit(oneGPU())
-	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).Class(), "no GPU is free"}}})
+	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).class(), "no GPU is free"}}})
 	loss(w)
 	scored := w.submit(anEvaluation())
 	w.place(scored, "n4")
 	w.run(scored)
 	w.scores(scored, "mmlu", `{"accuracy":0.5}`)
+	three := int32(3)
+	w.do(PutQuota{Tenant: "umbrella", MaxJobs: &three, MaxRunning: &three, By: "root", Actor: &Actor{Tenant: "ops", User: "root", Token: 9, Request: "req-1"}})
+	limited := oneGPU()
+	limited.Tenant = "umbrella"
+	held := do[SubmitJobsResult](w, SubmitJobs{Jobs: []NewJob{limited}, Actor: &Actor{Request: "req-2"}}).Results[0].Job
+	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.m.View().ClassOf(w.job(held)), "tenant quota: 3 of 3 jobs running"}}})
+	w.do(ControlJob{Job: id, Action: ActionCancel, Reason: "enough", Actor: &Actor{Tenant: "acme", User: "ada"}})
 	return w
 }
 
@@ -65,7 +72,7 @@ func loss(w *world) {
 	w.later(time.Minute)
 	w.lose("n3", "n4")
 	w.place(one, "n4")
-	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(other).Class(), "waits for node n3"}}})
+	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(other).class(), "waits for node n3"}}})
 	w.later(-time.Minute)
 }
 

@@ -116,7 +116,10 @@ func (tx *tx) admit(j *Job) *Refusal {
 	if r := tx.admitCheckpoint(j.Tenant, j.ResumeFrom); r != nil {
 		return r
 	}
-	return tx.admitShape(&j.Shape)
+	if r := tx.admitShape(&j.Shape); r != nil {
+		return r
+	}
+	return tx.admitOneMore(j.Tenant)
 }
 
 // admitCheckpoint checks that a job of the tenant may go on from a checkpoint.

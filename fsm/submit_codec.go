@@ -11,34 +11,60 @@ import (
 // more than all the rest of taking one in (BenchmarkDecodeSubmit). The form is
 //
 //	version  1 byte
+//	actor    (version 3) a flag whether there is one; tenant, user, token and request
 //	count    uvarint
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
-//	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs
+//	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
+//	         (version 2) the credentials; (version 3) the request
 //
-// A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials; jobs
-// without any are written in version 1, which replicas that are not yet upgraded can read.
+// A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
+// the actor and requests. The oldest version that holds all there is is written, so that replicas that are not yet upgraded
+// can read what they know.
 const (
-	submitVersion    byte = 1
-	submitWithSecret byte = 2
+	firstSubmitVersion byte = 1
+	submitWithSecret   byte = 2
+	submitVersion      byte = 3
 )
 
 // minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
 const minJobSize = 28
 
 func (c SubmitJobs) appendBody(b []byte) []byte {
-	version := submitVersion
-	if slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return len(n.Credentials) > 0 }) {
-		version = submitWithSecret
-	}
+	version := c.version()
 	b = append(b, version)
+	if version >= 3 {
+		a := c.Actor
+		b = appendFlag(b, a != nil)
+		if a == nil {
+			a = &Actor{}
+		}
+		b = appendText(b, a.Tenant)
+		b = appendText(b, a.User)
+		b = binary.AppendUvarint(b, uint64(a.Token))
+		b = appendText(b, a.Request)
+	}
 	b = binary.AppendUvarint(b, uint64(len(c.Jobs)))
 	for i := range c.Jobs {
 		b = c.Jobs[i].append(b)
 		if version >= submitWithSecret {
 			b = appendText(b, c.Jobs[i].Credentials)
 		}
+		if version >= 3 {
+			b = appendText(b, c.Jobs[i].Request)
+		}
 	}
 	return b
+}
+
+// version is the oldest that holds all there is.
+func (c SubmitJobs) version() byte {
+	switch {
+	case c.Actor != nil || slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Request != "" }):
+		return submitVersion
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return len(n.Credentials) > 0 }):
+		return submitWithSecret
+	}
+	return firstSubmitVersion
 }
 
 func appendText[T string | []byte](b []byte, s T) []byte {
@@ -96,16 +122,26 @@ func (n *NewJob) append(b []byte) []byte {
 }
 
 func (c *SubmitJobs) parseBody(b []byte) error {
-	if len(b) == 0 || b[0] < submitVersion || b[0] > submitWithSecret {
-		return fmt.Errorf("the jobs are not in the form of version %d to %d", submitVersion, submitWithSecret)
+	if len(b) == 0 || b[0] < firstSubmitVersion || b[0] > submitVersion {
+		return fmt.Errorf("the jobs are not in the form of version %d to %d", firstSubmitVersion, submitVersion)
 	}
 	p := parser{rest: b[1:]}
+	if b[0] >= 3 {
+		given := p.flag()
+		actor := &Actor{Tenant: p.text(), User: p.text(), Token: TokenID(p.number()), Request: p.text()}
+		if given {
+			c.Actor = actor
+		}
+	}
 	n := p.count(minJobSize)
 	c.Jobs = make([]NewJob, n)
 	for i := range c.Jobs {
 		c.Jobs[i].parse(&p)
 		if b[0] >= submitWithSecret {
 			c.Jobs[i].Credentials = p.bytes()
+		}
+		if b[0] >= 3 {
+			c.Jobs[i].Request = p.text()
 		}
 	}
 	if p.bad {

@@ -42,13 +42,15 @@ type PutToken struct {
 	Permissions []string `cbor:"5,keyasint,omitempty"`
 	CreatedBy   string   `cbor:"6,keyasint,omitempty"`
 	// Lifetime in nanoseconds; 0: until it is revoked.
-	Lifetime int64 `cbor:"7,keyasint,omitempty"`
+	Lifetime int64  `cbor:"7,keyasint,omitempty"`
+	Actor    *Actor `cbor:"8,keyasint,omitempty"`
 }
 
 // RevokeToken takes a token of a tenant away.
 type RevokeToken struct {
 	Tenant string  `cbor:"1,keyasint,omitempty"`
 	ID     TokenID `cbor:"2,keyasint,omitempty"`
+	Actor  *Actor  `cbor:"3,keyasint,omitempty"`
 }
 
 // TouchTokens notes that tokens were used. Those that are gone are passed over.

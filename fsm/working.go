@@ -1,5 +1,7 @@
 package fsm
 
+import v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+
 // working is what the applying goroutine keeps beside the tables to be quick: figures that are changed in place and
 // copied into the tables once per publish, and handles. All of it follows from the tables. Its maps are looked into,
 // never ranged over.
@@ -10,7 +12,9 @@ type working struct {
 	use     map[string]*useSlot
 	queues  map[string]*queueSlot
 	shares  map[tenantQueue]*shareSlot
-	keys    map[keyName]*idempotencyKey
+	// totals is what each tenant has in all queues together.
+	totals map[string]*queueFigures
+	keys   map[keyName]*idempotencyKey
 	// What changed since the last publish, in the order of the changes.
 	dirtyUse    []*useSlot
 	dirtyQueues []*queueSlot
@@ -40,7 +44,9 @@ type queueSlot struct {
 // shareSlot is what a tenant has in a queue.
 type shareSlot struct {
 	queueFigures
-	of    tenantQueue
+	of tenantQueue
+	// total is that of the tenant, shared by all its slots.
+	total *queueFigures
 	dirty bool
 }
 
@@ -55,6 +61,7 @@ func newWorking() *working {
 		use:     map[string]*useSlot{},
 		queues:  map[string]*queueSlot{},
 		shares:  map[tenantQueue]*shareSlot{},
+		totals:  map[string]*queueFigures{},
 		keys:    map[keyName]*idempotencyKey{},
 	}
 }
@@ -106,7 +113,7 @@ func (w *working) shareOf(tenant, queue string) *shareSlot {
 	of := tenantQueue{tenant, queue}
 	f, ok := w.shares[of]
 	if !ok {
-		f = &shareSlot{of: of}
+		f = &shareSlot{of: of, total: w.totalOf(tenant)}
 		w.shares[of] = f
 	}
 	if !f.dirty {
@@ -114,6 +121,28 @@ func (w *working) shareOf(tenant, queue string) *shareSlot {
 		w.dirtyShares = append(w.dirtyShares, f)
 	}
 	return f
+}
+
+// totalOf returns what a tenant has in all queues together, to be changed through its shares.
+func (w *working) totalOf(tenant string) *queueFigures {
+	t, ok := w.totals[tenant]
+	if !ok {
+		t = &queueFigures{}
+		w.totals[tenant] = t
+	}
+	return t
+}
+
+// hold counts what a lease takes (or, when it ends, gives back) of its tenant's part of a queue.
+func (f *shareSlot) hold(gpuMilli int) {
+	f.gpuMilli += gpuMilli
+	f.total.gpuMilli += gpuMilli
+}
+
+// count counts a job that comes to a state (or leaves it).
+func (f *shareSlot) count(state v1.JobState_Value, by int) {
+	f.counts[state&15] += by
+	f.total.counts[state&15] += by
 }
 
 // flush brings what was changed in place into the tables.

@@ -14,6 +14,8 @@ type Caller struct {
 	Permissions []string
 	// Issued says that an OpenID Connect issuer made the caller's token, so that it can be exchanged for others.
 	Issued bool
+	// Token is the id of the API token that he came with; empty: he came another way.
+	Token string
 }
 
 // May says whether the caller has one of the permissions.

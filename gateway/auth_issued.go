@@ -72,7 +72,7 @@ func (t *apiTokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.
 		return told{}, fmt.Errorf("ask whose token it is: %w", err)
 	default:
 		k := reply.GetToken()
-		answer = told{caller: &Caller{Tenant: k.GetTenantId(), User: k.GetUserId(), Permissions: k.GetPermissions()}, until: now.Add(trustToken)}
+		answer = told{caller: &Caller{Tenant: k.GetTenantId(), User: k.GetUserId(), Permissions: k.GetPermissions(), Token: k.GetTokenId()}, until: now.Add(trustToken)}
 		if expires := k.GetExpiresAt(); expires != nil && expires.AsTime().Before(answer.until) {
 			answer.until = expires.AsTime()
 		}

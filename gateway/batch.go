@@ -165,7 +165,7 @@ func (x *exchange) appendResults(buf []byte, b *batch, results []*v1.SubmitJobRe
 			if code == codes.OK {
 				code = codes.Internal
 			}
-			buf = appendRefused(buf, x.translate(grpcstatus.Error(code, result.GetMessage())))
+			buf = appendRefused(buf, x.explain(grpcstatus.Error(code, result.GetMessage()), result.GetReason()))
 			continue
 		}
 		accepted++

@@ -33,6 +33,8 @@ type scripted struct {
 	v1.UnimplementedEvaluationServiceServer
 	v1.UnimplementedLauncherServiceServer
 	v1.UnimplementedDataServiceServer
+	v1.UnimplementedQuotaServiceServer
+	v1.UnimplementedAuditServiceServer
 
 	lis    *bufconn.Listener
 	server *grpc.Server
@@ -60,6 +62,8 @@ func newScripted(t testing.TB) *scripted {
 	v1.RegisterEvaluationServiceServer(c.server, c)
 	v1.RegisterLauncherServiceServer(c.server, c)
 	v1.RegisterDataServiceServer(c.server, c)
+	v1.RegisterQuotaServiceServer(c.server, c)
+	v1.RegisterAuditServiceServer(c.server, c)
 	go func() { _ = c.server.Serve(c.lis) }()
 	t.Cleanup(c.server.Stop)
 	return c
@@ -105,6 +109,11 @@ var replies = map[string]func() any{
 	"ListEvaluations":    func() any { return &v1.ListEvaluationsResponse{} },
 	"CompareEvaluations": func() any { return &v1.CompareEvaluationsResponse{} },
 	"VerifyToken":        func() any { return &v1.VerifyTokenResponse{Token: &v1.Token{}} },
+	"ListQuotas":         func() any { return &v1.ListQuotasResponse{} },
+	"GetQuota":           func() any { return &v1.GetQuotaResponse{Quota: &v1.Quota{}} },
+	"PutQuota":           func() any { return &v1.PutQuotaResponse{Quota: &v1.Quota{}} },
+	"DeleteQuota":        func() any { return &v1.DeleteQuotaResponse{} },
+	"ListAuditRecords":   func() any { return &v1.ListAuditRecordsResponse{} },
 }
 
 func (c *scripted) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, _ grpc.UnaryHandler) (any, error) {

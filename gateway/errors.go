@@ -26,9 +26,12 @@ func (x *exchange) fail(err error) {
 }
 
 // translate turns a coordinator's error into what a caller may see of it.
-func (x *exchange) translate(err error) *problem {
+func (x *exchange) translate(err error) *problem { return x.explain(err, x.answer.Outcome) }
+
+// explain is translate of an error that came with an outcome.
+func (x *exchange) explain(err error, outcome string) *problem {
 	s := grpcstatus.Convert(err)
-	entry := status.OfCode(s.Code())
+	entry := status.OfOutcome(s.Code(), outcome)
 	x.server.metrics.coordinatorErrors.WithLabelValues(codeName(s.Code())).Inc()
 	message := s.Message()
 	if entry.Policy != status.Pass {
@@ -43,7 +46,11 @@ func (x *exchange) translate(err error) *problem {
 				slog.String("code", codeName(s.Code())), slog.String("raw_detail", s.Message()))
 		}
 	}
-	return &problem{http: entry.HTTP, code: entry.Code, message: message, retryAfter: retryAfter[s.Code()]}
+	p := &problem{http: entry.HTTP, code: entry.Code, message: message, retryAfter: retryAfter[s.Code()]}
+	if outcome == status.QuotaExceeded {
+		p.retryAfter = 0 // Time alone does not help: nobody can say when it will be worth another try.
+	}
+	return p
 }
 
 func (x *exchange) tenant() string {

@@ -64,8 +64,8 @@ func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, e
 		retryFor = limit
 	}
 	call = client.Call{
-		Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, RetryFor: retryFor, Answer: &x.answer,
-		Operator: x.route.nodes && x.caller.May(PermissionClusterAdmin),
+		Tenant: x.caller.Tenant, User: x.caller.User, Token: x.caller.Token, RequestID: x.requestID, RetryFor: retryFor, Answer: &x.answer,
+		Operator: x.route.nodes && x.caller.May(PermissionClusterAdmin) || x.route.tenants && x.caller.May(PermissionOperator),
 	}
 	if write {
 		call.IdempotencyKey, err = x.idempotencyKey()

@@ -73,7 +73,7 @@ func submitJob(x *exchange) error {
 	if own || x.r.ContentLength > maxTogetherBytes || x.r.ContentLength < 0 || limit != x.server.config.Timeouts.Request {
 		reply, err = x.server.jobs.SubmitJob(client.WithCall(ctx, call), request)
 	} else {
-		reply, x.answer.Index, err = x.server.submits.submit(ctx, call, request, limit)
+		reply, x.answer, err = x.server.submits.submit(ctx, call, request, limit)
 	}
 	if err != nil {
 		return err

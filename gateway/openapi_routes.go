@@ -91,7 +91,7 @@ func descriptions() map[string]description {
 		"POST /data/validate":           {summary: "Let a node look whether it could fetch data sources", missing: true, in: &v1.ValidateDataRequest{}, out: &v1.ValidateDataResponse{}},
 		"GET /data/cache":               {summary: "List what the nodes keep of the tenant's data", out: &v1.GetDataCacheResponse{}, query: read},
 		"GET /events": {summary: "Follow what changes in the cluster", ours: true, query: []parameter{
-			{"topic", "only job, lease, checkpoint, node, queue or coordinator; repeatable", list(object{"type": "string"})},
+			{"topic", "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable", list(object{"type": "string"})},
 			{"since_index", "begin after this state index; default: now", object{"type": "integer", "minimum": 0}},
 			lastEvent,
 		}},
@@ -100,6 +100,25 @@ func descriptions() map[string]description {
 			{"tenant_id", "of this tenant, for operators", textSchema}, consistency,
 		}},
 		"DELETE /tokens/{id}": {summary: "Revoke a token", out: &v1.RevokeTokenRequest{}, ours: true, query: []parameter{{"tenant_id", "of this tenant, for operators", textSchema}}},
+
+		"GET /quotas":             {summary: "List the quotas of all tenants, for operators; for others that of their own", out: &v1.ListQuotasResponse{}, ours: true, query: read},
+		"GET /tenants/{id}/quota": {summary: "Show what a tenant may have, and what it has", out: &v1.Quota{}, ours: true, query: read},
+		"PUT /tenants/{id}/quota": {
+			summary: "Set all limits of a tenant; one that is left out is none", in: &v1.Quota{}, without: quotaFigures, optional: true, out: &v1.Quota{}, ours: true,
+		},
+		"DELETE /tenants/{id}/quota": {summary: "Take every limit of a tenant away", out: &v1.DeleteQuotaRequest{}, ours: true},
+		"GET /audit": {summary: "Say who did what, newest first", out: &v1.ListAuditRecordsResponse{}, ours: true, query: []parameter{
+			{"user_id", "only what this user did", textSchema},
+			{"action", "only this action, as node.drain, or what is about this, as node", textSchema},
+			{"object", "only what was done to this: an id or a name", textSchema},
+			{"outcome", "OK, or the code of a refusal as NOT_FOUND", textSchema},
+			{"since", "from then on: RFC 3339, seconds back from now, or a duration such as 10m", textSchema},
+			{"until", "before then", textSchema},
+			{"page_size", "default 100", integer(1, 1000)},
+			{"page_token", "next_page_token of the page before", textSchema},
+			{"tenant_id", "of this tenant, or * for all: for operators", textSchema},
+			consistency,
+		}},
 
 		"GET /v1/me": {summary: "Say who is calling", ours: true, outSchema: object{
 			"type":       "object",

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // Each route, what it needs, and the call that it leads to.
@@ -88,6 +89,22 @@ func TestRoutes(t *testing.T) {
 			&v1.ValidateDataRequest{Sources: []*v1.DataSource{{Path: "/d", Format: "jsonl"}}, NodeId: "n1"},
 		},
 		{"GET", p + "/data/cache", "", PermissionManage, 200, "GetDataCache", &v1.GetDataCacheRequest{}},
+		{"PUT", p + "/queues/fast", `{"max_gpus":8}`, PermissionClusterAdmin, 200, "PutQueue", &v1.PutQueueRequest{Name: "fast", MaxGpus: 8}},
+		{"GET", p + "/quotas", "", PermissionView, 200, "ListQuotas", &v1.ListQuotasRequest{}},
+		{"GET", p + "/tenants/acme/quota", "", PermissionView, 200, "GetQuota", &v1.GetQuotaRequest{TenantId: "acme"}},
+		{
+			"PUT", p + "/tenants/acme/quota", `{"max_gpus":8,"max_running_jobs":0}`, PermissionClusterAdmin, 200, "PutQuota",
+			&v1.PutQuotaRequest{Quota: &v1.Quota{TenantId: "acme", MaxGpus: proto.Int32(8), MaxRunningJobs: proto.Int32(0)}},
+		},
+		{"DELETE", p + "/tenants/acme/quota", "", PermissionClusterAdmin, 200, "DeleteQuota", &v1.DeleteQuotaRequest{TenantId: "acme"}},
+		{
+			"GET", p + "/audit?user_id=u&action=node&object=n1&outcome=OK&since=2026-01-31T08:00:00Z&until=2026-02-01T08:00:00Z&page_size=1000&page_token=t",
+			"", PermissionClusterAdmin, 200, "ListAuditRecords",
+			&v1.ListAuditRecordsRequest{
+				UserId: "u", Action: "node", Object: "n1", Outcome: "OK", PageSize: 1000, PageToken: "t",
+				Since: &timestamppb.Timestamp{Seconds: 1769846400}, Until: &timestamppb.Timestamp{Seconds: 1769932800},
+			},
+		},
 	}
 	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "GET /v1/me": true}
 	for _, route := range []string{"POST /tokens", "GET /tokens", "DELETE /tokens/{id}"} { // tokens_test.go
@@ -133,7 +150,7 @@ func TestRoutes(t *testing.T) {
 			require.Equal(t, tc.method != "GET" && tc.rpc != "ValidateData", len(md[status.KeyIdempotency]) == 1, "writes carry a key, reads do not")
 		})
 		path, _, _ := strings.Cut(tc.path, "?")
-		path = strings.NewReplacer("job_1", "{id}", "ckpt_1", "{id}", "/fast", "/{name}", "/n1", "/{id}", "/CUSTOM", "/{framework}").Replace(path)
+		path = strings.NewReplacer("job_1", "{id}", "ckpt_1", "{id}", "/fast", "/{name}", "/n1", "/{id}", "/CUSTOM", "/{framework}", "/acme", "/{id}").Replace(path)
 		tested[tc.method+" "+path] = true
 	}
 	for _, r := range table() {

@@ -21,7 +21,9 @@ type route struct {
 	batch  bool // takes the larger body
 	stream bool // answers with events
 	nodes  bool // tells of nodes, of which cluster_admin is told more
-	serve  func(x *exchange) error
+	// tenants: operators may ask about all of them.
+	tenants bool
+	serve   func(x *exchange) error
 
 	name string // "GET /jobs/{id}", for metrics and logs
 }
@@ -94,6 +96,12 @@ func table() []route {
 		{method: "POST", path: prefix + "/tokens", anyOf: clusterAdmin, serve: createToken},
 		{method: "GET", path: prefix + "/tokens", anyOf: clusterAdmin, serve: listTokens},
 		{method: "DELETE", path: prefix + "/tokens/{id}", anyOf: clusterAdmin, serve: revokeToken},
+
+		{method: "GET", path: prefix + "/quotas", anyOf: view, tenants: true, serve: listQuotas},
+		{method: "GET", path: prefix + "/tenants/{id}/quota", anyOf: view, tenants: true, serve: getQuota},
+		{method: "PUT", path: prefix + "/tenants/{id}/quota", anyOf: clusterAdmin, tenants: true, serve: putQuota},
+		{method: "DELETE", path: prefix + "/tenants/{id}/quota", anyOf: clusterAdmin, tenants: true, serve: deleteQuota},
+		{method: "GET", path: prefix + "/audit", anyOf: clusterAdmin, tenants: true, serve: listAudit},
 
 		{method: "GET", path: "/v1/me", serve: getMe},
 		{method: "GET", path: "/health", open: true, serve: health},

@@ -36,6 +36,8 @@ type server struct {
 	submits *submits
 	limiter *ratelimit.Limiter
 	tokens  v1.TokenServiceClient
+	quotas  v1.QuotaServiceClient
+	audit   v1.AuditServiceClient
 	events  v1.EventServiceClient
 	// evaluations is a service of the coordinators, like those above.
 	evaluations v1.EvaluationServiceClient
@@ -84,6 +86,7 @@ func newServer(config Config) (*server, error) {
 	s.evaluations = v1.NewEvaluationServiceClient(c)
 	s.launchers = v1.NewLauncherServiceClient(c)
 	s.sources = v1.NewDataServiceClient(c)
+	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
 	s.issued = newAPITokens(s.tokens)
 	if config.TokenExchange != nil {
 		if s.exchanger, err = tokenexchange.New(*config.TokenExchange); err != nil {

@@ -26,8 +26,8 @@ type submits struct {
 	lanes map[laneKey]*lane
 }
 
-// laneKey is who submits: what travels together has one tenant and one user.
-type laneKey struct{ tenant, user string }
+// laneKey is who submits: what travels together has one tenant, one user and one token.
+type laneKey struct{ tenant, user, token string }
 
 type lane struct {
 	driving int
@@ -45,9 +45,10 @@ type submission struct {
 type result struct {
 	drive []*submission
 	reply *v1.SubmitJobResponse
-	index uint64
-	err   error
-	alone bool // the way together failed: send it alone
+	// answer is what is known beside the reply.
+	answer client.Answer
+	err    error
+	alone  bool // the way together failed: send it alone
 }
 
 const (
@@ -68,8 +69,8 @@ func newSubmits(jobs v1.JobServiceClient) *submits {
 
 // submit sends one job, with others or alone. limit bounds a call that several
 // requests share.
-func (s *submits) submit(ctx context.Context, call client.Call, request *v1.SubmitJobRequest, limit time.Duration) (*v1.SubmitJobResponse, uint64, error) {
-	key := laneKey{call.Tenant, call.User}
+func (s *submits) submit(ctx context.Context, call client.Call, request *v1.SubmitJobRequest, limit time.Duration) (*v1.SubmitJobResponse, client.Answer, error) {
+	key := laneKey{call.Tenant, call.User, call.Token}
 	own := &submission{request: request, call: call}
 	s.mu.Lock()
 	l := s.lanes[key]
@@ -93,16 +94,16 @@ func (s *submits) submit(ctx context.Context, call client.Call, request *v1.Subm
 	if r.alone {
 		return s.alone(ctx, own)
 	}
-	return r.reply, r.index, r.err
+	return r.reply, r.answer, r.err
 }
 
 // alone sends one job by itself.
-func (s *submits) alone(ctx context.Context, own *submission) (*v1.SubmitJobResponse, uint64, error) {
+func (s *submits) alone(ctx context.Context, own *submission) (*v1.SubmitJobResponse, client.Answer, error) {
 	var answer client.Answer
 	call := own.call
 	call.Answer = &answer
 	reply, err := s.jobs.SubmitJob(client.WithCall(ctx, call), own.request)
-	return reply, answer.Index, err
+	return reply, answer, err
 }
 
 // wait returns what became of a submission, or that it is to go alone.
@@ -170,8 +171,8 @@ func (s *submits) handOver(key laneKey, l *lane) {
 func (s *submits) drive(ctx context.Context, key laneKey, l *lane, group []*submission, own *submission, limit time.Duration) result {
 	defer s.handOver(key, l)
 	if len(group) == 1 {
-		reply, index, err := s.alone(ctx, own)
-		return result{reply: reply, index: index, err: err}
+		reply, answer, err := s.alone(ctx, own)
+		return result{reply: reply, answer: answer, err: err}
 	}
 	results := s.together(ctx, group, limit)
 	for i, member := range group {
@@ -187,9 +188,10 @@ func (s *submits) drive(ctx context.Context, key laneKey, l *lane, group []*subm
 func (s *submits) together(ctx context.Context, group []*submission, limit time.Duration) []result {
 	request := &v1.SubmitJobsRequest{
 		Jobs: make([]*v1.SubmitJobRequest, len(group)), IdempotencyKeys: make([]string, len(group)),
+		RequestIds: make([]string, len(group)),
 	}
 	for i, member := range group {
-		request.Jobs[i], request.IdempotencyKeys[i] = member.request, member.call.IdempotencyKey
+		request.Jobs[i], request.IdempotencyKeys[i], request.RequestIds[i] = member.request, member.call.IdempotencyKey, member.call.RequestID
 	}
 	var answer client.Answer
 	call := group[0].call // its key makes the call repeatable; each job has its own
@@ -199,7 +201,7 @@ func (s *submits) together(ctx context.Context, group []*submission, limit time.
 	reply, err := s.jobs.SubmitJobs(client.WithCall(ctx, call), request)
 	results := make([]result, len(group))
 	for i := range results {
-		results[i].index = answer.Index
+		results[i].answer = answer
 		switch {
 		case err != nil:
 			// A coordinator may have refused the group for one of its members.
@@ -214,19 +216,20 @@ func (s *submits) together(ctx context.Context, group []*submission, limit time.
 		case i >= len(reply.GetResults()):
 			results[i].alone = true
 		default:
-			results[i] = ofOne(reply.GetResults()[i], answer.Index)
+			results[i] = ofOne(reply.GetResults()[i], answer)
 		}
 	}
 	return results
 }
 
 // ofOne is what became of one member of a group.
-func ofOne(r *v1.SubmitJobResult, index uint64) result {
+func ofOne(r *v1.SubmitJobResult, answer client.Answer) result {
 	switch code := codes.Code(r.GetCode()); {
 	case code == codes.Unavailable, code == codes.OK && r.GetJob() == nil:
 		return result{alone: true}
 	case code != codes.OK:
-		return result{index: index, err: grpcstatus.Error(code, r.GetMessage())}
+		answer.Outcome = r.GetReason()
+		return result{answer: answer, err: grpcstatus.Error(code, r.GetMessage())}
 	}
-	return result{index: index, reply: r.GetJob()}
+	return result{answer: answer, reply: r.GetJob()}
 }

@@ -17,6 +17,8 @@ type class struct {
 	key  fsm.ClassKey
 	head *fsm.Job
 	fit  *fit
+	// limits are those of its tenant and its queue, once they were asked for.
+	limits limits
 	// rest are the next jobs, read ahead a few at a time once the head has found a place.
 	rest []*fsm.Job
 	buf  []*fsm.Job

@@ -4,8 +4,9 @@
 // proposal; the state checks each placement again when it applies it, and refuses piece by piece what no longer fits.
 //
 // Guarantees. Within one plan no GPU, CPU or memory is given twice, no job appears twice, a gang has all its tasks or
-// is absent, and a plan applied to the state it was made from is refused nowhere. A job whose last attempt may still be
-// alive goes only to nodes that may take over from it, and that Options.Settled trusts.
+// is absent, no quota and no limit of a queue is exceeded, and a plan applied to the state it was made from is refused
+// nowhere. A job whose last attempt may still be alive goes only to nodes that may take over from it, and that
+// Options.Settled trusts.
 //
 // Not guaranteed. Fairness between tenants and queues, and that a large gang ever finds its nodes while smaller jobs
 // keep coming: a class that fits nowhere is passed over. These are the business of policies that join this one here:
@@ -32,6 +33,11 @@ type View interface {
 	// ClassJobsAfter fills buf with the jobs that follow one.
 	ClassJobsAfter(key fsm.ClassKey, after *fsm.Job, buf []*fsm.Job) []*fsm.Job
 	ClassReason(fsm.ClassKey) string
+	// Quota is what a tenant may have, Usage what it has; QueueGPUs is what the jobs of a queue hold.
+	Quota(tenant string) (*fsm.Quota, bool)
+	Usage(tenant string) fsm.Usage
+	Queue(name string) (*fsm.Queue, bool)
+	QueueGPUs(queue string) int
 }
 
 // Options bound a pass.
@@ -75,6 +81,7 @@ func Plan(v View, now time.Time, opts Options) Result {
 		reasons []fsm.ClassReason
 		line    = newLine(v)
 		pool    *pool
+		room    = newRoom(v)
 		batch   []fsm.Placement
 	)
 	flush := func() {
@@ -83,7 +90,22 @@ func Plan(v View, now time.Time, opts Options) Result {
 			batch = nil
 		}
 	}
+	blocked := func(class *class, why string) {
+		res.Blocked = append(res.Blocked, class.key)
+		if why != v.ClassReason(class.key) {
+			reasons = append(reasons, fsm.ClassReason{Class: class.key, Reason: why})
+		}
+		line.drop()
+	}
 	for class, job := line.first(); job != nil; class, job = line.first() {
+		if !class.limits.known {
+			class.limits = room.limitsOf(class.key)
+		}
+		if why := class.limits.bars(class.key.Shape); why != "" {
+			res.Offered++
+			blocked(class, why)
+			continue
+		}
 		if pool == nil {
 			pool = newPool(v, line.all)
 		}
@@ -96,14 +118,11 @@ func Plan(v View, now time.Time, opts Options) Result {
 		res.Offered++
 		tasks, ok := class.fit.place()
 		if !ok {
-			res.Blocked = append(res.Blocked, class.key)
 			res.Settling = res.Settling || class.fit.own != nil && class.fit.own.settling(&class.fit.shape)
-			if why := class.fit.reason(); why != v.ClassReason(class.key) {
-				reasons = append(reasons, fsm.ClassReason{Class: class.key, Reason: why})
-			}
-			line.drop()
+			blocked(class, class.fit.reason())
 			continue
 		}
+		class.limits.take(class.key.Shape)
 		batch = append(batch, fsm.Placement{Job: job.ID, Attempt: job.Attempt + 1, Tasks: tasks})
 		if len(batch) == opts.PerCommand {
 			flush()

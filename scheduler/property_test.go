@@ -22,6 +22,7 @@ func TestPlan_properties(t *testing.T) {
 		drawNodes(r, s)
 		for range rapid.IntRange(1, 4).Draw(r, "rounds") {
 			drawJobs(r, s)
+			drawLimits(r, s)
 			v := s.machine.View()
 			opts := scheduler.Options{PerCommand: 3}
 			if rapid.Bool().Draw(r, "some are not settled") {
@@ -103,6 +104,24 @@ func drawJobs(r *rapid.T, s *state) {
 	}
 }
 
+// drawLimits sets a quota of the tenant and a limit of the queue, or takes them away.
+func drawLimits(r *rapid.T, s *state) {
+	limit := func(what string) *int32 {
+		if n := rapid.Int32Range(-6, 12).Draw(r, what); n >= 0 {
+			return &n
+		}
+		return nil
+	}
+	switch rapid.IntRange(0, 3).Draw(r, "limits") {
+	case 0:
+		s.apply(fsm.PutQuota{Tenant: "t", MaxGPUs: limit("gpus"), MaxRunning: limit("running")})
+	case 1:
+		s.apply(fsm.DeleteQuota{Tenant: "t"})
+	case 2:
+		s.apply(fsm.PutQueue{Queue: fsm.Queue{Name: fsm.DefaultQueue, MaxGPUs: uint32(rapid.IntRange(0, 12).Draw(r, "of the queue"))}})
+	}
+}
+
 func drawEnds(r *rapid.T, s *state) {
 	for j := range s.machine.View().ActiveJobs() {
 		switch rapid.IntRange(0, 3).Draw(r, "ends") {
@@ -172,10 +191,10 @@ func checkPlan(r *rapid.T, v *fsm.View, plan scheduler.Result) {
 			require.False(r, seen[p.Job], "placed twice")
 			seen[p.Job] = true
 			require.Len(r, p.Tasks, max(1, int(j.Shape.Nodes)))
-			if before := last[j.Class()]; before != nil {
+			if before := last[v.ClassOf(j)]; before != nil {
 				require.True(r, before.Priority > j.Priority || before.Priority == j.Priority && before.ID < j.ID)
 			}
-			last[j.Class()] = j
+			last[v.ClassOf(j)] = j
 			for _, task := range p.Tasks {
 				require.Equal(r, int(j.Shape.GPUs)+int(min(1, j.Shape.FractionMilli)), bits.OnesCount64(task.GPUs))
 			}
@@ -189,6 +208,12 @@ func checkNothingSimpleFits(r *rapid.T, v *fsm.View, opts scheduler.Options) {
 		s := key.Shape
 		own, _ := v.Job(key.Own)
 		if s.Nodes > 1 || s.Topology == fsm.TopologyNVLink {
+			continue
+		}
+		if q, ok := v.Quota(key.Tenant); ok && q.Bars(v.Usage(key.Tenant), s) != "" {
+			continue
+		}
+		if q, ok := v.Queue(key.Queue); ok && q.Bars(v.QueueGPUs(key.Queue), s) != "" {
 			continue
 		}
 		for n := range v.Nodes() {

@@ -172,7 +172,7 @@ func (s *state) fail(id fsm.JobID, rank int) {
 }
 
 func (s *state) reason(id fsm.JobID) string {
-	return s.machine.View().ClassReason(s.get(id).Class())
+	return s.machine.View().ClassReason(s.machine.View().ClassOf(s.get(id)))
 }
 
 // end lets a job finish.

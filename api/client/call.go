@@ -11,8 +11,10 @@ import (
 
 // Call says for whom a call is made, and how.
 type Call struct {
-	Tenant         string
-	User           string
+	Tenant string
+	User   string
+	// Token is the id of the API token that the caller came with.
+	Token          string
 	RequestID      string
 	IdempotencyKey string
 	// Consistency is status.Linearizable (when empty) or status.Stale.
@@ -35,6 +37,8 @@ type Call struct {
 type Answer struct {
 	// Index is the state index that the answer reflects; 0 when unknown.
 	Index uint64
+	// Outcome is the value of status.KeyOutcome that came with a failure.
+	Outcome string
 	// Tries made, at least 1.
 	Tries int
 }
@@ -67,6 +71,7 @@ func (c *Client) outgoing(ctx context.Context, call *Call) context.Context {
 		{status.KeySecret, c.config.Secret},
 		{status.KeyTenant, call.Tenant},
 		{status.KeyUser, call.User},
+		{status.KeyToken, call.Token},
 		{status.KeyRequestID, call.RequestID},
 		{status.KeyIdempotency, call.IdempotencyKey},
 		{status.KeyConsistency, call.Consistency},

@@ -33,7 +33,7 @@ func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opt
 	ctx = c.outgoing(ctx, call)
 	err := a.run(ctx)
 	if call.Answer != nil {
-		call.Answer.Tries = a.tries
+		call.Answer.Tries, call.Answer.Outcome = a.tries, one(a.trailer, status.KeyOutcome)
 		if index := parseIndex(one(a.trailer, status.KeyIndex)); index > 0 {
 			call.Answer.Index = index
 		}

@@ -63,6 +63,17 @@ var errors = map[codes.Code]Error{
 	codes.DataLoss:      internal,
 }
 
+// quotaExceeded is RESOURCE_EXHAUSTED with the outcome QuotaExceeded.
+var quotaExceeded = Error{http.StatusTooManyRequests, "QUOTA_EXCEEDED", Pass, ""}
+
+// OfOutcome returns how a gRPC code shows in REST, with the outcome that came with it.
+func OfOutcome(c codes.Code, outcome string) Error {
+	if c == codes.ResourceExhausted && outcome == QuotaExceeded {
+		return quotaExceeded
+	}
+	return OfCode(c)
+}
+
 // OfCode returns how a gRPC code shows in REST. A code that does not exist
 // shows as INTERNAL.
 func OfCode(c codes.Code) Error {

@@ -13,14 +13,18 @@ const (
 	// it must not be handed on again.
 	KeyForwarded = "x-mind-forwarded"
 	// KeyOperator is set for callers who may run the cluster, by whoever checked
-	// that. It widens what nodes tell of tasks to a number of all tenants', and
-	// gives no right.
+	// that. With calls about nodes it widens what they tell of tasks to a number
+	// of all tenants', and gives no right; with calls about quotas and the audit
+	// log it says that the caller may name any tenant.
 	KeyOperator = "x-mind-operator"
 	// KeyDriveToken and KeyAtlasToken are bearer tokens of the caller for
 	// ScaiDrive and ScaiAtlas, minted for this call. They are neither logged nor
 	// stored in the clear.
 	KeyDriveToken = "x-scaidrive-token"
 	KeyAtlasToken = "x-scaiatlas-token"
+	// KeyToken is the id of the API token that the caller came with, if he came
+	// with one; it goes into the audit log.
+	KeyToken = "x-mind-token-id"
 )
 
 // Metadata of answers, in header and trailer.
@@ -30,7 +34,8 @@ const (
 	// KeyLeader is the leader that the answering coordinator knows, as
 	// "id=grpc_addr".
 	KeyLeader = "x-mind-leader"
-	// KeyOutcome comes with UNAVAILABLE: NotSent or Unknown.
+	// KeyOutcome comes with UNAVAILABLE: NotSent or Unknown; and with
+	// RESOURCE_EXHAUSTED: NotSent, or QuotaExceeded.
 	KeyOutcome = "x-mind-outcome"
 )
 
@@ -41,6 +46,9 @@ const (
 	// Unknown: the call may have taken effect, or may yet; repeat it only with
 	// its idempotency key.
 	Unknown = "unknown"
+	// QuotaExceeded: a quota forbids it. To repeat it is of no use until
+	// something of the tenant's has ended, or the quota was raised.
+	QuotaExceeded = "quota_exceeded"
 
 	Linearizable = "linearizable"
 	Stale        = "stale"

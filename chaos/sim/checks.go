@@ -211,7 +211,7 @@ func (w *world) unsettled() string {
 			continue
 		}
 		if len(j.Tasks) == 0 || !j.Live() {
-			return j.ID.String() + " is " + j.State.String() + ": " + j.Reason + v.ClassReason(j.Class())
+			return j.ID.String() + " is " + j.State.String() + ": " + j.Reason + v.ClassReason(v.ClassOf(j))
 		}
 		for i := range j.Tasks {
 			if !w.lives(j, i) {

@@ -212,8 +212,10 @@ type SubmitJobsRequest struct {
 	Jobs  []*SubmitJobRequest    `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	// One key for each job, or none; a job without a key of its own gets one from the call's key and its place.
 	IdempotencyKeys []string `protobuf:"bytes,2,rep,name=idempotency_keys,json=idempotencyKeys,proto3" json:"idempotency_keys,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Of the request that each job came with, for the audit log; empty: the call's.
+	RequestIds    []string `protobuf:"bytes,3,rep,name=request_ids,json=requestIds,proto3" json:"request_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SubmitJobsRequest) Reset() {
@@ -256,6 +258,13 @@ func (x *SubmitJobsRequest) GetJobs() []*SubmitJobRequest {
 func (x *SubmitJobsRequest) GetIdempotencyKeys() []string {
 	if x != nil {
 		return x.IdempotencyKeys
+	}
+	return nil
+}
+
+func (x *SubmitJobsRequest) GetRequestIds() []string {
+	if x != nil {
+		return x.RequestIds
 	}
 	return nil
 }
@@ -309,8 +318,10 @@ type SubmitJobResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Job   *SubmitJobResponse     `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	// gRPC code; 0 when the job was taken.
-	Code          int32  `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
-	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	Code    int32  `protobuf:"varint,2,opt,name=code,proto3" json:"code,omitempty"`
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// "quota_exceeded" when a quota is what forbids it.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -362,6 +373,13 @@ func (x *SubmitJobResult) GetCode() int32 {
 func (x *SubmitJobResult) GetMessage() string {
 	if x != nil {
 		return x.Message
+	}
+	return ""
+}
+
+func (x *SubmitJobResult) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -2725,16 +2743,19 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x06status\x18\x02 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\x06status\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x129\n" +
 	"\x16estimated_wait_seconds\x18\x04 \x01(\x01H\x00R\x14estimatedWaitSeconds\x88\x01\x01B\x19\n" +
-	"\x17_estimated_wait_seconds\"q\n" +
+	"\x17_estimated_wait_seconds\"\x92\x01\n" +
 	"\x11SubmitJobsRequest\x121\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x1d.scaimind.v1.SubmitJobRequestR\x04jobs\x12)\n" +
-	"\x10idempotency_keys\x18\x02 \x03(\tR\x0fidempotencyKeys\"L\n" +
+	"\x10idempotency_keys\x18\x02 \x03(\tR\x0fidempotencyKeys\x12\x1f\n" +
+	"\vrequest_ids\x18\x03 \x03(\tR\n" +
+	"requestIds\"L\n" +
 	"\x12SubmitJobsResponse\x126\n" +
-	"\aresults\x18\x01 \x03(\v2\x1c.scaimind.v1.SubmitJobResultR\aresults\"q\n" +
+	"\aresults\x18\x01 \x03(\v2\x1c.scaimind.v1.SubmitJobResultR\aresults\"\x89\x01\n" +
 	"\x0fSubmitJobResult\x120\n" +
 	"\x03job\x18\x01 \x01(\v2\x1e.scaimind.v1.SubmitJobResponseR\x03job\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
-	"\amessage\x18\x03 \x01(\tR\amessage\"\xe3\x0e\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xe3\x0e\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +

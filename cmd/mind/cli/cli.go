@@ -91,7 +91,7 @@ func AddTo(root *cobra.Command, version string) {
 			newSubmit(), newJobs(), newJob(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newRetry(),
 			newExplain(), newCheckpoints(), newEvaluate(), newEvaluations(), newEvaluation(),
 		},
-		"cluster": {newNodes(), newDrain(), newEnable(), newNode(), newQueue(), newQueues(), newTop(), newEvents(), newRaft(), newToken(), newData(), newLaunchers(), newTLS(), newChaos()},
+		"cluster": {newNodes(), newDrain(), newEnable(), newNode(), newQueue(), newQueues(), newTop(), newEvents(), newRaft(), newToken(), newQuota(), newAudit(), newData(), newLaunchers(), newTLS(), newChaos()},
 		"":        {newContext(), newVersion(version)},
 	}
 	for group, commands := range groups {

@@ -86,6 +86,7 @@ func newQueues() *cobra.Command {
 				Queued  int    `json:"queued"`
 				Running int    `json:"running"`
 				GPUs    int    `json:"gpus_allocated"`
+				MaxGPUs int    `json:"max_gpus"`
 			} `json:"queues"`
 		}
 		data, err := c.get(ctx, "/queues", nil, &got)
@@ -95,9 +96,13 @@ func newQueues() *cobra.Command {
 		if s.output != "table" {
 			return printData(cmd.OutOrStdout(), s.output, data)
 		}
-		t := newTable(cmd.OutOrStdout(), "QUEUE", "WEIGHT", "QUEUED", "RUNNING", "GPUS")
+		t := newTable(cmd.OutOrStdout(), "QUEUE", "WEIGHT", "QUEUED", "RUNNING", "GPUS", "MAX GPUS")
 		for _, q := range got.Queues {
-			t.row(q.Name, strconv.Itoa(q.Weight), strconv.Itoa(q.Queued), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs))
+			limit := "none"
+			if q.MaxGPUs > 0 {
+				limit = strconv.Itoa(q.MaxGPUs)
+			}
+			t.row(q.Name, strconv.Itoa(q.Weight), strconv.Itoa(q.Queued), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs), limit)
 		}
 		return t.flush()
 	})
@@ -106,24 +111,34 @@ func newQueues() *cobra.Command {
 }
 
 func newQueuesPut() *cobra.Command {
-	var weight int
+	var weight, maxGPUs int
 	cmd := rest(&cobra.Command{
-		Use:     "put QUEUE",
-		Short:   "Make a queue, or change one",
-		Example: `  mind queues put research --weight 3`,
-		Args:    cobra.ExactArgs(1),
+		Use:   "put QUEUE",
+		Short: "Make a queue, or change one",
+		Long: `Makes a queue, or sets all there is to set of one: what is not given goes back to its default.
+
+--max-gpus bounds the GPUs that all jobs of the queue hold together, whichever tenant they are of. To lower it stops nothing:
+nothing new is started from the queue until enough has ended.`,
+		Example: `  mind queues put research --weight 3
+  mind queues put batch --max-gpus 64`,
+		Args: cobra.ExactArgs(1),
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
-		data, err := c.call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, map[string]any{"weight": weight}, newKey(), nil)
+		data, err := c.call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, map[string]any{"weight": weight, "max_gpus": maxGPUs}, newKey(), nil)
 		if err != nil {
 			return err
 		}
 		if s.output != "table" {
 			return printData(cmd.OutOrStdout(), s.output, data)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s has weight %d\n", args[0], weight)
+		limit := "no limit of GPUs"
+		if maxGPUs > 0 {
+			limit = fmt.Sprintf("at most %d GPUs", maxGPUs)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s has weight %d and %s\n", args[0], weight, limit)
 		return nil
 	})
 	cmd.Flags().IntVar(&weight, "weight", 1, "share of the queue beside the others")
+	cmd.Flags().IntVar(&maxGPUs, "max-gpus", 0, "GPUs that all its jobs may hold together; 0: no limit")
 	return cmd
 }
 

@@ -1,0 +1,168 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// auditPage is how many records are asked for at a time.
+const auditPage = 1000
+
+// auditRecords is one page of the audit log.
+type auditRecords struct {
+	Records []json.RawMessage `json:"records"`
+	Next    string            `json:"next_page_token"`
+	Dropped uint64            `json:"dropped_before_index"`
+}
+
+type auditLine struct {
+	Time    time.Time `json:"time"`
+	Tenant  string    `json:"tenant_id"`
+	User    string    `json:"user_id"`
+	Token   string    `json:"token_id"`
+	Action  string    `json:"action"`
+	Object  string    `json:"object"`
+	Outcome string    `json:"outcome"`
+	Message string    `json:"message"`
+}
+
+func newAudit() *cobra.Command {
+	var (
+		user, action, object, outcome, since, until, tenant, export string
+		limit                                                       int
+	)
+	cmd := rest(&cobra.Command{
+		Use:   "audit",
+		Short: "Show who did what, newest first",
+		Long: `Shows who did what to which object, newest first: submits and what was done to jobs, drains, queues, tokens, quotas,
+coordinators, whether they were carried out or refused. It takes the permission scaimind:cluster_admin; the records of other
+tenants take mind:operator.
+
+The cluster keeps the newest 100,000 records about jobs and the newest 100,000 about everything else, so export them regularly. With
+--export all that match are written to a file, one JSON object a line, oldest page last; - is stdout. The file is there
+whole or not at all.`,
+		Example: `  mind audit --since 24h
+  mind audit --action node --object n1
+  mind audit --user ann --outcome NOT_FOUND
+  mind audit --tenant '*' --export audit.jsonl`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		query := url.Values{}
+		for name, value := range map[string]string{
+			"user_id": user, "action": action, "object": object, "outcome": outcome, "since": since, "until": until, "tenant_id": tenant,
+		} {
+			if value != "" {
+				query.Set(name, value)
+			}
+		}
+		if export != "" {
+			return exportAudit(ctx, cmd, c, query, export)
+		}
+		query.Set("page_size", strconv.Itoa(min(max(limit, 1), auditPage)))
+		var page auditRecords
+		data, err := c.get(ctx, "/audit", query, &page)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		t := newTable(cmd.OutOrStdout(), "TIME", "TENANT", "USER", "TOKEN", "ACTION", "OBJECT", "OUTCOME", "MESSAGE")
+		for _, raw := range page.Records {
+			var r auditLine
+			if err := json.Unmarshal(raw, &r); err != nil {
+				return fmt.Errorf("reading a record of the audit log: %w", err)
+			}
+			t.row(r.Time.Local().Format(time.DateTime), r.Tenant, r.User, r.Token, r.Action, r.Object, r.Outcome, r.Message)
+		}
+		if err := t.flush(); err != nil {
+			return err
+		}
+		if page.Next != "" {
+			fmt.Fprintln(cmd.ErrOrStderr(), "there are older ones: raise --limit, narrow the search, or --export FILE")
+		}
+		tellDropped(cmd.ErrOrStderr(), page.Dropped)
+		return nil
+	})
+	f := cmd.Flags()
+	f.StringVar(&user, "user", "", "only what this user did")
+	f.StringVar(&action, "action", "", "only this action, as node.drain, or all that is about this, as node")
+	f.StringVar(&object, "object", "", "only what was done to this: an id or a name")
+	f.StringVar(&outcome, "outcome", "", "only OK, or only a refusal as NOT_FOUND")
+	f.StringVar(&since, "since", "", "from then on: a duration such as 24h, or a time as 2026-01-31T08:00:00Z")
+	f.StringVar(&until, "until", "", "before then")
+	f.StringVar(&tenant, "tenant", "", "of this tenant, or '*' for all; default: one's own")
+	f.StringVar(&export, "export", "", "write all that match to this file as JSON lines; - is stdout")
+	f.IntVar(&limit, "limit", 50, "how many to show, at most 1000")
+	return cmd
+}
+
+func tellDropped(w io.Writer, index uint64) {
+	if index != 0 {
+		fmt.Fprintf(w, "some records from before index %d are gone: the log is bounded\n", index)
+	}
+}
+
+// exportAudit writes every record that matches, page by page. A file appears under its name when it is whole.
+func exportAudit(ctx context.Context, cmd *cobra.Command, c *client, query url.Values, path string) (err error) {
+	out := cmd.OutOrStdout()
+	if path != "-" {
+		file, err := os.CreateTemp(filepath.Dir(path), ".audit-*")
+		if err != nil {
+			return fmt.Errorf("making a file beside %s: %w", path, err)
+		}
+		// Removed unless it was renamed; a second close does no harm.
+		defer func() { _, _ = file.Close(), os.Remove(file.Name()) }()
+		count, dropped, err := writeAudit(ctx, c, query, file)
+		if err == nil {
+			err = file.Sync()
+		}
+		if err == nil {
+			err = file.Close()
+		}
+		if err == nil {
+			err = os.Rename(file.Name(), path)
+		}
+		if err != nil {
+			return fmt.Errorf("exporting the audit log to %s: %w", path, err)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d records written to %s\n", count, path)
+		tellDropped(cmd.ErrOrStderr(), dropped)
+		return nil
+	}
+	_, dropped, err := writeAudit(ctx, c, query, out)
+	tellDropped(cmd.ErrOrStderr(), dropped)
+	return err
+}
+
+func writeAudit(ctx context.Context, c *client, query url.Values, to io.Writer) (count int, dropped uint64, err error) {
+	w := bufio.NewWriter(to)
+	query.Set("page_size", strconv.Itoa(auditPage))
+	for {
+		var page auditRecords
+		if _, err := c.get(ctx, "/audit", query, &page); err != nil {
+			return count, dropped, err
+		}
+		dropped = page.Dropped
+		for _, r := range page.Records {
+			if _, err := w.Write(append(r, '\n')); err != nil {
+				return count, dropped, err
+			}
+			count++
+		}
+		if page.Next == "" {
+			return count, dropped, w.Flush()
+		}
+		query.Set("page_token", page.Next)
+	}
+}

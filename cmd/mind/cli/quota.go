@@ -1,0 +1,169 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+// quota is what a tenant may have, and what it has. A limit that is nil is none.
+type quota struct {
+	Tenant     string  `json:"tenant_id"`
+	MaxGPUs    *int    `json:"max_gpus"`
+	MaxRunning *int    `json:"max_running_jobs"`
+	MaxJobs    *int    `json:"max_jobs"`
+	GPUs       float64 `json:"gpus"`
+	Running    int     `json:"running_jobs"`
+	Jobs       int     `json:"jobs"`
+	UpdatedBy  string  `json:"updated_by"`
+}
+
+func newQuota() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "quota",
+		Short: "Show and set how much of the cluster a tenant may have",
+		Long: `Shows and sets how much of the cluster a tenant may have.
+
+A quota bounds three things, each if it is set: the GPUs that a tenant's jobs hold at once (a fraction of a GPU counts as what it
+is), the jobs that run at once, and the unfinished jobs. Jobs beyond the first two wait, and say why; a job beyond the third is
+refused when it is submitted. To lower a quota stops nothing: nothing new is started until enough has ended.
+
+Everybody sees the quota of his own tenant. To set it takes the permission scaimind:cluster_admin, and for another tenant
+than one's own mind:operator, which the token of mind dev has.`,
+		Example: `  mind quota show
+  mind quota set acme --max-gpus 16 --max-jobs 1000
+  mind quota list`,
+	}
+	cmd.AddCommand(newQuotaShow(), newQuotaSet(), newQuotaClear(), newQuotaList())
+	return cmd
+}
+
+// quotaPath is where the quota of a tenant is; without a tenant, of one's own.
+func quotaPath(args []string) string {
+	tenant := "-"
+	if len(args) > 0 {
+		tenant = args[0]
+	}
+	return "/tenants/" + url.PathEscape(tenant) + "/quota"
+}
+
+func newQuotaShow() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:   "show [TENANT]",
+		Short: "Show what a tenant may have, and what it has; default: one's own",
+		Example: `  mind quota show
+  mind quota show acme`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		var got quota
+		data, err := c.get(ctx, quotaPath(args), nil, &got)
+		if err != nil {
+			return err
+		}
+		return printQuotas(cmd.OutOrStdout(), s.output, data, got)
+	})
+}
+
+func newQuotaList() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:     "list",
+		Short:   "List the quotas: an operator sees those of all tenants, others that of their own",
+		Example: `  mind quota list`,
+		Args:    cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		var got struct {
+			Quotas []quota `json:"quotas"`
+		}
+		data, err := c.get(ctx, "/quotas", nil, &got)
+		if err != nil {
+			return err
+		}
+		return printQuotas(cmd.OutOrStdout(), s.output, data, got.Quotas...)
+	})
+}
+
+func newQuotaSet() *cobra.Command {
+	limits := []struct {
+		flag, field, help string
+		value             int
+	}{
+		{flag: "max-gpus", field: "max_gpus", help: "GPUs that its jobs may hold at once"},
+		{flag: "max-running-jobs", field: "max_running_jobs", help: "jobs that may run at once"},
+		{flag: "max-jobs", field: "max_jobs", help: "unfinished jobs; one more is refused at submit"},
+	}
+	cmd := rest(&cobra.Command{
+		Use:   "set TENANT",
+		Short: "Set the limits of a tenant; one that is not given is none",
+		Long: `Sets the limits of a tenant, all at once: one that is not given is none from then on. 0 allows nothing.
+
+What runs is left alone; what waits is looked at again at once.`,
+		Example: `  mind quota set acme --max-gpus 16 --max-running-jobs 50 --max-jobs 1000
+  mind quota set guests --max-gpus 0`,
+		Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		body := map[string]any{}
+		for i := range limits {
+			if cmd.Flags().Changed(limits[i].flag) {
+				body[limits[i].field] = limits[i].value
+			}
+		}
+		if len(body) == 0 {
+			return Misuse(errors.New("give at least one limit; mind quota clear takes all of them away"))
+		}
+		var got quota
+		data, err := c.call(ctx, http.MethodPut, quotaPath(args), nil, body, newKey(), &got)
+		if err != nil {
+			return err
+		}
+		return printQuotas(cmd.OutOrStdout(), s.output, data, got)
+	})
+	for i := range limits {
+		cmd.Flags().IntVar(&limits[i].value, limits[i].flag, 0, limits[i].help+"; not given: no limit")
+	}
+	return cmd
+}
+
+func newQuotaClear() *cobra.Command {
+	return rest(&cobra.Command{
+		Use:     "clear TENANT",
+		Short:   "Take every limit of a tenant away",
+		Example: `  mind quota clear acme`,
+		Args:    cobra.ExactArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+		data, err := c.call(ctx, http.MethodDelete, quotaPath(args), nil, nil, newKey(), nil)
+		if err != nil {
+			return err
+		}
+		if s.output != "table" {
+			return printData(cmd.OutOrStdout(), s.output, data)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s has no quota\n", args[0])
+		return nil
+	})
+}
+
+func printQuotas(w io.Writer, output string, data json.RawMessage, quotas ...quota) error {
+	if output != "table" {
+		return printData(w, output, data)
+	}
+	t := newTable(w, "TENANT", "GPUS", "RUNNING", "JOBS", "SET BY")
+	for _, q := range quotas {
+		t.row(q.Tenant, ofLimit(strconv.FormatFloat(q.GPUs, 'f', -1, 64), q.MaxGPUs), ofLimit(strconv.Itoa(q.Running), q.MaxRunning),
+			ofLimit(strconv.Itoa(q.Jobs), q.MaxJobs), q.UpdatedBy)
+	}
+	return t.flush()
+}
+
+func ofLimit(have string, limit *int) string {
+	if limit == nil {
+		return have + " of any"
+	}
+	return have + " of " + strconv.Itoa(*limit)
+}

@@ -1,0 +1,98 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// ofTenant holds that only operators ask about, or set, what is another tenant's.
+func (x *exchange) ofTenant(tenant, what string) error {
+	if tenant == "" || tenant == x.caller.Tenant || x.caller.May(PermissionOperator) {
+		return nil
+	}
+	return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: what + " of another tenant needs the permission " + PermissionOperator}
+}
+
+// tenantID is the tenant that the path names; - is the caller's own.
+func tenantID(x *exchange) string {
+	if named := id(x); named != "-" {
+		return named
+	}
+	return x.caller.Tenant
+}
+
+func listQuotas(x *exchange) error {
+	return unary(x, http.StatusOK, false, &v1.ListQuotasRequest{}, x.server.quotas.ListQuotas, whole)
+}
+
+func getQuota(x *exchange) error {
+	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {
+		return err
+	}
+	return unary(x, http.StatusOK, false, &v1.GetQuotaRequest{TenantId: tenantID(x)}, x.server.quotas.GetQuota,
+		func(r *v1.GetQuotaResponse) proto.Message { return r.GetQuota() })
+}
+
+func putQuota(x *exchange) error {
+	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {
+		return err
+	}
+	quota := &v1.Quota{}
+	if _, err := x.decode(quota, true, quotaFigures...); err != nil {
+		return err
+	}
+	quota.TenantId = tenantID(x)
+	return unary(x, http.StatusOK, true, &v1.PutQuotaRequest{Quota: quota}, x.server.quotas.PutQuota,
+		func(r *v1.PutQuotaResponse) proto.Message { return r.GetQuota() })
+}
+
+// quotaFigures are the fields of a quota that nobody sets.
+var quotaFigures = []string{"tenant_id", "gpus", "running_jobs", "jobs", "updated_by", "updated_at"}
+
+func deleteQuota(x *exchange) error {
+	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {
+		return err
+	}
+	request := &v1.DeleteQuotaRequest{TenantId: tenantID(x)}
+	return unary(x, http.StatusOK, true, request, x.server.quotas.DeleteQuota,
+		func(*v1.DeleteQuotaResponse) proto.Message { return request })
+}
+
+func listAudit(x *exchange) error {
+	query := x.r.URL.Query()
+	request := &v1.ListAuditRecordsRequest{
+		UserId: query.Get("user_id"), Action: query.Get("action"), Object: query.Get("object"), Outcome: query.Get("outcome"),
+		PageToken: query.Get("page_token"), TenantId: query.Get("tenant_id"),
+	}
+	if err := x.ofTenant(request.TenantId, "the audit log"); err != nil {
+		return err
+	}
+	var faults []Fault
+	request.PageSize, faults = intParameter(query, "page_size", 1, 1000, nil)
+	now := time.Now()
+	request.Since, faults = timeParameter(query, "since", now, faults)
+	request.Until, faults = timeParameter(query, "until", now, faults)
+	if len(faults) > 0 {
+		return invalidBody(faults)
+	}
+	return unary(x, http.StatusOK, false, request, x.server.audit.ListAuditRecords, whole)
+}
+
+// timeParameter reads a moment from a query; nil when it is not there.
+func timeParameter(query url.Values, name string, now time.Time, faults []Fault) (*timestamppb.Timestamp, []Fault) {
+	raw := query.Get(name)
+	if raw == "" {
+		return nil, faults
+	}
+	at, ok := parseSince(raw, now)
+	if !ok {
+		return nil, append(faults, Fault{name, fmt.Sprintf("must be a time as 2026-01-31T08:00:00Z, seconds back from now, or a duration such as 10m, not %q", printable(raw))})
+	}
+	return timestamppb.New(at), faults
+}

@@ -1,0 +1,92 @@
+package gateway
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+// What is another tenant's takes the permission of an operator, whatever else somebody may do; and the coordinator is told
+// of an operator only by calls that are about tenants.
+func TestTenants_ofOthersAreForOperators(t *testing.T) {
+	c := newScripted(t)
+	config := testConfig(c)
+	config.Tokens = append(config.Tokens,
+		StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{PermissionOperator}, AllPermissions...)},
+		StaticToken{Token: "admin", Tenant: "acme", User: "ann", Permissions: AllPermissions})
+	g := newGate(t, config)
+	for _, tc := range []struct{ method, path, body string }{
+		{"GET", "/tenants/evil/quota", ""},
+		{"PUT", "/tenants/evil/quota", `{"max_gpus":1}`},
+		{"DELETE", "/tenants/evil/quota", ""},
+		{"GET", "/audit?tenant_id=evil", ""},
+		{"GET", "/audit?tenant_id=*", ""},
+	} {
+		before := len(c.seen())
+		a := g.do(tc.method, prefix+tc.path, tc.body, "Authorization", "Bearer admin")
+		require.Equal(t, 403, a.code, "%s %s", tc.method, tc.path)
+		require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code)
+		require.Len(t, c.seen(), before, "nothing is called")
+		require.Equal(t, 200, g.do(tc.method, prefix+tc.path, tc.body, "Authorization", "Bearer operator").code)
+		md := c.seen()[before].md
+		require.Equal(t, []string{"1"}, md[status.KeyOperator])
+		require.Equal(t, []string{"acme"}, md[status.KeyTenant], "it is the operator who does it, not the tenant")
+	}
+	require.Equal(t, 200, g.do("GET", prefix+"/tenants/acme/quota", "", "Authorization", "Bearer admin").code)
+	calls := c.seen()
+	require.Empty(t, calls[len(calls)-1].md[status.KeyOperator], "to run the cluster is not to look after all tenants")
+	for _, bad := range []string{"/audit?page_size=0", "/audit?page_size=1001", "/audit?since=yesterday", "/audit?until=x"} {
+		require.Equal(t, 422, g.do("GET", prefix+bad, "", "Authorization", "Bearer admin").code, bad)
+	}
+	require.Equal(t, 422, g.do("PUT", prefix+"/tenants/acme/quota", `{"max_gpus":"many"}`, "Authorization", "Bearer admin").code)
+}
+
+// A quota is no overload: the code says so, and nobody is told to come back in a second.
+func TestQuotaExceeded(t *testing.T) {
+	c := newScripted(t)
+	outcome := status.QuotaExceeded
+	c.on("SubmitJob", func(ctx context.Context, _ any) (any, error) {
+		_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyOutcome, outcome))
+		return nil, grpcstatus.Error(codes.ResourceExhausted, "tenant quota: 2 of 2 unfinished jobs")
+	})
+	c.on("SubmitJobs", func(context.Context, any) (any, error) {
+		return &v1.SubmitJobsResponse{Results: []*v1.SubmitJobResult{
+			{Code: int32(codes.ResourceExhausted), Message: "tenant quota: 2 of 2 unfinished jobs", Reason: status.QuotaExceeded},
+			{Code: int32(codes.ResourceExhausted), Message: "full"},
+		}}, nil
+	})
+	g := newGate(t, testConfig(c))
+	a := g.do("POST", prefix+"/jobs", `{"name":"a","command_config":{"argv":["x"]}}`)
+	require.Equal(t, 429, a.code, a.body)
+	require.Equal(t, "QUOTA_EXCEEDED", a.Error.Code)
+	require.Contains(t, a.Error.Message, "2 of 2 unfinished jobs")
+	require.Empty(t, a.header.Get("Retry-After"))
+	outcome = status.NotSent
+	a = g.do("POST", prefix+"/jobs", `{"name":"a","command_config":{"argv":["x"]}}`)
+	require.Equal(t, "RESOURCE_EXHAUSTED", a.Error.Code)
+	require.Equal(t, "1", a.header.Get("Retry-After"))
+	a = g.do("POST", prefix+"/jobs/batch", `{"jobs":[{"name":"a"},{"name":"b"}]}`)
+	require.Equal(t, 207, a.code)
+	require.Contains(t, a.body, `"http_status":429,"error":{"code":"QUOTA_EXCEEDED"`)
+	require.Contains(t, a.body, `"error":{"code":"RESOURCE_EXHAUSTED"`)
+}
+
+// Who came with an API token is known by it in the audit log.
+func TestCalls_carryTheTokenOfTheCaller(t *testing.T) {
+	c := newScripted(t)
+	c.on("VerifyToken", func(context.Context, any) (any, error) {
+		return &v1.VerifyTokenResponse{Token: &v1.Token{TokenId: "tok_7", TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+	})
+	g := newGate(t, testConfig(c))
+	require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"a"}`, "Authorization", "Bearer sgk_x").code)
+	calls := c.seen()
+	require.Equal(t, []string{"tok_7"}, calls[len(calls)-1].md[status.KeyToken])
+}

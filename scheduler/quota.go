@@ -1,0 +1,76 @@
+package scheduler
+
+import "github.com/mindcoordinator/mind/fsm"
+
+// room is what quotas and the limits of queues leave in one pass. Like the capacity of the nodes it only shrinks, so a
+// class that finds none is done for the pass, however many jobs it has.
+type room struct {
+	view    View
+	tenants map[string]*tenantRoom
+	queues  map[string]*queueRoom
+}
+
+type tenantRoom struct {
+	quota *fsm.Quota
+	usage fsm.Usage
+}
+
+type queueRoom struct {
+	queue    *fsm.Queue
+	gpuMilli int
+}
+
+// limits are those that a class is held to; nil: none.
+type limits struct {
+	known  bool
+	tenant *tenantRoom
+	queue  *queueRoom
+}
+
+func newRoom(v View) *room {
+	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string]*queueRoom{}}
+}
+
+// limitsOf finds what holds for a class. Only the classes of tenants with a quota name their tenant.
+func (r *room) limitsOf(key fsm.ClassKey) limits {
+	l := limits{known: true}
+	asked := false
+	if key.Tenant != "" {
+		if l.tenant, asked = r.tenants[key.Tenant]; !asked {
+			if q, ok := r.view.Quota(key.Tenant); ok {
+				l.tenant = &tenantRoom{quota: q, usage: r.view.Usage(key.Tenant)}
+			}
+			r.tenants[key.Tenant] = l.tenant
+		}
+	}
+	if l.queue, asked = r.queues[key.Queue]; !asked {
+		if q, ok := r.view.Queue(key.Queue); ok && q.MaxGPUs != 0 {
+			l.queue = &queueRoom{queue: q, gpuMilli: r.view.QueueGPUs(key.Queue)}
+		}
+		r.queues[key.Queue] = l.queue
+	}
+	return l
+}
+
+// bars says why no more job of a shape may run; empty: one may.
+func (l *limits) bars(s fsm.Shape) string {
+	if l.tenant != nil {
+		if why := l.tenant.quota.Bars(l.tenant.usage, s); why != "" {
+			return why
+		}
+	}
+	if l.queue != nil {
+		return l.queue.queue.Bars(l.queue.gpuMilli, s)
+	}
+	return ""
+}
+
+// take counts a job that was given its places.
+func (l *limits) take(s fsm.Shape) {
+	if l.tenant != nil {
+		l.tenant.usage.Grant(s)
+	}
+	if l.queue != nil {
+		l.queue.gpuMilli += s.GPUMilli()
+	}
+}
