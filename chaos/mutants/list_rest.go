@@ -216,6 +216,12 @@ var edgeMutants = []mutant{
 		Package: "gateway", Tests: []string{"TestLogs_resumeByTheCaller"},
 	},
 	{
+		Name: "told-again-by-a-replica-behind", Breaks: "I10", File: "coordinator/events.go",
+		What: "a watcher that comes from a replica that was ahead is told again what it has heard",
+		Old:  "e.Index < w.index || ", New: "",
+		Package: "coordinator", Tests: []string{"TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind"},
+	},
+	{
 		Name: "joined-behind-the-ring", Breaks: "I10", File: "gateway/fanout/stream.go",
 		What: "a watcher joins a stream that has let go what it was not given yet",
 		Old:  "place.has(s.start) && ", New: "",
