@@ -139,6 +139,24 @@ func TestInvoke_aWedgedLeaderCostsOneTry(t *testing.T) {
 	})
 }
 
+// The time of one try may run out at the coordinator a moment before it does here. That was taken for the coordinator's own
+// answer, and a caller who still had time was told that his was up (504 instead of 503).
+func TestInvoke_aTryWhoseTimeRunsOutAtTheOtherEndIsOneThatGotNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t)
+		a := f.add("a:1", func(ctx context.Context, _ *member) error {
+			deadline, _ := ctx.Deadline()
+			time.Sleep(time.Until(deadline) - 5*time.Millisecond)
+			return grpcstatus.Error(codes.DeadlineExceeded, "stream terminated by RST_STREAM with error code: CANCEL")
+		})
+		client := f.dial(t, Config{Addrs: []string{"a:1"}})
+		ctx := WithCall(within(t, 30*time.Second), Call{Tenant: "t", IdempotencyKey: "k", RetryFor: 2 * time.Second})
+		_, err := client.Jobs().SubmitJob(ctx, &v1.SubmitJobRequest{Name: "x"})
+		require.Equal(t, codes.Unavailable, grpcstatus.Code(err), err)
+		require.Greater(t, a.calls.Load(), int64(1), "it is tried again")
+	})
+}
+
 func TestInvoke_aCoordinatorThatDiesInMidCall(t *testing.T) {
 	for name, tc := range map[string]struct {
 		key string

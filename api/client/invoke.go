@@ -98,6 +98,7 @@ func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 		a.peer = peer.Peer{}
 		opts = append(opts, grpc.Peer(&a.peer))
 	}
+	began := time.Now()
 	err = to.conn().Invoke(try, a.method, a.args, a.reply, opts...)
 	if raw := one(a.trailer, status.KeyLeader); raw != "" {
 		a.client.learn(raw, err == nil)
@@ -110,7 +111,7 @@ func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 	case codes.Unavailable:
 		return a.unavailable(to), err
 	case codes.DeadlineExceeded, codes.Canceled:
-		return a.late(ctx, try, to, err)
+		return a.late(ctx, try, began, to, err)
 	}
 	return false, err
 }
@@ -134,11 +135,25 @@ const (
 	slowTry = 25 * time.Second
 )
 
+// skew is how much sooner than here the end of a try may be seen at the other end.
+const skew = 250 * time.Millisecond
+
+// callerIsOut says whether the caller's own time is up, or will be before anything else can be tried.
+func callerIsOut(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) < minTry
+}
+
 // late decides after a try that got no answer in its time, or whose coordinator
 // says that it had no time left.
-func (a *attempt) late(ctx, try context.Context, to *target, err error) (bool, error) {
+func (a *attempt) late(ctx, try context.Context, began time.Time, to *target, err error) (bool, error) {
+	over := try.Err() != nil
+	if deadline, ok := try.Deadline(); ok && a.repeatable && grpcstatus.Code(err) == codes.DeadlineExceeded && !callerIsOut(ctx) {
+		// The coordinator measures the same time, and may be the first to see its end.
+		over = over || time.Until(deadline) < min(skew, time.Since(began))
+	}
 	switch {
-	case ctx.Err() == nil && try.Err() != nil:
+	case ctx.Err() == nil && over:
 		to.fellSilent()
 		a.client.forget(to)
 		return true, grpcstatus.Errorf(codes.Unavailable, "coordinator %s did not answer in time", to.addr)
