@@ -203,7 +203,8 @@ func TestCache_theTableIsMadeAgain(t *testing.T) {
 			written := func(id string) {
 				require.Eventually(t, func() bool {
 					c.Note([]*v1.Job{job(id, 1, nil)}, 500)
-					return c.rows("written") > 0 && exists(db, id)
+					// The row is seen before the cache has noted that it is there.
+					return c.rows("written") > 0 && exists(db, id) && c.failing() == 0
 				}, longstop, 50*time.Millisecond)
 			}
 			written("job_1")
@@ -211,7 +212,6 @@ func TestCache_theTableIsMadeAgain(t *testing.T) {
 			require.NoError(t, err)
 			written("job_2")
 			require.Positive(t, c.rows("failed"))
-			require.Zero(t, c.failing())
 		})
 	}
 }
