@@ -246,3 +246,37 @@ func TestWatcher_whatIsNoCursorIsAskedOfTheCoordinator(t *testing.T) {
 		require.ErrorContains(t, st.Err, "is no cursor")
 	})
 }
+
+// Between the look whether a stream fits and the joining the stream goes on, and its ring with it.
+func TestWatcher_doesNotJoinWhatHasGoneOnMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := newSource(1, 1)
+		h := New()
+		h.limits = limits{shared: 4 << 10, alone: 1 << 10, ahead: 1 << 10, near: 1 << 10}
+		defer h.Close()
+		src.print(0, 10)
+		fast := h.Watch(src.subject("k"), "")
+		defer fast.Close()
+		synctest.Wait()
+		begin, place := fast.s, Place{Epoch: 1}
+		require.True(t, begin.covers(place))
+		require.True(t, begin.whole())
+		src.print(0, 1000)
+		src.end()
+		for ended := false; !ended; {
+			_, st := fast.Next()
+			if ended = st.Ended; !ended && st.Changed != nil {
+				<-st.Changed
+			}
+		}
+		late := &Watcher{hub: h, subject: src.subject("k")}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		require.False(t, late.join(begin, &place), "it would miss what the ring has let go")
+		require.False(t, late.join(begin, nil))
+		require.EqualValues(t, 1, begin.watchers.Load())
+		end := begin.end.clone()
+		require.True(t, late.join(begin, &end))
+		begin.watchers.Add(-1)
+	})
+}

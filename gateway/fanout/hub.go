@@ -91,14 +91,14 @@ func (h *Hub) begin(w *Watcher, cursor string) {
 		key += "\x00" + w.subject.Opening
 	}
 	if w.subject.Key == "" {
-		w.join(h.open(nil, w.subject, opening, cursor), nil)
+		h.open(w, nil, opening, cursor)
 		return
 	}
 	place, known := Place{}, false
 	if cursor != "" {
 		if place, known = w.subject.Place(cursor); !known {
 			// Whatever this is, the coordinator will say.
-			w.join(h.open(nil, w.subject, false, cursor), nil)
+			h.open(w, nil, false, cursor)
 			return
 		}
 	}
@@ -110,33 +110,30 @@ func (h *Hub) begin(w *Watcher, cursor string) {
 	for _, s := range g.streams {
 		switch {
 		case opening:
-			if s.whole() {
-				w.join(s, nil)
+			if s.whole() && w.join(s, nil) {
 				return
 			}
 		case known:
-			if s.covers(place) {
-				w.join(s, &place)
+			if s.covers(place) && w.join(s, &place) {
 				return
 			}
 		default:
-			if start, ok := s.fromStart(); ok {
-				w.join(s, &start)
+			if start, ok := s.fromStart(); ok && w.join(s, &start) {
 				return
 			}
 		}
 	}
-	w.join(h.open(g, w.subject, opening, cursor), nil)
+	h.open(w, g, opening, cursor)
 }
 
-// open starts a stream. It is called with mu held.
-func (h *Hub) open(g *group, subject Subject, opening bool, cursor string) *stream {
+// open starts a stream, with its first watcher: it is there before the first event is. It is called with mu held.
+func (h *Hub) open(w *Watcher, g *group, opening bool, cursor string) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	s := &stream{
-		hub: h, group: g, subject: subject, opening: opening, cursor: cursor, opened: time.Now(), cancel: cancel,
+		hub: h, group: g, subject: w.subject, opening: opening, cursor: cursor, opened: time.Now(), cancel: cancel,
 		changed: make(chan struct{}), hungry: make(chan struct{}, 1),
 	}
-	if place, ok := subject.Place(cursor); ok && cursor != "" {
+	if place, ok := w.subject.Place(cursor); ok && cursor != "" {
 		s.start, s.end, s.known = place, place.clone(), true
 	} else {
 		s.known = cursor == "" && !opening
@@ -146,11 +143,11 @@ func (h *Hub) open(g *group, subject Subject, opening bool, cursor string) *stre
 		g.several.Store(len(g.streams) > 1)
 	}
 	h.streams.Add(1)
+	w.join(s, nil)
 	h.ends.Go(func() {
 		defer cancel()
 		s.run(ctx)
 	})
-	return s
 }
 
 // forget takes a stream out, so that nobody joins it any more. It is called with mu held.

@@ -61,19 +61,26 @@ func (w *Watcher) Close() {
 	w.hub.leave(w.s)
 }
 
-// join puts the watcher on a stream: at a place, or at its beginning. The hub's mu is held.
-func (w *Watcher) join(s *stream, place *Place) {
-	s.watchers.Add(1)
-	if w.s != nil {
-		w.hub.leave(w.s)
-	}
+// join puts the watcher on a stream: at a place, or at its beginning. It says whether it did: what made the stream fit may have
+// left its ring since that was looked at, and whoever went on from there would miss it. The hub's mu is held.
+func (w *Watcher) join(s *stream, place *Place) bool {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	if place == nil && s.first > 0 || place != nil && !place.has(s.start) {
+		s.mu.Unlock()
+		return false
+	}
+	old := w.s
 	w.s, w.piece, w.mark, w.at = s, s.first, 0, s.read-uint64(s.bytes)
 	if w.aligned = place == nil; !w.aligned {
 		w.place, w.walked = place.clone(), s.start.clone()
 		w.aligned = w.walked.has(w.place)
 	}
+	s.mu.Unlock()
+	s.watchers.Add(1)
+	if old != nil {
+		w.hub.leave(old)
+	}
+	return true
 }
 
 // State says how things stand with the stream, whatever was given of it.
