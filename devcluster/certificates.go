@@ -1,13 +1,13 @@
 package devcluster
 
 import (
+	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/mindcoordinator/mind/pki"
@@ -33,7 +33,7 @@ func (l *layout) issueCertificates() error {
 		ca, err = pki.CreateCA(l.pki)
 	}
 	if err != nil {
-		return fmt.Errorf("opening the certificate authority: %w", err)
+		return fmt.Errorf("opening the certificate authority: %w; remove %s to have all certificates made anew", err, l.pki)
 	}
 	roles := map[string]string{kindGateway: pki.RoleGateway, operatorID: pki.RoleOperator}
 	for _, m := range l.Coordinators {
@@ -42,8 +42,12 @@ func (l *layout) issueCertificates() error {
 	for _, m := range l.Agents {
 		roles[m.ID] = pki.RoleAgent
 	}
+	authority, err := pki.ReadCertificates(filepath.Join(l.pki, pki.CACertFile))
+	if err != nil {
+		return fmt.Errorf("reading the certificate of the authority: %w", err)
+	}
 	for id, role := range roles {
-		if good(l.files(id)) {
+		if good(l.files(id), authority) {
 			continue
 		}
 		if _, err := ca.Issue(l.pki, id, role); err != nil {
@@ -53,18 +57,12 @@ func (l *layout) issueCertificates() error {
 	return nil
 }
 
-func good(files pki.Files) bool {
-	if _, err := os.Stat(files.Key); err != nil {
+// good says whether a certificate can be used for a while yet, by those who believe the authority: not one that is left of
+// an authority before it.
+func good(files pki.Files, authority []*x509.Certificate) bool {
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil || time.Until(pair.Leaf.NotAfter) <= certificateReserve {
 		return false
 	}
-	text, err := os.ReadFile(files.Cert)
-	if err != nil {
-		return false
-	}
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return false
-	}
-	cert, err := x509.ParseCertificate(block.Bytes)
-	return err == nil && time.Until(cert.NotAfter) > certificateReserve
+	return slices.ContainsFunc(authority, func(ca *x509.Certificate) bool { return pair.Leaf.CheckSignatureFrom(ca) == nil })
 }

@@ -2,6 +2,7 @@ package devcluster
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +21,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mindcoordinator/mind/pki"
 )
 
 // The test binary plays the components: what is tested here is who starts, who ends, and what is left behind. That real
@@ -210,7 +213,7 @@ func TestCluster_restartStartsThemAgainAndTellsThePid(t *testing.T) {
 	require.Eventually(t, func() bool {
 		info, err := ReadInfo(c.Dir())
 		return err == nil && info.Agents[0].Pid != before.Agents[0].Pid && alive(info.Agents[0].Pid)
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 	after := c.Info()
 	require.Equal(t, before.Agents[0].Argv, after.Agents[0].Argv)
 	require.Equal(t, before.Coordinators, after.Coordinators)
@@ -268,7 +271,7 @@ func TestCluster_childrenDieWithAKilledSupervisor(t *testing.T) {
 			}
 		}
 		return true
-	}, 10*time.Second, 10*time.Millisecond)
+	}, 30*time.Second, 10*time.Millisecond)
 }
 
 // TestCluster_stopSweepsWhatOthersLeft starts three processes that no component knows of: one with the argv of a component
@@ -288,7 +291,7 @@ func TestCluster_stopSweepsWhatOthersLeft(t *testing.T) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		require.NoError(t, cmd.Start())
 	}
-	require.Eventually(t, func() bool { return len(leftovers(c.Dir(), c.layout.components())) == 5 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return len(leftovers(c.Dir(), c.layout.components())) == 5 }, 30*time.Second, 10*time.Millisecond)
 
 	require.NoError(t, c.Stop())
 	for _, cmd := range []*exec.Cmd{again, shim, task} {
@@ -297,6 +300,39 @@ func TestCluster_stopSweepsWhatOthersLeft(t *testing.T) {
 	require.True(t, alive(bystander.Process.Pid))
 	require.NoError(t, bystander.Process.Kill())
 	_ = bystander.Wait()
+}
+
+// Whatever of its certificates is gone or spoilt: those that are there afterwards are one authority's, with their own keys.
+func TestIssueCertificates_mendsWhatIsThere(t *testing.T) {
+	for name, spoil := range map[string]func(dir string) error{
+		"the authority": func(dir string) error { return os.Remove(filepath.Join(dir, pki.CACertFile)) },
+		"a certificate": func(dir string) error { return os.WriteFile(filepath.Join(dir, "c1.pem"), []byte("junk"), 0o600) },
+		"a key":         func(dir string) error { return os.Remove(filepath.Join(dir, "n1-key.pem")) },
+		"a key, for another": func(dir string) error {
+			return os.Rename(filepath.Join(dir, "n1-key.pem"), filepath.Join(dir, "c1-key.pem"))
+		},
+		"nothing": func(string) error { return nil },
+		"all":     os.RemoveAll,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &layout{pki: filepath.Join(t.TempDir(), "pki"), Coordinators: []member{{ID: "c1"}}, Agents: []member{{ID: "n1"}}}
+			require.NoError(t, l.issueCertificates())
+			require.NoError(t, spoil(l.pki))
+			require.NoError(t, l.issueCertificates())
+			for _, id := range []string{"c1", "n1", kindGateway, operatorID} {
+				files := l.files(id)
+				_, err := pki.LoadServerTLS(files.Cert, files.Key, files.CA)
+				require.NoError(t, err, id)
+				authority, err := pki.ReadCertificates(files.CA)
+				require.NoError(t, err)
+				for _, ca := range authority {
+					pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+					require.NoError(t, err)
+					require.NoError(t, pair.Leaf.CheckSignatureFrom(ca), id)
+				}
+			}
+		})
+	}
 }
 
 func TestCluster_inProcess(t *testing.T) {

@@ -65,7 +65,7 @@ func openLayout(dir string, o Options) (*layout, error) {
 	switch {
 	case err == nil:
 		if err := json.Unmarshal(text, l); err != nil {
-			return nil, fmt.Errorf("%s is damaged: %w", file, err)
+			return nil, fmt.Errorf("%s is damaged: %w; it holds who is who and cannot be made anew: remove %s to begin with nothing", file, err, dir)
 		}
 		if o.Coordinators != 0 && o.Coordinators != len(l.Coordinators) {
 			return nil, fmt.Errorf("%s holds a cluster of %d coordinators: start it without --coordinators, or give another --data-dir", dir, len(l.Coordinators))
