@@ -35,7 +35,7 @@ test: build ## All tests, real processes included.
 	$(GO) test -timeout 7m ./...
 
 race: ## The concurrent packages under the race detector.
-	GORACE=halt_on_error=1 $(GO) test -race -short -timeout 12m $(RACE_PKGS)
+	GORACE="halt_on_error=1 atexit_sleep_ms=0" $(GO) test -race -short -timeout 12m $(RACE_PKGS)
 
 bench: build ## The whole system beside its yardsticks; prints the tables of docs/benchmarks.md.
 	$(GO) run ./chaos/bench -mind $(BIN)/mind
