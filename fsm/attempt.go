@@ -38,6 +38,14 @@ func (tx *tx) emitJob(j *Job, from v1.JobState_Value) {
 	})
 }
 
+// emitTransfer tells how far the data of a job is.
+func (tx *tx) emitTransfer(j *Job, transfer string) {
+	tx.emit(Event{
+		Topic: TopicJob, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, From: j.State, To: j.State,
+		Stop: j.Stop, Queue: j.Queue, Nodes: taskNodes(j.Tasks), Transfer: transfer,
+	})
+}
+
 func taskNodes(tasks []Task) []string {
 	if len(tasks) == 0 {
 		return nil
@@ -71,7 +79,7 @@ func (tx *tx) endTask(j *Job, rank uint16, exit *int32, cause v1.ErrorType_Value
 			cause = v1.ErrorType_INTERNAL
 		}
 	}
-	t.State, t.ExitCode, t.ErrorType, t.ErrorMessage, t.EndedAt = v1.TaskState_ENDED, exit, cause, message, at
+	t.State, t.ExitCode, t.ErrorType, t.ErrorMessage, t.EndedAt, t.Transfer = v1.TaskState_ENDED, exit, cause, message, at, ""
 	if t.StartedAt == 0 && exit != nil {
 		t.StartedAt = at
 	}
@@ -276,7 +284,7 @@ func retryCause(e v1.ErrorType_Value) RetryCause {
 		return RetryGPUFault
 	case v1.ErrorType_LAUNCH_FAILED:
 		return RetryLaunchFailed
-	case v1.ErrorType_DATA_FETCH:
+	case v1.ErrorType_DATA_FETCH, v1.ErrorType_MODEL_NOT_FOUND: // what one node lacks another may have
 		return RetryDataFetch
 	case v1.ErrorType_EXIT_NONZERO, v1.ErrorType_OOM:
 		return RetryExit

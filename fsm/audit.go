@@ -11,9 +11,10 @@ import (
 const (
 	recordAudit = 110
 
-	// MaxAuditRecords bounds the records of each of the two kinds: about jobs, and about everything else. They have a bound
-	// each, so that however many jobs come, they do not wash away who took a node out of service.
-	MaxAuditRecords = 100_000
+	// DefaultKeepAudit bounds the records of each of the three kinds, unless Configure says otherwise: about jobs, about
+	// calls that were denied, and about everything else. They have a bound each, so that however many jobs or denials come,
+	// they do not wash away who took a node out of service.
+	DefaultKeepAudit = 100_000
 	// maxAuditText bounds each text of a record, in bytes; what is longer is cut.
 	maxAuditText = 256
 	// auditSegment is how many records are kept together.
@@ -50,9 +51,19 @@ func (r *AuditRecord) appendFields(f fields) fields {
 
 // auditTables has one log per kind.
 type auditTables struct {
-	jobs, others auditLog
-	scratch      fields
+	logs    [auditKinds]auditLog
+	scratch fields
 }
+
+// auditKind says in which of the logs an action is kept.
+type auditKind uint8
+
+const (
+	auditJobs auditKind = iota
+	auditOthers
+	auditDenials
+	auditKinds
+)
 
 // auditLog is a queue of records: new ones come at the end, old ones go at the front. Segments are filled once and never
 // changed, so a frozen copy is a copy of this struct: what is appended later lies beyond its end.
@@ -76,20 +87,25 @@ func (l *auditLog) at(n int) *auditEntry {
 	return &l.segments[n/auditSegment][n%auditSegment]
 }
 
-func (l *auditLog) append(e auditEntry) {
+// append puts a record at the end, and lets go of the oldest beyond the bound.
+func (l *auditLog) append(e auditEntry, keep int) {
 	if l.end == len(l.segments)*auditSegment {
 		l.segments = append(l.segments, new([auditSegment]auditEntry))
 	}
 	l.segments[l.end/auditSegment][l.end%auditSegment] = e
 	l.end++
 	l.sum += e.hash
-	if l.len() <= MaxAuditRecords {
-		return
-	}
-	l.sum -= l.at(0).hash
-	if l.start++; l.start == auditSegment {
-		l.segments = l.segments[1:]
-		l.start, l.end = 0, l.end-auditSegment
+	l.trim(keep)
+}
+
+// trim lets go of the oldest records beyond the bound.
+func (l *auditLog) trim(keep int) {
+	for l.len() > keep {
+		l.sum -= l.at(0).hash
+		if l.start++; l.start == auditSegment {
+			l.segments = l.segments[1:]
+			l.start, l.end = 0, l.end-auditSegment
+		}
 	}
 }
 
@@ -107,7 +123,8 @@ var auditDomain = domain{
 		number: recordAudit,
 		name:   "audit record",
 		save: func(s *state, emit func(any) error) error {
-			for _, l := range []*auditLog{&s.audit.jobs, &s.audit.others} {
+			for k := range s.audit.logs {
+				l := &s.audit.logs[k]
 				for n := range l.len() {
 					if err := emit(&l.at(n).AuditRecord); err != nil {
 						return err
@@ -125,10 +142,16 @@ var auditDomain = domain{
 				return fmt.Errorf("record %d follows %d", r.Seq, l.next()-1)
 			}
 			r.Tenant, r.User = s.work.name(r.Tenant), s.work.name(r.User)
-			s.audit.put(&r)
+			s.audit.put(&r, s.meta.keepAudit())
 			return nil
 		},
-		sum: func(s *state) uint64 { return s.audit.jobs.sum + s.audit.others.sum },
+		sum: func(s *state) uint64 {
+			var sum uint64
+			for k := range s.audit.logs {
+				sum += s.audit.logs[k].sum
+			}
+			return sum
+		},
 		recount: func(s *state) uint64 {
 			var sum uint64
 			var f fields
@@ -139,21 +162,17 @@ var auditDomain = domain{
 			return sum
 		},
 	}},
-	open:   func(*state) {},
-	freeze: func(s, from *state) { s.audit = auditTables{jobs: from.audit.jobs, others: from.audit.others} },
-	check:  checkAudit,
+	commands: []commandDef{defineCommand[RecordDenials]("RecordDenials")},
+	open:     func(*state) {},
+	freeze:   func(s, from *state) { s.audit = auditTables{logs: from.audit.logs} },
+	check:    checkAudit,
 }
 
-func (t *auditTables) of(a AuditAction) *auditLog {
-	if a.aboutJobs() {
-		return &t.jobs
-	}
-	return &t.others
-}
+func (t *auditTables) of(a AuditAction) *auditLog { return &t.logs[a.kind()] }
 
-func (t *auditTables) put(r *AuditRecord) {
+func (t *auditTables) put(r *AuditRecord, keep int) {
 	t.scratch = r.appendFields(t.scratch[:0].num(recordAudit))
-	t.of(r.Action).append(auditEntry{*r, xxhash.Sum64(t.scratch)})
+	t.of(r.Action).append(auditEntry{*r, xxhash.Sum64(t.scratch)}, keep)
 }
 
 // record writes down one thing that somebody did, or was refused.
@@ -170,7 +189,7 @@ func (tx *tx) record(who *Actor, r AuditRecord, refused *Refusal) {
 	r.Object, r.Message = auditText(r.Object), auditText(r.Message)
 	r.Seq, r.Index, r.Pos, r.Time = tx.audit.of(r.Action).next(), tx.index, tx.audited, tx.now
 	tx.audited++
-	tx.audit.put(&r)
+	tx.audit.put(&r, tx.meta.keepAudit())
 }
 
 // auditText cuts a text to its bound, between two letters.
@@ -187,26 +206,28 @@ func auditText(s string) string {
 
 // AuditRecords iterates the records newest first: all of them, or those of an action's kind.
 func (s *state) AuditRecords(of AuditAction) iter.Seq[*AuditRecord] {
-	jobs, others := &s.audit.jobs, &s.audit.others
-	a, b := jobs.len(), others.len()
-	if of != 0 && of.aboutJobs() {
-		b = 0
-	} else if of != 0 {
-		a = 0
-	}
 	return func(yield func(*AuditRecord) bool) {
-		for a, b := a, b; a+b > 0; {
-			var newest *auditEntry
-			if b == 0 || a > 0 && jobs.at(a-1).after(others.at(b-1)) {
-				a--
-				newest = jobs.at(a)
-			} else {
-				b--
-				newest = others.at(b)
+		var left [auditKinds]int
+		for k := range left {
+			if of == 0 || of.kind() == auditKind(k) {
+				left[k] = s.audit.logs[k].len()
 			}
-			if !yield(&newest.AuditRecord) {
+		}
+		for {
+			var newest *auditEntry
+			from := 0
+			for k, n := range left {
+				if n == 0 {
+					continue
+				}
+				if e := s.audit.logs[k].at(n - 1); newest == nil || e.after(newest) {
+					newest, from = e, k
+				}
+			}
+			if newest == nil || !yield(&newest.AuditRecord) {
 				return
 			}
+			left[from]--
 		}
 	}
 }
@@ -218,7 +239,8 @@ func (e *auditEntry) after(o *auditEntry) bool {
 // AuditDroppedBefore is the index before which records (all, or those of an action's kind) are missing; 0: none are.
 func (s *state) AuditDroppedBefore(of AuditAction) uint64 {
 	before := uint64(0)
-	for _, l := range []*auditLog{&s.audit.jobs, &s.audit.others} {
+	for k := range s.audit.logs {
+		l := &s.audit.logs[k]
 		if of != 0 && l != s.audit.of(of) || l.len() == 0 {
 			continue
 		}
@@ -230,9 +252,10 @@ func (s *state) AuditDroppedBefore(of AuditAction) uint64 {
 }
 
 func checkAudit(s *state, report func(string, ...any)) {
-	for _, l := range []*auditLog{&s.audit.jobs, &s.audit.others} {
-		if l.len() > MaxAuditRecords {
-			report("%d records where %d are kept", l.len(), MaxAuditRecords)
+	for k := range s.audit.logs {
+		l := &s.audit.logs[k]
+		if keep := s.meta.keepAudit(); l.len() > keep {
+			report("%d records where %d are kept", l.len(), keep)
 		}
 		for n := range l.len() {
 			r := l.at(n)

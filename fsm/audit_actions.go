@@ -36,6 +36,8 @@ const (
 	AuditCoordinatorRemove
 	AuditLauncherPut
 	AuditLauncherDelete
+	// AuditAccessDeny are calls that came to nothing before they reached the state; one record stands for many.
+	AuditAccessDeny
 )
 
 var auditActions = [...]string{
@@ -46,6 +48,7 @@ var auditActions = [...]string{
 	AuditQuotaPut: "quota.put", AuditQuotaDelete: "quota.delete",
 	AuditCoordinatorJoin: "coordinator.join", AuditCoordinatorRemove: "coordinator.remove",
 	AuditLauncherPut: "launcher.put", AuditLauncherDelete: "launcher.delete",
+	AuditAccessDeny: "access.deny",
 }
 
 // String is the action as users see it: what it is about, a dot, and what was done.
@@ -71,8 +74,16 @@ func ParseAuditActions(text string) []AuditAction {
 	return found
 }
 
-// aboutJobs says in which of the two logs an action is kept: what every user does all day is in one of its own.
-func (a AuditAction) aboutJobs() bool { return a >= AuditJobSubmit && a <= AuditCheckpointDelete }
+// kind says in which log an action is kept: what every user does all day is in one of its own, and so is what strangers do.
+func (a AuditAction) kind() auditKind {
+	switch {
+	case a >= AuditJobSubmit && a <= AuditCheckpointDelete:
+		return auditJobs
+	case a == AuditAccessDeny:
+		return auditDenials
+	}
+	return auditOthers
+}
 
 var (
 	auditOfControl = map[Action]AuditAction{

@@ -67,7 +67,7 @@ func TestAudit_recordsWhatPeopleDid(t *testing.T) {
 		"ops/root checkpoint.delete " + CheckpointID(9).String() + " 5: there is no checkpoint " + CheckpointID(9).String(),
 	}, told(w.m.View()))
 	for r := range w.m.View().AuditRecords(AuditJobSubmit) {
-		require.True(t, r.Action.aboutJobs())
+		require.True(t, r.Action.kind() == auditJobs)
 		if r.Action == AuditJobSubmit {
 			require.Equal(t, TokenID(8), r.Token)
 		}
@@ -119,15 +119,15 @@ func TestAudit_isBounded(t *testing.T) {
 	}
 	submit(1000)
 	early := w.m.View()
-	for range MaxAuditRecords / 1000 {
+	for range DefaultKeepAudit / 1000 {
 		require.Zero(t, w.m.View().AuditDroppedBefore(0))
 		submit(1000)
 	}
 	v := w.m.View()
 	require.Empty(t, Check(v))
 	require.Empty(t, Check(early))
-	require.Equal(t, MaxAuditRecords, v.audit.jobs.len())
-	require.Equal(t, 1000, early.audit.jobs.len())
+	require.Equal(t, DefaultKeepAudit, v.audit.logs[auditJobs].len())
+	require.Equal(t, 1000, early.audit.logs[auditJobs].len())
 	require.EqualValues(t, 3, v.AuditDroppedBefore(0), "the records of index 2 are gone")
 	require.EqualValues(t, 3, v.AuditDroppedBefore(AuditJobCancel))
 	require.Zero(t, v.AuditDroppedBefore(AuditNodeDrain))
@@ -136,7 +136,7 @@ func TestAudit_isBounded(t *testing.T) {
 	for r := range v.AuditRecords(0) {
 		n, last = n+1, r
 	}
-	require.Equal(t, MaxAuditRecords+1, n)
+	require.Equal(t, DefaultKeepAudit+1, n)
 	require.Equal(t, AuditQueueDelete, last.Action)
 	restored := New()
 	require.NoError(t, restored.Restore(w.image()))
@@ -171,7 +171,7 @@ func TestCheck_seesADamagedAuditLog(t *testing.T) {
 		for range 3 {
 			w.do(SubmitJobs{Jobs: []NewJob{oneGPU()}, Actor: &Actor{}})
 		}
-		damage(&w.m.st.audit.jobs.at(1).AuditRecord)
+		damage(&w.m.st.audit.logs[auditJobs].at(1).AuditRecord)
 		require.NotEmpty(t, Check(w.m.View()), name)
 	}
 }

@@ -155,6 +155,8 @@ const (
 	ReportCheckpoint
 	// ReportEvaluation: a benchmark of an evaluation has a result.
 	ReportEvaluation
+	// ReportTransfer: what the task needs is on its way to the node, or here.
+	ReportTransfer
 )
 
 // ReportTasks is what happened on one node.
@@ -190,6 +192,8 @@ type TaskReport struct {
 	// ReportEvaluation.
 	Benchmark string `cbor:"17,keyasint,omitempty"`
 	Samples   int64  `cbor:"18,keyasint,omitempty"`
+	// ReportTransfer; empty: nothing is on its way any more.
+	Transfer string `cbor:"19,keyasint,omitempty"`
 }
 
 // ReportResult counts what became of the reports. All of them are settled: none needs to be sent again.
@@ -324,6 +328,8 @@ type TickResult struct {
 type Configure struct {
 	// KeepFinished bounds the finished jobs that are kept; 0: DefaultKeepFinished.
 	KeepFinished uint32 `cbor:"1,keyasint,omitempty"`
+	// KeepAudit bounds the audit records of each kind; 0: DefaultKeepAudit. The oldest beyond it are gone at once.
+	KeepAudit uint32 `cbor:"2,keyasint,omitempty"`
 }
 
 // ConfigureResult is empty: a Configure is never refused.

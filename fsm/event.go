@@ -29,7 +29,7 @@ type Event struct {
 	// Job is set with the topics job, lease and checkpoint; Attempt is the one concerned.
 	Job     JobID
 	Attempt uint32
-	// From and To are equal when something else about the job changed (its stop intent, phase, progress, priority).
+	// From and To are equal when something else about the job changed (its stop intent, phase, progress, transfer, priority).
 	From, To v1.JobState_Value
 	Stop     v1.StopReason_Value
 	Queue    string
@@ -42,6 +42,8 @@ type Event struct {
 	Checkpoint CheckpointID
 	// Name of the queue or coordinator.
 	Name string
+	// Transfer (job) says how far what a task needs is on its way to its node.
+	Transfer string
 }
 
 // Key names what the event is about within its topic.

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The files under testdata/golden are what released versions wrote. They are made once, with MIND_WRITE_GOLDEN=v3, and
+// The files under testdata/golden are what released versions wrote. They are made once, with MIND_WRITE_GOLDEN=v4, and
 // never again: a version that cannot replay them cannot be rolled out over what is on disk.
 const goldenDir = "testdata/golden"
 
@@ -68,9 +68,9 @@ func TestGolden_oldLogsAndSnapshotsAreUnderstood(t *testing.T) {
 }
 
 // currentGolden is the newest directory; goldenCommands is how many kinds of commands each version had.
-const currentGolden = "v3"
+const currentGolden = "v4"
 
-var goldenCommands = map[string]int{"v1": 12, "v2": 18, "v3": 22}
+var goldenCommands = map[string]int{"v1": 12, "v2": 18, "v3": 22, "v4": 23}
 
 func readFile(t *testing.T, dir, name string) []byte {
 	b, err := os.ReadFile(filepath.Join(dir, name))
@@ -82,7 +82,11 @@ func writeGolden(t *testing.T, dir string) {
 	_, err := os.Stat(dir)
 	require.ErrorIs(t, err, os.ErrNotExist, "golden files are never written again")
 	w := story(t)
-	w.do(Configure{KeepFinished: 1000}, Tick{Settled: true, Renewing: []string{"n2"}}, DeleteQueue{Name: "nope"}, DeleteCoordinator{ID: "nope"})
+	w.do(RecordDenials{Denials: []Denial{
+		{Tenant: "acme", User: "ada", Token: 1, Code: CodePermissionDenied, Reason: "AUTHZ_PERMISSION_DENIED", What: "PUT /queues/{name}", From: "10.0.0.1", Count: 3, Lasted: 5e9, Request: "req_1", By: "gateway"},
+		{Code: CodeUnauthenticated, Reason: "AUTH_TOKEN_INVALID", Count: 1},
+	}})
+	w.do(Configure{KeepFinished: 1000, KeepAudit: 5000}, Tick{Settled: true, Renewing: []string{"n2"}}, DeleteQueue{Name: "nope"}, DeleteCoordinator{ID: "nope"})
 	token, ok := w.m.View().TokenByDigest(digestOf(9))
 	require.True(t, ok)
 	w.do(TouchTokens{IDs: []TokenID{token.ID}}, RevokeToken{Tenant: "nope", ID: token.ID})

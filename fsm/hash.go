@@ -94,6 +94,11 @@ func (j *Job) appendFields(f fields) fields {
 	if len(j.Credentials) > 0 {
 		f = f.bytes(j.Credentials)
 	}
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; t.Transfer != "" {
+			f = f.num(uint64(i)).text(t.Transfer)
+		}
+	}
 	return f
 }
 
@@ -209,6 +214,9 @@ func (m *meta) appendFields(f fields) fields {
 	}
 	if m.RosterVersion|m.NodesLost|m.Incomplete|m.Second != 0 {
 		f = f.num(m.RosterVersion).num(m.NodesLost).num(m.Incomplete).num(m.Second)
+	}
+	if m.KeepAudit != 0 {
+		f = f.num(uint64(m.KeepAudit))
 	}
 	return f
 }

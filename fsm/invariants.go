@@ -37,7 +37,7 @@ func Check(v *View) []string {
 
 func checkJobs(s *state, report func(string, ...any)) {
 	var counts Counts
-	waiting, active, timers, finished, dependents, awaits, total := 0, 0, 0, 0, 0, 0, 0
+	waiting, active, timers, finished, dependents, awaits, ran, total := 0, 0, 0, 0, 0, 0, 0, 0
 	for j := range s.jobs.rows.rows() {
 		total++
 		counts[j.State&15]++
@@ -78,6 +78,12 @@ func checkJobs(s *state, report func(string, ...any)) {
 		if !ok || !s.jobs.byTenant.has(tenantJob{n.number, j.ID}) {
 			report("I11: %s is not listed for its tenant", j.ID)
 		}
+		if j.ranThrough() {
+			ran++
+			if !s.jobs.ran.has(ranJob{n.number, Stem(j.Name), j.ID}) {
+				report("I11: %s is not listed among what its tenant ran", j.ID)
+			}
+		}
 	}
 	if counts != s.jobs.counts {
 		report("counts are %v, counted anew %v", s.jobs.counts, counts)
@@ -92,6 +98,7 @@ func checkJobs(s *state, report func(string, ...any)) {
 		{"finished", s.jobs.finished.len(), finished},
 		{"dependents", s.jobs.dependents.len(), dependents},
 		{"awaited tasks", s.jobs.awaits.len(), awaits},
+		{"jobs that ran", s.jobs.ran.len(), ran},
 		{"tenants' jobs", s.jobs.byTenant.len(), total},
 	}
 	for _, z := range sizes {
@@ -114,6 +121,9 @@ func checkJob(s *state, j *Job, report func(string, ...any)) {
 		t := &j.Tasks[i]
 		if int(t.Rank) != i {
 			report("%s: task %d has rank %d", j.ID, i, t.Rank)
+		}
+		if t.Transfer != "" && (t.ran() || t.State == v1.TaskState_ENDED) || len(t.Transfer) > MaxTransfer {
+			report("%s: task %d is %s, and its data is said to be on its way", j.ID, i, t.State)
 		}
 		l, ok := s.leases.rows.get(leaseKey{t.Node, j.ID, t.Rank})
 		if !ok {

@@ -120,7 +120,12 @@ type Task struct {
 	ErrorMessage string             `cbor:"7,keyasint,omitempty"`
 	StartedAt    int64              `cbor:"8,keyasint,omitempty"`
 	EndedAt      int64              `cbor:"9,keyasint,omitempty"`
+	// Transfer says how far what the task needs is on its way to the node; only before it runs.
+	Transfer string `cbor:"10,keyasint,omitempty"`
 }
+
+// MaxTransfer bounds what is kept of how far a transfer is, in bytes.
+const MaxTransfer = 512
 
 // Ending is why an attempt is coming to its end: the first failure counts, what follows from it does not.
 type Ending struct {

@@ -29,6 +29,8 @@ type jobTables struct {
 	timers     index[jobTimer]
 	finished   index[finishedJob]
 	dependents index[dependentJob]
+	// ran lists the jobs that tell how long others like them will take.
+	ran index[ranJob]
 	// awaits lists the jobs that wait to hear of a task on a node.
 	awaits index[awaitingJob]
 }
@@ -111,6 +113,7 @@ var jobDomain = domain{
 			dependents: newIndex(func(a, b dependentJob) bool {
 				return a.on < b.on || a.on == b.on && a.id < b.id
 			}),
+			ran:    newIndex(ranLess),
 			awaits: newIndex(func(a, b awaitingJob) bool { return a.node < b.node || a.node == b.node && a.id < b.id }),
 		}
 	},
@@ -121,7 +124,7 @@ var jobDomain = domain{
 			byTenant: f.byTenant.freeze(), tenants: f.tenants.freeze(),
 			waiting: f.waiting.freeze(), classes: f.classes.freeze(), active: f.active.freeze(),
 			timers: f.timers.freeze(), finished: f.finished.freeze(), dependents: f.dependents.freeze(),
-			awaits: f.awaits.freeze(),
+			awaits: f.awaits.freeze(), ran: f.ran.freeze(),
 		}
 	},
 	check: checkJobs,
@@ -250,6 +253,13 @@ func (s *state) putJob(old, j *Job) {
 			t.finished.delete(finishedJob{old.FinishedAt, j.ID})
 		}
 	}
+	if was, is := old.ranThrough(), j.ranThrough(); was != is {
+		if is {
+			t.ran.put(s.ranOf(j))
+		} else {
+			t.ran.delete(s.ranOf(old))
+		}
+	}
 	if was, is := old.waitsForOthers(), j.waitsForOthers(); was != is {
 		for _, d := range j.Dependencies {
 			if is {
@@ -270,6 +280,9 @@ func (s *state) dropJob(j *Job) {
 	t.rows.delete(j.ID)
 	t.byTenant.delete(tenantJob{s.tenantNumber(j.Tenant), j.ID})
 	t.finished.delete(finishedJob{j.FinishedAt, j.ID})
+	if j.ranThrough() {
+		t.ran.delete(s.ranOf(j))
+	}
 	s.listAwaits(j, &noJob)
 	s.count(j, -1)
 }

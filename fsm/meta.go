@@ -30,6 +30,8 @@ type meta struct {
 	Incomplete uint64 `cbor:"10,keyasint,omitempty"`
 	// Second is the index of the first entry of version 2; what only that one demands does not hold of what is older.
 	Second uint64 `cbor:"11,keyasint,omitempty"`
+	// KeepAudit bounds each kind of audit records; 0: DefaultKeepAudit.
+	KeepAudit uint32 `cbor:"12,keyasint,omitempty"`
 
 	// sum is the hash, 0 when it has to be taken anew.
 	sum uint64
@@ -54,6 +56,13 @@ func (m *meta) keepFinished() int {
 		return DefaultKeepFinished
 	}
 	return int(m.KeepFinished)
+}
+
+func (m *meta) keepAudit() int {
+	if m.KeepAudit == 0 {
+		return DefaultKeepAudit
+	}
+	return int(m.KeepAudit)
 }
 
 var metaDomain = domain{
@@ -88,7 +97,10 @@ var metaDomain = domain{
 func (Configure) commandType() uint16 { return 12 }
 
 func (c Configure) apply(tx *tx) any {
-	tx.meta.KeepFinished = c.KeepFinished
+	tx.meta.KeepFinished, tx.meta.KeepAudit = c.KeepFinished, c.KeepAudit
 	tx.meta.touch()
+	for k := range tx.audit.logs {
+		tx.audit.logs[k].trim(tx.meta.keepAudit())
+	}
 	return ConfigureResult{}
 }

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,7 +162,13 @@ func (g *generator) command() Command {
 		return PutQueue{Queue: Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4))}}
 	case 22:
 		if g.yes("configure") {
-			return Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5))}
+			return Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5)), KeepAudit: uint32(pick(g, "keep audit", 0, 1, 3))}
+		}
+		if g.yes("denials") {
+			return RecordDenials{Denials: []Denial{
+				{Tenant: g.tenant(), User: "ann", Code: pick(g, "code", CodePermissionDenied, CodeUnauthenticated, CodeAborted), Count: uint64(g.n("times", 0, 2))},
+				{Code: CodeUnauthenticated, Count: 1, From: "10.0.0.1"},
+			}}
 		}
 		if g.yes("checkpoint") {
 			return DeleteCheckpoint{Tenant: g.tenant(), ID: g.checkpoint()}
@@ -369,10 +376,11 @@ func (g *generator) reports() Command {
 			for range g.n("reports", 1, 3) {
 				rep := TaskReport{
 					Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token,
-					Kind: ReportKind(g.n("kind", 0, 7)), Time: g.w.now,
+					Kind: ReportKind(g.n("kind", 0, 8)), Time: g.w.now,
 					Phase: v1.JobPhase_Value(g.n("phase", 0, 5)), Step: int64(g.n("step", 0, 3)), Total: 3,
 					Path: pick(g, "path", "/c/1", "/c/2"), Digest: pick(g, "digest", "x", "y", ""), Metrics: "{}",
 					Benchmark: pick(g, "benchmark", "mmlu", "mmlu", "arc", ""), Samples: int64(g.n("samples", -1, 2)),
+					Transfer: pick(g, "transfer", "", "a", "b", strings.Repeat("c", MaxTransfer+1)),
 				}
 				if rep.Kind == ReportEnded {
 					if code := int32(pick(g, "exit", 0, 0, 0, 1, 137, -1)); code >= 0 {

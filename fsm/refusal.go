@@ -10,9 +10,11 @@ const (
 	CodeInvalidArgument    Code = 3
 	CodeNotFound           Code = 5
 	CodeAlreadyExists      Code = 6
+	CodePermissionDenied   Code = 7 // in audit records only
 	CodeResourceExhausted  Code = 8
 	CodeFailedPrecondition Code = 9
 	CodeAborted            Code = 10
+	CodeUnauthenticated    Code = 16 // in audit records only
 )
 
 // Refusal is the answer to a command that changed nothing: a replicated result, equal on all replicas, with a sentence

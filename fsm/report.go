@@ -137,7 +137,7 @@ func (e *editor) apply(r *TaskReport, res *ReportResult) bool {
 			return false
 		}
 		t := &e.tasks()[r.Rank]
-		t.State, t.StartedAt = v1.TaskState_RUNNING, at
+		t.State, t.StartedAt, t.Transfer = v1.TaskState_RUNNING, at, ""
 		tx.advance(e.copy)
 	case ReportEnded:
 		e.tasks()
@@ -162,6 +162,13 @@ func (e *editor) apply(r *TaskReport, res *ReportResult) bool {
 		j := e.edit()
 		j.Progress = p
 		tx.emitJob(j, j.State)
+	case ReportTransfer:
+		t := &e.job(r.Job).Tasks[r.Rank]
+		if t.State == v1.TaskState_RUNNING || t.Transfer == r.Transfer || len(r.Transfer) > MaxTransfer {
+			return false
+		}
+		e.tasks()[r.Rank].Transfer = r.Transfer
+		tx.emitTransfer(e.copy, r.Transfer)
 	case ReportCheckpoint:
 		return e.checkpoint(r, res)
 	case ReportEvaluation:

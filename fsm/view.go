@@ -31,6 +31,11 @@ func (v *View) Fenced() uint64 { return v.meta.Fenced }
 // Incomplete is how many checkpoints were refused because they had no manifest, ever.
 func (v *View) Incomplete() uint64 { return v.meta.Incomplete }
 
+// Configured is what Configure has set.
+func (v *View) Configured() Configure {
+	return Configure{KeepFinished: v.meta.KeepFinished, KeepAudit: v.meta.KeepAudit}
+}
+
 // Voters are the ids of the replicas that vote.
 func (v *View) Voters() []string { return append([]string(nil), v.meta.Voters...) }
 

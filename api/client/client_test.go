@@ -321,7 +321,7 @@ func TestReads_everyMethodIsClassified(t *testing.T) {
 		v1.TokenService_CreateToken_FullMethodName, v1.TokenService_RevokeToken_FullMethodName,
 		v1.QuotaService_PutQuota_FullMethodName, v1.QuotaService_DeleteQuota_FullMethodName,
 		v1.LauncherService_PutLauncher_FullMethodName, v1.LauncherService_DeleteLauncher_FullMethodName,
-		v1.EvaluationService_SubmitEvaluation_FullMethodName,
+		v1.EvaluationService_SubmitEvaluation_FullMethodName, v1.AuditService_RecordDenials_FullMethodName,
 		v1.OperatorService_TransferLeadership_FullMethodName, v1.OperatorService_JoinPeer_FullMethodName,
 		v1.OperatorService_RemovePeer_FullMethodName,
 	} {

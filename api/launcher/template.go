@@ -68,7 +68,7 @@ var Placeholders = []Placeholder{
 	{JobID, false, "id of the job"},
 	{MasterAddr, false, "where the other ranks reach rank 0"},
 	{MasterPort, false, "port of the rendezvous, the same for all ranks of an attempt"},
-	{Model, false, "what is trained or scored: base_model.model_id, or the path or URI of the model that an evaluation scores"},
+	{Model, false, "what is trained or scored, $MIND_MODEL_PATH: where it is on the node, or base_model.model_id when the program resolves it"},
 	{NNodes, false, "nodes of the job"},
 	{NodeRank, false, "rank of this node, from 0"},
 	{NProcPerNode, false, "processes on each node: one for each of its GPUs, at least one"},

@@ -605,6 +605,7 @@ type Report struct {
 	//	*Report_Progress
 	//	*Report_Checkpoint
 	//	*Report_Evaluation
+	//	*Report_Transfer
 	Body          isReport_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -731,6 +732,15 @@ func (x *Report) GetEvaluation() *EvaluationReport {
 	return nil
 }
 
+func (x *Report) GetTransfer() *TransferReport {
+	if x != nil {
+		if x, ok := x.Body.(*Report_Transfer); ok {
+			return x.Transfer
+		}
+	}
+	return nil
+}
+
 type isReport_Body interface {
 	isReport_Body()
 }
@@ -763,6 +773,10 @@ type Report_Evaluation struct {
 	Evaluation *EvaluationReport `protobuf:"bytes,10,opt,name=evaluation,proto3,oneof"`
 }
 
+type Report_Transfer struct {
+	Transfer *TransferReport `protobuf:"bytes,11,opt,name=transfer,proto3,oneof"`
+}
+
 func (*Report_Starting) isReport_Body() {}
 
 func (*Report_Running) isReport_Body() {}
@@ -776,6 +790,8 @@ func (*Report_Progress) isReport_Body() {}
 func (*Report_Checkpoint) isReport_Body() {}
 
 func (*Report_Evaluation) isReport_Body() {}
+
+func (*Report_Transfer) isReport_Body() {}
 
 type TaskStarting struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1093,6 +1109,86 @@ func (x *CheckpointReport) GetMetricsJson() string {
 	return ""
 }
 
+// TransferReport says how far what a task needs is on its way to the node, before it is launched. Without a path nothing is.
+type TransferReport struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Path      string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	DoneBytes int64                  `protobuf:"varint,2,opt,name=done_bytes,json=doneBytes,proto3" json:"done_bytes,omitempty"`
+	// 0: not known.
+	TotalBytes int64 `protobuf:"varint,3,opt,name=total_bytes,json=totalBytes,proto3" json:"total_bytes,omitempty"`
+	// 0: not known yet.
+	BytesPerSecond int64 `protobuf:"varint,4,opt,name=bytes_per_second,json=bytesPerSecond,proto3" json:"bytes_per_second,omitempty"`
+	// Other transfers have the turn.
+	Waiting       bool `protobuf:"varint,5,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TransferReport) Reset() {
+	*x = TransferReport{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TransferReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TransferReport) ProtoMessage() {}
+
+func (x *TransferReport) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TransferReport.ProtoReflect.Descriptor instead.
+func (*TransferReport) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TransferReport) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *TransferReport) GetDoneBytes() int64 {
+	if x != nil {
+		return x.DoneBytes
+	}
+	return 0
+}
+
+func (x *TransferReport) GetTotalBytes() int64 {
+	if x != nil {
+		return x.TotalBytes
+	}
+	return 0
+}
+
+func (x *TransferReport) GetBytesPerSecond() int64 {
+	if x != nil {
+		return x.BytesPerSecond
+	}
+	return 0
+}
+
+func (x *TransferReport) GetWaiting() bool {
+	if x != nil {
+		return x.Waiting
+	}
+	return false
+}
+
 // EvaluationReport is the result of one benchmark.
 type EvaluationReport struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1108,7 +1204,7 @@ type EvaluationReport struct {
 
 func (x *EvaluationReport) Reset() {
 	*x = EvaluationReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1216,7 @@ func (x *EvaluationReport) String() string {
 func (*EvaluationReport) ProtoMessage() {}
 
 func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1229,7 @@ func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluationReport.ProtoReflect.Descriptor instead.
 func (*EvaluationReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EvaluationReport) GetBenchmark() string {
@@ -1180,7 +1276,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1192,7 +1288,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1205,7 +1301,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SessionResponse) GetBody() isSessionResponse_Body {
@@ -1306,7 +1402,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1318,7 +1414,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1331,7 +1427,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Roster) GetVersion() uint64 {
@@ -1359,7 +1455,7 @@ type RosterMember struct {
 
 func (x *RosterMember) Reset() {
 	*x = RosterMember{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1371,7 +1467,7 @@ func (x *RosterMember) String() string {
 func (*RosterMember) ProtoMessage() {}
 
 func (x *RosterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1384,7 +1480,7 @@ func (x *RosterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterMember.ProtoReflect.Descriptor instead.
 func (*RosterMember) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RosterMember) GetNodeId() string {
@@ -1414,7 +1510,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1522,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,7 +1535,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Welcome) GetCoordinatorId() string {
@@ -1476,7 +1572,7 @@ type Orders struct {
 
 func (x *Orders) Reset() {
 	*x = Orders{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1584,7 @@ func (x *Orders) String() string {
 func (*Orders) ProtoMessage() {}
 
 func (x *Orders) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1597,7 @@ func (x *Orders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Orders.ProtoReflect.Descriptor instead.
 func (*Orders) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Orders) GetIndex() uint64 {
@@ -1542,7 +1638,7 @@ type TaskOrder struct {
 
 func (x *TaskOrder) Reset() {
 	*x = TaskOrder{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1554,7 +1650,7 @@ func (x *TaskOrder) String() string {
 func (*TaskOrder) ProtoMessage() {}
 
 func (x *TaskOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1567,7 +1663,7 @@ func (x *TaskOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOrder.ProtoReflect.Descriptor instead.
 func (*TaskOrder) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TaskOrder) GetTask() *TaskRef {
@@ -1638,7 +1734,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1746,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1759,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TaskSpec) GetJob() *SubmitJobRequest {
@@ -1789,7 +1885,7 @@ type DataCredentials struct {
 
 func (x *DataCredentials) Reset() {
 	*x = DataCredentials{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1801,7 +1897,7 @@ func (x *DataCredentials) String() string {
 func (*DataCredentials) ProtoMessage() {}
 
 func (x *DataCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1814,7 +1910,7 @@ func (x *DataCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataCredentials.ProtoReflect.Descriptor instead.
 func (*DataCredentials) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DataCredentials) GetScaidriveToken() string {
@@ -1845,7 +1941,7 @@ type ResumePoint struct {
 
 func (x *ResumePoint) Reset() {
 	*x = ResumePoint{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1857,7 +1953,7 @@ func (x *ResumePoint) String() string {
 func (*ResumePoint) ProtoMessage() {}
 
 func (x *ResumePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1870,7 +1966,7 @@ func (x *ResumePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
 func (*ResumePoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResumePoint) GetPath() string {
@@ -1911,7 +2007,7 @@ type TaskPeer struct {
 
 func (x *TaskPeer) Reset() {
 	*x = TaskPeer{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2019,7 @@ func (x *TaskPeer) String() string {
 func (*TaskPeer) ProtoMessage() {}
 
 func (x *TaskPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2032,7 @@ func (x *TaskPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeer.ProtoReflect.Descriptor instead.
 func (*TaskPeer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TaskPeer) GetNodeId() string {
@@ -1966,7 +2062,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2074,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2087,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Ack) GetHeartbeatSeq() uint64 {
@@ -2019,7 +2115,7 @@ type ProbeDataRequest struct {
 
 func (x *ProbeDataRequest) Reset() {
 	*x = ProbeDataRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2031,7 +2127,7 @@ func (x *ProbeDataRequest) String() string {
 func (*ProbeDataRequest) ProtoMessage() {}
 
 func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2044,7 +2140,7 @@ func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataRequest.ProtoReflect.Descriptor instead.
 func (*ProbeDataRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProbeDataRequest) GetTenantId() string {
@@ -2077,7 +2173,7 @@ type ProbeDataResponse struct {
 
 func (x *ProbeDataResponse) Reset() {
 	*x = ProbeDataResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2089,7 +2185,7 @@ func (x *ProbeDataResponse) String() string {
 func (*ProbeDataResponse) ProtoMessage() {}
 
 func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2102,7 +2198,7 @@ func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataResponse.ProtoReflect.Descriptor instead.
 func (*ProbeDataResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ProbeDataResponse) GetSources() []*DataSourceCheck {
@@ -2121,7 +2217,7 @@ type ReadDataCacheRequest struct {
 
 func (x *ReadDataCacheRequest) Reset() {
 	*x = ReadDataCacheRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2133,7 +2229,7 @@ func (x *ReadDataCacheRequest) String() string {
 func (*ReadDataCacheRequest) ProtoMessage() {}
 
 func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2146,7 +2242,7 @@ func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheRequest.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReadDataCacheRequest) GetTenantId() string {
@@ -2165,7 +2261,7 @@ type ReadDataCacheResponse struct {
 
 func (x *ReadDataCacheResponse) Reset() {
 	*x = ReadDataCacheResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2177,7 +2273,7 @@ func (x *ReadDataCacheResponse) String() string {
 func (*ReadDataCacheResponse) ProtoMessage() {}
 
 func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2190,7 +2286,7 @@ func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheResponse.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
@@ -2210,7 +2306,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2222,7 +2318,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2235,7 +2331,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *PingRequest) GetNodeId() string {
@@ -2257,7 +2353,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2365,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2378,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PingResponse) GetNodeId() string {
@@ -2308,7 +2404,7 @@ type RelayRequest struct {
 
 func (x *RelayRequest) Reset() {
 	*x = RelayRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2416,7 @@ func (x *RelayRequest) String() string {
 func (*RelayRequest) ProtoMessage() {}
 
 func (x *RelayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2429,7 @@ func (x *RelayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
 func (*RelayRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RelayRequest) GetRenewal() *Renewal {
@@ -2352,7 +2448,7 @@ type RelayResponse struct {
 
 func (x *RelayResponse) Reset() {
 	*x = RelayResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2364,7 +2460,7 @@ func (x *RelayResponse) String() string {
 func (*RelayResponse) ProtoMessage() {}
 
 func (x *RelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2377,7 +2473,7 @@ func (x *RelayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
 func (*RelayResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RelayResponse) GetSeq() uint64 {
@@ -2404,7 +2500,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2512,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2525,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -2494,7 +2590,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2602,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2615,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -2556,7 +2652,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2568,7 +2664,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2581,7 +2677,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -2625,7 +2721,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2637,7 +2733,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2650,7 +2746,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -2698,7 +2794,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2710,7 +2806,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2723,7 +2819,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -2751,7 +2847,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2763,7 +2859,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2776,7 +2872,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -2848,7 +2944,7 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12%\n" +
 	"\x0eroster_version\x18\x03 \x01(\x04R\rrosterVersion\"<\n" +
 	"\vReportBatch\x12-\n" +
-	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\x8a\x04\n" +
+	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\xc5\x04\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
 	"\x04task\x18\x02 \x01(\v2\x14.scaimind.v1.TaskRefR\x04task\x12.\n" +
@@ -2864,7 +2960,8 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
 	"evaluation\x18\n" +
 	" \x01(\v2\x1d.scaimind.v1.EvaluationReportH\x00R\n" +
-	"evaluationB\x06\n" +
+	"evaluation\x129\n" +
+	"\btransfer\x18\v \x01(\v2\x1b.scaimind.v1.TransferReportH\x00R\btransferB\x06\n" +
 	"\x04body\"\x0e\n" +
 	"\fTaskStarting\"\x1f\n" +
 	"\vTaskRunning\x12\x10\n" +
@@ -2888,7 +2985,15 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x0fmanifest_digest\x18\x03 \x01(\tR\x0emanifestDigest\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12!\n" +
-	"\fmetrics_json\x18\x05 \x01(\tR\vmetricsJson\"\x8a\x01\n" +
+	"\fmetrics_json\x18\x05 \x01(\tR\vmetricsJson\"\xa8\x01\n" +
+	"\x0eTransferReport\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1d\n" +
+	"\n" +
+	"done_bytes\x18\x02 \x01(\x03R\tdoneBytes\x12\x1f\n" +
+	"\vtotal_bytes\x18\x03 \x01(\x03R\n" +
+	"totalBytes\x12(\n" +
+	"\x10bytes_per_second\x18\x04 \x01(\x03R\x0ebytesPerSecond\x12\x18\n" +
+	"\awaiting\x18\x05 \x01(\bR\awaiting\"\x8a\x01\n" +
 	"\x10EvaluationReport\x12\x1c\n" +
 	"\tbenchmark\x18\x01 \x01(\tR\tbenchmark\x12!\n" +
 	"\fmetrics_json\x18\x02 \x01(\tR\vmetricsJson\x12\x1f\n" +
@@ -3035,7 +3140,7 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_agents_proto_rawDescData
 }
 
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
 var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*SessionRequest)(nil),          // 0: scaimind.v1.SessionRequest
 	(*Renewal)(nil),                 // 1: scaimind.v1.Renewal
@@ -3051,108 +3156,110 @@ var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*PhaseReport)(nil),             // 11: scaimind.v1.PhaseReport
 	(*ProgressReport)(nil),          // 12: scaimind.v1.ProgressReport
 	(*CheckpointReport)(nil),        // 13: scaimind.v1.CheckpointReport
-	(*EvaluationReport)(nil),        // 14: scaimind.v1.EvaluationReport
-	(*SessionResponse)(nil),         // 15: scaimind.v1.SessionResponse
-	(*Roster)(nil),                  // 16: scaimind.v1.Roster
-	(*RosterMember)(nil),            // 17: scaimind.v1.RosterMember
-	(*Welcome)(nil),                 // 18: scaimind.v1.Welcome
-	(*Orders)(nil),                  // 19: scaimind.v1.Orders
-	(*TaskOrder)(nil),               // 20: scaimind.v1.TaskOrder
-	(*TaskSpec)(nil),                // 21: scaimind.v1.TaskSpec
-	(*DataCredentials)(nil),         // 22: scaimind.v1.DataCredentials
-	(*ResumePoint)(nil),             // 23: scaimind.v1.ResumePoint
-	(*TaskPeer)(nil),                // 24: scaimind.v1.TaskPeer
-	(*Ack)(nil),                     // 25: scaimind.v1.Ack
-	(*ProbeDataRequest)(nil),        // 26: scaimind.v1.ProbeDataRequest
-	(*ProbeDataResponse)(nil),       // 27: scaimind.v1.ProbeDataResponse
-	(*ReadDataCacheRequest)(nil),    // 28: scaimind.v1.ReadDataCacheRequest
-	(*ReadDataCacheResponse)(nil),   // 29: scaimind.v1.ReadDataCacheResponse
-	(*PingRequest)(nil),             // 30: scaimind.v1.PingRequest
-	(*PingResponse)(nil),            // 31: scaimind.v1.PingResponse
-	(*RelayRequest)(nil),            // 32: scaimind.v1.RelayRequest
-	(*RelayResponse)(nil),           // 33: scaimind.v1.RelayResponse
-	(*ReadTaskLogsRequest)(nil),     // 34: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),    // 35: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),            // 36: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),  // 37: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil), // 38: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),        // 39: scaimind.v1.TaskMetricsEntry
-	nil,                             // 40: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                     // 41: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),   // 42: google.protobuf.Timestamp
-	(ErrorType_Value)(0),            // 43: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),             // 44: scaimind.v1.JobPhase.Value
-	(StopReason_Value)(0),           // 45: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),        // 46: scaimind.v1.SubmitJobRequest
-	(*Launcher)(nil),                // 47: scaimind.v1.Launcher
-	(*DataSource)(nil),              // 48: scaimind.v1.DataSource
-	(*DataSourceCheck)(nil),         // 49: scaimind.v1.DataSourceCheck
-	(*NodeDataCache)(nil),           // 50: scaimind.v1.NodeDataCache
+	(*TransferReport)(nil),          // 14: scaimind.v1.TransferReport
+	(*EvaluationReport)(nil),        // 15: scaimind.v1.EvaluationReport
+	(*SessionResponse)(nil),         // 16: scaimind.v1.SessionResponse
+	(*Roster)(nil),                  // 17: scaimind.v1.Roster
+	(*RosterMember)(nil),            // 18: scaimind.v1.RosterMember
+	(*Welcome)(nil),                 // 19: scaimind.v1.Welcome
+	(*Orders)(nil),                  // 20: scaimind.v1.Orders
+	(*TaskOrder)(nil),               // 21: scaimind.v1.TaskOrder
+	(*TaskSpec)(nil),                // 22: scaimind.v1.TaskSpec
+	(*DataCredentials)(nil),         // 23: scaimind.v1.DataCredentials
+	(*ResumePoint)(nil),             // 24: scaimind.v1.ResumePoint
+	(*TaskPeer)(nil),                // 25: scaimind.v1.TaskPeer
+	(*Ack)(nil),                     // 26: scaimind.v1.Ack
+	(*ProbeDataRequest)(nil),        // 27: scaimind.v1.ProbeDataRequest
+	(*ProbeDataResponse)(nil),       // 28: scaimind.v1.ProbeDataResponse
+	(*ReadDataCacheRequest)(nil),    // 29: scaimind.v1.ReadDataCacheRequest
+	(*ReadDataCacheResponse)(nil),   // 30: scaimind.v1.ReadDataCacheResponse
+	(*PingRequest)(nil),             // 31: scaimind.v1.PingRequest
+	(*PingResponse)(nil),            // 32: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),            // 33: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),           // 34: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),     // 35: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),    // 36: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),            // 37: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),  // 38: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil), // 39: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),        // 40: scaimind.v1.TaskMetricsEntry
+	nil,                             // 41: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                     // 42: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),   // 43: google.protobuf.Timestamp
+	(ErrorType_Value)(0),            // 44: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),             // 45: scaimind.v1.JobPhase.Value
+	(StopReason_Value)(0),           // 46: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),        // 47: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                // 48: scaimind.v1.Launcher
+	(*DataSource)(nil),              // 49: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),         // 50: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),           // 51: scaimind.v1.NodeDataCache
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	3,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
 	5,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
 	6,  // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
 	1,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	41, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	40, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	42, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	41, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
 	4,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	41, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	42, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
 	7,  // 8: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
 	4,  // 9: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	42, // 10: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	43, // 10: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
 	8,  // 11: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
 	9,  // 12: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
 	10, // 13: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
 	11, // 14: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
 	12, // 15: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
 	13, // 16: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
-	14, // 17: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
-	43, // 18: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	44, // 19: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	18, // 20: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
-	19, // 21: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
-	25, // 22: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
-	16, // 23: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
-	2,  // 24: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
-	17, // 25: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
-	20, // 26: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
-	4,  // 27: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	45, // 28: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
-	21, // 29: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	46, // 30: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
-	24, // 31: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	42, // 32: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
-	23, // 33: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	47, // 34: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
-	22, // 35: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
-	48, // 36: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
-	22, // 37: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
-	49, // 38: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
-	50, // 39: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
-	1,  // 40: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	42, // 41: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	36, // 42: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	39, // 43: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	0,  // 44: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	34, // 45: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	37, // 46: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	26, // 47: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
-	28, // 48: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
-	30, // 49: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	32, // 50: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	15, // 51: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	35, // 52: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	38, // 53: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	27, // 54: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
-	29, // 55: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
-	31, // 56: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	33, // 57: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	51, // [51:58] is the sub-list for method output_type
-	44, // [44:51] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	15, // 17: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
+	14, // 18: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
+	44, // 19: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	45, // 20: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	19, // 21: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
+	20, // 22: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
+	26, // 23: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
+	17, // 24: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
+	2,  // 25: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
+	18, // 26: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
+	21, // 27: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
+	4,  // 28: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
+	46, // 29: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	22, // 30: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
+	47, // 31: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	25, // 32: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
+	43, // 33: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	24, // 34: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
+	48, // 35: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	23, // 36: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
+	49, // 37: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	23, // 38: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
+	50, // 39: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	51, // 40: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	1,  // 41: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	43, // 42: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	37, // 43: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	40, // 44: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	0,  // 45: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	35, // 46: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	38, // 47: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	27, // 48: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	29, // 49: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	31, // 50: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	33, // 51: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	16, // 52: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	36, // 53: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	39, // 54: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	28, // 55: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	30, // 56: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	32, // 57: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	34, // 58: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	52, // [52:59] is the sub-list for method output_type
+	45, // [45:52] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -3180,24 +3287,25 @@ func file_scaimind_v1_agents_proto_init() {
 		(*Report_Progress)(nil),
 		(*Report_Checkpoint)(nil),
 		(*Report_Evaluation)(nil),
+		(*Report_Transfer)(nil),
 	}
 	file_scaimind_v1_agents_proto_msgTypes[10].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[15].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[16].OneofWrappers = []any{
 		(*SessionResponse_Welcome)(nil),
 		(*SessionResponse_Orders)(nil),
 		(*SessionResponse_Ack)(nil),
 		(*SessionResponse_Roster)(nil),
 		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[34].OneofWrappers = []any{}
 	file_scaimind_v1_agents_proto_msgTypes[35].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   42,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -24,6 +24,235 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Denial is how often somebody was denied something for one reason.
+type Denial struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty where nobody knows who it was.
+	TenantId string `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	UserId   string `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	TokenId  string `protobuf:"bytes,3,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	// "UNAUTHENTICATED" or "PERMISSION_DENIED".
+	Outcome string `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	// Why, in a word, as "AUTH_TOKEN_INVALID".
+	Reason string `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What was called for: a route or a method; empty: many.
+	Object string `protobuf:"bytes,6,opt,name=object,proto3" json:"object,omitempty"`
+	// Address of the caller; empty: many.
+	Address string                 `protobuf:"bytes,7,opt,name=address,proto3" json:"address,omitempty"`
+	Count   int64                  `protobuf:"varint,8,opt,name=count,proto3" json:"count,omitempty"`
+	FirstAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=first_at,json=firstAt,proto3" json:"first_at,omitempty"`
+	LastAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_at,json=lastAt,proto3" json:"last_at,omitempty"`
+	// Of the first.
+	RequestId string `protobuf:"bytes,11,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Who denied it: "gateway", or a coordinator's id.
+	DeniedBy      string `protobuf:"bytes,12,opt,name=denied_by,json=deniedBy,proto3" json:"denied_by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Denial) Reset() {
+	*x = Denial{}
+	mi := &file_scaimind_v1_audit_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Denial) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Denial) ProtoMessage() {}
+
+func (x *Denial) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_audit_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Denial.ProtoReflect.Descriptor instead.
+func (*Denial) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_audit_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *Denial) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *Denial) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *Denial) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
+	}
+	return ""
+}
+
+func (x *Denial) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *Denial) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Denial) GetObject() string {
+	if x != nil {
+		return x.Object
+	}
+	return ""
+}
+
+func (x *Denial) GetAddress() string {
+	if x != nil {
+		return x.Address
+	}
+	return ""
+}
+
+func (x *Denial) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Denial) GetFirstAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstAt
+	}
+	return nil
+}
+
+func (x *Denial) GetLastAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastAt
+	}
+	return nil
+}
+
+func (x *Denial) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *Denial) GetDeniedBy() string {
+	if x != nil {
+		return x.DeniedBy
+	}
+	return ""
+}
+
+// At most 256 at a time.
+type RecordDenialsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Denials       []*Denial              `protobuf:"bytes,1,rep,name=denials,proto3" json:"denials,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordDenialsRequest) Reset() {
+	*x = RecordDenialsRequest{}
+	mi := &file_scaimind_v1_audit_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordDenialsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordDenialsRequest) ProtoMessage() {}
+
+func (x *RecordDenialsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_audit_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordDenialsRequest.ProtoReflect.Descriptor instead.
+func (*RecordDenialsRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_audit_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *RecordDenialsRequest) GetDenials() []*Denial {
+	if x != nil {
+		return x.Denials
+	}
+	return nil
+}
+
+type RecordDenialsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Recorded      int32                  `protobuf:"varint,1,opt,name=recorded,proto3" json:"recorded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordDenialsResponse) Reset() {
+	*x = RecordDenialsResponse{}
+	mi := &file_scaimind_v1_audit_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordDenialsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordDenialsResponse) ProtoMessage() {}
+
+func (x *RecordDenialsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_audit_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordDenialsResponse.ProtoReflect.Descriptor instead.
+func (*RecordDenialsResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_audit_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RecordDenialsResponse) GetRecorded() int32 {
+	if x != nil {
+		return x.Recorded
+	}
+	return 0
+}
+
 type AuditRecord struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
@@ -49,7 +278,7 @@ type AuditRecord struct {
 
 func (x *AuditRecord) Reset() {
 	*x = AuditRecord{}
-	mi := &file_scaimind_v1_audit_proto_msgTypes[0]
+	mi := &file_scaimind_v1_audit_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -61,7 +290,7 @@ func (x *AuditRecord) String() string {
 func (*AuditRecord) ProtoMessage() {}
 
 func (x *AuditRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_audit_proto_msgTypes[0]
+	mi := &file_scaimind_v1_audit_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -74,7 +303,7 @@ func (x *AuditRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditRecord.ProtoReflect.Descriptor instead.
 func (*AuditRecord) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_audit_proto_rawDescGZIP(), []int{0}
+	return file_scaimind_v1_audit_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AuditRecord) GetIndex() uint64 {
@@ -174,7 +403,7 @@ type ListAuditRecordsRequest struct {
 
 func (x *ListAuditRecordsRequest) Reset() {
 	*x = ListAuditRecordsRequest{}
-	mi := &file_scaimind_v1_audit_proto_msgTypes[1]
+	mi := &file_scaimind_v1_audit_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -186,7 +415,7 @@ func (x *ListAuditRecordsRequest) String() string {
 func (*ListAuditRecordsRequest) ProtoMessage() {}
 
 func (x *ListAuditRecordsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_audit_proto_msgTypes[1]
+	mi := &file_scaimind_v1_audit_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -199,7 +428,7 @@ func (x *ListAuditRecordsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRecordsRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRecordsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_audit_proto_rawDescGZIP(), []int{1}
+	return file_scaimind_v1_audit_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListAuditRecordsRequest) GetUserId() string {
@@ -277,7 +506,7 @@ type ListAuditRecordsResponse struct {
 
 func (x *ListAuditRecordsResponse) Reset() {
 	*x = ListAuditRecordsResponse{}
-	mi := &file_scaimind_v1_audit_proto_msgTypes[2]
+	mi := &file_scaimind_v1_audit_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -289,7 +518,7 @@ func (x *ListAuditRecordsResponse) String() string {
 func (*ListAuditRecordsResponse) ProtoMessage() {}
 
 func (x *ListAuditRecordsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_audit_proto_msgTypes[2]
+	mi := &file_scaimind_v1_audit_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -302,7 +531,7 @@ func (x *ListAuditRecordsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRecordsResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditRecordsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_audit_proto_rawDescGZIP(), []int{2}
+	return file_scaimind_v1_audit_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListAuditRecordsResponse) GetRecords() []*AuditRecord {
@@ -330,7 +559,26 @@ var File_scaimind_v1_audit_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x17scaimind/v1/audit.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc3\x02\n" +
+	"\x17scaimind/v1/audit.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x02\n" +
+	"\x06Denial\x12\x1b\n" +
+	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x19\n" +
+	"\btoken_id\x18\x03 \x01(\tR\atokenId\x12\x18\n" +
+	"\aoutcome\x18\x04 \x01(\tR\aoutcome\x12\x16\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06object\x18\x06 \x01(\tR\x06object\x12\x18\n" +
+	"\aaddress\x18\a \x01(\tR\aaddress\x12\x14\n" +
+	"\x05count\x18\b \x01(\x03R\x05count\x125\n" +
+	"\bfirst_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\afirstAt\x123\n" +
+	"\alast_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\x06lastAt\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\v \x01(\tR\trequestId\x12\x1b\n" +
+	"\tdenied_by\x18\f \x01(\tR\bdeniedBy\"E\n" +
+	"\x14RecordDenialsRequest\x12-\n" +
+	"\adenials\x18\x01 \x03(\v2\x13.scaimind.v1.DenialR\adenials\"3\n" +
+	"\x15RecordDenialsResponse\x12\x1a\n" +
+	"\brecorded\x18\x01 \x01(\x05R\brecorded\"\xc3\x02\n" +
 	"\vAuditRecord\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x05R\bposition\x12.\n" +
@@ -359,9 +607,10 @@ const file_scaimind_v1_audit_proto_rawDesc = "" +
 	"\x18ListAuditRecordsResponse\x122\n" +
 	"\arecords\x18\x01 \x03(\v2\x18.scaimind.v1.AuditRecordR\arecords\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x120\n" +
-	"\x14dropped_before_index\x18\x03 \x01(\x04R\x12droppedBeforeIndex2o\n" +
+	"\x14dropped_before_index\x18\x03 \x01(\x04R\x12droppedBeforeIndex2\xc7\x01\n" +
 	"\fAuditService\x12_\n" +
-	"\x10ListAuditRecords\x12$.scaimind.v1.ListAuditRecordsRequest\x1a%.scaimind.v1.ListAuditRecordsResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x10ListAuditRecords\x12$.scaimind.v1.ListAuditRecordsRequest\x1a%.scaimind.v1.ListAuditRecordsResponse\x12V\n" +
+	"\rRecordDenials\x12!.scaimind.v1.RecordDenialsRequest\x1a\".scaimind.v1.RecordDenialsResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_audit_proto_rawDescOnce sync.Once
@@ -375,25 +624,33 @@ func file_scaimind_v1_audit_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_audit_proto_rawDescData
 }
 
-var file_scaimind_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
+var file_scaimind_v1_audit_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_scaimind_v1_audit_proto_goTypes = []any{
-	(*AuditRecord)(nil),              // 0: scaimind.v1.AuditRecord
-	(*ListAuditRecordsRequest)(nil),  // 1: scaimind.v1.ListAuditRecordsRequest
-	(*ListAuditRecordsResponse)(nil), // 2: scaimind.v1.ListAuditRecordsResponse
-	(*timestamppb.Timestamp)(nil),    // 3: google.protobuf.Timestamp
+	(*Denial)(nil),                   // 0: scaimind.v1.Denial
+	(*RecordDenialsRequest)(nil),     // 1: scaimind.v1.RecordDenialsRequest
+	(*RecordDenialsResponse)(nil),    // 2: scaimind.v1.RecordDenialsResponse
+	(*AuditRecord)(nil),              // 3: scaimind.v1.AuditRecord
+	(*ListAuditRecordsRequest)(nil),  // 4: scaimind.v1.ListAuditRecordsRequest
+	(*ListAuditRecordsResponse)(nil), // 5: scaimind.v1.ListAuditRecordsResponse
+	(*timestamppb.Timestamp)(nil),    // 6: google.protobuf.Timestamp
 }
 var file_scaimind_v1_audit_proto_depIdxs = []int32{
-	3, // 0: scaimind.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
-	3, // 1: scaimind.v1.ListAuditRecordsRequest.since:type_name -> google.protobuf.Timestamp
-	3, // 2: scaimind.v1.ListAuditRecordsRequest.until:type_name -> google.protobuf.Timestamp
-	0, // 3: scaimind.v1.ListAuditRecordsResponse.records:type_name -> scaimind.v1.AuditRecord
-	1, // 4: scaimind.v1.AuditService.ListAuditRecords:input_type -> scaimind.v1.ListAuditRecordsRequest
-	2, // 5: scaimind.v1.AuditService.ListAuditRecords:output_type -> scaimind.v1.ListAuditRecordsResponse
-	5, // [5:6] is the sub-list for method output_type
-	4, // [4:5] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 0: scaimind.v1.Denial.first_at:type_name -> google.protobuf.Timestamp
+	6, // 1: scaimind.v1.Denial.last_at:type_name -> google.protobuf.Timestamp
+	0, // 2: scaimind.v1.RecordDenialsRequest.denials:type_name -> scaimind.v1.Denial
+	6, // 3: scaimind.v1.AuditRecord.time:type_name -> google.protobuf.Timestamp
+	6, // 4: scaimind.v1.ListAuditRecordsRequest.since:type_name -> google.protobuf.Timestamp
+	6, // 5: scaimind.v1.ListAuditRecordsRequest.until:type_name -> google.protobuf.Timestamp
+	3, // 6: scaimind.v1.ListAuditRecordsResponse.records:type_name -> scaimind.v1.AuditRecord
+	4, // 7: scaimind.v1.AuditService.ListAuditRecords:input_type -> scaimind.v1.ListAuditRecordsRequest
+	1, // 8: scaimind.v1.AuditService.RecordDenials:input_type -> scaimind.v1.RecordDenialsRequest
+	5, // 9: scaimind.v1.AuditService.ListAuditRecords:output_type -> scaimind.v1.ListAuditRecordsResponse
+	2, // 10: scaimind.v1.AuditService.RecordDenials:output_type -> scaimind.v1.RecordDenialsResponse
+	9, // [9:11] is the sub-list for method output_type
+	7, // [7:9] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_audit_proto_init() }
@@ -407,7 +664,7 @@ func file_scaimind_v1_audit_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_audit_proto_rawDesc), len(file_scaimind_v1_audit_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   3,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

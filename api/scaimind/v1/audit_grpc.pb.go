@@ -22,6 +22,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	AuditService_ListAuditRecords_FullMethodName = "/scaimind.v1.AuditService/ListAuditRecords"
+	AuditService_RecordDenials_FullMethodName    = "/scaimind.v1.AuditService/RecordDenials"
 )
 
 // AuditServiceClient is the client API for AuditService service.
@@ -32,6 +33,8 @@ const (
 type AuditServiceClient interface {
 	// Records of the caller's tenant, or of all with the operator's permission; newest first.
 	ListAuditRecords(ctx context.Context, in *ListAuditRecordsRequest, opts ...grpc.CallOption) (*ListAuditRecordsResponse, error)
+	// Gateways and coordinators tell whom they denied a call. It is made for no tenant.
+	RecordDenials(ctx context.Context, in *RecordDenialsRequest, opts ...grpc.CallOption) (*RecordDenialsResponse, error)
 }
 
 type auditServiceClient struct {
@@ -52,6 +55,16 @@ func (c *auditServiceClient) ListAuditRecords(ctx context.Context, in *ListAudit
 	return out, nil
 }
 
+func (c *auditServiceClient) RecordDenials(ctx context.Context, in *RecordDenialsRequest, opts ...grpc.CallOption) (*RecordDenialsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordDenialsResponse)
+	err := c.cc.Invoke(ctx, AuditService_RecordDenials_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AuditServiceServer is the server API for AuditService service.
 // All implementations must embed UnimplementedAuditServiceServer
 // for forward compatibility.
@@ -60,6 +73,8 @@ func (c *auditServiceClient) ListAuditRecords(ctx context.Context, in *ListAudit
 type AuditServiceServer interface {
 	// Records of the caller's tenant, or of all with the operator's permission; newest first.
 	ListAuditRecords(context.Context, *ListAuditRecordsRequest) (*ListAuditRecordsResponse, error)
+	// Gateways and coordinators tell whom they denied a call. It is made for no tenant.
+	RecordDenials(context.Context, *RecordDenialsRequest) (*RecordDenialsResponse, error)
 	mustEmbedUnimplementedAuditServiceServer()
 }
 
@@ -72,6 +87,9 @@ type UnimplementedAuditServiceServer struct{}
 
 func (UnimplementedAuditServiceServer) ListAuditRecords(context.Context, *ListAuditRecordsRequest) (*ListAuditRecordsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAuditRecords not implemented")
+}
+func (UnimplementedAuditServiceServer) RecordDenials(context.Context, *RecordDenialsRequest) (*RecordDenialsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecordDenials not implemented")
 }
 func (UnimplementedAuditServiceServer) mustEmbedUnimplementedAuditServiceServer() {}
 func (UnimplementedAuditServiceServer) testEmbeddedByValue()                      {}
@@ -112,6 +130,24 @@ func _AuditService_ListAuditRecords_Handler(srv interface{}, ctx context.Context
 	return interceptor(ctx, in, info, handler)
 }
 
+func _AuditService_RecordDenials_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordDenialsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AuditServiceServer).RecordDenials(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AuditService_RecordDenials_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AuditServiceServer).RecordDenials(ctx, req.(*RecordDenialsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AuditService_ServiceDesc is the grpc.ServiceDesc for AuditService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -122,6 +158,10 @@ var AuditService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAuditRecords",
 			Handler:    _AuditService_ListAuditRecords_Handler,
+		},
+		{
+			MethodName: "RecordDenials",
+			Handler:    _AuditService_RecordDenials_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

@@ -164,7 +164,9 @@ type Event struct {
 	Granted      bool   `protobuf:"varint,15,opt,name=granted,proto3" json:"granted,omitempty"`
 	CheckpointId string `protobuf:"bytes,16,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
 	// Of a queue or coordinator.
-	Name          string `protobuf:"bytes,17,opt,name=name,proto3" json:"name,omitempty"`
+	Name string `protobuf:"bytes,17,opt,name=name,proto3" json:"name,omitempty"`
+	// Of a job whose data is on its way to a node: how far it is.
+	Transfer      string `protobuf:"bytes,18,opt,name=transfer,proto3" json:"transfer,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -318,6 +320,13 @@ func (x *Event) GetName() string {
 	return ""
 }
 
+func (x *Event) GetTransfer() string {
+	if x != nil {
+		return x.Transfer
+	}
+	return ""
+}
+
 var File_scaimind_v1_events_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_events_proto_rawDesc = "" +
@@ -331,7 +340,7 @@ const file_scaimind_v1_events_proto_rawDesc = "" +
 	"\f_since_index\"Y\n" +
 	"\x13WatchEventsResponse\x12*\n" +
 	"\x06events\x18\x01 \x03(\v2\x12.scaimind.v1.EventR\x06events\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xd2\x04\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xee\x04\n" +
 	"\x05Event\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x05R\bposition\x12\x16\n" +
@@ -350,7 +359,8 @@ const file_scaimind_v1_events_proto_rawDesc = "" +
 	"\anode_to\x18\x0e \x01(\x0e2\x1c.scaimind.v1.NodeState.ValueR\x06nodeTo\x12\x18\n" +
 	"\agranted\x18\x0f \x01(\bR\agranted\x12#\n" +
 	"\rcheckpoint_id\x18\x10 \x01(\tR\fcheckpointId\x12\x12\n" +
-	"\x04name\x18\x11 \x01(\tR\x04name2b\n" +
+	"\x04name\x18\x11 \x01(\tR\x04name\x12\x1a\n" +
+	"\btransfer\x18\x12 \x01(\tR\btransfer2b\n" +
 	"\fEventService\x12R\n" +
 	"\vWatchEvents\x12\x1f.scaimind.v1.WatchEventsRequest\x1a .scaimind.v1.WatchEventsResponse0\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 

@@ -1,0 +1,136 @@
+// Package model says where the model is that a job trains or an evaluation scores. The coordinators refuse by it what can never be
+// found, and the agents fetch by it: both must mean the same.
+//
+// A model is named by an absolute path on the nodes, by a URL of a data source, or by a bare name, such as
+// meta-llama/Llama-3-8B. What a bare name means was not published beyond "HuggingFace ref, ScaiAtlas id, or anything the
+// coordinator resolves"; what is here is our choice.
+package model
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// Ref is where a model is.
+type Ref struct {
+	// Name is how the request names it.
+	Name string
+	// Source is the data source to fetch, or the path on the node; empty: whatever it is, the program resolves it.
+	Source string
+	// Default: nobody said that the name is one of the Hugging Face hub. It is fetched from there by nodes whose hub the operator
+	// has configured; elsewhere the program resolves it.
+	Default bool
+}
+
+const hubScheme = "hf://"
+
+// sources are the values of base_model.source that Mind knows, by what they mean. Any other one says that somebody else
+// resolves the model: the program.
+var sources = map[string]string{
+	"huggingface": "hub", "hf": "hub", "hub": "hub",
+	"scaiatlas": "scaiatlas", "atlas": "scaiatlas",
+	"scaidrive": "scaidrive", "drive": "scaidrive",
+	"local": "file", "file": "file", "path": "file",
+	"s3": "url", "http": "url", "https": "url", "url": "url", "uri": "url",
+}
+
+// hubID is what the hub takes for the name of a repository; older ones have no owner.
+var hubID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?$`)
+
+// OfTraining finds the model of a training. The error is a sentence that says what to write instead.
+func OfTraining(m *v1.BaseModel) (Ref, error) {
+	ref := Ref{Name: m.GetModelId()}
+	given := strings.ToLower(strings.TrimSpace(m.GetSource()))
+	kind, known := sources[given]
+	switch {
+	case given != "" && !known, ref.Name == "":
+		return ref, nil
+	case strings.Contains(ref.Name, "://"):
+		return ofURL(ref, m.GetRevision())
+	case path.IsAbs(ref.Name):
+		ref.Source = ref.Name
+		return ref, nil
+	}
+	switch kind {
+	case "file":
+		return ref, fmt.Errorf("%.64q must be an absolute path on the nodes, as base_model.source is %q", ref.Name, m.GetSource())
+	case "url":
+		return ref, fmt.Errorf("%.64q must be a URL, such as s3://BUCKET/PREFIX/, as base_model.source is %q", ref.Name, m.GetSource())
+	case "scaiatlas", "scaidrive":
+		var err error
+		ref.Source, err = scaiSource(kind, ref.Name)
+		return ref, err
+	}
+	if !hubID.MatchString(ref.Name) || strings.Contains(ref.Name, "..") {
+		if kind == "hub" {
+			return ref, fmt.Errorf("%.64q is no name of a repository of the Hugging Face hub: write OWNER/NAME", ref.Name)
+		}
+		return ref, nil
+	}
+	ref.Default = kind == ""
+	ref.Source = hubScheme + "models/" + ref.Name + atRevision(m.GetRevision())
+	return ref, nil
+}
+
+// OfURI finds what an evaluation scores, from its model_uri.
+func OfURI(uri string) (Ref, error) { return ofURL(Ref{Name: uri}, "") }
+
+// ofURL completes a URL. On the hub what is named is a model, unless it says otherwise.
+func ofURL(ref Ref, revision string) (Ref, error) {
+	ref.Source = ref.Name
+	rest, hub := strings.CutPrefix(ref.Name, hubScheme)
+	if !hub {
+		return ref, nil
+	}
+	kind := "models"
+	for _, k := range []string{"models", "datasets"} {
+		if r, ok := strings.CutPrefix(rest, k+"/"); ok {
+			kind, rest = k, r
+			break
+		}
+	}
+	owner, rest, _ := strings.Cut(rest, "/")
+	name, within, deep := strings.Cut(rest, "/")
+	repository := owner
+	if name != "" {
+		repository += "/" + name
+	}
+	repository, at, pinned := strings.Cut(repository, "@")
+	if pinned {
+		have, err := url.PathUnescape(at)
+		if err != nil || have == "" || revision != "" && have != revision {
+			return ref, fmt.Errorf("%.200q and base_model.revision %.64q say different revisions: give one of them", ref.Name, revision)
+		}
+		revision = have
+	}
+	ref.Source = hubScheme + kind + "/" + repository + atRevision(revision)
+	if deep && within != "" {
+		ref.Source += "/" + within
+	}
+	return ref, nil
+}
+
+// atRevision writes a revision as data sources have it.
+func atRevision(revision string) string {
+	if revision == "" {
+		return ""
+	}
+	return "@" + url.PathEscape(revision)
+}
+
+// scaiSource is all that a service of Scai keeps under a name.
+func scaiSource(scheme, name string) (string, error) {
+	var parts []string
+	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "?#@:\\") {
+			return "", fmt.Errorf("%.64q is no name of what %s keeps: write NAME or SHARE/PATH", name, scheme)
+		}
+		parts = append(parts, part)
+	}
+	return scheme + "://" + strings.Join(parts, "/") + "/", nil
+}

@@ -1,0 +1,81 @@
+package fsm
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDenials_areRecordedBesideEverythingElse(t *testing.T) {
+	w := newWorld(t)
+	w.do(DeleteQueue{Name: "nope", Actor: &Actor{Tenant: "ops", User: "root"}})
+	got := do[DenialsResult](w, RecordDenials{Denials: []Denial{
+		{Tenant: "acme", User: "ann", Token: 7, Code: CodePermissionDenied, Reason: "AUTHZ_PERMISSION_DENIED", What: "PUT /queues/{name}", From: "10.0.0.9", Count: 1203, Lasted: int64(59 * time.Second), Request: "req_1", By: "gateway"},
+		{Code: CodeUnauthenticated, Reason: "AUTH_TOKEN_INVALID", What: "GET /jobs", From: "10.0.0.8", Count: 1},
+		{Code: CodeUnauthenticated, Reason: "AUTH_TOKEN_MISSING", Count: 2, Lasted: 5},
+		{User: "a user of no tenant", Code: CodeUnauthenticated, Reason: "r", Count: 1},
+		{Tenant: "acme", Code: CodeNotFound, Count: 1}, // That is no denial.
+		{Tenant: "acme", Code: CodePermissionDenied},   // Nothing happened.
+	}})
+	require.Equal(t, 4, got.Recorded)
+	require.Equal(t, []string{
+		`ops/root queue.delete nope 5: there is no queue "nope"`,
+		"acme/ann access.deny PUT /queues/{name} 7: AUTHZ_PERMISSION_DENIED, 1203 times in 59s, by gateway, from 10.0.0.9",
+		"/ access.deny GET /jobs 16: AUTH_TOKEN_INVALID, once, from 10.0.0.8",
+		"/ access.deny  16: AUTH_TOKEN_MISSING, 2 times within a second",
+		"/ access.deny  16: r, once",
+	}, told(w.m.View()))
+	for r := range w.m.View().AuditRecords(AuditAccessDeny) {
+		require.Equal(t, AuditAccessDeny, r.Action)
+	}
+	restored := New()
+	require.NoError(t, restored.Restore(w.image()))
+	sameState(t, w.m, restored)
+}
+
+func TestDenials_areBounded(t *testing.T) {
+	w := newWorld(t)
+	many := slices.Repeat([]Denial{{Tenant: strings.Repeat("t", 999), Reason: strings.Repeat("r", 999), What: strings.Repeat("w", 999), Code: CodePermissionDenied, Count: 1}}, MaxDenials+9)
+	require.Equal(t, MaxDenials, do[DenialsResult](w, RecordDenials{Denials: many}).Recorded)
+	for r := range w.m.View().AuditRecords(0) {
+		require.Len(t, r.Tenant, maxAuditText)
+		require.Len(t, r.Message, maxAuditText)
+		require.Len(t, r.Object, maxAuditText)
+	}
+}
+
+// A flood of denials takes nothing away but older denials; and a bound that is lowered counts at once, for older views too.
+func TestConfigure_boundsEachKindOfAuditRecords(t *testing.T) {
+	w := newWorld(t)
+	w.do(DeleteQueue{Name: "nope", Actor: &Actor{Tenant: "ops"}}, SubmitJobs{Jobs: []NewJob{oneGPU()}, Actor: &Actor{}})
+	deny := func(n int) {
+		w.do(RecordDenials{Denials: slices.Repeat([]Denial{{Code: CodeUnauthenticated, Reason: "r", Count: 1}}, n)})
+	}
+	deny(200)
+	early := w.m.View()
+	w.do(Configure{KeepAudit: 10})
+	v := w.m.View()
+	require.Empty(t, Check(v))
+	require.Empty(t, Check(early), "a view keeps what it had")
+	require.Len(t, told(early), 202)
+	require.Len(t, told(v), 12)
+	require.Zero(t, v.AuditDroppedBefore(AuditNodeDrain))
+	require.Zero(t, v.AuditDroppedBefore(AuditJobSubmit))
+	require.NotZero(t, v.AuditDroppedBefore(AuditAccessDeny))
+	deny(50)
+	v = w.m.View()
+	require.Len(t, told(v), 12)
+	require.Equal(t, "ops/ queue.delete nope 5: there is no queue \"nope\"", told(v)[0])
+	restored := New()
+	require.NoError(t, restored.Restore(w.image()))
+	sameState(t, w.m, restored)
+	w.do(Configure{KeepAudit: 100})
+	deny(200)
+	require.Len(t, told(w.m.View()), 102)
+	w.do(Configure{})
+	require.Equal(t, DefaultKeepAudit, w.m.View().meta.keepAudit())
+	require.Empty(t, Check(w.m.View()))
+}

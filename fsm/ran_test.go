@@ -1,0 +1,64 @@
+package fsm
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+func TestStem(t *testing.T) {
+	for name, want := range map[string]string{
+		"train": "train", "nightly-2026-01-31": "nightly", "nightly": "nightly", "run_7": "run", "a1b2": "a1b", "2026-01-31": "2026-01-31", "": "",
+		"llama-3-8b": "llama-3-8b", "v1.2.3": "v", "Lauf 12": "Lauf",
+	} {
+		require.Equal(t, want, Stem(name), name)
+	}
+}
+
+func TestRanLike(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 4)
+	run := func(tenant, name string, code int32) JobID {
+		n := oneGPU()
+		n.Tenant, n.Name = tenant, name
+		id := w.submit(n)
+		w.place(id, "n1")
+		w.run(id)
+		w.report(id, 0, ReportEnded, func(r *TaskReport) { r.ExitCode = &code })
+		return id
+	}
+	run("before", "train-0", 0) // the tenant that is listed before it
+	first, second := run("acme", "train-1", 0), run("acme", "train-2", 0)
+	run("acme", "trainer-1", 0)
+	run("umbrella", "train-3", 0)
+	failed := run("acme", "train-4", 1)
+	waiting := oneGPU()
+	waiting.Name = "train-5"
+	w.submit(waiting)
+	like := func(m *Machine) []JobID { return ids(slices.Collect(m.View().RanLike("acme", "train-77"))) }
+	require.Equal(t, []JobID{second, first}, like(w.m))
+	require.Empty(t, slices.Collect(w.m.View().RanLike("nobody", "train-1")))
+
+	// What succeeds only when it is tried again does not count.
+	w.do(ControlJob{Tenant: "acme", Job: failed, Action: ActionRetry})
+	w.place(failed, "n1")
+	w.run(failed)
+	w.report(failed, 0, ReportEnded, func(r *TaskReport) { r.ExitCode = new(int32) })
+	require.Equal(t, v1.JobState_SUCCEEDED, w.job(failed).State)
+	require.Equal(t, []JobID{second, first}, like(w.m))
+
+	again := New()
+	require.NoError(t, again.Restore(w.image()))
+	require.Equal(t, like(w.m), like(again))
+	require.Empty(t, Check(again.View()))
+
+	w.do(Configure{KeepFinished: 1})
+	for range 4 {
+		w.later(1e12)
+		w.do(Tick{})
+	}
+	require.Empty(t, like(w.m))
+}
