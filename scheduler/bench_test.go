@@ -3,6 +3,7 @@ package scheduler_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,4 +73,41 @@ func BenchmarkPlan_NoChange_1000Classes(b *testing.B) {
 			b.Fatalf("%d commands", len(plan.Commands))
 		}
 	}
+}
+
+// The future of a tenant whose own jobs fill the cluster, with 100,000 more of them that wait.
+func BenchmarkForesee_100kQueued_1250x8(b *testing.B) {
+	s := loaded(b, 110_000)
+	for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
+		s.apply(c)
+	}
+	b.Run("durations unknown", func(b *testing.B) { benchmarkForesee(b, s, "t") })
+	b.Run("of another tenant", func(b *testing.B) { benchmarkForesee(b, s, "u") })
+	// Every minute of the next three days some end.
+	done := newState(b)
+	for i := range 1250 {
+		id := fmt.Sprintf("n%04d", i)
+		done.node(id, gpus(id, "H100", 8, 8), map[string]string{"rack": fmt.Sprint(i / 10)})
+	}
+	for i := range 110 {
+		batch := fsm.SubmitJobs{}
+		for k := range 1000 {
+			j := done.job(fsm.Shape{GPUs: 1, GPUType: "H100"}, 5)
+			j.MaxRuntime = int64(time.Minute) * int64(1+(i*1000+k*7919)%5000)
+			batch.Jobs = append(batch.Jobs, j)
+		}
+		done.apply(batch)
+	}
+	for _, c := range scheduler.Plan(done.machine.View(), done.now, scheduler.Options{}).Commands {
+		done.apply(c)
+	}
+	b.Run("limits known", func(b *testing.B) { benchmarkForesee(b, done, "t") })
+}
+
+func benchmarkForesee(b *testing.B, s *state, tenant string) {
+	v, passes := s.machine.View(), 0
+	for b.Loop() {
+		passes += scheduler.Foresee(v, tenant, s.now, scheduler.ForecastOptions{}).Passes
+	}
+	b.ReportMetric(float64(passes)/float64(b.N), "plans")
 }

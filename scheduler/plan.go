@@ -49,6 +49,8 @@ type Options struct {
 	// Settled says whether a node has been in session for long enough to be trusted with the next attempt of a job whose
 	// last one may still be alive; nil: all are. No other job is held to it.
 	Settled func(node string) bool
+	// Quiet leaves out why classes are blocked: nobody is told.
+	Quiet bool
 }
 
 // Result is what a pass found.
@@ -92,7 +94,7 @@ func Plan(v View, now time.Time, opts Options) Result {
 	}
 	blocked := func(class *class, why string) {
 		res.Blocked = append(res.Blocked, class.key)
-		if why != v.ClassReason(class.key) {
+		if !opts.Quiet && why != v.ClassReason(class.key) {
 			reasons = append(reasons, fsm.ClassReason{Class: class.key, Reason: why})
 		}
 		line.drop()
@@ -119,7 +121,11 @@ func Plan(v View, now time.Time, opts Options) Result {
 		tasks, ok := class.fit.place()
 		if !ok {
 			res.Settling = res.Settling || class.fit.own != nil && class.fit.own.settling(&class.fit.shape)
-			blocked(class, class.fit.reason())
+			why := ""
+			if !opts.Quiet {
+				why = class.fit.reason()
+			}
+			blocked(class, why)
 			continue
 		}
 		class.limits.take(class.key.Shape)

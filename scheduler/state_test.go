@@ -18,10 +18,11 @@ type state struct {
 	machine *fsm.Machine
 	index   uint64
 	now     time.Time
+	step    time.Duration // from one entry to the next
 }
 
 func newState(t testing.TB) *state {
-	return &state{t: t, machine: fsm.New(), now: time.Unix(1_700_000_000, 0)}
+	return &state{t: t, machine: fsm.New(), now: time.Unix(1_700_000_000, 0), step: time.Millisecond}
 }
 
 func (s *state) apply(commands ...fsm.Command) []any {
@@ -33,7 +34,7 @@ func (s *state) apply(commands ...fsm.Command) []any {
 		raw = append(raw, data)
 	}
 	s.index++
-	s.now = s.now.Add(time.Millisecond)
+	s.now = s.now.Add(s.step)
 	return s.machine.Apply(s.index, fsm.Pack(s.now, raw))
 }
 

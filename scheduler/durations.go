@@ -1,0 +1,103 @@
+package scheduler
+
+import (
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+const (
+	// samplesUsed is how many earlier jobs tell how long the next one takes; samplesRead how many are looked at to find
+	// them. The newest count: what a job does changes as it is worked on.
+	samplesUsed = 15
+	samplesRead = 200
+	// progressFrom is the part of its steps after which a job's own progress tells when it ends: before that, the time that
+	// it took to begin would be taken for the time of its steps.
+	progressFrom = 20
+)
+
+// durations says how long jobs take, going by what their own tenant's did and by what their owners said of them:
+//   - what it tells of its progress, once it has come some way in its first attempt,
+//   - what those that are called the same but for a number, and need the same, took when they ran through in one attempt:
+//     the median of those that took longer than it has run by now,
+//   - its limit, max_runtime_seconds, which also bounds the other two.
+//
+// A job of which none of these is known is of unknown duration.
+type durations struct {
+	view  *fsm.View
+	known map[sampleKey][]int64
+}
+
+type sampleKey struct {
+	stem  string
+	shape fsm.Shape
+}
+
+// whole is how long a job takes from its start.
+func (d *durations) whole(j *fsm.Job) (int64, bool) { return d.beyond(j, 0) }
+
+// beyond is how long a job takes that has run for so long already.
+func (d *durations) beyond(j *fsm.Job, ran int64) (int64, bool) {
+	samples := d.samples(j)
+	i, _ := slices.BinarySearch(samples, ran+1)
+	longer := samples[i:]
+	switch {
+	case len(longer) > 0 && j.MaxRuntime > 0:
+		return min(longer[len(longer)/2], j.MaxRuntime), true
+	case len(longer) > 0:
+		return longer[len(longer)/2], true
+	case j.MaxRuntime > ran:
+		return j.MaxRuntime, true
+	}
+	return 0, false
+}
+
+// end is when a job that holds something is expected to let go of it, later than now.
+func (d *durations) end(j *fsm.Job, now int64) (int64, bool) {
+	if j.Stop != v1.StopReason_UNSPECIFIED {
+		return now + max(j.StopGrace, 1), true
+	}
+	if j.StartedAt == 0 || j.StartedAt > now {
+		took, ok := d.whole(j)
+		return now + took, ok
+	}
+	if at, ok := byProgress(j); ok && at > now {
+		if j.MaxRuntime > 0 {
+			at = min(at, max(j.StartedAt+j.MaxRuntime, now+1))
+		}
+		return at, true
+	}
+	took, ok := d.beyond(j, now-j.StartedAt)
+	return max(j.StartedAt+took, now+1), ok
+}
+
+// byProgress goes on from the steps that a job has done since it began. One that went on from a checkpoint did not do them all.
+func byProgress(j *fsm.Job) (int64, bool) {
+	p, took := j.Progress, j.UpdatedAt-j.StartedAt
+	if j.Attempt != 1 || j.ResumeFrom != 0 || took <= 0 || p.Step <= 0 || p.Step >= p.Total || p.Step < p.Total/progressFrom {
+		return 0, false
+	}
+	return j.StartedAt + int64(float64(took)/float64(p.Step)*float64(p.Total)), true
+}
+
+// samples are how long jobs like this one took, shortest first.
+func (d *durations) samples(j *fsm.Job) []int64 {
+	key := sampleKey{fsm.Stem(j.Name), j.Shape}
+	if s, ok := d.known[key]; ok {
+		return s
+	}
+	var samples []int64
+	read := 0
+	for like := range d.view.RanLike(j.Tenant, j.Name) {
+		if read++; read > samplesRead || len(samples) == samplesUsed {
+			break
+		}
+		if like.Shape == j.Shape {
+			samples = append(samples, like.FinishedAt-like.StartedAt)
+		}
+	}
+	slices.Sort(samples)
+	d.known[key] = samples
+	return samples
+}

@@ -1,0 +1,171 @@
+package scheduler
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Bounds of a forecast.
+const (
+	forecastJobs   = 1000
+	forecastPasses = 256
+	// forecastSlack merges, once half of the passes are spent, what ends at about the same time into one pass: within this
+	// part of the time until then.
+	forecastSlack = 20
+)
+
+// ForecastOptions bound a forecast.
+type ForecastOptions struct {
+	// Jobs is how many waiting jobs are looked at, from the head of the tenant's; default 1000.
+	Jobs int
+	// Passes is how often the future is planned; default 256. What would start later than that is not foreseen.
+	Passes int
+}
+
+// Start is when a waiting job is expected to start.
+type Start struct {
+	// At is in Unix nanoseconds; 0: it starts when After ends, and how long that takes is not known.
+	At int64
+	// After is the job of the same tenant whose end lets it start; 0: none is in its way, so At is the time of the forecast.
+	After fsm.JobID
+}
+
+// Forecast is what can be foreseen for the waiting jobs of one tenant.
+type Forecast struct {
+	starts map[fsm.JobID]Start
+	// Passes is how many plans it took.
+	Passes int
+}
+
+// Start is when a job is expected to start; false: that cannot be said.
+func (f *Forecast) Start(id fsm.JobID) (Start, bool) {
+	s, ok := f.starts[id]
+	return s, ok
+}
+
+// Foresee plans the future of one tenant's waiting jobs as if it had the cluster to itself: [Plan] now, and again whenever a
+// job is expected to end. It is made of the tenant's own jobs and of what belongs to everybody (nodes, and the limits of
+// queues), and of nothing that another tenant has, so that nothing of another tenant can be concluded from it. What it says is
+// therefore when a job can start at the earliest, as far as durations are known: a job behind one of unknown duration has no
+// start. Like Plan it is pure.
+func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *Forecast {
+	if opts.Jobs <= 0 {
+		opts.Jobs = forecastJobs
+	}
+	if opts.Passes <= 0 {
+		opts.Passes = forecastPasses
+	}
+	out := &Forecast{starts: map[fsm.JobID]Start{}}
+	f := newFuture(v, tenant)
+	f.wait(opts.Jobs)
+	if len(f.classes) == 0 {
+		return out
+	}
+	d := durations{view: v, known: map[sampleKey][]int64{}}
+	var (
+		ends    endings
+		endless []*holding // as far as is known
+	)
+	for _, r := range f.running {
+		if at, ok := d.end(r.job, now.UnixNano()); ok {
+			ends = append(ends, ending{at, r})
+		} else {
+			endless = append(endless, r)
+		}
+	}
+	heap.Init(&ends)
+	at, freed := now.UnixNano(), []*holding(nil)
+	for {
+		out.Passes++
+		plan, causes := Plan(f, time.Unix(0, at), Options{Quiet: true}), newCauses(freed)
+		for i := range plan.Commands {
+			for _, p := range plan.Commands[i].Placements {
+				held := f.start(&p)
+				out.starts[p.Job] = Start{At: at, After: causes.of(held)}
+				if took, ok := d.whole(held.job); ok {
+					heap.Push(&ends, ending{at + took, held})
+				} else {
+					endless = append(endless, held)
+				}
+			}
+		}
+		if at == 0 || len(f.classes) == 0 || out.Passes == opts.Passes || len(ends)+len(endless) == 0 {
+			return out
+		}
+		freed = freed[:0]
+		if len(ends) == 0 {
+			// Nothing more can be said of when; what waits for jobs of unknown duration can be said once.
+			at, freed, endless = 0, endless, nil
+			for _, h := range freed {
+				f.end(h)
+			}
+			continue
+		}
+		until := ends[0].at
+		if out.Passes >= opts.Passes/2 {
+			until += (until - now.UnixNano()) / forecastSlack
+		}
+		for len(ends) > 0 && ends[0].at <= until {
+			e := heap.Pop(&ends).(ending)
+			at = e.at
+			f.end(e.of)
+			freed = append(freed, e.of)
+		}
+	}
+}
+
+// causes are the jobs that ended before a pass. last is the position of the last one that was on a node.
+type causes struct {
+	freed []*holding
+	last  map[string]int
+}
+
+func newCauses(freed []*holding) causes {
+	c := causes{freed: freed, last: map[string]int{}}
+	for i, h := range freed {
+		for k := range h.tasks {
+			c.last[h.tasks[k].Node] = i
+		}
+	}
+	return c
+}
+
+// of is which of them let a job start: the last one that made room where it goes, or else the last one. 0: none ended.
+func (c *causes) of(held *holding) fsm.JobID {
+	if len(c.freed) == 0 {
+		return 0
+	}
+	at := -1
+	for i := range held.tasks {
+		if k, ok := c.last[held.tasks[i].Node]; ok {
+			at = max(at, k)
+		}
+	}
+	if at < 0 {
+		at = len(c.freed) - 1
+	}
+	return c.freed[at].job.ID
+}
+
+// ending is when what a job holds is expected to be free again.
+type ending struct {
+	at int64
+	of *holding
+}
+
+// endings is a heap, earliest first, then by job, so that the same view gives the same forecast.
+type endings []ending
+
+func (e endings) Len() int { return len(e) }
+func (e endings) Less(a, b int) bool {
+	return e[a].at < e[b].at || e[a].at == e[b].at && e[a].of.job.ID < e[b].of.job.ID
+}
+func (e endings) Swap(a, b int) { e[a], e[b] = e[b], e[a] }
+func (e *endings) Push(x any)   { *e = append(*e, x.(ending)) }
+func (e *endings) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}

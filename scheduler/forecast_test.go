@@ -1,0 +1,255 @@
+package scheduler_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/scheduler"
+)
+
+// asked is a job to submit.
+type asked struct {
+	tenant, name, queue string
+	gpus, nodes         int
+	limit               time.Duration
+	priority            uint8
+	selector            string
+}
+
+func (s *state) ask(a asked) fsm.JobID {
+	s.t.Helper()
+	j := s.job(fsm.Shape{GPUs: uint16(a.gpus), Nodes: uint16(a.nodes), Selector: a.selector}, 5)
+	if a.tenant != "" {
+		j.Tenant = a.tenant
+	}
+	if a.name != "" {
+		j.Name = a.name
+	}
+	if a.queue != "" {
+		j.Queue = a.queue
+	}
+	if a.priority != 0 {
+		j.Priority = a.priority
+	}
+	j.MaxRuntime = int64(a.limit)
+	r := s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{j}})[0].(fsm.SubmitJobsResult).Results[0]
+	require.Nil(s.t, r.Refusal)
+	return r.Job
+}
+
+// begin lets the tasks of a placed job run.
+func (s *state) begin(id fsm.JobID) {
+	s.t.Helper()
+	j := s.get(id)
+	for _, t := range j.Tasks {
+		for _, kind := range []fsm.ReportKind{fsm.ReportStarting, fsm.ReportRunning} {
+			s.report(id, t.Rank, fsm.TaskReport{Kind: kind})
+		}
+	}
+}
+
+func (s *state) report(id fsm.JobID, rank uint16, r fsm.TaskReport) {
+	j := s.get(id)
+	r.Job, r.Attempt, r.Rank, r.Token = id, j.Attempt, rank, j.Token
+	s.apply(fsm.ReportTasks{Node: j.Tasks[rank].Node, Reports: []fsm.TaskReport{r}})
+}
+
+// over lets a running job finish.
+func (s *state) over(id fsm.JobID, code int32) {
+	s.t.Helper()
+	for _, t := range s.get(id).Tasks {
+		s.report(id, t.Rank, fsm.TaskReport{Kind: fsm.ReportEnded, ExitCode: &code})
+	}
+	require.True(s.t, s.get(id).Terminal())
+}
+
+// took makes a job that ran through in so long.
+func (s *state) took(a asked, d time.Duration) {
+	s.t.Helper()
+	id := s.ask(a)
+	s.run()
+	s.begin(id)
+	s.now = s.now.Add(d - time.Millisecond) // apply takes the last one
+	s.over(id, 0)
+}
+
+func (s *state) foresee(tenant string) *scheduler.Forecast {
+	return scheduler.Foresee(s.machine.View(), tenant, s.now, scheduler.ForecastOptions{})
+}
+
+// expected is what is foreseen for a job, after which other: "10m0s after a", "now", "when a ends", or "".
+func (s *state) expected(names map[string]fsm.JobID, id fsm.JobID) string {
+	start, ok := s.foresee(s.get(id).Tenant).Start(id)
+	if !ok {
+		return ""
+	}
+	after := ""
+	for name, id := range names {
+		if id == start.After {
+			after = name
+		}
+	}
+	switch {
+	case start.At == 0:
+		return "when " + after + " ends"
+	case start.After == 0:
+		require.Equal(s.t, s.now.UnixNano(), start.At)
+		return "now"
+	}
+	return fmt.Sprintf("%s after %s", time.Duration(start.At-s.now.UnixNano()).Round(time.Second), after)
+}
+
+func TestForesee(t *testing.T) {
+	const minute = time.Minute
+	// Each case has one node of two GPUs. Running are started, waiting submitted, and then so much time passes.
+	tests := []struct {
+		name    string
+		setup   func(s *state)
+		running []asked
+		waiting []asked
+		then    func(s *state, jobs map[string]fsm.JobID)
+		wants   map[string]string
+	}{
+		{
+			name: "nothing of its own is in the way", waiting: []asked{{name: "b", gpus: 1}},
+			wants: map[string]string{"b": "now"},
+		}, {
+			name:    "after the limit of the one that runs",
+			running: []asked{{name: "a", gpus: 2, limit: 10 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
+			wants: map[string]string{"b": "10m0s after a"},
+		}, {
+			name:    "one after the other, and beside it what fits",
+			running: []asked{{name: "a", gpus: 1, limit: 10 * minute}, {name: "b", gpus: 1, limit: 20 * minute}},
+			waiting: []asked{{name: "c", gpus: 1, limit: 5 * minute}, {name: "d", gpus: 1, limit: 30 * minute}, {name: "e", gpus: 1}, {name: "f", gpus: 1}},
+			wants:   map[string]string{"c": "10m0s after a", "d": "15m0s after c", "e": "20m0s after b", "f": "45m0s after d"},
+		}, {
+			name:    "higher priority first",
+			running: []asked{{name: "a", gpus: 2, limit: 10 * minute}},
+			waiting: []asked{{name: "b", gpus: 2, limit: 10 * minute}, {name: "c", gpus: 2, limit: minute, priority: 9}},
+			wants:   map[string]string{"c": "10m0s after a", "b": "11m0s after c"},
+		}, {
+			name:    "how long one takes is not known",
+			running: []asked{{name: "a", gpus: 2}}, waiting: []asked{{name: "b", gpus: 2, limit: minute}, {name: "c", gpus: 2}},
+			wants: map[string]string{"b": "when a ends", "c": ""},
+		}, {
+			name:    "a job that fits nowhere",
+			running: []asked{{name: "a", gpus: 2, limit: minute}}, waiting: []asked{{name: "b", gpus: 2, selector: "name=nowhere"}, {name: "c", gpus: 16}},
+			wants: map[string]string{"b": "", "c": ""},
+		}, {
+			name: "what those of that name took, whatever their number",
+			setup: func(s *state) {
+				for i, d := range []time.Duration{7 * minute, 30 * minute, 8 * minute} {
+					s.took(asked{name: fmt.Sprintf("train-2026-01-%d", i), gpus: 2}, d)
+				}
+				s.took(asked{name: "train-2026-02-01", gpus: 1}, minute)             // needs something else
+				s.took(asked{name: "trainer-1", gpus: 2}, minute)                    // is something else
+				s.took(asked{name: "train-1", gpus: 2, tenant: "other"}, 500*minute) // is somebody else's
+			},
+			running: []asked{{name: "train-9", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
+			wants: map[string]string{"b": "8m0s after train-9"},
+		}, {
+			name: "longer than it usually takes",
+			setup: func(s *state) {
+				for _, d := range []time.Duration{7 * minute, 30 * minute, 40 * minute, 8 * minute} {
+					s.took(asked{name: "a", gpus: 2}, d)
+				}
+			},
+			running: []asked{{name: "a", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
+			then:  func(s *state, _ map[string]fsm.JobID) { s.now = s.now.Add(9 * minute) },
+			wants: map[string]string{"b": "31m0s after a"},
+		}, {
+			name:    "longer than any before, and no limit",
+			setup:   func(s *state) { s.took(asked{name: "a", gpus: 2}, minute) },
+			running: []asked{{name: "a", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
+			then:  func(s *state, _ map[string]fsm.JobID) { s.now = s.now.Add(9 * minute) },
+			wants: map[string]string{"b": "when a ends"},
+		}, {
+			name:    "longer than any before, and a limit",
+			setup:   func(s *state) { s.took(asked{name: "a", gpus: 2}, minute) },
+			running: []asked{{name: "a", gpus: 2, limit: 20 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
+			then:  func(s *state, _ map[string]fsm.JobID) { s.now = s.now.Add(9 * minute) },
+			wants: map[string]string{"b": "11m0s after a"},
+		}, {
+			name: "what failed, and what was tried again, tells nothing",
+			setup: func(s *state) {
+				id := s.ask(asked{name: "a", gpus: 2})
+				s.run()
+				s.begin(id)
+				s.over(id, 1)
+				require.Nil(s.t, s.apply(fsm.ControlJob{Tenant: "t", Job: id, Action: fsm.ActionRetry})[0].(fsm.ControlResult).Refusal)
+				s.run()
+				s.begin(id)
+				s.over(id, 0)
+			},
+			running: []asked{{name: "a", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
+			wants: map[string]string{"b": "when a ends"},
+		}, {
+			name:    "its own progress",
+			running: []asked{{name: "a", gpus: 2, limit: 100 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
+			then: func(s *state, jobs map[string]fsm.JobID) {
+				s.now = s.now.Add(10 * minute)
+				s.report(jobs["a"], 0, fsm.TaskReport{Kind: fsm.ReportProgress, Step: 100, Total: 400})
+				s.now = s.now.Add(5 * minute)
+			},
+			wants: map[string]string{"b": "25m0s after a"},
+		}, {
+			name:    "progress of the first moments",
+			running: []asked{{name: "a", gpus: 2, limit: 100 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
+			then: func(s *state, jobs map[string]fsm.JobID) {
+				s.now = s.now.Add(10 * minute)
+				s.report(jobs["a"], 0, fsm.TaskReport{Kind: fsm.ReportProgress, Step: 1, Total: 400})
+			},
+			wants: map[string]string{"b": "1h30m0s after a"},
+		}, {
+			name: "the quota of the tenant",
+			setup: func(s *state) {
+				one := int32(1)
+				s.apply(fsm.PutQuota{Tenant: "t", MaxGPUs: &one})
+			},
+			running: []asked{{name: "a", gpus: 1, limit: 10 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
+			wants: map[string]string{"b": "10m0s after a"},
+		}, {
+			name:    "the limit of the queue",
+			setup:   func(s *state) { s.apply(fsm.PutQueue{Queue: fsm.Queue{Name: "narrow", MaxGPUs: 1}}) },
+			running: []asked{{name: "a", gpus: 1, queue: "narrow", limit: 10 * minute}}, waiting: []asked{{name: "b", gpus: 1, queue: "narrow"}, {name: "c", gpus: 1}},
+			wants: map[string]string{"b": "10m0s after a", "c": "now"},
+		}, {
+			name:    "one that is being stopped",
+			running: []asked{{name: "a", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
+			then: func(s *state, jobs map[string]fsm.JobID) {
+				require.Nil(s.t, s.apply(fsm.ControlJob{Tenant: "t", Job: jobs["a"], Action: fsm.ActionCancel})[0].(fsm.ControlResult).Refusal)
+			},
+			wants: map[string]string{"b": "30s after a"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := newState(t)
+			s.node("n1", gpus("n1", "H100", 2, 2), nil)
+			if tt.setup != nil {
+				tt.setup(s)
+			}
+			jobs := map[string]fsm.JobID{}
+			for _, a := range tt.running {
+				jobs[a.name] = s.ask(a)
+			}
+			s.run()
+			for _, a := range tt.running {
+				s.begin(jobs[a.name])
+			}
+			for _, a := range tt.waiting {
+				jobs[a.name] = s.ask(a)
+			}
+			if tt.then != nil {
+				tt.then(s, jobs)
+			}
+			for name, want := range tt.wants {
+				require.Equal(t, want, s.expected(jobs, jobs[name]), name)
+			}
+		})
+	}
+}

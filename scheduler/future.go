@@ -1,0 +1,187 @@
+package scheduler
+
+import (
+	"iter"
+	"math/bits"
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// future is the view of a time to come, as if one tenant had the cluster to itself. The embedded interface is not kept: of the
+// state it passes on what belongs to everybody, and of tenants only its own.
+type future struct {
+	now    *fsm.View
+	tenant string
+
+	use     map[string]*fsm.NodeUse
+	usage   fsm.Usage
+	byQueue map[string]int // thousandths of GPUs
+	// running are the tenant's jobs that hold something now.
+	running []*holding
+	// classes are the groups of its waiting jobs; lines their jobs, in order; waiting finds a job that is in one.
+	classes []fsm.ClassKey
+	lines   map[fsm.ClassKey][]*fsm.Job
+	waiting map[fsm.JobID]*fsm.Job
+}
+
+// holding is a job with what it holds.
+type holding struct {
+	job   *fsm.Job
+	tasks []fsm.TaskPlacement
+}
+
+var _ View = (*future)(nil)
+
+func newFuture(v *fsm.View, tenant string) *future {
+	f := &future{now: v, tenant: tenant, use: map[string]*fsm.NodeUse{}, byQueue: map[string]int{}}
+	f.usage = fsm.Usage{Unfinished: v.Usage(tenant).Unfinished}
+	for j := range v.ActiveJobs() {
+		if j.Tenant != tenant {
+			continue
+		}
+		h := &holding{job: j}
+		for i := range j.Tasks {
+			if t := &j.Tasks[i]; t.State != v1.TaskState_ENDED {
+				h.tasks = append(h.tasks, fsm.TaskPlacement{Node: t.Node, GPUs: t.GPUs})
+			}
+		}
+		f.running = append(f.running, h)
+		f.hold(h)
+	}
+	return f
+}
+
+// wait takes in the tenant's waiting jobs: so many, from the head.
+func (f *future) wait(most int) {
+	var all []*fsm.Job
+	for key := range f.now.Classes() {
+		if key.Tenant != "" && key.Tenant != f.tenant {
+			continue
+		}
+		own := 0
+		for j := range f.now.ClassJobs(key) {
+			if j.Tenant != f.tenant {
+				continue
+			}
+			all = append(all, j)
+			if own++; own == most {
+				break
+			}
+		}
+	}
+	slices.SortFunc(all, inOrder)
+	all = all[:min(len(all), most)]
+	f.lines, f.waiting = map[fsm.ClassKey][]*fsm.Job{}, make(map[fsm.JobID]*fsm.Job, len(all))
+	for _, j := range all {
+		key := f.now.ClassOf(j)
+		if f.lines[key] == nil {
+			f.classes = append(f.classes, key)
+		}
+		f.lines[key] = append(f.lines[key], j)
+		f.waiting[j.ID] = j
+	}
+}
+
+// inOrder compares two jobs by which is offered first.
+func inOrder(a, b *fsm.Job) int {
+	switch {
+	case before(&class{head: a}, &class{head: b}):
+		return -1
+	case a.ID == b.ID:
+		return 0
+	}
+	return 1
+}
+
+// start gives a waiting job what was planned for it. Plan takes the jobs of a class from its head.
+func (f *future) start(p *fsm.Placement) *holding {
+	j := f.waiting[p.Job]
+	delete(f.waiting, p.Job)
+	key := f.now.ClassOf(j)
+	if f.lines[key] = f.lines[key][1:]; len(f.lines[key]) == 0 {
+		delete(f.lines, key)
+		f.classes = slices.DeleteFunc(f.classes, func(k fsm.ClassKey) bool { return k == key })
+	}
+	h := &holding{job: j, tasks: p.Tasks}
+	f.hold(h)
+	return h
+}
+
+// hold counts what a job holds, end what it does no more.
+func (f *future) hold(h *holding) {
+	s := &h.job.Shape
+	for i := range h.tasks {
+		t := &h.tasks[i]
+		u := f.use[t.Node]
+		if u == nil {
+			u = &fsm.NodeUse{}
+			f.use[t.Node] = u
+		}
+		u.CPUs += s.CPUDemand()
+		u.MemMB += s.MemMB
+		u.Tasks++
+		if s.FractionMilli == 0 {
+			u.Exclusive |= t.GPUs
+			continue
+		}
+		u.Shared |= t.GPUs
+		u.Milli[bits.TrailingZeros64(t.GPUs)&63] += s.FractionMilli
+	}
+	f.usage.Grant(*s)
+	f.byQueue[h.job.Queue] += s.GPUMilli()
+}
+
+func (f *future) end(h *holding) {
+	s := &h.job.Shape
+	for i := range h.tasks {
+		t := &h.tasks[i]
+		u := f.use[t.Node]
+		u.CPUs -= s.CPUDemand()
+		u.MemMB -= s.MemMB
+		u.Tasks--
+		if s.FractionMilli == 0 {
+			u.Exclusive &^= t.GPUs
+			continue
+		}
+		g := bits.TrailingZeros64(t.GPUs) & 63
+		if u.Milli[g] -= s.FractionMilli; u.Milli[g] == 0 {
+			u.Shared &^= t.GPUs
+		}
+	}
+	f.usage.GPUMilli -= s.GPUMilli()
+	f.usage.Running--
+	f.usage.Unfinished--
+	f.byQueue[h.job.Queue] -= s.GPUMilli()
+}
+
+func (f *future) Index() uint64                          { return f.now.Index() }
+func (f *future) Nodes() iter.Seq[*fsm.Node]             { return f.now.Nodes() }
+func (f *future) Queue(name string) (*fsm.Queue, bool)   { return f.now.Queue(name) }
+func (f *future) QueueGPUs(queue string) int             { return f.byQueue[queue] }
+func (f *future) Quota(tenant string) (*fsm.Quota, bool) { return f.now.Quota(tenant) }
+func (f *future) Usage(string) fsm.Usage                 { return f.usage }
+func (f *future) ClassReason(fsm.ClassKey) string        { return "" }
+func (f *future) Classes() iter.Seq[fsm.ClassKey]        { return slices.Values(f.classes) }
+
+func (f *future) Use(node string) fsm.NodeUse {
+	if u := f.use[node]; u != nil {
+		return *u
+	}
+	return fsm.NodeUse{}
+}
+
+func (f *future) ClassJobs(key fsm.ClassKey) iter.Seq[*fsm.Job] { return slices.Values(f.lines[key]) }
+
+func (f *future) ClassJobsAfter(key fsm.ClassKey, after *fsm.Job, buf []*fsm.Job) []*fsm.Job {
+	line := f.lines[key]
+	if after != nil {
+		i, found := slices.BinarySearchFunc(line, after, inOrder)
+		if found {
+			i++
+		}
+		line = line[i:]
+	}
+	return buf[:copy(buf, line)]
+}
