@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
 	"github.com/mindcoordinator/mind/agent/shim"
@@ -45,6 +46,8 @@ type Data struct {
 	DriveURL, AtlasURL string
 	// S3 is the object store of s3:// sources.
 	S3 datacache.S3
+	// TellEvery is how often the coordinators are told how far a transfer is; 0: every 2 s.
+	TellEvery time.Duration
 }
 
 func (c Config) dataCache() datacache.Config {
@@ -73,16 +76,16 @@ func (a *agent) openData() (err error) {
 	return nil
 }
 
-// taskData is what a task has of its sources, in their order.
+// taskData is what a task has of its sources, in their order, and of its model.
 type taskData struct {
 	sources []*v1.DataSource
 	found   []*datacache.Data
+	model   *taskModel // nil: it was not fetched
 }
 
 // enqueue lets a task wait for its turn to be launched, as soon as its data is here. It runs on the owner's goroutine.
 func (a *agent) enqueue(t *task) {
-	sources := t.spec.GetJob().GetDataConfig().GetSources()
-	if len(sources) == 0 || t.data != nil {
+	if t.data != nil || len(t.spec.GetJob().GetDataConfig().GetSources()) == 0 && !a.needsModel(t.spec) {
 		a.queue = append(a.queue, t)
 		return
 	}
@@ -103,8 +106,8 @@ func (a *agent) enqueue(t *task) {
 			case <-ctx.Done():
 			}
 		}()
-		found, err := a.fetchData(ctx, t.key, spec)
-		a.post(func() { a.dataCame(t, &taskData{sources, found}, err) })
+		data, err := a.fetchData(ctx, t.key, spec)
+		a.post(func() { a.dataCame(t, data, err) })
 	})
 }
 
@@ -116,7 +119,11 @@ func (a *agent) dataCame(t *task, data *taskData, err error) {
 		a.data.Release(t.key.name()) // it was stopped meanwhile, and has ended
 	case err != nil:
 		a.log.Warn("the data of a task was not fetched", "job", t.key.job, "attempt", t.key.attempt, "rank", t.key.rank, "error", err)
-		a.neverRan(t, shim.Exit{Code: -1, Failure: failureData, Message: err.Error()})
+		failure := failureData
+		if errors.As(err, new(noModel)) {
+			failure = failureModel
+		}
+		a.neverRan(t, shim.Exit{Code: -1, Failure: failure, Message: err.Error()})
 	default:
 		t.data = data
 		a.queue = append(a.queue, t)
@@ -124,24 +131,36 @@ func (a *agent) dataCame(t *task, data *taskData, err error) {
 	}
 }
 
-// fetchData brings all sources of a task to the node, one after the other.
-func (a *agent) fetchData(ctx context.Context, k key, spec *v1.TaskSpec) (found []*datacache.Data, err error) {
+// fetchData brings the model and all sources of a task to the node, one after the other.
+func (a *agent) fetchData(ctx context.Context, k key, spec *v1.TaskSpec) (*taskData, error) {
+	telling, done := context.WithCancel(ctx)
+	defer done()
+	a.minders.Go(func() { a.tellTransfers(telling, k) })
 	credentials := credentialsOf(spec.GetCredentials(), spec.GetJob().GetTrainingConfig().GetEnvironment())
-	sources := spec.GetJob().GetDataConfig().GetSources()
-	for i, source := range sources {
+	fetch := func(what, path string) (*datacache.Data, error) {
 		began := time.Now()
-		data, err := a.data.Fetch(ctx, datacache.Request{Tenant: spec.GetTenantId(), Path: source.GetPath(), Credentials: credentials, Owner: k.name()})
+		data, err := a.data.Fetch(ctx, datacache.Request{Tenant: spec.GetTenantId(), Path: path, What: what, Credentials: credentials, Owner: k.name()})
+		switch {
+		case err == nil:
+			a.log.Info(what+" of a task is here", "job", k.job, "attempt", k.attempt, "rank", k.rank, "bytes", data.Size, "took", time.Since(began).Round(time.Millisecond))
+		case ctx.Err() != nil:
+			return nil, errors.New("stopped while its data was fetched")
+		}
+		return data, err
+	}
+	out := &taskData{sources: spec.GetJob().GetDataConfig().GetSources()}
+	var err error
+	if out.model, err = a.fetchModel(spec, fetch); err != nil {
+		return nil, err
+	}
+	for _, source := range out.sources {
+		data, err := fetch("data source", source.GetPath())
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil, errors.New("stopped while its data was fetched")
-			}
 			return nil, err
 		}
-		a.log.Info("data of a task is here", "job", k.job, "attempt", k.attempt, "rank", k.rank, "source", i+1, "of", len(sources),
-			"bytes", data.Size, "took", time.Since(began).Round(time.Millisecond))
-		found = append(found, data)
+		out.found = append(out.found, data)
 	}
-	return found, nil
+	return out, nil
 }
 
 // credentialsOf collects what a job may show to get at its data.
@@ -154,8 +173,7 @@ func credentialsOf(tokens *v1.DataCredentials, env map[string]string) datacache.
 
 // manifestEntry is what the process is told of one source.
 type manifestEntry struct {
-	Index int    `json:"index"`
-	Path  string `json:"path"`
+	Path string `json:"path"`
 	// Dir holds the files.
 	Dir string `json:"dir"`
 	// Local: it is where it always was, and not a copy.
@@ -169,9 +187,29 @@ type manifestEntry struct {
 	Source json.RawMessage `json:"source"`
 }
 
+// newEntry describes what was found.
+func newEntry(path, dir string, data *datacache.Data, source proto.Message) (manifestEntry, error) {
+	said, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(source)
+	if err != nil {
+		return manifestEntry{}, fmt.Errorf("encode data source: %w", err)
+	}
+	e := manifestEntry{Path: path, Dir: dir, Local: data.Local, Files: data.Files, Digest: data.Digest, Source: said}
+	if data.Count >= 0 {
+		e.FileCount, e.SizeBytes = &data.Count, &data.Size
+		if e.Files == nil {
+			e.Files = []string{}
+		}
+	}
+	return e, nil
+}
+
 // write lays out the data in a task directory, which may yet be renamed to final.
 func (d *taskData) write(dir, final string) error {
-	entries := make([]manifestEntry, len(d.sources))
+	type indexed struct {
+		Index int `json:"index"`
+		manifestEntry
+	}
+	entries := make([]indexed, len(d.sources))
 	if err := os.Mkdir(filepath.Join(dir, dataDir), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("make the folder of the data: %w", err)
 	}
@@ -180,22 +218,21 @@ func (d *taskData) write(dir, final string) error {
 		if err := linkData(data, filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("lay out the data: %w", err)
 		}
-		source, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(d.sources[i])
+		e, err := newEntry(d.sources[i].GetPath(), filepath.Join(final, name), data, d.sources[i])
 		if err != nil {
-			return fmt.Errorf("encode data source: %w", err)
+			return err
 		}
-		e := manifestEntry{
-			Index: i, Path: d.sources[i].GetPath(), Dir: filepath.Join(final, name), Local: data.Local, Files: data.Files, Digest: data.Digest, Source: source,
-		}
-		if data.Count >= 0 {
-			e.FileCount, e.SizeBytes = &data.Count, &data.Size
-			if e.Files == nil {
-				e.Files = []string{}
-			}
-		}
-		entries[i] = e
+		entries[i] = indexed{i, e}
 	}
-	text, err := json.Marshal(map[string]any{"version": 1, "sources": entries})
+	manifest := map[string]any{"version": 1, "sources": entries}
+	if d.model != nil {
+		e, err := d.model.write(dir, final)
+		if err != nil {
+			return err
+		}
+		manifest["model"] = e
+	}
+	text, err := json.Marshal(manifest)
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, dataManifest), append(text, '\n'), 0o600)
 	}
@@ -234,8 +271,12 @@ func setDataEnv(env *environment, dir string, data *taskData) {
 // holdData holds what a task uses that an earlier agent launched.
 func (a *agent) holdData(t *task) {
 	entries, _ := os.ReadDir(filepath.Join(t.dir, dataDir)) // most have none
+	links := []string{filepath.Join(t.dir, modelDir)}
 	for _, e := range entries {
-		if to, err := os.Readlink(filepath.Join(t.dir, dataDir, e.Name())); err == nil {
+		links = append(links, filepath.Join(t.dir, dataDir, e.Name()))
+	}
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil {
 			a.data.Hold(t.key.name(), to)
 		}
 	}

@@ -172,6 +172,46 @@ func TestATaskThatWaitsForItsDataCanBeStopped(t *testing.T) {
 	require.EqualValues(t, 4, l.ended(again.GetTask()).GetExitCode())
 }
 
+// A transfer that two tasks wait for goes on when one of them is canceled, and its turn is free when both are.
+func TestACanceledTaskLeavesTheTransferToOthers(t *testing.T) {
+	var gets atomic.Int32
+	gate, gone := make(chan struct{}), make(chan struct{}, 10)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"1"`)
+		if r.Method == http.MethodGet {
+			gets.Add(1)
+			select {
+			case <-gate:
+			case <-r.Context().Done():
+				gone <- struct{}{}
+				return
+			}
+		}
+		_, _ = w.Write([]byte("rows"))
+	}))
+	defer server.Close()
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	cfg.Data.Hosts, cfg.Data.TellEvery = []string{"127.0.0.1"}, 10*time.Millisecond
+	inProcess(t, cfg)
+	one, two := training(t, "exit 0", server.URL+"/x"), training(t, "exit 7", server.URL+"/x")
+	l.want(one, two)
+	for _, o := range []*v1.TaskOrder{one, two} {
+		l.reported(o.GetTask(), "that it waits", func(r *v1.Report) bool { return r.GetTransfer().GetPath() != "" })
+	}
+	l.want(stopped(one, v1.StopReason_CANCEL, 1), two)
+	l.ended(one.GetTask())
+	require.Empty(t, gone, "the other one still waits for it")
+	require.EqualValues(t, 1, gets.Load())
+	l.want(stopped(two, v1.StopReason_CANCEL, 1))
+	l.ended(two.GetTask())
+	select {
+	case <-gone:
+	case <-time.After(60 * time.Second):
+		t.Fatal("nobody waits for the transfer, and it goes on")
+	}
+}
+
 func TestTheAgentIsKilledWhileItFetches(t *testing.T) {
 	var gets atomic.Int32
 	gate := make(chan struct{})

@@ -55,7 +55,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	require.Eventually(t, func() bool {
 		code, _ := get(t, base+"/health/ready")
 		return code == http.StatusServiceUnavailable
-	}, 20*time.Second, time.Millisecond)
+	}, 30*time.Second, time.Millisecond)
 }
 
 func TestOnlyCoordinatorsComeIn(t *testing.T) {
@@ -83,7 +83,7 @@ func TestOnlyCoordinatorsComeIn(t *testing.T) {
 		conn, err := grpc.NewClient(l.hellos[0].GetGrpcAddr(), grpc.WithTransportCredentials(credentials.NewTLS(clientTLS)))
 		require.NoError(t, err)
 		defer conn.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		stream, err := v1.NewTaskServiceClient(conn).ReadTaskLogs(ctx, &v1.ReadTaskLogsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1})
 		if err != nil {
@@ -120,6 +120,7 @@ func TestAnImpostorIsNoCoordinator(t *testing.T) {
 }
 
 func TestTheAgentIsSeenInGossip(t *testing.T) {
+	t.Parallel()
 	pool, err := gossip.Start(gossip.Config{Name: "c1", Role: pki.RoleCoordinator, Bind: "127.0.0.1:0", SecretKey: []byte(strings.Repeat("k", 32))})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Leave(context.Background()) })
@@ -135,9 +136,9 @@ func TestTheAgentIsSeenInGossip(t *testing.T) {
 		}
 		return ""
 	}
-	require.Eventually(t, func() bool { return state() == gossip.Alive }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return state() == gossip.Alive }, 30*time.Second, time.Millisecond)
 	stop()
-	require.Eventually(t, func() bool { return state() == gossip.Left }, 20*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return state() == gossip.Left }, 30*time.Second, time.Millisecond)
 }
 
 func TestConfigurationFaultsAreAllNamed(t *testing.T) {

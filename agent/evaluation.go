@@ -2,12 +2,8 @@ package agent
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
-	"os"
-	"path/filepath"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive/tasks"
@@ -21,27 +17,6 @@ const (
 	// maxResultError bounds what a task says of why it has none.
 	maxResultError = 1024
 )
-
-// lacksModel says why a node cannot score what an evaluation is about; "": nothing speaks against it.
-func (a *agent) lacksModel(spec *v1.TaskSpec) string {
-	path := spec.GetModelPath()
-	if path == "" {
-		return fmt.Sprintf("checkpoint %s, which was to be scored, was removed: submit the evaluation again, with another one",
-			spec.GetJob().GetEvaluationConfig().GetCheckpointId())
-	}
-	if !filepath.IsAbs(path) {
-		return "" // a URI, which the program resolves
-	}
-	_, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Sprintf("node %s has no %s, which is to be scored: keep models on a file system that all nodes share, or choose the node that has it with node_selector",
-			a.cfg.NodeID, path)
-	case err != nil:
-		return fmt.Sprintf("node %s cannot read %s, which is to be scored: %v", a.cfg.NodeID, path, err)
-	}
-	return ""
-}
 
 // resultEvent is what a benchmark came to, as an evaluation writes it down.
 type resultEvent struct {

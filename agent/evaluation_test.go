@@ -123,11 +123,27 @@ func TestAnEvaluationWithoutItsModelIsNotLaunched(t *testing.T) {
 			o := evaluationOrder(c.model, "/dev/null")
 			l.want(o)
 			ended := l.ended(o.GetTask())
-			require.Equal(t, v1.ErrorType_LAUNCH_FAILED, ended.GetErrorType())
+			require.Equal(t, v1.ErrorType_MODEL_NOT_FOUND, ended.GetErrorType())
 			require.Contains(t, ended.GetErrorMessage(), c.says)
 		})
 	}
-	o := evaluationOrder("hf://acme/model", write(t, filepath.Join(t.TempDir(), "score.sh"), `[ "$MIND_MODEL_PATH" = hf://acme/model ]`, 0o600))
-	l.want(o)
-	require.Zero(t, l.ended(o.GetTask()).GetExitCode(), "a URI is for the program to resolve")
+}
+
+// What an evaluation scores by its URI is fetched like the model of a training.
+func TestAnEvaluationFetchesItsModel(t *testing.T) {
+	url, _ := smallHub(t)
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	cfg.Data.HubURL = url
+	inProcess(t, cfg)
+	script := write(t, filepath.Join(t.TempDir(), "score.sh"), `[ "$1" = "$MIND_MODEL_PATH" ] && [ "$(cat "$MIND_MODEL_PATH/weights/a")" = 12345 ] && grep -q '"path":"hf://acme/m"' "$MIND_DATA_MANIFEST"`, 0o600)
+	for uri, failure := range map[string]v1.ErrorType_Value{
+		"hf://acme/m": v1.ErrorType_UNSPECIFIED, "hf://acme/none": v1.ErrorType_MODEL_NOT_FOUND, "/no/such/model": v1.ErrorType_MODEL_NOT_FOUND,
+	} {
+		o := evaluationOrder(uri, script)
+		o.Spec.Job.EvaluationConfig.CheckpointId = ""
+		l.want(o)
+		end := l.ended(o.GetTask())
+		require.Equal(t, failure.String(), end.GetErrorType().String(), end.GetErrorMessage())
+	}
 }

@@ -112,6 +112,7 @@ func TestSharesOfAGPURunBesideEachOther(t *testing.T) {
 }
 
 func TestAGPUThatFailsEndsItsTaskAndStaysAside(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		fault, reason string
 		health        v1.GpuHealth_Value
@@ -121,6 +122,7 @@ func TestAGPUThatFailsEndsItsTaskAndStaysAside(t *testing.T) {
 		"vanish": {"vanish", "the driver does not list it any more", v1.GpuHealth_VANISHED},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLeader(t)
 			l.enabledAt = 10
 			cfg := testConfig(t, l)
@@ -191,6 +193,7 @@ func TestAProgramThatNoticesFirstIsNotToBlame(t *testing.T) {
 }
 
 func TestAForeignProcessKeepsAGPUFromBeingGivenOn(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	cfg := testConfig(t, l)
 	inProcess(t, cfg)
@@ -246,6 +249,7 @@ func TestWhatATaskLeftIsKilledBeforeItsGPUIsGivenOn(t *testing.T) {
 }
 
 func TestAHangingDriverHangsNothing(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	cfg := testConfig(t, l)
 	stop := inProcess(t, cfg)
@@ -275,6 +279,7 @@ func TestAHangingDriverHangsNothing(t *testing.T) {
 }
 
 func TestTheCauseOfAnEndSurvivesTheAgent(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	l.deaf = true
 	cfg := testConfig(t, l)

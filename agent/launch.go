@@ -96,6 +96,7 @@ func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec, data *taskData) s
 		setAll(&env, command.GetEnvironment())
 	}
 	place := a.placeOf(k, dir, spec, output, checkpoints)
+	place.model = modelPath(spec, dir, data)
 	if job.GetCommandConfig() == nil {
 		launcherEnv(&env, spec, place)
 		setAll(&env, job.GetTrainingConfig().GetEnvironment())
@@ -110,9 +111,6 @@ func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec, data *taskData) s
 	s.Env = env.list()
 	if job.GetCommandConfig() == nil {
 		s.Argv, s.Refusal = a.launcherArgv(spec, place, &env)
-		if job.GetEvaluationConfig() != nil && s.Refusal == "" {
-			s.Refusal = a.lacksModel(spec)
-		}
 	}
 	return s
 }
@@ -144,8 +142,8 @@ func setTaskEnv(env *environment, k key, spec *v1.TaskSpec, p place) {
 	if p.resume != "" {
 		env.set("MIND_RESUME_FROM", p.resume)
 	}
-	if spec.GetModelPath() != "" {
-		env.set("MIND_MODEL_PATH", spec.GetModelPath())
+	if p.model != "" {
+		env.set("MIND_MODEL_PATH", p.model)
 	}
 }
 

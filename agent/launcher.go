@@ -18,6 +18,8 @@ import (
 type place struct {
 	key                         key
 	config, output, checkpoints string
+	// model is where the model is, or what the program has to resolve; "" for none.
+	model string
 	// visible is CUDA_VISIBLE_DEVICES; resume the checkpoint to go on from, "" for none.
 	visible, resume string
 	// master is where the other ranks reach rank 0.
@@ -108,10 +110,6 @@ func (p place) values(spec *v1.TaskSpec) launcher.Values {
 	if backend == "" {
 		backend = "nccl"
 	}
-	model := training.GetBaseModel().GetModelId()
-	if spec.GetModelPath() != "" {
-		model = spec.GetModelPath()
-	}
 	trainingType := ""
 	if training != nil {
 		trainingType = training.GetTrainingType().String()
@@ -126,7 +124,7 @@ func (p place) values(spec *v1.TaskSpec) launcher.Values {
 			launcher.Attempt: strconv.Itoa(int(p.key.attempt)), launcher.Backend: backend, launcher.CheckpointDir: p.checkpoints,
 			launcher.Config: p.config, launcher.DeepspeedWorld: p.deepspeedWorld(), launcher.Framework: framework,
 			launcher.GPUs: p.visible, launcher.JobID: p.key.job, launcher.MasterAddr: p.master,
-			launcher.MasterPort: strconv.Itoa(int(spec.GetMasterPort())), launcher.Model: model, launcher.NNodes: strconv.Itoa(p.nodes),
+			launcher.MasterPort: strconv.Itoa(int(spec.GetMasterPort())), launcher.Model: p.model, launcher.NNodes: strconv.Itoa(p.nodes),
 			launcher.NodeRank: strconv.Itoa(int(p.key.rank)), launcher.NProcPerNode: strconv.Itoa(p.perNode), launcher.OutputDir: p.output,
 			launcher.RdzvID: fmt.Sprintf("%s-%d", p.key.job, p.key.attempt), launcher.ResumeFrom: p.resume, launcher.Script: script,
 			launcher.Strategy: distributed.GetStrategy(), launcher.TrainingType: trainingType, launcher.WorldSize: strconv.Itoa(p.world),

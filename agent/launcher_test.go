@@ -227,7 +227,7 @@ func TestLauncher_theRunner(t *testing.T) {
 	evaluation := func(pythonPath string) *v1.TaskOrder {
 		o := order()
 		o.Spec.Job = &v1.SubmitJobRequest{EvaluationConfig: &v1.EvaluationConfig{ModelUri: "m"}}
-		o.Spec.ModelPath = "hf://a/m"
+		o.Spec.ModelPath = dir
 		// What comes after the first argument in this place is the job's, so the modules are found through the launcher's own.
 		o.Spec.Launcher = &v1.Launcher{
 			Framework: "EVALUATION", Argv: []string{python, "-m", "mind_runner", "evaluate", "--config", "{config}"},

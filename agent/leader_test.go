@@ -3,13 +3,16 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -47,7 +50,22 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	waitTogether()
 	os.Exit(m.Run())
+}
+
+// waitTogether runs beside each other, on however few processors, the tests that say that they may be: they wait for
+// leases and drivers, and use no processor meanwhile. What the command line says of it stands.
+func waitTogether() {
+	flag.Parse()
+	said := false
+	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
+	if said {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(max(20, runtime.GOMAXPROCS(0)))); err != nil {
+		panic(err)
+	}
 }
 
 // leader is a coordinator that leads, as far as an agent can tell.
@@ -332,7 +350,7 @@ func stopShims(t testing.TB, dataDir string) {
 			_ = h.Stop(killAtOnce)
 			h.Close()
 		}
-		require.Eventually(t, func() bool { return runner.Gone(dir) }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return runner.Gone(dir) }, 30*time.Second, time.Millisecond)
 	}
 }
 
@@ -392,7 +410,7 @@ func processOf(t testing.TB, cfg Config, binary string) *exec.Cmd {
 	text, err := json.Marshal(cfg)
 	require.NoError(t, err)
 	cmd := exec.Command(binary)
-	cmd.Env = append(slices.Clone(os.Environ()), agentEnv+"="+string(text))
+	cmd.Env = append(slices.Clone(os.Environ()), agentEnv+"="+string(text), "GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {

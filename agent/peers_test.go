@@ -123,18 +123,30 @@ func TestATaskRunsOnWhileNobodyCouldReplaceIt(t *testing.T) {
 	require.True(t, alive(pid), "an outage of the coordinators stopped a task")
 	require.True(t, p.gaveWord(1))
 
-	// The next agent finds the roster on disk, and takes up where the other was.
-	p.stops[0]()
-	a, _ := opened(t, p.cfgs[0])
-	p.agents[0] = a
-	passed(t, after(20*time.Second))
-	require.True(t, alive(pid), "a new agent does not know what lets tasks run on")
-
 	// The other node is gone: nobody knows what it does.
 	p.stops[1]()
 	stoppedByItself(t, p.cfgs[0], o, pid)
 	backwards()
 	require.Equal(t, v1.ErrorType_NODE_LOST, p.leaders[0].ended(o.GetTask()).GetErrorType())
+}
+
+// The next agent finds the roster on disk, and takes up where the other was.
+func TestATaskRunsOnUnderTheNextAgent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it waits for leases to run out, which takes long")
+	}
+	t.Parallel()
+	p := newPair(t, lease.Timing{Window: 15 * time.Second})
+	o := leased(order("sleep", "1000"), 14*time.Second, true)
+	p.leaders[0].want(o)
+	pid := p.leaders[0].running(o.GetTask())
+	p.lose(t, 1)
+	p.lose(t, 0)
+	require.Eventually(t, func() bool { return p.gaveWord(1) }, 30*time.Second, 10*time.Millisecond)
+	p.stops[0]()
+	opened(t, p.cfgs[0])
+	passed(t, after(20*time.Second)) // longer than the lease, and than the word that the agent before it was given
+	require.True(t, alive(pid), "a new agent does not know what lets tasks run on")
 }
 
 func TestATaskRunsOnWhileTheLeaderProvesNothing(t *testing.T) {
@@ -275,6 +287,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 }
 
 func TestARelayedRenewalWaitsForTheLeader(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	l.mute = true
 	a, _ := opened(t, testConfig(t, l))

@@ -95,6 +95,7 @@ func TestAnUpgradeInPlaceHarmsNoTask(t *testing.T) {
 }
 
 func TestATaskOfANewerAgentIsLetBe(t *testing.T) {
+	t.Parallel()
 	l := newLeader(t)
 	cfg := testConfig(t, l)
 	stop := inProcess(t, cfg)

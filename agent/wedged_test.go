@@ -32,6 +32,7 @@ const twoGPUs = `0, GPU-5b7d4a1c-0000-0000-0000-000000000000, NVIDIA H100 80GB H
 
 // TestAWedgedDriver has the whole chain: an agent, the process in which it asks the driver, and nvidia-smi.
 func TestAWedgedDriver(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".new"), []byte(text), 0o755))

@@ -128,12 +128,12 @@ func (c *Cache) s3Failed(bucket string, err error) error {
 	case answer.StatusCode == http.StatusPreconditionFailed:
 		return errChanged
 	case answer.Code == minio.NoSuchBucket:
-		return faultf("the object store has no bucket %s: check its name, and the endpoint in the configuration of the agents", bucket)
+		return missingf("the object store has no bucket %s: check its name, and the endpoint in the configuration of the agents", bucket)
 	case answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized ||
 		answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchKey: // some say so of a key id that they do not know
-		return faultf("the object store refuses to show it (%s): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in training_config.environment to a key that may read it, or data_s3_key_id and data_s3_secret of the agents", answer.Code)
+		return missingf("the object store refuses to show it (%s): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in training_config.environment to a key that may read it, or data_s3_key_id and data_s3_secret of the agents", answer.Code)
 	case answer.StatusCode == http.StatusNotFound:
-		return faultf("bucket %s has nothing there: check the key", bucket)
+		return missingf("bucket %s has nothing there: check the key", bucket)
 	}
 	return fmt.Errorf("node %s cannot fetch from the object store: %w", c.cfg.Node, bare(err))
 }

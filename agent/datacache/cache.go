@@ -184,7 +184,9 @@ func (c Config) Validate() error {
 // Request asks for the data of one source.
 type Request struct {
 	Tenant, Path string
-	Credentials  Credentials
+	// What it is, for people; empty: a data source.
+	What        string
+	Credentials Credentials
 	// Owner holds what is found until Release.
 	Owner string
 }
@@ -216,7 +218,7 @@ func (c *Cache) Fetch(ctx context.Context, r Request) (*Data, error) {
 		case errors.Is(err, errChanged) && again < 3 && ctx.Err() == nil:
 			continue // what was resolved is there no more
 		}
-		return nil, explain(r.Path, err)
+		return nil, explain(r.What, r.Path, err)
 	}
 }
 
@@ -342,7 +344,7 @@ type Check struct {
 func (c *Cache) Probe(ctx context.Context, tenant, path string, credentials Credentials) (Check, error) {
 	s, err := c.resolve(ctx, path, credentials)
 	if err != nil {
-		return Check{}, explain(path, err)
+		return Check{}, explain("", path, err)
 	}
 	if s.local != nil {
 		return Check{Files: s.local.Count, Size: s.local.Size}, nil

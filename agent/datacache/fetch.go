@@ -42,8 +42,10 @@ type flight struct {
 	abandoned bool
 
 	mu       sync.Mutex
+	begun    bool  // it has its turn
 	reserved int64 // bytes
 	written  int64
+	here     int64 // what is there of its files, of earlier transfers too
 }
 
 // join waits for the transfer of a source, which it begins when there is none.
@@ -124,6 +126,7 @@ func (f *flight) run(ctx context.Context) {
 	c := f.cache
 	defer f.cancel()
 	object, row, err := f.transfer(ctx)
+	err = c.onDisk(err)
 	left := int64(0)
 	if err != nil && f.source.version != "" {
 		left = sizeOf(f.dir)
@@ -168,6 +171,9 @@ func (f *flight) transfer(ctx context.Context) (*object, *sourceRow, error) {
 		return nil, nil, ctx.Err()
 	}
 	began := time.Now()
+	f.mu.Lock()
+	f.begun = true
+	f.mu.Unlock()
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make room for it: %w", err)
 	}

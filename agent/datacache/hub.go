@@ -5,19 +5,21 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 )
 
 // hubPath is hf://[datasets/|models/]OWNER/NAME[@REVISION][/PATH]: without a kind it is a data set, as this is about data.
+// Behind a kind, NAME alone is one of the repositories from the time when they had no owner; nothing can stand behind it.
 type hubPath struct{ kind, repo, revision, within string }
 
 func parseHub(text string) (hubPath, error) {
 	const form = "write hf://datasets/OWNER/NAME, with @REVISION and /PATH behind it as you like, or hf://models/OWNER/NAME"
-	p := hubPath{kind: "datasets", revision: "main"}
+	p, given := hubPath{kind: "datasets", revision: "main"}, false
 	for _, kind := range []string{"datasets", "models"} {
 		if rest, ok := strings.CutPrefix(text, kind+"/"); ok {
-			p.kind, text = kind, rest
+			p.kind, text, given = kind, rest, true
 			break
 		}
 	}
@@ -26,19 +28,22 @@ func parseHub(text string) (hubPath, error) {
 	}
 	owner, rest, _ := strings.Cut(strings.TrimRight(text, "/"), "/")
 	name, within, _ := strings.Cut(rest, "/")
-	name, revision, given := strings.Cut(name, "@")
-	if owner == "" || name == "" || given && revision == "" || strings.Contains(owner, "@") || owner == ".." || name == ".." {
+	if name == "" && given {
+		owner, name = "", owner
+	}
+	name, revision, pinned := strings.Cut(name, "@")
+	if name == "" || owner == "" && !given || pinned && revision == "" || strings.Contains(owner, "@") || owner == ".." || name == ".." {
 		return p, faultf("it is no path on the Hugging Face hub: %s", form)
 	}
 	// A branch may have a slash in its name, which is written %2F.
-	if given {
+	if pinned {
 		unescaped, err := url.PathUnescape(revision)
 		if err != nil {
 			return p, faultf("it is no path on the Hugging Face hub: %s", form)
 		}
 		p.revision = unescaped
 	}
-	p.repo, p.within = owner+"/"+name, within
+	p.repo, p.within = strings.TrimPrefix(owner+"/"+name, "/"), within
 	return p, nil
 }
 
@@ -55,25 +60,26 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 	get := webFile{
 		cache: c, service: "the Hugging Face hub", token: cmp.Or(credentials.HubToken, c.cfg.Hub.Token),
 		refused: "if it is gated or private, set HF_TOKEN in training_config.environment to a token that may read it, or data_hub_token of the agents; else check the name",
+		explain: hubSays(p),
 	}
 	info := get
 	info.url = base.JoinPath("api", p.kind, p.repo, "revision", url.PathEscape(p.revision)).String() + "?blobs=true"
 	var repo struct {
-		SHA   string `json:"sha"`
-		Files []struct {
-			Name string `json:"rfilename"`
-			Size *int64 `json:"size"`
-			LFS  *struct {
-				SHA256 string `json:"sha256"`
-				Size   int64  `json:"size"`
-			} `json:"lfs"`
-		} `json:"siblings"`
+		SHA string `json:"sha"`
+		// Gated is false, or says how leave to read it is given. What is in it is told to everybody all the same.
+		Gated any       `json:"gated"`
+		Files []hubFile `json:"siblings"`
 	}
 	if err := info.getJSON(ctx, maxListing, &repo); err != nil {
 		return nil, err
 	}
 	if repo.SHA == "" {
 		return nil, faultf("the Hugging Face hub names no commit for it")
+	}
+	if len(repo.Files) >= hubListed {
+		if repo.Files, err = c.hubTree(ctx, get, base, p, repo.SHA); err != nil {
+			return nil, err
+		}
 	}
 	s := &source{version: repo.SHA}
 	for _, f := range repo.Files {
@@ -82,11 +88,11 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 		}
 		// Of a commit the files never change: what was begun can always be gone on with.
 		page := get
-		page.url = hubFile(base, p, repo.SHA, f.Name)
+		page.url = hubFileURL(base, p, repo.SHA, f.Name)
 		file := remoteFile{name: f.Name, size: -1, strong: true, open: page.open}
 		switch {
 		case f.LFS != nil:
-			file.size, file.sha256 = f.LFS.Size, f.LFS.SHA256
+			file.size, file.sha256 = f.LFS.Size, cmp.Or(f.LFS.SHA256, f.LFS.OID)
 		case f.Size != nil:
 			file.size = *f.Size
 		}
@@ -96,11 +102,40 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 			file.name = strings.TrimPrefix(f.Name, p.within+"/")
 		}
 		s.files = append(s.files, file)
+		if gated := repo.Gated != nil && repo.Gated != any(false); gated && len(s.files) == 1 {
+			// Without leave none of its files is to be had: better to hear of it now than when the transfer begins.
+			first := page
+			if _, _, err := first.stat(ctx, file.name); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return s, nil
 }
 
-func hubFile(base *url.URL, p hubPath, sha, name string) string {
+// hubSays reads what the hub says of a refusal. It says that a repository is not there in the same way as that it is private:
+// by asking who one is.
+func hubSays(p hubPath) func(response *http.Response) error {
+	const access = "set HF_TOKEN in training_config.environment to a token that may read it, or data_hub_token of the agents"
+	return func(response *http.Response) error {
+		switch response.Header.Get("X-Error-Code") {
+		case "RepoNotFound":
+			return missingf("the Hugging Face hub has no repository %s among its %s, or keeps it private: check the name; if it is private, %s", p.repo, p.kind, access)
+		case "RevisionNotFound":
+			return missingf("%s has no revision %q on the Hugging Face hub: give the name of a branch or tag, or a commit", p.repo, p.revision)
+		case "EntryNotFound":
+			return missingf("%s lacks a file on the Hugging Face hub that it lists: try again, or name another revision", p.repo)
+		case "GatedRepo":
+			return missingf("%s is gated on the Hugging Face hub, and its owner has not given leave: ask for it on its page there, then %s", p.repo, access)
+		}
+		if message := response.Header.Get("X-Error-Message"); strings.Contains(message, "is disabled") {
+			return missingf("the Hugging Face hub has disabled %s: name another one", p.repo)
+		}
+		return nil
+	}
+}
+
+func hubFileURL(base *url.URL, p hubPath, sha, name string) string {
 	parts := []string{p.repo, "resolve", sha}
 	if p.kind != "models" {
 		parts = append([]string{p.kind}, parts...)

@@ -22,7 +22,7 @@ func (c *Cache) local(ctx context.Context, path string) (*source, error) {
 	}
 	// A link counts as what it leads to. What lies outside is like what is not there: nobody is to find out about it.
 	real, err := filepath.EvalSymlinks(path)
-	missing := faultf("node %s has no such file, or none that jobs may read%s: put it there, or use a path that every node has (a shared file system)", c.cfg.Node, c.where())
+	missing := missingf("node %s has no such file, or none that jobs may read%s: put it there, or use a path that every node has (a shared file system)", c.cfg.Node, c.where())
 	if err != nil || !c.allowed(real) {
 		return nil, missing
 	}

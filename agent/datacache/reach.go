@@ -188,6 +188,10 @@ func (r *reach) redirect(request *http.Request, via []*http.Request) error {
 	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
 		return faultf("it redirects from https to %s", request.URL.Scheme)
 	}
+	if hostPort(request.URL) != hostPort(via[0].URL) {
+		// The client would send it on to other ports of the same host.
+		request.Header.Del("Authorization")
+	}
 	return r.check(request)
 }
 

@@ -29,7 +29,7 @@ func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, e
 	}
 	get := webFile{cache: c, service: s.name, token: cmp.Or(s.token, s.service.Token)}
 	if get.token == "" {
-		return nil, faultf("no %s token came with the job: submit it through a gateway that exchanges tokens, signed in as somebody who may read it; a job that waited until its end must be retried, as its token is forgotten", s.name)
+		return nil, missingf("no %s token came with the job: submit it through a gateway that exchanges tokens, signed in as somebody who may read it; a job that waited until its end must be retried, as its token is forgotten", s.name)
 	}
 	get.refused = "its token may have expired while the job waited, or gives no right to it: retry the job, signed in as somebody who may read it"
 	at := func(parts ...string) string {

@@ -1,6 +1,7 @@
 package datacache
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,15 +36,30 @@ const maxFiles = 100_000
 var errChanged = errors.New("it changed while it was fetched")
 
 // fault is something that trying again does not mend: a sentence for people.
-type fault struct{ why string }
+type fault struct {
+	why string
+	// missing: it is not there, or not for whoever asks.
+	missing bool
+}
 
 func (f fault) Error() string { return f.why }
 
-func faultf(format string, args ...any) error { return fault{fmt.Sprintf(format, args...)} }
+func faultf(format string, args ...any) error { return fault{why: fmt.Sprintf(format, args...)} }
+
+func missingf(format string, args ...any) error {
+	return fault{why: fmt.Sprintf(format, args...), missing: true}
+}
+
+// Missing says whether an error of Fetch means that there is no such thing, or that it is not shown to whoever asks: other
+// than what could not be reached, broke off, or found no room.
+func Missing(err error) bool {
+	var f fault
+	return errors.As(err, &f) && f.missing
+}
 
 // explain makes the one sentence that users see.
-func explain(path string, err error) error {
-	return fmt.Errorf("data source %s: %w", Redacted(path), err)
+func explain(what, path string, err error) error {
+	return fmt.Errorf("%s %s: %w", cmp.Or(what, "data source"), Redacted(path), err)
 }
 
 // bare is an error of the HTTP client without the URL that it repeats, which may hold a secret.
@@ -116,7 +132,7 @@ func (c *Cache) resolve(ctx context.Context, path string, credentials Credential
 	}
 	switch {
 	case len(s.files) == 0:
-		return nil, faultf("there is no file in it: check the path")
+		return nil, missingf("there is no file in it: check the path")
 	case len(s.files) > maxFiles:
 		return nil, faultf("it has %d files; at most %d are fetched: name a part of it, or pack them", len(s.files), maxFiles)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -82,7 +81,8 @@ func TestWhatIsNoSource(t *testing.T) {
 		"s3:///key":             "s3://BUCKET/KEY",
 		"s3://b/k?x=y":          "s3://BUCKET/KEY",
 		"hf://":                 "hf://datasets/OWNER/NAME",
-		"hf://datasets/squad":   "hf://datasets/OWNER/NAME",
+		"hf://squad":            "hf://datasets/OWNER/NAME",
+		"hf://datasets/@v1":     "hf://datasets/OWNER/NAME",
 		"hf://a/b@/c":           "hf://datasets/OWNER/NAME",
 		"scaidrive://acme/x":    "scaidrive_url",
 		"scaiatlas://acme/x":    "scaiatlas_url",
@@ -149,56 +149,6 @@ func TestTheNodeItselfIsNotAsked(t *testing.T) {
 func sum(text string) string {
 	s := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(s[:])
-}
-
-func TestTheHub(t *testing.T) {
-	files := map[string]string{"README.md": "read me", "data/train.jsonl": "rows", "data/big.parquet": "parquet"}
-	tokens := make(chan string, 100)
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /hub/api/datasets/acme/rows/revision/{rev}", func(w http.ResponseWriter, r *http.Request) {
-		tokens <- r.Header.Get("Authorization")
-		if r.PathValue("rev") != "main" && r.PathValue("rev") != "v/1" {
-			http.NotFound(w, r)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"sha": "abc123", "siblings": []any{
-			map[string]any{"rfilename": "README.md", "size": 7},
-			map[string]any{"rfilename": "data/train.jsonl", "size": 4},
-			map[string]any{"rfilename": "data/big.parquet", "size": 7, "lfs": map[string]any{"sha256": sum("parquet"), "size": 7}},
-		}})
-	})
-	mux.HandleFunc("GET /hub/datasets/acme/rows/resolve/abc123/{name...}", func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(files[r.PathValue("name")]))
-	})
-	mux.HandleFunc("GET /hub/api/models/acme/gated/revision/main", func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Authorization") != "Bearer hf_job" {
-			w.WriteHeader(http.StatusUnauthorized)
-			return
-		}
-		_, _ = w.Write([]byte(`{"sha":"fff","siblings":[{"rfilename":"config.json","size":2}]}`))
-	})
-	mux.HandleFunc("GET /hub/acme/gated/resolve/fff/config.json", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{}")) })
-	server := httptest.NewServer(mux)
-	defer server.Close()
-	cfg := config(t)
-	// The operator's own services are in reach, whatever data_hosts says.
-	cfg.Hosts, cfg.Hub = []string{"example.org"}, Service{URL: server.URL + "/hub/", Token: "hf_node"}
-	cfg.Tries = 1
-	c := open(t, cfg)
-	data := c.get(t, "t1", "hf://datasets/acme/rows", "a")
-	require.Equal(t, "Bearer hf_node", <-tokens)
-	require.Equal(t, []string{"README.md", "data/big.parquet", "data/train.jsonl"}, data.Files)
-	require.Equal(t, "parquet", contents(t, data, "data/big.parquet"))
-	require.Equal(t, []string{"big.parquet", "train.jsonl"}, c.get(t, "t1", "hf://acme/rows@v%2F1/data", "a").Files)
-	require.Equal(t, []string{"train.jsonl"}, c.get(t, "t1", "hf://acme/rows/data/train.jsonl", "a").Files)
-	c.refuse(t, "hf://acme/rows/nothing", "no file in it")
-	c.refuse(t, "hf://acme/rows@v9", "has nothing there (404)")
-	c.refuse(t, "hf://models/acme/gated", "HF_TOKEN")
-	_, err := c.Fetch(deadline(t), Request{Tenant: "t1", Path: "hf://models/acme/gated", Credentials: Credentials{HubToken: "hf_job"}})
-	require.NoError(t, err)
-
-	files["data/big.parquet"] = "PARQUET"
-	c.refuse(t, "hf://acme/rows/data/big.parquet", "its SHA-256 is another")
 }
 
 func TestScaiDriveAndScaiAtlas(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -59,6 +60,14 @@ func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 	}
 }
 
+// onDisk makes a sentence of a disk that is full before the cache is.
+func (c *Cache) onDisk(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return faultf("the disk of node %s has no room left for it: make room there, or lower data_cache_bytes of its agent so that older data makes way", c.cfg.Node)
+	}
+	return err
+}
+
 // transient says whether a transfer may go better the next time. What the source refuses it will refuse again.
 func transient(err error) bool {
 	var f fault
@@ -73,6 +82,15 @@ type partial struct {
 	path, done string
 	offset     int64
 	sum        hash.Hash // of what is there up to offset
+	counted    int64     // of offset, in what the flight has
+}
+
+// count lets the flight know how far the file is.
+func (p *partial) count(offset int64) {
+	p.flight.mu.Lock()
+	p.flight.here += offset - p.counted
+	p.flight.mu.Unlock()
+	p.counted = offset
 }
 
 // finished takes up a file that an earlier transfer had finished.
@@ -84,6 +102,9 @@ func (p *partial) finished(ctx context.Context) (keptFile, error) {
 	sum, err := fileDigest(ctx, p.done)
 	if err == nil && (p.remote.size >= 0 && p.remote.size != info.Size() || p.remote.sha256 != "" && p.remote.sha256 != sum) {
 		err = errShort
+	}
+	if err == nil {
+		p.count(info.Size())
 	}
 	return keptFile{Name: p.remote.name, Size: info.Size(), SHA256: sum}, err
 }
@@ -153,11 +174,13 @@ func (p *partial) begin(ctx context.Context, file *os.File) error {
 	}
 	p.sum = sha256.New()
 	p.offset, err = io.Copy(p.sum, reading{ctx, file})
+	p.count(p.offset)
 	return err
 }
 
 func (p *partial) restart(file *os.File) error {
 	p.sum, p.offset = sha256.New(), 0
+	p.count(0)
 	if err := file.Truncate(0); err != nil {
 		return err
 	}
@@ -186,6 +209,7 @@ func (p *partial) copy(ctx context.Context, cancel context.CancelCauseFunc, file
 			}
 			p.sum.Write(buf[:n])
 			p.offset += int64(n)
+			p.count(p.offset)
 		}
 		switch {
 		case errors.Is(err, io.EOF):

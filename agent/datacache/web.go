@@ -36,6 +36,8 @@ type webFile struct {
 	token string
 	// service names it to people; refused says what to do when the token is not taken.
 	service, refused string
+	// explain may know more of a refusal than its code says; nil, or nil from it: it does not.
+	explain func(*http.Response) error
 
 	etag, modified string
 }
@@ -174,17 +176,22 @@ func (w *webFile) unreachable(err error) error {
 
 // status says what an answer means that is no success. What the server may do better the next time is not a fault.
 func (w *webFile) status(response *http.Response) error {
+	if w.explain != nil && response.StatusCode >= 400 {
+		if err := w.explain(response); err != nil {
+			return err
+		}
+	}
 	switch code := response.StatusCode; {
 	case code >= 200 && code < 300:
 		return nil
 	case code == http.StatusNotFound || code == http.StatusGone:
-		return faultf("%s has nothing there (%d): check the path", w.service, code)
+		return missingf("%s has nothing there (%d): check the path", w.service, code)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		hint := w.refused
 		if hint == "" {
 			hint = "make it readable for the nodes, or put it where they may read"
 		}
-		return faultf("%s refuses to show it (%d): %s", w.service, code, hint)
+		return missingf("%s refuses to show it (%d): %s", w.service, code, hint)
 	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
 		return fmt.Errorf("%s answers %d %s", w.service, code, http.StatusText(code))
 	default:

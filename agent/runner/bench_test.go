@@ -81,7 +81,7 @@ func BenchmarkLaunchSpare(b *testing.B) {
 		b.StopTimer()
 		exited(b, h)
 		shimGone(b, dir)
-		waitFor(b, "refill", func() bool { return len(s.waiting) == 2 })
+		waitFor(b, "refill", func() bool { return s.idle() == 2 })
 		b.StartTimer()
 	}
 }

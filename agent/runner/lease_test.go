@@ -44,7 +44,7 @@ func logged(t *testing.T, dir, text string) bool {
 func TestTheShimAloneHoldsATaskToItsDeadline(t *testing.T) {
 	t.Parallel()
 	script := `trap 'echo noticed' USR1; trap 'echo asked' TERM; setsid sh -c 'trap "" USR1 TERM HUP; while :; do sleep 0.1; done' & echo $!; while :; do sleep 0.05; done`
-	deadline := deadlineIn(5*time.Second, 9*time.Second)
+	deadline := deadlineIn(10*time.Second, 14*time.Second)
 	h, dir := start(t, leased(deadline, "sh", "-c", script))
 	require.Equal(t, deadline, deadlineOf(t, h))
 	pid := running(t, h)
@@ -81,7 +81,7 @@ func TestANoticeMayBeAnswered(t *testing.T) {
 
 func TestADeadlineMovesOnlyOn(t *testing.T) {
 	t.Parallel()
-	first := deadlineIn(8*time.Second, 9*time.Second)
+	first := deadlineIn(12*time.Second, 13*time.Second)
 	h, dir := start(t, leased(first, "sleep", "1000"))
 	deadlineOf(t, h)
 	pid := running(t, h)
@@ -103,7 +103,7 @@ func TestADeadlineMovesOnlyOn(t *testing.T) {
 
 func TestAStopForTheDeadlineGoesOn(t *testing.T) {
 	t.Parallel()
-	h, dir := start(t, leased(deadlineIn(5*time.Second, 9*time.Second), "sh", "-c", `trap 'echo noticed' USR1; trap '' TERM; echo up; while :; do sleep 0.05; done`))
+	h, dir := start(t, leased(deadlineIn(10*time.Second, 14*time.Second), "sh", "-c", `trap 'echo noticed' USR1; trap '' TERM; echo up; while :; do sleep 0.05; done`))
 	waitFor(t, "the notice", func() bool { return logged(t, dir, "noticed") })
 	require.NoError(t, h.SetDeadline(deadlineIn(time.Hour, 2*time.Hour)))
 	exit := exited(t, h)
@@ -124,7 +124,7 @@ func TestATaskWhoseDeadlineIsPastIsNotStarted(t *testing.T) {
 
 func TestTheDeadlineHurriesAStopByOrder(t *testing.T) {
 	t.Parallel()
-	h, dir := start(t, leased(deadlineIn(4*time.Second, 6*time.Second), "sh", "-c", `trap '' USR1 TERM; echo up; while :; do sleep 0.05; done`))
+	h, dir := start(t, leased(deadlineIn(12*time.Second, 14*time.Second), "sh", "-c", `trap '' USR1 TERM; echo up; while :; do sleep 0.05; done`))
 	waitFor(t, "up", func() bool { return logged(t, dir, "up") })
 	require.NoError(t, h.Stop(shim.StopRequest{Notice: time.Hour, Term: time.Hour}))
 	exit := exited(t, h)

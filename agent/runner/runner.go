@@ -57,8 +57,8 @@ type Handle struct {
 
 	mu   sync.Mutex
 	conn *os.File
-	// child is the shim when this process started it.
-	child *os.Process
+	// ended takes the connection when the task has ended, and what reads it; nil: it is closed.
+	ended func(said *bufio.Scanner)
 }
 
 // Events carries a deadline event and a running event, one each at most, and then
@@ -73,13 +73,16 @@ func (h *Handle) Stop(request shim.StopRequest) error {
 	if h.conn == nil {
 		return nil // it is ending anyway
 	}
-	_ = h.conn.SetWriteDeadline(time.Now().Add(5 * time.Second))
+	_ = h.conn.SetWriteDeadline(time.Now().Add(writePatience))
 	_, err := fmt.Fprintf(h.conn, "stop %d %d\n", request.Notice.Milliseconds(), request.Term.Milliseconds())
 	if err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("tell the shim to stop: %w", err)
 	}
 	return nil
 }
+
+// writePatience bounds how long an order to a shim waits to be taken.
+const writePatience = 5 * time.Second
 
 // deadlinePatience bounds how long a deadline waits to be taken: there will be a
 // later one.
@@ -189,19 +192,29 @@ func ReadExit(dir string) (shim.Exit, error) {
 	return exit, nil
 }
 
-func follow(dir string, conn *os.File, child *os.Process) *Handle {
-	h := &Handle{dir: dir, events: make(chan Event, 3), closed: make(chan struct{}), conn: conn, child: child}
+func follow(dir string, conn *os.File, ended func(*bufio.Scanner)) *Handle {
+	h := &Handle{dir: dir, events: make(chan Event, 3), closed: make(chan struct{}), conn: conn, ended: ended}
 	go h.run(conn)
 	return h
 }
 
+// release lets go of the connection: nothing is said to the shim of a task that is over.
+func (h *Handle) release(said *bufio.Scanner) {
+	if h.ended == nil {
+		h.Close()
+		return
+	}
+	h.mu.Lock()
+	mine := h.conn != nil
+	h.conn = nil
+	h.mu.Unlock()
+	if mine {
+		h.ended(said)
+	}
+}
+
 func (h *Handle) run(conn *os.File) {
 	defer close(h.events)
-	if h.child != nil {
-		// The only one who waits for the shim; it may outlast the task by the
-		// time that the disk takes.
-		go func() { _, _ = h.child.Wait() }()
-	}
 	if conn != nil && h.listen(conn) {
 		return
 	}
@@ -238,7 +251,7 @@ func (h *Handle) listen(conn *os.File) bool {
 			var exit shim.Exit
 			if json.Unmarshal([]byte(rest), &exit) == nil {
 				h.events <- Event{Exit: &exit}
-				h.Close()
+				h.release(lines)
 				return true
 			}
 		}

@@ -93,7 +93,7 @@ func logLines(t testing.TB, dir string) []tasklog.Entry {
 
 func waitFor(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !condition(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !condition(); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), what)
 	}
 }
@@ -375,7 +375,7 @@ func TestLongPaths(t *testing.T) {
 func newSpare(t testing.TB, n int) (*Starter, string) {
 	parent := t.TempDir()
 	s := NewStarter(executable, parent, os.Stderr, n)
-	waitFor(t, "spare shims", func() bool { return len(s.waiting) == n })
+	waitFor(t, "spare shims", func() bool { return s.idle() == n })
 	return s, parent
 }
 
@@ -391,7 +391,7 @@ func TestASpareShimTakesATask(t *testing.T) {
 		require.Equal(t, "hello", logLines(t, dir)[0].Text)
 		shimGone(t, dir)
 	}
-	waitFor(t, "refill", func() bool { return len(s.waiting) == 2 })
+	waitFor(t, "refill", func() bool { return s.idle() == 2 })
 }
 
 func TestASpareShimThatTookATaskIsFoundAgain(t *testing.T) {
@@ -413,12 +413,11 @@ func TestASpareShimThatTookATaskIsFoundAgain(t *testing.T) {
 func TestSpareShimsEndWithTheStarter(t *testing.T) {
 	s, _ := newSpare(t, 3)
 	var pids []int
-	for range 3 {
-		w := <-s.waiting
+	for _, w := range s.waiting {
 		pids = append(pids, w.child.Pid)
-		s.waiting <- w
 	}
 	s.Close()
+	require.Len(t, pids, 3)
 	for _, pid := range pids {
 		require.False(t, alive(pid))
 	}
@@ -427,11 +426,9 @@ func TestSpareShimsEndWithTheStarter(t *testing.T) {
 func TestADeadSpareShimIsReplaced(t *testing.T) {
 	s, parent := newSpare(t, 1)
 	defer s.Close()
-	w := <-s.waiting
-	require.NoError(t, w.child.Kill())
-	_, err := w.child.Wait()
-	require.NoError(t, err)
-	s.waiting <- w
+	w := s.waiting[0]
+	require.NoError(t, syscall.Kill(w.child.Pid, syscall.SIGKILL))
+	<-w.gone
 	dir := filepath.Join(parent, "task")
 	h, err := s.Start(dir, newSpec("sh", "-c", "exit 4"), nil)
 	require.NoError(t, err)

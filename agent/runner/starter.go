@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -13,9 +15,16 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// refillPause is how long there must have been no launch before shims are
-// started for the next ones: a burst needs the processors itself.
-const refillPause = 10 * time.Millisecond
+const (
+	// refillPause is how long there must have been no launch before shims are
+	// started for the next ones: a burst needs the processors itself.
+	refillPause = 10 * time.Millisecond
+	// restPause is how long there must have been no launch and no end before
+	// shims beyond the spare ones are dismissed.
+	restPause = 2 * time.Second
+	// mostResting bounds the shims beyond the spare ones.
+	mostResting = 32
+)
 
 // shimEnv: one thread at a time and a small heap are all that a shim needs, and
 // a runtime that does not look through its control groups for a CPU quota
@@ -23,36 +32,37 @@ const refillPause = 10 * time.Millisecond
 var shimEnv = []string{"GOMAXPROCS=1", "GOMEMLIMIT=32MiB", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
 
 // Starter starts shims. It keeps a few that wait for a task, so that the start
-// of a process is not part of a launch on a node that is not in a hurry.
+// of a process is not part of a launch on a node that is not in a hurry; and
+// those whose task has ended, so that it is not part of one that is.
 type Starter struct {
 	executable string
 	parent     string
 	stderr     *os.File
+	spare      int
 
-	waiting chan *waiter
-	taken   chan struct{}
+	changed chan struct{}
 	closed  chan struct{}
 	done    sync.WaitGroup
+
+	mu      sync.Mutex
+	waiting []*waiter
+	// ending have ended their task, and may come to wait again.
+	ending map[*waiter]struct{}
+	shut   bool
 }
 
-// waiter is a shim without a task.
-type waiter struct {
-	name  string
-	conn  *os.File
-	child *os.Process
-}
-
-// NewStarter returns a starter that runs "EXECUTABLE shim --dir DIR" for task
-// directories in parent, and keeps up to spare shims waiting. stderr takes what
+// NewStarter returns a starter that runs "EXECUTABLE shim --dir PARENT --wait"
+// for task directories in parent, and keeps spare shims waiting; with none, each
+// task has a process that had no task before. stderr takes what
 // shims themselves have to say; it must not be a pipe whose reader may go
 // before them; nil: nowhere.
 func NewStarter(executable, parent string, stderr *os.File, spare int) *Starter {
 	s := &Starter{
-		executable: executable, parent: parent, stderr: stderr,
-		waiting: make(chan *waiter, spare), taken: make(chan struct{}, 1), closed: make(chan struct{}),
+		executable: executable, parent: parent, stderr: stderr, spare: spare,
+		changed: make(chan struct{}, 1), closed: make(chan struct{}), ending: make(map[*waiter]struct{}),
 	}
 	if spare > 0 {
-		s.done.Go(s.refill)
+		s.done.Go(s.tend)
 	}
 	return s
 }
@@ -61,64 +71,96 @@ func NewStarter(executable, parent string, stderr *os.File, spare int) *Starter 
 // that have one go on.
 func (s *Starter) Close() {
 	close(s.closed)
+	s.mu.Lock()
+	s.shut = true
+	waiting := s.waiting
+	s.waiting = nil
+	for w := range s.ending {
+		_ = w.conn.Close()
+	}
+	s.mu.Unlock()
 	s.done.Wait()
-	for {
-		select {
-		case w := <-s.waiting:
-			w.dismiss()
-		default:
-			return
-		}
+	for _, w := range waiting {
+		w.dismiss()
 	}
 }
 
-func (w *waiter) dismiss() {
-	_ = w.conn.Close()
-	_, _ = w.child.Wait()
-}
-
-// refill keeps the shims that wait at their number.
-func (s *Starter) refill() {
-	for {
-		// Nobody else adds, so what is not full stays so.
-		for len(s.waiting) < cap(s.waiting) {
-			w, err := s.spare()
-			if err != nil {
-				break // the next launch says why
-			}
-			s.waiting <- w
+// tend keeps the shims that wait at their number.
+func (s *Starter) tend() {
+	for failed := false; ; {
+		var pause <-chan time.Time
+		switch n := s.idle(); {
+		case n < s.spare && !failed:
+			pause = time.After(refillPause)
+		case n > s.spare:
+			pause = time.After(restPause)
 		}
 		select {
-		case <-s.taken:
 		case <-s.closed:
 			return
-		}
-		for quiet := false; !quiet; {
-			select {
-			case <-s.taken:
-			case <-time.After(refillPause):
-				quiet = true
-			case <-s.closed:
-				return
+		case <-s.changed:
+			failed = false
+		case <-pause:
+			for s.idle() < s.spare && !failed {
+				w, err := s.fork(s.parent)
+				failed = err != nil || !s.put(w, s.spare) // the next launch says why
+			}
+			for w := s.surplus(); w != nil; w = s.surplus() {
+				w.dismiss()
 			}
 		}
 	}
 }
 
-// spare starts a shim that waits.
-func (s *Starter) spare() (*waiter, error) {
-	name := socketName()
-	listener, conn, err := socket(name)
-	if err != nil {
-		return nil, err
+func (s *Starter) idle() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.waiting)
+}
+
+// put adds a shim to those that wait, unless there are as many as there may be.
+func (s *Starter) put(w *waiter, most int) bool {
+	s.mu.Lock()
+	kept := !s.shut && w.parent == s.parent && len(s.waiting) < most
+	if kept {
+		s.waiting = append(s.waiting, w)
 	}
-	defer unix.Close(listener)
-	child, err := s.fork(listener, shim.DirFlag, s.parent, shim.WaitFlag)
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
+	s.mu.Unlock()
+	if !kept {
+		w.dismiss()
 	}
-	return &waiter{name: name, conn: conn, child: child}, nil
+	return kept
+}
+
+// take takes the shim that came last: most of it is still in the caches.
+func (s *Starter) take() *waiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) == 0 {
+		return nil
+	}
+	w := s.waiting[len(s.waiting)-1]
+	s.waiting = s.waiting[:len(s.waiting)-1]
+	return w
+}
+
+// surplus takes the shim that has waited longest, if there are more than the spare ones.
+func (s *Starter) surplus() *waiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting) <= s.spare {
+		return nil
+	}
+	w := s.waiting[0]
+	s.waiting = slices.Delete(s.waiting, 0, 1)
+	return w
+}
+
+func (s *Starter) change() {
+	select {
+	case s.changed <- struct{}{}:
+	default:
+	}
 }
 
 // Start writes the specification into a new directory and has a shim run it;
@@ -133,49 +175,69 @@ func (s *Starter) Start(dir string, spec shim.Spec, prepare func(dir string) err
 		}
 	}
 	if filepath.Dir(dir) == s.parent {
-		select {
-		case w := <-s.waiting:
-			select {
-			case s.taken <- struct{}{}:
-			default:
-			}
-			if h := w.give(dir, spec); h != nil {
+		for w := s.take(); w != nil; w = s.take() {
+			s.change()
+			if h, err := s.give(w, dir, spec); err == nil {
 				return h, nil
 			}
-		default:
 		}
 	}
-	return s.startNew(dir, spec)
+	w, err := s.fork(filepath.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	return s.give(w, dir, spec)
 }
 
-// give hands a task to a shim that waits; nil when that has died meanwhile.
-func (w *waiter) give(dir string, spec shim.Spec) *Handle {
+// give hands a task to a shim that waits. The error says that it could not, or
+// that the shim had died meanwhile; it has not seen the task then.
+func (s *Starter) give(w *waiter, dir string, spec shim.Spec) (*Handle, error) {
+	if w.name == "" {
+		// It has shut the door of its former task.
+		w.name = socketName()
+	}
 	spec.Socket = w.name
-	if err := writeSpec(dir, spec); err == nil {
-		if _, err := fmt.Fprintf(w.conn, "task %s\n", filepath.Base(dir)); err == nil {
-			return follow(dir, w.conn, w.child)
+	err := writeSpec(dir, spec)
+	if err == nil {
+		_ = w.conn.SetWriteDeadline(time.Now().Add(writePatience))
+		if _, err = fmt.Fprintf(w.conn, "task %s\n", filepath.Base(dir)); err != nil {
+			err = fmt.Errorf("start shim: %w", err)
 		}
 	}
-	w.dismiss()
-	return nil
+	if err != nil {
+		w.dismiss()
+		return nil, err
+	}
+	w.name = ""
+	return follow(dir, w.conn, func(said *bufio.Scanner) { s.ended(w, said) }), nil
 }
 
-func (s *Starter) startNew(dir string, spec shim.Spec) (*Handle, error) {
-	spec.Socket = socketName()
-	if err := writeSpec(dir, spec); err != nil {
-		return nil, err
+// ended waits for a shim whose task has ended to be ready for another.
+func (s *Starter) ended(w *waiter, said *bufio.Scanner) {
+	s.mu.Lock()
+	shut := s.shut || s.spare == 0 || w.parent != s.parent
+	if !shut {
+		s.ending[w] = struct{}{}
+		s.done.Add(1)
 	}
-	listener, conn, err := socket(spec.Socket)
-	if err != nil {
-		return nil, err
+	s.mu.Unlock()
+	if shut {
+		_ = w.conn.Close()
+		return
 	}
-	defer unix.Close(listener)
-	child, err := s.fork(listener, shim.DirFlag, dir)
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	return follow(dir, conn, child), nil
+	go func() {
+		defer s.done.Done()
+		ready := ready(said)
+		s.mu.Lock()
+		delete(s.ending, w)
+		s.mu.Unlock()
+		if !ready {
+			_ = w.conn.Close()
+			return
+		}
+		s.put(w, s.spare+mostResting)
+		s.change()
+	}()
 }
 
 // writeSpec does not sync: a machine that loses power loses the task with it.
@@ -186,7 +248,29 @@ func writeSpec(dir string, spec shim.Spec) error {
 	return nil
 }
 
-func (s *Starter) fork(listener int, args ...string) (*os.Process, error) {
+// fork starts a shim that waits for a task in a directory of parent.
+func (s *Starter) fork(parent string) (*waiter, error) {
+	name := socketName()
+	listener, conn, err := socket(name)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(listener)
+	child, err := s.exec(listener, shim.DirFlag, parent, shim.WaitFlag)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	w := &waiter{name: name, parent: parent, conn: conn, child: child, gone: make(chan struct{})}
+	// The only one who waits for the process: it may outlast its tasks by the time that the disk takes.
+	go func() {
+		defer close(w.gone)
+		_, _ = child.Wait()
+	}()
+	return w, nil
+}
+
+func (s *Starter) exec(listener int, args ...string) (*os.Process, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("start shim: %w", err)

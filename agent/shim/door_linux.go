@@ -12,7 +12,7 @@ import (
 // door is the socket over which agents learn what happens to the task and tell
 // the shim to stop it. Lines of text go both ways:
 //
-//	to the agent:  deadline STOP-AT DEAD-BY RENEWED    started PID UNIXNANOS    exited EXIT-AS-JSON
+//	to the agent:  deadline STOP-AT DEAD-BY RENEWED    started PID UNIXNANOS    exited EXIT-AS-JSON    idle (see again)
 //	to the shim:   deadline STOP-AT DEAD-BY RENEWED    stop NOTICE-MS TERM-MS    task NAME (to one that waits)
 //
 // An agent that connects late is told the present state at once. The deadline is told to those who connect, not at each
@@ -20,30 +20,41 @@ import (
 type door struct {
 	requests  chan StopRequest
 	deadlines chan Deadline
+	over      chan struct{} // closed when nobody takes those any more
+	next      chan string   // the name of the next task, from who brought this one; closed when it has gone
 
 	mu       sync.Mutex
 	deadline Deadline
 	lines    []byte
+	listener *os.File
 	conns    map[*os.File]struct{}
+	agent    *caller
+	visited  bool // by another agent
+	shut     bool
 }
 
-// openDoor serves the listening socket that the shim inherited. Without one it
-// runs all the same: the state is on disk, too.
-func openDoor(fd int, first *caller, deadline Deadline) *door {
-	d := &door{requests: make(chan StopRequest), deadlines: make(chan Deadline), deadline: deadline, conns: make(map[*os.File]struct{})}
+// openDoor serves a listening socket. Without one the shim runs all the same: the state is on disk, too.
+func openDoor(fd int, agent *caller, deadline Deadline) *door {
+	d := &door{
+		requests: make(chan StopRequest), deadlines: make(chan Deadline), over: make(chan struct{}), next: make(chan string, 1),
+		deadline: deadline, conns: make(map[*os.File]struct{}), agent: agent,
+	}
 	if syscall.SetNonblock(fd, true) != nil {
 		return d
 	}
 	// A connection that is waiting already is served before goroutines start.
-	if first != nil {
-		if syscall.SetNonblock(first.fd, true) == nil {
-			d.serve(os.NewFile(uintptr(first.fd), "agent"), first.pending)
+	if agent != nil {
+		if agent.file == nil && syscall.SetNonblock(agent.fd, true) == nil {
+			agent.file = os.NewFile(uintptr(agent.fd), "agent")
+		}
+		if agent.file != nil {
+			d.serve(agent.file, agent.pending)
 		}
 	} else if conn, ok := accept(uintptr(fd)); ok && conn != nil {
 		d.serve(conn, nil)
 	}
-	listener := os.NewFile(uintptr(fd), "door")
-	raw, err := listener.SyscallConn()
+	d.listener = os.NewFile(uintptr(fd), "door")
+	raw, err := d.listener.SyscallConn()
 	if err != nil {
 		return d
 	}
@@ -67,10 +78,45 @@ func openDoor(fd int, first *caller, deadline Deadline) *door {
 	return d
 }
 
+// listen makes a listening socket of a name.
+func listen(name string) (int, error) {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: name}); err == nil {
+		err = syscall.Listen(fd, 8)
+	}
+	if err != nil {
+		_ = syscall.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// close shuts the door behind a task that is over, and returns who brought it, when nobody else has come in and it is still
+// there.
+func (d *door) close() *caller {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.shut = true
+	if d.listener != nil {
+		_ = d.listener.Close()
+	}
+	if d.agent == nil || d.visited {
+		return nil
+	}
+	if _, there := d.conns[d.agent.file]; !there {
+		return nil
+	}
+	return d.agent
+}
+
 // caller is the agent that a waiting shim was given its task by.
 type caller struct {
 	fd      int
-	pending []byte // what it said after that
+	file    *os.File // once it was served
+	pending []byte   // what it said after that
 }
 
 // awaitTask waits for the name of a task directory. There is no caller when
@@ -104,11 +150,11 @@ func awaitTask(listener int) (name string, _ *caller) {
 		if end < 0 {
 			continue
 		}
-		word, task, _ := bytes.Cut(line[:end], []byte{' '})
-		if string(word) != "task" || len(task) == 0 || task[0] == '.' || bytes.IndexByte(task, '/') >= 0 {
+		name, ok := parseTask(line[:end])
+		if !ok {
 			return "", nil
 		}
-		return string(task), &caller{fd: fd, pending: line[end+1:]}
+		return name, &caller{fd: fd, pending: line[end+1:]}
 	}
 	return "", nil
 }
@@ -138,6 +184,13 @@ func accept(fd uintptr) (conn *os.File, done bool) {
 
 func (d *door) serve(conn *os.File, pending []byte) {
 	d.mu.Lock()
+	brought := d.agent != nil && conn == d.agent.file
+	if d.shut {
+		d.mu.Unlock()
+		_ = conn.Close()
+		return
+	}
+	d.visited = d.visited || !brought
 	d.conns[conn] = struct{}{}
 	if d.deadline != (Deadline{}) {
 		d.send(conn, []byte(d.deadline.Line()))
@@ -145,11 +198,19 @@ func (d *door) serve(conn *os.File, pending []byte) {
 	d.send(conn, d.lines)
 	d.mu.Unlock()
 	go func() {
-		d.listen(conn, pending)
+		task, rest := d.listen(conn, pending)
+		if brought && task != "" {
+			d.agent.pending = rest
+			d.next <- task
+			return
+		}
 		d.mu.Lock()
 		delete(d.conns, conn)
 		d.mu.Unlock()
 		_ = conn.Close()
+		if brought {
+			close(d.next)
+		}
 	}()
 }
 
@@ -179,7 +240,8 @@ func (d *door) send(conn *os.File, data []byte) {
 	_, _ = conn.Write(data)
 }
 
-func (d *door) listen(conn *os.File, pending []byte) {
+// listen takes what an agent says until it goes away, or names another task; rest is what it said after that.
+func (d *door) listen(conn *os.File, pending []byte) (task string, rest []byte) {
 	buf := make([]byte, 256)
 	for {
 		for {
@@ -187,22 +249,39 @@ func (d *door) listen(conn *os.File, pending []byte) {
 			if end < 0 {
 				break
 			}
-			if request, ok := parseStop(pending[:end]); ok {
-				d.requests <- request
-			} else if deadline, ok := ParseDeadline(string(pending[:end])); ok {
-				d.deadlines <- deadline
-			}
+			line := pending[:end]
 			pending = pending[end+1:]
+			if request, ok := parseStop(line); ok {
+				select {
+				case d.requests <- request:
+				case <-d.over:
+				}
+			} else if deadline, ok := ParseDeadline(string(line)); ok {
+				select {
+				case d.deadlines <- deadline:
+				case <-d.over:
+				}
+			} else if name, ok := parseTask(line); ok {
+				return name, pending
+			}
 		}
 		if len(pending) > 1024 {
-			return
+			return "", nil
 		}
 		n, err := conn.Read(buf)
 		if err != nil {
-			return
+			return "", nil
 		}
 		pending = append(pending, buf[:n]...)
 	}
+}
+
+func parseTask(line []byte) (name string, ok bool) {
+	word, task, _ := bytes.Cut(line, []byte{' '})
+	if string(word) != "task" || len(task) == 0 || task[0] == '.' || bytes.IndexByte(task, '/') >= 0 {
+		return "", false
+	}
+	return string(task), true
 }
 
 func parseStop(line []byte) (StopRequest, bool) {

@@ -30,7 +30,15 @@ type enforcer struct {
 	// begun: the task is being stopped for it, and no later deadline counts.
 	begun bool
 	alarm chan struct{}
-	timer int // file descriptor
+	timer *os.File // nil: there was none to be had
+	fd    int      // of it: asked for it, the file would block from then on
+}
+
+// close ends the alarm.
+func (l *enforcer) close() {
+	if l.timer != nil {
+		_ = l.timer.Close()
+	}
 }
 
 func (d Deadline) past() bool { return d.StopAt != 0 && Boottime() >= d.StopAt }
@@ -90,12 +98,12 @@ func (s *shim) enforce() {
 func (l *enforcer) wake(at int64) {
 	if l.alarm == nil {
 		l.alarm = make(chan struct{}, 1)
-		l.timer = newTimer(l.alarm)
+		l.fd, l.timer = newTimer(l.alarm)
 	}
 	spec := [2]syscall.Timespec{1: syscall.NsecToTimespec(at)}
 	const absolute = 1
-	if l.timer >= 0 {
-		if _, _, errno := syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(l.timer), absolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0); errno == 0 {
+	if l.timer != nil {
+		if _, _, errno := syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(l.fd), absolute, uintptr(unsafe.Pointer(&spec)), 0, 0, 0); errno == 0 {
 			return
 		}
 	}
@@ -110,12 +118,11 @@ func ring(alarm chan<- struct{}) {
 	}
 }
 
-// newTimer returns a timer that rings for the rest of the shim's life; -1 when
-// there is none to be had.
-func newTimer(alarm chan<- struct{}) int {
+// newTimer returns a timer that rings until it is closed; nil when there is none to be had.
+func newTimer(alarm chan<- struct{}) (int, *os.File) {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 	if errno != 0 {
-		return -1
+		return -1, nil
 	}
 	file := os.NewFile(fd, "alarm")
 	go func() {
@@ -127,5 +134,5 @@ func newTimer(alarm chan<- struct{}) int {
 			ring(alarm)
 		}
 	}()
-	return int(fd)
+	return int(fd), file
 }

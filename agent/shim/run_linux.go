@@ -41,69 +41,101 @@ func run(args []string) int {
 		complain("usage: mind shim --dir DIR (the agent runs this; it is of no use by hand)")
 		return exitMisuse
 	}
-	dir := args[1]
-	var first *caller
-	if wait {
-		name := ""
-		if name, first = awaitTask(SocketFD); first == nil {
-			return exitOK
+	if !wait {
+		s, code := take(args[1], nil, SocketFD)
+		if s == nil {
+			return code
 		}
-		dir += "/" + name
+		return s.run()
 	}
+	parent := args[1]
+	name, agent := awaitTask(SocketFD)
+	for used := 0; agent != nil; used++ {
+		listener := SocketFD
+		if used > 0 {
+			listener = -1
+		}
+		s, code := take(parent+"/"+name, agent, listener)
+		if s == nil {
+			return code
+		}
+		s.used = used
+		if code := s.run(); code != exitOK {
+			return code
+		}
+		name, agent = s.again(parent)
+	}
+	return exitOK
+}
+
+// take makes the task in a directory this shim's own. A shim that has had one before has no listening socket, and makes the
+// one that the specification names: who dials the former one must not be taken for a visitor of this task.
+func take(dir string, agent *caller, listener int) (*shim, int) {
 	// Everything after this is relative, so that a long path does not matter.
 	if err := os.Chdir(dir); err != nil {
 		complain(err.Error())
-		return exitNoDir
+		return nil, exitNoDir
 	}
-	// A bare descriptor: nothing may close it while the shim lives.
+	// A bare descriptor: nothing may close it while the task lives.
 	lock, err := syscall.Open(".", syscall.O_RDONLY|syscall.O_DIRECTORY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		complain(err.Error())
-		return exitNoDir
+		return nil, exitNoDir
 	}
 	if err := syscall.Flock(lock, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		complain("another shim runs in " + dir)
-		return exitTaken
+		return nil, exitTaken
 	}
 	spec, err := ReadSpec(".")
 	if err != nil {
 		complain(err.Error())
-		return exitNoDir
+		return nil, exitNoDir
 	}
 	if spec.Begun {
 		complain("the command in " + dir + " was begun before")
-		return exitTaken
+		return nil, exitTaken
 	}
-	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
-		complain("become subreaper: " + errno.Error())
-		return exitInternal
+	if listener < 0 {
+		if listener, err = listen(spec.Socket); err != nil {
+			complain("listen for agents: " + err.Error())
+			return nil, exitInternal
+		}
+	} else {
+		if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
+			complain("become subreaper: " + errno.Error())
+			return nil, exitInternal
+		}
+		// The task gets three descriptors, whatever the agent's parents left open.
+		_, _, _ = syscall.RawSyscall(sysCloseRange, SocketFD, ^uintptr(0)>>1, closeRangeCloexec)
+		syscall.CloseOnExec(SocketFD)
 	}
-	// The task gets three descriptors, whatever the agent's parents left open.
-	_, _, _ = syscall.RawSyscall(sysCloseRange, SocketFD, ^uintptr(0)>>1, closeRangeCloexec)
-	syscall.CloseOnExec(SocketFD)
-	s := &shim{spec: spec, exit: Exit{Code: -1}, first: first, lease: enforcer{deadline: spec.Lease.Deadline}}
+	s := &shim{spec: spec, lock: lock, listener: listener, exit: Exit{Code: -1}, agent: agent, lease: enforcer{deadline: spec.Lease.Deadline}}
 	s.log = tasklog.NewWriter(LogDir, tasklog.Limits{SegmentBytes: spec.SegmentBytes, TotalBytes: spec.LogBytes})
-	return s.run()
+	return s, exitOK
 }
 
 func complain(text string) { _, _ = os.Stderr.WriteString("mind shim: " + text + "\n") }
 
 // shim is the life of one task.
 type shim struct {
-	spec   Spec
-	log    *tasklog.Writer
-	exit   Exit
-	door   *door
-	output *output
-	group  *cgroup
-	plan   stopPlan
-	first  *caller
-	lease  enforcer
+	spec     Spec
+	lock     int // on the task directory
+	listener int // where agents come in
+	log      *tasklog.Writer
+	exit     Exit
+	door     *door
+	output   *output
+	group    *cgroup
+	plan     stopPlan
+	agent    *caller // who brought the task; nil: whoever dials
+	lease    enforcer
+	used     int // tasks that this process had before
+	whole    bool
 }
 
 func (s *shim) run() int {
 	failure := s.launch()
-	s.door = openDoor(SocketFD, s.first, s.lease.deadline)
+	s.door = openDoor(s.listener, s.agent, s.lease.deadline)
 	if failure != nil {
 		s.exit.Failure, s.exit.Message = failure.kind, failure.message
 		s.log.Remark(time.Now(), "mind: "+failure.message)
@@ -112,19 +144,20 @@ func (s *shim) run() int {
 	s.door.announce("started " + strconv.Itoa(s.exit.Pid) + " " + strconv.FormatInt(s.exit.Started, 10))
 	s.settle()
 	s.wait()
-	s.drain()
+	s.whole = s.drain()
 	s.explain()
 	return s.finish()
 }
 
 // settle does what can wait until the command runs.
 func (s *shim) settle() {
-	ignoreSignals()
-	// What ps shows: the agent starts shims by a link whose name says nothing.
-	name := [16]byte{'m', 'i', 'n', 'd', '-', 's', 'h', 'i', 'm'}
-	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(&name)), 0)
-	// The kernel should rather kill what eats the memory.
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("-500"), 0)
+	if s.used == 0 {
+		ignoreSignals()
+		// What ps shows: the agent starts shims by a link whose name says nothing.
+		name := [16]byte{'m', 'i', 'n', 'd', '-', 's', 'h', 'i', 'm'}
+		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(&name)), 0)
+	}
+	protect()
 }
 
 // wait returns when no process of the task is left.
@@ -199,21 +232,24 @@ func (s *shim) act(action action) {
 	}
 }
 
-// drain takes the rest of the output.
-func (s *shim) drain() {
-	if !s.output.wait(patience) {
+// drain takes the rest of the output; false when it could not get all.
+func (s *shim) drain() bool {
+	whole := s.output.wait(patience)
+	if !whole {
 		s.log.Remark(time.Now(), "mind: output was cut off: the log could not be written in time, or a foreign process held it open")
 	}
 	if s.exit.Failure == FailureNodeLost {
 		s.log.Remark(time.Now(), "mind: "+s.exit.Message)
 	}
 	s.log.Close(time.Now())
+	return whole
 }
 
 // finish tells the agent first and the disk next: the disk is slower, and what
 // the agent reported is kept by the coordinators. A full disk keeps the shim
 // alive, with the answer in its memory.
 func (s *shim) finish() int {
+	close(s.door.over)
 	if s.exit.Ended == 0 {
 		s.exit.Ended = time.Now().UnixNano()
 		s.log.Close(time.Now())

@@ -32,9 +32,10 @@
 // A test asserts it.
 package shim
 
-// The process is short, but its start is not free even so. An agent may start
-// shims before there is a task for them: "mind shim --dir PARENT --wait" waits
-// for the name of its task directory and ends with the agent's connection.
+// The process is short, but its start is not free even so. So an agent starts
+// shims before there is a task for them, and gives those whose task has ended
+// another: "mind shim --dir PARENT --wait" waits for the name of its task
+// directory, does so again after the task, and ends with the agent's connection.
 
 // Command is the first argument that makes the executable a shim.
 const Command = "shim"

@@ -1,0 +1,229 @@
+package datacache
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestABrokenTransferGoesOn(t *testing.T) {
+	body := noise(300_000)
+	for name, test := range map[string]struct {
+		change func(*site)
+		ranges []string
+	}{
+		"where it stopped":              {func(s *site) { s.cut = []int{100_000, 50_000} }, []string{"", "bytes=100000-", "bytes=150000-"}},
+		"from the start without ranges": {func(s *site) { s.cut = []int{100_000}; s.noRange = true }, []string{"", "bytes=100000-"}},
+		"from the start with a weak tag": {
+			func(s *site) { s.cut = []int{100_000}; s.etag = `W/"1"` }, []string{"", ""},
+		},
+		"from the start without a tag": {func(s *site) { s.cut = []int{100_000}; s.etag = "none" }, []string{"", ""}},
+		"without HEAD":                 {func(s *site) { s.noHead = true; s.cut = []int{1, 100_000} }, []string{"bytes=0-0", "", "bytes=100000-"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, map[string][]byte{"/d": body})
+			test.change(s)
+			if s.noHead {
+				s.cut = s.cut[1:] // the probe is answered whole
+				s.cut = append([]int{300_000}, s.cut...)
+			}
+			c := open(t, config(t))
+			data := c.get(t, "t1", s.URL+"/d", "a")
+			require.Equal(t, string(body), contents(t, data, "d"))
+			require.Equal(t, test.ranges, s.asked())
+		})
+	}
+	t.Run("and gives up where nothing comes", func(t *testing.T) {
+		s := serve(t, map[string][]byte{"/d": body})
+		s.cut = make([]int, 100)
+		cfg := config(t)
+		cfg.Tries = 3
+		open(t, cfg).refuse(t, s.URL+"/d", "after 3 tries")
+		require.Len(t, s.asked(), 3)
+	})
+	t.Run("as what it has become", func(t *testing.T) {
+		s := serve(t, map[string][]byte{"/d": body})
+		s.held = make(chan struct{})
+		c := open(t, config(t))
+		go func() {
+			<-s.began
+			s.change(func() { s.files["/d"] = []byte("new"); s.held = nil })
+			s.CloseClientConnections()
+		}()
+		require.Equal(t, "new", contents(t, c.get(t, "t1", s.URL+"/d", "a"), "d"))
+	})
+	t.Run("in the next process", func(t *testing.T) {
+		s := serve(t, map[string][]byte{"/d": body})
+		s.cut = []int{200_000}
+		cfg := config(t)
+		cfg.Tries, cfg.Pause = 2, time.Hour
+		c := open(t, cfg)
+		ctx, cancel := context.WithCancel(deadline(t))
+		ended := make(chan error)
+		go func() {
+			_, err := c.Fetch(ctx, Request{Tenant: "t1", Path: s.URL + "/d", Owner: "a"})
+			ended <- err
+		}()
+		require.Eventually(t, func() bool { return sizeOf(cfg.Dir) >= 200_000 }, longstop, time.Millisecond)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		require.EqualValues(t, 200_000, c.Stats().UsedBytes)
+		c = open(t, cfg)
+		require.EqualValues(t, 200_000, c.Stats().UsedBytes)
+		require.Equal(t, string(body), contents(t, c.get(t, "t1", s.URL+"/d", "a"), "d"))
+		require.Equal(t, []string{"", "bytes=200000-"}, s.asked())
+		require.EqualValues(t, 300_000, c.Stats().UsedBytes)
+	})
+}
+
+func TestAServiceThatIsBusyForAMoment(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) < 3 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("x"))
+	}))
+	defer server.Close()
+	require.Equal(t, "x", contents(t, open(t, config(t)).get(t, "t1", server.URL+"/d", "a"), "d"))
+	asked.Store(-100)
+	open(t, config(t)).refuse(t, server.URL+"/d", "answers 503")
+}
+
+func TestATransferThatStandsStillIsBegunAgain(t *testing.T) {
+	body := noise(1000)
+	s := serve(t, map[string][]byte{"/d": body})
+	s.held = make(chan struct{})
+	cfg := config(t)
+	cfg.Stall = 500 * time.Millisecond
+	c := open(t, cfg)
+	go func() {
+		<-s.began
+		s.change(func() { s.held = nil })
+	}()
+	require.Equal(t, string(body), contents(t, c.get(t, "t1", s.URL+"/d", "a"), "d"))
+	require.GreaterOrEqual(t, len(s.asked()), 2)
+}
+
+func TestATransferEndsWhenNobodyWaits(t *testing.T) {
+	s := serve(t, map[string][]byte{"/d": noise(1000)})
+	s.held = make(chan struct{})
+	c := open(t, config(t))
+	ctx, cancel := context.WithCancel(deadline(t))
+	stay, leave := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := c.Fetch(ctx, Request{Tenant: "t1", Path: s.URL + "/d", Owner: "leaves"})
+		leave <- err
+	}()
+	<-s.began
+	go func() {
+		_, err := c.Fetch(deadline(t), Request{Tenant: "t1", Path: s.URL + "/d", Owner: "stays"})
+		stay <- err
+	}()
+	require.Eventually(t, func() bool {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, f := range c.flights {
+			return len(f.waiting) == 2
+		}
+		return false
+	}, longstop, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-leave, context.Canceled)
+	close(s.held)
+	require.NoError(t, <-stay, "the one who began it left, and took it along")
+	require.Len(t, s.asked(), 1)
+}
+
+// A disk may be full long before the cache is. Trying again at once makes no room.
+func TestADiskThatIsFull(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full, on which nothing can be written")
+	}
+	defer full.Close()
+	c := open(t, config(t))
+	f := &flight{cache: c, source: &source{files: []remoteFile{{name: "d", size: 4}}}}
+	p := partial{flight: f, remote: &f.source.files[0], sum: sha256.New()}
+	ctx, cancel := context.WithCancelCause(deadline(t))
+	defer cancel(nil)
+	err = p.copy(ctx, cancel, full, strings.NewReader("rows"))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	require.False(t, transient(err))
+	err = c.onDisk(err)
+	require.ErrorContains(t, err, "the disk of node n1 has no room left for it")
+	require.ErrorContains(t, err, "data_cache_bytes")
+	require.NotContains(t, err.Error(), "/dev/full")
+	require.False(t, Missing(err))
+}
+
+// How far a transfer is, for each who waits for it.
+func TestProgress(t *testing.T) {
+	body := noise(300_000)
+	s := serve(t, map[string][]byte{"/d": body})
+	s.held = make(chan struct{})
+	c := open(t, config(t))
+	_, ok := c.Progress("a")
+	require.False(t, ok)
+	var all sync.WaitGroup
+	for _, owner := range []string{"a", "b"} {
+		all.Go(func() { c.get(t, "t1", s.URL+"/d?sig=hunter2", owner) })
+	}
+	want := Progress{Path: s.URL + "/d?...", Done: 1, Total: 300_000}
+	for _, owner := range []string{"a", "b"} {
+		require.Eventually(t, func() bool { got, ok := c.Progress(owner); return ok && got == want }, longstop, time.Millisecond)
+	}
+	close(s.held)
+	all.Wait()
+	_, ok = c.Progress("a")
+	require.False(t, ok)
+
+	t.Run("of what an earlier one began", func(t *testing.T) {
+		s := serve(t, map[string][]byte{"/d": body})
+		s.cut = []int{200_000}
+		cfg := config(t)
+		cfg.Pause = time.Hour
+		ctx, cancel := context.WithCancel(deadline(t))
+		defer cancel()
+		c := open(t, cfg)
+		go func() { _, _ = c.Fetch(ctx, Request{Tenant: "t1", Path: s.URL + "/d", Owner: "a"}) }()
+		require.Eventually(t, func() bool { got, _ := c.Progress("a"); return got.Done == 200_000 }, longstop, time.Millisecond)
+	})
+	t.Run("while others have the turn", func(t *testing.T) {
+		s := serve(t, map[string][]byte{"/d": body})
+		c := open(t, config(t))
+		for range maxTransfers {
+			c.slots <- struct{}{}
+		}
+		done := make(chan struct{})
+		go func() { defer close(done); c.get(t, "t1", s.URL+"/d", "a") }()
+		require.Eventually(t, func() bool { got, ok := c.Progress("a"); return ok && got.Waiting && got.Total == 300_000 }, longstop, time.Millisecond)
+		<-c.slots
+		<-done
+	})
+}
+
+// A source that is changed again and again is given up in the end, not mixed of what it was at different times.
+func TestASourceThatNeverStandsStill(t *testing.T) {
+	var n atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("ETag", fmt.Sprintf(`"%d"`, n.Add(1)))
+		_, _ = w.Write([]byte("x"))
+	}))
+	defer server.Close()
+	c := open(t, config(t))
+	c.refuse(t, server.URL+"/d", "it changed while it was fetched")
+	require.EqualValues(t, 8, n.Load(), "looked at and begun four times")
+}
