@@ -94,6 +94,8 @@ func reportOf(r *v1.Report) (fsm.TaskReport, bool) {
 	case *v1.Report_Evaluation:
 		out.Kind = fsm.ReportEvaluation
 		resultOfBenchmark(&out, body.Evaluation)
+	case *v1.Report_Transfer:
+		out.Kind, out.Transfer = fsm.ReportTransfer, transferText(body.Transfer)
 	default:
 		return out, false
 	}

@@ -135,6 +135,7 @@ func parseAuditPage(token string) (index uint64, position uint32, ok bool) {
 // auditOutcomes are those that a record can have.
 var auditOutcomes = []string{
 	"OK", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
+	"PERMISSION_DENIED", "UNAUTHENTICATED",
 }
 
 func (q *auditQuery) run(ctx context.Context, v *fsm.View) (*v1.ListAuditRecordsResponse, error) {

@@ -28,6 +28,8 @@ type call struct {
 	stale, forwarded       bool
 	// operator: whoever checked the caller's permissions vouches that he may run the cluster.
 	operator bool
+	// handedOn: the leader was asked, and has noted itself what it denied.
+	handedOn bool
 	// admitted: the call has shown that it may be made at all.
 	admitted bool
 	// peer is who the certificate says it is; empty without TLS.
@@ -130,10 +132,11 @@ func (s *server) identify(c *call, method string) error {
 	return nil
 }
 
-// tenantScoped says whether a call is made for a tenant. Those that are not concern the cluster, or find out whose a token is.
+// tenantScoped says whether a call is made for a tenant. Those that are not concern the cluster, find out whose a token is, or
+// tell of callers of all tenants.
 func tenantScoped(method string) bool {
 	return !strings.HasPrefix(method, agentService) && !strings.HasPrefix(method, operatorService) && !strings.HasPrefix(method, healthService) &&
-		method != v1.TokenService_VerifyToken_FullMethodName
+		method != v1.TokenService_VerifyToken_FullMethodName && method != v1.AuditService_RecordDenials_FullMethodName
 }
 
 // seal sends along what every answer carries: its index, the leader, and with a failure what became of a write. A caller

@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
+	"github.com/mindcoordinator/mind/scheduler"
 )
 
 // GetCluster sums up the cluster. Jobs are counted for the caller's tenant only; GPUs and nodes are everybody's.
@@ -181,7 +182,7 @@ func (s *server) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Get
 	if _, ok := v.Queue(req.GetQueue()); !ok && req.GetQueue() != "" {
 		return nil, notFound("queue", req.GetQueue())
 	}
-	out := &v1.GetQueueResponse{}
+	out, forecast := &v1.GetQueueResponse{}, s.forecast(ctx, v, callOf(ctx).tenant)
 	for q := range v.Queues() {
 		if req.GetQueue() != "" && q.Name != req.GetQueue() {
 			continue
@@ -194,17 +195,17 @@ func (s *server) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Get
 			}
 			out.Depth++
 			if len(out.Jobs) < limit {
-				out.Jobs = append(out.Jobs, queuedView(v, j, position))
+				out.Jobs = append(out.Jobs, queuedView(v, j, position, forecast))
 			}
 		}
 	}
 	return out, nil
 }
 
-func queuedView(v *fsm.View, j *fsm.Job, position int32) *v1.QueuedJob {
+func queuedView(v *fsm.View, j *fsm.Job, position int32, forecast *scheduler.Forecast) *v1.QueuedJob {
 	return &v1.QueuedJob{
 		JobId: j.ID.String(), Name: j.Name, Queue: j.Queue, Position: position, Priority: int32(j.Priority),
 		GpuCount: int32(j.Shape.GPUs) * int32(max(1, j.Shape.Nodes)), GpuType: j.Shape.GPUType,
-		Reason: reasonOf(v, j), CreatedAt: timestamp(j.CreatedAt),
+		Reason: reasonOf(v, j), CreatedAt: timestamp(j.CreatedAt), EstimatedWaitSeconds: waitOf(forecast, j),
 	}
 }

@@ -115,6 +115,8 @@ type Timers struct {
 	LeaderWait time.Duration
 	// Audit is how often a replica compares its state with that of the others; default 3 s.
 	Audit time.Duration
+	// Denials is how often it is written down who was denied what; default 1 min.
+	Denials time.Duration
 	// Shutdown bounds how long open calls may take to finish at shutdown; default 3 s.
 	Shutdown time.Duration
 }
@@ -125,7 +127,19 @@ type Limits struct {
 	Placements int
 	// EntryBytes bounds one log entry; default 512 KiB.
 	EntryBytes int
+	// EstimateRest is how many times as long as a forecast took the next one for the same tenant is put off; default 20,
+	// negative: not at all.
+	EstimateRest int
+	// AuditRecords of each kind that the cluster keeps; the leader's counts. 0: as many as it did, at first
+	// fsm.DefaultKeepAudit.
+	AuditRecords int
 }
+
+// Bounds of Limits.AuditRecords: fewer are no log, more are a state that takes long to copy.
+const (
+	minAuditRecords = 1000
+	maxAuditRecords = 10_000_000
+)
 
 func (c Config) withDefaults() Config {
 	def := func(d *time.Duration, v time.Duration) {
@@ -137,12 +151,16 @@ func (c Config) withDefaults() Config {
 	def(&c.Timers.UnreachableAfter, 5*time.Second)
 	def(&c.Timers.LeaderWait, 2*time.Second)
 	def(&c.Timers.Audit, 3*time.Second)
+	def(&c.Timers.Denials, time.Minute)
 	def(&c.Timers.Shutdown, 3*time.Second)
 	if c.Limits.Placements == 0 {
 		c.Limits.Placements = 512
 	}
 	if c.Limits.EntryBytes == 0 {
 		c.Limits.EntryBytes = 512 << 10
+	}
+	if c.Limits.EstimateRest == 0 {
+		c.Limits.EstimateRest = estimateRest
 	}
 	if c.LogStore == "" {
 		c.LogStore = "boltdb"
@@ -187,6 +205,9 @@ func (c Config) Validate() error {
 	}
 	if n := len(c.CredentialsKey); n != 0 && n < 16 {
 		errs = append(errs, fmt.Errorf("credentials_key has %d bytes; it must have at least 16", n))
+	}
+	if n := c.Limits.AuditRecords; n != 0 && (n < minAuditRecords || n > maxAuditRecords) {
+		errs = append(errs, fmt.Errorf("audit_records %d: it must be %d to %d", n, minAuditRecords, maxAuditRecords))
 	}
 	switch c.LogStore {
 	case "", "boltdb", "wal":

@@ -104,7 +104,7 @@ func (s *server) credentials(c *call, req *v1.SubmitJobRequest) ([]byte, error) 
 
 // wanted lists what a job names that may have to be fetched.
 func wanted(req *v1.SubmitJobRequest) []string {
-	paths := []string{req.GetTrainingConfig().GetBaseModel().GetModelId()}
+	paths := []string{modelSource(req)}
 	for _, source := range req.GetDataConfig().GetSources() {
 		paths = append(paths, source.GetPath())
 	}

@@ -18,6 +18,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm"
 )
 
 // keep lets the node have something of a tenant.
@@ -160,6 +161,25 @@ func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
 	})
 	_, err = c.jobs(at).RetryJob(c.ctx("evil", "", status.KeyDriveToken, "x"), &v1.RetryJobRequest{JobId: sent.GetJobId()})
 	requireCode(t, codes.NotFound, err)
+
+	// An evaluation fetches its model with them, and so does a training; a checkpoint is on the nodes.
+	evaluate := func(e *v1.EvaluationConfig) string {
+		e.Benchmarks = []*v1.Benchmark{{Name: "mmlu"}}
+		sent, err := v1.NewEvaluationServiceClient(c.members[at].conn).SubmitEvaluation(with(drive), &v1.SubmitEvaluationRequest{EvaluationConfig: e, ResourceConfig: &v1.ResourceConfig{}})
+		require.NoError(t, err)
+		id, _ := fsm.ParseEvaluationID(sent.GetEvaluationId())
+		c.await(at, id.String(), func(*v1.Job) bool { return agent.has(id.String()) != nil })
+		return id.String()
+	}
+	require.Equal(t, drive, agent.has(evaluate(&v1.EvaluationConfig{ModelUri: "scaidrive://acme/m/"})).GetCredentials().GetScaidriveToken())
+	require.Nil(t, agent.has(evaluate(&v1.EvaluationConfig{ModelUri: "hf://acme/m"})).GetCredentials())
+	withModel := job("/plain")
+	withModel.TrainingConfig.BaseModel = &v1.BaseModel{ModelId: "m-17", Source: "scaiatlas"}
+	trained, err := c.jobs(at).SubmitJob(with(drive), withModel)
+	require.NoError(t, err)
+	c.await(at, trained.GetJobId(), func(*v1.Job) bool { return agent.has(trained.GetJobId()) != nil })
+	require.Equal(t, atlas, agent.has(trained.GetJobId()).GetCredentials().GetScaiatlasToken())
+	require.Empty(t, agent.has(trained.GetJobId()).GetCredentials().GetScaidriveToken())
 
 	_, err = c.jobs(at).SubmitJob(with(strings.Repeat("x", maxToken+1)), job("scaidrive://acme/set/"))
 	requireCode(t, codes.InvalidArgument, err)

@@ -126,7 +126,8 @@ func TestDrain_deadlineIsShownAndKept(t *testing.T) {
 }
 
 func TestForget_refusesWhatMayBeAlive(t *testing.T) {
-	c := startCluster(t, 3, func(config *Config) { config.Timers.UnreachableAfter = 400 * time.Millisecond })
+	t.Parallel()
+	c := startCluster(t, 3, func(config *Config) { config.Timers.UnreachableAfter = 4 * time.Second })
 	a := c.agent("n1", 1)
 	at := c.follower()
 	id := c.submit(at, sleeper(1, 0))

@@ -49,6 +49,9 @@ func (s *server) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluationR
 	if err := s.checkLaunch(spec); err != nil {
 		return nil, err
 	}
+	if job.Credentials, err = s.credentials(c, spec); err != nil {
+		return nil, err
+	}
 	c.sign(&job, c.key)
 	job.Fingerprint = fingerprint
 	result, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}, Actor: callOf(ctx).submitter()})
@@ -58,7 +61,9 @@ func (s *server) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluationR
 	if r := result.Results[0].Refusal; r != nil {
 		return nil, r
 	}
-	return acceptedEvaluation(result.Results[0].Job), nil
+	out := acceptedEvaluation(result.Results[0].Job)
+	out.EstimatedWaitSeconds = s.waits(ctx)(result.Results[0].Job)
+	return out, nil
 }
 
 func acceptedEvaluation(id fsm.JobID) *v1.SubmitEvaluationResponse {

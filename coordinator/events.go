@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -19,6 +20,13 @@ import (
 // eventTopics are those that watchers may ask for.
 var eventTopics = []fsm.Topic{fsm.TopicJob, fsm.TopicLease, fsm.TopicCheckpoint, fsm.TopicNode, fsm.TopicQueue, fsm.TopicQuota, fsm.TopicCoordinator}
 
+func topicNames() (names []string) {
+	for _, topic := range eventTopics {
+		names = append(names, string(topic))
+	}
+	return names
+}
+
 const (
 	// eventBatch is how many events are looked at for one message.
 	eventBatch = 256
@@ -32,7 +40,7 @@ func (s *server) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStrea
 	w := watcher{server: s, stream: stream, tenant: callOf(stream.Context()).tenant}
 	for _, topic := range req.GetTopics() {
 		if !slices.Contains(eventTopics, fsm.Topic(topic)) {
-			return bad("topics", "there is no topic %.60q: they are %v", topic, eventTopics)
+			return bad("topics", "there is no topic %.60q: they are %s", topic, strings.Join(topicNames(), ", "))
 		}
 		w.topics = append(w.topics, fsm.Topic(topic))
 	}
@@ -141,7 +149,7 @@ func (w *watcher) wanted(events []pastEvent) []*v1.Event {
 		shown := &v1.Event{
 			Index: e.Index, Position: int32(e.Pos), Cursor: w.cursor(), Topic: string(e.Topic), Time: timestamp(e.time),
 			Attempt: int32(e.Attempt), From: e.From, To: e.To, Stopping: e.Stop, Queue: e.Queue, Nodes: e.Nodes,
-			NodeFrom: e.NodeFrom, NodeTo: e.NodeTo, Granted: e.Granted, Name: e.Name,
+			NodeFrom: e.NodeFrom, NodeTo: e.NodeTo, Granted: e.Granted, Name: e.Name, Transfer: e.Transfer,
 		}
 		if e.Job != 0 {
 			shown.JobId = e.Job.String()

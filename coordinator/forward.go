@@ -44,6 +44,7 @@ var writes = map[string]func() proto.Message{
 	v1.LauncherService_DeleteLauncher_FullMethodName:     func() proto.Message { return new(v1.DeleteLauncherResponse) },
 	v1.QuotaService_PutQuota_FullMethodName:              func() proto.Message { return new(v1.PutQuotaResponse) },
 	v1.QuotaService_DeleteQuota_FullMethodName:           func() proto.Message { return new(v1.DeleteQuotaResponse) },
+	v1.AuditService_RecordDenials_FullMethodName:         func() proto.Message { return new(v1.RecordDenialsResponse) },
 	v1.OperatorService_TransferLeadership_FullMethodName: func() proto.Message { return new(v1.TransferLeadershipResponse) },
 	v1.OperatorService_JoinPeer_FullMethodName:           func() proto.Message { return new(v1.JoinPeerResponse) },
 	v1.OperatorService_RemovePeer_FullMethodName:         func() proto.Message { return new(v1.RemovePeerResponse) },
@@ -72,6 +73,7 @@ func (s *server) tryWrite(ctx context.Context, c *call, method string, req any, 
 		return nil, notSent("no leader is known")
 	}
 	resp := reply()
+	c.handedOn = true
 	return resp, s.forward(ctx, c, addr, method, req, resp)
 }
 

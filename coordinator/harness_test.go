@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -74,12 +75,17 @@ func startCluster(t testing.TB, n int, change func(*Config)) *cluster {
 	return c
 }
 
+// freePorts returns addresses that nobody listens on. They lie below the ports that the kernel gives to outgoing
+// connections: a coordinator that is started again must find its own not taken by one of these.
 func freePorts(t testing.TB, n int) []string {
 	t.Helper()
 	var out []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+	for end := time.Now().Add(longstop); len(out) < n; {
+		require.True(t, time.Now().Before(end), "no port is free")
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000)))
+		if err != nil {
+			continue
+		}
 		defer l.Close()
 		out = append(out, l.Addr().String())
 	}

@@ -88,6 +88,8 @@ func reasonOf(v *fsm.View, j *fsm.Job) string {
 		return "being stopped (" + j.Stop.String() + ")" + suffix(j.Reason) + suffix(silent)
 	case silent != "":
 		return silent
+	case j.Live() && j.Reason == "":
+		return transferReason(j)
 	case j.State != v1.JobState_QUEUED || j.Held != 0:
 		return j.Reason
 	case !considered(v, j):

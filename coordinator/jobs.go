@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
@@ -37,7 +38,9 @@ func (s *server) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.S
 	if r := result.Results[0].Refusal; r != nil {
 		return nil, r
 	}
-	return accepted(result.Results[0].Job), nil
+	out := accepted(result.Results[0].Job)
+	out.EstimatedWaitSeconds = s.waits(ctx)(result.Results[0].Job)
+	return out, nil
 }
 
 // accept validates a request and signs it with who asks.
@@ -141,11 +144,14 @@ func (s *server) submitPart(ctx context.Context, part batch, results []*v1.Submi
 	if err != nil {
 		return err
 	}
+	wait := s.waits(ctx)
 	for n, r := range answer.Results {
 		if r.Refusal != nil {
 			results[part.places[n]] = resultOf(r.Refusal)
 		} else {
-			results[part.places[n]] = &v1.SubmitJobResult{Job: accepted(r.Job)}
+			job := accepted(r.Job)
+			job.EstimatedWaitSeconds = wait(r.Job)
+			results[part.places[n]] = &v1.SubmitJobResult{Job: job}
 		}
 	}
 	return nil
@@ -184,7 +190,11 @@ func (s *server) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJobR
 	if err != nil {
 		return nil, err
 	}
-	return &v1.GetJobResponse{Job: jobView(v, j, true)}, nil
+	out := jobView(v, j, true)
+	if at, ok := startOf(s.forecastFor(ctx, v, j), j); ok {
+		out.EstimatedStartAt = timestamppb.New(at)
+	}
+	return &v1.GetJobResponse{Job: out}, nil
 }
 
 // CancelJob stops a job for good.
@@ -322,10 +332,10 @@ func (s *server) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v1
 	seen := jobView(v, j, true)
 	out := &v1.ExplainJobResponse{JobId: seen.JobId, State: j.State, Reason: seen.Reason, QueuePosition: seen.QueuePosition}
 	if j.State == v1.JobState_QUEUED {
-		out.Details = explain(v, j)
+		out.Details = append(explainStart(s.forecastFor(ctx, v, j), j), explain(v, j)...)
 	}
 	if j.Live() {
-		out.Details = explainLive(v, j)
+		out.Details = append(explainTransfers(j), explainLive(v, j)...)
 	}
 	out.Details = append(out.Details, explainSilence(v, j)...)
 	return out, nil

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
@@ -55,8 +57,19 @@ func (s *server) ListLaunchers(ctx context.Context, _ *v1.ListLaunchersRequest) 
 	return out, nil
 }
 
+// forLaunchers holds that a launcher, which names the program of every tenant's trainings, is set by operators only.
+func (c *call) forLaunchers() error {
+	if c.operator {
+		return nil
+	}
+	return &failure{codes.PermissionDenied, "a launcher counts for all tenants: only operators of the cluster set one", ""}
+}
+
 // PutLauncher replaces the launcher of a framework.
 func (s *server) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (*v1.PutLauncherResponse, error) {
+	if err := callOf(ctx).forLaunchers(); err != nil {
+		return nil, err
+	}
 	l := req.GetLauncher()
 	if l == nil {
 		return nil, bad("launcher", "is missing")
@@ -86,6 +99,9 @@ func (s *server) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (*
 
 // DeleteLauncher goes back to the launcher that mind comes with.
 func (s *server) DeleteLauncher(ctx context.Context, req *v1.DeleteLauncherRequest) (*v1.DeleteLauncherResponse, error) {
+	if err := callOf(ctx).forLaunchers(); err != nil {
+		return nil, err
+	}
 	framework := req.GetFramework()
 	if !slices.Contains(launcher.Frameworks, framework) {
 		return nil, notFound("launcher", framework)

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,6 +16,11 @@ import (
 
 func (c *cluster) launchers(id string) v1.LauncherServiceClient {
 	return v1.NewLauncherServiceClient(c.members[id].conn)
+}
+
+// operator is ctx for a call of somebody whom the gateway vouches for as an operator.
+func (c *cluster) operator(tenant string, more ...string) context.Context {
+	return c.ctx(tenant, "", append(more, status.KeyOperator, "1")...)
 }
 
 func (c *cluster) launcher(at, tenant, framework string) *v1.Launcher {
@@ -43,7 +49,7 @@ func TestLaunchers_arePutListedAndReset(t *testing.T) {
 	require.Equal(t, "torchrun", built.GetArgv()[0])
 
 	mine := &v1.Launcher{Framework: "FSDP", Argv: []string{"/opt/fsdp", "{config}"}, Hyperparameters: []string{"b", "a", "b"}, TrainingTypes: []string{"SFT"}}
-	put, err := c.launchers(at).PutLauncher(c.ctx("t1", "", status.KeyUser, "ann"), &v1.PutLauncherRequest{Launcher: mine})
+	put, err := c.launchers(at).PutLauncher(c.operator("t1", status.KeyUser, "ann"), &v1.PutLauncherRequest{Launcher: mine})
 	require.NoError(t, err)
 	require.Equal(t, "ann", put.GetLauncher().GetUpdatedBy())
 	leader := c.leader()
@@ -66,10 +72,10 @@ func TestLaunchers_arePutListedAndReset(t *testing.T) {
 	_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
 	requireCode(t, codes.InvalidArgument, err)
 	require.Contains(t, grpcstatus.Convert(err).Message(), "LORA is not supported by framework FSDP, which takes SFT")
-	reset, err := c.launchers(at).DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+	reset, err := c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
 	require.NoError(t, err)
 	require.True(t, reset.GetLauncher().GetBuiltin())
-	_, err = c.launchers(at).DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+	_, err = c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
 	require.NoError(t, err, "twice is once")
 	_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
 	require.NoError(t, err)
@@ -87,15 +93,19 @@ func TestLaunchers_refused(t *testing.T) {
 		"a placeholder": {&v1.Launcher{Framework: "FSDP", Argv: []string{"a", "--x={nope}"}}, "argv[1]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := c.launchers("c1").PutLauncher(c.ctx("t1", ""), &v1.PutLauncherRequest{Launcher: tt.l})
+			_, err := c.launchers("c1").PutLauncher(c.operator("t1"), &v1.PutLauncherRequest{Launcher: tt.l})
 			requireCode(t, codes.InvalidArgument, err)
 			require.Contains(t, grpcstatus.Convert(err).Message(), tt.says)
 		})
 	}
-	_, err := c.launchers("c1").PutLauncher(c.ctx("t1", ""), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "JAX", Argv: []string{"a"}}})
+	_, err := c.launchers("c1").PutLauncher(c.operator("t1"), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "JAX", Argv: []string{"a"}}})
 	requireCode(t, codes.NotFound, err)
-	_, err = c.launchers("c1").DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "JAX"})
+	_, err = c.launchers("c1").DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "JAX"})
 	requireCode(t, codes.NotFound, err)
+	_, err = c.launchers("c1").PutLauncher(c.ctx("t1", ""), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "FSDP", Argv: []string{"a"}}})
+	requireCode(t, codes.PermissionDenied, err)
+	_, err = c.launchers("c1").DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+	requireCode(t, codes.PermissionDenied, err)
 	_, err = c.launchers("c1").ListLaunchers(c.ctx("", ""), &v1.ListLaunchersRequest{})
 	requireCode(t, codes.InvalidArgument, err)
 	require.True(t, c.launcher("c1", "t1", "FSDP").GetBuiltin(), "nothing was put")

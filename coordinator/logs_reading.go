@@ -217,6 +217,9 @@ func (r *reading[E]) fromNode(ctx context.Context, n *fsm.Node) error {
 	if err := r.drain(receive); !errors.Is(err, io.EOF) {
 		return err
 	}
+	if !r.follow {
+		return nil // the task goes on; this was all that it had written
+	}
 	return status.Error(codes.Unavailable, "the agent closed the stream")
 }
 

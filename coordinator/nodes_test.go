@@ -12,7 +12,8 @@ import (
 )
 
 func TestCluster_nodeThatFallsSilent(t *testing.T) {
-	c := startCluster(t, 3, func(config *Config) { config.Timers.UnreachableAfter = 400 * time.Millisecond })
+	t.Parallel()
+	c := startCluster(t, 3, func(config *Config) { config.Timers.UnreachableAfter = 4 * time.Second })
 	a := c.agent("n1", 1)
 	at := c.follower()
 	id := c.submit(at, sleeper(1, 0))

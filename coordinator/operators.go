@@ -107,23 +107,27 @@ func (s *server) putCoordinator(ctx context.Context, row fsm.Coordinator, who *f
 	return err
 }
 
-// RemovePeer takes a coordinator out of the membership.
+// RemovePeer takes a coordinator out of the membership, and then out of the state. A try that was cut off between the two is
+// ended by the next one: that there is no such voter is no reason to leave its name.
 func (s *server) RemovePeer(ctx context.Context, req *v1.RemovePeerRequest) (*v1.RemovePeerResponse, error) {
+	if req.GetId() == s.config.ID {
+		return nil, &failure{codes.FailedPrecondition, "this is the leader: hand leadership over first (TransferLeadership)", ""}
+	}
 	member := false
 	for _, p := range s.raft.Peers() {
 		member = member || p.ID == req.GetId()
 	}
+	if member {
+		if err := s.raft.RemoveServer(ctx, req.GetId()); err != nil {
+			return nil, fmt.Errorf("removing %s: %w", req.GetId(), err)
+		}
+	}
+	result, err := propose[fsm.CoordinatorResult](ctx, s, fsm.DeleteCoordinator{ID: req.GetId(), Actor: callOf(ctx).operatorActor()})
 	switch {
-	case !member:
-		return nil, notFound("peer", req.GetId())
-	case req.GetId() == s.config.ID:
-		return nil, &failure{codes.FailedPrecondition, "this is the leader: hand leadership over first (TransferLeadership)", ""}
-	}
-	if err := s.raft.RemoveServer(ctx, req.GetId()); err != nil {
-		return nil, fmt.Errorf("removing %s: %w", req.GetId(), err)
-	}
-	if _, err := propose[fsm.CoordinatorResult](ctx, s, fsm.DeleteCoordinator{ID: req.GetId(), Actor: callOf(ctx).operatorActor()}); err != nil {
+	case err != nil:
 		return nil, err
+	case result.Refusal != nil && !member:
+		return nil, notFound("peer", req.GetId())
 	}
 	return &v1.RemovePeerResponse{}, nil
 }

@@ -73,6 +73,7 @@ func Run(ctx context.Context, config Config) error {
 	s.background.Go(func() { s.announce(life) })
 	s.background.Go(func() { s.followLeader(life) })
 	s.background.Go(func() { s.auditLoop(life) })
+	s.background.Go(func() { s.writeDenials(life) })
 	s.log.Info("coordinator up", "grpc_addr", s.self().GRPCAddr, "http_addr", s.self().HTTPAddr, "raft_addr", s.self().RaftAddr)
 
 	for stopped, waiting := s.raft.Done(), true; waiting; {

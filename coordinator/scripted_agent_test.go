@@ -50,6 +50,8 @@ type scriptedAgent struct {
 
 	probed []*v1.ProbeDataRequest
 	kept   map[string][]string // paths of what the node keeps, by tenant
+
+	prepares map[string]bool // names of jobs whose tasks wait for their data
 }
 
 type scriptedTask struct {
@@ -314,7 +316,9 @@ func (a *scriptedAgent) obey(orders *v1.Orders) {
 			}
 			a.tasks[taskName(o.GetTask())] = &scriptedTask{ref: o.GetTask(), spec: o.GetSpec()}
 			a.report(&v1.Report{Task: o.GetTask(), Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}})
-			a.report(&v1.Report{Task: o.GetTask(), Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: 1}}})
+			if !a.prepares[o.GetSpec().GetJob().GetName()] {
+				a.report(&v1.Report{Task: o.GetTask(), Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: 1}}})
+			}
 		}
 		if o.GetStop() != v1.StopReason_UNSPECIFIED && (task == nil || !task.ended) {
 			if task == nil {
@@ -399,9 +403,10 @@ func (a *scriptedAgent) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.Task
 		for ; at < uint64(len(lines)); at++ {
 			out.Entries = append(out.Entries, &v1.TaskLogEntry{Offset: at + 1, UnixNanos: int64(at) + 1, Line: lines[at]})
 		}
-		out.Eof = ended || !req.GetFollow()
-		if len(out.GetEntries()) > 0 || out.GetEof() {
-			if err := stream.Send(out); err != nil || out.GetEof() {
+		// Only what has ended is at its end; of what goes on, that the stream is over says that this is all for now.
+		out.Eof = ended
+		if last := ended || !req.GetFollow(); last || len(out.GetEntries()) > 0 {
+			if err := stream.Send(out); err != nil || last {
 				return err
 			}
 		}

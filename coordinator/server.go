@@ -18,6 +18,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/api/denials"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
@@ -62,8 +63,10 @@ type server struct {
 	watch     watch
 	demand    demand
 	inventory largestNodes
+	estimates estimates
 	audit     audit
 	tokenUse  tokenUse
+	denied    denials.Tally
 	events    eventLog
 	// started is set when all of the above is there: entries may be applied before.
 	started atomic.Bool
@@ -126,6 +129,7 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		s.seal(ctx, c, err)
 		s.metrics.answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
+		s.noteDenial(ctx, c, info.FullMethod, err)
 	}()
 	if err := s.admit(c, info.FullMethod); err != nil {
 		return nil, err
@@ -155,6 +159,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		s.seal(ctx, c, err)
 		s.metrics.answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
+		s.noteDenial(ctx, c, info.FullMethod, err)
 	}()
 	if err := s.admit(c, info.FullMethod); err != nil {
 		return err

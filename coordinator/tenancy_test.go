@@ -19,7 +19,8 @@ import (
 var partyCalls = []string{
 	"submit", "submit", "submit", "submit", "batch", "get", "list", "list by label", "cancel", "pause", "resume", "resume from another's", "retry",
 	"explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "queue", "queues", "put queue", "delete queue", "validate data", "data cache",
-	"cluster", "nodes", "node", "drain", "create token", "tokens", "revoke token", "launchers", "put launcher", "task writes", "task saves", "task saves", "task ends",
+	"cluster", "nodes", "node", "drain", "create token", "tokens", "revoke token", "launchers", "put launcher", "task writes", "task saves", "task saves", "task fetches", "task ends",
+	"quota", "quotas", "put quota", "put quota", "delete quota", "audit", "audit of an object", "enable", "forget",
 	"evaluate", "evaluate a checkpoint", "evaluate a model", "evaluation", "evaluations", "evaluations of", "compare", "task scores",
 }
 
@@ -31,21 +32,23 @@ var prelude = []partyCall{
 	{what: "task saves"},
 	{what: "create token"},
 	{what: "put launcher"},
+	{what: "put quota", n: 20},
 	{what: "evaluate", k: 1},
 	{what: "evaluate a model", k: 1},
 	{what: "task scores"},
+	{what: "task fetches", k: 3},
 }
 
 // byID are the calls that name something; each is made with what is the other's.
 var byID = []string{
 	"get", "explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "list by label", "cancel", "pause", "resume",
 	"resume from another's", "retry", "delete checkpoint", "revoke token", "evaluate", "evaluate a checkpoint", "evaluation", "evaluations of",
-	"compare",
+	"compare", "quota", "put quota", "delete quota", "audit",
 }
 
 // lastLook is made at the end: whatever can be seen is looked at.
 var lastLook = []string{
-	"list", "queue", "queues", "put queue", "validate data", "data cache", "cluster", "nodes", "node", "drain", "tokens", "evaluations", "launchers",
+	"list", "queue", "queues", "put queue", "validate data", "data cache", "cluster", "nodes", "node", "drain", "tokens", "evaluations", "launchers", "quota", "quotas", "audit", "enable", "forget",
 }
 
 type partyStep struct {
@@ -69,7 +72,7 @@ const tenancyRuns = 3
 // second shows in what the first is answered, and the other way round; and but for what is documented as shared, the first
 // is answered the same in both clusters.
 func TestTenancy_nothingOfOneShowsInAnswersToAnother(t *testing.T) {
-	patient := func(c *Config) { c.Timers.UnreachableAfter = 10 * time.Minute }
+	patient := func(c *Config) { c.Timers.UnreachableAfter, c.Timers.Denials = 10*time.Minute, time.Hour }
 	own, shared := startCluster(t, 1, patient), startCluster(t, 1, patient)
 	ownAgent, sharedAgent := own.agent("n1", 64), shared.agent("n1", 64)
 	runs, failed := 0, false
@@ -152,6 +155,7 @@ func (p *party) leave() {
 
 // history is all events of the party's time there, of each job in their order. None may be of the other's.
 func (p *party) history() map[string][]string {
+	_, _ = p.c.quotas("c1").DeleteQuota(p.ctx(""), &v1.DeleteQuotaRequest{}) // There may be none; a job more must go in.
 	last, err := p.jobService().SubmitJob(p.ctx(""), p.spec(partyCall{n: 3}))
 	require.NoError(p.t, err)
 	p.bore(last.GetJobId())

@@ -73,8 +73,33 @@ func newJob(req *v1.SubmitJobRequest, inv inventory) (fsm.NewJob, error) {
 	if len(job.Spec) > maxSpecBytes {
 		return job, bad("request", "is %d bytes; at most %d are taken: put large inputs into files", len(job.Spec), maxSpecBytes)
 	}
+	// Of what was said: a default that changes makes no other request of it.
 	job.Fingerprint = xxhash.Sum64(job.Spec)
+	if full := withDefaults(req); full != req {
+		if job.Spec, err = deterministic.Marshal(full); err != nil {
+			return job, bad("request", "not encodable: %v", err)
+		}
+	}
 	return job, nil
+}
+
+// withDefaults is the request with what was published as the default of what it leaves open, so that whoever shows the job
+// and whoever runs it need not know.
+func withDefaults(req *v1.SubmitJobRequest) *v1.SubmitJobRequest {
+	distributed := req.GetTrainingConfig().GetFramework().GetDistributed()
+	steps := req.GetDataConfig() != nil && req.GetDataConfig().GetGradientAccumulationSteps() == 0
+	backend := distributed != nil && distributed.GetBackend() == ""
+	if !steps && !backend {
+		return req
+	}
+	full := proto.CloneOf(req)
+	if steps {
+		full.DataConfig.GradientAccumulationSteps = 1
+	}
+	if backend {
+		full.TrainingConfig.Framework.Distributed.Backend = "nccl"
+	}
+	return full
 }
 
 // Bounds of a request.
@@ -146,6 +171,9 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 	case len(req.GetDataConfig().GetSources()) > maxSources:
 		return bad("data_config.sources", "has %d entries; at most %d are taken: name the folder that they are in", len(req.GetDataConfig().GetSources()), maxSources)
 	}
+	if err := checkModel(t.GetBaseModel()); err != nil {
+		return err
+	}
 	if err := checkFramework(t); err != nil {
 		return err
 	}
@@ -154,7 +182,21 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 			return err
 		}
 	}
-	if split := req.GetDataConfig().GetValidationSplit(); !(split >= 0 && split <= 1) {
+	data := req.GetDataConfig()
+	for _, n := range []struct {
+		field string
+		value int32
+	}{
+		{"max_seq_length", data.GetMaxSeqLength()},
+		{"batch_size", data.GetBatchSize()},
+		{"gradient_accumulation_steps", data.GetGradientAccumulationSteps()},
+		{"num_workers", data.GetNumWorkers()},
+	} {
+		if n.value < 0 {
+			return bad("data_config."+n.field, "%d must not be negative", n.value)
+		}
+	}
+	if split := data.GetValidationSplit(); !(split >= 0 && split <= 1) {
 		return bad("data_config.validation_split", "%v must lie between 0 and 1", split)
 	}
 	return checkEnvironment("training_config.environment", t.GetEnvironment())

@@ -43,7 +43,7 @@ func checkEvaluation(e *v1.EvaluationConfig) error {
 	case len(e.GetBenchmarks()) > maxBenchmarks:
 		return bad("benchmarks", "has %d entries; at most %d are taken", len(e.GetBenchmarks()), maxBenchmarks)
 	}
-	if err := checkURI("model_uri", e.GetModelUri()); err != nil {
+	if err := checkModelURI(e.GetModelUri()); err != nil {
 		return err
 	}
 	seen := map[string]bool{}

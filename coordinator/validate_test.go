@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
@@ -76,6 +77,31 @@ func TestNewJob_whatIsSaid(t *testing.T) {
 		Retry: fsm.RetryPolicy{Max: 2, On: fsm.RetryExit | fsm.RetryGPUFault}, Preemptible: true,
 		MaxRuntime: 60e9, LostAfter: 10e9, GiveUpAfter: 100e9, Grace: -1, NotBefore: at.UnixNano(), ResumeFrom: 77,
 	}, j)
+}
+
+// What was published as a default is what is shown and what the task is told; what the caller sent stays as it is, and so
+// does the fingerprint by which a repeated request is known.
+func TestNewJob_publishedDefaultsAreFilledIn(t *testing.T) {
+	req := trainingJob()
+	req.TrainingConfig.Framework.Distributed = &v1.Distributed{}
+	sent := proto.CloneOf(req)
+	job, err := newJob(req, largest(8))
+	require.NoError(t, err)
+	require.True(t, proto.Equal(sent, req))
+	text, err := deterministic.Marshal(sent)
+	require.NoError(t, err)
+	require.Equal(t, xxhash.Sum64(text), job.Fingerprint)
+	var spec v1.SubmitJobRequest
+	require.NoError(t, proto.Unmarshal(job.Spec, &spec))
+	require.EqualValues(t, 1, spec.GetDataConfig().GetGradientAccumulationSteps())
+	require.Equal(t, "nccl", spec.GetTrainingConfig().GetFramework().GetDistributed().GetBackend())
+
+	req.DataConfig.GradientAccumulationSteps, req.TrainingConfig.Framework.Distributed.Backend = 4, "gloo"
+	job, err = newJob(req, largest(8))
+	require.NoError(t, err)
+	spec.Reset()
+	require.NoError(t, proto.Unmarshal(job.Spec, &spec))
+	require.True(t, proto.Equal(req, &spec))
 }
 
 func TestNewJob_theFingerprintTellsRequestsApart(t *testing.T) {
@@ -197,10 +223,18 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 		"training without GPUs": {trainingJob, resources(&v1.ResourceConfig{}), "resource_config.gpu_count", "at least 1"},
 		"no training type":      {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.TrainingType = 0 }, "training_config.training_type", "required"},
 		"unknown training type": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.TrainingType = 99 }, "training_config.training_type", "99"},
-		"no model":              {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel = nil }, "training_config.base_model.model_id", "required"},
-		"no framework":          {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework = nil }, "training_config.framework.type", "required"},
-		"CUSTOM, no script":     {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Type = v1.FrameworkType_CUSTOM }, "training_config.framework.custom_script_path", "required"},
-		"script, not CUSTOM":    {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.CustomScriptPath = "/x" }, "training_config.framework.custom_script_path", "CUSTOM"},
+		"a model of no scheme":  {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel.ModelId = "ftp://h/m" }, "training_config.base_model.model_id", "ftp:// is not known"},
+		"a model with a secret": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel.ModelId = "https://u:p@h/m" }, "training_config.base_model.model_id", "name or password"},
+		"two revisions": {trainingJob, func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.BaseModel = &v1.BaseModel{ModelId: "hf://a/b@v1", Revision: "v2"}
+		}, "training_config.base_model.model_id", "different revisions"},
+		"a local name": {trainingJob, func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.BaseModel = &v1.BaseModel{ModelId: "m", Source: "local"}
+		}, "training_config.base_model.model_id", "absolute path"},
+		"no model":           {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel = nil }, "training_config.base_model.model_id", "required"},
+		"no framework":       {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework = nil }, "training_config.framework.type", "required"},
+		"CUSTOM, no script":  {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Type = v1.FrameworkType_CUSTOM }, "training_config.framework.custom_script_path", "required"},
+		"script, not CUSTOM": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.CustomScriptPath = "/x" }, "training_config.framework.custom_script_path", "CUSTOM"},
 		"script not absolute": {trainingJob, func(r *v1.SubmitJobRequest) {
 			r.TrainingConfig.Framework = &v1.Framework{Type: v1.FrameworkType_CUSTOM, CustomScriptPath: "train.py"}
 		}, "training_config.framework.custom_script_path", "absolute"},
@@ -213,6 +247,10 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 		}, "training_config.hyperparameters", "not a hyperparameter"},
 		"no sources":          {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig = nil }, "data_config.sources", "at least one"},
 		"source without path": {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.Sources[0].Path = "" }, "data_config.sources[0].path", "required"},
+		"a negative step":     {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.GradientAccumulationSteps = -1 }, "data_config.gradient_accumulation_steps", "must not be negative"},
+		"a negative batch":    {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.BatchSize = -8 }, "data_config.batch_size", "must not be negative"},
+		"a negative length":   {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.MaxSeqLength = -1 }, "data_config.max_seq_length", "must not be negative"},
+		"negative workers":    {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.NumWorkers = -1 }, "data_config.num_workers", "must not be negative"},
 		"validation split":    {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.ValidationSplit = 1.5 }, "data_config.validation_split", "1.5"},
 		"world size":          {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Distributed = &v1.Distributed{WorldSize: 4} }, "training_config.framework.distributed.world_size", "is 4"},
 		"priority given twice": {trainingJob, func(r *v1.SubmitJobRequest) {

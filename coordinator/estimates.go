@@ -1,0 +1,189 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/scheduler"
+)
+
+const (
+	// estimateRest is how many times as long as a forecast took the next one for the same tenant is put off: forecasts for one
+	// tenant never take more than about a twentieth of a processor.
+	estimateRest = 20
+	// estimateKept is how long a forecast is answered from while nothing was written, and how long it is remembered at most.
+	estimateKept = time.Second
+	// estimatedOnSubmit is how many jobs of a tenant may wait for a submit to be answered with an estimate: a flood of submits
+	// shall not be slowed down by them.
+	estimatedOnSubmit = 1000
+)
+
+// estimates are the forecasts of this replica, one for each tenant that asks. They are made when somebody asks, from the view
+// that the answer is made from anyway; neither the planner nor the applying of entries knows of them.
+type estimates struct {
+	mu      sync.Mutex
+	tenants map[string]*tenantForecast
+	// turn is taken by the one forecast that is being made.
+	turn chan struct{}
+}
+
+// tenantForecast is the newest forecast for a tenant. Its fields are for who has its turn.
+type tenantForecast struct {
+	turn     chan struct{}
+	forecast *scheduler.Forecast
+	index    uint64
+	made     time.Time
+	took     time.Duration
+}
+
+// forecast foresees when the waiting jobs of a tenant start; nil: there is nothing to foresee, or the caller's time is up. It
+// may be a moment old, and then knows nothing of what was submitted since.
+func (s *server) forecast(ctx context.Context, v *fsm.View, tenant string) *scheduler.Forecast {
+	counts := v.CountsOf(tenant)
+	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
+	if queued := counts[v1.JobState_QUEUED]; queued == 0 || queued == 1 && live == 0 {
+		return nil // Nothing of its own is in the way of any.
+	}
+	t, all := s.estimates.of(tenant)
+	if !take(ctx, t.turn) {
+		return nil
+	}
+	defer func() { <-t.turn }()
+	age := time.Since(t.made)
+	if t.forecast != nil && (age < time.Duration(s.config.Limits.EstimateRest)*t.took || t.index == v.Index() && age < estimateKept) {
+		return t.forecast
+	}
+	if !take(ctx, all) {
+		return nil
+	}
+	defer func() { <-all }()
+	start := time.Now()
+	t.forecast = scheduler.Foresee(v, tenant, logTime(v, start), scheduler.ForecastOptions{})
+	t.index, t.made, t.took = v.Index(), start, time.Since(start)
+	return t.forecast
+}
+
+// forecastFor is the same where it is asked for one job; nil too where it says nothing of that one.
+func (s *server) forecastFor(ctx context.Context, v *fsm.View, j *fsm.Job) *scheduler.Forecast {
+	if !j.Waiting() {
+		return nil
+	}
+	return s.forecast(ctx, v, j.Tenant)
+}
+
+// logTime is the time by this replica's clock, or by the log's where that is ahead.
+func logTime(v *fsm.View, now time.Time) time.Time {
+	return time.Unix(0, max(v.Now(), now.UnixNano()))
+}
+
+func take(ctx context.Context, turn chan struct{}) bool {
+	select {
+	case turn <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// of finds what is kept for a tenant, and forgets what is old of others.
+func (e *estimates) of(tenant string) (*tenantForecast, chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.tenants == nil {
+		e.tenants, e.turn = map[string]*tenantForecast{}, make(chan struct{}, 1)
+	}
+	t := e.tenants[tenant]
+	if t == nil {
+		for name, old := range e.tenants {
+			old.forget(func() { delete(e.tenants, name) })
+		}
+		t = &tenantForecast{turn: make(chan struct{}, 1)}
+		e.tenants[tenant] = t
+	}
+	return t, e.turn
+}
+
+// forget drops a forecast that nobody asks for any more.
+func (t *tenantForecast) forget(drop func()) {
+	select {
+	case t.turn <- struct{}{}:
+		if time.Since(t.made) > estimateKept+estimateRest*t.took {
+			drop()
+		}
+		<-t.turn
+	default: // In use.
+	}
+}
+
+// startOf is when a waiting job is expected to start; false: nothing can be said. That nothing of the tenant's own is in the
+// way says nothing: the job waits nevertheless.
+func startOf(f *scheduler.Forecast, j *fsm.Job) (time.Time, bool) {
+	if j.State == v1.JobState_QUEUED && j.Held == fsm.HoldNotBefore {
+		return time.Unix(0, j.NotBefore), true
+	}
+	if f == nil || !j.Waiting() {
+		return time.Time{}, false
+	}
+	start, ok := f.Start(j.ID)
+	return time.Unix(0, start.At), ok && start.After != 0 && start.At != 0
+}
+
+// waitOf is the same in seconds from now.
+func waitOf(f *scheduler.Forecast, j *fsm.Job) *float64 {
+	at, ok := startOf(f, j)
+	if !ok {
+		return nil
+	}
+	return proto.Float64(math.Round(max(0, time.Until(at).Seconds())))
+}
+
+// waits is what a submit answers of jobs that were just accepted.
+func (s *server) waits(ctx context.Context) func(id fsm.JobID) *float64 {
+	v, tenant := s.machine.View(), callOf(ctx).tenant
+	if v.CountsOf(tenant)[v1.JobState_QUEUED] > estimatedOnSubmit {
+		return func(fsm.JobID) *float64 { return nil }
+	}
+	forecast := s.forecast(ctx, v, tenant)
+	return func(id fsm.JobID) *float64 {
+		j, ok := v.Job(id)
+		if !ok {
+			return nil
+		}
+		return waitOf(forecast, j)
+	}
+}
+
+// explainStart says in words when a waiting job is expected to start.
+func explainStart(f *scheduler.Forecast, j *fsm.Job) []string {
+	if f == nil || !j.Waiting() {
+		return nil
+	}
+	start, ok := f.Start(j.ID)
+	switch {
+	case !ok || start.After == 0:
+		return nil
+	case start.At == 0:
+		return []string{fmt.Sprintf("starts when %s ends at the earliest; how long that takes is not known: max_runtime_seconds would say it, or a job of that name that ran through", start.After)}
+	}
+	return []string{fmt.Sprintf("starts in %s at the earliest, when %s ends, going by the jobs of its tenant alone", roughly(time.Until(time.Unix(0, start.At))), start.After)}
+}
+
+// roughly is a duration as exactly as an estimate deserves it.
+func roughly(d time.Duration) string {
+	switch {
+	case d < 90*time.Second:
+		return fmt.Sprintf("about %d s", max(1, int(d.Round(time.Second)/time.Second)))
+	case d < 90*time.Minute:
+		return fmt.Sprintf("about %d min", int(d.Round(time.Minute)/time.Minute))
+	case d < 36*time.Hour:
+		return fmt.Sprintf("about %d h", int(d.Round(time.Hour)/time.Hour))
+	}
+	return fmt.Sprintf("about %d days", int(d.Round(24*time.Hour)/(24*time.Hour)))
+}

@@ -1,0 +1,157 @@
+package coordinator
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+func TestTransferText(t *testing.T) {
+	const gib = 1 << 30
+	for want, r := range map[string]*v1.TransferReport{
+		"": {},
+		"fetching s3://b/train.jsonl: 1.2 of 4.0 GiB, 35.0 MiB/s": {Path: "s3://b/train.jsonl", DoneBytes: 6 * gib / 5, TotalBytes: 4 * gib, BytesPerSecond: 35 << 20},
+		"fetching https://h/x: 0.0 of 4.0 GiB":                    {Path: "https://h/x", TotalBytes: 4 * gib},
+		"fetching https://h/x: 12 bytes so far, 6 bytes/s":        {Path: "https://h/x", DoneBytes: 12, BytesPerSecond: 6},
+		"fetching https://h/x: 2.0 KiB so far":                    {Path: "https://h/x", DoneBytes: 2048},
+		"fetching https://h/x: 0 of 5 bytes":                      {Path: "https://h/x", DoneBytes: -7, TotalBytes: 5, BytesPerSecond: -1},
+		"waits its turn to fetch https://h/x":                     {Path: "https://h/x", TotalBytes: 4 * gib, Waiting: true},
+	} {
+		require.Equal(t, want, transferText(r))
+	}
+	long := transferText(&v1.TransferReport{Path: "https://h/" + strings.Repeat("ä", 5000), DoneBytes: 1 << 62, TotalBytes: 1 << 62, BytesPerSecond: 1 << 62})
+	require.LessOrEqual(t, len(long), fsm.MaxTransfer)
+	require.Contains(t, long, " of 4096.0 PiB")
+}
+
+// prepare lets the tasks of jobs of a name wait for their data.
+func (a *scriptedAgent) prepare(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.prepares == nil {
+		a.prepares = map[string]bool{}
+	}
+	a.prepares[name] = true
+}
+
+// tell reports of the tasks of a job that have not ended.
+func (a *scriptedAgent) tell(job string, r *v1.Report) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, task := range a.tasks {
+		if task.ref.GetJobId() == job && !task.ended {
+			task.ended = r.GetEnded() != nil
+			one := proto.CloneOf(r)
+			one.Task = task.ref
+			a.report(one)
+		}
+	}
+}
+
+func (a *scriptedAgent) transfer(job string, r *v1.TransferReport) {
+	a.tell(job, &v1.Report{Body: &v1.Report_Transfer{Transfer: r}})
+}
+
+// heard collects the events that a tenant is told of from now on.
+func (c *cluster) heard(at, tenant string) <-chan *v1.Event {
+	stream, err := v1.NewEventServiceClient(c.members[at].conn).WatchEvents(c.ctx(tenant, ""), &v1.WatchEventsRequest{Topics: []string{"job"}})
+	require.NoError(c.t, err)
+	_, err = stream.Header()
+	require.NoError(c.t, err)
+	events := make(chan *v1.Event, 1000)
+	go func() {
+		for {
+			r, err := stream.Recv()
+			if err != nil {
+				close(events)
+				return
+			}
+			for _, e := range r.GetEvents() {
+				events <- e
+			}
+		}
+	}()
+	return events
+}
+
+// How far the data is shows to the tenant while the task is prepared, and is gone when it runs.
+func TestCluster_transfersShowWhileATaskIsPrepared(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	agent := c.agent("n1", 8)
+	agent.prepare("prepared")
+	at := c.follower()
+	req := trainingJob()
+	req.Name, req.ResourceConfig.GpuCount = "prepared", 1
+	sent, err := c.jobs(at).SubmitJob(c.ctx("t1", ""), req)
+	require.NoError(t, err)
+	id := sent.GetJobId()
+	c.await(at, id, func(*v1.Job) bool { return agent.has(id) != nil })
+	seen, evil := c.heard(at, "t1"), c.heard(at, "evil")
+	agent.transfer(id, &v1.TransferReport{Path: "s3://b/train.jsonl", DoneBytes: 1 << 30, TotalBytes: 4 << 30, BytesPerSecond: 35 << 20})
+	const want = "fetching s3://b/train.jsonl: 1.0 of 4.0 GiB, 35.0 MiB/s"
+	job := c.await(at, id, func(j *v1.Job) bool { return j.GetReason() != "" })
+	require.Equal(t, want+", node n1", job.GetReason())
+	require.Equal(t, v1.JobStatus_PREPARING, job.GetStatus())
+	why, err := c.jobs(at).ExplainJob(c.ctx("t1", ""), &v1.ExplainJobRequest{JobId: id})
+	require.NoError(t, err)
+	require.Equal(t, want+", node n1", why.GetReason())
+	require.NotContains(t, why.GetDetails(), want+", node n1", "once is enough")
+	for e := range seen {
+		if e.GetTransfer() != "" {
+			require.Equal(t, want, e.GetTransfer())
+			break
+		}
+	}
+	agent.transfer(id, &v1.TransferReport{})
+	c.await(at, id, func(j *v1.Job) bool { return j.GetReason() == "" })
+	agent.transfer(id, &v1.TransferReport{Path: "s3://b/2", DoneBytes: 1, TotalBytes: 2})
+	c.await(at, id, func(j *v1.Job) bool { return j.GetReason() != "" })
+	agent.tell(id, &v1.Report{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: 1}}})
+	job = c.await(at, id, func(j *v1.Job) bool { return j.GetState() == v1.JobState_RUNNING })
+	require.Empty(t, job.GetReason())
+	require.Empty(t, evil, "another tenant heard of it")
+}
+
+// What one node could not fetch is tried on another one, as far as there is one.
+func TestCluster_dataThatOneNodeCannotFetchIsTriedOnAnother(t *testing.T) {
+	for _, failure := range []v1.ErrorType_Value{v1.ErrorType_DATA_FETCH, v1.ErrorType_MODEL_NOT_FOUND} {
+		t.Run(failure.String(), func(t *testing.T) {
+			c := startCluster(t, 1, nil)
+			nodes := map[string]*scriptedAgent{}
+			for _, name := range []string{"n1", "n2", "n3"} {
+				nodes[name] = c.agent(name, 8)
+				nodes[name].prepare("fetches")
+			}
+			req := trainingJob()
+			req.Name, req.ResourceConfig.GpuCount, req.SchedulingConfig = "fetches", 1, &v1.SchedulingConfig{MaxRetries: proto.Int32(3)}
+			sent, err := c.jobs("c1").SubmitJob(c.ctx("t1", ""), req)
+			require.NoError(t, err)
+			id := sent.GetJobId()
+			tried := map[string]bool{}
+			for attempt := range int32(3) {
+				job := c.await("c1", id, func(j *v1.Job) bool {
+					return j.GetAttempt() == attempt+1 && len(j.GetNodes()) == 1 && nodes[j.GetNodes()[0]].has(id) != nil && j.GetStatus() == v1.JobStatus_PREPARING
+				})
+				node := job.GetNodes()[0]
+				require.False(t, tried[node], "attempt %d went to %s again, with other nodes free", attempt+1, node)
+				tried[node] = true
+				nodes[node].tell(id, &v1.Report{Body: &v1.Report_Ended{Ended: &v1.TaskEnded{ErrorType: failure, ErrorMessage: "no route to the store"}}})
+			}
+			// All have failed: none of them is worse than the others, and the last retry is made all the same.
+			job := c.await("c1", id, func(j *v1.Job) bool {
+				return j.GetAttempt() == 4 && len(j.GetNodes()) == 1 && nodes[j.GetNodes()[0]].has(id) != nil
+			})
+			require.EqualValues(t, 3, job.GetRetries().GetDataFetch())
+			c.await("c1", id, func(j *v1.Job) bool { return j.GetStatus() == v1.JobStatus_PREPARING })
+			nodes[job.GetNodes()[0]].tell(id, &v1.Report{Body: &v1.Report_Ended{Ended: &v1.TaskEnded{ErrorType: failure, ErrorMessage: "no route to the store"}}})
+			job = c.awaitStatus("c1", id, v1.JobStatus_FAILED)
+			require.Equal(t, failure, job.GetErrorType())
+			require.Equal(t, "no route to the store", job.GetErrorMessage())
+		})
+	}
+}
