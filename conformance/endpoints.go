@@ -9,6 +9,7 @@ var (
 	view     = []string{"scaimind:view"}
 	manage   = []string{"scaimind:manage"}
 	admin    = []string{"scaimind:cluster_admin"}
+	operator = []string{"mind:operator"}
 	evaluate = []string{"scaimind:evaluate"}
 	// Both pages that were published name the reading of evaluations.
 	viewOrEvaluate = []string{"scaimind:view", "scaimind:evaluate"}
@@ -177,8 +178,8 @@ var endpoints = []endpoint{
 
 	{name: "GET /launchers", may: view, code: 200, has: []string{"launchers"}},
 	{name: "GET /launchers/{framework}", may: view, code: 200, id: fixed("CUSTOM"), shared: true, has: []string{"framework", "argv"}},
-	{name: "PUT /launchers/{framework}", may: admin, code: 200, id: fixed("EVALUATION"), shared: true, body: func(*party) any { return map[string]any{"argv": []any{"true"}} }},
-	{name: "DELETE /launchers/{framework}", may: admin, code: 200, id: fixed("EVALUATION"), shared: true},
+	{name: "PUT /launchers/{framework}", may: operator, operator: true, code: 200, id: fixed("EVALUATION"), shared: true, body: func(*party) any { return map[string]any{"argv": []any{"true"}} }},
+	{name: "DELETE /launchers/{framework}", may: operator, operator: true, code: 200, id: fixed("EVALUATION"), shared: true},
 
 	{name: "GET /audit", may: admin, code: 200, has: []string{"records", "next_page_token"}},
 	{name: "GET /events", may: view, code: 200, stream: true, skip: "it has no end"},
@@ -188,6 +189,7 @@ var endpoints = []endpoint{
 	{name: "GET /tokens", may: admin, code: 200, has: []string{"tokens"}},
 	{name: "DELETE /tokens/{id}", may: admin, code: 200, id: spareToken},
 
+	{name: "GET /v1/auth/me", code: 200, published: true, has: []string{"tenant_id", "user_id", "permissions"}},
 	{name: "GET /v1/me", code: 200, published: true, has: []string{"tenant_id", "user_id", "permissions"}},
 	{name: "GET /health", open: true, code: 200, published: true, raw: true},
 	{name: "GET /health/ready", open: true, code: 200, published: true, raw: true},

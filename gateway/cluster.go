@@ -3,7 +3,6 @@ package gateway
 import (
 	"net/http"
 
-	"github.com/gorilla/mux"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -88,13 +87,13 @@ func putQueue(x *exchange) error {
 	if _, err := x.decode(request, true, "name"); err != nil {
 		return err
 	}
-	request.Name = mux.Vars(x.r)["name"]
+	request.Name = segment(x, "name")
 	return unary(x, http.StatusOK, true, request, x.server.cluster.PutQueue,
 		func(r *v1.PutQueueResponse) proto.Message { return r.GetQueue() })
 }
 
 func deleteQueue(x *exchange) error {
-	request := &v1.DeleteQueueRequest{Name: mux.Vars(x.r)["name"]}
+	request := &v1.DeleteQueueRequest{Name: segment(x, "name")}
 	return unary(x, http.StatusOK, true, request, x.server.cluster.DeleteQueue,
 		func(*v1.DeleteQueueResponse) proto.Message { return request })
 }

@@ -113,6 +113,7 @@ var replies = map[string]func() any{
 	"GetQuota":           func() any { return &v1.GetQuotaResponse{Quota: &v1.Quota{}} },
 	"PutQuota":           func() any { return &v1.PutQuotaResponse{Quota: &v1.Quota{}} },
 	"DeleteQuota":        func() any { return &v1.DeleteQuotaResponse{} },
+	"RecordDenials":      func() any { return &v1.RecordDenialsResponse{} },
 	"ListAuditRecords":   func() any { return &v1.ListAuditRecordsResponse{} },
 }
 

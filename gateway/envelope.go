@@ -14,6 +14,8 @@ type problem struct {
 	message    string
 	details    []Fault
 	retryAfter int // seconds; 0: none
+	// coordinators: they refused it, and have noted that themselves.
+	coordinators bool
 }
 
 func (p *problem) Error() string { return p.code + ": " + p.message }
@@ -52,6 +54,7 @@ func (x *exchange) data(code int, appendData func([]byte) []byte) {
 
 // refuse answers with an error.
 func (x *exchange) refuse(p *problem) {
+	x.noteDenial(p)
 	buf := bodies.Get().(*[]byte)
 	b := append((*buf)[:0], `{"status":"error","error":`...)
 	b = appendProblem(b, p)

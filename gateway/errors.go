@@ -46,7 +46,7 @@ func (x *exchange) explain(err error, outcome string) *problem {
 				slog.String("code", codeName(s.Code())), slog.String("raw_detail", s.Message()))
 		}
 	}
-	p := &problem{http: entry.HTTP, code: entry.Code, message: message, retryAfter: retryAfter[s.Code()]}
+	p := &problem{http: entry.HTTP, code: entry.Code, message: message, retryAfter: retryAfter[s.Code()], coordinators: true}
 	if outcome == status.QuotaExceeded {
 		p.retryAfter = 0 // Time alone does not help: nobody can say when it will be worth another try.
 	}

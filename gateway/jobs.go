@@ -51,7 +51,16 @@ func (x *exchange) decode(m proto.Message, mayBeEmpty bool, without ...string) (
 	return ignored, nil
 }
 
-func id(x *exchange) string { return mux.Vars(x.r)["id"] }
+func id(x *exchange) string { return segment(x, "id") }
+
+// segment is a part of the path that the route leaves open.
+func segment(x *exchange, name string) string {
+	escaped := mux.Vars(x.r)[name]
+	if plain, err := url.PathUnescape(escaped); err == nil {
+		return plain
+	}
+	return escaped // it cannot be: the server has unescaped the whole path
+}
 
 var nameMissing = Fault{Field: "name", Message: "is required: a label for people, such as \"support-lora-v3\""}
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gorilla/mux"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/protobuf/proto"
 )
@@ -18,7 +17,7 @@ func listLaunchers(x *exchange) error {
 }
 
 func getLauncher(x *exchange) error {
-	framework := mux.Vars(x.r)["framework"]
+	framework := segment(x, "framework")
 	ctx, cancel, err := x.call(false)
 	if err != nil {
 		return err
@@ -47,12 +46,12 @@ func putLauncher(x *exchange) error {
 	if _, err := x.decode(l, false, launcherToldOnly...); err != nil {
 		return err
 	}
-	l.Framework = mux.Vars(x.r)["framework"]
+	l.Framework = segment(x, "framework")
 	return unary(x, http.StatusOK, true, &v1.PutLauncherRequest{Launcher: l}, x.server.launchers.PutLauncher,
 		func(r *v1.PutLauncherResponse) proto.Message { return r.GetLauncher() })
 }
 
 func deleteLauncher(x *exchange) error {
-	return unary(x, http.StatusOK, true, &v1.DeleteLauncherRequest{Framework: mux.Vars(x.r)["framework"]}, x.server.launchers.DeleteLauncher,
+	return unary(x, http.StatusOK, true, &v1.DeleteLauncherRequest{Framework: segment(x, "framework")}, x.server.launchers.DeleteLauncher,
 		func(r *v1.DeleteLauncherResponse) proto.Message { return r.GetLauncher() })
 }

@@ -25,7 +25,7 @@ func (s *server) admit(x *exchange, now time.Time) *problem {
 	if !limits.any() {
 		return nil
 	}
-	digest := sha256.Sum256([]byte(x.r.Header.Get("Authorization")))
+	digest := sha256.Sum256([]byte(bearer(x.r))) // However the header is written.
 	v := s.limiter.Take(
 		now,
 		ratelimit.Limit{Kind: "token", Key: string(digest[:]), PerMinute: limits.Token},

@@ -17,6 +17,7 @@ type metrics struct {
 	streams           prometheus.Gauge
 	coordinatorErrors *prometheus.CounterVec
 	rateLimited       prometheus.Counter
+	denied            *prometheus.CounterVec
 	exchanges         *prometheus.CounterVec
 	exchangeSeconds   prometheus.Histogram
 	handler           http.Handler
@@ -40,6 +41,9 @@ func newMetrics(registry *prometheus.Registry, hub *fanout.Hub) *metrics {
 		rateLimited: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "mind_gateway_rate_limited_total", Help: "Requests refused because their token, user or tenant asked too often.",
 		}),
+		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_denied_total", Help: "Requests that the gateway refused by itself, by error.code: no token or a wrong one, a permission that lacks, too many, not of the schema.",
+		}, []string{"reason"}),
 		exchanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_gateway_token_exchanges_total",
 			Help: "Exchanges of callers' tokens, by outcome: ok, refused, unreachable, bad_answer, not_exchangeable (nobody was asked, and the caller was refused), skipped.",
@@ -50,7 +54,7 @@ func newMetrics(registry *prometheus.Registry, hub *fanout.Hub) *metrics {
 		}),
 		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}
-	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors, m.rateLimited, m.exchanges, m.exchangeSeconds,
+	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors, m.rateLimited, m.denied, m.exchanges, m.exchangeSeconds,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "mind_sse_upstreams", Help: "Streams of coordinators that event streams are fed from; many share one.",
 		}, func() float64 { return float64(hub.Streams()) }),

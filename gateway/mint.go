@@ -11,10 +11,10 @@ import (
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
-// exchanged are the routes whose calls carry tokens for ScaiDrive and ScaiAtlas: the published ones, a batch, and those by
-// which a job that has run before needs its data again.
+// exchanged are the routes whose calls carry tokens for ScaiDrive and ScaiAtlas: the published ones, a batch, an evaluation,
+// which fetches its model, and those by which a job that has run before needs its data again.
 var exchanged = map[string]bool{
-	"POST /jobs": true, "POST /jobs/batch": true, "POST /jobs/{id}/resume": true, "POST /jobs/{id}/retry": true,
+	"POST /jobs": true, "POST /jobs/batch": true, "POST /jobs/{id}/resume": true, "POST /jobs/{id}/retry": true, "POST /evaluations": true,
 	"POST /data/validate": true, "GET /data/cache": true,
 }
 

@@ -74,6 +74,8 @@ func TestTokenExchange_onTheCallsThatNeedIt(t *testing.T) {
 		{"POST", "/jobs/batch", `{"jobs":[{"name":"x"}]}`, true},
 		{"POST", "/jobs/job_1/resume", "", true},
 		{"POST", "/jobs/job_1/retry", "", true},
+		{"POST", "/evaluations", `{"model_uri":"scaidrive://acme/m/","benchmarks":[{"name":"mmlu"}]}`, true},
+		{"GET", "/evaluations", "", false},
 		{"GET", "/jobs", "", false},
 		{"GET", "/jobs/job_1", "", false},
 		{"POST", "/jobs/job_1/cancel", "", false},

@@ -129,6 +129,7 @@ func descriptions() map[string]description {
 		"GET /metrics":      {summary: "Metrics for Prometheus"},
 		"GET /openapi.json": {summary: "This document", ours: true, outSchema: object{"type": "object"}},
 	}
+	all["GET /v1/auth/me"] = all["GET /v1/me"]
 	for _, action := range []string{"GET /nodes", "GET /nodes/{id}", "POST /nodes/{id}/drain", "POST /nodes/{id}/enable", "DELETE /nodes/{id}"} {
 		method, path, _ := strings.Cut(action, " ")
 		d := all[method+" /cluster"+path]

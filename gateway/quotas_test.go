@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/url"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -47,6 +48,25 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 		require.Equal(t, 422, g.do("GET", prefix+bad, "", "Authorization", "Bearer admin").code, bad)
 	}
 	require.Equal(t, 422, g.do("PUT", prefix+"/tenants/acme/quota", `{"max_gpus":"many"}`, "Authorization", "Bearer admin").code)
+}
+
+// Names may have slashes and spaces in them, and what is escaped in a path is one segment of it.
+func TestPaths_aNameIsOneSegment(t *testing.T) {
+	c := newScripted(t)
+	g := newGate(t, testConfig(c))
+	var asked []string
+	c.on("GetJob", func(_ context.Context, req any) (any, error) {
+		asked = append(asked, req.(*v1.GetJobRequest).GetJobId())
+		return nil, grpcstatus.Error(codes.NotFound, "there is no such job")
+	})
+	for _, name := range []string{"a/b", "a b", "a%b", "../jobs", "..", "é", "a+b", "a?b#c"} {
+		a := g.do("GET", prefix+"/jobs/"+url.PathEscape(name), "")
+		require.Equal(t, 404, a.code)
+		require.Equal(t, "there is no such job", a.Error.Message, name)
+		require.Equal(t, name, asked[len(asked)-1])
+	}
+	require.Equal(t, 404, g.do("GET", prefix+"/jobs/a/b", "").code)
+	require.Len(t, asked, 8)
 }
 
 // A quota is no overload: the code says so, and nobody is told to come back in a second.

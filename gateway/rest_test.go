@@ -80,10 +80,10 @@ func TestRoutes(t *testing.T) {
 		{"GET", p + "/launchers", "", PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},
 		{"GET", p + "/launchers/CUSTOM", "", PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},
 		{
-			"PUT", p + "/launchers/CUSTOM", `{"argv":["a","{config}"],"environment":{"A":"b"}}`, PermissionClusterAdmin, 200, "PutLauncher",
+			"PUT", p + "/launchers/CUSTOM", `{"argv":["a","{config}"],"environment":{"A":"b"}}`, PermissionOperator, 200, "PutLauncher",
 			&v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "CUSTOM", Argv: []string{"a", "{config}"}, Environment: map[string]string{"A": "b"}}},
 		},
-		{"DELETE", p + "/launchers/CUSTOM", "", PermissionClusterAdmin, 200, "DeleteLauncher", &v1.DeleteLauncherRequest{Framework: "CUSTOM"}},
+		{"DELETE", p + "/launchers/CUSTOM", "", PermissionOperator, 200, "DeleteLauncher", &v1.DeleteLauncherRequest{Framework: "CUSTOM"}},
 		{
 			"POST", p + "/data/validate", `{"sources":[{"path":"/d","format":"jsonl"}],"node_id":"n1"}`, PermissionManage, 200, "ValidateData",
 			&v1.ValidateDataRequest{Sources: []*v1.DataSource{{Path: "/d", Format: "jsonl"}}, NodeId: "n1"},
@@ -106,7 +106,7 @@ func TestRoutes(t *testing.T) {
 			},
 		},
 	}
-	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "GET /v1/me": true}
+	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "GET /v1/me": true, "GET /v1/auth/me": true}
 	for _, route := range []string{"POST /tokens", "GET /tokens", "DELETE /tokens/{id}"} { // tokens_test.go
 		method, path, _ := strings.Cut(route, " ")
 		tested[method+" "+p+path] = true
@@ -119,11 +119,12 @@ func TestRoutes(t *testing.T) {
 		t.Run(tc.method+" "+tc.path+" "+tc.body, func(t *testing.T) {
 			c := newScripted(t)
 			config := testConfig(c)
-			for _, permission := range AllPermissions {
+			permissions := append([]string{PermissionOperator}, AllPermissions...)
+			for _, permission := range permissions {
 				config.Tokens = append(config.Tokens, StaticToken{Token: "only-" + permission, Tenant: "acme", User: "ann", Permissions: []string{permission}})
 			}
 			g := newGate(t, config)
-			for _, permission := range AllPermissions {
+			for _, permission := range permissions {
 				if permission == tc.permission {
 					continue
 				}
@@ -183,6 +184,7 @@ func TestAuthentication(t *testing.T) {
 	require.Equal(t, 403, g.do("POST", prefix+"/jobs", "{", "Authorization", "Bearer "+tokenViewer).code)
 	me := g.do("GET", "/v1/me", "", "Authorization", "Bearer "+tokenViewer)
 	require.JSONEq(t, `{"tenant_id":"acme","user_id":"vic","permissions":["scaimind:view"]}`, string(me.Data))
+	require.JSONEq(t, string(me.Data), string(g.do("GET", "/v1/auth/me", "", "Authorization", "Bearer "+tokenViewer).Data), "its other published name")
 	require.JSONEq(t, `{"tenant_id":"acme","user_id":"nat","permissions":[]}`, string(g.do("GET", "/v1/me", "", "Authorization", "Bearer "+tokenNone).Data))
 }
 
@@ -323,12 +325,10 @@ func TestErrors_nobodyIsThere(t *testing.T) {
 	config := testConfig()
 	config.Timeouts.NoLeader = 300 * time.Millisecond
 	g := newGate(t, config)
-	start := time.Now()
 	a := g.do("POST", prefix+"/jobs", `{"name":"x"}`)
 	require.Equal(t, 503, a.code)
 	require.Equal(t, "UNAVAILABLE", a.Error.Code)
 	require.Equal(t, 1, a.Error.RetryAfter)
-	require.Less(t, time.Since(start), 10*time.Second, "bounded")
 	require.NotContains(t, a.body, "refused", "what the transport says is not for callers")
 }
 
@@ -411,12 +411,12 @@ func TestConsistencyAndTimeoutArePassedOn(t *testing.T) {
 		return replies["GetJob"](), nil
 	})
 	g := newGate(t, testConfig(c))
-	require.Equal(t, 200, g.do("GET", prefix+"/jobs/j", "", "X-Mind-Consistency", "stale", "X-Request-Timeout", "0.9").code)
-	require.Equal(t, 200, g.do("GET", prefix+"/jobs/j?consistency=stale", "", "X-Request-Timeout", "0.9").code)
+	require.Equal(t, 200, g.do("GET", prefix+"/jobs/j", "", "X-Mind-Consistency", "stale", "X-Request-Timeout", "9.5").code)
+	require.Equal(t, 200, g.do("GET", prefix+"/jobs/j?consistency=stale", "", "X-Request-Timeout", "9.5").code)
 	for _, call := range c.seen() {
 		require.Equal(t, []string{"stale"}, call.md[status.KeyConsistency])
 	}
-	require.LessOrEqual(t, left, 900*time.Millisecond)
+	require.LessOrEqual(t, left, 9500*time.Millisecond)
 	require.Greater(t, left, time.Duration(0))
 }
 

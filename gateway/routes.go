@@ -21,7 +21,7 @@ type route struct {
 	batch  bool // takes the larger body
 	stream bool // answers with events
 	nodes  bool // tells of nodes, of which cluster_admin is told more
-	// tenants: operators may ask about all of them.
+	// tenants: what operators do here may be about all of them.
 	tenants bool
 	serve   func(x *exchange) error
 
@@ -40,6 +40,7 @@ var (
 	manage       = []string{PermissionManage}
 	clusterAdmin = []string{PermissionClusterAdmin}
 	evaluate     = []string{PermissionEvaluate}
+	operator     = []string{PermissionOperator}
 	// Reading evaluations was published under both.
 	viewEvaluations = []string{PermissionView, PermissionEvaluate}
 )
@@ -86,8 +87,8 @@ func table() []route {
 
 		{method: "GET", path: prefix + "/launchers", anyOf: view, serve: listLaunchers},
 		{method: "GET", path: prefix + "/launchers/{framework}", anyOf: view, serve: getLauncher},
-		{method: "PUT", path: prefix + "/launchers/{framework}", anyOf: clusterAdmin, serve: putLauncher},
-		{method: "DELETE", path: prefix + "/launchers/{framework}", anyOf: clusterAdmin, serve: deleteLauncher},
+		{method: "PUT", path: prefix + "/launchers/{framework}", anyOf: operator, tenants: true, serve: putLauncher},
+		{method: "DELETE", path: prefix + "/launchers/{framework}", anyOf: operator, tenants: true, serve: deleteLauncher},
 		{method: "POST", path: prefix + "/data/validate", anyOf: manage, serve: validateData},
 		{method: "GET", path: prefix + "/data/cache", anyOf: manage, serve: getDataCache},
 
@@ -104,6 +105,7 @@ func table() []route {
 		{method: "GET", path: prefix + "/audit", anyOf: clusterAdmin, tenants: true, serve: listAudit},
 
 		{method: "GET", path: "/v1/me", serve: getMe},
+		{method: "GET", path: "/v1/auth/me", serve: getMe},
 		{method: "GET", path: "/health", open: true, serve: health},
 		{method: "GET", path: "/health/ready", open: true, serve: ready},
 		{method: "GET", path: "/metrics", open: true, serve: serveMetrics},
@@ -114,7 +116,8 @@ func table() []route {
 // router puts the table behind mux.
 func (s *server) router() http.Handler {
 	routes := table()
-	router := mux.NewRouter().SkipClean(true)
+	// What is escaped in a path belongs to a name: the tenant "a/b" is one segment.
+	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
 	for i := range routes {
 		r := &routes[i]
 		r.name = r.method + " " + strings.TrimPrefix(r.path, prefix)

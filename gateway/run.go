@@ -49,6 +49,10 @@ func Run(ctx context.Context, config Config) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
+	telling := make(chan struct{})
+	background, enough := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { defer close(telling); s.tellDenials(background) }()
+	defer func() { enough(); <-telling }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "gateway is serving", slog.String("http_addr", listener.Addr().String()))

@@ -73,6 +73,7 @@ func (f *faulty) gate(t *testing.T) (*gate, *bytes.Buffer) {
 	t.Cleanup(server.Stop)
 	config := testConfig()
 	config.Coordinators = []string{"a:1"}
+	config.Tokens = append(config.Tokens, StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{PermissionOperator}, AllPermissions...)})
 	config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) })}
 	log := &bytes.Buffer{}
 	config.Logger = slog.New(slog.NewJSONHandler(log, nil))
@@ -118,7 +119,7 @@ var goodBodies = map[string]string{
 var goodQueries = map[string]string{"GET /evaluations/compare": "?ids=eval_1,eval_2"}
 
 // These ask no coordinator on the caller's behalf.
-var callNobody = map[string]bool{"GET /v1/me": true, "GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true}
+var callNobody = map[string]bool{"GET /v1/me": true, "GET /v1/auth/me": true, "GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true}
 
 func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 	for _, code := range []codes.Code{codes.Internal, codes.Unknown, codes.DataLoss} {
@@ -130,7 +131,7 @@ func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					g, log := (&faulty{code: code}).gate(t)
 					name := r.method + " " + strings.TrimPrefix(r.path, prefix)
-					a := g.do(r.method, strings.NewReplacer("/tenants/{id}", "/tenants/-", "{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.path)+goodQueries[name], goodBodies[name], "X-Request-Id", "r-4712")
+					a := g.do(r.method, strings.NewReplacer("/tenants/{id}", "/tenants/-", "{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.path)+goodQueries[name], goodBodies[name], "X-Request-Id", "r-4712", "Authorization", "Bearer operator")
 					requireClean(t, a)
 					if callNobody[name] {
 						return

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/api/denials"
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/oidc"
@@ -45,6 +46,8 @@ type server struct {
 	// launchers say how the processes of a framework start.
 	launchers v1.LauncherServiceClient
 	issued    *apiTokens
+	// denied are the requests of people who may not, until they are told to the coordinators.
+	denied denials.Tally
 	// exchanger mints tokens for ScaiDrive and ScaiAtlas; nil: none are.
 	exchanger *tokenexchange.Exchanger
 	// hub holds the streams that callers share.
@@ -179,7 +182,7 @@ func (s *server) handler(route *route) http.Handler {
 // authenticate says who is calling.
 func (s *server) authenticate(x *exchange) (*Caller, *problem) {
 	r := x.r
-	if r.Header.Get("Authorization") == "" {
+	if len(r.Header["Authorization"]) < 2 && r.Header.Get("Authorization") == "" {
 		return nil, &problem{
 			http: http.StatusUnauthorized, code: "AUTH_TOKEN_MISSING", message: "send an Authorization header: Bearer TOKEN",
 		}
@@ -206,7 +209,11 @@ func (s *server) authenticate(x *exchange) (*Caller, *problem) {
 // bearer is the token that a request carries; empty: none, or none of a kind that is known.
 func bearer(r *http.Request) string {
 	const scheme = "bearer "
-	header := r.Header.Get("Authorization")
+	headers := r.Header["Authorization"]
+	if len(headers) != 1 { // Whoever stands in front may have looked at another one.
+		return ""
+	}
+	header := headers[0]
 	if len(header) <= len(scheme) || !strings.EqualFold(header[:len(scheme)], scheme) {
 		return ""
 	}

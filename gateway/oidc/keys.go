@@ -34,6 +34,9 @@ func newKeySet(config Config) *keySet { return &keySet{config: config} }
 // find returns the key that a token names, after at most one fetch, which everybody who needs one shares.
 func (s *keySet) find(ctx context.Context, id, algorithm string) (*jose.JSONWebKey, error) {
 	if key, known, err := s.look(id, algorithm, false); known {
+		if s.stale() {
+			s.fetchOnce(ctx) // Nobody waits for it.
+		}
 		return key, err
 	}
 	select {
@@ -61,6 +64,13 @@ func (s *keySet) look(id, algorithm string, last bool) (key *jose.JSONWebKey, kn
 		return nil, true, fmt.Errorf("fetch the issuer's keys: %w", s.failure)
 	}
 	return nil, true, fmt.Errorf("%w: the issuer has no key %q for %s", ErrInvalid, id, algorithm)
+}
+
+// stale says whether it is time to ask whether the keys are still good.
+func (s *keySet) stale() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.fetched) >= s.config.Refresh && time.Since(s.tried) >= s.config.MinRefresh
 }
 
 // fetchOnce joins the fetch under way, or begins one. It is not the caller's own: it goes on when the caller hangs up, and ends with the

@@ -5,7 +5,8 @@
 // Guarantees: only the configured signature algorithms are accepted, whatever the header of a token says, and never
 // "none" or one with a shared secret. The issuer's keys are fetched when they are first needed and again when a token names a key that is not known (so that
 // a rotation needs nobody's help), but no more often than once in MinRefresh, so that forged key ids cannot be used against the
-// issuer. Keys that were fetched stay good for MaxAge while the issuer cannot be reached.
+// issuer. Keys that were fetched stay good for MaxAge while the issuer cannot be reached; while it can, one that it withdrew is
+// not believed for longer than Refresh, and the use after it.
 //
 // Not guaranteed: that a token was not revoked. It is good until it expires.
 package oidc
@@ -40,6 +41,9 @@ type Config struct {
 	Skew time.Duration
 	// MinRefresh and MaxAge bound how often keys are fetched and how long they are believed; default 10 s and 24 h.
 	MinRefresh, MaxAge time.Duration
+	// Refresh is after how long keys that are in use are fetched again, while what was fetched is used, so that one that was
+	// withdrawn is believed for no longer; default 10 min.
+	Refresh time.Duration
 	// Client fetches the keys; default: one with a timeout of 5 s.
 	Client *http.Client
 }
@@ -91,6 +95,9 @@ func New(config Config) (*Verifier, error) {
 	}
 	if config.MaxAge == 0 {
 		config.MaxAge = 24 * time.Hour
+	}
+	if config.Refresh == 0 {
+		config.Refresh = 10 * time.Minute
 	}
 	if config.Client == nil {
 		config.Client = &http.Client{Timeout: 5 * time.Second}

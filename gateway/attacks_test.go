@@ -1,0 +1,195 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/stretchr/testify/require"
+)
+
+// served is a gateway that listens; raw sends bytes to it, and reads what comes back.
+func served(t *testing.T, c *scripted) (raw func(bytes string) (first string, rest string)) {
+	t.Helper()
+	config := testConfig(c)
+	var err error
+	config.Listener, err = net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := config.Listener.Addr().String()
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, config) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-ended)
+	})
+	return func(bytes string) (string, string) {
+		t.Helper()
+		conn, err := net.Dial("tcp", addr)
+		require.NoError(t, err)
+		defer conn.Close()
+		require.NoError(t, conn.SetDeadline(time.Now().Add(time.Minute)))
+		_, _ = io.WriteString(conn, bytes) // It may be cut off while it writes.
+		in := bufio.NewReader(conn)
+		first, _ := in.ReadString('\n')
+		rest, _ := io.ReadAll(in)
+		return strings.TrimSpace(first), string(rest)
+	}
+}
+
+// Requests that two servers in a row would read differently are refused, or read as they stand and once only: nothing is
+// smuggled behind one.
+func TestAttacks_requestsWithinRequests(t *testing.T) {
+	c := newScripted(t)
+	raw := served(t, c)
+	const head = "Host: mind\r\nAuthorization: Bearer " + tokenAll + "\r\n"
+	hidden := "POST " + prefix + "/jobs/job_1/cancel HTTP/1.1\r\n" + head + "Connection: close\r\nContent-Length: 2\r\n\r\n{}"
+	for name, tc := range map[string]struct {
+		request string
+		want    []string // the status line has one of them
+	}{
+		"two lengths":               {"GET /v1/me HTTP/1.1\r\n" + head + "Content-Length: 0\r\nContent-Length: 9\r\n\r\n" + hidden, []string{" 400 "}},
+		"a length that is a sum":    {"GET /v1/me HTTP/1.1\r\n" + head + "Content-Length: +0\r\n\r\n" + hidden, []string{" 400 "}},
+		"an unknown encoding":       {"GET /v1/me HTTP/1.1\r\n" + head + "Transfer-Encoding: xchunked\r\n\r\n" + hidden, []string{" 501 ", " 400 "}},
+		"two encodings":             {"GET /v1/me HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n" + hidden, []string{" 501 ", " 400 "}},
+		"a space before the colon":  {"GET /v1/me HTTP/1.1\r\n" + head + "Content-Length : 0\r\n\r\n" + hidden, []string{" 400 "}},
+		"a folded header":           {"GET /v1/me HTTP/1.1\r\n" + head + "X-A: b\r\n c\r\nContent-Length: x\r\n\r\n" + hidden, []string{" 400 "}},
+		"a NUL in a header":         {"GET /v1/me HTTP/1.1\r\n" + head + "X-A: b\x00c\r\n\r\n" + hidden, []string{" 400 "}},
+		"no host":                   {"GET /v1/me HTTP/1.1\r\nAuthorization: Bearer " + tokenAll + "\r\n\r\n" + hidden, []string{" 400 "}},
+		"two hosts":                 {"GET /v1/me HTTP/1.1\r\nHost: a\r\n" + head + "\r\n" + hidden, []string{" 400 "}},
+		"a chunk with a bad length": {"POST " + prefix + "/jobs/job_1/pause HTTP/1.1\r\n" + head + "Transfer-Encoding: chunked\r\n\r\n-1\r\n{}\r\n0\r\n\r\n" + hidden, []string{" 400 "}},
+		"HTTP/2 without TLS":        {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + hidden, []string{" 505 ", " 400 ", " 404 "}},
+		"headers without end":       {"GET /v1/me HTTP/1.1\r\n" + head + strings.Repeat("X-A: "+strings.Repeat("b", 1000)+"\r\n", 100) + "\r\n" + hidden, []string{" 431 "}},
+		"a token as long as a book": {"GET /v1/me HTTP/1.1\r\nHost: mind\r\nAuthorization: Bearer " + strings.Repeat("x", 100_000) + "\r\n\r\n" + hidden, []string{" 431 "}},
+		"no HTTP at all":            {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n" + hidden, []string{" 400 "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, rest := raw(tc.request)
+			// What is far too long is cut off while it is sent, and the answer may go with it.
+			matches := len(tc.request) > 64<<10 && first == ""
+			for _, want := range tc.want {
+				matches = matches || strings.Contains(first+" ", want)
+			}
+			require.True(t, matches, "%q\n%s", first, rest)
+			require.NotContains(t, rest, "HTTP/1.1 200", "nothing behind it is answered")
+			require.Empty(t, c.seen(), "nothing is called")
+		})
+	}
+	// A length beside chunks counts for nothing, by the standard: what follows the chunks is the next request, which is whole.
+	first, _ := raw("GET /v1/me HTTP/1.1\r\n" + head + "Content-Length: 9999\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n0\r\n\r\n" + hidden)
+	require.Contains(t, first, " 200 ")
+	require.Empty(t, c.seen())
+}
+
+// What coordinators are told of the caller comes from his token, whatever headers he sends.
+func TestAttacks_headersAreNotHandedOn(t *testing.T) {
+	c := newScripted(t)
+	g := newGate(t, testConfig(c))
+	var headers []string
+	for _, name := range []string{
+		status.KeyTenant, status.KeyUser, status.KeySecret, status.KeyOperator, status.KeyToken, status.KeyForwarded, status.KeyDriveToken, status.KeyAtlasToken,
+		"X_Tenant_Id", "X-Scaigrid-Tenant-Id", "Grpc-Metadata-" + status.KeyTenant, "Grpc-Timeout", "X-Original-Url", "X-Http-Method-Override", "X-Forwarded-User",
+		"X-Forwarded-For", "Forwarded", "Connection", "Cookie",
+	} {
+		headers = append(headers, name, "forged")
+	}
+	a := g.do("GET", prefix+"/jobs/job_1", "", headers...)
+	require.Equal(t, 200, a.code, a.body)
+	call := c.seen()[0]
+	require.Equal(t, "GetJob", call.method)
+	require.Equal(t, []string{"acme"}, call.md[status.KeyTenant])
+	require.Equal(t, []string{"ann"}, call.md[status.KeyUser])
+	require.Equal(t, []string{"secret"}, call.md[status.KeySecret])
+	for key, values := range call.md {
+		require.NotContains(t, values, "forged", key)
+	}
+	for _, key := range []string{status.KeyOperator, status.KeyToken, status.KeyForwarded, status.KeyDriveToken, status.KeyAtlasToken} {
+		require.Empty(t, call.md[key], key)
+	}
+}
+
+func TestAttacks_bearer(t *testing.T) {
+	c := newScripted(t)
+	config := testConfig(c)
+	g := newGate(t, config)
+	ask := func(change func(*http.Request)) int {
+		r := httptest.NewRequest("GET", "/v1/me", nil)
+		change(r)
+		w := httptest.NewRecorder()
+		g.handler.ServeHTTP(w, r)
+		return w.Code
+	}
+	with := func(values ...string) func(*http.Request) {
+		return func(r *http.Request) { r.Header["Authorization"] = values }
+	}
+	for name, tc := range map[string]struct {
+		change func(*http.Request)
+		code   int
+	}{
+		"as it should be":           {with("Bearer " + tokenAll), 200},
+		"in small letters":          {with("bearer " + tokenAll), 200},
+		"in capitals":               {with("BEARER " + tokenAll), 200},
+		"more spaces":               {with("Bearer   " + tokenAll + "  "), 200},
+		"a tab":                     {with("Bearer\t" + tokenAll), 401},
+		"no space":                  {with("Bearer" + tokenAll), 401},
+		"a token in capitals":       {with("Bearer " + strings.ToUpper(tokenAll)), 401},
+		"two tokens, one is good":   {with("Bearer "+tokenAll, "Bearer nobody"), 401},
+		"two tokens, the other one": {with("Bearer nobody", "Bearer "+tokenAll), 401},
+		"the same one twice":        {with("Bearer "+tokenAll, "Bearer "+tokenAll), 401},
+		"two tokens in one line":    {with("Bearer " + tokenAll + ", Bearer nobody"), 401},
+		"two schemes":               {with("Basic dTpw, Bearer " + tokenAll), 401},
+		"an empty one before it":    {with("", "Bearer "+tokenAll), 401},
+		"in the query":              {func(r *http.Request) { r.URL.RawQuery = "access_token=" + tokenAll + "&token=" + tokenAll }, 401},
+		"in a cookie":               {func(r *http.Request) { r.Header.Set("Cookie", "token="+tokenAll+"; Authorization=Bearer "+tokenAll) }, 401},
+		"in a header of another name": {func(r *http.Request) {
+			r.Header.Set("X-Api-Key", tokenAll)
+			r.Header.Set("Proxy-Authorization", "Bearer "+tokenAll)
+		}, 401},
+		"as the user of the address": {func(r *http.Request) { r.URL.User = nil; r.SetBasicAuth(tokenAll, "") }, 401},
+	} {
+		require.Equal(t, tc.code, ask(tc.change), name)
+	}
+}
+
+// However one token is written, it is one token to the limit.
+func TestAttacks_aTokenIsLimitedHoweverItIsWritten(t *testing.T) {
+	config := testConfig(newScripted(t))
+	config.RateLimits.Token = 3
+	g := newGate(t, config)
+	var codes []int
+	for i, scheme := range []string{"Bearer ", "bearer ", "BEARER ", "bEARER ", "Bearer   "} {
+		codes = append(codes, g.do("GET", "/v1/me", "", "Authorization", scheme+tokenAll+strings.Repeat(" ", i)).code)
+	}
+	require.Equal(t, []int{200, 200, 200, 429, 429}, codes)
+}
+
+// Pages of other sites get nothing: no answer says that they may read it, and a preflight is refused.
+func TestAttacks_otherOrigins(t *testing.T) {
+	c := newScripted(t)
+	g := newGate(t, testConfig(c))
+	for _, r := range table() {
+		path := strings.NewReplacer("{id}", "x", "{name}", "x", "{framework}", "CUSTOM").Replace(r.path)
+		a := g.do("OPTIONS", path, "", "Origin", "https://evil.example", "Access-Control-Request-Method", r.method, "Access-Control-Request-Headers", "authorization")
+		require.Equal(t, http.StatusMethodNotAllowed, a.code, path)
+		requireNoCORS(t, a)
+	}
+	for _, origin := range []string{"https://evil.example", "null", "http://localhost"} {
+		requireNoCORS(t, g.do("GET", prefix+"/cluster", "", "Origin", origin))
+		requireNoCORS(t, g.do("GET", prefix+"/cluster", "", "Origin", origin, "Authorization", ""))
+	}
+}
+
+func requireNoCORS(t *testing.T, a *answer) {
+	t.Helper()
+	for name := range a.header {
+		require.False(t, strings.HasPrefix(name, "Access-Control-"), fmt.Sprint(a.header))
+	}
+}

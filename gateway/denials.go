@@ -1,0 +1,88 @@
+package gateway
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/api/denials"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// How long a call may take that tells of denials, and the last one, for which a shutdown waits.
+const (
+	tellDenialsWithin     = 10 * time.Second
+	tellLastDenialsWithin = time.Second
+)
+
+// noteDenial counts what this gateway refuses by itself. Who may not is told to the coordinators too, for the audit log; what
+// is merely wrong or too much is not: it says nothing of who wants what he may not have.
+func (x *exchange) noteDenial(p *problem) {
+	if p.coordinators {
+		return
+	}
+	outcome := ""
+	switch p.http {
+	case http.StatusUnauthorized:
+		outcome = "UNAUTHENTICATED"
+	case http.StatusForbidden:
+		outcome = "PERMISSION_DENIED"
+	case http.StatusUnprocessableEntity, http.StatusTooManyRequests:
+	default:
+		return
+	}
+	s := x.server
+	s.metrics.denied.WithLabelValues(p.code).Inc()
+	if outcome == "" {
+		return
+	}
+	d := denials.Denial{Outcome: outcome, Reason: p.code, What: x.route.name, Address: x.r.RemoteAddr}
+	if host, _, err := net.SplitHostPort(d.Address); err == nil {
+		d.Address = host
+	}
+	if x.caller != nil {
+		d.Tenant, d.User, d.Token = x.caller.Tenant, x.caller.User, x.caller.Token
+	}
+	if s.denied.Note(d, x.requestID, time.Now()) {
+		s.log.LogAttrs(x.r.Context(), slog.LevelWarn, "access denied", slog.String("event", "scaimind_access_denied"),
+			slog.String("request_id", x.requestID), slog.String("route", d.What), slog.String("code", d.Reason), slog.String("address", d.Address),
+			slog.String("tenant_id", d.Tenant), slog.String("user_id", d.User), slog.String("token_id", d.Token))
+	}
+}
+
+// tellDenials tells the coordinators who was denied what, now and then and once more at the end.
+func (s *server) tellDenials(ctx context.Context) {
+	ticker := time.NewTicker(s.config.Timeouts.Denials)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.tellDenialsOnce(context.WithoutCancel(ctx), tellLastDenialsWithin)
+			return
+		case <-ticker.C:
+			s.tellDenialsOnce(ctx, tellDenialsWithin)
+		}
+	}
+}
+
+// tellDenialsOnce makes at most one call. What cannot be told is missing in the audit log; that it is goes to this one's log.
+func (s *server) tellDenialsOnce(ctx context.Context, within time.Duration) {
+	told := s.denied.Take()
+	if len(told) == 0 {
+		return
+	}
+	var count int64
+	for _, d := range told {
+		d.DeniedBy = "gateway"
+		count += d.GetCount()
+	}
+	ctx, cancel := context.WithTimeout(client.WithCall(ctx, client.Call{RetryFor: within}), within)
+	defer cancel()
+	if _, err := s.audit.RecordDenials(ctx, &v1.RecordDenialsRequest{Denials: told}); err != nil {
+		s.log.LogAttrs(ctx, slog.LevelError, "denied requests are not in the audit log", slog.String("event", "scaimind_coordinator_error"),
+			slog.Int64("count", count), slog.String("raw_detail", err.Error()))
+	}
+}

@@ -1,0 +1,69 @@
+package gateway
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// ownWrites are the writes that touch nothing but what is the caller's tenant's.
+var ownWrites = []string{
+	"POST /jobs", "POST /jobs/batch", "POST /jobs/{id}/cancel", "POST /jobs/{id}/pause", "POST /jobs/{id}/resume", "POST /jobs/{id}/retry",
+	"DELETE /checkpoints/{id}", "POST /evaluations", "POST /data/validate",
+}
+
+// beyondTheTenant reads which writes the documentation says reach further, and the permission of each.
+func beyondTheTenant(t *testing.T) map[string]string {
+	text, err := os.ReadFile("../docs/security.md")
+	require.NoError(t, err)
+	_, rows, found := strings.Cut(string(text), "| write | permission | why that one |\n|---|---|---|\n")
+	require.True(t, found, "the table of writes is gone")
+	code := regexp.MustCompile("`([^`]+)`")
+	writes := map[string]string{}
+	for line := range strings.Lines(rows) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 {
+			break
+		}
+		for _, write := range code.FindAllStringSubmatch(cells[1], -1) {
+			writes[write[1]] = code.FindStringSubmatch(cells[2])[1]
+		}
+	}
+	require.Greater(t, len(writes), 10)
+	return writes
+}
+
+// Every write is either the tenant's own, or documented with its permission; and who has every other permission is refused
+// before anybody is called.
+func TestWrites_beyondTheTenant(t *testing.T) {
+	c := newScripted(t)
+	config := testConfig(c)
+	every := append([]string{PermissionOperator}, AllPermissions...)
+	for _, p := range every {
+		rest := slices.DeleteFunc(slices.Clone(every), func(other string) bool { return other == p })
+		config.Tokens = append(config.Tokens, StaticToken{Token: "all-but-" + p, Tenant: "acme", User: "ann", Permissions: rest})
+	}
+	g := newGate(t, config)
+	documented := beyondTheTenant(t)
+	for _, r := range table() {
+		write := r.method + " " + strings.TrimPrefix(r.path, prefix)
+		if r.method == "GET" || slices.Contains(ownWrites, write) {
+			require.NotContains(t, documented, write)
+			continue
+		}
+		permission := documented[write]
+		delete(documented, write)
+		require.Equal(t, []string{permission}, r.anyOf, "%s: the permission that docs/security.md says", write)
+		path := strings.NewReplacer("{id}", "x", "{name}", "x", "{framework}", "CUSTOM").Replace(r.path)
+		a := g.do(r.method, path, "{}", "Authorization", "Bearer all-but-"+permission)
+		require.Equal(t, 403, a.code, write)
+		require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code, write)
+		require.Contains(t, a.Error.Message, permission, write)
+	}
+	require.Empty(t, documented, "these are no routes")
+	require.Empty(t, c.seen(), "nothing was asked of a coordinator")
+}
