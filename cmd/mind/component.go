@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"reflect"
 	"runtime/debug"
 	"strings"
 
@@ -92,6 +93,9 @@ func (c component) command() *cobra.Command {
 		if err != nil {
 			return cli.Misuse(fmt.Errorf("%s: %w", c.name, err))
 		}
+		if missing := missingKeys(keys); len(missing) > 0 {
+			return cli.Misuse(fmt.Errorf("%s needs %s: say it in --config FILE; see `%s --help`", cmd.CommandPath(), strings.Join(missing, ", "), cmd.CommandPath()))
+		}
 		if _, set := os.LookupEnv("GOGC"); !set && c.gcPercent != 0 {
 			debug.SetGCPercent(c.gcPercent)
 		}
@@ -104,6 +108,16 @@ func (c component) command() *cobra.Command {
 		return nil
 	}
 	return cmd
+}
+
+// missingKeys are those that must be given and were not.
+func missingKeys(keys []settings.Key) (missing []string) {
+	for _, k := range keys {
+		if strings.HasSuffix(k.Help, "; required") && reflect.ValueOf(k.Into).Elem().IsZero() {
+			missing = append(missing, k.Name)
+		}
+	}
+	return missing
 }
 
 func keyTable(keys []settings.Key) string {

@@ -59,6 +59,7 @@ func coordinatorKeys(c *coordinator.Config) []settings.Key {
 		{Name: "unreachable_after", Into: &c.Timers.UnreachableAfter, Help: "silence of a node before it is shown as unreachable; default 5s"},
 		{Name: "leader_wait", Into: &c.Timers.LeaderWait, Help: "how long a call waits for a leader; default 2s"},
 		{Name: "shutdown_timeout", Into: &c.Timers.Shutdown, Help: "how long open calls may take at shutdown; default 3s"},
+		{Name: "audit_records", Into: &c.Limits.AuditRecords, Help: "records that the audit log keeps of each kind (jobs, denied calls, all else), alike on all coordinators: 1000 to 10000000; default: as before, at first 100000"},
 		{Name: "max_placements", Into: &c.Limits.Placements, Help: "placements in one command of the scheduler; default 512"},
 		{Name: "max_entry_bytes", Into: &c.Limits.EntryBytes, Help: "bytes of one log entry; default 524288"},
 	}

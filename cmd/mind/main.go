@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -68,9 +67,6 @@ Start a whole cluster on this machine with "mind dev", then submit a job with "m
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return cli.Misuse(errors.New(err.Error() + "; see `" + cmd.CommandPath() + " --help`"))
-	})
 	root.AddGroup(&cobra.Group{ID: "run", Title: "Running Mind:"})
 	for _, c := range []*cobra.Command{newDev(), newCoordinator(), newAgent(), newGateway()} {
 		c.GroupID = "run"

@@ -176,7 +176,7 @@ func TestComponents_misuseIsExitCode2(t *testing.T) {
 		"help":              {args: []string{"--help"}},
 		"version":           {args: []string{"version"}},
 		"completion":        {args: []string{"completion", "bash"}},
-		"unknown command":   {args: []string{"frobnicate"}, code: 2, want: "unknown command"},
+		"unknown command":   {args: []string{"frobnicate"}, code: 2, want: `there is no command mind "frobnicate"`},
 		"unknown flag":      {args: []string{"dev", "--frob"}, code: 2, want: "mind dev --help"},
 		"unknown key":       {args: []string{"coordinator", "--config", file}, code: 2, want: `c.yaml:2: there is no key "data-dir" (did you mean "data_dir"?)`},
 		"bad variable":      {args: []string{"agent"}, env: "MIND_CPUS=many", code: 2, want: `MIND_CPUS: "many" is not a whole number`},
@@ -184,7 +184,8 @@ func TestComponents_misuseIsExitCode2(t *testing.T) {
 		"bad peers":         {args: []string{"coordinator", "--peers", "c1"}, code: 2, want: "ID=RAFT/GRPC/HTTP"},
 		"no such file":      {args: []string{"gateway", "--config", "/nowhere/x.yaml"}, code: 2, want: "/nowhere/x.yaml"},
 		"bad level":         {args: []string{"gateway", "--log-level", "loud"}, code: 2, want: "debug, info, warn or error"},
-		"incomplete":        {args: []string{"coordinator", "--id", "c1"}, code: 1, want: "data_dir is required"},
+		"incomplete":        {args: []string{"coordinator", "--id", "c1"}, code: 2, want: "mind coordinator needs data_dir, grpc_addr"},
+		"no node":           {args: []string{"agent"}, code: 2, want: "mind agent needs node_id, data_dir, coordinators: say it in --config FILE"},
 		"wrong number":      {args: []string{"dev", "--coordinators", "2"}, code: 1, want: "1, 3 or 5"},
 		"nobody to talk to": {args: []string{"jobs"}, env: "MIND_ADDR=http://127.0.0.1:1", code: 1, want: "mind dev"},
 	} {
@@ -338,7 +339,7 @@ func TestDev_stopsTasksWhoseAgentWasKilled(t *testing.T) {
 	require.Eventually(t, func() bool {
 		stdout, _, _ := d.cli(t, "job", id)
 		return strings.Contains(stdout, "TRAINING")
-	}, 20*time.Second, 50*time.Millisecond)
+	}, time.Minute, 50*time.Millisecond)
 	require.NoError(t, syscall.Kill(d.info.Agents[0].Pid, syscall.SIGKILL))
 	d.stop(t)
 }

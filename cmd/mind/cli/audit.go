@@ -45,15 +45,17 @@ func newAudit() *cobra.Command {
 		Use:   "audit",
 		Short: "Show who did what, newest first",
 		Long: `Shows who did what to which object, newest first: submits and what was done to jobs, drains, queues, tokens, quotas,
-coordinators, whether they were carried out or refused. It takes the permission scaimind:cluster_admin; the records of other
+coordinators, whether they were carried out or refused; and, added up each minute, who was denied what (access.deny). It takes the permission scaimind:cluster_admin; the records of other
 tenants take mind:operator.
 
-The cluster keeps the newest 100,000 records about jobs and the newest 100,000 about everything else, so export them regularly. With
+The cluster keeps the newest 100,000 records about jobs, as many about denied calls and as many about everything else
+(audit_records of the coordinators), so export them regularly. With
 --export all that match are written to a file, one JSON object a line, oldest page last; - is stdout. The file is there
 whole or not at all.`,
 		Example: `  mind audit --since 24h
   mind audit --action node --object n1
   mind audit --user ann --outcome NOT_FOUND
+  mind audit --tenant '*' --action access --since 1h   # failed logins, and who lacked a permission
   mind audit --tenant '*' --export audit.jsonl`,
 		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
@@ -68,7 +70,10 @@ whole or not at all.`,
 		if export != "" {
 			return exportAudit(ctx, cmd, c, query, export)
 		}
-		query.Set("page_size", strconv.Itoa(min(max(limit, 1), auditPage)))
+		if err := positive("limit", limit); err != nil {
+			return err
+		}
+		query.Set("page_size", strconv.Itoa(min(limit, auditPage)))
 		var page auditRecords
 		data, err := c.get(ctx, "/audit", query, &page)
 		if err != nil {

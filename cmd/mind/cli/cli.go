@@ -54,6 +54,9 @@ func Report(w io.Writer, err error) int {
 	if coded == nil && isMisuse(err) {
 		coded = &codeError{code: exitMisuse, err: err}
 	}
+	if err.Error() == context.Canceled.Error() {
+		err = &stopped{"interrupted"}
+	}
 	fmt.Fprintln(w, "mind: "+oneLine(err))
 	if coded != nil {
 		return coded.code
@@ -77,7 +80,7 @@ func oneLine(err error) string {
 	if strings.Contains(text, "the end of its log:\n") {
 		return text
 	}
-	return strings.ReplaceAll(text, "\n", "; ")
+	return shown(strings.ReplaceAll(text, "\n", "; "))
 }
 
 // AddTo adds the commands to the root.
@@ -100,6 +103,11 @@ func AddTo(root *cobra.Command, version string) {
 			root.AddCommand(c)
 		}
 	}
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	explainArguments(root)
+	refuseUnknownHelp(root)
+	root.SetFlagErrorFunc(flagMisuse)
 }
 
 func newVersion(version string) *cobra.Command {
@@ -134,6 +142,7 @@ func rest(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, 
 		if s.output != "table" && s.output != "json" && s.output != "yaml" {
 			return Misuse(fmt.Errorf("-o %s: it must be table, json or yaml", s.output))
 		}
+		s.warnings = cmd.ErrOrStderr()
 		c, err := s.client()
 		if err != nil {
 			return err

@@ -109,7 +109,7 @@ func TestErrors_sayWhatToDoAndExitAccordingly(t *testing.T) {
 		"nobody there":     {[]string{"job", "done", "--addr", "127.0.0.1:1"}, 1, "Start a cluster with `mind dev`"},
 		"not an address":   {[]string{"job", "done", "--addr", "ftp://x"}, 2, "is not an address"},
 		"unknown context":  {[]string{"job", "done", "--context", "x"}, 2, `there is no context "x"`},
-		"missing argument": {[]string{"job"}, 2, "accepts 1 arg"},
+		"missing argument": {[]string{"job"}, 2, "mind job needs JOB; for example: mind job job_1a2b"},
 		"unknown output":   {[]string{"job", "done", "-o", "xml"}, 2, "table, json or yaml"},
 		"nothing to run":   {[]string{"submit"}, 2, "nothing to run"},
 		"no coordinators":  {[]string{"raft", "peers"}, 2, "MIND_DEV"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/x509"
 	"encoding/base32"
 	"encoding/json"
 	"errors"
@@ -89,6 +90,9 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 	}
 	for try := 1; ; try++ {
 		data, err := c.once(ctx, method, path, query, text, key)
+		if method != http.MethodGet && errors.Is(err, context.Canceled) {
+			return nil, &stopped{interruptedWrite(path, key)}
+		}
 		if err == nil {
 			if into != nil {
 				if err := json.Unmarshal(data, into); err != nil {
@@ -106,6 +110,15 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 			return nil, c.explain(err)
 		}
 	}
+}
+
+// interruptedWrite says what is known of a write that was given up before its answer: nothing.
+func interruptedWrite(path, key string) string {
+	text := "interrupted before the gateway answered, so it may have been done or not"
+	if path == "/jobs" || path == "/evaluations" {
+		text += "; with --idempotency-key " + key + " it is not done twice"
+	}
+	return text
 }
 
 func (c *client) once(ctx context.Context, method, path string, query url.Values, body []byte, key string) (json.RawMessage, error) {
@@ -138,6 +151,12 @@ func (c *client) once(ctx context.Context, method, path string, query url.Values
 }
 
 func (c *client) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		// What is no segment of a path would ask for something else.
+		if segment == "" || segment == "." || segment == ".." {
+			return nil, Misuse(fmt.Errorf("there is nothing with the id %q: ids are like job_1a2b", segment))
+		}
+	}
 	address := c.base + prefix + path
 	if len(query) > 0 {
 		address += "?" + query.Encode()
@@ -167,10 +186,16 @@ func refused(status int, text []byte) error {
 		} `json:"error"`
 	}
 	r := &refusal{status: status}
+	if strings.Contains(string(text), "Client sent an HTTP request to an HTTPS server") {
+		r.message = "the gateway speaks HTTPS: write https:// before its address"
+		return r
+	}
 	if json.Unmarshal(text, &envelope) == nil {
 		r.code, r.message = envelope.Error.Code, envelope.Error.Message
 		for _, d := range envelope.Error.Details {
-			r.message += fmt.Sprintf("; %s: %s", d.Field, d.Message)
+			if !strings.Contains(r.message, d.Message) {
+				r.message += fmt.Sprintf("; %s: %s", d.Field, d.Message)
+			}
 		}
 	}
 	return r
@@ -189,8 +214,10 @@ func (c *client) explain(err error) error {
 	var r *refusal
 	var op *net.OpError
 	switch {
-	case errors.As(err, &r), errors.Is(err, context.Canceled):
+	case errors.As(err, &r):
 		return err
+	case errors.Is(err, context.Canceled):
+		return &stopped{"interrupted"}
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%s did not answer in %s: is it overloaded?", c.base, callTimeout)
 	case errors.As(err, &op) && op.Op == "dial":
@@ -200,6 +227,13 @@ func (c *client) explain(err error) error {
 	if errors.As(err, &u) {
 		err = u.Err
 	}
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("talking to %s: %w: say which authority signed its certificate with MIND_CACERT or --ca-cert", c.base, err)
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return fmt.Errorf("%s does not speak HTTPS: write http:// before the address", c.base)
+	}
 	return fmt.Errorf("talking to %s: %w", c.base, err)
 }
 
@@ -207,3 +241,16 @@ func gone(err error) bool {
 	var r *refusal
 	return errors.As(err, &r) && r.status == http.StatusNotFound
 }
+
+// final says whether the gateway would refuse the same again: a token that has expired does not become good by waiting.
+func final(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.status >= 400 && r.status < 500 && r.status != http.StatusTooManyRequests
+}
+
+// stopped ends a command that the user interrupted.
+type stopped struct{ text string }
+
+func (s *stopped) Error() string { return s.text }
+
+func (s *stopped) Unwrap() error { return context.Canceled }

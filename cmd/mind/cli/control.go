@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/url"
 
@@ -15,6 +16,7 @@ func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body
 	cmd.ValidArgsFunction = completeJobs
 	rest(cmd, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		var refused error
+		changed := []json.RawMessage{}
 		for _, id := range args {
 			var j job
 			data, err := c.post(ctx, "/jobs/"+url.PathEscape(id)+"/"+action, body(cmd.Flags()), "", &j)
@@ -25,12 +27,21 @@ func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body
 				fmt.Fprintf(cmd.ErrOrStderr(), "mind: %s: %s\n", id, oneLine(err))
 				refused = &codeError{code: exitFailed}
 			case s.output != "table":
-				if err := printData(cmd.OutOrStdout(), s.output, data); err != nil {
-					return err
-				}
+				changed = append(changed, data)
 			default:
 				fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", id, j.Status)
 			}
+		}
+		var err error
+		switch {
+		case s.output == "table":
+		case len(args) == 1:
+			err = printData(cmd.OutOrStdout(), s.output, changed[0])
+		default:
+			err = printValue(cmd.OutOrStdout(), s.output, map[string]any{"jobs": changed})
+		}
+		if err != nil {
+			return err
 		}
 		return refused
 	})

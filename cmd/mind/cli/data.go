@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 )
 
 func newData() *cobra.Command {
@@ -107,22 +105,15 @@ func printChecks(cmd *cobra.Command, checks []sourceCheck) error {
 
 // sourcesOf reads the data sources of a job.
 func sourcesOf(file string) ([]any, error) {
-	text, err := os.ReadFile(file)
+	body, err := readBody(file)
 	if err != nil {
 		return nil, fmt.Errorf("--file: %w", err)
 	}
-	var job struct {
-		Data struct {
-			Sources []any `yaml:"sources"`
-		} `yaml:"data_config"`
-	}
-	if err := yaml.Unmarshal(text, &job); err != nil {
-		return nil, fmt.Errorf("--file: %s is neither YAML nor JSON: %w", file, err)
-	}
-	if len(job.Data.Sources) == 0 {
+	sources, _ := asObject(body["data_config"])["sources"].([]any)
+	if len(sources) == 0 {
 		return nil, fmt.Errorf("--file: %s names no data_config.sources", file)
 	}
-	return job.Data.Sources, nil
+	return sources, nil
 }
 
 func newDataCache() *cobra.Command {

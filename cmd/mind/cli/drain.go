@@ -64,7 +64,11 @@ become of each job, and does nothing. --wait returns when the node is empty.`,
 		w := cmd.OutOrStdout()
 		switch {
 		case wait:
-			return c.awaitDrained(ctx, cmd, s, args[0])
+			err := c.awaitDrained(ctx, cmd, s, args[0])
+			if errors.Is(err, context.Canceled) {
+				return &stopped{fmt.Sprintf("stopped watching; %s is drained all the same: `mind nodes %s` shows it, `mind enable %s` takes it back", args[0], args[0], args[0])}
+			}
+			return err
 		case s.output != "table":
 			return printData(w, s.output, data)
 		case dryRun:

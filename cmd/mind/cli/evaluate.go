@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 )
@@ -61,14 +59,20 @@ benchmark has no figures.`,
 			return err
 		}
 		if s.output == "table" {
-			fmt.Fprintln(cmd.OutOrStdout(), made.ID)
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), made.ID); err != nil {
+				return fmt.Errorf("%s was submitted, but its id could not be printed: %w", made.ID, err)
+			}
 		} else if !o.wait {
 			return printData(cmd.OutOrStdout(), s.output, data)
 		}
 		if !o.wait {
 			return nil
 		}
-		return c.awaitEvaluation(ctx, cmd, s, made.ID)
+		err = c.awaitEvaluation(ctx, cmd, s, made.ID)
+		if errors.Is(err, context.Canceled) {
+			return &stopped{fmt.Sprintf("stopped watching; the evaluation goes on: `mind evaluation %s` shows it", made.ID)}
+		}
+		return err
 	})
 	o.bind(cmd)
 	return cmd
@@ -103,12 +107,9 @@ func (o *evaluateOptions) bind(cmd *cobra.Command) {
 func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[string]any, error) {
 	body := object{}
 	if o.file != "" {
-		text, err := os.ReadFile(o.file)
-		if err != nil {
+		var err error
+		if body, err = readBody(o.file); err != nil {
 			return nil, err
-		}
-		if err := yaml.Unmarshal(text, (*map[string]any)(&body)); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.file, err)
 		}
 	}
 	switch {
@@ -168,6 +169,9 @@ func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[stri
 			set("time-limit", scheduling, "max_runtime_seconds", seconds(o.timeLimit))
 			break
 		}
+	}
+	if len(faults) == 0 {
+		return body, sendable(map[string]any(body), "")
 	}
 	return body, errors.Join(faults...)
 }

@@ -118,6 +118,9 @@ func newEvaluations() *cobra.Command {
   mind evaluations compare eval_1a2c eval_1a2d`,
 		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		if err := positive("limit", limit); err != nil {
+			return err
+		}
 		query := url.Values{}
 		for _, v := range status {
 			query.Add("status", strings.ToUpper(v))
@@ -190,7 +193,8 @@ func newEvaluation() *cobra.Command {
 		Short: "Show one evaluation and its results",
 		Example: `  mind evaluation eval_1a2c
   mind evaluation eval_1a2c -o json`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeEvaluations,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		var e evaluation
 		data, err := c.get(ctx, "/evaluations/"+url.PathEscape(args[0]), nil, &e)
@@ -232,8 +236,9 @@ func newEvaluationsCompare() *cobra.Command {
 		Long: `Lays the results of 2 to 20 evaluations side by side: a row for each metric of each benchmark, and in brackets how much each differs
 from the first evaluation that has the metric. Whether more is better depends on the metric. Two evaluations that took different
 numbers of samples are compared all the same.`,
-		Example: `  mind evaluations compare eval_1a2c eval_1a2d`,
-		Args:    cobra.RangeArgs(2, 20),
+		Example:           `  mind evaluations compare eval_1a2c eval_1a2d`,
+		Args:              cobra.RangeArgs(2, 20),
+		ValidArgsFunction: completeEvaluations,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		var got struct {
 			Evaluations []evaluation `json:"evaluations"`

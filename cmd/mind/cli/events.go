@@ -31,6 +31,7 @@ type change struct {
 	Granted    bool      `json:"granted"`
 	Checkpoint string    `json:"checkpoint_id"`
 	Name       string    `json:"name"`
+	Transfer   string    `json:"transfer"`
 }
 
 func newEvents() *cobra.Command {
@@ -44,9 +45,10 @@ func newEvents() *cobra.Command {
 		Use:   "events",
 		Short: "Show what changes: jobs, leases, checkpoints, nodes, queues",
 		Long: `Shows what changes, one line for each event, in the order in which the cluster agreed on it. With -f it goes on until it is
-interrupted; a connection that breaks is resumed without gap or repeat. Without -f it shows what is remembered since
---since-index, and ends when nothing comes for a moment. The newest minutes are remembered, not more.`,
-		Example: `  mind events -f
+interrupted; a connection that breaks is resumed without gap or repeat. Without -f it shows what is remembered, since
+--since-index if that is given, and ends when nothing comes for a moment. The newest minutes are remembered, not more.`,
+		Example: `  mind events
+  mind events -f
   mind events -f --topic node
   mind events --since-index 4711 -o json`,
 		Args: cobra.NoArgs,
@@ -60,7 +62,7 @@ interrupted; a connection that breaks is resumed without gap or repeat. Without 
 		}
 		if !follow {
 			if since < 0 {
-				return Misuse(errors.New("give --since-index, or -f to wait for what comes"))
+				query.Set("since_index", "0")
 			}
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithCancel(ctx)
@@ -80,7 +82,7 @@ interrupted; a connection that breaks is resumed without gap or repeat. Without 
 	})
 	f := cmd.Flags()
 	f.StringArrayVar(&topics, "topic", nil, "only job, lease, checkpoint, node, queue or coordinator; repeatable")
-	f.Int64Var(&since, "since-index", -1, "begin after this state index (default: now)")
+	f.Int64Var(&since, "since-index", -1, "begin after this state index (default: with what is remembered, with -f now)")
 	f.BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
 	f.DurationVar(&wait, "quiet", 2*time.Second, "without -f: end when nothing came for so long")
 	return cmd
@@ -112,6 +114,9 @@ func (c *change) text() string {
 		}
 		if c.From == "" {
 			what = "new, " + c.To
+		}
+		if c.Transfer != "" {
+			what = c.To + ", " + c.Transfer
 		}
 		if c.Stopping != "" {
 			what += " (stopping: " + c.Stopping + ")"

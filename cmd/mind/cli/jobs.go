@@ -31,6 +31,9 @@ func newJobs() *cobra.Command {
   mind jobs --label team=vision --limit 500 -o json`,
 		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+		if err := positive("limit", limit); err != nil {
+			return err
+		}
 		query := url.Values{}
 		for _, v := range status {
 			query.Add("status", strings.ToUpper(v))
@@ -137,6 +140,9 @@ func showJob(cmd *cobra.Command, s *session, data json.RawMessage, j *job) error
 	} else {
 		f.add("queue", j.Queue)
 	}
+	if j.StartsAt != nil {
+		f.add("starts", "in "+short(time.Until(*j.StartsAt))+" at the earliest, by an estimate from the jobs of your tenant")
+	}
 	f.add("priority", strconv.Itoa(j.Priority))
 	f.add("user", j.User)
 	if len(j.Command.Argv) > 0 {
@@ -194,8 +200,10 @@ func attemptTable(w io.Writer, past []attempt) error {
 
 func newExplain() *cobra.Command {
 	return rest(&cobra.Command{
-		Use:     "explain JOB",
-		Short:   "Say why a job is where it is",
+		Use:   "explain JOB",
+		Short: "Say why a job is where it is",
+		Long: `Says why a job is where it is; of one that waits, what is in its way and, when it can be said, when it starts and after
+which job. That is an estimate from the jobs of your tenant alone, so it is the earliest: what others run is not in it.`,
 		Example: `  mind explain job_1a2b`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
@@ -219,10 +227,10 @@ func newExplain() *cobra.Command {
 		}
 		fmt.Fprintf(w, "%s is %s%s\n", args[0], got.State, position)
 		if got.Reason != "" {
-			fmt.Fprintln(w, got.Reason)
+			fmt.Fprintln(w, shown(got.Reason))
 		}
 		for _, d := range got.Details {
-			fmt.Fprintln(w, "- "+d)
+			fmt.Fprintln(w, "- "+shown(d))
 		}
 		return nil
 	})

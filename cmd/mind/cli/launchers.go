@@ -8,13 +8,11 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 )
 
 // launcherView is one as the gateway tells it.
@@ -47,7 +45,7 @@ func newLaunchers() *cobra.Command {
 
 A launcher is a command line with placeholders such as {script}, {nnodes} or {config}, which are filled in for each task. Mind
 comes with one for each of HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM and EVALUATION (evaluations); docs/launchers.md lists
-the placeholders. Changing them takes the permission scaimind:cluster_admin, and counts for all tenants.`,
+the placeholders. Changing one counts for all tenants, and takes the permission mind:operator, which the token of mind dev has.`,
 		Example: `  mind launchers list
   mind launchers show FSDP
   mind launchers set EVALUATION -- /bin/sh /srv/mind/evaluate.sh {config}
@@ -209,24 +207,12 @@ begin from now on use the new one.`,
 
 // launcherBody reads a launcher from a file, without what only the cluster says of it.
 func launcherBody(file string) (map[string]any, error) {
-	body := map[string]any{}
 	if file == "" {
-		return body, nil
+		return map[string]any{}, nil
 	}
-	var (
-		text []byte
-		err  error
-	)
-	if file == "-" {
-		text, err = io.ReadAll(os.Stdin)
-	} else {
-		text, err = os.ReadFile(file)
-	}
+	body, err := readBody(file)
 	if err != nil {
 		return nil, Misuse(fmt.Errorf("reading the launcher: %w", err))
-	}
-	if err := yaml.Unmarshal(text, &body); err != nil {
-		return nil, Misuse(fmt.Errorf("%s is no YAML or JSON: %w", file, err))
 	}
 	for _, told := range []string{"framework", "builtin", "updated_by", "updated_at"} {
 		delete(body, told)

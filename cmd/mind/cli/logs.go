@@ -44,7 +44,12 @@ func newLogs() *cobra.Command {
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		o.output = s.output
-		return c.logs(ctx, cmd.OutOrStdout(), args[0], o)
+		for flag, n := range map[string]int{"tail": o.tail, "rank": o.rank, "attempt": o.attempt} {
+			if cmd.Flags().Changed(flag) && n < 0 {
+				return Misuse(fmt.Errorf("--%s %d: it must not be negative", flag, n))
+			}
+		}
+		return interrupted(c.logs(ctx, cmd.OutOrStdout(), args[0], o), args[0])
 	})
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "wait for more until the job ends")
@@ -143,7 +148,7 @@ func newMetrics() *cobra.Command {
 			}
 			return t.flush()
 		}
-		return c.stream(ctx, path+"/stream", nil, func(e event) error {
+		return interrupted(c.stream(ctx, path+"/stream", nil, func(e event) error {
 			if e.name != "metrics" {
 				return nil
 			}
@@ -152,7 +157,7 @@ func newMetrics() *cobra.Command {
 			}
 			_, err := io.WriteString(w, metricsLine(e.data)+"\n")
 			return err
-		})
+		}), args[0])
 	})
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print each line of metrics as it comes, until the job ends")
 	return cmd

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
@@ -63,9 +64,23 @@ func newTable(w io.Writer, header ...string) *table {
 
 func (t *table) row(cells ...string) {
 	for i, c := range cells {
-		cells[i] = strings.ReplaceAll(strings.ReplaceAll(c, "\n", " "), "\t", " ")
+		cells[i] = shown(c)
 	}
 	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+}
+
+// shown is text that others wrote (names, reasons, messages) as it may reach a terminal: on one line, without what a
+// terminal would obey, and without what turns the order of the letters around.
+func shown(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
 }
 
 func (t *table) flush() error { return t.w.Flush() }

@@ -16,9 +16,16 @@ func newQueue() *cobra.Command {
 	cmd := rest(&cobra.Command{
 		Use:   "queue [QUEUE]",
 		Short: "Show the jobs that wait, and why",
+		Long: `Shows the jobs of your tenant that wait, in the order in which they are considered, with their places among those of all
+tenants, and why they wait.
+
+STARTS IN is an estimate: how long your own jobs before it are expected to hold what it needs, going by how far they are, by how
+long jobs of the same name took, or by their limits (--time-limit). The jobs of other tenants are not in it, so it is the earliest. It is
+empty when it is not known how long those jobs take, and when none of yours is in the way.`,
 		Example: `  mind queue
   mind queue research --limit 20`,
-		Args: cobra.MaximumNArgs(1),
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeQueues,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		query := url.Values{"limit": {strconv.Itoa(limit)}}
 		if len(args) == 1 {
@@ -121,7 +128,8 @@ func newQueuesPut() *cobra.Command {
 nothing new is started from the queue until enough has ended.`,
 		Example: `  mind queues put research --weight 3
   mind queues put batch --max-gpus 64`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeQueues,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		data, err := c.call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, map[string]any{"weight": weight, "max_gpus": maxGPUs}, newKey(), nil)
 		if err != nil {
@@ -144,10 +152,11 @@ nothing new is started from the queue until enough has ended.`,
 
 func newQueuesDelete() *cobra.Command {
 	return rest(&cobra.Command{
-		Use:     "delete QUEUE",
-		Short:   "Delete a queue that no unfinished job is in",
-		Example: `  mind queues delete research`,
-		Args:    cobra.ExactArgs(1),
+		Use:               "delete QUEUE",
+		Short:             "Delete a queue that no unfinished job is in",
+		Example:           `  mind queues delete research`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeQueues,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		data, err := c.call(ctx, http.MethodDelete, "/queues/"+url.PathEscape(args[0]), nil, nil, newKey(), nil)
 		if err != nil {

@@ -24,7 +24,8 @@ word of the command belongs to the command.`,
 		Example: `  mind submit --gpus 2 -- python train.py --lr 3e-4
   mind submit --gpus 16 --nodes 2 --gpu-type H100 --time-limit 12h -- torchrun train.py
   mind submit --cpus 4 --memory 64Gi --wait -- ./preprocess.sh
-  mind submit -f job.yaml --follow`,
+  mind submit -f job.yaml --follow
+  make-job | mind submit -f -`,
 		Args: cobra.ArbitraryArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		body, err := o.request(cmd.Flags(), args, os.Getwd)
@@ -43,7 +44,9 @@ word of the command belongs to the command.`,
 				return err
 			}
 		} else {
-			fmt.Fprintln(cmd.OutOrStdout(), made.ID)
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), made.ID); err != nil {
+				return fmt.Errorf("%s was submitted, but its id could not be printed: %w", made.ID, err)
+			}
 		}
 		if o.follow {
 			if err := c.logs(ctx, cmd.OutOrStdout(), made.ID, logOptions{follow: true, tail: -1, rank: -1, output: "table"}); err != nil {
@@ -64,7 +67,7 @@ word of the command belongs to the command.`,
 // interrupted says that the job does not end because nobody watches any more.
 func interrupted(err error, id string) error {
 	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("stopped watching; the job goes on: `mind job %s` shows it, `mind cancel %s` ends it", id, id)
+		return &stopped{fmt.Sprintf("stopped watching; the job goes on: `mind job %s` shows it, `mind cancel %s` ends it", id, id)}
 	}
 	return err
 }
@@ -91,7 +94,7 @@ func (c *client) poll(ctx context.Context, path string, into any, over func() bo
 			answered = time.Now()
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case gone(err) || time.Since(answered) > reopenFor:
+		case final(err) || time.Since(answered) > reopenFor:
 			return err
 		}
 		select {

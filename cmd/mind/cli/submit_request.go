@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 )
@@ -33,7 +31,7 @@ type submitOptions struct {
 
 func (o *submitOptions) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", "YAML or JSON file with a job as in POST /jobs; flags beat what it says")
+	f.StringVarP(&o.file, "file", "f", "", "YAML or JSON file with a job as in POST /jobs, or - for stdin; flags beat what it says")
 	f.StringVar(&o.name, "name", "", "name for people (default: that of the command)")
 	f.IntVar(&o.gpus, "gpus", 0, "GPUs, of all nodes together")
 	f.Float64Var(&o.fraction, "gpu-fraction", 0, "part of one GPU, such as 0.25")
@@ -60,18 +58,16 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's job")
 	f.BoolVar(&o.wait, "wait", false, "wait for the end and exit with the job's exit code")
 	f.BoolVar(&o.follow, "follow", false, "print the log until the job ends")
+	completeFlags(cmd)
 }
 
 // request makes the body of POST /jobs.
 func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func() (string, error)) (map[string]any, error) {
 	body := object{}
 	if o.file != "" {
-		text, err := os.ReadFile(o.file)
-		if err != nil {
+		var err error
+		if body, err = readBody(o.file); err != nil {
 			return nil, err
-		}
-		if err := yaml.Unmarshal(text, (*map[string]any)(&body)); err != nil {
-			return nil, fmt.Errorf("%s: %w", o.file, err)
 		}
 	} else if len(argv) == 0 {
 		return nil, errors.New("there is nothing to run: give a command after --, or a file with -f")
@@ -153,6 +149,9 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 	set("grace", "scheduling_config", "grace_period_seconds", seconds(o.grace))
 	set("array", "scheduling_config", "array", func() (any, error) { return array(o.array) })
 	set("after", "scheduling_config", "dependencies", func() (any, error) { return dependencies(o.after) })
+	if len(faults) == 0 {
+		return body, sendable(map[string]any(body), "")
+	}
 	return body, errors.Join(faults...)
 }
 

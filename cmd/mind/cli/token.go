@@ -55,6 +55,7 @@ func newTokenCreate() *cobra.Command {
 		}
 		var got struct {
 			Token string `json:"token"`
+			ID    string `json:"token_id"`
 		}
 		data, err := c.post(ctx, "/tokens", body, "", &got)
 		if err != nil {
@@ -63,7 +64,9 @@ func newTokenCreate() *cobra.Command {
 		if s.output != "table" {
 			return printData(cmd.OutOrStdout(), s.output, data)
 		}
-		fmt.Fprintln(cmd.OutOrStdout(), got.Token)
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), got.Token); err != nil {
+			return fmt.Errorf("the token was made, but could not be printed: revoke %s with `mind token revoke`, and make another: %w", got.ID, err)
+		}
 		return nil
 	})
 	f := cmd.Flags()
@@ -145,7 +148,8 @@ func newTokenRevoke() *cobra.Command {
 		Long:  "Takes a token away. Gateways may believe in it for 10 seconds more.",
 		Example: `  mind token list
   mind token revoke tok_1k0g00`,
-		Args: cobra.ExactArgs(1),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTokens,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		data, err := c.call(ctx, http.MethodDelete, "/tokens/"+url.PathEscape(args[0]), tenantQuery(tenant), nil, newKey(), nil)
 		if err != nil {

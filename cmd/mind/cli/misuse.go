@@ -1,0 +1,48 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// refuseUnknownHelp makes `mind help` refuse words that are no command. By itself it would show all commands instead, as if
+// all were well.
+func refuseUnknownHelp(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Args = func(cmd *cobra.Command, args []string) error {
+				if found, rest, err := cmd.Root().Find(args); err != nil || len(rest) > 0 {
+					return Misuse(noSuchCommand(found, args[len(args)-max(1, len(rest))]))
+				}
+				return nil
+			}
+		}
+	}
+}
+
+// flagMisuse says what a flag takes, rather than which function could not read it.
+func flagMisuse(cmd *cobra.Command, err error) error {
+	text := err.Error()
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		wants := map[string]string{
+			"int": "a whole number", "int32": "a whole number", "int64": "a whole number", "uint64": "a whole number", "float64": "a number",
+			"bool": "true or false", "duration": "a time such as 90s, 30m or 2h",
+		}[invalid.GetFlag().Value.Type()]
+		if wants != "" {
+			text = fmt.Sprintf("--%s %s: it must be %s", invalid.GetFlag().Name, invalid.GetValue(), wants)
+		}
+	}
+	return Misuse(fmt.Errorf("%s; see `%s --help`", text, cmd.CommandPath()))
+}
+
+// positive refuses a number that asks for nothing.
+func positive(flag string, n int) error {
+	if n < 1 {
+		return Misuse(fmt.Errorf("--%s %d: it must be 1 or more", flag, n))
+	}
+	return nil
+}
