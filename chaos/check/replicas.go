@@ -20,6 +20,8 @@ type Replicas struct {
 	// Lost counts jobs that were declared lost, Moves all changes of state.
 	lost, moves int
 	states      map[v1.JobState_Value]int
+	// view is the newest state that was published.
+	view *fsm.View
 	// told are all events, in their order.
 	told []report
 }
@@ -66,18 +68,53 @@ func (r *Replicas) observe(id string, v *fsm.View, events []fsm.Event) {
 	if index <= r.newest {
 		return // a replica that follows, or one that started again: the course was seen
 	}
+	r.grants(v)
 	for i := range events {
 		if events[i].Topic != fsm.TopicState {
 			r.note(&events[i])
 		}
 		r.follow(v, &events[i])
 	}
-	r.newest = index
+	r.newest, r.view = index, v
 	if len(r.hashes) > keepHashes {
 		for i := range r.hashes {
 			if i+keepHashes/2 < index {
 				delete(r.hashes, i)
 			}
+		}
+	}
+}
+
+// grants holds I7 from one state to the next: who has more than a limit had as much before that limit came. Between two
+// states there may be more than one entry; a limit that changed with them is held from the next state on.
+func (r *Replicas) grants(v *fsm.View) {
+	before := r.view
+	if before == nil {
+		return
+	}
+	over := func(what, of string, is, was, limit int) {
+		if is > max(was, limit) {
+			r.findings.Add("I7: %s of %s went from %d to %d at index %d, and the limit is %d", what, of, was, is, v.Index(), limit)
+		}
+	}
+	for q := range v.Quotas() {
+		if old, ok := before.Quota(q.Tenant); !ok || old.Revision != q.Revision {
+			continue
+		}
+		is, was := v.Usage(q.Tenant), before.Usage(q.Tenant)
+		if q.MaxGPUs != nil {
+			over("thousandths of GPUs", "tenant "+q.Tenant, is.GPUMilli, was.GPUMilli, 1000*int(*q.MaxGPUs))
+		}
+		if q.MaxRunning != nil {
+			over("running jobs", "tenant "+q.Tenant, is.Running, was.Running, int(*q.MaxRunning))
+		}
+		if q.MaxJobs != nil {
+			over("unfinished jobs", "tenant "+q.Tenant, is.Unfinished, was.Unfinished, int(*q.MaxJobs))
+		}
+	}
+	for q := range v.Queues() {
+		if old, ok := before.Queue(q.Name); ok && old.Revision == q.Revision && q.MaxGPUs != 0 {
+			over("thousandths of GPUs", "queue "+q.Name, v.QueueGPUs(q.Name), before.QueueGPUs(q.Name), 1000*int(q.MaxGPUs))
 		}
 	}
 }

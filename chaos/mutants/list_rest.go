@@ -222,10 +222,10 @@ var edgeMutants = []mutant{
 		Package: "coordinator", Tests: []string{"TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind"},
 	},
 	{
-		Name: "joined-behind-the-ring", Breaks: "I10", File: "gateway/fanout/stream.go",
-		What: "a watcher joins a stream that has let go what it was not given yet",
-		Old:  "place.has(s.start) && ", New: "",
-		Package: "gateway/fanout", Tests: []string{"TestWatcher_eachLineOnceAndInOrder"},
+		Name: "joined-behind-the-ring", Breaks: "I10", File: "gateway/fanout/watcher.go",
+		What: "a watcher joins a stream that has let go meanwhile what it was not given yet",
+		Old:  " || place != nil && !place.has(s.start)", New: "",
+		Package: "gateway/fanout", Tests: []string{"TestWatcher_doesNotJoinWhatHasGoneOnMeanwhile"},
 	},
 	{
 		Name: "joined-and-told-again", Breaks: "I10", File: "gateway/fanout/watcher.go",

@@ -15,12 +15,7 @@ var life = regexp.MustCompile(`/life-[0-9]+/`)
 // what processes went on from against what is registered. It returns how many checkpoints it looked at.
 func (w *Workload) CheckCheckpoints() int {
 	c := w.cluster
-	var v *fsm.View
-	for i := range c.coordinators {
-		if other := c.View(i); other != nil && (v == nil || other.Index() > v.Index()) {
-			v = other
-		}
-	}
+	v := c.newest()
 	if v == nil {
 		c.Findings.Add("no coordinator publishes a state")
 		return 0

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,12 +65,16 @@ type Cluster struct {
 	log      *journal
 	rand     *rand.Rand
 
-	mu           sync.Mutex
+	mu sync.Mutex
+	// coordinators are the seats of coordinators; who has one may be replaced by another.
 	coordinators []*replica
-	agents       []*node
-	ending       sync.WaitGroup
-	clients      []*client.Client
-	users        *Host
+	// founders are those that the cluster began with, and replaced how many others have come since.
+	founders []coordinator.Peer
+	replaced int
+	agents   []*node
+	ending   sync.WaitGroup
+	clients  []*client.Client
+	users    *Host
 }
 
 // replica is a coordinator's place: what is there when no process is.
@@ -82,6 +87,8 @@ type replica struct {
 	run *run
 	// view is what it published last.
 	view *fsm.View
+	// joins: it is none of the founders, and asks the others to be let in. Leaves: it is being replaced, and not started again.
+	joins, leaves bool
 }
 
 // node is an agent's place.
@@ -128,6 +135,7 @@ func New(o Options) *Cluster {
 		}
 		r.disk.forgetful = o.ForgetfulDisks
 		c.coordinators = append(c.coordinators, r)
+		c.founders = append(c.founders, coordinator.Peer{ID: r.id, RaftAddr: at(r.ip, portRaft), GRPCAddr: at(r.ip, portGRPC), HTTPAddr: at(r.ip, portHTTP)})
 	}
 	for i := range o.Agents {
 		id := fmt.Sprintf("n%d", i+1)
@@ -142,7 +150,7 @@ func New(o Options) *Cluster {
 
 // Start starts every component.
 func (c *Cluster) Start() {
-	for i := range c.coordinators {
+	for i := range c.places() {
 		c.StartCoordinator(i)
 	}
 	for i := range c.agents {
@@ -155,7 +163,7 @@ func (c *Cluster) Close() {
 	for _, cl := range c.clients {
 		_ = cl.Close()
 	}
-	for i := range c.coordinators {
+	for i := range c.places() {
 		c.CrashCoordinator(i, false)
 	}
 	for i := range c.agents {
@@ -167,9 +175,23 @@ func (c *Cluster) Close() {
 	c.ending.Wait()
 }
 
+// places are the seats of coordinators with who has them now.
+func (c *Cluster) places() []*replica {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.coordinators)
+}
+
+// place is one of them.
+func (c *Cluster) place(i int) *replica {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.coordinators[i]
+}
+
 // IPs of the components, for the weather.
 func (c *Cluster) IPs() (coordinators, agents []string) {
-	for _, r := range c.coordinators {
+	for _, r := range c.places() {
 		coordinators = append(coordinators, r.ip)
 	}
 	for _, n := range c.agents {
@@ -182,7 +204,7 @@ func at(ip string, port int) string { return fmt.Sprintf("%s:%d", ip, port) }
 
 func (c *Cluster) gossipSeeds() []string {
 	var all []string
-	for _, r := range c.coordinators {
+	for _, r := range c.coordinators { // a seat stays where it is, whoever has it
 		all = append(all, at(r.ip, portGossip))
 	}
 	return all
@@ -190,10 +212,10 @@ func (c *Cluster) gossipSeeds() []string {
 
 // StartCoordinator starts one that does not run, with what its disk holds.
 func (c *Cluster) StartCoordinator(i int) {
-	r := c.coordinators[i]
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r.run != nil {
+	r := c.coordinators[i]
+	if r.run != nil || r.leaves {
 		return
 	}
 	host := c.Network.Host(r.ip)
@@ -208,8 +230,14 @@ func (c *Cluster) StartCoordinator(i int) {
 		GossipJoin: c.gossipSeeds(), Network: host, GossipTransport: gossip, Logger: slog.New(c.log.of(r.id)),
 		Timers: coordinator.Timers{RaftHeartbeat: c.Heartbeat, RaftElection: c.Heartbeat, RaftLeaderLease: c.Heartbeat},
 	}
-	for _, p := range c.coordinators {
-		config.Peers = append(config.Peers, coordinator.Peer{ID: p.id, RaftAddr: at(p.ip, portRaft), GRPCAddr: at(p.ip, portGRPC), HTTPAddr: at(p.ip, portHTTP)})
+	if r.joins {
+		for _, other := range c.coordinators {
+			if other != r {
+				config.JoinVia = append(config.JoinVia, at(other.ip, portGRPC))
+			}
+		}
+	} else {
+		config.Peers = slices.Clone(c.founders)
 	}
 	config.RaftTuning = func(rc *raftnode.Config) {
 		stream, err := host.RaftStream(rc.BindAddr)
@@ -242,8 +270,8 @@ func (c *Cluster) StartCoordinator(i int) {
 
 // CrashCoordinator ends one at once; power says that its machine goes down with it, so that nobody hears of it.
 func (c *Cluster) CrashCoordinator(i int, power bool) {
-	r := c.coordinators[i]
 	c.mu.Lock()
+	r := c.coordinators[i]
 	this := r.run
 	r.run, r.view = nil, nil
 	c.mu.Unlock()
@@ -285,7 +313,7 @@ func (c *Cluster) StartAgent(i int) {
 			BootID: n.machine.bootID(), Clock: n.machine.Clock,
 		},
 	}
-	for _, r := range c.coordinators {
+	for _, r := range c.coordinators { // the lock is held
 		config.Coordinators = append(config.Coordinators, at(r.ip, portGRPC))
 	}
 	n.run = newRun(host)
@@ -350,7 +378,7 @@ func (c *Cluster) Continue(ip string) { c.Network.host(ip, (*Host).Continue) }
 // Client returns a client of the whole cluster.
 func (c *Cluster) Client() *client.Client {
 	var addrs []string
-	for _, r := range c.coordinators {
+	for _, r := range c.places() {
 		addrs = append(addrs, at(r.ip, portGRPC))
 	}
 	cl, err := client.Dial(client.Config{Addrs: addrs, DialOptions: []grpc.DialOption{grpc.WithContextDialer(c.users.Dial)}})
@@ -372,7 +400,7 @@ func (c *Cluster) View(i int) *fsm.View {
 
 // CheckViews holds every replica's state against what must be.
 func (c *Cluster) CheckViews() {
-	for i, r := range c.coordinators {
+	for i, r := range c.places() {
 		if v := c.View(i); v != nil {
 			c.Replicas.View(r.id, v)
 		}

@@ -85,6 +85,7 @@ func (e Episode) Run() *Verdict {
 		checkpoints += w.CheckCheckpoints()
 	}
 	c.Empty()
+	a.CheckMembers()
 	if len(all) > 1 {
 		all[0].Foreign(all[1].load.Tenant)
 		all[1].Foreign(all[0].load.Tenant)
@@ -98,8 +99,8 @@ func (e Episode) Run() *Verdict {
 	c.CheckViews()
 	v := &Verdict{Seed: e.Options.Seed, History: w.History, Virtual: time.Since(began), Jobs: jobs, Lost: c.Replicas.Lost()}
 	_, ever := c.World.Live()
-	v.Report = fmt.Sprintf("seed %d: %s of cluster life; faults: %s; %d jobs, %d processes, %d checkpoints; %d events told over %d streams; %s; calls: %s",
-		e.Options.Seed, v.Virtual.Round(time.Second), a.Report(), v.Jobs, ever, checkpoints, events, streams, c.Replicas.Summary(), w.Answers())
+	v.Report = fmt.Sprintf("seed %d: %s of cluster life; faults: %s; %d coordinators replaced; %d jobs, %d processes, %d checkpoints; %d events told over %d streams; %s; calls: %s",
+		e.Options.Seed, v.Virtual.Round(time.Second), a.Report(), c.replaced, v.Jobs, ever, checkpoints, events, streams, c.Replicas.Summary(), w.Answers())
 	v.Findings = c.Findings.All()
 	v.Journal = c.Journal(journalLines)
 	c.Close()

@@ -35,12 +35,14 @@ const (
 	BrokenDisk       Kind = "broken disk" // the replica stops by itself, and is started again
 	IllGPU           Kind = "ill gpu"
 	Transfer         Kind = "transfer" // an operator has leadership handed over
+	Quota            Kind = "quota"    // an operator sets limits, other ones, and takes them away
+	Replace          Kind = "replace"  // an operator takes a coordinator out for good, and another one comes in its place
 )
 
 // AllKinds are all faults.
 var AllKinds = []Kind{
 	CrashCoordinator, PowerCoordinator, StopCoordinator, CrashAgent, PowerNode, StopAgent, Isolate, Split, CutOneWay, CutPlanes,
-	Loss, Stalls, SlowDisk, BrokenDisk, IllGPU, Transfer,
+	Loss, Stalls, SlowDisk, BrokenDisk, IllGPU, Transfer, Quota, Replace,
 }
 
 // Fault is one, at a time after the beginning.
@@ -97,14 +99,16 @@ type Attack struct {
 	stops map[string]int
 	downs map[string]int
 	rough map[int]Weather
-	// operators have leadership handed over.
-	operators v1.OperatorServiceClient
+	// operators are who changes the cluster by its own commands: one replaces a coordinator at a time.
+	operators *client.Client
+	replacing sync.Mutex
+	begun     []int // seats of coordinators whose removal was given up
 	going     sync.WaitGroup
 }
 
 // Attack runs the schedule, and returns when all of it is healed.
 func (c *Cluster) Attack(faults []Fault) *Attack {
-	a := &Attack{cluster: c, counts: map[Kind]int{}, cuts: map[direction]int{}, stops: map[string]int{}, downs: map[string]int{}, rough: map[int]Weather{}, operators: c.Client().Operators()}
+	a := &Attack{cluster: c, counts: map[Kind]int{}, cuts: map[direction]int{}, stops: map[string]int{}, downs: map[string]int{}, rough: map[int]Weather{}, operators: c.Client()}
 	began := time.Now()
 	for i, f := range faults {
 		time.Sleep(time.Until(began.Add(f.At)))
@@ -129,7 +133,7 @@ func (a *Attack) Heal() {
 			}
 		}
 	}
-	for i, r := range c.coordinators {
+	for i, r := range c.places() {
 		r.disk.Slow(0)
 		r.disk.Break(false)
 		c.Revive(i)
@@ -140,6 +144,8 @@ func (a *Attack) Heal() {
 		}
 		c.StartAgent(i)
 	}
+	a.unlimit(context.Background())
+	a.finish(context.Background())
 }
 
 // Revive starts a coordinator that does not run, also one that stopped by itself.
@@ -178,29 +184,30 @@ func (a *Attack) inflict(n int, f Fault) {
 	a.mu.Unlock()
 	ctx := context.Background()
 	last := func() { _ = sleep(ctx, f.For) }
-	one := r.IntN(len(c.coordinators))
+	one := r.IntN(len(c.places()))
+	seat := c.place(one)
 	node := r.IntN(len(c.agents))
 	switch f.Kind {
 	case CrashCoordinator, PowerCoordinator:
-		a.down(c.coordinators[one].id, n, f, func() { c.CrashCoordinator(one, f.Kind == PowerCoordinator) }, last, func() { c.StartCoordinator(one) })
+		a.down(seat.ip, n, f, func() { c.CrashCoordinator(one, f.Kind == PowerCoordinator) }, last, func() { c.StartCoordinator(one) })
 	case CrashAgent, PowerNode:
 		a.down(c.agents[node].id, n, f, func() { c.CrashAgent(node, f.Kind == PowerNode) }, last, func() { c.StartAgent(node) })
 	case StopCoordinator:
-		a.halt(c.coordinators[one].ip, f, last)
+		a.halt(seat.ip, f, last)
 	case StopAgent:
 		a.halt(c.agents[node].ip, f, last)
 	case SlowDisk:
-		c.log.note("fault", fmt.Sprint(f, " of ", c.coordinators[one].id))
-		c.coordinators[one].disk.Slow(time.Duration(r.Int64N(int64(2 * time.Second))))
+		c.log.note("fault", fmt.Sprint(f, " of ", seat.id))
+		seat.disk.Slow(time.Duration(r.Int64N(int64(2 * time.Second))))
 		last()
-		c.coordinators[one].disk.Slow(0)
+		seat.disk.Slow(0)
 	case BrokenDisk:
-		c.log.note("fault", fmt.Sprint(f, " of ", c.coordinators[one].id))
-		c.coordinators[one].disk.Break(true)
+		c.log.note("fault", fmt.Sprint(f, " of ", seat.id))
+		seat.disk.Break(true)
 		last()
-		c.coordinators[one].disk.Break(false)
+		seat.disk.Break(false)
 		a.mu.Lock()
-		down := a.downs[c.coordinators[one].id] > 0
+		down := a.downs[seat.ip] > 0
 		a.mu.Unlock()
 		if !down {
 			c.Revive(one)
@@ -212,7 +219,7 @@ func (a *Attack) inflict(n int, f Fault) {
 		last()
 		c.agents[node].machine.Ill(gpu, "")
 	case Transfer:
-		to := c.coordinators[one].id
+		to := seat.id
 		if r.IntN(2) == 0 {
 			to = "" // whoever is most up to date
 		}
@@ -220,7 +227,11 @@ func (a *Attack) inflict(n int, f Fault) {
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
 		// A cluster in pieces may well refuse: whoever does must go on leading.
-		_, _ = a.operators.TransferLeadership(client.WithCall(ctx, client.Call{Operator: true}), &v1.TransferLeadershipRequest{To: to})
+		_, _ = a.operators.Operators().TransferLeadership(client.WithCall(ctx, client.Call{Operator: true}), &v1.TransferLeadershipRequest{To: to})
+	case Quota:
+		a.limit(ctx, f, r)
+	case Replace:
+		a.replace(ctx, f, r, one)
 	case Loss, Stalls:
 		w := Weather{Delay: time.Duration(r.Int64N(int64(20 * time.Millisecond))), Jitter: time.Duration(1 + r.Int64N(int64(50*time.Millisecond)))}
 		if f.Kind == Loss {

@@ -102,7 +102,7 @@ func (s *scene) leader() int {
 		cancel()
 		if err == nil {
 			for _, p := range resp.GetPeers() {
-				for i, r := range s.coordinators {
+				for i, r := range s.places() {
 					if p.GetLeader() && p.GetId() == r.id {
 						return i
 					}
