@@ -117,6 +117,13 @@ func (x *exchange) send(code int, body []byte) {
 	_, _ = x.w.Write(body) // the caller is gone: nobody is left to tell
 }
 
+// nothing answers with headers alone.
+func (x *exchange) nothing() {
+	x.mark(x.w.Header())
+	x.code = http.StatusNoContent
+	x.w.WriteHeader(http.StatusNoContent)
+}
+
 // mark sets the headers of every answer. An answer that reflects no state
 // carries the newest index that this gateway has seen.
 func (x *exchange) mark(h http.Header) {

@@ -49,11 +49,13 @@ func openAPIDocument() []byte {
 
 func serveOpenAPI(x *exchange) error {
 	h := x.w.Header()
+	document := x.server.document()
 	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(document)))
 	x.mark(h)
 	x.code = http.StatusOK
 	x.w.WriteHeader(http.StatusOK)
-	_, _ = x.w.Write(x.server.document()) // a caller who hung up needs no answer
+	_, _ = x.w.Write(document) // a caller who hung up needs no answer
 	return nil
 }
 
@@ -73,8 +75,9 @@ func openAPI(routes []route, described map[string]description) object {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "Mind", "version": "1",
-			"description": "The ScaiMind surface of Mind. Operations marked x-mind-choice were not published, or only in part: their shape is our choice.",
-			"license":     object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+			"description": "The ScaiMind surface of Mind. Operations marked x-mind-choice were not published, or only in part: their shape is our choice. " +
+				"What takes GET and is no event stream takes HEAD; every path takes OPTIONS.",
+			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
 		"servers":  []object{{"url": "/"}},
 		"security": []object{{"bearer": []string{}}},

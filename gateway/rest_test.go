@@ -214,8 +214,9 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 	a := g.do("DELETE", prefix+"/jobs", "")
 	require.Equal(t, 405, a.code)
 	require.Equal(t, "METHOD_NOT_ALLOWED", a.Error.Code)
-	require.Equal(t, "GET, POST", a.header.Get("Allow"))
-	require.Equal(t, "POST", g.do("GET", prefix+"/jobs/job_1/cancel", "").header.Get("Allow"))
+	require.Equal(t, "GET, HEAD, POST, OPTIONS", a.header.Get("Allow"))
+	require.Equal(t, prefix+"/jobs takes GET or POST, not DELETE", a.Error.Message)
+	require.Equal(t, "POST, OPTIONS", g.do("GET", prefix+"/jobs/job_1/cancel", "").header.Get("Allow"))
 }
 
 func TestBadInput(t *testing.T) {

@@ -3,6 +3,7 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/gorilla/mux"
@@ -121,7 +122,11 @@ func (s *server) router() http.Handler {
 	for i := range routes {
 		r := &routes[i]
 		r.name = r.method + " " + strings.TrimPrefix(r.path, prefix)
-		router.Handle(r.path, s.handler(r)).Methods(r.method)
+		methods := []string{r.method}
+		if r.method == http.MethodGet && !r.stream {
+			methods = append(methods, http.MethodHead) // net/http leaves the body out
+		}
+		router.Handle(r.path, s.handler(r)).Methods(methods...)
 	}
 	router.NotFoundHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *exchange) error {
 		return &problem{
@@ -131,18 +136,24 @@ func (s *server) router() http.Handler {
 	}})
 	router.MethodNotAllowedHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *exchange) error {
 		allowed := methodsOf(router, x.r)
-		x.w.Header()["Allow"] = []string{strings.Join(allowed, ", ")}
+		x.w.Header()["Allow"] = []string{strings.Join(append(allowed, http.MethodOptions), ", ")}
+		if x.r.Method == http.MethodOptions {
+			x.nothing()
+			return nil
+		}
+		serves := slices.DeleteFunc(allowed, func(m string) bool { return m == http.MethodHead })
 		return &problem{
 			http: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED",
-			message: fmt.Sprintf("%s takes %s, not %s", printable(x.r.URL.Path), strings.Join(allowed, " or "), printable(x.r.Method)),
+			message: fmt.Sprintf("%s takes %s, not %s", printable(x.r.URL.Path), strings.Join(serves, " or "), printable(x.r.Method)),
 		}
 	}})
 	return router
 }
 
+// methodsOf lists what a path takes, but for OPTIONS, which every path does.
 func methodsOf(router *mux.Router, r *http.Request) []string {
 	var allowed []string
-	for _, method := range []string{"GET", "POST", "PUT", "DELETE"} {
+	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE"} {
 		probe := r.Clone(r.Context())
 		probe.Method = method
 		var match mux.RouteMatch
