@@ -137,12 +137,13 @@ func (a *agent) fetchData(ctx context.Context, k key, spec *v1.TaskSpec) (*taskD
 	defer done()
 	a.minders.Go(func() { a.tellTransfers(telling, k) })
 	credentials := credentialsOf(spec.GetCredentials(), spec.GetJob().GetTrainingConfig().GetEnvironment())
-	fetch := func(what, path string) (*datacache.Data, error) {
+	fetch := func(r datacache.Request) (*datacache.Data, error) {
 		began := time.Now()
-		data, err := a.data.Fetch(ctx, datacache.Request{Tenant: spec.GetTenantId(), Path: path, What: what, Credentials: credentials, Owner: k.name()})
+		r.Tenant, r.Credentials, r.Owner = spec.GetTenantId(), credentials, k.name()
+		data, err := a.data.Fetch(ctx, r)
 		switch {
 		case err == nil:
-			a.log.Info(what+" of a task is here", "job", k.job, "attempt", k.attempt, "rank", k.rank, "bytes", data.Size, "took", time.Since(began).Round(time.Millisecond))
+			a.log.Info(r.What+" of a task is here", "job", k.job, "attempt", k.attempt, "rank", k.rank, "bytes", data.Size, "took", time.Since(began).Round(time.Millisecond))
 		case ctx.Err() != nil:
 			return nil, errors.New("stopped while its data was fetched")
 		}
@@ -154,7 +155,7 @@ func (a *agent) fetchData(ctx context.Context, k key, spec *v1.TaskSpec) (*taskD
 		return nil, err
 	}
 	for _, source := range out.sources {
-		data, err := fetch("data source", source.GetPath())
+		data, err := fetch(datacache.Request{Path: source.GetPath(), What: "data source"})
 		if err != nil {
 			return nil, err
 		}

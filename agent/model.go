@@ -81,7 +81,7 @@ func (a *agent) needsModel(spec *v1.TaskSpec) bool {
 }
 
 // fetchModel brings the model of a task to the node; nil: there is none to fetch.
-func (a *agent) fetchModel(spec *v1.TaskSpec, fetch func(what, path string) (*datacache.Data, error)) (*taskModel, error) {
+func (a *agent) fetchModel(spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*taskModel, error) {
 	ref := a.modelOf(spec)
 	if ref.Source == "" {
 		if spec.GetJob().GetEvaluationConfig() != nil {
@@ -89,7 +89,7 @@ func (a *agent) fetchModel(spec *v1.TaskSpec, fetch func(what, path string) (*da
 		}
 		return nil, nil
 	}
-	found, err := fetch("model", ref.Source)
+	found, err := fetch(datacache.Request{Path: ref.Source, What: "model", OneFormat: !ref.AllFormats})
 	switch {
 	case datacache.Missing(err) && ref.Default:
 		return nil, noModel{fmt.Errorf("%w; if the program finds %s by itself, set base_model.source to \"program\"", err, ref.Name)}

@@ -16,16 +16,19 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// smallHub has one model, acme/m.
+// smallHub has one model, acme/m. It says that it has the weights in another format too, and never gives them.
 func smallHub(t *testing.T) (url string, asked *atomic.Int32) {
 	asked = &atomic.Int32{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		switch r.URL.Path {
 		case "/api/models/acme/m/revision/main", "/api/models/acme/m/revision/v1":
-			_, _ = w.Write([]byte(`{"sha":"c1","gated":false,"siblings":[{"rfilename":"config.json","size":2},{"rfilename":"weights/a","size":5}]}`))
+			_, _ = w.Write([]byte(`{"sha":"c1","gated":false,"siblings":[{"rfilename":"config.json","size":2},{"rfilename":"weights/a","size":5},
+				{"rfilename":"model.safetensors","size":1},{"rfilename":"pytorch_model.bin","size":1}]}`))
 		case "/acme/m/resolve/c1/config.json":
 			_, _ = w.Write([]byte("{}"))
+		case "/acme/m/resolve/c1/model.safetensors":
+			_, _ = w.Write([]byte("s"))
 		case "/acme/m/resolve/c1/weights/a":
 			_, _ = w.Write([]byte("12345"))
 		default:

@@ -185,7 +185,10 @@ func (c Config) Validate() error {
 type Request struct {
 	Tenant, Path string
 	// What it is, for people; empty: a data source.
-	What        string
+	What string
+	// OneFormat: it is a model, of which a repository may hold the weights in many formats: where they are there as safetensors,
+	// those in other formats are left out.
+	OneFormat   bool
 	Credentials Credentials
 	// Owner holds what is found until Release.
 	Owner string
@@ -230,7 +233,10 @@ func (c *Cache) fetch(ctx context.Context, r Request) (*Data, error) {
 	if s.local != nil {
 		return s.local, nil
 	}
-	id := sourceID{tenantDir(r.Tenant), sourceKey(r.Path)}
+	if r.OneFormat {
+		s = s.asModel()
+	}
+	id := sourceID{tenantDir(r.Tenant), sourceKey(r.Path, s.part)}
 	if data := c.hit(ctx, id, s.version, r.Owner); data != nil {
 		return data, nil
 	}
@@ -352,7 +358,7 @@ func (c *Cache) Probe(ctx context.Context, tenant, path string, credentials Cred
 	check := Check{Files: len(s.files), Size: s.size()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if row := c.sources[sourceID{tenantDir(tenant), sourceKey(path)}]; row != nil && s.version != "" && row.Version == s.version {
+	if row := c.sources[sourceID{tenantDir(tenant), sourceKey(path, s.part)}]; row != nil && s.version != "" && row.Version == s.version {
 		o := c.objects[objectID{tenantDir(tenant), row.Digest}]
 		check.Cached = o != nil && !o.damaged
 	}
@@ -408,7 +414,14 @@ func (c *Cache) Stats() Stats {
 // tenantDir is where a tenant's things are. Names of tenants need not be names of files.
 func tenantDir(tenant string) string { return digestOf("tenant\x00" + tenant)[:32] }
 
-func sourceKey(path string) string { return digestOf("source\x00" + path)[:32] }
+// sourceKey names a source, or a part of it, which is not to be taken for the whole.
+func sourceKey(path, part string) string {
+	text := "source\x00" + path
+	if part != "" {
+		text += "\x00" + part
+	}
+	return digestOf(text)[:32]
+}
 
 func digestOf(text string) string {
 	sum := sha256.Sum256([]byte(text))

@@ -81,7 +81,7 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 			return nil, err
 		}
 	}
-	s := &source{version: repo.SHA}
+	s := &source{version: repo.SHA, repository: true}
 	for _, f := range repo.Files {
 		if p.within != "" && f.Name != p.within && !strings.HasPrefix(f.Name, p.within+"/") {
 			continue

@@ -16,6 +16,10 @@ type source struct {
 	files []remoteFile
 	// version changes with any of the files; empty: that cannot be told.
 	version string
+	// repository: it may hold one thing in many formats.
+	repository bool
+	// part is which files of it are meant; empty: all.
+	part string
 }
 
 // size of all files, -1 when one is not known.

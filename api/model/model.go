@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"path"
 	"regexp"
+	"strconv"
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -25,6 +26,8 @@ type Ref struct {
 	// Default: nobody said that the name is one of the Hugging Face hub. It is fetched from there by nodes whose hub the operator
 	// has configured; elsewhere the program resolves it.
 	Default bool
+	// AllFormats: the program does not want the weights as safetensors, so none that the repository holds may be left out.
+	AllFormats bool
 }
 
 const hubScheme = "hf://"
@@ -44,7 +47,7 @@ var hubID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-
 
 // OfTraining finds the model of a training. The error is a sentence that says what to write instead.
 func OfTraining(m *v1.BaseModel) (Ref, error) {
-	ref := Ref{Name: m.GetModelId()}
+	ref := Ref{Name: m.GetModelId(), AllFormats: otherFormats(m.GetModelKwargs())}
 	given := strings.ToLower(strings.TrimSpace(m.GetSource()))
 	kind, known := sources[given]
 	switch {
@@ -75,6 +78,16 @@ func OfTraining(m *v1.BaseModel) (Ref, error) {
 	ref.Default = kind == ""
 	ref.Source = hubScheme + "models/" + ref.Name + atRevision(m.GetRevision())
 	return ref, nil
+}
+
+// otherFormats says whether what a program hands to from_pretrained asks for other weights than safetensors.
+func otherFormats(kwargs map[string]string) bool {
+	for name, asks := range map[string]bool{"use_safetensors": false, "from_tf": true, "from_flax": true} {
+		if is, err := strconv.ParseBool(kwargs[name]); err == nil && is == asks {
+			return true
+		}
+	}
+	return kwargs["gguf_file"] != ""
 }
 
 // OfURI finds what an evaluation scores, from its model_uri.

@@ -47,6 +47,26 @@ func TestOfTraining(t *testing.T) {
 	}
 }
 
+func TestOfTraining_weightsInOtherFormats(t *testing.T) {
+	for name, c := range map[string]struct {
+		kwargs map[string]string
+		want   bool
+	}{
+		"nothing said":           {nil, false},
+		"something else":         {map[string]string{"attn_implementation": "sdpa"}, false},
+		"safetensors":            {map[string]string{"use_safetensors": "True"}, false},
+		"no safetensors":         {map[string]string{"use_safetensors": "False"}, true},
+		"weights of TensorFlow":  {map[string]string{"from_tf": "true"}, true},
+		"weights of Flax":        {map[string]string{"from_flax": "true"}, true},
+		"not those of Flax":      {map[string]string{"from_flax": "false"}, false},
+		"a file of its own kind": {map[string]string{"gguf_file": "m-q4.gguf"}, true},
+	} {
+		got, err := OfTraining(&v1.BaseModel{ModelId: "acme/m", ModelKwargs: c.kwargs})
+		require.NoError(t, err)
+		require.Equal(t, c.want, got.AllFormats, name)
+	}
+}
+
 func TestOfTraining_refuses(t *testing.T) {
 	for name, c := range map[string]struct{ id, source, revision, want string }{
 		"two revisions":           {"hf://acme/m@v1", "", "v2", "different revisions"},

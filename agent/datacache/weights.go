@@ -1,0 +1,130 @@
+package datacache
+
+import (
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Repositories of models often hold the same weights several times over: for PyTorch, TensorFlow, Flax and Rust, and exported
+// for other runtimes. Whoever loads the model reads the safetensors if they are there. A file is spared only if its name says
+// that it holds weights in another format and the whole of them is there as safetensors, so that what is not understood is
+// fetched.
+
+// weightFile is a name such as pytorch_model.fp16-00001-of-00002.bin or model.safetensors.index.json.
+var weightFile = regexp.MustCompile(`^([a-z_]+)(?:\.([A-Za-z0-9_]+))?(?:-(\d{5})-of-(\d{5}))?(?:\.([A-Za-z0-9_]+))?\.(safetensors|bin|h5|msgpack|ot)(\.index(?:\.([A-Za-z0-9_]+))?\.json)?$`)
+
+// sameWeights are the names of weights in other formats, by what they are called as safetensors.
+var sameWeights = map[string]string{
+	"pytorch_model.bin": "model", "tf_model.h5": "model", "flax_model.msgpack": "model", "rust_model.ot": "model",
+	"adapter_model.bin":           "adapter_model",
+	"diffusion_pytorch_model.bin": "diffusion_pytorch_model", "diffusion_flax_model.msgpack": "diffusion_pytorch_model",
+}
+
+// exported are names of weights for other runtimes, and in the form that they were trained in. They lie anywhere below the
+// model that they were made of.
+var exported = regexp.MustCompile(`(^|/)([^/]+\.onnx|[^/]+\.onnx[._]data|openvino_[^/]*model[^/]*\.bin|[^/]+\.gguf|[^/]+\.tflite|[^/]+\.mlmodel|consolidated[^/]*\.pth|[^/]+\.mlpackage/.*/weights/[^/]+\.bin)$`)
+
+// weights is one set of them: a directory, a name, and a variant such as fp16.
+type weights struct{ dir, stem, variant string }
+
+// shards is what is there of a set. mixed: it is cut in two ways, and nobody knows which is meant.
+type shards struct {
+	whole, index, mixed bool
+	seen, of            int
+}
+
+// parsed reads the name of a file of weights.
+func parsed(name string) (set weights, format string, shard, of int, index, ok bool) {
+	dir, base := path.Split(name)
+	m := weightFile.FindStringSubmatch(base)
+	if m == nil {
+		return set, "", 0, 0, false, false
+	}
+	variant := m[2] + m[5] + m[8] // it has one of three places, by the version of who wrote it
+	shard, _ = strconv.Atoi(m[3])
+	of, _ = strconv.Atoi(m[4])
+	return weights{dir, m[1], variant}, m[6], shard, of, m[7] != "", true
+}
+
+// safetensorsOf are the sets of weights that are there as safetensors, with all their shards and the index of these.
+func safetensorsOf(files []remoteFile) map[weights]bool {
+	found := map[weights]*shards{}
+	for _, f := range files {
+		set, format, shard, of, index, ok := parsed(f.name)
+		if !ok || format != "safetensors" {
+			continue
+		}
+		have := found[set]
+		if have == nil {
+			have = &shards{}
+			found[set] = have
+		}
+		switch {
+		case index:
+			have.index = true
+		case of == 0:
+			have.whole = true
+		case shard >= 1 && shard <= of && (have.of == 0 || have.of == of):
+			have.seen++ // no name is there twice
+			have.of = of
+		default:
+			have.mixed = true
+		}
+	}
+	whole := map[weights]bool{}
+	for set, have := range found {
+		if have.whole || have.index && !have.mixed && have.of > 0 && have.seen == have.of {
+			whole[set] = true
+		}
+	}
+	return whole
+}
+
+// asModel leaves out what a model's safetensors make superfluous. What is left is a source of its own, if anything was.
+func (s *source) asModel() *source {
+	if !s.repository {
+		return s
+	}
+	whole, names := safetensorsOf(s.files), map[string]bool{}
+	for _, f := range s.files {
+		names[f.name] = true
+	}
+	kept := make([]remoteFile, 0, len(s.files))
+	for _, f := range s.files {
+		if !superfluous(f.name, names, whole) {
+			kept = append(kept, f)
+		}
+	}
+	if len(kept) == len(s.files) {
+		return s
+	}
+	return &source{files: kept, version: s.version, repository: true, part: "safetensors"}
+}
+
+// superfluous says whether a file holds weights that are there as safetensors too.
+func superfluous(name string, names map[string]bool, whole map[weights]bool) bool {
+	if set, format, _, _, _, ok := parsed(name); ok && format != "safetensors" {
+		if stem := sameWeights[set.stem+"."+format]; stem != "" {
+			return whole[weights{set.dir, stem, set.variant}]
+		}
+	}
+	switch ext := path.Ext(name); ext {
+	case ".ckpt", ".bin", ".pt", ".pth":
+		if names[strings.TrimSuffix(name, ext)+".safetensors"] {
+			return true
+		}
+	}
+	if !exported.MatchString(name) || strings.Contains(path.Base(name), "tokenizer") {
+		return false
+	}
+	for dir, _ := path.Split(name); ; dir, _ = path.Split(strings.TrimSuffix(dir, "/")) {
+		if whole[weights{dir: dir, stem: "model"}] || whole[weights{dir: dir, stem: "diffusion_pytorch_model"}] {
+			return true
+		}
+		if dir == "" {
+			return false
+		}
+	}
+}
