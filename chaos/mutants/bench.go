@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -163,20 +162,10 @@ func (b *bench) build(ctx context.Context, pkg, to string, flags ...string) (str
 	return string(output), err
 }
 
-// run runs tests of a package, where go test would. They may leave processes behind when they fail: all go with the
-// group.
+// run runs tests of a package, where go test would. They may leave processes behind when they fail: their keeper ends them.
 func (b *bench) run(ctx context.Context, pkg, binary string, tests []string, flags ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limit+time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, binary, append(flags, "-test.v", "-test.short",
+	return kept(ctx, filepath.Join(b.root, pkg), binary, append(flags, "-test.v", "-test.short",
 		"-test.timeout", b.limit.String(), "-test.run", "^("+strings.Join(tests, "|")+")$")...)
-	cmd.Dir = filepath.Join(b.root, pkg)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 10 * time.Second
-	output, err := cmd.CombinedOutput()
-	if cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	}
-	return string(output), err
 }

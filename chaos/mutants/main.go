@@ -4,7 +4,7 @@
 // the compiler as an overlay: nothing in the tree is touched. It is caught when one of its tests fails. It is no catch when
 // it does not compile, when the text that it changes is not in the file exactly once, when one of its tests does not exist
 // or fails without it, or when the tests take too long: all of these are errors of the list, and end the run with 1 as a
-// survivor does.
+// survivor does. Processes that the tests leave behind are ended.
 //
 //	go run ./chaos/mutants [-only NAME] [-jobs N] [-timeout TIME] [-v] [-list] [-table]
 //
@@ -26,6 +26,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 2 && os.Args[1] == keepWord {
+		os.Exit(keep(os.Args[2:]))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A mistake may be just that something is not ended: a test that notices it leaves processes behind, in sessions of their own
+// and with parents that are gone. So each run has a keeper above it, which inherits what loses its parent, and ends all of it.
+
+// keepWord makes this program a keeper, of the command behind it.
+const keepWord = "keep"
+
+// kept runs a command below a keeper and returns what it printed. Nothing of it is left then, also when ctx ended it.
+func kept(ctx context.Context, dir, name string, args ...string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, self, append([]string{keepWord, name}, args...)...)
+	cmd.Dir = dir
+	// An interrupt at the terminal is for this process, which tells the keeper.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
+
+// keep runs a command, ends what it leaves, and returns its exit code.
+func keep(args []string) int {
+	told := make(chan os.Signal, 1)
+	signal.Notify(told, syscall.SIGTERM)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		fmt.Fprintln(os.Stderr, "keeping processes:", err)
+		return 1
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-told:
+		_ = cmd.Process.Kill()
+		err = <-ended
+	}
+	endChildren()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit) && exit.ExitCode() >= 0:
+		return exit.ExitCode()
+	}
+	fmt.Fprintln(os.Stderr, err)
+	return 1
+}
+
+// endChildren kills until there are none: those of a process that was killed become this one's.
+func endChildren() {
+	for {
+		for _, pid := range children() {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		if _, err := syscall.Wait4(-1, nil, 0, nil); errors.Is(err, syscall.ECHILD) {
+			return
+		}
+	}
+}
+
+// children lists the processes whose parent this one is.
+func children() (pids []int) {
+	entries, _ := os.ReadDir("/proc") // without it, what is left is waited for
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		text, err := os.ReadFile("/proc/" + e.Name() + "/stat")
+		if err != nil {
+			continue // it has ended
+		}
+		// The name, in parentheses, may hold anything; then come the state and the parent.
+		_, rest, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')')+1:]), " ")
+		fields := strings.Fields(rest)
+		if len(fields) > 1 && fields[1] == strconv.Itoa(os.Getpid()) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
