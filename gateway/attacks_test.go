@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mindcoordinator/mind/api/status"
@@ -161,14 +162,16 @@ func TestAttacks_bearer(t *testing.T) {
 
 // However one token is written, it is one token to the limit.
 func TestAttacks_aTokenIsLimitedHoweverItIsWritten(t *testing.T) {
-	config := testConfig(newScripted(t))
-	config.RateLimits.Token = 3
-	g := newGate(t, config)
-	var codes []int
-	for i, scheme := range []string{"Bearer ", "bearer ", "BEARER ", "bEARER ", "Bearer   "} {
-		codes = append(codes, g.do("GET", "/v1/me", "", "Authorization", scheme+tokenAll+strings.Repeat(" ", i)).code)
-	}
-	require.Equal(t, []int{200, 200, 200, 429, 429}, codes)
+	synctest.Test(t, func(t *testing.T) {
+		config := testConfig(newScripted(t))
+		config.RateLimits.Token = 3
+		g := newGate(t, config)
+		var codes []int
+		for i, scheme := range []string{"Bearer ", "bearer ", "BEARER ", "bEARER ", "Bearer   "} {
+			codes = append(codes, g.do("GET", "/v1/me", "", "Authorization", scheme+tokenAll+strings.Repeat(" ", i)).code)
+		}
+		require.Equal(t, []int{200, 200, 200, 429, 429}, codes)
+	})
 }
 
 // Pages of other sites get nothing: no answer says that they may read it, and a preflight is told methods, which is not what it asks.

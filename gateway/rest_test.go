@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -284,53 +285,54 @@ func TestErrors_everyCode(t *testing.T) {
 	const raw = "pq: relation secrets does not exist"
 	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
 		t.Run(code.String(), func(t *testing.T) {
-			c := newScripted(t)
-			c.on("GetJob", func(ctx context.Context, _ any) (any, error) {
-				_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyIndex, "7"))
-				return nil, grpcstatus.Error(code, raw)
+			synctest.Test(t, func(t *testing.T) {
+				c := newScripted(t)
+				c.on("GetJob", func(ctx context.Context, _ any) (any, error) {
+					_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyIndex, "7"))
+					return nil, grpcstatus.Error(code, raw)
+				})
+				var log bytes.Buffer
+				config := testConfig(c)
+				config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+				g := newGate(t, config)
+				a := g.do("GET", prefix+"/jobs/job_1", "")
+				want := status.OfCode(code)
+				require.Equal(t, want.HTTP, a.code)
+				require.Equal(t, want.Code, a.Error.Code)
+				require.NotEmpty(t, a.Error.Message)
+				passed := want.Policy == status.Pass
+				require.Equal(t, passed, strings.Contains(a.body, raw))
+				require.Equal(t, code == codes.Unavailable || code == codes.ResourceExhausted || code == codes.DeadlineExceeded && a.code == 503, a.Error.RetryAfter > 0)
+				require.Equal(t, a.Error.RetryAfter > 0, a.header.Get("Retry-After") != "")
+				if passed {
+					require.Empty(t, log.String())
+					return
+				}
+				var line struct {
+					Event     string `json:"event"`
+					RequestID string `json:"request_id"`
+					RawDetail string `json:"raw_detail"`
+				}
+				require.NoError(t, json.Unmarshal(bytes.SplitN(log.Bytes(), []byte("\n"), 2)[0], &line))
+				require.Equal(t, "scaimind_coordinator_error", line.Event)
+				require.Equal(t, a.Meta.RequestID, line.RequestID)
+				require.NotEmpty(t, line.RawDetail)
+				require.Contains(t, g.do("GET", "/metrics", "").body, `mind_coordinator_errors_total{code="`)
 			})
-			var log bytes.Buffer
-			config := testConfig(c)
-			// Long enough for one try on any machine: only those that are tried again take it whole.
-			config.Timeouts.NoLeader = 3 * time.Second
-			config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
-			g := newGate(t, config)
-			a := g.do("GET", prefix+"/jobs/job_1", "")
-			want := status.OfCode(code)
-			require.Equal(t, want.HTTP, a.code)
-			require.Equal(t, want.Code, a.Error.Code)
-			require.NotEmpty(t, a.Error.Message)
-			passed := want.Policy == status.Pass
-			require.Equal(t, passed, strings.Contains(a.body, raw))
-			require.Equal(t, code == codes.Unavailable || code == codes.ResourceExhausted || code == codes.DeadlineExceeded && a.code == 503, a.Error.RetryAfter > 0)
-			require.Equal(t, a.Error.RetryAfter > 0, a.header.Get("Retry-After") != "")
-			if passed {
-				require.Empty(t, log.String())
-				return
-			}
-			var line struct {
-				Event     string `json:"event"`
-				RequestID string `json:"request_id"`
-				RawDetail string `json:"raw_detail"`
-			}
-			require.NoError(t, json.Unmarshal(bytes.SplitN(log.Bytes(), []byte("\n"), 2)[0], &line))
-			require.Equal(t, "scaimind_coordinator_error", line.Event)
-			require.Equal(t, a.Meta.RequestID, line.RequestID)
-			require.NotEmpty(t, line.RawDetail)
-			require.Contains(t, g.do("GET", "/metrics", "").body, `mind_coordinator_errors_total{code="`)
 		})
 	}
 }
 
 func TestErrors_nobodyIsThere(t *testing.T) {
-	config := testConfig()
-	config.Timeouts.NoLeader = 300 * time.Millisecond
-	g := newGate(t, config)
-	a := g.do("POST", prefix+"/jobs", `{"name":"x"}`)
-	require.Equal(t, 503, a.code)
-	require.Equal(t, "UNAVAILABLE", a.Error.Code)
-	require.Equal(t, 1, a.Error.RetryAfter)
-	require.NotContains(t, a.body, "refused", "what the transport says is not for callers")
+	synctest.Test(t, func(t *testing.T) {
+		config := testConfig()
+		g := newGate(t, config)
+		a := g.do("POST", prefix+"/jobs", `{"name":"x"}`)
+		require.Equal(t, 503, a.code)
+		require.Equal(t, "UNAVAILABLE", a.Error.Code)
+		require.Equal(t, 1, a.Error.RetryAfter)
+		require.NotContains(t, a.body, "refused", "what the transport says is not for callers")
+	})
 }
 
 func TestPanic_endsOneRequestOnly(t *testing.T) {
@@ -380,45 +382,49 @@ func TestIdempotencyKey(t *testing.T) {
 }
 
 func TestUnknownOutcome_isRepeatedUnderTheSameMintedKey(t *testing.T) {
-	a, b := newScripted(t), newScripted(t)
-	fail := func(ctx context.Context, _ any) (any, error) {
-		_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyOutcome, status.Unknown))
-		return nil, grpcstatus.Error(codes.Unavailable, "leadership lost")
-	}
-	for _, c := range []*scripted{a, b} {
-		c.on("SubmitJob", func(ctx context.Context, r any) (any, error) {
-			if len(a.seen())+len(b.seen()) < 4 {
-				return fail(ctx, r)
-			}
-			return replies["SubmitJob"](), nil
-		})
-	}
-	g := newGate(t, testConfig(a, b))
-	require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"x"}`).code, "a slow answer, not an error")
-	var keys []string
-	for _, call := range slices.Concat(a.seen(), b.seen()) {
-		keys = append(keys, call.md[status.KeyIdempotency]...)
-	}
-	require.Len(t, keys, 4)
-	require.Len(t, slices.Compact(keys), 1)
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newScripted(t), newScripted(t)
+		fail := func(ctx context.Context, _ any) (any, error) {
+			_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyOutcome, status.Unknown))
+			return nil, grpcstatus.Error(codes.Unavailable, "leadership lost")
+		}
+		for _, c := range []*scripted{a, b} {
+			c.on("SubmitJob", func(ctx context.Context, r any) (any, error) {
+				if len(a.seen())+len(b.seen()) < 4 {
+					return fail(ctx, r)
+				}
+				return replies["SubmitJob"](), nil
+			})
+		}
+		g := newGate(t, testConfig(a, b))
+		require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"x"}`).code, "a slow answer, not an error")
+		var keys []string
+		for _, call := range slices.Concat(a.seen(), b.seen()) {
+			keys = append(keys, call.md[status.KeyIdempotency]...)
+		}
+		require.Len(t, keys, 4)
+		require.Len(t, slices.Compact(keys), 1)
+	})
 }
 
 func TestConsistencyAndTimeoutArePassedOn(t *testing.T) {
-	c := newScripted(t)
-	var left time.Duration
-	c.on("GetJob", func(ctx context.Context, _ any) (any, error) {
-		deadline, _ := ctx.Deadline()
-		left = time.Until(deadline)
-		return replies["GetJob"](), nil
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		var left time.Duration
+		c.on("GetJob", func(ctx context.Context, _ any) (any, error) {
+			deadline, _ := ctx.Deadline()
+			left = time.Until(deadline)
+			return replies["GetJob"](), nil
+		})
+		g := newGate(t, testConfig(c))
+		require.Equal(t, 200, g.do("GET", prefix+"/jobs/j", "", "X-Mind-Consistency", "stale", "X-Request-Timeout", "9.5").code)
+		require.Equal(t, 200, g.do("GET", prefix+"/jobs/j?consistency=stale", "", "X-Request-Timeout", "9.5").code)
+		for _, call := range c.seen() {
+			require.Equal(t, []string{"stale"}, call.md[status.KeyConsistency])
+		}
+		require.LessOrEqual(t, left, 9500*time.Millisecond)
+		require.Greater(t, left, time.Duration(0))
 	})
-	g := newGate(t, testConfig(c))
-	require.Equal(t, 200, g.do("GET", prefix+"/jobs/j", "", "X-Mind-Consistency", "stale", "X-Request-Timeout", "9.5").code)
-	require.Equal(t, 200, g.do("GET", prefix+"/jobs/j?consistency=stale", "", "X-Request-Timeout", "9.5").code)
-	for _, call := range c.seen() {
-		require.Equal(t, []string{"stale"}, call.md[status.KeyConsistency])
-	}
-	require.LessOrEqual(t, left, 9500*time.Millisecond)
-	require.Greater(t, left, time.Duration(0))
 }
 
 func TestSubmit_saysWhatItIgnored(t *testing.T) {
@@ -433,29 +439,33 @@ func TestSubmit_saysWhatItIgnored(t *testing.T) {
 }
 
 func TestHealth(t *testing.T) {
-	c := newScripted(t)
-	g := newGate(t, testConfig(c))
-	a := g.do("GET", "/health", "", "Authorization", "")
-	require.Equal(t, 200, a.code)
-	require.JSONEq(t, `{"status":"ok"}`, a.body)
-	a = g.do("GET", "/health/ready", "", "Authorization", "")
-	require.Equal(t, 200, a.code)
-	require.JSONEq(t, `{"status":"ready","checks":{"gateway":"ok","coordinators":"ok"}}`, a.body)
-	require.Equal(t, []string{status.Stale}, c.seen()[0].md[status.KeyConsistency], "readiness needs no leader")
-	g.server.draining.Store(true)
-	a = g.do("GET", "/health/ready", "", "Authorization", "")
-	require.Equal(t, 503, a.code)
-	require.Equal(t, 200, g.do("GET", "/health", "").code)
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		g := newGate(t, testConfig(c))
+		a := g.do("GET", "/health", "", "Authorization", "")
+		require.Equal(t, 200, a.code)
+		require.JSONEq(t, `{"status":"ok"}`, a.body)
+		a = g.do("GET", "/health/ready", "", "Authorization", "")
+		require.Equal(t, 200, a.code)
+		require.JSONEq(t, `{"status":"ready","checks":{"gateway":"ok","coordinators":"ok"}}`, a.body)
+		require.Equal(t, []string{status.Stale}, c.seen()[0].md[status.KeyConsistency], "readiness needs no leader")
+		g.server.draining.Store(true)
+		a = g.do("GET", "/health/ready", "", "Authorization", "")
+		require.Equal(t, 503, a.code)
+		require.Equal(t, 200, g.do("GET", "/health", "").code)
+	})
 }
 
 func TestHealth_noCoordinator(t *testing.T) {
-	c := newScripted(t)
-	c.on("ListQueues", func(context.Context, any) (any, error) {
-		return nil, grpcstatus.Error(codes.Unauthenticated, "wrong secret")
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.on("ListQueues", func(context.Context, any) (any, error) {
+			return nil, grpcstatus.Error(codes.Unauthenticated, "wrong secret")
+		})
+		a := newGate(t, testConfig(c)).do("GET", "/health/ready", "")
+		require.Equal(t, 503, a.code)
+		require.JSONEq(t, `{"status":"not_ready","checks":{"gateway":"ok","coordinators":"UNAUTHENTICATED"}}`, a.body)
 	})
-	a := newGate(t, testConfig(c)).do("GET", "/health/ready", "")
-	require.Equal(t, 503, a.code)
-	require.JSONEq(t, `{"status":"not_ready","checks":{"gateway":"ok","coordinators":"UNAUTHENTICATED"}}`, a.body)
 }
 
 func TestMetrics(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -90,51 +91,53 @@ func TestTokens_nobodyGivesWhatHeLacks(t *testing.T) {
 }
 
 func TestTokens_used(t *testing.T) {
-	c := newScripted(t)
-	good, expiring := mintToken(), mintToken()
-	down := false
-	c.unary["VerifyToken"] = func(_ context.Context, request any) (any, error) {
-		digest := string(request.(*v1.VerifyTokenRequest).GetDigest())
-		answer := &v1.Token{TenantId: "acme", UserId: "ann", Permissions: []string{PermissionView}}
-		switch sum, other := sha256.Sum256([]byte(good)), sha256.Sum256([]byte(expiring)); {
-		case down:
-			return nil, grpcstatus.Error(codes.Internal, "disk on fire at /var/lib")
-		case digest == string(sum[:]):
-		case digest == string(other[:]):
-			answer.ExpiresAt = timestamppb.New(time.Now().Add(-time.Second))
-		default:
-			return nil, grpcstatus.Error(codes.NotFound, "unknown")
-		}
-		return &v1.VerifyTokenResponse{Token: answer}, nil
-	}
-	g := newGate(t, tokensConfig(c))
-	verified := func() int {
-		n := 0
-		for _, call := range c.seen() {
-			if call.method == "VerifyToken" {
-				n++
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		good, expiring := mintToken(), mintToken()
+		down := false
+		c.unary["VerifyToken"] = func(_ context.Context, request any) (any, error) {
+			digest := string(request.(*v1.VerifyTokenRequest).GetDigest())
+			answer := &v1.Token{TenantId: "acme", UserId: "ann", Permissions: []string{PermissionView}}
+			switch sum, other := sha256.Sum256([]byte(good)), sha256.Sum256([]byte(expiring)); {
+			case down:
+				return nil, grpcstatus.Error(codes.Internal, "disk on fire at /var/lib")
+			case digest == string(sum[:]):
+			case digest == string(other[:]):
+				answer.ExpiresAt = timestamppb.New(time.Now().Add(-time.Second))
+			default:
+				return nil, grpcstatus.Error(codes.NotFound, "unknown")
 			}
+			return &v1.VerifyTokenResponse{Token: answer}, nil
 		}
-		return n
-	}
-	for range 5 {
-		require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+good).code)
-	}
-	require.Equal(t, 1, verified(), "an answer is believed for a while")
-	require.Equal(t, 403, g.do("POST", prefix+"/jobs", `{"name":"x"}`, "Authorization", "Bearer "+good).code)
-	require.Equal(t, 401, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+mintToken()).code)
-	for range 2 {
+		g := newGate(t, tokensConfig(c))
+		verified := func() int {
+			n := 0
+			for _, call := range c.seen() {
+				if call.method == "VerifyToken" {
+					n++
+				}
+			}
+			return n
+		}
+		for range 5 {
+			require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+good).code)
+		}
+		require.Equal(t, 1, verified(), "an answer is believed for a while")
+		require.Equal(t, 403, g.do("POST", prefix+"/jobs", `{"name":"x"}`, "Authorization", "Bearer "+good).code)
+		require.Equal(t, 401, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+mintToken()).code)
+		for range 2 {
+			before := verified()
+			require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+expiring).code, "the coordinator says when one has expired")
+			require.Equal(t, before+1, verified(), "what has expired is not believed on")
+		}
+		require.Equal(t, 200, g.do("DELETE", prefix+"/tokens/tok_1", "", "Authorization", "Bearer admin").code)
 		before := verified()
-		require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+expiring).code, "the coordinator says when one has expired")
-		require.Equal(t, before+1, verified(), "what has expired is not believed on")
-	}
-	require.Equal(t, 200, g.do("DELETE", prefix+"/tokens/tok_1", "", "Authorization", "Bearer admin").code)
-	before := verified()
-	require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+good).code)
-	require.Equal(t, before+1, verified(), "after a revocation all are asked for anew")
-	down = true
-	a := g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+mintToken())
-	require.Equal(t, 503, a.code)
-	require.NotContains(t, a.body, "disk")
-	require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+good).code, "who is known goes on meanwhile")
+		require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+good).code)
+		require.Equal(t, before+1, verified(), "after a revocation all are asked for anew")
+		down = true
+		a := g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+mintToken())
+		require.Equal(t, 503, a.code)
+		require.NotContains(t, a.body, "disk")
+		require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+good).code, "who is known goes on meanwhile")
+	})
 }
