@@ -63,25 +63,28 @@ type site struct {
 	dir     string
 }
 
-// freePort returns an address that nobody listens on, below the ports that the kernel gives to outgoing connections.
-func freePort(t *testing.T) string {
+// freePorts returns addresses that nobody listens on, no two the same, below the ports that the kernel gives to outgoing connections.
+func freePorts(t *testing.T, n int) (addrs []string) {
 	for range 1000 {
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))); err == nil {
-			defer l.Close()
-			return l.Addr().String()
+			defer l.Close() // after the last one is found
+			if addrs = append(addrs, l.Addr().String()); len(addrs) == n {
+				return addrs
+			}
 		}
 	}
-	require.FailNow(t, "no port is free")
-	return ""
+	require.FailNow(t, "too few ports are free")
+	return nil
 }
 
 func startSite(t *testing.T, archiveURL string) *site {
 	if testing.Short() {
 		t.Skip("a whole site, with machines that die")
 	}
-	s := &site{t: t, addr: freePort(t), archive: archiveURL, dir: t.TempDir()}
+	ports := freePorts(t, 3)
+	s := &site{t: t, addr: ports[0], archive: archiveURL, dir: t.TempDir()}
 	config := coordinator.Config{
-		ID: "c1", DataDir: filepath.Join(s.dir, "c1"), GRPCAddr: s.addr, HTTPAddr: freePort(t), RaftAddr: freePort(t),
+		ID: "c1", DataDir: filepath.Join(s.dir, "c1"), GRPCAddr: ports[0], HTTPAddr: ports[1], RaftAddr: ports[2],
 		LogArchive: coordinator.LogArchive{URL: archiveURL}, Logger: slog.New(slog.DiscardHandler),
 		Timers: coordinator.Timers{AgentHeartbeat: 100 * time.Millisecond, UnreachableAfter: time.Second},
 	}
