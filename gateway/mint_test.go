@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -62,7 +61,7 @@ func TestTokenExchange_onTheCallsThatNeedIt(t *testing.T) {
 		return &v1.SubmitJobsResponse{Results: []*v1.SubmitJobResult{{Job: &v1.SubmitJobResponse{JobId: "job_1"}}}}, nil
 	})
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	g := newGate(t, config)
 	bearer := "Bearer " + sign(map[string]any{"role": "tenant_admin"})
@@ -110,7 +109,7 @@ func TestTokenExchange_comesAfterTheChecks(t *testing.T) {
 	exchange, calls, _ := exchangeServer(t)
 	c := newScripted(t)
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	g := newGate(t, config)
 	admin := "Bearer " + sign(map[string]any{"role": "tenant_admin"})
@@ -147,7 +146,7 @@ func TestTokenExchange_issuedOnly(t *testing.T) {
 	exchange, calls, _ := exchangeServer(t)
 	c := newScripted(t)
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	config.ExchangeIssuedOnly = true
 	g := newGate(t, config)
@@ -162,7 +161,7 @@ func TestTokenExchange_eachJobHasItsOwn(t *testing.T) {
 	exchange, _, _ := exchangeServer(t)
 	c := newScripted(t)
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	g := newGate(t, config)
 	bearer := "Bearer " + sign(map[string]any{"role": "tenant_admin"})
@@ -191,7 +190,7 @@ func TestTokenExchange_nothingLeaks(t *testing.T) {
 	var logs lockedBuffer
 	config := testConfig(c)
 	config.Logger = slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	g := newGate(t, config)
 	token := sign(map[string]any{"role": "tenant_admin"})
@@ -264,10 +263,7 @@ func startDex(t *testing.T, issuer string) string {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("no OAuth server: run make oauth-server")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := listener.Addr().String()
-	require.NoError(t, listener.Close())
+	addr := freePort(t)
 	config := map[string]any{
 		"issuer": "http://" + addr + "/dex", "storage": map[string]any{"type": "memory"}, "web": map[string]any{"http": addr},
 		"oauth2": map[string]any{"grantTypes": []string{"authorization_code", "urn:ietf:params:oauth:grant-type:token-exchange"}},
@@ -314,7 +310,7 @@ func TestTokenExchange_withARealServer(t *testing.T) {
 	dex := startDex(t, issuer)
 	c := newScripted(t)
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind"}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient}
 	config.TokenExchange = &tokenexchange.Config{
 		URL: dex + "/token", ClientID: "mind-gateway", ClientSecret: exchangeSecret, SubjectType: tokenexchange.TypeIDToken, Timeout: time.Minute,
 		Parameters: map[string]string{"connector_id": "sign-in"},
@@ -332,7 +328,7 @@ func TestTokenExchange_withARealServer(t *testing.T) {
 		minted := md[key][0]
 		require.NotEqual(t, token, minted)
 		verify := func(audience string) error {
-			verifier, err := oidc.New(oidc.Config{Issuer: dex, Audience: audience})
+			verifier, err := oidc.New(oidc.Config{Issuer: dex, Audience: audience, Client: patient})
 			require.NoError(t, err)
 			_, err = verifier.Verify(t.Context(), minted)
 			return err

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -19,6 +20,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// freePort returns an address that nobody listens on, below the ports that the kernel gives to outgoing connections.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 1000 {
+		if lis, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))); err == nil {
+			require.NoError(t, lis.Close())
+			return lis.Addr().String()
+		}
+	}
+	require.FailNow(t, "no port is free")
+	return ""
+}
+
 // nginx runs a real one before a gateway, with directives of its own for the location, and returns its URL.
 func nginx(t *testing.T, gateway, directives string) string {
 	t.Helper()
@@ -30,10 +44,7 @@ func nginx(t *testing.T, gateway, directives string) string {
 		}
 	}
 	dir := t.TempDir()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := lis.Addr().String()
-	require.NoError(t, lis.Close())
+	addr := freePort(t)
 	config := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/error.log;
 events { worker_connections 64; }
 http {

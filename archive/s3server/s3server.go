@@ -8,6 +8,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -51,16 +53,11 @@ type Server struct {
 func Start(t testing.TB, cert, key, ca string) *Server {
 	t.Helper()
 	path := binary(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &Server{t: t, path: path, dir: t.TempDir(), addr: listener.Addr().String(), cert: cert, key: key, CAFile: ca}
+	s := &Server{t: t, path: path, dir: t.TempDir(), addr: freePort(t), cert: cert, key: key, CAFile: ca}
 	s.URL = "http://" + s.addr
 	if cert != "" {
 		s.URL = "https://" + s.addr
 	}
-	_ = listener.Close()
 	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +68,18 @@ func Start(t testing.TB, cert, key, ca string) *Server {
 	t.Cleanup(s.Stop)
 	s.makeBucket()
 	return s
+}
+
+// freePort returns an address that nobody listens on, below the ports that the kernel gives to outgoing connections.
+func freePort(t testing.TB) string {
+	for range 1000 {
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))); err == nil {
+			_ = l.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 func binary(t testing.TB) string {
