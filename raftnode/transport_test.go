@@ -38,8 +38,15 @@ func TestTransport_replicasSpeakMutualTLS(t *testing.T) {
 	ca, err := pki.CreateCA(t.TempDir())
 	require.NoError(t, err)
 	nodes := tcpCluster(t, withTLS(t, ca, pki.RoleCoordinator))
-	a, err := nodes[0].Propose(t.Context(), []byte("secret"))
-	require.NoError(t, err)
+	var a Applied
+	require.Eventually(t, func() bool { // whoever leads now: on a slow machine it may be another one already
+		for _, n := range nodes {
+			if a, err = n.Propose(t.Context(), []byte("secret")); err == nil {
+				return true
+			}
+		}
+		return false
+	}, time.Minute, 20*time.Millisecond)
 	for _, n := range nodes {
 		require.NoError(t, n.WaitApplied(t.Context(), a.Index))
 	}
