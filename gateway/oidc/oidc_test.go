@@ -20,6 +20,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// patient waits for the issuer as long as a machine that stands still may take.
+var patient = &http.Client{Timeout: time.Minute}
+
 // issuer is a real HTTP server with a discovery document and keys that can be rotated.
 type issuer struct {
 	*httptest.Server
@@ -87,7 +90,7 @@ func signed(t *testing.T, key jose.SigningKey, payload any) string {
 }
 
 func (i *issuer) verifier(t *testing.T, change func(*Config)) *Verifier {
-	config := Config{Issuer: i.URL, Audience: "mind"}
+	config := Config{Issuer: i.URL, Audience: "mind", Client: patient}
 	if change != nil {
 		change(&config)
 	}
