@@ -99,6 +99,8 @@ type Timeouts struct {
 	Body   time.Duration
 	// Keepalive is the pause after which a silent event stream gets a comment; default 15 s.
 	Keepalive time.Duration
+	// StreamToken is how often it is looked whether the token of an event stream's caller is still good; default 30 s.
+	StreamToken time.Duration
 	// Denials is how often the coordinators are told who was denied what; default 1 min.
 	Denials time.Duration
 	// Shutdown bounds how long requests may take to finish at shutdown; default 5 s.
@@ -126,6 +128,7 @@ func (c Config) withDefaults() Config {
 	duration(&c.Timeouts.Header, 10*time.Second)
 	duration(&c.Timeouts.Body, time.Minute)
 	duration(&c.Timeouts.Keepalive, 15*time.Second)
+	duration(&c.Timeouts.StreamToken, 30*time.Second)
 	duration(&c.Timeouts.Denials, time.Minute)
 	duration(&c.Timeouts.Shutdown, 5*time.Second)
 	if c.Limits.Body == 0 {

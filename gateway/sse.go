@@ -88,7 +88,18 @@ func (e *events) run(w *fanout.Watcher) {
 	pause := e.x.server.config.Timeouts.Keepalive
 	keepalive := time.NewTimer(pause)
 	defer keepalive.Stop()
+	token := e.watchToken()
+	defer token.stop()
 	for {
+		select {
+		case <-token.over: // However much there is to write.
+			e.x.noteDenial(token.why)
+			if e.write(e.closing(token.why)) {
+				e.flush()
+			}
+			return
+		default:
+		}
 		frames, st := w.Next()
 		if len(frames) > 0 {
 			if !e.write(frames) {
@@ -111,6 +122,7 @@ func (e *events) run(w *fanout.Watcher) {
 		}
 		select {
 		case <-st.Changed:
+		case <-token.over:
 		case <-keepalive.C:
 			if !e.write([]byte(": keepalive\n\n")) {
 				return
@@ -133,7 +145,11 @@ func (e *events) ending(err error) []byte {
 	if err == nil {
 		return []byte(sseEndText)
 	}
-	p := e.x.translate(err)
+	return e.closing(e.x.translate(err))
+}
+
+// closing is the last event of a stream that something ended.
+func (e *events) closing(p *problem) []byte {
 	b := []byte("event: error\ndata: {\"error\":\"stream ended\",\"code\":")
 	b = appendString(b, p.code)
 	b = append(b, `,"message":`...)
