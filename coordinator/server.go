@@ -134,7 +134,7 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := s.admit(c, info.FullMethod); err != nil {
 		return nil, err
 	}
-	if reply, ok := writes[info.FullMethod]; ok {
+	if reply, ok := writes[info.FullMethod]; ok && !(c.stale && info.FullMethod == v1.TokenService_VerifyToken_FullMethodName) {
 		return s.write(ctx, c, info.FullMethod, req, reply, handler)
 	}
 	return handler(ctx, req)

@@ -120,7 +120,8 @@ func (s *server) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*
 	return &v1.RevokeTokenResponse{}, nil
 }
 
-// VerifyToken says whose token has this digest. Only the leader answers it, so that the uses come together in one place.
+// VerifyToken says whose token has this digest. The leader answers it, so that the uses come together in one place; any replica
+// does when it is asked for what it has, which is for the time without a leader.
 func (s *server) VerifyToken(ctx context.Context, req *v1.VerifyTokenRequest) (*v1.VerifyTokenResponse, error) {
 	v, err := s.read(ctx)
 	if err != nil {
@@ -130,7 +131,9 @@ func (s *server) VerifyToken(ctx context.Context, req *v1.VerifyTokenRequest) (*
 	if !ok || t.ExpiresAt != 0 && t.ExpiresAt <= time.Now().UnixNano() {
 		return nil, &failure{codes.NotFound, "nobody issued this token, or it is no longer good", ""}
 	}
-	s.tokenUse.note(t.ID)
+	if !callOf(ctx).stale {
+		s.tokenUse.note(t.ID)
+	}
 	return &v1.VerifyTokenResponse{Token: tokenView(t)}, nil
 }
 

@@ -3,12 +3,36 @@ package coordinator
 import (
 	"crypto/sha256"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 )
+
+// Whoever looks at what is left without a leader must be let in.
+func TestCluster_oneAloneKnowsTokens(t *testing.T) {
+	c := startCluster(t, 3, func(config *Config) { config.Timers.LeaderWait = 300 * time.Millisecond })
+	digest := sha256.Sum256([]byte("sgk_secret"))
+	alone := c.follower()
+	tokens := v1.NewTokenServiceClient(c.members[alone].conn)
+	_, err := tokens.CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{Digest: digest[:], UserId: "ann", Permissions: []string{"scaimind:view"}})
+	require.NoError(t, err)
+	_, err = tokens.ListTokens(c.ctx("acme", ""), &v1.ListTokensRequest{}) // It has applied it now.
+	require.NoError(t, err)
+	for _, other := range c.ids {
+		if other != alone {
+			c.kill(other)
+		}
+	}
+	_, err = tokens.VerifyToken(c.ctx("", ""), &v1.VerifyTokenRequest{Digest: digest[:]})
+	requireCode(t, codes.Unavailable, err)
+	who, err := tokens.VerifyToken(c.ctx("", "", status.KeyConsistency, status.Stale), &v1.VerifyTokenRequest{Digest: digest[:]})
+	require.NoError(t, err)
+	require.Equal(t, "ann", who.GetToken().GetUserId())
+}
 
 func TestCluster_tokens(t *testing.T) {
 	c := startCluster(t, 3, nil)
@@ -45,6 +69,8 @@ func TestCluster_tokens(t *testing.T) {
 	_, err = tokens(at).RevokeToken(c.ctx("acme", ""), &v1.RevokeTokenRequest{TokenId: made.GetToken().GetTokenId()})
 	require.NoError(t, err)
 	_, err = tokens(at).VerifyToken(c.ctx("", ""), &v1.VerifyTokenRequest{Digest: digest[:]})
+	requireCode(t, codes.NotFound, err)
+	_, err = tokens(at).VerifyToken(c.ctx("", "", status.KeyConsistency, status.Stale), &v1.VerifyTokenRequest{Digest: []byte("x")})
 	requireCode(t, codes.NotFound, err)
 	_, err = tokens(at).CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{Digest: digest[:], Permissions: []string{"p"}, ExpiresInSeconds: -1})
 	requireCode(t, codes.InvalidArgument, err)

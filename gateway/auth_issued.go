@@ -10,6 +10,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 )
@@ -21,6 +22,9 @@ const (
 	doubtToken  = time.Second
 	maxTold     = 100_000
 	verifyToken = 10 * time.Second
+	// askLeader is how long the leader is asked. Without one any coordinator says what it has: it may not have heard that a token
+	// was revoked, but without a leader nothing can be changed, and what one reads is as old.
+	askLeader = 4 * time.Second
 )
 
 // apiTokens knows the callers whose tokens the coordinators keep.
@@ -62,9 +66,13 @@ func (t *apiTokens) Authenticate(ctx context.Context, token string) (*Caller, er
 }
 
 func (t *apiTokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.Time) (told, error) {
-	ctx, cancel := context.WithTimeout(client.WithCall(ctx, client.Call{RetryFor: verifyToken}), verifyToken)
+	ctx, cancel := context.WithTimeout(ctx, verifyToken)
 	defer cancel()
-	reply, err := t.service.VerifyToken(ctx, &v1.VerifyTokenRequest{Digest: digest[:]})
+	request := &v1.VerifyTokenRequest{Digest: digest[:]}
+	reply, err := t.service.VerifyToken(client.WithCall(ctx, client.Call{RetryFor: askLeader}), request)
+	if code := grpcstatus.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
+		reply, err = t.service.VerifyToken(client.WithCall(ctx, client.Call{RetryFor: verifyToken, Consistency: status.Stale}), request)
+	}
 	answer := told{until: now.Add(doubtToken)}
 	switch {
 	case grpcstatus.Code(err) == codes.NotFound:
