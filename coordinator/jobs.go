@@ -408,7 +408,7 @@ func (s *server) streamed(ctx context.Context, text string) (fsm.JobID, error) {
 
 // tasks is the way to what tasks write.
 func (s *server) tasks() *taskStreams {
-	return &taskStreams{agents: agentDialer{&s.agents}, archive: s.archive, view: s.machine.View, changed: s.newerView}
+	return &taskStreams{agents: agentDialer{&s.agents}, archive: s.archive, log: s.log, view: s.machine.View, changed: s.newerView}
 }
 
 // agentDialer reaches agents over the kept connections.

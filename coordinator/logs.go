@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -37,6 +38,7 @@ type taskStreams struct {
 	// archive has what agents shipped.
 	archive archived
 	view    func() *fsm.View
+	log     *slog.Logger
 	// changed waits for a view newer than the given index.
 	changed func(ctx context.Context, after uint64) (*fsm.View, error)
 }

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -67,7 +68,7 @@ func (m *logMerge) run(ctx context.Context, sources []source) error {
 // backlog sends the last lines over all ranks together, and leaves the cursor behind them. What it leaves in tails are the
 // ranks of which nothing is known yet. The first answer has a cursor, with entries or without.
 func (m *logMerge) backlog(ctx context.Context, sources []source, tails map[uint16]*int32) error {
-	var all []chunk
+	kept := newest{most: int(*m.tail)}
 	sent := false
 	err := m.pump(ctx, sources, tails, logMode{peek: m.follow}, func(batch []chunk) error {
 		for _, c := range batch {
@@ -78,11 +79,11 @@ func (m *logMerge) backlog(ctx context.Context, sources []source, tails map[uint
 				delete(tails, c.rank)
 			}
 			if len(sources) > 1 {
-				all = append(all, c)
+				kept.take(m.lines([]chunk{c}), m.at.Offsets)
 				continue
 			}
 			// There is nothing to be merged: a long tail need not be held here.
-			entries := m.entries([]chunk{c})
+			entries := m.show(m.lines([]chunk{c}))
 			sent = sent || len(entries) > 0
 			if err := m.deliver(entries); err != nil {
 				return err
@@ -93,9 +94,12 @@ func (m *logMerge) backlog(ctx context.Context, sources []source, tails map[uint
 	if err != nil {
 		return err
 	}
-	entries := m.entries(all)
-	if entries = entries[max(0, len(entries)-int(*m.tail)):]; len(entries) > 0 {
-		return m.deliver(entries)
+	kept.cut(m.at.Offsets)
+	for lines := range kept.messages() {
+		sent = true
+		if err := m.deliver(m.show(lines)); err != nil {
+			return err
+		}
 	}
 	if sent || len(tails) > 0 {
 		return nil
@@ -157,7 +161,13 @@ func (m *logMerge) pump(ctx context.Context, sources []source, tails map[uint16]
 	return nil
 }
 
-func (m *logMerge) emit(batch []chunk) error { return m.deliver(m.entries(batch)) }
+func (m *logMerge) emit(batch []chunk) error {
+	lines := m.lines(batch)
+	if len(batch) > 1 {
+		inOrder(lines, 0, map[uint16]int64{})
+	}
+	return m.deliver(m.show(lines))
+}
 
 func (m *logMerge) deliver(entries []*v1.LogEntry) error {
 	if len(entries) == 0 {
@@ -166,31 +176,40 @@ func (m *logMerge) deliver(entries []*v1.LogEntry) error {
 	return m.send(&v1.StreamJobLogsResponse{Entries: entries})
 }
 
-// entries puts what came together in the order of its time; the order within a rank is never touched. What is missing is
-// told where it is missing, by a line of Mind's own, so that it is never skipped in silence.
-func (m *logMerge) entries(batch []chunk) []*v1.LogEntry {
-	type line struct {
-		rank  uint16
-		entry *v1.TaskLogEntry
-	}
-	var lines []line
+// logLine is a line of one rank.
+type logLine struct {
+	rank  uint16
+	entry *v1.TaskLogEntry
+}
+
+// lines takes chunks apart. What is missing is told where it is missing, by a line of Mind's own, so that it is never skipped
+// in silence.
+func (m *logMerge) lines(batch []chunk) []logLine {
+	var lines []logLine
 	for _, c := range batch {
 		for _, e := range c.entries {
-			lines = append(lines, line{c.rank, e})
+			lines = append(lines, logLine{c.rank, e})
 		}
 		if c.lost != nil {
-			lines = append(lines, line{c.rank, &v1.TaskLogEntry{Offset: c.lost.at, UnixNanos: time.Now().UnixNano(), Stderr: true, Line: "ERROR mind: " + c.lost.message}})
+			lines = append(lines, logLine{c.rank, &v1.TaskLogEntry{Offset: c.lost.at, UnixNanos: time.Now().UnixNano(), Stderr: true, Line: "ERROR mind: " + c.lost.message}})
 		}
 	}
-	if len(batch) > 1 {
-		latest := map[uint16]int64{}
-		for i, l := range lines {
-			// A clock that was set back must not reorder the lines of one rank.
-			latest[l.rank] = max(latest[l.rank], l.entry.UnixNanos)
-			lines[i].entry.UnixNanos = latest[l.rank]
-		}
-		slices.SortStableFunc(lines, func(a, b line) int { return int(min(1, max(-1, a.entry.UnixNanos-b.entry.UnixNanos))) })
+	return lines
+}
+
+// inOrder puts what came together in the order of its time; the order within a rank is never touched. latest has the time of
+// each rank's newest line so far, of those before lines[from].
+func inOrder(lines []logLine, from int, latest map[uint16]int64) {
+	for _, l := range lines[from:] {
+		// A clock that was set back must not reorder the lines of one rank.
+		latest[l.rank] = max(latest[l.rank], l.entry.UnixNanos)
+		l.entry.UnixNanos = latest[l.rank]
 	}
+	slices.SortStableFunc(lines, func(a, b logLine) int { return cmp.Compare(a.entry.UnixNanos, b.entry.UnixNanos) })
+}
+
+// show makes of lines what readers get, each with the cursor behind it.
+func (m *logMerge) show(lines []logLine) []*v1.LogEntry {
 	out := make([]*v1.LogEntry, len(lines))
 	for i, l := range lines {
 		m.at.Offsets[l.rank] = l.entry.Offset

@@ -143,7 +143,8 @@ func (r *reading[E]) gone() bool {
 	return !ok || n.State == v1.NodeState_LOST
 }
 
-// lose makes the error that says what is not there. A task that never began wrote nothing.
+// lose makes the error that says what is not there. A task that never began wrote nothing. How node and archive failed, with
+// addresses and paths, is for the log of this coordinator: what is returned is shown to whoever reads the job.
 func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	if missing && r.at == 0 && archiveErr != nil && errors.Is(archiveErr, archive.ErrNotFound) && !r.src.started {
 		return nil
@@ -152,7 +153,7 @@ func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	if r.src.node != "" {
 		where = "node " + r.src.node
 	}
-	why := fmt.Sprintf("%s does not answer (%s)", where, status.Convert(nodeErr).Message())
+	why := where + " does not answer"
 	switch {
 	case missing && r.gone():
 		why = where + " is not known any more"
@@ -167,10 +168,12 @@ func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	case errors.Is(archiveErr, archive.ErrNotFound):
 		why += ", and the log archive has nothing of it"
 	case archiveErr != nil:
-		why += ", and the log archive fails: " + archiveErr.Error()
+		why += ", and the log archive fails"
 	default:
 		why += ", and the log archive ends there"
 	}
+	r.log.Warn("what a task wrote is missing", "what", r.what, "job", r.job, "attempt", r.attempt, "rank", r.src.rank, "at", r.at,
+		"node", r.src.node, "node_error", nodeErr, "archive_error", archiveErr)
 	from := fmt.Sprintf("after byte %d", r.at)
 	if r.at == 0 {
 		from = "from the start"
