@@ -312,6 +312,23 @@ func TestTheLeastRecentlyUsedGoesFirst(t *testing.T) {
 	})
 }
 
+// What does not fit beside what is in use costs nobody what he has: else whoever may submit could empty the cache of all tenants.
+func TestNothingMakesWayForWhatDoesNotFit(t *testing.T) {
+	s := serve(t, map[string][]byte{"/a": noise(400), "/b": noise(401), "/large": noise(700)})
+	cfg := config(t)
+	cfg.Capacity = 1000
+	c := open(t, cfg)
+	c.get(t, "t1", s.URL+"/a", "1")
+	c.get(t, "t2", s.URL+"/b", "2")
+	c.Release("2")
+	c.refuse(t, s.URL+"/large", "does not fit")
+	theirs, _ := c.Entries("t2")
+	require.Len(t, theirs, 1)
+	require.Zero(t, c.Stats().Evictions)
+	c.Release("1")
+	c.get(t, "t1", s.URL+"/large", "3")
+}
+
 func TestRoomIsMadeWhereTheSizeIsNotKnown(t *testing.T) {
 	flood := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("ETag", `"1"`)

@@ -274,6 +274,9 @@ func (c *Cache) makeRoom(need int64) (trash []string, ok bool) {
 	if need > c.cfg.Capacity {
 		return nil, false
 	}
+	if c.reserved+c.held()+need > c.cfg.Capacity {
+		return nil, false // Nobody's data makes way for what does not fit after all.
+	}
 	for c.used+c.reserved+need > c.cfg.Capacity {
 		one := c.oldest()
 		if one == nil {
@@ -283,6 +286,16 @@ func (c *Cache) makeRoom(need int64) (trash []string, ok bool) {
 	}
 	c.reserved += need
 	return trash, true
+}
+
+// held is what cannot make way.
+func (c *Cache) held() (bytes int64) {
+	for _, o := range c.objects {
+		if len(o.holders) > 0 {
+			bytes += o.size
+		}
+	}
+	return bytes
 }
 
 // oldest takes what was not used for the longest time out of the books: leftovers first.

@@ -82,9 +82,9 @@ func (h *hosts) byName(host string) bool {
 
 // byAddr says whether an address may be reached whatever name led to it.
 func (h *hosts) byAddr(addr netip.Addr) bool {
-	addr = addr.Unmap().WithZone("")
+	addr = plain(addr)
 	if h.none {
-		return !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !addr.IsUnspecified() && !addr.IsMulticast() && !addr.IsInterfaceLocalMulticast()
+		return !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !addr.IsUnspecified() && !addr.IsMulticast() && !metadata(addr) && !own(addr)
 	}
 	for _, n := range h.nets {
 		if n.Contains(addr) {

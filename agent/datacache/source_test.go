@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -103,7 +104,7 @@ func TestWhatIsNoSource(t *testing.T) {
 
 func TestHostsThatMayBeAsked(t *testing.T) {
 	for list, test := range map[string]struct{ yes, no []string }{
-		"":                      {[]string{"93.184.216.34", "10.0.0.1", "2001:db8::1"}, []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "::ffff:127.0.0.1", "224.0.0.1", "::"}},
+		"":                      {[]string{"93.184.216.34", "10.0.0.1", "2001:db8::1"}, []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "0.0.0.0", "::ffff:127.0.0.1", "224.0.0.1", "::", "fd00:ec2::254", "fd20:ce::254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe"}},
 		"10.0.0.0/8":            {[]string{"10.1.2.3", "::ffff:10.1.2.3"}, []string{"11.0.0.1", "127.0.0.1"}},
 		"127.0.0.1,[::1]":       {[]string{"127.0.0.1", "::1"}, []string{"127.0.0.2"}},
 		"example.org,*.lan.org": {nil, []string{"93.184.216.34"}},
@@ -125,6 +126,25 @@ func TestHostsThatMayBeAsked(t *testing.T) {
 	for _, bad := range []string{"", "http://x", "a*b", "10.0.0.0/99", "u@h"} {
 		_, err := parseHosts([]string{bad})
 		require.Error(t, err, bad)
+	}
+}
+
+// A node reaches itself by all of its addresses, past its own firewall; and so does a source.
+func TestTheNodeItselfIsNotAskedByItsOwnAddress(t *testing.T) {
+	h, err := parseHosts(nil)
+	require.NoError(t, err)
+	mine, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range mine {
+		at, ok := netip.AddrFromSlice(a.(*net.IPNet).IP)
+		require.True(t, ok)
+		require.False(t, h.byAddr(at), at)
+	}
+	h, err = parseHosts([]string{"10.0.0.0/8", "::/0", "0.0.0.0/0"})
+	require.NoError(t, err)
+	for _, a := range mine {
+		at, _ := netip.AddrFromSlice(a.(*net.IPNet).IP)
+		require.True(t, h.byAddr(at), "what the operator lists may be asked: %s", at)
 	}
 }
 

@@ -1,0 +1,54 @@
+package datacache
+
+import (
+	"net"
+	"net/netip"
+)
+
+// metadataNets are where clouds answer their machines, and nobody else, beside the link-local addresses: with keys of the
+// machine, for one.
+var metadataNets = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::/32"),      // Amazon's, by IPv6
+	netip.MustParsePrefix("fd20:ce::/32"),       // Google's, by IPv6
+	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba's
+	netip.MustParsePrefix("168.63.129.16/32"),   // Azure's wire server
+	netip.MustParsePrefix("192.0.0.0/24"),       // Oracle's, in the block of the protocols
+}
+
+func metadata(addr netip.Addr) bool {
+	for _, n := range metadataNets {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}
+
+// translated are IPv6 addresses that a translator (NAT64) turns into the IPv4 address at their end.
+var translated = netip.MustParsePrefix("64:ff9b::/96")
+
+// plain is the address that is reached in the end.
+func plain(addr netip.Addr) netip.Addr {
+	addr = addr.Unmap().WithZone("")
+	if translated.Contains(addr) {
+		b := addr.As16()
+		return netip.AddrFrom4([4]byte(b[12:]))
+	}
+	return addr
+}
+
+// own says whether this machine has the address: what it asks itself by it comes past its own firewall.
+func own(addr netip.Addr) bool {
+	mine, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // not known: better not
+	}
+	for _, a := range mine {
+		if n, ok := a.(*net.IPNet); ok {
+			if at, ok := netip.AddrFromSlice(n.IP); ok && at.Unmap() == addr {
+				return true
+			}
+		}
+	}
+	return false
+}
