@@ -58,6 +58,9 @@ func (s *server) ListQuotas(ctx context.Context, _ *v1.ListQuotasRequest) (*v1.L
 // PutQuota replaces the quota of a tenant. Who may set it is for the gateway to say, as with queues and nodes.
 func (s *server) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.PutQuotaResponse, error) {
 	c, q := callOf(ctx), req.GetQuota()
+	if q == nil {
+		return nil, bad("quota", "is missing")
+	}
 	tenant, err := c.theirTenant(q.GetTenantId())
 	if err != nil {
 		return nil, err

@@ -77,6 +77,8 @@ func TestCluster_quotas(t *testing.T) {
 	requireCode(t, codes.NotFound, err)
 	_, err = c.quotas(at).PutQuota(c.ctx("t1", ""), &v1.PutQuotaRequest{Quota: &v1.Quota{MaxGpus: proto.Int32(-1)}})
 	requireCode(t, codes.InvalidArgument, err)
+	_, err = c.quotas(at).PutQuota(c.ctx("t1", ""), &v1.PutQuotaRequest{})
+	requireCode(t, codes.InvalidArgument, err)
 }
 
 // What a tenant may have, and what it did, is told to it and to operators.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -44,6 +45,13 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 	require.Equal(t, 200, g.do("GET", prefix+"/tenants/acme/quota", "", "Authorization", "Bearer admin").code)
 	calls := c.seen()
 	require.Empty(t, calls[len(calls)-1].md[status.KeyOperator], "to run the cluster is not to look after all tenants")
+	// Of a time that is centuries away, coordinators could not tell on which side it lies.
+	for raw, year := range map[string]int{"9999-12-31T00:00:00Z": 2262, "0001-01-01T00:00:00Z": 1677, "99999999999": 2262} {
+		at, ok := parseSince(raw, time.Now())
+		require.True(t, ok)
+		require.Equal(t, year, at.UTC().Year(), raw)
+		require.True(t, time.Unix(0, at.UnixNano()).Equal(at), raw)
+	}
 	for _, bad := range []string{"/audit?page_size=0", "/audit?page_size=1001", "/audit?since=yesterday", "/audit?until=x"} {
 		require.Equal(t, 422, g.do("GET", prefix+bad, "", "Authorization", "Bearer admin").code, bad)
 	}

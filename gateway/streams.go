@@ -178,7 +178,7 @@ const unixTimesFrom = 1_000_000_000
 
 func parseSince(raw string, now time.Time) (time.Time, bool) {
 	if t, err := time.Parse(time.RFC3339Nano, raw); err == nil {
-		return t, timestamppb.New(t).IsValid()
+		return countable(t), timestamppb.New(t).IsValid()
 	}
 	if d, err := time.ParseDuration(raw); err == nil && d >= 0 {
 		return now.Add(-d), true
@@ -188,9 +188,22 @@ func parseSince(raw string, now time.Time) (time.Time, bool) {
 		return time.Time{}, false
 	}
 	if seconds >= unixTimesFrom {
-		return time.Unix(int64(seconds), 0), true
+		return countable(time.Unix(int64(seconds), 0)), true
 	}
 	return now.Add(-time.Duration(seconds * float64(time.Second))), true
+}
+
+// countable is a time that can be said in nanoseconds, as coordinators and agents count it: what lies centuries away is before or
+// after everything, wherever it lies.
+func countable(t time.Time) time.Time {
+	first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
+	switch {
+	case t.Before(first):
+		return first
+	case t.After(last):
+		return last
+	}
+	return t
 }
 
 func boolParameter(query url.Values, name string, faults []Fault) (*bool, []Fault) {

@@ -23,7 +23,7 @@ func TestLog_readsWhatItWrote(t *testing.T) {
 }
 
 func TestLog_refusesWhatItDidNotWrite(t *testing.T) {
-	for _, text := range []string{"x", "0", "0:0=1", "1:0", "1:a=1", "1:0=-1", "1:70000=1", "1:0=1,", "99999999999:0=1"} {
+	for _, text := range []string{"x", "0", "0:0=1", "1:0", "1:a=1", "1:0=-1", "1:70000=1", "1:0=1,", "99999999999:0=1", "1:0=18446744073709551615", "1:0=9223372036854775807"} {
 		_, err := ParseLog(text)
 		require.Errorf(t, err, "%q", text)
 	}

@@ -18,6 +18,9 @@ type Log struct {
 	Offsets map[uint16]uint64
 }
 
+// maxOffset is beyond the end of every file: agents seek to offsets, which systems count in 63 bits.
+const maxOffset = 1 << 62
+
 // String is "attempt:rank=offset,rank=offset".
 func (c Log) String() string {
 	var b strings.Builder
@@ -53,7 +56,7 @@ func ParseLog(text string) (Log, error) {
 		r, o, ok := strings.Cut(pair, "=")
 		rank, err1 := strconv.ParseUint(r, 10, 16)
 		offset, err2 := strconv.ParseUint(o, 10, 64)
-		if !ok || err1 != nil || err2 != nil {
+		if !ok || err1 != nil || err2 != nil || offset > maxOffset {
 			return c, bad
 		}
 		c.Offsets[uint16(rank)] = offset
@@ -79,7 +82,7 @@ func At(text string, rank uint16) (attempt uint32, offset uint64, ok bool) {
 			continue
 		}
 		offset, err = strconv.ParseUint(o, 10, 64)
-		return uint32(n), offset, err == nil
+		return uint32(n), offset, err == nil && offset <= maxOffset
 	}
 	return uint32(n), 0, true
 }
