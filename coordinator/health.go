@@ -34,10 +34,12 @@ func (s *server) httpHandler() http.Handler {
 
 // unready says why this replica should not be asked; "" when it should.
 func (s *server) unready(stats raftnode.Stats) string {
-	// After a start the log is replayed: what this replica would answer before is history.
-	if stats.CommitIndex > 0 && stats.AppliedIndex >= stats.CommitIndex {
-		s.caughtUp.Store(true)
+	// After a start the log is replayed: what this replica would answer before is history. What is committed meanwhile does not
+	// count: on a busy cluster there is always more.
+	if stats.CommitIndex > 0 {
+		s.replayTo.CompareAndSwap(0, stats.CommitIndex)
 	}
+	replayTo := s.replayTo.Load()
 	switch why := s.audit.out.Load(); {
 	case why != nil:
 		return "out of service: " + *why
@@ -45,7 +47,7 @@ func (s *server) unready(stats raftnode.Stats) string {
 		return "shutting down"
 	case stats.LeaderID == "":
 		return "no leader is known"
-	case !s.caughtUp.Load():
+	case replayTo == 0 || stats.AppliedIndex < replayTo:
 		return "replaying the log"
 	}
 	return ""

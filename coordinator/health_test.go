@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/mindcoordinator/mind/raftnode"
 )
 
 func (c *cluster) awaitHealth(id string, want healthpb.HealthCheckResponse_ServingStatus) {
@@ -37,4 +39,18 @@ func TestHealth_toldToClients(t *testing.T) {
 		}
 	}
 	c.awaitHealth(left, healthpb.HealthCheckResponse_NOT_SERVING)
+}
+
+// While entries come without a pause there is always one that is committed and not applied yet. What was there at the start
+// is replayed all the same.
+func TestHealth_aBusyReplicaIsReady(t *testing.T) {
+	s := &server{life: t.Context()}
+	at := func(committed, applied uint64) string {
+		return s.unready(raftnode.Stats{LeaderID: "c1", CommitIndex: committed, AppliedIndex: applied})
+	}
+	require.Equal(t, "replaying the log", at(0, 5), "nobody has said yet how far the log is committed")
+	require.Equal(t, "replaying the log", at(100, 40))
+	require.Equal(t, "replaying the log", at(120, 99))
+	require.Empty(t, at(150, 100))
+	require.Empty(t, at(1000, 101), "for good")
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,14 +105,16 @@ func TestCluster_healthAndMetrics(t *testing.T) {
 			"mind_scheduler_placements_total 1", "mind_submit_to_running_seconds_count 1",
 		},
 	} {
-		resp, err := http.Get(base + path)
-		require.NoError(t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		require.Equal(t, http.StatusOK, resp.StatusCode)
 		for _, w := range want {
-			require.Contains(t, string(body), w)
+			// What is counted is counted a moment after it can be read off the state.
+			c.eventually(path+" never says "+w, func() bool {
+				resp, err := http.Get(base + path)
+				require.NoError(t, err)
+				body, err := io.ReadAll(resp.Body)
+				require.NoError(t, err)
+				require.NoError(t, resp.Body.Close())
+				return resp.StatusCode == http.StatusOK && strings.Contains(string(body), w)
+			})
 		}
 	}
 }

@@ -70,8 +70,8 @@ type server struct {
 	events    eventLog
 	// started is set when all of the above is there: entries may be applied before.
 	started atomic.Bool
-	// caughtUp is set once the log was replayed.
-	caughtUp atomic.Bool
+	// replayTo is how far the log was committed when that was first known here; 0: it is not known yet.
+	replayTo atomic.Uint64
 	// leaderHint is "id=grpc_addr" of the leader, for the answers; epoch is as long as it stays the same.
 	leaderHint atomic.Pointer[string]
 	epoch      epoch
