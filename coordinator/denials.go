@@ -16,6 +16,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
+// denialsTime is how long it may take at least to write down what was denied: an election and the commit after it. What was
+// not written by then is lost.
+const denialsTime = time.Minute
+
 // denialCodes are the outcomes that a denial can have.
 var denialCodes = map[string]fsm.Code{"UNAUTHENTICATED": fsm.CodeUnauthenticated, "PERMISSION_DENIED": fsm.CodePermissionDenied}
 
@@ -71,7 +75,7 @@ func (s *server) writeDenials(ctx context.Context) {
 			return s.RecordDenials(ctx, req.(*v1.RecordDenialsRequest))
 		}
 		c := &call{}
-		within, cancel := context.WithTimeout(context.WithValue(ctx, callKey{}, c), s.config.Timers.Denials)
+		within, cancel := context.WithTimeout(context.WithValue(ctx, callKey{}, c), max(s.config.Timers.Denials, denialsTime))
 		if _, err := s.write(within, c, name, &v1.RecordDenialsRequest{Denials: told}, writes[name], record); err != nil && ctx.Err() == nil {
 			s.log.Error("denied calls are not in the audit log", "kinds", len(told), "error", err)
 		}
