@@ -80,6 +80,7 @@ func TestTLS_anAuthorityIsReplacedWhileItRuns(t *testing.T) {
 		c.members[id] = &member{conn: conn, config: Config{
 			ID: id, DataDir: t.TempDir(), GRPCAddr: peers[i].GRPCAddr, HTTPAddr: peers[i].HTTPAddr, RaftAddr: peers[i].RaftAddr,
 			Peers: peers, APISecret: "secret", CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA, Logger: slog.New(slog.DiscardHandler),
+			Timers: unhurried,
 		}}
 		c.start(id)
 		t.Cleanup(func() { c.kill(id) })

@@ -25,6 +25,13 @@ import (
 // longstop bounds every wait of the tests: what takes longer is broken.
 const longstop = 30 * time.Second
 
+// unhurried are the timers of a test that is about none of them. A machine that stands still for seconds, or elects another
+// leader meanwhile, must not make a node unreachable, a call fail or a stop incomplete. They are shorter than longstop, so
+// that who asks again and again has several answers.
+var unhurried = Timers{
+	AgentHeartbeat: 100 * time.Millisecond, UnreachableAfter: longstop / 3, LeaderWait: longstop / 3, Shutdown: longstop / 3,
+}
+
 // cluster is three real coordinators on loopback.
 type cluster struct {
 	t       testing.TB
@@ -55,8 +62,7 @@ func startCluster(t testing.TB, n int, change func(*Config)) *cluster {
 	for i, id := range c.ids {
 		config := Config{
 			ID: id, DataDir: t.TempDir(), GRPCAddr: peers[i].GRPCAddr, HTTPAddr: peers[i].HTTPAddr, RaftAddr: peers[i].RaftAddr,
-			Peers: peers, APISecret: "secret", Logger: slog.New(slog.DiscardHandler),
-			Timers: Timers{AgentHeartbeat: 100 * time.Millisecond, UnreachableAfter: 2 * time.Second},
+			Peers: peers, APISecret: "secret", Logger: slog.New(slog.DiscardHandler), Timers: unhurried,
 		}
 		if change != nil {
 			change(&config)

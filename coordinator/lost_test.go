@@ -80,6 +80,12 @@ func startGossiping(t *testing.T, gossiping3 int) *gossiping {
 	return g
 }
 
+// awaitNode is that of the cluster with the patience that a verdict needs.
+func (g *gossiping) awaitNode(id string, want v1.NodeState_Value) *v1.Node {
+	g.t.Helper()
+	return g.awaitNodeFor(patience, id, want)
+}
+
 // machine is an agent that gossips, and can fall silent on all links at once.
 type machine struct {
 	*scriptedAgent

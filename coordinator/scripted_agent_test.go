@@ -34,7 +34,7 @@ type scriptedAgent struct {
 	seq      uint64
 	unacked  []*v1.Report
 	tasks    map[string]*scriptedTask // by job/attempt/rank
-	specs    int                      // how many specs came in all sessions
+	specs    map[string]int           // how often each spec came in the present session
 	orders   int
 	sessions int
 	fresh    chan struct{}
@@ -104,7 +104,12 @@ func (a *scriptedAgent) close() {
 
 func (c *cluster) awaitNode(id string, want v1.NodeState_Value) *v1.Node {
 	c.t.Helper()
-	for end := time.Now().Add(longstop); time.Now().Before(end); waitABit() {
+	return c.awaitNodeFor(longstop, id, want)
+}
+
+func (c *cluster) awaitNodeFor(patience time.Duration, id string, want v1.NodeState_Value) *v1.Node {
+	c.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); waitABit() {
 		for _, at := range c.running() {
 			resp, err := c.nodes(at).GetNode(c.ctx("t1", ""), &v1.GetNodeRequest{NodeId: id})
 			if err == nil && resp.GetNode().GetState() == want {
@@ -155,6 +160,7 @@ func (a *scriptedAgent) session(ctx context.Context, conn *grpc.ClientConn) stri
 	}
 	a.mu.Lock()
 	a.sessions++
+	a.specs = map[string]int{}
 	sent := 0
 	cut := a.cut
 	a.mu.Unlock()
@@ -307,7 +313,7 @@ func (a *scriptedAgent) obey(orders *v1.Orders) {
 	for _, o := range orders.GetTasks() {
 		task := a.tasks[taskName(o.GetTask())]
 		if o.GetSpec() != nil {
-			a.specs++
+			a.specs[taskName(o.GetTask())]++
 		}
 		if task == nil && o.GetStop() == v1.StopReason_UNSPECIFIED {
 			if o.GetSpec() == nil {

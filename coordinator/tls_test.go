@@ -44,7 +44,7 @@ func TestTLS_certificatesSayWhoMayDoWhat(t *testing.T) {
 		c.members[id] = &member{conn: dial("gateway", pki.RoleGateway, peers[i].GRPCAddr), config: Config{
 			ID: id, DataDir: t.TempDir(), GRPCAddr: peers[i].GRPCAddr, HTTPAddr: peers[i].HTTPAddr, RaftAddr: peers[i].RaftAddr,
 			Peers: peers, APISecret: "secret", CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA,
-			Logger: slog.New(slog.DiscardHandler),
+			Logger: slog.New(slog.DiscardHandler), Timers: unhurried,
 		}}
 		c.start(id)
 		t.Cleanup(func() { c.kill(id) })

@@ -3,6 +3,8 @@ package coordinator
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,8 +24,10 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 				}
 			})
 			a := c.agent("n1", 2)
+			var last string
 			for i := range 30 {
 				id := c.submit(c.ids[i%3], sleeper(1, 0))
+				last = id
 				if i < 4 {
 					c.awaitStatus(c.ids[0], id, v1.JobStatus_TRAINING)
 					a.end(id, int32(i%2))
@@ -32,8 +36,17 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 			}
 			_, err := Verify(t.Context(), c.members["c1"].config.DataDir, "", 0)
 			require.ErrorIs(t, err, raftnode.ErrInUse)
+			for _, id := range c.ids {
+				c.eventually(id+" takes no snapshot", func() bool {
+					metas, err := filepath.Glob(filepath.Join(c.members[id].config.DataDir, "raft", "snapshots", "snapshots", "*", "meta.json"))
+					return err == nil && slices.ContainsFunc(metas, func(meta string) bool { return !strings.HasSuffix(filepath.Dir(meta), ".tmp") })
+				})
+			}
 			want, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
 			require.NoError(t, err)
+			for _, id := range c.ids { // One that lags would be stopped before it has all of it.
+				c.get(id, last)
+			}
 			for _, id := range c.ids {
 				c.kill(id)
 			}
