@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -297,8 +298,13 @@ func TestTheAgentFindsTheNextLeader(t *testing.T) {
 }
 
 func TestUnacknowledgedReportsAreSentAgain(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	// Below the ports that the kernel gives away: nobody else is given it while nobody listens.
+	var listener net.Listener
+	var err error
+	require.Eventually(t, func() bool {
+		listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000)))
+		return err == nil
+	}, 30*time.Second, time.Millisecond)
 	old := serveLeader(t, listener, 1)
 	old.deaf = true
 	inProcess(t, testConfig(t, old))
@@ -306,11 +312,8 @@ func TestUnacknowledgedReportsAreSentAgain(t *testing.T) {
 	old.want(o)
 	old.ended(o.GetTask())
 	old.server.Stop()
-	// The agent itself may have the port for a moment, as that of one of its calls.
-	require.Eventually(t, func() bool {
-		listener, err = net.Listen("tcp", old.addr)
-		return err == nil
-	}, 30*time.Second, time.Millisecond)
+	listener, err = net.Listen("tcp", old.addr)
+	require.NoError(t, err)
 	next := serveLeader(t, listener, 2)
 	require.EqualValues(t, 5, next.ended(o.GetTask()).GetExitCode())
 	require.Equal(t, []string{"Running", "Ended"}, next.course(o.GetTask()))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -38,6 +39,9 @@ func trainingOrder(script string, change func(*v1.TaskSpec)) *v1.TaskOrder {
 func write(t *testing.T, path, text string, mode os.FileMode) string {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	// A shim that is started meanwhile would have the program open, and nobody could run it.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	require.NoError(t, os.WriteFile(path, []byte(text), mode))
 	return path
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,6 +36,9 @@ func TestAWedgedDriver(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) {
+		// A process that another test starts meanwhile would have the program open, and nobody could run it.
+		syscall.ForkLock.RLock()
+		defer syscall.ForkLock.RUnlock()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".new"), []byte(text), 0o755))
 		require.NoError(t, os.Rename(filepath.Join(dir, name+".new"), filepath.Join(dir, name)))
 	}

@@ -75,7 +75,7 @@ func TestABrokenTransferGoesOn(t *testing.T) {
 			_, err := c.Fetch(ctx, Request{Tenant: "t1", Path: s.URL + "/d", Owner: "a"})
 			ended <- err
 		}()
-		require.Eventually(t, func() bool { return sizeOf(cfg.Dir) >= 200_000 }, longstop, time.Millisecond)
+		require.Eventually(t, func() bool { got, _ := c.Progress("a"); return got.Done == 200_000 }, longstop, time.Millisecond)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 		require.EqualValues(t, 200_000, c.Stats().UsedBytes)
@@ -196,9 +196,11 @@ func TestProgress(t *testing.T) {
 		cfg := config(t)
 		cfg.Pause = time.Hour
 		ctx, cancel := context.WithCancel(deadline(t))
-		defer cancel()
 		c := open(t, cfg)
-		go func() { _, _ = c.Fetch(ctx, Request{Tenant: "t1", Path: s.URL + "/d", Owner: "a"}) }()
+		var fetching sync.WaitGroup
+		defer fetching.Wait()
+		defer cancel()
+		fetching.Go(func() { _, _ = c.Fetch(ctx, Request{Tenant: "t1", Path: s.URL + "/d", Owner: "a"}) })
 		require.Eventually(t, func() bool { got, _ := c.Progress("a"); return got.Done == 200_000 }, longstop, time.Millisecond)
 	})
 	t.Run("while others have the turn", func(t *testing.T) {
