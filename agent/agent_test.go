@@ -30,8 +30,7 @@ func TestHelloTellsWhatTheNodeHas(t *testing.T) {
 	cfg := testConfig(t, l)
 	cfg.GPUs, cfg.Labels, cfg.Version = "4xA100,2xH100", map[string]string{"zone": "a"}, "v9"
 	inProcess(t, cfg)
-	l.await("hello", func() bool { return len(l.hellos) == 1 })
-	hello := l.hellos[0]
+	hello := l.hello(0)
 	require.Equal(t, "n1", hello.GetNodeId())
 	require.Equal(t, "v9", hello.GetAgentVersion())
 	require.Equal(t, map[string]string{"zone": "a"}, hello.GetLabels())
@@ -210,7 +209,7 @@ func TestTheAgentIsKilledAndTheJobDoesNotNotice(t *testing.T) {
 	process(t, cfg)
 	require.EqualValues(t, 41, l.ended(meanwhile.GetTask()).GetExitCode())
 	require.Equal(t, pid, l.running(later.GetTask()))
-	require.Len(t, l.hellos[1].GetTasks(), 2)
+	require.Len(t, l.hello(1).GetTasks(), 2)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "later"), nil, 0o600))
 	require.EqualValues(t, 42, l.ended(later.GetTask()).GetExitCode())
 	require.NotContains(t, l.kinds(later.GetTask()), "Starting", "it was launched again")
@@ -291,8 +290,7 @@ func TestTheAgentFindsTheNextLeader(t *testing.T) {
 	old.running(o.GetTask())
 	next.change(func() { next.refuse, next.orders, next.index = "", []*v1.TaskOrder{o}, 1 })
 	old.server.Stop()
-	next.await("hello", func() bool { return len(next.hellos) == 1 })
-	require.Len(t, next.hellos[0].GetTasks(), 1)
+	require.Len(t, next.hello(0).GetTasks(), 1)
 	next.want(stopped(o, v1.StopReason_CANCEL, 1))
 	next.ended(o.GetTask())
 }
@@ -337,14 +335,14 @@ func TestOneAgentAtATime(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)
 	inProcess(t, cfg)
-	l.await("hello", func() bool { return len(l.hellos) == 1 })
+	l.hello(0)
 	require.ErrorContains(t, Run(context.Background(), cfg), "in use by another agent")
 }
 
 func TestASignalToTheAgentIsACleanStop(t *testing.T) {
 	l := newLeader(t)
 	cmd := process(t, testConfig(t, l))
-	l.await("hello", func() bool { return len(l.hellos) == 1 })
+	l.hello(0)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())
 }

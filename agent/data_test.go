@@ -252,7 +252,7 @@ func TestWhatATaskUsesIsKeptAcrossARestart(t *testing.T) {
 	l.running(user.GetTask())
 	stop()
 	inProcess(t, cfg)
-	l.await("the next agent", func() bool { return len(l.hellos) == 2 })
+	l.hello(1)
 	other := training(t, "exit 0", server.URL+"/b")
 	l.want(user, other)
 	end := l.ended(other.GetTask())
@@ -275,7 +275,7 @@ func TestDataService(t *testing.T) {
 	o := training(t, "exit 0", server.URL+"/rows.jsonl?sig=hunter2")
 	l.want(o)
 	l.ended(o.GetTask())
-	conn, err := grpc.NewClient(l.hellos[0].GetGrpcAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(l.hello(0).GetGrpcAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	defer conn.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -311,7 +311,7 @@ func TestDataService(t *testing.T) {
 	_, err = agent.ReadDataCache(ctx, &v1.ReadDataCacheRequest{})
 	require.Error(t, err)
 
-	_, metrics := get(t, "http://"+l.hellos[0].GetHttpAddr()+"/metrics")
+	_, metrics := get(t, "http://"+l.hello(0).GetHttpAddr()+"/metrics")
 	for _, want := range []string{"mind_data_cache_used_bytes 12", fmt.Sprintf("mind_data_cache_capacity_bytes %g", float64(1<<20)), "mind_data_cache_misses_total 1", "mind_data_cache_fetched_bytes_total 12"} {
 		require.Contains(t, metrics, want)
 	}

@@ -38,7 +38,7 @@ func TestHealthAndMetrics(t *testing.T) {
 	o := order("true")
 	l.want(o)
 	l.ended(o.GetTask())
-	base := "http://" + l.hellos[0].GetHttpAddr()
+	base := "http://" + l.hello(0).GetHttpAddr()
 	code, _ := get(t, base+"/health")
 	require.Equal(t, http.StatusOK, code)
 	code, _ = get(t, base+"/health/ready")
@@ -80,7 +80,7 @@ func TestOnlyCoordinatorsComeIn(t *testing.T) {
 	read := func(files pki.Files) error {
 		clientTLS, err := files.ClientTLS()
 		require.NoError(t, err)
-		conn, err := grpc.NewClient(l.hellos[0].GetGrpcAddr(), grpc.WithTransportCredentials(credentials.NewTLS(clientTLS)))
+		conn, err := grpc.NewClient(l.hello(0).GetGrpcAddr(), grpc.WithTransportCredentials(credentials.NewTLS(clientTLS)))
 		require.NoError(t, err)
 		defer conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -115,8 +115,8 @@ func TestAnImpostorIsNoCoordinator(t *testing.T) {
 	cfg.TLS, err = ca.Issue(dir, "n1", pki.RoleAgent)
 	require.NoError(t, err)
 	inProcess(t, cfg)
-	l.await("hello", func() bool { return len(l.hellos) == 1 })
-	require.Empty(t, impostor.hellos)
+	l.hello(0)
+	require.Zero(t, impostor.said())
 }
 
 func TestTheAgentIsSeenInGossip(t *testing.T) {

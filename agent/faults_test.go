@@ -261,9 +261,8 @@ func TestAHangingDriverHangsNothing(t *testing.T) {
 	// An agent that starts meanwhile is up, knows its GPUs, and has its task.
 	stop()
 	inProcess(t, cfg)
-	l.await("hello", func() bool { return len(l.hellos) == 2 })
-	require.Len(t, l.hellos[1].GetGpus(), 8)
-	require.Equal(t, v1.GpuHealth_QUARANTINED, l.hellos[1].GetGpus()[5].GetHealth())
+	require.Len(t, l.hello(1).GetGpus(), 8)
+	require.Equal(t, v1.GpuHealth_QUARANTINED, l.hello(1).GetGpus()[5].GetHealth())
 	blind := onGPUs(order("true"), 1)
 	l.want(o, cpu, blind)
 	require.Zero(t, l.ended(cpu.GetTask()).GetExitCode())
@@ -306,7 +305,7 @@ func TestTheCauseOfAnEndSurvivesTheAgent(t *testing.T) {
 	require.Equal(t, v1.ErrorType_GPU_FAULT, end.GetErrorType())
 	require.Contains(t, end.GetErrorMessage(), "Xid 79")
 	require.Contains(t, l.verdict(1, v1.GpuHealth_QUARANTINED), "Xid 79")
-	require.False(t, l.hellos[1].GetGpus()[1].GetHealth() == v1.GpuHealth_HEALTHY)
+	require.False(t, l.hello(1).GetGpus()[1].GetHealth() == v1.GpuHealth_HEALTHY)
 }
 
 func TestAStopThatComesWhileAGPUIsVerifiedIsNotLost(t *testing.T) {

@@ -224,6 +224,26 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 	}
 }
 
+// hello waits for the n-th hello, counted from 0. An agent that was cut off for a moment says another one.
+func (l *leader) hello(n int) (hello *v1.Hello) {
+	l.t.Helper()
+	l.await("a hello", func() bool {
+		if len(l.hellos) <= n {
+			return false
+		}
+		hello = l.hellos[n]
+		return true
+	})
+	return hello
+}
+
+// said counts the hellos.
+func (l *leader) said() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.hellos)
+}
+
 // keeps reports whether the last heartbeat named a roster.
 func (l *leader) keeps(version uint64) bool {
 	return len(l.rosters) > 0 && l.rosters[len(l.rosters)-1] == version

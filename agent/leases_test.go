@@ -133,10 +133,9 @@ func TestTheRosterIsKeptOnDisk(t *testing.T) {
 	}
 	l.await("the newest version", named(59))
 	stop()
-	hellos := len(l.hellos)
+	hellos := l.said()
 	stop = inProcess(t, cfg)
-	l.await("hello", func() bool { return len(l.hellos) > hellos })
-	require.EqualValues(t, 59, l.hellos[hellos].GetRosterVersion())
+	require.EqualValues(t, 59, l.hello(hellos).GetRosterVersion())
 	stop()
 
 	name := filepath.Join(cfg.DataDir, rosterFile)
@@ -148,10 +147,9 @@ func TestTheRosterIsKeptOnDisk(t *testing.T) {
 		require.Error(t, err)
 	}
 	l.change(func() { l.roster = nil })
-	hellos = len(l.hellos)
+	hellos = l.said()
 	inProcess(t, cfg)
-	l.await("hello", func() bool { return len(l.hellos) > hellos })
-	require.Zero(t, l.hellos[hellos].GetRosterVersion(), "a damaged roster was used")
+	require.Zero(t, l.hello(hellos).GetRosterVersion(), "a damaged roster was used")
 }
 
 // downFor has an agent that runs as a process of its own do nothing for longer

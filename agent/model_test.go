@@ -173,7 +173,7 @@ func TestAModelThatIsUsedIsNotEvicted(t *testing.T) {
 	l.running(user.GetTask())
 	stop()
 	inProcess(t, cfg)
-	l.await("the next agent", func() bool { return len(l.hellos) == 2 })
+	l.hello(1)
 	intruder := training(t, "exit 0", other.URL+"/x")
 	l.want(user, intruder)
 	require.Contains(t, l.ended(intruder.GetTask()).GetErrorMessage(), "does not fit")

@@ -36,8 +36,7 @@ func newPair(t *testing.T, timing lease.Timing) *pair {
 		p.cfgs[i].NodeID, p.cfgs[i].Leases = name, timing
 		p.agents[i], p.stops[i] = opened(t, p.cfgs[i])
 		l := p.leaders[i]
-		l.await("hello", func() bool { return len(l.hellos) > 0 })
-		roster.Members = append(roster.Members, &v1.RosterMember{NodeId: name, GrpcAddr: l.hellos[0].GetGrpcAddr()})
+		roster.Members = append(roster.Members, &v1.RosterMember{NodeId: name, GrpcAddr: l.hello(0).GetGrpcAddr()})
 	}
 	for _, l := range p.leaders {
 		l.change(func() { l.roster = roster })
@@ -239,7 +238,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	cfg.TLS = issue("n1", pki.RoleAgent)
 	a, _ := opened(t, cfg)
 	l.await("heartbeats", func() bool { return l.beats > 0 })
-	addr := l.hellos[0].GetGrpcAddr()
+	addr := l.hello(0).GetGrpcAddr()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	dial := func(id, role string) *grpc.ClientConn {

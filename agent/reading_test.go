@@ -16,9 +16,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-func taskClient(t *testing.T, l *leader) v1.TaskServiceClient {
-	l.await("hello", func() bool { return len(l.hellos) > 0 })
-	conn, err := grpc.NewClient(l.hellos[0].GetGrpcAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+func taskClient(t *testing.T, hello *v1.Hello) v1.TaskServiceClient {
+	conn, err := grpc.NewClient(hello.GetGrpcAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return v1.NewTaskServiceClient(conn)
@@ -55,7 +54,7 @@ func TestLogsAreServed(t *testing.T) {
 	o := order("sh", "-c", "echo one; echo two >&2; while [ ! -e "+gate+" ]; do sleep 0.01; done; echo three")
 	l.want(o)
 	l.running(o.GetTask())
-	client := taskClient(t, l)
+	client := taskClient(t, l.hello(0))
 	req := func() *v1.ReadTaskLogsRequest {
 		return &v1.ReadTaskLogsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1}
 	}
@@ -137,7 +136,7 @@ func TestWhatATrainingWrites(t *testing.T) {
 	}
 	require.Equal(t, 2, checkpoints)
 
-	stream, err := taskClient(t, l).ReadTaskMetrics(context.Background(), &v1.ReadTaskMetricsRequest{JobId: ref.GetJobId(), Attempt: 1})
+	stream, err := taskClient(t, l.hello(0)).ReadTaskMetrics(context.Background(), &v1.ReadTaskMetricsRequest{JobId: ref.GetJobId(), Attempt: 1})
 	require.NoError(t, err)
 	response, err := stream.Recv()
 	require.NoError(t, err)

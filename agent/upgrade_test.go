@@ -77,11 +77,11 @@ func TestAnUpgradeInPlaceHarmsNoTask(t *testing.T) {
 	terminate(t, second)
 	install(t, binary)
 	processOf(t, cfg, binary)
-	l.await("hello", func() bool { return len(l.hellos) == 3 })
+	l.hello(2)
 	open("late")
 	require.EqualValues(t, 53, l.ended(late.GetTask()).GetExitCode())
 
-	client := taskClient(t, &leader{t: t, hellos: l.hellos[2:], changed: l.changed})
+	client := taskClient(t, l.hello(2))
 	for _, o := range []*v1.TaskOrder{early, meanwhile, late} {
 		lines, _, eof := readLog(t, client, &v1.ReadTaskLogsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1})
 		require.True(t, eof)
@@ -244,7 +244,7 @@ func TestATaskThatIsNotWantedRegistersNothing(t *testing.T) {
 	_ = first.Wait()
 	l.change(func() { l.reports, l.deaf, l.index = nil, false, 0 })
 	process(t, cfg)
-	l.await("the next session", func() bool { return len(l.hellos) == 2 })
+	l.hello(1)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "gate"), nil, 0o600))
 	l.ended(o.GetTask())
 	require.NotContains(t, l.kinds(o.GetTask()), "Checkpoint")
