@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
+	"os"
+	"os/user"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,7 +66,7 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 	f.IntVar(&o.Coordinators, "coordinators", 3, "1, 3 or 5")
 	f.IntVar(&o.Agents, "agents", 2, "number of nodes; 0: coordinators and a gateway alone")
 	f.StringVar(&o.GPUs, "gpus", "", "GPUs of each agent: simulated ones such as 8xH100 or 4xA100,2xH100, auto, or none (default: those of this machine, else 8xH100)")
-	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port)")
+	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port); one that other machines reach is warned of: it speaks HTTP without TLS")
 	f.StringVar(&o.LogArchive, "log-archive", "", "where logs and metrics of tasks are kept beyond the life of their node: a folder, file:///DIR or s3://BUCKET/PREFIX?... (default: nowhere)")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end or are killed")
 	f.BoolVar(&inProcess, "in-process", false, "run all components in one process")
@@ -85,6 +90,7 @@ func dev(cmd *cobra.Command, o devcluster.Options, contextName string) error {
 		err = cli.SaveContext(contextName, cli.Context{Addr: info.Gateway.URL, Token: info.Token, Dev: cluster.Dir()})
 	}
 	if err == nil {
+		warnExposed(cmd.ErrOrStderr(), cluster)
 		fmt.Fprintf(cmd.OutOrStdout(), "ready %s\n", info.Gateway.URL)
 		o.Logger.Info("ready", "after", time.Since(began).Round(time.Millisecond), "dir", cluster.Dir())
 		fmt.Fprintf(cmd.ErrOrStderr(), "export MIND_ADDR=%s\nexport MIND_TOKEN=%s\nexport MIND_DEV=%s\n", info.Gateway.URL, info.Token, cluster.Dir())
@@ -92,6 +98,28 @@ func dev(cmd *cobra.Command, o devcluster.Options, contextName string) error {
 		o.Logger.Info("stopping")
 	}
 	return errors.Join(err, cluster.Stop())
+}
+
+// warnExposed says what others can do with a gateway that more than this machine reaches.
+func warnExposed(w io.Writer, cluster *devcluster.Cluster) {
+	addr, exposed := cluster.Exposed()
+	if !exposed {
+		return
+	}
+	_, port, _ := net.SplitHostPort(addr) // it listens there
+	fmt.Fprintf(w, `mind: warning: the gateway listens on %s, which other machines may reach
+  - It speaks HTTP without TLS: who can read the network reads the token, and who has the token runs commands here as %s.
+  - Without a token it tells anybody /health, /health/ready, /metrics and /openapi.json; all else needs the token.
+  - Coordinators and agents listen on 127.0.0.1 alone, and speak mutual TLS.
+  To keep it to this machine: mind dev --http 127.0.0.1:%s. For machines that others reach: mind gateway with http_cert_file and http_key_file.
+`, addr, accountName(), port)
+}
+
+func accountName() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return "user " + strconv.Itoa(os.Getuid())
 }
 
 // runInProcess runs a component as `mind ARGS...` would, in this process.

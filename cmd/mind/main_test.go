@@ -230,9 +230,10 @@ func TestObey_onlyAnImpatientInterruptCutsTheShutdownShort(t *testing.T) {
 
 // mindDev is a running `mind dev` of real processes.
 type mindDev struct {
-	cmd  *exec.Cmd
-	info devcluster.Info
-	dir  string
+	cmd      *exec.Cmd
+	info     devcluster.Info
+	dir      string
+	messages string // the file with what it says on stderr
 }
 
 func startDev(t *testing.T, args ...string) *mindDev {
@@ -242,7 +243,7 @@ func startDev(t *testing.T, args ...string) *mindDev {
 	messages, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
 	require.NoError(t, err)
 	defer messages.Close()
-	d.cmd.Stderr = messages
+	d.cmd.Stderr, d.messages = messages, messages.Name()
 	out, err := d.cmd.StdoutPipe()
 	require.NoError(t, err)
 	began := time.Now()
@@ -351,4 +352,18 @@ func TestDev_inProcess(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `^job_[0-9a-z]+\n$`, stdout)
 	d.stop(t)
+	said, err := os.ReadFile(d.messages)
+	require.NoError(t, err)
+	require.NotContains(t, string(said), "warning", "nobody else reaches it")
+}
+
+func TestDev_warnsOfWhatOtherMachinesReach(t *testing.T) {
+	d := startDev(t, "--in-process", "--coordinators", "1", "--agents", "0", "--http", "0.0.0.0:0", "--quiet")
+	_, port, _ := strings.Cut(strings.TrimPrefix(d.info.Gateway.URL, "http://"), ":")
+	d.stop(t)
+	said, err := os.ReadFile(d.messages)
+	require.NoError(t, err)
+	for _, what := range []string{"mind: warning: the gateway listens on 0.0.0.0:" + port, "without TLS", "the token", "mind dev --http 127.0.0.1:" + port} {
+		require.Contains(t, string(said), what)
+	}
 }

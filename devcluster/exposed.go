@@ -1,0 +1,32 @@
+package devcluster
+
+import (
+	"net"
+	"net/netip"
+)
+
+// Exposed says where the gateway listens, and whether that is more than this machine. Everything else listens on loopback.
+func (c *Cluster) Exposed() (addr string, exposed bool) {
+	return c.layout.HTTP, !onLoopback(c.layout.HTTP)
+}
+
+// onLoopback says that nobody but this machine reaches an address. What cannot be told may be reached.
+func onLoopback(addr string) bool {
+	h, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	if ip, err := netip.ParseAddr(h); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	if h == "" {
+		return false
+	}
+	ips, err := net.LookupIP(h)
+	for _, ip := range ips {
+		if !ip.IsLoopback() {
+			return false
+		}
+	}
+	return err == nil && len(ips) > 0
+}
