@@ -45,14 +45,14 @@ func (s *server) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.S
 
 // accept validates a request and signs it with who asks.
 func (s *server) accept(c *call, req *v1.SubmitJobRequest, key string) (fsm.NewJob, error) {
-	if err := reservedForEvaluations(req); err != nil {
-		return fsm.NewJob{}, err
-	}
+	var f faults
+	f.add(reservedForEvaluations(req))
 	job, err := newJob(req, &s.inventory)
-	if err != nil {
-		return job, err
+	f.add(err)
+	if !f.below("training_config") { // else it may not be known which launcher is meant
+		f.add(s.checkLaunch(req))
 	}
-	if err := s.checkLaunch(req); err != nil {
+	if err := f.err(); err != nil {
 		return job, err
 	}
 	c.sign(&job, key)

@@ -45,12 +45,15 @@ func toStatus(err error) error {
 	}
 	var (
 		f       *failure
+		many    *manyInvalid
 		wrong   *invalid
 		refused *fsm.Refusal
 	)
 	switch {
 	case errors.As(err, &f):
 		return f
+	case errors.As(err, &many):
+		return &failure{codes.InvalidArgument, many.Error(), ""}
 	case errors.As(err, &wrong):
 		return &failure{codes.InvalidArgument, wrong.Error(), ""}
 	case errors.As(err, &refused):

@@ -21,51 +21,33 @@ const (
 	defaultQueue    = "default"
 )
 
-// invalid is a request that cannot be taken: the field, and a sentence that helps.
-type invalid struct{ field, message string }
-
-func (e *invalid) Error() string { return e.field + ": " + e.message }
-
-func bad(field, format string, args ...any) error {
-	return &invalid{field, fmt.Sprintf(format, args...)}
-}
-
 // inventory is what validation asks of the cluster: how many GPUs of a type the largest node has, 0 when there is none.
 type inventory interface{ LargestNode(gpuType string) int }
 
 // deterministic: the same request has the same bytes, and so the same fingerprint.
 var deterministic = proto.MarshalOptions{Deterministic: true}
 
-// newJob turns a request into a job to create, or says what is wrong with it. It reads nothing but its arguments.
+// newJob turns a request into a job to create, or says all that is wrong with it. It reads nothing but its arguments.
 func newJob(req *v1.SubmitJobRequest, inv inventory) (fsm.NewJob, error) {
-	var job fsm.NewJob
-	if err := checkWhatRuns(req); err != nil {
-		return job, err
-	}
-	shape, err := shapeOf(req, inv)
-	if err != nil {
-		return job, err
-	}
-	if job, err = schedulingOf(req); err != nil {
-		return job, err
-	}
+	var f faults
+	f.add(checkWhatRuns(req))
+	shape := shapeOf(&f, req, inv)
+	job := schedulingOf(&f, req)
 	job.Shape = shape
-	if job.Name, err = nameOf(req); err != nil {
-		return job, err
-	}
-	if err := checkLabels("labels", req.GetLabels()); err != nil {
-		return job, err
-	}
+	job.Name = nameOf(&f, req)
+	f.checkLabels("labels", req.GetLabels())
 	job.Labels = req.GetLabels()
-	if err := checkOutput(req.GetOutputConfig()); err != nil {
-		return job, err
-	}
+	f.checkOutput(req.GetOutputConfig())
 	if resume := req.GetTrainingConfig().GetResumeFromCheckpoint(); resume != "" {
 		id, ok := fsm.ParseCheckpointID(resume)
 		if !ok {
-			return job, bad("training_config.resume_from_checkpoint", "%q is not a checkpoint id", resume)
+			f.bad("training_config.resume_from_checkpoint", "%q is not a checkpoint id", resume)
 		}
 		job.ResumeFrom = id
+	}
+	err := f.err()
+	if err != nil {
+		return job, err
 	}
 	if job.Spec, err = deterministic.Marshal(req); err != nil {
 		return job, bad("request", "not encodable: %v", err)
@@ -138,51 +120,55 @@ func checkWhatRuns(req *v1.SubmitJobRequest) error {
 }
 
 func checkCommand(c *v1.CommandConfig) error {
+	var f faults
 	switch {
 	case len(c.GetArgv()) == 0 && c.GetCommand() == "":
-		return bad("command_config.argv", "is empty: give the program and its arguments, or a shell line in command_config.command")
+		f.bad("command_config.argv", "is empty: give the program and its arguments, or a shell line in command_config.command")
 	case len(c.GetArgv()) > 0 && c.GetCommand() != "":
-		return bad("command_config.argv", "give argv or command, not both")
+		f.bad("command_config.argv", "give argv or command, not both")
 	case len(c.GetArgv()) > 0 && c.GetArgv()[0] == "":
-		return bad("command_config.argv", "the first element names the program and is empty")
+		f.bad("command_config.argv", "the first element names the program and is empty")
 	case len(c.GetArgv()) > maxArgs:
-		return bad("command_config.argv", "has %d elements; at most %d are taken", len(c.GetArgv()), maxArgs)
-	case c.GetCwd() == "":
-		return bad("command_config.cwd", "is required: the directory on the node in which the command runs")
-	case !path.IsAbs(c.GetCwd()):
-		return bad("command_config.cwd", "%q must be an absolute path", c.GetCwd())
-	case strings.ContainsRune(c.GetCwd()+c.GetCommand()+strings.Join(c.GetArgv(), ""), 0):
-		return bad("command_config", "must not contain a NUL character")
+		f.bad("command_config.argv", "has %d elements; at most %d are taken", len(c.GetArgv()), maxArgs)
 	}
-	return checkEnvironment("command_config.environment", c.GetEnvironment())
+	switch {
+	case c.GetCwd() == "":
+		f.bad("command_config.cwd", "is required: the directory on the node in which the command runs")
+	case !path.IsAbs(c.GetCwd()):
+		f.bad("command_config.cwd", "%q must be an absolute path", c.GetCwd())
+	}
+	if strings.ContainsRune(c.GetCwd()+c.GetCommand()+strings.Join(c.GetArgv(), ""), 0) {
+		f.bad("command_config", "must not contain a NUL character")
+	}
+	f.checkEnvironment("command_config.environment", c.GetEnvironment())
+	return f.err()
 }
 
 func checkTraining(req *v1.SubmitJobRequest) error {
-	t := req.GetTrainingConfig()
+	var f faults
+	t, data := req.GetTrainingConfig(), req.GetDataConfig()
+	if t.GetBaseModel().GetModelId() == "" {
+		f.bad("training_config.base_model.model_id", "is required: the model to train")
+	}
 	switch {
-	case t.GetBaseModel().GetModelId() == "":
-		return bad("training_config.base_model.model_id", "is required: the model to train")
 	case t.GetTrainingType() == v1.TrainingType_UNSPECIFIED:
-		return bad("training_config.training_type", "is required: one of SFT, LORA, QLORA, DPO, RLHF, CONTINUED_PRETRAIN, FULL_FINETUNE")
+		f.bad("training_config.training_type", "is required: one of SFT, LORA, QLORA, DPO, RLHF, CONTINUED_PRETRAIN, FULL_FINETUNE")
 	case v1.TrainingType_Value_name[int32(t.GetTrainingType())] == "":
-		return bad("training_config.training_type", "%d is not a training type", t.GetTrainingType())
-	case len(req.GetDataConfig().GetSources()) == 0:
-		return bad("data_config.sources", "is empty: name at least one data source")
-	case len(req.GetDataConfig().GetSources()) > maxSources:
-		return bad("data_config.sources", "has %d entries; at most %d are taken: name the folder that they are in", len(req.GetDataConfig().GetSources()), maxSources)
+		f.bad("training_config.training_type", "%d is not a training type", t.GetTrainingType())
 	}
-	if err := checkModel(t.GetBaseModel()); err != nil {
-		return err
+	sources := data.GetSources()
+	switch {
+	case len(sources) == 0:
+		f.bad("data_config.sources", "is empty: name at least one data source")
+	case len(sources) > maxSources:
+		f.bad("data_config.sources", "has %d entries; at most %d are taken: name the folder that they are in", len(sources), maxSources)
+		sources = nil
 	}
-	if err := checkFramework(t); err != nil {
-		return err
+	f.add(checkModel(t.GetBaseModel()))
+	f.checkFramework(t)
+	for i, source := range sources {
+		f.add(checkSource(fmt.Sprintf("data_config.sources[%d].path", i), source.GetPath()))
 	}
-	for i, source := range req.GetDataConfig().GetSources() {
-		if err := checkSource(fmt.Sprintf("data_config.sources[%d].path", i), source.GetPath()); err != nil {
-			return err
-		}
-	}
-	data := req.GetDataConfig()
 	for _, n := range []struct {
 		field string
 		value int32
@@ -193,21 +179,23 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 		{"num_workers", data.GetNumWorkers()},
 	} {
 		if n.value < 0 {
-			return bad("data_config."+n.field, "%d must not be negative", n.value)
+			f.bad("data_config."+n.field, "%d must not be negative", n.value)
 		}
 	}
 	if split := data.GetValidationSplit(); !(split >= 0 && split <= 1) {
-		return bad("data_config.validation_split", "%v must lie between 0 and 1", split)
+		f.bad("data_config.validation_split", "%v must lie between 0 and 1", split)
 	}
-	return checkEnvironment("training_config.environment", t.GetEnvironment())
+	f.checkEnvironment("training_config.environment", t.GetEnvironment())
+	return f.err()
 }
 
-func nameOf(req *v1.SubmitJobRequest) (string, error) {
+func nameOf(f *faults, req *v1.SubmitJobRequest) string {
 	name := strings.TrimSpace(req.GetName())
 	if name == "" {
 		c := req.GetCommandConfig()
 		if c == nil {
-			return "", bad("name", "is required: a label for people")
+			f.bad("name", "is required: a label for people")
+			return ""
 		}
 		if len(c.GetArgv()) > 0 {
 			name = path.Base(c.GetArgv()[0])
@@ -216,63 +204,63 @@ func nameOf(req *v1.SubmitJobRequest) (string, error) {
 		}
 	}
 	if len(name) > maxName {
-		return "", bad("name", "is %d bytes long; at most %d are taken", len(name), maxName)
+		f.bad("name", "is %d bytes long; at most %d are taken", len(name), maxName)
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", bad("name", "must not contain control characters")
+		f.bad("name", "must not contain control characters")
 	}
-	return name, nil
+	return name
 }
 
-func checkEnvironment(field string, env map[string]string) error {
+func (f *faults) checkEnvironment(field string, env map[string]string) {
 	if len(env) > maxEnv {
-		return bad(field, "has %d variables; at most %d are taken", len(env), maxEnv)
+		f.bad(field, "has %d variables; at most %d are taken", len(env), maxEnv)
+		return
 	}
 	total := 0
 	for _, key := range slices.Sorted(maps.Keys(env)) {
 		total += len(key) + len(env[key]) + 2
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			return bad(field, "%q is not a name for a variable", key)
+			f.bad(field, "%q is not a name for a variable", key)
 		}
 		if strings.ContainsRune(env[key], 0) {
-			return bad(field, "the value of %s contains a NUL character", key)
+			f.bad(field, "the value of %s contains a NUL character", key)
 		}
 	}
 	if total > maxEnvBytes {
-		return bad(field, "takes %d bytes; at most %d are taken", total, maxEnvBytes)
+		f.bad(field, "takes %d bytes; at most %d are taken", total, maxEnvBytes)
 	}
-	return nil
 }
 
-func checkLabels(field string, labels map[string]string) error {
+func (f *faults) checkLabels(field string, labels map[string]string) {
 	if len(labels) > maxLabels {
-		return bad(field, "has %d entries; at most %d are taken", len(labels), maxLabels)
+		f.bad(field, "has %d entries; at most %d are taken", len(labels), maxLabels)
+		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if key == "" || len(key) > maxLabelKey || strings.ContainsAny(key, "=,\x00") {
-			return bad(field, "%q is not a label name: 1 to %d bytes, without '=' and ','", key, maxLabelKey)
+			f.bad(field, "%q is not a label name: 1 to %d bytes, without '=' and ','", key, maxLabelKey)
 		}
 		if len(labels[key]) > maxLabelVal {
-			return bad(field, "the value of %s is longer than %d bytes", key, maxLabelVal)
+			f.bad(field, "the value of %s is longer than %d bytes", key, maxLabelVal)
 		}
 	}
-	return nil
 }
 
-func checkOutput(o *v1.OutputConfig) error {
-	switch {
-	case o.GetOutputDir() != "" && !path.IsAbs(o.GetOutputDir()):
-		return bad("output_config.output_dir", "%q must be an absolute path", o.GetOutputDir())
-	case o.GetCheckpointIntervalSteps() < 0:
-		return bad("output_config.checkpoint_interval_steps", "must not be negative")
-	case o.GetKeepCheckpoints() < 0:
-		return bad("output_config.keep_checkpoints", "must not be negative")
+func (f *faults) checkOutput(o *v1.OutputConfig) {
+	if o.GetOutputDir() != "" && !path.IsAbs(o.GetOutputDir()) {
+		f.bad("output_config.output_dir", "%q must be an absolute path", o.GetOutputDir())
 	}
-	return nil
+	if o.GetCheckpointIntervalSteps() < 0 {
+		f.bad("output_config.checkpoint_interval_steps", "must not be negative")
+	}
+	if o.GetKeepCheckpoints() < 0 {
+		f.bad("output_config.keep_checkpoints", "must not be negative")
+	}
 }
 
 // schedulingOf reads what decides when and how often a job runs.
-func schedulingOf(req *v1.SubmitJobRequest) (fsm.NewJob, error) {
+func schedulingOf(f *faults, req *v1.SubmitJobRequest) fsm.NewJob {
 	s, t := req.GetSchedulingConfig(), req.GetTrainingConfig()
 	job := fsm.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
 	if job.Queue == "" {
@@ -281,30 +269,20 @@ func schedulingOf(req *v1.SubmitJobRequest) (fsm.NewJob, error) {
 	if s == nil {
 		s = &v1.SchedulingConfig{}
 	}
-	priority, err := twice("priority", s.Priority, t.GetPriority(), t != nil && t.Priority != nil)
-	if err != nil {
-		return job, err
-	}
-	if priority != nil {
+	if priority := f.twice("priority", s.Priority, t.GetPriority(), t != nil && t.Priority != nil); priority != nil {
 		if *priority < 0 || *priority > 10 {
-			return job, bad("scheduling_config.priority", "%d must lie between 0 and 10 (10 runs first)", *priority)
+			f.bad("scheduling_config.priority", "%d must lie between 0 and 10 (10 runs first)", *priority)
 		}
 		job.Priority = uint8(*priority)
 	}
-	retries, err := twice("max_retries", s.MaxRetries, t.GetMaxRetries(), t != nil && t.MaxRetries != nil)
-	if err != nil {
-		return job, err
-	}
-	if retries != nil {
+	if retries := f.twice("max_retries", s.MaxRetries, t.GetMaxRetries(), t != nil && t.MaxRetries != nil); retries != nil {
 		if *retries < 0 || *retries > 1000 {
-			return job, bad("scheduling_config.max_retries", "%d must lie between 0 and 1000", *retries)
+			f.bad("scheduling_config.max_retries", "%d must lie between 0 and 1000", *retries)
 		}
 		job.Retry.Max = uint16(*retries)
 	}
-	if job.Retry.On, err = retryOn(s.GetRetryOn()); err != nil {
-		return job, err
-	}
-	for _, f := range []struct {
+	job.Retry.On = f.retryOn(s.GetRetryOn())
+	for _, d := range []struct {
 		name  string
 		value int32
 		least int32
@@ -315,43 +293,44 @@ func schedulingOf(req *v1.SubmitJobRequest) (fsm.NewJob, error) {
 		{"give_up_after_seconds", s.GetGiveUpAfterSeconds(), 10, &job.GiveUpAfter},
 		{"grace_period_seconds", s.GetGracePeriodSeconds(), 0, &job.Grace},
 	} {
-		if f.value != 0 && (f.value < f.least || f.value > maxSeconds) {
-			return job, bad("scheduling_config."+f.name, "%d must be at least %d and at most %d", f.value, f.least, maxSeconds)
+		if d.value != 0 && (d.value < d.least || d.value > maxSeconds) {
+			f.bad("scheduling_config."+d.name, "%d must be at least %d and at most %d", d.value, d.least, maxSeconds)
 		}
-		*f.into = int64(f.value) * int64(time.Second)
+		*d.into = int64(d.value) * int64(time.Second)
 	}
 	if s.GracePeriodSeconds != nil && *s.GracePeriodSeconds == 0 {
 		job.Grace = -1 // Zero means the default, less means none.
 	}
 	if s.GetNotBefore() != nil {
-		if err := s.GetNotBefore().CheckValid(); err != nil {
-			return job, bad("scheduling_config.not_before", "is not a time")
-		}
 		at := s.GetNotBefore().AsTime()
-		if y := at.Year(); y > 2200 {
-			return job, bad("scheduling_config.not_before", "lies too far ahead")
+		switch {
+		case s.GetNotBefore().CheckValid() != nil:
+			f.bad("scheduling_config.not_before", "is not a time")
+		case at.Year() > 2200:
+			f.bad("scheduling_config.not_before", "lies too far ahead")
+		default:
+			job.NotBefore = max(0, at.UnixNano())
 		}
-		job.NotBefore = max(0, at.UnixNano())
 	}
 	if len(s.GetDependencies()) > 0 {
-		return job, bad("scheduling_config.dependencies", "not supported by this version: submit the job when the others have ended")
+		f.bad("scheduling_config.dependencies", "not supported by this version: submit the job when the others have ended")
 	}
 	if s.GetArray() != nil {
-		return job, bad("scheduling_config.array", "not supported by this version: submit the jobs as a batch")
+		f.bad("scheduling_config.array", "not supported by this version: submit the jobs as a batch")
 	}
-	return job, nil
+	return job
 }
 
 // twice reconciles a value that ScaiMind published in training_config with the same one in scheduling_config.
-func twice(name string, scheduling *int32, training int32, given bool) (*int32, error) {
+func (f *faults) twice(name string, scheduling *int32, training int32, given bool) *int32 {
 	switch {
 	case !given:
-		return scheduling, nil
+		return scheduling
 	case scheduling != nil && *scheduling != training:
-		return nil, bad("scheduling_config."+name, "is %d but training_config.%s is %d: give it once", *scheduling, name, training)
-	default:
-		return &training, nil
+		f.bad("scheduling_config."+name, "is %d but training_config.%s is %d: give it once", *scheduling, name, training)
+		return nil
 	}
+	return &training
 }
 
 var retryCauses = map[string]fsm.RetryCause{
@@ -359,17 +338,17 @@ var retryCauses = map[string]fsm.RetryCause{
 	"data_fetch": fsm.RetryDataFetch, "exit": fsm.RetryExit,
 }
 
-func retryOn(names []string) (fsm.RetryCause, error) {
+func (f *faults) retryOn(names []string) fsm.RetryCause {
 	if len(names) == 0 {
-		return fsm.RetryDefault, nil
+		return fsm.RetryDefault
 	}
 	var on fsm.RetryCause
 	for _, name := range names {
 		cause, ok := retryCauses[name]
 		if !ok {
-			return 0, bad("scheduling_config.retry_on", "%q is none of node_lost, gpu_fault, launch_failed, data_fetch, exit", name)
+			f.bad("scheduling_config.retry_on", "%q is none of node_lost, gpu_fault, launch_failed, data_fetch, exit", name)
 		}
 		on |= cause
 	}
-	return on, nil
+	return on
 }

@@ -31,53 +31,57 @@ func reservedForEvaluations(req *v1.SubmitJobRequest) error {
 
 // checkEvaluation checks what can be told without looking at the state.
 func checkEvaluation(e *v1.EvaluationConfig) error {
+	var f faults
 	switch {
 	case e.GetJobId() == "" && e.GetModelUri() == "":
-		return bad("job_id", "say what to score: give job_id, or model_uri")
+		f.bad("job_id", "say what to score: give job_id, or model_uri")
 	case e.GetJobId() == "" && e.GetCheckpointId() != "":
-		return bad("checkpoint_id", "goes with job_id: name the job that wrote it")
+		f.bad("checkpoint_id", "goes with job_id: name the job that wrote it")
 	case e.GetModelUri() != "" && e.GetCheckpointId() != "":
-		return bad("checkpoint_id", "goes instead of model_uri: only one of them can be scored")
-	case len(e.GetBenchmarks()) == 0:
-		return bad("benchmarks", "is empty: name at least one, such as mmlu")
-	case len(e.GetBenchmarks()) > maxBenchmarks:
-		return bad("benchmarks", "has %d entries; at most %d are taken", len(e.GetBenchmarks()), maxBenchmarks)
+		f.bad("checkpoint_id", "goes instead of model_uri: only one of them can be scored")
 	}
-	if err := checkModelURI(e.GetModelUri()); err != nil {
-		return err
+	benchmarks := e.GetBenchmarks()
+	switch {
+	case len(benchmarks) == 0:
+		f.bad("benchmarks", "is empty: name at least one, such as mmlu")
+	case len(benchmarks) > maxBenchmarks:
+		f.bad("benchmarks", "has %d entries; at most %d are taken", len(benchmarks), maxBenchmarks)
+		benchmarks = nil
 	}
+	f.add(checkModelURI(e.GetModelUri()))
 	seen := map[string]bool{}
-	for i, b := range e.GetBenchmarks() {
+	for i, b := range benchmarks {
 		field := fmt.Sprintf("benchmarks[%d]", i)
-		if err := checkBenchmark(field, b); err != nil {
-			return err
-		}
-		if seen[b.GetName()] {
-			return bad(field+".name", "%s is there twice: its results could not be told apart", b.GetName())
+		f.checkBenchmark(field, b)
+		if b.GetName() != "" && seen[b.GetName()] {
+			f.bad(field+".name", "%s is there twice: its results could not be told apart", b.GetName())
 		}
 		seen[b.GetName()] = true
 	}
-	return nil
+	return f.err()
 }
 
-func checkBenchmark(field string, b *v1.Benchmark) error {
+func (f *faults) checkBenchmark(field string, b *v1.Benchmark) {
 	name := b.GetName()
 	switch {
 	case name == "":
-		return bad(field+".name", "is required: the benchmark, such as mmlu")
+		f.bad(field+".name", "is required: the benchmark, such as mmlu")
 	case !validBenchmark(name):
-		return bad(field+".name", "%.64q is no name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, fsm.MaxBenchmarkName)
-	case b.GetNumSamples() < 0:
-		return bad(field+".num_samples", "%d must not be negative; 0 means all", b.GetNumSamples())
-	case len(b.GetParameters()) > maxParameters:
-		return bad(field+".parameters", "has %d entries; at most %d are taken", len(b.GetParameters()), maxParameters)
+		f.bad(field+".name", "%.64q is no name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, fsm.MaxBenchmarkName)
+	}
+	if b.GetNumSamples() < 0 {
+		f.bad(field+".num_samples", "%d must not be negative; 0 means all", b.GetNumSamples())
+	}
+	if len(b.GetParameters()) > maxParameters {
+		f.bad(field+".parameters", "has %d entries; at most %d are taken", len(b.GetParameters()), maxParameters)
 	}
 	for key, value := range b.GetParameters() {
 		if key == "" || len(key) > maxLabelKey || len(value) > maxParameter || strings.ContainsRune(key+value, 0) {
-			return bad(field+".parameters", "names take 1 to %d bytes, values up to %d, and neither a NUL character", maxLabelKey, maxParameter)
+			f.bad(field+".parameters", "names take 1 to %d bytes, values up to %d, and neither a NUL character", maxLabelKey, maxParameter)
+			break
 		}
 	}
-	return checkURI(field+".dataset", b.GetDataset())
+	f.add(checkURI(field+".dataset", b.GetDataset()))
 }
 
 // validBenchmark says whether something can be the name of a benchmark, wherever it came from.

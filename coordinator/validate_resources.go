@@ -1,7 +1,9 @@
 package coordinator
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -12,53 +14,63 @@ var topologies = map[string]uint8{
 	"": fsm.TopologyAny, "any": fsm.TopologyAny, "nvlink": fsm.TopologyNVLink, "single_node": fsm.TopologySingleNode,
 }
 
-// shapeOf reads what the job needs, per node.
-func shapeOf(req *v1.SubmitJobRequest, inv inventory) (fsm.Shape, error) {
+// shapeOf reads what the job needs, per node. With a fault it is empty.
+func shapeOf(f *faults, req *v1.SubmitJobRequest, inv inventory) fsm.Shape {
 	r := req.GetResourceConfig()
-	var s fsm.Shape
-	if err := checkAmounts(r); err != nil {
-		return s, err
-	}
+	before := f.count()
+	f.checkAmounts(r)
 	topology, ok := topologies[r.GetTopology()]
 	if !ok {
-		return s, bad("resource_config.topology", "%q is none of any, nvlink, single_node", r.GetTopology())
+		f.bad("resource_config.topology", "%q is none of any, nvlink, single_node", r.GetTopology())
 	}
+	nodes := 0
+	if f.count() == before {
+		nodes = f.gang(req, topology, inv)
+	}
+	f.checkLabels("resource_config.node_selector", r.GetNodeSelector())
+	for _, k := range slices.Sorted(maps.Keys(r.GetNodeSelector())) {
+		if strings.ContainsAny(r.GetNodeSelector()[k], ",=") {
+			f.bad("resource_config.node_selector", "the value of %s must not contain ',' or '='", k)
+		}
+	}
+	if f.count() != before {
+		return fsm.Shape{}
+	}
+	return fsm.Shape{
+		Nodes: uint16(nodes), GPUs: uint16(int(r.GetGpuCount()) / nodes), GPUType: r.GetGpuType(),
+		FractionMilli: uint16(math.Round(r.GetGpuFraction() * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
+		CPUs: uint32(r.GetCpuCount()), MemMB: uint32(r.GetMemoryMb()), Topology: topology,
+		Selector: fsm.CanonicalSelector(r.GetNodeSelector()),
+	}
+}
+
+// gang looks at how amounts that are sound by themselves fit together, and returns the number of nodes.
+func (f *faults) gang(req *v1.SubmitJobRequest, topology uint8, inv inventory) (nodes int) {
+	r, before := req.GetResourceConfig(), f.count()
 	gpus, fraction := int(r.GetGpuCount()), r.GetGpuFraction()
 	switch {
 	case fraction != 0 && gpus != 0:
-		return s, bad("resource_config.gpu_fraction", "goes instead of gpu_count, not with it")
+		f.bad("resource_config.gpu_fraction", "goes instead of gpu_count, not with it")
 	case fraction != 0 && r.GetNodeCount() > 1:
-		return s, bad("resource_config.gpu_fraction", "is a share of one GPU, so node_count cannot be %d", r.GetNodeCount())
+		f.bad("resource_config.gpu_fraction", "is a share of one GPU, so node_count cannot be %d", r.GetNodeCount())
 	case gpus == 0 && fraction == 0 && req.GetTrainingConfig() != nil:
-		return s, bad("resource_config.gpu_count", "must be at least 1 for a training job")
+		f.bad("resource_config.gpu_count", "must be at least 1 for a training job")
 	case gpus == 0 && fraction == 0 && (r.GetGpuType() != "" || r.GetGpuMemoryMb() != 0 || topology == fsm.TopologyNVLink):
-		return s, bad("resource_config.gpu_count", "is 0, so gpu_type, gpu_memory_mb and topology nvlink say nothing: set gpu_count or leave them out")
+		f.bad("resource_config.gpu_count", "is 0, so gpu_type, gpu_memory_mb and topology nvlink say nothing: set gpu_count or leave them out")
 	}
-	nodes, err := nodesOf(r, topology, inv)
-	if err != nil {
-		return s, err
+	if f.count() == before {
+		var err error
+		nodes, err = nodesOf(r, topology, inv)
+		f.add(err)
 	}
-	if world := int(req.GetTrainingConfig().GetFramework().GetDistributed().GetWorldSize()); world != 0 && world != max(1, gpus) {
-		return s, bad("training_config.framework.distributed.world_size", "is %d but resource_config.gpu_count is %d: one process runs per GPU", world, gpus)
+	if world := int(req.GetTrainingConfig().GetFramework().GetDistributed().GetWorldSize()); world > 0 && world != max(1, gpus) {
+		f.bad("training_config.framework.distributed.world_size", "is %d but resource_config.gpu_count is %d: one process runs per GPU", world, gpus)
 	}
-	if err := checkLabels("resource_config.node_selector", r.GetNodeSelector()); err != nil {
-		return s, err
-	}
-	for k, v := range r.GetNodeSelector() {
-		if strings.ContainsAny(v, ",=") {
-			return s, bad("resource_config.node_selector", "the value of %s must not contain ',' or '='", k)
-		}
-	}
-	return fsm.Shape{
-		Nodes: uint16(nodes), GPUs: uint16(gpus / nodes), GPUType: r.GetGpuType(),
-		FractionMilli: uint16(math.Round(fraction * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
-		CPUs: uint32(r.GetCpuCount()), MemMB: uint32(r.GetMemoryMb()), Topology: topology,
-		Selector: fsm.CanonicalSelector(r.GetNodeSelector()),
-	}, nil
+	return nodes
 }
 
-func checkAmounts(r *v1.ResourceConfig) error {
-	for _, f := range []struct {
+func (f *faults) checkAmounts(r *v1.ResourceConfig) {
+	for _, a := range []struct {
 		name  string
 		value int32
 		most  int32
@@ -69,17 +81,16 @@ func checkAmounts(r *v1.ResourceConfig) error {
 		{"cpu_count", r.GetCpuCount(), 1 << 20},
 		{"memory_mb", r.GetMemoryMb(), math.MaxInt32},
 	} {
-		if f.value < 0 || f.value > f.most {
-			return bad("resource_config."+f.name, "%d must lie between 0 and %d", f.value, f.most)
+		if a.value < 0 || a.value > a.most {
+			f.bad("resource_config."+a.name, "%d must lie between 0 and %d", a.value, a.most)
 		}
 	}
-	if f := r.GetGpuFraction(); f != 0 && !(f >= 0.001 && f <= 0.999) {
-		return bad("resource_config.gpu_fraction", "%v must lie between 0 and 1 (0.001 to 0.999); for whole GPUs use gpu_count", f)
+	if share := r.GetGpuFraction(); share != 0 && !(share >= 0.001 && share <= 0.999) {
+		f.bad("resource_config.gpu_fraction", "%v must lie between 0 and 1 (0.001 to 0.999); for whole GPUs use gpu_count", share)
 	}
 	if len(r.GetGpuType()) > maxLabelVal {
-		return bad("resource_config.gpu_type", "is longer than %d bytes", maxLabelVal)
+		f.bad("resource_config.gpu_type", "is longer than %d bytes", maxLabelVal)
 	}
-	return nil
 }
 
 // nodesOf is the size of the gang: as asked, or as few nodes as can hold equal shares.

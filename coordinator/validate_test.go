@@ -275,6 +275,7 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 			require.Equal(t, tt.field, wrong.field)
 			require.Contains(t, wrong.message, tt.says)
 			require.Equal(t, codes.InvalidArgument, grpcstatus.Code(toStatus(err)))
+			require.NotErrorAs(t, err, new(*manyInvalid), "one mistake is one fault")
 		})
 	}
 }

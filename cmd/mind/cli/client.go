@@ -192,13 +192,20 @@ func refused(status int, text []byte) error {
 	}
 	if json.Unmarshal(text, &envelope) == nil {
 		r.code, r.message = envelope.Error.Code, envelope.Error.Message
-		for _, d := range envelope.Error.Details {
-			if !strings.Contains(r.message, d.Message) {
-				r.message += fmt.Sprintf("; %s: %s", d.Field, d.Message)
+		if details := envelope.Error.Details; len(details) > 1 {
+			lines := make([]string, len(details))
+			for i, d := range details {
+				lines[i] = strings.ReplaceAll(d.Field+": "+d.Message, "\n", " ")
 			}
+			r.message = strings.Join(lines, "\n")
 		}
 	}
 	return r
+}
+
+// faulty says that the request itself was at fault: the message has one line for each fault.
+func (r *refusal) faulty() bool {
+	return r.status == http.StatusBadRequest || r.status == http.StatusUnprocessableEntity
 }
 
 // broke says whether the connection broke before the answer was whole. One that was never made does not count: that no
