@@ -23,6 +23,10 @@ const (
 	// estimatedOnSubmit is how many jobs of a tenant may wait for a submit to be answered with an estimate: a flood of submits
 	// shall not be slowed down by them.
 	estimatedOnSubmit = 1000
+	// submitPatience is how long a submit, which is accepted already, waits for its turn to be estimated. Forecasts that took longer
+	// are made by submits submitRest times less often than by those who ask for them: one in a thousand submits may wait for one.
+	submitPatience = 10 * time.Millisecond
+	submitRest     = 50
 )
 
 // estimates are the forecasts of this replica, one for each tenant that asks. They are made when somebody asks, from the view
@@ -46,6 +50,11 @@ type tenantForecast struct {
 // forecast foresees when the waiting jobs of a tenant start; nil: there is nothing to foresee, or the caller's time is up. It
 // may be a moment old, and then knows nothing of what was submitted since.
 func (s *server) forecast(ctx context.Context, v *fsm.View, tenant string) *scheduler.Forecast {
+	return s.foresee(ctx, v, tenant, 1)
+}
+
+// foresee is the same, where the next forecast is put off for so many times longer if it takes long.
+func (s *server) foresee(ctx context.Context, v *fsm.View, tenant string, longer int) *scheduler.Forecast {
 	counts := v.CountsOf(tenant)
 	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
 	if queued := counts[v1.JobState_QUEUED]; queued == 0 || queued == 1 && live == 0 {
@@ -56,8 +65,11 @@ func (s *server) forecast(ctx context.Context, v *fsm.View, tenant string) *sche
 		return nil
 	}
 	defer func() { <-t.turn }()
-	age := time.Since(t.made)
-	if t.forecast != nil && (age < time.Duration(s.config.Limits.EstimateRest)*t.took || t.index == v.Index() && age < estimateKept) {
+	age, rest := time.Since(t.made), s.config.Limits.EstimateRest
+	if t.took > submitPatience {
+		rest *= longer
+	}
+	if t.forecast != nil && (age < time.Duration(rest)*t.took || t.index == v.Index() && age < estimateKept) {
 		return t.forecast
 	}
 	if !take(ctx, all) {
@@ -83,7 +95,13 @@ func logTime(v *fsm.View, now time.Time) time.Time {
 	return time.Unix(0, max(v.Now(), now.UnixNano()))
 }
 
+// take waits for a turn. One that is free is taken even if there was no time to wait.
 func take(ctx context.Context, turn chan struct{}) bool {
+	select {
+	case turn <- struct{}{}:
+		return true
+	default:
+	}
 	select {
 	case turn <- struct{}{}:
 		return true
@@ -150,7 +168,9 @@ func (s *server) waits(ctx context.Context) func(id fsm.JobID) *float64 {
 	if v.CountsOf(tenant)[v1.JobState_QUEUED] > estimatedOnSubmit {
 		return func(fsm.JobID) *float64 { return nil }
 	}
-	forecast := s.forecast(ctx, v, tenant)
+	within, cancel := context.WithTimeout(ctx, submitPatience)
+	defer cancel()
+	forecast := s.foresee(within, v, tenant, submitRest)
 	return func(id fsm.JobID) *float64 {
 		j, ok := v.Job(id)
 		if !ok {

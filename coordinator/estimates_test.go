@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
 )
 
 // promptly makes a cluster foresee anew for every answer.
@@ -215,4 +217,36 @@ func TestCluster_estimatesAreBounded(t *testing.T) {
 	queue, err = c.nodes("c1").GetQueue(c.ctx("t1", ""), &v1.GetQueueRequest{})
 	require.NoError(t, err)
 	require.NotNil(t, queue.GetJobs()[0].EstimatedWaitSeconds)
+}
+
+// A submit is accepted before it is estimated: it waits neither for a forecast that somebody else makes, nor often for one that
+// takes long.
+func TestWaits_aSubmitHasLittleTimeForIt(t *testing.T) {
+	m, apply := stateOf(t, fsm.RegisterNode{Node: fsm.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, Labels: map[string]string{"name": "n1"}, GPUs: []fsm.GPU{
+		{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
+		{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
+	}}})
+	s := &server{machine: m}
+	s.config.Limits.EstimateRest = estimateRest
+	submit := func(name string) fsm.JobID {
+		job, err := newJob(limited(name, "n1", 1), largest(2))
+		require.NoError(t, err)
+		job.Tenant, job.User = "t1", "ann"
+		return apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{job}}).(fsm.SubmitJobsResult).Results[0].Job
+	}
+	ctx := context.WithValue(t.Context(), callKey{}, &call{tenant: "t1"})
+	first, second := submit("a"), submit("b")
+	require.NotNil(t, s.waits(ctx)(second), "it comes after %s", first)
+
+	kept, _ := s.estimates.of("t1")
+	kept.turn <- struct{}{}
+	require.Nil(t, s.waits(ctx)(submit("c")), "somebody makes a forecast, and does not come to an end")
+	kept.made, kept.took = time.Now().Add(-(estimateRest+1)*time.Minute), time.Minute
+	<-kept.turn
+	last := submit("d")
+	require.Nil(t, s.waits(ctx)(last), "the last one took long, and was made not long ago")
+	v := s.machine.View()
+	j, _ := v.Job(last)
+	_, ok := startOf(s.forecast(ctx, v, "t1"), j)
+	require.True(t, ok, "who asks for it gets it")
 }
