@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -20,6 +21,9 @@ const (
 	estimateRest = 20
 	// estimateKept is how long a forecast is answered from while nothing was written, and how long it is remembered at most.
 	estimateKept = time.Second
+	// estimateRecent is how old a forecast may be from which others are answered while the next one is made: only without such a
+	// one they wait.
+	estimateRecent = 30 * time.Second
 	// estimatedOnSubmit is how many jobs of a tenant may wait for a submit to be answered with an estimate: a flood of submits
 	// shall not be slowed down by them.
 	estimatedOnSubmit = 1000
@@ -38,13 +42,19 @@ type estimates struct {
 	turn chan struct{}
 }
 
-// tenantForecast is the newest forecast for a tenant. Its fields are for who has its turn.
+// tenantForecast is what is known of a tenant's future.
 type tenantForecast struct {
-	turn     chan struct{}
-	forecast *scheduler.Forecast
-	index    uint64
-	made     time.Time
-	took     time.Duration
+	// turn is taken by who makes the next forecast.
+	turn   chan struct{}
+	newest atomic.Pointer[madeForecast]
+}
+
+// madeForecast is a forecast with the state that it was made of, when, and how long that took.
+type madeForecast struct {
+	*scheduler.Forecast
+	index uint64
+	made  time.Time
+	took  time.Duration
 }
 
 // forecast foresees when the waiting jobs of a tenant start; nil: there is nothing to foresee, or the caller's time is up. It
@@ -61,25 +71,44 @@ func (s *server) foresee(ctx context.Context, v *fsm.View, tenant string, longer
 		return nil // Nothing of its own is in the way of any.
 	}
 	t, all := s.estimates.of(tenant)
-	if !take(ctx, t.turn) {
-		return nil
+	rest := s.config.Limits.EstimateRest
+	f := t.newest.Load()
+	if f.good(v, rest, longer) {
+		return f.Forecast
 	}
-	defer func() { <-t.turn }()
-	age, rest := time.Since(t.made), s.config.Limits.EstimateRest
-	if t.took > submitPatience {
+	recent := f != nil && time.Since(f.made) < estimateRecent
+	for _, turn := range []chan struct{}{t.turn, all} {
+		switch {
+		case try(turn):
+		case recent:
+			return f.Forecast
+		case !take(ctx, turn):
+			return nil
+		}
+		defer func() { <-turn }()
+	}
+	// Whoever had the turn before may have made it.
+	if f = t.newest.Load(); f.good(v, rest, longer) {
+		return f.Forecast
+	}
+	start := time.Now()
+	f = &madeForecast{Forecast: scheduler.Foresee(v, tenant, logTime(v, start), scheduler.ForecastOptions{}), index: v.Index(), made: start}
+	f.took = time.Since(start)
+	t.newest.Store(f)
+	return f.Forecast
+}
+
+// good says whether a forecast is used again: while it was made a short time ago for how long that took, or nothing was
+// written since.
+func (f *madeForecast) good(v *fsm.View, rest, longer int) bool {
+	if f == nil {
+		return false
+	}
+	if f.took > submitPatience {
 		rest *= longer
 	}
-	if t.forecast != nil && (age < time.Duration(rest)*t.took || t.index == v.Index() && age < estimateKept) {
-		return t.forecast
-	}
-	if !take(ctx, all) {
-		return nil
-	}
-	defer func() { <-all }()
-	start := time.Now()
-	t.forecast = scheduler.Foresee(v, tenant, logTime(v, start), scheduler.ForecastOptions{})
-	t.index, t.made, t.took = v.Index(), start, time.Since(start)
-	return t.forecast
+	age := time.Since(f.made)
+	return age < time.Duration(rest)*f.took || f.index == v.Index() && age < estimateKept
 }
 
 // forecastFor is the same where it is asked for one job; nil too where it says nothing of that one.
@@ -95,13 +124,16 @@ func logTime(v *fsm.View, now time.Time) time.Time {
 	return time.Unix(0, max(v.Now(), now.UnixNano()))
 }
 
-// take waits for a turn. One that is free is taken even if there was no time to wait.
-func take(ctx context.Context, turn chan struct{}) bool {
+func try(turn chan struct{}) bool {
 	select {
 	case turn <- struct{}{}:
 		return true
 	default:
+		return false
 	}
+}
+
+func take(ctx context.Context, turn chan struct{}) bool {
 	select {
 	case turn <- struct{}{}:
 		return true
@@ -132,7 +164,7 @@ func (e *estimates) of(tenant string) (*tenantForecast, chan struct{}) {
 func (t *tenantForecast) forget(drop func()) {
 	select {
 	case t.turn <- struct{}{}:
-		if time.Since(t.made) > estimateKept+estimateRest*t.took {
+		if f := t.newest.Load(); f == nil || time.Since(f.made) > estimateKept+estimateRest*f.took {
 			drop()
 		}
 		<-t.turn

@@ -220,8 +220,8 @@ func TestCluster_estimatesAreBounded(t *testing.T) {
 }
 
 // A submit is accepted before it is estimated: it waits neither for a forecast that somebody else makes, nor often for one that
-// takes long.
-func TestWaits_aSubmitHasLittleTimeForIt(t *testing.T) {
+// takes long. Who asks does not wait for somebody else's either, while there is a recent one.
+func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 	m, apply := stateOf(t, fsm.RegisterNode{Node: fsm.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, Labels: map[string]string{"name": "n1"}, GPUs: []fsm.GPU{
 		{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
@@ -240,13 +240,21 @@ func TestWaits_aSubmitHasLittleTimeForIt(t *testing.T) {
 
 	kept, _ := s.estimates.of("t1")
 	kept.turn <- struct{}{}
-	require.Nil(t, s.waits(ctx)(submit("c")), "somebody makes a forecast, and does not come to an end")
-	kept.made, kept.took = time.Now().Add(-(estimateRest+1)*time.Minute), time.Minute
+	third := submit("c")
+	require.Nil(t, s.waits(ctx)(third), "somebody makes a forecast, and does not come to an end")
+	told := func(id fsm.JobID) bool {
+		v := s.machine.View()
+		j, _ := v.Job(id)
+		_, ok := startOf(s.forecast(ctx, v, "t1"), j)
+		return ok
+	}
+	require.True(t, told(second), "the one before it says it")
+	require.False(t, told(third))
+	before := kept.newest.Load()
+	require.NotNil(t, before)
 	<-kept.turn
+	kept.newest.Store(&madeForecast{Forecast: before.Forecast, made: time.Now().Add(-(estimateRest + 1) * time.Minute), took: time.Minute})
 	last := submit("d")
 	require.Nil(t, s.waits(ctx)(last), "the last one took long, and was made not long ago")
-	v := s.machine.View()
-	j, _ := v.Job(last)
-	_, ok := startOf(s.forecast(ctx, v, "t1"), j)
-	require.True(t, ok, "who asks for it gets it")
+	require.True(t, told(last), "who asks for it gets it")
 }
