@@ -33,25 +33,30 @@ func newKeySet(config Config) *keySet { return &keySet{config: config} }
 
 // find returns the key that a token names, after at most one fetch, which everybody who needs one shares.
 func (s *keySet) find(ctx context.Context, id, algorithm string) (*jose.JSONWebKey, error) {
-	if key, known, err := s.look(id, algorithm, false); known {
-		if s.stale() {
-			s.fetchOnce(ctx) // Nobody waits for it.
-		}
-		return key, err
+	s.mu.Lock()
+	key, known, err := s.look(id, algorithm, false)
+	var fetched <-chan struct{}
+	if !known || s.stale() {
+		// Under the same lock as the look: the fetch that ends in between is the one that everybody shares.
+		fetched = s.fetchOnce(ctx)
+	}
+	s.mu.Unlock()
+	if known {
+		return key, err // Nobody waits for the fetch.
 	}
 	select {
-	case <-s.fetchOnce(ctx):
+	case <-fetched:
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the issuer's keys: %w", context.Cause(ctx))
 	}
-	key, _, err := s.look(id, algorithm, true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key, _, err = s.look(id, algorithm, true)
 	return key, err
 }
 
-// look answers from what was fetched. It does not know when a fetch may help, unless it is the last word.
+// look answers from what was fetched. It does not know when a fetch may help, unless it is the last word. It is called with mu held.
 func (s *keySet) look(id, algorithm string, last bool) (key *jose.JSONWebKey, known bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if time.Since(s.fetched) < s.config.MaxAge {
 		if key := pick(s.keys, id, algorithm); key != nil {
 			return key, true, nil
@@ -66,18 +71,14 @@ func (s *keySet) look(id, algorithm string, last bool) (key *jose.JSONWebKey, kn
 	return nil, true, fmt.Errorf("%w: the issuer has no key %q for %s", ErrInvalid, id, algorithm)
 }
 
-// stale says whether it is time to ask whether the keys are still good.
+// stale says whether it is time to ask whether the keys are still good. It is called with mu held.
 func (s *keySet) stale() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	return time.Since(s.fetched) >= s.config.Refresh && time.Since(s.tried) >= s.config.MinRefresh
 }
 
 // fetchOnce joins the fetch under way, or begins one. It is not the caller's own: it goes on when the caller hangs up, and ends with the
-// client's timeout.
+// client's timeout. It is called with mu held.
 func (s *keySet) fetchOnce(ctx context.Context) <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.flight == nil {
 		s.flight = make(chan struct{})
 		go s.fetch(context.WithoutCancel(ctx), s.flight)
