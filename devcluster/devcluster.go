@@ -22,6 +22,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -221,7 +222,12 @@ func (c *Cluster) stop() error {
 	}
 	if c.starter != nil {
 		if c.layout != nil {
-			faults = append(faults, sweep(c.dir, c.layout.components(), c.options.Logger))
+			specs := c.layout.components()
+			faults = append(faults, sweep(
+				func() []int { return leftovers(c.dir, specs) },
+				func(pid int, sig syscall.Signal) { _ = syscall.Kill(pid, sig) },
+				c.options.Logger,
+			))
 		}
 		c.reaper.close()
 		c.starter.close()

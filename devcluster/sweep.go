@@ -11,35 +11,41 @@ import (
 
 const (
 	sweepNotice = time.Second     // between SIGTERM and SIGKILL
-	sweepWithin = 5 * time.Second // then what is left is reported
+	sweepWithin = 4 * time.Second // between the first SIGKILL and the report of what is left
 )
 
-// sweep ends what still runs of the cluster in dir: components that somebody else started with the argv of ours, shims,
-// and tasks. It finds them by what /proc says of them, so it needs no list that a killed agent could have kept.
-func sweep(dir string, specs []spec, logger *slog.Logger) error {
-	began, killing := time.Now(), false
+// sweep ends what still runs of a cluster: components that somebody else started with the argv of ours, shims, and tasks.
+// The time that looking for them takes is none of theirs: on a slow machine, too, they are asked first, and killed before
+// they are given up.
+func sweep(find func() []int, signal func(pid int, sig syscall.Signal), logger *slog.Logger) error {
+	var asked, killed time.Time
 	for {
-		left := leftovers(dir, specs)
+		left := find()
 		if len(left) == 0 {
 			return nil
 		}
-		if time.Since(began) > sweepWithin {
+		sig := syscall.SIGKILL
+		switch now := time.Now(); {
+		case asked.IsZero():
+			asked, sig = now, syscall.SIGTERM
+		case now.Sub(asked) < sweepNotice:
+			sig = 0
+		case killed.IsZero():
+			killed = now
+		case now.Sub(killed) > sweepWithin:
 			return fmt.Errorf("processes %v of the cluster do not end", left)
 		}
-		sig := syscall.SIGTERM
-		if killing = time.Since(began) >= sweepNotice; killing {
-			sig = syscall.SIGKILL
-		}
-		if time.Since(began) < 50*time.Millisecond || killing {
+		if sig != 0 {
 			logger.Info("ending what is left of the cluster", "pids", left, "signal", sig.String())
 			for _, pid := range left {
-				_ = syscall.Kill(pid, sig)
+				signal(pid, sig)
 			}
 		}
 		time.Sleep(50 * time.Millisecond) // between two looks at /proc, which tells nobody when it changes
 	}
 }
 
+// leftovers finds what runs of the cluster in dir by what /proc says of it, so it needs no list that a killed agent could have kept.
 func leftovers(dir string, specs []spec) (pids []int) {
 	for _, p := range processes() {
 		if p.pid != ownPid && !p.zombie && belongs(p.strings("cmdline"), p.strings("environ"), dir, specs) {
