@@ -23,7 +23,7 @@ func streamEvents(x *exchange) error {
 		}
 		request.SinceIndex = &since
 	}
-	from, err := x.lastEventID()
+	from, err := x.beginning()
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func streamEvents(x *exchange) error {
 		piece: eventPiece,
 	})
 	topics := slices.Sorted(slices.Values(request.GetTopics()))
-	s.Key = subjectKey("events", append([]string{x.caller.Tenant}, slices.Compact(topics)...)...)
+	s.Key = subjectKey("events", append([]string{x.caller.Tenant, x.stale}, slices.Compact(topics)...)...)
 	// From now on: what "now" is, a coordinator says to each watcher by itself.
 	s.Opening = x.requestID + randomID()
 	return relay(x, s, from)

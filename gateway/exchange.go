@@ -34,6 +34,7 @@ type exchange struct {
 	r         *http.Request
 	requestID string
 	caller    *Caller
+	stale     string // how consistent a stream's beginning is to be; empty: linearizable
 	answer    client.Answer
 	code      int // of the answer; 0: none was begun
 	sent      int // bytes of the answer's body

@@ -47,10 +47,10 @@ func descriptions() map[string]description {
 			{"rank", "only this rank", integer(0, 1<<31-1)},
 			{"attempt", "this attempt; default: the newest, and those that follow", integer(0, 1<<31-1)},
 			{"since", "RFC 3339, seconds back from now, or a duration such as 10m", textSchema},
-			lastEvent,
+			lastEvent, consistency,
 		}},
 		"GET /jobs/{id}/metrics":        {summary: "Show the newest metrics of a job", out: &v1.GetJobMetricsResponse{}, ours: true, query: read},
-		"GET /jobs/{id}/metrics/stream": {summary: "Follow the metrics of a job", query: []parameter{follow, lastEvent}},
+		"GET /jobs/{id}/metrics/stream": {summary: "Follow the metrics of a job", query: []parameter{follow, lastEvent, consistency}},
 		"GET /jobs/{id}/checkpoints":    {summary: "List the checkpoints of a job", out: &v1.ListCheckpointsResponse{}, ours: true, query: read},
 
 		"POST /evaluations": {summary: "Score a model by benchmarks", missing: true, in: &v1.NewEvaluation{}, out: &v1.SubmitEvaluationResponse{}, code: 201},
@@ -93,7 +93,7 @@ func descriptions() map[string]description {
 		"GET /events": {summary: "Follow what changes in the cluster", ours: true, query: []parameter{
 			{"topic", "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable", list(object{"type": "string"})},
 			{"since_index", "begin after this state index; default: now", object{"type": "integer", "minimum": 0}},
-			lastEvent,
+			lastEvent, consistency,
 		}},
 		"POST /tokens": {summary: "Make an API token, and tell it once", in: &v1.CreateTokenRequest{}, without: []string{"digest"}, out: &v1.NewToken{}, code: 201, ours: true},
 		"GET /tokens": {summary: "List the tokens of a tenant", out: &v1.ListTokensResponse{}, ours: true, query: []parameter{

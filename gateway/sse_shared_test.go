@@ -247,7 +247,7 @@ func TestLogs_nobodySharesWithAnotherTenantOrAnotherWish(t *testing.T) {
 		p.print(1, false)
 		for i, path := range []string{
 			"/jobs/job_1/logs", "/jobs/job_2/logs", "/jobs/job_1/logs?rank=0", "/jobs/job_1/logs?rank=1", "/jobs/job_1/logs?attempt=1",
-			"/jobs/job_1/logs?since=2026-01-31T08:00:00Z", "/jobs/job_1/logs?since=2026-01-31T08:00:01Z",
+			"/jobs/job_1/logs?since=2026-01-31T08:00:00Z", "/jobs/job_1/logs?since=2026-01-31T08:00:01Z", "/jobs/job_1/logs?consistency=stale",
 		} {
 			for range 3 {
 				_, resp := g.stream(path)

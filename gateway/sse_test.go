@@ -15,6 +15,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -443,6 +444,35 @@ func TestLogs_query(t *testing.T) {
 		require.NoError(t, err, query)
 		require.True(t, want(r), query)
 	}
+}
+
+// What is left to be read without a leader is read with streams too.
+func TestLogs_ofWhatOneCoordinatorHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+			return lines(r, s, 1)
+		}
+		g := runGateway(t, testConfig(c))
+		for i, tc := range []struct {
+			query   string
+			headers []string
+			want    []string
+		}{
+			{"", nil, nil},
+			{"?consistency=stale", nil, []string{status.Stale}},
+			{"", []string{"X-Mind-Consistency", "stale"}, []string{status.Stale}},
+			{"?consistency=linearizable", nil, nil},
+		} {
+			next, resp := g.stream("/jobs/job_1/logs"+tc.query, tc.headers...)
+			require.Equal(t, 200, resp.StatusCode)
+			expectLines(t, next, 1, 1)
+			require.Equal(t, "error", next().name)
+			require.Equal(t, tc.want, c.seen()[i].md[status.KeyConsistency])
+		}
+		_, resp := g.stream("/jobs/job_1/logs?consistency=maybe")
+		require.Equal(t, 422, resp.StatusCode)
+	})
 }
 
 func TestMetricsStream(t *testing.T) {

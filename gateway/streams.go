@@ -23,7 +23,7 @@ func streamLogs(x *exchange) error {
 		return err
 	}
 	request.JobId = id(x)
-	cursor, err := x.lastEventID()
+	cursor, err := x.beginning()
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func streamLogs(x *exchange) error {
 		s.Opening = strconv.Itoa(int(request.GetTail()))
 	}
 	if request.Follow == nil || *request.Follow {
-		s.Key = subjectKey("logs", x.caller.Tenant, request.GetJobId(), optional(request.Rank), strconv.Itoa(int(request.GetAttempt())), when(request.GetSince()))
+		s.Key = subjectKey("logs", x.caller.Tenant, request.GetJobId(), optional(request.Rank), strconv.Itoa(int(request.GetAttempt())), when(request.GetSince()), x.stale)
 	}
 	return relay(x, s, cursor)
 }
@@ -80,7 +80,7 @@ func streamMetrics(x *exchange) error {
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}
-	cursor, err := x.lastEventID()
+	cursor, err := x.beginning()
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func streamMetrics(x *exchange) error {
 		piece: metricsPiece,
 	})
 	if request.Follow == nil || *request.Follow {
-		s.Key = subjectKey("metrics", x.caller.Tenant, request.GetJobId())
+		s.Key = subjectKey("metrics", x.caller.Tenant, request.GetJobId(), x.stale)
 	}
 	return relay(x, s, cursor)
 }
@@ -126,6 +126,14 @@ func appendID(b []byte, cursor string) []byte {
 	b = append(b, "id: "...)
 	b = append(b, cursor...)
 	return append(b, '\n')
+}
+
+// beginning is where a stream begins, and of which state: without a leader, one coordinator's may have to do.
+func (x *exchange) beginning() (cursor string, err error) {
+	if x.stale, err = x.consistency(); err != nil {
+		return "", err
+	}
+	return x.lastEventID()
 }
 
 // lastEventID is where the caller wants to go on: EventSource sends the

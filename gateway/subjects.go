@@ -41,7 +41,7 @@ func when(t *timestamppb.Timestamp) string {
 
 // follow reads a feed for the caller that opens it, and for all who join it.
 func follow[M any](x *exchange, f feed[M]) func(context.Context, bool, string, chan<- fanout.News) {
-	call := client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID}
+	call := client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, Consistency: x.stale}
 	f.longest = x.server.config.Timeouts.Stream
 	return func(ctx context.Context, opening bool, cursor string, out chan<- fanout.News) {
 		pump(client.WithCall(ctx, call), f, opening, cursor, sseGiveUp, out)

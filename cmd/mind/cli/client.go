@@ -30,7 +30,9 @@ const (
 // client speaks REST to one gateway.
 type client struct {
 	base, token string
-	http        *http.Client
+	// stale: reads take what one coordinator has.
+	stale bool
+	http  *http.Client
 }
 
 // refusal is an error that the gateway answered.
@@ -38,6 +40,8 @@ type refusal struct {
 	status  int
 	code    string
 	message string
+	// read: stale would have been an answer, and was not asked for.
+	read bool
 }
 
 func (r *refusal) Error() string {
@@ -52,6 +56,9 @@ func (r *refusal) Error() string {
 		text += ": use a token that has this permission"
 	case http.StatusServiceUnavailable:
 		text += ": try again in a moment; if it stays so, look at `mind raft peers`"
+		if r.read {
+			text += ", and use --stale to see what one coordinator has"
+		}
 	}
 	return text
 }
@@ -139,7 +146,7 @@ func (c *client) once(ctx context.Context, method, path string, query url.Values
 		return nil, err
 	}
 	if answer.StatusCode >= 300 {
-		return nil, refused(answer.StatusCode, text)
+		return nil, c.refused(method, answer.StatusCode, text)
 	}
 	var envelope struct {
 		Data json.RawMessage `json:"data"`
@@ -171,10 +178,13 @@ func (c *client) request(ctx context.Context, method, path string, query url.Val
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	if c.stale && method == http.MethodGet {
+		req.Header.Set("X-Mind-Consistency", "stale")
+	}
 	return req, nil
 }
 
-func refused(status int, text []byte) error {
+func (c *client) refused(method string, status int, text []byte) error {
 	var envelope struct {
 		Error struct {
 			Code    string `json:"code"`
@@ -185,7 +195,7 @@ func refused(status int, text []byte) error {
 			} `json:"details"`
 		} `json:"error"`
 	}
-	r := &refusal{status: status}
+	r := &refusal{status: status, read: method == http.MethodGet && !c.stale}
 	if strings.Contains(string(text), "Client sent an HTTP request to an HTTPS server") {
 		r.message = "the gateway speaks HTTPS: write https:// before its address"
 		return r

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	coordinators "github.com/mindcoordinator/mind/api/client"
@@ -103,14 +104,29 @@ func (o *operator) with(cmd *cobra.Command, run func(ctx context.Context, cmd *c
 		ctx, cancel := context.WithTimeout(cmd.Context(), o.timeout)
 		defer cancel()
 		if err := run(ctx, cmd, c, args); err != nil {
-			if s, ok := status.FromError(err); ok {
-				return fmt.Errorf("no coordinator did it: %s (%s)", s.Message(), strings.ToLower(s.Code().String()))
-			}
-			return err
+			return o.explain(err)
 		}
 		return nil
 	}
 	return cmd
+}
+
+// explain makes one sentence of a failed call that says what to do.
+func (o *operator) explain(err error) error {
+	s, ok := status.FromError(err)
+	if !ok {
+		return err
+	}
+	hint := ""
+	switch s.Code() {
+	case codes.Unauthenticated:
+		hint = ": give the api_secret of the coordinators with MIND_API_SECRET or --secret"
+	case codes.PermissionDenied:
+		hint = ": give the certificate of an operator with --cert and --key"
+	case codes.Unavailable, codes.DeadlineExceeded:
+		hint = fmt.Sprintf(": look whether they run, whether a majority of them does, and whether --coordinators, --cert and --ca are theirs; it was tried for %s (--timeout)", o.timeout)
+	}
+	return fmt.Errorf("no coordinator did it: %s (%s)%s", s.Message(), strings.ToLower(s.Code().String()), hint)
 }
 
 func newRaftPeers() *cobra.Command {

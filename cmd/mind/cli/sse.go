@@ -113,7 +113,7 @@ func (c *client) streamOnce(ctx context.Context, path string, query url.Values, 
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		text, err := io.ReadAll(answer.Body)
-		return errors.Join(refused(answer.StatusCode, text), err)
+		return errors.Join(c.refused(http.MethodGet, answer.StatusCode, text), err)
 	}
 	return readEvents(answer.Body, func() { silence.Reset(streamSilence) }, take)
 }

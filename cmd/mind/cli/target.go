@@ -22,6 +22,7 @@ const defaultAddr = "http://127.0.0.1:8080"
 // target are the flags that say which cluster is meant.
 type target struct {
 	addr, token, caCert, context string
+	stale                        bool
 	// warnings may be nil.
 	warnings io.Writer
 }
@@ -32,6 +33,7 @@ func (t *target) bind(cmd *cobra.Command) {
 	f.StringVar(&t.token, "token", "", "bearer token (default: MIND_TOKEN, else as for --addr)")
 	f.StringVar(&t.caCert, "ca-cert", "", "certificate of the authority that signed the gateway's (default: MIND_CACERT)")
 	f.StringVar(&t.context, "context", "", "context of ~/.config/mind/config.yaml to use")
+	f.BoolVar(&t.stale, "stale", false, "read what one coordinator has, without asking the others: for when there is no leader")
 }
 
 // resolve finds the cluster: what flags and variables leave open comes from $MIND_DEV/dev.json or from a context.
@@ -169,5 +171,5 @@ func (t *target) client() (*client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &client{base: found.Addr, token: found.Token, http: &http.Client{Transport: transport}}, nil
+	return &client{base: found.Addr, token: found.Token, stale: t.stale, http: &http.Client{Transport: transport}}, nil
 }
