@@ -47,7 +47,8 @@ func (s *server) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStrea
 	if err := w.start(req); err != nil {
 		return err
 	}
-	header := metadata.Pairs(status.KeyIndex, strconv.FormatUint(w.index, 10))
+	// What a watcher says of itself is not passed on as what the state has come to.
+	header := metadata.Pairs(status.KeyIndex, strconv.FormatUint(min(w.index, s.machine.View().Index()), 10))
 	if err := stream.SendHeader(header); err != nil {
 		return err
 	}
@@ -81,7 +82,23 @@ func (w *watcher) start(req *v1.WatchEventsRequest) error {
 		}
 		w.index, w.position = v.Index(), cursor.All
 	}
-	return nil
+	return w.notOfTheFuture()
+}
+
+// notOfTheFuture refuses an index that the cluster has not come to: it is of another cluster, or of this one before it was made
+// anew, and whoever waits for it misses all that happens until then. While nobody can say what the newest index is, it is
+// waited for: this replica may be behind.
+func (w *watcher) notOfTheFuture() error {
+	ctx := w.stream.Context()
+	if w.index <= w.server.machine.View().Index() || callOf(ctx).stale {
+		return nil
+	}
+	v, err := w.server.read(ctx)
+	if err != nil || w.index <= v.Index() {
+		return nil
+	}
+	return &failure{codes.FailedPrecondition, fmt.Sprintf(
+		"index %d is none that this cluster has come to, its newest is %d: read the state anew, and watch from the index of that answer", w.index, v.Index()), ""}
 }
 
 func (w *watcher) run() error {

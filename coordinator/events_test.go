@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -101,6 +102,24 @@ func TestCluster_watchersSeeEverythingOnce(t *testing.T) {
 		}
 	}
 
+	// What lies in the future is not waited for, and not told to others as how far the state is.
+	far := uint64(1 << 62)
+	for _, req := range []*v1.WatchEventsRequest{{SinceIndex: &far}, {Cursor: "18446744073709551615.5"}} {
+		future, stopFuture := watch(at, "t1", req)
+		_, err := future.Recv()
+		requireCode(t, codes.FailedPrecondition, err)
+		header, _ := future.Header()
+		require.Less(t, parseIndex(one(header, status.KeyIndex)), uint64(1<<30))
+		require.Less(t, parseIndex(one(future.Trailer(), status.KeyIndex)), uint64(1<<30))
+		stopFuture()
+		stale, cancel := context.WithCancel(c.ctx("t1", "", status.KeyConsistency, status.Stale))
+		future, err = v1.NewEventServiceClient(c.members[at].conn).WatchEvents(stale, req)
+		require.NoError(t, err)
+		header, err = future.Header()
+		require.NoError(t, err)
+		require.Less(t, parseIndex(one(header, status.KeyIndex)), uint64(1<<30))
+		cancel()
+	}
 	for _, req := range []*v1.WatchEventsRequest{{Topics: []string{"secrets"}}, {Cursor: "1"}, {Cursor: "1.-1"}, {Cursor: "a.b"}} {
 		bad, stopBad := watch(at, "t1", req)
 		_, err := bad.Recv()

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm"
@@ -360,7 +361,7 @@ func (s *server) ListCheckpoints(ctx context.Context, req *v1.ListCheckpointsReq
 
 // StreamJobLogs, StreamJobMetrics and GetJobMetrics fetch from the agents what tasks wrote.
 func (s *server) StreamJobLogs(req *v1.StreamJobLogsRequest, stream v1.JobService_StreamJobLogsServer) error {
-	id, err := s.streamed(stream.Context(), req.GetJobId())
+	id, err := s.streamed(stream.Context(), req.GetJobId(), req.GetCursor())
 	if err != nil {
 		return err
 	}
@@ -369,7 +370,7 @@ func (s *server) StreamJobLogs(req *v1.StreamJobLogsRequest, stream v1.JobServic
 
 // StreamJobMetrics streams the lines of the metrics file.
 func (s *server) StreamJobMetrics(req *v1.StreamJobMetricsRequest, stream v1.JobService_StreamJobMetricsServer) error {
-	id, err := s.streamed(stream.Context(), req.GetJobId())
+	id, err := s.streamed(stream.Context(), req.GetJobId(), req.GetCursor())
 	if err != nil {
 		return err
 	}
@@ -378,7 +379,7 @@ func (s *server) StreamJobMetrics(req *v1.StreamJobMetricsRequest, stream v1.Job
 
 // GetJobMetrics merges the metrics of the newest attempt.
 func (s *server) GetJobMetrics(ctx context.Context, req *v1.GetJobMetricsRequest) (*v1.GetJobMetricsResponse, error) {
-	id, err := s.streamed(ctx, req.GetJobId())
+	id, err := s.streamed(ctx, req.GetJobId(), "")
 	if err != nil {
 		return nil, err
 	}
@@ -393,8 +394,9 @@ func (s *server) GetJobMetrics(ctx context.Context, req *v1.GetJobMetricsRequest
 	return out, nil
 }
 
-// streamed finds the job whose output is asked for.
-func (s *server) streamed(ctx context.Context, text string) (fsm.JobID, error) {
+// streamed finds the job whose output is asked for. A cursor of an attempt that it has not had is another job's: whoever went on
+// there would wait for it, and miss all that comes before.
+func (s *server) streamed(ctx context.Context, text, at string) (fsm.JobID, error) {
 	v, err := s.read(ctx)
 	if err != nil {
 		return 0, err
@@ -402,6 +404,13 @@ func (s *server) streamed(ctx context.Context, text string) (fsm.JobID, error) {
 	j, err := job(callOf(ctx), v, text)
 	if err != nil {
 		return 0, err
+	}
+	c, err := cursor.ParseLog(at)
+	switch {
+	case err != nil:
+		return 0, bad("cursor", "%s", err)
+	case c.Attempt > max(1, j.Attempt) && !callOf(ctx).stale:
+		return 0, bad("cursor", "%.60q is of attempt %d, and job %s has had %d: send back the id of the last event that was seen of it", at, c.Attempt, j.ID, j.Attempt)
 	}
 	return j.ID, nil
 }

@@ -84,6 +84,7 @@ func TestLogs_ofAGang(t *testing.T) {
 	for name, req := range map[string]*v1.StreamJobLogsRequest{
 		"cursor that is none": {JobId: id, Cursor: "1:x"},
 		"negative attempt":    {JobId: id, Attempt: -1},
+		"cursor of another":   {JobId: id, Cursor: "2:0=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.logs("c1", req).Recv()

@@ -70,6 +70,9 @@ func (s *server) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (*
 	if req.GetExpiresInSeconds() < 0 {
 		return nil, bad("expires_in_seconds", "a token cannot expire before it is made")
 	}
+	if req.GetExpiresInSeconds() > maxSeconds {
+		return nil, bad("expires_in_seconds", "must be at most %d; leave it out for a token without an end", maxSeconds)
+	}
 	if req.GetTenantId() != "" && req.GetTenantId() != c.tenant {
 		return nil, &failure{codes.PermissionDenied, "a token can only be made for the tenant that the call is made for", ""}
 	}

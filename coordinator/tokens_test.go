@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"crypto/sha256"
+	"math"
 	"testing"
 	"time"
 
@@ -74,4 +75,8 @@ func TestCluster_tokens(t *testing.T) {
 	requireCode(t, codes.NotFound, err)
 	_, err = tokens(at).CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{Digest: digest[:], Permissions: []string{"p"}, ExpiresInSeconds: -1})
 	requireCode(t, codes.InvalidArgument, err)
+	for _, seconds := range []int64{1 << 33, math.MaxInt64} { // In nanoseconds they are none, or others.
+		_, err = tokens(at).CreateToken(c.ctx("acme", ""), &v1.CreateTokenRequest{Digest: digest[:], Permissions: []string{"p"}, ExpiresInSeconds: seconds})
+		requireCode(t, codes.InvalidArgument, err)
+	}
 }
