@@ -160,6 +160,18 @@ func TestAttacks_bearer(t *testing.T) {
 	}
 }
 
+// One write has one key.
+func TestAttacks_twoIdempotencyKeys(t *testing.T) {
+	c := newScripted(t)
+	g := newGate(t, testConfig(c))
+	r := httptest.NewRequest("POST", prefix+"/jobs", strings.NewReader(`{"name":"x"}`))
+	r.Header["Authorization"], r.Header["Idempotency-Key"] = []string{"Bearer " + tokenAll}, []string{"a", "b"}
+	w := httptest.NewRecorder()
+	g.handler.ServeHTTP(w, r)
+	require.Equal(t, http.StatusUnprocessableEntity, w.Code)
+	require.Empty(t, c.seen())
+}
+
 // However one token is written, it is one token to the limit.
 func TestAttacks_aTokenIsLimitedHoweverItIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

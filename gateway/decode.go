@@ -232,10 +232,16 @@ func (d *decoder) field(m protoreflect.Message, f *schemaField) {
 			entries := m.Mutable(f.fd).Map()
 			d.members(func(key string) {
 				d.push(step{name: printable(key)})
-				if v, ok := d.one(f, entries.NewValue); ok {
-					entries.Set(protoreflect.ValueOfString(key).MapKey(), v)
+				defer d.pop()
+				at := protoreflect.ValueOfString(key).MapKey()
+				if entries.Has(at) {
+					d.fault("is given twice")
+					d.skip()
+					return
 				}
-				d.pop()
+				if v, ok := d.one(f, entries.NewValue); ok {
+					entries.Set(at, v)
+				}
 			})
 		}, '{', "an object")
 	default:

@@ -103,6 +103,7 @@ func TestDecode_namesEveryFault(t *testing.T) {
 		},
 		"camel case is not ours":  {`{"trainingConfig":{}}`, []Fault{{"trainingConfig", "unknown field; did you mean training_config?"}}},
 		"given twice":             {`{"name":"a","name":"b"}`, []Fault{{"name", "is given twice"}}},
+		"a label given twice":     {`{"labels":{"a":"1","\u0061":"2"}}`, []Fault{{"labels.a", "is given twice"}}},
 		"not an object":           {`[1]`, []Fault{{"", "must be an object, not a list"}}},
 		"a string":                {`"x"`, []Fault{{"", "must be an object, not a string"}}},
 		"empty":                   {"", []Fault{{"", "the body is empty; it must be a JSON object"}}},

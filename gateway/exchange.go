@@ -84,6 +84,9 @@ func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, e
 }
 
 func (x *exchange) idempotencyKey() (string, error) {
+	if len(x.r.Header[headerIdempotencyKey]) > 1 { // Whoever stands in front may have looked at another one.
+		return "", invalid(headerIdempotencyKey, "is given twice")
+	}
 	key := x.r.Header.Get(headerIdempotencyKey)
 	if key == "" {
 		// Never the request id: a caller may send one id with many requests.

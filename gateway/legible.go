@@ -3,10 +3,12 @@ package gateway
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"unicode/utf8"
 )
 
-// legible refuses a path or query that is no UTF-8. Messages cannot carry such texts, and nothing is named by one.
+// legible refuses a path or query that is no UTF-8, or a query that is not escaped as it should be. Messages cannot carry such
+// texts, and nothing is named by one; what cannot be read would be left out, and with it a filter, or whom the request is about.
 func legible(r *http.Request) *problem {
 	if !utf8.ValidString(r.URL.Path) {
 		return &problem{http: http.StatusNotFound, code: "NOT_FOUND", message: fmt.Sprintf("there is no %s", printable(r.URL.Path))}
@@ -14,7 +16,11 @@ func legible(r *http.Request) *problem {
 	if r.URL.RawQuery == "" {
 		return nil
 	}
-	for name, values := range r.URL.Query() {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return invalid("query", "is not escaped as it should be: write % as %25 and ; as %3B")
+	}
+	for name, values := range query {
 		for _, v := range append(values, name) {
 			if !utf8.ValidString(v) {
 				return invalid(printable(name), "must be UTF-8")

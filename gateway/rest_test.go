@@ -256,6 +256,8 @@ func TestBadInput(t *testing.T) {
 		"timeout of NaN":          {"GET", "/jobs", "", []string{"X-Request-Timeout", "NaN"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
 		"timeout of a day":        {"GET", "/jobs", "", []string{"X-Request-Timeout", "86400"}, 422, "VALIDATION_ERROR", "X-Request-Timeout"},
 		"id that is no UTF-8":     {"GET", "/jobs/%ff%fe", "", nil, 404, "NOT_FOUND", ""},
+		"query cut off in a %":    {"GET", "/audit?tenant_id=50%", "", nil, 422, "VALIDATION_ERROR", "query"},
+		"query with a semicolon":  {"GET", "/jobs?queue=a;status=FAILED", "", nil, 422, "VALIDATION_ERROR", "query"},
 		"query that is no UTF-8":  {"GET", "/queue?queue=%ff", "", nil, 422, "VALIDATION_ERROR", "queue"},
 		"body that is no UTF-8":   {"POST", "/jobs", "{\"name\":\"\xff\xfe\"}", nil, 422, "VALIDATION_ERROR", ""},
 		"consistency in a query":  {"GET", "/jobs?consistency=eventual", "", nil, 422, "VALIDATION_ERROR", "consistency"},
