@@ -127,8 +127,9 @@ func sameFiles(a, b []fs.FileInfo) bool {
 }
 
 // readPair reads certificate and key. In place of a good certificate it takes
-// only one that is good too: with one that ran out, or that the authorities of
-// the CA file did not sign, the component would lock itself out.
+// only one that is good too, and of the same holder: with one that ran out, that
+// the authorities of the CA file did not sign, or that was meant for another
+// component, it would lock itself out.
 func (k *Keys) readPair() (*tls.Certificate, error) {
 	cert, err := tls.LoadX509KeyPair(k.files.Cert, k.files.Key)
 	if err != nil {
@@ -137,6 +138,10 @@ func (k *Keys) readPair() (*tls.Certificate, error) {
 	if old := k.cert.value; old != nil && k.accepted(old) == nil {
 		if err := k.accepted(&cert); err != nil {
 			return nil, fmt.Errorf("%s: %w", k.files.Cert, err)
+		}
+		was, now := identityOf(old.Leaf), identityOf(cert.Leaf)
+		if k.ca.value != nil && was != now { // Those for everybody may name whom they like.
+			return nil, fmt.Errorf("%s: it is a certificate of %s, and this is %s", k.files.Cert, now, was)
 		}
 	}
 	return &cert, nil

@@ -189,6 +189,16 @@ func TestReload_whatIsBrokenIsNotUsedAndSaidOnce(t *testing.T) {
 			write(t, c.Cert, read(files.Cert))
 			write(t, c.Key, read(files.Key))
 		},
+		"certificate of another component": func(t *testing.T, c *component) {
+			files := issue(t, ca, t.TempDir(), "n1", RoleAgent)
+			write(t, c.Cert, read(files.Cert))
+			write(t, c.Key, read(files.Key))
+		},
+		"certificate of another coordinator": func(t *testing.T, c *component) {
+			files := issue(t, ca, t.TempDir(), "c2", RoleCoordinator)
+			write(t, c.Cert, read(files.Cert))
+			write(t, c.Key, read(files.Key))
+		},
 		"no authority": func(t *testing.T, c *component) { write(t, c.CA, nil) },
 		"authority cut off": func(t *testing.T, c *component) {
 			write(t, c.CA, append(bytes.Clone(caText), caText[:len(caText)/2]...))

@@ -22,6 +22,7 @@ package pki
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -74,11 +75,17 @@ func StateIdentity(state tls.ConnectionState) (Identity, bool) {
 	if len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
 		return Identity{}, false
 	}
-	subject := state.VerifiedChains[0][0].Subject
+	who := identityOf(state.VerifiedChains[0][0])
+	return who, who != Identity{}
+}
+
+// identityOf is who a certificate says it is; nobody, unless it says all of it.
+func identityOf(cert *x509.Certificate) Identity {
+	subject := cert.Subject
 	if subject.CommonName == "" || len(subject.OrganizationalUnit) != 1 {
-		return Identity{}, false
+		return Identity{}
 	}
-	return Identity{ID: subject.CommonName, Role: subject.OrganizationalUnit[0]}, true
+	return Identity{ID: subject.CommonName, Role: subject.OrganizationalUnit[0]}
 }
 
 // RequireRole returns a copy of the configuration that ends the handshake when

@@ -84,7 +84,8 @@ func (o *operator) dial() (*coordinators.Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("loading the operator's certificate (--cert, --key and --ca): %w", err)
 		}
-		config.TLS = tls
+		// The secret goes with each call: nobody but a coordinator may get it, whoever else answers at its address.
+		config.TLS = pki.RequireRole(tls, pki.RoleCoordinator)
 	}
 	return coordinators.Dial(config)
 }
