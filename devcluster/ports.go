@@ -41,6 +41,10 @@ func (p *ports) keepOrFind(addr string, udp bool) (string, error) {
 	if addr != "" && p.take(addr, udp) == nil {
 		return addr, nil
 	}
+	return p.find(host, udp)
+}
+
+func (p *ports) find(host string, udp bool) (string, error) {
 	for range 200 {
 		addr := net.JoinHostPort(host, strconv.Itoa(lowestPort+rand.IntN(highestPort-lowestPort)))
 		if p.take(addr, udp) == nil {
@@ -50,14 +54,17 @@ func (p *ports) keepOrFind(addr string, udp bool) (string, error) {
 	return "", fmt.Errorf("found no free port on %s between %d and %d", host, lowestPort, highestPort)
 }
 
-// gateway finds the address of the gateway: the one that was asked for or none; else that of the last start, or the
-// first free one from the default on.
+// gateway finds the address of the gateway: the one that was asked for or none, and for port 0 any port that is free; else
+// that of the last start, or the first free one from the default on.
 func (p *ports) gateway(asked, last string) (string, error) {
+	if h, port, err := net.SplitHostPort(asked); err == nil && port == "0" {
+		return p.find(h, false)
+	}
 	if asked != "" {
 		if err := p.take(asked, false); err != nil {
 			return "", fmt.Errorf("the gateway cannot listen on %s (%w): free it, or give another --http", asked, err)
 		}
-		return p.resolved(asked), nil
+		return asked, nil
 	}
 	if last != "" && p.take(last, false) == nil {
 		return last, nil
@@ -69,16 +76,6 @@ func (p *ports) gateway(asked, last string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("found no free port for the gateway from %s:%d on: give one with --http", host, defaultHTTP)
-}
-
-// resolved puts the port that was found in the place of port 0.
-func (p *ports) resolved(asked string) string {
-	h, port, err := net.SplitHostPort(asked)
-	if err != nil || port != "0" {
-		return asked
-	}
-	l := p.held[len(p.held)-1].(net.Listener)
-	return net.JoinHostPort(h, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
 }
 
 func (p *ports) release() {
