@@ -159,14 +159,28 @@ func (m *machine) killAgent() {
 // die ends the agent and all of its tasks at once, as a machine does.
 func (m *machine) die() {
 	m.killAgent()
+	m.site.eventually("a machine on which nothing runs", func() bool {
+		left := m.processes()
+		for _, pid := range left {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+		return len(left) == 0
+	})
+}
+
+// processes are the shims, by where they are, and the tasks with all that they started, by what they were told.
+func (m *machine) processes() (pids []int) {
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, proc := range procs {
-		if cwd, err := os.Readlink(proc + "/cwd"); err == nil && strings.HasPrefix(cwd, m.cfg.DataDir+"/") {
+		cwd, _ := os.Readlink(proc + "/cwd")
+		environ, _ := os.ReadFile(proc + "/environ")
+		if strings.HasPrefix(cwd, m.cfg.DataDir+"/") || strings.Contains(string(environ), "MIND_METRICS_FILE="+m.cfg.DataDir+"/") {
 			if pid, err := strconv.Atoi(filepath.Base(proc)); err == nil {
-				_ = syscall.Kill(pid, syscall.SIGKILL)
+				pids = append(pids, pid)
 			}
 		}
 	}
+	return pids
 }
 
 // perish is a machine that dies and takes its disk with it.
