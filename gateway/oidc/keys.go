@@ -127,7 +127,12 @@ func (s *keySet) load(ctx context.Context) ([]jose.JSONWebKey, error) {
 		if discovery.Issuer != s.config.Issuer {
 			return nil, fmt.Errorf("the discovery document is of issuer %q, not %q", discovery.Issuer, s.config.Issuer)
 		}
-		url = discovery.KeysURL
+		if url = discovery.KeysURL; strings.HasPrefix(s.config.Issuer, "https:") && !strings.HasPrefix(url, "https:") {
+			return nil, fmt.Errorf("the discovery document names keys at %q, which is not https", url)
+		}
+		if err := secureText(url); err != nil {
+			return nil, err
+		}
 	}
 	var set jose.JSONWebKeySet
 	if err := s.get(ctx, url, &set); err != nil {

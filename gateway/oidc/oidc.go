@@ -6,12 +6,14 @@
 // "none" or one with a shared secret. The issuer's keys are fetched when they are first needed and again when a token names a key that is not known (so that
 // a rotation needs nobody's help), but no more often than once in MinRefresh, so that forged key ids cannot be used against the
 // issuer. Keys that were fetched stay good for MaxAge while the issuer cannot be reached; while it can, one that it withdrew is
-// not believed for longer than Refresh, and the use after it.
+// not believed for longer than Refresh, and the use after it. Keys come by https, also where the issuer sends on to; in the
+// clear only within this machine.
 //
 // Not guaranteed: that a token was not revoked. It is good until it expires.
 package oidc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,6 +103,10 @@ func New(config Config) (*Verifier, error) {
 	}
 	if config.Client == nil {
 		config.Client = &http.Client{Timeout: 5 * time.Second}
+	}
+	config.Client = careful(config.Client)
+	if from := cmp.Or(config.KeysURL, config.Issuer); secureText(from) != nil {
+		return nil, fmt.Errorf("keys of the OIDC issuer: %w; give the issuer, or the URL of its keys, with https", secureText(from))
 	}
 	if len(config.Algorithms) == 0 {
 		config.Algorithms = []string{string(jose.RS256)}
