@@ -57,6 +57,7 @@ type agent struct {
 	simulated bool
 	cpus      int
 	memMB     int
+	keys      *pki.Keys // nil: no TLS
 	clientTLS *pki.Client
 	serverTLS *tls.Config
 	peerTLS   *pki.Client // to other agents
@@ -157,6 +158,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		if err != nil {
 			return nil, nil, err
 		}
+		a.keys = keys
 		a.clientTLS, a.peerTLS = keys.Client(pki.RoleCoordinator), keys.Client(pki.RoleAgent)
 		// Who may call what is looked at call by call.
 		a.serverTLS = keys.Server(pki.RoleCoordinator, pki.RoleAgent)

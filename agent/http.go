@@ -136,6 +136,11 @@ func newMetrics(a *agent) *metrics {
 		}),
 		newGPUCollector(a.gpus), quarantineCollector{a.gpus})
 	a.cfg.Metrics.MustRegister(a.leases.metrics()...)
+	if a.keys != nil {
+		a.cfg.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "mind_certificate_not_after_seconds", Help: "When the certificate runs out, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": "components"},
+		}, func() float64 { return float64(a.keys.NotAfter().Unix()) }))
+	}
 	return m
 }
 

@@ -53,6 +53,9 @@ type session struct {
 	preferred string
 	term      uint64
 	lostAt    time.Time
+	// out is since when no session could be opened, why what the last try said, and told when that was last logged.
+	out, told time.Time
+	why       error
 	again     chan struct{}
 	live      atomic.Bool
 	connected atomic.Int64
@@ -80,6 +83,7 @@ func (s *session) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		held, hinted := s.round(ctx)
+		s.complain(held)
 		if held {
 			s.lostAt = time.Now()
 			if time.Since(began) >= brief {
@@ -97,6 +101,27 @@ func (s *session) run(ctx context.Context) {
 		}
 		pause = min(2*pause, longest)
 		sleep(ctx, pause/2+rand.N(pause/2+1))
+	}
+}
+
+const (
+	// complainAfter is how long an agent goes without a session before it says why, and complainPace how often it does.
+	complainAfter = 10 * time.Second
+	complainPace  = time.Minute
+)
+
+// complain says why no session can be opened, when that lasts longer than an election: the coordinators only see a node that is
+// silent.
+func (s *session) complain(held bool) {
+	now := time.Now()
+	switch {
+	case held:
+		s.out = time.Time{}
+	case s.out.IsZero():
+		s.out, s.told = now, time.Time{}
+	case s.why != nil && now.Sub(s.out) >= complainAfter && now.Sub(s.told) >= complainPace:
+		s.told = now
+		s.agent.log.Warn("no coordinator takes this agent into session", "for", now.Sub(s.out).Round(time.Second), "why", s.why)
 	}
 }
 
@@ -120,6 +145,7 @@ func (s *session) round(ctx context.Context) (held, hinted bool) {
 			}
 			return true, false
 		}
+		s.why = fmt.Errorf("%s: %w", addr, err)
 		s.agent.log.Debug("no session", "coordinator", addr, "why", err, "leader", hint)
 		if hint != "" && !tried[hint] {
 			hinted = true

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -268,6 +269,9 @@ func (s *server) loadTLS() error {
 	s.serverTLS, s.clientTLS = keys.Server(), keys.Client(pki.RoleCoordinator)
 	s.links.tls, s.agents.tls = s.clientTLS, keys.Client(pki.RoleAgent)
 	s.tls = true
+	s.config.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "mind_certificate_not_after_seconds", Help: "When the certificate runs out, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": "components"},
+	}, func() float64 { return float64(keys.NotAfter().Unix()) }))
 	return nil
 }
 

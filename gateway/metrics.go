@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/gateway/fanout"
+	"github.com/mindcoordinator/mind/pki"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -83,4 +84,11 @@ func statusText(code int) string {
 		return "201"
 	}
 	return strconv.Itoa(code)
+}
+
+// certificateEnd tells when a certificate runs out. Each look reads the files again if they changed.
+func certificateEnd(shownTo string, keys *pki.Keys) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "mind_certificate_not_after_seconds", Help: "When the certificate runs out, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": shownTo},
+	}, func() float64 { return float64(keys.NotAfter().Unix()) })
 }

@@ -33,10 +33,11 @@ func Run(ctx context.Context, config Config) error {
 		}
 	}
 	if config.HTTPCertFile != "" {
-		secure, err := pki.HTTPS(config.HTTPCertFile, config.HTTPKeyFile, s.log)
+		secure, keys, err := pki.HTTPS(config.HTTPCertFile, config.HTTPKeyFile, s.log)
 		if err != nil {
 			return errors.Join(fmt.Errorf("the gateway's HTTPS: %w", err), listener.Close())
 		}
+		config.Registry.MustRegister(certificateEnd("https", keys))
 		secure.NextProtos = []string{"http/1.1"}
 		listener = tls.NewListener(listener, secure)
 	}

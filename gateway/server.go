@@ -74,6 +74,7 @@ func newServer(config Config) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
+		config.Registry.MustRegister(certificateEnd("coordinators", keys))
 		dial.DialOptions = append([]grpc.DialOption{grpc.WithTransportCredentials(keys.Client(pki.RoleCoordinator).Credentials())}, dial.DialOptions...)
 	}
 	c, err := client.Dial(dial)

@@ -30,6 +30,11 @@ type Keys struct {
 	looked time.Time
 	cert   followed[*tls.Certificate]
 	ca     followed[*x509.CertPool] // nothing for HTTPS
+
+	// What was last complained of, and when; see complain.
+	complainedOf  *tls.Certificate
+	complainedEnd bool
+	complained    time.Time
 }
 
 // followed is what was read from files, and which files those were.
@@ -60,6 +65,7 @@ func open(files Files, log *slog.Logger) (*Keys, error) {
 	if _, err := follow(&k.cert, k.readPair, files.Cert, files.Key); err != nil {
 		return nil, fmt.Errorf("load certificate: %w", err)
 	}
+	k.complain(k.cert.value)
 	return k, nil
 }
 
@@ -74,6 +80,7 @@ func (k *Keys) current() (*tls.Certificate, *x509.CertPool) {
 			again(k, &k.ca, k.readCA, "authority certificate", k.files.CA)
 		}
 		again(k, &k.cert, k.readPair, "certificate", k.files.Cert, k.files.Key)
+		k.complain(k.cert.value)
 	}
 	return k.cert.value, k.ca.value
 }

@@ -139,10 +139,10 @@ func (f Files) ClientTLS() (*tls.Config, error) {
 
 // HTTPS returns the configuration of a door for everybody, such as browsers: a
 // certificate that follows its files, and none asked of callers.
-func HTTPS(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
+func HTTPS(certFile, keyFile string, log *slog.Logger) (*tls.Config, *Keys, error) {
 	keys, err := open(Files{Cert: certFile, Key: keyFile}, log)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -150,5 +150,5 @@ func HTTPS(certFile, keyFile string, log *slog.Logger) (*tls.Config, error) {
 			cert, _ := keys.current()
 			return cert, nil
 		},
-	}, nil
+	}, keys, nil
 }
