@@ -121,12 +121,14 @@ var (
 	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
 	descFenced = prometheus.NewDesc("mind_fencing_rejections_total", "Reports refused because their token was stale.", nil, nil)
 
+	descAhead = prometheus.NewDesc("mind_log_time_ahead_seconds", "By how much the time of the log is ahead of this coordinator's clock.", nil, nil)
+
 	descNodesLost = prometheus.NewDesc("mind_nodes_lost_total", "Nodes that a majority declared lost.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descFenced, descNodesLost} {
+	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descFenced, descNodesLost, descAhead} {
 		ch <- d
 	}
 }
@@ -164,6 +166,8 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	gauge(descLeases, v.LeaseCount())
 	ch <- prometheus.MustNewConstMetric(descFenced, prometheus.CounterValue, float64(v.Fenced()))
+	// That it is behind is how long nothing was written.
+	ch <- prometheus.MustNewConstMetric(descAhead, prometheus.GaugeValue, max(0, time.Duration(v.Now()-time.Now().UnixNano()).Seconds()))
 	ch <- prometheus.MustNewConstMetric(descNodesLost, prometheus.CounterValue, float64(v.NodesLost()))
 }
 
