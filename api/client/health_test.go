@@ -100,6 +100,7 @@ func TestNewStream_whoDoesNotServeIsTheLastToBeAsked(t *testing.T) {
 			require.Equal(t, "b:1", who)
 		}
 		b.server.Stop()
+		synctest.Wait() // until the client knows, a stream opens there and breaks
 		who, err := firstOf(within(t, 10*time.Second), client)
 		require.NoError(t, err)
 		require.Equal(t, "a:1", who, "better than nobody")
