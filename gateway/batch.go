@@ -125,12 +125,13 @@ func (b *batch) check(most int) []Fault {
 	if len(keys) > 0 && len(keys) != len(b.items) {
 		return []Fault{{"idempotency_keys", fmt.Sprintf("holds %d keys for %d jobs; give one for each job, or none", len(keys), len(b.items))}}
 	}
+	var faults []Fault
 	for i, key := range keys {
-		if key != "" && !callersKey(key) {
-			return []Fault{{fmt.Sprintf("idempotency_keys[%d]", i), keyRule}}
+		if key != "" && !callersKey(key) && len(faults) < maxFaults {
+			faults = append(faults, Fault{fmt.Sprintf("idempotency_keys[%d]", i), keyRule})
 		}
 	}
-	return nil
+	return faults
 }
 
 // keepKeys drops the keys of jobs that are not sent.

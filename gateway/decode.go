@@ -216,6 +216,10 @@ func (d *decoder) field(m protoreflect.Message, f *schemaField) {
 	switch {
 	case d.text[d.at] == 'n':
 		d.skip()
+	case f.isList && f.kind == protoreflect.StringKind && d.text[d.at] == '"':
+		start := d.at
+		kind := d.skip()
+		d.fault("must be a list, not %s; write [%s]", kind, printable(d.text[start:d.at]))
 	case f.isList:
 		d.value(func() {
 			list := m.Mutable(f.fd).List()

@@ -83,6 +83,10 @@ func TestDecode_namesEveryFault(t *testing.T) {
 			`{"command_config":{"argv":["a",1,null]}}`,
 			[]Fault{{"command_config.argv[1]", `must be a string, not a number; write "1"`}, {"command_config.argv[2]", "must be a string, not null"}},
 		},
+		"one for a list": {
+			`{"command_config":{"argv":"a \"b\""},"data_config":{"sources":"p"}}`,
+			[]Fault{{"command_config.argv", `must be a list, not a string; write ["a \"b\""]`}, {"data_config.sources", "must be a list, not a string"}},
+		},
 		"an object in a list": {`{"data_config":{"sources":[{"path":"p"},{"path":false}]}}`, []Fault{{"data_config.sources[1].path", "must be a string, not true or false"}}},
 		"a map value":         {`{"training_config":{"hyperparameters":{"lr":0.1}}}`, []Fault{{"training_config.hyperparameters.lr", `must be a string, not a number; write "0.1"`}}},
 		"a time": {

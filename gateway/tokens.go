@@ -65,19 +65,25 @@ func createToken(x *exchange) error {
 // mayCreate holds that nobody gives what he does not have: no other tenant than his own, no permission that he lacks,
 // unless he is an operator.
 func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
+	var faults []Fault
 	if len(request.Permissions) == 0 {
-		return invalid("permissions", "give at least one of "+strings.Join(AllPermissions, ", "))
+		faults = append(faults, Fault{"permissions", "give at least one of " + strings.Join(AllPermissions, ", ")})
 	}
-	for field, name := range map[string]string{"tenant_id": request.TenantId, "user_id": request.UserId} {
-		if name != "" && !identifier(name) {
-			return invalid(field, identifierRule)
+	for _, f := range []struct{ field, name string }{{"tenant_id", request.TenantId}, {"user_id", request.UserId}} {
+		if f.name != "" && !identifier(f.name) {
+			faults = append(faults, Fault{f.field, identifierRule})
 		}
+	}
+	for i, p := range request.Permissions {
+		if !slices.Contains(AllPermissions, p) && p != PermissionOperator && len(faults) < maxFaults {
+			faults = append(faults, Fault{fmt.Sprintf("permissions[%d]", i), fmt.Sprintf("there is no permission %s: they are %s", printable(p), strings.Join(AllPermissions, ", "))})
+		}
+	}
+	if len(faults) > 0 {
+		return invalidBody(faults)
 	}
 	operator := x.caller.May(PermissionOperator)
-	for i, p := range request.Permissions {
-		if !slices.Contains(AllPermissions, p) && p != PermissionOperator {
-			return invalid(fmt.Sprintf("permissions[%d]", i), fmt.Sprintf("there is no permission %s: they are %s", printable(p), strings.Join(AllPermissions, ", ")))
-		}
+	for _, p := range request.Permissions {
 		if !operator && !x.caller.May(p) {
 			return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "only who has the permission " + p + " can give it"}
 		}

@@ -77,6 +77,12 @@ func TestTokens_nobodyGivesWhatHeLacks(t *testing.T) {
 			require.Equal(t, tc.code == 201, len(c.seen()) > before)
 		})
 	}
+	a := g.do("POST", prefix+"/tokens", `{"permissions":["scaimind:root","scaimind:view","fly"],"tenant_id":"ключ","user_id":"a\nb"}`, "Authorization", "Bearer operator")
+	var fields []string
+	for _, fault := range a.Error.Details {
+		fields = append(fields, fault.Field)
+	}
+	require.Equal(t, []string{"tenant_id", "user_id", "permissions[0]", "permissions[2]"}, fields)
 	for _, path := range []string{"/tokens", "/tokens/tok_1"} {
 		method := map[bool]string{true: "GET", false: "DELETE"}[path == "/tokens"]
 		require.Equal(t, 403, g.do(method, prefix+path, "", "Authorization", "Bearer "+tokenViewer).code)
