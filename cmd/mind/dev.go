@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mindcoordinator/mind/agent/device/sim"
 	"github.com/mindcoordinator/mind/cmd/mind/cli"
 	"github.com/mindcoordinator/mind/devcluster"
 )
@@ -38,6 +39,16 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 			flags := cmd.Flags()
 			if !flags.Changed("coordinators") {
 				o.Coordinators = 0
+			}
+			switch o.Coordinators {
+			case 0, 1, 3, 5:
+			default:
+				return cli.Misuse(fmt.Errorf("--coordinators %d: a cluster has 1, 3 or 5 of them", o.Coordinators))
+			}
+			if o.GPUs != "" && o.GPUs != "auto" && o.GPUs != "none" {
+				if _, err := sim.New("n1", o.GPUs); err != nil {
+					return cli.Misuse(fmt.Errorf("--gpus: %w; or auto, or none", err))
+				}
 			}
 			switch {
 			case o.Agents < 0:
@@ -70,7 +81,7 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 	f.StringVar(&o.LogArchive, "log-archive", "", "where logs and metrics of tasks are kept beyond the life of their node: a folder, file:///DIR or s3://BUCKET/PREFIX?... (default: nowhere)")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end or are killed")
 	f.BoolVar(&inProcess, "in-process", false, "run all components in one process")
-	f.BoolVar(&quiet, "quiet", false, "no messages but errors on stderr")
+	f.BoolVar(&quiet, "quiet", false, "no messages on stderr but errors, and the warning of --http")
 	f.StringVar(&contextName, "context", "", "also write this context into the configuration of the command line, and use it from now on")
 	return cmd
 }

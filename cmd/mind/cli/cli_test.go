@@ -100,7 +100,7 @@ func TestErrors_sayWhatToDoAndExitAccordingly(t *testing.T) {
 		code int
 		want string
 	}{
-		"unknown job":      {[]string{"job", "nope"}, 1, "mind: there is no such thing\n"},
+		"unknown job":      {[]string{"job", "nope"}, 1, "mind: there is no such thing: `mind jobs` lists those of your tenant\n"},
 		"refused":          {[]string{"job", "done"}, 1, "mind: it has ended\n"},
 		"no leader":        {[]string{"job", "busy"}, 1, "try again in a moment"},
 		"no envelope":      {[]string{"job", "bare"}, 1, "502 Bad Gateway"},

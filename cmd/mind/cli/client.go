@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"crypto/x509"
 	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -33,34 +31,6 @@ type client struct {
 	// stale: reads take what one coordinator has.
 	stale bool
 	http  *http.Client
-}
-
-// refusal is an error that the gateway answered.
-type refusal struct {
-	status  int
-	code    string
-	message string
-	// read: stale would have been an answer, and was not asked for.
-	read bool
-}
-
-func (r *refusal) Error() string {
-	text := r.message
-	if text == "" {
-		text = fmt.Sprintf("the gateway answers %d %s", r.status, http.StatusText(r.status))
-	}
-	switch r.status {
-	case http.StatusUnauthorized:
-		text += ": give a good token with MIND_TOKEN or --token"
-	case http.StatusForbidden:
-		text += ": use a token that has this permission"
-	case http.StatusServiceUnavailable:
-		text += ": try again in a moment; if it stays so, look at `mind raft peers`"
-		if r.read {
-			text += ", and use --stale to see what one coordinator has"
-		}
-	}
-	return text
 }
 
 // newKey mints an idempotency key, so that a write may be sent twice.
@@ -146,7 +116,7 @@ func (c *client) once(ctx context.Context, method, path string, query url.Values
 		return nil, err
 	}
 	if answer.StatusCode >= 300 {
-		return nil, c.refused(method, answer.StatusCode, text)
+		return nil, c.refused(method, path, answer.StatusCode, text)
 	}
 	var envelope struct {
 		Data json.RawMessage `json:"data"`
@@ -184,85 +154,12 @@ func (c *client) request(ctx context.Context, method, path string, query url.Val
 	return req, nil
 }
 
-func (c *client) refused(method string, status int, text []byte) error {
-	var envelope struct {
-		Error struct {
-			Code    string `json:"code"`
-			Message string `json:"message"`
-			Details []struct {
-				Field   string `json:"field"`
-				Message string `json:"message"`
-			} `json:"details"`
-		} `json:"error"`
-	}
-	r := &refusal{status: status, read: method == http.MethodGet && !c.stale}
-	if strings.Contains(string(text), "Client sent an HTTP request to an HTTPS server") {
-		r.message = "the gateway speaks HTTPS: write https:// before its address"
-		return r
-	}
-	if json.Unmarshal(text, &envelope) == nil {
-		r.code, r.message = envelope.Error.Code, envelope.Error.Message
-		if details := envelope.Error.Details; len(details) > 1 {
-			lines := make([]string, len(details))
-			for i, d := range details {
-				lines[i] = strings.ReplaceAll(d.Field+": "+d.Message, "\n", " ")
-			}
-			r.message = strings.Join(lines, "\n")
-		}
-	}
-	return r
-}
-
-// faulty says that the request itself was at fault: the message has one line for each fault.
-func (r *refusal) faulty() bool {
-	return r.status == http.StatusBadRequest || r.status == http.StatusUnprocessableEntity
-}
-
 // broke says whether the connection broke before the answer was whole. One that was never made does not count: that no
 // gateway listens is worth telling at once.
 func broke(err error) bool {
 	var r *refusal
 	return !errors.As(err, &r) && !errors.Is(err, syscall.ECONNREFUSED) &&
 		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
-}
-
-// explain makes an error of the network one that says what to do.
-func (c *client) explain(err error) error {
-	var r *refusal
-	var op *net.OpError
-	switch {
-	case errors.As(err, &r):
-		return err
-	case errors.Is(err, context.Canceled):
-		return &stopped{"interrupted"}
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s did not answer in %s: is it overloaded?", c.base, callTimeout)
-	case errors.As(err, &op) && op.Op == "dial":
-		return fmt.Errorf("cannot reach %s: is it running? Start a cluster with `mind dev`, or name another with MIND_ADDR (%w)", c.base, op.Err)
-	}
-	var u *url.Error
-	if errors.As(err, &u) {
-		err = u.Err
-	}
-	var unknown x509.UnknownAuthorityError
-	switch {
-	case errors.As(err, &unknown):
-		return fmt.Errorf("talking to %s: %w: say which authority signed its certificate with MIND_CACERT or --ca-cert", c.base, err)
-	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return fmt.Errorf("%s does not speak HTTPS: write http:// before the address", c.base)
-	}
-	return fmt.Errorf("talking to %s: %w", c.base, err)
-}
-
-func gone(err error) bool {
-	var r *refusal
-	return errors.As(err, &r) && r.status == http.StatusNotFound
-}
-
-// final says whether the gateway would refuse the same again: a token that has expired does not become good by waiting.
-func final(err error) bool {
-	var r *refusal
-	return errors.As(err, &r) && r.status >= 400 && r.status < 500 && r.status != http.StatusTooManyRequests
 }
 
 // stopped ends a command that the user interrupted.

@@ -96,7 +96,7 @@ func (o *evaluateOptions) bind(cmd *cobra.Command) {
 	f.StringVar(&o.queue, "queue", "", "queue (default: default)")
 	f.IntVar(&o.priority, "priority", 5, "0 to 10; 10 goes first")
 	f.IntVar(&o.retries, "max-retries", 0, "times to run it again after a transient failure")
-	f.StringSliceVar(&o.retryOn, "retry-on", nil, "what counts as one: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all but exit)")
+	f.StringSliceVar(&o.retryOn, "retry-on", nil, "what --max-retries counts as transient: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all but exit)")
 	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop it after this time, such as 2h")
 	f.StringArrayVar(&o.labels, "label", nil, "label KEY=VALUE; may be repeated")
 	f.StringVar(&o.key, "idempotency-key", "", "a second evaluation with the same key is the first one")

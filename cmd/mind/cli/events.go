@@ -81,7 +81,7 @@ interrupted; a connection that breaks is resumed without gap or repeat. Without 
 		return c.stream(ctx, "/events", query, func(e event) error { return printChange(cmd.OutOrStdout(), s.output, e) })
 	})
 	f := cmd.Flags()
-	f.StringArrayVar(&topics, "topic", nil, "only job, lease, checkpoint, node, queue or coordinator; repeatable")
+	f.StringArrayVar(&topics, "topic", nil, "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable")
 	f.Int64Var(&since, "since-index", -1, "begin after this state index (default: with what is remembered, with -f now)")
 	f.BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
 	f.DurationVar(&wait, "quiet", 2*time.Second, "without -f: end when nothing came for so long")

@@ -79,6 +79,12 @@ func (o *operator) dial() (*coordinators.Client, error) {
 		files = pki.Files{Cert: info.Operator.CertFile, Key: info.Operator.KeyFile, CA: info.CACert}
 		config.Secret = info.Operator.APISecret
 	}
+	o.cert = files.Cert
+	for _, f := range []struct{ flag, file string }{{"--cert", files.Cert}, {"--key", files.Key}, {"--ca", files.CA}} {
+		if f.file == "" && files != (pki.Files{}) {
+			return nil, Misuse(fmt.Errorf("%s is missing: --cert, --key and --ca go together", f.flag))
+		}
+	}
 	if files != (pki.Files{}) {
 		tls, err := files.ClientTLS()
 		if err != nil {
@@ -118,16 +124,43 @@ func (o *operator) explain(err error) error {
 	if !ok {
 		return err
 	}
-	hint := ""
-	switch s.Code() {
-	case codes.Unauthenticated:
+	hint, known := "", o.advice(s.Message())
+	switch code := s.Code(); {
+	case code == codes.Unauthenticated:
 		hint = ": give the api_secret of the coordinators with MIND_API_SECRET or --secret"
-	case codes.PermissionDenied:
+	case code == codes.PermissionDenied:
 		hint = ": give the certificate of an operator with --cert and --key"
-	case codes.Unavailable, codes.DeadlineExceeded:
+	case known != "":
+		hint = ": " + known
+	case code == codes.Unavailable, code == codes.DeadlineExceeded:
 		hint = fmt.Sprintf(": look whether they run, whether a majority of them does, and whether --coordinators, --cert and --ca are theirs; it was tried for %s (--timeout)", o.timeout)
 	}
 	return fmt.Errorf("no coordinator did it: %s (%s)%s", s.Message(), strings.ToLower(s.Code().String()), hint)
+}
+
+// advice says what to do about what gRPC says of a connection, which it says in words alone.
+func (o *operator) advice(text string) string {
+	for _, known := range []struct{ says, advice string }{
+		{"expired", "`mind tls show` says until when a certificate is good: have the one that ran out made anew, or set the clock of this machine if that is wrong"},
+		{"unknown authority", "give with --ca the authority that signed the coordinators' certificates"},
+		{"looked like an HTTP/1.1 header", "--coordinators takes grpc_addr of coordinators, not the address of the gateway, nor http_addr"},
+		{"does not look like a TLS handshake", "--coordinators takes grpc_addr of coordinators, not the address of the gateway, nor http_addr; if they have no certificates, leave --cert, --key and --ca out"},
+		{"missing selected ALPN", "--coordinators takes grpc_addr of coordinators, not raft_addr"},
+	} {
+		if strings.Contains(text, known.says) {
+			return known.advice
+		}
+	}
+	for _, sign := range []string{"server preface", "remote error: tls", "broken pipe", "reset by peer"} {
+		switch {
+		case !strings.Contains(text, sign):
+		case o.cert == "":
+			return "they may ask for a certificate: give --cert, --key and --ca"
+		default:
+			return "they may not accept --cert: it must be signed by their authority, for the role operator (`mind tls show` says what it is)"
+		}
+	}
+	return ""
 }
 
 func newRaftPeers() *cobra.Command {

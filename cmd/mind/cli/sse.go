@@ -32,9 +32,9 @@ var errEnded = errors.New("stream ended")
 // stream hands over the events of a path until the gateway says that the stream has ended. When the connection breaks it
 // is opened again after the last event that was seen, so nothing is missed and nothing comes twice.
 func (c *client) stream(ctx context.Context, path string, query url.Values, take func(event) error) error {
-	last, since := "", time.Now()
-	for {
-		err := c.streamOnce(ctx, path, query, last, func(e event) error {
+	last, since, heard := "", time.Now(), false
+	for try := 1; ; try++ {
+		err := c.streamOnce(ctx, path, query, last, func() { heard = true }, func(e event) error {
 			since = time.Now()
 			if e.name == "error" {
 				return ending(e)
@@ -65,6 +65,8 @@ func (c *client) stream(ctx context.Context, path string, query url.Values, take
 			return err
 		case last == "" && time.Since(since) < reopenPause && !errors.As(err, &r) && err != nil && !broke(err):
 			return c.explain(err) // it never worked
+		case !heard && try == tries && broke(err) && err != nil:
+			return c.explain(err) // something is there, and it is no gateway
 		case time.Since(since) > reopenFor:
 			return fmt.Errorf("the stream broke and cannot be opened again: %w", c.explain(err))
 		}
@@ -93,7 +95,7 @@ func ending(e event) error {
 	return &takeError{fmt.Errorf("the stream ended: %s", said.Message)}
 }
 
-func (c *client) streamOnce(ctx context.Context, path string, query url.Values, last string, take func(event) error) error {
+func (c *client) streamOnce(ctx context.Context, path string, query url.Values, last string, heard func(), take func(event) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	req, err := c.request(ctx, http.MethodGet, path, query, nil)
@@ -113,8 +115,9 @@ func (c *client) streamOnce(ctx context.Context, path string, query url.Values, 
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
 		text, err := io.ReadAll(answer.Body)
-		return errors.Join(c.refused(http.MethodGet, answer.StatusCode, text), err)
+		return errors.Join(c.refused(http.MethodGet, path, answer.StatusCode, text), err)
 	}
+	heard()
 	return readEvents(answer.Body, func() { silence.Reset(streamSilence) }, take)
 }
 
