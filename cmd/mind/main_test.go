@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent"
@@ -74,6 +75,10 @@ func TestCommands_eachSaysWhatItDoesAndShowsHow(t *testing.T) {
 		require.NotEmptyf(t, c.Short, "%s", c.CommandPath())
 		require.NotEmptyf(t, c.Example, "%s has no example", c.CommandPath())
 		require.Containsf(t, c.Example, "mind "+strings.Fields(c.CommandPath())[1], "%s", c.CommandPath())
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			value, _ := pflag.UnquoteUsage(f)
+			require.NotContainsf(t, value, " ", "%s --%s: what is quoted in its usage is taken for the kind of its value", c.CommandPath(), f.Name)
+		})
 	})
 	for _, name := range strings.Fields("dev coordinator agent gateway submit jobs job logs metrics cancel pause resume retry explain checkpoints queue queues nodes drain enable top version") {
 		require.Truef(t, seen[name], "mind %s", name)

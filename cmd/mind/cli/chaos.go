@@ -57,7 +57,7 @@ func (f *chaosFlags) bind(cmd *cobra.Command, rounds int) {
 }
 
 func (f *chaosFlags) bindCluster(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.devJSON, "dev-json", "", "dev.json of a running `mind dev`, or its folder (default: MIND_DEV; without either, a cluster of its own)")
+	cmd.Flags().StringVar(&f.devJSON, "dev-json", "", "dev.json of a running mind dev, or its folder (default: MIND_DEV; without either, a cluster of its own)")
 }
 
 func (f *chaosFlags) load() scenario.Load {
