@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"time"
 
@@ -61,12 +62,13 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 			if !flags.Changed("gpus") && hasGPUs() {
 				o.GPUs = "auto"
 			}
-			if inProcess {
-				o.InProcess = runInProcess
-			}
 			level := slog.LevelInfo
+			var more []string
 			if quiet {
-				level = slog.LevelError
+				level, more = slog.LevelError, []string{"--log-level", "error"}
+			}
+			if inProcess {
+				o.InProcess = func(ctx context.Context, args []string) error { return runInProcess(ctx, slices.Concat(args, more)) }
 			}
 			o.Logger = slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 			return dev(cmd, o, contextName)

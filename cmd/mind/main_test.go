@@ -369,6 +369,7 @@ func TestDev_warnsOfWhatOtherMachinesReach(t *testing.T) {
 	d.stop(t)
 	said, err := os.ReadFile(d.messages)
 	require.NoError(t, err)
+	require.NotContains(t, string(said), "level=", "it was told to be quiet")
 	for _, what := range []string{"mind: warning: the gateway listens on 0.0.0.0:" + port, "without TLS", "the token", "mind dev --http 127.0.0.1:" + port} {
 		require.Contains(t, string(said), what)
 	}
