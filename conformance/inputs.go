@@ -50,7 +50,36 @@ func (s *suite) bodies(ctx context.Context, e *endpoint) error {
 			s.breaks("a body that is %s: 422 without details", c.what)
 		}
 	}
+	if err := s.severalFaults(ctx, e, path); err != nil {
+		return err
+	}
 	return s.wrongTypes(ctx, e, path)
+}
+
+// severalFaults checks that one answer names all that is wrong, what is not of the schema and what a job may not ask for.
+func (s *suite) severalFaults(ctx context.Context, e *endpoint, path string) error {
+	a, err := s.expect(ctx, e, "two unknown fields", request{
+		path: path, token: s.token(e), body: map[string]any{"no_such_field_here": 1, "nor_this_one_here": 2},
+	}, http.StatusUnprocessableEntity, "VALIDATION_ERROR")
+	if err != nil {
+		return err
+	}
+	if len(a.details) < 2 {
+		s.breaks("two unknown fields: the details name %d", len(a.details))
+	}
+	if e.name != "POST /jobs" {
+		return nil
+	}
+	job := shellJob("exit 0")
+	job["resource_config"], job["scheduling_config"] = map[string]any{"gpu_count": -1}, map[string]any{"priority": 11}
+	a, err = s.expect(ctx, e, "a job with two faults", request{path: path, token: s.token(e), body: job}, http.StatusBadRequest, "INVALID_ARGUMENT")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(a.message, "resource_config.gpu_count: ") || !strings.Contains(a.message, "\nscheduling_config.priority: ") {
+		s.breaks("a job with two faults: the message does not name both: %s", a.message)
+	}
+	return nil
 }
 
 // wrongTypes gives each field of the body's schema a value of every type that it does not take.
