@@ -139,7 +139,7 @@ func TestForget_refusesWhatMayBeAlive(t *testing.T) {
 	requireCode(t, codes.NotFound, err)
 
 	a.close()
-	n := c.awaitNode("n1", v1.NodeState_UNREACHABLE)
+	n := c.awaitNodeFor(patience, "n1", v1.NodeState_UNREACHABLE)
 	require.NotNil(t, n.GetUnreachableSince())
 	explained, err := c.jobs(at).ExplainJob(c.ctx("t1", ""), &v1.ExplainJobRequest{JobId: id})
 	require.NoError(t, err)

@@ -19,7 +19,7 @@ func TestCluster_nodeThatFallsSilent(t *testing.T) {
 	id := c.submit(at, sleeper(1, 0))
 	c.awaitStatus(at, id, v1.JobStatus_TRAINING)
 	a.close()
-	c.awaitNode("n1", v1.NodeState_UNREACHABLE)
+	c.awaitNodeFor(patience, "n1", v1.NodeState_UNREACHABLE)
 	j := c.get(at, id)
 	require.Equal(t, v1.JobStatus_TRAINING, j.GetStatus())
 	require.Contains(t, j.GetReason(), "unreachable")

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,12 +14,13 @@ import (
 )
 
 func TestVerify_whatAClusterWrote(t *testing.T) {
+	const threshold = 16
 	for _, store := range []string{"boltdb", "wal"} {
 		t.Run(store, func(t *testing.T) {
 			c := startCluster(t, 3, func(config *Config) {
 				config.LogStore = store
 				config.RaftTuning = func(r *raftnode.Config) {
-					r.SnapshotThreshold, r.SnapshotInterval, r.TrailingLogs = 16, 50*time.Millisecond, 20
+					r.SnapshotThreshold, r.SnapshotInterval, r.TrailingLogs = threshold, 50*time.Millisecond, 20
 				}
 			})
 			a := c.agent("n1", 2)
@@ -37,11 +37,18 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 			_, err := Verify(t.Context(), c.members["c1"].config.DataDir, "", 0)
 			require.ErrorIs(t, err, raftnode.ErrInUse)
 			for _, id := range c.ids {
-				c.eventually(id+" takes no snapshot", func() bool {
-					metas, err := filepath.Glob(filepath.Join(c.members[id].config.DataDir, "raft", "snapshots", "snapshots", "*", "meta.json"))
-					return err == nil && slices.ContainsFunc(metas, func(meta string) bool { return !strings.HasSuffix(filepath.Dir(meta), ".tmp") })
-				})
+				c.eventually(id+" takes no snapshot", func() bool { return newestSnapshot(c.members[id].config.DataDir) > 0 })
 			}
+			// What is compared is in the log of c1 if its next snapshot is far, which takes the log before it away.
+			c.eventually("c1 takes no more snapshots", func() bool {
+				now, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
+				require.NoError(t, err)
+				behind := now.GetIndex() - min(now.GetIndex(), newestSnapshot(c.members["c1"].config.DataDir))
+				if behind > threshold/4 && behind < threshold { // else it is due
+					c.write("c1")
+				}
+				return behind <= threshold/4
+			})
 			want, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
 			require.NoError(t, err)
 			for _, id := range c.ids { // One that lags would be stopped before it has all of it.
@@ -66,6 +73,17 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 			require.Positive(t, agree)
 		})
 	}
+}
+
+// newestSnapshot is the index of a coordinator's newest snapshot, 0 when it has none.
+func newestSnapshot(dataDir string) (newest uint64) {
+	dirs, _ := filepath.Glob(filepath.Join(dataDir, "raft", "snapshots", "snapshots", "*-*-*"))
+	for _, dir := range dirs {
+		if fields := strings.Split(filepath.Base(dir), "-"); !strings.HasSuffix(dir, ".tmp") { // term, index, time
+			newest = max(newest, parseIndex(fields[1]))
+		}
+	}
+	return newest
 }
 
 func TestVerify_damage(t *testing.T) {
