@@ -310,8 +310,11 @@ func TestUnacknowledgedReportsAreSentAgain(t *testing.T) {
 	old.want(o)
 	old.ended(o.GetTask())
 	old.server.Stop()
-	listener, err = net.Listen("tcp", old.addr)
-	require.NoError(t, err)
+	// A shim that is just being started has all that this process has open, for a moment.
+	require.Eventually(t, func() bool {
+		listener, err = net.Listen("tcp", old.addr)
+		return err == nil
+	}, 30*time.Second, time.Millisecond)
 	next := serveLeader(t, listener, 2)
 	require.EqualValues(t, 5, next.ended(o.GetTask()).GetExitCode())
 	require.Equal(t, []string{"Running", "Ended"}, next.course(o.GetTask()))
