@@ -65,19 +65,18 @@ func (s *taskStreams) metrics(ctx context.Context, job fsm.JobID, req *v1.Stream
 // latestMetrics merges the metrics lines of the newest attempt: the newest value of each name.
 func (s *taskStreams) latestMetrics(ctx context.Context, job fsm.JobID) (*structpb.Struct, error) {
 	attempt, sources, err := s.waitAttempt(ctx, job, 0, 0, false, func() error { return nil })
-	merged := map[string]any{}
+	var merged newestMetrics
 	if err == nil && attempt > 0 {
 		err = s.readMetrics(ctx, job, attempt, sources, 0, false, func(entries []*v1.TaskMetricsEntry) error {
 			for _, e := range entries {
-				// A line that is no JSON object was never a metric; the agent lets none through.
-				_ = json.Unmarshal([]byte(e.Json), &merged)
+				merged.take(e.Json)
 			}
 			return nil
 		})
 	}
 	if l := (*loss)(nil); errors.As(err, &l) {
 		// The newest values that are known still are worth something.
-		if len(merged) == 0 {
+		if len(merged.values) == 0 {
 			return nil, missing([]*loss{l})
 		}
 		err = nil
@@ -85,7 +84,7 @@ func (s *taskStreams) latestMetrics(ctx context.Context, job fsm.JobID) (*struct
 	if err != nil {
 		return nil, err
 	}
-	out, err := structpb.NewStruct(merged)
+	out, err := merged.read()
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "merging the metrics of job %s: %v", job, err)
 	}
