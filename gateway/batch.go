@@ -15,6 +15,7 @@ import (
 type batch struct {
 	request *v1.SubmitJobsRequest // the jobs that are of the schema
 	items   []batchItem
+	sent    int // jobs in the body, more than items when there are too many
 }
 
 type batchItem struct {
@@ -93,10 +94,9 @@ func readBatch(body []byte, most int) (*batch, []Fault) {
 }
 
 func (b *batch) readJobs(d *decoder, most int) {
-	b.items, b.request.Jobs = nil, nil
+	b.items, b.request.Jobs, b.sent = nil, nil, 0
 	d.elements(func(int) {
-		if len(b.items) >= most {
-			b.items = append(b.items, batchItem{})
+		if b.sent++; b.sent > most {
 			d.skip()
 			return
 		}
@@ -118,8 +118,8 @@ func (b *batch) check(most int) []Fault {
 	if len(b.items) == 0 {
 		return []Fault{{"jobs", "is required: a list of 1 to " + strconv.Itoa(most) + " jobs"}}
 	}
-	if len(b.items) > most {
-		return []Fault{{"jobs", fmt.Sprintf("holds %d jobs; at most %d may be sent at once", len(b.items), most)}}
+	if b.sent > most {
+		return []Fault{{"jobs", fmt.Sprintf("holds %d jobs; at most %d may be sent at once", b.sent, most)}}
 	}
 	keys := b.request.IdempotencyKeys
 	if len(keys) > 0 && len(keys) != len(b.items) {

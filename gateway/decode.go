@@ -25,6 +25,10 @@ type Fault struct {
 const (
 	maxFaults  = 50
 	maxNesting = 64
+	// Entries of one list or map, messages of one list, and values of a field without a schema: a message takes far more memory
+	// than the two or three bytes in which an entry can be said.
+	maxEntries  = 10_000
+	maxMessages = 2_000
 )
 
 // decodeBody turns a JSON object into a message. All faults are collected; the
@@ -222,8 +226,14 @@ func (d *decoder) field(m protoreflect.Message, f *schemaField) {
 		d.fault("must be a list, not %s; write [%s]", kind, printable(d.text[start:d.at]))
 	case f.isList:
 		d.value(func() {
-			list := m.Mutable(f.fd).List()
+			list, most := m.Mutable(f.fd).List(), maxEntries
+			if f.kind == protoreflect.MessageKind {
+				most = maxMessages
+			}
 			d.elements(func(i int) {
+				if d.tooMany(i, most) {
+					return
+				}
 				d.push(step{index: i})
 				if v, ok := d.one(f, list.NewElement); ok {
 					list.Append(v)
@@ -233,8 +243,11 @@ func (d *decoder) field(m protoreflect.Message, f *schemaField) {
 		}, '[', "a list")
 	case f.isMap:
 		d.value(func() {
-			entries := m.Mutable(f.fd).Map()
+			entries, i := m.Mutable(f.fd).Map(), -1
 			d.members(func(key string) {
+				if i++; d.tooMany(i, maxEntries) {
+					return
+				}
 				d.push(step{name: printable(key)})
 				defer d.pop()
 				at := protoreflect.ValueOfString(key).MapKey()
@@ -253,6 +266,18 @@ func (d *decoder) field(m protoreflect.Message, f *schemaField) {
 			m.Set(f.fd, v)
 		}
 	}
+}
+
+// tooMany passes over the entry that begins here when there are so many before it.
+func (d *decoder) tooMany(before, most int) bool {
+	if before < most {
+		return false
+	}
+	if before == most {
+		d.fault("has more than %d entries", most)
+	}
+	d.skip()
+	return true
 }
 
 // one reads a single value of a field.

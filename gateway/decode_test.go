@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -117,6 +118,19 @@ func TestDecode_namesEveryFault(t *testing.T) {
 			`{"data_config":{"preprocess":{"a":` + strings.Repeat("[", 65) + strings.Repeat("]", 65) + `}}}`,
 			[]Fault{{"data_config.preprocess", "is nested more than 64 levels deep"}},
 		},
+		// Each of these is said in two or three bytes, and kept in a hundred.
+		"a list without end": {
+			`{"command_config":{"argv":["a"` + strings.Repeat(`,""`, maxEntries+5) + `]}}`, []Fault{{"command_config.argv", "has more than 10000 entries"}},
+		},
+		"messages without end": {
+			`{"data_config":{"sources":[{}` + strings.Repeat(`,{}`, maxMessages+5) + `]}}`, []Fault{{"data_config.sources", "has more than 2000 entries"}},
+		},
+		"a map without end": {
+			`{"labels":{` + numbered(maxEntries+5) + `}}`, []Fault{{"labels", "has more than 10000 entries"}},
+		},
+		"values without end": {
+			`{"data_config":{"preprocess":{"a":[0` + strings.Repeat(`,0`, maxEntries) + `]}}}`, []Fault{{"data_config.preprocess", "has more than 10000 values"}},
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -124,6 +138,14 @@ func TestDecode_namesEveryFault(t *testing.T) {
 			require.Equal(t, tc.want, faults)
 		})
 	}
+}
+
+func numbered(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"%d":""`, i)
+	}
+	return b.String()[1:]
 }
 
 func TestDecode_unknownFieldsOfWhatWasPublishedInPartAreIgnoredAndNamed(t *testing.T) {

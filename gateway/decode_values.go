@@ -14,8 +14,13 @@ func (d *decoder) free() (protoreflect.Value, bool) {
 	start := d.at
 	d.skip()
 	raw := d.text[start:d.at]
-	if nesting(raw) > maxNesting {
+	deepest, values := shape(raw)
+	if deepest > maxNesting {
 		d.fault("is nested more than %d levels deep", maxNesting)
+		return protoreflect.Value{}, false
+	}
+	if values > maxEntries {
+		d.fault("has more than %d values", maxEntries)
 		return protoreflect.Value{}, false
 	}
 	var fields map[string]any
@@ -83,8 +88,9 @@ func (d *decoder) number(f *schemaField) (protoreflect.Value, bool) {
 	}
 }
 
-func nesting(raw string) int {
-	depth, deepest := 0, 0
+// shape is how deep a value goes, and about how many it holds.
+func shape(raw string) (deepest, values int) {
+	depth := 0
 	inString := false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
@@ -95,10 +101,13 @@ func nesting(raw string) int {
 		case inString:
 		case c == '{' || c == '[':
 			depth++
+			values++
 			deepest = max(deepest, depth)
+		case c == ',':
+			values++
 		case c == '}' || c == ']':
 			depth--
 		}
 	}
-	return deepest
+	return deepest, values
 }
