@@ -203,23 +203,6 @@ func TestAuthentication_thatCannotTell(t *testing.T) {
 	require.NotContains(t, a.body, "down")
 }
 
-func TestUnknownPathsAndMethods(t *testing.T) {
-	g := newGate(t, testConfig(newScripted(t)))
-	for _, path := range []string{"/", prefix, prefix + "/evaluation", prefix + "/jobs/", prefix + "//jobs", prefix + "/jobs/a/b/c", "/v1/modules/scaicore/jobs"} {
-		a := g.do("GET", path, "", "Authorization", "")
-		require.Equal(t, 404, a.code, path)
-		require.Equal(t, "NOT_FOUND", a.Error.Code)
-		require.NotEmpty(t, a.Meta.RequestID)
-		require.NotEmpty(t, a.header.Get("X-Mind-Index"))
-	}
-	a := g.do("DELETE", prefix+"/jobs", "")
-	require.Equal(t, 405, a.code)
-	require.Equal(t, "METHOD_NOT_ALLOWED", a.Error.Code)
-	require.Equal(t, "GET, HEAD, POST, OPTIONS", a.header.Get("Allow"))
-	require.Equal(t, prefix+"/jobs takes GET or POST, not DELETE", a.Error.Message)
-	require.Equal(t, "POST, OPTIONS", g.do("GET", prefix+"/jobs/job_1/cancel", "").header.Get("Allow"))
-}
-
 func TestBadInput(t *testing.T) {
 	c := newScripted(t)
 	g := newGate(t, testConfig(c))
