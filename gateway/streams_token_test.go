@@ -75,12 +75,18 @@ func TestLogs_endWithTheToken(t *testing.T) {
 				default:
 				}
 				good.Store(false)
+				revokedAt := time.Now()
 				if tc.unread {
-					<-gone
+					select {
+					case <-gone:
+					case <-time.After(10 * time.Minute):
+						require.Fail(t, "the stream goes on")
+					}
 					return
 				}
 				last := next()
 				for last.name != "error" && last != (event{}) {
+					require.Less(t, time.Since(revokedAt), 10*time.Minute, "the stream goes on")
 					last = next()
 				}
 				var why struct{ Error, Code string }

@@ -246,6 +246,18 @@ var edgeMutants = []mutant{
 		Package: "gateway", Tests: []string{"TestLogs_nobodySharesWithAnotherTenantOrAnotherWish"},
 	},
 	{
+		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/streams_token.go",
+		What: "who opened a stream reads on with a token that was revoked",
+		Old:  "case errors.Is(err, ErrInvalidToken), ", New: "case errors.Is(err, ErrInvalidToken) && now != nil, ",
+		Package: "gateway", Tests: []string{"TestLogs_endWithTheToken"},
+	},
+	{
+		Name: "index-of-the-future", Breaks: "I10", File: "coordinator/events.go",
+		What: "a watcher waits for an index that the cluster never came to, and misses all before",
+		Old:  "if err != nil || w.index <= v.Index() {", New: "if err != nil || v != nil {",
+		Package: "coordinator", Tests: []string{"TestCluster_watchersSeeEverythingOnce"},
+	},
+	{
 		Name: "token-for-another-tenant", Breaks: "I11", File: "gateway/tokens.go",
 		What: "anybody makes tokens for other tenants",
 		Old:  "request.TenantId != x.caller.Tenant && !operator {", New: "request.TenantId == x.caller.Tenant && !operator {",
