@@ -3,7 +3,7 @@
 //
 // Contract: exit code 0: done; 1: refused or failed; 2: misuse. `submit --wait` exits as the job did, and with 75 when it
 // was canceled or lost. Answers go to stdout as a table, JSON or YAML; errors go to stderr, as one line that says what to
-// do; of a request with several faults, one line for each. Each write carries an idempotency key, so that it is safe to send it again when the connection breaks.
+// do, or what is wrong with a request, all of it. Each write carries an idempotency key, so that it is safe to send it again when the connection breaks.
 package cli
 
 import (
@@ -42,7 +42,7 @@ func (e *codeError) Unwrap() error { return e.err }
 // Misuse marks an error as one of the command line itself.
 func Misuse(err error) error { return &codeError{code: exitMisuse, err: err} }
 
-// Report writes the error, as one line if it is one fault, and returns the exit code.
+// Report writes the error, as one line, and returns the exit code.
 func Report(w io.Writer, err error) int {
 	if err == nil {
 		return 0
@@ -57,7 +57,7 @@ func Report(w io.Writer, err error) int {
 	if err.Error() == context.Canceled.Error() {
 		err = &stopped{"interrupted"}
 	}
-	fmt.Fprintln(w, "mind: "+strings.Join(faultLines(err), "\n  "))
+	fmt.Fprintln(w, "mind: "+oneLine(err))
 	if coded != nil {
 		return coded.code
 	}
@@ -72,19 +72,6 @@ func isMisuse(err error) bool {
 		}
 	}
 	return false
-}
-
-// faultLines has a line for each fault of a request that the cluster refused, and one for any other error.
-func faultLines(err error) []string {
-	var r *refusal
-	if !errors.As(err, &r) || !r.faulty() {
-		return []string{oneLine(err)}
-	}
-	var lines []string
-	for line := range strings.SplitSeq(strings.TrimSpace(err.Error()), "\n") {
-		lines = append(lines, shown(line))
-	}
-	return lines
 }
 
 // oneLine joins the lines of an error, save for what is quoted from a log, which keeps them.

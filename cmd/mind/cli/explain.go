@@ -104,11 +104,6 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// faulty says that the request itself was at fault: the message has one line for each fault.
-func (r *refusal) faulty() bool {
-	return r.status == http.StatusBadRequest || r.status == http.StatusUnprocessableEntity
-}
-
 func gone(err error) bool {
 	var r *refusal
 	return errors.As(err, &r) && r.status == http.StatusNotFound

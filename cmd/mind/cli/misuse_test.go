@@ -86,11 +86,11 @@ func TestRefusal_saysEachThingOnce(t *testing.T) {
 		fmt.Fprint(w, `{"error":{"code":"VALIDATION_ERROR","message":"a: is bad (and 1 more)","details":[{"field":"a","message":"is bad"},{"field":"b","message":"is worse"}]}}`)
 	})
 	_, stderr, _ := mind(t, "jobs")
-	require.Equal(t, "mind: a: is bad\n  b: is worse\n", stderr)
+	require.Equal(t, "mind: a: is bad; b: is worse\n", stderr)
 
 	g.on("GET /jobs", refuse(400, "INVALID_ARGUMENT", "a: is \u202ebad\nb: is worse"))
 	_, stderr, _ = mind(t, "jobs")
-	require.Equal(t, "mind: a: is \uFFFDbad\n  b: is worse\n", stderr)
+	require.Equal(t, "mind: a: is \uFFFDbad; b: is worse\n", stderr)
 
 	g.on("GET /jobs", refuse(409, "FAILED_PRECONDITION", "it has\nended"))
 	_, stderr, _ = mind(t, "jobs")
