@@ -47,7 +47,7 @@ func TestAnUpgradeInPlaceHarmsNoTask(t *testing.T) {
 	binary := filepath.Join(dir, "mind")
 	install(t, binary)
 	talker := func(name string, code int) *v1.TaskOrder {
-		return onGPUs(order("sh", "-c", fmt.Sprintf("i=0; while [ ! -e %s/%s ]; do i=$((i+1)); echo line $i; sleep 0.005; done; echo last $i; exit %d", dir, name, code)), int32(code-50))
+		return onGPUs(order("sh", "-c", fmt.Sprintf("i=0; while :; do i=$((i+1)); echo line $i; [ ! -e %s/%s ] || break; sleep 0.005; done; echo last $i; exit %d", dir, name, code)), int32(code-50))
 	}
 	early, meanwhile, late := talker("early", 51), talker("meanwhile", 52), talker("late", 53)
 	open := func(name string) { require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600)) }
