@@ -71,7 +71,11 @@ func (t *apiTokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.
 	request := &v1.VerifyTokenRequest{Digest: digest[:]}
 	reply, err := t.service.VerifyToken(client.WithCall(ctx, client.Call{RetryFor: askLeader}), request)
 	if code := grpcstatus.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
-		reply, err = t.service.VerifyToken(client.WithCall(ctx, client.Call{RetryFor: verifyToken, Consistency: status.Stale}), request)
+		old, errOld := t.service.VerifyToken(client.WithCall(ctx, client.Call{RetryFor: verifyToken, Consistency: status.Stale}), request)
+		// That one does not know a token proves nothing: it may be behind, or have just been started.
+		if grpcstatus.Code(errOld) != codes.NotFound {
+			reply, err = old, errOld
+		}
 	}
 	answer := told{until: now.Add(doubtToken)}
 	switch {
