@@ -14,10 +14,13 @@ import (
 // What a drain does to a job.
 const (
 	effectRuns       = "runs to its end"
-	effectAtDeadline = "is stopped at the deadline and requeued"
-	effectNow        = "is stopped now and requeued"
+	effectAtDeadline = "is stopped at the deadline"
+	effectNow        = "is stopped now"
 	effectStopping   = "is being stopped already"
-	effectAway       = "is stopped and requeued when the node is back, or lost"
+	effectAway       = "is stopped when the node is back, or lost"
+
+	thenRequeued = " and requeued"
+	thenOver     = ", and is over: it is not restartable"
 )
 
 // DrainNode empties a node, or says what that would do.
@@ -76,9 +79,16 @@ func drainEffects(v *fsm.View, n *fsm.Node, tenant string, force bool, deadline 
 		case deadline > 0 && !endsBefore(j, at):
 			e.Effect, e.StopsAt = effectAtDeadline, timestamp(at)
 		}
+		stopped := j.Stop == v1.StopReason_UNSPECIFIED && e.Effect != effectRuns
+		switch {
+		case stopped && j.Retry.Never:
+			e.Effect += thenOver
+		case stopped:
+			e.Effect += thenRequeued
+		}
 		if j.Tenant == tenant {
 			e.JobId, e.Name = j.ID.String(), j.Name
-			if requeued := force || e.StopsAt != nil; requeued && j.Stop == v1.StopReason_UNSPECIFIED {
+			if stopped && !j.Retry.Never {
 				e.ResumesFrom = resumesFrom(j)
 			}
 		}

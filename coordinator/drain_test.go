@@ -130,7 +130,7 @@ func TestForget_refusesWhatMayBeAlive(t *testing.T) {
 	c := startCluster(t, 3, func(config *Config) { config.Timers.UnreachableAfter = 4 * time.Second })
 	a := c.agent("n1", 1)
 	at := c.follower()
-	id := c.submit(at, sleeper(1, 0))
+	id := c.submit(at, notRestartable(1))
 	c.awaitStatus(at, id, v1.JobStatus_TRAINING)
 	_, err := c.nodes(at).ForgetNode(c.ctx("t1", ""), &v1.ForgetNodeRequest{NodeId: "n1"})
 	requireCode(t, codes.FailedPrecondition, err)
@@ -146,7 +146,7 @@ func TestForget_refusesWhatMayBeAlive(t *testing.T) {
 	require.Contains(t, explained.GetReason(), "node n1 is unreachable since")
 	resp, err := c.nodes(at).DrainNode(c.ctx("t1", ""), &v1.DrainNodeRequest{NodeId: "n1", DryRun: true, Force: true})
 	require.NoError(t, err)
-	require.Equal(t, "is stopped and requeued when the node is back, or lost", resp.GetEffects()[0].GetEffect())
+	require.Equal(t, "is stopped when the node is back, or lost, and is over: it is not restartable", resp.GetEffects()[0].GetEffect())
 
 	_, err = c.nodes(at).ForgetNode(c.ctx("t1", ""), &v1.ForgetNodeRequest{NodeId: "n1"})
 	require.NoError(t, err)

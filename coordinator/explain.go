@@ -16,6 +16,12 @@ func explain(v *fsm.View, j *fsm.Job) []string {
 	if j.Held&fsm.HoldNotBefore != 0 {
 		out = append(out, "not before "+time.Unix(0, j.NotBefore).UTC().Format(time.RFC3339))
 	}
+	if j.Held&fsm.HoldBackoff != 0 {
+		out = append(out, fmt.Sprintf("it %s; it may start again at %s", j.Reason, clock(j.Streak.After)))
+	}
+	if j.Held&fsm.HoldRecovery != 0 {
+		out = append(out, recoveryReason(v, j))
+	}
 	if j.Held != 0 {
 		return out
 	}

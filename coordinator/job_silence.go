@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -13,22 +14,48 @@ import (
 
 // silentReason says what becomes of a live job with tasks on nodes that cannot be reached; empty: it has none.
 func silentReason(v *fsm.View, j *fsm.Job) string {
-	if !j.Live() {
-		return ""
-	}
-	for i := range j.Tasks {
-		t := &j.Tasks[i]
-		n, ok := v.Node(t.Node)
-		if !ok || n.UnreachableSince == 0 || t.State == v1.TaskState_ENDED {
-			continue
-		}
-		what := "no retry is left, so the task there is left running"
-		if replaceable(j) {
-			what = fmt.Sprintf("the task there is replaced once the node was silent for %s and a majority of the coordinators calls it dead", lostAfter(j))
-		}
-		return fmt.Sprintf("node %s is unreachable since %s%s; %s", n.ID, clock(n.UnreachableSince), nodeSays(n), what)
+	for _, n := range silentTasks(v, j) {
+		return fmt.Sprintf("node %s is unreachable since %s%s; the task there %s", n.ID, clock(n.UnreachableSince), nodeSays(n), fateOf(j, n))
 	}
 	return ""
+}
+
+// silentTasks iterates the tasks of a live job that have not ended, as far as is known, and whose nodes cannot be reached.
+func silentTasks(v *fsm.View, j *fsm.Job) iter.Seq2[*fsm.Task, *fsm.Node] {
+	return func(yield func(*fsm.Task, *fsm.Node) bool) {
+		if !j.Live() {
+			return
+		}
+		for i := range j.Tasks {
+			t := &j.Tasks[i]
+			n, ok := v.Node(t.Node)
+			if ok && n.UnreachableSince != 0 && t.State != v1.TaskState_ENDED && !yield(t, n) {
+				return
+			}
+		}
+	}
+}
+
+// fateOf says when a task on a node that cannot be reached counts as dead, and what then becomes of its job.
+func fateOf(j *fsm.Job, n *fsm.Node) string {
+	canceled := j.Stop == v1.StopReason_CANCEL
+	then := "the job is restarted on other nodes"
+	if canceled {
+		then = "the job is CANCELLED"
+	}
+	var fate string
+	switch {
+	case replaceable(j):
+		fate = fmt.Sprintf("ends by its own deadline. Once the node was silent for %s, a majority of the coordinators calls it dead and a replacement node exists, %s", lostAfter(j), then)
+	case canceled:
+		fate = fmt.Sprintf("ends by its own deadline, at the latest at %s. Then the job is CANCELLED", clock(n.UnreachableSince+j.GiveUpAfter))
+	default:
+		fate = fmt.Sprintf("is not replaced. It may run on; the job is given up at %s", clock(n.UnreachableSince+j.GiveUpAfter))
+	}
+	if canceled {
+		return fate + fmt.Sprintf("; or when the node is back, or is forgotten, or at once if you vouch that the task is dead (`mind cancel --vouch %s`)", j.ID)
+	}
+	return fate
 }
 
 // awaitReason says where a waiting job may not go because of what may still be alive; empty: nothing may.
@@ -45,21 +72,22 @@ func awaitReason(v *fsm.View, j *fsm.Job) string {
 		a.Attempt, a.Node, more, a.Node, settleTime)
 }
 
+// recoveryReason says what a job waits for since the cluster was recovered.
+func recoveryReason(v *fsm.View, j *fsm.Job) string {
+	_, at := v.Recovered()
+	unheard := v.Unheard()
+	if len(unheard) == 0 {
+		return fmt.Sprintf("the cluster was recovered at %s: the job waits until %s, when no earlier attempt of it can be alive any more", clock(at), clock(j.SettlesAt))
+	}
+	return fmt.Sprintf("the cluster was recovered at %s: the job waits for these nodes to say what they run: %s (`mind node forget` takes out one that will not come back)",
+		clock(at), named(unheard))
+}
+
 // explainSilence lists all of it, task by task.
 func explainSilence(v *fsm.View, j *fsm.Job) []string {
 	var out []string
-	for i := range j.Tasks {
-		t := &j.Tasks[i]
-		n, ok := v.Node(t.Node)
-		if !ok || !j.Live() || n.UnreachableSince == 0 || t.State == v1.TaskState_ENDED {
-			continue
-		}
-		fate := "it is never replaced by the clock; " + giveUpText(j)
-		if replaceable(j) {
-			fate = fmt.Sprintf("after %s of silence it is replaced (retry %d of %d), if a majority of the coordinators calls the node dead and another node may take over",
-				lostAfter(j), j.Retries.Counted()+1, j.Retry.Max)
-		}
-		out = append(out, fmt.Sprintf("rank %d is on node %s, unreachable since %s%s: %s", t.Rank, n.ID, clock(n.UnreachableSince), nodeSays(n), fate))
+	for t, n := range silentTasks(v, j) {
+		out = append(out, fmt.Sprintf("rank %d is on node %s, unreachable since %s%s: it %s", t.Rank, n.ID, clock(n.UnreachableSince), nodeSays(n), fateOf(j, n)))
 	}
 	if !j.Replacement() {
 		return out
@@ -80,10 +108,6 @@ func explainSilence(v *fsm.View, j *fsm.Job) []string {
 		}
 	}
 	return append(out, fmt.Sprintf("%d of the nodes that are ready may run the next attempt meanwhile", may))
-}
-
-func giveUpText(j *fsm.Job) string {
-	return fmt.Sprintf("it is given up after %s", time.Duration(j.GiveUpAfter))
 }
 
 // nodeSays is what is known of why a node is away.

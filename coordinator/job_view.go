@@ -90,6 +90,8 @@ func reasonOf(v *fsm.View, j *fsm.Job) string {
 		return silent
 	case j.Live() && j.Reason == "":
 		return transferReason(j)
+	case j.Held&fsm.HoldRecovery != 0:
+		return recoveryReason(v, j)
 	case j.State != v1.JobState_QUEUED || j.Held != 0:
 		return j.Reason
 	case !considered(v, j):

@@ -200,8 +200,30 @@ func (s *server) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJobR
 
 // CancelJob stops a job for good.
 func (s *server) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.CancelJobResponse, error) {
-	j, err := s.control(ctx, req, req.GetJobId(), fsm.ControlJob{Action: fsm.ActionCancel, Reason: req.GetReason()})
+	if req.GetVouch() {
+		if err := s.mayVouch(callOf(ctx).tenant, req.GetJobId()); err != nil {
+			return nil, err
+		}
+	}
+	j, err := s.control(ctx, req, req.GetJobId(), fsm.ControlJob{Action: fsm.ActionCancel, Reason: req.GetReason(), Vouch: req.GetVouch()})
 	return &v1.CancelJobResponse{Job: j}, err
+}
+
+// mayVouch refuses a word that is known to be wrong: a node that renews its leases through its peers is alive, and so are
+// its tasks.
+func (s *server) mayVouch(tenant, id string) error {
+	v := s.machine.View()
+	key, ok := fsm.ParseJobID(id)
+	j, there := v.Job(key)
+	if !ok || !there || j.Tenant != tenant {
+		return nil // control says so
+	}
+	for _, n := range silentTasks(v, j) {
+		if s.renewsThroughPeers(n.ID) {
+			return &failure{codes.FailedPrecondition, fmt.Sprintf("node %s is cut off but alive: its leases are renewed through other nodes. Stop its agent and its tasks first", n.ID), ""}
+		}
+	}
+	return nil
 }
 
 // PauseJob stops a job so that it can be resumed.

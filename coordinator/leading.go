@@ -165,7 +165,7 @@ func (s *server) look(ctx context.Context, patience time.Duration) {
 			silent && node.LostSince == 0 && node.Reason != why && strings.HasPrefix(node.Reason, silentFor):
 			changes = append(changes, fsm.SetNode{ID: node.ID, Action: fsm.NodeUnreachable, Reason: why})
 		case silent || !inSession || node.UnreachableSince == 0:
-		case node.LostSince != 0:
+		case node.LostSince != 0 || node.Unheard:
 			// The verdict came while it was on its way back: it must say again what it still runs.
 			s.sessions.again(node.ID)
 		default:

@@ -168,10 +168,17 @@ func trainingOn(attempt int32, node string) func(*v1.Job) bool {
 	}
 }
 
-// retryable may be replaced once, after ten seconds of silence.
-func retryable(gpus int32) *v1.SubmitJobRequest {
+// replaceableJob may be replaced after ten seconds of silence.
+func replaceableJob(gpus int32) *v1.SubmitJobRequest {
 	req := sleeper(gpus, 0)
-	req.SchedulingConfig = &v1.SchedulingConfig{MaxRetries: proto.Int32(1), LostAfterSeconds: 10}
+	req.SchedulingConfig = &v1.SchedulingConfig{LostAfterSeconds: 10}
+	return req
+}
+
+// notRestartable is never replaced.
+func notRestartable(gpus int32) *v1.SubmitJobRequest {
+	req := sleeper(gpus, 0)
+	req.SchedulingConfig = &v1.SchedulingConfig{Restartable: proto.Bool(false)}
 	return req
 }
 
@@ -200,12 +207,12 @@ func (g *gossiping) counter(name string) func() bool {
 	}
 }
 
-func TestLost_aRetryableJobIsReplacedAndTheOtherWaits(t *testing.T) {
+func TestLost_aJobIsReplacedUnlessItIsNotRestartable(t *testing.T) {
 	t.Parallel()
 	g := startGossiping(t, 3)
 	n1 := g.machine("n1", 2)
 	at := g.leader()
-	job, alone := g.submit(at, retryable(1)), g.submit(at, on("n1", sleeper(1, 0)))
+	job, alone := g.submit(at, replaceableJob(1)), g.submit(at, on("n1", notRestartable(1)))
 	g.awaitStatus(at, job, v1.JobStatus_TRAINING)
 	g.awaitStatus(at, alone, v1.JobStatus_TRAINING)
 	n2 := g.machine("n2", 2)
@@ -229,7 +236,7 @@ func TestLost_aRetryableJobIsReplacedAndTheOtherWaits(t *testing.T) {
 	require.Equal(t, "n1", past.GetFailedNode())
 	require.True(t, n2.has(job).GetReplacement(), "what may still be alive is said to the node that takes over")
 	require.True(t, g.counter("mind_nodes_lost_total")())
-	left := g.eventually(alone, func(j *v1.Job) bool { return strings.Contains(j.GetReason(), "left running") })
+	left := g.eventually(alone, func(j *v1.Job) bool { return strings.Contains(j.GetReason(), "is not replaced") })
 	require.Equal(t, v1.JobStatus_TRAINING, left.GetStatus(), "nothing replaces it")
 	require.EqualValues(t, 1, left.GetAttempt())
 
@@ -270,7 +277,7 @@ func TestLost_aMinorityIsNotEnough(t *testing.T) {
 	g := startGossiping(t, 1) // The others know nothing, and say so.
 	n1 := g.machine("n1", 1)
 	at := g.leader()
-	job := g.submit(at, retryable(1))
+	job := g.submit(at, replaceableJob(1))
 	g.awaitStatus(at, job, v1.JobStatus_TRAINING)
 	n2 := g.machine("n2", 1)
 	g.awaitRoster(n1, n2)
@@ -281,7 +288,55 @@ func TestLost_aMinorityIsNotEnough(t *testing.T) {
 	require.Contains(t, j.GetReason(), "n1 is unreachable")
 	explained, err := g.jobs(g.leader()).ExplainJob(g.ctx("t1", ""), &v1.ExplainJobRequest{JobId: job})
 	require.NoError(t, err)
-	require.Contains(t, strings.Join(explained.GetDetails(), "\n"), "after 10s of silence it is replaced (retry 1 of 1)")
+	require.Contains(t, strings.Join(explained.GetDetails(), "\n"), "Once the node was silent for 10s, a majority of the coordinators calls it dead and a replacement node exists, the job is restarted on other nodes")
+}
+
+// The owner of a job on a dead node is told what it waits for, and need not wait.
+func TestCancel_onADeadNode(t *testing.T) {
+	t.Parallel()
+	g := startGossiping(t, 3)
+	n1 := g.machine("n1", 2)
+	at := g.leader()
+	fixed, moving := g.submit(at, on("n1", notRestartable(1))), g.submit(at, on("n1", replaceableJob(1)))
+	g.awaitStatus(at, fixed, v1.JobStatus_TRAINING)
+	g.awaitStatus(at, moving, v1.JobStatus_TRAINING)
+	n2 := g.machine("n2", 1)
+	g.awaitRoster(n1, n2)
+	cancel := func(id string, vouch bool) (*v1.Job, error) {
+		resp, err := g.jobs(g.leader()).CancelJob(g.ctx("t1", ""), &v1.CancelJobRequest{JobId: id, Reason: "enough", Vouch: vouch})
+		return resp.GetJob(), err
+	}
+	_, err := cancel(fixed, true)
+	requireCode(t, codes.FailedPrecondition, err)
+	require.ErrorContains(t, err, "cancel it without vouching")
+
+	n1.vanish()
+	g.awaitNode("n1", v1.NodeState_UNREACHABLE)
+	j, err := cancel(fixed, false)
+	require.NoError(t, err)
+	require.Equal(t, v1.JobStatus_TRAINING, j.GetStatus(), "its task may be alive")
+	require.Contains(t, j.GetReason(), "Then the job is CANCELLED; or when the node is back, or is forgotten, or at once if you vouch")
+	j, err = cancel(moving, false)
+	require.NoError(t, err)
+	require.Contains(t, j.GetReason(), "the job is CANCELLED")
+	g.eventually(moving, func(j *v1.Job) bool { return j.GetStatus() == v1.JobStatus_CANCELLED })
+	j, err = cancel(fixed, true)
+	require.NoError(t, err)
+	require.Equal(t, v1.JobStatus_CANCELLED, j.GetStatus())
+
+	// The node comes back, and stops what was vouched for.
+	n1.heal()
+	g.awaitNode("n1", v1.NodeState_READY)
+	g.until("both tasks are stopped", func() bool {
+		n1.mu.Lock()
+		defer n1.mu.Unlock()
+		for _, task := range n1.tasks {
+			if !task.replaced {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 func TestLost_theLeaderGoesInTheSameInstant(t *testing.T) {
@@ -289,7 +344,7 @@ func TestLost_theLeaderGoesInTheSameInstant(t *testing.T) {
 	g := startGossiping(t, 3)
 	n1 := g.machine("n1", 1)
 	at := g.leader()
-	job := g.submit(at, retryable(1))
+	job := g.submit(at, replaceableJob(1))
 	g.awaitStatus(at, job, v1.JobStatus_TRAINING)
 	n2 := g.machine("n2", 1)
 	g.awaitRoster(n1, n2)
@@ -306,7 +361,7 @@ func TestLost_notWhileOthersRenewForIt(t *testing.T) {
 	g := startGossiping(t, 3)
 	n1, n2, n3 := g.machine("n1", 1), g.machine("n2", 1), g.machine("n3", 4)
 	at := g.leader()
-	first, second := g.submit(at, on("n1", retryable(1))), g.submit(at, on("n2", retryable(1)))
+	first, second := g.submit(at, on("n1", replaceableJob(1))), g.submit(at, on("n2", replaceableJob(1)))
 	g.awaitStatus(at, first, v1.JobStatus_TRAINING)
 	g.awaitStatus(at, second, v1.JobStatus_TRAINING)
 	g.awaitRoster(n1, n2, n3)
@@ -350,7 +405,7 @@ func TestLost_aLateJoinerTakesOverNothing(t *testing.T) {
 	g := startGossiping(t, 3)
 	n1 := g.machine("n1", 1)
 	at := g.leader()
-	job := g.submit(at, retryable(1))
+	job := g.submit(at, replaceableJob(1))
 	g.awaitStatus(at, job, v1.JobStatus_TRAINING)
 	n2 := g.machine("n2", 1)
 	filler := g.submit(at, on("n2", sleeper(1, 0)))

@@ -282,6 +282,12 @@ func schedulingOf(f *faults, req *v1.SubmitJobRequest) fsm.NewJob {
 		job.Retry.Max = uint16(*retries)
 	}
 	job.Retry.On = f.retryOn(s.GetRetryOn())
+	if s.Restartable != nil && !s.GetRestartable() {
+		job.Retry.Never = true
+		if job.Retry.Max > 0 {
+			f.bad("scheduling_config.restartable", "is false, but max_retries is %d: a job that is not restartable has no retries", job.Retry.Max)
+		}
+	}
 	for _, d := range []struct {
 		name  string
 		value int32
@@ -340,7 +346,7 @@ var retryCauses = map[string]fsm.RetryCause{
 
 func (f *faults) retryOn(names []string) fsm.RetryCause {
 	if len(names) == 0 {
-		return fsm.RetryDefault
+		return fsm.RetryAll
 	}
 	var on fsm.RetryCause
 	for _, name := range names {

@@ -174,6 +174,9 @@ func (tx *tx) outcome(j *Job) {
 		tx.move(j, v1.JobState_PAUSED, j.Reason)
 		return
 	case v1.StopReason_PREEMPT:
+		if tx.stopsForGood(j, v1.ErrorType_PREEMPTED, "it gave way to other work") {
+			return
+		}
 		j.Retries.Preempted++
 		tx.move(j, v1.JobState_PREEMPTED, j.Reason)
 		tx.requeue(j, &Ending{ErrorType: v1.ErrorType_PREEMPTED}, "requeued: it gave way to other work")
@@ -196,25 +199,14 @@ func (tx *tx) outcome(j *Job) {
 		tx.drained(j, ending.text())
 		return
 	}
-	lost := ending.ErrorType == v1.ErrorType_NODE_LOST
-	if cause := retryCause(ending.ErrorType); j.RetryLeft(cause) {
-		j.Retries.add(cause)
-		why := fmt.Sprintf("retry %d of %d after %s", j.Retries.Counted(), j.Retry.Max, ending.text())
-		if lost {
-			tx.move(j, v1.JobState_LOST, ending.text())
-		}
-		tx.requeue(j, ending, why)
-		return
-	}
-	if lost {
-		tx.fail(j, v1.JobState_LOST, ending)
-		return
-	}
-	tx.fail(j, v1.JobState_FAILED, ending)
+	tx.afterFailure(j, ending)
 }
 
 // drained puts back a job whose node was emptied; that costs it no retry.
 func (tx *tx) drained(j *Job, why string) {
+	if tx.stopsForGood(j, v1.ErrorType_DRAINED, "its node was drained") {
+		return
+	}
 	j.Retries.Drained++
 	tx.move(j, v1.JobState_PREEMPTED, why)
 	tx.requeue(j, &Ending{ErrorType: v1.ErrorType_DRAINED}, "requeued: its node was drained")
@@ -265,6 +257,9 @@ func (tx *tx) requeue(j *Job, over *Ending, reason string) {
 		if tx.version >= 2 {
 			p.FailedNode = over.Node
 		}
+		if p.Reason == "" && tx.version >= 3 {
+			p.Reason = over.text()
+		}
 		from := max(0, len(j.Past)+1-MaxPastAttempts)
 		j.Past = append(slices.Clone(j.Past[from:]), p)
 	}
@@ -272,37 +267,6 @@ func (tx *tx) requeue(j *Job, over *Ending, reason string) {
 	j.StartedAt, j.FinishedAt = 0, 0
 	j.ExitCode, j.ErrorType, j.ErrorMessage = nil, v1.ErrorType_UNSPECIFIED, ""
 	j.Held = tx.holds(j)
+	tx.holdForRecovery(j)
 	tx.move(j, v1.JobState_QUEUED, reason)
-}
-
-// retryCause says against which of the counted causes an error counts; 0: nothing is retried after it.
-func retryCause(e v1.ErrorType_Value) RetryCause {
-	switch e {
-	case v1.ErrorType_NODE_LOST:
-		return RetryNodeLost
-	case v1.ErrorType_GPU_FAULT:
-		return RetryGPUFault
-	case v1.ErrorType_LAUNCH_FAILED:
-		return RetryLaunchFailed
-	case v1.ErrorType_DATA_FETCH, v1.ErrorType_MODEL_NOT_FOUND: // what one node lacks another may have
-		return RetryDataFetch
-	case v1.ErrorType_EXIT_NONZERO, v1.ErrorType_OOM:
-		return RetryExit
-	}
-	return 0
-}
-
-func (c *RetryCounts) add(cause RetryCause) {
-	switch cause {
-	case RetryNodeLost:
-		c.NodeLost++
-	case RetryGPUFault:
-		c.GPUFault++
-	case RetryLaunchFailed:
-		c.LaunchFailed++
-	case RetryDataFetch:
-		c.DataFetch++
-	case RetryExit:
-		c.Exit++
-	}
 }

@@ -38,6 +38,8 @@ const (
 	AuditLauncherDelete
 	// AuditAccessDeny are calls that came to nothing before they reached the state; one record stands for many.
 	AuditAccessDeny
+	AuditClusterRecover
+	AuditSnapshotSave
 )
 
 var auditActions = [...]string{
@@ -48,7 +50,7 @@ var auditActions = [...]string{
 	AuditQuotaPut: "quota.put", AuditQuotaDelete: "quota.delete",
 	AuditCoordinatorJoin: "coordinator.join", AuditCoordinatorRemove: "coordinator.remove",
 	AuditLauncherPut: "launcher.put", AuditLauncherDelete: "launcher.delete",
-	AuditAccessDeny: "access.deny",
+	AuditAccessDeny: "access.deny", AuditClusterRecover: "cluster.recover", AuditSnapshotSave: "snapshot.save",
 }
 
 // String is the action as users see it: what it is about, a dot, and what was done.
@@ -128,7 +130,11 @@ func (c ControlJob) actor() *Actor { return c.Actor }
 func (c ControlJob) audit(tx *tx, who *Actor, result any) {
 	res := result.(ControlResult)
 	if action, ok := auditOfControl[c.Action]; ok && !res.Duplicate {
-		tx.record(who, AuditRecord{Action: action, Job: c.Job, Message: c.Reason}, res.Refusal)
+		message := c.Reason
+		if c.Vouch {
+			message = strings.TrimSpace("vouched for " + message)
+		}
+		tx.record(who, AuditRecord{Action: action, Job: c.Job, Message: message}, res.Refusal)
 	}
 }
 
@@ -204,6 +210,18 @@ func (c DeleteCoordinator) actor() *Actor { return c.Actor }
 
 func (c DeleteCoordinator) audit(tx *tx, who *Actor, result any) {
 	tx.record(who, AuditRecord{Action: AuditCoordinatorRemove, Object: c.ID}, result.(CoordinatorResult).Refusal)
+}
+
+func (c Recover) actor() *Actor { return c.Actor }
+
+func (c Recover) audit(tx *tx, who *Actor, result any) {
+	tx.record(who, AuditRecord{Action: AuditClusterRecover, Object: strings.Join(c.Voters, ","), Message: c.From}, nil)
+}
+
+func (c NoteSnapshot) actor() *Actor { return c.Actor }
+
+func (c NoteSnapshot) audit(tx *tx, who *Actor, _ any) {
+	tx.record(who, AuditRecord{Action: AuditSnapshotSave, Object: c.By}, nil)
 }
 
 func (c PutLauncher) actor() *Actor { return c.Actor }

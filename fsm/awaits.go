@@ -26,6 +26,8 @@ const (
 	LossForgotten
 	// LossGivenUp: its node was away for longer than the job would wait.
 	LossGivenUp
+	// LossForgottenByLog: its node has no such task, and the part of the log that told why is gone.
+	LossForgottenByLog
 )
 
 // Loss is the evidence on which a task was declared lost. The figures go with LossVerdict.

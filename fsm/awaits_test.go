@@ -206,7 +206,7 @@ func TestAvoids_whereACountedFailureWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := cluster(t)
 			n := gang(2)
-			n.Retry = RetryPolicy{Max: 4, On: retryAll}
+			n.Retry = RetryPolicy{Max: 4, On: RetryAll}
 			id := w.submit(n)
 			w.place(id, "n1", "n2")
 			w.run(id)

@@ -30,7 +30,7 @@ func benchJob(b testing.TB, i int) NewJob {
 		Tenant: "acme", User: "ada", Name: fmt.Sprintf("train-%06d", i), Queue: DefaultQueue, Priority: 5,
 		Spec: spec, Shape: Shape{Nodes: 1, GPUs: 1, GPUType: "H100"},
 		Labels: map[string]string{"team": "nlp", "run": fmt.Sprint(i)},
-		Retry:  RetryPolicy{On: RetryDefault}, LostAfter: DefaultLostAfter, GiveUpAfter: DefaultGiveUpAfter, Grace: DefaultGrace,
+		Retry:  RetryPolicy{On: RetryInfrastructure}, LostAfter: DefaultLostAfter, GiveUpAfter: DefaultGiveUpAfter, Grace: DefaultGrace,
 		Key: fmt.Sprintf("auto:%032x", uint64(i)*0x9e3779b97f4a7c15), Fingerprint: uint64(i), AutoKey: true,
 	}
 }

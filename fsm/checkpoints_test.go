@@ -31,9 +31,12 @@ func (w *world) runOn(id JobID, node string) {
 	w.run(id)
 }
 
+// breaks ends an attempt by a fault that another follows, and waits until that one may start.
 func (w *world) breaks(id JobID) {
 	w.report(id, 0, ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
 	require.Equal(w.t, queued, w.job(id).State)
+	w.later(longestPause)
+	w.do(Tick{})
 }
 
 func TestCheckpoint_needsTheDigestOfItsManifest(t *testing.T) {

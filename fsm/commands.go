@@ -83,6 +83,8 @@ type ControlJob struct {
 	// Credentials (resume, retry) replace those of the job when set.
 	Credentials []byte `cbor:"11,keyasint,omitempty"`
 	Actor       *Actor `cbor:"12,keyasint,omitempty"`
+	// Vouch (cancel): whoever asks says that the job's tasks on unreachable nodes are dead.
+	Vouch bool `cbor:"13,keyasint,omitempty"`
 }
 
 // ControlResult is the job as it is after the command, or why nothing was done.

@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"slices"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -27,7 +29,7 @@ func (c ControlJob) apply(tx *tx) any {
 	var r *Refusal
 	switch c.Action {
 	case ActionCancel:
-		r = tx.cancel(&j, c.Reason)
+		r = tx.cancel(&j, c.Reason, c.Vouch)
 	case ActionPause:
 		r = tx.pause(&j, c.Reason, c.SaveCheckpoint)
 	case ActionResume:
@@ -57,21 +59,50 @@ func orText(s, otherwise string) string {
 	return s
 }
 
-// cancel ends a job that has no attempt at once, and asks a live attempt to stop. It overrides every other stop.
-func (tx *tx) cancel(j *Job, reason string) *Refusal {
+// cancel ends a job that has no attempt at once, and asks a live attempt to stop. It overrides every other stop. Tasks on
+// nodes that cannot be reached hear nothing of it: the job waits for their end, unless vouch says that they are dead.
+func (tx *tx) cancel(j *Job, reason string, vouch bool) *Refusal {
 	reason = orText(reason, "canceled by a user")
 	switch {
 	case j.Live():
+		if vouch && len(tx.outOfReach(j)) == 0 {
+			return refuse(CodeFailedPrecondition, "no task of job %s is on a node that cannot be reached: cancel it without vouching for anything", j.ID)
+		}
 		if j.Stop != v1.StopReason_CANCEL {
 			tx.askToStop(j, v1.StopReason_CANCEL, j.Grace, reason)
 		}
+		if vouch {
+			tx.endVouched(j)
+		}
 		return nil
 	case j.State == v1.JobState_QUEUED, j.State == v1.JobState_PAUSED:
-		j.FinishedAt, j.Held = tx.now, 0
+		j.FinishedAt, j.Held, j.SettlesAt = tx.now, 0, 0
 		tx.move(j, v1.JobState_CANCELED, reason)
 		return nil
 	}
 	return refuse(CodeFailedPrecondition, "job %s is %s already: there is nothing left to cancel", j.ID, j.State)
+}
+
+// outOfReach lists the ranks of a live job that have not ended and are on nodes that cannot be reached.
+func (s *state) outOfReach(j *Job) []uint16 {
+	var ranks []uint16
+	for i := range j.Tasks {
+		n, ok := s.Node(j.Tasks[i].Node)
+		if j.Tasks[i].State != v1.TaskState_ENDED && (!ok || n.UnreachableSince != 0) {
+			ranks = append(ranks, uint16(i))
+		}
+	}
+	return ranks
+}
+
+// endVouched ends the tasks that are out of reach. Nothing waits for them any more: a later attempt may run anywhere.
+func (tx *tx) endVouched(j *Job) {
+	ranks := tx.outOfReach(j)
+	j.Tasks = slices.Clone(j.Tasks)
+	for _, rank := range ranks {
+		tx.endTask(j, rank, nil, v1.ErrorType_NODE_LOST, "node "+j.Tasks[rank].Node+" cannot be reached, and whoever canceled the job vouched that its task there is dead", tx.now)
+	}
+	tx.advance(j)
 }
 
 func (tx *tx) pause(j *Job, reason string, save bool) *Refusal {
@@ -80,7 +111,7 @@ func (tx *tx) pause(j *Job, reason string, save bool) *Refusal {
 	case j.State == v1.JobState_PAUSED || j.Live() && j.Stop == v1.StopReason_PAUSE:
 		return nil
 	case j.State == v1.JobState_QUEUED:
-		j.Held = 0
+		j.Held, j.SettlesAt = 0, 0
 		tx.move(j, v1.JobState_PAUSED, reason)
 		return nil
 	case !j.Live():
@@ -117,6 +148,7 @@ func (tx *tx) resume(j *Job, reason string, from CheckpointID) *Refusal {
 			return refuse(CodeFailedPrecondition, "job %s can never run: %s", j.ID, why)
 		}
 	}
+	j.Streak = Streak{}
 	tx.requeue(j, &Ending{}, orText(reason, "resumed by a user"))
 	tx.startFresh(j, from)
 	return nil
@@ -151,7 +183,7 @@ func (tx *tx) retry(j *Job, c *ControlJob) *Refusal {
 	if c.Spec != nil {
 		j.Spec = c.Spec
 	}
-	j.Retries = RetryCounts{}
+	j.Retries, j.Streak = RetryCounts{}, Streak{}
 	// Whoever retries a job wants it to run: what it waited for in vain is not asked for again.
 	j.Dependencies = nil
 	if tx.version >= 2 {

@@ -1,6 +1,9 @@
 package fsm
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 const recordCoordinator = 60
 
@@ -50,6 +53,20 @@ func (c DeleteCoordinator) apply(tx *tx) any {
 	tx.coordinators.rows.delete(c.ID)
 	tx.emit(Event{Topic: TopicCoordinator, Name: c.ID})
 	return CoordinatorResult{}
+}
+
+// forgetCoordinators drops all but those that are to stay.
+func (tx *tx) forgetCoordinators(stay []string) {
+	var gone []string
+	for c := range tx.Coordinators() {
+		if !slices.Contains(stay, c.ID) {
+			gone = append(gone, c.ID)
+		}
+	}
+	for _, id := range gone {
+		tx.coordinators.rows.delete(id)
+		tx.emit(Event{Topic: TopicCoordinator, Name: id})
+	}
 }
 
 // Coordinator returns a replica by its id.

@@ -15,10 +15,10 @@ func TestCredentials_areGoneWithTheEndOfTheJob(t *testing.T) {
 	sealed := func(retries uint16) JobID {
 		n := oneGPU()
 		n.Credentials = []byte("sealed")
-		n.Retry = RetryPolicy{Max: retries, On: RetryDefault}
+		n.Retry = RetryPolicy{Max: retries, On: RetryAll}
 		return w.submit(n)
 	}
-	failed := func(r *TaskReport) { r.ErrorType = v1.ErrorType_DATA_FETCH }
+	failed := func(r *TaskReport) { r.ErrorType = v1.ErrorType_EXIT_NONZERO }
 	id := sealed(1)
 	w.place(id, "n1")
 	w.report(id, 0, ReportEnded, failed)

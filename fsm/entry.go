@@ -9,16 +9,16 @@ import (
 
 // A log entry is
 //
-//	version  1 byte: 1 or 2
+//	version  1 byte: 1 to 3
 //	flags    1 byte, 0
 //	time     8 bytes, big endian: the proposer's clock, Unix nanoseconds
 //	count    uvarint: commands
 //	count x  uvarint length, then the command: type (2 bytes, big endian), flags (1 byte), CBOR body
 //
-// and nothing after it. The two versions look alike; a command in an entry of version 1 does what it did when version 1
-// was the newest, so that a log that was written then comes to the same state.
+// and nothing after it. The versions look alike; a command in an entry of an older version does what it did when that
+// version was the newest, so that a log that was written then comes to the same state.
 const (
-	entryVersion    = 2
+	entryVersion    = 3
 	entryHeaderSize = 10
 
 	// MaxCommandsPerEntry bounds what Pack may be given.

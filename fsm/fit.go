@@ -70,6 +70,18 @@ func CheckTask(n *Node, u *NodeUse, s Shape, gpus uint64) *Refusal {
 	return nil
 }
 
+// couldHold says whether a task of this shape would fit on the node if nothing else were on it, as the node is today.
+func (n *Node) couldHold(s Shape) bool {
+	if n.UnreachableSince != 0 || n.Drain != nil || s.CPUDemand() > n.CPUs || s.MemMB > n.MemMB || !MatchesSelector(n.Labels, s.Selector) {
+		return false
+	}
+	want := int(s.GPUs)
+	if s.FractionMilli > 0 {
+		want = 1
+	}
+	return want == 0 || bits.OnesCount64(Eligible(n, &NodeUse{}, s)) >= want
+}
+
 // linked says whether each of the GPUs reaches all the others over NVLink.
 func linked(n *Node, gpus uint64) bool {
 	for i := range n.GPUs {

@@ -99,6 +99,15 @@ func (j *Job) appendFields(f fields) fields {
 			f = f.num(uint64(i)).text(t.Transfer)
 		}
 	}
+	if j.Retry.Never || j.RetryRules != AllCausesCount {
+		f = f.flag(j.Retry.Never).num(uint64(j.RetryRules))
+	}
+	if j.SettlesAt != 0 {
+		f = f.int(j.SettlesAt)
+	}
+	if s := &j.Streak; *s != (Streak{}) {
+		f = f.num(uint64(s.Restarts)<<32 | uint64(s.Fruitless)).int(s.After).int(s.Best).flag(s.Gained)
+	}
 	return f
 }
 
@@ -178,6 +187,9 @@ func (n *Node) appendFields(f fields) fields {
 	if n.Incarnation|n.RosterSince|n.RosterAcked|n.EnabledAt|uint64(n.LostSince) != 0 {
 		f = f.num(n.Incarnation).num(n.RosterSince).num(n.RosterAcked).num(n.EnabledAt).int(n.LostSince)
 	}
+	if n.Unheard {
+		f = f.flag(true)
+	}
 	return f
 }
 
@@ -217,6 +229,9 @@ func (m *meta) appendFields(f fields) fields {
 	}
 	if m.KeepAudit != 0 {
 		f = f.num(uint64(m.KeepAudit))
+	}
+	if m.Recovered != 0 {
+		f = f.num(m.Recovered).int(m.RecoveredAt)
 	}
 	return f
 }

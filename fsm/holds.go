@@ -31,9 +31,12 @@ func (d Dependency) judge(on *Job) verdict {
 // holds says what keeps a queued job from the scheduler, as things are now. A dependency that was met before the first
 // attempt is not asked for again.
 func (tx *tx) holds(j *Job) Hold {
-	var h Hold
+	h := j.Held & HoldRecovery // that one ends otherwise: see releaseRecovered
 	if j.NotBefore > tx.now {
 		h |= HoldNotBefore
+	}
+	if j.Streak.After > tx.now {
+		h |= HoldBackoff
 	}
 	if j.Attempt > 0 {
 		return h
@@ -47,12 +50,46 @@ func (tx *tx) holds(j *Job) Hold {
 	return h
 }
 
+// heldUntil is when the next of the holds that time alone ends is over; 0: there is none.
+func (j *Job) heldUntil() int64 {
+	var at int64
+	if j.Held&HoldNotBefore != 0 {
+		at = j.NotBefore
+	}
+	if j.Held&HoldBackoff != 0 && (at == 0 || j.Streak.After < at) {
+		at = j.Streak.After
+	}
+	return at
+}
+
+// settles is when a hold of a recovery may end, if all nodes were heard of until then; 0: there is none.
+func (j *Job) settles() int64 {
+	if j.Held&HoldRecovery == 0 {
+		return 0
+	}
+	return j.SettlesAt
+}
+
+// release ends the holds whose time has come.
+func (j *Job) release(now int64) {
+	if j.NotBefore <= now {
+		j.Held &^= HoldNotBefore
+	}
+	if j.Streak.After <= now {
+		j.Held &^= HoldBackoff
+	}
+}
+
 func holdReason(j *Job) string {
 	switch {
 	case j.Held&HoldDependency != 0:
 		return "it waits for the jobs that it depends on"
 	case j.Held&HoldNotBefore != 0:
 		return "its time has not come"
+	case j.Held&HoldRecovery != 0:
+		return "the cluster was recovered: it waits until all nodes have said what they run"
+	case j.Held&HoldBackoff != 0:
+		return "it pauses before its next restart"
 	}
 	return ""
 }
@@ -73,7 +110,7 @@ func (tx *tx) settleDependents(over *Job) {
 			}
 			j := *old
 			if why := tx.hopeless(&j); why != "" {
-				j.FinishedAt, j.Held, j.Credentials = tx.now, 0, nil
+				j.FinishedAt, j.Held, j.SettlesAt, j.Credentials = tx.now, 0, 0, nil
 				tx.move(&j, v1.JobState_CANCELED, "canceled: "+why)
 				work = append(work, &j)
 			} else if h := tx.holds(&j); h != j.Held {

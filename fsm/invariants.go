@@ -37,7 +37,7 @@ func Check(v *View) []string {
 
 func checkJobs(s *state, report func(string, ...any)) {
 	var counts Counts
-	waiting, active, timers, finished, dependents, awaits, ran, total := 0, 0, 0, 0, 0, 0, 0, 0
+	waiting, active, timers, finished, dependents, awaits, ran, recovering, total := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for j := range s.jobs.rows.rows() {
 		total++
 		counts[j.State&15]++
@@ -55,6 +55,12 @@ func checkJobs(s *state, report func(string, ...any)) {
 			timers++
 			if !s.jobs.timers.has(jobTimer{at, j.ID}) {
 				report("%s has no timer at %d", j.ID, at)
+			}
+		}
+		if at := j.settles(); at != 0 {
+			recovering++
+			if !s.jobs.recovering.has(jobTimer{at, j.ID}) {
+				report("%s is not listed as held since the recovery", j.ID)
 			}
 		}
 		if j.Terminal() {
@@ -99,6 +105,7 @@ func checkJobs(s *state, report func(string, ...any)) {
 		{"dependents", s.jobs.dependents.len(), dependents},
 		{"awaited tasks", s.jobs.awaits.len(), awaits},
 		{"jobs that ran", s.jobs.ran.len(), ran},
+		{"jobs held since the recovery", s.jobs.recovering.len(), recovering},
 		{"tenants' jobs", s.jobs.byTenant.len(), total},
 	}
 	for _, z := range sizes {
@@ -147,6 +154,16 @@ func checkJob(s *state, j *Job, report func(string, ...any)) {
 		report("%s is QUEUED and has tasks", j.ID)
 	case j.State != v1.JobState_QUEUED && j.Held != 0:
 		report("%s is %s and held", j.ID, j.State)
+	case (j.Held&HoldRecovery != 0) != (j.SettlesAt != 0):
+		report("%s is held by %b and settles at %d", j.ID, j.Held, j.SettlesAt)
+	case j.Held&HoldBackoff != 0 && j.Streak.After == 0:
+		report("%s pauses without an end", j.ID)
+	}
+	if j.Streak.Fruitless > MaxFruitless || j.Streak.Fruitless == MaxFruitless && !j.Terminal() {
+		report("%s is %s after %d attempts in a row that brought nothing new", j.ID, j.State, j.Streak.Fruitless)
+	}
+	if j.Live() && j.Token > s.meta.Recovered && j.Created <= s.meta.Recovered && s.meta.Recovered != 0 && s.nodes.unheard.len() > 0 {
+		report("I2: %s was given attempt %d since the recovery, and %d nodes have not said yet what they run", j.ID, j.Attempt, s.nodes.unheard.len())
 	}
 	if j.Terminal() != (j.FinishedAt != 0) && s.meta.Now != 0 {
 		report("I5: %s is %s and FinishedAt is %d", j.ID, j.State, j.FinishedAt)
@@ -318,7 +335,7 @@ func checkLeases(s *state, report func(string, ...any)) {
 }
 
 func checkNodes(s *state, report func(string, ...any)) {
-	away, timers, lost := 0, 0, 0
+	away, timers, lost, unheard := 0, 0, 0, 0
 	for n := range s.Nodes() {
 		want := v1.NodeState_READY
 		u, _ := s.leases.use.tree.Get(nodeUse{node: n.ID})
@@ -341,7 +358,12 @@ func checkNodes(s *state, report func(string, ...any)) {
 		if n.LostSince != 0 {
 			lost++
 		}
+		if n.Unheard {
+			unheard++
+		}
 		switch {
+		case n.Unheard && (n.UnreachableSince == 0 || s.meta.Recovered == 0):
+			report("%s has not been heard of since index %d, and can be reached", n.ID, s.meta.Recovered)
 		case n.LostSince != 0 && n.UnreachableSince == 0:
 			report("I6: %s is lost and can be reached", n.ID)
 		case n.UnreachableSince != 0 && n.RosterSince != 0:
@@ -360,6 +382,9 @@ func checkNodes(s *state, report func(string, ...any)) {
 	}
 	if s.meta.RosterVersion > s.meta.Index {
 		report("the roster is of index %d, after %d", s.meta.RosterVersion, s.meta.Index)
+	}
+	if unheard != s.nodes.unheard.len() {
+		report("%d nodes were not heard of, %d are listed", unheard, s.nodes.unheard.len())
 	}
 	if away != s.nodes.away.len() || timers != s.nodes.timers.len() {
 		report("%d nodes away, %d listed; %d timers, %d listed", away, s.nodes.away.len(), timers, s.nodes.timers.len())

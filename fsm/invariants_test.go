@@ -219,6 +219,32 @@ func TestCheck_canFail(t *testing.T) {
 			}
 		}, "results of more than"},
 		"a node away unlisted": {func(s *state) { s.nodes.away.put("x") }, "nodes away"},
+		"a pause without an end": {func(s *state) {
+			for j := range s.jobs.rows.rows() {
+				if j.Held&HoldBackoff != 0 {
+					c := *j
+					c.Streak.After = 0
+					s.jobs.rows.put(c.ID, &c)
+				}
+			}
+		}, "pauses without an end"},
+		"attempts in vain without end": {func(s *state) { edit(s, func(j *Job) { j.Streak.Fruitless = MaxFruitless }) }, "brought nothing new"},
+		"a hold of a recovery that ends never": {func(s *state) {
+			for j := range s.jobs.rows.rows() {
+				if j.Waiting() {
+					c := *j
+					c.Held = HoldRecovery
+					s.jobs.rows.put(c.ID, &c)
+				}
+			}
+		}, "settles at 0"},
+		"a node that is unheard without a recovery": {func(s *state) { node(s, "n1", func(n *Node) { n.Unheard = true }) }, "has not been heard of"},
+		"an unheard node unlisted":                  {func(s *state) { s.nodes.unheard.put("x") }, "were not heard of"},
+		"a job placed before all nodes were heard": {func(s *state) {
+			j := firstLive(s)
+			s.meta.Recovered, s.meta.RecoveredAt = j.Token-1, 1
+			s.nodes.unheard.put("n1")
+		}, "was given attempt"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {

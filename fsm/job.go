@@ -74,6 +74,13 @@ type Job struct {
 	ChosenAt uint32 `cbor:"44,keyasint,omitempty"`
 	// Credentials are what the job fetches its data with: sealed, opaque here, and gone when it is terminal.
 	Credentials []byte `cbor:"45,keyasint,omitempty"`
+	// Streak is what its last attempts came to.
+	Streak Streak `cbor:"46,keyasint,omitempty"`
+	// RetryRules are those that were in force when it was submitted.
+	RetryRules RetryRules `cbor:"47,keyasint,omitempty"`
+	// SettlesAt is when no attempt of it that was lost with a part of the log can be alive any more, Unix nanoseconds; set
+	// with HoldRecovery.
+	SettlesAt int64 `cbor:"48,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.
@@ -106,6 +113,10 @@ const (
 	HoldNotBefore Hold = 1 << iota
 	// HoldDependency: it waits for other jobs.
 	HoldDependency
+	// HoldBackoff: it pauses before its next restart.
+	HoldBackoff
+	// HoldRecovery: an attempt of it may be alive that the recovered state knows nothing of.
+	HoldRecovery
 )
 
 // Task is the part of an attempt on one node.
@@ -138,44 +149,6 @@ type Ending struct {
 	Loss *Loss `cbor:"6,keyasint,omitempty"`
 }
 
-// RetryCause is a set of causes after which an attempt may be repeated.
-type RetryCause uint8
-
-// The causes of a counted retry.
-const (
-	RetryNodeLost RetryCause = 1 << iota
-	RetryGPUFault
-	RetryLaunchFailed
-	RetryDataFetch
-	RetryExit
-
-	// RetryDefault is what retry_on means when it is absent: everything but the exit of the job's own process.
-	RetryDefault = RetryNodeLost | RetryGPUFault | RetryLaunchFailed | RetryDataFetch
-	retryAll     = RetryDefault | RetryExit
-)
-
-// RetryPolicy says how many counted retries a job has, and after what.
-type RetryPolicy struct {
-	Max uint16     `cbor:"1,keyasint,omitempty"`
-	On  RetryCause `cbor:"2,keyasint,omitempty"`
-}
-
-// RetryCounts has one counter per cause. Preempted and Drained do not count against RetryPolicy.Max.
-type RetryCounts struct {
-	NodeLost     uint32 `cbor:"1,keyasint,omitempty"`
-	GPUFault     uint32 `cbor:"2,keyasint,omitempty"`
-	LaunchFailed uint32 `cbor:"3,keyasint,omitempty"`
-	DataFetch    uint32 `cbor:"4,keyasint,omitempty"`
-	Exit         uint32 `cbor:"5,keyasint,omitempty"`
-	Preempted    uint32 `cbor:"6,keyasint,omitempty"`
-	Drained      uint32 `cbor:"7,keyasint,omitempty"`
-}
-
-// Counted is how many of the retries that RetryPolicy.Max bounds are spent.
-func (c RetryCounts) Counted() uint32 {
-	return c.NodeLost + c.GPUFault + c.LaunchFailed + c.DataFetch + c.Exit
-}
-
 // Progress is what the workload says of itself.
 type Progress struct {
 	Step  int64 `cbor:"1,keyasint,omitempty"`
@@ -205,8 +178,3 @@ func (j *Job) Live() bool {
 
 // Terminal says whether the job is over, unless somebody retries it.
 func (j *Job) Terminal() bool { return IsTerminal(j.State) }
-
-// RetryLeft says whether an attempt that ends by cause would be followed by another one.
-func (j *Job) RetryLeft(cause RetryCause) bool {
-	return j.Retry.On&cause != 0 && j.Retries.Counted() < uint32(j.Retry.Max)
-}

@@ -33,6 +33,8 @@ type jobTables struct {
 	ran index[ranJob]
 	// awaits lists the jobs that wait to hear of a task on a node.
 	awaits index[awaitingJob]
+	// recovering lists the jobs that are held since the cluster was recovered, and how long at least.
+	recovering index[jobTimer]
 }
 
 type tenantJob struct {
@@ -115,6 +117,8 @@ var jobDomain = domain{
 			}),
 			ran:    newIndex(ranLess),
 			awaits: newIndex(func(a, b awaitingJob) bool { return a.node < b.node || a.node == b.node && a.id < b.id }),
+
+			recovering: newIndex(func(a, b jobTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 		}
 	},
 	freeze: func(s, from *state) {
@@ -124,7 +128,7 @@ var jobDomain = domain{
 			byTenant: f.byTenant.freeze(), tenants: f.tenants.freeze(),
 			waiting: f.waiting.freeze(), classes: f.classes.freeze(), active: f.active.freeze(),
 			timers: f.timers.freeze(), finished: f.finished.freeze(), dependents: f.dependents.freeze(),
-			awaits: f.awaits.freeze(), ran: f.ran.freeze(),
+			awaits: f.awaits.freeze(), ran: f.ran.freeze(), recovering: f.recovering.freeze(),
 		}
 	},
 	check: checkJobs,
@@ -184,8 +188,8 @@ func (j *Job) Waiting() bool { return j.State == v1.JobState_QUEUED && j.Held ==
 // timer is when a Tick has something to do to the job; 0: never, as it is.
 func (j *Job) timer() int64 {
 	switch {
-	case j.State == v1.JobState_QUEUED && j.Held&HoldNotBefore != 0:
-		return j.NotBefore
+	case j.State == v1.JobState_QUEUED:
+		return j.heldUntil()
 	case j.State == v1.JobState_RUNNING && j.MaxRuntime > 0 && j.Stop == v1.StopReason_UNSPECIFIED:
 		return j.StartedAt + j.MaxRuntime
 	}
@@ -271,6 +275,14 @@ func (s *state) putJob(old, j *Job) {
 	}
 	if len(old.Awaits)+len(j.Awaits) > 0 {
 		s.listAwaits(old, j)
+	}
+	if was, is := old.settles(), j.settles(); was != is {
+		if was != 0 {
+			t.recovering.delete(jobTimer{was, j.ID})
+		}
+		if is != 0 {
+			t.recovering.put(jobTimer{is, j.ID})
+		}
 	}
 }
 

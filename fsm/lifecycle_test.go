@@ -177,52 +177,6 @@ func TestGang_succeedsWhenAllDo(t *testing.T) {
 	require.Equal(t, succeeded, w.job(id).State)
 }
 
-func TestRetry_byCause(t *testing.T) {
-	tests := map[string]struct {
-		retry RetryPolicy
-		error v1.ErrorType_Value
-		want  v1.JobState_Value
-	}{
-		"launch failed, retried":         {RetryPolicy{1, RetryDefault}, v1.ErrorType_LAUNCH_FAILED, queued},
-		"gpu fault, retried":             {RetryPolicy{1, RetryDefault}, v1.ErrorType_GPU_FAULT, queued},
-		"data fetch, retried":            {RetryPolicy{1, RetryDefault}, v1.ErrorType_DATA_FETCH, queued},
-		"exit is not retried by default": {RetryPolicy{1, RetryDefault}, v1.ErrorType_EXIT_NONZERO, failedJob},
-		"exit, retried when asked for":   {RetryPolicy{1, RetryExit}, v1.ErrorType_EXIT_NONZERO, queued},
-		"a permanent cause":              {RetryPolicy{9, retryAll}, v1.ErrorType_CWD_MISSING, failedJob},
-		"no retries":                     {RetryPolicy{0, retryAll}, v1.ErrorType_GPU_FAULT, failedJob},
-		"node lost, retried":             {RetryPolicy{1, RetryDefault}, v1.ErrorType_NODE_LOST, queued},
-		"node lost for good":             {RetryPolicy{0, RetryDefault}, v1.ErrorType_NODE_LOST, lostJob},
-	}
-	for name, c := range tests {
-		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.node("n1", 8)
-			n := oneGPU()
-			n.Retry = c.retry
-			id := w.submit(n)
-			w.place(id, "n1")
-			w.run(id)
-			w.report(id, 0, ReportEnded, exit(1), failed(c.error, "why"))
-			require.Equal(t, c.want, w.job(id).State)
-			if c.want != queued {
-				require.Equal(t, c.error, w.job(id).ErrorType)
-				return
-			}
-			j := w.job(id)
-			require.EqualValues(t, 1, j.Retries.Counted())
-			require.Nil(t, j.Tasks)
-			require.Len(t, j.Past, 1)
-			require.Equal(t, []string{"n1"}, j.Past[0].Nodes)
-			// The second failure is one too many, and the token has grown.
-			first := j.Token
-			require.Greater(t, w.place(id, "n1"), first)
-			require.EqualValues(t, 2, w.job(id).Attempt)
-			w.report(id, 0, ReportEnded, failed(c.error, "why"))
-			require.True(t, w.job(id).Terminal())
-		})
-	}
-}
-
 func TestControl_answers(t *testing.T) {
 	type step func(w *world, id JobID)
 	place := func(w *world, id JobID) { w.place(id, "n1") }

@@ -44,7 +44,7 @@ func (w *world) away(node string) {
 }
 
 func retried(n NewJob, times uint16) NewJob {
-	n.Retry = RetryPolicy{Max: times, On: RetryDefault}
+	n.Retry = RetryPolicy{Max: times, On: RetryInfrastructure}
 	return n
 }
 

@@ -32,6 +32,9 @@ type meta struct {
 	Second uint64 `cbor:"11,keyasint,omitempty"`
 	// KeepAudit bounds each kind of audit records; 0: DefaultKeepAudit.
 	KeepAudit uint32 `cbor:"12,keyasint,omitempty"`
+	// Recovered is the index of the last Recover, RecoveredAt its log time; 0: there was none.
+	Recovered   uint64 `cbor:"13,keyasint,omitempty"`
+	RecoveredAt int64  `cbor:"14,keyasint,omitempty"`
 
 	// sum is the hash, 0 when it has to be taken anew.
 	sum uint64
@@ -70,6 +73,8 @@ var metaDomain = domain{
 	commands: []commandDef{
 		defineCommand[Tick]("Tick"),
 		defineCommand[Configure]("Configure"),
+		defineCommand[Recover]("Recover"),
+		defineCommand[NoteSnapshot]("NoteSnapshot"),
 	},
 	records: []recordDef{{
 		number:  recordMeta,

@@ -36,6 +36,8 @@ type Node struct {
 	EnabledAt uint64 `cbor:"21,keyasint,omitempty"`
 	// LostSince is when a majority declared it lost, Unix nanoseconds of log time; 0: it is not.
 	LostSince int64 `cbor:"22,keyasint,omitempty"`
+	// Unheard: it has not registered since the cluster was recovered.
+	Unheard bool `cbor:"23,keyasint,omitempty"`
 }
 
 // Drain is an operator's wish to empty a node.

@@ -25,6 +25,8 @@ type nodeTables struct {
 	// timers are the deadlines of drains; away are the nodes that cannot be reached.
 	timers index[nodeTimer]
 	away   index[string]
+	// unheard are those that have not registered since the cluster was recovered.
+	unheard index[string]
 }
 
 type nodeTimer struct {
@@ -58,13 +60,15 @@ var nodeDomain = domain{
 			}),
 			timers: newIndex(func(a, b nodeTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
 			away:   newIndex(func(a, b string) bool { return a < b }),
+
+			unheard: newIndex(func(a, b string) bool { return a < b }),
 		}
 	},
 	freeze: func(s, from *state) {
 		f := &from.nodes
 		s.nodes = nodeTables{
 			rows: f.rows.freeze(), models: f.models.freeze(),
-			timers: f.timers.freeze(), away: f.away.freeze(),
+			timers: f.timers.freeze(), away: f.away.freeze(), unheard: f.unheard.freeze(),
 		}
 	},
 	check: checkNodes,
@@ -96,6 +100,13 @@ func (s *state) putNode(old, n *Node) {
 			s.nodes.away.put(n.ID)
 		} else {
 			s.nodes.away.delete(n.ID)
+		}
+	}
+	if old.Unheard != n.Unheard {
+		if n.Unheard {
+			s.nodes.unheard.put(n.ID)
+		} else {
+			s.nodes.unheard.delete(n.ID)
 		}
 	}
 }
@@ -143,7 +154,7 @@ func (c RegisterNode) apply(tx *tx) any {
 		return NodeResult{Refusal: r}
 	}
 	n.ID = tx.work.name(n.ID)
-	n.Drain, n.UnreachableSince, n.LostSince, n.Reason = nil, 0, 0, ""
+	n.Drain, n.UnreachableSince, n.LostSince, n.Unheard, n.Reason = nil, 0, 0, false, ""
 	n.RegisteredAt, n.EnabledAt, n.RosterSince = tx.now, 0, 0
 	n.RosterAcked = min(c.Node.RosterAcked, tx.meta.RosterVersion)
 	old, known := tx.Node(n.ID)
@@ -168,6 +179,9 @@ func (c RegisterNode) apply(tx *tx) any {
 	tx.saveNode(old, &n)
 	if known && old.BootID != n.BootID {
 		tx.endTasksOn(n.ID, "node "+n.ID+" was restarted", LossReboot)
+	}
+	if known && old.Unheard {
+		tx.heard(n.ID, func(t TaskRef) bool { return slices.Contains(c.Tasks, t) })
 	}
 	tx.settleAwaits(n.ID, func(t TaskRef) bool {
 		return known && old.BootID == n.BootID && slices.Contains(c.Tasks, t)

@@ -28,6 +28,9 @@ func (c SetNode) apply(tx *tx) any {
 		if n.LostSince != 0 {
 			return NodeResult{Refusal: refuse(CodeFailedPrecondition, "node %s was declared lost: it has to register and to say what it still runs", n.ID)}
 		}
+		if n.Unheard {
+			return NodeResult{Refusal: refuse(CodeFailedPrecondition, "the cluster was recovered: node %s has to register and to say what it still runs", n.ID)}
+		}
 		n.UnreachableSince, n.Reason = 0, drainReason(n.Drain)
 		tx.enrol(&n)
 	case NodeDrain:
@@ -93,6 +96,7 @@ func (tx *tx) forgetNode(n *Node) any {
 		tx.nodes.timers.delete(nodeTimer{at, n.ID})
 	}
 	tx.nodes.away.delete(n.ID)
+	tx.nodes.unheard.delete(n.ID)
 	tx.emit(Event{Topic: TopicNode, Nodes: []string{n.ID}, NodeFrom: last.State})
 	return NodeResult{}
 }

@@ -26,7 +26,7 @@ func TestNode_newBootEndsItsTasks(t *testing.T) {
 	w.node("n1", 8)
 	w.node("n2", 8)
 	n := gang(2)
-	n.Retry = RetryPolicy{Max: 1, On: RetryDefault}
+	n.Retry = RetryPolicy{On: RetryInfrastructure}
 	id := w.submit(n)
 	w.place(id, "n1", "n2")
 	w.run(id)
@@ -42,7 +42,9 @@ func TestNode_newBootEndsItsTasks(t *testing.T) {
 	j = w.job(id)
 	require.Equal(t, queued, j.State)
 	require.EqualValues(t, 1, j.Retries.NodeLost)
-	// No retry is left now.
+	// One that is not restartable ends with its node.
+	n.Retry.Never = true
+	id = w.submit(n)
 	w.place(id, "n1", "n2")
 	w.do(RegisterNode{Node: testNode("n1", "boot3", 8)})
 	w.report(id, 1, ReportEnded, exit(143))
@@ -87,7 +89,7 @@ func TestNode_drainWaitsForItsTasks(t *testing.T) {
 	j := w.job(id)
 	require.Equal(t, queued, j.State, "a drain is no failure: it takes no retry")
 	require.EqualValues(t, 1, j.Retries.Drained)
-	require.Zero(t, j.Retries.Counted())
+	require.Zero(t, j.Spent())
 	w.setNode(SetNode{ID: "n1", Action: NodeEnable})
 	require.Equal(t, v1.NodeState_READY, w.nodeState("n1"))
 }
@@ -116,7 +118,7 @@ func TestNode_tasksThatItStoppedItselfGoBackToTheQueue(t *testing.T) {
 			j := w.job(id)
 			require.Equal(t, v1.JobState_QUEUED, j.State)
 			require.EqualValues(t, 1, j.Retries.Drained)
-			require.Zero(t, j.Retries.Counted(), "it costs the job no retry")
+			require.Zero(t, j.Spent(), "it costs the job no retry")
 			require.Zero(t, w.m.View().LeaseCount())
 		})
 	}

@@ -61,6 +61,7 @@ func (tx *tx) place(p *Placement) *Refusal {
 	}
 	j := *old
 	j.Attempt, j.Token = p.Attempt, tx.index
+	j.Streak.Gained = false
 	j.Tasks = make([]Task, len(p.Tasks))
 	for i := range p.Tasks {
 		node := tx.work.name(p.Tasks[i].Node)

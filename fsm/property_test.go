@@ -164,6 +164,12 @@ func (g *generator) command() Command {
 		if g.yes("configure") {
 			return Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5)), KeepAudit: uint32(pick(g, "keep audit", 0, 1, 3))}
 		}
+		if g.n("recover", 0, 2) == 0 {
+			return Recover{Voters: g.w.m.View().Voters(), From: "c1", Actor: g.actor()}
+		}
+		if g.n("save", 0, 9) == 0 {
+			return NoteSnapshot{By: "c1", Actor: g.actor()}
+		}
 		if g.yes("denials") {
 			return RecordDenials{Denials: []Denial{
 				{Tenant: g.tenant(), User: "ann", Code: pick(g, "code", CodePermissionDenied, CodeUnauthenticated, CodeAborted), Count: uint64(g.n("times", 0, 2))},
@@ -249,10 +255,11 @@ func (g *generator) newJob() NewJob {
 	n := NewJob{
 		Tenant: g.tenant(), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
 		Spec: []byte("spec"), Shape: g.shape(), Labels: map[string]string{"a": "1", "b": "2"},
-		Retry:      RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: RetryCause(pick(g, "on", 0, int(RetryDefault), int(RetryDefault), int(retryAll), 255))},
+		Retry:      RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: RetryCause(pick(g, "on", 0, int(RetryInfrastructure), int(RetryInfrastructure), int(RetryAll), 255))},
 		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
 		GiveUpAfter: int64(pick(g, "give up", 0, 60e9)),
 	}
+	n.Retry.Never = g.n("not restartable", 0, 4) == 0
 	if g.n("evaluates", 0, 2) == 0 {
 		n.Labels = map[string]string{EvaluationLabel: EvaluationValue}
 	}
@@ -308,6 +315,7 @@ func (g *generator) control() Command {
 		Tenant: pick(g, "as", "", "acme", "umbrella"), Job: g.job(), Action: Action(g.n("action", 0, 5)),
 		SaveCheckpoint: g.yes("save"), Checkpoint: g.checkpoint(), Actor: g.actor(),
 	}
+	c.Vouch = g.n("vouch", 0, 3) == 0
 	if g.n("keyed", 0, 4) == 0 {
 		c.Key, c.Fingerprint = pick(g, "key", "k1", "c1"), uint64(g.n("print", 1, 2))
 	}

@@ -161,6 +161,9 @@ func (e *editor) apply(r *TaskReport, res *ReportResult) bool {
 		}
 		j := e.edit()
 		j.Progress = p
+		if tx.version >= 3 {
+			j.Streak.reached(p.Step)
+		}
 		tx.emitJob(j, j.State)
 	case ReportTransfer:
 		t := &e.job(r.Job).Tasks[r.Rank]
@@ -190,6 +193,10 @@ func (e *editor) checkpoint(r *TaskReport, res *ReportResult) bool {
 		return false
 	}
 	res.Checkpoints = append(res.Checkpoints, id)
-	e.edit().LastCheckpoint = id
+	j = e.edit()
+	j.LastCheckpoint = id
+	if tx.version >= 3 {
+		j.Streak.Gained = true
+	}
 	return true
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // story is a short log in which every kind of row comes to be.
@@ -24,7 +26,7 @@ func story(t require.TestingT) *world {
 	w.index++
 	w.m.StoreConfiguration(w.index, []string{"c1", "c2", "c3"})
 	n := oneGPU()
-	n.Key, n.Fingerprint, n.Retry = "k", 7, RetryPolicy{Max: 3, On: RetryDefault}
+	n.Key, n.Fingerprint, n.Retry = "k", 7, RetryPolicy{Max: 3, On: RetryInfrastructure}
 	id := w.submit(n)
 	w.later(time.Second)
 	g := gang(2)
@@ -53,7 +55,21 @@ func story(t require.TestingT) *world {
 	held := do[SubmitJobsResult](w, SubmitJobs{Jobs: []NewJob{limited}, Actor: &Actor{Request: "req-2"}}).Results[0].Job
 	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.m.View().ClassOf(w.job(held)), "tenant quota: 3 of 3 jobs running"}}})
 	w.do(ControlJob{Job: id, Action: ActionCancel, Reason: "enough", Actor: &Actor{Tenant: "acme", User: "ada"}})
+	restarts(w)
 	return w
+}
+
+// restarts goes on with a job that pauses before its next attempt, and one that is not restartable.
+func restarts(w *world) {
+	once := oneGPU()
+	once.Retry.Never = true
+	again, never := w.submit(retried(oneGPU(), 2)), w.submit(once)
+	w.runOn(again, "n1")
+	w.breaks(again)
+	w.runOn(again, "n1")
+	w.report(again, 0, ReportProgress, func(r *TaskReport) { r.Step, r.Total = 7, 9 })
+	w.report(again, 0, ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
+	w.runOn(never, "n1")
 }
 
 // loss goes on with two jobs whose node is declared lost: one is replaced, the other one waits.
@@ -62,7 +78,7 @@ func loss(w *world) {
 	w.node("n4", 8)
 	w.ack()
 	again := oneGPU()
-	again.Retry = RetryPolicy{Max: 3, On: RetryDefault}
+	again.Retry = RetryPolicy{Max: 3, On: RetryInfrastructure}
 	one, other := w.submit(again), w.submit(again)
 	w.place(one, "n3")
 	w.place(other, "n3")
@@ -166,7 +182,7 @@ func TestRestore_refusesWhatIsNotWhole(t *testing.T) {
 	}{
 		"nothing":              {nil, "cut off"},
 		"something else":       {bytes.Repeat([]byte("x"), 100), "no snapshot of mind"},
-		"a newer version":      {seal(change(9, 3)), "version 3; this version of mind reads versions 1 to 2"},
+		"a newer version":      {seal(change(9, 4)), "version 4; this version of mind reads versions 1 to 3"},
 		"an unknown record":    {seal(change(int(firstRecord), 99)), "unknown record type 99: a newer version of mind wrote it"},
 		"a flipped bit":        {change(len(good)/2, good[len(good)/2]^1), ""},
 		"a flipped checksum":   {change(len(good)-1, good[len(good)-1]^1), "checksum is wrong"},

@@ -52,6 +52,9 @@ func (tx *tx) submit(n *NewJob) SubmitResult {
 		NotBefore: n.NotBefore, Dependencies: n.Dependencies, ResumeFrom: n.ResumeFrom, Credentials: n.Credentials,
 		CreatedAt: tx.now, UpdatedAt: tx.now, Created: tx.index, Revision: tx.index,
 	}
+	if tx.version >= 3 {
+		j.RetryRules = ExitCounts
+	}
 	if r := tx.admit(j); r != nil {
 		return SubmitResult{Refusal: r}
 	}
@@ -98,7 +101,7 @@ func (tx *tx) admit(j *Job) *Refusal {
 	if j.Priority > MaxPriority {
 		return refuse(CodeInvalidArgument, "the priority is 0 to %d, not %d", MaxPriority, j.Priority)
 	}
-	if j.Retry.On&^retryAll != 0 {
+	if j.Retry.On&^RetryAll != 0 {
 		return refuse(CodeInvalidArgument, "retry_on has an unknown cause")
 	}
 	if len(j.Dependencies) > MaxDependencies {

@@ -15,15 +15,16 @@ import (
 //	count    uvarint
 //	count x  the fields of NewJob in the order of their CBOR numbers: text and bytes as uvarint length and contents,
 //	         numbers as uvarint or (signed ones) varint, flags as one byte, labels as a count and sorted pairs;
-//	         (version 2) the credentials; (version 3) the request
+//	         (version 2) the credentials; (version 3) the request; (version 4) Retry.Never
 //
 // A field is added by a new version that ends with it; older versions stay readable. Version 2 adds credentials, version 3
-// the actor and requests. The oldest version that holds all there is is written, so that replicas that are not yet upgraded
+// the actor and requests, version 4 Retry.Never. The oldest version that holds all there is is written, so that replicas that are not yet upgraded
 // can read what they know.
 const (
 	firstSubmitVersion byte = 1
 	submitWithSecret   byte = 2
-	submitVersion      byte = 3
+	submitWithActor    byte = 3
+	submitVersion      byte = 4
 )
 
 // minJobSize is what a job with nothing in it takes; a count that cannot be true is refused before memory is spent.
@@ -32,7 +33,7 @@ const minJobSize = 28
 func (c SubmitJobs) appendBody(b []byte) []byte {
 	version := c.version()
 	b = append(b, version)
-	if version >= 3 {
+	if version >= submitWithActor {
 		a := c.Actor
 		b = appendFlag(b, a != nil)
 		if a == nil {
@@ -49,8 +50,11 @@ func (c SubmitJobs) appendBody(b []byte) []byte {
 		if version >= submitWithSecret {
 			b = appendText(b, c.Jobs[i].Credentials)
 		}
-		if version >= 3 {
+		if version >= submitWithActor {
 			b = appendText(b, c.Jobs[i].Request)
+		}
+		if version >= submitVersion {
+			b = appendFlag(b, c.Jobs[i].Retry.Never)
 		}
 	}
 	return b
@@ -59,8 +63,10 @@ func (c SubmitJobs) appendBody(b []byte) []byte {
 // version is the oldest that holds all there is.
 func (c SubmitJobs) version() byte {
 	switch {
-	case c.Actor != nil || slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Request != "" }):
+	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Retry.Never }):
 		return submitVersion
+	case c.Actor != nil || slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return n.Request != "" }):
+		return submitWithActor
 	case slices.ContainsFunc(c.Jobs, func(n NewJob) bool { return len(n.Credentials) > 0 }):
 		return submitWithSecret
 	}
@@ -126,7 +132,7 @@ func (c *SubmitJobs) parseBody(b []byte) error {
 		return fmt.Errorf("the jobs are not in the form of version %d to %d", firstSubmitVersion, submitVersion)
 	}
 	p := parser{rest: b[1:]}
-	if b[0] >= 3 {
+	if b[0] >= submitWithActor {
 		given := p.flag()
 		actor := &Actor{Tenant: p.text(), User: p.text(), Token: TokenID(p.number()), Request: p.text()}
 		if given {
@@ -140,8 +146,11 @@ func (c *SubmitJobs) parseBody(b []byte) error {
 		if b[0] >= submitWithSecret {
 			c.Jobs[i].Credentials = p.bytes()
 		}
-		if b[0] >= 3 {
+		if b[0] >= submitWithActor {
 			c.Jobs[i].Request = p.text()
+		}
+		if b[0] >= submitVersion {
+			c.Jobs[i].Retry.Never = p.flag()
 		}
 	}
 	if p.bad {

@@ -21,6 +21,7 @@ func (c Tick) apply(tx *tx) any {
 	var res TickResult
 	tx.expireKeys(&res)
 	tx.fireTimers(&res)
+	tx.releaseRecovered(&res)
 	tx.enforceDrains()
 	if c.Settled || tx.version < 2 {
 		tx.giveUp(c.Renewing, &res)
@@ -58,7 +59,7 @@ func (tx *tx) fireTimers(res *TickResult) {
 		old, _ := tx.Job(t.id)
 		j := *old
 		if j.State == v1.JobState_QUEUED {
-			j.Held &^= HoldNotBefore
+			j.release(tx.now)
 			j.Reason = holdReason(&j)
 			tx.emitJob(&j, j.State)
 			res.Released++

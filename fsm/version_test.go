@@ -11,10 +11,13 @@ import (
 )
 
 // doV1 applies an entry as the first version wrote them.
-func (w *world) doV1(cmds ...Command) []any {
+func (w *world) doV1(cmds ...Command) []any { return w.doAs(1, cmds...) }
+
+// doAs applies an entry of a version.
+func (w *world) doAs(version byte, cmds ...Command) []any {
 	w.index++
 	e := Entry{Index: w.index, Data: w.entry(cmds...)}
-	e.Data[0] = 1
+	e.Data[0] = version
 	w.log = append(w.log, e)
 	res := w.m.Apply(e.Index, e.Data)
 	require.Empty(w.t, Check(w.m.View()))

@@ -64,6 +64,9 @@ func (v *View) NextDue() (int64, bool) {
 	if t, ok := v.nodes.timers.tree.Min(); ok {
 		consider(t.at)
 	}
+	if t, ok := v.jobs.recovering.tree.Min(); ok && v.nodes.unheard.len() == 0 {
+		consider(t.at)
+	}
 	return due, any
 }
 

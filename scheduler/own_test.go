@@ -220,7 +220,7 @@ func BenchmarkPlan_NoChange_1000Replacements(b *testing.B) {
 	var retried fsm.SubmitJobs
 	for range 1000 {
 		j := s.job(fsm.Shape{GPUs: 1}, 9)
-		j.Retry = fsm.RetryPolicy{Max: 3, On: fsm.RetryDefault}
+		j.Retry = fsm.RetryPolicy{Max: 3, On: fsm.RetryInfrastructure}
 		retried.Jobs = append(retried.Jobs, j)
 	}
 	s.apply(retried)

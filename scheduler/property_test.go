@@ -99,7 +99,7 @@ func drawJobs(r *rapid.T, s *state) {
 		shape.MemMB = uint32(rapid.SampledFrom([]int{0, 0, 1000, 300_000}).Draw(r, "mem"))
 		// A type that no node ever had may be refused at once; then there is no job.
 		j := s.job(shape, uint8(rapid.IntRange(0, 10).Draw(r, "priority")))
-		j.Retry = fsm.RetryPolicy{Max: uint16(rapid.IntRange(0, 9).Draw(r, "retries")), On: fsm.RetryDefault}
+		j.Retry = fsm.RetryPolicy{Max: uint16(rapid.IntRange(0, 9).Draw(r, "retries")), On: fsm.RetryInfrastructure}
 		s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{j}})
 	}
 }

@@ -154,7 +154,7 @@ func (s *state) ack() {
 func (s *state) submitRetried(shape fsm.Shape) fsm.JobID {
 	s.t.Helper()
 	j := s.job(shape, 5)
-	j.Retry = fsm.RetryPolicy{Max: 9, On: fsm.RetryDefault}
+	j.Retry = fsm.RetryPolicy{Max: 9, On: fsm.RetryInfrastructure}
 	r := s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{j}})[0].(fsm.SubmitJobsResult).Results[0]
 	require.Nil(s.t, r.Refusal)
 	return r.Job
@@ -164,12 +164,20 @@ func (s *state) submitRetried(shape fsm.Shape) fsm.JobID {
 func (s *state) fail(id fsm.JobID, rank int) {
 	j := s.get(id)
 	order := append([]fsm.Task{j.Tasks[rank]}, append(append([]fsm.Task(nil), j.Tasks[:rank]...), j.Tasks[rank+1:]...)...)
-	for _, t := range order {
-		s.apply(fsm.ReportTasks{Node: t.Node, Reports: []fsm.TaskReport{{
-			Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: fsm.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT,
-		}}})
+	for i, t := range order {
+		ended := fsm.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: fsm.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT}
+		progress := ended
+		progress.Kind, progress.ErrorType, progress.Step = fsm.ReportProgress, 0, int64(j.Attempt)
+		reports := []fsm.TaskReport{ended}
+		if i == 0 {
+			reports = []fsm.TaskReport{progress, ended}
+		}
+		s.apply(fsm.ReportTasks{Node: t.Node, Reports: reports})
 	}
-	require.Equal(s.t, v1.JobState_QUEUED, s.get(id).State)
+	// It pauses before it is restarted.
+	s.now = s.now.Add(5 * time.Minute)
+	s.apply(fsm.Tick{})
+	require.True(s.t, s.get(id).Waiting())
 }
 
 func (s *state) reason(id fsm.JobID) string {

@@ -24,17 +24,14 @@ type Steady struct {
 	LostAfter time.Duration
 	// Every is the time between two lines of a job's log; default 200 ms.
 	Every time.Duration
-	// Short jobs have no retry either, and end while the attack goes on: as soon as the scenario says so.
+	// Short jobs are not restartable either, and end while the attack goes on: as soon as the scenario says so.
 	Short int
 }
 
 // The groups of jobs that a scenario can end by themselves.
 const groupShort = "short"
 
-const (
-	retries   = 5
-	gangNodes = 2
-)
+const gangNodes = 2
 
 type steadyJob struct {
 	id, key     string
@@ -148,9 +145,8 @@ func (f *fleet) request(j *steadyJob, gpus int) map[string]any {
 	}
 	job["resource_config"] = resources
 	job["output_config"] = map[string]any{"output_dir": f.output}
-	scheduling := map[string]any{"grace_period_seconds": 2}
+	scheduling := map[string]any{"grace_period_seconds": 2, "restartable": j.replaceable}
 	if j.replaceable {
-		scheduling["max_retries"] = retries
 		scheduling["retry_on"] = []string{"node_lost"}
 		if f.LostAfter > 0 {
 			scheduling["lost_after_seconds"] = int(f.LostAfter.Seconds())

@@ -46,7 +46,7 @@ func (u *users) submit(i int) {
 	j.job = fsm.NewJob{
 		Tenant: "t", User: "u", Name: name, Priority: uint8(w.rng.IntN(3)), Key: name, Fingerprint: uint64(i) + 1,
 		Shape:       fsm.Shape{Nodes: 1, GPUs: uint16(1 + w.rng.IntN(2))},
-		Retry:       fsm.RetryPolicy{Max: uint16(pick(0, 1, 3, 9, 9)), On: fsm.RetryDefault},
+		Retry:       fsm.RetryPolicy{Max: uint16(pick(0, 1, 3, 9, 9)), On: fsm.RetryInfrastructure},
 		LostAfter:   pick(10, 12, 15, 20, 30) * second,
 		GiveUpAfter: pick(45, 90, 86_400) * second,
 		Grace:       pick(1, 5, 30) * second,

@@ -28,7 +28,7 @@ func broken(t *testing.T, o Options, play func(s *scene)) []string {
 
 func TestCheckers_noticeTasksThatOutliveTheirDeadline(t *testing.T) {
 	findings := broken(t, Options{Coordinators: 3, Agents: 3, Seed: 21, ImmortalTasks: true}, func(s *scene) {
-		job := s.running(&Job{Key: "job", Ranks: 1, Retries: 3, Does: Behaviour{Run: 30 * time.Minute}})
+		job := s.running(&Job{Key: "job", Ranks: 1, Restarts: true, Does: Behaviour{Run: 30 * time.Minute}})
 		time.Sleep(time.Minute)
 		s.isolate(s.agents[s.on(job)].ip, true)
 		time.Sleep(2 * time.Minute)

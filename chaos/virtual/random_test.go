@@ -56,8 +56,8 @@ func keep(t *testing.T, v *Verdict) {
 func random(seed uint64) Episode {
 	return Episode{
 		Options: Options{Coordinators: 3, Agents: 4, Seed: seed, Drift: 0.005, Skew: 2 * time.Second, SnapshotThreshold: 128},
-		Load:    Load{Users: 3, Pause: 5 * time.Second, Run: 2 * time.Minute, Retries: 3, Gangs: 0.2, Fails: 0.2, Stubborn: 0.2, Cancels: 0.1, Again: 0.1, Saves: 0.4, LostAfter: 20 * time.Second},
-		Others:  Load{Tenant: otherTenant, Users: 1, Pause: 8 * time.Second, Run: time.Minute, Retries: 1, Cancels: 0.1, Saves: 0.4, LostAfter: 20 * time.Second},
+		Load:    Load{Users: 3, Pause: 5 * time.Second, Run: 2 * time.Minute, Restarts: 0.7, Gangs: 0.2, Fails: 0.2, Stubborn: 0.2, Cancels: 0.1, Again: 0.1, Saves: 0.4, LostAfter: 20 * time.Second},
+		Others:  Load{Tenant: otherTenant, Users: 1, Pause: 8 * time.Second, Run: time.Minute, Restarts: 0.5, Cancels: 0.1, Saves: 0.4, LostAfter: 20 * time.Second},
 		Length:  10 * time.Minute, Pause: 15 * time.Second, Kinds: AllKinds,
 	}
 }

@@ -11,11 +11,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// trainings are jobs that work for that long: of one rank and of two, with retries and without, that succeed and that fail.
+// trainings are jobs that work for that long: of one rank and of two, restartable and not, that succeed and that fail.
 func trainings(run time.Duration) []*Job {
 	var all []*Job
 	for i := range 6 {
-		j := &Job{Key: fmt.Sprintf("training-%d", i), Ranks: 1 + i%2, Retries: 2 * (i / 2 % 2), Does: Behaviour{Run: run + time.Duration(i)*time.Minute}}
+		j := &Job{Key: fmt.Sprintf("training-%d", i), Ranks: 1 + i%2, Restarts: i/2%2 == 1, Does: Behaviour{Run: run + time.Duration(i)*time.Minute}}
 		if i >= 4 {
 			j.Does.Exit = 10 + i
 		}
@@ -148,7 +148,7 @@ func TestNodeCutOff_replacedAndNeverTwice(t *testing.T) {
 			}
 			stage(t, Options{Coordinators: 3, Agents: 3, Seed: 13, Drift: 0.005}, func(s *scene) {
 				s.load.LostAfter = time.Minute
-				job := s.running(&Job{Key: "replaced", Ranks: 1, Retries: 3, Does: Behaviour{Run: 30 * time.Minute, Stubborn: true}})
+				job := s.running(&Job{Key: "replaced", Ranks: 1, Restarts: true, Does: Behaviour{Run: 30 * time.Minute, Stubborn: true}})
 				kept := s.running(&Job{Key: "kept", Ranks: 1, Does: Behaviour{Run: 5 * time.Minute, Exit: 7}})
 				first := s.on(job)
 				time.Sleep(time.Minute)
@@ -195,7 +195,7 @@ func TestAgentAwayForTenMinutes(t *testing.T) {
 				fill := []*Job{
 					s.running(&Job{Key: "fill-1", Ranks: 1, Does: Behaviour{Run: time.Minute}}),
 				}
-				retryable := s.running(&Job{Key: "retryable", Ranks: 1, Retries: 2, Does: Behaviour{Run: 20 * time.Minute}})
+				retryable := s.running(&Job{Key: "retryable", Ranks: 1, Restarts: true, Does: Behaviour{Run: 20 * time.Minute}})
 				node := s.on(retryable)
 				var kept []*Job
 				for i := range 8 {
@@ -223,7 +223,7 @@ func TestAgentAwayForTenMinutes(t *testing.T) {
 func TestNodeAndLeaderDieTogether_lostInTime(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 3, Seed: 15}, func(s *scene) {
 		s.load.LostAfter = time.Minute
-		job := s.running(&Job{Key: "job", Ranks: 1, Retries: 1, Does: Behaviour{Run: 10 * time.Minute}})
+		job := s.running(&Job{Key: "job", Ranks: 1, Restarts: true, Does: Behaviour{Run: 10 * time.Minute}})
 		time.Sleep(time.Minute)
 		node, leader := s.on(job), s.leader()
 		began := time.Now()

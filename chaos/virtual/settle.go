@@ -140,8 +140,8 @@ func (w *Workload) verify(j *Job, job *v1.Job) {
 			done[l.Rank] = true
 		}
 	}
-	if !j.Retried && len(attempts) > j.Retries+1 {
-		add("it had %d attempts and may have %d", len(attempts), j.Retries+1)
+	if !j.Retried && !j.Restarts && len(attempts) > 1 {
+		add("it had %d attempts and is not restartable", len(attempts))
 	}
 	switch job.GetState() {
 	case v1.JobState_SUCCEEDED:

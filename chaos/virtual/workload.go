@@ -24,9 +24,9 @@ type Load struct {
 	Users  int
 	// Pause is how long a user thinks between two calls, on average; default 5 s.
 	Pause time.Duration
-	// Jobs run for up to Run; default 2 min. Retries is how many a job may have at most; each draws its own.
-	Run     time.Duration
-	Retries int
+	// Jobs run for up to Run; default 2 min. Restarts is the part of them that is restartable.
+	Run      time.Duration
+	Restarts float64
 	// Gangs is the part of jobs that spans two nodes, Fails the part whose program fails, Stubborn those that ignore SIGTERM.
 	Gangs, Fails, Stubborn float64
 	// Cancels and Again are the parts of calls that cancel a job, or retry it.
@@ -39,11 +39,12 @@ type Load struct {
 
 // Job is one that a user submitted.
 type Job struct {
-	Key     string // unique among all; the job's name, too
-	ID      string // empty until the cluster said
-	Does    Behaviour
-	Retries int
-	Ranks   int
+	Key  string // unique among all; the job's name, too
+	ID   string // empty until the cluster said
+	Does Behaviour
+	// Restarts: it is restartable.
+	Restarts bool
+	Ranks    int
 	// Canceled and Retried: a user asked for that, whether it came to anything or not.
 	Canceled, Retried bool
 }
@@ -134,19 +135,18 @@ func (w *Workload) draw(r *rand.Rand, key string) *Job {
 	if r.Float64() < w.load.Saves {
 		j.Does.Save = 5*time.Second + time.Duration(r.Int64N(int64(30*time.Second)))
 	}
-	if w.load.Retries > 0 {
-		j.Retries = r.IntN(w.load.Retries + 1)
-	}
+	j.Restarts = r.Float64() < w.load.Restarts
 	return j
 }
 
 func (w *Workload) request(j *Job) *v1.SubmitJobRequest {
-	retries := int32(j.Retries)
 	grace := int32(5)
 	return &v1.SubmitJobRequest{
 		Name: j.Key, CommandConfig: &v1.CommandConfig{Argv: j.Does.Argv(), Cwd: "/"}, Labels: map[string]string{"key": j.Key},
-		ResourceConfig:   &v1.ResourceConfig{GpuCount: int32(j.Ranks), NodeCount: int32(j.Ranks)},
-		SchedulingConfig: &v1.SchedulingConfig{MaxRetries: &retries, GracePeriodSeconds: &grace, LostAfterSeconds: int32(w.load.LostAfter.Seconds())},
+		ResourceConfig: &v1.ResourceConfig{GpuCount: int32(j.Ranks), NodeCount: int32(j.Ranks)},
+		SchedulingConfig: &v1.SchedulingConfig{
+			Restartable: &j.Restarts, GracePeriodSeconds: &grace, LostAfterSeconds: int32(w.load.LostAfter.Seconds()),
+		},
 	}
 }
 

@@ -744,9 +744,9 @@ type SchedulingConfig struct {
 	Queue string `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	// 0-10, default 5, 10 first.
 	Priority *int32 `protobuf:"varint,2,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	// Retries after transient failures; default 0.
+	// Restarts after an exit of the job's own process; default 0. Restarts after a cause of the infrastructure are free.
 	MaxRetries *int32 `protobuf:"varint,3,opt,name=max_retries,json=maxRetries,proto3,oneof" json:"max_retries,omitempty"`
-	// Any of node_lost, gpu_fault, launch_failed, data_fetch, exit; default: all but exit.
+	// Any of node_lost, gpu_fault, launch_failed, data_fetch, exit; default: all.
 	RetryOn     []string `protobuf:"bytes,4,rep,name=retry_on,json=retryOn,proto3" json:"retry_on,omitempty"`
 	Preemptible *bool    `protobuf:"varint,5,opt,name=preemptible,proto3,oneof" json:"preemptible,omitempty"`
 	// 0: no limit.
@@ -760,8 +760,10 @@ type SchedulingConfig struct {
 	GracePeriodSeconds *int32        `protobuf:"varint,10,opt,name=grace_period_seconds,json=gracePeriodSeconds,proto3,oneof" json:"grace_period_seconds,omitempty"`
 	Dependencies       []*Dependency `protobuf:"bytes,11,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
 	Array              *ArraySpec    `protobuf:"bytes,12,opt,name=array,proto3" json:"array,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// False: no attempt follows another, whatever ended it, unless a user says so. Default true.
+	Restartable   *bool `protobuf:"varint,14,opt,name=restartable,proto3,oneof" json:"restartable,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SchedulingConfig) Reset() {
@@ -876,6 +878,13 @@ func (x *SchedulingConfig) GetArray() *ArraySpec {
 		return x.Array
 	}
 	return nil
+}
+
+func (x *SchedulingConfig) GetRestartable() bool {
+	if x != nil && x.Restartable != nil {
+		return *x.Restartable
+	}
+	return false
 }
 
 type Dependency struct {
@@ -1301,7 +1310,7 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\n" +
 	"output_dir\x18\x01 \x01(\tR\toutputDir\x12:\n" +
 	"\x19checkpoint_interval_steps\x18\x02 \x01(\x05R\x17checkpointIntervalSteps\x12)\n" +
-	"\x10keep_checkpoints\x18\x03 \x01(\x05R\x0fkeepCheckpoints\"\xe5\x04\n" +
+	"\x10keep_checkpoints\x18\x03 \x01(\x05R\x0fkeepCheckpoints\"\x9c\x05\n" +
 	"\x10SchedulingConfig\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1f\n" +
 	"\bpriority\x18\x02 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12$\n" +
@@ -1317,11 +1326,13 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\x14grace_period_seconds\x18\n" +
 	" \x01(\x05H\x03R\x12gracePeriodSeconds\x88\x01\x01\x12;\n" +
 	"\fdependencies\x18\v \x03(\v2\x17.scaimind.v1.DependencyR\fdependencies\x12,\n" +
-	"\x05array\x18\f \x01(\v2\x16.scaimind.v1.ArraySpecR\x05arrayB\v\n" +
+	"\x05array\x18\f \x01(\v2\x16.scaimind.v1.ArraySpecR\x05array\x12%\n" +
+	"\vrestartable\x18\x0e \x01(\bH\x04R\vrestartable\x88\x01\x01B\v\n" +
 	"\t_priorityB\x0e\n" +
 	"\f_max_retriesB\x0e\n" +
 	"\f_preemptibleB\x17\n" +
-	"\x15_grace_period_seconds\"A\n" +
+	"\x15_grace_period_secondsB\x0e\n" +
+	"\f_restartable\"A\n" +
 	"\n" +
 	"Dependency\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x1c\n" +

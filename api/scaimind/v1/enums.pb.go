@@ -440,6 +440,8 @@ const (
 	ErrorType_PREEMPTED       ErrorType_Value = 10
 	ErrorType_DRAINED         ErrorType_Value = 11
 	ErrorType_INTERNAL        ErrorType_Value = 12
+	// Several attempts in a row saved no checkpoint and reported no new step.
+	ErrorType_NO_PROGRESS ErrorType_Value = 13
 )
 
 // Enum value maps for ErrorType_Value.
@@ -458,6 +460,7 @@ var (
 		10: "PREEMPTED",
 		11: "DRAINED",
 		12: "INTERNAL",
+		13: "NO_PROGRESS",
 	}
 	ErrorType_Value_value = map[string]int32{
 		"UNSPECIFIED":     0,
@@ -473,6 +476,7 @@ var (
 		"PREEMPTED":       10,
 		"DRAINED":         11,
 		"INTERNAL":        12,
+		"NO_PROGRESS":     13,
 	}
 )
 
@@ -1134,8 +1138,8 @@ const file_scaimind_v1_enums_proto_rawDesc = "" +
 	"\x04FSDP\x10\x03\x12\f\n" +
 	"\bMEGATRON\x10\x04\x12\n" +
 	"\n" +
-	"\x06CUSTOM\x10\x05\"\xe2\x01\n" +
-	"\tErrorType\"\xd4\x01\n" +
+	"\x06CUSTOM\x10\x05\"\xf3\x01\n" +
+	"\tErrorType\"\xe5\x01\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fEXIT_NONZERO\x10\x01\x12\a\n" +
@@ -1152,7 +1156,8 @@ const file_scaimind_v1_enums_proto_rawDesc = "" +
 	"\tPREEMPTED\x10\n" +
 	"\x12\v\n" +
 	"\aDRAINED\x10\v\x12\f\n" +
-	"\bINTERNAL\x10\f\"f\n" +
+	"\bINTERNAL\x10\f\x12\x0f\n" +
+	"\vNO_PROGRESS\x10\r\"f\n" +
 	"\tNodeState\"Y\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +

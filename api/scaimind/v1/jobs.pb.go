@@ -1306,9 +1306,11 @@ func (x *ListJobsResponse) GetTotalCount() int32 {
 }
 
 type CancelJobRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	JobId  string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The caller vouches that what the job ran on nodes that cannot be reached is dead. The job does not wait for them then.
+	Vouch         bool `protobuf:"varint,3,opt,name=vouch,proto3" json:"vouch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1355,6 +1357,13 @@ func (x *CancelJobRequest) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *CancelJobRequest) GetVouch() bool {
+	if x != nil {
+		return x.Vouch
+	}
+	return false
 }
 
 type CancelJobResponse struct {
@@ -2865,10 +2874,11 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x04jobs\x18\x01 \x03(\v2\x10.scaimind.v1.JobR\x04jobs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1f\n" +
 	"\vtotal_count\x18\x03 \x01(\x05R\n" +
-	"totalCount\"A\n" +
+	"totalCount\"W\n" +
 	"\x10CancelJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"7\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05vouch\x18\x03 \x01(\bR\x05vouch\"7\n" +
 	"\x11CancelJobResponse\x12\"\n" +
 	"\x03job\x18\x01 \x01(\v2\x10.scaimind.v1.JobR\x03job\"j\n" +
 	"\x0fPauseJobRequest\x12\x15\n" +

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -30,6 +31,9 @@ func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body
 				changed = append(changed, data)
 			default:
 				fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", id, j.Status)
+				if action == "cancel" && j.Stopping != "" && strings.Contains(j.Reason, "unreachable") {
+					fmt.Fprintf(cmd.ErrOrStderr(), "mind: %s is not over yet: %s\n", id, j.Reason)
+				}
 			}
 		}
 		var err error
@@ -53,18 +57,32 @@ func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body
 
 func newCancel() *cobra.Command {
 	var reason string
+	var vouch bool
 	return control(&cobra.Command{
 		Use:   "cancel JOB...",
 		Short: "Stop jobs for good",
+		Long: `Stops jobs for good.
+
+A job on a node that cannot be reached is CANCELLED once its task there is certainly dead: when the node is back or forgotten, or
+when the task has ended by its own deadline. ` + "`mind job`" + ` says until when that may take. With --vouch you say that the task is dead,
+for example because you switched the node off: then the job does not wait.`,
 		Example: `  mind cancel job_1a2b
-  mind cancel --reason "wrong data" job_1a2b job_3c4d`,
+  mind cancel --reason "wrong data" job_1a2b job_3c4d
+  mind cancel --vouch job_1a2b      # its node burned down`,
 	}, "cancel",
-		func(f *pflag.FlagSet) { f.StringVar(&reason, "reason", "", "why, for those who ask later") },
+		func(f *pflag.FlagSet) {
+			f.StringVar(&reason, "reason", "", "why, for those who ask later")
+			f.BoolVar(&vouch, "vouch", false, "you know that what the job ran on unreachable nodes is dead")
+		},
 		func(*pflag.FlagSet) map[string]any {
-			if reason == "" {
-				return map[string]any{}
+			body := map[string]any{}
+			if reason != "" {
+				body["reason"] = reason
 			}
-			return map[string]any{"reason": reason}
+			if vouch {
+				body["vouch"] = true
+			}
+			return body
 		})
 }
 

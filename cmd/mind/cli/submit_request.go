@@ -22,6 +22,7 @@ type submitOptions struct {
 
 	name, gpuType, memory, queue, cwd, array, outputDir string
 	gpus, nodes, cpus, priority, retries                int
+	noRestart                                           bool
 	fraction                                            float64
 	env, labels, selector, after, retryOn               []string
 	timeLimit, lostAfter, grace                         time.Duration
@@ -47,8 +48,9 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.StringArrayVar(&o.selector, "node-selector", nil, "only nodes with this label KEY=VALUE; may be repeated")
 	f.StringVar(&o.topology, "topology", "", "any, nvlink or single_node")
 	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop the job after this time, such as 2h")
-	f.IntVar(&o.retries, "max-retries", 0, "times to run it again after a transient failure")
-	f.StringSliceVar(&o.retryOn, "retry-on", nil, "what --max-retries counts as transient: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all but exit)")
+	f.IntVar(&o.retries, "max-retries", 0, "restarts after its own process failed; restarts after a lost node or a failed GPU do not count")
+	f.StringSliceVar(&o.retryOn, "retry-on", nil, "restart only after these: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all)")
+	f.BoolVar(&o.noRestart, "no-restart", false, "never restart it, not even after a lost node, a preemption or a drain")
 	f.DurationVar(&o.lostAfter, "lost-after", 0, "silence of its node after which it may run elsewhere, such as 2m (default 1m)")
 	f.DurationVar(&o.grace, "grace", 0, "time between the notice and the end when it is stopped (default 30s)")
 	f.BoolVar(&o.preemptible, "preemptible", false, "may give way to jobs of higher priority")
@@ -142,6 +144,7 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 	set("queue", "scheduling_config", "queue", just(o.queue))
 	set("priority", "scheduling_config", "priority", just(o.priority))
 	set("max-retries", "scheduling_config", "max_retries", just(o.retries))
+	set("no-restart", "scheduling_config", "restartable", just(!o.noRestart))
 	set("retry-on", "scheduling_config", "retry_on", just(o.retryOn))
 	set("preemptible", "scheduling_config", "preemptible", just(o.preemptible))
 	set("time-limit", "scheduling_config", "max_runtime_seconds", seconds(o.timeLimit))

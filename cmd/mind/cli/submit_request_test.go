@@ -44,6 +44,10 @@ func TestSubmitRequest_flagsBecomeFields(t *testing.T) {
 			[]string{"--queue", "q", "--priority", "0", "--time-limit", "2h", "--max-retries", "3", "--retry-on", "node_lost,exit", "--lost-after", "2m", "--grace", "5s", "--preemptible", "x"},
 			`{"name":"x","command_config":{"argv":["x"],"cwd":"/here"},"scheduling_config":{"queue":"q","priority":0,"max_runtime_seconds":7200,"max_retries":3,"retry_on":["node_lost","exit"],"lost_after_seconds":120,"grace_period_seconds":5,"preemptible":true}}`,
 		},
+		"not restartable": {
+			[]string{"--no-restart", "x"},
+			`{"name":"x","command_config":{"argv":["x"],"cwd":"/here"},"scheduling_config":{"restartable":false}}`,
+		},
 		"what the server may refuse is sent all the same": {
 			[]string{"--array", "0-9%3", "--after", "job_1", "--after", "job_2:any", "x"},
 			`{"name":"x","command_config":{"argv":["x"],"cwd":"/here"},"scheduling_config":{"array":{"start":0,"end":9,"max_parallel":3},"dependencies":[{"job_id":"job_1","condition":"ok"},{"job_id":"job_2","condition":"any"}]}}`,

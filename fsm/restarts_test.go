@@ -1,0 +1,324 @@
+package fsm
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// fail ends the newest attempt of a job by an error, on its node.
+func (w *world) fail(id JobID, cause v1.ErrorType_Value) {
+	w.report(id, 0, ReportEnded, exit(1), failed(cause, "why"))
+}
+
+func TestRestart_byCause(t *testing.T) {
+	all := RetryPolicy{On: RetryAll}
+	tests := map[string]struct {
+		retry RetryPolicy
+		error v1.ErrorType_Value
+		want  v1.JobState_Value
+	}{
+		"a GPU that failed is nobody's fault":  {all, v1.ErrorType_GPU_FAULT, queued},
+		"nor is a node that was lost":          {all, v1.ErrorType_NODE_LOST, queued},
+		"nor data that could not be fetched":   {all, v1.ErrorType_DATA_FETCH, queued},
+		"nor a launch that failed on one node": {all, v1.ErrorType_LAUNCH_FAILED, queued},
+		"an exit is the job's own":             {all, v1.ErrorType_EXIT_NONZERO, failedJob},
+		"so is lack of memory":                 {all, v1.ErrorType_OOM, failedJob},
+		"an exit with a retry left":            {RetryPolicy{Max: 1, On: RetryAll}, v1.ErrorType_EXIT_NONZERO, queued},
+		"retry_on without exit":                {RetryPolicy{Max: 1, On: RetryInfrastructure}, v1.ErrorType_EXIT_NONZERO, failedJob},
+		"retry_on without the cause":           {RetryPolicy{Max: 9, On: RetryExit | RetryNodeLost}, v1.ErrorType_GPU_FAULT, failedJob},
+		"retry_on without node_lost":           {RetryPolicy{Max: 9, On: RetryExit}, v1.ErrorType_NODE_LOST, lostJob},
+		"what would fail anywhere":             {RetryPolicy{Max: 9, On: RetryAll}, v1.ErrorType_CWD_MISSING, failedJob},
+		"not restartable":                      {RetryPolicy{On: RetryAll, Never: true}, v1.ErrorType_GPU_FAULT, failedJob},
+		"not restartable, and its node lost":   {RetryPolicy{On: RetryAll, Never: true}, v1.ErrorType_NODE_LOST, lostJob},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", 8)
+			w.node("n2", 8)
+			n := oneGPU()
+			n.Retry = c.retry
+			id := w.submit(n)
+			w.runOn(id, "n1")
+			w.fail(id, c.error)
+			j := w.job(id)
+			require.Equal(t, c.want, j.State)
+			if c.want != queued {
+				require.Equal(t, c.error, j.ErrorType)
+				return
+			}
+			require.Zero(t, j.Held, "the first restart does not wait")
+			require.Nil(t, j.Tasks)
+			require.Equal(t, []string{"n1"}, j.Past[0].Nodes)
+			require.Equal(t, c.error.String()+": why", j.Past[0].Reason, "the cause is kept")
+			first := j.Token
+			require.Greater(t, w.place(id, "n2"), first)
+		})
+	}
+}
+
+// Restarts after a cause of the infrastructure leave max_retries alone.
+func TestRestart_countsExitsAlone(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	n := oneGPU()
+	n.Retry = RetryPolicy{Max: 1, On: RetryAll}
+	id := w.submit(n)
+	for step := int64(1); step <= 5; step++ {
+		w.runOn(id, "n1")
+		w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = step })
+		w.fail(id, v1.ErrorType_GPU_FAULT)
+		require.Equal(t, queued, w.job(id).State)
+		w.later(longestPause)
+		w.do(Tick{})
+	}
+	w.runOn(id, "n1")
+	w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = 6 })
+	w.fail(id, v1.ErrorType_EXIT_NONZERO)
+	require.Equal(t, queued, w.job(id).State)
+	require.EqualValues(t, 1, w.job(id).Spent())
+	w.later(longestPause)
+	w.do(Tick{})
+	w.runOn(id, "n1")
+	w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = 7 })
+	w.fail(id, v1.ErrorType_EXIT_NONZERO)
+	require.Equal(t, failedJob, w.job(id).State)
+	require.Equal(t, v1.ErrorType_EXIT_NONZERO, w.job(id).ErrorType)
+}
+
+// A job whose attempts bring nothing new is ended, whatever ends them.
+func TestRestart_noProgress(t *testing.T) {
+	step := func(n int64) func(w *world, id JobID) {
+		return func(w *world, id JobID) {
+			w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = n })
+		}
+	}
+	save := func(w *world, id JobID) {
+		w.report(id, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Digest = fmt.Sprint("/c/", w.index), "sha256:1" })
+	}
+	nothing := func(*world, JobID) {}
+	tests := map[string]struct {
+		attempts []func(w *world, id JobID)
+		want     v1.JobState_Value
+	}{
+		"nothing at all, three times":         {[]func(*world, JobID){nothing, nothing, nothing}, failedJob},
+		"nothing at all, twice":               {[]func(*world, JobID){nothing, nothing}, queued},
+		"a step in between begins anew":       {[]func(*world, JobID){nothing, step(1), nothing, nothing}, queued},
+		"and is followed by three others":     {[]func(*world, JobID){nothing, step(1), nothing, nothing, nothing}, failedJob},
+		"a checkpoint in between begins anew": {[]func(*world, JobID){nothing, nothing, save, nothing, nothing}, queued},
+		"the same steps over and over":        {[]func(*world, JobID){step(80), step(80), step(70), step(80)}, failedJob},
+		"one step more each time":             {[]func(*world, JobID){step(1), step(2), step(3), step(4), step(5)}, queued},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", 8)
+			id := w.submit(retried(oneGPU(), 0))
+			for i, attempt := range c.attempts {
+				require.Equal(t, queued, w.job(id).State, "attempt %d", i+1)
+				w.later(longestPause)
+				w.do(Tick{})
+				w.runOn(id, "n1")
+				attempt(w, id)
+				w.fail(id, v1.ErrorType_GPU_FAULT)
+			}
+			j := w.job(id)
+			require.Equal(t, c.want, j.State)
+			if c.want == queued {
+				return
+			}
+			require.Equal(t, v1.ErrorType_NO_PROGRESS, j.ErrorType)
+			require.Contains(t, j.ErrorMessage, "3 attempts in a row saved no checkpoint and reported no new step; the last one ended with GPU_FAULT: why")
+			require.EqualValues(t, 1, *j.ExitCode)
+			// A user who retries it forgets all that.
+			require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionRetry}).Refusal)
+			require.Zero(t, w.job(id).Streak)
+		})
+	}
+}
+
+// Preemptions and drains say nothing against the job.
+func TestRestart_stopsByTheClusterDoNotCount(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(retried(oneGPU(), 0))
+	for range 2 * MaxFruitless {
+		w.runOn(id, "n1")
+		w.setNode(SetNode{ID: "n1", Action: NodeDrain, Force: true})
+		w.report(id, 0, ReportEnded, exit(143))
+		w.setNode(SetNode{ID: "n1", Action: NodeEnable})
+		require.Equal(t, queued, w.job(id).State)
+		require.Zero(t, w.job(id).Held)
+	}
+	require.Zero(t, w.job(id).Streak)
+}
+
+func TestRestart_notRestartableEndsWhenTheClusterStopsIt(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	n := oneGPU()
+	n.Retry = RetryPolicy{On: RetryAll, Never: true}
+	id := w.submit(n)
+	w.runOn(id, "n1")
+	w.setNode(SetNode{ID: "n1", Action: NodeDrain, Force: true})
+	w.report(id, 0, ReportEnded, exit(143))
+	j := w.job(id)
+	require.Equal(t, v1.JobState_PREEMPTED, j.State)
+	require.Equal(t, v1.ErrorType_DRAINED, j.ErrorType)
+	require.Contains(t, j.ErrorMessage, "not restartable")
+	w.setNode(SetNode{ID: "n1", Action: NodeEnable})
+	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionRetry}).Refusal, "a user may still say so")
+}
+
+func TestRestart_waitsLongerEachTime(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(retried(oneGPU(), 0))
+	for i, want := range []time.Duration{0, 10, 20, 40, 80, 160, 300, 300} {
+		w.runOn(id, "n1")
+		w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = int64(i + 1) })
+		w.fail(id, v1.ErrorType_GPU_FAULT)
+		j := w.job(id)
+		if want == 0 {
+			require.Zero(t, j.Held)
+			require.Equal(t, "restarted after GPU_FAULT: why", j.Reason)
+			continue
+		}
+		require.Equal(t, HoldBackoff, j.Held)
+		require.Equal(t, fmt.Sprintf("restarts in %d s after GPU_FAULT: why", want), j.Reason)
+		w.later(want*time.Second - 1)
+		w.do(Tick{})
+		require.False(t, w.job(id).Waiting())
+		w.later(1)
+		due, any := w.m.View().NextDue()
+		require.True(t, any)
+		require.Equal(t, w.now, due)
+		require.Equal(t, 1, do[TickResult](w, Tick{}).Released)
+		require.True(t, w.job(id).Waiting())
+	}
+	// An attempt that ran for long shows that the job can.
+	w.runOn(id, "n1")
+	w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = 100 })
+	w.later(10 * time.Minute)
+	w.fail(id, v1.ErrorType_GPU_FAULT)
+	require.Zero(t, w.job(id).Held)
+}
+
+// A pause before a restart ends when a user resumes the job, and goes with it when he pauses or cancels it.
+func TestRestart_usersNeedNotWait(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	id := w.submit(retried(oneGPU(), 0))
+	for range 2 {
+		w.runOn(id, "n1")
+		w.fail(id, v1.ErrorType_GPU_FAULT)
+	}
+	require.Equal(t, HoldBackoff, w.job(id).Held)
+	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionPause}).Refusal)
+	require.Zero(t, w.job(id).Held)
+	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionResume}).Refusal)
+	require.True(t, w.job(id).Waiting())
+}
+
+// What one node cannot launch another may; what two cannot is a mistake in the request.
+func TestRestart_aLaunchIsTriedOnAnotherNode(t *testing.T) {
+	for _, cause := range []v1.ErrorType_Value{v1.ErrorType_LAUNCH_FAILED, v1.ErrorType_MODEL_NOT_FOUND} {
+		t.Run(cause.String(), func(t *testing.T) {
+			w := newWorld(t)
+			w.node("n1", 8)
+			alone := w.submit(retried(oneGPU(), 0))
+			w.place(alone, "n1")
+			w.fail(alone, cause)
+			require.Equal(t, failedJob, w.job(alone).State, "there is no other node")
+			require.Equal(t, cause, w.job(alone).ErrorType)
+
+			w.node("n2", 8)
+			w.node("n3", 8)
+			id := w.submit(retried(oneGPU(), 0))
+			w.place(id, "n1")
+			w.fail(id, cause)
+			require.True(t, w.job(id).Waiting(), "at once")
+			require.True(t, w.job(id).Avoids("n1"))
+			w.place(id, "n2")
+			w.fail(id, cause)
+			require.Equal(t, failedJob, w.job(id).State)
+			require.Equal(t, cause, w.job(id).ErrorType)
+		})
+	}
+}
+
+// A job that was submitted under the old rules keeps them: its agents were told that it is not replaced.
+func TestRestart_olderJobsKeepTheirRules(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", 8)
+	submit := func(n NewJob) JobID {
+		return w.doAs(2, SubmitJobs{Jobs: []NewJob{n}})[0].(SubmitJobsResult).Results[0].Job
+	}
+	none, two := submit(retried(oneGPU(), 0)), submit(retried(oneGPU(), 2))
+	require.False(t, w.job(none).RetryLeft(RetryNodeLost))
+	w.runOn(none, "n1")
+	w.fail(none, v1.ErrorType_GPU_FAULT)
+	require.Equal(t, failedJob, w.job(none).State)
+	for range 2 {
+		w.runOn(two, "n1")
+		w.fail(two, v1.ErrorType_GPU_FAULT)
+		require.True(t, w.job(two).Waiting(), "without a pause")
+	}
+	w.runOn(two, "n1")
+	w.fail(two, v1.ErrorType_GPU_FAULT)
+	require.Equal(t, failedJob, w.job(two).State)
+	require.Equal(t, v1.ErrorType_GPU_FAULT, w.job(two).ErrorType)
+}
+
+// TestCancel_onANodeThatIsAway: the owner of a job that is out of reach need not wait for its node.
+func TestCancel_onANodeThatIsAway(t *testing.T) {
+	cancel := func(w *world, id JobID, vouch bool) *Refusal {
+		return do[ControlResult](w, ControlJob{Job: id, Action: ActionCancel, Vouch: vouch, Actor: &Actor{Tenant: "acme", User: "ada"}}).Refusal
+	}
+	w := cluster(t)
+	n := gang(2)
+	n.Retry = RetryPolicy{On: RetryAll, Never: true}
+	id := w.submit(n)
+	w.place(id, "n1", "n2")
+	w.run(id)
+	r := cancel(w, id, true)
+	require.NotNil(t, r)
+	require.Contains(t, r.Message, "cancel it without vouching")
+	w.away("n1")
+	require.Nil(t, cancel(w, id, false))
+	require.Equal(t, v1.StopReason_CANCEL, w.job(id).Stop)
+	w.report(id, 1, ReportEnded, exit(143))
+	require.Equal(t, running, w.job(id).State, "rank 0 may be alive")
+	require.Nil(t, cancel(w, id, true))
+	j := w.job(id)
+	require.Equal(t, canceled, j.State)
+	require.Empty(t, j.Awaits, "nothing is waited for")
+	require.Zero(t, w.m.View().LeaseCount())
+	// Only what is out of reach is vouched for.
+	both := w.submit(n)
+	w.place(both, "n2", "n3")
+	w.run(both)
+	w.away("n3")
+	require.Nil(t, cancel(w, both, true))
+	require.Equal(t, running, w.job(both).State, "rank 0 can be asked to stop")
+	w.report(both, 0, ReportEnded, exit(143))
+	require.Equal(t, canceled, w.job(both).State)
+}
+
+// A task that would have been replaced is dead when its lease is over and another node could have taken it over: a job that
+// was canceled meanwhile ends then, by the same votes.
+func TestCancel_endsWithTheVerdict(t *testing.T) {
+	w := cluster(t)
+	id := w.submit(retried(oneGPU(), 0))
+	w.runOn(id, "n1")
+	w.away("n1")
+	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionCancel}).Refusal)
+	require.Equal(t, running, w.job(id).State)
+	w.lose("n1", "n2")
+	require.Equal(t, canceled, w.job(id).State)
+}
