@@ -19,24 +19,50 @@ type Peer struct {
 	Addr   string
 	Voter  bool
 	Leader bool
+	// Heard is when the server last answered this replica, in the term in
+	// which this replica leads; zero: it has not, or this replica does not
+	// lead. For the replica itself it is now.
+	Heard time.Time
+	// LastIndex is the end of the server's log at that time.
+	LastIndex uint64
 }
 
 // Peers returns the newest membership in this replica's log.
 func (n *Node) Peers() []Peer {
 	leader, _ := n.Leader()
+	r, leads := n.ruling()
 	var peers []Peer
 	for _, s := range n.raft.GetConfiguration().Configuration().Servers {
-		peers = append(peers, Peer{
+		p := Peer{
 			ID: string(s.ID), Addr: string(s.Address),
 			Voter: s.Suffrage == raft.Voter, Leader: string(s.ID) == leader,
-		})
+		}
+		switch {
+		case p.ID == n.cfg.ID:
+			p.Heard, p.LastIndex = time.Now(), n.raft.LastIndex()
+		case leads:
+			last := n.transport.contacts.of(p.ID, r.term)
+			p.Heard, p.LastIndex = last.at, last.index
+		}
+		peers = append(peers, p)
 	}
 	return peers
 }
 
-// AddVoter adds a server, or changes the address of one. The server should be
-// running with an empty Bootstrap and no state of another cluster. Only the
-// leader can; the outcomes are those of Propose.
+// AddLearner adds a server that is sent the log and has no vote. The server
+// should be running with no state of another cluster. Only the leader can; the
+// outcomes are those of Propose.
+func (n *Node) AddLearner(ctx context.Context, id, addr string) error {
+	if id == "" || addr == "" {
+		return fmt.Errorf("%w: add learner: id and address are needed", ErrNotSent)
+	}
+	return n.changeMembership(ctx, "add learner", func() raft.IndexFuture {
+		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, membershipTime)
+	})
+}
+
+// AddVoter gives a learner its vote, adds a server, or changes the address of
+// one. Only the leader can; the outcomes are those of Propose.
 func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
 	if id == "" || addr == "" {
 		return fmt.Errorf("%w: add voter: id and address are needed", ErrNotSent)

@@ -25,11 +25,13 @@ const pooledLinks = 3
 // that waits for its disk does not answer heartbeats meanwhile, so the timeouts
 // must be longer than a slow write. NewRaft discards the handler's absence.
 //
-// And it notes who acknowledged this replica as leader, for linearizable reads.
+// And it notes who acknowledged this replica as leader, for linearizable reads
+// and to tell which of the others are there.
 type transport struct {
 	*raft.NetworkTransport
-	links *links
-	acks  acks
+	links    *links
+	acks     acks
+	contacts contacts
 	// patience bounds how long a pipeline may take nothing.
 	patience time.Duration
 }
@@ -68,6 +70,7 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	// fit its log still follows. One that has moved on answers its own term.
 	if resp.Term == args.Term {
 		t.acks.acknowledged(string(id), mark, args.Term)
+		t.contacts.heard(string(id), resp)
 	}
 	return nil
 }

@@ -56,6 +56,8 @@ type Report struct {
 	Log       LogReport        `json:"log"`
 	Snapshots []SnapshotReport `json:"snapshots"`
 	State     StateReport      `json:"state"`
+	// Members are those of the newest membership on this disk, committed or not.
+	Members []Member `json:"members"`
 	Flaws     []Flaw           `json:"flaws"`
 	// Notes are worth knowing, and not wrong.
 	Notes []string `json:"notes"`
@@ -63,6 +65,21 @@ type Report struct {
 
 // Sound says whether nothing is wrong.
 func (r *Report) Sound() bool { return len(r.Flaws) == 0 }
+
+// Member is one server of a membership.
+type Member struct {
+	ID       string `json:"id"`
+	RaftAddr string `json:"raft_addr"`
+	Voter    bool   `json:"voter"`
+}
+
+func membersOf(c raft.Configuration) []Member {
+	members := []Member{}
+	for _, s := range c.Servers {
+		members = append(members, Member{string(s.ID), string(s.Address), s.Suffrage == raft.Voter})
+	}
+	return members
+}
 
 // LogReport sums up the log and the votes.
 type LogReport struct {
@@ -90,6 +107,8 @@ type SnapshotReport struct {
 	// Hash is that of the state in it; empty when it could not be restored.
 	Hash  string `json:"hash"`
 	Sound bool   `json:"sound"`
+
+	members []Member
 }
 
 // StateReport is the state that a replica would come to. The end of a log need not be committed yet: two replicas are to
@@ -136,34 +155,52 @@ const (
 // Not found: a change of bytes in BoltDB that still makes a valid entry. BoltDB has no checksums of its pages; such a
 // change shows in the hash, when that is compared with another replica's.
 func Verify(ctx context.Context, cfg VerifyConfig) (*Report, error) {
+	r, _, unlock, err := replay(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	unlock()
+	return r, nil
+}
+
+// replay does the work of Verify, and returns the state that it came to as well (nil: it came to none). Nobody else can
+// use the data before unlock is called.
+func replay(ctx context.Context, cfg VerifyConfig) (r *Report, m *machine, unlock func(), err error) {
 	kind, err := findStore(cfg)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	r := &Report{Dir: cfg.Dir, LogStore: kind, Snapshots: []SnapshotReport{}, Flaws: []Flaw{}, Notes: []string{}}
+	r = &Report{Dir: cfg.Dir, LogStore: kind, Snapshots: []SnapshotReport{}, Members: []Member{}, Flaws: []Flaw{}, Notes: []string{}}
 	path := map[string]string{StoreBolt: boltPath(cfg.Dir), StoreWAL: filepath.Join(walPath(cfg.Dir), walMetaFile)}[kind]
-	unlock, err := lockStore(path)
-	if err != nil {
-		return nil, err
+	if unlock, err = lockStore(path); err != nil {
+		return nil, nil, nil, err
 	}
-	defer unlock()
+	defer func() {
+		if err != nil {
+			unlock()
+		}
+	}()
 	source, err := openSource(r, kind, cfg.Dir)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
 	defer source.close()
 	verifySnapshots(ctx, r, cfg)
 	if source.log != nil {
 		verifyVotes(r, source.log)
-		if err := guarded(func() error { return verifyLog(ctx, r, cfg, source) }); err != nil && ctx.Err() == nil {
+		err := guarded(func() (err error) {
+			m, err = verifyLog(ctx, r, cfg, source)
+			return err
+		})
+		if err != nil && ctx.Err() == nil {
 			r.flaw(inLog, 0, 0, "the log cannot be read: %v", err)
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return nil, nil, nil, context.Cause(ctx)
 	}
 	slices.SortStableFunc(r.Flaws, func(a, b Flaw) int { return cmp.Compare(a.Index, b.Index) })
-	return r, nil
+	return r, m, unlock, nil
 }
 
 // findStore says which log store lies in the directory.

@@ -21,8 +21,9 @@ type replayer struct {
 	ahead []SnapshotReport
 }
 
-// verifyLog reads every entry, and replays what can be replayed.
-func verifyLog(ctx context.Context, r *Report, cfg VerifyConfig, s *source) error {
+// verifyLog reads every entry, and replays what can be replayed. It returns the state that the log comes to; nil: it comes
+// to none, or a snapshot is newer.
+func verifyLog(ctx context.Context, r *Report, cfg VerifyConfig, s *source) (*machine, error) {
 	var sound []SnapshotReport
 	for _, snap := range r.Snapshots {
 		if snap.Sound {
@@ -31,7 +32,7 @@ func verifyLog(ctx context.Context, r *Report, cfg VerifyConfig, s *source) erro
 	}
 	p := &replayer{r: r, cfg: cfg, decoder: cfg.New()}
 	if err := p.begin(s.indices, sound); err != nil {
-		return err
+		return nil, err
 	}
 	var lastIndex, lastTerm uint64
 	terms := map[uint64]uint64{} // of the entries that snapshots end with
@@ -40,7 +41,7 @@ func verifyLog(ctx context.Context, r *Report, cfg VerifyConfig, s *source) erro
 	}
 	for _, index := range s.indices {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 		if lastIndex != 0 && index != lastIndex+1 {
 			r.flaw(inLog, lastIndex+1, 0, "entries %d to %d are missing", lastIndex+1, index-1)
@@ -76,7 +77,7 @@ func verifyLog(ctx context.Context, r *Report, cfg VerifyConfig, s *source) erro
 		}
 	}
 	p.end(sound)
-	return nil
+	return p.m, nil
 }
 
 // begin chooses what the log is replayed onto: the oldest state that it continues.
@@ -137,7 +138,7 @@ func (p *replayer) entry(entry *raft.Log) {
 			return p.decoder.Decode(entry.Data)
 		case raft.LogConfiguration:
 			r.Log.Configurations++
-			_ = raft.DecodeConfiguration(entry.Data)
+			r.Members = membersOf(raft.DecodeConfiguration(entry.Data))
 		case raft.LogNoop, raft.LogBarrier:
 		default:
 			return fmt.Errorf("it is of a kind that is not known (%d)", entry.Type)
@@ -199,6 +200,7 @@ func (p *replayer) end(sound []SnapshotReport) {
 	newest := sound[len(sound)-1]
 	if p.m == nil && newest.Index >= r.Log.LastIndex || p.m != nil && newest.Index > p.at {
 		r.State.From, r.State.Index, r.State.Term, r.State.Hash, r.State.Replayed = newest.ID, newest.Index, newest.Term, newest.Hash, 0
+		p.m = nil
 	}
 	if p.cfg.At != 0 && r.State.AtHash == "" {
 		for _, s := range sound {

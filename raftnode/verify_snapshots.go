@@ -46,6 +46,10 @@ func verifySnapshots(ctx context.Context, r *Report, cfg VerifyConfig) {
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
+	// The log, where it goes on, has the last word.
+	if n := len(r.Snapshots); n > 0 {
+		r.Members = r.Snapshots[n-1].members
+	}
 }
 
 func verifySnapshot(r *Report, cfg VerifyConfig, id string) {
@@ -54,9 +58,10 @@ func verifySnapshot(r *Report, cfg VerifyConfig, id string) {
 	m, meta, err := restoreSnapshot(cfg, id)
 	if meta != nil {
 		s.Index, s.Term, s.Version, s.Bytes = meta.Index, meta.Term, int(meta.Version), meta.Size
-		for _, server := range meta.Configuration.Servers {
-			if server.Suffrage == raft.Voter {
-				s.Voters = append(s.Voters, string(server.ID))
+		s.members = membersOf(meta.Configuration)
+		for _, m := range s.members {
+			if m.Voter {
+				s.Voters = append(s.Voters, m.ID)
 			}
 		}
 	}

@@ -1,0 +1,150 @@
+package raftnode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"golang.org/x/sys/unix"
+)
+
+// RecoverConfig says from what a new life of a cluster begins, and who votes in
+// it.
+type RecoverConfig struct {
+	// Dir and LogStore are those of Config; New is that of VerifyConfig.
+	Dir      string
+	LogStore string
+	New      func() Replay
+	// Voters of the new life. Each of them must be empty, or hold an older part
+	// of the same log.
+	Voters []Server
+	// Begin makes the first entry of the new life.
+	Begin func() []byte
+	// Now is the time (default time.Now).
+	Now func() time.Time
+}
+
+func (c RecoverConfig) withDefaults() RecoverConfig {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return c
+}
+
+func (c RecoverConfig) validate() error {
+	if len(c.Voters) == 0 {
+		return errors.New("no voter is named")
+	}
+	seen := map[string]bool{}
+	for _, v := range c.Voters {
+		if v.ID == "" || v.Addr == "" {
+			return fmt.Errorf("a voter needs an id and a raft address: %+v", v)
+		}
+		if seen[v.ID] || seen[v.Addr] {
+			return fmt.Errorf("the voters name %s at %s twice", v.ID, v.Addr)
+		}
+		seen[v.ID], seen[v.Addr] = true, true
+	}
+	return nil
+}
+
+// Life is how a new life begins.
+type Life struct {
+	Index uint64 `json:"index"`
+	Term  uint64 `json:"term"`
+	Hash  string `json:"hash"`
+	// Result is what the state machine answered to the first entry.
+	Result any `json:"-"`
+}
+
+// Recovery is what Recover did.
+type Recovery struct {
+	Life
+	// Before is what it was recovered from.
+	Before *Report `json:"before"`
+	// Kept is where the data lies as it was.
+	Kept string `json:"kept"`
+}
+
+// ErrDamaged says that data cannot be recovered from, because Verify finds
+// something wrong with it.
+var ErrDamaged = errors.New("the data is damaged")
+
+// Recover begins a new life of a cluster from the data of one replica that does
+// not run, when a majority of the voters is gone for good. All that this replica
+// has in its log is taken for committed. The replica's data is exchanged for
+// that of the new life in one step, and kept beside it.
+//
+// The caller sees to it that the voters of the old life that are not among the
+// new ones never run again with the data that they have.
+func Recover(ctx context.Context, cfg RecoverConfig) (*Recovery, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	before, m, unlock, err := replay(ctx, VerifyConfig{Dir: cfg.Dir, LogStore: cfg.LogStore, New: cfg.New})
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if !before.Sound() {
+		f := before.Flaws[0]
+		return nil, fmt.Errorf("%w (%s: %s): recover from another coordinator's disk, or restore a snapshot", ErrDamaged, f.Where, f.Problem)
+	}
+	if m == nil {
+		if before.State.From == "" {
+			return nil, fmt.Errorf("there is no state in %s: this coordinator never took part in a cluster", cfg.Dir)
+		}
+		if m, _, err = restoreSnapshot(VerifyConfig{Dir: cfg.Dir, New: cfg.New}, before.State.From); err != nil {
+			return nil, fmt.Errorf("restore snapshot %s: %w", before.State.From, err)
+		}
+	}
+	s := &seed{logStore: before.LogStore, voters: cfg.Voters, machine: m}
+	r := &Recovery{Before: before}
+	if r.Life, err = s.begin(cfg, before.State.Index, max(before.State.Term, before.Log.CurrentTerm, before.Log.VotedTerm)); err != nil {
+		return nil, err
+	}
+	r.Kept = fmt.Sprintf("%s.before-%s", cfg.Dir, cfg.Now().UTC().Format("20060102T150405Z"))
+	aside := cfg.Dir + ".new"
+	if err := os.RemoveAll(aside); err != nil {
+		return nil, err
+	}
+	if err := s.write(aside); err != nil {
+		return nil, fmt.Errorf("write the new life: %w", err)
+	}
+	// From here on the new life is in its place; what remains is a name.
+	if err := unix.Renameat2(unix.AT_FDCWD, aside, unix.AT_FDCWD, cfg.Dir, unix.RENAME_EXCHANGE); err != nil {
+		return nil, fmt.Errorf("put the new life in the place of the old: %w", err)
+	}
+	if err := os.Rename(aside, r.Kept); err != nil {
+		return nil, fmt.Errorf("the new life is in place; what was before lies in %s: %w", aside, err)
+	}
+	return r, syncDir(filepath.Dir(cfg.Dir))
+}
+
+// begin applies the first entry of the new life.
+func (s *seed) begin(cfg RecoverConfig, index, term uint64) (Life, error) {
+	s.index, s.term = nextLife(index, term, cfg.Now())
+	var answers []any
+	err := guarded(func() error {
+		results := s.machine.ApplyBatch([]*raft.Log{{Index: s.index, Term: s.term, Type: raft.LogCommand, Data: cfg.Begin()}})
+		answers, _ = results[0].([]any)
+		return nil
+	})
+	if err != nil {
+		return Life{}, fmt.Errorf("begin a new life: %w", err)
+	}
+	sm := s.machine.sm.(Replay)
+	if broken := sm.Check(); len(broken) > 0 {
+		return Life{}, fmt.Errorf("begin a new life: an invariant would be broken: %s", broken[0])
+	}
+	life := Life{Index: s.index, Term: s.term, Hash: sm.Hash()}
+	if len(answers) > 0 {
+		life.Result = answers[0]
+	}
+	return life, nil
+}

@@ -1,0 +1,99 @@
+package raftnode
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// A life of a cluster is what happens between its first entry, or a recovery,
+// and the loss of its quorum. Indices are fencing tokens and parts of ids, and
+// terms tell agents which leader is the newer one, so none may be used in two
+// lives. A new life begins beyond all that an earlier one can have reached:
+// with the seconds since 1970 as its term, and 1<<lifeShift times that as its
+// index. (An earlier life has had less than one election a second, and less
+// than 16,384 entries a second, on the average of all its time.)
+const lifeShift = 14
+
+// nextLife is where a life begins after one that came to an index and a term.
+func nextLife(index, term uint64, now time.Time) (uint64, uint64) {
+	seconds := uint64(max(now.Unix(), 0))
+	return max(index+1, seconds<<lifeShift), max(term+1, seconds)
+}
+
+// seed is the whole data of a replica at the beginning of a life.
+type seed struct {
+	logStore    string
+	index, term uint64
+	voters      []Server
+	machine     *machine
+}
+
+// write makes the data in a new directory. All of it is on disk when it returns.
+func (s *seed) write(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	store, err := openLog(Config{Dir: dir, LogStore: s.logStore}.withDefaults())
+	if err != nil {
+		return fmt.Errorf("make the log store: %w", err)
+	}
+	err = store.SetUint64([]byte("CurrentTerm"), s.term)
+	if err = errors.Join(err, store.Close()); err != nil {
+		return fmt.Errorf("write the term: %w", err)
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(dir, "snapshots"), snapshotsKept, newBridge(Config{}.withDefaults().Logger))
+	if err != nil {
+		return fmt.Errorf("make the snapshot store: %w", err)
+	}
+	var configuration raft.Configuration
+	for _, v := range s.voters {
+		configuration.Servers = append(configuration.Servers, raft.Server{ID: raft.ServerID(v.ID), Address: raft.ServerAddress(v.Addr)})
+	}
+	_, nowhere := raft.NewInmemTransport("")
+	sink, err := snapshots.Create(raft.SnapshotVersionMax, s.index, s.term, configuration, s.index, nowhere)
+	if err != nil {
+		return fmt.Errorf("make a snapshot: %w", err)
+	}
+	state, err := s.machine.Snapshot()
+	if err != nil {
+		_ = sink.Cancel()
+		return err
+	}
+	defer state.Release()
+	if err := state.Persist(sink); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// put makes the data in dir, where there is none yet.
+func (s *seed) put(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is there already (%w)", dir, errors.Join(err, fs.ErrExist))
+	}
+	aside := dir + ".new"
+	if err := os.RemoveAll(aside); err != nil {
+		return err
+	}
+	if err := s.write(aside); err != nil {
+		return err
+	}
+	if err := os.Rename(aside, dir); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
