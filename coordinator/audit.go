@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
@@ -129,9 +128,7 @@ func (a *audit) complain(log *slog.Logger, found verdict, own stateMark) {
 func (s *server) collectHashes(ctx context.Context, own stateMark, voters map[string]string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, auditPatience)
 	defer cancel()
-	if s.config.APISecret != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, status.KeySecret, s.config.APISecret)
-	}
+	ctx = s.asReplica(ctx)
 	var (
 		mu     sync.Mutex
 		all    sync.WaitGroup

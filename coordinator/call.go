@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 
@@ -92,6 +93,9 @@ func (s *server) admit(c *call, method string) error {
 		return err
 	}
 	c.admitted = true
+	if !s.started.Load() && !answeredBeforeStart[method] {
+		return notSent("%s is not up yet: %s", s.config.ID, s.beginning.text())
+	}
 	if err := s.retired(); err != nil {
 		return err
 	}
@@ -113,14 +117,13 @@ func (s *server) admit(c *call, method string) error {
 
 // identify checks the certificate and the secret.
 func (s *server) identify(c *call, method string) error {
-	if strings.HasPrefix(method, agentService) {
-		if s.tls && !c.peer.Is(pki.RoleAgent) {
-			return grpcstatus.Errorf(codes.PermissionDenied, "only agents open sessions; the certificate says %s", c.peer)
+	if s.tls {
+		if err := mayCall(c.peer, method); err != nil {
+			return err
 		}
-		return nil
 	}
-	if s.tls && !c.peer.Is(pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator) {
-		return grpcstatus.Errorf(codes.PermissionDenied, "the certificate says %s, which may not call this service", c.peer)
+	if strings.HasPrefix(method, agentService) {
+		return nil // Agents have no secret.
 	}
 	// A coordinator vouches for what it hands on: it has checked the secret itself.
 	if s.config.APISecret == "" || s.tls && c.peer.Is(pki.RoleCoordinator) {
@@ -130,6 +133,12 @@ func (s *server) identify(c *call, method string) error {
 		return grpcstatus.Errorf(codes.Unauthenticated, "%s is missing or wrong", status.KeySecret)
 	}
 	return nil
+}
+
+// answeredBeforeStart are the calls that need no data.
+var answeredBeforeStart = map[string]bool{
+	v1.OperatorService_DescribeReplica_FullMethodName: true,
+	healthpb.Health_Check_FullMethodName:              true,
 }
 
 // tenantScoped says whether a call is made for a tenant. Those that are not concern the cluster, find out whose a token is, or

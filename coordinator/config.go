@@ -62,6 +62,9 @@ type Config struct {
 	Timers   Timers
 	Limits   Limits
 
+	// Program is the version of mind, for those who ask.
+	Program string
+
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
 	// Registry takes the metrics and is what /metrics serves; nil: a registry of its own.

@@ -48,6 +48,7 @@ var writes = map[string]func() proto.Message{
 	v1.OperatorService_TransferLeadership_FullMethodName: func() proto.Message { return new(v1.TransferLeadershipResponse) },
 	v1.OperatorService_JoinPeer_FullMethodName:           func() proto.Message { return new(v1.JoinPeerResponse) },
 	v1.OperatorService_RemovePeer_FullMethodName:         func() proto.Message { return new(v1.RemovePeerResponse) },
+	v1.OperatorService_RecordSnapshot_FullMethodName:     func() proto.Message { return new(v1.RecordSnapshotResponse) },
 }
 
 // write serves a write here when this coordinator leads, and hands it to the leader when not. What was certainly not

@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -44,8 +45,10 @@ type cluster struct {
 type member struct {
 	config Config
 	conn   *grpc.ClientConn
-	stop   context.CancelFunc
-	ended  chan error
+	// peer is a connection as another coordinator makes it; nil: certificates are not asked for, and conn is as good.
+	peer  *grpc.ClientConn
+	stop  context.CancelFunc
+	ended chan error
 }
 
 // startCluster runs n coordinators; change may adapt their configuration.
@@ -159,7 +162,7 @@ func (c *cluster) leader() string {
 	for end := time.Now().Add(longstop); time.Now().Before(end); {
 		seen := map[string]bool{}
 		for _, id := range c.running() {
-			resp, err := v1.NewOperatorServiceClient(c.members[id].conn).ListPeers(c.ctx("", ""), &v1.ListPeersRequest{}, grpc.WaitForReady(true))
+			resp, err := c.operators(id).ListPeers(c.ctx("", ""), &v1.ListPeersRequest{Local: true}, grpc.WaitForReady(true))
 			leader := ""
 			if err == nil {
 				for _, p := range resp.GetPeers() {
@@ -172,7 +175,7 @@ func (c *cluster) leader() string {
 		}
 		if len(seen) == 1 && !seen[""] {
 			for id := range seen {
-				if _, err := v1.NewOperatorServiceClient(c.members[id].conn).ReadIndex(c.ctx("", ""), &v1.ReadIndexRequest{}); err == nil {
+				if _, err := c.operators(id).ReadIndex(c.ctx("", ""), &v1.ReadIndexRequest{}); err == nil {
 					return id
 				}
 			}
@@ -233,7 +236,7 @@ func (c *cluster) nodes(id string) v1.ClusterServiceClient {
 }
 
 func (c *cluster) operators(id string) v1.OperatorServiceClient {
-	return v1.NewOperatorServiceClient(c.members[id].conn)
+	return v1.NewOperatorServiceClient(cmp.Or(c.members[id].peer, c.members[id].conn))
 }
 
 // sleeper is a job that runs until somebody ends it.

@@ -21,6 +21,10 @@ func (s *server) httpHandler() http.Handler {
 		writeHealth(w, http.StatusOK, health{Status: "ok", ID: s.config.ID})
 	})
 	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
+		if !s.started.Load() {
+			writeHealth(w, http.StatusServiceUnavailable, health{Status: s.beginning.text(), ID: s.config.ID})
+			return
+		}
 		stats := s.raft.Stats()
 		h := health{Status: "ok", ID: s.config.ID, Leader: stats.LeaderID, AppliedIndex: stats.AppliedIndex}
 		code := http.StatusOK

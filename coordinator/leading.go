@@ -29,6 +29,7 @@ func (s *server) lead(ctx context.Context, term uint64) {
 	loops.Go(func() { s.tick(ctx) })
 	loops.Go(func() { s.noteTokenUse(ctx) })
 	loops.Go(func() { s.configure(ctx) })
+	loops.Go(func() { s.promote(ctx) })
 	<-ctx.Done()
 	s.refreshHint()
 	s.sessions.close()

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc/metadata"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm"
@@ -67,10 +65,7 @@ func (s *server) askLeader() (uint64, error) {
 	}
 	ctx, cancel := context.WithTimeout(s.life, time.Second)
 	defer cancel()
-	if s.config.APISecret != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, status.KeySecret, s.config.APISecret)
-	}
-	resp, err := v1.NewOperatorServiceClient(conn).ReadIndex(ctx, &v1.ReadIndexRequest{})
+	resp, err := v1.NewOperatorServiceClient(conn).ReadIndex(s.asReplica(ctx), &v1.ReadIndexRequest{})
 	return resp.GetIndex(), err
 }
 

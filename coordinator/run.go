@@ -41,7 +41,7 @@ func Run(ctx context.Context, config Config) error {
 	life, die := context.WithCancel(context.WithoutCancel(ctx))
 	defer die()
 	s.life, s.die = life, die
-	if err := s.open(); err != nil {
+	if err := s.prepare(); err != nil {
 		return errors.Join(err, s.closeParts())
 	}
 	grpcListener, err := config.Network.Listen(config.GRPCAddr)
@@ -65,6 +65,17 @@ func Run(ctx context.Context, config Config) error {
 			failed <- fmt.Errorf("serving HTTP: %w", err)
 		}
 	})
+	// The others may have to hear from this coordinator before it has data: see mayBegin.
+	if err := s.open(ctx); err != nil {
+		die()
+		grpcServer.Stop()
+		err = errors.Join(err, httpServer.Close(), s.closeParts())
+		s.background.Wait()
+		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return nil // It was told to stop while it waited.
+		}
+		return err
+	}
 	led := make(chan struct{})
 	go func() {
 		defer close(led)
@@ -91,8 +102,8 @@ func Run(ctx context.Context, config Config) error {
 	return errors.Join(err, s.shutdown(grpcServer, httpServer))
 }
 
-// open makes what the services stand on.
-func (s *server) open() error {
+// prepare makes what needs no data.
+func (s *server) prepare() error {
 	if err := s.loadTLS(); err != nil {
 		return err
 	}
@@ -113,6 +124,17 @@ func (s *server) open() error {
 	if s.config.Observe != nil {
 		s.machine.OnApply(s.config.Observe)
 	}
+	return nil
+}
+
+// open makes what the services stand on. It waits while this coordinator has no data and must not begin without the others.
+func (s *server) open(ctx context.Context) error {
+	if err := s.joinGossip(); err != nil {
+		return err
+	}
+	if err := s.restorePending(ctx); err != nil {
+		return err
+	}
 	var voters []raftnode.Server
 	for _, p := range s.config.Peers {
 		voters = append(voters, raftnode.Server{ID: p.ID, Addr: p.RaftAddr})
@@ -120,7 +142,7 @@ func (s *server) open() error {
 	hosting := raftnode.Config{
 		ID: s.config.ID, Dir: filepath.Join(s.config.DataDir, "raft"),
 		BindAddr: s.config.RaftAddr, AdvertiseAddr: s.self().RaftAddr,
-		ServerTLS: s.serverTLS, Bootstrap: voters, LogStore: s.config.LogStore,
+		ServerTLS: s.serverTLS, Bootstrap: voters, MayBootstrap: func() (bool, error) { return s.mayBegin(ctx) }, LogStore: s.config.LogStore,
 		HeartbeatTimeout: s.config.Timers.RaftHeartbeat, ElectionTimeout: s.config.Timers.RaftElection, LeaderLease: s.config.Timers.RaftLeaderLease,
 		Pack: fsm.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,
 	}
@@ -137,6 +159,10 @@ func (s *server) open() error {
 	s.raft = node
 	s.started.Store(true)
 	s.refreshHint()
+	return nil
+}
+
+func (s *server) joinGossip() (err error) {
 	if s.config.GossipAddr == "" {
 		return nil
 	}

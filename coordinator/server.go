@@ -71,8 +71,12 @@ type server struct {
 	events    eventLog
 	// started is set when all of the above is there: entries may be applied before.
 	started atomic.Bool
+	// beginning is what this coordinator does before it has data.
+	beginning beginsWith
 	// replayTo is how far the log was committed when that was first known here; 0: it is not known yet.
 	replayTo atomic.Uint64
+	// learnersWait says of each learner what keeps it from being a voter, while this replica leads.
+	learnersWait sync.Map
 	// leaderHint is "id=grpc_addr" of the leader, for the answers; epoch is as long as it stays the same.
 	leaderHint atomic.Pointer[string]
 	epoch      epoch

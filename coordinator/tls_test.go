@@ -41,7 +41,7 @@ func TestTLS_certificatesSayWhoMayDoWhat(t *testing.T) {
 	}
 	for i, id := range c.ids {
 		files := issue(id, pki.RoleCoordinator)
-		c.members[id] = &member{conn: dial("gateway", pki.RoleGateway, peers[i].GRPCAddr), config: Config{
+		c.members[id] = &member{conn: dial("gateway", pki.RoleGateway, peers[i].GRPCAddr), peer: dial("c9", pki.RoleCoordinator, peers[i].GRPCAddr), config: Config{
 			ID: id, DataDir: t.TempDir(), GRPCAddr: peers[i].GRPCAddr, HTTPAddr: peers[i].HTTPAddr, RaftAddr: peers[i].RaftAddr,
 			Peers: peers, APISecret: "secret", CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA,
 			Logger: slog.New(slog.DiscardHandler), Timers: unhurried,

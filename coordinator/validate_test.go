@@ -43,7 +43,7 @@ func TestNewJob_whatIsLeftUnsaid(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "default", j.Queue)
 	require.EqualValues(t, 5, j.Priority)
-	require.Equal(t, fsm.RetryPolicy{On: fsm.RetryInfrastructure}, j.Retry)
+	require.Equal(t, fsm.RetryPolicy{On: fsm.RetryAll}, j.Retry)
 	require.Zero(t, j.Grace, "the state knows the default")
 	require.Equal(t, fsm.Shape{Nodes: 1, GPUs: 1}, j.Shape)
 	var kept v1.SubmitJobRequest

@@ -14,7 +14,7 @@ import (
 func Verify(ctx context.Context, dataDir, logStore string, at uint64) (*raftnode.Report, error) {
 	return raftnode.Verify(ctx, raftnode.VerifyConfig{
 		Dir: filepath.Join(dataDir, "raft"), LogStore: logStore, At: at,
-		New: func() raftnode.Replay { return replayed{replica{Machine: fsm.New()}} },
+		New: newReplayed,
 	})
 }
 

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -164,9 +162,7 @@ func (s *server) askVotes(ctx context.Context, voter string, nodes []string) ([]
 	}
 	ctx, cancel := context.WithTimeout(ctx, voteTime)
 	defer cancel()
-	if s.config.APISecret != "" {
-		ctx = metadata.AppendToOutgoingContext(ctx, status.KeySecret, s.config.APISecret)
-	}
+	ctx = s.asReplica(ctx)
 	resp, err := v1.NewOperatorServiceClient(conn).GetVotes(ctx, &v1.GetVotesRequest{NodeIds: nodes})
 	if err != nil {
 		return nil, err

@@ -178,7 +178,8 @@ func (t *auditTables) put(r *AuditRecord, keep int) {
 // record writes down one thing that somebody did, or was refused.
 func (tx *tx) record(who *Actor, r AuditRecord, refused *Refusal) {
 	w := tx.work
-	if who.Tenant != "" {
+	// Those who run the cluster are of no tenant.
+	if who.Tenant != "" || who.User != "" && tx.version >= 3 {
 		r.Tenant, r.User = who.Tenant, who.User
 	}
 	r.Tenant, r.User = w.name(auditText(r.Tenant)), w.name(auditText(r.User))

@@ -51,6 +51,9 @@ func (c RecordDenials) apply(tx *tx) any {
 			continue
 		}
 		who := &Actor{Tenant: d.Tenant, User: d.User, Token: d.Token, Request: d.Request}
+		if d.Tenant == "" {
+			who.User = "" // Nobody has shown that he is who he says.
+		}
 		tx.record(who, AuditRecord{Action: AuditAccessDeny, Object: d.What}, &Refusal{Code: d.Code, Message: d.said()})
 		recorded++
 	}

@@ -132,7 +132,7 @@ func TestRecover_isAudited(t *testing.T) {
 	w.do(NoteSnapshot{By: "c1", Actor: &Actor{User: "root"}})
 	var actions []string
 	for r := range w.m.View().AuditRecords(AuditSnapshotSave) {
-		actions = append(actions, r.Action.String())
+		actions = append(actions, r.Action.String()+" by "+r.User)
 	}
-	require.Equal(t, []string{"snapshot.save", "cluster.recover"}, actions)
+	require.Equal(t, []string{"snapshot.save by root", "cluster.recover by root"}, actions)
 }

@@ -44,6 +44,9 @@ func (m *Machine) Snapshot() *Snapshot { return &Snapshot{view: m.View()} }
 // Index is that of the last entry in it.
 func (s *Snapshot) Index() uint64 { return s.view.Index() }
 
+// Hash is that of the state in it.
+func (s *Snapshot) Hash() uint64 { return s.view.Hash() }
+
 // Release lets go of the state.
 func (s *Snapshot) Release() { s.view = nil }
 

@@ -204,6 +204,9 @@ func (c TouchTokens) apply(tx *tx) any {
 	return TokenResult{}
 }
 
+// TokenCount is how many tokens there are.
+func (s *state) TokenCount() int { return s.tokens.rows.len() }
+
 // TokenByDigest returns a token. Whether it has expired is for the caller to see.
 func (s *state) TokenByDigest(digest string) (*Token, bool) { return s.tokens.rows.get(digest) }
 

@@ -68,6 +68,10 @@ type Config struct {
 	// each of them. It is used only by a node that has no state yet. Empty:
 	// the node waits until a leader adds it.
 	Bootstrap []Server
+	// MayBootstrap is asked before Bootstrap is used, with nothing started
+	// yet; it may take its time. False: there is a cluster already, and the
+	// node waits until a leader adds it. nil: always.
+	MayBootstrap func() (bool, error)
 	// LogStore is StoreBolt (default) or StoreWAL.
 	LogStore string
 

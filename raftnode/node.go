@@ -104,15 +104,21 @@ func (n *Node) start() error {
 	if err != nil {
 		return err
 	}
-	if n.transport, err = openTransport(n.cfg, newBridge(n.log)); err != nil {
-		return err
-	}
 	cached, err := raft.NewLogCache(logCache, n.store)
 	if err != nil {
 		return fmt.Errorf("create log cache: %w", err)
 	}
-	if err := n.bootstrap(cached, snapshots); err != nil {
+	begins, err := n.begins(cached, snapshots)
+	if err != nil {
 		return err
+	}
+	if n.transport, err = openTransport(n.cfg, newBridge(n.log)); err != nil {
+		return err
+	}
+	if begins {
+		if err := n.bootstrap(cached, snapshots); err != nil {
+			return err
+		}
 	}
 	if n.raft, err = newRaft(n.raftConfig(), n.machine, cached, n.store, snapshots, n.transport); err != nil {
 		return n.explainStart(err, snapshots)
@@ -178,17 +184,29 @@ func (n *Node) raftConfig() *raft.Config {
 	return c
 }
 
-func (n *Node) bootstrap(logs raft.LogStore, snapshots raft.SnapshotStore) error {
+// begins says whether this replica is one of those that begin a cluster: it has
+// no state, and somebody has said that there is none elsewhere.
+func (n *Node) begins(logs raft.LogStore, snapshots raft.SnapshotStore) (bool, error) {
 	if len(n.cfg.Bootstrap) == 0 {
-		return nil
+		return false, nil
 	}
 	exists, err := raft.HasExistingState(logs, n.store, snapshots)
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("look for existing state: %w", err)
+	case exists:
+		return false, nil
+	case n.cfg.MayBootstrap == nil:
+		return true, nil
+	}
+	may, err := n.cfg.MayBootstrap()
 	if err != nil {
-		return fmt.Errorf("look for existing state: %w", err)
+		return false, fmt.Errorf("begin a cluster: %w", err)
 	}
-	if exists {
-		return nil
-	}
+	return may, nil
+}
+
+func (n *Node) bootstrap(logs raft.LogStore, snapshots raft.SnapshotStore) error {
 	var first raft.Configuration
 	for _, s := range n.cfg.Bootstrap {
 		first.Servers = append(first.Servers, raft.Server{ID: raft.ServerID(s.ID), Address: raft.ServerAddress(s.Addr)})

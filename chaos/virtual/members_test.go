@@ -22,7 +22,11 @@ func (s *scene) remove(id string) error {
 // named are the coordinators that the newest state names.
 func (s *scene) named() []string {
 	var ids []string
-	for row := range s.newest().Coordinators() {
+	v := s.newest()
+	if v == nil {
+		return nil // Nobody is up yet.
+	}
+	for row := range v.Coordinators() {
 		ids = append(ids, row.ID)
 	}
 	return ids
@@ -56,7 +60,7 @@ func TestRemoveInterrupted_theNextTryEndsIt(t *testing.T) {
 	})
 }
 
-// A coordinator makes itself known when it starts, and becomes a voter by that. One that was taken out on purpose does not
+// A coordinator makes itself known when it starts, and becomes a learner and then a voter by that. One that was taken out on purpose does not
 // come back so, whether it was told or was dead: its successor has another id and an empty disk.
 func TestRemoved_isNoVoterAgainByBeingStarted(t *testing.T) {
 	for name, dead := range map[string]bool{"it was told": false, "it was dead": true} {
@@ -80,8 +84,128 @@ func TestRemoved_isNoVoterAgainByBeingStarted(t *testing.T) {
 				next := s.succeed(gone)
 				s.StartCoordinator(gone)
 				require.Eventually(t, func() bool { return len(s.named()) == 3 }, time.Minute, 100*time.Millisecond)
-				require.Contains(t, s.View(s.leader()).Voters(), next.id)
+				require.Eventually(t, func() bool { return s.votes(next.id) }, time.Minute, 100*time.Millisecond)
 			})
 		})
 	}
+}
+
+// votes says whether a coordinator is a voter of the newest state.
+func (s *scene) votes(id string) bool { return slices.Contains(s.newest().Voters(), id) }
+
+// A coordinator that joins has no vote before it has kept up for a while, so one that goes away at once costs nothing.
+func TestJoin_learnsBeforeItVotes(t *testing.T) {
+	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 44}, func(s *scene) {
+		gone := (s.leader() + 1) % 3
+		old := s.place(gone).id
+		require.Eventually(t, func() bool { return len(s.named()) == 3 }, time.Minute, 100*time.Millisecond)
+		s.CrashCoordinator(gone, true)
+		require.NoError(t, s.remove(old))
+		next := s.succeed(gone)
+		s.StartCoordinator(gone)
+		require.Eventually(t, func() bool { return slices.Contains(s.named(), next.id) }, time.Minute, 100*time.Millisecond)
+		joined := time.Now()
+		for time.Since(joined) < 8*time.Second {
+			require.False(t, s.votes(next.id), "it votes after %s", time.Since(joined))
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Eventually(t, func() bool { return s.votes(next.id) }, 10*time.Second, 100*time.Millisecond)
+
+		// One that goes away while it learns is let go in the end, and nothing waits for it.
+		s.CrashCoordinator(gone, true)
+		require.NoError(t, s.remove(next.id))
+		stranger := s.succeed(gone)
+		s.StartCoordinator(gone)
+		require.Eventually(t, func() bool { return slices.Contains(s.named(), stranger.id) }, time.Minute, 100*time.Millisecond)
+		s.CrashCoordinator(gone, true)
+		s.running(&Job{Key: "meanwhile", Ranks: 1, Does: Behaviour{Run: time.Second}})
+		time.Sleep(11 * time.Minute)
+		require.False(t, s.votes(stranger.id))
+		require.NotContains(t, s.named(), stranger.id, "it was given up")
+	})
+}
+
+// While a voter is dead nobody is let in whose vote would be needed for a quorum. Once the dead one was taken out the
+// newcomer gets in by itself.
+func TestJoin_waitsUntilTheDeadAreTakenOut(t *testing.T) {
+	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 45}, func(s *scene) {
+		require.Eventually(t, func() bool { return len(s.named()) == 3 }, time.Minute, 100*time.Millisecond)
+		dead := (s.leader() + 1) % 3
+		old := s.place(dead).id
+		s.CrashCoordinator(dead, true)
+		time.Sleep(10 * time.Second)
+		next := s.succeed(dead)
+		s.StartCoordinator(dead)
+		time.Sleep(time.Minute)
+		require.NotContains(t, s.named(), next.id)
+		require.NoError(t, s.remove(old))
+		require.Eventually(t, func() bool { return s.votes(next.id) }, time.Minute, 100*time.Millisecond)
+	})
+}
+
+// No coordinator can be taken out whose vote is needed by those that are left.
+func TestRemove_keepsAQuorum(t *testing.T) {
+	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 46}, func(s *scene) {
+		leader := s.leader()
+		dead, alive := s.place((leader+1)%3).id, s.place((leader+2)%3).id
+		s.CrashCoordinator((leader+1)%3, true)
+		time.Sleep(10 * time.Second)
+		require.ErrorContains(t, s.remove(alive), "Take out the silent ones first")
+		s.running(&Job{Key: "meanwhile", Ranks: 1, Does: Behaviour{Run: time.Second}})
+		require.NoError(t, s.remove(dead))
+		require.NoError(t, s.remove(alive), "a cluster of two may become one")
+	})
+}
+
+// A cluster is begun when all of its coordinators have said that they have nothing, however late they come.
+func TestFirstStart_waitsForAll(t *testing.T) {
+	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 47}, func(s *scene) {
+		for i := range 3 {
+			s.CrashCoordinator(i, true)
+			s.place(i).disk = NewDisk(uint64(4700 + i))
+		}
+		s.StartCoordinator(0)
+		s.StartCoordinator(1)
+		time.Sleep(time.Minute)
+		for i := range 2 {
+			require.True(t, s.View(i) == nil || s.View(i).Index() == 0, "%d has begun", i)
+		}
+		s.StartCoordinator(2)
+		require.Eventually(t, func() bool { return len(s.named()) == 3 }, time.Minute, 100*time.Millisecond)
+	})
+}
+
+// A coordinator that lost its disk has forgotten what it promised. Under its old name it takes part again only when it was
+// taken out; and two of them can never make the third forget, too.
+func TestLostDisk_waitsUntilItWasTakenOut(t *testing.T) {
+	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 48}, func(s *scene) {
+		job := s.running(&Job{Key: "kept", Ranks: 1, Does: Behaviour{Run: 2 * time.Minute}})
+		require.Eventually(t, func() bool { return len(s.named()) == 3 }, time.Minute, 100*time.Millisecond)
+		lost := (s.leader() + 1) % 3
+		id := s.place(lost).id
+		s.CrashCoordinator(lost, true)
+		s.place(lost).disk = NewDisk(4801)
+		s.StartCoordinator(lost)
+		time.Sleep(time.Minute)
+		require.True(t, s.View(lost) == nil || s.View(lost).Index() == 0, "it was let in as if nothing had happened")
+		require.NoError(t, s.remove(id))
+		require.Eventually(t, func() bool { return s.View(lost) != nil && slices.Contains(s.View(lost).Voters(), id) }, time.Minute, 100*time.Millisecond)
+
+		// Two disks are lost together. The third must not be made to forget by those who did.
+		leader := s.leader()
+		for _, i := range []int{(leader + 1) % 3, (leader + 2) % 3} {
+			s.CrashCoordinator(i, true)
+			s.place(i).disk = NewDisk(uint64(4810 + i))
+		}
+		s.CrashCoordinator(leader, true)
+		s.StartCoordinator((leader + 1) % 3)
+		s.StartCoordinator((leader + 2) % 3)
+		time.Sleep(time.Minute)
+		s.StartCoordinator(leader)
+		time.Sleep(time.Minute)
+		for _, i := range []int{(leader + 1) % 3, (leader + 2) % 3} {
+			require.True(t, s.View(i) == nil || s.View(i).Index() == 0, "%d has begun a cluster without the one that knows", i)
+		}
+		_ = job
+	})
 }

@@ -20,7 +20,7 @@ func newCoordinator() *cobra.Command {
 		keys:     coordinatorKeys(c),
 		identity: func() string { return c.ID },
 		run: func(ctx context.Context, logger *slog.Logger) error {
-			c.Logger = logger
+			c.Logger, c.Program = logger, version
 			return coordinator.Run(ctx, *c)
 		},
 	}.command()

@@ -23,6 +23,62 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type ReplicaState_Value int32
+
+const (
+	ReplicaState_UNSPECIFIED ReplicaState_Value = 0
+	ReplicaState_EMPTY       ReplicaState_Value = 1
+	ReplicaState_FRESH       ReplicaState_Value = 2
+	ReplicaState_USED        ReplicaState_Value = 3
+	// It is about to begin from a saved state.
+	ReplicaState_RESTORING ReplicaState_Value = 4
+)
+
+// Enum value maps for ReplicaState_Value.
+var (
+	ReplicaState_Value_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "EMPTY",
+		2: "FRESH",
+		3: "USED",
+		4: "RESTORING",
+	}
+	ReplicaState_Value_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"EMPTY":       1,
+		"FRESH":       2,
+		"USED":        3,
+		"RESTORING":   4,
+	}
+)
+
+func (x ReplicaState_Value) Enum() *ReplicaState_Value {
+	p := new(ReplicaState_Value)
+	*p = x
+	return p
+}
+
+func (x ReplicaState_Value) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ReplicaState_Value) Descriptor() protoreflect.EnumDescriptor {
+	return file_scaimind_v1_operators_proto_enumTypes[0].Descriptor()
+}
+
+func (ReplicaState_Value) Type() protoreflect.EnumType {
+	return &file_scaimind_v1_operators_proto_enumTypes[0]
+}
+
+func (x ReplicaState_Value) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ReplicaState_Value.Descriptor instead.
+func (ReplicaState_Value) EnumDescriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{11, 0}
+}
+
 type Peer struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -32,7 +88,18 @@ type Peer struct {
 	Voter    bool                   `protobuf:"varint,5,opt,name=voter,proto3" json:"voter,omitempty"`
 	Leader   bool                   `protobuf:"varint,6,opt,name=leader,proto3" json:"leader,omitempty"`
 	// As gossip sees it.
-	Liveness      string `protobuf:"bytes,7,opt,name=liveness,proto3" json:"liveness,omitempty"`
+	Liveness string `protobuf:"bytes,7,opt,name=liveness,proto3" json:"liveness,omitempty"`
+	// "answers" or "silent", as the coordinator that answered knows it: a leader by Raft's own messages, another one by a call
+	// that it made for this answer.
+	Health string `protobuf:"bytes,8,opt,name=health,proto3" json:"health,omitempty"`
+	// Why it is silent, if that is known.
+	Reason string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Leader only: since its last answer, in milliseconds; -1: it has not answered in this term.
+	LastContactMs *int64 `protobuf:"varint,10,opt,name=last_contact_ms,json=lastContactMs,proto3,oneof" json:"last_contact_ms,omitempty"`
+	// Leader only: how many entries its log lacked then.
+	Lag *uint64 `protobuf:"varint,11,opt,name=lag,proto3,oneof" json:"lag,omitempty"`
+	// Learner only: what keeps it from being a voter.
+	WaitsFor      string `protobuf:"bytes,12,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -116,8 +183,45 @@ func (x *Peer) GetLiveness() string {
 	return ""
 }
 
+func (x *Peer) GetHealth() string {
+	if x != nil {
+		return x.Health
+	}
+	return ""
+}
+
+func (x *Peer) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Peer) GetLastContactMs() int64 {
+	if x != nil && x.LastContactMs != nil {
+		return *x.LastContactMs
+	}
+	return 0
+}
+
+func (x *Peer) GetLag() uint64 {
+	if x != nil && x.Lag != nil {
+		return *x.Lag
+	}
+	return 0
+}
+
+func (x *Peer) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return ""
+}
+
 type ListPeersRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Answer from this coordinator alone. Else the leader is asked, if there is one: it knows who answers and who lags.
+	Local         bool `protobuf:"varint,1,opt,name=local,proto3" json:"local,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +256,13 @@ func (*ListPeersRequest) Descriptor() ([]byte, []int) {
 	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{1}
 }
 
+func (x *ListPeersRequest) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
 type ListPeersResponse struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Peers        []*Peer                `protobuf:"bytes,1,rep,name=peers,proto3" json:"peers,omitempty"`
@@ -159,7 +270,9 @@ type ListPeersResponse struct {
 	AppliedIndex uint64                 `protobuf:"varint,3,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
 	CommitIndex  uint64                 `protobuf:"varint,4,opt,name=commit_index,json=commitIndex,proto3" json:"commit_index,omitempty"`
 	// Coordinator that answered.
-	AnsweredBy    string `protobuf:"bytes,5,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	AnsweredBy string `protobuf:"bytes,5,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	// The leader, as that one knows; empty: it knows of none.
+	Leader        string `protobuf:"bytes,6,opt,name=leader,proto3" json:"leader,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -225,6 +338,13 @@ func (x *ListPeersResponse) GetCommitIndex() uint64 {
 func (x *ListPeersResponse) GetAnsweredBy() string {
 	if x != nil {
 		return x.AnsweredBy
+	}
+	return ""
+}
+
+func (x *ListPeersResponse) GetLeader() string {
+	if x != nil {
+		return x.Leader
 	}
 	return ""
 }
@@ -396,7 +516,9 @@ func (x *JoinPeerRequest) GetGossipAddr() string {
 }
 
 type JoinPeerResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// It has a vote. If not, it is a learner.
+	Voter         bool `protobuf:"varint,1,opt,name=voter,proto3" json:"voter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -429,6 +551,13 @@ func (x *JoinPeerResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use JoinPeerResponse.ProtoReflect.Descriptor instead.
 func (*JoinPeerResponse) Descriptor() ([]byte, []int) {
 	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *JoinPeerResponse) GetVoter() bool {
+	if x != nil {
+		return x.Voter
+	}
+	return false
 }
 
 type RemovePeerRequest struct {
@@ -511,6 +640,335 @@ func (*RemovePeerResponse) Descriptor() ([]byte, []int) {
 	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{8}
 }
 
+type DescribeReplicaRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who asks.
+	CoordinatorId string `protobuf:"bytes,1,opt,name=coordinator_id,json=coordinatorId,proto3" json:"coordinator_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeReplicaRequest) Reset() {
+	*x = DescribeReplicaRequest{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeReplicaRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeReplicaRequest) ProtoMessage() {}
+
+func (x *DescribeReplicaRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeReplicaRequest.ProtoReflect.Descriptor instead.
+func (*DescribeReplicaRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *DescribeReplicaRequest) GetCoordinatorId() string {
+	if x != nil {
+		return x.CoordinatorId
+	}
+	return ""
+}
+
+type DescribeReplicaResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CoordinatorId string                 `protobuf:"bytes,1,opt,name=coordinator_id,json=coordinatorId,proto3" json:"coordinator_id,omitempty"`
+	// EMPTY: it has no data and has not begun. FRESH: it has begun, and nothing has happened. USED: it has a history.
+	State ReplicaState_Value `protobuf:"varint,2,opt,name=state,proto3,enum=scaimind.v1.ReplicaState_Value" json:"state,omitempty"`
+	// Empty: it knows of no leader.
+	Leader string `protobuf:"bytes,3,opt,name=leader,proto3" json:"leader,omitempty"`
+	// It has applied all that it knows to be committed. Only then is what follows believed.
+	Current bool `protobuf:"varint,4,opt,name=current,proto3" json:"current,omitempty"`
+	// Whoever asks is in the membership; and has once made itself known there.
+	Member        bool `protobuf:"varint,5,opt,name=member,proto3" json:"member,omitempty"`
+	Known         bool `protobuf:"varint,6,opt,name=known,proto3" json:"known,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DescribeReplicaResponse) Reset() {
+	*x = DescribeReplicaResponse{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DescribeReplicaResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DescribeReplicaResponse) ProtoMessage() {}
+
+func (x *DescribeReplicaResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DescribeReplicaResponse.ProtoReflect.Descriptor instead.
+func (*DescribeReplicaResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *DescribeReplicaResponse) GetCoordinatorId() string {
+	if x != nil {
+		return x.CoordinatorId
+	}
+	return ""
+}
+
+func (x *DescribeReplicaResponse) GetState() ReplicaState_Value {
+	if x != nil {
+		return x.State
+	}
+	return ReplicaState_UNSPECIFIED
+}
+
+func (x *DescribeReplicaResponse) GetLeader() string {
+	if x != nil {
+		return x.Leader
+	}
+	return ""
+}
+
+func (x *DescribeReplicaResponse) GetCurrent() bool {
+	if x != nil {
+		return x.Current
+	}
+	return false
+}
+
+func (x *DescribeReplicaResponse) GetMember() bool {
+	if x != nil {
+		return x.Member
+	}
+	return false
+}
+
+func (x *DescribeReplicaResponse) GetKnown() bool {
+	if x != nil {
+		return x.Known
+	}
+	return false
+}
+
+type ReplicaState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReplicaState) Reset() {
+	*x = ReplicaState{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReplicaState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReplicaState) ProtoMessage() {}
+
+func (x *ReplicaState) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
+func (*ReplicaState) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{11}
+}
+
+type SaveSnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSnapshotRequest) Reset() {
+	*x = SaveSnapshotRequest{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSnapshotRequest) ProtoMessage() {}
+
+func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{12}
+}
+
+type SaveSnapshotResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SaveSnapshotResponse) Reset() {
+	*x = SaveSnapshotResponse{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SaveSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SaveSnapshotResponse) ProtoMessage() {}
+
+func (x *SaveSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SaveSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*SaveSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *SaveSnapshotResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type RecordSnapshotRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CoordinatorId string                 `protobuf:"bytes,1,opt,name=coordinator_id,json=coordinatorId,proto3" json:"coordinator_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordSnapshotRequest) Reset() {
+	*x = RecordSnapshotRequest{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordSnapshotRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordSnapshotRequest) ProtoMessage() {}
+
+func (x *RecordSnapshotRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordSnapshotRequest.ProtoReflect.Descriptor instead.
+func (*RecordSnapshotRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RecordSnapshotRequest) GetCoordinatorId() string {
+	if x != nil {
+		return x.CoordinatorId
+	}
+	return ""
+}
+
+type RecordSnapshotResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordSnapshotResponse) Reset() {
+	*x = RecordSnapshotResponse{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordSnapshotResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordSnapshotResponse) ProtoMessage() {}
+
+func (x *RecordSnapshotResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordSnapshotResponse.ProtoReflect.Descriptor instead.
+func (*RecordSnapshotResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{15}
+}
+
 type ReadIndexRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -519,7 +977,7 @@ type ReadIndexRequest struct {
 
 func (x *ReadIndexRequest) Reset() {
 	*x = ReadIndexRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[9]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -531,7 +989,7 @@ func (x *ReadIndexRequest) String() string {
 func (*ReadIndexRequest) ProtoMessage() {}
 
 func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[9]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -544,7 +1002,7 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{16}
 }
 
 type ReadIndexResponse struct {
@@ -557,7 +1015,7 @@ type ReadIndexResponse struct {
 
 func (x *ReadIndexResponse) Reset() {
 	*x = ReadIndexResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[10]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -569,7 +1027,7 @@ func (x *ReadIndexResponse) String() string {
 func (*ReadIndexResponse) ProtoMessage() {}
 
 func (x *ReadIndexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[10]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -582,7 +1040,7 @@ func (x *ReadIndexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexResponse.ProtoReflect.Descriptor instead.
 func (*ReadIndexResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReadIndexResponse) GetIndex() uint64 {
@@ -609,7 +1067,7 @@ type GetStateHashRequest struct {
 
 func (x *GetStateHashRequest) Reset() {
 	*x = GetStateHashRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[11]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -621,7 +1079,7 @@ func (x *GetStateHashRequest) String() string {
 func (*GetStateHashRequest) ProtoMessage() {}
 
 func (x *GetStateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[11]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -634,7 +1092,7 @@ func (x *GetStateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateHashRequest.ProtoReflect.Descriptor instead.
 func (*GetStateHashRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetStateHashRequest) GetIndex() uint64 {
@@ -655,7 +1113,7 @@ type GetStateHashResponse struct {
 
 func (x *GetStateHashResponse) Reset() {
 	*x = GetStateHashResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[12]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -667,7 +1125,7 @@ func (x *GetStateHashResponse) String() string {
 func (*GetStateHashResponse) ProtoMessage() {}
 
 func (x *GetStateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[12]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -680,7 +1138,7 @@ func (x *GetStateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateHashResponse.ProtoReflect.Descriptor instead.
 func (*GetStateHashResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetStateHashResponse) GetIndex() uint64 {
@@ -713,7 +1171,7 @@ type GetVotesRequest struct {
 
 func (x *GetVotesRequest) Reset() {
 	*x = GetVotesRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -725,7 +1183,7 @@ func (x *GetVotesRequest) String() string {
 func (*GetVotesRequest) ProtoMessage() {}
 
 func (x *GetVotesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -738,7 +1196,7 @@ func (x *GetVotesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVotesRequest.ProtoReflect.Descriptor instead.
 func (*GetVotesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetVotesRequest) GetNodeIds() []string {
@@ -758,7 +1216,7 @@ type GetVotesResponse struct {
 
 func (x *GetVotesResponse) Reset() {
 	*x = GetVotesResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +1228,7 @@ func (x *GetVotesResponse) String() string {
 func (*GetVotesResponse) ProtoMessage() {}
 
 func (x *GetVotesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +1241,7 @@ func (x *GetVotesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVotesResponse.ProtoReflect.Descriptor instead.
 func (*GetVotesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetVotesResponse) GetCoordinatorId() string {
@@ -815,7 +1273,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +1285,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +1298,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Vote) GetNodeId() string {
@@ -875,7 +1333,7 @@ var File_scaimind_v1_operators_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\n" +
-	"\x1bscaimind/v1/operators.proto\x12\vscaimind.v1\"\xb7\x01\n" +
+	"\x1bscaimind/v1/operators.proto\x12\vscaimind.v1\"\xe4\x02\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\traft_addr\x18\x02 \x01(\tR\braftAddr\x12\x1b\n" +
@@ -883,15 +1341,25 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\thttp_addr\x18\x04 \x01(\tR\bhttpAddr\x12\x14\n" +
 	"\x05voter\x18\x05 \x01(\bR\x05voter\x12\x16\n" +
 	"\x06leader\x18\x06 \x01(\bR\x06leader\x12\x1a\n" +
-	"\bliveness\x18\a \x01(\tR\bliveness\"\x12\n" +
-	"\x10ListPeersRequest\"\xb9\x01\n" +
+	"\bliveness\x18\a \x01(\tR\bliveness\x12\x16\n" +
+	"\x06health\x18\b \x01(\tR\x06health\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\x12+\n" +
+	"\x0flast_contact_ms\x18\n" +
+	" \x01(\x03H\x00R\rlastContactMs\x88\x01\x01\x12\x15\n" +
+	"\x03lag\x18\v \x01(\x04H\x01R\x03lag\x88\x01\x01\x12\x1b\n" +
+	"\twaits_for\x18\f \x01(\tR\bwaitsForB\x12\n" +
+	"\x10_last_contact_msB\x06\n" +
+	"\x04_lag\"(\n" +
+	"\x10ListPeersRequest\x12\x14\n" +
+	"\x05local\x18\x01 \x01(\bR\x05local\"\xd1\x01\n" +
 	"\x11ListPeersResponse\x12'\n" +
 	"\x05peers\x18\x01 \x03(\v2\x11.scaimind.v1.PeerR\x05peers\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x12#\n" +
 	"\rapplied_index\x18\x03 \x01(\x04R\fappliedIndex\x12!\n" +
 	"\fcommit_index\x18\x04 \x01(\x04R\vcommitIndex\x12\x1f\n" +
 	"\vanswered_by\x18\x05 \x01(\tR\n" +
-	"answeredBy\"+\n" +
+	"answeredBy\x12\x16\n" +
+	"\x06leader\x18\x06 \x01(\tR\x06leader\"+\n" +
 	"\x19TransferLeadershipRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"4\n" +
 	"\x1aTransferLeadershipResponse\x12\x16\n" +
@@ -902,11 +1370,34 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\tgrpc_addr\x18\x03 \x01(\tR\bgrpcAddr\x12\x1b\n" +
 	"\thttp_addr\x18\x04 \x01(\tR\bhttpAddr\x12\x1f\n" +
 	"\vgossip_addr\x18\x05 \x01(\tR\n" +
-	"gossipAddr\"\x12\n" +
-	"\x10JoinPeerResponse\"#\n" +
+	"gossipAddr\"(\n" +
+	"\x10JoinPeerResponse\x12\x14\n" +
+	"\x05voter\x18\x01 \x01(\bR\x05voter\"#\n" +
 	"\x11RemovePeerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x14\n" +
-	"\x12RemovePeerResponse\"\x12\n" +
+	"\x12RemovePeerResponse\"?\n" +
+	"\x16DescribeReplicaRequest\x12%\n" +
+	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\"\xd7\x01\n" +
+	"\x17DescribeReplicaResponse\x12%\n" +
+	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\x125\n" +
+	"\x05state\x18\x02 \x01(\x0e2\x1f.scaimind.v1.ReplicaState.ValueR\x05state\x12\x16\n" +
+	"\x06leader\x18\x03 \x01(\tR\x06leader\x12\x18\n" +
+	"\acurrent\x18\x04 \x01(\bR\acurrent\x12\x16\n" +
+	"\x06member\x18\x05 \x01(\bR\x06member\x12\x14\n" +
+	"\x05known\x18\x06 \x01(\bR\x05known\"W\n" +
+	"\fReplicaState\"G\n" +
+	"\x05Value\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05EMPTY\x10\x01\x12\t\n" +
+	"\x05FRESH\x10\x02\x12\b\n" +
+	"\x04USED\x10\x03\x12\r\n" +
+	"\tRESTORING\x10\x04\"\x15\n" +
+	"\x13SaveSnapshotRequest\"*\n" +
+	"\x14SaveSnapshotResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\">\n" +
+	"\x15RecordSnapshotRequest\x12%\n" +
+	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\"\x18\n" +
+	"\x16RecordSnapshotResponse\"\x12\n" +
 	"\x10ReadIndexRequest\"=\n" +
 	"\x11ReadIndexResponse\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x12\n" +
@@ -926,13 +1417,16 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
 	"\x04dead\x18\x02 \x01(\bR\x04dead\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bliveness\x18\x04 \x01(\tR\bliveness2\xc6\x04\n" +
+	"\bliveness\x18\x04 \x01(\tR\bliveness2\xd6\x06\n" +
 	"\x0fOperatorService\x12J\n" +
 	"\tListPeers\x12\x1d.scaimind.v1.ListPeersRequest\x1a\x1e.scaimind.v1.ListPeersResponse\x12e\n" +
 	"\x12TransferLeadership\x12&.scaimind.v1.TransferLeadershipRequest\x1a'.scaimind.v1.TransferLeadershipResponse\x12G\n" +
 	"\bJoinPeer\x12\x1c.scaimind.v1.JoinPeerRequest\x1a\x1d.scaimind.v1.JoinPeerResponse\x12M\n" +
 	"\n" +
-	"RemovePeer\x12\x1e.scaimind.v1.RemovePeerRequest\x1a\x1f.scaimind.v1.RemovePeerResponse\x12J\n" +
+	"RemovePeer\x12\x1e.scaimind.v1.RemovePeerRequest\x1a\x1f.scaimind.v1.RemovePeerResponse\x12\\\n" +
+	"\x0fDescribeReplica\x12#.scaimind.v1.DescribeReplicaRequest\x1a$.scaimind.v1.DescribeReplicaResponse\x12U\n" +
+	"\fSaveSnapshot\x12 .scaimind.v1.SaveSnapshotRequest\x1a!.scaimind.v1.SaveSnapshotResponse0\x01\x12Y\n" +
+	"\x0eRecordSnapshot\x12\".scaimind.v1.RecordSnapshotRequest\x1a#.scaimind.v1.RecordSnapshotResponse\x12J\n" +
 	"\tReadIndex\x12\x1d.scaimind.v1.ReadIndexRequest\x1a\x1e.scaimind.v1.ReadIndexResponse\x12S\n" +
 	"\fGetStateHash\x12 .scaimind.v1.GetStateHashRequest\x1a!.scaimind.v1.GetStateHashResponse\x12G\n" +
 	"\bGetVotes\x12\x1c.scaimind.v1.GetVotesRequest\x1a\x1d.scaimind.v1.GetVotesResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
@@ -949,47 +1443,63 @@ func file_scaimind_v1_operators_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_operators_proto_rawDescData
 }
 
-var file_scaimind_v1_operators_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_scaimind_v1_operators_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_scaimind_v1_operators_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_scaimind_v1_operators_proto_goTypes = []any{
-	(*Peer)(nil),                       // 0: scaimind.v1.Peer
-	(*ListPeersRequest)(nil),           // 1: scaimind.v1.ListPeersRequest
-	(*ListPeersResponse)(nil),          // 2: scaimind.v1.ListPeersResponse
-	(*TransferLeadershipRequest)(nil),  // 3: scaimind.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 4: scaimind.v1.TransferLeadershipResponse
-	(*JoinPeerRequest)(nil),            // 5: scaimind.v1.JoinPeerRequest
-	(*JoinPeerResponse)(nil),           // 6: scaimind.v1.JoinPeerResponse
-	(*RemovePeerRequest)(nil),          // 7: scaimind.v1.RemovePeerRequest
-	(*RemovePeerResponse)(nil),         // 8: scaimind.v1.RemovePeerResponse
-	(*ReadIndexRequest)(nil),           // 9: scaimind.v1.ReadIndexRequest
-	(*ReadIndexResponse)(nil),          // 10: scaimind.v1.ReadIndexResponse
-	(*GetStateHashRequest)(nil),        // 11: scaimind.v1.GetStateHashRequest
-	(*GetStateHashResponse)(nil),       // 12: scaimind.v1.GetStateHashResponse
-	(*GetVotesRequest)(nil),            // 13: scaimind.v1.GetVotesRequest
-	(*GetVotesResponse)(nil),           // 14: scaimind.v1.GetVotesResponse
-	(*Vote)(nil),                       // 15: scaimind.v1.Vote
+	(ReplicaState_Value)(0),            // 0: scaimind.v1.ReplicaState.Value
+	(*Peer)(nil),                       // 1: scaimind.v1.Peer
+	(*ListPeersRequest)(nil),           // 2: scaimind.v1.ListPeersRequest
+	(*ListPeersResponse)(nil),          // 3: scaimind.v1.ListPeersResponse
+	(*TransferLeadershipRequest)(nil),  // 4: scaimind.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 5: scaimind.v1.TransferLeadershipResponse
+	(*JoinPeerRequest)(nil),            // 6: scaimind.v1.JoinPeerRequest
+	(*JoinPeerResponse)(nil),           // 7: scaimind.v1.JoinPeerResponse
+	(*RemovePeerRequest)(nil),          // 8: scaimind.v1.RemovePeerRequest
+	(*RemovePeerResponse)(nil),         // 9: scaimind.v1.RemovePeerResponse
+	(*DescribeReplicaRequest)(nil),     // 10: scaimind.v1.DescribeReplicaRequest
+	(*DescribeReplicaResponse)(nil),    // 11: scaimind.v1.DescribeReplicaResponse
+	(*ReplicaState)(nil),               // 12: scaimind.v1.ReplicaState
+	(*SaveSnapshotRequest)(nil),        // 13: scaimind.v1.SaveSnapshotRequest
+	(*SaveSnapshotResponse)(nil),       // 14: scaimind.v1.SaveSnapshotResponse
+	(*RecordSnapshotRequest)(nil),      // 15: scaimind.v1.RecordSnapshotRequest
+	(*RecordSnapshotResponse)(nil),     // 16: scaimind.v1.RecordSnapshotResponse
+	(*ReadIndexRequest)(nil),           // 17: scaimind.v1.ReadIndexRequest
+	(*ReadIndexResponse)(nil),          // 18: scaimind.v1.ReadIndexResponse
+	(*GetStateHashRequest)(nil),        // 19: scaimind.v1.GetStateHashRequest
+	(*GetStateHashResponse)(nil),       // 20: scaimind.v1.GetStateHashResponse
+	(*GetVotesRequest)(nil),            // 21: scaimind.v1.GetVotesRequest
+	(*GetVotesResponse)(nil),           // 22: scaimind.v1.GetVotesResponse
+	(*Vote)(nil),                       // 23: scaimind.v1.Vote
 }
 var file_scaimind_v1_operators_proto_depIdxs = []int32{
-	0,  // 0: scaimind.v1.ListPeersResponse.peers:type_name -> scaimind.v1.Peer
-	15, // 1: scaimind.v1.GetVotesResponse.votes:type_name -> scaimind.v1.Vote
-	1,  // 2: scaimind.v1.OperatorService.ListPeers:input_type -> scaimind.v1.ListPeersRequest
-	3,  // 3: scaimind.v1.OperatorService.TransferLeadership:input_type -> scaimind.v1.TransferLeadershipRequest
-	5,  // 4: scaimind.v1.OperatorService.JoinPeer:input_type -> scaimind.v1.JoinPeerRequest
-	7,  // 5: scaimind.v1.OperatorService.RemovePeer:input_type -> scaimind.v1.RemovePeerRequest
-	9,  // 6: scaimind.v1.OperatorService.ReadIndex:input_type -> scaimind.v1.ReadIndexRequest
-	11, // 7: scaimind.v1.OperatorService.GetStateHash:input_type -> scaimind.v1.GetStateHashRequest
-	13, // 8: scaimind.v1.OperatorService.GetVotes:input_type -> scaimind.v1.GetVotesRequest
-	2,  // 9: scaimind.v1.OperatorService.ListPeers:output_type -> scaimind.v1.ListPeersResponse
-	4,  // 10: scaimind.v1.OperatorService.TransferLeadership:output_type -> scaimind.v1.TransferLeadershipResponse
-	6,  // 11: scaimind.v1.OperatorService.JoinPeer:output_type -> scaimind.v1.JoinPeerResponse
-	8,  // 12: scaimind.v1.OperatorService.RemovePeer:output_type -> scaimind.v1.RemovePeerResponse
-	10, // 13: scaimind.v1.OperatorService.ReadIndex:output_type -> scaimind.v1.ReadIndexResponse
-	12, // 14: scaimind.v1.OperatorService.GetStateHash:output_type -> scaimind.v1.GetStateHashResponse
-	14, // 15: scaimind.v1.OperatorService.GetVotes:output_type -> scaimind.v1.GetVotesResponse
-	9,  // [9:16] is the sub-list for method output_type
-	2,  // [2:9] is the sub-list for method input_type
-	2,  // [2:2] is the sub-list for extension type_name
-	2,  // [2:2] is the sub-list for extension extendee
-	0,  // [0:2] is the sub-list for field type_name
+	1,  // 0: scaimind.v1.ListPeersResponse.peers:type_name -> scaimind.v1.Peer
+	0,  // 1: scaimind.v1.DescribeReplicaResponse.state:type_name -> scaimind.v1.ReplicaState.Value
+	23, // 2: scaimind.v1.GetVotesResponse.votes:type_name -> scaimind.v1.Vote
+	2,  // 3: scaimind.v1.OperatorService.ListPeers:input_type -> scaimind.v1.ListPeersRequest
+	4,  // 4: scaimind.v1.OperatorService.TransferLeadership:input_type -> scaimind.v1.TransferLeadershipRequest
+	6,  // 5: scaimind.v1.OperatorService.JoinPeer:input_type -> scaimind.v1.JoinPeerRequest
+	8,  // 6: scaimind.v1.OperatorService.RemovePeer:input_type -> scaimind.v1.RemovePeerRequest
+	10, // 7: scaimind.v1.OperatorService.DescribeReplica:input_type -> scaimind.v1.DescribeReplicaRequest
+	13, // 8: scaimind.v1.OperatorService.SaveSnapshot:input_type -> scaimind.v1.SaveSnapshotRequest
+	15, // 9: scaimind.v1.OperatorService.RecordSnapshot:input_type -> scaimind.v1.RecordSnapshotRequest
+	17, // 10: scaimind.v1.OperatorService.ReadIndex:input_type -> scaimind.v1.ReadIndexRequest
+	19, // 11: scaimind.v1.OperatorService.GetStateHash:input_type -> scaimind.v1.GetStateHashRequest
+	21, // 12: scaimind.v1.OperatorService.GetVotes:input_type -> scaimind.v1.GetVotesRequest
+	3,  // 13: scaimind.v1.OperatorService.ListPeers:output_type -> scaimind.v1.ListPeersResponse
+	5,  // 14: scaimind.v1.OperatorService.TransferLeadership:output_type -> scaimind.v1.TransferLeadershipResponse
+	7,  // 15: scaimind.v1.OperatorService.JoinPeer:output_type -> scaimind.v1.JoinPeerResponse
+	9,  // 16: scaimind.v1.OperatorService.RemovePeer:output_type -> scaimind.v1.RemovePeerResponse
+	11, // 17: scaimind.v1.OperatorService.DescribeReplica:output_type -> scaimind.v1.DescribeReplicaResponse
+	14, // 18: scaimind.v1.OperatorService.SaveSnapshot:output_type -> scaimind.v1.SaveSnapshotResponse
+	16, // 19: scaimind.v1.OperatorService.RecordSnapshot:output_type -> scaimind.v1.RecordSnapshotResponse
+	18, // 20: scaimind.v1.OperatorService.ReadIndex:output_type -> scaimind.v1.ReadIndexResponse
+	20, // 21: scaimind.v1.OperatorService.GetStateHash:output_type -> scaimind.v1.GetStateHashResponse
+	22, // 22: scaimind.v1.OperatorService.GetVotes:output_type -> scaimind.v1.GetVotesResponse
+	13, // [13:23] is the sub-list for method output_type
+	3,  // [3:13] is the sub-list for method input_type
+	3,  // [3:3] is the sub-list for extension type_name
+	3,  // [3:3] is the sub-list for extension extendee
+	0,  // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_operators_proto_init() }
@@ -997,18 +1507,20 @@ func file_scaimind_v1_operators_proto_init() {
 	if File_scaimind_v1_operators_proto != nil {
 		return
 	}
+	file_scaimind_v1_operators_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_operators_proto_rawDesc), len(file_scaimind_v1_operators_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   16,
+			NumEnums:      1,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_scaimind_v1_operators_proto_goTypes,
 		DependencyIndexes: file_scaimind_v1_operators_proto_depIdxs,
+		EnumInfos:         file_scaimind_v1_operators_proto_enumTypes,
 		MessageInfos:      file_scaimind_v1_operators_proto_msgTypes,
 	}.Build()
 	File_scaimind_v1_operators_proto = out.File

@@ -25,6 +25,9 @@ const (
 	OperatorService_TransferLeadership_FullMethodName = "/scaimind.v1.OperatorService/TransferLeadership"
 	OperatorService_JoinPeer_FullMethodName           = "/scaimind.v1.OperatorService/JoinPeer"
 	OperatorService_RemovePeer_FullMethodName         = "/scaimind.v1.OperatorService/RemovePeer"
+	OperatorService_DescribeReplica_FullMethodName    = "/scaimind.v1.OperatorService/DescribeReplica"
+	OperatorService_SaveSnapshot_FullMethodName       = "/scaimind.v1.OperatorService/SaveSnapshot"
+	OperatorService_RecordSnapshot_FullMethodName     = "/scaimind.v1.OperatorService/RecordSnapshot"
 	OperatorService_ReadIndex_FullMethodName          = "/scaimind.v1.OperatorService/ReadIndex"
 	OperatorService_GetStateHash_FullMethodName       = "/scaimind.v1.OperatorService/GetStateHash"
 	OperatorService_GetVotes_FullMethodName           = "/scaimind.v1.OperatorService/GetVotes"
@@ -36,9 +39,15 @@ const (
 type OperatorServiceClient interface {
 	ListPeers(ctx context.Context, in *ListPeersRequest, opts ...grpc.CallOption) (*ListPeersResponse, error)
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
-	// A new coordinator asks to be a voter.
+	// A new coordinator asks to be sent the log. It becomes a voter once it has kept up for a while.
 	JoinPeer(ctx context.Context, in *JoinPeerRequest, opts ...grpc.CallOption) (*JoinPeerResponse, error)
 	RemovePeer(ctx context.Context, in *RemovePeerRequest, opts ...grpc.CallOption) (*RemovePeerResponse, error)
+	// What a coordinator that has no data yet must know before it begins a cluster: whether there is one already.
+	DescribeReplica(ctx context.Context, in *DescribeReplicaRequest, opts ...grpc.CallOption) (*DescribeReplicaResponse, error)
+	// The whole state, as a file that `mind raft snapshot restore` takes. The call is audited before anything is sent.
+	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SaveSnapshotResponse], error)
+	// Takes down that a coordinator hands out the whole state; followers ask the leader.
+	RecordSnapshot(ctx context.Context, in *RecordSnapshotRequest, opts ...grpc.CallOption) (*RecordSnapshotResponse, error)
 	// The index that a linearizable read must wait for; leader only, not forwarded further.
 	ReadIndex(ctx context.Context, in *ReadIndexRequest, opts ...grpc.CallOption) (*ReadIndexResponse, error)
 	// A hash of this replica's state at the index it has applied.
@@ -95,6 +104,45 @@ func (c *operatorServiceClient) RemovePeer(ctx context.Context, in *RemovePeerRe
 	return out, nil
 }
 
+func (c *operatorServiceClient) DescribeReplica(ctx context.Context, in *DescribeReplicaRequest, opts ...grpc.CallOption) (*DescribeReplicaResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DescribeReplicaResponse)
+	err := c.cc.Invoke(ctx, OperatorService_DescribeReplica_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SaveSnapshotResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &OperatorService_ServiceDesc.Streams[0], OperatorService_SaveSnapshot_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SaveSnapshotRequest, SaveSnapshotResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OperatorService_SaveSnapshotClient = grpc.ServerStreamingClient[SaveSnapshotResponse]
+
+func (c *operatorServiceClient) RecordSnapshot(ctx context.Context, in *RecordSnapshotRequest, opts ...grpc.CallOption) (*RecordSnapshotResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RecordSnapshotResponse)
+	err := c.cc.Invoke(ctx, OperatorService_RecordSnapshot_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *operatorServiceClient) ReadIndex(ctx context.Context, in *ReadIndexRequest, opts ...grpc.CallOption) (*ReadIndexResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReadIndexResponse)
@@ -131,9 +179,15 @@ func (c *operatorServiceClient) GetVotes(ctx context.Context, in *GetVotesReques
 type OperatorServiceServer interface {
 	ListPeers(context.Context, *ListPeersRequest) (*ListPeersResponse, error)
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
-	// A new coordinator asks to be a voter.
+	// A new coordinator asks to be sent the log. It becomes a voter once it has kept up for a while.
 	JoinPeer(context.Context, *JoinPeerRequest) (*JoinPeerResponse, error)
 	RemovePeer(context.Context, *RemovePeerRequest) (*RemovePeerResponse, error)
+	// What a coordinator that has no data yet must know before it begins a cluster: whether there is one already.
+	DescribeReplica(context.Context, *DescribeReplicaRequest) (*DescribeReplicaResponse, error)
+	// The whole state, as a file that `mind raft snapshot restore` takes. The call is audited before anything is sent.
+	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SaveSnapshotResponse]) error
+	// Takes down that a coordinator hands out the whole state; followers ask the leader.
+	RecordSnapshot(context.Context, *RecordSnapshotRequest) (*RecordSnapshotResponse, error)
 	// The index that a linearizable read must wait for; leader only, not forwarded further.
 	ReadIndex(context.Context, *ReadIndexRequest) (*ReadIndexResponse, error)
 	// A hash of this replica's state at the index it has applied.
@@ -161,6 +215,15 @@ func (UnimplementedOperatorServiceServer) JoinPeer(context.Context, *JoinPeerReq
 }
 func (UnimplementedOperatorServiceServer) RemovePeer(context.Context, *RemovePeerRequest) (*RemovePeerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemovePeer not implemented")
+}
+func (UnimplementedOperatorServiceServer) DescribeReplica(context.Context, *DescribeReplicaRequest) (*DescribeReplicaResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DescribeReplica not implemented")
+}
+func (UnimplementedOperatorServiceServer) SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SaveSnapshotResponse]) error {
+	return status.Error(codes.Unimplemented, "method SaveSnapshot not implemented")
+}
+func (UnimplementedOperatorServiceServer) RecordSnapshot(context.Context, *RecordSnapshotRequest) (*RecordSnapshotResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RecordSnapshot not implemented")
 }
 func (UnimplementedOperatorServiceServer) ReadIndex(context.Context, *ReadIndexRequest) (*ReadIndexResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadIndex not implemented")
@@ -264,6 +327,53 @@ func _OperatorService_RemovePeer_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_DescribeReplica_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DescribeReplicaRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).DescribeReplica(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_DescribeReplica_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).DescribeReplica(ctx, req.(*DescribeReplicaRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_SaveSnapshot_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(SaveSnapshotRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(OperatorServiceServer).SaveSnapshot(m, &grpc.GenericServerStream[SaveSnapshotRequest, SaveSnapshotResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type OperatorService_SaveSnapshotServer = grpc.ServerStreamingServer[SaveSnapshotResponse]
+
+func _OperatorService_RecordSnapshot_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RecordSnapshotRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).RecordSnapshot(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_RecordSnapshot_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).RecordSnapshot(ctx, req.(*RecordSnapshotRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _OperatorService_ReadIndex_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReadIndexRequest)
 	if err := dec(in); err != nil {
@@ -342,6 +452,14 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _OperatorService_RemovePeer_Handler,
 		},
 		{
+			MethodName: "DescribeReplica",
+			Handler:    _OperatorService_DescribeReplica_Handler,
+		},
+		{
+			MethodName: "RecordSnapshot",
+			Handler:    _OperatorService_RecordSnapshot_Handler,
+		},
+		{
 			MethodName: "ReadIndex",
 			Handler:    _OperatorService_ReadIndex_Handler,
 		},
@@ -354,6 +472,12 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _OperatorService_GetVotes_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "SaveSnapshot",
+			Handler:       _OperatorService_SaveSnapshot_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "scaimind/v1/operators.proto",
 }

@@ -179,7 +179,7 @@ func TestJob_showsRetriesAndPastAttempts(t *testing.T) {
 func TestVerify_misuseAndWhatIsNotThere(t *testing.T) {
 	_, stderr, code := mind(t, "raft", "verify")
 	require.Equal(t, 2, code, stderr)
-	require.Contains(t, stderr, "data-dir")
+	require.Contains(t, stderr, "which coordinators?")
 	dir := t.TempDir()
 	_, stderr, code = mind(t, "raft", "verify", "--data-dir", dir)
 	require.Equal(t, 1, code)

@@ -35,11 +35,12 @@ Which coordinators, and how to prove who you are, come from the flags, or from d
 		Example: `  mind raft peers
   mind raft transfer c2
   mind raft remove c3          # it will not come back
-  mind raft verify --data-dir /var/lib/mind/c2`,
+  mind raft verify             # ask every coordinator whether all is well
+  mind raft snapshot save /backup/mind.snapshot`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRaftPeers(), newRaftTransfer(), newRaftRemove(), newRaftVerify())
+	cmd.AddCommand(newRaftPeers(), newRaftTransfer(), newRaftRemove(), newRaftVerify(), newRaftSnapshot(), newRaftRecover())
 	return cmd
 }
 
@@ -56,6 +57,15 @@ func (o *operator) bind(cmd *cobra.Command) {
 
 // dial connects to the coordinators of the flags, or to those of a `mind dev`.
 func (o *operator) dial() (*coordinators.Client, error) {
+	config, err := o.config()
+	if err != nil {
+		return nil, err
+	}
+	return coordinators.Dial(config)
+}
+
+// config says how to reach the coordinators.
+func (o *operator) config() (coordinators.Config, error) {
 	config := coordinators.Config{Addrs: settings.Split(o.coordinators), Secret: o.secret}
 	if config.Secret == "" {
 		config.Secret = os.Getenv("MIND_API_SECRET")
@@ -64,14 +74,14 @@ func (o *operator) dial() (*coordinators.Client, error) {
 	if len(config.Addrs) == 0 {
 		found, err := (&target{}).resolve()
 		if err != nil {
-			return nil, err
+			return config, err
 		}
 		if found.Dev == "" {
-			return nil, Misuse(errors.New("which coordinators? Give --coordinators (and --cert, --key, --ca), or set MIND_DEV to the data directory of a `mind dev`"))
+			return config, Misuse(errors.New("which coordinators? Give --coordinators (and --cert, --key, --ca), or set MIND_DEV to the data directory of a `mind dev`"))
 		}
 		info, err := devcluster.ReadInfo(found.Dev)
 		if err != nil {
-			return nil, fmt.Errorf("there is no cluster in %s: is `mind dev` running? (%w)", found.Dev, err)
+			return config, fmt.Errorf("there is no cluster in %s: is `mind dev` running? (%w)", found.Dev, err)
 		}
 		for _, c := range info.Coordinators {
 			config.Addrs = append(config.Addrs, c.GRPCAddr)
@@ -82,26 +92,26 @@ func (o *operator) dial() (*coordinators.Client, error) {
 	o.cert = files.Cert
 	for _, f := range []struct{ flag, file string }{{"--cert", files.Cert}, {"--key", files.Key}, {"--ca", files.CA}} {
 		if f.file == "" && files != (pki.Files{}) {
-			return nil, Misuse(fmt.Errorf("%s is missing: --cert, --key and --ca go together", f.flag))
+			return config, Misuse(fmt.Errorf("%s is missing: --cert, --key and --ca go together", f.flag))
 		}
 	}
 	if files != (pki.Files{}) {
 		tls, err := files.ClientTLS()
 		if err != nil {
-			return nil, fmt.Errorf("loading the operator's certificate (--cert, --key and --ca): %w", err)
+			return config, fmt.Errorf("loading the operator's certificate (--cert, --key and --ca): %w", err)
 		}
 		// The secret goes with each call: nobody but a coordinator may get it, whoever else answers at its address.
 		config.TLS = pki.RequireRole(tls, pki.RoleCoordinator)
 	}
-	return coordinators.Dial(config)
+	return config, nil
 }
 
 // with makes a command that calls the coordinators.
 func (o *operator) with(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, c *coordinators.Client, args []string) error) *cobra.Command {
 	o.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if o.output != "table" && o.output != "json" && o.output != "yaml" {
-			return Misuse(fmt.Errorf("-o %s: it must be table, json or yaml", o.output))
+		if err := checkOutput(o.output); err != nil {
+			return err
 		}
 		c, err := o.dial()
 		if err != nil {
@@ -161,61 +171,6 @@ func (o *operator) advice(text string) string {
 		}
 	}
 	return ""
-}
-
-func newRaftPeers() *cobra.Command {
-	o := &operator{}
-	return o.with(&cobra.Command{
-		Use:   "peers",
-		Short: "List the coordinators and say which one leads",
-		Example: `  mind raft peers
-  mind raft peers --coordinators c1:9000,c2:9000 --cert operator.pem --key operator-key.pem --ca ca.pem`,
-		Args: cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *coordinators.Client, _ []string) error {
-		got, err := c.Operators().ListPeers(ctx, &v1.ListPeersRequest{})
-		if err != nil {
-			return err
-		}
-		if o.output != "table" {
-			type peer struct {
-				ID       string `json:"id"`
-				Leader   bool   `json:"leader"`
-				Voter    bool   `json:"voter"`
-				Liveness string `json:"liveness"`
-				RaftAddr string `json:"raft_addr"`
-				GRPCAddr string `json:"grpc_addr"`
-				HTTPAddr string `json:"http_addr"`
-			}
-			peers := []peer{}
-			for _, p := range got.GetPeers() {
-				peers = append(peers, peer{p.GetId(), p.GetLeader(), p.GetVoter(), p.GetLiveness(), p.GetRaftAddr(), p.GetGrpcAddr(), p.GetHttpAddr()})
-			}
-			return printValue(cmd.OutOrStdout(), o.output, struct {
-				Peers      []peer `json:"peers"`
-				Term       uint64 `json:"term"`
-				Applied    uint64 `json:"applied_index"`
-				Committed  uint64 `json:"commit_index"`
-				AnsweredBy string `json:"answered_by"`
-			}{peers, got.GetTerm(), got.GetAppliedIndex(), got.GetCommitIndex(), got.GetAnsweredBy()})
-		}
-		t := newTable(cmd.OutOrStdout(), "ID", "ROLE", "LIVENESS", "RAFT", "GRPC", "HTTP")
-		for _, p := range got.GetPeers() {
-			role := "follower"
-			switch {
-			case p.GetLeader():
-				role = "leader"
-			case !p.GetVoter():
-				role = "learner"
-			}
-			t.row(p.GetId(), role, p.GetLiveness(), p.GetRaftAddr(), p.GetGrpcAddr(), p.GetHttpAddr())
-		}
-		if err := t.flush(); err != nil {
-			return err
-		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "term %d, applied %d, committed %d, as %s says\n",
-			got.GetTerm(), got.GetAppliedIndex(), got.GetCommitIndex(), got.GetAnsweredBy())
-		return nil
-	})
 }
 
 func newRaftTransfer() *cobra.Command {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -12,42 +13,61 @@ import (
 )
 
 func newRaftVerify() *cobra.Command {
-	var dir, store, output string
+	var dir, store string
 	var at uint64
+	var reach bool
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check the log and the snapshots of a coordinator that is stopped",
-		Long: `Walks the log and the snapshots in the data directory of a coordinator, and changes nothing. It reads every entry and every
-snapshot, looks for gaps, for terms that go back, for damaged pages and wrong checksums, replays the log, compares it
-with the snapshots, and checks the invariants of the state. It refuses while the coordinator runs.
+		Short: "Check the coordinators of a cluster, or the data of one that is stopped",
+		Long: `Without --data-dir it asks every coordinator: whether it answers, who leads, whether all know the same members, whether the voters that
+answer are a majority, and whether their states are the same.
+
+With --data-dir it walks the log and the snapshots of a coordinator that is stopped, and changes nothing. It reads every entry
+and every snapshot, looks for gaps, for terms that go back, for damaged pages and wrong checksums, replays the log, compares it
+with the snapshots, and checks the invariants of the state. It refuses while the coordinator runs. It also tries to reach
+the other members that the log names (--reach=false: not), and says when no majority of the voters can be there.
 
 The hash is the one that replicas compare: with --at INDEX the data of two replicas can be held against each other. The
-end of a log need not be committed yet, so compare at an index that both have and that was applied.`,
-		Example: `  mind raft verify --data-dir /var/lib/mind/c2
+end of a log need not be committed yet, so compare at an index that both have and that was applied.
+
+Exits with 1 when something is wrong.`,
+		Example: `  mind raft verify
+  mind raft verify --data-dir /var/lib/mind/c2
   mind raft verify --data-dir /var/lib/mind/c2 --at 48213 -o json`,
 		Args: cobra.NoArgs,
 	}
+	o := &operator{}
+	o.bind(cmd)
 	f := cmd.Flags()
-	f.StringVar(&dir, "data-dir", "", "data directory of the coordinator")
+	f.BoolVar(&reach, "reach", true, "with --data-dir: try to reach the other members")
+	f.StringVar(&dir, "data-dir", "", "data directory of a coordinator that is stopped")
 	f.StringVar(&store, "log-store", "", "boltdb or wal (default: the one that is there)")
 	f.Uint64Var(&at, "at", 0, "say the hash at this index too")
-	f.StringVarP(&output, "output", "o", "table", "table, json or yaml")
-	_ = cmd.MarkFlagRequired("data-dir")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if output != "table" && output != "json" && output != "yaml" {
-			return Misuse(fmt.Errorf("-o %s: it must be table, json or yaml", output))
+		if err := checkOutput(o.output); err != nil {
+			return err
+		}
+		if dir == "" {
+			return verifyCluster(cmd, o)
 		}
 		report, err := coordinator.Verify(cmd.Context(), dir, store, at)
 		if err != nil {
 			return fmt.Errorf("verifying %s: %w", dir, err)
 		}
-		if output != "table" {
-			err = printValue(cmd.OutOrStdout(), output, report)
+		var missing []string
+		if reach {
+			missing = reachMembers(cmd.Context(), report)
+		}
+		if o.output != "table" {
+			err = printValue(cmd.OutOrStdout(), o.output, report)
 		} else {
 			err = verifyTable(cmd.OutOrStdout(), report)
 		}
 		if err != nil {
 			return err
+		}
+		for _, text := range missing {
+			fmt.Fprintln(cmd.ErrOrStderr(), text)
 		}
 		if !report.Sound() {
 			return fmt.Errorf("%d things are wrong with %s: keep a copy of it, and replace the replica (docs/operations.md)", len(report.Flaws), dir)
@@ -79,6 +99,15 @@ func verifyTable(w io.Writer, r *raftnode.Report) error {
 	} else {
 		f.add("state", "not known: the log could not be replayed to its end")
 	}
+	var members []string
+	for _, m := range r.Members {
+		text := m.ID + "=" + m.RaftAddr
+		if !m.Voter {
+			text += " (learner)"
+		}
+		members = append(members, text)
+	}
+	f.add("members", strings.Join(members, " "))
 	if r.State.AtHash != "" {
 		f.add("state", fmt.Sprintf("index %d, hash %s", r.State.AtIndex, r.State.AtHash))
 	}

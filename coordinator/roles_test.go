@@ -1,0 +1,97 @@
+package coordinator
+
+import (
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/pki"
+)
+
+func TestCallers_theTableIsWhatIsServed(t *testing.T) {
+	require.ElementsMatch(t, slices.Collect(maps.Keys(servedCalls())), slices.Collect(maps.Keys(callers)))
+	for call, roles := range callers {
+		require.NotEmpty(t, roles, call)
+	}
+}
+
+// secured is one coordinator that asks for certificates, and what dials it as anybody.
+func secured(t *testing.T) (c *cluster, dial func(id, role string) *grpc.ClientConn) {
+	dir := t.TempDir()
+	ca, err := pki.CreateCA(dir)
+	require.NoError(t, err)
+	ports := freePorts(t, 3)
+	files, err := ca.Issue(dir, "c1", pki.RoleCoordinator, "127.0.0.1")
+	require.NoError(t, err)
+	c = &cluster{t: t, ids: []string{"c1"}, members: map[string]*member{}}
+	dial = func(id, role string) *grpc.ClientConn {
+		files, err := ca.Issue(t.TempDir(), id, role, "127.0.0.1")
+		require.NoError(t, err)
+		config, err := files.ClientTLS()
+		require.NoError(t, err)
+		conn, err := grpc.NewClient("passthrough:///"+ports[0], grpc.WithTransportCredentials(credentials.NewTLS(config)))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
+		return conn
+	}
+	c.members["c1"] = &member{conn: dial("c1", pki.RoleCoordinator), config: Config{
+		ID: "c1", DataDir: t.TempDir(), GRPCAddr: ports[0], HTTPAddr: ports[1], RaftAddr: ports[2],
+		Peers:     []Peer{{ID: "c1", GRPCAddr: ports[0], HTTPAddr: ports[1], RaftAddr: ports[2]}},
+		APISecret: "secret", CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA, Logger: slog.New(slog.DiscardHandler), Timers: unhurried,
+	}}
+	c.start("c1")
+	t.Cleanup(func() { c.kill("c1") })
+	c.leader()
+	return c, dial
+}
+
+// neverFor says what the table must not allow, whatever is written into it.
+func neverFor(call, role string) bool {
+	switch role {
+	case pki.RoleGateway:
+		return strings.HasPrefix(call, operatorService) || strings.HasPrefix(call, agentService)
+	case pki.RoleAgent:
+		return !strings.HasPrefix(call, agentService)
+	case pki.RoleOperator, pki.RoleCoordinator:
+		return strings.HasPrefix(call, agentService)
+	}
+	return true
+}
+
+// Every call of every service, with the certificate of every role and the right secret.
+func TestCallers_everyRoleMakesEveryCall(t *testing.T) {
+	s := &server{tls: true, config: Config{APISecret: "secret"}}
+	for _, role := range []string{pki.RoleAgent, pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator, "intruder", ""} {
+		for full := range servedCalls() {
+			err := s.identify(&call{peer: pki.Identity{ID: "x", Role: role}, secret: "secret"}, full)
+			require.Equal(t, !slices.Contains(callers[full], role), grpcstatus.Code(err) == codes.PermissionDenied, "%s as %s: %v", full, role, err)
+			require.False(t, neverFor(full, role) && err == nil, "%s as %s", full, role)
+		}
+		require.Error(t, s.identify(&call{peer: pki.Identity{ID: "x", Role: role}, secret: "secret"}, "/scaimind.v1.JobService/NewAndForgotten"))
+	}
+}
+
+// The same over real connections, of the calls that are refused.
+func TestCallers_whoIsRefusedHearsWhy(t *testing.T) {
+	c, dial := secured(t)
+	for _, role := range []string{pki.RoleAgent, pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator} {
+		c.members["as"] = &member{conn: dial("c1", role)}
+		for call, stream := range servedCalls() {
+			if slices.Contains(callers[call], role) {
+				continue
+			}
+			_, err := c.bare("as", call, stream, status.KeySecret, "secret", status.KeyTenant, "t1", status.KeyUser, "u")
+			requireCode(t, codes.PermissionDenied, err)
+			require.ErrorContains(t, err, "which may not call "+method(call))
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package coordinator
+
+import (
+	"bufio"
+	"context"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+// snapshotChunk bounds one message of a state that is handed out, in bytes.
+const snapshotChunk = 256 << 10
+
+// SaveSnapshot hands out the whole state: everything that was acknowledged before the call, unless the call asks for stale.
+// That it was handed out is in the audit log before the first byte is sent. (A stale one is not: without a leader nothing can
+// be written down.)
+func (s *server) SaveSnapshot(_ *v1.SaveSnapshotRequest, stream v1.OperatorService_SaveSnapshotServer) error {
+	ctx := stream.Context()
+	c := callOf(ctx)
+	if !c.stale {
+		const name = v1.OperatorService_RecordSnapshot_FullMethodName
+		record := func(ctx context.Context, req any) (any, error) {
+			return s.RecordSnapshot(ctx, req.(*v1.RecordSnapshotRequest))
+		}
+		if c.user == "" {
+			c.user = c.peer.String()
+		}
+		if _, err := s.write(ctx, c, name, &v1.RecordSnapshotRequest{CoordinatorId: s.config.ID}, writes[name], record); err != nil {
+			return err
+		}
+	}
+	v, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	state := s.machine.Snapshot()
+	defer state.Release()
+	about := raftnode.Saved{
+		Program: s.config.Program, By: s.config.ID, At: time.Now().UTC().Round(time.Second), Stale: c.stale,
+		Index: state.Index(), Term: s.raft.Stats().Term, Hash: hashText(state.Hash()),
+	}
+	for _, p := range s.raft.Peers() {
+		about.Members = append(about.Members, raftnode.Member{ID: p.ID, RaftAddr: p.Addr, Voter: p.Voter})
+	}
+	s.log.Info("state handed out", "to", c.peer.String(), "index", state.Index(), "asked_at", v.Index(), "stale", c.stale)
+	out := bufio.NewWriterSize(snapshotStream{stream}, snapshotChunk)
+	if err := raftnode.Save(out, about, state); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+type snapshotStream struct {
+	stream v1.OperatorService_SaveSnapshotServer
+}
+
+func (w snapshotStream) Write(b []byte) (int, error) {
+	if err := w.stream.Send(&v1.SaveSnapshotResponse{Data: b}); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// RecordSnapshot takes down that a coordinator hands out the state.
+func (s *server) RecordSnapshot(ctx context.Context, req *v1.RecordSnapshotRequest) (*v1.RecordSnapshotResponse, error) {
+	_, err := propose[fsm.NoteSnapshotResult](ctx, s, fsm.NoteSnapshot{By: req.GetCoordinatorId(), Actor: callOf(ctx).operatorActor()})
+	return &v1.RecordSnapshotResponse{}, err
+}
