@@ -81,6 +81,10 @@ func TestDamage_theCoordinatorRefusesAndJoinsAgain(t *testing.T) {
 	attack(t, scenario.Entry{Attack: scenario.Damage(1, load(scenario.Steady{Jobs: 2})), Agents: 1, GPUs: "8xH100"})
 }
 
+func TestLostQuorum_whatTheSurvivorHoldsGoesOn(t *testing.T) {
+	attack(t, scenario.Entry{Attack: scenario.LostQuorum(1, load(scenario.Steady{Jobs: 4, Replaceable: 3, Gangs: 1})), Agents: 2, GPUs: "8xH100"})
+}
+
 func TestPartition_oneWayAndBothWays(t *testing.T) {
 	attack(t, scenario.Entry{
 		Attack: scenario.Partition(3, 3*time.Second, load(scenario.Steady{Jobs: 4, Replaceable: 2})), Namespaces: true, Agents: 2, GPUs: "8xH100",

@@ -74,6 +74,9 @@ type Recovery struct {
 // something wrong with it.
 var ErrDamaged = errors.New("the data is damaged")
 
+// exitTime is how long a process that was just killed may take to be gone.
+const exitTime = 2 * time.Second
+
 // Recover begins a new life of a cluster from the data of one replica that does
 // not run, when a majority of the voters is gone for good. All that this replica
 // has in its log is taken for committed. The replica's data is exchanged for
@@ -86,7 +89,7 @@ func Recover(ctx context.Context, cfg RecoverConfig) (*Recovery, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	before, m, unlock, err := replay(ctx, VerifyConfig{Dir: cfg.Dir, LogStore: cfg.LogStore, New: cfg.New})
+	before, m, unlock, err := replay(ctx, VerifyConfig{Dir: cfg.Dir, LogStore: cfg.LogStore, New: cfg.New}, exitTime)
 	if err != nil {
 		return nil, err
 	}

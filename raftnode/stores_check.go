@@ -30,7 +30,7 @@ func checkBolt(path string) error {
 	if err != nil {
 		return err
 	}
-	unlock, err := awaitLock(path)
+	unlock, err := awaitLock(path, lockTime)
 	if err != nil {
 		return err
 	}
@@ -94,8 +94,8 @@ func damaged(path string, how error) error {
 }
 
 // awaitLock waits for another process that still has the log open.
-func awaitLock(path string) (unlock func(), err error) {
-	for giveUp := time.Now().Add(lockTime); ; time.Sleep(lockPause) {
+func awaitLock(path string, within time.Duration) (unlock func(), err error) {
+	for giveUp := time.Now().Add(within); ; time.Sleep(lockPause) {
 		if unlock, err = lockStore(path); !errors.Is(err, ErrInUse) || time.Now().After(giveUp) {
 			return unlock, err
 		}

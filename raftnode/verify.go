@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"golang.org/x/sys/unix"
@@ -155,7 +156,7 @@ const (
 // Not found: a change of bytes in BoltDB that still makes a valid entry. BoltDB has no checksums of its pages; such a
 // change shows in the hash, when that is compared with another replica's.
 func Verify(ctx context.Context, cfg VerifyConfig) (*Report, error) {
-	r, _, unlock, err := replay(ctx, cfg)
+	r, _, unlock, err := replay(ctx, cfg, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -164,15 +165,16 @@ func Verify(ctx context.Context, cfg VerifyConfig) (*Report, error) {
 }
 
 // replay does the work of Verify, and returns the state that it came to as well (nil: it came to none). Nobody else can
-// use the data before unlock is called.
-func replay(ctx context.Context, cfg VerifyConfig) (r *Report, m *machine, unlock func(), err error) {
+// use the data before unlock is called;
+// somebody who uses it now has so much time to let go of it.
+func replay(ctx context.Context, cfg VerifyConfig, within time.Duration) (r *Report, m *machine, unlock func(), err error) {
 	kind, err := findStore(cfg)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	r = &Report{Dir: cfg.Dir, LogStore: kind, Snapshots: []SnapshotReport{}, Members: []Member{}, Flaws: []Flaw{}, Notes: []string{}}
 	path := map[string]string{StoreBolt: boltPath(cfg.Dir), StoreWAL: filepath.Join(walPath(cfg.Dir), walMetaFile)}[kind]
-	if unlock, err = lockStore(path); err != nil {
+	if unlock, err = awaitLock(path, within); err != nil {
 		return nil, nil, nil, err
 	}
 	defer func() {

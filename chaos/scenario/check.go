@@ -83,7 +83,7 @@ func harm(j *steadyJob, seen procs.Job, lives []workload.Life, mayReplace bool) 
 	count := map[[2]int]int{}
 	ended := 0
 	for _, l := range lives {
-		if count[[2]int{l.Attempt, l.Rank}]++; count[[2]int{l.Attempt, l.Rank}] > 1 {
+		if count[[2]int{l.Attempt, l.Rank}]++; count[[2]int{l.Attempt, l.Rank}] > 1 && !j.forgotten {
 			say("was started twice as attempt %d, rank %d", l.Attempt, l.Rank)
 		}
 		if l.Attempt > seen.Attempt {
@@ -106,6 +106,9 @@ func (f *fleet) checkLogs(ctx context.Context, v *Verdict, j *steadyJob, lives [
 	}
 	for attempt, all := range byAttempt {
 		var served []procs.LogLine
+		if j.forgotten && len(all) > 1 {
+			continue // Two lives under one number: the log of the first went with the part of the log that is lost.
+		}
 		read := func() error {
 			try, cancel := context.WithTimeout(ctx, 2*time.Minute)
 			defer cancel()

@@ -38,6 +38,8 @@ type steadyJob struct {
 	spec        workload.Spec
 	ranks       int
 	replaceable bool
+	// forgotten: it was placed by a part of the log that is lost. It is placed again, and the numbers of its attempts with it.
+	forgotten bool
 	// followed is what a follower of its log was given, from the first line on.
 	followed []string
 }
@@ -85,7 +87,8 @@ func (f *fleet) start(ctx context.Context, followers int) error {
 		case replaceable:
 			j.replaceable = true
 		case gang:
-			j.replaceable, j.ranks = true, gangNodes
+			// The first rank that fails has the others stopped.
+			j.replaceable, j.ranks, j.spec.Exit = true, gangNodes, 0
 		}
 		gpus := 0
 		if free >= j.ranks {
@@ -154,6 +157,38 @@ func (f *fleet) request(j *steadyJob, gpus int) map[string]any {
 	}
 	job["scheduling_config"] = scheduling
 	return job
+}
+
+// late submits jobs that start at a given time and no earlier, and that no other attempt may ever run beside.
+func (f *fleet) late(ctx context.Context, round, n int, at time.Time) error {
+	for i := range n {
+		j := &steadyJob{key: fmt.Sprintf("%s-late-%d-%d", f.run, round, i), ranks: 1, replaceable: true, forgotten: true}
+		j.spec = workload.Spec{Dir: f.dir, Every: f.Every, CheckpointEvery: 10, Exit: 7}
+		request := f.request(j, 0)
+		scheduling := request["scheduling_config"].(map[string]any)
+		scheduling["not_before"], scheduling["lost_after_seconds"] = at.UTC().Format(time.RFC3339Nano), 10
+		var err error
+		if j.id, err = submitUntilKnown(ctx, f.rest, j.key, request, &f.errors); err != nil {
+			return fmt.Errorf("submitting %s: %w", j.key, err)
+		}
+		f.jobs = append(f.jobs, j)
+	}
+	return nil
+}
+
+// awaitLife waits until a process of a job has said that it lives.
+func (f *fleet) awaitLife(ctx context.Context, j *steadyJob) error {
+	for {
+		lives, err := workload.Lives(f.dir, j.id)
+		if err != nil || len(lives) > 0 {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for a process of %s: %w", j, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // awaitRunning waits until an attempt (or a later one) of the job runs, as the cluster says and as its processes do.

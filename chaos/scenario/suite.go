@@ -40,6 +40,8 @@ func Suite(long bool) []Entry {
 	watched := light
 	watched.Steady = Steady{Jobs: 2}
 	printing := Printing{Lines: pick(100_000, 1_000_000), Watchers: 100, For: time.Duration(pick(30, 180)) * time.Second}
+	forgotten := load
+	forgotten.Steady = Steady{Jobs: 6, Replaceable: 4, Gangs: 3}
 	const silence = 45 * time.Second // more than twice what the jobs may be silent
 	return []Entry{
 		{Attack: KillLeader(pick(20, 100), many), Agents: 4, GPUs: "64xH100"},
@@ -54,5 +56,6 @@ func Suite(long bool) []Entry {
 		{Attack: DiskFull(pick(2, 6), light), Disk: true, Agents: 2, GPUs: "8xH100"},
 		{Attack: Streams(pick(4, 16), printing, watched), Restart: true, Agents: 2, GPUs: "8xH100"},
 		{Attack: Damage(pick(3, 6), light), Agents: 2, GPUs: "8xH100"},
+		{Attack: LostQuorum(pick(1, 4), forgotten), Agents: 3, GPUs: "8xH100"},
 	}
 }

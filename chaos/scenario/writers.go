@@ -24,12 +24,18 @@ type writers struct {
 	errors atomic.Int64
 	probes atomic.Int64
 
+	// held is locked while nothing may be submitted.
+	held sync.RWMutex
+
 	mu           sync.Mutex
 	acknowledged map[string]string // key -> job id
+	// lossy: what is acknowledged now may be lost. Those jobs are in mayBeLost and not in acknowledged.
+	lossy     bool
+	mayBeLost map[string]string
 }
 
 func newWriters(rest *procs.REST, run, scratch string, pause time.Duration) (*writers, error) {
-	w := &writers{rest: rest, run: run, marks: filepath.Join(scratch, run, "marks"), pause: pause, acknowledged: map[string]string{}}
+	w := &writers{rest: rest, run: run, marks: filepath.Join(scratch, run, "marks"), pause: pause, acknowledged: map[string]string{}, mayBeLost: map[string]string{}}
 	return w, os.MkdirAll(w.marks, 0o777)
 }
 
@@ -58,13 +64,42 @@ func (w *writers) start(ctx context.Context, clients int) (stop func()) {
 func (w *writers) submit(ctx context.Context, key string, gpus int) {
 	job := procs.Command(key, gpus, "/bin/sh", "-c", `echo "$MIND_ATTEMPT" >> "$MARKS/$MIND_JOB_ID"`)
 	job["command_config"].(map[string]any)["environment"] = map[string]string{"MARKS": w.marks}
+	w.held.RLock()
+	defer w.held.RUnlock()
 	id, err := submitUntilKnown(ctx, w.rest, key, job, &w.errors)
 	if err != nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.lossy {
+		w.mayBeLost[key] = id
+		return
+	}
 	w.acknowledged[key] = id
+}
+
+// hold lets what is under way come to its end, and keeps clients from submitting more until resume is called. It returns
+// the jobs that were acknowledged so far.
+func (w *writers) hold() (resume func(), ids []string) {
+	w.held.Lock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range w.acknowledged {
+		ids = append(ids, id)
+	}
+	return sync.OnceFunc(w.held.Unlock), ids
+}
+
+// unsure says that what is acknowledged until sure is called may be lost.
+func (w *writers) unsure() (sure func()) {
+	set := func(lossy bool) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.lossy = lossy
+	}
+	set(true)
+	return func() { set(false) }
 }
 
 // lastTry bounds the request that is under way when an attack is stopped.
@@ -119,10 +154,24 @@ func (w *writers) firstWriteSince(ctx context.Context, t time.Time, within time.
 	}
 }
 
-// verify checks that each acknowledged job is there, once, and ran once with success.
+// verify checks that each acknowledged job is there, once, and ran once with success. Of those that may be lost it checks
+// that they end, if they are there.
 func (w *writers) verify(ctx context.Context, v *Verdict) error {
 	v.Submitted += len(w.acknowledged)
 	v.ClientErrors += int(w.errors.Load())
+	lost := 0
+	for key, id := range w.mayBeLost {
+		var refused *procs.Error
+		switch _, err := w.rest.WaitEnded(ctx, id); {
+		case errors.As(err, &refused) && refused.HTTP == http.StatusNotFound:
+			lost++
+		case err != nil:
+			return fmt.Errorf("%s (%s), which might have been lost, never ended: %w", key, id, err)
+		}
+	}
+	if len(w.mayBeLost) > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("%d jobs were acknowledged by coordinators whose disks were lost before the one that was recovered had heard of them; %d of them are gone", len(w.mayBeLost), lost))
+	}
 	for key, id := range w.acknowledged {
 		j, err := w.rest.WaitEnded(ctx, id)
 		var refused *procs.Error

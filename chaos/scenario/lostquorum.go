@@ -1,0 +1,161 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+)
+
+const (
+	// behind is how long after they were submitted the jobs start that only those know to be running who die.
+	behind = 2 * time.Second
+	// lateJobs is how many of them there are.
+	lateJobs = 3
+)
+
+// LostQuorum kills all coordinators and deletes the disks of two of three. The third had stood still for a while before, so it
+// knows less than was acknowledged. It is recovered as the runbook says, and the others come back with nothing.
+func LostQuorum(rounds int, load Load) Attack {
+	return Attack{
+		Name: "lost-quorum", Load: load, Rounds: rounds, Between: time.Second, Replaces: true,
+		Fault: func(ctx context.Context, f *Fight) error {
+			if f.Cluster.Supervised() {
+				return errors.New("a cluster that starts again what ended gives no time to delete disks: start it without --restart")
+			}
+			survivor, err := f.Cluster.Follower(ctx)
+			if err != nil {
+				return err
+			}
+			info, err := f.Cluster.Info()
+			if err != nil {
+				return err
+			}
+			release, err := f.settle(ctx)
+			defer release()
+			if err != nil {
+				return err
+			}
+			// These wait when the survivor last hears of them, and are started by those that die.
+			if err := f.fleet.late(ctx, f.Round, lateJobs, time.Now().Add(behind)); err != nil {
+				return err
+			}
+			if err := f.Cluster.WaitCaughtUp(ctx); err != nil {
+				return err
+			}
+			// What is acknowledged from here on may be lost; all before is not.
+			if err := f.Cluster.Signal(survivor, syscall.SIGSTOP); err != nil {
+				return err
+			}
+			sure := f.writers.unsure()
+			release()
+			for _, j := range f.fleet.jobs[len(f.fleet.jobs)-lateJobs:] {
+				if err := f.fleet.awaitLife(ctx, j); err != nil {
+					return err
+				}
+			}
+			killed := time.Now()
+			for _, p := range info.Coordinators {
+				if err := f.Cluster.Kill(p); err != nil {
+					return err
+				}
+			}
+			for _, p := range info.Coordinators {
+				if err := f.Cluster.WaitGone(ctx, p); err != nil {
+					return err
+				}
+			}
+			dir := func(p procs.Component) string { return filepath.Join(f.Cluster.Dir, "coordinators", p.ID) }
+			for _, p := range info.Coordinators {
+				if p.ID != survivor.ID {
+					if err := os.RemoveAll(dir(p)); err != nil {
+						return err
+					}
+				}
+			}
+			out, err := f.mind(ctx, "raft", "recover", "--data-dir", dir(survivor), "--voter", survivor.ID+"="+survivor.RaftAddr, "--i-know-others-are-dead")
+			if err != nil {
+				return err
+			}
+			f.Log("round %d: %s", f.Round, out)
+			// An answer of before may have been on its way until now.
+			sure()
+			if err := f.Cluster.Revive(ctx, survivor); err != nil {
+				return err
+			}
+			if err := f.Outage(ctx, "lost-quorum", killed); err != nil {
+				return err
+			}
+			for _, p := range info.Coordinators {
+				if p.ID == survivor.ID {
+					continue
+				}
+				if err := f.Cluster.Revive(ctx, p); err != nil {
+					return err
+				}
+			}
+			return f.awaitVoters(ctx, len(info.Coordinators))
+		},
+	}
+}
+
+// settle holds the clients back until release is called, and waits until every job that they have submitted has ended.
+func (f *Fight) settle(ctx context.Context) (release func(), err error) {
+	release, ids := f.writers.hold()
+	for _, id := range ids {
+		if _, err := f.REST.WaitEnded(ctx, id); err != nil {
+			return release, err
+		}
+	}
+	return release, nil
+}
+
+// mind runs the command line against the cluster.
+func (f *Fight) mind(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, f.Mind, args...)
+	cmd.Env = append(procs.Environ(), "MIND_DEV="+f.Cluster.Dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("mind %v: %w: %s", args, err, out)
+	}
+	return string(out), nil
+}
+
+// awaitVoters waits until so many coordinators vote and answer.
+func (f *Fight) awaitVoters(ctx context.Context, want int) error {
+	ctx, cancel := context.WithTimeout(ctx, writesWithin)
+	defer cancel()
+	for {
+		cmd := exec.CommandContext(ctx, f.Mind, "raft", "peers", "-o", "json")
+		cmd.Env = append(procs.Environ(), "MIND_DEV="+f.Cluster.Dir)
+		var got struct {
+			Peers []struct {
+				Voter  bool   `json:"voter"`
+				Health string `json:"health"`
+			} `json:"peers"`
+		}
+		if out, err := cmd.Output(); err == nil && json.Unmarshal(out, &got) == nil {
+			voters := 0
+			for _, p := range got.Peers {
+				if p.Voter && p.Health == "answers" {
+					voters++
+				}
+			}
+			if voters == want {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for %d voters: %w", want, ctx.Err())
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
