@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
 const (
@@ -19,6 +20,8 @@ const (
 	behind = 2 * time.Second
 	// lateJobs is how many of them there are.
 	lateJobs = 3
+	// comesLate is how long after the recovery the slowest node comes back: before the leases of those jobs are over.
+	comesLate = 4 * time.Second
 )
 
 // LostQuorum kills all coordinators and deletes the disks of two of three. The third had stood still for a while before, so it
@@ -61,6 +64,14 @@ func LostQuorum(rounds int, load Load) Attack {
 					return err
 				}
 			}
+			// One that runs such a job comes back later than the others.
+			slow, err := f.hostOf(info, f.fleet.jobs[len(f.fleet.jobs)-1])
+			if err != nil {
+				return err
+			}
+			if err := f.Cluster.Signal(slow, syscall.SIGSTOP); err != nil {
+				return err
+			}
 			killed := time.Now()
 			for _, p := range info.Coordinators {
 				if err := f.Cluster.Kill(p); err != nil {
@@ -93,6 +104,14 @@ func LostQuorum(rounds int, load Load) Attack {
 			if err := f.Outage(ctx, "lost-quorum", killed); err != nil {
 				return err
 			}
+			select {
+			case <-time.After(comesLate):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if err := f.Cluster.Signal(slow, syscall.SIGCONT); err != nil {
+				return err
+			}
 			for _, p := range info.Coordinators {
 				if p.ID == survivor.ID {
 					continue
@@ -104,6 +123,20 @@ func LostQuorum(rounds int, load Load) Attack {
 			return f.awaitVoters(ctx, len(info.Coordinators))
 		},
 	}
+}
+
+// hostOf is the agent of the node on which a process of the job lives.
+func (f *Fight) hostOf(info procs.Info, j *steadyJob) (procs.Component, error) {
+	lives, err := workload.Lives(f.fleet.dir, j.id)
+	if err != nil {
+		return procs.Component{}, err
+	}
+	for _, a := range info.Agents {
+		if len(lives) > 0 && a.NodeID == lives[len(lives)-1].Node {
+			return a, nil
+		}
+	}
+	return procs.Component{}, fmt.Errorf("no agent has %s", j)
 }
 
 // settle holds the clients back until release is called, and waits until every job that they have submitted has ended.
