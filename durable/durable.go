@@ -1,0 +1,233 @@
+// Package durable writes files that must be found again after a power cut.
+//
+// Contract: whatever Mind must know after the machine lost power is written by this package, and by nothing else; a
+// test holds the whole program to that. A file is written aside, synced, renamed into place, and its directory is synced.
+//
+// Guarantees: a power cut at any moment leaves the old content or the new one, whole; when a function has returned without an
+// error, it is the new one. The same holds when the process is killed. Any number of goroutines and processes may replace one
+// file; the last one wins.
+//
+// Not guaranteed: anything on a disk that says that it has written what it has not. A process that is killed in the middle may
+// leave a file behind whose name begins with ".new-": nobody reads it, and Sweep removes it.
+//
+// Not for everything: a sync costs milliseconds, so what may be lost with the machine is written without it. Those places are
+// listed, each with its reason, in the test TestNothingElseWritesFiles.
+//
+// # Why not a library
+//
+// github.com/google/renameio/v2 does the same but for the last step: it does not sync the directory, so a replaced file may be
+// the old one again after a power cut although the call had returned. Its calls to the system cannot be replaced, so no test
+// could show what each order of them leaves behind.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+)
+
+// WriteFile replaces a file. Its mode is perm, whatever the umask says.
+func WriteFile(name string, data []byte, perm os.FileMode) error {
+	return machine.writeFile(name, data, perm)
+}
+
+// Rename gives a synced file or directory another name, in the place of what has that name.
+func Rename(from, to string) error { return machine.rename(from, to) }
+
+// RenameTree is Rename of a directory whose files are synced, but not yet the directories in it.
+func RenameTree(from, to string) error {
+	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			err = SyncDir(path)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return Rename(from, to)
+}
+
+// MkdirAll makes a directory and those above it that are not there.
+func MkdirAll(dir string, perm os.FileMode) error { return machine.mkdirAll(filepath.Clean(dir), perm) }
+
+// SyncDir makes the names in a directory durable.
+func SyncDir(dir string) error { return machine.SyncDir(dir) }
+
+// File is a new content of a file, on its way into its place. It is used by one goroutine.
+type File struct {
+	disk disk
+	file file
+	name string
+	done bool
+}
+
+// Create begins to replace a file. Commit or Discard must follow.
+func Create(name string, perm os.FileMode) (*File, error) { return machine.create(name, perm) }
+
+// Write implements io.Writer.
+func (f *File) Write(p []byte) (int, error) { return f.file.Write(p) }
+
+// Commit puts what was written into place.
+func (f *File) Commit() error {
+	if f.done {
+		return os.ErrClosed
+	}
+	f.done = true
+	aside := f.file.Name()
+	// In this order: a name must never lead to what is not on disk yet.
+	err := f.file.Sync()
+	err = errors.Join(err, f.file.Close())
+	if err == nil {
+		err = f.disk.Rename(aside, f.name)
+	}
+	if err != nil {
+		return errors.Join(err, f.disk.Remove(aside))
+	}
+	return f.disk.SyncDir(filepath.Dir(f.name))
+}
+
+// Discard forgets what was written, unless it was committed.
+func (f *File) Discard() {
+	if !f.done {
+		f.done = true
+		_ = f.file.Close()
+		_ = f.disk.Remove(f.file.Name())
+	}
+}
+
+// asidePrefix begins the names of files that are being written.
+const asidePrefix = ".new-"
+
+// Sweep removes what killed processes have left in a directory, in which nobody is writing.
+func Sweep(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), asidePrefix) {
+			faults = append(faults, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// steps puts the calls of a disk in their order.
+type steps struct{ disk }
+
+var machine = steps{system{}}
+
+// aside numbers the files that this process has begun.
+var aside atomic.Uint64
+
+func (s steps) create(name string, perm os.FileMode) (*File, error) {
+	prefix := filepath.Join(filepath.Dir(name), asidePrefix+strconv.Itoa(os.Getpid())+"-")
+	for {
+		// A process of another machine, or of another time, may have had the same number.
+		f, err := s.Create(prefix+strconv.FormatUint(aside.Add(1), 10), perm)
+		switch {
+		case err == nil:
+			return &File{disk: s.disk, file: f, name: name}, nil
+		case !errors.Is(err, fs.ErrExist):
+			return nil, err
+		}
+	}
+}
+
+func (s steps) writeFile(name string, data []byte, perm os.FileMode) error {
+	f, err := s.create(name, perm)
+	if err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		f.Discard()
+		return err
+	}
+	return f.Commit()
+}
+
+func (s steps) rename(from, to string) error {
+	if err := s.Rename(from, to); err != nil {
+		return err
+	}
+	if err := s.SyncDir(filepath.Dir(to)); err != nil || filepath.Dir(from) == filepath.Dir(to) {
+		return err
+	}
+	return s.SyncDir(filepath.Dir(from))
+}
+
+func (s steps) mkdirAll(dir string, perm os.FileMode) error {
+	err := s.Mkdir(dir, perm)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
+		if err = s.mkdirAll(filepath.Dir(dir), perm); err == nil {
+			err = s.Mkdir(dir, perm)
+		}
+	}
+	switch {
+	case err == nil:
+		return s.SyncDir(filepath.Dir(dir))
+	case errors.Is(err, fs.ErrExist):
+		// It may be a link to one.
+		if info, statErr := os.Stat(dir); statErr == nil && info.IsDir() {
+			return nil
+		}
+	}
+	return err
+}
+
+// disk is what this package asks of the system.
+type disk interface {
+	// Create makes a file that is not there.
+	Create(name string, perm os.FileMode) (file, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	Mkdir(dir string, perm os.FileMode) error
+	// SyncDir syncs the names in a directory.
+	SyncDir(dir string) error
+}
+
+type file interface {
+	Name() string
+	Write(p []byte) (int, error)
+	Sync() error
+	Close() error
+}
+
+// system is the real one.
+type system struct{}
+
+func (system) Create(name string, perm os.FileMode) (file, error) {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, perm)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Chmod(perm); err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(name))
+	}
+	return f, nil
+}
+
+func (system) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (system) Remove(name string) error { return os.Remove(name) }
+
+func (system) Mkdir(dir string, perm os.FileMode) error { return os.Mkdir(dir, perm) }
+
+func (system) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil // a file system that keeps its names without being asked, or cannot
+	}
+	return errors.Join(err, d.Close())
+}
