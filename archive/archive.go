@@ -23,7 +23,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -126,13 +125,4 @@ func Local(address string) (string, error) {
 		return "", fmt.Errorf("directory of the archive: %w", err)
 	}
 	return (&url.URL{Scheme: "file", Path: dir}).String(), nil
-}
-
-// syncDir makes names in a directory durable.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

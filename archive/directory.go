@@ -10,11 +10,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-)
 
-// asidePrefix begins the names of files that are being written. No key has
-// such a part, so they are never listed or read.
-const asidePrefix = ".put-"
+	"github.com/mindcoordinator/mind/durable"
+)
 
 // directory is a store in a directory that others share.
 type directory struct{ root string }
@@ -26,8 +24,9 @@ func (d *directory) path(key string) (string, error) {
 	return filepath.Join(d.root, filepath.FromSlash(key)), nil
 }
 
-// Put writes aside, syncs, renames and syncs the name.
-func (d *directory) Put(ctx context.Context, key string, body io.Reader, size int64) (err error) {
+// Put writes the file aside. What is being written has a name that begins with a dot: no key has such a part, so it is never
+// listed or read.
+func (d *directory) Put(ctx context.Context, key string, body io.Reader, size int64) error {
 	path, err := d.path(key)
 	if err != nil {
 		return err
@@ -35,37 +34,20 @@ func (d *directory) Put(ctx context.Context, key string, body io.Reader, size in
 	if err := d.makeDirs(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("make a directory for %s: %w", key, err)
 	}
-	file, err := os.CreateTemp(filepath.Dir(path), asidePrefix+"*")
+	file, err := durable.Create(path, 0o640)
 	if err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
-	defer func() {
-		if err != nil {
-			_ = file.Close()
-			_ = os.Remove(file.Name())
-		}
-	}()
+	defer file.Discard()
 	n, err := io.Copy(file, &stoppable{ctx, body})
 	if err == nil && n != size {
 		err = fmt.Errorf("%d bytes came instead of %d", n, size)
 	}
 	if err == nil {
-		err = file.Chmod(0o640)
-	}
-	if err == nil {
-		err = file.Sync()
-	}
-	if err == nil {
-		err = file.Close()
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
+		err = file.Commit()
 	}
 	if err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
-	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("sync the name of %s: %w", key, err)
 	}
 	return nil
 }
@@ -82,7 +64,7 @@ func (d *directory) makeDirs(dir string) error {
 	if err := os.Mkdir(dir, 0o750); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(filepath.Dir(dir))
+	return durable.SyncDir(filepath.Dir(dir))
 }
 
 // Get opens the file.

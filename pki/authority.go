@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // Names of the authority's files in its directory.
@@ -62,7 +64,7 @@ func CreateCA(dir string) (*CA, error) {
 	if _, there := os.Lstat(filepath.Join(dir, CACertFile)); there == nil {
 		return nil, err // its key is kept elsewhere: a new authority would undo it
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create certificate directory: %w", err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -135,7 +137,7 @@ func (ca *CA) issue(dir, id, role string, lifetime time.Duration, hosts []string
 	default:
 		return Files{}, fmt.Errorf("issue certificate for %s: unknown role %q", id, role)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return Files{}, fmt.Errorf("create certificate directory: %w", err)
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -190,18 +192,8 @@ func writePair(certFile, keyFile string, der []byte, key *ecdsa.PrivateKey) erro
 	return writePEM(certFile, "CERTIFICATE", der)
 }
 
-// writePEM replaces a file atomically; os.CreateTemp makes it with mode 0600.
 func writePEM(name, kind string, der []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	defer os.Remove(tmp.Name())
-	err = errors.Join(pem.Encode(tmp, &pem.Block{Type: kind, Bytes: der}), tmp.Sync(), tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), name)
-	}
-	if err != nil {
+	if err := durable.WriteFile(name, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 const (
@@ -71,7 +72,7 @@ func Open(cfg Config, sm StateMachine) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("raft node configuration: %w", err)
 	}
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create data directory: %w", err)
 	}
 	n := &Node{
@@ -103,6 +104,10 @@ func (n *Node) start() error {
 	}
 	if err != nil {
 		return err
+	}
+	// The stores sync what they write, and not the names of the files that they have just made.
+	if err := durable.SyncDir(n.cfg.Dir); err != nil {
+		return fmt.Errorf("sync data directory: %w", err)
 	}
 	cached, err := raft.NewLogCache(logCache, n.store)
 	if err != nil {

@@ -2,7 +2,6 @@ package raftnode
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -11,6 +10,8 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
 	"go.etcd.io/bbolt"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // lockTime bounds the wait for another process that still holds the log.
@@ -32,7 +33,7 @@ func openStore(cfg Config) (Store, error) {
 func openLog(cfg Config) (Store, error) {
 	if cfg.LogStore == StoreWAL {
 		dir := filepath.Join(cfg.Dir, "wal")
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+		if err := durable.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
 		if err := checkWAL(dir, cfg.Logger); err != nil {

@@ -4,6 +4,7 @@
 package embedded
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -13,6 +14,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // Install puts the program into dir, unless it is there, and returns its absolute path; "" when mind carries none, or
@@ -27,26 +30,17 @@ func Install(dir string) (string, error) {
 		return "", fmt.Errorf("the folder of the shim: %w", err)
 	}
 	path := filepath.Join(dir, "shim-"+hex.EncodeToString(sum[:6]))
-	switch info, err := os.Stat(path); {
-	case err == nil && info.Size() == int64(len(program)):
+	switch there, err := os.ReadFile(path); {
+	case bytes.Equal(there, program):
 		return executable(path), nil
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("looking for the shim: %w", err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("making the folder of the shim: %w", err)
 	}
-	// Written aside and renamed: an agent that dies in between leaves no half of a program under the name.
-	aside, err := os.CreateTemp(dir, "shim-*.new")
-	if err != nil {
-		return "", fmt.Errorf("writing the shim: %w", err)
-	}
-	defer os.Remove(aside.Name())
-	_, err = aside.Write(program)
-	if err = errors.Join(err, aside.Chmod(0o755), aside.Close()); err == nil {
-		err = os.Rename(aside.Name(), path)
-	}
-	if err != nil {
+	// After a power cut there must be no half of a program under the name: no later agent would write it again.
+	if err := durable.WriteFile(path, program, 0o755); err != nil {
 		return "", fmt.Errorf("writing the shim: %w", err)
 	}
 	return executable(path), nil

@@ -24,12 +24,14 @@ func TestInstall_writesTheProgramOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, info.ModTime(), same.ModTime())
 
-	require.NoError(t, os.Truncate(path, 3))
-	_, err = Install(dir)
-	require.NoError(t, err)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, program, text, "half a program is not taken for one")
+	for what, damaged := range map[string][]byte{"half a program": program[:3], "what a power cut left of one": make([]byte, len(program))} {
+		require.NoError(t, os.WriteFile(path, damaged, 0o755))
+		_, err = Install(dir)
+		require.NoError(t, err)
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, program, text, "%s is not taken for one", what)
+	}
 
 	program = []byte("another version")
 	other, err := Install(dir)

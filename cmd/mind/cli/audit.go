@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // auditPage is how many records are asked for at a time.
@@ -122,21 +122,14 @@ func tellDropped(w io.Writer, index uint64) {
 func exportAudit(ctx context.Context, cmd *cobra.Command, c *client, query url.Values, path string) (err error) {
 	out := cmd.OutOrStdout()
 	if path != "-" {
-		file, err := os.CreateTemp(filepath.Dir(path), ".audit-*")
+		file, err := durable.Create(path, 0o600)
 		if err != nil {
 			return fmt.Errorf("making a file beside %s: %w", path, err)
 		}
-		// Removed unless it was renamed; a second close does no harm.
-		defer func() { _, _ = file.Close(), os.Remove(file.Name()) }()
+		defer file.Discard()
 		count, dropped, err := writeAudit(ctx, c, query, file)
 		if err == nil {
-			err = file.Sync()
-		}
-		if err == nil {
-			err = file.Close()
-		}
-		if err == nil {
-			err = os.Rename(file.Name(), path)
+			err = file.Commit()
 		}
 		if err != nil {
 			return fmt.Errorf("exporting the audit log to %s: %w", path, err)

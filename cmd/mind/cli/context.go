@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // Context says how to reach one cluster.
@@ -50,6 +52,10 @@ func readContexts() (contexts, error) {
 	if err != nil {
 		return all, err
 	}
+	if len(text) == 0 {
+		// A version before this one left such a file after a power cut. To go on as if there were no contexts could reach another cluster.
+		return all, fmt.Errorf("%s is empty: put a copy of it back, or remove it and make it anew with `mind context`", file)
+	}
 	// A misspelt key would leave out an address or a token silently.
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
@@ -81,14 +87,10 @@ func (all contexts) write() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+	if err := durable.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	aside := file + ".new"
-	if err := os.WriteFile(aside, text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(aside, file)
+	return durable.WriteFile(file, text, 0o600)
 }
 
 func newContext() *cobra.Command {

@@ -232,8 +232,13 @@ func TestContexts_areHeldToWhatTheyMayBe(t *testing.T) {
 	g := httptest.NewServer(data(200, `{"jobs":[],"total_count":0}`))
 	t.Cleanup(g.Close)
 
-	write("current: a\ncontexts:\n  a: {adress: http://x}\n")
+	write("")
 	_, stderr, code := mind(t, "jobs")
+	require.Equal(t, 1, code)
+	require.Contains(t, stderr, "is empty: put a copy of it back, or remove it", "it is not taken for one without contexts")
+
+	write("current: a\ncontexts:\n  a: {adress: http://x}\n")
+	_, stderr, code = mind(t, "jobs")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "field adress not found")
 	require.Contains(t, stderr, "mend it")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -85,7 +86,7 @@ which nobody needs but mind tls issue. With --force a new one takes the place of
 				case there && !force:
 					return fmt.Errorf("%s is there: an authority is made once (--force makes a new one, of which no certificate is yet)", name)
 				case there:
-					if err := os.Rename(name, name+".old"); err != nil {
+					if err := durable.Rename(name, name+".old"); err != nil {
 						return fmt.Errorf("putting the old authority aside: %w", err)
 					}
 					fmt.Fprintf(cmd.ErrOrStderr(), "kept the old one as %s.old\n", name)
