@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
 )
@@ -138,7 +139,7 @@ func PrepareRestore(file, dataDir string) (*SavedState, error) {
 	if _, err := os.Stat(filepath.Join(dataDir, "raft")); !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s holds the data of a coordinator: restore into an empty data directory (move the old one aside)", dataDir)
 	}
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+	if err := durable.MkdirAll(dataDir, 0o700); err != nil {
 		return nil, err
 	}
 	return about, copyDurably(file, filepath.Join(dataDir, restoreFile))
@@ -150,23 +151,15 @@ func copyDurably(from, to string) error {
 		return err
 	}
 	defer in.Close()
-	out, err := os.OpenFile(to+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	out, err := durable.Create(to, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(out, in)
-	err = errors.Join(err, out.Sync(), out.Close())
-	if err == nil {
-		err = os.Rename(to+".new", to)
-	}
-	if err != nil {
+	defer out.Discard()
+	if _, err := io.Copy(out, in); err != nil {
 		return err
 	}
-	dir, err := os.Open(filepath.Dir(to))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return out.Commit()
 }
 
 // restoreWait is how long a coordinator that is to begin from a saved state waits for the others of its list: one of them may
@@ -192,7 +185,7 @@ func (s *server) restorePending(ctx context.Context) error {
 	}
 	if !begin {
 		s.log.Warn("another coordinator of the list has begun a cluster: the saved state is not used", "file", file+".unused")
-		return os.Rename(file, file+".unused")
+		return durable.Rename(file, file+".unused")
 	}
 	self := []raftnode.Server{{ID: s.config.ID, Addr: s.self().RaftAddr}}
 	about, life, err := raftnode.Restore(file, raftnode.RecoverConfig{

@@ -29,6 +29,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // WriteFile replaces a file. Its mode is perm, whatever the umask says.
@@ -38,6 +40,14 @@ func WriteFile(name string, data []byte, perm os.FileMode) error {
 
 // Rename gives a synced file or directory another name, in the place of what has that name.
 func Rename(from, to string) error { return machine.rename(from, to) }
+
+// Exchange gives each of two synced files or directories the name of the other, at once.
+func Exchange(a, b string) error {
+	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
+		return &os.LinkError{Op: "exchange", Old: a, New: b, Err: err}
+	}
+	return errors.Join(SyncDir(filepath.Dir(a)), SyncDir(filepath.Dir(b)))
+}
 
 // RenameTree is Rename of a directory whose files are synced, but not yet the directories in it.
 func RenameTree(from, to string) error {
@@ -72,6 +82,9 @@ func Create(name string, perm os.FileMode) (*File, error) { return machine.creat
 
 // Write implements io.Writer.
 func (f *File) Write(p []byte) (int, error) { return f.file.Write(p) }
+
+// Name is where it is until it is committed.
+func (f *File) Name() string { return f.file.Name() }
 
 // Commit puts what was written into place.
 func (f *File) Commit() error {

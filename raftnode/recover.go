@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/hashicorp/raft"
-	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // RecoverConfig says from what a new life of a cluster begins, and who votes in
@@ -120,13 +120,13 @@ func Recover(ctx context.Context, cfg RecoverConfig) (*Recovery, error) {
 		return nil, fmt.Errorf("write the new life: %w", err)
 	}
 	// From here on the new life is in its place; what remains is a name.
-	if err := unix.Renameat2(unix.AT_FDCWD, aside, unix.AT_FDCWD, cfg.Dir, unix.RENAME_EXCHANGE); err != nil {
+	if err := durable.Exchange(aside, cfg.Dir); err != nil {
 		return nil, fmt.Errorf("put the new life in the place of the old: %w", err)
 	}
-	if err := os.Rename(aside, r.Kept); err != nil {
+	if err := durable.Rename(aside, r.Kept); err != nil {
 		return nil, fmt.Errorf("the new life is in place; what was before lies in %s: %w", aside, err)
 	}
-	return r, syncDir(filepath.Dir(cfg.Dir))
+	return r, nil
 }
 
 // begin applies the first entry of the new life.

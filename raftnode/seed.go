@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // A life of a cluster is what happens between its first entry, or a recovery,
@@ -69,7 +71,7 @@ func (s *seed) write(dir string) error {
 	if err := state.Persist(sink); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return durable.SyncDir(dir)
 }
 
 // put makes the data in dir, where there is none yet.
@@ -84,16 +86,5 @@ func (s *seed) put(dir string) error {
 	if err := s.write(aside); err != nil {
 		return err
 	}
-	if err := os.Rename(aside, dir); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(dir))
-}
-
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return durable.RenameTree(aside, dir)
 }

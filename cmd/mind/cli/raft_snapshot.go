@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator"
+	"github.com/mindcoordinator/mind/durable"
 )
 
 func newRaftSnapshot() *cobra.Command {
@@ -80,11 +80,11 @@ Without a leader --stale saves what one coordinator has. That may be old, and is
 
 // saveStream writes what comes to a file, and looks whether it is whole before the file gets its name.
 func saveStream(next func() (*v1.SaveSnapshotResponse, error), path string) (*coordinator.SavedState, error) {
-	file, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	file, err := durable.Create(path, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(file.Name())
+	defer file.Discard()
 	for {
 		part, err := next()
 		if errors.Is(err, io.EOF) {
@@ -94,18 +94,14 @@ func saveStream(next func() (*v1.SaveSnapshotResponse, error), path string) (*co
 			_, err = file.Write(part.GetData())
 		}
 		if err != nil {
-			_ = file.Close()
 			return nil, err
 		}
-	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		return nil, err
 	}
 	about, err := coordinator.Inspect(file.Name())
 	if err != nil {
 		return nil, fmt.Errorf("what came is not whole, and is not kept: %w", err)
 	}
-	return about, os.Rename(file.Name(), path)
+	return about, file.Commit()
 }
 
 func newSnapshotInspect() *cobra.Command {
