@@ -3,11 +3,12 @@ package devcluster
 import (
 	"encoding/base64"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // keys of a component's configuration file. They are those that `mind coordinator --help` and its like list; a test of
@@ -16,7 +17,7 @@ type keys map[string]any
 
 // writeConfigs writes DIR/config/NAME.yaml for each component.
 func (l *layout) writeConfigs() error {
-	if err := os.MkdirAll(filepath.Join(l.dir, "config"), 0o700); err != nil {
+	if err := durable.MkdirAll(filepath.Join(l.dir, "config"), 0o700); err != nil {
 		return fmt.Errorf("making the folder of configurations: %w", err)
 	}
 	var grpc, gossip []string
@@ -69,7 +70,7 @@ func (l *layout) writeConfigs() error {
 		if err != nil {
 			return err
 		}
-		if err := writeAtomically(l.config(name), text); err != nil {
+		if err := durable.WriteFile(l.config(name), text, 0o600); err != nil {
 			return fmt.Errorf("writing the configuration of %s: %w", name, err)
 		}
 	}

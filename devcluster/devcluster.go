@@ -24,6 +24,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // Options say which cluster to run. The zero value of an optional field means its default.
@@ -122,6 +124,10 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	if c.layout, err = openLayout(c.dir, options); err != nil {
 		return nil, err
 	}
+	// Of a start before this one: its pids mean nothing now.
+	if err := removeInfo(c.dir); err != nil {
+		return nil, err
+	}
 	if err := c.layout.writeConfigs(); err != nil {
 		return nil, err
 	}
@@ -157,7 +163,7 @@ func (c *Cluster) openDir() error {
 		return err
 	}
 	// Links resolved: what processes say of themselves in /proc is compared with it.
-	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
+	if err := durable.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
 		return fmt.Errorf("making the data directory: %w", err)
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
@@ -167,7 +173,7 @@ func (c *Cluster) openDir() error {
 	if c.unlock, err = lock(filepath.Join(dir, "lock")); err != nil {
 		return fmt.Errorf("%s is in use by another `mind dev`: stop that one, or give another --data-dir (%w)", dir, err)
 	}
-	return removeInfo(dir) // of a start before this one: its pids mean nothing now
+	return durable.Sweep(dir)
 }
 
 // Dir is where the state and the logs are.
@@ -232,7 +238,9 @@ func (c *Cluster) stop() error {
 		c.reaper.close()
 		c.starter.close()
 	}
-	faults = append(faults, removeInfo(c.dir))
+	if c.layout != nil {
+		faults = append(faults, removeInfo(c.dir))
+	}
 	if c.unlock != nil {
 		c.unlock()
 	}

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // Info is what dev.json holds.
@@ -66,7 +68,7 @@ func ReadInfo(dir string) (Info, error) {
 		return info, err
 	}
 	if err := json.Unmarshal(text, &info); err != nil {
-		return info, fmt.Errorf("%s: %w", infoFile(dir), err)
+		return info, fmt.Errorf("%s is damaged: %w; the next start of `mind dev` writes it anew", infoFile(dir), err)
 	}
 	return info, nil
 }
@@ -125,7 +127,7 @@ func (c *Cluster) writeInfo() error {
 	if err != nil {
 		return err
 	}
-	if err := writeAtomically(infoFile(c.dir), append(text, '\n')); err != nil {
+	if err := durable.WriteFile(infoFile(c.dir), append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("writing dev.json: %w", err)
 	}
 	return nil

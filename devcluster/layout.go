@@ -1,12 +1,12 @@
 package devcluster
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/durable"
 )
 
 const (
@@ -60,30 +61,17 @@ type spec struct {
 // openLayout reads the layout of dir, or makes the first one, and fits it to the options and to the ports that are free.
 func openLayout(dir string, o Options) (*layout, error) {
 	l := &layout{dir: dir, options: o, pki: filepath.Join(dir, "pki")}
-	file := filepath.Join(dir, "cluster.json")
-	text, err := os.ReadFile(file)
+	found, err := l.read()
 	switch {
-	case err == nil:
-		if err := json.Unmarshal(text, l); err != nil {
-			return nil, fmt.Errorf("%s is damaged: %w; it holds who is who and cannot be made anew: remove %s to begin with nothing", file, err, dir)
-		}
-		if o.Coordinators != 0 && o.Coordinators != len(l.Coordinators) {
-			return nil, fmt.Errorf("%s holds a cluster of %d coordinators: start it without --coordinators, or give another --data-dir", dir, len(l.Coordinators))
-		}
-	case errors.Is(err, fs.ErrNotExist):
-		l.Token = "mind_" + secret(24)
-		l.APISecret = secret(24)
-		l.GossipKey = make([]byte, 32)
-		_, _ = rand.Read(l.GossipKey) // it never fails
-		n := o.Coordinators
-		if n == 0 {
-			n = 3
-		}
-		for i := range n {
+	case err != nil:
+		return nil, err
+	case !found:
+		l.Token, l.APISecret, l.GossipKey = "mind_"+secret(24), secret(24), newGossipKey()
+		for i := range cmp.Or(o.Coordinators, 3) {
 			l.Coordinators = append(l.Coordinators, member{ID: "c" + strconv.Itoa(i+1)})
 		}
-	default:
-		return nil, fmt.Errorf("reading the layout of the cluster: %w", err)
+	case o.Coordinators != 0 && o.Coordinators != len(l.Coordinators):
+		return nil, fmt.Errorf("%s holds a cluster of %d coordinators: start it without --coordinators, or give another --data-dir", dir, len(l.Coordinators))
 	}
 	l.fitAgents(o)
 	if err := l.chooseArchive(o.LogArchive); err != nil {
@@ -95,11 +83,14 @@ func openLayout(dir string, o Options) (*layout, error) {
 	if err := l.issueCertificates(); err != nil {
 		return nil, err
 	}
-	text, err = json.MarshalIndent(l, "", "  ")
+	text, err := json.MarshalIndent(l, "", "  ")
 	if err != nil {
 		return nil, err
 	}
-	return l, writeAtomically(file, text)
+	if err := durable.WriteFile(layoutFile(dir), text, 0o600); err != nil {
+		return nil, fmt.Errorf("writing the layout of the cluster: %w", err)
+	}
+	return l, nil
 }
 
 // fitAgents gives the cluster the agents that the options ask for, else those that it had, else two with eight GPUs each.
@@ -144,10 +135,14 @@ func (l *layout) chooseArchive(address string) error {
 	return nil
 }
 
-func secret(bytes int) string {
+func secret(bytes int) string { return base64.RawURLEncoding.EncodeToString(random(bytes)) }
+
+func newGossipKey() []byte { return random(32) }
+
+func random(bytes int) []byte {
 	b := make([]byte, bytes)
 	_, _ = rand.Read(b) // it never fails
-	return base64.RawURLEncoding.EncodeToString(b)
+	return b
 }
 
 // choosePorts keeps the ports that are free and finds others for those that are not. The address of a coordinator in Raft
@@ -226,12 +221,4 @@ func lock(path string) (func(), error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	return func() { _ = f.Close() }, nil
-}
-
-func writeAtomically(path string, content []byte) error {
-	aside := path + ".new"
-	if err := os.WriteFile(aside, content, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(aside, path)
 }
