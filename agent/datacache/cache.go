@@ -22,12 +22,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // Config is what a cache is told. The zero value of an optional field means what its comment says.
@@ -133,7 +134,7 @@ func Open(cfg Config) (*Cache, error) {
 		return nil, err
 	}
 	// What is compared with resolved paths must be resolved itself.
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := durable.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the data cache: %w", err)
 	}
 	for _, list := range []*[]string{&cfg.Roots, &cfg.Hidden, &cfg.Shown} {

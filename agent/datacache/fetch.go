@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // workers is how many files of one source are fetched at the same time.
@@ -268,12 +269,8 @@ func (f *flight) publish(files []keptFile) (*object, error) {
 	if err := os.RemoveAll(tree); err != nil {
 		return nil, err
 	}
-	dirs := map[string]bool{tree: true}
 	for i := range files {
 		to := filepath.Join(tree, filepath.FromSlash(files[i].Name))
-		for d := filepath.Dir(to); !dirs[d]; d = filepath.Dir(d) {
-			dirs[d] = true
-		}
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return nil, err
 		}
@@ -285,11 +282,6 @@ func (f *flight) publish(files []keptFile) (*object, error) {
 			return nil, err
 		}
 		files[i].ModTime = info.ModTime().UnixNano()
-	}
-	for d := range dirs {
-		if err := syncDir(d); err != nil {
-			return nil, err
-		}
 	}
 	slices.SortFunc(files, func(a, b keptFile) int { return cmp.Compare(a.Name, b.Name) })
 	o := &object{id: objectID{f.id.tenant, digestOfFiles(files)}, files: files, lastUsed: time.Now()}
@@ -305,7 +297,7 @@ func (f *flight) publish(files []keptFile) (*object, error) {
 		old.hold(f.dir)
 	}
 	f.cache.mu.Unlock()
-	if err := os.MkdirAll(parent, 0o700); err != nil {
+	if err := durable.MkdirAll(parent, 0o700); err != nil {
 		return nil, err
 	}
 	if old != nil {
@@ -320,10 +312,10 @@ func (f *flight) publish(files []keptFile) (*object, error) {
 		f.cache.mu.Lock()
 		old.files = files
 		f.cache.mu.Unlock()
-	} else if err := os.Rename(tree, o.dir); err != nil {
+	} else if err := durable.RenameTree(tree, o.dir); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(syncDir(parent), writeJSON(parent, o.id.digest+".json", files)); err != nil {
+	if err := writeJSON(parent, o.id.digest+".json", files); err != nil {
 		return nil, err
 	}
 	if err := os.RemoveAll(f.dir); err != nil {
@@ -340,10 +332,7 @@ func mend(tree string, o *object) error {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
 		}
-		if err := os.Rename(filepath.Join(tree, name), to); err != nil {
-			return err
-		}
-		if err := syncDir(filepath.Dir(to)); err != nil {
+		if err := durable.Rename(filepath.Join(tree, name), to); err != nil {
 			return err
 		}
 	}

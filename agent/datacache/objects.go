@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // What lies in the directory of a tenant: objects/DIGEST/ with the files of a source, objects/DIGEST.json with what they
@@ -378,37 +380,13 @@ func readJSON(path string, into any) error {
 	return json.Unmarshal(text, into)
 }
 
-// writeJSON replaces a file durably.
 func writeJSON(dir, name string, what any) error {
 	text, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(dir, "."+name)
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name())
-	_, err = file.Write(text)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(file.Name(), filepath.Join(dir, name)); err != nil {
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	file, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
+	return durable.WriteFile(filepath.Join(dir, name), text, 0o600)
 }

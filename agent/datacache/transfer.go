@@ -11,6 +11,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // remoteFile is one file of a source.
@@ -150,7 +152,7 @@ func (p *partial) fetch(ctx context.Context) (kept keptFile, err error) {
 	if err := errors.Join(file.Chmod(0o444), file.Sync(), file.Close()); err != nil {
 		return kept, err
 	}
-	if err := os.Rename(p.path, p.done); err != nil {
+	if err := durable.Rename(p.path, p.done); err != nil {
 		return kept, err
 	}
 	return keptFile{Name: p.remote.name, Size: p.offset, SHA256: sum}, nil
