@@ -23,8 +23,6 @@ package agent
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -44,6 +42,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/ship"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -135,7 +134,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 			undoAll()
 		}
 	}()
-	if err = os.MkdirAll(a.tasksDir(), 0o700); err != nil {
+	if err = durable.MkdirAll(a.tasksDir(), 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make data directory: %w", err)
 	}
 	unlock, err := lockDir(cfg.DataDir)
@@ -143,6 +142,9 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		return nil, nil, err
 	}
 	undo = append(undo, unlock)
+	if err = durable.Sweep(cfg.DataDir); err != nil {
+		return nil, nil, fmt.Errorf("tidy the data directory: %w", err)
+	}
 	if a.bootID = cfg.Machine.BootID; a.bootID == "" {
 		if a.bootID, err = bootID(); err != nil {
 			return nil, nil, err
@@ -182,7 +184,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 	if err = a.gpus.load(cfg.DataDir, a.bootID, cfg.GPUs); err != nil {
 		return nil, nil, err
 	}
-	first, err := nextEpoch(filepath.Join(cfg.DataDir, "epoch"))
+	first, err := nextEpoch(cfg.DataDir, time.Now(), a.log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -313,10 +315,7 @@ func (a *agent) adopt() error {
 			a.tasks[k] = t
 			spec, err := shim.ReadSpec(t.dir)
 			if err == nil && spec.Acked || a.overUnread(t, err) {
-				t.state, t.acked = ended, true
-				if exit, err := runner.ReadExit(t.dir); err == nil {
-					t.endedAt = time.Unix(0, exit.Ended)
-				}
+				t.state, t.acked, t.endedAt = ended, true, endOf(t.dir)
 				continue
 			}
 			a.stayWithdrawn(t)
@@ -331,6 +330,18 @@ func (a *agent) adopt() error {
 		a.adopted = true
 	})
 	return nil
+}
+
+// endOf is when the task in a directory ended. Where a power cut took the record of it, the directory was last changed about then:
+// its log must not go before its time.
+func endOf(dir string) time.Time {
+	if exit, err := runner.ReadExit(dir); err == nil {
+		return time.Unix(0, exit.Ended)
+	}
+	if info, err := os.Stat(dir); err == nil {
+		return info.ModTime()
+	}
+	return time.Now()
 }
 
 // hello is the first message of a session.
@@ -387,23 +398,6 @@ func lockDir(dir string) (unlock func(), err error) {
 			return nil, fmt.Errorf("data directory %s is in use by another agent", dir)
 		}
 	}
-}
-
-// nextEpoch returns a number above all that earlier agents on the data
-// directory can have given to reports.
-func nextEpoch(name string) (uint64, error) {
-	var epoch uint64
-	switch data, err := os.ReadFile(name); {
-	case err == nil && len(data) == 8:
-		epoch = binary.BigEndian.Uint64(data)
-	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return 0, fmt.Errorf("read epoch: %w", err)
-	}
-	epoch++
-	if err := shim.WriteDurably(filepath.Dir(name), filepath.Base(name), binary.BigEndian.AppendUint64(nil, epoch)); err != nil {
-		return 0, fmt.Errorf("write epoch: %w", err)
-	}
-	return epoch << 32, nil
 }
 
 // advertised is the address to tell others.

@@ -62,6 +62,9 @@ type gpuWatch struct {
 	// shifted: the driver counts otherwise than it did when the agent began.
 	shifted bool
 
+	// doubt is why all GPUs are to be set aside as soon as the driver lists them.
+	doubt string
+
 	enabledAt uint64
 	// placed: enabledAt comes from the coordinators, now or before.
 	placed  bool
@@ -92,7 +95,10 @@ func (g *gpuWatch) load(dir, bootID, spec string) error {
 	if !ok {
 		return nil
 	}
-	g.enabledAt, g.placed = record.EnabledAt, true
+	if g.doubt = record.Doubt; g.doubt != "" {
+		g.log.Error("all GPUs are set aside until the node is enabled", "why", g.doubt)
+	}
+	g.enabledAt, g.placed = record.EnabledAt, record.EnabledAt != 0 || g.doubt == ""
 	for _, q := range record.Quarantined {
 		g.aside[q.UUID] = q
 	}
@@ -203,6 +209,14 @@ func (g *gpuWatch) compare(devices []device.Device) (fault bool) {
 	}
 	slices.SortFunc(next, func(a, b *v1.Gpu) int { return int(a.GetIndex() - b.GetIndex()) })
 	g.known = next
+	if g.doubt != "" && len(devices) > 0 {
+		for _, gpu := range next {
+			if _, ok := g.aside[gpu.GetUuid()]; !ok {
+				g.aside[gpu.GetUuid()] = g.newQuarantine(gpu.GetUuid(), causeUnknown, g.doubt)
+			}
+		}
+		g.doubt = ""
+	}
 	return fault
 }
 
@@ -304,7 +318,7 @@ func (g *gpuWatch) release(ctx context.Context) {
 		case finding == "":
 			g.log.Warn("a GPU is given back", "gpu", g.name(q.UUID), "was", q.Reason)
 			delete(g.aside, q.UUID)
-		case q.Cause == causeFault:
+		case q.Cause != causeInUse:
 			g.log.Error("a GPU is not given back", "gpu", g.name(q.UUID), "was", q.Reason, "is", finding)
 			q.EnabledAt, q.Verified = g.enabledAt, finding
 			g.aside[q.UUID] = q

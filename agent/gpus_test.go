@@ -230,8 +230,45 @@ func TestARecordOfANewerAgentIsNotMisread(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, gpusFile), []byte(`{"version": 2}`), 0o600))
 	w := newGPUWatch(three(), testConfig(t).Logger)
 	require.ErrorContains(t, w.load(dir, "boot-1", "auto"), "version 2")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, gpusFile), []byte(`{"ver`), 0o600))
-	require.ErrorContains(t, w.load(dir, "boot-1", "auto"), "gpus.json")
+}
+
+// A power cut under an earlier version could leave the record empty. A GPU that failed must not come back because of that.
+func TestADamagedRecordSetsAllGPUsAsideUntilTheNodeIsEnabled(t *testing.T) {
+	for _, damaged := range []string{"", `{"ver`, "\x00\x00\x00\x00"} {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, gpusFile), []byte(damaged), 0o600))
+		w := watchGPUs(t, three(), dir)
+		text, err := os.ReadFile(filepath.Join(dir, gpusFile+damagedSuffix))
+		require.NoError(t, err)
+		require.Equal(t, damaged, string(text), "kept for whoever wants to look at it")
+		// The agent is restarted before the driver has answered: the doubt stays.
+		w = watchGPUs(t, three(), dir)
+		w.looks(1)
+		aside := func() (n int) {
+			for _, gpu := range w.current() {
+				if gpu.GetHealth() == v1.GpuHealth_QUARANTINED {
+					require.Contains(t, gpu.GetHealthReason(), "mind enable")
+					n++
+				}
+			}
+			return n
+		}
+		require.Equal(t, 3, aside())
+		require.Zero(t, w.faults, "what runs on them goes on")
+		require.Empty(t, w.fault([]int32{0, 1, 2}, time.Time{}, time.Time{}))
+		w.enabled(20) // long ago
+		w = watchGPUs(t, w.gpus, dir)
+		w.looks(2)
+		require.Equal(t, 3, aside())
+		w.list = []device.Device{{UUID: "a", Index: 0}, {UUID: "b", Index: 1}, {UUID: "c", Index: 2, Fault: true, HealthReason: "ill"}}
+		w.enabled(21)
+		w.looks(1)
+		require.Equal(t, []string{"0 a HEALTHY", "1 b HEALTHY"}, w.health()[:2])
+		require.Equal(t, v1.GpuHealth_QUARANTINED, w.current()[2].GetHealth())
+		w.list = three().list
+		w.looks(5)
+		require.Equal(t, v1.GpuHealth_QUARANTINED, w.current()[2].GetHealth(), "it had failed when it was verified")
+	}
 }
 
 func TestTheMetricOfGPUsSetAside(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // gpusFile, in the data directory, keeps what must be known of the GPUs when the agent starts anew: which one has which
@@ -23,6 +23,8 @@ const (
 	causeFault = "fault"
 	// causeInUse: somebody uses it who should not. It comes back when it is empty.
 	causeInUse = "in-use"
+	// causeUnknown: whether it had failed is not known any more. It comes back as after a fault; what runs on it goes on.
+	causeUnknown = "unknown"
 )
 
 // quarantine is one GPU set aside.
@@ -55,12 +57,17 @@ type gpuRecord struct {
 	EnabledAt   uint64            `json:"enabled_at"`
 	Known       []json.RawMessage `json:"gpus"`
 	Quarantined []quarantine      `json:"quarantined,omitempty"`
+	// Doubt is why nobody knows which GPUs had failed, until the driver lists them and all are set aside for it.
+	Doubt string `json:"doubt,omitempty"`
 }
 
 const gpuRecordVersion = 1
 
-// readGPUs returns false where there is no record. One that cannot be read is an error: a GPU that failed must not come
-// back because of it.
+// damagedSuffix is added to the name of a record that cannot be read, so that somebody may look at it.
+const damagedSuffix = ".damaged"
+
+// readGPUs returns false where there is no record. A GPU that failed must not come back because the record was damaged: then it
+// is a record of doubt.
 func readGPUs(dir string) (record gpuRecord, known []*v1.Gpu, ok bool, err error) {
 	name := filepath.Join(dir, gpusFile)
 	data, err := os.ReadFile(name)
@@ -69,11 +76,12 @@ func readGPUs(dir string) (record gpuRecord, known []*v1.Gpu, ok bool, err error
 		return record, nil, false, nil
 	case err != nil:
 		return record, nil, false, fmt.Errorf("read what is known of the GPUs: %w", err)
-	case len(data) == 0:
-		return record, nil, false, nil // see shim.WriteDurably
 	}
 	if err := json.Unmarshal(data, &record); err != nil {
-		return record, nil, false, fmt.Errorf("decode %s: %w; remove it to start with nothing set aside", name, err)
+		if err := durable.Rename(name, name+damagedSuffix); err != nil {
+			return record, nil, false, fmt.Errorf("put a damaged file aside: %w", err)
+		}
+		return gpuRecord{Doubt: name + " was damaged, so it is not known which GPUs had failed; `mind enable` has them verified"}, nil, true, nil
 	}
 	if record.Version > gpuRecordVersion {
 		return record, nil, false, fmt.Errorf("%s has version %d, and this agent reads up to %d: run the newer agent", name, record.Version, gpuRecordVersion)
@@ -101,7 +109,7 @@ func writeGPUs(dir string, record gpuRecord, known []*v1.Gpu) error {
 	if err != nil {
 		return fmt.Errorf("encode GPUs: %w", err)
 	}
-	if err := shim.WriteDurably(dir, gpusFile, data); err != nil {
+	if err := durable.WriteFile(filepath.Join(dir, gpusFile), data, 0o600); err != nil {
 		return fmt.Errorf("write what is known of the GPUs: %w", err)
 	}
 	return nil

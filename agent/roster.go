@@ -15,6 +15,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/lease"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/durable"
 )
 
 // rosterFile holds the newest roster: the message, and its CRC-32C. A file that
@@ -132,32 +133,11 @@ func readRoster(name string) (*v1.Roster, error) {
 	return roster, nil
 }
 
-// writeRoster replaces the file; the old or the new one survives a power cut at
-// any moment, and the new one once it returns.
+// writeRoster replaces the file.
 func writeRoster(dir string, roster *v1.Roster) error {
 	body, err := proto.Marshal(roster)
 	if err != nil {
 		return fmt.Errorf("encode roster: %w", err)
 	}
-	name := filepath.Join(dir, rosterFile)
-	file, err := os.OpenFile(name+".tmp", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if _, err := file.Write(binary.BigEndian.AppendUint32(body, crc32.Checksum(body, castagnoli))); err != nil {
-		return err
-	}
-	if err := file.Sync(); err != nil {
-		return err
-	}
-	if err := os.Rename(name+".tmp", name); err != nil {
-		return err
-	}
-	parent, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer parent.Close()
-	return parent.Sync()
+	return durable.WriteFile(filepath.Join(dir, rosterFile), binary.BigEndian.AppendUint32(body, crc32.Checksum(body, castagnoli)), 0o600)
 }

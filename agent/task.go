@@ -155,4 +155,7 @@ func endedBody(exit shim.Exit) *v1.Report {
 	return &v1.Report{Body: &v1.Report_Ended{Ended: body}}
 }
 
-func (a *agent) tasksDir() string { return filepath.Join(a.cfg.DataDir, "tasks") }
+// tasksFolder, in the data directory, holds a directory for each task.
+const tasksFolder = "tasks"
+
+func (a *agent) tasksDir() string { return filepath.Join(a.cfg.DataDir, tasksFolder) }

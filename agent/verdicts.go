@@ -32,7 +32,7 @@ func (g *gpuWatch) publish() {
 	if g.dir == "" {
 		return
 	}
-	record := gpuRecord{BootID: g.bootID, Spec: g.spec, EnabledAt: g.enabledAt}
+	record := gpuRecord{BootID: g.bootID, Spec: g.spec, EnabledAt: g.enabledAt, Doubt: g.doubt}
 	for _, uuid := range slices.Sorted(maps.Keys(g.aside)) {
 		record.Quarantined = append(record.Quarantined, g.aside[uuid])
 	}

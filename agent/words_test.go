@@ -69,7 +69,7 @@ func TestARosterThatIsNotOnDiskIsNotNamed(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
 	cfg := testConfig(t, l)
-	inTheWay := filepath.Join(cfg.DataDir, rosterFile+".tmp")
+	inTheWay := filepath.Join(cfg.DataDir, rosterFile)
 	require.NoError(t, os.Mkdir(inTheWay, 0o700))
 	l.roster = &v1.Roster{Version: 7, Members: []*v1.RosterMember{{NodeId: "n1", GrpcAddr: "127.0.0.1:1"}}}
 	inProcess(t, cfg)
