@@ -57,7 +57,7 @@ func (a *agent) givenBack(why string) shim.Exit {
 }
 
 func (a *agent) markFault(dir, why string) {
-	if err := shim.WriteDurably(dir, faultFile, []byte(a.faultText(why))); err != nil {
+	if err := shim.Replace(dir, faultFile, []byte(a.faultText(why))); err != nil {
 		// The end is told as it would be without.
 		a.log.Error("cannot write down why a task is stopped", "dir", dir, "error", err)
 	}

@@ -18,8 +18,8 @@ import (
 
 // Names of what a task directory holds beside the shim's files.
 const (
-	metricsFile = "metrics.jsonl"
-	eventsFile  = "events.jsonl"
+	metricsFile = shim.MetricsFile
+	eventsFile  = shim.EventsFile
 	configFile  = "config.json"
 	// registeredFile lists the checkpoints that the coordinators know; see journalFile.
 	registeredFile = "registered"

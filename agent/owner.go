@@ -198,7 +198,7 @@ func (a *agent) neverRan(t *task, exit shim.Exit) {
 	a.minders.Go(func() {
 		err := os.MkdirAll(t.dir, 0o700)
 		if _, missing := shim.ReadSpec(t.dir); err == nil && missing != nil {
-			err = os.WriteFile(filepath.Join(t.dir, shim.SpecFile), shim.Spec{JobID: t.key.job, Refusal: exit.Message}.Encode(), 0o600)
+			err = shim.Replace(t.dir, shim.SpecFile, shim.Spec{JobID: t.key.job, Refusal: exit.Message}.Encode())
 		}
 		if err == nil {
 			err = shim.WriteExit(t.dir, exit)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -152,6 +153,28 @@ func TestWhatATrainingWrites(t *testing.T) {
 	l.want(next)
 	l.ended(next.GetTask())
 	require.Equal(t, []string{"Running", "Ended"}, l.course(next.GetTask()))
+}
+
+// A power cut may take the record of how a task ended, and leave that the coordinators know.
+func TestALogIsKeptThoughNobodyKnowsWhenItsTaskEnded(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	stop := inProcess(t, cfg)
+	o := order("sh", "-c", "echo kept")
+	l.want(o)
+	l.ended(o.GetTask())
+	dir := filepath.Join(cfg.DataDir, "tasks", keyOf(o.GetTask()).name())
+	l.await("that the agent notes the acknowledgement", func() bool {
+		spec, err := shim.ReadSpec(dir)
+		return err == nil && spec.Acked
+	})
+	l.want()
+	stop()
+	require.NoError(t, os.Truncate(filepath.Join(dir, shim.ExitFile), 0))
+	inProcess(t, cfg)
+	lines, _, eof := readLog(t, taskClient(t, l.hello(1)), &v1.ReadTaskLogsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1})
+	require.Equal(t, []string{"kept"}, lines)
+	require.True(t, eof)
 }
 
 func TestRetentionKeepsTheNewest(t *testing.T) {

@@ -21,7 +21,7 @@ func (a *agent) withdraw(t *task) {
 	if t.state == queued {
 		return // nothing of it is there
 	}
-	if err := os.WriteFile(filepath.Join(t.dir, withdrawnFile), nil, 0o600); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := shim.Replace(t.dir, withdrawnFile, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		// The next agent finds out when it gets its orders.
 		a.log.Error("cannot write down that a task is not wanted any more", "dir", t.dir, "error", err)
 	}

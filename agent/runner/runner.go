@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/tasklog"
 )
 
 // ErrNotBegun is returned by Attach for a task whose command was certainly
@@ -151,7 +152,7 @@ func attachDead(dir string, begun bool) (*Handle, error) {
 	if !begun {
 		// It may have been while the lock was sought.
 		spec, _ := shim.ReadSpec(dir)
-		begun = spec.Begun
+		begun = spec.Begun || left(dir)
 	}
 	if _, err := ReadExit(dir); err == nil || begun {
 		return follow(dir, nil, nil), nil
@@ -178,8 +179,22 @@ func lock(dir string) (free bool, release func(), err error) {
 	return true, func() { _ = unix.Close(fd) }, nil
 }
 
-// ReadExit reads how the task in a directory ended; the error wraps
-// os.ErrNotExist while it has not.
+// left says whether a command has left something in its directory. After a power cut the record may not say any more that the
+// command was begun; what it left is not to be thrown away as if it never had been.
+func left(dir string) bool {
+	if there, _, err := tasklog.End(filepath.Join(dir, shim.LogDir)); err != nil || there > 0 {
+		return true
+	}
+	for _, name := range []string{shim.ExitFile, shim.MetricsFile, shim.EventsFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, os.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
+// ReadExit reads how the task in a directory ended; the error wraps os.ErrNotExist while it has not, and when a power cut has
+// left nothing to be read of it.
 func ReadExit(dir string) (shim.Exit, error) {
 	var exit shim.Exit
 	data, err := os.ReadFile(filepath.Join(dir, shim.ExitFile))
@@ -187,7 +202,7 @@ func ReadExit(dir string) (shim.Exit, error) {
 		return exit, err
 	}
 	if err := json.Unmarshal(data, &exit); err != nil {
-		return exit, fmt.Errorf("decode %s: %w", shim.ExitFile, err)
+		return shim.Exit{}, fmt.Errorf("%s is not whole: %w", shim.ExitFile, os.ErrNotExist)
 	}
 	return exit, nil
 }
@@ -275,13 +290,13 @@ func (h *Handle) abandoned(cause error) shim.Exit {
 		time.Sleep(10 * time.Millisecond)
 	}
 	exit := shim.Exit{Code: -1, Ended: time.Now().UnixNano(), Failure: shim.FailureInternal}
-	exit.Message = "the shim of the task was killed, and the exit code of the task is not known"
+	exit.Message = "the shim of the task was killed, or the machine lost power, and the exit code of the task is not known"
 	if !errors.Is(cause, os.ErrNotExist) {
 		exit.Message += " (" + cause.Error() + ")"
 	}
 	spec, err := shim.ReadSpec(h.dir)
 	switch {
-	case err == nil && !spec.Begun:
+	case err == nil && !spec.Begun && !left(h.dir):
 		exit.Failure = shim.FailureLaunch
 		exit.Message = "the shim of the task was killed before it started the command"
 	case err == nil:

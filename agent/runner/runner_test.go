@@ -352,6 +352,60 @@ func TestATaskThatWasNotBegunCannotBeginLater(t *testing.T) {
 	require.NoFileExists(t, marker)
 }
 
+// Nothing in a task directory is synced. After a power cut any file of it may be empty, cut off, or not there.
+func TestWhatAPowerCutLeavesOfATask(t *testing.T) {
+	spec := newSpec("true")
+	whole, begun := string(spec.Encode()), string(spec.Encode())+"begun \"\"\n"
+	exit := string(shim.Exit{Code: 3, Pid: 7}.JSON())
+	log := "00000000000000000000.log"
+	for name, c := range map[string]struct {
+		files map[string]string
+		code  int  // of the exit that is told; -1: nobody knows it
+		never bool // it may be launched, and its directory removed
+	}{
+		"all of it":                        {files: map[string]string{"task": begun, log: "1 o x\n", "exit.json": exit}, code: 3},
+		"an empty exit":                    {files: map[string]string{"task": begun, "exit.json": ""}, code: -1},
+		"half an exit":                     {files: map[string]string{"task": begun, "exit.json": exit[:20]}, code: -1},
+		"an exit of zeros":                 {files: map[string]string{"task": begun, "exit.json": strings.Repeat("\x00", len(exit))}, code: -1},
+		"no exit":                          {files: map[string]string{"task": begun}, code: -1},
+		"no word that it was begun":        {files: map[string]string{"task": whole, log: "1 o x\n"}, code: -1},
+		"half a word that it was begun":    {files: map[string]string{"task": begun[:len(begun)-4]}, code: -1},
+		"an empty record and a log":        {files: map[string]string{"task": "", log: "1 o x\n"}, code: -1},
+		"an empty record and metrics":      {files: map[string]string{"task": "", "metrics.jsonl": ""}, code: -1},
+		"an empty record and an exit":      {files: map[string]string{"task": "", "exit.json": exit}, code: 3},
+		"no record and an empty exit":      {files: map[string]string{"exit.json": ""}, code: -1},
+		"an empty record":                  {files: map[string]string{"task": ""}, never: true},
+		"half a record":                    {files: map[string]string{"task": whole[:40]}, never: true},
+		"a record of what was not begun":   {files: map[string]string{"task": whole, "baseline.json": "{}"}, never: true},
+		"an empty log of what was not yet": {files: map[string]string{"task": whole, log: ""}, never: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, text := range c.files {
+				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+			}
+			h, err := Attach(dir)
+			if c.never {
+				require.ErrorIs(t, err, ErrNotBegun)
+				return
+			}
+			require.NoError(t, err)
+			told := exited(t, h)
+			require.Equal(t, c.code, told.Code)
+			if c.code < 0 {
+				require.Equal(t, shim.FailureInternal, told.Failure)
+				require.NotContains(t, told.Message, "not whole")
+			}
+			known, err := ReadExit(dir)
+			require.NoError(t, err, "it is known from now on")
+			require.Equal(t, told, known)
+			if c.files[log] != "" {
+				require.FileExists(t, filepath.Join(dir, log))
+			}
+		})
+	}
+}
+
 func TestACommandIsNotBegunTwice(t *testing.T) {
 	h, dir := start(t, newSpec("sleep", "1000"))
 	running(t, h)

@@ -231,5 +231,5 @@ func writeBaseline(dir string) error {
 		data = append(appendJSONString(data, e.Name()), ':')
 		data = appendJSONString(data, Identity(info))
 	}
-	return os.WriteFile(BaselineFile, append(data, '}'), 0o600)
+	return Replace(".", BaselineFile, append(data, '}'))
 }

@@ -15,6 +15,9 @@ const (
 	BaselineFile = "baseline.json"
 	// ExitFile is the last thing that the shim writes: an Exit as JSON.
 	ExitFile = "exit.json"
+	// MetricsFile and EventsFile are what the command appends to.
+	MetricsFile = "metrics.jsonl"
+	EventsFile  = "events.jsonl"
 	// LogDir holds the log of the task: it is the directory itself.
 	LogDir = "."
 )
@@ -322,36 +325,27 @@ func mark(dir, line string) error {
 	return err
 }
 
-// WriteExit writes how a task ended so that it survives a power cut.
+// WriteExit writes how a task ended.
 func WriteExit(dir string, exit Exit) error {
-	return WriteDurably(dir, ExitFile, exit.JSON())
+	return Replace(dir, ExitFile, exit.JSON())
 }
 
-// WriteDurably replaces a file; the new one survives a power cut once it
-// returns.
-func WriteDurably(dir, name string, data []byte) error {
-	tmp := dir + "/" + name + ".tmp"
-	file, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+// Replace replaces a file in a task directory. A reader sees the old one or the new one, whoever is killed at what moment. It
+// does not sync: after a power cut the file may be empty, or the old one. That is on purpose. The coordinators end the tasks of a
+// machine that was restarted before they hear anything of them, so nothing in a task directory is needed then; and a sync would
+// cost each task milliseconds (see docs/agent.md, "After a power cut").
+func Replace(dir, name string, data []byte) error {
+	aside := dir + "/" + name + ".new"
+	file, err := os.OpenFile(aside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
 	if err != nil {
 		return err
 	}
-	defer file.Close()
-	if _, err := file.Write(data); err != nil {
-		return err
+	_, err = file.Write(data)
+	if closeErr := file.Close(); err == nil {
+		err = closeErr
 	}
-	// The name comes before the sync: one commit of the file system's journal
-	// then holds both. Should the power fail in between, the file may be empty;
-	// it is read as JSON, and an empty one counts as none.
-	if err := os.Rename(tmp, dir+"/"+name); err != nil {
-		return err
+	if err == nil {
+		err = os.Rename(aside, dir+"/"+name)
 	}
-	if err := file.Sync(); err != nil {
-		return err
-	}
-	parent, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer parent.Close()
-	return parent.Sync()
+	return err
 }

@@ -258,7 +258,7 @@ func (s *shim) finish() int {
 	data := s.exit.JSON()
 	s.door.announce("exited " + string(data))
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := WriteDurably(".", ExitFile, data)
+		err := Replace(".", ExitFile, data)
 		switch {
 		case err == nil:
 			return exitOK

@@ -8,14 +8,15 @@
 //
 // Guarantees: the shim outlives the agent. At most one shim ever runs the
 // command of a directory (a lock on the directory, and a file that says that
-// the command was begun). exit.json is written and synced only after every
-// process that descends from the command is gone: the shim is their subreaper,
-// so "no child left" is a fact that the kernel states, not a scan that may
-// miss somebody. The task is not blocked by a full disk.
+// the command was begun). exit.json is written only after every process that
+// descends from the command is gone: the shim is their subreaper, so "no child
+// left" is a fact that the kernel states, not a scan that may miss somebody.
+// The task is not blocked by a full disk.
 //
 // Not guaranteed: processes that the command had started by others (a
 // container daemon, a service manager) are not the task's. When the shim
 // itself is killed, its command is killed with it, and the exit is unknown.
+// After a power cut the record may be gone or cut off; nobody needs it then.
 //
 // # Start cost
 //
