@@ -393,6 +393,31 @@ func TestShip_metrics(t *testing.T) {
 	})
 }
 
+// Nothing in a task directory is synced: a power cut may take the end of the metrics, of which the archive has more then.
+func TestShip_metricsThatAPowerCutTookStayInTheArchive(t *testing.T) {
+	for name, left := range map[string]int64{"a part is left": 14, "nothing is left": 0} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, nil)
+				path := filepath.Join(n.dir, "metrics.jsonl")
+				appendTo(t, path, "{\"step\": 1}\n{\"step\": 2}\n")
+				n.start()
+				time.Sleep(time.Minute)
+				n.stop()
+				require.NoError(t, os.Truncate(path, left))
+				n.end()
+				n.start()
+				time.Sleep(time.Minute)
+				n.stop()
+				require.True(t, n.manifest().Final)
+				found, err := tasks.NewMetricsReader(n.store, n.manifest(), 0).Next(t.Context(), 100)
+				require.NoError(t, err)
+				require.Len(t, found, 2)
+			})
+		})
+	}
+}
+
 // A directory that is removed while it is shipped must not look like a task
 // that wrote no more.
 func TestShip_aDirectoryThatGoesIsNotFinished(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
@@ -38,6 +39,7 @@ type shipment struct {
 	mark    *tasks.Manifest
 	stale   bool // the archive's manifest is older than the mark
 	flushed map[tasks.Stream]time.Time
+	sawIt   bool // the metrics file was looked at while it was at least as long as what was shipped of it
 	final   bool
 	more    bool // waits to be shipped at once
 	err     error
@@ -131,11 +133,7 @@ func (sh *shipment) save() error {
 	if err != nil {
 		return fmt.Errorf("encode what was shipped: %w", err)
 	}
-	path := filepath.Join(sh.dir, markFile)
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return fmt.Errorf("write what was shipped: %w", err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
+	if err := shim.Replace(sh.dir, markFile, data); err != nil {
 		return fmt.Errorf("write what was shipped: %w", err)
 	}
 	return nil

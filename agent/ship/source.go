@@ -40,8 +40,8 @@ func (dir logFiles) read(from uint64) (piece, error) {
 	return piece{Piece: p}, err
 }
 
-// metrics ships the metrics file. One that shrank was begun anew by its
-// program, and so is what was shipped of it.
+// metrics ships the metrics file. One that shrank while its program ran was begun anew by it, and so is what was shipped of it.
+// One that is found shorter after the end has lost its tail in a power cut: the archive has more of it than the node.
 func (sh *shipment) metrics(ctx context.Context) (all bool, err error) {
 	path := filepath.Join(sh.dir, sh.shipper.cfg.MetricsFile)
 	info, err := os.Stat(path)
@@ -51,8 +51,12 @@ func (sh *shipment) metrics(ctx context.Context) (all bool, err error) {
 	case err != nil:
 		return false, fmt.Errorf("look at metrics: %w", err)
 	case uint64(info.Size()) < sh.mark.End(tasks.Metrics):
+		if sh.ended && !sh.sawIt {
+			return true, nil
+		}
 		sh.mark.Metrics, sh.stale = nil, true
 	}
+	sh.sawIt = true
 	return sh.stream(ctx, tasks.Metrics, metricsFile{path: path, size: info.Size(), changed: info.ModTime().UnixNano()})
 }
 
