@@ -1,0 +1,188 @@
+package durable
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Why a file may be written without this package.
+const (
+	ofATask    = "a task directory holds nothing that is needed after a power cut: docs/agent.md, \"After a power cut\""
+	ofALog     = "lines of a log: what the machine had not written is lost with it"
+	ofALock    = "a lock: what it holds is of no interest"
+	ofTheCache = "what is fetched can be fetched again, and is compared with its digest before it is used"
+	ofNoDisk   = "no file on a disk"
+	ofAScratch = "a copy that is removed when its process ends"
+)
+
+// elsewhere lists the functions that write, make or rename files without this package, as "folder/file.go function call", and
+// why they may.
+var elsewhere = map[string]string{
+	"agent/agent.go lockDir os.OpenFile":                   ofALock,
+	"agent/agent.go open os.OpenFile":                      ofALog,
+	"agent/data.go linkData os.Symlink":                    ofATask,
+	"agent/data.go write os.WriteFile":                     ofATask,
+	"agent/datacache/fetch.go publish os.Link":             ofTheCache,
+	"agent/datacache/objects.go discard os.Rename":         ofTheCache,
+	"agent/datacache/transfer.go fetch os.OpenFile":        ofTheCache,
+	"agent/journal.go openJournal os.Truncate":             ofATask,
+	"agent/journal.go write os.OpenFile":                   ofATask,
+	"agent/launch.go writeConfig os.WriteFile":             ofATask,
+	"agent/runner/leftovers.go KillLeftovers os.WriteFile": ofNoDisk,
+	"agent/runner/starter.go exec os.OpenFile":             ofNoDisk,
+	"agent/runner/starter.go writeSpec os.WriteFile":       ofATask,
+	"agent/shim/again_linux.go protect os.WriteFile":       ofNoDisk,
+	"agent/shim/again_linux.go unprotect os.WriteFile":     ofNoDisk,
+	"agent/shim/explain_linux.go kill os.WriteFile":        ofNoDisk,
+	"agent/shim/record.go Replace os.OpenFile":             ofATask,
+	"agent/shim/record.go Replace os.Rename":               ofATask,
+	"agent/shim/record.go mark os.OpenFile":                ofATask,
+	"agent/tasklog/writer.go open os.OpenFile":             ofALog,
+	"devcluster/layout.go lock os.OpenFile":                ofALock,
+	"devcluster/process.go start os.OpenFile":              ofALog,
+	"gateway/jobcache/dialect.go open os.OpenFile":         "an empty file, which SQLite then writes as its own",
+	"raftnode/verify_wal.go copyFile os.Create":            ofAScratch,
+}
+
+// notOurs are folders whose programs keep nothing that anybody relies on: attacks, examples, and tests of the documents.
+var notOurs = []string{"chaos", "examples", "docs", "tools"}
+
+// writes are the functions that write, make or rename files, by the path of their package. Those that open one do so with some
+// flags only.
+var writes = map[string][]string{
+	"os":                    {"WriteFile", "Rename", "Create", "CreateTemp", "Truncate", "Link", "Symlink", "CopyFS", "OpenFile"},
+	"io/ioutil":             {"WriteFile", "TempFile"},
+	"syscall":               {"Open", "Openat", "Creat", "Rename", "Renameat", "Truncate", "Link", "Symlink", "Mknod"},
+	"golang.org/x/sys/unix": {"Open", "Openat", "Openat2", "Creat", "Rename", "Renameat", "Renameat2", "Truncate", "Link", "Linkat", "Symlink", "Symlinkat", "Mknod"},
+}
+
+// flags say that a file is opened to be written to.
+var flags = []string{"O_WRONLY", "O_RDWR", "O_CREATE", "O_CREAT", "O_APPEND", "O_TRUNC", "O_TMPFILE"}
+
+// TestNothingElseWritesFiles finds each call that writes, makes or renames a file outside of this package. What must survive a
+// power cut goes through this package; what need not is in the table above, with its reason.
+func TestNothingElseWritesFiles(t *testing.T) {
+	found := map[string]bool{}
+	require.NoError(t, filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel("..", path)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if strings.HasPrefix(e.Name(), ".") && rel != "." || slices.Contains(notOurs, rel) || rel == "durable" || e.Name() == "testdata" || rel == "bin" {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(rel, ".go") && !strings.HasSuffix(rel, "_test.go") {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, call := range writesOf(t, filepath.ToSlash(rel), text) {
+				found[call] = true
+			}
+		}
+		return nil
+	}))
+	for _, call := range slices.Sorted(maps.Keys(found)) {
+		if elsewhere[call] == "" {
+			t.Errorf("%s\n\twrites, makes or renames a file: use package durable; if it may be lost in a power cut, list it in durable/only_test.go with the reason", call)
+		}
+	}
+	for _, call := range slices.Sorted(maps.Keys(elsewhere)) {
+		if !found[call] {
+			t.Errorf("%s\n\tis listed in durable/only_test.go, and is not there any more", call)
+		}
+	}
+}
+
+// writesOf lists the calls of one file, as the table names them.
+func writesOf(t *testing.T, name string, text []byte) (calls []string) {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	packages := map[string]string{} // by their names in this file
+	for _, i := range parsed.Imports {
+		path, err := strconv.Unquote(i.Path.Value)
+		require.NoError(t, err)
+		if writes[path] == nil {
+			continue
+		}
+		as := path[strings.LastIndexByte(path, '/')+1:]
+		if i.Name != nil {
+			as = i.Name.Name
+		}
+		require.NotEqual(t, ".", as, "%s: a call cannot be told to be of %s", name, path)
+		packages[as] = path
+	}
+	for _, decl := range parsed.Decls {
+		in := "package"
+		if f, ok := decl.(*ast.FuncDecl); ok {
+			in = f.Name.Name
+		}
+		reads := map[ast.Expr]bool{}
+		ast.Inspect(decl, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok && !opensToWrite(call) {
+				reads[call.Fun] = true
+			}
+			used, ok := n.(*ast.SelectorExpr)
+			if !ok || strings.HasPrefix(used.Sel.Name, "Open") && reads[used] {
+				return true
+			}
+			if of, ok := used.X.(*ast.Ident); ok && slices.Contains(writes[packages[of.Name]], used.Sel.Name) {
+				calls = append(calls, fmt.Sprintf("%s %s %s.%s", name, in, of.Name, used.Sel.Name))
+			}
+			return true
+		})
+	}
+	return calls
+}
+
+// opensToWrite says whether the flags of a call may let it write: those that are no constants may.
+func opensToWrite(call *ast.CallExpr) bool {
+	write, read := false, false
+	for _, arg := range call.Args {
+		ast.Inspect(arg, func(n ast.Node) bool {
+			if id, ok := n.(*ast.Ident); ok && strings.HasPrefix(id.Name, "O_") {
+				write = write || slices.Contains(flags, id.Name)
+				read = true
+			}
+			return true
+		})
+	}
+	return write || !read
+}
+
+func TestWritesAreFound(t *testing.T) {
+	const text = `package p
+import ("os"; system "syscall"; "golang.org/x/sys/unix"; "example.org/other")
+var remember = os.Rename
+func reads() { os.Open("f"); os.OpenFile("f", os.O_RDONLY, 0); unix.Open("f", unix.O_RDONLY|unix.O_CLOEXEC, 0); other.WriteFile("f") }
+func (t T) writes() {
+	os.WriteFile("f", nil, 0)
+	func() { system.Rename("a", "b") }()
+	os.OpenFile("f", os.O_RDONLY, 0)
+	os.OpenFile("f", os.O_RDWR|os.O_CREATE, 0)
+	os.OpenFile("f", os.O_RDONLY, 0)
+	unix.Openat2(1, "f", how)
+}`
+	require.ElementsMatch(t, []string{
+		"p.go package os.Rename", "p.go writes os.WriteFile", "p.go writes system.Rename", "p.go writes os.OpenFile", "p.go writes unix.Openat2",
+	}, writesOf(t, "p.go", []byte(text)))
+}
