@@ -24,36 +24,39 @@ const (
 	ofALock    = "a lock: what it holds is of no interest"
 	ofTheCache = "what is fetched can be fetched again, and is compared with its digest before it is used"
 	ofNoDisk   = "no file on a disk"
+	ofReading  = "only to read"
 	ofAScratch = "a copy that is removed when its process ends"
 )
 
 // elsewhere lists the functions that write, make or rename files without this package, as "folder/file.go function call", and
 // why they may.
 var elsewhere = map[string]string{
-	"agent/agent.go lockDir os.OpenFile":                   ofALock,
-	"agent/agent.go open os.OpenFile":                      ofALog,
-	"agent/data.go linkData os.Symlink":                    ofATask,
-	"agent/data.go write os.WriteFile":                     ofATask,
-	"agent/datacache/fetch.go publish os.Link":             ofTheCache,
-	"agent/datacache/objects.go discard os.Rename":         ofTheCache,
-	"agent/datacache/transfer.go fetch os.OpenFile":        ofTheCache,
-	"agent/journal.go openJournal os.Truncate":             ofATask,
-	"agent/journal.go write os.OpenFile":                   ofATask,
-	"agent/launch.go writeConfig os.WriteFile":             ofATask,
-	"agent/runner/leftovers.go KillLeftovers os.WriteFile": ofNoDisk,
-	"agent/runner/starter.go exec os.OpenFile":             ofNoDisk,
-	"agent/runner/starter.go writeSpec os.WriteFile":       ofATask,
-	"agent/shim/again_linux.go protect os.WriteFile":       ofNoDisk,
-	"agent/shim/again_linux.go unprotect os.WriteFile":     ofNoDisk,
-	"agent/shim/explain_linux.go kill os.WriteFile":        ofNoDisk,
-	"agent/shim/record.go Replace os.OpenFile":             ofATask,
-	"agent/shim/record.go Replace os.Rename":               ofATask,
-	"agent/shim/record.go mark os.OpenFile":                ofATask,
-	"agent/tasklog/writer.go open os.OpenFile":             ofALog,
-	"devcluster/layout.go lock os.OpenFile":                ofALock,
-	"devcluster/process.go start os.OpenFile":              ofALog,
-	"gateway/jobcache/dialect.go open os.OpenFile":         "an empty file, which SQLite then writes as its own",
-	"raftnode/verify_wal.go copyFile os.Create":            ofAScratch,
+	"agent/agent.go lockDir os.OpenFile":                        ofALock,
+	"agent/agent.go open os.OpenFile":                           ofALog,
+	"agent/data.go linkData os.Symlink":                         ofATask,
+	"agent/data.go write os.WriteFile":                          ofATask,
+	"agent/datacache/fetch.go publish os.Link":                  ofTheCache,
+	"agent/datacache/objects.go discard os.Rename":              ofTheCache,
+	"agent/datacache/transfer.go fetch os.OpenFile":             ofTheCache,
+	"agent/journal.go openJournal os.Truncate":                  ofATask,
+	"agent/journal.go write os.OpenFile":                        ofATask,
+	"agent/launch.go writeConfig os.WriteFile":                  ofATask,
+	"agent/runner/leftovers.go KillLeftovers os.WriteFile":      ofNoDisk,
+	"agent/runner/starter.go exec os.OpenFile":                  ofNoDisk,
+	"agent/runner/starter.go writeSpec os.WriteFile":            ofATask,
+	"agent/shim/again_linux.go protect os.WriteFile":            ofNoDisk,
+	"agent/shim/again_linux.go unprotect os.WriteFile":          ofNoDisk,
+	"agent/shim/explain_linux.go kill os.WriteFile":             ofNoDisk,
+	"agent/shim/record.go Replace os.OpenFile":                  ofATask,
+	"agent/shim/record.go Replace os.Rename":                    ofATask,
+	"agent/shim/record.go mark os.OpenFile":                     ofATask,
+	"agent/tasklog/writer.go open os.OpenFile":                  ofALog,
+	"agent/taskfile/taskfile_linux.go Replace syscall.Renameat": ofATask,
+	"agent/tree/tree.go open unix.Openat2":                      ofReading,
+	"devcluster/layout.go lock os.OpenFile":                     ofALock,
+	"devcluster/process.go start os.OpenFile":                   ofALog,
+	"gateway/jobcache/dialect.go open os.OpenFile":              "an empty file, which SQLite then writes as its own",
+	"raftnode/verify_wal.go copyFile os.Create":                 ofAScratch,
 }
 
 // notOurs are folders whose programs keep nothing that anybody relies on: attacks, examples, and tests of the documents.

@@ -1,0 +1,240 @@
+// Package tree walks directories that a task may have filled with anything.
+//
+// Contract: Open and Below open a directory, Walk visits all that is in it and below.
+//
+// Guarantees: nothing is opened but directories, and none outside of the one that was given: a link is looked at, and followed
+// only to what is inside. A FIFO or a device in a directory is an entry like others. A walk is bounded: in entries, in depth, and
+// by its context; a directory of a million files is not read into memory.
+//
+// Not guaranteed: a picture of one moment, where files change during the walk.
+package tree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Why a walk does not come to its end.
+var (
+	ErrTooLarge = errors.New("it holds more files and directories than are looked at")
+	ErrTooDeep  = fmt.Errorf("directories in it are nested deeper than %d levels", maxDepth)
+)
+
+const (
+	// maxDepth bounds how deep directories are nested; each level takes a file descriptor.
+	maxDepth = 64
+	// atOnce is how many names are read at a time.
+	atOnce = 512
+)
+
+// Dir is an open directory.
+type Dir struct{ file *os.File }
+
+// Open opens a directory by its path, links on the way included.
+func Open(path string) (*Dir, error) {
+	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &Dir{os.NewFile(uintptr(fd), path)}, nil
+}
+
+// Below opens a directory below this one, with no link on the way; "." is this one.
+func (d *Dir) Below(name string) (*Dir, error) {
+	path := filepath.Join(d.file.Name(), name)
+	fd, err := d.open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return &Dir{os.NewFile(uintptr(fd), path)}, nil
+}
+
+// Close closes the directory.
+func (d *Dir) Close() error { return d.file.Close() }
+
+// open opens what has a name below the directory.
+func (d *Dir) open(name string, flags int, resolve uint64) (fd int, err error) {
+	if !filepath.IsLocal(name) {
+		return -1, unix.EXDEV
+	}
+	for range 100 {
+		// EAGAIN: a directory was renamed while the kernel was on its way.
+		fd, err = unix.Openat2(int(d.file.Fd()), name, &unix.OpenHow{Flags: uint64(flags), Resolve: resolve})
+		if err != unix.EAGAIN && err != unix.EINTR {
+			break
+		}
+	}
+	if err != unix.ENOSYS && err != unix.EPERM {
+		return fd, err
+	}
+	// A kernel without that call: one part of the name after the other, and no link anywhere.
+	fd = -1
+	at, rest := int(d.file.Fd()), filepath.Clean(name)
+	for rest != "" {
+		part, more := rest, ""
+		for i := range len(rest) {
+			if rest[i] == filepath.Separator {
+				part, more = rest[:i], rest[i+1:]
+				break
+			}
+		}
+		how := unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+		if more == "" {
+			how = flags
+		}
+		next, err := unix.Openat(at, part, how|unix.O_NOFOLLOW, 0)
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+		if err != nil {
+			return -1, err
+		}
+		fd, at, rest = next, next, more
+	}
+	return fd, nil
+}
+
+// Entry is something in a directory.
+type Entry struct {
+	// Path is relative to the directory that is walked.
+	Path string
+	Dir  bool
+	// Size of a file; of a link to something inside, that of what it leads to.
+	Size int64
+	// Changed is when it was last written to.
+	Changed unix.Timespec
+	// Outside is set for a link that leads out of the directory, or nowhere, and says where to.
+	Outside string
+}
+
+// Walk visits all entries of a directory and below, in no order, but for the directory itself. Each takes one from left; when
+// nothing is left, it returns ErrTooLarge.
+func (d *Dir) Walk(ctx context.Context, left *int, visit func(Entry) error) error {
+	return d.walk(ctx, d, "", left, visit)
+}
+
+func (d *Dir) walk(ctx context.Context, top *Dir, prefix string, left *int, visit func(Entry) error) error {
+	if depth(prefix) > maxDepth {
+		return ErrTooDeep
+	}
+	return d.names(func(name string) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if *left--; *left < 0 {
+			return ErrTooLarge
+		}
+		e, err := d.entry(top, prefix, name)
+		if err != nil {
+			return err
+		}
+		if err := visit(e); err != nil || !e.Dir {
+			return err
+		}
+		sub, err := d.Below(name)
+		if err != nil {
+			return err
+		}
+		defer sub.Close()
+		return sub.walk(ctx, top, e.Path, left, visit)
+	})
+}
+
+func depth(path string) (n int) {
+	for i := range len(path) {
+		if path[i] == '/' {
+			n++
+		}
+	}
+	return n
+}
+
+// names calls each with the names in a directory, some at a time.
+func (d *Dir) names(each func(name string) error) error {
+	for {
+		names, err := d.file.Readdirnames(atOnce)
+		for _, name := range names {
+			if err := each(name); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+func (d *Dir) entry(top *Dir, prefix, name string) (Entry, error) {
+	var stat unix.Stat_t
+	e := Entry{Path: name}
+	if prefix != "" {
+		e.Path = prefix + "/" + name
+	}
+	if err := unix.Fstatat(int(d.file.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return e, &fs.PathError{Op: "look at", Path: filepath.Join(d.file.Name(), name), Err: err}
+	}
+	e.Size, e.Changed, e.Dir = stat.Size, stat.Mtim, stat.Mode&unix.S_IFMT == unix.S_IFDIR
+	if stat.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return e, nil
+	}
+	// A link counts as what it leads to, if that is inside.
+	fd, err := top.open(e.Path, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
+	if err == nil {
+		var to unix.Stat_t
+		err = unix.Fstat(fd, &to)
+		_ = unix.Close(fd)
+		if err == nil && to.Mode&unix.S_IFMT != unix.S_IFLNK {
+			e.Size = to.Size
+			return e, nil
+		}
+	}
+	buf := make([]byte, unix.PathMax)
+	n, err := unix.Readlinkat(int(d.file.Fd()), name, buf)
+	if err != nil {
+		return e, &fs.PathError{Op: "read link", Path: filepath.Join(d.file.Name(), name), Err: err}
+	}
+	e.Size, e.Outside = 0, string(buf[:n])
+	return e, nil
+}
+
+// Child is an entry right below a directory.
+type Child struct {
+	Name string
+	Stat unix.Stat_t
+}
+
+// Children lists the directories right below this one, of at most most entries; all says whether there were not more.
+func (d *Dir) Children(most int) (dirs []Child, all bool, err error) {
+	if _, err := d.file.Seek(0, io.SeekStart); err != nil {
+		return nil, false, err
+	}
+	full := errors.New("enough")
+	err = d.names(func(name string) error {
+		if most--; most < 0 {
+			return full
+		}
+		c := Child{Name: name}
+		err := unix.Fstatat(int(d.file.Fd()), name, &c.Stat, unix.AT_SYMLINK_NOFOLLOW)
+		if err == nil && c.Stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+			dirs = append(dirs, c)
+		}
+		return nil // gone meanwhile
+	})
+	if errors.Is(err, full) {
+		return dirs, false, nil
+	}
+	return dirs, true, err
+}
+
+// Stat looks at the directory itself.
+func (d *Dir) Stat() (stat unix.Stat_t, err error) { return stat, unix.Fstat(int(d.file.Fd()), &stat) }
