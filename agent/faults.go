@@ -2,11 +2,11 @@ package agent
 
 import (
 	"context"
-	"os"
-	"path/filepath"
+
 	"time"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -14,6 +14,8 @@ const (
 	// faultFile, in a task directory, says that a GPU of the task failed while it ran. It is written before the task is
 	// stopped for it, so that whoever reads its end knows why.
 	faultFile = "gpu-fault"
+	// maxFaultText bounds it.
+	maxFaultText = 64 << 10
 	// faultTerm is the time from SIGTERM to SIGKILL of a task whose GPU failed: enough to say something, no more.
 	faultTerm = 2 * time.Second
 	// faultDelay is how much later than the end of the program the driver may tell of the error that ended it.
@@ -57,7 +59,7 @@ func (a *agent) givenBack(why string) shim.Exit {
 }
 
 func (a *agent) markFault(dir, why string) {
-	if err := shim.Replace(dir, faultFile, []byte(a.faultText(why))); err != nil {
+	if err := taskfile.Replace(dir, faultFile, []byte(a.faultText(why))); err != nil {
 		// The end is told as it would be without.
 		a.log.Error("cannot write down why a task is stopped", "dir", dir, "error", err)
 	}
@@ -68,7 +70,7 @@ func blame(dir string, exit shim.Exit) shim.Exit {
 	if exit.Code == 0 && !exit.Stopped && exit.Failure == "" {
 		return exit
 	}
-	if why, err := os.ReadFile(filepath.Join(dir, faultFile)); err == nil && len(why) > 0 {
+	if why, err := taskfile.Read(dir, faultFile, maxFaultText); err == nil && len(why) > 0 {
 		exit.Failure, exit.Message = failureGPU, string(why)
 	}
 	return exit

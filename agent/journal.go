@@ -3,13 +3,14 @@ package agent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -18,9 +19,15 @@ import (
 // they can be read from the other files at any time.
 const journalFile = "reports"
 
+// maxJournal bounds what is read of it; that is more than any watcher writes.
+const maxJournal = 64 << 20
+
+// errUnsayable is returned for a report that cannot be encoded.
+var errUnsayable = errors.New("encode report")
+
 // journal is that file. Lines are only added, by the goroutine that watches the task and, for acknowledgements, by the session.
 type journal struct {
-	name string
+	dir  string
 	next uint64
 	// eventsDone is the offset in the events file up to which checkpoints and results were taken from it.
 	eventsDone int64
@@ -47,8 +54,8 @@ type journalLine struct {
 
 // openJournal reads what there is. A line that was not written whole ends it.
 func openJournal(dir string) *journal {
-	j := &journal{name: filepath.Join(dir, journalFile), next: 1, digests: make(map[string]string)}
-	data, err := os.ReadFile(j.name)
+	j := &journal{dir: dir, next: 1, digests: make(map[string]string)}
+	data, err := taskfile.Read(dir, journalFile, maxJournal)
 	if err != nil {
 		return j
 	}
@@ -62,7 +69,7 @@ func openJournal(dir string) *journal {
 	}
 	if whole < len(data) {
 		// What follows must not become a part of it.
-		_ = os.Truncate(j.name, int64(whole))
+		_ = taskfile.Replace(dir, journalFile, data[:whole])
 	}
 	return j
 }
@@ -78,8 +85,8 @@ func (j *journal) take(line journalLine) {
 		}
 	}
 	body := &v1.Report{}
-	if line.N == 0 || proto.Unmarshal(line.Report, body) != nil {
-		return
+	if line.N == 0 || proto.Unmarshal(line.Report, body) != nil || body.GetCheckpoint() == nil && body.GetEvaluation() == nil && body.GetPhase() == nil {
+		return // nor is anything else believed that a task may have written there, such as its end
 	}
 	j.next = max(j.next, line.N+1)
 	j.note(body)
@@ -100,7 +107,7 @@ func (j *journal) note(body *v1.Report) {
 func (j *journal) add(body *v1.Report, at time.Time, events int64) (uint64, error) {
 	report, err := proto.Marshal(body)
 	if err != nil {
-		return 0, fmt.Errorf("encode report: %w", err)
+		return 0, fmt.Errorf("%w: %w", errUnsayable, err)
 	}
 	n := j.next
 	j.next++
@@ -119,12 +126,9 @@ func (j *journal) write(line journalLine) error {
 	if err != nil {
 		return fmt.Errorf("encode journal: %w", err)
 	}
-	file, err := os.OpenFile(j.name, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return err
+	text = append(text, '\n')
+	if err = taskfile.Append(j.dir, journalFile, text); errors.Is(err, fs.ErrNotExist) {
+		err = taskfile.Replace(j.dir, journalFile, text)
 	}
-	defer file.Close()
-	// One call, so that the two who write do not mix their lines.
-	_, err = file.Write(append(text, '\n'))
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -21,6 +22,16 @@ func (a *agent) owner(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// isOver says whether the tasks are to be let go of.
+func (a *agent) isOver() bool {
+	select {
+	case <-a.over:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -198,7 +209,7 @@ func (a *agent) neverRan(t *task, exit shim.Exit) {
 	a.minders.Go(func() {
 		err := os.MkdirAll(t.dir, 0o700)
 		if _, missing := shim.ReadSpec(t.dir); err == nil && missing != nil {
-			err = shim.Replace(t.dir, shim.SpecFile, shim.Spec{JobID: t.key.job, Refusal: exit.Message}.Encode())
+			err = taskfile.Replace(t.dir, shim.SpecFile, shim.Spec{JobID: t.key.job, Refusal: exit.Message}.Encode())
 		}
 		if err == nil {
 			err = shim.WriteExit(t.dir, exit)
@@ -226,15 +237,21 @@ func (a *agent) ends(t *task, exit shim.Exit) {
 }
 
 func (a *agent) reportEnd(t *task) {
-	if t.exit == nil {
-		exit, err := runner.ReadExit(t.dir)
-		exit = blame(t.dir, exit)
-		if err != nil {
-			exit = shim.Exit{Code: -1, Failure: shim.FailureInternal, Message: "how the task ended is not known any more: " + err.Error(), Ended: time.Now().UnixNano()}
-		}
-		t.exit = &exit
-	}
 	t.acked = false
+	if t.exit == nil {
+		a.minders.Go(func() {
+			exit, err := runner.ReadExit(t.dir)
+			exit = blame(t.dir, exit)
+			if err != nil {
+				exit = shim.Exit{Code: -1, Failure: shim.FailureInternal, Message: "how the task ended is not known any more: " + err.Error(), Ended: time.Now().UnixNano()}
+			}
+			a.post(func() {
+				t.exit = &exit
+				a.reportEnd(t)
+			})
+		})
+		return
+	}
 	r := t.report(endedBody(*t.exit), time.Unix(0, t.exit.Ended))
 	r.acked = func() {
 		// A lost mark costs one more report.

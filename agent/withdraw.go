@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -21,7 +22,7 @@ func (a *agent) withdraw(t *task) {
 	if t.state == queued {
 		return // nothing of it is there
 	}
-	if err := shim.Replace(t.dir, withdrawnFile, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := taskfile.Replace(t.dir, withdrawnFile, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		// The next agent finds out when it gets its orders.
 		a.log.Error("cannot write down that a task is not wanted any more", "dir", t.dir, "error", err)
 	}
@@ -29,7 +30,7 @@ func (a *agent) withdraw(t *task) {
 
 // stayWithdrawn is for a task that an earlier agent had been told to stop.
 func (a *agent) stayWithdrawn(t *task) {
-	if _, err := os.Stat(filepath.Join(t.dir, withdrawnFile)); err != nil {
+	if _, err := os.Lstat(filepath.Join(t.dir, withdrawnFile)); err != nil {
 		return
 	}
 	t.disowned = true

@@ -28,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
 
@@ -100,6 +101,24 @@ func (h *Handle) SetDeadline(deadline shim.Deadline) error {
 	_ = h.conn.SetWriteDeadline(time.Now().Add(deadlinePatience))
 	if _, err := h.conn.WriteString(deadline.Line()); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return fmt.Errorf("tell the shim its deadline: %w", err)
+	}
+	return nil
+}
+
+// maxRemark bounds a remark: a shim reads no longer lines.
+const maxRemark = 800
+
+// Remark says something in the log of the task, unless that is closed already.
+func (h *Handle) Remark(text string) error {
+	text = strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), maxRemark)], "\n", " "), "")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.conn == nil {
+		return nil
+	}
+	_ = h.conn.SetWriteDeadline(time.Now().Add(deadlinePatience))
+	if _, err := fmt.Fprintf(h.conn, "remark %s\n", text); err != nil && !errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("tell the shim a remark: %w", err)
 	}
 	return nil
 }
@@ -193,11 +212,14 @@ func left(dir string) bool {
 	return false
 }
 
+// maxExit bounds an exit: a number of fields, and a line of stderr.
+const maxExit = 1 << 20
+
 // ReadExit reads how the task in a directory ended; the error wraps os.ErrNotExist while it has not, and when a power cut has
 // left nothing to be read of it.
 func ReadExit(dir string) (shim.Exit, error) {
 	var exit shim.Exit
-	data, err := os.ReadFile(filepath.Join(dir, shim.ExitFile))
+	data, err := taskfile.Read(dir, shim.ExitFile, maxExit)
 	if err != nil {
 		return exit, err
 	}

@@ -13,7 +13,7 @@ import (
 // the shim to stop it. Lines of text go both ways:
 //
 //	to the agent:  deadline STOP-AT DEAD-BY RENEWED    started PID UNIXNANOS    exited EXIT-AS-JSON    idle (see again)
-//	to the shim:   deadline STOP-AT DEAD-BY RENEWED    stop NOTICE-MS TERM-MS    task NAME (to one that waits)
+//	to the shim:   deadline STOP-AT DEAD-BY RENEWED    stop NOTICE-MS TERM-MS    remark TEXT    task NAME (to one that waits)
 //
 // An agent that connects late is told the present state at once. The deadline is told to those who connect, not at each
 // change: it is an agent that brings it.
@@ -22,6 +22,7 @@ type door struct {
 	deadlines chan Deadline
 	over      chan struct{} // closed when nobody takes those any more
 	next      chan string   // the name of the next task, from who brought this one; closed when it has gone
+	remark    func(text string)
 
 	mu       sync.Mutex
 	deadline Deadline
@@ -34,8 +35,9 @@ type door struct {
 }
 
 // openDoor serves a listening socket. Without one the shim runs all the same: the state is on disk, too.
-func openDoor(fd int, agent *caller, deadline Deadline) *door {
+func openDoor(fd int, agent *caller, deadline Deadline, remark func(text string)) *door {
 	d := &door{
+		remark:   remark,
 		requests: make(chan StopRequest), deadlines: make(chan Deadline), over: make(chan struct{}), next: make(chan string, 1),
 		deadline: deadline, conns: make(map[*os.File]struct{}), agent: agent,
 	}
@@ -261,6 +263,8 @@ func (d *door) listen(conn *os.File, pending []byte) (task string, rest []byte) 
 				case d.deadlines <- deadline:
 				case <-d.over:
 				}
+			} else if text, ok := bytes.CutPrefix(line, []byte("remark ")); ok {
+				d.remark(string(text))
 			} else if name, ok := parseTask(line); ok {
 				return name, pending
 			}

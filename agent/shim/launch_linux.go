@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/mindcoordinator/mind/agent/taskfile"
 )
 
 // failure is why a command was not started.
@@ -231,5 +233,5 @@ func writeBaseline(dir string) error {
 		data = append(appendJSONString(data, e.Name()), ':')
 		data = appendJSONString(data, Identity(info))
 	}
-	return Replace(".", BaselineFile, append(data, '}'))
+	return taskfile.Replace(".", BaselineFile, append(data, '}'))
 }

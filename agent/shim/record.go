@@ -2,8 +2,9 @@ package shim
 
 import (
 	"errors"
-	"os"
 	"strconv"
+
+	"github.com/mindcoordinator/mind/agent/taskfile"
 )
 
 // Names of the files in a task directory.
@@ -249,10 +250,13 @@ func parseInt32(text string, into *int32) error {
 	return err
 }
 
+// maxSpec bounds a specification: the kernel takes 6 MiB of arguments and environment at most, and each byte may be quoted as four.
+const maxSpec = 32 << 20
+
 // ReadSpec reads the specification in a task directory.
 func ReadSpec(dir string) (Spec, error) {
 	var spec Spec
-	data, err := os.ReadFile(dir + "/" + SpecFile)
+	data, err := taskfile.Read(dir, SpecFile, maxSpec)
 	if err != nil {
 		return spec, err
 	}
@@ -307,45 +311,10 @@ func hasPrefix(data []byte, prefix string) bool {
 }
 
 // markBegun notes that the command may be running from now on.
-func markBegun(dir string) error { return mark(dir, begunLine) }
+func markBegun(dir string) error { return taskfile.Append(dir, SpecFile, []byte(begunLine)) }
 
 // MarkAcked notes that the coordinators know the end of the task.
-func MarkAcked(dir string) error { return mark(dir, ackedLine) }
-
-// mark adds a line: in a file that is there it costs less than a file.
-func mark(dir, line string) error {
-	file, err := os.OpenFile(dir+"/"+SpecFile, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(line)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	return err
-}
+func MarkAcked(dir string) error { return taskfile.Append(dir, SpecFile, []byte(ackedLine)) }
 
 // WriteExit writes how a task ended.
-func WriteExit(dir string, exit Exit) error {
-	return Replace(dir, ExitFile, exit.JSON())
-}
-
-// Replace replaces a file in a task directory. A reader sees the old one or the new one, whoever is killed at what moment. It
-// does not sync: after a power cut the file may be empty, or the old one. That is on purpose. The coordinators end the tasks of a
-// machine that was restarted before they hear anything of them, so nothing in a task directory is needed then; and a sync would
-// cost each task milliseconds (see docs/agent.md, "After a power cut").
-func Replace(dir, name string, data []byte) error {
-	aside := dir + "/" + name + ".new"
-	file, err := os.OpenFile(aside, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(data)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(aside, dir+"/"+name)
-	}
-	return err
-}
+func WriteExit(dir string, exit Exit) error { return taskfile.Replace(dir, ExitFile, exit.JSON()) }

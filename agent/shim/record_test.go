@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/taskfile"
 )
 
 func TestSpecComesBackAsItWas(t *testing.T) {
@@ -32,7 +34,7 @@ func TestSpecComesBackAsItWas(t *testing.T) {
 		spec.Acked = true
 		require.Equal(t, spec, got)
 	}
-	require.NoError(t, mark(dir, "more"))
+	require.NoError(t, taskfile.Append(dir, SpecFile, []byte("more")))
 	got, err = ReadSpec(dir)
 	require.ErrorIs(t, err, errSpec)
 	require.True(t, got.Begun)

@@ -1,12 +1,14 @@
 package shim
 
 import (
+	"errors"
 	"os"
 	"strconv"
 	"syscall"
 	"time"
 	"unsafe"
 
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
 
@@ -135,7 +137,7 @@ type shim struct {
 
 func (s *shim) run() int {
 	failure := s.launch()
-	s.door = openDoor(s.listener, s.agent, s.lease.deadline)
+	s.door = openDoor(s.listener, s.agent, s.lease.deadline, func(text string) { s.log.Remark(time.Now(), text) })
 	if failure != nil {
 		s.exit.Failure, s.exit.Message = failure.kind, failure.message
 		s.log.Remark(time.Now(), "mind: "+failure.message)
@@ -245,9 +247,9 @@ func (s *shim) drain() bool {
 	return whole
 }
 
-// finish tells the agent first and the disk next: the disk is slower, and what
-// the agent reported is kept by the coordinators. A full disk keeps the shim
-// alive, with the answer in its memory.
+// finish tells the agent first and the disk next: what the agent reported is
+// kept by the coordinators. A full disk keeps the shim alive, with the answer in
+// its memory.
 func (s *shim) finish() int {
 	close(s.door.over)
 	if s.exit.Ended == 0 {
@@ -258,12 +260,14 @@ func (s *shim) finish() int {
 	data := s.exit.JSON()
 	s.door.announce("exited " + string(data))
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
-		err := Replace(".", ExitFile, data)
+		err := taskfile.Replace(".", ExitFile, data)
 		switch {
 		case err == nil:
 			return exitOK
 		case os.IsNotExist(err):
 			return exitNoDir // the directory was removed: nobody will ask
+		case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST):
+			return exitInternal // the task has put a directory there
 		}
 		time.Sleep(wait)
 	}

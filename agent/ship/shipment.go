@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
@@ -25,6 +25,8 @@ const (
 	stepParts = 8
 	// markFile says in the task's directory what was shipped.
 	markFile = "archived.json"
+	// maxMark bounds it.
+	maxMark = 64 << 20
 )
 
 // shipment is one task on its way. step is called by one worker at a time; the
@@ -110,7 +112,7 @@ func (sh *shipment) begin() error {
 		return nil
 	}
 	mark := &tasks.Manifest{Task: sh.task, Node: sh.shipper.cfg.Node}
-	data, err := os.ReadFile(filepath.Join(sh.dir, markFile))
+	data, err := taskfile.Read(sh.dir, markFile, maxMark)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
@@ -133,7 +135,7 @@ func (sh *shipment) save() error {
 	if err != nil {
 		return fmt.Errorf("encode what was shipped: %w", err)
 	}
-	if err := shim.Replace(sh.dir, markFile, data); err != nil {
+	if err := taskfile.Replace(sh.dir, markFile, data); err != nil {
 		return fmt.Errorf("write what was shipped: %w", err)
 	}
 	return nil
@@ -162,8 +164,8 @@ func (sh *shipment) stream(ctx context.Context, s tasks.Stream, from source) (al
 		if err != nil {
 			return false, err
 		}
-		if p.Offset+uint64(len(p.Data)) <= end {
-			return true, nil // half a line is all that is left
+		if len(p.Data) == 0 || p.Offset+uint64(len(p.Data)) <= end {
+			return true, nil // half a line is all that is left, or nothing
 		}
 		if err := sh.put(ctx, s, p); err != nil {
 			return false, err

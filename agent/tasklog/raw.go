@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"os"
+
+	"github.com/mindcoordinator/mind/agent/taskfile"
 )
 
 // Piece is a run of whole records as they are kept.
@@ -26,14 +28,14 @@ func End(dir string) (there, closed uint64, err error) {
 			return 0, 0, nil
 		}
 		last := bases[len(bases)-1]
-		info, err := os.Stat(dir + "/" + segmentName(last))
+		size, _, err := taskfile.Size(dir, segmentName(last))
 		if errors.Is(err, os.ErrNotExist) {
 			continue // removed between listing and looking
 		}
 		if err != nil {
 			return 0, 0, wrap("look at log segment", err)
 		}
-		return last + uint64(info.Size()), last, nil
+		return last + uint64(min(size, maxSegment)), last, nil
 	}
 }
 
@@ -67,16 +69,12 @@ func readRaw(dir string, bases []uint64, offset uint64, most int) (piece Piece, 
 	if !ok {
 		base, offset = bases[0], bases[0]
 	}
-	file, err := os.Open(dir + "/" + segmentName(base))
+	file, size, err := openSegment(dir, base)
 	if err != nil {
 		return Piece{}, 0, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return Piece{}, 0, wrap("look at log segment", err)
-	}
-	data := make([]byte, min(int64(most), max(0, info.Size()-int64(offset-base))))
+	data := make([]byte, min(int64(most), max(0, size-int64(offset-base))))
 	n, err := file.ReadAt(data, int64(offset-base))
 	if err := ignoreEOF(err); err != nil {
 		return Piece{}, 0, wrap("read log segment", err)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/archive/record"
 )
 
@@ -55,15 +56,15 @@ func (r *Reader) SeekOffset(offset uint64) error {
 	if !ok || base == offset {
 		return nil
 	}
-	file, err := os.Open(r.dir + "/" + segmentName(base))
+	file, size, err := openSegment(r.dir, base)
 	if err != nil {
 		return wrap("open log segment", err)
 	}
 	defer file.Close()
-	// Starting one byte early finds out whether a record ends right here.
+	// Starting one byte early finds out whether a record ends right here. Past the end of the file there is nothing written yet.
 	at := int64(offset - base - 1)
 	buf := make([]byte, 4096)
-	for {
+	for at < size {
 		n, err := file.ReadAt(buf, at)
 		if end := bytes.IndexByte(buf[:n], '\n'); end >= 0 {
 			r.offset = base + uint64(at) + uint64(end) + 1
@@ -71,13 +72,10 @@ func (r *Reader) SeekOffset(offset uint64) error {
 		}
 		at += int64(n)
 		if err != nil {
-			// Past the end: what comes there is not written yet.
-			if info, statErr := file.Stat(); statErr == nil && offset > base+uint64(info.Size()) {
-				r.offset = offset
-			}
 			return ignoreEOF(err)
 		}
 	}
+	return nil
 }
 
 // SeekTail goes to where n records are left to the present end.
@@ -108,16 +106,11 @@ func (r *Reader) SeekTail(n int) error {
 // tailOfSegment counts line ends backwards and finds where left records are
 // still to come.
 func (r *Reader) tailOfSegment(base uint64, left *int) (offset uint64, found bool, err error) {
-	file, err := os.Open(r.dir + "/" + segmentName(base))
+	file, end, err := openSegment(r.dir, base)
 	if err != nil {
 		return 0, false, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return 0, false, err
-	}
-	end := info.Size()
 	buf := make([]byte, 64<<10)
 	for end > 0 {
 		start := max(0, end-int64(len(buf)))
@@ -182,10 +175,10 @@ func (r *Reader) moved() bool {
 	if r.offset == r.base {
 		return false
 	}
-	if _, err := os.Stat(r.dir + "/" + segmentName(r.offset)); err == nil {
+	if _, _, err := taskfile.Size(r.dir, segmentName(r.offset)); err == nil {
 		return true
 	}
-	_, err := os.Stat(r.dir + "/" + segmentName(r.base))
+	_, _, err := taskfile.Size(r.dir, segmentName(r.base))
 	return errors.Is(err, os.ErrNotExist)
 }
 
@@ -205,7 +198,7 @@ func (r *Reader) open() (opened bool, gap *Entry, err error) {
 		removed := record.Removed(r.offset, base)
 		gap, r.offset = &removed, base
 	}
-	file, err := os.Open(r.dir + "/" + segmentName(base))
+	file, _, err := openSegment(r.dir, base)
 	if errors.Is(err, os.ErrNotExist) {
 		// Removed between listing and opening; the next call finds the gap.
 		return false, gap, nil
@@ -222,13 +215,17 @@ func (r *Reader) fill(entries []Entry, limit int) ([]Entry, error) {
 	if r.buf == nil {
 		r.buf = make([]byte, 2*MaxLine)
 	}
-	n, err := r.file.ReadAt(r.buf, int64(r.offset-r.base))
+	at := int64(r.offset - r.base)
+	n, err := r.file.ReadAt(r.buf[:max(0, min(int64(len(r.buf)), maxSegment-at))], at)
 	if err := ignoreEOF(err); err != nil {
 		return entries, wrap("read log segment", err)
 	}
 	data := r.buf[:n]
 	for len(entries) < limit {
 		end := bytes.IndexByte(data, '\n')
+		if end < 0 && len(data) == len(r.buf) {
+			end = len(data) - 1 // longer than any record: somebody else wrote it
+		}
 		if end < 0 {
 			return entries, nil
 		}

@@ -24,8 +24,10 @@ package tasklog
 import (
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/archive/record"
 )
 
@@ -63,11 +65,17 @@ func parseSegmentName(name string) (uint64, bool) {
 	return base, err == nil
 }
 
+const (
+	// maxNames bounds the directory that a log is in, of which the task may have made something else.
+	maxNames = 20_000
+	// maxSegment bounds what is read of one segment. No writer makes them as long.
+	maxSegment = 64 << 20
+)
+
 // segments returns the offsets at which the segments in dir begin, in order.
 // A directory that is not there has none.
 func segments(dir string) ([]uint64, error) {
-	// os.ReadDir sorts by name, which is by offset.
-	entries, err := os.ReadDir(dir)
+	names, err := taskfile.Names(dir, maxNames)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -75,10 +83,24 @@ func segments(dir string) ([]uint64, error) {
 		return nil, err
 	}
 	var bases []uint64
-	for _, e := range entries {
-		if base, ok := parseSegmentName(e.Name()); ok {
+	for _, name := range names {
+		if base, ok := parseSegmentName(name); ok {
 			bases = append(bases, base)
 		}
 	}
+	slices.Sort(bases)
 	return bases, nil
+}
+
+// openSegment opens a segment to read it, and says how long it is.
+func openSegment(dir string, base uint64) (file *os.File, size int64, err error) {
+	if file, err = taskfile.Open(dir, segmentName(base)); err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		_ = file.Close()
+		return nil, 0, err
+	}
+	return file, min(info.Size(), maxSegment), nil
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -206,4 +207,87 @@ func BenchmarkWrite(b *testing.B) {
 	for b.Loop() {
 		s.Write(at(1), chunk)
 	}
+}
+
+// The task may write where its log is. What it puts there is not followed, and holds up nobody.
+func TestWhatATaskPutsInThePlaceOfItsLog(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("1 o secret\n"), 0o600))
+	for what, put := range map[string]func(name string) error{
+		"a link":      func(name string) error { return os.Symlink(secret, name) },
+		"a hard link": func(name string) error { return os.Link(secret, name) },
+		"a FIFO":      func(name string) error { return syscall.Mkfifo(name, 0o600) },
+		"a directory": func(name string) error { return os.Mkdir(name, 0o700) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := writeNumbered(t, Limits{SegmentBytes: 200}, 20)
+			bases, err := segments(w.dir)
+			require.NoError(t, err)
+			read := func() {
+				for _, seek := range []func(r *Reader) error{
+					func(*Reader) error { return nil },
+					func(r *Reader) error { return r.SeekTail(1000) },
+					func(r *Reader) error { return r.SeekOffset(w.base - 1) },
+				} {
+					r := NewReader(w.dir)
+					if seek(r) != nil {
+						continue
+					}
+					entries, _ := r.Next(1000)
+					require.NotContains(t, strings.Join(texts(entries), "\n"), "secret")
+					require.NoError(t, r.Close())
+				}
+				for offset := uint64(0); offset < w.base; offset += 50 {
+					piece, _ := ReadRaw(w.dir, offset, 1<<20)
+					require.NotContains(t, string(piece.Data), "secret")
+				}
+				_, _, _ = End(w.dir)
+			}
+			for _, base := range bases {
+				name := filepath.Join(w.dir, segmentName(base))
+				require.NoError(t, os.Remove(name))
+				require.NoError(t, put(name))
+				read()
+			}
+			// The segments to come, too: the writer writes its own.
+			for i := range 40 {
+				next := filepath.Join(w.dir, segmentName(w.base+uint64(w.size)))
+				if _, err := os.Lstat(next); err != nil {
+					require.NoError(t, put(next))
+				}
+				w.Stream(Stdout).Write(at(int64(i)), []byte("after\n"))
+			}
+			w.Close(at(50))
+			read()
+			text, err := os.ReadFile(secret)
+			require.NoError(t, err)
+			require.Equal(t, "1 o secret\n", string(text), "nothing was written through it")
+		})
+	}
+}
+
+func TestALogThatSomebodyElseWroteIsReadInBounds(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, segmentName(0))
+	require.NoError(t, os.WriteFile(name, []byte("1 o one\n"), 0o600))
+	require.NoError(t, os.Truncate(name, 30<<30))
+	there, _, err := End(dir)
+	require.NoError(t, err)
+	require.EqualValues(t, maxSegment, there)
+	r := NewReader(dir)
+	entries := readAll(t, r)
+	require.LessOrEqual(t, len(entries), maxSegment/(2*MaxLine)+2)
+	require.Equal(t, "one", entries[0].Text)
+	require.LessOrEqual(t, r.Offset(), uint64(maxSegment))
+	require.NoError(t, r.SeekTail(5))
+	require.NoError(t, r.SeekOffset(20<<30))
+	require.Empty(t, readAll(t, r))
+}
+
+func TestNothingIsWrittenBehindTheEndOfALog(t *testing.T) {
+	w := writeNumbered(t, Limits{}, 3)
+	w.Close(at(4))
+	w.Remark(at(5), "late")
+	w.Stream(Stdout).Write(at(6), []byte("later\n"))
+	require.Equal(t, []string{"o:line 0", "o:line 1", "o:line 2"}, texts(readAll(t, NewReader(w.dir))))
 }

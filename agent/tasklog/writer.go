@@ -34,6 +34,7 @@ type Writer struct {
 	buf     []byte
 	retryAt time.Time
 	lost    lost
+	closed  bool
 }
 
 // lost is what the disk refused and nobody was told of yet.
@@ -64,11 +65,12 @@ func (w *Writer) Remark(now time.Time, text string) {
 	w.flush(now, false)
 }
 
-// Close writes what can be written and closes the log.
+// Close writes what can be written and closes the log. What comes later is dropped.
 func (w *Writer) Close(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.flush(now, true)
+	w.closed = true
 	if w.file != nil {
 		// Cuts off the half of a record that a full disk may have left.
 		_ = w.file.Truncate(w.size)
@@ -87,6 +89,9 @@ func (w *Writer) add(now time.Time, kind Kind, text []byte) {
 // flush writes the buffered records, or counts them as lost.
 func (w *Writer) flush(now time.Time, last bool) {
 	defer func() { w.buf = w.buf[:0] }()
+	if w.closed {
+		return
+	}
 	if w.lost.lines > 0 {
 		if now.Before(w.retryAt) && !last {
 			w.lose(w.buf, w.lost.cause)
@@ -153,18 +158,30 @@ func (w *Writer) write(records []byte) (rest []byte, err error) {
 
 func (w *Writer) open() error {
 	name := w.dir + "/" + segmentName(w.base)
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
-	if os.IsNotExist(err) {
+	file, err := create(name)
+	switch {
+	case os.IsNotExist(err):
 		if err := os.MkdirAll(w.dir, 0o700); err != nil {
 			return err
 		}
-		file, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600)
+		file, err = create(name)
+	case os.IsExist(err):
+		// The task has put something there: a link, for one, to what it may not write itself.
+		if err := os.Remove(name); err != nil {
+			return err
+		}
+		file, err = create(name)
 	}
 	if err != nil {
 		return err
 	}
 	w.file, w.size = file, 0
 	return nil
+}
+
+// create makes a file that is not there.
+func create(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 }
 
 // rotate closes the current segment and applies the retention bound.
