@@ -20,7 +20,7 @@ type newestMetrics struct {
 	bytes  int
 }
 
-// take adds a line. One that is no JSON object was never a metric; the agent lets none through.
+// take adds a line. One that is no JSON object was never a metric.
 func (n *newestMetrics) take(line string) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(line), &fields) != nil {

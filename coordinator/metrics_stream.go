@@ -120,7 +120,7 @@ func (s *taskStreams) readMetrics(ctx context.Context, job fsm.JobID, attempt ui
 			found, err := kept.Next(ctx, archiveBatch)
 			a := answer[metric]{eof: len(found) == 0}
 			for _, f := range found {
-				a.entries = append(a.entries, &v1.TaskMetricsEntry{Offset: f.Offset, Json: string(f.JSON), UnixNanos: f.UnixNanos})
+				a.entries = append(a.entries, &v1.TaskMetricsEntry{Offset: f.Offset, Json: f.Text, UnixNanos: f.UnixNanos})
 			}
 			return a, err
 		}, nil

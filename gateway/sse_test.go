@@ -328,7 +328,7 @@ func TestMetricsStream(t *testing.T) {
 		c := newScripted(t)
 		c.meter = func(r *v1.StreamJobMetricsRequest, s grpc.ServerStreamingServer[v1.StreamJobMetricsResponse]) error {
 			if r.Cursor == "" {
-				_ = s.Send(&v1.StreamJobMetricsResponse{Entries: []*v1.MetricsEntry{{Json: `{"step": 200, "loss": 0.34}`, Cursor: "1"}, {Json: `{"loss": NaN}`, Cursor: "2"}}})
+				_ = s.Send(&v1.StreamJobMetricsResponse{Entries: []*v1.MetricsEntry{{Json: `{"step": 200, "loss": 0.34}`, Cursor: "1"}, {Json: `{"loss": NaN}`, Cursor: "2"}, {Json: `[1, 2]`, Cursor: "3"}, {Json: "noise \x1b", Cursor: "4"}}})
 				return grpcstatus.Error(codes.Unavailable, "gone")
 			}
 			return s.Send(&v1.StreamJobMetricsResponse{Entries: []*v1.MetricsEntry{{Json: "{}\n", Cursor: r.Cursor + "+"}}})
@@ -336,7 +336,9 @@ func TestMetricsStream(t *testing.T) {
 		next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/metrics/stream?follow=true")
 		require.Equal(t, event{id: "1", name: "metrics", data: `{"step": 200, "loss": 0.34}`}, next())
 		require.Equal(t, event{id: "2", name: "metrics", data: `{"line":"{\"loss\": NaN}"}`}, next())
-		require.Equal(t, event{id: "2+", name: "metrics", data: `{}`}, next())
+		require.Equal(t, event{id: "3", name: "metrics", data: `{"line":"[1, 2]"}`}, next(), "who reads metrics need not expect anything but objects")
+		require.Equal(t, event{id: "4", name: "metrics", data: `{"line":"noise \u001b"}`}, next())
+		require.Equal(t, event{id: "4+", name: "metrics", data: `{}`}, next())
 		require.Equal(t, event{name: "error", data: streamEnded}, next())
 		require.True(t, *c.seen()[0].request.(*v1.StreamJobMetricsRequest).Follow)
 	})

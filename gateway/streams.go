@@ -105,11 +105,11 @@ func streamMetrics(x *exchange) error {
 }
 
 // appendMetricsEvent hands the line of the workload on as it is, unless it is
-// not JSON on one line: that is handed on as {"line": "..."}.
+// no JSON object on one line: that is handed on as {"line": "..."}.
 func appendMetricsEvent(b []byte, entry *v1.MetricsEntry) []byte {
 	b = append(b, "event: metrics\ndata: "...)
 	line := strings.TrimSpace(entry.GetJson())
-	if strings.ContainsAny(line, "\n\r") || !json.Valid([]byte(line)) {
+	if !strings.HasPrefix(line, "{") || strings.ContainsAny(line, "\n\r") || !json.Valid([]byte(line)) {
 		b = append(b, `{"line":`...)
 		b = appendString(b, line)
 		b = append(b, '}')

@@ -49,6 +49,8 @@ type Config struct {
 	// LogDir is where in its directory a task's log is, MetricsFile the name of
 	// its metrics.
 	LogDir, MetricsFile string
+	// MetricsBytes bounds what is shipped of those, from their beginning; 0: all.
+	MetricsBytes int64
 
 	// Scan is how often tasks are looked at; 0: 1 s.
 	Scan time.Duration

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -326,7 +327,7 @@ func TestShip_whateverHappens(t *testing.T) {
 					found, err := reader.Next(t.Context(), 100)
 					require.NoError(t, err)
 					for _, m := range found {
-						require.Equal(t, fmt.Sprintf("{\"step\": %d}", i), string(m.JSON))
+						require.Equal(t, fmt.Sprintf("{\"step\": %d}", i), m.Text)
 						i++
 					}
 					if len(found) == 0 {
@@ -384,10 +385,11 @@ func TestShip_metrics(t *testing.T) {
 		require.NoError(t, err)
 		var texts []string
 		for _, m := range found {
-			texts = append(texts, string(m.JSON))
+			texts = append(texts, m.Text)
 		}
-		require.Equal(t, []string{`{"loss": null}`, `{"step": 2}`, `{"half": 1}`}, texts)
-		rest, err := tasks.NewMetricsReader(n.store, n.manifest(), found[1].Offset).Next(t.Context(), 100)
+		long := "{\"a\": \"" + strings.Repeat("long", 2<<20)
+		require.Equal(t, []string{`{"loss": null}`, "noise", long[:1024] + " ... (the line is longer)", `{"step": 2}`, `{"half": 1}`}, texts)
+		rest, err := tasks.NewMetricsReader(n.store, n.manifest(), found[3].Offset).Next(t.Context(), 100)
 		require.NoError(t, err)
 		require.Len(t, rest, 1)
 	})
@@ -416,6 +418,66 @@ func TestShip_metricsThatAPowerCutTookStayInTheArchive(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What nobody reads is not shipped, and nothing that is no file of the task's.
+func TestShip_metricsAreBounded(t *testing.T) {
+	const most = 1 << 20
+	secret := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(secret, []byte("{\"step\": 666}\n"), 0o600))
+	line := "{\"step\": 1}\n"
+	for name, c := range map[string]struct {
+		make func(path string) error
+		want []string
+	}{
+		"a sparse file": {func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte(line), 0o600), os.Truncate(path, 30<<30))
+		}, []string{`{"step": 1}`, tasks.MetricsLimit(most)}},
+		"a hole": {func(path string) error {
+			return errors.Join(os.WriteFile(path, []byte(line+"half"), 0o600), os.Truncate(path, 900<<10), appendText(path, line))
+		}, []string{`{"step": 1}`, `{"step": 1}`}},
+		"many": {func(path string) error {
+			return os.WriteFile(path, []byte(line+strings.Repeat("x", most)+"\n"+line), 0o600)
+		}, []string{`{"step": 1}`, tasks.MetricsLimit(most)}},
+		"a link": {func(path string) error { return os.Symlink(secret, path) }, nil},
+		"a FIFO": {func(path string) error { return syscall.Mkfifo(path, 0o600) }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, func(c *Config) { c.MetricsBytes = most })
+				require.NoError(t, c.make(filepath.Join(n.dir, "metrics.jsonl")))
+				n.start()
+				defer func() { n.stop() }()
+				time.Sleep(time.Minute)
+				n.end()
+				time.Sleep(time.Minute)
+				require.True(t, n.manifest().Final)
+				require.LessOrEqual(t, n.store.bytes, int64(most))
+				var texts []string
+				r := tasks.NewMetricsReader(n.store, n.manifest(), 0)
+				for {
+					found, err := r.Next(t.Context(), 1)
+					require.NoError(t, err)
+					if len(found) == 0 {
+						break
+					}
+					texts = append(texts, found[0].Text)
+					// Who comes back with an offset goes on behind it.
+					r = tasks.NewMetricsReader(n.store, n.manifest(), found[0].Offset)
+				}
+				require.Equal(t, c.want, texts)
+			})
+		})
+	}
+}
+
+func appendText(path, text string) error {
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(text)
+	return errors.Join(err, file.Close())
 }
 
 // A directory that is removed while it is shipped must not look like a task

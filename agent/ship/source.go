@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
@@ -40,49 +39,56 @@ func (dir logFiles) read(from uint64) (piece, error) {
 	return piece{Piece: p}, err
 }
 
-// metrics ships the metrics file. One that shrank while its program ran was begun anew by it, and so is what was shipped of it.
-// One that is found shorter after the end has lost its tail in a power cut: the archive has more of it than the node.
+// metrics ships the metrics file, as far as it is read. One that shrank while its program ran was begun anew by it, and so is what
+// was shipped of it. One that is found shorter after the end has lost its tail in a power cut: the archive has more of it than the
+// node. Something else in its place is nothing.
 func (sh *shipment) metrics(ctx context.Context) (all bool, err error) {
-	path := filepath.Join(sh.dir, sh.shipper.cfg.MetricsFile)
-	info, err := os.Stat(path)
+	size, changed, err := taskfile.Size(sh.dir, sh.shipper.cfg.MetricsFile)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, taskfile.ErrNotRegular), errors.Is(err, taskfile.ErrNames):
 		return true, nil
 	case err != nil:
 		return false, fmt.Errorf("look at metrics: %w", err)
-	case uint64(info.Size()) < sh.mark.End(tasks.Metrics):
+	case uint64(size) < sh.mark.End(tasks.Metrics):
 		if sh.ended && !sh.sawIt {
 			return true, nil
 		}
-		sh.mark.Metrics, sh.stale = nil, true
+		sh.mark.Metrics, sh.mark.MetricsLimit, sh.stale = nil, 0, true
 	}
 	sh.sawIt = true
-	return sh.stream(ctx, tasks.Metrics, metricsFile{path: path, size: info.Size(), changed: info.ModTime().UnixNano()})
+	if most := sh.shipper.cfg.MetricsBytes; most > 0 && size > most {
+		size = most
+		sh.stale = sh.stale || sh.mark.MetricsLimit == 0
+		sh.mark.MetricsLimit = most
+	}
+	return sh.stream(ctx, tasks.Metrics, metricsFile{dir: sh.dir, name: sh.shipper.cfg.MetricsFile, size: size, changed: changed})
 }
 
 // metricsFile is a file of metrics as it was when it was looked at.
 type metricsFile struct {
-	path          string
+	dir, name     string
 	size, changed int64
 }
 
 func (f metricsFile) end() (there, closed uint64, err error) { return uint64(f.size), 0, nil }
 
+// read passes over what was never written.
 func (f metricsFile) read(from uint64) (piece, error) {
-	file, err := os.Open(f.path)
+	file, err := taskfile.Open(f.dir, f.name)
 	if err != nil {
 		return piece{}, fmt.Errorf("open metrics: %w", err)
 	}
 	defer file.Close()
-	data := make([]byte, min(maxPart, max(0, f.size-int64(from))))
-	n, err := file.ReadAt(data, int64(from))
+	begin, end := taskfile.Data(file, int64(from), f.size)
+	data := make([]byte, min(maxPart, end-begin))
+	n, err := file.ReadAt(data, begin)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return piece{}, fmt.Errorf("read metrics: %w", err)
 	}
 	data = data[:n]
 	// Half a line waits for its end, unless nobody would read it anyway.
-	if end := bytes.LastIndexByte(data, '\n') + 1; end > 0 || len(data) < maxPart {
-		data = data[:end]
+	if at := bytes.LastIndexByte(data, '\n') + 1; at > 0 || len(data) < maxPart && end == f.size {
+		data = data[:at]
 	}
-	return piece{Piece: tasklog.Piece{Offset: from, Data: data}, changed: f.changed}, nil
+	return piece{Piece: tasklog.Piece{Offset: uint64(begin), Data: data}, changed: f.changed}, nil
 }

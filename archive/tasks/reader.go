@@ -24,6 +24,8 @@ type lines struct {
 	offset   uint64
 	part     Part
 	data     []byte
+	// begun is the beginning of a line whose end is not in the part that it began in: longer than anybody reads.
+	begun []byte
 }
 
 // seek goes to an offset. One inside a line is moved to the line's end.
@@ -83,35 +85,43 @@ func (l *lines) fetch(ctx context.Context, p Part) ([]byte, error) {
 	return data, nil
 }
 
-// each calls take for the lines from the offset on, without their ends, until
-// take has had enough or all was read. gap is called when bytes are missing.
-func (l *lines) each(ctx context.Context, gap func(from, to uint64) (more bool), take func(line []byte, p Part) (more bool)) error {
+// each calls take for the lines from the offset on, without their ends, until take has had enough or all was read, which it
+// tells. Of a line that is longer than a part only the beginning is taken. gap is called when bytes are missing.
+func (l *lines) each(ctx context.Context, gap func(from, to uint64) (more bool), take func(line []byte, long bool, p Part) (more bool)) (all bool, err error) {
 	for {
 		p, ok := l.covering()
 		if !ok {
-			return nil
+			return true, nil
 		}
 		if l.offset < p.Offset {
 			from := l.offset
-			l.offset = p.Offset
+			l.offset, l.begun = p.Offset, nil
 			if !gap(from, p.Offset) {
-				return nil
+				return false, nil
 			}
 		}
 		data, err := l.fetch(ctx, p)
 		if err != nil {
-			return err
+			return false, err
 		}
 		for l.offset < p.End() {
 			rest := data[l.offset-p.Offset:]
 			end := bytes.IndexByte(rest, '\n')
 			if end < 0 {
-				l.offset = p.End() // a line that was too long for anybody
+				if l.begun == nil {
+					l.begun = rest[:min(len(rest), keptOfLong)]
+				}
+				l.offset = p.End()
 				break
 			}
+			line, long := rest[:end], l.begun != nil
+			if long {
+				line = l.begun
+			}
 			l.offset += uint64(end) + 1
-			if !take(rest[:end], p) {
-				return nil
+			l.begun = nil
+			if !take(line, long, p) {
+				return false, nil
 			}
 		}
 	}
@@ -160,8 +170,9 @@ func (r *LogReader) SeekTail(ctx context.Context, n int) error {
 const (
 	// maxBatch bounds the bytes of what one call of Next returns, but for its last line.
 	maxBatch = 1 << 20
-	// maxMetric is the longest line of metrics that anybody reads.
-	maxMetric = 1 << 20
+	// maxMetric is the longest line of metrics that is read whole; keptOfLong is how much is kept of a longer one.
+	maxMetric  = 1 << 20
+	keptOfLong = 1 << 10
 )
 
 // Next returns the next records, at most limit. None and no error means that
@@ -172,7 +183,7 @@ func (r *LogReader) Next(ctx context.Context, limit int) (entries []record.Entry
 		entries = append(entries, record.Removed(from, to))
 		return len(entries) < limit
 	}
-	err = r.lines.each(ctx, gap, func(line []byte, _ Part) bool {
+	_, err = r.lines.each(ctx, gap, func(line []byte, _ bool, _ Part) bool {
 		entry, ok := record.Parse(line)
 		if ok && entry.UnixNanos < r.since {
 			return true
@@ -188,8 +199,9 @@ func (r *LogReader) Next(ctx context.Context, limit int) (entries []record.Entry
 // Metric is one line of metrics.
 type Metric struct {
 	// Offset is the position after the line.
-	Offset    uint64
-	JSON      []byte
+	Offset uint64
+	// Text is a JSON object; or anything else that a program wrote there (see MetricsText).
+	Text      string
 	UnixNanos int64
 }
 
@@ -201,19 +213,24 @@ func NewMetricsReader(store archive.Store, m *Manifest, offset uint64) *MetricsR
 	return &MetricsReader{lines{store: store, manifest: m, stream: Metrics, offset: offset}}
 }
 
-// Next returns the next lines that are JSON objects, at most limit; others are
-// the program's own business. None and no error means that there are no more.
+// Next returns the next lines, at most limit. None and no error means that there are no more.
 func (r *MetricsReader) Next(ctx context.Context, limit int) (found []Metric, err error) {
 	size := 0
-	err = r.lines.each(ctx, func(_, _ uint64) bool { return true }, func(line []byte, p Part) bool {
-		if len(line) > maxMetric {
-			return true
+	last := int64(0)
+	all, err := r.lines.each(ctx, func(_, _ uint64) bool { return true }, func(line []byte, long bool, p Part) bool {
+		last = p.UnixNanos
+		if line = bytes.TrimSpace(line); len(line) >= maxMetric {
+			line, long = line[:keptOfLong], true
 		}
-		if line = PlainJSON(bytes.TrimSpace(line)); line != nil {
-			found = append(found, Metric{Offset: r.lines.offset, JSON: line, UnixNanos: p.UnixNanos})
+		if len(line) > 0 {
+			found = append(found, Metric{Offset: r.lines.offset, Text: MetricsText(line, long), UnixNanos: p.UnixNanos})
 			size += len(line)
 		}
 		return len(found) < limit && size < maxBatch
 	})
+	if m := r.lines.manifest; err == nil && all && m.Final && m.MetricsLimit > 0 && r.lines.offset <= uint64(m.MetricsLimit) {
+		r.lines.offset = uint64(m.MetricsLimit) + 1 // said once, also to who comes again with this offset
+		found = append(found, Metric{Offset: r.lines.offset, Text: MetricsLimit(m.MetricsLimit), UnixNanos: last})
+	}
 	return found, err
 }

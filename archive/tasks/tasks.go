@@ -76,6 +76,8 @@ type Manifest struct {
 	// was between.
 	Log     []Part `json:"log,omitempty"`
 	Metrics []Part `json:"metrics,omitempty"`
+	// MetricsLimit is set when the task wrote more metrics than are read: the offset from which on they are not.
+	MetricsLimit int64 `json:"metrics_limit,omitempty"`
 	// Final: the task has ended, and this is all that it left.
 	Final     bool  `json:"final"`
 	UnixNanos int64 `json:"unix_nanos"`

@@ -96,3 +96,13 @@ func TestFind_refusesWhatItDoesNotUnderstand(t *testing.T) {
 		require.NotErrorIs(t, err, archive.ErrNotFound)
 	}
 }
+
+func TestMetricsText(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"loss": NaN}`: `{"loss": null}`, `[1, 2]`: `[1, 2]`, "noise": "noise", "\xff\x00{": "\uFFFD\x00{", `{"a": "` + "\xff" + `"}`: "{\"a\": \"\uFFFD\"}",
+		strings.Repeat("x", 5000): strings.Repeat("x", maxGarbage) + " ... (the line is longer)",
+	} {
+		require.Equal(t, want, MetricsText([]byte(line), false))
+	}
+	require.Equal(t, `{"a": 1} ... (the line is longer)`, MetricsText([]byte(`{"a": 1}`), true), "it only begins like an object")
+}

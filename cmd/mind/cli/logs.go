@@ -169,6 +169,9 @@ func metricsLine(data string) string {
 	if json.Unmarshal([]byte(data), &fields) != nil {
 		return data
 	}
+	if line, ok := fields["line"].(string); ok && len(fields) == 1 {
+		return line // no metrics, but something else that the program wrote there
+	}
 	var words []string
 	for _, name := range sorted(fields) {
 		words = append(words, name+" "+figure(fields[name]))
