@@ -305,24 +305,20 @@ func (a *agent) adopt() error {
 	if err != nil {
 		return fmt.Errorf("list tasks: %w", err)
 	}
+	var found []*task
+	for _, e := range entries {
+		if k, ok := parseName(e.Name()); ok && e.IsDir() {
+			found = append(found, a.left(k))
+		}
+	}
 	a.ask(func() {
-		for _, e := range entries {
-			k, ok := parseName(e.Name())
-			if !ok || !e.IsDir() {
+		for _, t := range found {
+			a.tasks[t.key] = t
+			if t.state == ended {
 				continue
 			}
-			t := &task{key: k, dir: filepath.Join(a.tasksDir(), e.Name()), state: launching, since: time.Now()}
-			a.tasks[k] = t
-			spec, err := shim.ReadSpec(t.dir)
-			if err == nil && spec.Acked || a.overUnread(t, err) {
-				t.state, t.acked, t.endedAt = ended, true, endOf(t.dir)
-				continue
-			}
-			a.stayWithdrawn(t)
-			t.has = a.holdingOfRecord(spec, err)
 			a.hold(t)
-			a.holdData(t)
-			a.log.Info("taking up a task again", "job", k.job, "attempt", k.attempt, "rank", k.rank)
+			a.log.Info("taking up a task again", "job", t.key.job, "attempt", t.key.attempt, "rank", t.key.rank)
 			a.minders.Go(func() { a.attach(t) })
 		}
 		a.endFaulty()
@@ -330,6 +326,20 @@ func (a *agent) adopt() error {
 		a.adopted = true
 	})
 	return nil
+}
+
+// left reads what an earlier agent left of a task. It runs beside the owner, whom the task is none of yet.
+func (a *agent) left(k key) *task {
+	t := &task{key: k, dir: filepath.Join(a.tasksDir(), k.name()), state: launching, since: time.Now()}
+	spec, err := shim.ReadSpec(t.dir)
+	if err == nil && spec.Acked || a.overUnread(t, err) {
+		t.state, t.acked, t.endedAt = ended, true, endOf(t.dir)
+		return t
+	}
+	a.stayWithdrawn(t)
+	t.has = a.holdingOfRecord(spec, err)
+	a.holdData(t)
+	return t
 }
 
 // endOf is when the task in a directory ended. Where a power cut took the record of it, the directory was last changed about then:

@@ -58,7 +58,7 @@ func (a *agent) openArchive() error {
 		return fmt.Errorf("log archive: %w", err)
 	}
 	a.shipper = ship.New(ship.Config{
-		Store: store, Node: a.cfg.NodeID, Tasks: a.toShip, LogDir: shim.LogDir, MetricsFile: metricsFile,
+		Store: store, Node: a.cfg.NodeID, Tasks: a.toShip, LogDir: shim.LogDir, MetricsFile: metricsFile, MetricsBytes: a.cfg.MetricsBytes,
 		Flush: cfg.Flush, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics, Finished: func(tasks.Task) { a.post(a.tidy) },
 	})
 	return nil

@@ -1,44 +1,61 @@
 package agent
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
+	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// maxCheckpointFiles bounds the files of a checkpoint that are looked at.
-const maxCheckpointFiles = 100_000
+const (
+	// maxCheckpointDirs bounds what is looked at in a checkpoint directory.
+	maxCheckpointDirs = 10_000
+	// maxLookEntries bounds the files and directories that one look visits: those of a checkpoint of as many files as there may
+	// be, twice. What is left is for the next look.
+	maxLookEntries = 4 * maxCheckpointFiles
+	// maxBaseline bounds the list of what was in a checkpoint directory before.
+	maxBaseline = 16 << 20
+)
 
 // checkpointDir finds the checkpoints that a task completes.
 type checkpointDir struct {
 	taskDir, dir string
+	most         int // entries that a look visits
+	log          *slog.Logger
 	moves        *moves
 	// before is what earlier attempts left, by name.
 	before map[string]string
 	// known are paths with the digests that were found.
 	known map[string]string
-	at    time.Time // of the directory, when it was last listed
-	calm  bool      // nothing waits for a second look
+	// notRenamed are directories that were not renamed into place, and tooLarge those that cannot be checkpoints, by name, with the
+	// time of their last change of name or rights when that was found out.
+	notRenamed, tooLarge map[string]unix.Timespec
+	at                   time.Time // of the directory, when it was last listed
+	calm                 bool      // nothing waits for a second look
+	short                bool      // the last look might not visit all that it had to
+	crowded              bool      // that it holds too much was said
 
 	loaded bool
 }
 
 func newCheckpointDir(taskDir, dir string) checkpointDir {
-	return checkpointDir{taskDir: taskDir, dir: dir, known: make(map[string]string)}
+	return checkpointDir{
+		taskDir: taskDir, dir: dir, most: maxLookEntries, log: slog.New(slog.DiscardHandler), known: make(map[string]string),
+		notRenamed: make(map[string]unix.Timespec), tooLarge: make(map[string]unix.Timespec),
+	}
 }
 
 // load reads what was there before. The shim writes it before it starts the
@@ -48,11 +65,11 @@ func (c *checkpointDir) load() {
 		return
 	}
 	c.loaded = true
-	if data, err := os.ReadFile(filepath.Join(c.taskDir, shim.BaselineFile)); err == nil {
+	if data, err := taskfile.Read(c.taskDir, shim.BaselineFile, maxBaseline); err == nil {
 		_ = json.Unmarshal(data, &c.before)
 	}
 	// Agents of earlier versions kept those that were acknowledged here.
-	if data, err := os.ReadFile(filepath.Join(c.taskDir, registeredFile)); err == nil {
+	if data, err := taskfile.Read(c.taskDir, registeredFile, maxBaseline); err == nil {
 		for line := range strings.Lines(string(data)) {
 			if digest, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
 				c.known[path] = digest
@@ -68,170 +85,156 @@ func unfinished(name string) bool {
 
 // scan looks for directories that appeared and are complete: those that were renamed into place. One that is written in
 // place may look at rest while half of it is missing, so it counts only once the program has ended well, or when the program
-// says so (event). done: the program has ended well.
-func (c *checkpointDir) scan(done bool) []finding {
+// says so (event). done: the program has ended well. left is how many entries may be visited yet.
+func (c *checkpointDir) scan(ctx context.Context, done bool, left *int) []finding {
 	if c.dir == "" {
 		return nil
 	}
-	info, err := os.Stat(c.dir)
+	dir, err := tree.Open(c.dir)
 	if err != nil {
 		return nil
 	}
-	if info.ModTime().Equal(c.at) && c.calm && !done {
+	defer dir.Close()
+	stat, err := dir.Stat()
+	changed := time.Unix(stat.Mtim.Unix())
+	if err != nil || changed.Equal(c.at) && c.calm && !done {
 		return nil
 	}
-	c.at, c.calm = info.ModTime(), true
+	c.at, c.calm, c.short = changed, true, false
 	// A change within the clock's granularity of the listing may not be seen
 	// in the time of the directory: look again while it is young.
 	if time.Since(c.at) < time.Second {
 		c.calm = false
 	}
-	entries, err := os.ReadDir(c.dir)
+	children, all, err := dir.Children(maxCheckpointDirs)
 	if err != nil {
 		return nil
 	}
+	if !all && !c.crowded {
+		c.crowded = true
+		c.log.Warn("a checkpoint directory holds more than is looked at: checkpoints in it may be missed", "dir", c.dir, "looked_at", maxCheckpointDirs)
+	}
+	sortByAge(children)
 	var found []finding
-	infos := byAge(entries)
-	newest := c.newestKnown(infos)
-	for _, info := range infos {
-		if !info.IsDir() || unfinished(info.Name()) || !utf8.ValidString(info.Name()) || c.before[info.Name()] == shim.Identity(info) {
+	newest := c.newestKnown(children)
+	for _, child := range children {
+		if unfinished(child.Name) || !utf8.ValidString(child.Name) || c.before[child.Name] == identity(&child.Stat) {
 			continue
 		}
-		path := filepath.Join(c.dir, info.Name())
-		if _, ok := c.known[path]; ok {
+		path := filepath.Join(c.dir, child.Name)
+		if _, ok := c.known[path]; ok || c.tooLarge[child.Name] == child.Stat.Ctim {
 			continue
 		}
-		if !c.moves.into(c.dir, info.Name()) && !renamed(path, info) && (!done || info.ModTime().Before(newest)) {
+		had := *left
+		complete := c.moves.into(c.dir, child.Name)
+		if !complete {
+			complete, err = c.renamed(ctx, dir, child, left)
+		}
+		if err == nil && !complete && (!done || changedBefore(&child.Stat, newest)) {
 			// At the end, too, what was missed for good is left out: it would be told after newer ones, and count as the newest.
 			continue
 		}
-		digest, size, err := manifest(path)
-		if err != nil || size == 0 {
-			c.calm = false
+		var m manifest
+		if err == nil {
+			m, err = manifestBelow(ctx, dir, child.Name, left)
+		}
+		if err != nil && had == c.most && hopeless(err) {
+			c.tooLarge[child.Name] = child.Stat.Ctim
+			c.log.Warn("a directory is not registered as a checkpoint", "path", path, "why", err)
 			continue
 		}
-		found = append(found, c.found(path, digest, size, stepOf(info.Name()), nil))
+		if err != nil || m.size == 0 {
+			c.calm = false
+			c.short = c.short || errors.Is(err, tree.ErrTooLarge)
+			continue
+		}
+		found = append(found, c.found(path, m, stepOf(child.Name), ""))
 	}
 	return found
 }
 
+// hopeless says whether a look that begins with a directory never comes to an end with it.
+func hopeless(err error) bool {
+	return errors.Is(err, errTooManyFiles) || errors.Is(err, tree.ErrTooDeep) || errors.Is(err, tree.ErrTooLarge)
+}
+
+func changedBefore(stat *unix.Stat_t, than time.Time) bool {
+	return time.Unix(stat.Mtim.Unix()).Before(than)
+}
+
+// identity tells one directory entry from another of the same name, as the shim does.
+func identity(stat *unix.Stat_t) string {
+	return strconv.FormatUint(stat.Ino, 10) + ":" + strconv.FormatInt(stat.Mtim.Nano(), 10)
+}
+
 // newestKnown is when the newest of the checkpoints that were told already was last changed.
-func (c *checkpointDir) newestKnown(infos []fs.FileInfo) (newest time.Time) {
-	for _, info := range infos {
-		if _, ok := c.known[filepath.Join(c.dir, info.Name())]; ok && info.ModTime().After(newest) {
-			newest = info.ModTime()
+func (c *checkpointDir) newestKnown(children []tree.Child) (newest time.Time) {
+	for _, child := range children {
+		if _, ok := c.known[filepath.Join(c.dir, child.Name)]; ok && !changedBefore(&child.Stat, newest) {
+			newest = time.Unix(child.Stat.Mtim.Unix())
 		}
 	}
 	return newest
 }
 
-// byAge sorts what a directory holds by the time of its last change. Several checkpoints are found at once after a time
-// without an agent; the one that is told last counts as the newest, and a listing has them in the order of their names.
-func byAge(entries []fs.DirEntry) []fs.FileInfo {
-	infos := make([]fs.FileInfo, 0, len(entries))
-	for _, e := range entries {
-		if info, err := e.Info(); err == nil {
-			infos = append(infos, info)
-		}
-	}
-	slices.SortStableFunc(infos, func(a, b fs.FileInfo) int {
-		if c := a.ModTime().Compare(b.ModTime()); c != 0 {
+// sortByAge sorts what a directory holds by the time of its last change. Several checkpoints are found at once after a time
+// without an agent; the one that is told last counts as the newest.
+func sortByAge(children []tree.Child) {
+	slices.SortFunc(children, func(a, b tree.Child) int {
+		if c := compare(a.Stat.Mtim, b.Stat.Mtim); c != 0 {
 			return c
 		}
-		return int(stepOf(a.Name()) - stepOf(b.Name()))
+		if c := stepOf(a.Name) - stepOf(b.Name); c != 0 {
+			return int(c)
+		}
+		return strings.Compare(a.Name, b.Name)
 	})
-	return infos
 }
+
+func compare(a, b unix.Timespec) int { return time.Unix(a.Unix()).Compare(time.Unix(b.Unix())) }
 
 // renamed tells by its times that a directory was given its name after all in it was written: a rename changes the time of
 // the directory's inode and of nothing in it. It serves where the agent was not there to be told of the rename.
-func renamed(path string, info fs.FileInfo) bool {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		return false
+func (c *checkpointDir) renamed(ctx context.Context, dir *tree.Dir, child tree.Child, left *int) (bool, error) {
+	at := child.Stat.Ctim
+	if compare(at, child.Stat.Mtim) <= 0 || c.notRenamed[child.Name] == at {
+		return false, nil
 	}
-	at := time.Unix(stat.Ctim.Unix())
-	if !at.After(info.ModTime()) {
-		return false
-	}
-	err := filepath.WalkDir(path, func(_ string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := e.Info()
-		if err == nil && !at.After(info.ModTime()) {
-			err = errors.New("written later")
-		}
-		return err
+	err := below(dir, child.Name, func(d *tree.Dir) error {
+		return d.Walk(ctx, left, func(e tree.Entry) error {
+			if compare(at, e.Changed) <= 0 {
+				return errWrittenLater
+			}
+			return nil
+		})
 	})
-	return err == nil
+	if errors.Is(err, errWrittenLater) {
+		c.notRenamed[child.Name] = at // until it gets another name
+		return false, nil
+	}
+	return err == nil, err
 }
 
-// event is a checkpoint that the program itself told of.
-func (c *checkpointDir) event(path string, step int64, metrics []byte) (finding, bool) {
-	path = filepath.Clean(path)
-	digest, size, err := manifest(path)
-	if err != nil {
-		return finding{}, false
-	}
-	if c.known[path] == digest {
-		return finding{}, false
+// event is a checkpoint that the program itself told of; the error is for its user.
+func (c *checkpointDir) event(ctx context.Context, roots []string, path string, step int64, metrics string, left *int) (f finding, ok bool, err error) {
+	m, err := manifestWithin(ctx, roots, path, left)
+	if err != nil || c.known[path] == m.digest {
+		return finding{}, false, err
 	}
 	if step == 0 {
 		step = stepOf(filepath.Base(path))
 	}
-	return c.found(path, digest, size, step, metrics), true
+	return c.found(path, m, step, metrics), true, nil
 }
 
-func (c *checkpointDir) found(path, digest string, size, step int64, metrics []byte) finding {
-	c.known[path] = digest
+func (c *checkpointDir) found(path string, m manifest, step int64, metrics string) finding {
+	c.known[path] = m.digest
 	return finding{
 		kept: true,
 		body: &v1.Report{Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{
-			Path: path, Step: step, ManifestDigest: digest, SizeBytes: size, MetricsJson: string(metrics),
+			Path: path, Step: step, ManifestDigest: m.digest, SizeBytes: m.size, MetricsJson: metrics,
 		}}},
 	}
-}
-
-// manifest describes what a checkpoint consists of: the SHA-256 of the sorted
-// relative names and sizes of its files, and the sum of the sizes.
-func manifest(path string) (digest string, size int64, err error) {
-	type file struct {
-		name string
-		size int64
-	}
-	var files []file
-	err = filepath.WalkDir(path, func(name string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			return nil
-		}
-		info, err := os.Stat(name) // a link counts as what it points to
-		if err != nil {
-			return err
-		}
-		if len(files) == maxCheckpointFiles {
-			return fmt.Errorf("checkpoint %s has more than %d files", path, maxCheckpointFiles)
-		}
-		relative, err := filepath.Rel(path, name)
-		if err != nil {
-			return err
-		}
-		files = append(files, file{filepath.ToSlash(relative), info.Size()})
-		return nil
-	})
-	if err != nil {
-		return "", 0, err
-	}
-	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
-	hash := sha256.New()
-	for _, f := range files {
-		fmt.Fprintf(hash, "%s %d\n", f.name, f.size)
-		size += f.size
-	}
-	return hex.EncodeToString(hash.Sum(nil)), size, nil
 }
 
 // stepOf reads the number at the end of a name such as checkpoint-200.

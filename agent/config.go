@@ -77,6 +77,9 @@ type Config struct {
 	// LogBytes bounds the log of one task; its oldest segments go first.
 	// 0: 1 GiB.
 	LogBytes int64
+	// MetricsBytes and EventsBytes bound what is read of a task's metrics and events file, from its beginning.
+	// 0: 256 MiB and 16 MiB.
+	MetricsBytes, EventsBytes int64
 	// LogArchive keeps logs and metrics beyond the life of the node.
 	LogArchive LogArchive
 	// Data says where the data of jobs may come from.
@@ -121,6 +124,11 @@ func (c Config) Validate() error {
 			faults = append(faults, fmt.Errorf("%s is negative", name))
 		}
 	}
+	for name, n := range map[string]int64{"log bytes": c.LogBytes, "metrics bytes": c.MetricsBytes, "events bytes": c.EventsBytes} {
+		if n < 0 {
+			faults = append(faults, fmt.Errorf("%s is negative", name))
+		}
+	}
 	if err := c.LogArchive.validate(); err != nil {
 		faults = append(faults, err)
 	}
@@ -151,6 +159,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.LogBytes == 0 {
 		c.LogBytes = 1 << 30
+	}
+	if c.MetricsBytes == 0 {
+		c.MetricsBytes = 256 << 20
+	}
+	if c.EventsBytes == 0 {
+		c.EventsBytes = 16 << 20
 	}
 	if c.ShimExecutable == "" {
 		c.ShimExecutable = "/proc/self/exe"

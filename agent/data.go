@@ -16,6 +16,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/datacache"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -269,12 +270,15 @@ func setDataEnv(env *environment, dir string, data *taskData) {
 	}
 }
 
+// maxHeld is more sources than a job may have.
+const maxHeld = 10_000
+
 // holdData holds what a task uses that an earlier agent launched.
 func (a *agent) holdData(t *task) {
-	entries, _ := os.ReadDir(filepath.Join(t.dir, dataDir)) // most have none
+	names, _ := taskfile.Names(filepath.Join(t.dir, dataDir), maxHeld) // most have none
 	links := []string{filepath.Join(t.dir, modelDir)}
-	for _, e := range entries {
-		links = append(links, filepath.Join(t.dir, dataDir, e.Name()))
+	for _, name := range names {
+		links = append(links, filepath.Join(t.dir, dataDir, name))
 	}
 	for _, link := range links {
 		if to, err := os.Readlink(link); err == nil {

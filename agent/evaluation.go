@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"unicode/utf8"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive/tasks"
@@ -91,7 +92,7 @@ func cut(text string, most int) string {
 
 // plainEvent is a line of the events file as JSON that anybody can read: Python writes NaN, too.
 func plainEvent(line []byte) []byte {
-	if json.Valid(line) {
+	if json.Valid(line) && utf8.Valid(line) {
 		return line
 	}
 	return tasks.PlainJSON(line)

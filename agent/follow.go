@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"os"
 	"time"
@@ -30,8 +31,7 @@ func (a *agent) launch(t *task, spec *v1.TaskSpec, data *taskData) {
 			return data.write(dir, t.dir)
 		}
 	}
-	w := newWatcher(t.dir, s)
-	w.begin(a.moves, a.log)
+	w := a.watch(t.dir, s)
 	defer w.end()
 	handle, err := a.starter.Start(t.dir, s, prepare)
 	if err != nil {
@@ -79,8 +79,7 @@ func (a *agent) attach(t *task) {
 				a.log.Error("cannot read the specification of a task", "dir", t.dir, "error", err)
 			}
 			a.leases.adopt(t.key, s.Lease)
-			w := newWatcher(t.dir, s)
-			w.begin(a.moves, a.log)
+			w := a.watch(t.dir, s)
 			defer w.end()
 			a.mind(t, handle, w)
 			return
@@ -120,6 +119,13 @@ func (a *agent) again(t *task) {
 	}
 }
 
+// watch begins to look at what a task will write.
+func (a *agent) watch(dir string, s shim.Spec) *watcher {
+	w := newWatcher(dir, s, limits{metrics: a.cfg.MetricsBytes, events: a.cfg.EventsBytes}, a.cfg.Data.Roots...)
+	w.begin(a.moves, a.log)
+	return w
+}
+
 // mind follows a task to its end, or to the agent's.
 func (a *agent) mind(t *task, handle Process, w *watcher) {
 	defer handle.Close()
@@ -131,6 +137,12 @@ func (a *agent) mind(t *task, handle Process, w *watcher) {
 			a.tellStop(t)
 		}
 	})
+	w.remark = func(text string) { _ = handle.Remark(text) }
+	looks := newLooks(func(ctx context.Context, l look) []finding {
+		w.endedWell = l.endedWell
+		return w.scan(ctx, l.at, l.last)
+	})
+	defer looks.close()
 	ran := false
 	tick := time.NewTimer(0)
 	<-tick.C
@@ -154,9 +166,15 @@ func (a *agent) mind(t *task, handle Process, w *watcher) {
 					if !ran {
 						a.ask(func() { a.runs(t, runner.Event{Running: true, Pid: exit.Pid, Time: exit.Started}) })
 					}
-					w.endedWell = exit.Code == 0
 					// What the task wrote last goes before the word of its end.
-					a.register(t, w.scan(time.Now(), true))
+					found, whole := looks.last(exit.Code == 0, a.over)
+					if a.isOver() {
+						return // the next agent looks, and tells
+					}
+					if !whole {
+						a.log.Error("what a task wrote last was not read in time", "dir", t.dir, "within", lastLook)
+					}
+					a.register(t, found)
 				}
 				exit = a.explain(t, exit)
 				if len(t.has.gpus) > 0 {
@@ -166,8 +184,10 @@ func (a *agent) mind(t *task, handle Process, w *watcher) {
 				return
 			}
 		case now := <-tick.C:
-			a.register(t, w.scan(now, false))
-			tick.Reset(watchInterval)
+			looks.ask(now)
+		case found := <-looks.found:
+			tick.Reset(looks.came())
+			a.register(t, found)
 		case <-a.over:
 			return
 		}

@@ -70,6 +70,8 @@ type Process interface {
 	// SetDeadline says until when the task may live; what enforces it must not
 	// need the agent.
 	SetDeadline(shim.Deadline) error
+	// Remark says something in the task's log, while the task runs.
+	Remark(text string) error
 	// Close lets go of the task, which goes on.
 	Close()
 }

@@ -141,8 +141,9 @@ func TestWhatATrainingWrites(t *testing.T) {
 	require.NoError(t, err)
 	response, err := stream.Recv()
 	require.NoError(t, err)
-	require.Len(t, response.GetEntries(), 2)
+	require.Len(t, response.GetEntries(), 3)
 	require.JSONEq(t, `{"step": 20, "loss": null}`, response.GetEntries()[1].GetJson())
+	require.Equal(t, "noise", response.GetEntries()[2].GetJson(), "the gateway makes a line of it")
 	response, err = stream.Recv()
 	require.NoError(t, err)
 	require.True(t, response.GetEof())
@@ -192,4 +193,23 @@ func TestRetentionKeepsTheNewest(t *testing.T) {
 		entries, err := os.ReadDir(filepath.Join(cfg.DataDir, "tasks"))
 		return err == nil && len(entries) < 25
 	}, 30*time.Second, time.Millisecond)
+}
+
+// metricsOf reads the metrics of a task to their end.
+func metricsOf(t *testing.T, client v1.TaskServiceClient, req *v1.ReadTaskMetricsRequest) (lines []string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	stream, err := client.ReadTaskMetrics(ctx, req)
+	require.NoError(t, err)
+	for {
+		response, err := stream.Recv()
+		if err == io.EOF {
+			return lines
+		}
+		require.NoError(t, err)
+		for _, e := range response.GetEntries() {
+			lines = append(lines, e.GetJson())
+		}
+	}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,15 +31,16 @@ func (a *agent) resumeFrom(k key, spec *v1.TaskSpec) string {
 
 // verifyCheckpoint compares a checkpoint with what was registered.
 func verifyCheckpoint(point *v1.ResumePoint) error {
-	digest, size, err := manifest(point.GetPath())
+	left := maxLookEntries
+	m, err := manifestAt(context.Background(), point.GetPath(), &left)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return errors.New("it is not here: this node may not share the file system that it is on, or it was removed")
 	case err != nil:
 		return fmt.Errorf("it cannot be read: %w", err)
-	case size == 0:
+	case m.size == 0 && m.former == "":
 		return errors.New("it is empty")
-	case point.GetManifestDigest() != "" && digest != point.GetManifestDigest():
+	case point.GetManifestDigest() != "" && m.digest != point.GetManifestDigest() && m.former != point.GetManifestDigest():
 		return errors.New("it has changed since it was registered: it may be half written")
 	}
 	return nil

@@ -2,7 +2,7 @@ package agent
 
 import (
 	"context"
-	"os"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -12,7 +12,6 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/tasklog"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
 const (
@@ -169,7 +168,7 @@ func sendLog(stream v1.TaskService_ReadTaskLogsServer, entries []tasklog.Entry) 
 	return nil
 }
 
-// ReadTaskMetrics streams the metrics that a task wrote. The lines carry no
+// ReadTaskMetrics streams the metrics that a task wrote, and whatever else it wrote into that file. The lines carry no
 // time of their own; an entry has that of the file's last change when it was
 // read, which is close for who follows and late for who comes later.
 func (s *taskService) ReadTaskMetrics(req *v1.ReadTaskMetricsRequest, stream v1.TaskService_ReadTaskMetricsServer) error {
@@ -177,11 +176,11 @@ func (s *taskService) ReadTaskMetrics(req *v1.ReadTaskMetricsRequest, stream v1.
 	if err != nil {
 		return err
 	}
-	reader := metricsReader{name: filepath.Join(task.dir, metricsFile), tail: tailFile{name: filepath.Join(task.dir, metricsFile), offset: int64(req.GetOffset())}}
+	reader := s.agent.newMetricsReader(task.dir, int64(min(req.GetOffset(), math.MaxInt64)))
 	eof, err := task.follow(stream.Context(), req.GetFollow(), func() (bool, error) {
-		entries := reader.next()
+		entries, more := reader.next()
 		if len(entries) == 0 {
-			return false, nil
+			return more, nil
 		}
 		return true, stream.Send(&v1.ReadTaskMetricsResponse{Entries: entries})
 	})
@@ -189,28 +188,4 @@ func (s *taskService) ReadTaskMetrics(req *v1.ReadTaskMetricsRequest, stream v1.
 		return err
 	}
 	return stream.Send(&v1.ReadTaskMetricsResponse{Eof: eof})
-}
-
-// metricsReader reads the lines of a metrics file with their offsets.
-type metricsReader struct {
-	name string
-	tail tailFile
-}
-
-// next returns lines that are JSON objects; others are the program's own
-// business.
-func (r *metricsReader) next() []*v1.TaskMetricsEntry {
-	var entries []*v1.TaskMetricsEntry
-	info, err := os.Stat(r.name)
-	if err != nil {
-		return nil
-	}
-	nanos := info.ModTime().UnixNano()
-	r.tail.read(func(line []byte, end int64) bool {
-		if line = tasks.PlainJSON(line); line != nil {
-			entries = append(entries, &v1.TaskMetricsEntry{Offset: uint64(end), Json: string(line), UnixNanos: nanos})
-		}
-		return len(entries) < maxEntries
-	})
-	return entries
 }

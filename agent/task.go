@@ -131,7 +131,7 @@ func stopRequest(reason v1.StopReason_Value, grace time.Duration) shim.StopReque
 
 // endedBody is the report of how a task ended.
 func endedBody(exit shim.Exit) *v1.Report {
-	body := &v1.TaskEnded{ErrorMessage: exit.Message}
+	body := &v1.TaskEnded{ErrorMessage: strings.ToValidUTF8(exit.Message, "\uFFFD")}
 	if exit.Code >= 0 {
 		code := int32(exit.Code)
 		body.ExitCode = &code

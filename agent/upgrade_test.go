@@ -256,9 +256,7 @@ func TestResumeFromTheFirstCheckpointThatIsWhatItWas(t *testing.T) {
 		path := filepath.Join(base, name)
 		require.NoError(t, os.MkdirAll(path, 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(path, "model"), []byte(text), 0o600))
-		digest, _, err := manifest(path)
-		require.NoError(t, err)
-		return &v1.ResumePoint{Path: path, ManifestDigest: digest, NodeId: "n7"}
+		return &v1.ResumePoint{Path: path, ManifestDigest: manifestIn(t, path).digest, NodeId: "n7"}
 	}
 	good, older, changed, removed := made("good", "x"), made("older", "x"), made("changed", "x"), made("removed", "x")
 	require.NoError(t, os.WriteFile(filepath.Join(changed.GetPath(), "more"), []byte("y"), 0o600))

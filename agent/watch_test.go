@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -21,7 +22,20 @@ type watched struct {
 
 func newWatched(t *testing.T) watched {
 	dir, out := t.TempDir(), t.TempDir()
-	return watched{newWatcher(dir, shim.Spec{CheckpointDir: out, Cwd: out}), t, dir, out}
+	return watched{newWatcher(dir, shim.Spec{CheckpointDir: out, Cwd: out}, limits{}), t, dir, out}
+}
+
+func (w watched) scan(now time.Time, last bool) []finding {
+	return w.watcher.scan(w.t.Context(), now, last)
+}
+
+// manifestIn makes the manifest of a directory that a test made.
+func manifestIn(t *testing.T, dir string) manifest {
+	t.Helper()
+	left := maxLookEntries
+	m, err := manifestAt(t.Context(), dir, &left)
+	require.NoError(t, err)
+	return m
 }
 
 func (w watched) write(name, text string) {
@@ -69,7 +83,7 @@ func TestProgressIsThrottled(t *testing.T) {
 func TestEventsThatAreNoneAreLeftAlone(t *testing.T) {
 	w := newWatched(t)
 	w.write(filepath.Join(w.dir, eventsFile), "nonsense\n[]\n{\"event\": 3}\n{\"event\": \"other\"}\n{\"event\": \"phase\", \"phase\": \"LUNCH\"}\n{\"event\": \"checkpoint\", \"path\": \""+filepath.Join(w.dir, "none")+"\"}\n"+
-		strings.Repeat("x", maxEventLine+100)+"\n{\"event\": \"phase\", \"phase\": \"exporting\"}\n")
+		strings.Repeat("x", taskfile.MaxLine+100)+"\n{\"event\": \"phase\", \"phase\": \"exporting\"}\n")
 	found := w.scan(time.Unix(1000, 0), true)
 	require.Len(t, found, 1)
 	require.Equal(t, v1.JobPhase_EXPORTING, found[0].body.GetPhase().GetPhase())
@@ -78,7 +92,7 @@ func TestEventsThatAreNoneAreLeftAlone(t *testing.T) {
 func (w watched) restarted() watched {
 	w.t.Helper()
 	w.end()
-	next := watched{newWatcher(w.dir, shim.Spec{CheckpointDir: w.out, Cwd: w.out}), w.t, w.dir, w.out}
+	next := watched{newWatcher(w.dir, shim.Spec{CheckpointDir: w.out, Cwd: w.out}, limits{}), w.t, w.dir, w.out}
 	return next
 }
 
@@ -267,9 +281,7 @@ func TestAJournalThatWasCutOffIsReadAsFarAsItGoes(t *testing.T) {
 func TestWhatAnEarlierVersionRegisteredIsKnown(t *testing.T) {
 	w := newWatched(t)
 	w.write(filepath.Join(w.out, "checkpoint-1", "f"), "x")
-	digest, _, err := manifest(filepath.Join(w.out, "checkpoint-1"))
-	require.NoError(t, err)
-	w.write(filepath.Join(w.dir, registeredFile), digest+" "+filepath.Join(w.out, "checkpoint-1")+"\n")
+	w.write(filepath.Join(w.dir, registeredFile), manifestIn(t, filepath.Join(w.out, "checkpoint-1")).digest+" "+filepath.Join(w.out, "checkpoint-1")+"\n")
 	w.endedWell = true
 	require.Empty(t, w.scan(time.Unix(1000, 0), true))
 }
@@ -293,9 +305,7 @@ func TestManifestDependsOnNamesAndSizes(t *testing.T) {
 			require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, f)), 0o755))
 			require.NoError(t, os.WriteFile(filepath.Join(dir, f), []byte(text), 0o644))
 		}
-		digest, _, err := manifest(dir)
-		require.NoError(t, err)
-		return digest
+		return manifestIn(t, dir).digest
 	}
 	one := written("one", map[string]string{"a": "x", "b/c": "yy"})
 	require.Equal(t, one, written("same", map[string]string{"a": "z", "b/c": "ww"}))

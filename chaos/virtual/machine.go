@@ -305,6 +305,9 @@ func (h *handle) SetDeadline(d shim.Deadline) error {
 	return nil
 }
 
+// Remark implements agent.Process: nobody reads the logs of these tasks.
+func (h *handle) Remark(string) error { return nil }
+
 // later has f done by the process. A stopped agent's word reaches it when the agent goes on; a crashed one's never.
 func (h *handle) later(f func(*process)) {
 	p := h.process

@@ -64,6 +64,8 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "keep_tasks", Into: &c.KeepTasks, Help: "ended tasks whose logs and metrics are kept; default 1000"},
 		{Name: "keep_tasks_for", Into: &c.KeepTasksFor, Help: "for how long; default 168h"},
 		{Name: "log_bytes", Into: &c.LogBytes, Help: "bytes of the log of one task, after which its oldest part goes; default 1073741824"},
+		{Name: "metrics_bytes", Into: &c.MetricsBytes, Help: "bytes of the metrics file of one task that are read, from its beginning; default 268435456"},
+		{Name: "events_bytes", Into: &c.EventsBytes, Help: "bytes of the events file of one task that are read, from its beginning; default 16777216"},
 		{Name: "log_archive", Into: &c.LogArchive.URL, Help: "where logs and metrics of tasks are shipped to, file:///DIR or s3://BUCKET/PREFIX?endpoint=https://HOST:PORT&region=REGION&path_style=true; default: nowhere"},
 		{Name: "log_archive_flush", Into: &c.LogArchive.Flush, Help: "age at which lines are shipped though their segment is not full; negative: never; default 30s"},
 		{Name: "log_archive_rate", Into: &c.LogArchive.Rate, Help: "bytes a second to the log archive at most; default: no bound"},

@@ -1,0 +1,348 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// What a task may put in the place of a file that its agent reads. Each takes the name of the file and the name of one that is none
+// of the task's business.
+var inPlaceOfAFile = map[string]func(name, secret string) error{
+	"a link":            func(name, secret string) error { return os.Symlink(secret, name) },
+	"a hard link":       func(name, secret string) error { return os.Link(secret, name) },
+	"a FIFO":            func(name, _ string) error { return unix.Mkfifo(name, 0o600) },
+	"a directory":       func(name, _ string) error { return os.Mkdir(name, 0o700) },
+	"a device":          func(name, _ string) error { return unix.Mknod(name, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 5))) },
+	"a link to zeros":   func(name, _ string) error { return os.Symlink("/dev/zero", name) },
+	"a link to itself":  func(name, _ string) error { return os.Symlink(name, name) },
+	"a link to its dir": func(name, _ string) error { return os.Symlink(filepath.Dir(name), name) },
+}
+
+// The secret has a step and a checkpoint of its own, so that it shows when it is read.
+func secretOf(t *testing.T) (name string) {
+	t.Helper()
+	name = filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(name, []byte(`{"step": 666, "event": "phase", "phase": "EXPORTING"}`+"\n"), 0o600))
+	return name
+}
+
+func TestWhatIsInThePlaceOfMetricsAndEventsIsNotRead(t *testing.T) {
+	for what, put := range inPlaceOfAFile {
+		t.Run(what, func(t *testing.T) {
+			secret, w := secretOf(t), newWatched(t)
+			var said []string
+			w.remark = func(text string) { said = append(said, text) }
+			for _, name := range []string{metricsFile, eventsFile} {
+				if err := put(filepath.Join(w.dir, name), secret); err != nil {
+					t.Skip(err)
+				}
+			}
+			require.Empty(t, w.scan(time.Unix(1000, 0), false))
+			require.Empty(t, w.scan(time.Unix(1001, 0), true))
+			require.Zero(t, w.metrics.BytesRead+w.events.BytesRead)
+			require.Len(t, said, 2, "said once of each: %q", said)
+			require.Contains(t, said[0], "events.jsonl of this task is not read: it ")
+			// It becomes a file.
+			require.NoError(t, os.RemoveAll(filepath.Join(w.dir, metricsFile)))
+			w.write(filepath.Join(w.dir, metricsFile), "{\"step\": 3}\n")
+			require.Equal(t, []int64{3}, w.steps(w.scan(time.Unix(1002, 0), true)))
+		})
+	}
+}
+
+// Thirty GiB of nothing delayed the end of a task by a minute.
+func TestASparseFileCostsNothing(t *testing.T) {
+	w := newWatched(t)
+	w.metrics.Most, w.events.Most = 256<<20, 16<<20
+	for _, name := range []string{metricsFile, eventsFile} {
+		w.write(filepath.Join(w.dir, name), "{\"step\": 1}\n")
+		require.NoError(t, os.Truncate(filepath.Join(w.dir, name), 30<<30))
+		w.write(filepath.Join(w.dir, name), "{\"step\": 2}\n")
+	}
+	require.Equal(t, []int64{1}, w.steps(w.scan(time.Unix(1000, 0), true)))
+	require.Less(t, w.metrics.BytesRead+w.events.BytesRead, int64(1<<20))
+}
+
+func TestWhatATaskWritesIsReadInBoundedLooks(t *testing.T) {
+	w := newWatched(t)
+	w.metrics.Most, w.events.Most = 64<<20, 16<<20
+	for _, name := range []string{metricsFile, eventsFile} {
+		w.write(filepath.Join(w.dir, name), strings.Repeat("x", 100<<20))
+	}
+	for looks := int64(1); looks < 4; looks++ {
+		require.Empty(t, w.scan(time.Unix(1000, 0), false))
+		require.LessOrEqual(t, w.metrics.BytesRead, looks*(maxLookBytes+1<<20))
+		require.LessOrEqual(t, w.events.BytesRead, looks*(maxLookBytes+1<<20))
+	}
+	var said []string
+	w.remark = func(text string) { said = append(said, text) }
+	require.Empty(t, w.scan(time.Unix(1000, 0), true))
+	require.LessOrEqual(t, w.metrics.BytesRead, int64(70<<20), "a line without an end")
+	require.LessOrEqual(t, w.events.BytesRead, int64(20<<20))
+	require.Equal(t, []string{
+		"mind: events.jsonl of this task is longer than 16 MiB: what is beyond is not read (events_bytes of the agent)",
+		"mind: metrics.jsonl of this task is longer than 64 MiB: what is beyond is not read (metrics_bytes of the agent)",
+	}, said)
+}
+
+func TestGarbageIsNoEvent(t *testing.T) {
+	w := newWatched(t)
+	garbage := "\x00\xff\xfe{\"event\"\n{\"event\": \"checkpoint\", \"path\": \"\x00\"}\n{\"event\": \"checkpoint\", \"path\": \"\\ud800\"}\n" +
+		strings.Repeat("[", 100_000) + "\n" + strings.Repeat(`{"a":`, 20_000) + "\n" + `{"event": "progress", "step": 1e308, "total_steps": -1e308}` + "\n"
+	w.write(filepath.Join(w.dir, eventsFile), garbage)
+	w.write(filepath.Join(w.dir, metricsFile), garbage+"{\"step\": NaN}\n{\"step\": \"many\"}\n")
+	for _, f := range w.scan(time.Unix(1000, 0), true) {
+		require.NotNil(t, f.body.GetProgress(), "%v", f.body)
+	}
+}
+
+func (w watched) checkpoint(name string) {
+	w.t.Helper()
+	w.write(filepath.Join(w.out, name, "model"), "x")
+}
+
+func TestACheckpointOfWhichAProgramTellsLiesWithinWhatIsTheJobs(t *testing.T) {
+	w := newWatched(t)
+	elsewhere := t.TempDir()
+	w.write(filepath.Join(elsewhere, "other", "model"), "another tenant's")
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(w.out, "link")))
+	require.NoError(t, os.Symlink(filepath.Join(elsewhere, "other"), filepath.Join(w.out, "own")))
+	w.checkpoint("real")
+	require.NoError(t, os.Symlink("real", filepath.Join(w.out, "latest")))
+	var said []string
+	w.remark = func(text string) { said = append(said, text) }
+	for _, path := range []string{
+		filepath.Join(elsewhere, "other"), "link/other", "own", "../" + filepath.Base(filepath.Dir(elsewhere)) + "/" + filepath.Base(elsewhere) + "/other",
+		"/etc", "/", "/proc/1", "/no/such/thing", "..", "real/../../../../etc",
+	} {
+		w.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, path))
+	}
+	require.Empty(t, w.scan(time.Unix(1000, 0), false))
+	require.Len(t, said, 10, "%q", said)
+	for _, text := range said {
+		require.Contains(t, text, "it lies outside of what the job may register")
+	}
+	for _, path := range []string{"real", "latest", "./real/../real"} {
+		w.checkpoint("real-" + fmt.Sprint(len(path)))
+		w.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, path))
+	}
+	require.Equal(t, []string{"real", "latest"}, w.checkpointNames(w.scan(time.Unix(1000, 0), false)))
+
+	// What the operator lists is everybody's.
+	listed := watched{newWatcher(t.TempDir(), shim.Spec{CheckpointDir: w.out, Cwd: "/"}, limits{}, elsewhere), t, "", w.out}
+	listed.dir = listed.watcher.dir
+	listed.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, filepath.Join(elsewhere, "other")))
+	listed.announce(`{"event": "checkpoint", "path": "/etc"}`)
+	require.Equal(t, []string{"other"}, listed.checkpointNames(listed.scan(time.Unix(1000, 0), false)))
+}
+
+// A link in a checkpoint does not tell how long the file is that it leads to.
+func TestALinkThatLeadsOutOfACheckpointTellsNothing(t *testing.T) {
+	secret, w := secretOf(t), newWatched(t)
+	w.checkpoint("checkpoint-1")
+	require.NoError(t, os.Symlink(secret, filepath.Join(w.out, "checkpoint-1", "link")))
+	require.NoError(t, os.Symlink("model", filepath.Join(w.out, "checkpoint-1", "same")))
+	require.NoError(t, unix.Mkfifo(filepath.Join(w.out, "checkpoint-1", "fifo"), 0o600))
+	w.announce(`{"event": "checkpoint", "path": "checkpoint-1"}`)
+	found := w.scan(time.Unix(1000, 0), false)
+	require.Len(t, found, 1)
+	first := found[0].body.GetCheckpoint()
+	require.EqualValues(t, 2, first.GetSizeBytes())
+	require.NoError(t, os.WriteFile(secret, []byte("of another length"), 0o600))
+	require.Equal(t, first.GetManifestDigest(), manifestIn(t, first.GetPath()).digest)
+	require.NoError(t, verifyCheckpoint(&v1.ResumePoint{Path: first.GetPath(), ManifestDigest: first.GetManifestDigest()}))
+
+	// One that an earlier version registered is known again.
+	old := manifestIn(t, first.GetPath()).former
+	require.NotEqual(t, old, first.GetManifestDigest())
+	require.NoError(t, verifyCheckpoint(&v1.ResumePoint{Path: first.GetPath(), ManifestDigest: old}))
+	require.NoError(t, os.WriteFile(secret, []byte("changed since"), 0o600))
+	require.Error(t, verifyCheckpoint(&v1.ResumePoint{Path: first.GetPath(), ManifestDigest: old}))
+}
+
+func TestAMillionCheckpointEventsAreNotAMillionReports(t *testing.T) {
+	w := newWatched(t)
+	w.events.Most = 16 << 20
+	w.checkpoint("c")
+	var events strings.Builder
+	for i := range 1_000_000 {
+		fmt.Fprintf(&events, `{"event":"checkpoint","path":"c","step":%d}`+"\n", i)
+	}
+	w.write(filepath.Join(w.dir, eventsFile), events.String())
+	var said []string
+	w.remark = func(text string) { said = append(said, text) }
+	began := w.events.BytesRead
+	found := w.scan(time.Unix(1000, 0), true)
+	require.LessOrEqual(t, w.events.BytesRead-began, int64(16<<20)+1<<20)
+	require.LessOrEqual(t, len(found), maxFreshCheckpoints*16<<20/maxLookBytes)
+	require.NotEmpty(t, found)
+	require.LessOrEqual(t, len(said), maxRemarks)
+	require.Contains(t, said[0], "are not registered: of those that are told at once, the last 16 are")
+}
+
+func TestDirectoriesWithoutEndAreNotWalked(t *testing.T) {
+	w := newWatched(t)
+	w.checkpoints.most = 100
+	old := time.Now().Add(-time.Hour)
+	for _, big := range []string{"wide", "deep"} {
+		for i := range 150 {
+			name := filepath.Join("tmp-"+big, fmt.Sprint(i))
+			if big == "deep" {
+				name = filepath.Join("tmp-"+big, strings.Repeat("d/", i))
+			}
+			require.NoError(t, os.MkdirAll(filepath.Join(w.out, name), 0o700))
+			require.NoError(t, os.Chtimes(filepath.Join(w.out, name), old, old))
+		}
+		w.rename("tmp-"+big, big)
+		require.NoError(t, os.Chtimes(filepath.Join(w.out, big), old, old))
+	}
+	w.checkpoint("checkpoint-1")
+	w.endedWell = true
+	var found []finding
+	for looks := 0; len(found) == 0; looks++ {
+		require.Less(t, looks, 4, "what cannot be looked at to its end keeps nothing from what can be")
+		found = w.scan(time.Unix(1000, 0), true)
+	}
+	require.Equal(t, []string{"checkpoint-1"}, w.checkpointNames(found))
+	require.Contains(t, w.checkpoints.tooLarge, "wide")
+	require.Contains(t, w.checkpoints.tooLarge, "deep")
+	left := w.checkpoints.most
+	w.checkpoints.scan(t.Context(), true, &left)
+	require.Equal(t, w.checkpoints.most, left, "they are not walked again")
+	var said []string
+	w.remark = func(text string) { said = append(said, text) }
+	w.announce(`{"event": "checkpoint", "path": "wide"}`)
+	w.announce(`{"event": "checkpoint", "path": "deep"}`)
+	require.Empty(t, w.scan(time.Unix(1000, 0), true))
+	require.Contains(t, said[0], "it holds more files and directories than are looked at")
+	require.Contains(t, said[1], "directories in it are nested deeper than 64 levels")
+}
+
+// A report that cannot be encoded would end each session anew.
+func TestAnEventThatNobodyCanTellHoldsUpNothing(t *testing.T) {
+	l := newLeader(t)
+	inProcess(t, testConfig(t, l))
+	o := order("sh", "-c", `mkdir c; echo x > c/f
+		printf '{"event": "checkpoint", "path": "c", "metrics": {"a": "\377"}}\n' >> $MIND_EVENTS_FILE
+		printf '{"event": "evaluation_result", "benchmark": "\377", "metrics": {"a": 1}}\n' >> $MIND_EVENTS_FILE
+		printf 'GPU \377\n' > $(dirname $MIND_EVENTS_FILE)/gpu-fault
+		printf '{"event": "phase", "phase": "EVALUATING"}\n' >> $MIND_EVENTS_FILE
+		sleep 0.6; exit 3`)
+	o.Spec.Job.CommandConfig.Cwd = t.TempDir()
+	l.want(o)
+	require.Contains(t, l.ended(o.GetTask()).GetErrorMessage(), "GPU \uFFFD")
+	require.Contains(t, l.kinds(o.GetTask()), "Phase")
+	next := order("true")
+	l.want(next)
+	require.Zero(t, l.ended(next.GetTask()).GetExitCode())
+}
+
+// The end of a task is told, and the next task launched, whatever the first left in the place of its files.
+func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	cfg.MetricsBytes, cfg.EventsBytes = 1<<20, 1<<20
+	stop := inProcess(t, cfg)
+	secret := secretOf(t)
+	orders := []*v1.TaskOrder{}
+	for _, attack := range []string{
+		`truncate -s 30G $MIND_METRICS_FILE $MIND_EVENTS_FILE`,
+		`ln -s ` + secret + ` $MIND_METRICS_FILE; ln -s ` + secret + ` $MIND_EVENTS_FILE`,
+		`mkfifo $MIND_METRICS_FILE $MIND_EVENTS_FILE`,
+		`mkdir $MIND_METRICS_FILE $MIND_EVENTS_FILE`,
+		`head -c 20000000 /dev/urandom > $MIND_METRICS_FILE; head -c 20000000 /dev/zero > $MIND_EVENTS_FILE`,
+		`cd $(dirname $MIND_METRICS_FILE); for f in reports archived.json withdrawn gpu-fault baseline.json registered; do ln -sf ` + secret + ` $f; done`,
+		`cd $(dirname $MIND_METRICS_FILE); for f in reports archived.json baseline.json registered; do rm -f $f; mkfifo $f; done`,
+		`cd $(dirname $MIND_METRICS_FILE); rm task; mkfifo task exit.json`,
+		`cd $(dirname $MIND_METRICS_FILE); rm task; ln -s ` + secret + ` task; ln -s ` + secret + ` exit.json; ln -s ` + secret + ` exit.json.new`,
+		`mkfifo $MIND_CHECKPOINT_DIR/fifo; ln -s / $MIND_CHECKPOINT_DIR/root; mkdir $MIND_CHECKPOINT_DIR/tmp-c; ln -s / $MIND_CHECKPOINT_DIR/tmp-c/root; mv $MIND_CHECKPOINT_DIR/tmp-c $MIND_CHECKPOINT_DIR/c`,
+		`rmdir $MIND_CHECKPOINT_DIR; ln -s / $MIND_CHECKPOINT_DIR`,
+	} {
+		orders = append(orders, order("sh", "-c", attack+"; exit 3"))
+	}
+	l.want(orders...)
+	for i, o := range orders {
+		require.EqualValues(t, 3, l.ended(o.GetTask()).GetExitCode(), "attack %d: %s", i, l.ended(o.GetTask()).GetErrorMessage())
+	}
+	text, err := os.ReadFile(secret)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "666")
+	require.NotContains(t, string(text), "acked", "nothing was written through a link")
+	for _, o := range orders {
+		require.NotContains(t, fmt.Sprint(l.kinds(o.GetTask())), "Phase", "the secret was read")
+	}
+
+	// The next agent takes them up again, and serves what is there of them.
+	l.want()
+	stop()
+	inProcess(t, cfg)
+	client := taskClient(t, l.hello(1))
+	for i, o := range orders {
+		lines := metricsOf(t, client, &v1.ReadTaskMetricsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1})
+		require.NotContains(t, strings.Join(lines, "\n"), "666", "attack %d", i)
+		require.False(t, slices.ContainsFunc(lines, func(line string) bool { return len(line) > 8<<10 }), "attack %d", i)
+		_, _, eof := readLog(t, client, &v1.ReadTaskLogsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1})
+		require.True(t, eof, "attack %d", i)
+	}
+	require.Equal(t, []string{"mind: the metrics of the task are not read: it is not a regular file"}, metricsOf(t, client, &v1.ReadTaskMetricsRequest{JobId: orders[1].GetTask().GetJobId(), Attempt: 1}))
+	sparse := metricsOf(t, client, &v1.ReadTaskMetricsRequest{JobId: orders[0].GetTask().GetJobId(), Attempt: 1})
+	require.Equal(t, []string{"mind: the task wrote more metrics than the first 1 MiB, which are all that is read (metrics_bytes of the agent)"}, sparse)
+}
+
+// A task that writes the records of its agent could say that it has ended while it runs, and its GPUs would be given away.
+func TestAJournalIsBelievedInWhatAWatcherWrites(t *testing.T) {
+	w := newWatched(t)
+	j := openJournal(w.dir)
+	for _, body := range []*v1.Report{
+		{Body: &v1.Report_Ended{Ended: &v1.TaskEnded{}}},
+		{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: 1}}},
+		{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}},
+		{Body: &v1.Report_Transfer{Transfer: &v1.TransferReport{Path: "x"}}},
+		{},
+		{Body: &v1.Report_Phase{Phase: &v1.PhaseReport{Phase: v1.JobPhase_EVALUATING}}},
+		{Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{Path: "/etc", ManifestDigest: manifestIn(t, "/etc/ssl").digest}}},
+	} {
+		_, err := j.add(body, time.Unix(1000, 0), 0)
+		require.NoError(t, err)
+	}
+	require.Equal(t, []string{"EVALUATING"}, words(w.scan(time.Unix(1001, 0), false)))
+	require.Len(t, w.journal.digests, 1)
+}
+
+func TestWhatIsNotReadIsSaidInTheTasksLog(t *testing.T) {
+	l := newLeader(t)
+	cfg := testConfig(t, l)
+	cfg.EventsBytes = 1 << 20
+	inProcess(t, cfg)
+	gate := filepath.Join(t.TempDir(), "gate")
+	o := order("sh", "-c", `head -c 2000000 /dev/zero | tr '\0' '\n' >> $MIND_EVENTS_FILE; mkfifo $MIND_METRICS_FILE
+		echo first; while [ ! -e `+gate+` ]; do sleep 0.01; done; echo last`)
+	l.want(o)
+	l.running(o.GetTask())
+	client := taskClient(t, l.hello(0))
+	req := &v1.ReadTaskLogsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1}
+	want := []string{
+		"!mind: events.jsonl of this task is longer than 1 MiB: what is beyond is not read (events_bytes of the agent)",
+		"!mind: metrics.jsonl of this task is not read: it is not a regular file",
+	}
+	require.Eventually(t, func() bool {
+		lines, _, _ := readLog(t, client, req)
+		return len(lines) == 3 && slices.Equal(lines[1:], want)
+	}, 30*time.Second, 10*time.Millisecond)
+	require.NoError(t, os.WriteFile(gate, nil, 0o600))
+	l.ended(o.GetTask())
+	lines, _, eof := readLog(t, client, req)
+	require.True(t, eof)
+	require.Equal(t, append(append([]string{"first"}, want...), "last"), lines, "said once")
+}
