@@ -139,11 +139,14 @@ func TestACheckpointOfWhichAProgramTellsLiesWithinWhatIsTheJobs(t *testing.T) {
 	}
 	require.Equal(t, []string{"real", "latest"}, w.checkpointNames(w.scan(time.Unix(1000, 0), false)))
 
-	// What the operator lists is everybody's.
+	// What the operator lists is everybody's, but not what of the agent's own lies there.
 	listed := watched{newWatcher(t.TempDir(), shim.Spec{CheckpointDir: w.out, Cwd: "/"}, limits{}, elsewhere), t, "", w.out}
 	listed.dir = listed.watcher.dir
 	listed.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, filepath.Join(elsewhere, "other")))
 	listed.announce(`{"event": "checkpoint", "path": "/etc"}`)
+	listed.places.hidden = filepath.Join(elsewhere, "state")
+	listed.write(filepath.Join(elsewhere, "state", "outputs", "job_2.checkpoints", "checkpoint-1", "model"), "x")
+	listed.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, filepath.Join(elsewhere, "state", "outputs", "job_2.checkpoints", "checkpoint-1")))
 	require.Equal(t, []string{"other"}, listed.checkpointNames(listed.scan(time.Unix(1000, 0), false)))
 }
 
@@ -265,6 +268,7 @@ func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
 		`cd $(dirname $MIND_METRICS_FILE); for f in reports archived.json withdrawn gpu-fault baseline.json registered; do ln -sf ` + secret + ` $f; done`,
 		`cd $(dirname $MIND_METRICS_FILE); for f in reports archived.json baseline.json registered; do rm -f $f; mkfifo $f; done`,
 		`cd $(dirname $MIND_METRICS_FILE); rm task; mkfifo task exit.json`,
+		`cd $(dirname $MIND_METRICS_FILE); mkdir -p exit.json/x reports/x withdrawn/x`,
 		`cd $(dirname $MIND_METRICS_FILE); rm task; ln -s ` + secret + ` task; ln -s ` + secret + ` exit.json; ln -s ` + secret + ` exit.json.new`,
 		`mkfifo $MIND_CHECKPOINT_DIR/fifo; ln -s / $MIND_CHECKPOINT_DIR/root; mkdir $MIND_CHECKPOINT_DIR/tmp-c; ln -s / $MIND_CHECKPOINT_DIR/tmp-c/root; mv $MIND_CHECKPOINT_DIR/tmp-c $MIND_CHECKPOINT_DIR/c`,
 		`rmdir $MIND_CHECKPOINT_DIR; ln -s / $MIND_CHECKPOINT_DIR`,

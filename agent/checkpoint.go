@@ -216,8 +216,8 @@ func (c *checkpointDir) renamed(ctx context.Context, dir *tree.Dir, child tree.C
 }
 
 // event is a checkpoint that the program itself told of; the error is for its user.
-func (c *checkpointDir) event(ctx context.Context, roots []string, path string, step int64, metrics string, left *int) (f finding, ok bool, err error) {
-	m, err := manifestWithin(ctx, roots, path, left)
+func (c *checkpointDir) event(ctx context.Context, may places, path string, step int64, metrics string, left *int) (f finding, ok bool, err error) {
+	m, err := manifestWithin(ctx, may, path, left)
 	if err != nil || c.known[path] == m.digest {
 		return finding{}, false, err
 	}

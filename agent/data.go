@@ -36,7 +36,7 @@ type Data struct {
 	CacheDir string
 	// CacheBytes bounds it; 0: 100 GiB.
 	CacheBytes int64
-	// Roots are the folders that local sources must lie in; empty: anywhere but in the agent's own state.
+	// Roots are the folders in which local sources and models may lie, beside what the tenant's own jobs wrote; empty: none.
 	Roots []string
 	// Hosts are those that data may be fetched from: names, *.SUFFIX, addresses, networks, or * for all. Empty: all but this
 	// machine and link-local addresses.
@@ -55,8 +55,8 @@ func (c Config) dataCache() datacache.Config {
 	d := c.Data
 	return datacache.Config{
 		Node: c.NodeID, Dir: cmp.Or(d.CacheDir, filepath.Join(c.DataDir, "datacache")), Capacity: d.CacheBytes, Roots: d.Roots,
-		// What jobs wrote may be the data of others; the agent's state may not.
-		Hidden: []string{c.DataDir}, Shown: []string{filepath.Join(c.DataDir, "outputs")},
+		// What jobs wrote may be the data of others of their tenant; the agent's state may not.
+		Hidden: []string{c.DataDir}, Own: func(tenant string) []string { return []string{c.outputsOf(tenant)} },
 		Hosts: d.Hosts, Hub: datacache.Service{URL: d.HubURL, Token: d.HubToken},
 		Drive: datacache.Service{URL: d.DriveURL}, Atlas: datacache.Service{URL: d.AtlasURL}, S3: d.S3, Logger: c.Logger,
 	}
@@ -67,7 +67,7 @@ func (a *agent) openData() (err error) {
 	cfg := a.cfg.dataCache()
 	cfg.Logger = a.log
 	// A link that names it must not lead around what is hidden.
-	if err = os.MkdirAll(filepath.Join(a.cfg.DataDir, "outputs"), 0o755); err != nil {
+	if err = os.MkdirAll(filepath.Join(a.cfg.DataDir, outputsFolder), 0o755); err != nil {
 		return fmt.Errorf("make the folder of outputs: %w", err)
 	}
 	if a.data, err = datacache.Open(cfg); err != nil {

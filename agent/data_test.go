@@ -122,9 +122,10 @@ func TestDataThatCannotBeHadEndsTheTask(t *testing.T) {
 	cfg := testConfig(t, l)
 	inProcess(t, cfg) // the loopback is not among the hosts
 	for source, want := range map[string]string{
-		"/no/such/file":                     "data source /no/such/file: node n1 has no such file",
+		"/no/such/file":                     "data source /no/such/file: jobs may read no files there on node n1: put it below " + os.TempDir(),
+		os.TempDir() + "/no/such":           "node n1 has no such file",
 		server.URL + "/rows.jsonl":          "data_hosts",
-		filepath.Join(cfg.DataDir, "epoch"): "no such file, or none that jobs may read",
+		filepath.Join(cfg.DataDir, "epoch"): "no such file",
 		"scaidrive://acme/x":                "scaidrive_url",
 	} {
 		o := training(t, "exit 0", source)
@@ -292,8 +293,8 @@ func TestDataService(t *testing.T) {
 	require.True(t, checks[0].GetCached())
 	require.EqualValues(t, 1, checks[0].GetFiles())
 	require.False(t, checks[1].GetValid())
-	require.Contains(t, checks[1].GetMessage(), "node n1 has no such file")
-	require.Nil(t, checks[2].Files, "nobody counts all of a machine")
+	require.Contains(t, checks[1].GetMessage(), "data_roots of the agent")
+	require.False(t, checks[2].GetValid())
 	require.Contains(t, checks[3].GetMessage(), "404")
 	many := &v1.ProbeDataRequest{Sources: make([]*v1.DataSource, maxProbed+1)}
 	_, err = agent.ProbeData(ctx, many)

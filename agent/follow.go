@@ -122,6 +122,7 @@ func (a *agent) again(t *task) {
 // watch begins to look at what a task will write.
 func (a *agent) watch(dir string, s shim.Spec) *watcher {
 	w := newWatcher(dir, s, limits{metrics: a.cfg.MetricsBytes, events: a.cfg.EventsBytes}, a.cfg.Data.Roots...)
+	w.places.hidden = a.cfg.DataDir
 	w.begin(a.moves, a.log)
 	return w
 }

@@ -84,7 +84,7 @@ func (a *agent) shimSpec(k key, dir string, spec *v1.TaskSpec, data *taskData) s
 	}
 	var env environment
 	env.inherit(os.Environ())
-	output, checkpoints := a.outputDirs(k, job)
+	output, checkpoints := a.outputDirs(k, spec.GetTenantId(), job)
 	s.Dirs = []string{output, checkpoints}
 	s.CheckpointDir = checkpoints
 	if command := job.GetCommandConfig(); command != nil {
@@ -145,25 +145,6 @@ func setTaskEnv(env *environment, k key, spec *v1.TaskSpec, p place) {
 	if p.model != "" {
 		env.set("MIND_MODEL_PATH", p.model)
 	}
-}
-
-// outputDirs returns where the attempt writes, and where the checkpoints of
-// the job are: those are shared by its attempts, so that one can go on from
-// another's.
-func (a *agent) outputDirs(k key, job *v1.SubmitJobRequest) (output, checkpoints string) {
-	base := job.GetOutputConfig().GetOutputDir()
-	switch {
-	case base == "":
-		// Two directories a job, not three: most jobs leave nothing in them.
-		base = filepath.Join(a.cfg.DataDir, "outputs", k.job)
-		return fmt.Sprintf("%s.attempt-%d", base, k.attempt), base + ".checkpoints"
-	case !filepath.IsAbs(base) && job.GetCommandConfig().GetCwd() != "":
-		base = filepath.Join(job.GetCommandConfig().GetCwd(), base)
-	case !filepath.IsAbs(base):
-		base = filepath.Join(a.cfg.DataDir, "outputs", base)
-	}
-	base = filepath.Join(base, k.job)
-	return filepath.Join(base, fmt.Sprintf("attempt-%d", k.attempt)), filepath.Join(base, "checkpoints")
 }
 
 // writeConfig writes the whole request for a training program to read.

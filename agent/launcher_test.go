@@ -28,7 +28,7 @@ func trainingOrder(script string, change func(*v1.TaskSpec)) *v1.TaskOrder {
 			TrainingType: v1.TrainingType_SFT, BaseModel: &v1.BaseModel{ModelId: "m1"}, Environment: map[string]string{},
 			Framework: &v1.Framework{Type: v1.FrameworkType_CUSTOM, CustomScriptPath: script},
 		},
-		DataConfig: &v1.DataConfig{Sources: []*v1.DataSource{{Path: "/etc/passwd"}}, MaxSeqLength: 8},
+		DataConfig: &v1.DataConfig{Sources: []*v1.DataSource{{Path: filepath.Dir(script)}}, MaxSeqLength: 8},
 	}
 	if change != nil {
 		change(o.Spec)
@@ -85,7 +85,7 @@ func TestLauncher_environmentOfATraining(t *testing.T) {
 	require.Equal(t, "600\n", read(t, dir+"/out.mode"))
 	require.JSONEq(t, `{"name":"t","training_config":{"training_type":"SFT","base_model":{"model_id":"m1"},
 		"framework":{"type":"CUSTOM","custom_script_path":"`+script+`"},"environment":{"LC_TEST":"job","B":"job","MIND_CONFIG":"job","WORLD_SIZE":"job"}},
-		"data_config":{"sources":[{"path":"/etc/passwd"}],"max_seq_length":8}}`, read(t, dir+"/out.config"))
+		"data_config":{"sources":[{"path":"`+dir+`"}],"max_seq_length":8}}`, read(t, dir+"/out.config"))
 }
 
 // gang runs a training on two nodes, each with an agent of its own, and returns the ends.

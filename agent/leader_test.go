@@ -344,6 +344,7 @@ func stopped(o *v1.TaskOrder, reason v1.StopReason_Value, grace int32) *v1.TaskO
 
 func testConfig(t testing.TB, leaders ...*leader) Config {
 	cfg := Config{NodeID: "n1", DataDir: t.TempDir(), GPUs: "8xH100", Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	cfg.Data.Roots = []string{os.TempDir()}
 	for _, l := range leaders {
 		cfg.Coordinators = append(cfg.Coordinators, l.addr)
 	}

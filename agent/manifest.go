@@ -64,9 +64,23 @@ func below(dir *tree.Dir, name string, do func(*tree.Dir) error) error {
 	return do(d)
 }
 
-// manifestWithin makes the manifest of a directory that lies within one of some others. Links may lead to it, as long as that is
-// where they lead.
-func manifestWithin(ctx context.Context, roots []string, path string, left *int) (manifest, error) {
+// places are where checkpoints may lie of which a program tells.
+type places struct {
+	// roots are the directories; hidden is one of which only what is in a root that lies in it itself counts.
+	roots  []string
+	hidden string
+}
+
+// open says whether what lies at a path, in a directory of the roots, counts; links are resolved.
+func (p places) open(real, top string) bool {
+	hidden, err := filepath.EvalSymlinks(p.hidden)
+	return p.hidden == "" || err == nil && (!lies(real, hidden) || lies(top, hidden))
+}
+
+// manifestWithin makes the manifest of a directory that lies where it may. Links may lead to it, as long as that is where they
+// lead.
+func manifestWithin(ctx context.Context, may places, path string, left *int) (manifest, error) {
+	roots := may.roots
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil && slices.ContainsFunc(roots, func(root string) bool { return lies(path, root) }) {
 		return manifest{}, err
@@ -76,7 +90,7 @@ func manifestWithin(ctx context.Context, roots []string, path string, left *int)
 	}
 	for _, root := range roots {
 		top, err := filepath.EvalSymlinks(root)
-		if err != nil || !lies(real, top) {
+		if err != nil || !lies(real, top) || !may.open(real, top) {
 			continue
 		}
 		name, err := filepath.Rel(top, real)

@@ -137,10 +137,11 @@ func TestAModelThatCannotBeHad(t *testing.T) {
 	}{
 		"no such repository":   {"acme/none", "among its models, or keeps it private: check the name", v1.ErrorType_MODEL_NOT_FOUND},
 		"who else could know":  {"acme/none", `set base_model.source to "program"`, v1.ErrorType_MODEL_NOT_FOUND},
-		"no such path":         {"/no/such/model", "model /no/such/model: node n1 has no such file", v1.ErrorType_MODEL_NOT_FOUND},
+		"no such path":         {os.TempDir() + "/no/such/model", "/no/such/model: node n1 has no such file", v1.ErrorType_MODEL_NOT_FOUND},
 		"nobody signed in":     {"scaidrive://acme/models/a/", "scaidrive_url", v1.ErrorType_DATA_FETCH},
 		"there is no room":     {"acme/m", "does not fit", v1.ErrorType_DATA_FETCH},
-		"what may not be read": {cfg.DataDir, "no such file, or none that jobs may read", v1.ErrorType_MODEL_NOT_FOUND},
+		"what may not be read": {cfg.DataDir, "no such file", v1.ErrorType_MODEL_NOT_FOUND},
+		"what is not listed":   {"/etc/ssl", "data_roots of the agent", v1.ErrorType_MODEL_NOT_FOUND},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := of(training(t, "exit 0", rows), &v1.BaseModel{ModelId: c.model})

@@ -143,7 +143,7 @@ func TestTheAgentIsKilledBetweenEveryTwoSteps(t *testing.T) {
 	o := order("sh", "-c", "while [ ! -e "+gate+" ]; do sleep 0.01; done; exit 3")
 	ref := o.GetTask()
 	dir := filepath.Join(cfg.DataDir, "tasks", keyOf(ref).name())
-	checkpoints := filepath.Join(cfg.DataDir, "outputs", ref.GetJobId()+".checkpoints")
+	checkpoints := filepath.Join(cfg.outputsOf(o.Spec.GetTenantId()), ref.GetJobId()+".checkpoints")
 	announce := func(line string) {
 		file, err := os.OpenFile(filepath.Join(dir, eventsFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 		require.NoError(t, err)

@@ -64,8 +64,8 @@ type watcher struct {
 	metrics, events taskfile.Tail
 	cwd             string
 	checkpoints     checkpointDir
-	// roots are the directories that checkpoints may lie in of which the program tells.
-	roots []string
+	// places are where checkpoints may lie of which the program tells.
+	places places
 
 	// eventsRead is the offset behind the last event of a checkpoint or a result; waiting are those that were read and not taken.
 	eventsRead int64
@@ -116,7 +116,7 @@ func newWatcher(dir string, spec shim.Spec, most limits, roots ...string) *watch
 	for _, root := range append(append([]string{spec.CheckpointDir, w.cwd}, spec.Dirs...), roots...) {
 		// A job that runs in the root of the file system does not own all of it.
 		if root != "" && root != "/" {
-			w.roots = append(w.roots, root)
+			w.places.roots = append(w.places.roots, root)
 		}
 	}
 	return w
@@ -159,7 +159,7 @@ func (w *watcher) load(ctx context.Context) []finding {
 		}
 		if c := e.body.GetCheckpoint(); c != nil {
 			left := maxLookEntries
-			m, err := manifestWithin(ctx, w.roots, c.GetPath(), &left)
+			m, err := manifestWithin(ctx, w.places, c.GetPath(), &left)
 			if ctx.Err() == nil && (err != nil || m.digest != c.GetManifestDigest()) {
 				w.log.Warn("a checkpoint is not registered: it was changed or removed before the coordinators could be told", "path", c.GetPath(), "step", c.GetStep())
 				w.journal.ack(e.n)
@@ -375,7 +375,7 @@ func (w *watcher) checkpoint(ctx context.Context, e keptEvent, left *int) (f fin
 		w.say("mind: the metrics of checkpoint %.200q are not kept: they take %d bytes; at most %d are kept", e.Path, len(metrics), maxCheckpointMetrics)
 		metrics = ""
 	}
-	return w.checkpoints.event(ctx, w.roots, filepath.Clean(path), int64(e.Step), metrics, left)
+	return w.checkpoints.event(ctx, w.places, filepath.Clean(path), int64(e.Step), metrics, left)
 }
 
 // dealtWith says whether an earlier agent took up the event that ends there: it is not looked at again.

@@ -47,7 +47,7 @@ func (l *layout) writeConfigs() error {
 			"gossip_key": base64.StdEncoding.EncodeToString(l.GossipKey), "gossip_join": gossip,
 			"gpus": gpus, "stop_tasks_on_exit": true,
 			// Everything is on this machine, and so may be the data.
-			"data_hosts": []string{"*"},
+			"data_hosts": []string{"*"}, "data_roots": l.dataRoots(),
 		}
 	}
 	all[kindGateway] = keys{

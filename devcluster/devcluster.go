@@ -42,6 +42,10 @@ type Options struct {
 	// LogArchive is where logs and metrics of tasks are kept beyond the life of their node: a folder, or the URL of an archive.
 	// Empty: as at the last start, else nowhere.
 	LogArchive string
+	// DataRoots are the folders in which data sources and models may lie that jobs name by their path. Empty: as at the last start,
+	// else the user's home, the working directory and the folder of temporary files: jobs run as the same user, and may read
+	// those in any case.
+	DataRoots []string
 	// HTTP is the address of the gateway. Empty: that of the last start, else 127.0.0.1:8080, or the next free port.
 	HTTP string
 	// Restart starts components again that ended.

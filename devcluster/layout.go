@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -35,7 +36,8 @@ type layout struct {
 	Coordinators []member
 	Agents       []member
 	GPUs         string
-	LogArchive   string `json:",omitempty"`
+	LogArchive   string   `json:",omitempty"`
+	DataRoots    []string `json:",omitempty"`
 	HTTP         string
 	Token        string
 	APISecret    string
@@ -75,6 +77,9 @@ func openLayout(dir string, o Options) (*layout, error) {
 	}
 	l.fitAgents(o)
 	if err := l.chooseArchive(o.LogArchive); err != nil {
+		return nil, err
+	}
+	if err := l.chooseDataRoots(o.DataRoots); err != nil {
 		return nil, err
 	}
 	if err := l.choosePorts(); err != nil {
@@ -133,6 +138,41 @@ func (l *layout) chooseArchive(address string) error {
 	}
 	l.LogArchive = url
 	return nil
+}
+
+// chooseDataRoots takes folders that are there. Without any it keeps those that the cluster had.
+func (l *layout) chooseDataRoots(dirs []string) error {
+	if len(dirs) == 0 {
+		return nil
+	}
+	l.DataRoots = nil
+	for _, dir := range dirs {
+		dir, err := filepath.Abs(dir)
+		if err != nil {
+			return fmt.Errorf("folder of data: %w", err)
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return fmt.Errorf("%s is no folder that data could lie in", dir)
+		}
+		l.DataRoots = append(l.DataRoots, dir)
+	}
+	return nil
+}
+
+// dataRoots are the folders in which data of jobs may lie.
+func (l *layout) dataRoots() []string {
+	if len(l.DataRoots) > 0 {
+		return l.DataRoots
+	}
+	roots := []string{os.TempDir()}
+	if home, err := os.UserHomeDir(); err == nil && filepath.IsAbs(home) {
+		roots = append(roots, home)
+	}
+	if here, err := os.Getwd(); err == nil && here != "/" {
+		roots = append(roots, here)
+	}
+	slices.Sort(roots)
+	return slices.Compact(roots)
 }
 
 func secret(bytes int) string { return base64.RawURLEncoding.EncodeToString(random(bytes)) }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 // What a power cut leaves of a cluster that an earlier version made, which wrote these files without a sync: the data of the
@@ -89,4 +90,33 @@ func list(t *testing.T, dir string) (names []string) {
 		return err
 	}))
 	return names
+}
+
+func TestLayout_whereDataMayLie(t *testing.T) {
+	dir, home, here := t.TempDir(), t.TempDir(), t.TempDir()
+	t.Setenv("HOME", home)
+	t.Chdir(here)
+	rootsOf := func(o Options) []string {
+		t.Helper()
+		o.Dir = dir
+		l, err := openLayout(dir, o)
+		require.NoError(t, err)
+		require.NoError(t, l.writeConfigs())
+		var config struct {
+			Roots []string `yaml:"data_roots"`
+		}
+		require.NoError(t, yaml.Unmarshal(readFile(t, l.config("n1")), &config))
+		return config.Roots
+	}
+	o := options(dir)
+	require.ElementsMatch(t, []string{os.TempDir(), home, here}, rootsOf(o))
+	t.Chdir("/")
+	require.ElementsMatch(t, []string{os.TempDir(), home}, rootsOf(o), "not all of the machine")
+	o.DataRoots = []string{here, home}
+	require.Equal(t, []string{here, home}, rootsOf(o))
+	o.DataRoots = nil
+	require.Equal(t, []string{here, home}, rootsOf(o), "as at the last start")
+	o.DataRoots = []string{filepath.Join(home, "none")}
+	_, err := openLayout(dir, o)
+	require.ErrorContains(t, err, "none is no folder that data could lie in")
 }

@@ -39,10 +39,12 @@ type Config struct {
 	Dir string
 	// Capacity bounds what is kept and being fetched, in bytes; 0: 100 GiB.
 	Capacity int64
-	// Roots are the directories that local sources must lie in; empty: anywhere.
+	// Roots are the directories in which local sources may lie.
 	Roots []string
-	// Hidden are directories in which no local source may lie, but for those in Shown.
-	Hidden, Shown []string
+	// Own are those in which sources of one tenant may lie, too; nil: none.
+	Own func(tenant string) []string
+	// Hidden are directories in which no local source may lie, unless Roots or Own name something in them.
+	Hidden []string
 	// Hosts are the hosts that sources may be fetched from; see Reach. Empty: all but this machine and link-local addresses.
 	Hosts []string
 	// Hub is where hf:// sources are; an empty URL: https://huggingface.co.
@@ -137,14 +139,7 @@ func Open(cfg Config) (*Cache, error) {
 	if err := durable.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the data cache: %w", err)
 	}
-	for _, list := range []*[]string{&cfg.Roots, &cfg.Hidden, &cfg.Shown} {
-		*list = slices.Clone(*list)
-		for i, dir := range *list {
-			if real, err := filepath.EvalSymlinks(dir); err == nil {
-				(*list)[i] = real
-			}
-		}
-	}
+	cfg.Hidden = realPaths(cfg.Hidden)
 	reach, err := newReach(cfg)
 	if err != nil {
 		return nil, err
@@ -157,6 +152,17 @@ func Open(cfg Config) (*Cache, error) {
 		return nil, fmt.Errorf("read the data cache: %w", err)
 	}
 	return c, nil
+}
+
+// realPaths are directories with links resolved.
+func realPaths(dirs []string) []string {
+	dirs = slices.Clone(dirs)
+	for i, dir := range dirs {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			dirs[i] = real
+		}
+	}
+	return dirs
 }
 
 // Validate joins all faults of the configuration.
@@ -248,7 +254,7 @@ func (c *Cache) fetch(ctx context.Context, r Request) (*Data, error) {
 func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
 	pause := c.cfg.Pause
 	for try := 1; ; try++ {
-		s, err := c.resolve(ctx, r.Path, r.Credentials)
+		s, err := c.resolve(ctx, r.Tenant, r.Path, r.Credentials)
 		if err == nil || ctx.Err() != nil || !transient(err) || try >= c.cfg.Tries {
 			return s, err
 		}
@@ -349,7 +355,7 @@ type Check struct {
 
 // Probe says whether a source could be fetched for a tenant; the error is one sentence.
 func (c *Cache) Probe(ctx context.Context, tenant, path string, credentials Credentials) (Check, error) {
-	s, err := c.resolve(ctx, path, credentials)
+	s, err := c.resolve(ctx, tenant, path, credentials)
 	if err != nil {
 		return Check{}, explain("", path, err)
 	}

@@ -312,7 +312,7 @@ func TestTheHub_aShardedModel(t *testing.T) {
 		h.repos["models/acme/evil"] = evil
 		name := "model-00001-of-00002.safetensors"
 		good := evil.files[name]
-		s, err := c.resolve(deadline(t), "hf://models/acme/evil/"+name, Credentials{})
+		s, err := c.resolve(deadline(t), "t1", "hf://models/acme/evil/"+name, Credentials{})
 		require.NoError(t, err)
 		require.Equal(t, sum(good), s.files[0].sha256)
 		evil.files[name] = string(noise(300_001))[:300_000]
@@ -348,7 +348,7 @@ func TestTheHub_manyFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Check{Files: 2500, Size: 10*1 + 90*2 + 900*3 + 1500*4}, check)
 	require.Equal(t, "2499", contents(t, c.get(t, "t1", "hf://datasets/acme/images/data/2499.bin", "a"), "2499.bin"))
-	s, err := c.resolve(deadline(t), "hf://datasets/acme/images/data/2499.bin", Credentials{})
+	s, err := c.resolve(deadline(t), "t1", "hf://datasets/acme/images/data/2499.bin", Credentials{})
 	require.NoError(t, err)
 	require.Equal(t, sum("2499"), s.files[0].sha256)
 }

@@ -3,44 +3,55 @@ package datacache
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/tree"
 )
 
 // maxCounted is how many entries of a local directory are looked at; of a larger one nothing is said but that it is there.
 const maxCounted = 10_000
 
-// local finds a file or directory of the node.
-func (c *Cache) local(ctx context.Context, path string) (*source, error) {
+// local finds a file or directory of the node, for a tenant. It must lie in a folder that the operator has listed, or in what the
+// tenant's own jobs have written: the agent may read more than the jobs should, and must not even tell what there is.
+func (c *Cache) local(ctx context.Context, tenant, path string) (*source, error) {
 	if !filepath.IsAbs(path) {
 		return nil, faultf("it is not an absolute path: begin with /, or with hf://, s3://, https:// and so on for what is elsewhere")
 	}
 	if strings.ContainsRune(path, 0) {
 		return nil, faultf("it has a NUL character")
 	}
+	path = filepath.Clean(path)
+	if !c.listed(tenant, path) {
+		return nil, c.outside() // said without looking at it
+	}
 	// A link counts as what it leads to. What lies outside is like what is not there: nobody is to find out about it.
-	real, err := filepath.EvalSymlinks(path)
-	missing := missingf("node %s has no such file, or none that jobs may read%s: put it there, or use a path that every node has (a shared file system)", c.cfg.Node, c.where())
-	if err != nil || !c.allowed(real) {
+	missing := missingf("node %s has no such file: put it there, or use a path that every node has (a shared file system)", c.cfg.Node)
+	root, name, ok := c.resolved(tenant, path)
+	if !ok {
 		return nil, missing
 	}
-	info, err := os.Stat(real)
+	top, err := tree.Open(root)
 	if err != nil {
 		return nil, missing
 	}
-	data := &Data{Dir: real, Local: true, Size: -1, Count: -1}
-	switch {
-	case info.Mode().IsRegular():
-		file, err := os.Open(real)
-		if err != nil {
+	defer top.Close()
+	stat, err := top.Look(name)
+	if err != nil {
+		return nil, missing
+	}
+	data := &Data{Dir: filepath.Join(root, name), Local: true, Size: -1, Count: -1}
+	switch stat.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
+		if err := top.Readable(name); err != nil {
 			return nil, faultf("node %s cannot read it: give the user of its agent the right to", c.cfg.Node)
 		}
-		_ = file.Close()
-		data.Files, data.Size, data.Count = []string{filepath.Base(path)}, info.Size(), 1
-	case info.IsDir():
-		if err := c.count(ctx, real, data); err != nil {
+		data.Files, data.Size, data.Count = []string{filepath.Base(path)}, stat.Size, 1
+	case unix.S_IFDIR:
+		if err := c.count(ctx, tenant, top, name, data); err != nil {
 			return nil, faultf("node %s cannot read all of it: give the user of its agent the right to", c.cfg.Node)
 		}
 	default:
@@ -50,55 +61,88 @@ func (c *Cache) local(ctx context.Context, path string) (*source, error) {
 }
 
 // count lists the files of a directory that is not large.
-func (c *Cache) count(ctx context.Context, dir string, data *Data) error {
-	seen, size := 0, int64(0)
+func (c *Cache) count(ctx context.Context, tenant string, top *tree.Dir, name string, data *Data) error {
+	dir, err := top.Below(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	size, left := int64(0), maxCounted
 	var files []string
-	large := errors.New("large")
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil {
-			err = ctx.Err()
+	err = dir.Walk(ctx, &left, func(e tree.Entry) error {
+		if e.Outside != "" {
+			e.Size, e.Regular = c.led(tenant, filepath.Join(data.Dir, e.Path))
 		}
-		if seen++; seen > maxCounted {
-			return large
-		}
-		if err != nil || e.IsDir() {
-			return err
-		}
-		real, err := filepath.EvalSymlinks(path)
-		if err != nil || !c.allowed(real) {
-			return nil // a link to nowhere, or to what is none of the job's business
-		}
-		if info, err := os.Stat(real); err == nil && info.Mode().IsRegular() {
-			rel, err := filepath.Rel(dir, path)
-			if err != nil {
-				return err
-			}
-			files, size = append(files, filepath.ToSlash(rel)), size+info.Size()
+		if e.Regular {
+			files, size = append(files, e.Path), size+e.Size
 		}
 		return nil
 	})
 	switch {
-	case errors.Is(err, large):
+	case errors.Is(err, tree.ErrTooLarge), errors.Is(err, tree.ErrTooDeep):
 		return nil
 	case err != nil:
 		return err
 	}
+	slices.Sort(files)
 	data.Files, data.Size, data.Count = files, size, len(files)
 	return nil
 }
 
-func (c *Cache) where() string {
-	if len(c.cfg.Roots) == 0 {
-		return ""
+// led is the size of the regular file to which a link leads out of a directory; false: to nowhere, or to what is none of the job's
+// business.
+func (c *Cache) led(tenant, path string) (size int64, ok bool) {
+	root, name, ok := c.resolved(tenant, path)
+	if !ok {
+		return 0, false
 	}
-	return " (they may read below " + strings.Join(c.cfg.Roots, ", ") + ")"
+	top, err := tree.Open(root)
+	if err != nil {
+		return 0, false
+	}
+	defer top.Close()
+	stat, err := top.Look(name)
+	return stat.Size, err == nil && stat.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
-func (c *Cache) allowed(real string) bool {
-	if within(real, c.cfg.Hidden) && !within(real, c.cfg.Shown) {
-		return false
+// outside says why a path is not even looked at.
+func (c *Cache) outside() error {
+	if len(c.cfg.Roots) == 0 {
+		return missingf("jobs may read no files of node %s: list the folders that hold data in data_roots of its agent", c.cfg.Node)
 	}
-	return len(c.cfg.Roots) == 0 || within(real, c.cfg.Roots)
+	return missingf("jobs may read no files there on node %s: put it below %s, or add its folder to data_roots of the agent", c.cfg.Node, strings.Join(c.cfg.Roots, " or "))
+}
+
+// roots are the folders in which a tenant's sources may lie: as they were named, and as what they are now.
+func (c *Cache) roots(tenant string) (named, real []string) {
+	named = c.cfg.Roots
+	if c.cfg.Own != nil {
+		named = slices.Concat(named, c.cfg.Own(tenant))
+	}
+	return named, realPaths(named)
+}
+
+// listed says whether a path is one of a folder in which sources may lie, by its name alone.
+func (c *Cache) listed(tenant, path string) bool {
+	named, real := c.roots(tenant)
+	return within(path, named) || within(path, real)
+}
+
+// resolved follows the links of a path, and returns the folder in which it lies and its name there.
+func (c *Cache) resolved(tenant, path string) (root, name string, ok bool) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", "", false
+	}
+	_, roots := c.roots(tenant)
+	for _, root := range roots {
+		// What is hidden stays so, unless it is what was listed.
+		hidden := slices.ContainsFunc(c.cfg.Hidden, func(dir string) bool { return within(real, []string{dir}) && !within(root, []string{dir}) })
+		if name, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(name) && !hidden {
+			return root, name, true
+		}
+	}
+	return "", "", false
 }
 
 func within(path string, dirs []string) bool {

@@ -95,11 +95,11 @@ const (
 	SchemeAtlas = "scaiatlas"
 )
 
-// resolve asks what a path stands for, now.
-func (c *Cache) resolve(ctx context.Context, path string, credentials Credentials) (*source, error) {
+// resolve asks what a path stands for, now, for a tenant.
+func (c *Cache) resolve(ctx context.Context, tenant, path string, credentials Credentials) (*source, error) {
 	scheme, _, found := strings.Cut(path, "://")
 	if !found {
-		return c.local(ctx, path)
+		return c.local(ctx, tenant, path)
 	}
 	u, err := url.Parse(path)
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *Cache) resolve(ctx context.Context, path string, credentials Credential
 		if u.RawQuery != "" || u.Fragment != "" {
 			return nil, faultf("a file has no query")
 		}
-		return c.local(ctx, u.Path)
+		return c.local(ctx, tenant, u.Path)
 	case SchemeHTTP, SchemeHTTPS:
 		s, err = c.web(ctx, u)
 	case SchemeS3:

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/minio/minio-go/v7"
@@ -50,26 +51,72 @@ func TestLocalSourcesAreUsedWhereTheyAre(t *testing.T) {
 	entries, _ := c.Entries("t1")
 	require.Empty(t, entries)
 
-	// What lies outside answers exactly like what is not there.
-	for _, path := range []string{root + "/none", out + "/secret", root + "/link", root + "/../" + filepath.Base(out) + "/secret", "file:///etc/passwd", "/etc/shadow"} {
-		c.refuse(t, path, "node n1 has no such file, or none that jobs may read (they may read below "+root+")")
+	// What lies outside is not even looked at, whether it is there or not.
+	for _, path := range []string{out + "/secret", out + "/none", root + "/../" + filepath.Base(out) + "/secret", "file:///etc/passwd", "/etc/shadow", "/etc/none", "/", "/dev/null"} {
+		c.refuse(t, path, "jobs may read no files there on node n1: put it below "+root+", or add its folder to data_roots of the agent")
 	}
-	c.refuse(t, "/dev/null", "no such file")
+	// A link that leads out answers exactly like one that leads nowhere.
+	require.NoError(t, os.Symlink(filepath.Join(out, "none"), filepath.Join(root, "dangling")))
+	for _, path := range []string{root + "/none", root + "/link", root + "/dangling", root + "/d/link"} {
+		c.refuse(t, path, "node n1 has no such file: put it there")
+	}
+	require.NoError(t, syscall.Mkfifo(filepath.Join(root, "fifo"), 0o600))
+	c.refuse(t, root+"/fifo", "neither a file nor a directory")
 	c.refuse(t, "train.jsonl", "is not an absolute path")
 	c.refuse(t, "file://other/x", `names the host "other"`)
 	c.refuse(t, "file:///x?y", "no query")
+}
 
-	t.Run("the agent's own folder is hidden", func(t *testing.T) {
-		cfg := config(t)
-		cfg.Hidden, cfg.Shown = []string{root}, []string{filepath.Join(root, "d")}
-		c := open(t, cfg)
-		c.get(t, "t1", root+"/d/a.jsonl", "a")
-		c.get(t, "t1", out+"/secret", "a")
-		c.refuse(t, root, "no such file")
-		write(t, filepath.Join(root, "state"), "x")
-		c.refuse(t, root+"/d/../state", "no such file")
-		c.refuse(t, "/dev/null", "neither a file nor a directory")
-	})
+func TestWithoutRootsNoFileOfTheNodeIsData(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "f"), "x")
+	c := open(t, config(t))
+	for _, path := range []string{dir + "/f", "/etc/shadow", "/etc/none", "file://" + dir + "/f"} {
+		c.refuse(t, path, "jobs may read no files of node n1: list the folders that hold data in data_roots of its agent")
+	}
+}
+
+func TestLinksBetweenRootsCount(t *testing.T) {
+	base := t.TempDir()
+	blobs, set, real := filepath.Join(base, "blobs"), filepath.Join(base, "set"), filepath.Join(base, "real")
+	write(t, filepath.Join(blobs, "1"), "12345")
+	write(t, filepath.Join(real, "own"), "x")
+	require.NoError(t, os.Symlink("../blobs/1", filepath.Join(real, "a.jsonl")))
+	require.NoError(t, os.Symlink("../blobs", filepath.Join(real, "dir")))
+	require.NoError(t, os.Symlink("real", set))
+	cfg := config(t)
+	cfg.Roots = []string{blobs, set} // one of them by a name that is a link
+	c := open(t, cfg)
+	for _, path := range []string{set, real} {
+		data := c.get(t, "t1", path, "a")
+		require.Equal(t, real, data.Dir)
+		require.Equal(t, []string{"a.jsonl", "own"}, data.Files)
+		require.EqualValues(t, 6, data.Size)
+	}
+	require.EqualValues(t, 5, c.get(t, "t1", set+"/a.jsonl", "a").Size)
+}
+
+// The agent's own state is no data, but for what the tenant's jobs wrote there, and for what an operator has listed of it.
+func TestTheAgentsOwnStateIsNoData(t *testing.T) {
+	home := t.TempDir()
+	for _, name := range []string{"state", "outputs/t1/job_1.attempt-1/f", "outputs/t2/job_2.attempt-1/f", "shared/f"} {
+		write(t, filepath.Join(home, name), name)
+	}
+	require.NoError(t, os.Symlink(filepath.Join(home, "outputs/t2"), filepath.Join(home, "outputs/t1/link")))
+	cfg := config(t)
+	cfg.Roots, cfg.Hidden = []string{filepath.Dir(home), filepath.Join(home, "shared")}, []string{home}
+	cfg.Own = func(tenant string) []string { return []string{filepath.Join(home, "outputs", tenant)} }
+	c := open(t, cfg)
+	c.get(t, "t1", home+"/outputs/t1/job_1.attempt-1/f", "a")
+	c.get(t, "t2", home+"/outputs/t2/job_2.attempt-1", "a")
+	c.get(t, "t1", home+"/shared/f", "a")
+	for _, path := range []string{"/state", "", "/outputs", "/outputs/t2/job_2.attempt-1/f", "/outputs/t1/../t2/job_2.attempt-1/f", "/outputs/t1/link/job_2.attempt-1/f", "/outputs/t1/link"} {
+		c.refuse(t, home+path, "node n1 has no such file")
+	}
+	cfg.Roots = nil
+	c = open(t, cfg)
+	c.get(t, "t1", home+"/outputs/t1/job_1.attempt-1/f", "a")
+	c.refuse(t, home+"/outputs/t2/job_2.attempt-1/f", "jobs may read no files of node n1")
 }
 
 func TestWhatIsNoSource(t *testing.T) {
@@ -279,7 +326,7 @@ func TestARealObjectStore(t *testing.T) {
 	require.ErrorContains(t, err, "AWS_ACCESS_KEY_ID", "the job's own key goes before the node's")
 
 	t.Run("goes on where it stopped", func(t *testing.T) {
-		s, err := c.resolve(deadline(t), at+"/set/sub/big", Credentials{})
+		s, err := c.resolve(deadline(t), "t1", at+"/set/sub/big", Credentials{})
 		require.NoError(t, err)
 		body, from, err := s.files[0].open(context.Background(), 1<<20)
 		require.NoError(t, err)

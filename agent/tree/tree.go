@@ -56,6 +56,28 @@ func (d *Dir) Below(name string) (*Dir, error) {
 	return &Dir{os.NewFile(uintptr(fd), path)}, nil
 }
 
+// Look looks at what has a name below the directory, with no link on the way, and does not open it; "." is the directory.
+func (d *Dir) Look(name string) (stat unix.Stat_t, err error) {
+	fd, err := d.open(name, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if err == nil {
+		err = unix.Fstat(fd, &stat)
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		return stat, &fs.PathError{Op: "look at", Path: filepath.Join(d.file.Name(), name), Err: err}
+	}
+	return stat, nil
+}
+
+// Readable says whether a regular file below the directory can be read, with no link on the way.
+func (d *Dir) Readable(name string) error {
+	fd, err := d.open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: filepath.Join(d.file.Name(), name), Err: err}
+	}
+	return unix.Close(fd)
+}
+
 // Close closes the directory.
 func (d *Dir) Close() error { return d.file.Close() }
 
@@ -106,6 +128,8 @@ type Entry struct {
 	// Path is relative to the directory that is walked.
 	Path string
 	Dir  bool
+	// Regular: it is a regular file, or a link to one inside.
+	Regular bool
 	// Size of a file; of a link to something inside, that of what it leads to.
 	Size int64
 	// Changed is when it was last written to.
@@ -183,7 +207,8 @@ func (d *Dir) entry(top *Dir, prefix, name string) (Entry, error) {
 	if err := unix.Fstatat(int(d.file.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return e, &fs.PathError{Op: "look at", Path: filepath.Join(d.file.Name(), name), Err: err}
 	}
-	e.Size, e.Changed, e.Dir = stat.Size, stat.Mtim, stat.Mode&unix.S_IFMT == unix.S_IFDIR
+	e.Size, e.Changed = stat.Size, stat.Mtim
+	e.Dir, e.Regular = stat.Mode&unix.S_IFMT == unix.S_IFDIR, stat.Mode&unix.S_IFMT == unix.S_IFREG
 	if stat.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return e, nil
 	}
@@ -194,7 +219,7 @@ func (d *Dir) entry(top *Dir, prefix, name string) (Entry, error) {
 		err = unix.Fstat(fd, &to)
 		_ = unix.Close(fd)
 		if err == nil && to.Mode&unix.S_IFMT != unix.S_IFLNK {
-			e.Size = to.Size
+			e.Size, e.Regular = to.Size, to.Mode&unix.S_IFMT == unix.S_IFREG
 			return e, nil
 		}
 	}
@@ -237,4 +262,7 @@ func (d *Dir) Children(most int) (dirs []Child, all bool, err error) {
 }
 
 // Stat looks at the directory itself.
-func (d *Dir) Stat() (stat unix.Stat_t, err error) { return stat, unix.Fstat(int(d.file.Fd()), &stat) }
+func (d *Dir) Stat() (stat unix.Stat_t, err error) {
+	err = unix.Fstat(int(d.file.Fd()), &stat)
+	return stat, err
+}

@@ -75,7 +75,7 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "log_archive_ca_file", Into: &c.LogArchive.Access.CAFile, Help: "authority (PEM) of the endpoint; default: those of the machine"},
 		{Name: "data_cache_dir", Into: &c.Data.CacheDir, Help: "folder of the data that was fetched for jobs; default datacache in data_dir"},
 		{Name: "data_cache_bytes", Into: &c.Data.CacheBytes, Help: "size of that folder, at which what was not used for longest goes; default 107374182400"},
-		{Name: "data_roots", Into: &c.Data.Roots, Help: "folders that local data sources must lie in; default: anywhere but in data_dir"},
+		{Name: "data_roots", Into: &c.Data.Roots, Help: "folders in which data sources and models may lie that jobs name by their path; default: none but what the tenant's own jobs wrote below data_dir"},
 		{Name: "data_hosts", Into: &c.Data.Hosts, Help: "hosts that data may be fetched from: names, *.SUFFIX, addresses, networks, or * for all; default: all but this machine and link-local addresses"},
 		{Name: "data_hub_url", Into: &c.Data.HubURL, Help: "where hf:// sources are, and models that jobs name without saying where; default https://huggingface.co, for hf:// alone"},
 		{Name: "data_hub_token", Into: &c.Data.HubToken, Secret: true, Help: "token for the Hugging Face hub, of jobs that bring no HF_TOKEN; with it, models that jobs name without saying where are taken to be there; default: none"},

@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// outputsFolder, in the data directory, holds what the jobs wrote that name no output directory: a folder for each tenant, and in
+// it JOB.attempt-N and JOB.checkpoints.
+const outputsFolder = "outputs"
+
+// plainTenant are the names of tenants that can be those of folders.
+var plainTenant = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// outputsOf is the folder of a tenant's outputs.
+func (c Config) outputsOf(tenant string) string {
+	if !plainTenant.MatchString(tenant) {
+		sum := sha256.Sum256([]byte(tenant))
+		tenant = "~" + hex.EncodeToString(sum[:16])
+	}
+	return filepath.Join(c.DataDir, outputsFolder, tenant)
+}
+
+// outputDirs returns where the attempt writes, and where the checkpoints of
+// the job are: those are shared by its attempts, so that one can go on from
+// another's.
+func (a *agent) outputDirs(k key, tenant string, job *v1.SubmitJobRequest) (output, checkpoints string) {
+	own := a.cfg.outputsOf(tenant)
+	base := job.GetOutputConfig().GetOutputDir()
+	switch {
+	case base == "":
+		base = filepath.Join(own, k.job)
+		// Versions before this one had no folders of tenants: a job that began there goes on there.
+		before := filepath.Join(a.cfg.DataDir, outputsFolder, k.job)
+		if _, err := os.Lstat(before + checkpointsSuffix); err == nil {
+			base = before
+		}
+		// Two directories a job, not three: most jobs leave nothing in them.
+		return fmt.Sprintf("%s.attempt-%d", base, k.attempt), base + checkpointsSuffix
+	case !filepath.IsAbs(base) && job.GetCommandConfig().GetCwd() != "":
+		base = filepath.Join(job.GetCommandConfig().GetCwd(), base)
+	case !filepath.IsAbs(base):
+		base = filepath.Join(own, filepath.Join("/", base)) // nor above it, whatever dots it has
+	}
+	base = filepath.Join(base, k.job)
+	return filepath.Join(base, fmt.Sprintf("attempt-%d", k.attempt)), filepath.Join(base, "checkpoints")
+}
+
+// checkpointsSuffix ends the name of a job's checkpoint directory.
+const checkpointsSuffix = ".checkpoints"
