@@ -71,6 +71,10 @@ func TestTLS_certificatesSayWhoMayDoWhat(t *testing.T) {
 	requireCode(t, codes.PermissionDenied, session(asAgent, "n2"))
 	requireCode(t, codes.PermissionDenied, session(c.members[leader].conn, "n1"))
 	require.NoError(t, session(asAgent, "n1"))
+	_, err = v1.NewAgentServiceClient(asAgent).GetNeededOutputs(c.ctx("", ""), &v1.GetNeededOutputsRequest{NodeId: "n1"})
+	require.NoError(t, err)
+	_, err = v1.NewAgentServiceClient(asAgent).GetNeededOutputs(c.ctx("", ""), &v1.GetNeededOutputsRequest{NodeId: "n2"})
+	requireCode(t, codes.PermissionDenied, err)
 
 	asCoordinator := dial("c1", pki.RoleCoordinator, c.members[leader].config.GRPCAddr)
 	_, err = v1.NewJobServiceClient(asCoordinator).GetJob(noSecret, &v1.GetJobRequest{JobId: id})

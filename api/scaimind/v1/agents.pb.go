@@ -29,6 +29,113 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type GetNeededOutputsRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// At most 1,000.
+	JobIds        []string `protobuf:"bytes,2,rep,name=job_ids,json=jobIds,proto3" json:"job_ids,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNeededOutputsRequest) Reset() {
+	*x = GetNeededOutputsRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNeededOutputsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNeededOutputsRequest) ProtoMessage() {}
+
+func (x *GetNeededOutputsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNeededOutputsRequest.ProtoReflect.Descriptor instead.
+func (*GetNeededOutputsRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *GetNeededOutputsRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *GetNeededOutputsRequest) GetJobIds() []string {
+	if x != nil {
+		return x.JobIds
+	}
+	return nil
+}
+
+type GetNeededOutputsResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those of the jobs that have not ended: all that they wrote is needed.
+	UnfinishedJobIds []string `protobuf:"bytes,1,rep,name=unfinished_job_ids,json=unfinishedJobIds,proto3" json:"unfinished_job_ids,omitempty"`
+	// Paths of the checkpoints that are registered of the jobs on this node.
+	CheckpointPaths []string `protobuf:"bytes,2,rep,name=checkpoint_paths,json=checkpointPaths,proto3" json:"checkpoint_paths,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *GetNeededOutputsResponse) Reset() {
+	*x = GetNeededOutputsResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNeededOutputsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNeededOutputsResponse) ProtoMessage() {}
+
+func (x *GetNeededOutputsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNeededOutputsResponse.ProtoReflect.Descriptor instead.
+func (*GetNeededOutputsResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *GetNeededOutputsResponse) GetUnfinishedJobIds() []string {
+	if x != nil {
+		return x.UnfinishedJobIds
+	}
+	return nil
+}
+
+func (x *GetNeededOutputsResponse) GetCheckpointPaths() []string {
+	if x != nil {
+		return x.CheckpointPaths
+	}
+	return nil
+}
+
 type SessionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Body:
@@ -44,7 +151,7 @@ type SessionRequest struct {
 
 func (x *SessionRequest) Reset() {
 	*x = SessionRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[0]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -56,7 +163,7 @@ func (x *SessionRequest) String() string {
 func (*SessionRequest) ProtoMessage() {}
 
 func (x *SessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[0]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -69,7 +176,7 @@ func (x *SessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionRequest.ProtoReflect.Descriptor instead.
 func (*SessionRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{0}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SessionRequest) GetBody() isSessionRequest_Body {
@@ -159,7 +266,7 @@ type Renewal struct {
 
 func (x *Renewal) Reset() {
 	*x = Renewal{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -171,7 +278,7 @@ func (x *Renewal) String() string {
 func (*Renewal) ProtoMessage() {}
 
 func (x *Renewal) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[1]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -184,7 +291,7 @@ func (x *Renewal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Renewal.ProtoReflect.Descriptor instead.
 func (*Renewal) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{1}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Renewal) GetNodeId() string {
@@ -226,7 +333,7 @@ type RenewalAck struct {
 
 func (x *RenewalAck) Reset() {
 	*x = RenewalAck{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -238,7 +345,7 @@ func (x *RenewalAck) String() string {
 func (*RenewalAck) ProtoMessage() {}
 
 func (x *RenewalAck) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[2]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -251,7 +358,7 @@ func (x *RenewalAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RenewalAck.ProtoReflect.Descriptor instead.
 func (*RenewalAck) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{2}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RenewalAck) GetNodeId() string {
@@ -295,7 +402,7 @@ type Hello struct {
 
 func (x *Hello) Reset() {
 	*x = Hello{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -307,7 +414,7 @@ func (x *Hello) String() string {
 func (*Hello) ProtoMessage() {}
 
 func (x *Hello) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[3]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -320,7 +427,7 @@ func (x *Hello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Hello.ProtoReflect.Descriptor instead.
 func (*Hello) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{3}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Hello) GetNodeId() string {
@@ -427,7 +534,7 @@ type TaskRef struct {
 
 func (x *TaskRef) Reset() {
 	*x = TaskRef{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -439,7 +546,7 @@ func (x *TaskRef) String() string {
 func (*TaskRef) ProtoMessage() {}
 
 func (x *TaskRef) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[4]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -452,7 +559,7 @@ func (x *TaskRef) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRef.ProtoReflect.Descriptor instead.
 func (*TaskRef) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TaskRef) GetJobId() string {
@@ -497,7 +604,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -509,7 +616,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[5]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -522,7 +629,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Heartbeat) GetGpus() []*Gpu {
@@ -555,7 +662,7 @@ type ReportBatch struct {
 
 func (x *ReportBatch) Reset() {
 	*x = ReportBatch{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -567,7 +674,7 @@ func (x *ReportBatch) String() string {
 func (*ReportBatch) ProtoMessage() {}
 
 func (x *ReportBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[6]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -580,7 +687,7 @@ func (x *ReportBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportBatch.ProtoReflect.Descriptor instead.
 func (*ReportBatch) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ReportBatch) GetReports() []*Report {
@@ -613,7 +720,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +732,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[7]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +745,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Report) GetSeq() uint64 {
@@ -801,7 +908,7 @@ type TaskStarting struct {
 
 func (x *TaskStarting) Reset() {
 	*x = TaskStarting{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -813,7 +920,7 @@ func (x *TaskStarting) String() string {
 func (*TaskStarting) ProtoMessage() {}
 
 func (x *TaskStarting) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -826,7 +933,7 @@ func (x *TaskStarting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStarting.ProtoReflect.Descriptor instead.
 func (*TaskStarting) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{10}
 }
 
 type TaskRunning struct {
@@ -838,7 +945,7 @@ type TaskRunning struct {
 
 func (x *TaskRunning) Reset() {
 	*x = TaskRunning{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -850,7 +957,7 @@ func (x *TaskRunning) String() string {
 func (*TaskRunning) ProtoMessage() {}
 
 func (x *TaskRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -863,7 +970,7 @@ func (x *TaskRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRunning.ProtoReflect.Descriptor instead.
 func (*TaskRunning) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *TaskRunning) GetPid() int32 {
@@ -887,7 +994,7 @@ type TaskEnded struct {
 
 func (x *TaskEnded) Reset() {
 	*x = TaskEnded{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -899,7 +1006,7 @@ func (x *TaskEnded) String() string {
 func (*TaskEnded) ProtoMessage() {}
 
 func (x *TaskEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -912,7 +1019,7 @@ func (x *TaskEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEnded.ProtoReflect.Descriptor instead.
 func (*TaskEnded) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TaskEnded) GetExitCode() int32 {
@@ -945,7 +1052,7 @@ type PhaseReport struct {
 
 func (x *PhaseReport) Reset() {
 	*x = PhaseReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1064,7 @@ func (x *PhaseReport) String() string {
 func (*PhaseReport) ProtoMessage() {}
 
 func (x *PhaseReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1077,7 @@ func (x *PhaseReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseReport.ProtoReflect.Descriptor instead.
 func (*PhaseReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *PhaseReport) GetPhase() JobPhase_Value {
@@ -990,7 +1097,7 @@ type ProgressReport struct {
 
 func (x *ProgressReport) Reset() {
 	*x = ProgressReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1002,7 +1109,7 @@ func (x *ProgressReport) String() string {
 func (*ProgressReport) ProtoMessage() {}
 
 func (x *ProgressReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1015,7 +1122,7 @@ func (x *ProgressReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressReport.ProtoReflect.Descriptor instead.
 func (*ProgressReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ProgressReport) GetStep() int64 {
@@ -1046,7 +1153,7 @@ type CheckpointReport struct {
 
 func (x *CheckpointReport) Reset() {
 	*x = CheckpointReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1165,7 @@ func (x *CheckpointReport) String() string {
 func (*CheckpointReport) ProtoMessage() {}
 
 func (x *CheckpointReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1178,7 @@ func (x *CheckpointReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReport.ProtoReflect.Descriptor instead.
 func (*CheckpointReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CheckpointReport) GetPath() string {
@@ -1126,7 +1233,7 @@ type TransferReport struct {
 
 func (x *TransferReport) Reset() {
 	*x = TransferReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1138,7 +1245,7 @@ func (x *TransferReport) String() string {
 func (*TransferReport) ProtoMessage() {}
 
 func (x *TransferReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1151,7 +1258,7 @@ func (x *TransferReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferReport.ProtoReflect.Descriptor instead.
 func (*TransferReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TransferReport) GetPath() string {
@@ -1204,7 +1311,7 @@ type EvaluationReport struct {
 
 func (x *EvaluationReport) Reset() {
 	*x = EvaluationReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1323,7 @@ func (x *EvaluationReport) String() string {
 func (*EvaluationReport) ProtoMessage() {}
 
 func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1336,7 @@ func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluationReport.ProtoReflect.Descriptor instead.
 func (*EvaluationReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EvaluationReport) GetBenchmark() string {
@@ -1276,7 +1383,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1288,7 +1395,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1301,7 +1408,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SessionResponse) GetBody() isSessionResponse_Body {
@@ -1402,7 +1509,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1414,7 +1521,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1427,7 +1534,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Roster) GetVersion() uint64 {
@@ -1455,7 +1562,7 @@ type RosterMember struct {
 
 func (x *RosterMember) Reset() {
 	*x = RosterMember{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1574,7 @@ func (x *RosterMember) String() string {
 func (*RosterMember) ProtoMessage() {}
 
 func (x *RosterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1587,7 @@ func (x *RosterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterMember.ProtoReflect.Descriptor instead.
 func (*RosterMember) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RosterMember) GetNodeId() string {
@@ -1510,7 +1617,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1522,7 +1629,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1535,7 +1642,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Welcome) GetCoordinatorId() string {
@@ -1572,7 +1679,7 @@ type Orders struct {
 
 func (x *Orders) Reset() {
 	*x = Orders{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1584,7 +1691,7 @@ func (x *Orders) String() string {
 func (*Orders) ProtoMessage() {}
 
 func (x *Orders) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1597,7 +1704,7 @@ func (x *Orders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Orders.ProtoReflect.Descriptor instead.
 func (*Orders) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Orders) GetIndex() uint64 {
@@ -1638,7 +1745,7 @@ type TaskOrder struct {
 
 func (x *TaskOrder) Reset() {
 	*x = TaskOrder{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1650,7 +1757,7 @@ func (x *TaskOrder) String() string {
 func (*TaskOrder) ProtoMessage() {}
 
 func (x *TaskOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1663,7 +1770,7 @@ func (x *TaskOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOrder.ProtoReflect.Descriptor instead.
 func (*TaskOrder) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TaskOrder) GetTask() *TaskRef {
@@ -1734,7 +1841,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1746,7 +1853,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1759,7 +1866,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TaskSpec) GetJob() *SubmitJobRequest {
@@ -1885,7 +1992,7 @@ type DataCredentials struct {
 
 func (x *DataCredentials) Reset() {
 	*x = DataCredentials{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +2004,7 @@ func (x *DataCredentials) String() string {
 func (*DataCredentials) ProtoMessage() {}
 
 func (x *DataCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +2017,7 @@ func (x *DataCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataCredentials.ProtoReflect.Descriptor instead.
 func (*DataCredentials) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DataCredentials) GetScaidriveToken() string {
@@ -1941,7 +2048,7 @@ type ResumePoint struct {
 
 func (x *ResumePoint) Reset() {
 	*x = ResumePoint{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2060,7 @@ func (x *ResumePoint) String() string {
 func (*ResumePoint) ProtoMessage() {}
 
 func (x *ResumePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2073,7 @@ func (x *ResumePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
 func (*ResumePoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ResumePoint) GetPath() string {
@@ -2007,7 +2114,7 @@ type TaskPeer struct {
 
 func (x *TaskPeer) Reset() {
 	*x = TaskPeer{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2126,7 @@ func (x *TaskPeer) String() string {
 func (*TaskPeer) ProtoMessage() {}
 
 func (x *TaskPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2139,7 @@ func (x *TaskPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeer.ProtoReflect.Descriptor instead.
 func (*TaskPeer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TaskPeer) GetNodeId() string {
@@ -2062,7 +2169,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2074,7 +2181,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2087,7 +2194,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Ack) GetHeartbeatSeq() uint64 {
@@ -2115,7 +2222,7 @@ type ProbeDataRequest struct {
 
 func (x *ProbeDataRequest) Reset() {
 	*x = ProbeDataRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2127,7 +2234,7 @@ func (x *ProbeDataRequest) String() string {
 func (*ProbeDataRequest) ProtoMessage() {}
 
 func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2140,7 +2247,7 @@ func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataRequest.ProtoReflect.Descriptor instead.
 func (*ProbeDataRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ProbeDataRequest) GetTenantId() string {
@@ -2173,7 +2280,7 @@ type ProbeDataResponse struct {
 
 func (x *ProbeDataResponse) Reset() {
 	*x = ProbeDataResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2292,7 @@ func (x *ProbeDataResponse) String() string {
 func (*ProbeDataResponse) ProtoMessage() {}
 
 func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2305,7 @@ func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataResponse.ProtoReflect.Descriptor instead.
 func (*ProbeDataResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ProbeDataResponse) GetSources() []*DataSourceCheck {
@@ -2217,7 +2324,7 @@ type ReadDataCacheRequest struct {
 
 func (x *ReadDataCacheRequest) Reset() {
 	*x = ReadDataCacheRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2336,7 @@ func (x *ReadDataCacheRequest) String() string {
 func (*ReadDataCacheRequest) ProtoMessage() {}
 
 func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2349,7 @@ func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheRequest.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReadDataCacheRequest) GetTenantId() string {
@@ -2261,7 +2368,7 @@ type ReadDataCacheResponse struct {
 
 func (x *ReadDataCacheResponse) Reset() {
 	*x = ReadDataCacheResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2380,7 @@ func (x *ReadDataCacheResponse) String() string {
 func (*ReadDataCacheResponse) ProtoMessage() {}
 
 func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2393,7 @@ func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheResponse.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
@@ -2306,7 +2413,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2425,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2438,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PingRequest) GetNodeId() string {
@@ -2353,7 +2460,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2472,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2485,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PingResponse) GetNodeId() string {
@@ -2404,7 +2511,7 @@ type RelayRequest struct {
 
 func (x *RelayRequest) Reset() {
 	*x = RelayRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2416,7 +2523,7 @@ func (x *RelayRequest) String() string {
 func (*RelayRequest) ProtoMessage() {}
 
 func (x *RelayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2429,7 +2536,7 @@ func (x *RelayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
 func (*RelayRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *RelayRequest) GetRenewal() *Renewal {
@@ -2448,7 +2555,7 @@ type RelayResponse struct {
 
 func (x *RelayResponse) Reset() {
 	*x = RelayResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2460,7 +2567,7 @@ func (x *RelayResponse) String() string {
 func (*RelayResponse) ProtoMessage() {}
 
 func (x *RelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2473,7 +2580,7 @@ func (x *RelayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
 func (*RelayResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RelayResponse) GetSeq() uint64 {
@@ -2500,7 +2607,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2512,7 +2619,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2525,7 +2632,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -2590,7 +2697,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2602,7 +2709,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2615,7 +2722,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -2652,7 +2759,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +2771,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +2784,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -2721,7 +2828,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2733,7 +2840,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2746,7 +2853,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -2794,7 +2901,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2806,7 +2913,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2819,7 +2926,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -2847,7 +2954,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2859,7 +2966,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2872,7 +2979,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -2900,7 +3007,13 @@ var File_scaimind_v1_agents_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x19scaimind/v1/configs.proto\x1a\x16scaimind/v1/data.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\x1a\x1bscaimind/v1/launchers.proto\"\xe4\x01\n" +
+	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x19scaimind/v1/configs.proto\x1a\x16scaimind/v1/data.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\x1a\x1bscaimind/v1/launchers.proto\"K\n" +
+	"\x17GetNeededOutputsRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x17\n" +
+	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\"s\n" +
+	"\x18GetNeededOutputsResponse\x12,\n" +
+	"\x12unfinished_job_ids\x18\x01 \x03(\tR\x10unfinishedJobIds\x12)\n" +
+	"\x10checkpoint_paths\x18\x02 \x03(\tR\x0fcheckpointPaths\"\xe4\x01\n" +
 	"\x0eSessionRequest\x12*\n" +
 	"\x05hello\x18\x01 \x01(\v2\x12.scaimind.v1.HelloH\x00R\x05hello\x126\n" +
 	"\theartbeat\x18\x02 \x01(\v2\x16.scaimind.v1.HeartbeatH\x00R\theartbeat\x124\n" +
@@ -3116,9 +3229,10 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\tR\x04json\x12\x1d\n" +
 	"\n" +
-	"unix_nanos\x18\x03 \x01(\x03R\tunixNanos2X\n" +
+	"unix_nanos\x18\x03 \x01(\x03R\tunixNanos2\xb9\x01\n" +
 	"\fAgentService\x12H\n" +
-	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse(\x010\x012\xe8\x02\n" +
+	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse(\x010\x01\x12_\n" +
+	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse2\xe8\x02\n" +
 	"\vTaskService\x12U\n" +
 	"\fReadTaskLogs\x12 .scaimind.v1.ReadTaskLogsRequest\x1a!.scaimind.v1.ReadTaskLogsResponse0\x01\x12^\n" +
 	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse0\x01\x12J\n" +
@@ -3140,123 +3254,127 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_agents_proto_rawDescData
 }
 
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 42)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_scaimind_v1_agents_proto_goTypes = []any{
-	(*SessionRequest)(nil),          // 0: scaimind.v1.SessionRequest
-	(*Renewal)(nil),                 // 1: scaimind.v1.Renewal
-	(*RenewalAck)(nil),              // 2: scaimind.v1.RenewalAck
-	(*Hello)(nil),                   // 3: scaimind.v1.Hello
-	(*TaskRef)(nil),                 // 4: scaimind.v1.TaskRef
-	(*Heartbeat)(nil),               // 5: scaimind.v1.Heartbeat
-	(*ReportBatch)(nil),             // 6: scaimind.v1.ReportBatch
-	(*Report)(nil),                  // 7: scaimind.v1.Report
-	(*TaskStarting)(nil),            // 8: scaimind.v1.TaskStarting
-	(*TaskRunning)(nil),             // 9: scaimind.v1.TaskRunning
-	(*TaskEnded)(nil),               // 10: scaimind.v1.TaskEnded
-	(*PhaseReport)(nil),             // 11: scaimind.v1.PhaseReport
-	(*ProgressReport)(nil),          // 12: scaimind.v1.ProgressReport
-	(*CheckpointReport)(nil),        // 13: scaimind.v1.CheckpointReport
-	(*TransferReport)(nil),          // 14: scaimind.v1.TransferReport
-	(*EvaluationReport)(nil),        // 15: scaimind.v1.EvaluationReport
-	(*SessionResponse)(nil),         // 16: scaimind.v1.SessionResponse
-	(*Roster)(nil),                  // 17: scaimind.v1.Roster
-	(*RosterMember)(nil),            // 18: scaimind.v1.RosterMember
-	(*Welcome)(nil),                 // 19: scaimind.v1.Welcome
-	(*Orders)(nil),                  // 20: scaimind.v1.Orders
-	(*TaskOrder)(nil),               // 21: scaimind.v1.TaskOrder
-	(*TaskSpec)(nil),                // 22: scaimind.v1.TaskSpec
-	(*DataCredentials)(nil),         // 23: scaimind.v1.DataCredentials
-	(*ResumePoint)(nil),             // 24: scaimind.v1.ResumePoint
-	(*TaskPeer)(nil),                // 25: scaimind.v1.TaskPeer
-	(*Ack)(nil),                     // 26: scaimind.v1.Ack
-	(*ProbeDataRequest)(nil),        // 27: scaimind.v1.ProbeDataRequest
-	(*ProbeDataResponse)(nil),       // 28: scaimind.v1.ProbeDataResponse
-	(*ReadDataCacheRequest)(nil),    // 29: scaimind.v1.ReadDataCacheRequest
-	(*ReadDataCacheResponse)(nil),   // 30: scaimind.v1.ReadDataCacheResponse
-	(*PingRequest)(nil),             // 31: scaimind.v1.PingRequest
-	(*PingResponse)(nil),            // 32: scaimind.v1.PingResponse
-	(*RelayRequest)(nil),            // 33: scaimind.v1.RelayRequest
-	(*RelayResponse)(nil),           // 34: scaimind.v1.RelayResponse
-	(*ReadTaskLogsRequest)(nil),     // 35: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),    // 36: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),            // 37: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),  // 38: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil), // 39: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),        // 40: scaimind.v1.TaskMetricsEntry
-	nil,                             // 41: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                     // 42: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),   // 43: google.protobuf.Timestamp
-	(ErrorType_Value)(0),            // 44: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),             // 45: scaimind.v1.JobPhase.Value
-	(StopReason_Value)(0),           // 46: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),        // 47: scaimind.v1.SubmitJobRequest
-	(*Launcher)(nil),                // 48: scaimind.v1.Launcher
-	(*DataSource)(nil),              // 49: scaimind.v1.DataSource
-	(*DataSourceCheck)(nil),         // 50: scaimind.v1.DataSourceCheck
-	(*NodeDataCache)(nil),           // 51: scaimind.v1.NodeDataCache
+	(*GetNeededOutputsRequest)(nil),  // 0: scaimind.v1.GetNeededOutputsRequest
+	(*GetNeededOutputsResponse)(nil), // 1: scaimind.v1.GetNeededOutputsResponse
+	(*SessionRequest)(nil),           // 2: scaimind.v1.SessionRequest
+	(*Renewal)(nil),                  // 3: scaimind.v1.Renewal
+	(*RenewalAck)(nil),               // 4: scaimind.v1.RenewalAck
+	(*Hello)(nil),                    // 5: scaimind.v1.Hello
+	(*TaskRef)(nil),                  // 6: scaimind.v1.TaskRef
+	(*Heartbeat)(nil),                // 7: scaimind.v1.Heartbeat
+	(*ReportBatch)(nil),              // 8: scaimind.v1.ReportBatch
+	(*Report)(nil),                   // 9: scaimind.v1.Report
+	(*TaskStarting)(nil),             // 10: scaimind.v1.TaskStarting
+	(*TaskRunning)(nil),              // 11: scaimind.v1.TaskRunning
+	(*TaskEnded)(nil),                // 12: scaimind.v1.TaskEnded
+	(*PhaseReport)(nil),              // 13: scaimind.v1.PhaseReport
+	(*ProgressReport)(nil),           // 14: scaimind.v1.ProgressReport
+	(*CheckpointReport)(nil),         // 15: scaimind.v1.CheckpointReport
+	(*TransferReport)(nil),           // 16: scaimind.v1.TransferReport
+	(*EvaluationReport)(nil),         // 17: scaimind.v1.EvaluationReport
+	(*SessionResponse)(nil),          // 18: scaimind.v1.SessionResponse
+	(*Roster)(nil),                   // 19: scaimind.v1.Roster
+	(*RosterMember)(nil),             // 20: scaimind.v1.RosterMember
+	(*Welcome)(nil),                  // 21: scaimind.v1.Welcome
+	(*Orders)(nil),                   // 22: scaimind.v1.Orders
+	(*TaskOrder)(nil),                // 23: scaimind.v1.TaskOrder
+	(*TaskSpec)(nil),                 // 24: scaimind.v1.TaskSpec
+	(*DataCredentials)(nil),          // 25: scaimind.v1.DataCredentials
+	(*ResumePoint)(nil),              // 26: scaimind.v1.ResumePoint
+	(*TaskPeer)(nil),                 // 27: scaimind.v1.TaskPeer
+	(*Ack)(nil),                      // 28: scaimind.v1.Ack
+	(*ProbeDataRequest)(nil),         // 29: scaimind.v1.ProbeDataRequest
+	(*ProbeDataResponse)(nil),        // 30: scaimind.v1.ProbeDataResponse
+	(*ReadDataCacheRequest)(nil),     // 31: scaimind.v1.ReadDataCacheRequest
+	(*ReadDataCacheResponse)(nil),    // 32: scaimind.v1.ReadDataCacheResponse
+	(*PingRequest)(nil),              // 33: scaimind.v1.PingRequest
+	(*PingResponse)(nil),             // 34: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),             // 35: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),            // 36: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),      // 37: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),     // 38: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),             // 39: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),   // 40: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil),  // 41: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),         // 42: scaimind.v1.TaskMetricsEntry
+	nil,                              // 43: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                      // 44: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),    // 45: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 46: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),              // 47: scaimind.v1.JobPhase.Value
+	(StopReason_Value)(0),            // 48: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),         // 49: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                 // 50: scaimind.v1.Launcher
+	(*DataSource)(nil),               // 51: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),          // 52: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),            // 53: scaimind.v1.NodeDataCache
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
-	3,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
-	5,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
-	6,  // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
-	1,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	42, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	41, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
-	4,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	42, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
-	7,  // 8: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
-	4,  // 9: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	43, // 10: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
-	8,  // 11: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
-	9,  // 12: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
-	10, // 13: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
-	11, // 14: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
-	12, // 15: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
-	13, // 16: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
-	15, // 17: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
-	14, // 18: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
-	44, // 19: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	45, // 20: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	19, // 21: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
-	20, // 22: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
-	26, // 23: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
-	17, // 24: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
-	2,  // 25: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
-	18, // 26: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
-	21, // 27: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
-	4,  // 28: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	46, // 29: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
-	22, // 30: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	47, // 31: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
-	25, // 32: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	43, // 33: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
-	24, // 34: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	48, // 35: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
-	23, // 36: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
-	49, // 37: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
-	23, // 38: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
-	50, // 39: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
-	51, // 40: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
-	1,  // 41: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	43, // 42: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	37, // 43: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	40, // 44: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	0,  // 45: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	35, // 46: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	38, // 47: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	27, // 48: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
-	29, // 49: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
-	31, // 50: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	33, // 51: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	16, // 52: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	36, // 53: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	39, // 54: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	28, // 55: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
-	30, // 56: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
-	32, // 57: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	34, // 58: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	52, // [52:59] is the sub-list for method output_type
-	45, // [45:52] is the sub-list for method input_type
+	5,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
+	7,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
+	8,  // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
+	3,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
+	44, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	43, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	6,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
+	44, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	9,  // 8: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
+	6,  // 9: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
+	45, // 10: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	10, // 11: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
+	11, // 12: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
+	12, // 13: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
+	13, // 14: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
+	14, // 15: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
+	15, // 16: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
+	17, // 17: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
+	16, // 18: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
+	46, // 19: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	47, // 20: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	21, // 21: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
+	22, // 22: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
+	28, // 23: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
+	19, // 24: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
+	4,  // 25: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
+	20, // 26: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
+	23, // 27: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
+	6,  // 28: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
+	48, // 29: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	24, // 30: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
+	49, // 31: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	27, // 32: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
+	45, // 33: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	26, // 34: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
+	50, // 35: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	25, // 36: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
+	51, // 37: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	25, // 38: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
+	52, // 39: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	53, // 40: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	3,  // 41: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	45, // 42: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	39, // 43: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	42, // 44: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	2,  // 45: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	0,  // 46: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
+	37, // 47: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	40, // 48: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	29, // 49: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	31, // 50: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	33, // 51: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	35, // 52: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	18, // 53: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	1,  // 54: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
+	38, // 55: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	41, // 56: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	30, // 57: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	32, // 58: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	34, // 59: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	36, // 60: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	53, // [53:61] is the sub-list for method output_type
+	45, // [45:53] is the sub-list for method input_type
 	45, // [45:45] is the sub-list for extension type_name
 	45, // [45:45] is the sub-list for extension extendee
 	0,  // [0:45] is the sub-list for field type_name
@@ -3273,13 +3391,13 @@ func file_scaimind_v1_agents_proto_init() {
 	file_scaimind_v1_enums_proto_init()
 	file_scaimind_v1_jobs_proto_init()
 	file_scaimind_v1_launchers_proto_init()
-	file_scaimind_v1_agents_proto_msgTypes[0].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[2].OneofWrappers = []any{
 		(*SessionRequest_Hello)(nil),
 		(*SessionRequest_Heartbeat)(nil),
 		(*SessionRequest_Reports)(nil),
 		(*SessionRequest_Relayed)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[7].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[9].OneofWrappers = []any{
 		(*Report_Starting)(nil),
 		(*Report_Running)(nil),
 		(*Report_Ended)(nil),
@@ -3289,23 +3407,23 @@ func file_scaimind_v1_agents_proto_init() {
 		(*Report_Evaluation)(nil),
 		(*Report_Transfer)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[10].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[16].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[12].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[18].OneofWrappers = []any{
 		(*SessionResponse_Welcome)(nil),
 		(*SessionResponse_Orders)(nil),
 		(*SessionResponse_Ack)(nil),
 		(*SessionResponse_Roster)(nil),
 		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[35].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[36].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[37].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[38].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   42,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

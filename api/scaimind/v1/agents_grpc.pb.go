@@ -26,7 +26,8 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	AgentService_Session_FullMethodName = "/scaimind.v1.AgentService/Session"
+	AgentService_Session_FullMethodName          = "/scaimind.v1.AgentService/Session"
+	AgentService_GetNeededOutputs_FullMethodName = "/scaimind.v1.AgentService/GetNeededOutputs"
 )
 
 // AgentServiceClient is the client API for AgentService service.
@@ -36,6 +37,8 @@ type AgentServiceClient interface {
 	// A coordinator that does not lead answers FAILED_PRECONDITION with the leader's address in the trailer
 	// x-mind-leader.
 	Session(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[SessionRequest, SessionResponse], error)
+	// Says what is still needed of what some jobs wrote on the node, before it removes that. Any coordinator answers.
+	GetNeededOutputs(ctx context.Context, in *GetNeededOutputsRequest, opts ...grpc.CallOption) (*GetNeededOutputsResponse, error)
 }
 
 type agentServiceClient struct {
@@ -59,6 +62,16 @@ func (c *agentServiceClient) Session(ctx context.Context, opts ...grpc.CallOptio
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AgentService_SessionClient = grpc.BidiStreamingClient[SessionRequest, SessionResponse]
 
+func (c *agentServiceClient) GetNeededOutputs(ctx context.Context, in *GetNeededOutputsRequest, opts ...grpc.CallOption) (*GetNeededOutputsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetNeededOutputsResponse)
+	err := c.cc.Invoke(ctx, AgentService_GetNeededOutputs_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AgentServiceServer is the server API for AgentService service.
 // All implementations must embed UnimplementedAgentServiceServer
 // for forward compatibility.
@@ -66,6 +79,8 @@ type AgentServiceServer interface {
 	// A coordinator that does not lead answers FAILED_PRECONDITION with the leader's address in the trailer
 	// x-mind-leader.
 	Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error
+	// Says what is still needed of what some jobs wrote on the node, before it removes that. Any coordinator answers.
+	GetNeededOutputs(context.Context, *GetNeededOutputsRequest) (*GetNeededOutputsResponse, error)
 	mustEmbedUnimplementedAgentServiceServer()
 }
 
@@ -78,6 +93,9 @@ type UnimplementedAgentServiceServer struct{}
 
 func (UnimplementedAgentServiceServer) Session(grpc.BidiStreamingServer[SessionRequest, SessionResponse]) error {
 	return status.Error(codes.Unimplemented, "method Session not implemented")
+}
+func (UnimplementedAgentServiceServer) GetNeededOutputs(context.Context, *GetNeededOutputsRequest) (*GetNeededOutputsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetNeededOutputs not implemented")
 }
 func (UnimplementedAgentServiceServer) mustEmbedUnimplementedAgentServiceServer() {}
 func (UnimplementedAgentServiceServer) testEmbeddedByValue()                      {}
@@ -107,13 +125,36 @@ func _AgentService_Session_Handler(srv interface{}, stream grpc.ServerStream) er
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type AgentService_SessionServer = grpc.BidiStreamingServer[SessionRequest, SessionResponse]
 
+func _AgentService_GetNeededOutputs_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetNeededOutputsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AgentServiceServer).GetNeededOutputs(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: AgentService_GetNeededOutputs_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AgentServiceServer).GetNeededOutputs(ctx, req.(*GetNeededOutputsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // AgentService_ServiceDesc is the grpc.ServiceDesc for AgentService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var AgentService_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "scaimind.v1.AgentService",
 	HandlerType: (*AgentServiceServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GetNeededOutputs",
+			Handler:    _AgentService_GetNeededOutputs_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Session",

@@ -1,0 +1,44 @@
+package coordinator
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// maxOutputJobs bounds the jobs of one question.
+const maxOutputJobs = 1000
+
+// GetNeededOutputs tells an agent what it must keep of what jobs wrote on its node: all of those that have not ended, and the
+// checkpoints that the state knows of the others.
+func (s *server) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputsRequest) (*v1.GetNeededOutputsResponse, error) {
+	if who := callOf(ctx).peer; s.tls && who.ID != req.GetNodeId() {
+		return nil, &failure{codes.PermissionDenied, fmt.Sprintf("the certificate is of %q, the question of %q", who.ID, req.GetNodeId()), ""}
+	}
+	if n := len(req.GetJobIds()); n > maxOutputJobs {
+		return nil, bad("job_ids", "has %d entries; at most %d are looked at together", n, maxOutputJobs)
+	}
+	v, err := s.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.GetNeededOutputsResponse{}
+	for _, text := range req.GetJobIds() {
+		id, ok := fsm.ParseJobID(text)
+		// What is no job's is not the agent's to remove either.
+		if j, there := v.Job(id); !ok || there && !j.Terminal() {
+			out.UnfinishedJobIds = append(out.UnfinishedJobIds, text)
+			continue
+		}
+		for c := range v.CheckpointsOf(id) {
+			if c.Node == req.GetNodeId() {
+				out.CheckpointPaths = append(out.CheckpointPaths, c.Path)
+			}
+		}
+	}
+	return out, nil
+}
