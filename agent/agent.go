@@ -77,6 +77,7 @@ type agent struct {
 	incarnation uint64
 	shipper     *ship.Shipper // nil: no log archive
 	data        *datacache.Cache
+	outputs     *outputs
 
 	// over is closed when the tasks are to be let go of; mail reaches the
 	// owner's goroutine; minders are the goroutines that follow tasks.
@@ -197,7 +198,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 		a.starter = shims{runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), shimLog, max(0, cfg.SpareShims))}
 	}
 	undo = append(undo, a.starter.Close)
-	a.outbox = newOutbox(first)
+	a.outbox, a.outputs = newOutbox(first), newOutputs(cfg)
 	a.leases = newLeases(a, first)
 	a.rosters, a.relays, a.peers = newRosters(a), newRelays(), newPeers(a)
 	a.metrics = newMetrics(a)
@@ -243,6 +244,7 @@ func (a *agent) serve(ctx context.Context) error {
 	}
 	parts.Go(func() { a.session.run(life) })
 	parts.Go(func() { a.ship(life) })
+	parts.Go(func() { a.keepOutputs(life) })
 	a.log.Info("agent is up", "grpc", a.grpcAddr, "http", a.httpAddr, "gpus", len(a.gpus.current()), "cpus", a.cpus, "memory_mb", a.memMB)
 
 	select {

@@ -74,6 +74,9 @@ type Config struct {
 	KeepTasks int
 	// KeepTasksFor bounds how long they keep it; 0: 7 days.
 	KeepTasksFor time.Duration
+	// KeepOutputsFor bounds how long outputs below DataDir are kept after they were last changed; 0: for ever. What holds a
+	// checkpoint that the coordinators know stays.
+	KeepOutputsFor time.Duration
 	// LogBytes bounds the log of one task; its oldest segments go first.
 	// 0: 1 GiB.
 	LogBytes int64
@@ -128,6 +131,9 @@ func (c Config) Validate() error {
 		if n < 0 {
 			faults = append(faults, fmt.Errorf("%s is negative", name))
 		}
+	}
+	if c.KeepOutputsFor < 0 {
+		faults = append(faults, errors.New("the time for which outputs are kept is negative"))
 	}
 	if err := c.LogArchive.validate(); err != nil {
 		faults = append(faults, err)

@@ -32,9 +32,10 @@ func (a *agent) launch(t *task, spec *v1.TaskSpec, data *taskData) {
 		}
 	}
 	w := a.watch(t.dir, s)
-	defer w.end()
+	defer a.unwatch(w)
 	handle, err := a.starter.Start(t.dir, s, prepare)
 	if err != nil {
+		a.leaveOutputs(w)
 		a.log.Error("cannot launch a task", "job", t.key.job, "error", err)
 		a.post(func() {
 			a.neverRan(t, shim.Exit{Code: -1, Failure: shim.FailureLaunch, Message: "node " + a.cfg.NodeID + " could not launch the task: " + err.Error()})
@@ -80,7 +81,7 @@ func (a *agent) attach(t *task) {
 			}
 			a.leases.adopt(t.key, s.Lease)
 			w := a.watch(t.dir, s)
-			defer w.end()
+			defer a.unwatch(w)
 			a.mind(t, handle, w)
 			return
 		case errors.Is(err, runner.ErrNotBegun):
@@ -123,8 +124,21 @@ func (a *agent) again(t *task) {
 func (a *agent) watch(dir string, s shim.Spec) *watcher {
 	w := newWatcher(dir, s, limits{metrics: a.cfg.MetricsBytes, events: a.cfg.EventsBytes}, a.cfg.Data.Roots...)
 	w.places.hidden = a.cfg.DataDir
+	w.outputs = s.Dirs
+	a.outputs.use(w.outputs)
 	w.begin(a.moves, a.log)
 	return w
+}
+
+func (a *agent) unwatch(w *watcher) {
+	w.end()
+	a.outputs.leave(w.outputs, false)
+}
+
+// leaveOutputs is called when no process of a task is left.
+func (a *agent) leaveOutputs(w *watcher) {
+	a.outputs.leave(w.outputs, true)
+	w.outputs = nil
 }
 
 // mind follows a task to its end, or to the agent's.
@@ -177,6 +191,7 @@ func (a *agent) mind(t *task, handle Process, w *watcher) {
 					}
 					a.register(t, found)
 				}
+				a.leaveOutputs(w)
 				exit = a.explain(t, exit)
 				if len(t.has.gpus) > 0 {
 					a.verifyEmpty(t.key, t.has)

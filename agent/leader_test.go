@@ -77,6 +77,7 @@ type leader struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at every change
+	needed  func(*v1.GetNeededOutputsRequest) *v1.GetNeededOutputsResponse
 	term    uint64
 	orders  []*v1.TaskOrder
 	index   uint64
@@ -123,6 +124,16 @@ func (l *leader) change(f func()) {
 	f()
 	close(l.changed)
 	l.changed = make(chan struct{})
+}
+
+// GetNeededOutputs answers as needed does.
+func (l *leader) GetNeededOutputs(_ context.Context, req *v1.GetNeededOutputsRequest) (*v1.GetNeededOutputsResponse, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.needed == nil {
+		return nil, grpcstatus.Error(codes.Unimplemented, "an earlier version")
+	}
+	return l.needed(req), nil
 }
 
 func (l *leader) Session(stream v1.AgentService_SessionServer) error {

@@ -7,6 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sync"
+
+	"golang.org/x/sys/unix"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -54,3 +57,60 @@ func (a *agent) outputDirs(k key, tenant string, job *v1.SubmitJobRequest) (outp
 
 // checkpointsSuffix ends the name of a job's checkpoint directory.
 const checkpointsSuffix = ".checkpoints"
+
+// outputs knows which of the directories below outputsFolder tasks use. Most jobs leave nothing in theirs: those are removed.
+type outputs struct {
+	base string // outputsFolder
+
+	mu    sync.Mutex
+	users map[string]int
+}
+
+func newOutputs(cfg Config) *outputs {
+	return &outputs{base: filepath.Join(cfg.DataDir, outputsFolder), users: make(map[string]int)}
+}
+
+// own are those of some directories that are this agent's to remove, and the ones that they lie in, the innermost first. Folders of
+// tenants stay.
+func (o *outputs) own(dirs []string) (all []string) {
+	for _, dir := range dirs {
+		for at := dir; at != o.base && lies(at, o.base) && (at == dir || filepath.Dir(at) != o.base); at = filepath.Dir(at) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// use notes that a task uses directories, which need not be there yet.
+func (o *outputs) use(dirs []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, dir := range o.own(dirs) {
+		o.users[dir]++
+	}
+}
+
+// leave notes that it does not any more. over: its processes are gone; what nobody uses then goes if nothing is in it.
+func (o *outputs) leave(dirs []string, over bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, dir := range o.own(dirs) {
+		if o.users[dir]--; o.users[dir] > 0 {
+			continue
+		}
+		delete(o.users, dir)
+		if over {
+			_ = unix.Rmdir(dir) // it fails if something is in it
+		}
+	}
+}
+
+// unused calls do for a directory that no task uses, and keeps tasks from it meanwhile.
+func (o *outputs) unused(dir string, do func() error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.users[dir] > 0 {
+		return nil
+	}
+	return do()
+}

@@ -64,6 +64,8 @@ type watcher struct {
 	metrics, events taskfile.Tail
 	cwd             string
 	checkpoints     checkpointDir
+	// outputs are the directories that were made for what the task writes.
+	outputs []string
 	// places are where checkpoints may lie of which the program tells.
 	places places
 

@@ -39,6 +39,7 @@ var elsewhere = map[string]string{
 	"agent/datacache/objects.go discard os.Rename":              ofTheCache,
 	"agent/datacache/transfer.go fetch os.OpenFile":             ofTheCache,
 	"agent/launch.go writeConfig os.WriteFile":                  ofATask,
+	"agent/outputs_keep.go remove os.Rename":                    "what is being removed, which the next agent finds by its name",
 	"agent/runner/leftovers.go KillLeftovers os.WriteFile":      ofNoDisk,
 	"agent/runner/starter.go exec os.OpenFile":                  ofNoDisk,
 	"agent/runner/starter.go writeSpec os.WriteFile":            ofATask,

@@ -63,6 +63,7 @@ func agentKeys(c *agent.Config) []settings.Key {
 		{Name: "shim_executable", Into: &c.ShimExecutable, Help: "program that is started as the shim; default: the one inside of mind, else mind itself"},
 		{Name: "keep_tasks", Into: &c.KeepTasks, Help: "ended tasks whose logs and metrics are kept; default 1000"},
 		{Name: "keep_tasks_for", Into: &c.KeepTasksFor, Help: "for how long; default 168h"},
+		{Name: "keep_outputs_for", Into: &c.KeepOutputsFor, Help: "for how long outputs and checkpoints below data_dir are kept after they were last changed, such as 720h; those that hold a checkpoint which is registered stay; default: for ever"},
 		{Name: "log_bytes", Into: &c.LogBytes, Help: "bytes of the log of one task, after which its oldest part goes; default 1073741824"},
 		{Name: "metrics_bytes", Into: &c.MetricsBytes, Help: "bytes of the metrics file of one task that are read, from its beginning; default 268435456"},
 		{Name: "events_bytes", Into: &c.EventsBytes, Help: "bytes of the events file of one task that are read, from its beginning; default 16777216"},
