@@ -1,0 +1,289 @@
+package scheduler
+
+import (
+	"encoding/binary"
+	"maps"
+	"math/bits"
+	"slices"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Capacity is what the nodes could hold if nothing ran on them and nothing were broken: a shape that it has no room for can
+// never run. Every registered node counts, whatever its state, and every GPU that it has, whatever its health: both may be
+// back tomorrow.
+//
+// It is told of each node that changed, and remembers its answers until some node can hold more or less than before, so that
+// asking about the same shape again costs a look into a map. It is not safe for concurrent use.
+type Capacity struct {
+	nodes map[string]countedNode
+	specs map[string]*spec
+	known map[fsm.Shape]Room
+}
+
+// maxKnown bounds the answers that are remembered.
+const maxKnown = 4096
+
+// spec is the machines with the same GPUs: those that a gang may span.
+type spec struct {
+	gpus     []fsm.GPU
+	machines map[machineKey]*machines
+}
+
+// machineKey is what tells machines of a spec apart. Links and labels are encoded, so that keys compare.
+type machineKey struct {
+	cpus, mem     uint32
+	links, labels string
+}
+
+// machines are so many that are the same to every shape.
+type machines struct {
+	machineKey
+	count  int
+	labels map[string]string
+	wire   *wiring
+}
+
+// countedNode is a node, and where it is counted.
+type countedNode struct {
+	*fsm.Node
+	spec string
+	key  machineKey
+}
+
+// Need is one of the things that a shape asks for.
+type Need uint8
+
+// The needs, in the order in which they are looked at.
+const (
+	NeedNothing Need = iota
+	NeedLabels
+	NeedGPUType
+	NeedGPUMemory
+	NeedGPUs
+	NeedNVLink
+	NeedCPUs
+	NeedMemory
+	NeedNodes
+)
+
+// Room says whether a shape could ever have its places.
+type Room struct {
+	// Lacks is the need that no node meets which meets all needs before it; NeedNothing: there is room.
+	Lacks Need
+	// Most is how much of it there is among the nodes that meet the needs before it: GPUs, CPUs and MiB of memory on one node,
+	// MiB of memory on one GPU, or the nodes with equal GPUs of which each could hold a task.
+	Most int
+}
+
+// NewCapacity returns the capacity of a cluster without nodes.
+func NewCapacity() *Capacity {
+	return &Capacity{nodes: map[string]countedNode{}, specs: map[string]*spec{}, known: map[fsm.Shape]Room{}}
+}
+
+// Nodes is how many nodes are counted.
+func (c *Capacity) Nodes() int { return len(c.nodes) }
+
+// Put counts a node as it is now.
+func (c *Capacity) Put(n *fsm.Node) {
+	old, known := c.nodes[n.ID]
+	if known && old.Node == n {
+		return
+	}
+	if known && sameMachine(old.Node, n) {
+		old.Node = n
+		c.nodes[n.ID] = old
+		return
+	}
+	c.Remove(n.ID)
+	at := countedNode{n, specKey(n.GPUs), machineKey{n.CPUs, n.MemMB, linksKey(n.GPUs), labelsKey(n.Labels)}}
+	s := c.specs[at.spec]
+	if s == nil {
+		s = &spec{gpus: n.GPUs, machines: map[machineKey]*machines{}}
+		c.specs[at.spec] = s
+	}
+	m := s.machines[at.key]
+	if m == nil {
+		m = &machines{machineKey: at.key, labels: n.Labels, wire: wire(n.GPUs)}
+		s.machines[at.key] = m
+	}
+	m.count++
+	c.nodes[n.ID] = at
+	clear(c.known)
+}
+
+// Remove counts a node no more.
+func (c *Capacity) Remove(id string) {
+	at, known := c.nodes[id]
+	if !known {
+		return
+	}
+	s := c.specs[at.spec]
+	if m := s.machines[at.key]; m.count > 1 {
+		m.count--
+	} else if delete(s.machines, at.key); len(s.machines) == 0 {
+		delete(c.specs, at.spec)
+	}
+	delete(c.nodes, id)
+	clear(c.known)
+}
+
+// RoomFor says whether all tasks of a shape could be placed at once.
+func (c *Capacity) RoomFor(s fsm.Shape) Room {
+	r, ok := c.known[s]
+	if ok {
+		return r
+	}
+	r = c.survey(&s)
+	if len(c.known) >= maxKnown {
+		clear(c.known)
+	}
+	c.known[s] = r
+	return r
+}
+
+func (c *Capacity) survey(s *fsm.Shape) Room {
+	all, largest, first := 0, 0, Room{Lacks: NeedLabels}
+	for _, spec := range c.specs {
+		able, gpus := 0, spec.suit(s)
+		for _, m := range spec.machines {
+			lacks := m.lacks(s, gpus)
+			switch {
+			case lacks.Lacks == NeedNothing:
+				able += m.count
+			case lacks.Lacks > first.Lacks:
+				first = lacks
+			case lacks.Lacks == first.Lacks:
+				first.Most = max(first.Most, lacks.Most)
+			}
+		}
+		all, largest = all+able, max(largest, able)
+	}
+	if s.Nodes <= 1 || s.GPUs == 0 {
+		largest = all // The tasks of other jobs need not run on equal nodes.
+	}
+	switch {
+	case largest >= max(1, int(s.Nodes)):
+		return Room{}
+	case all > 0:
+		return Room{NeedNodes, largest}
+	}
+	return first
+}
+
+// Largest is the most GPUs that a job could have which needs on each node what the shape needs beside GPUs, and the nodes that
+// it would take.
+func (c *Capacity) Largest(s fsm.Shape) (gpus, nodes int) {
+	s.GPUs, s.FractionMilli, s.Topology = 1, 0, fsm.TopologyAny
+	for _, spec := range c.specs {
+		able, each := 0, spec.suit(&s)
+		for _, m := range spec.machines {
+			if m.lacks(&s, each).Lacks == NeedNothing {
+				able += m.count
+			}
+		}
+		if n := bits.OnesCount64(each.set) * able; n > gpus || n == gpus && able < nodes {
+			gpus, nodes = n, able
+		}
+	}
+	return gpus, nodes
+}
+
+// GPUTypes are the types of GPU that the nodes have.
+func (c *Capacity) GPUTypes() []string {
+	var types []string
+	for _, spec := range c.specs {
+		for i := range spec.gpus {
+			types = append(types, spec.gpus[i].Type)
+		}
+	}
+	slices.Sort(types)
+	return slices.Compact(types)
+}
+
+// suited is what the GPUs of a spec are to a shape: the set of those that it could use, and else why there are none.
+type suited struct {
+	set   uint64
+	lacks Room
+}
+
+func (sp *spec) suit(s *fsm.Shape) suited {
+	out := suited{lacks: Room{Lacks: NeedGPUType}}
+	for i := range sp.gpus {
+		g := &sp.gpus[i]
+		if suits(g, s) {
+			out.set |= 1 << g.Index
+		} else if typed := (fsm.Shape{GPUType: s.GPUType}); suits(g, &typed) {
+			out.lacks = Room{NeedGPUMemory, max(out.lacks.Most, int(g.MemMB))}
+		}
+	}
+	return out
+}
+
+// lacks is the first need of a shape that such a machine does not meet.
+func (m *machines) lacks(s *fsm.Shape, gpus suited) Room {
+	if !fsm.MatchesSelector(m.labels, s.Selector) {
+		return Room{Lacks: NeedLabels}
+	}
+	if s.NeedsGPU() {
+		want, have := max(1, int(s.GPUs)), bits.OnesCount64(gpus.set)
+		if have == 0 {
+			return gpus.lacks
+		}
+		if have < want {
+			return Room{NeedGPUs, have}
+		}
+		if s.Topology == fsm.TopologyNVLink {
+			if _, linked := m.wire.pick(gpus.set, want, true); !linked {
+				return Room{Lacks: NeedNVLink}
+			}
+		}
+	}
+	switch {
+	case m.cpus < s.CPUDemand():
+		return Room{NeedCPUs, int(m.cpus)}
+	case m.mem < s.MemMB:
+		return Room{NeedMemory, int(m.mem)}
+	}
+	return Room{}
+}
+
+// sameMachine says whether two states of a node can hold the same.
+func sameMachine(a, b *fsm.Node) bool {
+	return a.CPUs == b.CPUs && a.MemMB == b.MemMB && maps.Equal(a.Labels, b.Labels) &&
+		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y fsm.GPU) bool {
+			return x.Index == y.Index && x.MemMB == y.MemMB && x.NVLink == y.NVLink && x.NUMA == y.NUMA && x.Type == y.Type && x.Model == y.Model
+		})
+}
+
+func specKey(gpus []fsm.GPU) string {
+	var b []byte
+	for i := range gpus {
+		g := &gpus[i]
+		b = append(b, g.Index)
+		b = binary.BigEndian.AppendUint32(b, g.MemMB)
+		b = appendText(appendText(b, g.Type), g.Model)
+	}
+	return string(b)
+}
+
+func linksKey(gpus []fsm.GPU) string {
+	var b []byte
+	for i := range gpus {
+		b = append(binary.BigEndian.AppendUint64(b, gpus[i].NVLink), byte(gpus[i].NUMA))
+	}
+	return string(b)
+}
+
+func labelsKey(labels map[string]string) string {
+	var b []byte
+	for _, k := range slices.Sorted(maps.Keys(labels)) {
+		b = appendText(appendText(b, k), labels[k])
+	}
+	return string(b)
+}
+
+// appendText writes a text behind its length, so that no two lists of texts look alike.
+func appendText(b []byte, text string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
