@@ -31,6 +31,8 @@ type call struct {
 	operator bool
 	// handedOn: the leader was asked, and has noted itself what it denied.
 	handedOn bool
+	// upToDate: the handler has waited until all that was acknowledged before the call is applied here.
+	upToDate bool
 	// admitted: the call has shown that it may be made at all.
 	admitted bool
 	// peer is who the certificate says it is; empty without TLS.

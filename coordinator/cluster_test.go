@@ -81,7 +81,7 @@ func TestCluster_cancelStopsTheTask(t *testing.T) {
 	a.end(waiting, 0)
 	c.awaitStatus(at, waiting, v1.JobStatus_COMPLETED)
 	for range 2 {
-		queued := c.submit(at, sleeper(2, 0)) // more than there is
+		queued := c.submit(at, patient(sleeper(2, 0))) // more than there is
 		resp, err = c.jobs(at).CancelJob(c.ctx("t1", ""), &v1.CancelJobRequest{JobId: queued})
 		require.NoError(t, err)
 		require.Equal(t, v1.JobStatus_CANCELLED, resp.GetJob().GetStatus())
@@ -107,7 +107,9 @@ func TestCluster_nodeCountFollowsTheInventory(t *testing.T) {
 	c := startCluster(t, 3, nil)
 	c.agent("n1", 8)
 	c.agent("n2", 8)
-	id := c.submit(c.follower(), sleeper(16, 0))
+	training := trainingJob()
+	training.ResourceConfig.GpuCount = 16
+	id := c.submit(c.follower(), training)
 	require.Len(t, c.awaitStatus(c.follower(), id, v1.JobStatus_TRAINING).GetNodes(), 2)
 }
 

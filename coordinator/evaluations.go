@@ -34,16 +34,12 @@ func (s *server) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluationR
 	if err != nil {
 		return nil, err
 	}
-	spec, err := evaluationSpec(v, c.tenant, req)
+	spec, job, err := s.evaluationJob(ctx, v, req)
 	if err != nil {
-		// What was accepted once is answered as it was, whatever has become of the model since.
+		// What was accepted once is answered as it was, whatever has become of the model and the cluster since.
 		if first, ok := v.SubmittedWith(c.tenant, c.key, fingerprint); ok {
 			return acceptedEvaluation(first), nil
 		}
-		return nil, err
-	}
-	job, err := newJob(spec, &s.inventory)
-	if err != nil {
 		return nil, err
 	}
 	if err := s.checkLaunch(spec); err != nil {
@@ -64,6 +60,19 @@ func (s *server) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluationR
 	out := acceptedEvaluation(result.Results[0].Job)
 	out.EstimatedWaitSeconds = s.waits(ctx)(result.Results[0].Job)
 	return out, nil
+}
+
+// evaluationJob makes the job, and its request.
+func (s *server) evaluationJob(ctx context.Context, v *fsm.View, req *v1.SubmitEvaluationRequest) (*v1.SubmitJobRequest, fsm.NewJob, error) {
+	spec, err := evaluationSpec(v, callOf(ctx).tenant, req)
+	if err != nil {
+		return nil, fsm.NewJob{}, err
+	}
+	job, err := newJob(spec, &s.capacity)
+	if err != nil {
+		return nil, job, err
+	}
+	return spec, job, s.checkRoom(ctx, spec, &job)
 }
 
 func acceptedEvaluation(id fsm.JobID) *v1.SubmitEvaluationResponse {

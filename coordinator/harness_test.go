@@ -247,6 +247,15 @@ func sleeper(gpus, nodes int32) *v1.SubmitJobRequest {
 	}
 }
 
+// patient makes a job wait for what no node has today.
+func patient(req *v1.SubmitJobRequest) *v1.SubmitJobRequest {
+	if req.SchedulingConfig == nil {
+		req.SchedulingConfig = &v1.SchedulingConfig{}
+	}
+	req.SchedulingConfig.AllowPendingCapacity = true
+	return req
+}
+
 func (c *cluster) submit(at string, req *v1.SubmitJobRequest) string {
 	c.t.Helper()
 	// A slow machine may elect another leader at any time; the key makes it one job.

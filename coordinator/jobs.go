@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/grpc/codes"
@@ -27,8 +28,7 @@ func accepted(id fsm.JobID) *v1.SubmitJobResponse {
 
 // SubmitJob runs on the leader only, like every write here: the interceptor brought it there.
 func (s *server) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.SubmitJobResponse, error) {
-	c := callOf(ctx)
-	job, err := s.accept(c, req, c.key)
+	job, err := s.accept(ctx, req, callOf(ctx).key)
 	if err != nil {
 		return nil, err
 	}
@@ -45,11 +45,15 @@ func (s *server) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.S
 }
 
 // accept validates a request and signs it with who asks.
-func (s *server) accept(c *call, req *v1.SubmitJobRequest, key string) (fsm.NewJob, error) {
+func (s *server) accept(ctx context.Context, req *v1.SubmitJobRequest, key string) (fsm.NewJob, error) {
+	c := callOf(ctx)
 	var f faults
 	f.add(reservedForEvaluations(req))
-	job, err := newJob(req, &s.inventory)
+	job, err := newJob(req, &s.capacity)
 	f.add(err)
+	if wrong := s.checkRoom(ctx, req, &job); wrong != nil && (f.count() > 0 || !s.acceptedBefore(c.tenant, key, &job)) {
+		f.add(wrong)
+	}
 	if !f.below("training_config") { // else it may not be known which launcher is meant
 		f.add(s.checkLaunch(req))
 	}
@@ -59,6 +63,16 @@ func (s *server) accept(c *call, req *v1.SubmitJobRequest, key string) (fsm.NewJ
 	c.sign(&job, key)
 	job.Credentials, err = s.credentials(c, req)
 	return job, err
+}
+
+// acceptedBefore says whether a job was accepted under the same key. It is answered as it was then, whatever has become of the
+// cluster since. The keys that gateways make live for one request, and are not looked for.
+func (s *server) acceptedBefore(tenant, key string, job *fsm.NewJob) bool {
+	if strings.HasPrefix(key, status.AutoKeyPrefix) {
+		return false
+	}
+	_, ok := s.machine.View().SubmittedWith(tenant, key, job.Fingerprint)
+	return ok
 }
 
 // SubmitJobs takes what it can of a batch, in one entry where that is large enough; each job has its own result.
@@ -105,7 +119,7 @@ func (s *server) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v1
 		case c.key != "":
 			key = fmt.Sprintf("%s/%d", c.key, i)
 		}
-		job, err := s.accept(c, one, key)
+		job, err := s.accept(ctx, one, key)
 		if len(req.GetRequestIds()) > 0 {
 			job.Request = req.GetRequestIds()[i]
 		}
@@ -251,7 +265,7 @@ func (s *server) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.Ret
 	}
 	command := fsm.ControlJob{Action: fsm.ActionRetry, Checkpoint: checkpoint}
 	if req.GetModifyResources() != nil {
-		if command.Spec, command.Shape, err = s.reshape(callOf(ctx), req); err != nil {
+		if command.Spec, command.Shape, err = s.reshape(ctx, req); err != nil {
 			return nil, err
 		}
 	}
@@ -260,8 +274,8 @@ func (s *server) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.Ret
 }
 
 // reshape puts other resources into the request of a job.
-func (s *server) reshape(c *call, req *v1.RetryJobRequest) ([]byte, *fsm.Shape, error) {
-	j, err := job(c, s.machine.View(), req.GetJobId())
+func (s *server) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte, *fsm.Shape, error) {
+	j, err := job(callOf(ctx), s.machine.View(), req.GetJobId())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -285,9 +299,19 @@ func (s *server) reshape(c *call, req *v1.RetryJobRequest) ([]byte, *fsm.Shape, 
 		to.Set(field, value)
 		return true
 	})
-	changed, err := newJob(&spec, &s.inventory)
-	if err != nil {
+	var f faults
+	changed := fsm.NewJob{Queue: j.Queue, Shape: shapeOf(&f, &spec, &s.capacity)}
+	if j.Terminal() { // else it is refused anyway, or was retried under this key before
+		f.add(s.checkRoom(ctx, &spec, &changed))
+	}
+	if err := f.err(); err != nil {
 		return nil, nil, err
+	}
+	if changed.Spec, err = deterministic.Marshal(&spec); err != nil {
+		return nil, nil, bad("modify_resources", "not encodable: %v", err)
+	}
+	if len(changed.Spec) > maxSpecBytes {
+		return nil, nil, bad("modify_resources", "makes the request %d bytes; at most %d are taken", len(changed.Spec), maxSpecBytes)
 	}
 	return changed.Spec, &changed.Shape, nil
 }

@@ -112,7 +112,7 @@ func (s *server) prepare() error {
 		return err
 	}
 	s.links.network, s.agents.network = s.config.Network, s.config.Network
-	s.inventory.machine = s.machine
+	s.capacity.view = s.machine.View
 	s.metrics = newMetrics(s.config.Registry, s.machine, s.sessions.leading)
 	s.audit.register(s.config.Registry)
 	if s.archive, err = openArchive(s.config.LogArchive, s.config.Registry); err != nil {

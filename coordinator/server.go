@@ -63,7 +63,7 @@ type server struct {
 	rosters   rosters
 	watch     watch
 	demand    demand
-	inventory largestNodes
+	capacity  capacity
 	estimates estimates
 	audit     audit
 	tokenUse  tokenUse

@@ -99,7 +99,7 @@ func (p *party) spec(call partyCall) *v1.SubmitJobRequest {
 		CommandConfig:    &v1.CommandConfig{Argv: []string{"sleep", text("argument")}, Cwd: "/", Environment: map[string]string{"MARK": text("variable")}},
 		OutputConfig:     &v1.OutputConfig{OutputDir: "/" + text("output")},
 		ResourceConfig:   &v1.ResourceConfig{GpuCount: int32(1 + call.n%2)},
-		SchedulingConfig: &v1.SchedulingConfig{Priority: proto.Int32(int32(call.n % 11)), GracePeriodSeconds: proto.Int32(1)},
+		SchedulingConfig: &v1.SchedulingConfig{Priority: proto.Int32(int32(call.n % 11)), GracePeriodSeconds: proto.Int32(1), AllowPendingCapacity: true},
 	}
 	if call.n%3 == 0 {
 		req.ResourceConfig.NodeSelector = map[string]string{"name": "nowhere"} // The class, and its reason, is that of all tenants.

@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/scheduler"
 )
 
 // Defaults of a job.
@@ -21,8 +22,13 @@ const (
 	defaultQueue    = "default"
 )
 
-// inventory is what validation asks of the cluster: how many GPUs of a type the largest node has, 0 when there is none.
-type inventory interface{ LargestNode(gpuType string) int }
+// inventory is what validation asks of the cluster: what its nodes could hold.
+type inventory interface {
+	Nodes() int
+	RoomFor(shape fsm.Shape) scheduler.Room
+	Largest(shape fsm.Shape) (gpus, nodes int)
+	GPUTypes() []string
+}
 
 // deterministic: the same request has the same bytes, and so the same fingerprint.
 var deterministic = proto.MarshalOptions{Deterministic: true}
@@ -95,6 +101,7 @@ const (
 	maxEnvBytes  = 128 << 10
 	maxArgs      = 4096
 	maxGPUCount  = 65_536
+	maxNodes     = 4096
 	maxSeconds   = 10 * 365 * 86_400
 )
 

@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/scheduler"
 )
 
 var topologies = map[string]uint8{
@@ -23,9 +25,8 @@ func shapeOf(f *faults, req *v1.SubmitJobRequest, inv inventory) fsm.Shape {
 	if !ok {
 		f.bad("resource_config.topology", "%q is none of any, nvlink, single_node", r.GetTopology())
 	}
-	nodes := 0
 	if f.count() == before {
-		nodes = f.gang(req, topology, inv)
+		f.checkTogether(req, topology)
 	}
 	f.checkLabels("resource_config.node_selector", r.GetNodeSelector())
 	for _, k := range slices.Sorted(maps.Keys(r.GetNodeSelector())) {
@@ -36,37 +37,52 @@ func shapeOf(f *faults, req *v1.SubmitJobRequest, inv inventory) fsm.Shape {
 	if f.count() != before {
 		return fsm.Shape{}
 	}
-	return fsm.Shape{
-		Nodes: uint16(nodes), GPUs: uint16(int(r.GetGpuCount()) / nodes), GPUType: r.GetGpuType(),
-		FractionMilli: uint16(math.Round(r.GetGpuFraction() * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
+	shape := fsm.Shape{
+		GPUType: r.GetGpuType(), FractionMilli: uint16(math.Round(r.GetGpuFraction() * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
 		CPUs: uint32(r.GetCpuCount()), MemMB: uint32(r.GetMemoryMb()), Topology: topology,
 		Selector: fsm.CanonicalSelector(r.GetNodeSelector()),
 	}
+	gpus, nodes := int(r.GetGpuCount()), int(r.GetNodeCount())
+	if nodes == 0 {
+		nodes = nodesFor(req, shape, inv)
+	}
+	shape.Nodes, shape.GPUs = uint16(nodes), uint16(min(gpus/nodes, math.MaxUint16))
+	switch {
+	case shape.GPUs <= fsm.MaxGPUs:
+		return shape
+	case inv.Nodes() == 0:
+		f.bad("resource_config.gpu_count", "%d on %s: a node has at most %d", gpus, plural(nodes, "node"), fsm.MaxGPUs)
+	default:
+		wrong := neverFits(r, shape, inv)
+		f.bad(wrong.field, "%s", wrong.message)
+	}
+	return fsm.Shape{}
 }
 
-// gang looks at how amounts that are sound by themselves fit together, and returns the number of nodes.
-func (f *faults) gang(req *v1.SubmitJobRequest, topology uint8, inv inventory) (nodes int) {
+// checkTogether looks at how amounts that are sound by themselves fit together.
+func (f *faults) checkTogether(req *v1.SubmitJobRequest, topology uint8) {
 	r, before := req.GetResourceConfig(), f.count()
-	gpus, fraction := int(r.GetGpuCount()), r.GetGpuFraction()
+	gpus, nodes, fraction := int(r.GetGpuCount()), int(r.GetNodeCount()), r.GetGpuFraction()
 	switch {
 	case fraction != 0 && gpus != 0:
 		f.bad("resource_config.gpu_fraction", "goes instead of gpu_count, not with it")
-	case fraction != 0 && r.GetNodeCount() > 1:
-		f.bad("resource_config.gpu_fraction", "is a share of one GPU, so node_count cannot be %d", r.GetNodeCount())
+	case fraction != 0 && nodes > 1:
+		f.bad("resource_config.gpu_fraction", "is a share of one GPU, so node_count cannot be %d", nodes)
 	case gpus == 0 && fraction == 0 && req.GetTrainingConfig() != nil:
 		f.bad("resource_config.gpu_count", "must be at least 1 for a training job")
 	case gpus == 0 && fraction == 0 && (r.GetGpuType() != "" || r.GetGpuMemoryMb() != 0 || topology == fsm.TopologyNVLink):
 		f.bad("resource_config.gpu_count", "is 0, so gpu_type, gpu_memory_mb and topology nvlink say nothing: set gpu_count or leave them out")
 	}
-	if f.count() == before {
-		var err error
-		nodes, err = nodesOf(r, topology, inv)
-		f.add(err)
+	switch {
+	case f.count() != before:
+	case topology == fsm.TopologySingleNode && nodes > 1:
+		f.bad("resource_config.node_count", "is %d but topology is single_node", nodes)
+	case nodes > 1 && gpus%nodes != 0:
+		f.bad("resource_config.gpu_count", "%d cannot be shared equally by node_count %d", gpus, nodes)
 	}
 	if world := int(req.GetTrainingConfig().GetFramework().GetDistributed().GetWorldSize()); world > 0 && world != max(1, gpus) {
 		f.bad("training_config.framework.distributed.world_size", "is %d but resource_config.gpu_count is %d: one process runs per GPU", world, gpus)
 	}
-	return nodes
 }
 
 func (f *faults) checkAmounts(r *v1.ResourceConfig) {
@@ -76,7 +92,7 @@ func (f *faults) checkAmounts(r *v1.ResourceConfig) {
 		most  int32
 	}{
 		{"gpu_count", r.GetGpuCount(), maxGPUCount},
-		{"node_count", r.GetNodeCount(), 4096},
+		{"node_count", r.GetNodeCount(), maxNodes},
 		{"gpu_memory_mb", r.GetGpuMemoryMb(), math.MaxInt32},
 		{"cpu_count", r.GetCpuCount(), 1 << 20},
 		{"memory_mb", r.GetMemoryMb(), math.MaxInt32},
@@ -93,32 +109,43 @@ func (f *faults) checkAmounts(r *v1.ResourceConfig) {
 	}
 }
 
-// nodesOf is the size of the gang: as asked, or as few nodes as can hold equal shares.
-func nodesOf(r *v1.ResourceConfig, topology uint8, inv inventory) (int, error) {
-	gpus, nodes := int(r.GetGpuCount()), int(r.GetNodeCount())
-	switch {
-	case topology == fsm.TopologySingleNode && nodes > 1:
-		return 0, bad("resource_config.node_count", "is %d but topology is single_node", nodes)
-	case nodes > 1 && gpus > 0 && gpus%nodes != 0:
-		return 0, bad("resource_config.gpu_count", "%d cannot be shared equally by node_count %d", gpus, nodes)
-	case nodes > 0:
-		if gpus/nodes > fsm.MaxGPUs {
-			return 0, bad("resource_config.node_count", "%d nodes would need %d GPUs each; a node has at most %d", nodes, gpus/nodes, fsm.MaxGPUs)
+// usualNode is how many GPUs a node is taken to have while nobody knows.
+const usualNode = 8
+
+// nodesFor is the number of nodes of a job that does not say it. Only a training that its launcher starts on every node of the
+// job is spread, over as few nodes as could hold equal shares. What knows nothing of other nodes would be started on each of
+// them and do the same work twice: it gets one node.
+func nodesFor(req *v1.SubmitJobRequest, shape fsm.Shape, inv inventory) int {
+	gpus := int(req.GetResourceConfig().GetGpuCount())
+	if _, distributed := launcher.For(req); !distributed || gpus <= 1 || shape.Topology == fsm.TopologySingleNode {
+		return 1
+	}
+	if n := fewest(shape, gpus, inv); n > 0 {
+		return n
+	}
+	// No cluster of today holds it. The largest node says how it would be spread.
+	largest := usualNode
+	shape.Nodes, shape.GPUs = 1, fsm.MaxGPUs+1
+	if room := inv.RoomFor(shape); room.Lacks == scheduler.NeedGPUs {
+		largest = room.Most
+	}
+	nodes := (gpus + largest - 1) / largest
+	for gpus%nodes != 0 {
+		nodes++
+	}
+	return nodes
+}
+
+// fewest is the least number of nodes that could hold equal shares of so many GPUs; 0: none could.
+func fewest(shape fsm.Shape, gpus int, inv inventory) int {
+	for n := 1; n <= min(gpus, maxNodes); n++ {
+		if gpus%n != 0 || gpus/n > fsm.MaxGPUs {
+			continue
 		}
-		return nodes, nil
-	case gpus <= 1:
-		return 1, nil
-	case topology == fsm.TopologySingleNode:
-		if gpus > fsm.MaxGPUs {
-			return 0, bad("resource_config.gpu_count", "%d do not fit on one node; a node has at most %d", gpus, fsm.MaxGPUs)
+		shape.Nodes, shape.GPUs = uint16(n), uint16(gpus/n)
+		if inv.RoomFor(shape).Lacks == scheduler.NeedNothing {
+			return n
 		}
-		return 1, nil
 	}
-	largest := inv.LargestNode(r.GetGpuType())
-	if largest == 0 {
-		largest = 8 // Nobody knows yet; the usual machine.
-	}
-	for nodes = (gpus + largest - 1) / largest; gpus%nodes != 0; nodes++ {
-	}
-	return nodes, nil
+	return 0
 }

@@ -16,12 +16,21 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// largest is an inventory in which the largest node has so many GPUs, of every type.
-type largest int
-
-func (l largest) LargestNode(string) int { return int(l) }
+// largest is a cluster of a hundred equal nodes with so many GPUs, which are linked; 0: it has no node.
+func largest(gpus int) *scheduler.Capacity {
+	c := scheduler.NewCapacity()
+	for i := range min(100, 100*gpus) {
+		n := &fsm.Node{ID: fmt.Sprint("n", i), CPUs: 64, MemMB: 1 << 20, Labels: map[string]string{"a": "2", "z": "1"}}
+		for g := range gpus {
+			n.GPUs = append(n.GPUs, fsm.GPU{Index: uint8(g), Model: "NVIDIA H100 80GB", Type: "H100", MemMB: 81_559, NVLink: 1<<gpus - 1})
+		}
+		c.Put(n)
+	}
+	return c
+}
 
 func trainingJob() *v1.SubmitJobRequest {
 	return &v1.SubmitJobRequest{
@@ -123,27 +132,59 @@ func TestNewJob_theFingerprintTellsRequestsApart(t *testing.T) {
 func TestNewJob_shapes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		resources *v1.ResourceConfig
-		largest   largest
 		want      fsm.Shape
 	}{
-		"nothing said":                   {nil, 8, fsm.Shape{Nodes: 1}},
-		"CPU only":                       {&v1.ResourceConfig{CpuCount: 4, MemoryMb: 1024}, 8, fsm.Shape{Nodes: 1, CPUs: 4, MemMB: 1024}},
-		"a CPU gang":                     {&v1.ResourceConfig{CpuCount: 4, NodeCount: 3}, 8, fsm.Shape{Nodes: 3, CPUs: 4}},
-		"fits one node":                  {&v1.ResourceConfig{GpuCount: 8}, 8, fsm.Shape{Nodes: 1, GPUs: 8}},
-		"more than one node has":         {&v1.ResourceConfig{GpuCount: 16}, 8, fsm.Shape{Nodes: 2, GPUs: 8}},
-		"equal shares":                   {&v1.ResourceConfig{GpuCount: 12}, 8, fsm.Shape{Nodes: 2, GPUs: 6}},
-		"a prime number, small nodes":    {&v1.ResourceConfig{GpuCount: 7}, 4, fsm.Shape{Nodes: 7, GPUs: 1}},
-		"no node known":                  {&v1.ResourceConfig{GpuCount: 16}, 0, fsm.Shape{Nodes: 2, GPUs: 8}},
-		"nodes said":                     {&v1.ResourceConfig{GpuCount: 4, NodeCount: 4}, 8, fsm.Shape{Nodes: 4, GPUs: 1}},
-		"a single node is never spread":  {&v1.ResourceConfig{GpuCount: 16, Topology: "single_node"}, 8, fsm.Shape{Nodes: 1, GPUs: 16, Topology: fsm.TopologySingleNode}},
-		"a fraction":                     {&v1.ResourceConfig{GpuFraction: 0.25}, 8, fsm.Shape{Nodes: 1, FractionMilli: 250}},
-		"an odd fraction":                {&v1.ResourceConfig{GpuFraction: 1.0 / 3}, 8, fsm.Shape{Nodes: 1, FractionMilli: 333}},
-		"type, memory, topology, labels": {&v1.ResourceConfig{GpuCount: 2, GpuType: "H100", GpuMemoryMb: 80000, Topology: "nvlink", NodeSelector: map[string]string{"z": "1", "a": "2"}}, 8, fsm.Shape{Nodes: 1, GPUs: 2, GPUType: "H100", GPUMemMB: 80000, Topology: fsm.TopologyNVLink, Selector: "a=2,z=1"}},
+		"nothing said":                   {nil, fsm.Shape{Nodes: 1}},
+		"CPU only":                       {&v1.ResourceConfig{CpuCount: 4, MemoryMb: 1024}, fsm.Shape{Nodes: 1, CPUs: 4, MemMB: 1024}},
+		"a CPU gang":                     {&v1.ResourceConfig{CpuCount: 4, NodeCount: 3}, fsm.Shape{Nodes: 3, CPUs: 4}},
+		"fits one node":                  {&v1.ResourceConfig{GpuCount: 8}, fsm.Shape{Nodes: 1, GPUs: 8}},
+		"a command is never spread":      {&v1.ResourceConfig{GpuCount: 16}, fsm.Shape{Nodes: 1, GPUs: 16}},
+		"nodes said":                     {&v1.ResourceConfig{GpuCount: 4, NodeCount: 4}, fsm.Shape{Nodes: 4, GPUs: 1}},
+		"a fraction":                     {&v1.ResourceConfig{GpuFraction: 0.25}, fsm.Shape{Nodes: 1, FractionMilli: 250}},
+		"an odd fraction":                {&v1.ResourceConfig{GpuFraction: 1.0 / 3}, fsm.Shape{Nodes: 1, FractionMilli: 333}},
+		"type, memory, topology, labels": {&v1.ResourceConfig{GpuCount: 2, GpuType: "H100", GpuMemoryMb: 80000, Topology: "nvlink", NodeSelector: map[string]string{"z": "1", "a": "2"}}, fsm.Shape{Nodes: 1, GPUs: 2, GPUType: "H100", GPUMemMB: 80000, Topology: fsm.TopologyNVLink, Selector: "a=2,z=1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := commandJob()
 			req.ResourceConfig = tt.resources
-			j, err := newJob(req, tt.largest)
+			j, err := newJob(req, largest(8))
+			require.NoError(t, err)
+			require.Equal(t, tt.want, j.Shape)
+		})
+	}
+}
+
+// A training that its launcher starts on every node is spread over as few as can hold it; what knows of one node only is not.
+func TestNewJob_spreadsTrainingsAlone(t *testing.T) {
+	custom := func(d *v1.Distributed) func(*v1.SubmitJobRequest) {
+		return func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.Framework = &v1.Framework{Type: v1.FrameworkType_CUSTOM, CustomScriptPath: "/train.py", Distributed: d}
+		}
+	}
+	for name, tt := range map[string]struct {
+		largest   int
+		resources *v1.ResourceConfig
+		change    func(*v1.SubmitJobRequest)
+		want      fsm.Shape
+	}{
+		"fits one node":                 {8, &v1.ResourceConfig{GpuCount: 8}, nil, fsm.Shape{Nodes: 1, GPUs: 8}},
+		"more than one node has":        {8, &v1.ResourceConfig{GpuCount: 16}, nil, fsm.Shape{Nodes: 2, GPUs: 8}},
+		"equal shares":                  {8, &v1.ResourceConfig{GpuCount: 12}, nil, fsm.Shape{Nodes: 2, GPUs: 6}},
+		"a prime number, small nodes":   {4, &v1.ResourceConfig{GpuCount: 7}, nil, fsm.Shape{Nodes: 7, GPUs: 1}},
+		"more than there are":           {4, &v1.ResourceConfig{GpuCount: 1000}, nil, fsm.Shape{Nodes: 250, GPUs: 4}},
+		"no node known":                 {0, &v1.ResourceConfig{GpuCount: 16}, nil, fsm.Shape{Nodes: 2, GPUs: 8}},
+		"nodes said":                    {8, &v1.ResourceConfig{GpuCount: 8, NodeCount: 4}, nil, fsm.Shape{Nodes: 4, GPUs: 2}},
+		"a single node is never spread": {8, &v1.ResourceConfig{GpuCount: 16, Topology: "single_node"}, nil, fsm.Shape{Nodes: 1, GPUs: 16, Topology: fsm.TopologySingleNode}},
+		"a script of one's own":         {8, &v1.ResourceConfig{GpuCount: 16}, custom(nil), fsm.Shape{Nodes: 1, GPUs: 16}},
+		"a script for several nodes":    {8, &v1.ResourceConfig{GpuCount: 16}, custom(&v1.Distributed{}), fsm.Shape{Nodes: 2, GPUs: 8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := trainingJob()
+			req.ResourceConfig = tt.resources
+			if tt.change != nil {
+				tt.change(req)
+			}
+			j, err := newJob(req, largest(tt.largest))
 			require.NoError(t, err)
 			require.Equal(t, tt.want, j.Shape)
 		})
@@ -204,7 +245,7 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 		"fraction and count":    {commandJob, resources(&v1.ResourceConfig{GpuFraction: 0.5, GpuCount: 1}), "resource_config.gpu_fraction", "instead of"},
 		"fraction on two nodes": {commandJob, resources(&v1.ResourceConfig{GpuFraction: 0.5, NodeCount: 2}), "resource_config.gpu_fraction", "one GPU"},
 		"uneven gang":           {commandJob, resources(&v1.ResourceConfig{GpuCount: 5, NodeCount: 2}), "resource_config.gpu_count", "equally"},
-		"more than a node can":  {commandJob, resources(&v1.ResourceConfig{GpuCount: 130, NodeCount: 2}), "resource_config.node_count", "65 GPUs each"},
+		"more than a node can":  {commandJob, resources(&v1.ResourceConfig{GpuCount: 130, NodeCount: 2}), "resource_config.gpu_count", "no node has 65 GPUs; the largest has 8; 26 nodes could hold them"},
 		"topology":              {commandJob, resources(&v1.ResourceConfig{Topology: "ring"}), "resource_config.topology", "ring"},
 		"single_node on two":    {commandJob, resources(&v1.ResourceConfig{GpuCount: 4, NodeCount: 2, Topology: "single_node"}), "resource_config.node_count", "single_node"},
 		"type without GPUs":     {commandJob, resources(&v1.ResourceConfig{GpuType: "H100"}), "resource_config.gpu_count", "is 0"},

@@ -146,6 +146,8 @@ func (w *Workload) request(j *Job) *v1.SubmitJobRequest {
 		ResourceConfig: &v1.ResourceConfig{GpuCount: int32(j.Ranks), NodeCount: int32(j.Ranks)},
 		SchedulingConfig: &v1.SchedulingConfig{
 			Restartable: &j.Restarts, GracePeriodSeconds: &grace, LostAfterSeconds: int32(w.load.LostAfter.Seconds()),
+			// Users do not wait until all nodes have registered.
+			AllowPendingCapacity: true,
 		},
 	}
 }

@@ -156,7 +156,7 @@ func TestDocs_everyRequestIsTaken(t *testing.T) {
 		t.Skip("runs a cluster")
 	}
 	cluster, err := devcluster.Start(t.Context(), devcluster.Options{
-		Dir: t.TempDir(), Coordinators: 1, Agents: 1, HTTP: "127.0.0.1:0", InProcess: runInProcess,
+		Dir: t.TempDir(), Coordinators: 1, Agents: 2, HTTP: "127.0.0.1:0", InProcess: runInProcess,
 		ReadyWithin: 2 * time.Minute, Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)

@@ -567,7 +567,8 @@ type ResourceConfig struct {
 	GpuCount int32 `protobuf:"varint,1,opt,name=gpu_count,json=gpuCount,proto3" json:"gpu_count,omitempty"`
 	// Model name as nodes report it, or its short form: "H100", "A100". Empty: any.
 	GpuType string `protobuf:"bytes,2,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`
-	// Nodes of the gang; default: as few as gpu_count needs, 1 for up to one node's GPUs.
+	// Nodes, each with an equal share of gpu_count. Default 1; for a training that is started on every node (any framework but
+	// CUSTOM, and CUSTOM with framework.distributed): as few as can hold equal shares.
 	NodeCount int32 `protobuf:"varint,3,opt,name=node_count,json=nodeCount,proto3" json:"node_count,omitempty"`
 	// A share of one GPU, 0 < f < 1; instead of gpu_count.
 	GpuFraction float64 `protobuf:"fixed64,4,opt,name=gpu_fraction,json=gpuFraction,proto3" json:"gpu_fraction,omitempty"`
@@ -760,6 +761,8 @@ type SchedulingConfig struct {
 	GracePeriodSeconds *int32        `protobuf:"varint,10,opt,name=grace_period_seconds,json=gracePeriodSeconds,proto3,oneof" json:"grace_period_seconds,omitempty"`
 	Dependencies       []*Dependency `protobuf:"bytes,11,rep,name=dependencies,proto3" json:"dependencies,omitempty"`
 	Array              *ArraySpec    `protobuf:"bytes,12,opt,name=array,proto3" json:"array,omitempty"`
+	// Take the job although no node, queue or quota of today could ever hold it: it waits for what is still to come.
+	AllowPendingCapacity bool `protobuf:"varint,13,opt,name=allow_pending_capacity,json=allowPendingCapacity,proto3" json:"allow_pending_capacity,omitempty"`
 	// False: no attempt follows another, whatever ended it, unless a user says so. Default true.
 	Restartable   *bool `protobuf:"varint,14,opt,name=restartable,proto3,oneof" json:"restartable,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -878,6 +881,13 @@ func (x *SchedulingConfig) GetArray() *ArraySpec {
 		return x.Array
 	}
 	return nil
+}
+
+func (x *SchedulingConfig) GetAllowPendingCapacity() bool {
+	if x != nil {
+		return x.AllowPendingCapacity
+	}
+	return false
 }
 
 func (x *SchedulingConfig) GetRestartable() bool {
@@ -1310,7 +1320,7 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\n" +
 	"output_dir\x18\x01 \x01(\tR\toutputDir\x12:\n" +
 	"\x19checkpoint_interval_steps\x18\x02 \x01(\x05R\x17checkpointIntervalSteps\x12)\n" +
-	"\x10keep_checkpoints\x18\x03 \x01(\x05R\x0fkeepCheckpoints\"\x9c\x05\n" +
+	"\x10keep_checkpoints\x18\x03 \x01(\x05R\x0fkeepCheckpoints\"\xd2\x05\n" +
 	"\x10SchedulingConfig\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1f\n" +
 	"\bpriority\x18\x02 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12$\n" +
@@ -1326,7 +1336,8 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\x14grace_period_seconds\x18\n" +
 	" \x01(\x05H\x03R\x12gracePeriodSeconds\x88\x01\x01\x12;\n" +
 	"\fdependencies\x18\v \x03(\v2\x17.scaimind.v1.DependencyR\fdependencies\x12,\n" +
-	"\x05array\x18\f \x01(\v2\x16.scaimind.v1.ArraySpecR\x05array\x12%\n" +
+	"\x05array\x18\f \x01(\v2\x16.scaimind.v1.ArraySpecR\x05array\x124\n" +
+	"\x16allow_pending_capacity\x18\r \x01(\bR\x14allowPendingCapacity\x12%\n" +
 	"\vrestartable\x18\x0e \x01(\bH\x04R\vrestartable\x88\x01\x01B\v\n" +
 	"\t_priorityB\x0e\n" +
 	"\f_max_retriesB\x0e\n" +

@@ -26,6 +26,7 @@ type evaluateOptions struct {
 	gpuType, memory, queue                   string
 	selector, retryOn                        []string
 	timeLimit                                time.Duration
+	pending                                  bool
 }
 
 func newEvaluate() *cobra.Command {
@@ -98,6 +99,7 @@ func (o *evaluateOptions) bind(cmd *cobra.Command) {
 	f.IntVar(&o.retries, "max-retries", 0, "restarts after its own process failed; restarts after a lost node or a failed GPU do not count")
 	f.StringSliceVar(&o.retryOn, "retry-on", nil, "restart only after these: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all)")
 	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop it after this time, such as 2h")
+	f.BoolVar(&o.pending, "allow-pending-capacity", false, "accept it although it could never run on the nodes, in the queue and under the quota of today; it waits")
 	f.StringArrayVar(&o.labels, "label", nil, "label KEY=VALUE; may be repeated")
 	f.StringVar(&o.key, "idempotency-key", "", "a second evaluation with the same key is the first one")
 	f.BoolVar(&o.wait, "wait", false, "wait for the end, print the results and exit as the workload did")
@@ -159,7 +161,7 @@ func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[stri
 			into[field] = v
 		}
 	}
-	for _, flag := range []string{"queue", "priority", "max-retries", "retry-on", "time-limit"} {
+	for _, flag := range []string{"queue", "priority", "max-retries", "retry-on", "time-limit", "allow-pending-capacity"} {
 		if flags.Changed(flag) {
 			scheduling := body.in("scheduling_config")
 			set("queue", scheduling, "queue", just(o.queue))
@@ -167,6 +169,7 @@ func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[stri
 			set("max-retries", scheduling, "max_retries", just(o.retries))
 			set("retry-on", scheduling, "retry_on", just(o.retryOn))
 			set("time-limit", scheduling, "max_runtime_seconds", seconds(o.timeLimit))
+			set("allow-pending-capacity", scheduling, "allow_pending_capacity", just(o.pending))
 			break
 		}
 	}

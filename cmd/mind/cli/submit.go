@@ -19,6 +19,9 @@ func newSubmit() *cobra.Command {
 		Short: "Submit a job and print its id",
 		Long: `Submits a command, or the job described in a file, and prints the id of the job alone on stdout.
 
+A command runs on one node unless --nodes says otherwise: it is started once on each, and has to know what to do there. What no
+node could ever hold is refused, with what would fit.
+
 With --wait it exits as the job does: with its exit code, or with 75 when it was canceled or lost. What follows the first
 word of the command belongs to the command.`,
 		Example: `  mind submit --gpus 2 -- python train.py --lr 3e-4

@@ -26,7 +26,7 @@ type submitOptions struct {
 	fraction                                            float64
 	env, labels, selector, after, retryOn               []string
 	timeLimit, lostAfter, grace                         time.Duration
-	preemptible                                         bool
+	preemptible, pending                                bool
 	topology                                            string
 }
 
@@ -37,7 +37,7 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.IntVar(&o.gpus, "gpus", 0, "GPUs, of all nodes together")
 	f.Float64Var(&o.fraction, "gpu-fraction", 0, "part of one GPU, such as 0.25")
 	f.StringVar(&o.gpuType, "gpu-type", "", "type of the GPUs, such as H100")
-	f.IntVar(&o.nodes, "nodes", 0, "nodes, each with an equal share of the GPUs (default 1)")
+	f.IntVar(&o.nodes, "nodes", 1, "nodes, each with an equal share of the GPUs")
 	f.IntVar(&o.cpus, "cpus", 0, "CPUs of each node")
 	f.StringVar(&o.memory, "memory", "", "memory of each node, such as 64Gi or 512Mi")
 	f.StringVar(&o.queue, "queue", "", "queue (default: default)")
@@ -54,6 +54,7 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.DurationVar(&o.lostAfter, "lost-after", 0, "silence of its node after which it may run elsewhere, such as 2m (default 1m)")
 	f.DurationVar(&o.grace, "grace", 0, "time between the notice and the end when it is stopped (default 30s)")
 	f.BoolVar(&o.preemptible, "preemptible", false, "may give way to jobs of higher priority")
+	f.BoolVar(&o.pending, "allow-pending-capacity", false, "accept the job although it could never run on the nodes, in the queue and under the quota of today; it waits")
 	f.StringVar(&o.outputDir, "output-dir", "", "folder of its outputs on the nodes")
 	f.StringVar(&o.array, "array", "", "one job for each number: FIRST-LAST, or FIRST-LAST%MOST-AT-ONCE (coordinators of this version refuse it)")
 	f.StringArrayVar(&o.after, "after", nil, "wait for another job: JOB, JOB:ok, JOB:fail or JOB:any; may be repeated (coordinators of this version refuse it)")
@@ -147,6 +148,7 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 	set("no-restart", "scheduling_config", "restartable", just(!o.noRestart))
 	set("retry-on", "scheduling_config", "retry_on", just(o.retryOn))
 	set("preemptible", "scheduling_config", "preemptible", just(o.preemptible))
+	set("allow-pending-capacity", "scheduling_config", "allow_pending_capacity", just(o.pending))
 	set("time-limit", "scheduling_config", "max_runtime_seconds", seconds(o.timeLimit))
 	set("lost-after", "scheduling_config", "lost_after_seconds", seconds(o.lostAfter))
 	set("grace", "scheduling_config", "grace_period_seconds", seconds(o.grace))

@@ -41,8 +41,8 @@ func TestSubmitRequest_flagsBecomeFields(t *testing.T) {
 			`{"name":"n","labels":{"team":"x"},"command_config":{"argv":["x"],"cwd":"/here/sub","environment":{"A":"b=c","D":""}},"resource_config":{"gpu_fraction":0.25}}`,
 		},
 		"scheduling": {
-			[]string{"--queue", "q", "--priority", "0", "--time-limit", "2h", "--max-retries", "3", "--retry-on", "node_lost,exit", "--lost-after", "2m", "--grace", "5s", "--preemptible", "x"},
-			`{"name":"x","command_config":{"argv":["x"],"cwd":"/here"},"scheduling_config":{"queue":"q","priority":0,"max_runtime_seconds":7200,"max_retries":3,"retry_on":["node_lost","exit"],"lost_after_seconds":120,"grace_period_seconds":5,"preemptible":true}}`,
+			[]string{"--queue", "q", "--priority", "0", "--time-limit", "2h", "--max-retries", "3", "--retry-on", "node_lost,exit", "--lost-after", "2m", "--grace", "5s", "--preemptible", "--allow-pending-capacity", "x"},
+			`{"name":"x","command_config":{"argv":["x"],"cwd":"/here"},"scheduling_config":{"queue":"q","priority":0,"max_runtime_seconds":7200,"max_retries":3,"retry_on":["node_lost","exit"],"lost_after_seconds":120,"grace_period_seconds":5,"preemptible":true,"allow_pending_capacity":true}}`,
 		},
 		"not restartable": {
 			[]string{"--no-restart", "x"},
