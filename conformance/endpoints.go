@@ -101,7 +101,7 @@ func failedJob(ctx context.Context, p *party) (string, error) {
 }
 
 func ownQueue(ctx context.Context, p *party) (string, error) {
-	return p.tenant, p.target.must(ctx, request{method: "PUT", path: prefix + "/queues/" + p.tenant, token: p.all, body: map[string]any{"weight": 2}}, 200, nil)
+	return p.tenant, p.target.must(ctx, request{method: "PUT", path: prefix + "/queues/" + p.tenant, token: p.all, body: map[string]any{"max_gpus": 64}}, 200, nil)
 }
 
 func ownQuota(ctx context.Context, p *party) (string, error) {
@@ -159,7 +159,7 @@ var endpoints = []endpoint{
 	{name: "DELETE /nodes/{id}", may: admin, code: 200, id: ownNode, shared: true, skip: "it would take a node away"},
 	{name: "GET /queue", may: view, code: 200, published: true, has: []string{"depth", "jobs"}},
 	{name: "GET /queues", may: view, code: 200, has: []string{"queues"}},
-	{name: "PUT /queues/{name}", may: admin, code: 200, id: ownTenant, shared: true, body: func(*party) any { return map[string]any{"weight": 3} }, bodyOptional: true, has: []string{"name", "weight"}},
+	{name: "PUT /queues/{name}", may: admin, code: 200, id: ownTenant, shared: true, body: func(*party) any { return map[string]any{"max_gpus": 64} }, bodyOptional: true, has: []string{"name", "max_gpus"}},
 	{name: "DELETE /queues/{name}", may: admin, code: 200, id: ownQueue, shared: true},
 	{name: "PUT /tenants/{id}/quota", may: admin, code: 200, id: ownTenant, body: func(*party) any { return map[string]any{"max_gpus": 4} }},
 	{name: "GET /tenants/{id}/quota", may: view, code: 200, id: ownTenant},

@@ -8,22 +8,19 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// queueName is what queues may be called: they stand in paths and in commands.
+// queueName is what the names of queues look like: they stand in paths and in commands.
 var queueName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
-
-// maxWeight bounds the share of a queue.
-const maxWeight = 1_000_000
 
 // PutQueue makes a queue, or changes one.
 func (s *server) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.PutQueueResponse, error) {
 	if !queueName.MatchString(req.GetName()) {
-		return nil, bad("name", "a queue is called by 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
+		return nil, bad("name", "a queue name has 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
 	}
-	if req.GetWeight() < 0 || req.GetWeight() > maxWeight {
-		return nil, bad("weight", "must be 1 to %d", maxWeight)
+	if req.GetWeight() < 0 || req.GetWeight() > 1 {
+		return nil, bad("weight", "weights other than 1 have no effect in this version: leave it out; max_gpus bounds what a queue may hold")
 	}
 	if req.GetMaxGpus() < 0 {
-		return nil, bad("max_gpus", "must be 1 or more; 0: no limit")
+		return nil, bad("max_gpus", "must be 1 or more, or 0 for no limit")
 	}
 	result, err := propose[fsm.QueueResult](ctx, s, fsm.PutQueue{
 		Queue: fsm.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus())}, Actor: callOf(ctx).actor(),

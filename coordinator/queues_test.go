@@ -7,20 +7,25 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
 )
 
 func TestCluster_queues(t *testing.T) {
 	c := startCluster(t, 3, nil)
 	at := c.follower()
-	made, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "research", Weight: 3})
+	made, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "research", Weight: 1, MaxGpus: 4})
 	require.NoError(t, err)
-	require.EqualValues(t, 3, made.GetQueue().GetWeight())
+	require.EqualValues(t, 4, made.GetQueue().GetMaxGpus())
 	for _, name := range []string{"", "Upper", "a b", "-x", "x/", "ü"} {
 		_, err := c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: name})
 		requireCode(t, codes.InvalidArgument, err)
 	}
-	_, err = c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "x", Weight: -1})
-	requireCode(t, codes.InvalidArgument, err)
+	for _, weight := range []int32{-1, 2, 3} {
+		_, err = c.nodes(at).PutQueue(c.ctx("t1", ""), &v1.PutQueueRequest{Name: "x", Weight: weight})
+		requireCode(t, codes.InvalidArgument, err)
+		require.ErrorContains(t, err, "weight: ")
+		require.ErrorContains(t, err, "have no effect in this version")
+	}
 	in := sleeper(0, 0)
 	in.SchedulingConfig = &v1.SchedulingConfig{Queue: "research"}
 	id := c.submit(at, in)
@@ -38,4 +43,9 @@ func TestCluster_queues(t *testing.T) {
 	requireCode(t, codes.NotFound, err)
 	_, err = c.jobs(at).DeleteCheckpoint(c.ctx("t1", ""), &v1.DeleteCheckpointRequest{CheckpointId: "x"})
 	requireCode(t, codes.NotFound, err)
+}
+
+// What an older version took, which did not use it either, is still shown.
+func TestQueueView_showsAWeightOfAnOlderVersion(t *testing.T) {
+	require.EqualValues(t, 3, queueView(fsm.New().View(), &fsm.Queue{Name: "research", Weight: 3}, "t1").GetWeight())
 }

@@ -261,8 +261,8 @@ func (f *faults) checkOutput(o *v1.OutputConfig) {
 	if o.GetCheckpointIntervalSteps() < 0 {
 		f.bad("output_config.checkpoint_interval_steps", "must not be negative")
 	}
-	if o.GetKeepCheckpoints() < 0 {
-		f.bad("output_config.keep_checkpoints", "must not be negative")
+	if o.GetKeepCheckpoints() != 0 {
+		f.bad("output_config.keep_checkpoints", "would have no effect in this version, in which all checkpoints are kept: leave it out")
 	}
 }
 

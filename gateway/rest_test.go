@@ -73,7 +73,7 @@ func TestRoutes(t *testing.T) {
 		{"POST", p + "/nodes/n1/drain", "", PermissionClusterAdmin, 200, "DrainNode", &v1.DrainNodeRequest{NodeId: "n1"}},
 		{"POST", p + "/nodes/n1/enable", "{}", PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
 		{"GET", p + "/queue?queue=q&limit=7", "", PermissionView, 200, "GetQueue", &v1.GetQueueRequest{Queue: "q", Limit: 7}},
-		{"PUT", p + "/queues/fast", `{"weight":3}`, PermissionClusterAdmin, 200, "PutQueue", &v1.PutQueueRequest{Name: "fast", Weight: 3}},
+		{"PUT", p + "/queues/fast", `{"weight":1}`, PermissionClusterAdmin, 200, "PutQueue", &v1.PutQueueRequest{Name: "fast", Weight: 1}},
 		{"DELETE", p + "/queues/fast", "", PermissionClusterAdmin, 200, "DeleteQueue", &v1.DeleteQueueRequest{Name: "fast"}},
 		{"GET", p + "/checkpoints/ckpt_1", "", PermissionView, 200, "GetCheckpoint", &v1.GetCheckpointRequest{CheckpointId: "ckpt_1"}},
 		{"DELETE", p + "/checkpoints/ckpt_1", "", PermissionManage, 200, "DeleteCheckpoint", &v1.DeleteCheckpointRequest{CheckpointId: "ckpt_1"}},

@@ -1572,7 +1572,7 @@ func (x *ListQueuesResponse) GetQueues() []*Queue {
 type PutQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Share of the queue beside the others; default 1.
+	// Share of the queue beside the others; default 1. Has no effect yet, so anything else is refused.
 	Weight int32 `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
 	// 0: no limit.
 	MaxGpus       int32 `protobuf:"varint,3,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`

@@ -682,7 +682,7 @@ type OutputConfig struct {
 	state                   protoimpl.MessageState `protogen:"open.v1"`
 	OutputDir               string                 `protobuf:"bytes,1,opt,name=output_dir,json=outputDir,proto3" json:"output_dir,omitempty"`
 	CheckpointIntervalSteps int32                  `protobuf:"varint,2,opt,name=checkpoint_interval_steps,json=checkpointIntervalSteps,proto3" json:"checkpoint_interval_steps,omitempty"`
-	// Newest checkpoints kept; 0 keeps all.
+	// Newest checkpoints to keep; 0 keeps all. Has no effect yet, so anything else is refused.
 	KeepCheckpoints int32 `protobuf:"varint,3,opt,name=keep_checkpoints,json=keepCheckpoints,proto3" json:"keep_checkpoints,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

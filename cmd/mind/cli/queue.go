@@ -82,14 +82,13 @@ func newQueues() *cobra.Command {
 		Use:   "queues",
 		Short: "List the queues; make, change and delete them",
 		Example: `  mind queues
-  mind queues put research --weight 3
+  mind queues put research --max-gpus 64
   mind queues delete research`,
 		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
 		var got struct {
 			Queues []struct {
 				Name    string `json:"name"`
-				Weight  int    `json:"weight"`
 				Queued  int    `json:"queued"`
 				Running int    `json:"running"`
 				GPUs    int    `json:"gpus_allocated"`
@@ -103,13 +102,13 @@ func newQueues() *cobra.Command {
 		if s.output != "table" {
 			return printData(cmd.OutOrStdout(), s.output, data)
 		}
-		t := newTable(cmd.OutOrStdout(), "QUEUE", "WEIGHT", "QUEUED", "RUNNING", "GPUS", "MAX GPUS")
+		t := newTable(cmd.OutOrStdout(), "QUEUE", "QUEUED", "RUNNING", "GPUS", "MAX GPUS")
 		for _, q := range got.Queues {
 			limit := "none"
 			if q.MaxGPUs > 0 {
 				limit = strconv.Itoa(q.MaxGPUs)
 			}
-			t.row(q.Name, strconv.Itoa(q.Weight), strconv.Itoa(q.Queued), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs), limit)
+			t.row(q.Name, strconv.Itoa(q.Queued), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs), limit)
 		}
 		return t.flush()
 	})
@@ -124,28 +123,32 @@ func newQueuesPut() *cobra.Command {
 		Short: "Make a queue, or change one",
 		Long: `Makes a queue, or sets all there is to set of one: what is not given goes back to its default.
 
---max-gpus bounds the GPUs that all jobs of the queue hold together, whichever tenant they are of. To lower it stops nothing:
-nothing new is started from the queue until enough has ended.`,
-		Example: `  mind queues put research --weight 3
+--max-gpus bounds the GPUs that all jobs of the queue hold together, of all tenants. Lowering it stops no job: the queue starts
+nothing new until enough jobs have ended.`,
+		Example: `  mind queues put research
   mind queues put batch --max-gpus 64`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeQueues,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
-		data, err := c.call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, map[string]any{"weight": weight, "max_gpus": maxGPUs}, newKey(), nil)
+		body := map[string]any{"max_gpus": maxGPUs}
+		if cmd.Flags().Changed("weight") {
+			body["weight"] = weight
+		}
+		data, err := c.call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, body, newKey(), nil)
 		if err != nil {
 			return err
 		}
 		if s.output != "table" {
 			return printData(cmd.OutOrStdout(), s.output, data)
 		}
-		limit := "no limit of GPUs"
+		limit := "any number of GPUs"
 		if maxGPUs > 0 {
 			limit = fmt.Sprintf("at most %d GPUs", maxGPUs)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s has weight %d and %s\n", args[0], weight, limit)
-		return nil
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "the jobs of queue %s may hold %s together\n", args[0], limit)
+		return err
 	})
-	cmd.Flags().IntVar(&weight, "weight", 1, "share of the queue beside the others")
+	cmd.Flags().IntVar(&weight, "weight", 1, "share of the queue beside the others (this version has no shares: coordinators refuse any but 1)")
 	cmd.Flags().IntVar(&maxGPUs, "max-gpus", 0, "GPUs that all its jobs may hold together; 0: no limit")
 	return cmd
 }
