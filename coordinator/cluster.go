@@ -53,9 +53,10 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 	if out.GpusHealthy > 0 {
 		out.GpuUtilization = float64(out.GpusAllocated) / float64(out.GpusHealthy)
 	}
-	for state, n := range v.CountsOf(callOf(ctx).tenant) {
+	tenant := callOf(ctx).tenant
+	for state, n := range jobCounts(v.CountsOf(tenant), v.HeldOf(tenant)) {
 		if n > 0 {
-			out.Jobs[v1.JobState_Value(state).String()] = int32(n)
+			out.Jobs[state] = int32(n)
 		}
 	}
 	out.Leader, _ = s.raft.Leader()
@@ -64,6 +65,21 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 		out.Coordinators = append(out.Coordinators, &v1.CoordinatorStatus{Id: p.ID, Leader: p.Leader, Voter: p.Voter, Liveness: liveness(p.ID)})
 	}
 	return out, nil
+}
+
+// stateHeld is shown beside the names of states: jobs that are queued and held back do not wait for their turn.
+const stateHeld = "HELD"
+
+// jobCounts is how many jobs there are, by what they are counted as.
+func jobCounts(counts fsm.Counts, held int) map[string]int {
+	out := map[string]int{stateHeld: held}
+	for state, name := range v1.JobState_Value_name {
+		if state != 0 {
+			out[name] = counts.Of(v1.JobState_Value(state))
+		}
+	}
+	out[v1.JobState_QUEUED.String()] -= held
+	return out
 }
 
 // liveness looks up how gossip sees a coordinator.
@@ -187,6 +203,7 @@ func (s *server) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Get
 		if req.GetQueue() != "" && q.Name != req.GetQueue() {
 			continue
 		}
+		out.Held += int32(v.QueueHeldOf(callOf(ctx).tenant, q.Name))
 		position := int32(0)
 		for j := range v.QueueJobs(q.Name) {
 			position++

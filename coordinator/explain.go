@@ -12,19 +12,10 @@ import (
 
 // explain lists what stands in the way of a waiting job, most telling first.
 func explain(v *fsm.View, j *fsm.Job) []string {
+	if j.HeldBack() {
+		return nil // The reason says it all.
+	}
 	var out []string
-	if j.Held&fsm.HoldNotBefore != 0 {
-		out = append(out, "not before "+time.Unix(0, j.NotBefore).UTC().Format(time.RFC3339))
-	}
-	if j.Held&fsm.HoldBackoff != 0 {
-		out = append(out, fmt.Sprintf("it %s; it may start again at %s", j.Reason, clock(j.Streak.After)))
-	}
-	if j.Held&fsm.HoldRecovery != 0 {
-		out = append(out, recoveryReason(v, j))
-	}
-	if j.Held != 0 {
-		return out
-	}
 	out = append(out, explainAvoided(v, j)...)
 	out = append(out, fmt.Sprintf("%d jobs of queue %q are ahead of it", v.Ahead(j), j.Queue))
 	suited, free, ready := 0, 0, 0

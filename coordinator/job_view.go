@@ -3,6 +3,7 @@ package coordinator
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -58,7 +59,8 @@ func jobView(v *fsm.View, j *fsm.Job, position bool) *v1.Job {
 	if j.LastCheckpoint != 0 {
 		out.LastCheckpointId = j.LastCheckpoint.String()
 	}
-	if position && j.State == v1.JobState_QUEUED {
+	out.Held = j.HeldBack()
+	if position && j.Waiting() {
 		out.QueuePosition = proto.Int32(int32(v.Ahead(j)) + 1)
 	}
 	out.PastAttempts = pastAttempts(j)
@@ -90,9 +92,9 @@ func reasonOf(v *fsm.View, j *fsm.Job) string {
 		return silent
 	case j.Live() && j.Reason == "":
 		return transferReason(j)
-	case j.Held&fsm.HoldRecovery != 0:
-		return recoveryReason(v, j)
-	case j.State != v1.JobState_QUEUED || j.Held != 0:
+	case j.HeldBack():
+		return heldReason(v, j)
+	case j.State != v1.JobState_QUEUED:
 		return j.Reason
 	case !considered(v, j):
 		return "not yet considered by the scheduler"
@@ -103,6 +105,28 @@ func reasonOf(v *fsm.View, j *fsm.Job) string {
 	}
 	if awaits := awaitReason(v, j); awaits != "" {
 		why += suffix(awaits)
+	}
+	return why
+}
+
+// heldReason says until when a job is held back, and why.
+func heldReason(v *fsm.View, j *fsm.Job) string {
+	if j.Held&fsm.HoldRecovery != 0 {
+		return recoveryReason(v, j)
+	}
+	var until []string
+	if j.Held&fsm.HoldNotBefore != 0 {
+		until = append(until, clock(j.NotBefore)+" (not_before)")
+	}
+	if j.Held&fsm.HoldDependency != 0 {
+		until = append(until, "the jobs that it depends on have ended")
+	}
+	if j.Held&fsm.HoldBackoff != 0 {
+		until = append(until, clock(j.Streak.After)+" (a pause before its next restart)")
+	}
+	why := "held until " + strings.Join(until, ", and until ")
+	if j.Held == fsm.HoldBackoff {
+		why += "; it " + j.Reason
 	}
 	return why
 }

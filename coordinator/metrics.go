@@ -102,7 +102,8 @@ func (m *metrics) transition(v *fsm.View, e *fsm.Event) {
 		if !ok || j.Attempt != 1 {
 			return
 		}
-		since := max(0, time.Duration(v.Now()-j.CreatedAt)).Seconds()
+		// Until its time it was held back, and did not wait.
+		since := max(0, time.Duration(v.Now()-max(j.CreatedAt, j.NotBefore))).Seconds()
 		if e.To == v1.JobState_RUNNING {
 			m.toRunning.Observe(since)
 		} else {
@@ -115,7 +116,7 @@ func (m *metrics) transition(v *fsm.View, e *fsm.Event) {
 type stateCollector struct{ machine *fsm.Machine }
 
 var (
-	descJobs   = prometheus.NewDesc("mind_jobs", "Jobs by state and queue.", []string{"state", "queue"}, nil)
+	descJobs   = prometheus.NewDesc("mind_jobs", "Jobs by state and queue. QUEUED counts those that wait in the queue, HELD those that are held back.", []string{"state", "queue"}, nil)
 	descGPUs   = prometheus.NewDesc("mind_gpus", "GPUs by model and what they are.", []string{"model", "state"}, nil)
 	descNodes  = prometheus.NewDesc("mind_nodes", "Nodes by state.", []string{"state"}, nil)
 	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
@@ -140,11 +141,8 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
 	}
 	for q := range v.Queues() {
-		counts := v.QueueCounts(q.Name)
-		for state, name := range v1.JobState_Value_name {
-			if state != 0 {
-				gauge(descJobs, counts[state], name, q.Name)
-			}
+		for state, n := range jobCounts(v.QueueCounts(q.Name), v.QueueHeld(q.Name)) {
+			gauge(descJobs, n, state, q.Name)
 		}
 	}
 	type gpuKind struct{ model, state string }

@@ -60,10 +60,10 @@ func (s *server) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.L
 }
 
 func queueView(v *fsm.View, q *fsm.Queue, tenant string) *v1.Queue {
-	counts := v.QueueCountsOf(tenant, q.Name)
+	counts, held := v.QueueCountsOf(tenant, q.Name), v.QueueHeldOf(tenant, q.Name)
 	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
 	return &v1.Queue{
-		Name: q.Name, Weight: int32(q.Weight), MaxGpus: int32(q.MaxGPUs), Queued: int32(counts[v1.JobState_QUEUED]), Running: int32(live),
+		Name: q.Name, Weight: int32(q.Weight), MaxGpus: int32(q.MaxGPUs), Queued: int32(counts[v1.JobState_QUEUED] - held), Held: int32(held), Running: int32(live),
 		// The state counts in thousandths; a shared GPU is allocated like any other.
 		GpusAllocated: int32((v.QueueGPUsOf(tenant, q.Name) + 999) / 1000),
 	}

@@ -274,6 +274,9 @@ func checkQueues(s *state, report func(string, ...any)) {
 	}
 	for j := range s.jobs.rows.rows() {
 		at(j.Queue).counts[j.State&15]++
+		if j.HeldBack() {
+			at(j.Queue).held++
+		}
 		if _, ok := s.Queue(j.Queue); !ok && !j.Terminal() {
 			report("%s is in the queue %q, which does not exist", j.ID, j.Queue)
 		}

@@ -185,6 +185,9 @@ func (j *Job) class() ClassKey {
 // Waiting says whether the scheduler may place the job.
 func (j *Job) Waiting() bool { return j.State == v1.JobState_QUEUED && j.Held == 0 }
 
+// HeldBack says whether the job is queued and waits for its time, or for other jobs: the scheduler does not look at it.
+func (j *Job) HeldBack() bool { return j.State == v1.JobState_QUEUED && j.Held != 0 }
+
 // timer is when a Tick has something to do to the job; 0: never, as it is.
 func (j *Job) timer() int64 {
 	switch {
@@ -300,9 +303,15 @@ func (s *state) dropJob(j *Job) {
 }
 
 func (s *state) count(j *Job, by int) {
+	held := 0
+	if j.HeldBack() {
+		held = by
+	}
 	s.jobs.counts[j.State&15] += by
-	s.work.queueOf(j.Queue).counts[j.State&15] += by
-	s.work.shareOf(j.Tenant, j.Queue).count(j.State, by)
+	q := s.work.queueOf(j.Queue)
+	q.counts[j.State&15] += by
+	q.held += held
+	s.work.shareOf(j.Tenant, j.Queue).count(j.State, by, held)
 }
 
 func (s *state) tenantNumber(name string) uint32 {

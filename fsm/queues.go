@@ -33,6 +33,8 @@ func (c Counts) Total() int {
 // queueFigures is what is counted per queue.
 type queueFigures struct {
 	counts Counts
+	// held is how many of the queued ones are held back.
+	held int
 	// gpuMilli is what the leases of its jobs hold, in thousandths of a GPU.
 	gpuMilli int
 }
@@ -144,8 +146,8 @@ func (v *View) QueueCounts(queue string) Counts { return v.figures(queue).counts
 // QueueGPUs is what the leases of a queue's jobs hold, in thousandths of a GPU.
 func (v *View) QueueGPUs(queue string) int { return v.figures(queue).gpuMilli }
 
-// QueueDepth is how many jobs wait in a queue.
-func (v *View) QueueDepth(queue string) int { return v.figures(queue).counts.Of(v1.JobState_QUEUED) }
+// QueueHeld is how many jobs of a queue are queued and held back.
+func (v *View) QueueHeld(queue string) int { return v.figures(queue).held }
 
 func (v *View) figures(queue string) queueFigures {
 	if f, ok := v.queues.figures.tree.Get(namedFigures{name: queue}); ok {

@@ -12,6 +12,22 @@ type tenantFigures struct {
 // QueueCountsOf is QueueCounts of one tenant's jobs.
 func (v *View) QueueCountsOf(tenant, queue string) Counts { return v.share(tenant, queue).counts }
 
+// QueueHeldOf is QueueHeld of one tenant's jobs.
+func (v *View) QueueHeldOf(tenant, queue string) int { return v.share(tenant, queue).held }
+
+// HeldOf is how many jobs of one tenant are queued and held back.
+func (v *View) HeldOf(tenant string) int {
+	held := 0
+	v.queues.shares.tree.AscendGreaterOrEqual(tenantFigures{of: tenantQueue{tenant: tenant}}, func(f tenantFigures) bool {
+		if f.of.tenant != tenant {
+			return false
+		}
+		held += f.figures.held
+		return true
+	})
+	return held
+}
+
 // QueueGPUsOf is QueueGPUs of one tenant's jobs.
 func (v *View) QueueGPUsOf(tenant, queue string) int { return v.share(tenant, queue).gpuMilli }
 
@@ -48,6 +64,9 @@ func checkShares(s *state, report func(string, ...any)) {
 	}
 	for j := range s.jobs.rows.rows() {
 		at(j).counts[j.State&15]++
+		if j.HeldBack() {
+			at(j).held++
+		}
 	}
 	for l := range s.Leases() {
 		if j, ok := s.Job(l.Job); ok {

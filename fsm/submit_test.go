@@ -130,6 +130,12 @@ func TestHold_untilItsTime(t *testing.T) {
 	r := w.trySubmit(func(n *NewJob) { n.NotBefore = at })
 	require.False(t, w.job(r.Job).Waiting())
 	require.NotEmpty(t, w.job(r.Job).Reason)
+	held := func(tenant string) [3]int {
+		v := w.m.View()
+		return [3]int{v.QueueHeld(DefaultQueue), v.QueueHeldOf(tenant, DefaultQueue), v.HeldOf(tenant)}
+	}
+	require.Equal(t, [3]int{1, 1, 1}, held(w.job(r.Job).Tenant))
+	require.Equal(t, [3]int{1, 0, 0}, held("another"))
 	due, _ := w.m.View().NextDue()
 	require.Equal(t, at, due)
 	w.do(Tick{})
@@ -137,6 +143,7 @@ func TestHold_untilItsTime(t *testing.T) {
 	w.later(time.Hour)
 	require.Equal(t, 1, do[TickResult](w, Tick{}).Released)
 	require.True(t, w.job(r.Job).Waiting())
+	require.Equal(t, [3]int{}, held(w.job(r.Job).Tenant))
 }
 
 func TestHold_untilItsDependencies(t *testing.T) {

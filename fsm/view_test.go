@@ -74,7 +74,7 @@ func TestView_queueOrder(t *testing.T) {
 			slices.SortStableFunc(want, func(a, b *Job) int { return int(b.Priority) - int(a.Priority) })
 			got := slices.Collect(v.QueueJobs(q))
 			require.Equal(t, ids(want), ids(got))
-			require.Equal(t, len(want), v.QueueDepth(q))
+			require.Equal(t, len(want), v.QueueCounts(q).Of(queued))
 			for i, j := range got {
 				if i%17 == 0 {
 					require.Equal(t, i, v.Ahead(j))

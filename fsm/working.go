@@ -139,10 +139,12 @@ func (f *shareSlot) hold(gpuMilli int) {
 	f.total.gpuMilli += gpuMilli
 }
 
-// count counts a job that comes to a state (or leaves it).
-func (f *shareSlot) count(state v1.JobState_Value, by int) {
+// count counts a job that comes to a state (or leaves it), and whether it is held back there.
+func (f *shareSlot) count(state v1.JobState_Value, by, held int) {
 	f.counts[state&15] += by
+	f.held += held
 	f.total.counts[state&15] += by
+	f.total.held += held
 }
 
 // flush brings what was changed in place into the tables.

@@ -69,7 +69,7 @@ type GetClusterResponse struct {
 	GpusHealthy   int32                  `protobuf:"varint,5,opt,name=gpus_healthy,json=gpusHealthy,proto3" json:"gpus_healthy,omitempty"`
 	// gpus_allocated / gpus_healthy.
 	GpuUtilization float64 `protobuf:"fixed64,6,opt,name=gpu_utilization,json=gpuUtilization,proto3" json:"gpu_utilization,omitempty"`
-	// By state name.
+	// By state name. QUEUED counts those that wait in a queue, HELD those that are held back.
 	Jobs     map[string]int32  `protobuf:"bytes,7,rep,name=jobs,proto3" json:"jobs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	GpuTypes []*GpuTypeSummary `protobuf:"bytes,8,rep,name=gpu_types,json=gpuTypes,proto3" json:"gpu_types,omitempty"`
 	// Coordinator id of the leader.
@@ -1234,9 +1234,12 @@ func (x *GetQueueRequest) GetLimit() int32 {
 }
 
 type GetQueueResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Depth         int32                  `protobuf:"varint,1,opt,name=depth,proto3" json:"depth,omitempty"`
-	Jobs          []*QueuedJob           `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Jobs of the caller's tenant that wait in the queue.
+	Depth int32        `protobuf:"varint,1,opt,name=depth,proto3" json:"depth,omitempty"`
+	Jobs  []*QueuedJob `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// Those that are held back until their time or the end of other jobs; they are neither in depth nor in jobs.
+	Held          int32 `protobuf:"varint,3,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1283,6 +1286,13 @@ func (x *GetQueueResponse) GetJobs() []*QueuedJob {
 		return x.Jobs
 	}
 	return nil
+}
+
+func (x *GetQueueResponse) GetHeld() int32 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
 }
 
 // QueuedJob is a waiting job of the caller's tenant.
@@ -1407,12 +1417,13 @@ type Queue struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Name   string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Weight int32                  `protobuf:"varint,2,opt,name=weight,proto3" json:"weight,omitempty"`
-	// What the caller's tenant has in it.
+	// What the caller's tenant has in it. Those that are held back count in held, not in queued.
 	Queued        int32 `protobuf:"varint,3,opt,name=queued,proto3" json:"queued,omitempty"`
 	Running       int32 `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
 	GpusAllocated int32 `protobuf:"varint,5,opt,name=gpus_allocated,json=gpusAllocated,proto3" json:"gpus_allocated,omitempty"`
 	// GPUs that its jobs hold at once, at most, over all tenants; 0: no limit.
 	MaxGpus       int32 `protobuf:"varint,6,opt,name=max_gpus,json=maxGpus,proto3" json:"max_gpus,omitempty"`
+	Held          int32 `protobuf:"varint,7,opt,name=held,proto3" json:"held,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1485,6 +1496,13 @@ func (x *Queue) GetGpusAllocated() int32 {
 func (x *Queue) GetMaxGpus() int32 {
 	if x != nil {
 		return x.MaxGpus
+	}
+	return 0
+}
+
+func (x *Queue) GetHeld() int32 {
+	if x != nil {
+		return x.Held
 	}
 	return 0
 }
@@ -1858,10 +1876,11 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x04node\x18\x01 \x01(\v2\x11.scaimind.v1.NodeR\x04node\"=\n" +
 	"\x0fGetQueueRequest\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x14\n" +
-	"\x05limit\x18\x02 \x01(\x05R\x05limit\"T\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"h\n" +
 	"\x10GetQueueResponse\x12\x14\n" +
 	"\x05depth\x18\x01 \x01(\x05R\x05depth\x12*\n" +
-	"\x04jobs\x18\x02 \x03(\v2\x16.scaimind.v1.QueuedJobR\x04jobs\"\xe5\x02\n" +
+	"\x04jobs\x18\x02 \x03(\v2\x16.scaimind.v1.QueuedJobR\x04jobs\x12\x12\n" +
+	"\x04held\x18\x03 \x01(\x05R\x04held\"\xe5\x02\n" +
 	"\tQueuedJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -1875,14 +1894,15 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\x16estimated_wait_seconds\x18\n" +
 	" \x01(\x01H\x00R\x14estimatedWaitSeconds\x88\x01\x01B\x19\n" +
-	"\x17_estimated_wait_seconds\"\xa7\x01\n" +
+	"\x17_estimated_wait_seconds\"\xbb\x01\n" +
 	"\x05Queue\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06weight\x18\x02 \x01(\x05R\x06weight\x12\x16\n" +
 	"\x06queued\x18\x03 \x01(\x05R\x06queued\x12\x18\n" +
 	"\arunning\x18\x04 \x01(\x05R\arunning\x12%\n" +
 	"\x0egpus_allocated\x18\x05 \x01(\x05R\rgpusAllocated\x12\x19\n" +
-	"\bmax_gpus\x18\x06 \x01(\x05R\amaxGpus\"\x13\n" +
+	"\bmax_gpus\x18\x06 \x01(\x05R\amaxGpus\x12\x12\n" +
+	"\x04held\x18\a \x01(\x05R\x04held\"\x13\n" +
 	"\x11ListQueuesRequest\"@\n" +
 	"\x12ListQueuesResponse\x12*\n" +
 	"\x06queues\x18\x01 \x03(\v2\x12.scaimind.v1.QueueR\x06queues\"X\n" +

@@ -395,7 +395,7 @@ type Job struct {
 	Phase    JobPhase_Value         `protobuf:"varint,7,opt,name=phase,proto3,enum=scaimind.v1.JobPhase_Value" json:"phase,omitempty"`
 	Priority int32                  `protobuf:"varint,8,opt,name=priority,proto3" json:"priority,omitempty"`
 	Queue    string                 `protobuf:"bytes,9,opt,name=queue,proto3" json:"queue,omitempty"`
-	// From 1; absent when not waiting.
+	// From 1; absent when it does not wait in its queue: when it is held, or not queued.
 	QueuePosition    *int32                 `protobuf:"varint,10,opt,name=queue_position,json=queuePosition,proto3,oneof" json:"queue_position,omitempty"`
 	EstimatedStartAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=estimated_start_at,json=estimatedStartAt,proto3" json:"estimated_start_at,omitempty"`
 	Labels           map[string]string      `protobuf:"bytes,12,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
@@ -431,8 +431,10 @@ type Job struct {
 	PastAttempts []*PastAttempt `protobuf:"bytes,37,rep,name=past_attempts,json=pastAttempts,proto3" json:"past_attempts,omitempty"`
 	// Of an evaluation.
 	EvaluationConfig *EvaluationConfig `protobuf:"bytes,38,opt,name=evaluation_config,json=evaluationConfig,proto3" json:"evaluation_config,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// It is queued and held back until its time (not_before) or the end of other jobs: it has no place in its queue.
+	Held          bool `protobuf:"varint,39,opt,name=held,proto3" json:"held,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Job) Reset() {
@@ -729,6 +731,13 @@ func (x *Job) GetEvaluationConfig() *EvaluationConfig {
 		return x.EvaluationConfig
 	}
 	return nil
+}
+
+func (x *Job) GetHeld() bool {
+	if x != nil {
+		return x.Held
+	}
+	return false
 }
 
 // PastAttempt is an attempt that is over.
@@ -2764,7 +2773,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x03job\x18\x01 \x01(\v2\x1e.scaimind.v1.SubmitJobResponseR\x03job\x12\x12\n" +
 	"\x04code\x18\x02 \x01(\x05R\x04code\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xe3\x0e\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"\xf7\x0e\n" +
 	"\x03Job\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -2811,7 +2820,8 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\aretries\x18# \x01(\v2\x18.scaimind.v1.RetryCountsR\aretries\x129\n" +
 	"\bstopping\x18$ \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\bstopping\x12=\n" +
 	"\rpast_attempts\x18% \x03(\v2\x18.scaimind.v1.PastAttemptR\fpastAttempts\x12J\n" +
-	"\x11evaluation_config\x18& \x01(\v2\x1d.scaimind.v1.EvaluationConfigR\x10evaluationConfig\x1a9\n" +
+	"\x11evaluation_config\x18& \x01(\v2\x1d.scaimind.v1.EvaluationConfigR\x10evaluationConfig\x12\x12\n" +
+	"\x04held\x18' \x01(\bR\x04held\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x11\n" +

@@ -16,12 +16,12 @@ func newQueue() *cobra.Command {
 	cmd := rest(&cobra.Command{
 		Use:   "queue [QUEUE]",
 		Short: "Show the jobs that wait, and why",
-		Long: `Shows the jobs of your tenant that wait, in the order in which they are considered, with their places among those of all
-tenants, and why they wait.
+		Long: `Shows the jobs of your tenant that wait, in the order in which they are considered: their places among the jobs of all
+tenants, and why they wait. Jobs that are held back until their time or the end of other jobs have no place; they are counted.
 
-STARTS IN is an estimate: how long your own jobs before it are expected to hold what it needs, going by how far they are, by how
-long jobs of the same name took, or by their limits (--time-limit). The jobs of other tenants are not in it, so it is the earliest. It is
-empty when it is not known how long those jobs take, and when none of yours is in the way.`,
+STARTS IN is an estimate of the earliest start: how long your own jobs ahead are expected to hold what it needs, from their
+progress, from how long jobs of the same name took, or from their limits (--time-limit). Jobs of other tenants are not taken into
+account. It is empty when no job of yours is in the way, and when it is not known how long those jobs take.`,
 		Example: `  mind queue
   mind queue research --limit 20`,
 		Args:              cobra.MaximumNArgs(1),
@@ -33,6 +33,7 @@ empty when it is not known how long those jobs take, and when none of yours is i
 		}
 		var got struct {
 			Depth int `json:"depth"`
+			Held  int `json:"held"`
 			Jobs  []struct {
 				ID        string     `json:"job_id"`
 				Name      string     `json:"name"`
@@ -71,6 +72,9 @@ empty when it is not known how long those jobs take, and when none of yours is i
 		if got.Depth > len(got.Jobs) {
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d jobs wait in all\n", got.Depth)
 		}
+		if got.Held > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d held back until their time or the end of other jobs: see `mind jobs --status QUEUED`\n", got.Held)
+		}
 		return nil
 	})
 	cmd.Flags().IntVar(&limit, "limit", 100, "how many, from the head")
@@ -90,6 +94,7 @@ func newQueues() *cobra.Command {
 			Queues []struct {
 				Name    string `json:"name"`
 				Queued  int    `json:"queued"`
+				Held    int    `json:"held"`
 				Running int    `json:"running"`
 				GPUs    int    `json:"gpus_allocated"`
 				MaxGPUs int    `json:"max_gpus"`
@@ -102,13 +107,13 @@ func newQueues() *cobra.Command {
 		if s.output != "table" {
 			return printData(cmd.OutOrStdout(), s.output, data)
 		}
-		t := newTable(cmd.OutOrStdout(), "QUEUE", "QUEUED", "RUNNING", "GPUS", "MAX GPUS")
+		t := newTable(cmd.OutOrStdout(), "QUEUE", "QUEUED", "HELD", "RUNNING", "GPUS", "MAX GPUS")
 		for _, q := range got.Queues {
 			limit := "none"
 			if q.MaxGPUs > 0 {
 				limit = strconv.Itoa(q.MaxGPUs)
 			}
-			t.row(q.Name, strconv.Itoa(q.Queued), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs), limit)
+			t.row(q.Name, strconv.Itoa(q.Queued), strconv.Itoa(q.Held), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs), limit)
 		}
 		return t.flush()
 	})
