@@ -159,7 +159,7 @@ func (q *auditQuery) run(ctx context.Context, v *fsm.View) (*v1.ListAuditRecords
 			out.NextPageToken = fmt.Sprintf("%d.%d", last.GetIndex(), last.GetPosition())
 			break
 		}
-		out.Records = append(out.Records, auditView(r))
+		out.Records = append(out.Records, auditView(v, r))
 	}
 	return out, nil
 }
@@ -204,10 +204,13 @@ func grpcName(c codes.Code) string {
 	return strings.ToUpper(b.String())
 }
 
-func auditView(r *fsm.AuditRecord) *v1.AuditRecord {
+func auditView(v *fsm.View, r *fsm.AuditRecord) *v1.AuditRecord {
 	out := &v1.AuditRecord{
 		Index: r.Index, Position: int32(r.Pos), Time: timestamp(r.Time), TenantId: r.Tenant, UserId: r.User,
 		Action: r.Action.String(), Object: auditObject(r), Outcome: auditOutcome(r), Message: r.Message, RequestId: r.Request,
+	}
+	if r.Code != 0 {
+		out.Message = inWords(v, r.Message) // What somebody gave as a reason stays as it was given.
 	}
 	if r.Token != 0 {
 		out.TokenId = r.Token.String()

@@ -132,7 +132,7 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 		newest = c
 	}
 	if j.State != v1.JobState_SUCCEEDED && newest == nil {
-		return &failure{codes.FailedPrecondition, fmt.Sprintf("job %s, which is %s, has nothing to score yet: it must succeed, or register a checkpoint", id, j.State), ""}
+		return &failure{codes.FailedPrecondition, fmt.Sprintf("job %s, which is %s, has nothing to score yet: it must succeed, or register a checkpoint", id, statusOf(v, j)), ""}
 	}
 	switch {
 	case config.GetCheckpointId() != "":

@@ -117,7 +117,7 @@ func (w *watcher) run() error {
 			return w.gone()
 		}
 		number += uint64(n)
-		if events := w.wanted(buf[:n]); len(events) > 0 {
+		if events := w.wanted(w.server.machine.View(), buf[:n]); len(events) > 0 {
 			told = w.cursor()
 			if err := w.stream.Send(&v1.WatchEventsResponse{Events: events, Cursor: told}); err != nil {
 				return err
@@ -151,7 +151,7 @@ func (w *watcher) gone() error {
 }
 
 // wanted picks and shows the events that this watcher may and wants to see.
-func (w *watcher) wanted(events []pastEvent) []*v1.Event {
+func (w *watcher) wanted(v *fsm.View, events []pastEvent) []*v1.Event {
 	var out []*v1.Event
 	for i := range events {
 		e := &events[i]
@@ -170,6 +170,10 @@ func (w *watcher) wanted(events []pastEvent) []*v1.Event {
 		}
 		if e.Job != 0 {
 			shown.JobId = e.Job.String()
+		}
+		if e.Topic == fsm.TopicJob {
+			j, _ := v.Job(e.Job)
+			shown.StatusFrom, shown.StatusTo = statusIn(j, e.From), statusIn(j, e.To)
 		}
 		if e.Checkpoint != 0 {
 			shown.CheckpointId = e.Checkpoint.String()

@@ -34,7 +34,7 @@ func TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind(t *testing.T) {
 	n, ok := log.read(number, buf)
 	require.True(t, ok)
 	var told []string
-	for _, e := range w.wanted(buf[:n]) {
+	for _, e := range w.wanted(&fsm.View{}, buf[:n]) {
 		told = append(told, e.GetCursor())
 	}
 	require.Equal(t, []string{"361.1", "362.0"}, told)

@@ -357,7 +357,9 @@ func (s *server) control(ctx context.Context, req proto.Message, text string, co
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil:
-		return nil, result.Refusal
+		said := *result.Refusal
+		said.Message = inWords(s.machine.View(), said.Message)
+		return nil, &said
 	case result.Job == nil:
 		return nil, notFound("job", text)
 	}
@@ -377,7 +379,7 @@ func (s *server) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v1
 		return nil, err
 	}
 	seen := jobView(v, j, true)
-	out := &v1.ExplainJobResponse{JobId: seen.JobId, State: j.State, Reason: seen.Reason, QueuePosition: seen.QueuePosition}
+	out := &v1.ExplainJobResponse{JobId: seen.JobId, State: j.State, Status: seen.Status, Reason: seen.Reason, QueuePosition: seen.QueuePosition}
 	if j.State == v1.JobState_QUEUED {
 		out.Details = append(explainStart(s.forecastFor(ctx, v, j), j), explain(v, j)...)
 	}

@@ -166,7 +166,10 @@ type Event struct {
 	// Of a queue or coordinator.
 	Name string `protobuf:"bytes,17,opt,name=name,proto3" json:"name,omitempty"`
 	// Of a job whose data is on its way to a node: how far it is.
-	Transfer      string `protobuf:"bytes,18,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	Transfer string `protobuf:"bytes,18,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	// What from and to show as in the status of the job. A phase that the job itself told is not in it.
+	StatusFrom    JobStatus_Value `protobuf:"varint,19,opt,name=status_from,json=statusFrom,proto3,enum=scaimind.v1.JobStatus_Value" json:"status_from,omitempty"`
+	StatusTo      JobStatus_Value `protobuf:"varint,20,opt,name=status_to,json=statusTo,proto3,enum=scaimind.v1.JobStatus_Value" json:"status_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -327,6 +330,20 @@ func (x *Event) GetTransfer() string {
 	return ""
 }
 
+func (x *Event) GetStatusFrom() JobStatus_Value {
+	if x != nil {
+		return x.StatusFrom
+	}
+	return JobStatus_UNSPECIFIED
+}
+
+func (x *Event) GetStatusTo() JobStatus_Value {
+	if x != nil {
+		return x.StatusTo
+	}
+	return JobStatus_UNSPECIFIED
+}
+
 var File_scaimind_v1_events_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_events_proto_rawDesc = "" +
@@ -340,7 +357,7 @@ const file_scaimind_v1_events_proto_rawDesc = "" +
 	"\f_since_index\"Y\n" +
 	"\x13WatchEventsResponse\x12*\n" +
 	"\x06events\x18\x01 \x03(\v2\x12.scaimind.v1.EventR\x06events\x12\x16\n" +
-	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xee\x04\n" +
+	"\x06cursor\x18\x02 \x01(\tR\x06cursor\"\xe8\x05\n" +
 	"\x05Event\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12\x1a\n" +
 	"\bposition\x18\x02 \x01(\x05R\bposition\x12\x16\n" +
@@ -360,7 +377,10 @@ const file_scaimind_v1_events_proto_rawDesc = "" +
 	"\agranted\x18\x0f \x01(\bR\agranted\x12#\n" +
 	"\rcheckpoint_id\x18\x10 \x01(\tR\fcheckpointId\x12\x12\n" +
 	"\x04name\x18\x11 \x01(\tR\x04name\x12\x1a\n" +
-	"\btransfer\x18\x12 \x01(\tR\btransfer2b\n" +
+	"\btransfer\x18\x12 \x01(\tR\btransfer\x12=\n" +
+	"\vstatus_from\x18\x13 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\n" +
+	"statusFrom\x129\n" +
+	"\tstatus_to\x18\x14 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\bstatusTo2b\n" +
 	"\fEventService\x12R\n" +
 	"\vWatchEvents\x12\x1f.scaimind.v1.WatchEventsRequest\x1a .scaimind.v1.WatchEventsResponse0\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
@@ -385,22 +405,25 @@ var file_scaimind_v1_events_proto_goTypes = []any{
 	(JobState_Value)(0),           // 4: scaimind.v1.JobState.Value
 	(StopReason_Value)(0),         // 5: scaimind.v1.StopReason.Value
 	(NodeState_Value)(0),          // 6: scaimind.v1.NodeState.Value
+	(JobStatus_Value)(0),          // 7: scaimind.v1.JobStatus.Value
 }
 var file_scaimind_v1_events_proto_depIdxs = []int32{
-	2, // 0: scaimind.v1.WatchEventsResponse.events:type_name -> scaimind.v1.Event
-	3, // 1: scaimind.v1.Event.time:type_name -> google.protobuf.Timestamp
-	4, // 2: scaimind.v1.Event.from:type_name -> scaimind.v1.JobState.Value
-	4, // 3: scaimind.v1.Event.to:type_name -> scaimind.v1.JobState.Value
-	5, // 4: scaimind.v1.Event.stopping:type_name -> scaimind.v1.StopReason.Value
-	6, // 5: scaimind.v1.Event.node_from:type_name -> scaimind.v1.NodeState.Value
-	6, // 6: scaimind.v1.Event.node_to:type_name -> scaimind.v1.NodeState.Value
-	0, // 7: scaimind.v1.EventService.WatchEvents:input_type -> scaimind.v1.WatchEventsRequest
-	1, // 8: scaimind.v1.EventService.WatchEvents:output_type -> scaimind.v1.WatchEventsResponse
-	8, // [8:9] is the sub-list for method output_type
-	7, // [7:8] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	2,  // 0: scaimind.v1.WatchEventsResponse.events:type_name -> scaimind.v1.Event
+	3,  // 1: scaimind.v1.Event.time:type_name -> google.protobuf.Timestamp
+	4,  // 2: scaimind.v1.Event.from:type_name -> scaimind.v1.JobState.Value
+	4,  // 3: scaimind.v1.Event.to:type_name -> scaimind.v1.JobState.Value
+	5,  // 4: scaimind.v1.Event.stopping:type_name -> scaimind.v1.StopReason.Value
+	6,  // 5: scaimind.v1.Event.node_from:type_name -> scaimind.v1.NodeState.Value
+	6,  // 6: scaimind.v1.Event.node_to:type_name -> scaimind.v1.NodeState.Value
+	7,  // 7: scaimind.v1.Event.status_from:type_name -> scaimind.v1.JobStatus.Value
+	7,  // 8: scaimind.v1.Event.status_to:type_name -> scaimind.v1.JobStatus.Value
+	0,  // 9: scaimind.v1.EventService.WatchEvents:input_type -> scaimind.v1.WatchEventsRequest
+	1,  // 10: scaimind.v1.EventService.WatchEvents:output_type -> scaimind.v1.WatchEventsResponse
+	10, // [10:11] is the sub-list for method output_type
+	9,  // [9:10] is the sub-list for method input_type
+	9,  // [9:9] is the sub-list for extension type_name
+	9,  // [9:9] is the sub-list for extension extendee
+	0,  // [0:9] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_events_proto_init() }

@@ -21,8 +21,8 @@ type change struct {
 	Time       time.Time `json:"time"`
 	Job        string    `json:"job_id"`
 	Attempt    int       `json:"attempt"`
-	From       string    `json:"from"`
-	To         string    `json:"to"`
+	From       string    `json:"status_from"`
+	To         string    `json:"status_to"`
 	Stopping   string    `json:"stopping"`
 	Queue      string    `json:"queue"`
 	Nodes      []string  `json:"nodes"`

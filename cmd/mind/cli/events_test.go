@@ -9,10 +9,11 @@ import (
 
 func TestEvents_text(t *testing.T) {
 	for want, data := range map[string]string{
-		"job_1 new, QUEUED":                                      `{"topic":"job","job_id":"job_1","to":"QUEUED"}`,
-		"job_1 QUEUED -> STARTING on a":                          `{"topic":"job","job_id":"job_1","from":"QUEUED","to":"STARTING","nodes":["a"]}`,
-		"job_1 RUNNING changed on a,b":                           `{"topic":"job","job_id":"job_1","from":"RUNNING","to":"RUNNING","nodes":["a","b"]}`,
-		"job_1 STARTING, fetching s3://b/x: 1.0 of 2.0 GiB on a": `{"topic":"job","job_id":"job_1","from":"STARTING","to":"STARTING","nodes":["a"],"transfer":"fetching s3://b/x: 1.0 of 2.0 GiB"}`,
+		"job_1 new, QUEUED":                                       `{"topic":"job","job_id":"job_1","from":null,"to":"QUEUED","status_from":null,"status_to":"QUEUED"}`,
+		"job_1 QUEUED -> PREPARING on a":                          `{"topic":"job","job_id":"job_1","from":"QUEUED","to":"STARTING","status_from":"QUEUED","status_to":"PREPARING","nodes":["a"]}`,
+		"job_1 TRAINING changed on a,b":                           `{"topic":"job","job_id":"job_1","from":"RUNNING","to":"RUNNING","status_from":"TRAINING","status_to":"TRAINING","nodes":["a","b"]}`,
+		"job_1 TRAINING -> COMPLETED":                             `{"topic":"job","job_id":"job_1","from":"RUNNING","to":"SUCCEEDED","status_from":"TRAINING","status_to":"COMPLETED"}`,
+		"job_1 PREPARING, fetching s3://b/x: 1.0 of 2.0 GiB on a": `{"topic":"job","job_id":"job_1","from":"STARTING","to":"STARTING","status_from":"PREPARING","status_to":"PREPARING","nodes":["a"],"transfer":"fetching s3://b/x: 1.0 of 2.0 GiB"}`,
 	} {
 		var out strings.Builder
 		require.NoError(t, printChange(&out, "table", event{data: data}))

@@ -13,7 +13,6 @@ type job struct {
 	Name           string     `json:"name"`
 	User           string     `json:"user_id"`
 	Status         string     `json:"status"`
-	State          string     `json:"state"`
 	Priority       int        `json:"priority"`
 	Queue          string     `json:"queue"`
 	QueuePosition  *int       `json:"queue_position"`

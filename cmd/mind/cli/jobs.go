@@ -208,7 +208,7 @@ which job. That is an estimate from the jobs of your tenant alone, so it is the 
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
 		var got struct {
-			State    string   `json:"state"`
+			Status   string   `json:"status"`
 			Reason   string   `json:"reason"`
 			Position *int     `json:"queue_position"`
 			Details  []string `json:"details"`
@@ -225,7 +225,7 @@ which job. That is an estimate from the jobs of your tenant alone, so it is the 
 		if got.Position != nil {
 			position = fmt.Sprintf(", place %d in its queue", *got.Position)
 		}
-		fmt.Fprintf(w, "%s is %s%s\n", args[0], got.State, position)
+		fmt.Fprintf(w, "%s is %s%s\n", args[0], got.Status, position)
 		if got.Reason != "" {
 			fmt.Fprintln(w, shown(got.Reason))
 		}

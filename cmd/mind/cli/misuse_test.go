@@ -117,7 +117,7 @@ func TestOutput_terminalsAreNotSteered(t *testing.T) {
 	const evil = `\u001b[31mred\u202e\u009b2J\r\u0007 日本 é`
 	g.on("GET /cluster/nodes", data(200, `{"nodes":[{"node_id":"n1","state":"DRAINED","reason":"`+evil+`"}]}`))
 	g.on("GET /jobs/job_1", data(200, `{"job_id":"job_1","name":"`+evil+`"}`))
-	g.on("GET /jobs/job_1/explain", data(200, `{"state":"QUEUED","reason":"`+evil+`","details":["`+evil+`"]}`))
+	g.on("GET /jobs/job_1/explain", data(200, `{"state":"QUEUED","status":"QUEUED","reason":"`+evil+`","details":["`+evil+`"]}`))
 	g.on("POST /jobs/job_1/cancel", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(409)
 		fmt.Fprint(w, `{"error":{"code":"FAILED_PRECONDITION","message":"`+evil+`"}}`)

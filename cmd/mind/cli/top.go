@@ -5,12 +5,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 )
 
 type clusterSummary struct {
@@ -72,6 +76,26 @@ func newTop() *cobra.Command {
 	return cmd
 }
 
+// jobsInWords says how many jobs there are of each status. The cluster counts them by state.
+func jobsInWords(byState map[string]int) string {
+	counts := map[string]int{}
+	for state, n := range byState {
+		word := state
+		// HELD is no state, and RUNNING shows as one of several statuses.
+		if number, ok := v1.JobState_Value_value[state]; ok && state != v1.JobState_RUNNING.String() {
+			word = status.Of(v1.JobState_Value(number), v1.JobPhase_UNSPECIFIED, true).String()
+		}
+		counts[strings.ToLower(word)] += n
+	}
+	var words []string
+	for _, word := range slices.Sorted(maps.Keys(counts)) {
+		if counts[word] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", counts[word], word))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
 func (c *client) top(ctx context.Context, w io.Writer) error {
 	var cluster clusterSummary
 	if _, err := c.get(ctx, "/cluster", nil, &cluster); err != nil {
@@ -99,17 +123,10 @@ func (c *client) top(ctx context.Context, w io.Writer) error {
 		}
 		replicas = append(replicas, text)
 	}
-	var states []string
-	for state, n := range cluster.Jobs {
-		if n > 0 {
-			states = append(states, fmt.Sprintf("%d %s", n, strings.ToLower(state)))
-		}
-	}
-	sort.Strings(states)
 	fmt.Fprintf(w, "coordinators  %s   (* leads)\n", strings.Join(replicas, " "))
 	fmt.Fprintf(w, "nodes         %d of %d ready\n", cluster.NodesReady, cluster.NodesTotal)
 	fmt.Fprintf(w, "gpus          %d of %d in use\n", cluster.GPUsUsed, cluster.GPUsTotal)
-	fmt.Fprintf(w, "jobs          %s\n\n", strings.Join(states, ", "))
+	fmt.Fprintf(w, "jobs          %s\n\n", jobsInWords(cluster.Jobs))
 	if err := nodeTable(w, nodes.Nodes); err != nil {
 		return err
 	}
