@@ -1,9 +1,10 @@
 // Package cli is the command line of Mind: it speaks REST to a gateway, and gRPC to the coordinators where an operator
 // looks at the replicas themselves.
 //
-// Contract: exit code 0: done; 1: refused or failed; 2: misuse. `submit --wait` exits as the job did, and with 75 when it
-// was canceled or lost. Answers go to stdout as a table, JSON or YAML; errors go to stderr, as one line that says what to
-// do, or what is wrong with a request, all of it. Each write carries an idempotency key, so that it is safe to send it again when the connection breaks.
+// Contract: exit code 0: done; 1: refused or failed; 2: misuse; 130: interrupted. `submit --wait` and `submit --follow` exit as
+// the job did, and with 75 when it was canceled or lost. Answers go to stdout as a table, JSON or YAML; errors go to stderr, as
+// one line that says what to do, or everything that is wrong with a request. Each write carries an idempotency key, so that it
+// is safe to send it again when the connection breaks.
 package cli
 
 import (
@@ -22,6 +23,8 @@ const (
 	exitMisuse = 2
 	// exitNoResult is EX_TEMPFAIL: the job was canceled or lost, so there is no exit code to pass on.
 	exitNoResult = 75
+	// exitInterrupted is what shells say of a program that SIGINT ended.
+	exitInterrupted = 130
 )
 
 // codeError ends the program with a code of its own; without err it says nothing.
@@ -58,8 +61,12 @@ func Report(w io.Writer, err error) int {
 		err = &stopped{"interrupted"}
 	}
 	fmt.Fprintln(w, "mind: "+oneLine(err))
-	if coded != nil {
+	var interrupted *stopped
+	switch {
+	case coded != nil:
 		return coded.code
+	case errors.As(err, &interrupted):
+		return exitInterrupted
 	}
 	return exitFailed
 }

@@ -215,6 +215,23 @@ func TestSubmit_waitExitsAsTheJobDoes(t *testing.T) {
 			require.Equal(t, "job_7\n", stdout)
 			require.Contains(t, stderr, c.want)
 			require.Equal(t, 2, asked)
+
+			asked = 0
+			g.on("GET /jobs/job_7/logs", func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, "id: 1\nevent: log\ndata: {\"message\":\"working\"}\n\n"+streamEnd)
+			})
+			stdout, stderr, code = mind(t, "submit", "--follow", "true")
+			require.Equal(t, c.code, code, stderr)
+			require.Equal(t, "job_7\nworking\n", stdout)
+			require.Contains(t, stderr, c.want)
+
+			asked = 0
+			g.on("GET /jobs/job_7/logs", func(w http.ResponseWriter, _ *http.Request) {
+				fmt.Fprint(w, "event: error\ndata: {\"code\":\"UNAVAILABLE\",\"message\":\"its log is gone\"}\n\n")
+			})
+			_, stderr, code = mind(t, "submit", "--follow", "true")
+			require.Equal(t, c.code, code, "without its log, too: %s", stderr)
+			require.Contains(t, stderr, "its log is gone")
 		})
 	}
 }

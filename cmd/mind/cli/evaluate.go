@@ -69,11 +69,7 @@ benchmark has no figures.`,
 		if !o.wait {
 			return nil
 		}
-		err = c.awaitEvaluation(ctx, cmd, s, made.ID)
-		if errors.Is(err, context.Canceled) {
-			return &stopped{fmt.Sprintf("stopped watching; the evaluation goes on: `mind evaluation %s` shows it", made.ID)}
-		}
-		return err
+		return c.awaitEvaluation(ctx, cmd, s, made.ID)
 	})
 	o.bind(cmd)
 	return cmd
@@ -218,7 +214,7 @@ func (c *client) awaitEvaluation(ctx context.Context, cmd *cobra.Command, s *ses
 	path := "/evaluations/" + url.PathEscape(id)
 	err := c.poll(ctx, path, &e, func() bool { return e.workload().over() })
 	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("stopped watching; the evaluation goes on: `mind evaluation %s` shows it, `mind cancel %s` ends it", id, e.Workload)
+		return &stopped{fmt.Sprintf("stopped watching; the evaluation goes on: `mind evaluation %s` shows it, `mind cancel %s` ends it", id, e.Workload)}
 	}
 	if err != nil {
 		return err

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"sort"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -148,6 +150,7 @@ func newMetrics() *cobra.Command {
 			}
 			return t.flush()
 		}
+		line := metricsLine{}
 		return interrupted(c.stream(ctx, path+"/stream", nil, func(e event) error {
 			if e.name != "metrics" {
 				return nil
@@ -155,7 +158,7 @@ func newMetrics() *cobra.Command {
 			if s.output != "table" {
 				return printLine(w, s.output, e.data)
 			}
-			_, err := io.WriteString(w, metricsLine(e.data)+"\n")
+			_, err := io.WriteString(w, line.text(e.data)+"\n")
 			return err
 		}), args[0])
 	})
@@ -163,20 +166,25 @@ func newMetrics() *cobra.Command {
 	return cmd
 }
 
-// metricsLine shows a line of metrics with the step first.
-func metricsLine(data string) string {
+// metricsLine writes lines of metrics so that the same metric stands below itself: it is how wide each has been.
+type metricsLine map[string]int
+
+// text shows a line of metrics with the step first.
+func (l metricsLine) text(data string) string {
 	var fields map[string]any
 	if json.Unmarshal([]byte(data), &fields) != nil {
-		return data
+		return shown(data)
 	}
 	if line, ok := fields["line"].(string); ok && len(fields) == 1 {
-		return line // no metrics, but something else that the program wrote there
+		return shown(line) // no metrics, but something else that the program wrote there
 	}
-	var words []string
+	var b strings.Builder
 	for _, name := range sorted(fields) {
-		words = append(words, name+" "+figure(fields[name]))
+		word := shown(name + " " + figure(fields[name]))
+		l[name] = max(l[name], utf8.RuneCountInString(word))
+		fmt.Fprintf(&b, "%-*s  ", l[name], word)
 	}
-	return strings.Join(words, "  ")
+	return strings.TrimRight(b.String(), " ")
 }
 
 func sorted(fields map[string]any) []string {
@@ -194,9 +202,20 @@ func sorted(fields map[string]any) []string {
 	return names
 }
 
+// figure writes a value as JSON does, but rounds numbers for people: whole ones and large ones to the unit, others to six
+// digits.
 func figure(v any) string {
 	if f, ok := v.(float64); ok {
+		if size := math.Abs(f); size < 1e15 && (f == math.Trunc(f) || size >= 1e6) {
+			return strconv.FormatFloat(f, 'f', 0, 64)
+		}
 		return strconv.FormatFloat(f, 'g', 6, 64)
 	}
-	return fmt.Sprint(v)
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Sprint(v) // It came from JSON, so this does not happen.
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }

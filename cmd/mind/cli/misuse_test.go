@@ -176,6 +176,7 @@ func TestInterrupt_saysWhatIsKnown(t *testing.T) {
 		"while it is submitted":  {[]string{"submit", "--idempotency-key", "k1", "true"}, "POST /jobs", "it may have been done or not; with --idempotency-key k1 it is not done twice\n"},
 		"while it is canceled":   {[]string{"cancel", "job_7"}, "POST /jobs/job_7/cancel", "it may have been done or not\n"},
 		"while it is waited for": {[]string{"submit", "--wait", "true"}, "GET /jobs/job_7", "the job goes on: `mind job job_7` shows it"},
+		"while it is followed":   {[]string{"submit", "--follow", "true"}, "GET /jobs/job_7/logs", "the job goes on: `mind job job_7` shows it, `mind logs -f job_7` follows it again"},
 		"while it is watched":    {[]string{"logs", "-f", "job_7"}, "GET /jobs/job_7/logs", "the job goes on: `mind job job_7` shows it"},
 		"while metrics come":     {[]string{"metrics", "-f", "job_7"}, "GET /jobs/job_7/metrics/stream", "the job goes on"},
 		"while it is drained":    {[]string{"drain", "n1", "--wait"}, "GET /cluster/nodes/n1", "n1 is drained all the same: `mind nodes n1` shows it"},
@@ -199,7 +200,7 @@ func TestInterrupt_saysWhatIsKnown(t *testing.T) {
 			root.SetOut(io.Discard)
 			root.SetErr(&errs)
 			root.SetArgs(c.args)
-			require.Equal(t, 1, Report(&errs, root.ExecuteContext(ctx)))
+			require.Equal(t, 130, Report(&errs, root.ExecuteContext(ctx)))
 			require.Contains(t, errs.String(), c.want)
 		})
 	}

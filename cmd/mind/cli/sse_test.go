@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -112,4 +113,39 @@ func TestMetrics_pointAndStream(t *testing.T) {
 	stdout, _, code = mind(t, "metrics", "-f", "job_1")
 	require.Zero(t, code)
 	require.Equal(t, "step 200  loss 2.25  tokens_per_second 12345.7\n", stdout)
+}
+
+// Whatever a program writes is shown as JSON would write it, in the same order each time.
+func TestMetrics_showsWhatIsNoPlainNumber(t *testing.T) {
+	g := newGateway(t)
+	const metrics = `{"step":12345678,"loss":0.123456789,"grad":null,"nested":{"b":[1,2.5],"a":"<x>"},"done":true,"tokens":1234567.8,"lr":3e-5,"phase":"warm up","huge":1e300,"note":"a\u001b[31mb"}`
+	g.on("GET /jobs/job_1/metrics", data(200, `{"job_id":"job_1","metrics":`+metrics+`,"progress":{}}`))
+	g.on("GET /jobs/job_1/metrics/stream", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "id: 1\nevent: metrics\ndata: {\"step\":9,\"loss\":10.5,\"grad\":null}\n\nid: 2\nevent: metrics\ndata: {\"step\":10,\"loss\":9,\"grad\":{\"norm\":1}}\n\n"+streamEnd)
+	})
+	want := `METRIC  VALUE
+step    12345678
+loss    0.123457
+done    true
+grad    null
+huge    1e+300
+lr      3e-05
+nested  {"a":"<x>","b":[1,2.5]}
+note    "a\u001b[31mb"
+phase   "warm up"
+tokens  1234568
+`
+	for range 5 {
+		stdout, stderr, code := mind(t, "metrics", "job_1")
+		require.Zero(t, code, stderr)
+		require.Equal(t, want, stdout)
+	}
+	stdout, _, _ := mind(t, "metrics", "job_1", "-o", "json")
+	var all struct{ Metrics json.RawMessage }
+	require.NoError(t, json.Unmarshal([]byte(stdout), &all))
+	require.JSONEq(t, metrics, string(all.Metrics))
+
+	stdout, stderr, code := mind(t, "metrics", "-f", "job_1")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "step 9  loss 10.5  grad null\nstep 10  loss 9     grad {\"norm\":1}\n", stdout)
 }

@@ -22,8 +22,10 @@ func newSubmit() *cobra.Command {
 A command runs on one node unless --nodes says otherwise: it is started once on each, and has to know what to do there. What no
 node could ever hold is refused, with what would fit.
 
-With --wait it exits as the job does: with its exit code, or with 75 when it was canceled or lost. What follows the first
-word of the command belongs to the command.`,
+With --wait or --follow it returns when the job has ended, and exits as the job did: with its exit code, or with 75 when it was
+canceled or lost. Ctrl-C stops the watching, not the job, and exits with 130.
+
+What follows the first word of the command belongs to the command.`,
 		Example: `  mind submit --gpus 2 -- python train.py --lr 3e-4
   mind submit --gpus 16 --nodes 2 --gpu-type H100 --time-limit 12h -- torchrun train.py
   mind submit --cpus 4 --memory 64Gi --wait -- ./preprocess.sh
@@ -52,11 +54,12 @@ word of the command belongs to the command.`,
 			}
 		}
 		if o.follow {
-			if err := c.logs(ctx, cmd.OutOrStdout(), made.ID, logOptions{follow: true, tail: -1, rank: -1, output: "table"}); err != nil {
-				return interrupted(err, made.ID)
+			err := c.logs(ctx, cmd.OutOrStdout(), made.ID, logOptions{follow: true, tail: -1, rank: -1, output: "table"})
+			if err != nil && ctx.Err() == nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "mind: cannot follow the log: %s\n", oneLine(err))
 			}
 		}
-		if o.wait {
+		if o.follow || o.wait {
 			return interrupted(c.wait(ctx, made.ID), made.ID)
 		}
 		return nil
@@ -70,7 +73,7 @@ word of the command belongs to the command.`,
 // interrupted says that the job does not end because nobody watches any more.
 func interrupted(err error, id string) error {
 	if errors.Is(err, context.Canceled) {
-		return &stopped{fmt.Sprintf("stopped watching; the job goes on: `mind job %s` shows it, `mind cancel %s` ends it", id, id)}
+		return &stopped{fmt.Sprintf("stopped watching; the job goes on: `mind job %s` shows it, `mind logs -f %s` follows it again, `mind cancel %s` ends it", id, id, id)}
 	}
 	return err
 }

@@ -60,7 +60,7 @@ func (o *submitOptions) bind(cmd *cobra.Command) {
 	f.StringArrayVar(&o.after, "after", nil, "wait for another job: JOB, JOB:ok, JOB:fail or JOB:any; may be repeated (coordinators of this version refuse it)")
 	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's job")
 	f.BoolVar(&o.wait, "wait", false, "wait for the end and exit with the job's exit code")
-	f.BoolVar(&o.follow, "follow", false, "print the log until the job ends")
+	f.BoolVar(&o.follow, "follow", false, "print the log until the job ends, and exit with the job's exit code")
 	completeFlags(cmd)
 }
 
