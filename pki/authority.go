@@ -14,6 +14,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,9 +152,10 @@ func (ca *CA) issue(dir, id, role string, lifetime time.Duration, hosts []string
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	for _, host := range append([]string{"localhost", "127.0.0.1", "::1"}, hosts...) {
-		if ip := net.ParseIP(host); ip != nil {
+		switch ip := net.ParseIP(host); {
+		case ip != nil && !slices.ContainsFunc(template.IPAddresses, ip.Equal):
 			template.IPAddresses = append(template.IPAddresses, ip)
-		} else if host != "" {
+		case ip == nil && host != "" && !slices.ContainsFunc(template.DNSNames, func(name string) bool { return strings.EqualFold(name, host) }):
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}

@@ -120,9 +120,9 @@ func newTLSIssue() *cobra.Command {
 		Short: "Make the certificate of one component",
 		Long: `Makes the certificate of one component, DIR/ID.pem, and its key, DIR/ID-key.pem, signed by the authority in DIR.
 
-The id is what the component is called: the id of a coordinator, the node_id of an agent. The hosts are the names and
-addresses at which others reach it (grpc_advertise, raft_advertise); localhost, 127.0.0.1 and ::1 are always among them.
-Gateways and operators call, and are not called: they need no hosts, and are called after their role unless --id says otherwise.`,
+The id is that of the component: the id of a coordinator, the node_id of an agent. The hosts are the names and addresses at
+which others reach it (grpc_advertise, raft_advertise); localhost, 127.0.0.1 and ::1 are always added. Nobody connects to
+gateways and operators with this certificate: they need no hosts, and their id is their role unless --id is given.`,
 		Example: `  mind tls issue --dir pki --role coordinator --id c1 --host c1.example --host 10.0.0.1
   mind tls issue --dir pki --role agent --id n1 --host 10.0.1.1 --force
   mind tls issue --dir pki --role operator --id ann`,

@@ -169,3 +169,12 @@ func TestTLS_helpTeachesTheWholeSequence(t *testing.T) {
 	}
 	require.Equal(t, 9, n)
 }
+
+// A name that is given although it is always there, or twice, is there once.
+func TestTLSIssue_namesEachHostOnce(t *testing.T) {
+	dir := t.TempDir()
+	done(t, "tls", "init", "--dir", dir)
+	out := done(t, "tls", "issue", "--dir", dir, "--role", "agent", "--id", "n1",
+		"--host", "localhost", "--host", "n1.example,N1.example,10.0.0.1", "--host", "10.0.0.1", "--host", "0:0:0:0:0:0:0:1")
+	require.Contains(t, out, "the certificate of agent n1 for localhost, n1.example, 127.0.0.1, ::1, 10.0.0.1, good until")
+}
