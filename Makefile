@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev test race bench chaos conform mutants generate lint breaking fmt s3-server oauth-server ci clean
+.PHONY: help build demo dev test race fuzz bench chaos conform mutants generate lint breaking fmt s3-server oauth-server ci clean
 
 help: ## Say what each target does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,6 +36,18 @@ test: build ## All tests, real processes included.
 
 race: ## The concurrent packages under the race detector.
 	GORACE="halt_on_error=1 atexit_sleep_ms=0" $(GO) test -race -short -timeout 12m $(RACE_PKGS)
+
+FUZZTIME ?= 1m
+
+# Minimising an interesting input takes up to a minute by default, in which nothing new is tried: one attempt has to do.
+fuzz: ## Try random inputs on every fuzz target, each for FUZZTIME (1m).
+	@list=$$($(GO) test -list '^Fuzz' $$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n1 dirname | sort -u | sed 's|^|./|')) || { echo "$$list"; exit 1; }; \
+	targets=$$(echo "$$list" | awk '/^Fuzz/ {names[n++] = $$1} /^ok/ {for (i = 0; i < n; i++) print $$2 ":" names[i]; n = 0}'); \
+	failed=0; \
+	for target in $$targets; do \
+		echo "== $${target##*:} of $${target%:*}"; \
+		$(GO) test -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$${target%:*}" || failed=1; \
+	done; exit $$failed
 
 bench: build ## The whole system beside its yardsticks; prints the tables of docs/benchmarks.md.
 	$(GO) run ./chaos/bench -mind $(BIN)/mind
