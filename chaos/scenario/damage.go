@@ -90,7 +90,7 @@ func cutShort(file string, part int64) error {
 // then it is taken out of the voters and joins again with an empty folder, as its message says.
 func Damage(rounds int, load Load) Attack {
 	return Attack{
-		Name: "damage", Load: load, Rounds: rounds, Between: 500 * time.Millisecond,
+		Name: "damage", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,
 		Fault: func(ctx context.Context, f *Fight) error {
 			d := damages[(f.Round-1)%len(damages)]
 			if f.Cluster.Supervised() {

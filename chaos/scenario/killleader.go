@@ -8,7 +8,7 @@ import (
 // KillLeader kills the coordinator that leads, measures how long writes wait, and goes on when the killed one is back.
 func KillLeader(rounds int, load Load) Attack {
 	return Attack{
-		Name: "kill-leader", Load: load, Rounds: rounds, Between: 500 * time.Millisecond,
+		Name: "kill-leader", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,
 		Fault: func(ctx context.Context, f *Fight) error {
 			leader, err := f.Cluster.Leader(ctx)
 			if err != nil {

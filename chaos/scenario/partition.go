@@ -55,7 +55,7 @@ var leaderCuts = []cut{
 // directions, then so that it hears nobody, then so that nobody hears it; the leader and a follower from everybody.
 func Partition(rounds int, length time.Duration, load Load) Attack {
 	return Attack{
-		Name: "partition", Load: load, Rounds: rounds, Between: 500 * time.Millisecond,
+		Name: "partition", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,
 		Fault: func(ctx context.Context, f *Fight) (err error) {
 			if f.Network == nil {
 				return errNoNetwork

@@ -12,7 +12,7 @@ import (
 // know that time has passed, and the others cannot tell it from a dead one.
 func Pause(rounds int, length time.Duration, load Load) Attack {
 	return Attack{
-		Name: "pause", Load: load, Rounds: rounds, Between: 500 * time.Millisecond,
+		Name: "pause", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,
 		Fault: func(ctx context.Context, f *Fight) error {
 			victims := []struct {
 				kind string

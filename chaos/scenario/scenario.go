@@ -52,6 +52,8 @@ type Attack struct {
 	Between time.Duration
 	// Replaces: jobs that may be replaced will be.
 	Replaces bool
+	// Takes: a round takes a coordinator away from the others for a while, and so needs one that can be spared.
+	Takes bool
 	// Fault breaks something and mends it.
 	Fault func(context.Context, *Fight) error
 	// Around, when it is set, begins what is attacked beside the jobs, and returns what judges it after the last round.
@@ -85,11 +87,23 @@ func (f *Fight) Outage(ctx context.Context, kind string, t time.Time) error {
 	return nil
 }
 
+// spare refuses a round that would cost the cluster its quorum. It would prove nothing, and the cluster would not come back
+// from it by itself.
+func (a Attack) spare(ctx context.Context, arena Arena) error {
+	if !a.Takes {
+		return nil
+	}
+	return arena.Cluster.SpareOne(ctx)
+}
+
 // Run attacks, waits until all jobs have ended, and judges. An error means that there is no verdict: the attack could not
 // be carried out, or the cluster did not come back from it.
 func (a Attack) Run(ctx context.Context, arena Arena) (Verdict, error) {
 	if arena.Log == nil {
 		arena.Log = func(string, ...any) {}
+	}
+	if err := a.spare(ctx, arena); err != nil {
+		return Verdict{}, err
 	}
 	rest, err := arena.Cluster.REST()
 	if err != nil {
@@ -123,6 +137,9 @@ func (a Attack) Run(ctx context.Context, arena Arena) (Verdict, error) {
 		return v, err
 	}
 	for fight.Round = 1; fight.Round <= a.Rounds; fight.Round++ {
+		if err := a.spare(ctx, arena); err != nil {
+			return v, fmt.Errorf("round %d: %w", fight.Round, err) // Nothing of this attack is broken now.
+		}
 		if err := a.Fault(ctx, fight); err != nil {
 			// An attack that is broken off leaves nothing broken.
 			return v, errors.Join(fmt.Errorf("round %d: %w", fight.Round, err), arena.Cluster.Mend())

@@ -43,7 +43,7 @@ func (d *Disk) free() error { return os.Remove(filepath.Join(d.Dir, filler)) }
 // others go on; it comes back when there is space again.
 func DiskFull(rounds int, load Load) Attack {
 	return Attack{
-		Name: "disk-full", Load: load, Rounds: rounds, Between: 500 * time.Millisecond,
+		Name: "disk-full", Load: load, Rounds: rounds, Between: 500 * time.Millisecond, Takes: true,
 		Fault: func(ctx context.Context, f *Fight) error {
 			if f.Disk == nil {
 				return errors.New("the cluster has no disk that can be filled")

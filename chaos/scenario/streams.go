@@ -33,7 +33,7 @@ func Streams(rounds int, p Printing, load Load) Attack {
 	var crowd *crowd
 	var second *secondGateway
 	return Attack{
-		Name: "streams", Load: load, Rounds: rounds, Between: p.For / time.Duration(2*rounds),
+		Name: "streams", Load: load, Rounds: rounds, Between: p.For / time.Duration(2*rounds), Takes: true,
 		Around: func(ctx context.Context, f *Fight) (func(context.Context) error, error) {
 			info, err := f.Cluster.Info()
 			if err != nil {

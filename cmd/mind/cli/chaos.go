@@ -26,12 +26,13 @@ func newChaos() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Break a cluster of this machine and check that it keeps its promises",
-		Long: `Breaks a ` + "`mind dev`" + ` cluster while jobs run and clients submit, and holds afterwards what the cluster says against evidence
+		Long: `Breaks a ` + "`mind dev`" + ` cluster while jobs run and clients submit. Afterwards it compares what the cluster says with evidence
 that the jobs left on disk: who ran when, how often, with which exit code, and what it printed.
 
-An attack takes the cluster that --dev-json or MIND_DEV names, or starts one of its own, which it removes at the end. It
-adds jobs of its own to a cluster that is there, and touches no others; but what it kills is real. A component that was
-killed is started again: by "mind dev --restart", else by this command, with the argv of dev.json.
+An attack takes the cluster that --dev-json or MIND_DEV names, or starts one of its own, which it removes at the end. In a
+cluster that is there it adds jobs of its own and leaves the others alone; but what it kills is real. A component that was
+killed is started again: by "mind dev --restart", else by this command, with the argv of dev.json. Where one more dead
+coordinator would cost the cluster its quorum, no coordinator is touched, and the attack ends with exit code 1.
 
 Each attack ends with a verdict, one promise a line, and then one line of figures (key=value). Exit code 1: a promise was
 broken, or there is no verdict. Progress goes to stderr.`,
@@ -193,11 +194,12 @@ func (f *chaosFlags) with(cmd *cobra.Command, open opener, a scenario.Attack) (e
 		return err
 	}
 	defer func() {
-		if f.keep || err != nil {
+		var noSpare *procs.NoSpareError
+		if f.keep || err != nil && !errors.As(err, &noSpare) {
 			fmt.Fprintln(cmd.ErrOrStderr(), "evidence:", scratch)
 			return
 		}
-		err = os.RemoveAll(scratch)
+		err = errors.Join(err, os.RemoveAll(scratch))
 	}()
 	arena := scenario.Arena{Mind: self, Scratch: scratch, Log: func(format string, args ...any) {
 		fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...)
@@ -208,6 +210,10 @@ func (f *chaosFlags) with(cmd *cobra.Command, open opener, a scenario.Attack) (e
 	}
 	v, err := a.Run(ctx, arena)
 	err = errors.Join(err, stop())
+	var noSpare *procs.NoSpareError
+	if errors.As(err, &noSpare) && v.Rounds == 0 {
+		return err // Nothing was done.
+	}
 	fmt.Fprintln(cmd.OutOrStdout(), v.Report())
 	fmt.Fprintln(cmd.OutOrStdout(), v)
 	if err != nil {

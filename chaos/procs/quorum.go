@@ -1,0 +1,105 @@
+package procs
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// NoSpareError says that the cluster could not do without one more coordinator.
+type NoSpareError struct {
+	// Voters, and those of them that could not be reached.
+	Voters      int
+	Unreachable []string
+}
+
+// Error says what is missing, and what to do.
+func (e *NoSpareError) Error() string {
+	need := e.Voters/2 + 1
+	if len(e.Unreachable) == 0 {
+		return fmt.Sprintf("a cluster of %d loses its quorum with any coordinator: attack a cluster of three or more", e.Voters)
+	}
+	return fmt.Sprintf("only %d of %d voting coordinators can be reached, and %d are needed: the cluster would stop if one more were taken away; bring %s back first",
+		e.Voters-len(e.Unreachable), e.Voters, need, strings.Join(e.Unreachable, " and "))
+}
+
+// spareWithin is how long a coordinator that was just started may take until it counts.
+const spareWithin = 10 * time.Second
+
+// SpareOne says whether a coordinator may be taken away without the others losing their quorum: nil, or a *NoSpareError. It
+// asks each voter itself, because what the cluster believes of one that has just died may be old.
+func (c *Cluster) SpareOne(ctx context.Context) error {
+	for began := time.Now(); ; {
+		voters, unreachable, err := c.voters(ctx)
+		if err == nil && voters-len(unreachable) > voters/2+1 {
+			return nil
+		}
+		hopeless := err == nil && !slices.ContainsFunc(unreachable, c.mayComeBack)
+		if hopeless || time.Since(began) > spareWithin || ctx.Err() != nil {
+			if err != nil {
+				return fmt.Errorf("finding out whether a coordinator can be spared: %w", err)
+			}
+			return &NoSpareError{voters, unreachable}
+		}
+		select {
+		case <-time.After(10 * pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// mayComeBack says whether a coordinator runs, or is started again by its supervisor.
+func (c *Cluster) mayComeBack(id string) bool {
+	info, err := c.Info()
+	if err != nil || c.supervised {
+		return true
+	}
+	return slices.ContainsFunc(info.Coordinators, func(p Component) bool { return p.ID == id && runs(p.PID, p.Argv) })
+}
+
+// voters counts the voting coordinators, and names those that do not say that they are ready.
+func (c *Cluster) voters(ctx context.Context) (voters int, unreachable []string, err error) {
+	info, err := c.Info()
+	if err != nil {
+		return 0, nil, err
+	}
+	var cluster struct {
+		Coordinators []struct {
+			ID    string `json:"id"`
+			Voter bool   `json:"voter"`
+		} `json:"coordinators"`
+	}
+	rest := NewREST(info)
+	rest.http = c.http
+	ask, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	// Any one may answer: there may be no quorum left to agree.
+	if err := rest.Get(ask, "/cluster?consistency=stale", &cluster); err != nil {
+		return 0, nil, err
+	}
+	var (
+		mu  sync.Mutex
+		all sync.WaitGroup
+	)
+	for _, member := range cluster.Coordinators {
+		if !member.Voter {
+			continue
+		}
+		voters++
+		all.Go(func() {
+			at := slices.IndexFunc(info.Coordinators, func(p Component) bool { return p.ID == member.ID })
+			if at >= 0 && c.Ready(ctx, info.Coordinators[at]) {
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			unreachable = append(unreachable, member.ID)
+		})
+	}
+	all.Wait()
+	slices.Sort(unreachable)
+	return voters, unreachable, nil
+}
