@@ -17,7 +17,7 @@ func explain(v *fsm.View, j *fsm.Job) []string {
 	}
 	var out []string
 	out = append(out, explainAvoided(v, j)...)
-	out = append(out, fmt.Sprintf("%d jobs of queue %q are ahead of it", v.Ahead(j), j.Queue))
+	out = append(out, fmt.Sprintf("ahead of it in queue %q: %s", j.Queue, plural(v.Ahead(j), "job")))
 	suited, free, ready := 0, 0, 0
 	for n := range v.Nodes() {
 		if n.State != v1.NodeState_READY {
@@ -33,9 +33,9 @@ func explain(v *fsm.View, j *fsm.Job) []string {
 		}
 		free += bits.OnesCount64(fsm.Eligible(n, &use, j.Shape))
 	}
-	out = append(out, fmt.Sprintf("%d nodes are ready, %d of them could take a task of it when empty", ready, suited))
+	out = append(out, fmt.Sprintf("ready: %s, of which %d could hold a task of it when empty", plural(ready, "node"), suited))
 	if j.Shape.NeedsGPU() {
-		out = append(out, fmt.Sprintf("%d GPUs of the kind that it needs are free now", free))
+		out = append(out, fmt.Sprintf("free now: %s of the kind that it needs", plural(free, "GPU")))
 	}
 	return out
 }

@@ -92,8 +92,8 @@ func TestCluster_whatUsersSeeOfIt(t *testing.T) {
 	require.EqualValues(t, 2, explained.GetQueuePosition())
 	require.Equal(t, []string{
 		"starts when " + running + " ends at the earliest; how long that takes is not known: max_runtime_seconds would say it, or a job of that name that ran through",
-		`1 jobs of queue "default" are ahead of it`, "1 nodes are ready, 1 of them could take a task of it when empty",
-		"1 GPUs of the kind that it needs are free now",
+		`ahead of it in queue "default": 1 job`, "ready: 1 node, of which 1 could hold a task of it when empty",
+		"free now: 1 GPU of the kind that it needs",
 	}, explained.GetDetails())
 
 	queue, err := c.nodes(at).GetQueue(c.ctx("t1", ""), &v1.GetQueueRequest{})

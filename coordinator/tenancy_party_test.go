@@ -394,7 +394,7 @@ var sharedFields = map[string]bool{
 	"updatedBy": true,
 }
 
-var sharedDetail = regexp.MustCompile(`^\d+ jobs of queue .* are ahead of it$|^starts (in|when) |^\d+ GPUs of the kind that it needs are free now$`)
+var sharedDetail = regexp.MustCompile(`^ahead of it in queue .*: \d+ jobs?$|^starts (in|when) |^free now: \d+ GPUs? of the kind that it needs$`)
 
 func withoutShared(v any) any {
 	switch v := v.(type) {

@@ -37,7 +37,9 @@ func (s *server) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job *f
 func (s *server) neverRuns(tenant string, req *v1.SubmitJobRequest, job *fsm.NewJob) error {
 	if s.capacity.Nodes() > 0 {
 		if wrong := neverFits(req.GetResourceConfig(), job.Shape, &s.capacity); wrong != nil {
-			wrong.message += waitAnyway
+			if wrong.field != "resource_config.gpu_type" { // The state takes no type that no node has ever had.
+				wrong.message += waitAnyway
+			}
 			return wrong
 		}
 	}

@@ -16,6 +16,7 @@ type job struct {
 	Priority       int        `json:"priority"`
 	Queue          string     `json:"queue"`
 	QueuePosition  *int       `json:"queue_position"`
+	Held           bool       `json:"held"`
 	StartsAt       *time.Time `json:"estimated_start_at"`
 	Attempt        int        `json:"attempt"`
 	ExitCode       *int       `json:"exit_code"`

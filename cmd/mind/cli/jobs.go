@@ -141,7 +141,11 @@ func showJob(cmd *cobra.Command, s *session, data json.RawMessage, j *job) error
 		f.add("queue", j.Queue)
 	}
 	if j.StartsAt != nil {
-		f.add("starts", "in "+short(time.Until(*j.StartsAt))+" at the earliest, by an estimate from the jobs of your tenant")
+		starts := "in " + short(time.Until(*j.StartsAt)) + " at the earliest"
+		if !j.Held {
+			starts += ", by an estimate from the jobs of your tenant"
+		}
+		f.add("starts", starts)
 	}
 	f.add("priority", strconv.Itoa(j.Priority))
 	f.add("user", j.User)
