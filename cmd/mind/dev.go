@@ -79,7 +79,7 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 	f.IntVar(&o.Coordinators, "coordinators", 3, "1, 3 or 5")
 	f.IntVar(&o.Agents, "agents", 2, "number of nodes; 0: coordinators and a gateway alone")
 	f.StringVar(&o.GPUs, "gpus", "", "GPUs of each agent: simulated ones such as 8xH100 or 4xA100,2xH100, auto, or none (default: those of this machine, else 8xH100)")
-	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port); one that other machines reach is warned of: it speaks HTTP without TLS")
+	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port); an address that other machines can reach gets a warning: HTTP without TLS")
 	f.StringVar(&o.LogArchive, "log-archive", "", "where logs and metrics of tasks are kept beyond the life of their node: a folder, file:///DIR or s3://BUCKET/PREFIX?... (default: nowhere)")
 	f.StringSliceVar(&o.DataRoots, "data-roots", nil, "folders in which data and models may lie that jobs name by their path (default: your home, the current folder and that of temporary files)")
 	f.BoolVar(&o.Restart, "restart", false, "start components again that end or are killed")

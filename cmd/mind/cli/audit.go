@@ -44,14 +44,13 @@ func newAudit() *cobra.Command {
 	cmd := rest(&cobra.Command{
 		Use:   "audit",
 		Short: "Show who did what, newest first",
-		Long: `Shows who did what to which object, newest first: submits and what was done to jobs, drains, queues, tokens, quotas,
-coordinators, whether they were carried out or refused; and, added up each minute, who was denied what (access.deny). It takes the permission scaimind:cluster_admin; the records of other
-tenants take mind:operator.
+		Long: `Shows who did what to which object, newest first: what was submitted and done to jobs, nodes, queues, tokens, quotas and
+coordinators, and whether it was carried out or refused. Denied calls are added up and recorded once a minute (access.deny).
+It takes the permission scaimind:cluster_admin, and for the records of other tenants mind:operator.
 
 The cluster keeps the newest 100,000 records about jobs, as many about denied calls and as many about everything else
-(audit_records of the coordinators), so export them regularly. With
---export all that match are written to a file, one JSON object a line, oldest page last; - is stdout. The file is there
-whole or not at all.`,
+(audit_records of the coordinators), so export them regularly. --export writes all that match to a file, one JSON object a
+line, the newest first; - is stdout. The file is written whole or not at all.`,
 		Example: `  mind audit --since 24h
   mind audit --action node --object n1
   mind audit --user ann --outcome NOT_FOUND
@@ -101,11 +100,11 @@ whole or not at all.`,
 	})
 	f := cmd.Flags()
 	f.StringVar(&user, "user", "", "only what this user did")
-	f.StringVar(&action, "action", "", "only this action, as node.drain, or all that is about this, as node")
-	f.StringVar(&object, "object", "", "only what was done to this: an id or a name")
-	f.StringVar(&outcome, "outcome", "", "only OK, or only a refusal as NOT_FOUND")
-	f.StringVar(&since, "since", "", "from then on: a duration such as 24h, or a time as 2026-01-31T08:00:00Z")
-	f.StringVar(&until, "until", "", "before then")
+	f.StringVar(&action, "action", "", "only this action, such as node.drain, or all of a kind, such as node")
+	f.StringVar(&object, "object", "", "only what was done to this object: an id or a name")
+	f.StringVar(&outcome, "outcome", "", "only OK, or only a refusal such as NOT_FOUND")
+	f.StringVar(&since, "since", "", "from then on: a duration such as 24h, or a time such as 2026-01-31T08:00:00Z")
+	f.StringVar(&until, "until", "", "up to then, written like --since")
 	f.StringVar(&tenant, "tenant", "", "of this tenant, or '*' for all; default: one's own")
 	f.StringVar(&export, "export", "", "write all that match to this file as JSON lines; - is stdout")
 	f.IntVar(&limit, "limit", 50, "how many to show, at most 1000")

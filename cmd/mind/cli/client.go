@@ -73,7 +73,7 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 		if err == nil {
 			if into != nil {
 				if err := json.Unmarshal(data, into); err != nil {
-					return nil, fmt.Errorf("the gateway's answer is not understood (is it as old as this program?): %w", err)
+					return nil, fmt.Errorf("cannot read the gateway's answer (is it of another version than this program?): %w", err)
 				}
 			}
 			return data, nil

@@ -60,7 +60,7 @@ func readContexts() (contexts, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&all); err != nil && !errors.Is(err, io.EOF) {
-		return all, fmt.Errorf("%s cannot be used: %w: mend it, or remove it and make it anew with `mind context`", file, err)
+		return all, fmt.Errorf("%s cannot be used: %w: repair it, or remove it and make a new one with `mind context`", file, err)
 	}
 	return all, nil
 }

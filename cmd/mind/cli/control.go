@@ -116,7 +116,7 @@ func newRetry() *cobra.Command {
 	var gpus, nodes int
 	cmd := control(&cobra.Command{
 		Use:   "retry JOB...",
-		Short: "Run jobs that ended once more",
+		Short: "Run jobs again that have ended",
 		Example: `  mind retry job_1a2b
   mind retry --gpu-type H200 --gpus 16 job_1a2b`,
 	}, "retry", func(f *pflag.FlagSet) {

@@ -16,8 +16,8 @@ func newData() *cobra.Command {
 		Short: "Check the data sources of jobs, and see what the nodes keep of them",
 		Long: `Checks the data sources of jobs, and shows what the nodes keep of them.
 
-Nodes fetch what a training job names in data_config.sources before they launch it, once for all jobs of the tenant, and keep it
-for the next ones until its room is needed. A source is a path on the nodes or a URL: file://, http(s)://, s3://BUCKET/KEY,
+Nodes fetch what a training names in data_config.sources before they launch it, once for all jobs of the tenant, and keep it for
+later jobs until the space is needed. A source is a path on the nodes or a URL: file://, http(s)://, s3://BUCKET/KEY,
 hf://datasets/OWNER/NAME, scaidrive://SHARE/PATH or scaiatlas://SHARE/PATH. Both commands take the permission scaimind:manage.`,
 		Example: `  mind data validate hf://datasets/acme/support-chats /data/train.jsonl
   mind data cache`,
@@ -40,9 +40,9 @@ func newDataValidate() *cobra.Command {
 	var file, node string
 	cmd := rest(&cobra.Command{
 		Use:   "validate [SOURCE ...]",
-		Short: "Let a node look whether it could fetch data sources; nothing is fetched",
-		Long: `Lets a node look whether it could fetch data sources, with the tokens of who asks. Nothing is fetched. Exit code 1 when one of
-them could not be.`,
+		Short: "Check from a node whether data sources could be fetched; nothing is fetched",
+		Long: `Checks from a node whether it could fetch data sources, with the caller's tokens. Nothing is fetched. Exit code 1 when one of
+them could not be fetched.`,
 		Example: `  mind data validate s3://corpora/wiki/ https://example.org/train.jsonl
   mind data validate -f job.yaml --node n1`,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
@@ -83,8 +83,8 @@ them could not be.`,
 		}
 		return err
 	})
-	cmd.Flags().StringVarP(&file, "file", "f", "", "job whose data_config.sources to look at, YAML or JSON")
-	cmd.Flags().StringVar(&node, "node", "", "node that shall look; default: one that is ready")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "job (YAML or JSON) whose data_config.sources to check")
+	cmd.Flags().StringVar(&node, "node", "", "node that checks; default: one that is ready")
 	return cmd
 }
 
@@ -120,8 +120,8 @@ func newDataCache() *cobra.Command {
 	return rest(&cobra.Command{
 		Use:   "cache",
 		Short: "List what the nodes keep of the tenant's data",
-		Long: `Lists what the nodes keep of the tenant's data, the most recently used first. What is in use is not evicted; else what was not used
-for longest makes way when room is needed.`,
+		Long: `Lists what the nodes keep of the tenant's data, the most recently used first. When space is needed, the least recently used goes
+first; what is in use stays.`,
 		Example: `  mind data cache
   mind data cache -o json`,
 		Args: cobra.NoArgs,

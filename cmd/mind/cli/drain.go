@@ -30,9 +30,9 @@ func newDrain() *cobra.Command {
 	var reason string
 	cmd := rest(&cobra.Command{
 		Use:   "drain NODE",
-		Short: "Give a node nothing new, so that it can be taken away",
-		Long: `Gives a node nothing new. What runs there may finish, unless --force or --deadline says otherwise; what is stopped gets its
-notice and its grace period, and goes back to the queue without that costing it a retry. --dry-run shows what would
+		Short: "Place no more tasks on a node, so that it can be taken away",
+		Long: `Places no more tasks on a node. What runs there may finish, unless --force or --deadline says otherwise. A task that is stopped
+gets its notice and its grace period; its job goes back to the queue, and no retry is used up. --dry-run shows what would
 become of each job, and does nothing. --wait returns when the node is empty.`,
 		Example: `  mind drain n3 --dry-run --deadline 30m
   mind drain n3 --deadline 30m --wait --reason "new power supply"
@@ -44,7 +44,7 @@ become of each job, and does nothing. --wait returns when the node is empty.`,
 			body["dry_run"] = true
 		}
 		if dryRun && wait {
-			return Misuse(errors.New("--dry-run does nothing that --wait could wait for: give one of them"))
+			return Misuse(errors.New("--dry-run starts no drain to wait for: give --dry-run or --wait"))
 		}
 		if deadline != 0 {
 			v, err := seconds(deadline)()
@@ -66,7 +66,7 @@ become of each job, and does nothing. --wait returns when the node is empty.`,
 		case wait:
 			err := c.awaitDrained(ctx, cmd, s, args[0])
 			if errors.Is(err, context.Canceled) {
-				return &stopped{fmt.Sprintf("stopped watching; %s is drained all the same: `mind nodes %s` shows it, `mind enable %s` takes it back", args[0], args[0], args[0])}
+				return &stopped{fmt.Sprintf("stopped watching; the drain of %s goes on: `mind nodes %s` shows it, `mind enable %s` takes it back", args[0], args[0], args[0])}
 			}
 			return err
 		case s.output != "table":
@@ -126,7 +126,7 @@ func (c *client) awaitDrained(ctx context.Context, cmd *cobra.Command, s *sessio
 			}
 			return nodeLine(cmd.OutOrStdout(), id, &n)
 		case err == nil && n.State == "READY":
-			return fmt.Errorf("%s is at work again: somebody enabled it", id)
+			return fmt.Errorf("%s is not being drained any more: somebody enabled it", id)
 		case err == nil:
 			answered = time.Now()
 			line := fmt.Sprintf("%s %s, %d tasks left", id, n.State, n.Tasks)
@@ -140,7 +140,7 @@ func (c *client) awaitDrained(ctx context.Context, cmd *cobra.Command, s *sessio
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case gone(err):
-			return fmt.Errorf("%s is not there any more: somebody forgot it", id)
+			return fmt.Errorf("%s is not in the cluster any more: somebody ran `mind node forget`", id)
 		case time.Since(answered) > reopenFor:
 			return err
 		}

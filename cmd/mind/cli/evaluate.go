@@ -83,7 +83,7 @@ func (o *evaluateOptions) bind(cmd *cobra.Command) {
 	f.StringArrayVar(&o.parameters, "param", nil, "KEY=VALUE for all benchmarks, such as temperature=0.0; may be repeated")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "checkpoint of the job to score (default: the newest)")
 	f.StringVar(&o.model, "model", "", "where the model of the job is, when it is in none of its checkpoints")
-	f.StringVar(&o.name, "name", "", "name for people (default: evaluation of what is scored)")
+	f.StringVar(&o.name, "name", "", "name of the evaluation (default: evaluation of what is scored)")
 	f.IntVar(&o.gpus, "gpus", 1, "GPUs; 0 for none")
 	f.Float64Var(&o.fraction, "gpu-fraction", 0, "part of one GPU, such as 0.25")
 	f.StringVar(&o.gpuType, "gpu-type", "", "type of the GPUs, such as H100")
@@ -95,9 +95,9 @@ func (o *evaluateOptions) bind(cmd *cobra.Command) {
 	f.IntVar(&o.retries, "max-retries", 0, "restarts after its own process failed; restarts after a lost node or a failed GPU do not count")
 	f.StringSliceVar(&o.retryOn, "retry-on", nil, "restart only after these: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all)")
 	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop it after this time, such as 2h")
-	f.BoolVar(&o.pending, "allow-pending-capacity", false, "accept it although it could never run on the nodes, in the queue and under the quota of today; it waits")
+	f.BoolVar(&o.pending, "allow-pending-capacity", false, "let it wait although it is too large for the nodes, the queue or the quota of today")
 	f.StringArrayVar(&o.labels, "label", nil, "label KEY=VALUE; may be repeated")
-	f.StringVar(&o.key, "idempotency-key", "", "a second evaluation with the same key is the first one")
+	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's evaluation")
 	f.BoolVar(&o.wait, "wait", false, "wait for the end, print the results and exit as the workload did")
 }
 
@@ -136,10 +136,10 @@ func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[stri
 	set("label", body, "labels", func() (any, error) { return settings.Pairs(o.labels) })
 	set("benchmark", body, "benchmarks", o.scoredBy)
 	if _, given := body["benchmarks"]; !given && len(faults) == 0 {
-		faults = append(faults, errors.New("say by what to score: give --benchmark, such as --benchmark mmlu:100"))
+		faults = append(faults, errors.New("name a benchmark to score by, such as --benchmark mmlu:100"))
 	}
 	if (flags.Changed("dataset") || flags.Changed("param")) && !flags.Changed("benchmark") {
-		faults = append(faults, errors.New("--dataset and --param belong to benchmarks that are given with --benchmark"))
+		faults = append(faults, errors.New("--dataset and --param go with --benchmark"))
 	}
 	resources := map[string]any{}
 	set("gpus", resources, "gpu_count", just(o.gpus))

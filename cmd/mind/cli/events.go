@@ -45,8 +45,8 @@ func newEvents() *cobra.Command {
 		Use:   "events",
 		Short: "Show what changes: jobs, leases, checkpoints, nodes, queues",
 		Long: `Shows what changes, one line for each event, in the order in which the cluster agreed on it. With -f it goes on until it is
-interrupted; a connection that breaks is resumed without gap or repeat. Without -f it shows what is remembered, since
---since-index if that is given, and ends when nothing comes for a moment. The newest minutes are remembered, not more.`,
+interrupted; a connection that breaks is resumed without gap or repeat. Without -f it shows the events that the cluster still
+remembers (of the last minutes), from --since-index on if that is given, and ends.`,
 		Example: `  mind events
   mind events -f
   mind events -f --topic node
@@ -83,8 +83,9 @@ interrupted; a connection that breaks is resumed without gap or repeat. Without 
 	f := cmd.Flags()
 	f.StringArrayVar(&topics, "topic", nil, "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable")
 	f.Int64Var(&since, "since-index", -1, "begin after this state index (default: with what is remembered, with -f now)")
+	hideDefaults(f, "since-index")
 	f.BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
-	f.DurationVar(&wait, "quiet", 2*time.Second, "without -f: end when nothing came for so long")
+	f.DurationVar(&wait, "quiet", 2*time.Second, "without -f: end after so long without an event")
 	return cmd
 }
 

@@ -32,11 +32,11 @@ func newNodeForget() *cobra.Command {
 	var yes bool
 	cmd := rest(&cobra.Command{
 		Use:   "forget NODE",
-		Short: "Take a node out of the cluster, on your word that nothing of it is alive",
-		Long: `Takes a node out of the cluster. Its tasks count as lost: jobs with a retry left start again elsewhere, also where they had
-to wait for this node, the others fail. You vouch that no process of it is alive any more; if one is, it may write to the
-same files as its successor. Refused while the node is in session: stop its agent first. A node that is forgotten comes
-back when its agent starts again.`,
+		Short: "Take a node out of the cluster, on your word that no process of it is alive",
+		Long: `Takes a node out of the cluster. Its tasks count as lost: jobs that may restart do so elsewhere, also those that waited for
+this node; the others fail. You vouch that no process of the node is alive: one that is could write to the same files as its
+replacement. Refused while the node's agent is connected: stop it first. A node that was forgotten comes back when its agent
+starts again.`,
 		Example: `  mind node forget n3
   mind node forget n3 --yes`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
@@ -70,14 +70,14 @@ func confirmForget(cmd *cobra.Command, id string, n *node) error {
 	in := cmd.InOrStdin()
 	if f, ok := in.(*os.File); ok {
 		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
-			return Misuse(errors.New("nobody is there to ask: give --yes if nothing of the node is alive any more"))
+			return Misuse(errors.New("stdin is no terminal to ask at: give --yes if no process of the node is alive any more"))
 		}
 	}
 	since := ""
 	if n.AwaySince != nil {
 		since = " since " + n.AwaySince.Local().Format(time.DateTime)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s is %s%s, with %d tasks. They will count as lost, and may start elsewhere at once.\nIs nothing of it alive any more? Type its name to go on: ", id, n.State, since, n.Tasks)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s is %s%s. Its tasks (%d) will count as lost, and their jobs may start elsewhere at once.\nIf no process of the node is alive any more, type its name to go on: ", id, n.State, since, n.Tasks)
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the answer: %w", err)

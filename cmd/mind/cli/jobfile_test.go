@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReadBody_whatIsWrittenIsSent(t *testing.T) {
+func TestReadBody_sendsWhatIsWritten(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"JSON":                                   {`{"name":"a","command_config":{"argv":["x"],"cwd":"/"}}`, `{"name":"a","command_config":{"argv":["x"],"cwd":"/"}}`},
 		"a date is text":                         {"name: a\ncommand_config: {argv: [x], cwd: /}\nlabels: {date: 2026-01-01}\n", `{"name":"a","command_config":{"argv":["x"],"cwd":"/"},"labels":{"date":"2026-01-01"}}`},
@@ -75,7 +75,7 @@ func TestReadBody_fromStdin(t *testing.T) {
 	require.JSONEq(t, `{"name":"piped","command_config":{"argv":["x"],"cwd":"/here"}}`, got)
 }
 
-func TestSubmitRequest_whatIsNotUTF8IsRefused(t *testing.T) {
+func TestSubmitRequest_refusesWhatIsNotUTF8(t *testing.T) {
 	for at, args := range map[string][]string{
 		"command_config.argv[1]":       {"cat", "f\xff"},
 		"name":                         {"--name", "\xff\xfe", "x"},

@@ -58,7 +58,7 @@ the placeholders. Changing one counts for all tenants, and takes the permission 
 func newLaunchersList() *cobra.Command {
 	return rest(&cobra.Command{
 		Use:     "list",
-		Short:   "List the launchers, and which of them mind does not come with",
+		Short:   "List the launchers, and which of them were changed",
 		Example: `  mind launchers list`,
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
@@ -142,8 +142,8 @@ func newLaunchersSet() *cobra.Command {
 	cmd := rest(&cobra.Command{
 		Use:   "set FRAMEWORK [-f FILE] [--distributed LINE] [--env K=V]... [-- ARGV...]",
 		Short: "Replace the launcher of a framework, for all tenants",
-		Long: `Replaces the launcher of a framework, for all tenants. What is not given is not kept: no variables then, any hyperparameters, any
-training types. To change one thing, begin with what there is:
+		Long: `Replaces the launcher of a framework, for all tenants. Nothing of the old one is kept: without --env the new one has no variables,
+without --hyperparameter and --training-type it takes any. To change one thing, begin with what there is:
 
   mind launchers show HF_TRAINER -o yaml > hf.yaml
   mind launchers set HF_TRAINER -f hf.yaml
@@ -223,7 +223,7 @@ func launcherBody(file string) (map[string]any, error) {
 func newLaunchersReset() *cobra.Command {
 	return rest(&cobra.Command{
 		Use:               "reset FRAMEWORK",
-		Short:             "Go back to the launcher that mind comes with",
+		Short:             "Go back to the built-in launcher",
 		Example:           `  mind launchers reset EVALUATION`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFramework,
@@ -235,7 +235,7 @@ func newLaunchersReset() *cobra.Command {
 		if s.output != "table" {
 			return printData(cmd.OutOrStdout(), s.output, data)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s is again as mind comes with it\n", args[0])
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is the built-in launcher again\n", args[0])
 		return nil
 	})
 }

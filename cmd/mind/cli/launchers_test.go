@@ -11,7 +11,7 @@ import (
 const aLauncher = `{"framework":"FSDP","argv":["/opt/fsdp","a b","{config}"],"distributed_argv":["torchrun","{script}"],"environment":{"A":"b"},
 	"hyperparameters":["lr"],"training_types":[],"builtin":false,"updated_by":"ann","updated_at":"2026-01-02T03:04:05Z"}`
 
-func TestLaunchers(t *testing.T) {
+func TestLaunchers_listShowSetReset(t *testing.T) {
 	g := newGateway(t)
 	g.on("GET /launchers", data(200, `{"launchers":[`+aLauncher+`,{"framework":"CUSTOM","argv":["{script_command}"],"builtin":true}]}`))
 	g.on("GET /launchers/FSDP", data(200, aLauncher))
@@ -45,7 +45,7 @@ func TestLaunchers(t *testing.T) {
 
 	out, _, code = mind(t, "launchers", "reset", "fsdp")
 	require.Zero(t, code)
-	require.Equal(t, "fsdp is again as mind comes with it\n", out)
+	require.Equal(t, "fsdp is the built-in launcher again\n", out)
 	require.Equal(t, "DELETE /launchers/FSDP", g.asked[len(g.asked)-1])
 
 	asked := len(g.asked)

@@ -39,7 +39,8 @@ func newLogs() *cobra.Command {
 	cmd := rest(&cobra.Command{
 		Use:   "logs JOB",
 		Short: "Show what a job printed",
-		Long:  "Shows what a job printed, of all ranks unless --rank is given. With -f it waits for more until the job ends; a connection that breaks is resumed without gap or repeat.",
+		Long: `Shows what a job printed, on all its nodes unless --rank is given. With -f it waits for more until the job ends; a connection
+that breaks is resumed without gap or repeat.`,
 		Example: `  mind logs job_1a2b
   mind logs -f --tail 20 job_1a2b
   mind logs --rank 3 --since 10m job_1a2b`,
@@ -59,7 +60,8 @@ func newLogs() *cobra.Command {
 	f.IntVar(&o.rank, "rank", -1, "only this rank (default: all)")
 	f.IntVar(&o.attempt, "attempt", 0, "this attempt (default: the newest)")
 	f.StringVar(&o.since, "since", "", "only what is newer: 10m, or a time such as 2026-01-02T15:04:05Z")
-	f.BoolVarP(&o.times, "timestamps", "t", false, "the time of each line before it")
+	hideDefaults(f, "tail", "rank")
+	f.BoolVarP(&o.times, "timestamps", "t", false, "print the time before each line")
 	return cmd
 }
 

@@ -46,3 +46,10 @@ func positive(flag string, n int) error {
 	}
 	return nil
 }
+
+// hideDefaults keeps the help from showing numbers that stand for a flag that is not given.
+func hideDefaults(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		flags.Lookup(name).DefValue = "0"
+	}
+}

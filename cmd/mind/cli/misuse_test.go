@@ -48,7 +48,7 @@ func TestMisuse_saysWhatWouldHaveBeenRight(t *testing.T) {
 	}
 }
 
-func TestHelp_ofWhatIsThere(t *testing.T) {
+func TestHelp_knowsCommandsOnly(t *testing.T) {
 	for _, args := range [][]string{{"help", "jobs"}, {"help", "queues", "put"}, {"help"}, {"quota"}, {"completion"}} {
 		stdout, stderr, code := mind(t, args...)
 		require.Zero(t, code, stderr)
@@ -97,7 +97,7 @@ func TestRefusal_saysEachThingOnce(t *testing.T) {
 	require.Equal(t, "mind: it has; ended\n", stderr)
 }
 
-func TestControl_ofSeveralIsOneAnswer(t *testing.T) {
+func TestControl_answersOnceForSeveralJobs(t *testing.T) {
 	g := newGateway(t)
 	g.on("POST /jobs/a/cancel", data(200, `{"job_id":"a"}`))
 	g.on("POST /jobs/c/cancel", data(200, `{"job_id":"c"}`))
@@ -112,7 +112,7 @@ func TestControl_ofSeveralIsOneAnswer(t *testing.T) {
 }
 
 // What somebody else wrote is shown to people who administer the cluster: it must not steer their terminals.
-func TestOutput_terminalsAreNotSteered(t *testing.T) {
+func TestOutput_replacesTerminalControls(t *testing.T) {
 	g := newGateway(t)
 	const evil = `\u001b[31mred\u202e\u009b2J\r\u0007 日本 é`
 	g.on("GET /cluster/nodes", data(200, `{"nodes":[{"node_id":"n1","state":"DRAINED","reason":"`+evil+`"}]}`))
@@ -139,7 +139,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
-func TestSubmit_anIDThatCannotBePrintedIsTold(t *testing.T) {
+func TestSubmit_saysTheIDWhenItCannotBePrinted(t *testing.T) {
 	g := newGateway(t)
 	g.on("POST /jobs", data(201, `{"job_id":"job_7"}`))
 	root := &cobra.Command{Use: "mind", SilenceErrors: true, SilenceUsage: true}
@@ -179,7 +179,7 @@ func TestInterrupt_saysWhatIsKnown(t *testing.T) {
 		"while it is followed":   {[]string{"submit", "--follow", "true"}, "GET /jobs/job_7/logs", "the job goes on: `mind job job_7` shows it, `mind logs -f job_7` follows it again"},
 		"while it is watched":    {[]string{"logs", "-f", "job_7"}, "GET /jobs/job_7/logs", "the job goes on: `mind job job_7` shows it"},
 		"while metrics come":     {[]string{"metrics", "-f", "job_7"}, "GET /jobs/job_7/metrics/stream", "the job goes on"},
-		"while it is drained":    {[]string{"drain", "n1", "--wait"}, "GET /cluster/nodes/n1", "n1 is drained all the same: `mind nodes n1` shows it"},
+		"while it is drained":    {[]string{"drain", "n1", "--wait"}, "GET /cluster/nodes/n1", "the drain of n1 goes on: `mind nodes n1` shows it"},
 		"while it is evaluated":  {[]string{"evaluate", "job_7", "--benchmark", "mmlu", "--wait"}, "GET /evaluations/eval_7", "the evaluation goes on: `mind evaluation eval_7` shows it"},
 		"while events come":      {[]string{"events", "-f"}, "GET /events", "mind: interrupted\n"},
 	} {
@@ -219,7 +219,7 @@ func TestEvents_withoutFollowShowWhatIsRemembered(t *testing.T) {
 	require.Equal(t, "0", since)
 }
 
-func TestContexts_areHeldToWhatTheyMayBe(t *testing.T) {
+func TestContexts_refuseABadFileAndBadValues(t *testing.T) {
 	home := t.TempDir()
 	t.Setenv("XDG_CONFIG_HOME", home)
 	for _, v := range []string{"MIND_ADDR", "MIND_TOKEN", "MIND_CACERT", "MIND_DEV"} {
@@ -242,7 +242,7 @@ func TestContexts_areHeldToWhatTheyMayBe(t *testing.T) {
 	_, stderr, code = mind(t, "jobs")
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "field adress not found")
-	require.Contains(t, stderr, "mend it")
+	require.Contains(t, stderr, "repair it")
 	_, stderr, code = mind(t, "jobs", "--addr", g.URL, "--token", "t")
 	require.Zero(t, code, "what is not needed keeps nobody from anything: %s", stderr)
 

@@ -43,7 +43,8 @@ func newNodes() *cobra.Command {
 	return rest(&cobra.Command{
 		Use:   "nodes [NODE]",
 		Short: "List the nodes and their GPUs",
-		Long:  "Lists the nodes and their GPUs: which cannot be reached and since when, which are being emptied, and which GPUs are taken out\nof service and why. With a node, lists its GPUs.",
+		Long: `Lists the nodes and their GPUs: which nodes cannot be reached and since when, which are being drained, and which GPUs are out of
+service and why. With a node, lists its GPUs.`,
 		Example: `  mind nodes
   mind nodes n1 -o yaml`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeNodes,
@@ -146,7 +147,7 @@ func (n *node) gpus() string {
 	sort.Strings(parts)
 	text := strings.Join(parts, ",") + simulated
 	if ill > 0 {
-		text += fmt.Sprintf(" (%d ill)", ill)
+		text += fmt.Sprintf(" (%d unhealthy)", ill)
 	}
 	return text
 }

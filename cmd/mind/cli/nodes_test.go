@@ -22,7 +22,7 @@ func squeeze(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestNodes_showWhatIsTheMatter(t *testing.T) {
+func TestNodes_showWhatIsWrong(t *testing.T) {
 	g := newGateway(t)
 	g.on("GET /cluster/nodes", data(200, `{"nodes":[
 		{"node_id":"n1","state":"READY","gpus":[{"index":0,"gpu_type":"H100","health":"HEALTHY"}],"unreachable_since":null,"drain_deadline":null,"reason":""},
@@ -100,7 +100,7 @@ func TestDrain_waitTellsHowFarItIs(t *testing.T) {
 	g.on("GET /cluster/nodes/n1", refuse(404, "NOT_FOUND", "there is no node n1"))
 	_, stderr, code = mind(t, "drain", "n1", "--wait")
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "somebody forgot it")
+	require.Contains(t, stderr, "somebody ran `mind node forget`")
 	g.on("POST /cluster/nodes/n1/enable", data(200, `{"node_id":"n1","state":"READY","tasks":1}`))
 	stdout, _, code = mind(t, "enable", "n1")
 	require.Zero(t, code)
@@ -130,7 +130,7 @@ func TestForget_asksForTheName(t *testing.T) {
 		require.Equal(t, 1, code)
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, "n1 is LOST since")
-		require.Contains(t, stderr, "with 2 tasks")
+		require.Contains(t, stderr, "Its tasks (2)")
 		require.Contains(t, stderr, "nothing was done")
 	}
 	require.NotContains(t, g.asked, "DELETE /cluster/nodes/n1")
@@ -176,7 +176,7 @@ func TestJob_showsRetriesAndPastAttempts(t *testing.T) {
 	require.NotContains(t, stdout, "FAILED ON")
 }
 
-func TestVerify_misuseAndWhatIsNotThere(t *testing.T) {
+func TestVerify_misuseAndMissingData(t *testing.T) {
 	_, stderr, code := mind(t, "raft", "verify")
 	require.Equal(t, 2, code, stderr)
 	require.Contains(t, stderr, "which coordinators?")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -134,3 +135,12 @@ func isTerminal(w io.Writer) bool {
 }
 
 func list(words []string) string { return strings.Join(words, ",") }
+
+func size(bytes int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, u := float64(bytes), 0
+	for f >= 1024 && u < len(units)-1 {
+		f, u = f/1024, u+1
+	}
+	return strconv.FormatFloat(f, 'f', min(u, 1), 64) + " " + units[u]
+}

@@ -33,10 +33,10 @@ func newQuota() *cobra.Command {
 
 A quota bounds three things, each if it is set: the GPUs that a tenant's jobs hold at once (a fraction of a GPU counts as what it
 is), the jobs that run at once, and the unfinished jobs. Jobs beyond the first two wait, and say why; a job beyond the third is
-refused when it is submitted. To lower a quota stops nothing: nothing new is started until enough has ended.
+refused when it is submitted. Lowering a quota stops no job: nothing new is started until enough jobs have ended.
 
-Everybody sees the quota of his own tenant. To set it takes the permission scaimind:cluster_admin, and for another tenant
-than one's own mind:operator, which the token of mind dev has.`,
+Everybody may see the quota of their own tenant. Setting it takes the permission scaimind:cluster_admin, and for another
+tenant mind:operator, which the token of mind dev has.`,
 		Example: `  mind quota show
   mind quota set acme --max-gpus 16 --max-jobs 1000
   mind quota list`,
@@ -57,7 +57,7 @@ func quotaPath(args []string) string {
 func newQuotaShow() *cobra.Command {
 	return rest(&cobra.Command{
 		Use:   "show [TENANT]",
-		Short: "Show what a tenant may have, and what it has; default: one's own",
+		Short: "Show what a tenant may have, and what it has (default: your own)",
 		Example: `  mind quota show
   mind quota show acme`,
 		Args: cobra.MaximumNArgs(1),
@@ -74,7 +74,7 @@ func newQuotaShow() *cobra.Command {
 func newQuotaList() *cobra.Command {
 	return rest(&cobra.Command{
 		Use:     "list",
-		Short:   "List the quotas: an operator sees those of all tenants, others that of their own",
+		Short:   "List the quotas: of all tenants for an operator, else of your own",
 		Example: `  mind quota list`,
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
@@ -100,10 +100,10 @@ func newQuotaSet() *cobra.Command {
 	}
 	cmd := rest(&cobra.Command{
 		Use:   "set TENANT",
-		Short: "Set the limits of a tenant; one that is not given is none",
-		Long: `Sets the limits of a tenant, all at once: one that is not given is none from then on. 0 allows nothing.
+		Short: "Set the limits of a tenant; a limit that is not given is removed",
+		Long: `Sets the limits of a tenant, all at once: a limit that is not given is removed. 0 allows nothing.
 
-What runs is left alone; what waits is looked at again at once.`,
+Jobs that run are left alone; jobs that wait are considered again at once.`,
 		Example: `  mind quota set acme --max-gpus 16 --max-running-jobs 50 --max-jobs 1000
   mind quota set guests --max-gpus 0`,
 		Args: cobra.ExactArgs(1),

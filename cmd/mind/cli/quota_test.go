@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestQuota(t *testing.T) {
+func TestQuota_showSetClear(t *testing.T) {
 	g := newGateway(t)
 	acme := `{"tenant_id":"acme","max_gpus":16,"max_running_jobs":null,"max_jobs":0,"gpus":3.5,"running_jobs":4,"jobs":12,"updated_by":"olga"}`
 	g.on("GET /tenants/-/quota", data(200, acme))

@@ -11,7 +11,7 @@ import (
 )
 
 // Without a leader an operator can still look: --stale asks for what one coordinator has, and the refusal says so.
-func TestStale_isAskedForByReads(t *testing.T) {
+func TestStale_isSentWithReads(t *testing.T) {
 	g := newGateway(t)
 	busy := refuse(503, "UNAVAILABLE", "no coordinator leads")
 	stale := func(answer http.HandlerFunc) http.HandlerFunc {

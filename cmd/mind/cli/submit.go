@@ -19,8 +19,8 @@ func newSubmit() *cobra.Command {
 		Short: "Submit a job and print its id",
 		Long: `Submits a command, or the job described in a file, and prints the id of the job alone on stdout.
 
-A command runs on one node unless --nodes says otherwise: it is started once on each, and has to know what to do there. What no
-node could ever hold is refused, with what would fit.
+A command runs on one node. With --nodes N it is started once on each of N nodes, and must know how to share the work
+(MIND_NODE_RANK, MASTER_ADDR). A job that could never run on the nodes of the cluster is refused, with what would fit.
 
 With --wait or --follow it returns when the job has ended, and exits as the job did: with its exit code, or with 75 when it was
 canceled or lost. Ctrl-C stops the watching, not the job, and exits with 130.

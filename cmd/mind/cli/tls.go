@@ -73,8 +73,8 @@ func newTLSInit() *cobra.Command {
 		Use:   "init --dir DIR",
 		Short: "Make the authority that signs the certificates of a cluster",
 		Long: `Makes the authority that signs the certificates of a cluster: DIR/ca.pem, which every component needs, and DIR/ca-key.pem,
-which nobody needs but mind tls issue. With --force a new one takes the place of one that is there, whose files are kept with
-.old at the end of their names; what it signed is then worth nothing to those that have only the new ca.pem.`,
+which only mind tls issue needs. With --force a new authority replaces one that exists, whose files are kept with .old at the
+end of their names; components that have only the new ca.pem accept nothing that the old one signed.`,
 		Example: `  mind tls init --dir pki`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -84,7 +84,7 @@ which nobody needs but mind tls issue. With --force a new one takes the place of
 				case err != nil:
 					return err
 				case there && !force:
-					return fmt.Errorf("%s is there: an authority is made once (--force makes a new one, of which no certificate is yet)", name)
+					return fmt.Errorf("%s exists: an authority is made once; --force makes a new one, which has signed no certificate yet", name)
 				case there:
 					if err := durable.Rename(name, name+".old"); err != nil {
 						return fmt.Errorf("putting the old authority aside: %w", err)
@@ -105,7 +105,7 @@ which nobody needs but mind tls issue. With --force a new one takes the place of
 			return nil
 		},
 	}
-	bindTLSDir(cmd, &dir, &force, "make a new authority though there is one")
+	bindTLSDir(cmd, &dir, &force, "make a new authority although there is one")
 	return cmd
 }
 
@@ -143,7 +143,7 @@ gateways and operators with this certificate: they need no hosts, and their id i
 			files := pki.FilesOf(dir, id)
 			ca, err := pki.LoadCA(dir)
 			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("there is no whole authority in %s: make one with `mind tls init --dir %s` (%w)", dir, dir, err)
+				return fmt.Errorf("there is no complete authority in %s: make one with `mind tls init --dir %s` (%w)", dir, dir, err)
 			}
 			if err != nil {
 				return err
@@ -153,7 +153,7 @@ gateways and operators with this certificate: they need no hosts, and their id i
 				case err != nil:
 					return err
 				case there && !force:
-					return fmt.Errorf("%s is there: --force writes a new one in its place", name)
+					return fmt.Errorf("%s exists: --force replaces it", name)
 				}
 			}
 			if files, err = ca.Issue(dir, id, role, hosts...); err != nil {
@@ -171,11 +171,11 @@ gateways and operators with this certificate: they need no hosts, and their id i
 			return nil
 		},
 	}
-	bindTLSDir(cmd, &dir, &force, "write over a certificate that is there")
+	bindTLSDir(cmd, &dir, &force, "replace a certificate that exists")
 	roles := []string{pki.RoleCoordinator, pki.RoleAgent, pki.RoleGateway, pki.RoleOperator}
-	cmd.Flags().StringVar(&role, "role", "", "what it is: "+strings.Join(roles, ", "))
-	cmd.Flags().StringVar(&id, "id", "", "what it is called; default for gateways and operators: their role")
-	cmd.Flags().StringSliceVar(&hosts, "host", nil, "name or address at which it is reached; repeatable")
+	cmd.Flags().StringVar(&role, "role", "", "role of the component: "+strings.Join(roles, ", "))
+	cmd.Flags().StringVar(&id, "id", "", "id of the component (default for gateways and operators: their role)")
+	cmd.Flags().StringSliceVar(&hosts, "host", nil, "name or address at which others reach it; repeatable")
 	_ = cmd.MarkFlagRequired("role")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(roles, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -206,8 +206,8 @@ func newTLSShow() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show FILE...",
 		Short: "Show whose a certificate is, for which hosts, and until when",
-		Long: `Shows all certificates of files: whose each is, what its holder may be, at which hosts, and until when. With --ca it
-also says whether a component that has that ca_file accepts them, and exits with 1 when it does not.`,
+		Long: `Shows all certificates of files: whose each is, its role, its hosts, and how long it is valid. With --ca it also says whether a
+component that has that ca_file accepts them, and exits with 1 when it does not.`,
 		Example: `  mind tls show /etc/mind/c1.pem
   mind tls show --ca /etc/mind/ca.pem /etc/mind/c1.pem /etc/mind/n1.pem`,
 		Args: cobra.MinimumNArgs(1),
@@ -252,7 +252,7 @@ also says whether a component that has that ca_file accepts them, and exits with
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
-	cmd.Flags().StringVar(&ca, "ca", "", "authorities (PEM) that are to accept them")
+	cmd.Flags().StringVar(&ca, "ca", "", "authorities (PEM) to check the certificates with")
 	return cmd
 }
 

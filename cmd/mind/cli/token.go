@@ -17,9 +17,9 @@ func newToken() *cobra.Command {
 		Short: "Make, list and revoke API tokens",
 		Long: `Makes, lists and revokes API tokens.
 
-A token lets its holder call for one user of one tenant, with the permissions that it was given. It is told once, when it is
-made: the cluster keeps only its digest. Making tokens takes the permission scaimind:cluster_admin, and for another tenant
-than one's own mind:operator, which the token of mind dev has.`,
+A token lets its holder call for one user of one tenant, with the permissions that it was given. It is shown once, when it
+is made: the cluster keeps only its digest. Making tokens takes the permission scaimind:cluster_admin, and for another tenant
+mind:operator, which the token of mind dev has.`,
 		Example: `  mind token create --user ann --permission view
   mind token list`,
 	}
@@ -72,7 +72,7 @@ func newTokenCreate() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&tenant, "tenant", "", "tenant of the token; default: one's own")
 	f.StringVar(&user, "user", "", "user that it calls for; default: oneself")
-	f.StringVar(&name, "name", "", "what it is for, for those who look at the list later")
+	f.StringVar(&name, "name", "", "what it is for; shown in the list")
 	f.StringArrayVar(&permissions, "permission", nil, "scaimind:view, scaimind:manage, scaimind:cluster_admin or scaimind:evaluate, with or without scaimind:; repeatable")
 	f.DurationVar(&expires, "expires", 0, "how long it is good for, such as 24h; default: until it is revoked")
 	_ = cmd.MarkFlagRequired("permission")
@@ -99,7 +99,7 @@ func newTokenList() *cobra.Command {
 	var tenant string
 	cmd := rest(&cobra.Command{
 		Use:     "list",
-		Short:   "List the tokens of a tenant, without what is secret about them",
+		Short:   "List the tokens of a tenant, without their secrets",
 		Example: `  mind token list --tenant acme`,
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
@@ -144,8 +144,8 @@ func newTokenRevoke() *cobra.Command {
 	var tenant string
 	cmd := rest(&cobra.Command{
 		Use:   "revoke TOKEN",
-		Short: "Take a token away, by the name that the list shows",
-		Long:  "Takes a token away. Gateways may believe in it for 10 seconds more.",
+		Short: "Revoke a token, by the id that the list shows",
+		Long:  "Revokes a token. Gateways may accept it for 10 seconds more.",
 		Example: `  mind token list
   mind token revoke tok_1k0g00`,
 		Args:              cobra.ExactArgs(1),

@@ -43,7 +43,7 @@ func newTop() *cobra.Command {
 	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
 		w := cmd.OutOrStdout()
 		if every <= 0 {
-			return Misuse(fmt.Errorf("--every %s: it must be more than nothing", every))
+			return Misuse(fmt.Errorf("--every %s: it must be more than 0", every))
 		}
 		if s.output != "table" {
 			data, err := c.get(ctx, "/cluster", nil, nil)
