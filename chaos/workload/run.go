@@ -188,20 +188,6 @@ func (r *run) note(state string) error {
 	return err
 }
 
-// checkpoint writes the line of descent beside the name that counts, and renames it.
-func (r *run) checkpoint(step int) error {
-	dir := os.Getenv("MIND_CHECKPOINT_DIR")
-	aside := filepath.Join(dir, fmt.Sprintf(".a%d-%d", r.life.Attempt, step))
-	if err := os.MkdirAll(aside, 0o755); err != nil {
-		return err
-	}
-	r.lineage += fmt.Sprintf("%d %d\n", r.life.Attempt, step)
-	if err := os.WriteFile(filepath.Join(aside, lineageFile), []byte(r.lineage+"whole\n"), 0o644); err != nil {
-		return err
-	}
-	return os.Rename(aside, filepath.Join(dir, fmt.Sprintf("a%d-checkpoint-%d", r.life.Attempt, step)))
-}
-
 func appendTo(path, text string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {

@@ -32,6 +32,9 @@ type Spec struct {
 	Every time.Duration
 	// CheckpointEvery is the number of steps between checkpoints; 0: none.
 	CheckpointEvery int
+	// Weights, when it is set, is how many bytes each checkpoint has beside its line of descent; see CheckCheckpoint. Such a
+	// checkpoint is synced, files and folders, before and after it gets its name: it survives a power cut.
+	Weights int
 	// Exit is the exit code of a job that has done its work.
 	Exit int
 	// Print, when it is set, is all the work: so many lines over Length, and the sum of them as the evidence.
@@ -45,7 +48,7 @@ const Command = "workload"
 func (s Spec) Argv(mind string) []string {
 	return []string{
 		mind, "chaos", Command, "--dir", s.Dir, "--group", s.Group, "--length", s.Length.String(), "--every", s.Every.String(),
-		"--checkpoint-every", strconv.Itoa(s.CheckpointEvery), "--exit", strconv.Itoa(s.Exit),
+		"--checkpoint-every", strconv.Itoa(s.CheckpointEvery), "--weights", strconv.Itoa(s.Weights), "--exit", strconv.Itoa(s.Exit),
 		"--print", strconv.Itoa(s.Print),
 	}
 }

@@ -85,7 +85,7 @@ func TestOverlaps_onlyRanksOfOneAttemptMayLiveTogether(t *testing.T) {
 // The test binary is the workload: a lock must be held by another process to be taken.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("TEST_WORKLOAD"); dir != "" {
-		code, err := Run(Spec{Dir: dir, Every: 10 * time.Millisecond, CheckpointEvery: 5, Exit: 7}, os.Stdout)
+		code, err := Run(Spec{Dir: dir, Every: 10 * time.Millisecond, CheckpointEvery: 5, Weights: 10_000, Exit: 7}, os.Stdout)
 		if err != nil {
 			_, _ = os.Stderr.WriteString(err.Error())
 			code = 99
@@ -154,9 +154,35 @@ func TestRun_leavesEvidence(t *testing.T) {
 	descent, err := os.ReadFile(filepath.Join(dir, "checkpoints", "a2-checkpoint-15", lineageFile))
 	require.NoError(t, err)
 	require.Equal(t, "1 5\n1 10\n2 15\nwhole\n", string(descent))
+	require.NoError(t, CheckCheckpoint(from, "job_1", 1, 10, 10_000))
+	require.NoError(t, CheckCheckpoint(filepath.Join(dir, "checkpoints", "a2-checkpoint-15"), "job_1", 2, 15, 10_000))
 	violations, err := Violations(dir)
 	require.NoError(t, err)
 	require.Empty(t, violations)
+}
+
+func TestCheckCheckpoint_seesWhatIsTorn(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, WriteCheckpoint(dir, "job_1", 2, 15, 10_000, "1 5\n2 15\n"))
+	path := filepath.Join(dir, "a2-checkpoint-15")
+	check := func() error { return CheckCheckpoint(path, "job_1", 2, 15, 10_000) }
+	require.NoError(t, check())
+	require.ErrorContains(t, CheckCheckpoint(path, "job_1", 2, 20, 10_000), "line of descent")
+	require.ErrorContains(t, CheckCheckpoint(path, "job_2", 2, 15, 10_000), "differ from byte")
+	file := filepath.Join(path, weightsFile)
+	whole, err := os.ReadFile(file)
+	require.NoError(t, err)
+	for name, torn := range map[string][]byte{
+		"empty": {}, "cut off": whole[:4096], "zeros at the end": append(append([]byte{}, whole[:4096]...), make([]byte, 10_000-4096)...),
+	} {
+		require.NoError(t, os.WriteFile(file, torn, 0o644))
+		require.ErrorContains(t, check(), "its weights have", name)
+	}
+	require.NoError(t, os.WriteFile(file, whole, 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(path, lineageFile), []byte("1 5\n2 15\n"), 0o644))
+	require.ErrorContains(t, check(), "line of descent")
+	require.NoError(t, os.RemoveAll(path))
+	require.ErrorIs(t, check(), os.ErrNotExist)
 }
 
 func TestRun_twoThatLiveAtOneTimeAreSeen(t *testing.T) {

@@ -150,6 +150,7 @@ func newChaosWorkload() *cobra.Command {
 	flags.DurationVar(&s.Length, "length", 0, "length of the work")
 	flags.DurationVar(&s.Every, "every", 0, "time of a step")
 	flags.IntVar(&s.CheckpointEvery, "checkpoint-every", 0, "steps between checkpoints")
+	flags.IntVar(&s.Weights, "weights", 0, "bytes of a checkpoint, which is synced then")
 	flags.IntVar(&s.Exit, "exit", 0, "exit code")
 	flags.IntVar(&s.Print, "print", 0, "lines to print in the place of other work")
 	return cmd
