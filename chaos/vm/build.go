@@ -1,0 +1,26 @@
+package vm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+)
+
+// module is that of this program, in whose sources the programs of a machine are.
+const module = "github.com/mindcoordinator/mind/"
+
+// InitPackage is the program to give to Files.Init.
+const InitPackage = "chaos/vm/guest/init"
+
+// Build builds a program of this module so that it runs in a machine: without libraries, for its processor. flags go to go
+// build. It must be called in a folder of the module.
+func Build(ctx context.Context, pkg, out string, flags ...string) error {
+	args := append([]string{"build", "-buildvcs=false", "-ldflags", "-s -w", "-o", out}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, module+pkg)...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w: %s", pkg, err, text)
+	}
+	return nil
+}
