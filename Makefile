@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev test race fuzz bench chaos conform mutants generate lint breaking fmt s3-server oauth-server ci clean
+.PHONY: help build demo dev test race fuzz bench chaos powercut conform mutants generate lint breaking fmt s3-server oauth-server ci clean
 
 help: ## Say what each target does.
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +54,10 @@ bench: build ## The whole system beside its yardsticks; prints the tables of doc
 
 chaos: build ## Break clusters of real processes and of virtual time, and check every promise; MIND_CHAOS=long for all of it.
 	$(GO) run ./chaos/attack -mind $(BIN)/mind -virtual
+
+powercut: ## Cut the power of a virtual machine in which a cluster works, and check that nothing acknowledged is lost; needs qemu (docs/powercut.md), MIND_CHAOS=long for more.
+	$(GO) build -o $(BIN)/powercut ./chaos/vm/powercut
+	$(BIN)/powercut $(POWERCUT)
 
 conform: build ## Hold a gateway to its contract: every endpoint, role and bad input, then random requests; prints what was covered.
 	$(GO) run ./chaos/conform -mind $(BIN)/mind

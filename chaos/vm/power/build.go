@@ -1,0 +1,106 @@
+package power
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mindcoordinator/mind/chaos/vm"
+)
+
+// Change is made to one file of the sources: Old, which is there exactly once, becomes New.
+type Change struct{ File, Old, New string }
+
+// pace makes the mind inside take a snapshot every second or two, which it does every hour otherwise, and keep few entries
+// behind it: a cut then hits snapshots, and starts begin from them.
+var pace = []Change{
+	{"raftnode/config.go", "cmp.Or(c.SnapshotInterval, 60*time.Second)", "cmp.Or(c.SnapshotInterval, time.Second)"},
+	{"raftnode/config.go", "cmp.Or(c.SnapshotThreshold, 8192)", "cmp.Or(c.SnapshotThreshold, 32)"},
+	{"raftnode/config.go", "cmp.Or(c.TrailingLogs, 4096)", "cmp.Or(c.TrailingLogs, 64)"},
+}
+
+// withWAL makes the log of the coordinators another one, which mind dev has no flag for.
+var withWAL = []Change{{"coordinator/config.go", "c.LogStore = \"boltdb\"", "c.LogStore = \"wal\""}}
+
+// root is the folder of the sources.
+func root(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("looking for the sources of mind: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// apply returns the files that some changes make of the sources in root.
+func apply(root string, changes []Change) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	for _, c := range changes {
+		text, ok := files[c.File]
+		if !ok {
+			var err error
+			if text, err = os.ReadFile(filepath.Join(root, c.File)); err != nil {
+				return nil, err
+			}
+		}
+		if n := bytes.Count(text, []byte(c.Old)); n != 1 {
+			return nil, fmt.Errorf("%q is in %s %d times, it should be there once: a change of the power cuts is stale", c.Old, c.File, n)
+		}
+		files[c.File] = bytes.Replace(text, []byte(c.Old), []byte(c.New), 1)
+	}
+	return files, nil
+}
+
+// shimFile is the program that is put into mind, and what it is built from.
+const (
+	shimFile    = "agent/shim/embedded/shim"
+	shimPackage = "agent/shim/alone"
+)
+
+// buildMind builds the mind of the machine, with its shim inside and some changes made. The compiler is shown the changed
+// files in the place of those in the tree, which stays as it is.
+func buildMind(ctx context.Context, dir, out string, changes []Change) error {
+	root, err := root(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := apply(root, slices.Concat(pace, changes))
+	if err != nil {
+		return err
+	}
+	replace := map[string]string{}
+	n := 0
+	for name, text := range files {
+		n++
+		changed := filepath.Join(dir, fmt.Sprintf("changed-%d.go", n))
+		if err := os.WriteFile(changed, text, 0o600); err != nil {
+			return err
+		}
+		replace[filepath.Join(root, name)] = changed
+	}
+	overlay := filepath.Join(dir, "overlay.json")
+	write := func() error {
+		text, err := json.Marshal(map[string]any{"Replace": replace})
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(overlay, text, 0o600)
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	shim := filepath.Join(dir, "shim")
+	if err := vm.Build(ctx, shimPackage, shim, "-overlay", overlay); err != nil {
+		return err
+	}
+	replace[filepath.Join(root, shimFile)] = shim
+	if err := write(); err != nil {
+		return err
+	}
+	return vm.Build(ctx, "cmd/mind", out, "-overlay", overlay, "-tags", "shim_embedded")
+}

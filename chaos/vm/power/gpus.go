@@ -1,0 +1,137 @@
+package power
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+)
+
+// gpu is one of a node, as it is listed.
+type gpu struct {
+	UUID   string `json:"uuid"`
+	Index  int    `json:"index"`
+	Health string `json:"health"`
+	Reason string `json:"health_reason"`
+	JobID  string `json:"job_id"`
+}
+
+// node is one of the cluster, as it is listed.
+type node struct {
+	ID     string `json:"node_id"`
+	State  string `json:"state"`
+	Roster bool   `json:"roster_current"`
+	GPUs   []gpu  `json:"gpus"`
+}
+
+// brokenGPU was made to fail.
+type brokenGPU struct {
+	node  string
+	stage stage
+}
+
+// stage is what is known of a GPU that was made to fail.
+type stage int
+
+const (
+	breaking stage = iota // nobody has seen it set aside
+	aside                 // it was seen set aside: it stays so
+	enabling              // its node was enabled, or may have been
+	back                  // it was seen healthy after that: it stays so
+)
+
+// healthy is the word for a GPU that is given to jobs; fault is what it is made to fail with, and faultWord is in the
+// reason of a GPU that is set aside for that.
+const (
+	healthy   = "HEALTHY"
+	fault     = "xid 79"
+	faultWord = "xid"
+)
+
+// Breaking tells that a GPU is about to fail.
+func (l *Ledger) Breaking(node string, g gpu) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.things.gpus[g.UUID] = &brokenGPU{node: node}
+}
+
+// ReadNodes lists the nodes: a GPU that was seen set aside is so until its node is enabled, and not after that.
+func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]node, error) {
+	l.mu.Lock()
+	before := map[string]stage{}
+	for uuid, b := range l.things.gpus {
+		before[uuid] = b.stage
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	var answer struct {
+		Nodes []node `json:"nodes"`
+	}
+	if err := rest.Get(ctx, "/cluster/nodes", &answer); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range answer.Nodes {
+		for _, g := range n.GPUs {
+			b := l.things.gpus[g.UUID]
+			if b == nil || b.stage != before[g.UUID] {
+				continue // something happened to it while the nodes were read
+			}
+			l.sawGPU(n, g, b)
+		}
+	}
+	return answer.Nodes, nil
+}
+
+func (l *Ledger) sawGPU(n node, g gpu, b *brokenGPU) {
+	// It may be set aside for another reason, too, that passes by itself.
+	ok, failed := g.Health == healthy, g.Health != healthy && strings.Contains(strings.ToLower(g.Reason), faultWord)
+	switch {
+	case b.stage == breaking && failed:
+		b.stage = aside
+		l.verdict.Count("quarantined", 1)
+		l.told(Quarantined)
+	case b.stage == aside && ok:
+		l.verdict.Break(Missing, "GPU %s was set aside, and is %s", g.UUID, g.Health)
+		delete(l.things.gpus, g.UUID)
+	case b.stage == enabling && ok:
+		b.stage = back
+		l.verdict.Count("enabled", 1)
+	case b.stage == back && failed:
+		l.verdict.Break(WentBack, "GPU %s was given back when %s was enabled, and is %s (%s)", g.UUID, n.ID, g.Health, g.Reason)
+		delete(l.things.gpus, g.UUID)
+	}
+}
+
+// Enable asks the GPUs of a node back.
+func (l *Ledger) Enable(ctx context.Context, rest *procs.REST, node string) error {
+	l.mu.Lock()
+	for _, b := range l.things.gpus {
+		if b.node == node && b.stage <= aside {
+			b.stage = enabling
+		}
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	if err := rest.Do(ctx, http.MethodPost, "/cluster/nodes/"+node+"/enable", nil, map[string]any{}, nil); err != nil {
+		return fmt.Errorf("enabling %s: %w", node, err)
+	}
+	return nil
+}
+
+// brokenOf are the UUIDs of the GPUs of a node that have come to a stage.
+func (l *Ledger) brokenOf(node string, s stage) (uuids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uuid, b := range l.things.gpus {
+		if b.node == node && b.stage == s {
+			uuids = append(uuids, uuid)
+		}
+	}
+	return uuids
+}

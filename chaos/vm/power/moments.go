@@ -1,0 +1,158 @@
+package power
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// moment is when the power is cut.
+type moment struct {
+	name string
+	// early moments come before the cluster is ready, and have no load.
+	early bool
+	// await returns at the moment. Whatever it waits for may not come: then it returns when ctx ends.
+	await func(ctx context.Context, s *scene)
+}
+
+// scene is one start of the machine, as the moments see it.
+type scene struct {
+	rng *rand.Rand
+	*cluster
+	events *events
+	ledger *Ledger
+	// usual is how long the cluster took to be ready at its last start.
+	usual time.Duration
+}
+
+// moments are gone through in an order that the seed says, and then again.
+var moments = []moment{
+	{name: "starting", early: true, await: func(ctx context.Context, s *scene) { s.pass(ctx, s.usual*6/5) }},
+	{name: "ready", await: func(ctx context.Context, s *scene) { s.pass(ctx, time.Second) }},
+	{name: "acknowledged", await: after(Acknowledged, 5, 250)},
+	{name: "snapshot", await: awaitSnapshot},
+	{name: "ended", await: after(Ended, 1, 8)},
+	{name: "registered", await: after(Registered, 1, 6)},
+	{name: "quarantined", await: after(Quarantined, 1, 1)},
+	{name: "canceled", await: after(Canceled, 1, 12)},
+	{name: "burst", await: func(ctx context.Context, s *scene) { s.pass(ctx, 10*time.Second) }},
+	{name: "stopping", await: awaitStopping},
+}
+
+// shortMoments are those of a short run: the hottest ones.
+var shortMoments = []string{"acknowledged", "snapshot", "quarantined", "registered", "ended"}
+
+// patience is how long a moment may be waited for.
+const patience = 25 * time.Second
+
+// pass lets a time pass, up to so long.
+func (s *scene) pass(ctx context.Context, most time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(s.rng.Int64N(int64(most)))):
+	}
+}
+
+// after is the moment when something was learned for the n-th time in this start; a third of the time it is a little later.
+func after(e Event, least, most int) func(context.Context, *scene) {
+	return func(ctx context.Context, s *scene) {
+		s.events.await(ctx, e, least+s.rng.IntN(most-least+1))
+		if s.rng.IntN(3) == 0 {
+			s.pass(ctx, 50*time.Millisecond)
+		}
+	}
+}
+
+// awaitSnapshot waits until a coordinator writes a snapshot: it has another name until it is whole.
+func awaitSnapshot(ctx context.Context, s *scene) {
+	s.pass(ctx, 4*time.Second)
+	_ = s.machine.AwaitFile(ctx, dataDir+"/coordinators/*/raft/snapshots/snapshots/*.tmp") // it did not come, then
+	s.pass(ctx, 30*time.Millisecond)
+}
+
+// awaitStopping tells the cluster to stop, and comes while it does.
+func awaitStopping(ctx context.Context, s *scene) {
+	s.pass(ctx, 5*time.Second)
+	s.ledger.Stopping()
+	_, _ = s.machine.Shell(ctx, fmt.Sprintf("kill -TERM %d", s.process.PID))
+	s.pass(ctx, 3*time.Second)
+}
+
+// events counts what clients learn.
+type events struct {
+	mu    sync.Mutex
+	seen  map[Event]int
+	waits []*waiter
+}
+
+type waiter struct {
+	event Event
+	n     int
+	done  chan struct{}
+}
+
+func newEvents() *events { return &events{seen: map[Event]int{}} }
+
+// tell notes an event. It does not wait.
+func (e *events) tell(event Event) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.seen[event]++
+	kept := e.waits[:0]
+	for _, w := range e.waits {
+		if e.seen[w.event] >= w.n {
+			close(w.done)
+		} else {
+			kept = append(kept, w)
+		}
+	}
+	e.waits = kept
+}
+
+// await waits for the n-th of an event.
+func (e *events) await(ctx context.Context, event Event, n int) {
+	w := &waiter{event, n, make(chan struct{})}
+	e.mu.Lock()
+	if e.seen[event] >= n {
+		close(w.done)
+	} else {
+		e.waits = append(e.waits, w)
+	}
+	e.mu.Unlock()
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+	}
+}
+
+// deck deals moments: each once in an order of its own, and then again.
+func deck(rng *rand.Rand, of []moment) func() moment {
+	var left []moment
+	return func() moment {
+		if len(left) == 0 {
+			left = append(left, of...)
+			rng.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+		}
+		m := left[0]
+		left = left[1:]
+		return m
+	}
+}
+
+func momentsNamed(names []string) ([]moment, error) {
+	var some []moment
+	for _, name := range names {
+		found := false
+		for _, m := range moments {
+			if m.name == name {
+				some, found = append(some, m), true
+			}
+		}
+		if !found {
+			return nil, fmt.Errorf("there is no moment %q", name)
+		}
+	}
+	return some, nil
+}

@@ -1,0 +1,357 @@
+package power
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/mindcoordinator/mind/chaos/vm"
+)
+
+// Plan says how often the power is cut, and when.
+type Plan struct {
+	Cuts int
+	Seed uint64
+	// Moments are names of moments; empty: all.
+	Moments []string
+	// Within ends the cuts when they have taken so long, after the first at the earliest; 0: never.
+	Within time.Duration
+	// UntilBroken ends the run with the first broken promise, without waiting for the jobs.
+	UntilBroken bool
+}
+
+// MomentNames are all moments, in order.
+func MomentNames() (names []string) {
+	for _, m := range moments {
+		names = append(names, m.name)
+	}
+	return names
+}
+
+// ShortMoments are those for a short run.
+func ShortMoments() []string { return slices.Clone(shortMoments) }
+
+// mountOptions of ext4 are as strict as the standard: what is not synced may be lost, or torn. By default ext4 syncs in some
+// places where programs forget to, and hides their faults.
+var mountOptions = []string{"noauto_da_alloc,commit=30", "noauto_da_alloc,data=writeback", "noauto_da_alloc,nodelalloc", ""}
+
+// test is one run.
+type test struct {
+	*Bed
+	plan    Plan
+	verdict *Verdict
+	ledger  *Ledger
+	rng     *rand.Rand
+	next    func() moment
+	// kept is what the agents had in use at their last start.
+	kept map[string]kept
+	// token is the one that users have.
+	token string
+	boots []time.Duration
+	ready []time.Duration
+	usual time.Duration
+	// told is what was said, or counted, of what processes saw of each other. One goroutine at a time looks at that.
+	told map[string]bool
+}
+
+// Run cuts the power as planned, and holds what is there after each cut against what was acknowledged. An error means that
+// there is no verdict.
+func (b *Bed) Run(ctx context.Context, plan Plan) (*Verdict, error) {
+	some := moments
+	if len(plan.Moments) > 0 {
+		var err error
+		if some, err = momentsNamed(plan.Moments); err != nil {
+			return nil, err
+		}
+	}
+	v := NewVerdict()
+	rng := rand.New(rand.NewPCG(plan.Seed, 0))
+	t := &test{
+		Bed: b, plan: plan, verdict: v, ledger: NewLedger(v), rng: rng, next: deck(rng, some), kept: map[string]kept{}, usual: 8 * time.Second, told: map[string]bool{},
+	}
+	err := t.run(ctx)
+	slices.Sort(t.boots)
+	slices.Sort(t.ready)
+	v.Count("boot_p50_ms", int(middle(t.boots).Milliseconds()))
+	v.Count("ready_p50_ms", int(middle(t.ready).Milliseconds()))
+	if errors.Is(err, errDied) {
+		v.Break(Dead, "%v", err)
+		err = nil
+	}
+	return v, err
+}
+
+func middle(sorted []time.Duration) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[len(sorted)/2]
+}
+
+func (t *test) run(ctx context.Context) error {
+	boot := 1
+	for began := time.Now(); boot <= t.plan.Cuts; boot++ {
+		if boot > 1 && t.plan.Within > 0 && time.Since(began) > t.plan.Within {
+			t.Log("%d of %d cuts in %s: time is up", boot-1, t.plan.Cuts, t.plan.Within)
+			break
+		}
+		if err := t.round(ctx, boot); err != nil {
+			return err
+		}
+		if t.plan.UntilBroken && t.verdict.Broken() > 0 {
+			return nil
+		}
+	}
+	return t.last(ctx, boot)
+}
+
+// round starts the machine, checks what is there, lets the clients work, and cuts the power.
+func (t *test) round(ctx context.Context, boot int) error {
+	mo, options := t.next(), mountOptions[t.rng.IntN(len(mountOptions))]
+	broken, began := t.verdict.Broken(), time.Now()
+	m, err := t.boot(ctx, boot, options)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.Cut() }() // it ends in any case
+	events := newEvents()
+	t.ledger.Begin(boot, func(Event) {})
+	rng := rand.New(rand.NewPCG(t.plan.Seed, uint64(boot)))
+	word := ""
+	if mo.early {
+		c, err := t.startMind(ctx, m)
+		if err != nil {
+			return err
+		}
+		mo.await(ctx, &scene{rng: rng, cluster: c, events: events, usual: t.usual})
+	} else {
+		c, err := t.up(ctx, m)
+		if err != nil {
+			return err
+		}
+		late, err := t.work(ctx, c, boot, mo, rng, events)
+		if err != nil {
+			return err
+		}
+		word = late
+	}
+	up := time.Since(began)
+	if err := m.Cut(); err != nil {
+		return err
+	}
+	t.verdict.Count("cuts", 1)
+	began = time.Now()
+	if err := t.look(ctx); err != nil {
+		return err
+	}
+	kept := "nothing is lost"
+	if n := t.verdict.Broken() - broken; n > 0 {
+		kept = fmt.Sprintf("%d PROMISES ARE BROKEN", n)
+	}
+	t.Log("cut %d of %d: at %q%s, %.1f s after the start, ext4 with %s; %d acknowledged so far; disks looked at in %.1f s: %s",
+		boot, t.plan.Cuts, mo.name, word, up.Seconds(), cmp.Or(options, "defaults"), t.acknowledged(), time.Since(began).Seconds(), kept)
+	return nil
+}
+
+func (t *test) acknowledged() int {
+	t.ledger.mu.Lock()
+	defer t.ledger.mu.Unlock()
+	return len(t.ledger.ids)
+}
+
+func (t *test) boot(ctx context.Context, boot int, options string) (*vm.Machine, error) {
+	began := time.Now()
+	m, err := t.Boot(ctx, options)
+	if err != nil {
+		return nil, fmt.Errorf("start %d: %w", boot, err)
+	}
+	t.boots = append(t.boots, time.Since(began))
+	return m, nil
+}
+
+// up starts the cluster and checks that all is there that was acknowledged.
+func (t *test) up(ctx context.Context, m *vm.Machine) (*cluster, error) {
+	c, err := t.start(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	t.ready, t.usual = append(t.ready, c.readyAfter), c.readyAfter
+	if t.token != "" && c.rest.Token != t.token {
+		t.verdict.Break(Changed, "the token of mind dev is another one: whoever had the first is locked out")
+	}
+	t.token = c.rest.Token
+	broken := t.verdict.Broken()
+	err = t.check(ctx, c)
+	if err != nil || t.verdict.Broken() > broken {
+		// What the cluster says of itself goes with the machine.
+		name := filepath.Join(t.Dir, fmt.Sprintf("logs-%d", len(t.boots)))
+		err = errors.Join(err, os.WriteFile(name, []byte(c.logs(ctx)), 0o644))
+	}
+	return c, err
+}
+
+// checkWithin bounds the checks through REST.
+const checkWithin = 3 * time.Minute
+
+func (t *test) check(ctx context.Context, c *cluster) error {
+	ctx, cancel := context.WithTimeout(ctx, checkWithin)
+	defer cancel()
+	if err := t.ledger.ReadAll(ctx, c.rest, 0); err != nil {
+		return err
+	}
+	// Keys that were acknowledged make no other job.
+	for range 6 {
+		if j := t.ledger.pick(t.rng, func(j *Job) bool { return j.ID != "" }); j != nil {
+			t.ledger.Submit(ctx, c.rest, 0, j)
+		}
+	}
+	for _, j := range t.ledger.known(Steady) {
+		if err := t.ledger.ReadCheckpoints(ctx, c.rest, j.ID); err != nil {
+			return fmt.Errorf("listing the checkpoints of %s: %w", j.ID, err)
+		}
+	}
+	nodes, err := t.ledger.ReadNodes(ctx, c.rest)
+	if err != nil {
+		return fmt.Errorf("listing the nodes: %w", err)
+	}
+	for _, n := range nodes {
+		k, err := readKept(func(file string) ([]byte, error) {
+			return c.machine.ReadFile(ctx, fmt.Sprintf("%s/agents/%s/%s", dataDir, n.ID, file))
+		})
+		if err != nil {
+			t.verdict.Break(Torn, "agent %s, which is in session: %v", n.ID, err)
+			continue
+		}
+		if old := t.kept[n.ID]; k.epoch <= old.epoch {
+			t.verdict.Break(WentBack, "agent %s is in session with epoch %d, and was before with %d", n.ID, k.epoch, old.epoch)
+		}
+		if !n.Roster {
+			k.roster = t.kept[n.ID].roster // the leader has not heard of this one
+		}
+		t.kept[n.ID] = k
+	}
+	return errors.Join(t.ledger.CheckWeight(ctx, c.rest), t.ledger.CheckTokens(ctx, c.rest))
+}
+
+// evidencePause is the time between two looks at what the processes of jobs saw of each other.
+const evidencePause = 2 * time.Second
+
+// work lets the clients work until the moment, and leaves the machine running. late says that the moment did not come.
+func (t *test) work(ctx context.Context, c *cluster, boot int, mo moment, rng *rand.Rand, events *events) (late string, err error) {
+	l := &load{cluster: c, ledger: t.ledger, boot: boot, seed: t.plan.Seed}
+	t.ledger.Begin(boot, events.tell) // what the checks have read is no event
+	working, stop := context.WithCancel(ctx)
+	defer l.wait.Wait()
+	defer stop()
+	l.start(working)
+	l.wait.Go(func() {
+		// What the processes see of each other is in memory, and gone with the machine.
+		for working.Err() == nil {
+			_ = t.evidence(working, c) // the machine is gone, or it works the next time
+			if text := c.died(working); text != "" && !t.told[text] {
+				t.told[text] = true
+				t.verdict.Break(Dead, "in start %d a part of the cluster ended by itself: %s", boot, text)
+			}
+			select {
+			case <-working.Done():
+			case <-time.After(evidencePause):
+			}
+		}
+	})
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	mo.await(waiting, &scene{rng: rng, cluster: c, events: events, ledger: t.ledger})
+	if waiting.Err() != nil {
+		late = " (which did not come)"
+	}
+	// The power goes while the clients wait for answers.
+	return late, c.machine.Cut()
+}
+
+// look reads the disks.
+func (t *test) look(ctx context.Context) error {
+	d, err := t.Dump(ctx)
+	if err != nil {
+		return err
+	}
+	c := dumpCheck{Dumped: d, verdict: t.verdict, before: t.kept}
+	c.checkControl()
+	c.checkCheckpoints(t.ledger.listed())
+	for _, name := range t.names("c") {
+		if err := c.checkCoordinator(ctx, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range t.names("n") {
+		if err := c.checkAgent(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endWithin is how long the jobs that run have for their end.
+const (
+	endWithin   = 4 * time.Minute
+	cancelAfter = 15 * time.Second
+)
+
+// last starts the machine once more, lets all jobs end, and switches it off in order.
+func (t *test) last(ctx context.Context, boot int) error {
+	m, err := t.boot(ctx, boot, "")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.Cut() }()
+	t.ledger.Begin(boot, func(Event) {})
+	c, err := t.up(ctx, m)
+	if err != nil {
+		return err
+	}
+	ending, cancel := context.WithTimeout(ctx, endWithin)
+	defer cancel()
+	if err := m.WriteFile(ending, filepath.Join(evidenceDir, "finish", steadyGroup), nil, 0o644); err != nil {
+		return err
+	}
+	for j := t.ledger.takeUnsure(); j != nil && ending.Err() == nil; j = t.ledger.takeUnsure() {
+		t.ledger.Submit(ending, c.rest, 0, j)
+	}
+	for began, canceled := time.Now(), false; t.ledger.unfinished() > 0; {
+		if err := t.ledger.ReadAll(ending, c.rest, 0); err != nil {
+			return fmt.Errorf("waiting for %d jobs to end: %w", t.ledger.unfinished(), err)
+		}
+		if !canceled && time.Since(began) > cancelAfter {
+			// Some pause for minutes before they are restarted, after so many cuts.
+			canceled = true
+			for _, j := range t.ledger.alive(Stubborn, Steady) {
+				t.ledger.Cancel(ending, c.rest, 0, j)
+			}
+		}
+		select {
+		case <-ending.Done():
+			t.verdict.Break(WrongEnd, "%d jobs have not ended, such as %s", t.ledger.unfinished(), t.ledger.waiting())
+			return t.finish(ctx, c)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	return t.finish(ctx, c)
+}
+
+func (t *test) finish(ctx context.Context, c *cluster) error {
+	if err := t.evidence(ctx, c); err != nil {
+		return err
+	}
+	t.ledger.CheckHistory()
+	off, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := c.machine.PowerOff(off); err != nil {
+		return err
+	}
+	return t.look(ctx)
+}

@@ -1,0 +1,211 @@
+package power
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+)
+
+// things are registers beside the jobs. They are guarded by the ledger.
+type things struct {
+	// checkpoints that a read has listed, by id.
+	checkpoints map[string]checkpoint
+	// gpus are those that were made to fail, by UUID.
+	gpus map[string]*brokenGPU
+	// weight of the queue: the last that was acknowledged, and the last that was sent.
+	weightKept, weightSent int
+	// tokens are valid, revoked ones are not; a token whose revocation had no answer is in neither.
+	tokens, revoked map[string]string // secret -> id
+}
+
+func newThings() things {
+	return things{
+		checkpoints: map[string]checkpoint{}, gpus: map[string]*brokenGPU{},
+		tokens: map[string]string{}, revoked: map[string]string{},
+	}
+}
+
+// checkpoint is a registered one.
+type checkpoint struct {
+	ID      string `json:"checkpoint_id"`
+	JobID   string `json:"job_id"`
+	Attempt int    `json:"attempt"`
+	Step    int    `json:"step"`
+	Path    string `json:"path"`
+	Digest  string `json:"manifest_digest"`
+	Size    int64  `json:"size_bytes"`
+}
+
+// ReadCheckpoints lists the checkpoints of a job: those that were listed before must be there, and the same.
+func (l *Ledger) ReadCheckpoints(ctx context.Context, rest *procs.REST, job string) error {
+	l.mu.Lock()
+	before := map[string]checkpoint{}
+	for id, c := range l.things.checkpoints {
+		if c.JobID == job {
+			before[id] = c
+		}
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	var answer struct {
+		Checkpoints []checkpoint `json:"checkpoints"`
+	}
+	if err := rest.Get(ctx, "/jobs/"+job+"/checkpoints", &answer); err != nil {
+		return err
+	}
+	now := map[string]checkpoint{}
+	for _, c := range answer.Checkpoints {
+		now[c.ID] = c
+	}
+	for id, c := range before {
+		switch other, ok := now[id]; {
+		case !ok:
+			l.verdict.Break(Missing, "checkpoint %s of %s (attempt %d, step %d) is not registered any more", id, job, c.Attempt, c.Step)
+		case other != c:
+			l.verdict.Break(Changed, "checkpoint %s was %+v, and is %+v", id, c, other)
+		}
+	}
+	news := 0
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, c := range now {
+		if _, ok := l.things.checkpoints[id]; !ok {
+			l.things.checkpoints[id] = c
+			news++
+		}
+	}
+	l.verdict.Count("checkpoints", news)
+	if news > 0 {
+		l.told(Registered)
+	}
+	return nil
+}
+
+// listed are the checkpoints that were read so far.
+func (l *Ledger) listed() []checkpoint {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []checkpoint
+	for _, c := range l.things.checkpoints {
+		all = append(all, c)
+	}
+	return all
+}
+
+// weighed is the queue whose weight is set again and again.
+const weighed = "weighed"
+
+// SetWeight sets the weight of a queue to the next number.
+func (l *Ledger) SetWeight(ctx context.Context, rest *procs.REST) {
+	l.mu.Lock()
+	l.things.weightSent++
+	weight := l.things.weightSent
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	if rest.Do(ctx, http.MethodPut, "/queues/"+weighed, nil, map[string]any{"weight": weight, "max_gpus": 0}, nil) != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.things.weightKept = max(l.things.weightKept, weight)
+	l.verdict.Count("weights", 1)
+}
+
+// CheckWeight holds the weight of the queue against what was acknowledged. Nobody may set it meanwhile.
+func (l *Ledger) CheckWeight(ctx context.Context, rest *procs.REST) error {
+	l.mu.Lock()
+	kept, sent := l.things.weightKept, l.things.weightSent
+	l.mu.Unlock()
+	if kept == 0 {
+		return nil
+	}
+	var answer struct {
+		Queues []struct {
+			Name   string  `json:"name"`
+			Weight float64 `json:"weight"`
+		} `json:"queues"`
+	}
+	if err := rest.Get(ctx, "/queues", &answer); err != nil {
+		return err
+	}
+	for _, q := range answer.Queues {
+		if q.Name == weighed {
+			if int(q.Weight) < kept || int(q.Weight) > sent {
+				l.verdict.Break(WentBack, "queue %s has weight %g, acknowledged was %d and sent %d", weighed, q.Weight, kept, sent)
+			}
+			return nil
+		}
+	}
+	l.verdict.Break(Missing, "queue %s is not there, acknowledged was weight %d", weighed, kept)
+	return nil
+}
+
+// Tokens makes a token and revokes one that was made before.
+func (l *Ledger) Tokens(ctx context.Context, rest *procs.REST) {
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	var made struct {
+		ID    string `json:"token_id"`
+		Token string `json:"token"`
+	}
+	l.mu.Lock()
+	var secret, id string
+	for secret, id = range l.things.tokens {
+		break
+	}
+	l.mu.Unlock()
+	err := rest.Do(ctx, http.MethodPost, "/tokens", nil, map[string]any{"name": "kept", "permissions": []string{"scaimind:view"}}, &made)
+	if err != nil {
+		return
+	}
+	l.mu.Lock()
+	l.things.tokens[made.Token] = made.ID
+	delete(l.things.tokens, secret)
+	l.mu.Unlock()
+	l.verdict.Count("tokens", 1)
+	if id == "" {
+		return
+	}
+	if rest.Do(ctx, http.MethodDelete, "/tokens/"+id, nil, nil, nil) != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.things.revoked[secret] = id
+}
+
+// CheckTokens tries every token.
+func (l *Ledger) CheckTokens(ctx context.Context, rest *procs.REST) error {
+	l.mu.Lock()
+	all := map[string]bool{}
+	for secret := range l.things.tokens {
+		all[secret] = true
+	}
+	for secret := range l.things.revoked {
+		all[secret] = false
+	}
+	l.mu.Unlock()
+	for secret, valid := range all {
+		as := *rest
+		as.Token = secret
+		var refused *procs.Error
+		err := as.Get(ctx, "/v1/me", &json.RawMessage{})
+		switch {
+		case err == nil && !valid:
+			l.verdict.Break(WentBack, "a token that was revoked is valid")
+		case errors.As(err, &refused) && refused.HTTP == http.StatusUnauthorized:
+			if valid {
+				l.verdict.Break(Missing, "a token that was made is not known: %v", err)
+			}
+		case err != nil:
+			return fmt.Errorf("trying a token: %w", err)
+		}
+	}
+	return nil
+}
