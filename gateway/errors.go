@@ -36,6 +36,9 @@ func (x *exchange) explain(err error, outcome string) *problem {
 	message := s.Message()
 	if entry.Policy != status.Pass {
 		message = entry.Message
+		if entry.Policy == status.Friendly {
+			message += x.advice(outcome)
+		}
 		level := slog.LevelWarn
 		if entry.Policy == status.Sanitise {
 			level = slog.LevelError
@@ -51,6 +54,28 @@ func (x *exchange) explain(err error, outcome string) *problem {
 		p.retryAfter = 0 // Time alone does not help: nobody can say when it will be worth another try.
 	}
 	return p
+}
+
+// advice is what to do after a call that failed for want of a coordinator. Only a write can have taken effect.
+func (x *exchange) advice(outcome string) string {
+	switch {
+	case !x.write && x.staleRead():
+		return "; try again"
+	case !x.write:
+		return "; try again, or read what one coordinator has with consistency=stale"
+	case outcome == status.NotSent:
+		return "; nothing was done: try again"
+	case x.r.Header.Get(headerIdempotencyKey) != "":
+		return "; it may have taken effect: try again with the same Idempotency-Key"
+	default:
+		return "; it may have taken effect: look before you try again, and send an Idempotency-Key with what you may have to repeat"
+	}
+}
+
+// staleRead says whether the caller asked for whatever one coordinator has.
+func (x *exchange) staleRead() bool {
+	consistency, err := x.consistency()
+	return err == nil && consistency == status.Stale
 }
 
 func (x *exchange) tenant() string {

@@ -35,6 +35,7 @@ type exchange struct {
 	requestID string
 	caller    *Caller
 	stale     string // how consistent a stream's beginning is to be; empty: linearizable
+	write     bool   // the call that it leads to may change something
 	answer    client.Answer
 	code      int // of the answer; 0: none was begun
 	sent      int // bytes of the answer's body
@@ -68,7 +69,7 @@ func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, e
 		Tenant: x.caller.Tenant, User: x.caller.User, Token: x.caller.Token, RequestID: x.requestID, RetryFor: retryFor, Answer: &x.answer,
 		Operator: x.route.nodes && x.caller.May(PermissionClusterAdmin) || x.route.tenants && x.caller.May(PermissionOperator),
 	}
-	if write {
+	if x.write = write; write {
 		call.IdempotencyKey, err = x.idempotencyKey()
 	} else {
 		call.Consistency, err = x.consistency()

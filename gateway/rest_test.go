@@ -308,6 +308,40 @@ func TestErrors_everyCode(t *testing.T) {
 	}
 }
 
+// What to do after a failure depends on the request: a read needs no key, and a write that certainly was not done needs none.
+func TestErrors_adviceFitsTheRequest(t *testing.T) {
+	const none, late = "no coordinator can take this now: there is no leader, or none can be reached", "the coordinators did not answer in time"
+	const job = `{"name":"x"}`
+	for _, tc := range []struct {
+		method, path, body, key string
+		code                    codes.Code
+		outcome                 string
+		want                    string
+	}{
+		{"GET", "/jobs/job_1", "", "", codes.Unavailable, status.NotSent, none + "; try again, or read what one coordinator has with consistency=stale"},
+		{"GET", "/jobs/job_1?consistency=stale", "", "", codes.Unavailable, status.NotSent, none + "; try again"},
+		{"GET", "/jobs/job_1?consistency=stale", "", "", codes.DeadlineExceeded, "", late + "; try again"},
+		{"POST", "/jobs", job, "k", codes.Unavailable, status.NotSent, none + "; nothing was done: try again"},
+		{"POST", "/jobs", job, "k", codes.Unavailable, status.Unknown, none + "; it may have taken effect: try again with the same Idempotency-Key"},
+		{"POST", "/jobs", job, "", codes.Unavailable, status.Unknown, none + "; it may have taken effect: look before you try again, and send an Idempotency-Key with what you may have to repeat"},
+		{"POST", "/jobs/job_1/cancel", "", "k", codes.DeadlineExceeded, status.Unknown, late + "; it may have taken effect: try again with the same Idempotency-Key"},
+	} {
+		t.Run(fmt.Sprint(tc.method, tc.path, tc.key, tc.code, tc.outcome), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newScripted(t)
+				for _, method := range []string{"GetJob", "SubmitJob", "CancelJob"} {
+					c.on(method, func(ctx context.Context, _ any) (any, error) {
+						_ = grpc.SetTrailer(ctx, metadata.Pairs(status.KeyOutcome, tc.outcome))
+						return nil, grpcstatus.Error(tc.code, "as the test has it")
+					})
+				}
+				a := newGate(t, testConfig(c)).do(tc.method, prefix+tc.path, tc.body, "Idempotency-Key", tc.key)
+				require.Equal(t, tc.want, a.Error.Message)
+			})
+		})
+	}
+}
+
 func TestErrors_nobodyIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig()

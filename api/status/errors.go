@@ -16,8 +16,8 @@ const (
 	// Sanitise replaces the text: it may hold what is no business of the
 	// caller. The original goes to the log.
 	Sanitise
-	// Friendly replaces the text by one that says what to do. The original
-	// goes to the log.
+	// Friendly replaces the text by one for the caller; the gateway adds what to
+	// do, which depends on the request. The original goes to the log.
 	Friendly
 )
 
@@ -48,11 +48,11 @@ var errors = map[codes.Code]Error{
 	codes.ResourceExhausted:  {http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", Pass, ""},
 	codes.Unavailable: {
 		http.StatusServiceUnavailable, "UNAVAILABLE", Friendly,
-		"no coordinator can take this now: there is no leader, or none can be reached; try again with the same Idempotency-Key",
+		"no coordinator can take this now: there is no leader, or none can be reached",
 	},
 	codes.DeadlineExceeded: {
 		http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", Friendly,
-		"the coordinators did not answer in time; the request may still take effect: repeat it with the same Idempotency-Key",
+		"the coordinators did not answer in time",
 	},
 	codes.Internal:      internal,
 	codes.Unknown:       internal,

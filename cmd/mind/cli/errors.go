@@ -96,6 +96,7 @@ func (r *refusal) Error() string {
 	case r.status == http.StatusNotFound && r.advice != "":
 		text += ": " + r.advice
 	case r.status == http.StatusServiceUnavailable:
+		text, _, _ = strings.Cut(text, "; try again") // that advice is for programs
 		text += ": try again in a moment; if it stays so, look at `mind raft peers`"
 		if r.read {
 			text += ", and use --stale to see what one coordinator has"
