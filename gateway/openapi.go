@@ -173,7 +173,10 @@ func responses(r *route, d *description, schemas schemaBook) object {
 			refused = append(refused, 413)
 		}
 	} else if r.path == "/health/ready" {
-		refused = append(refused, 503)
+		refused = append(refused, 422)
+		out["503"] = object{
+			"description": http.StatusText(http.StatusServiceUnavailable), "content": object{"application/json": object{"schema": readySchema}},
+		}
 	}
 	for _, code := range refused {
 		out[strconv.Itoa(code)] = object{
@@ -193,6 +196,14 @@ func envelope(data object) object {
 
 var (
 	textSchema = object{"type": "string"}
+	// readySchema is an answer of /health/ready, of either code.
+	readySchema = object{
+		"type": "object", "required": []string{"status", "checks"},
+		"properties": object{
+			"status": object{"enum": []string{"ready", "not_ready"}},
+			"checks": object{"type": "object", "additionalProperties": object{"type": "string"}},
+		},
+	}
 	metaSchema = object{"type": "object", "required": []string{"request_id"}, "properties": object{"request_id": textSchema}}
 	// faultSchema is one wrong field.
 	faultSchema = object{"type": "object", "required": []string{"field", "message"}, "properties": object{"field": textSchema, "message": textSchema}}

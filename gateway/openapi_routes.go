@@ -124,8 +124,10 @@ func descriptions() map[string]description {
 			"type":       "object",
 			"properties": object{"tenant_id": textSchema, "user_id": textSchema, "permissions": list(textSchema)},
 		}},
-		"GET /health":       {summary: "Say that the gateway lives", outSchema: object{"type": "object", "properties": object{"status": text("ok")}}},
-		"GET /health/ready": {summary: "Say whether a coordinator takes calls", outSchema: object{"type": "object"}},
+		"GET /health": {summary: "Say that the gateway lives", outSchema: object{"type": "object", "properties": object{"status": text("ok")}}},
+		"GET /health/ready": {summary: "Say whether requests sent here are answered", outSchema: readySchema, query: []parameter{
+			{"consistency", "stale: say whether stale reads are, which need no leader", object{"enum": []string{"linearizable", "stale"}}},
+		}},
 		"GET /metrics":      {summary: "Metrics for Prometheus"},
 		"GET /openapi.json": {summary: "This document", ours: true, outSchema: object{"type": "object"}},
 	}

@@ -466,8 +466,7 @@ func TestHealth(t *testing.T) {
 		require.JSONEq(t, `{"status":"ok"}`, a.body)
 		a = g.do("GET", "/health/ready", "", "Authorization", "")
 		require.Equal(t, 200, a.code)
-		require.JSONEq(t, `{"status":"ready","checks":{"gateway":"ok","coordinators":"ok"}}`, a.body)
-		require.Equal(t, []string{status.Stale}, c.seen()[0].md[status.KeyConsistency], "readiness needs no leader")
+		require.JSONEq(t, `{"status":"ready","checks":{"gateway":"ok","coordinators":"ok","leader":"ok"}}`, a.body)
 		g.server.draining.Store(true)
 		a = g.do("GET", "/health/ready", "", "Authorization", "")
 		require.Equal(t, 503, a.code)
@@ -483,7 +482,7 @@ func TestHealth_noCoordinator(t *testing.T) {
 		})
 		a := newGate(t, testConfig(c)).do("GET", "/health/ready", "")
 		require.Equal(t, 503, a.code)
-		require.JSONEq(t, `{"status":"not_ready","checks":{"gateway":"ok","coordinators":"UNAUTHENTICATED"}}`, a.body)
+		require.JSONEq(t, `{"status":"not_ready","checks":{"gateway":"ok","coordinators":"UNAUTHENTICATED","leader":"unknown"}}`, a.body)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/mindcoordinator/mind/pki"
@@ -50,10 +51,11 @@ func Run(ctx context.Context, config Config) error {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-	telling := make(chan struct{})
+	var loops sync.WaitGroup
 	background, enough := context.WithCancel(context.WithoutCancel(ctx))
-	go func() { defer close(telling); s.tellDenials(background) }()
-	defer func() { enough(); <-telling }()
+	loops.Go(func() { s.tellDenials(background) })
+	loops.Go(func() { s.watchReadiness(background) })
+	defer func() { enough(); loops.Wait() }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	s.log.LogAttrs(ctx, slog.LevelInfo, "gateway is serving", slog.String("http_addr", listener.Addr().String()))
