@@ -37,7 +37,8 @@ type Call struct {
 type Answer struct {
 	// Index is the state index that the answer reflects; 0 when unknown.
 	Index uint64
-	// Outcome is the value of status.KeyOutcome that came with a failure.
+	// Outcome of a call that failed: status.NotSent when no try had an effect, status.Unknown when one may have had, or the
+	// value of status.KeyOutcome that a coordinator gave as its reason.
 	Outcome string
 	// Tries made, at least 1.
 	Tries int

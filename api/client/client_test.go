@@ -104,6 +104,38 @@ func TestInvoke_outcomes(t *testing.T) {
 	}
 }
 
+// What is said of a call that failed holds for all of its tries.
+func TestInvoke_outcomeOfAllTries(t *testing.T) {
+	bare := func(ctx context.Context, _ *member) error { return unavailable(ctx, "", "") }
+	for name, tc := range map[string]struct {
+		first, then func(context.Context, *member) error // nil: nobody listens
+		want        string
+	}{
+		"nobody is there":                          {nil, nil, status.NotSent},
+		"nobody takes it":                          {notSent, notSent, status.NotSent},
+		"one may have taken it, the other has not": {unknown, notSent, status.Unknown},
+		"one may have taken it, the other is gone": {unknown, nil, status.Unknown},
+		"the connection broke":                     {bare, nil, status.Unknown},
+		"no answer":                                {wedged, nil, status.Unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t)
+				for addr, behaviour := range map[string]func(context.Context, *member) error{"a:1": tc.first, "b:1": tc.then} {
+					if behaviour != nil {
+						f.add(addr, behaviour)
+					}
+				}
+				client := f.dial(t, Config{Addrs: []string{"a:1", "b:1"}})
+				client.learn("c0=a:1", true) // who is asked first
+				_, answer, err := submit(client, within(t, 10*time.Second), "k")
+				require.Error(t, err)
+				require.Equal(t, tc.want, answer.Outcome)
+			})
+		})
+	}
+}
+
 func TestInvoke_readsAreRepeatedWithoutAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)

@@ -33,7 +33,7 @@ func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opt
 	ctx = c.outgoing(ctx, call)
 	err := a.run(ctx)
 	if call.Answer != nil {
-		call.Answer.Tries, call.Answer.Outcome = a.tries, one(a.trailer, status.KeyOutcome)
+		call.Answer.Tries, call.Answer.Outcome = a.tries, a.outcome(err)
 		if index := parseIndex(one(a.trailer, status.KeyIndex)); index > 0 {
 			call.Answer.Index = index
 		}
@@ -57,6 +57,19 @@ type attempt struct {
 	trailer metadata.MD // of the last try
 	peer    peer.Peer
 	failure error // of the last try that was worth another one
+	touched bool  // a try may have had an effect
+}
+
+// outcome is what is known of all tries together. The last one may not have been sent, and one before it all the same.
+func (a *attempt) outcome(err error) string {
+	switch grpcstatus.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		if a.touched {
+			return status.Unknown
+		}
+		return status.NotSent
+	}
+	return one(a.trailer, status.KeyOutcome)
 }
 
 func (a *attempt) run(ctx context.Context) error {
@@ -86,17 +99,15 @@ func (a *attempt) run(ctx context.Context) error {
 // do makes one try and says whether another one is due.
 func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 	a.trailer = nil
+	a.peer = peer.Peer{}
 	opts := make([]grpc.CallOption, 0, len(a.opts)+2)
 	opts = append(opts, a.opts...)
-	opts = append(opts, grpc.Trailer(&a.trailer))
+	opts = append(opts, grpc.Trailer(&a.trailer), grpc.Peer(&a.peer))
 	try := ctx
 	if a.repeatable {
 		var cancel context.CancelFunc
 		try, cancel = context.WithTimeout(ctx, a.tryTimeout())
 		defer cancel()
-	} else {
-		a.peer = peer.Peer{}
-		opts = append(opts, grpc.Peer(&a.peer))
 	}
 	began := time.Now()
 	err = to.conn().Invoke(try, a.method, a.args, a.reply, opts...)
@@ -107,6 +118,8 @@ func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 		to.recovered()
 		return false, nil
 	}
+	// Without a peer the call never was on a connection.
+	a.touched = a.touched || a.peer.Addr != nil && one(a.trailer, status.KeyOutcome) != status.NotSent
 	switch grpcstatus.Code(err) {
 	case codes.Unavailable:
 		return a.unavailable(to), err
@@ -178,7 +191,6 @@ func (a *attempt) unavailable(to *target) bool {
 	// No coordinator wrote this: the connection failed.
 	to.avoid(illBroken)
 	a.client.forget(to)
-	// Without a peer the call never was on a connection.
 	return a.repeatable || a.peer.Addr == nil
 }
 
