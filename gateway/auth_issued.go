@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/guesses"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 )
@@ -30,9 +31,22 @@ const (
 // apiTokens knows the callers whose tokens the coordinators keep.
 type apiTokens struct {
 	service v1.TokenServiceClient
+	// guesses bounds the questions about tokens that this gateway has never known as good.
+	guesses *guesses.Limiter
 
 	mu   sync.Mutex
 	told map[[sha256.Size]byte]told
+	// asking are the questions under way: who comes with the same token waits for the answer.
+	asking map[[sha256.Size]byte]*tokenQuestion
+}
+
+// tokenQuestion is one to the coordinators.
+type tokenQuestion struct {
+	answered chan struct{} // closed when what follows is set
+	have     told
+	err      error
+	// dropped: whoever asked has gone, and others who wait have to ask themselves.
+	dropped bool
 }
 
 // told is what the coordinators said of a token.
@@ -42,8 +56,13 @@ type told struct {
 }
 
 func newAPITokens(service v1.TokenServiceClient) *apiTokens {
-	return &apiTokens{service: service, told: map[[sha256.Size]byte]told{}}
+	return &apiTokens{service: service, guesses: guesses.New(), told: map[[sha256.Size]byte]told{}, asking: map[[sha256.Size]byte]*tokenQuestion{}}
 }
+
+// tooManyGuesses is returned for a token that was not looked up, because too many unknown ones came from the same address.
+type tooManyGuesses struct{ wait time.Duration }
+
+func (e *tooManyGuesses) Error() string { return "too many unknown tokens from one address" }
 
 func (t *apiTokens) Authenticate(ctx context.Context, token string) (*Caller, error) {
 	if !strings.HasPrefix(token, tokenStart) {
@@ -55,7 +74,7 @@ func (t *apiTokens) Authenticate(ctx context.Context, token string) (*Caller, er
 	t.mu.Unlock()
 	if !ok || now.After(have.until) {
 		var err error
-		if have, err = t.ask(ctx, digest, now); err != nil {
+		if have, err = t.lookUp(ctx, digest, have.caller != nil, now); err != nil {
 			return nil, err
 		}
 	}
@@ -63,6 +82,60 @@ func (t *apiTokens) Authenticate(ctx context.Context, token string) (*Caller, er
 		return nil, ErrInvalidToken
 	}
 	return have.caller, nil
+}
+
+// lookUp asks the coordinators, or waits for the answer to somebody else who asks about the same token.
+func (t *apiTokens) lookUp(ctx context.Context, digest [sha256.Size]byte, wasGood bool, now time.Time) (told, error) {
+	for {
+		t.mu.Lock()
+		q, ok := t.asking[digest]
+		if !ok {
+			q = &tokenQuestion{answered: make(chan struct{}), dropped: true}
+			t.asking[digest] = q
+		}
+		t.mu.Unlock()
+		if !ok {
+			return t.answer(ctx, q, digest, wasGood, now)
+		}
+		select {
+		case <-q.answered:
+		case <-ctx.Done():
+			return told{}, ctx.Err()
+		}
+		if !q.dropped {
+			return q.have, q.err
+		}
+	}
+}
+
+// answer finds the answer to a question, unless the token may be one more guess of somebody who has guessed a lot. One that was good
+// before is none.
+func (t *apiTokens) answer(ctx context.Context, q *tokenQuestion, digest [sha256.Size]byte, wasGood bool, now time.Time) (told, error) {
+	defer func() {
+		t.mu.Lock()
+		delete(t.asking, digest)
+		t.mu.Unlock()
+		close(q.answered)
+	}()
+	outcome := guesses.Undecided
+	if !wasGood {
+		look, wait := t.guesses.Begin(now, addressOf(ctx), digest)
+		if look == nil {
+			q.dropped, q.err = false, &tooManyGuesses{wait}
+			return q.have, q.err
+		}
+		defer func() { look.Done(outcome) }()
+	}
+	have, err := t.ask(ctx, digest, now)
+	switch {
+	case err != nil:
+	case have.caller == nil:
+		outcome = guesses.Bad
+	default:
+		outcome = guesses.Good
+	}
+	q.have, q.err, q.dropped = have, err, ctx.Err() != nil
+	return have, err
 }
 
 func (t *apiTokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.Time) (told, error) {
@@ -109,5 +182,8 @@ func (t *apiTokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.
 func (t *apiTokens) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clear(t.told)
+	for digest, have := range t.told {
+		have.until = time.Time{}
+		t.told[digest] = have
+	}
 }

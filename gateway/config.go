@@ -61,6 +61,9 @@ type Config struct {
 
 	// RateLimits bound how often callers may ask; the zero value bounds nothing.
 	RateLimits RateLimits
+	// TrustedProxies are addresses and networks of the proxies in front: where a request through them came from is what their
+	// X-Forwarded-For says. Empty: whoever opened the connection.
+	TrustedProxies []string
 	// ModuleTenants are the tenants for which ScaiMind is switched on; empty: all.
 	ModuleTenants []string
 
@@ -184,6 +187,9 @@ func (c Config) Validate() error {
 	}
 	if c.RateLimits.Token < 0 || c.RateLimits.User < 0 || c.RateLimits.Tenant < 0 {
 		errs = append(errs, errors.New("rate limits: give numbers of requests per minute, or 0 for no limit"))
+	}
+	if _, err := parseProxies(c.TrustedProxies); err != nil {
+		errs = append(errs, err)
 	}
 	for i, t := range c.Tokens {
 		if t.Token == "" {

@@ -1,9 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -35,14 +35,11 @@ func (x *exchange) noteDenial(p *problem) {
 		return
 	}
 	s := x.server
-	s.metrics.denied.WithLabelValues(p.code).Inc()
+	s.metrics.denied.WithLabelValues(cmp.Or(p.reason, p.code)).Inc()
 	if outcome == "" {
 		return
 	}
-	d := denials.Denial{Outcome: outcome, Reason: p.code, What: x.route.name, Address: x.r.RemoteAddr}
-	if host, _, err := net.SplitHostPort(d.Address); err == nil {
-		d.Address = host
-	}
+	d := denials.Denial{Outcome: outcome, Reason: p.code, What: x.route.name, Address: s.proxies.clientOf(x.r)}
 	if x.caller != nil {
 		d.Tenant, d.User, d.Token = x.caller.Tenant, x.caller.User, x.caller.Token
 	}

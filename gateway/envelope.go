@@ -14,6 +14,8 @@ type problem struct {
 	message    string
 	details    []Fault
 	retryAfter int // seconds; 0: none
+	// reason is what a denial is counted as; empty: the code.
+	reason string
 	// coordinators: they refused it, and have noted that themselves.
 	coordinators bool
 }

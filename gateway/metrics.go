@@ -43,7 +43,7 @@ func newMetrics(registry *prometheus.Registry, hub *fanout.Hub) *metrics {
 			Name: "mind_gateway_rate_limited_total", Help: "Requests refused because their token, user or tenant asked too often.",
 		}),
 		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mind_denied_total", Help: "Requests that the gateway refused by itself, by error.code: no token or a wrong one, a permission that lacks, too many, not of the schema.",
+			Name: "mind_denied_total", Help: "Requests that the gateway refused by itself, by error.code: no token or a wrong one, a permission that lacks, too many, not of the schema; UNKNOWN_TOKENS: too many unknown tokens from one address.",
 		}, []string{"reason"}),
 		exchanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_gateway_token_exchanges_total",

@@ -3,7 +3,9 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -36,6 +38,7 @@ type server struct {
 	cluster v1.ClusterServiceClient
 	submits *submits
 	limiter *ratelimit.Limiter
+	proxies proxies
 	tokens  v1.TokenServiceClient
 	quotas  v1.QuotaServiceClient
 	audit   v1.AuditServiceClient
@@ -81,10 +84,14 @@ func newServer(config Config) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
+	trusted, err := parseProxies(config.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
 	hub := fanout.New()
 	s := &server{
 		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry, hub), hub: hub,
-		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), drained: make(chan struct{}),
+		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), proxies: trusted, drained: make(chan struct{}),
 	}
 	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
 	s.evaluations = v1.NewEvaluationServiceClient(c)
@@ -193,12 +200,20 @@ func (s *server) authenticate(x *exchange) (*Caller, *problem) {
 	if token == "" {
 		return nil, invalidToken
 	}
-	caller, err := s.auth.Authenticate(r.Context(), token)
+	address := s.proxies.clientOf(r)
+	caller, err := s.auth.Authenticate(withAddress(r.Context(), address), token)
+	var guessed *tooManyGuesses
 	switch {
 	case err == nil:
 		return caller, nil
 	case errors.Is(err, ErrInvalidToken):
 		return nil, invalidToken
+	case errors.As(err, &guessed):
+		wait := max(1, int(math.Ceil(guessed.wait.Seconds())))
+		return nil, &problem{
+			http: http.StatusTooManyRequests, code: "RATE_LIMITED", reason: "UNKNOWN_TOKENS", retryAfter: wait,
+			message: fmt.Sprintf("too many unknown tokens from %s: try again in %d s; tokens that were good here before are not held up", address, wait),
+		}
 	}
 	s.log.LogAttrs(r.Context(), slog.LevelError, "cannot check a token", slog.String("event", "scaimind_coordinator_error"),
 		slog.String("request_id", x.requestID), slog.String("route", x.route.name), slog.String("raw_detail", err.Error()))

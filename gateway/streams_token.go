@@ -70,7 +70,7 @@ func (w *tokenWatch) look() {
 // mayGoOn is nil while the token is good for what it was good for at the beginning. When that cannot be found out now, it is
 // found out later: no stream ends because the coordinators elect a leader.
 func (x *exchange) mayGoOn(ctx context.Context, token string) *problem {
-	now, err := x.server.auth.Authenticate(ctx, token)
+	now, err := x.server.auth.Authenticate(withAddress(ctx, x.server.proxies.clientOf(x.r)), token)
 	switch {
 	case errors.Is(err, ErrInvalidToken), err == nil && (now.Tenant != x.caller.Tenant || now.User != x.caller.User):
 		return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the token ran out or was revoked: go on from the last id with a good one"}

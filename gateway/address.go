@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// proxies are the networks of the proxies in front, whose word on where a request came from is taken.
+type proxies []netip.Prefix
+
+// parseProxies reads addresses and networks.
+func parseProxies(texts []string) (proxies, error) {
+	var all proxies
+	for _, text := range texts {
+		if ip, err := netip.ParseAddr(text); err == nil {
+			all = append(all, netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen()))
+			continue
+		}
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("trusted_proxies: %q is neither an address nor a network such as 10.0.0.0/8", text)
+		}
+		all = append(all, network.Masked())
+	}
+	return all, nil
+}
+
+func (p proxies) has(ip netip.Addr) bool {
+	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(ip.Unmap()) })
+}
+
+// clientOf is the address that a request came from: of whoever opened the connection, or, if that is a trusted proxy, of whom the
+// proxy names. Each proxy appends who came to it, so the list is read from its end, up to the first address that is no trusted
+// proxy's: what stands before that anybody may have written.
+func (p proxies) clientOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	if len(p) == 0 {
+		return host
+	}
+	at, err := netip.ParseAddr(host)
+	if err != nil || !p.has(at) {
+		return host
+	}
+	named := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
+	for i := len(named) - 1; i >= 0; i-- {
+		ip, err := netip.ParseAddr(strings.TrimSpace(named[i]))
+		if err != nil {
+			break
+		}
+		if at = ip.Unmap(); !p.has(at) {
+			break
+		}
+	}
+	return at.String()
+}
+
+type addressKey struct{}
+
+// withAddress says where a request came from.
+func withAddress(ctx context.Context, address string) context.Context {
+	return context.WithValue(ctx, addressKey{}, address)
+}
+
+func addressOf(ctx context.Context) string {
+	address, _ := ctx.Value(addressKey{}).(string)
+	return address
+}

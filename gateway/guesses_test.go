@@ -1,0 +1,224 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+func sha(token string) [32]byte { return sha256.Sum256([]byte(token)) }
+
+// issuer is a coordinator that knows some tokens, and counts how often it is asked for any.
+func issuer(c *scripted, good ...string) (asked *atomic.Int64) {
+	asked = &atomic.Int64{}
+	known := map[[32]byte]bool{}
+	for _, token := range good {
+		known[sha(token)] = true
+	}
+	c.on("VerifyToken", func(_ context.Context, r any) (any, error) {
+		asked.Add(1)
+		time.Sleep(2 * time.Millisecond)
+		if known[[32]byte(r.(*v1.VerifyTokenRequest).GetDigest())] {
+			return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+		}
+		return nil, grpcstatus.Error(codes.NotFound, "nobody's")
+	})
+	return asked
+}
+
+// A flood of unknown tokens is few questions to the leader, and those who come with good ones from the same address hardly notice.
+func TestGuesses_aFloodOfUnknownTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		before, after := mintToken(), mintToken()
+		asked := issuer(c, before, after)
+		g := newGate(t, testConfig(c))
+		me := func(token string) *answer { return g.do("GET", "/v1/me", "", "Authorization", "Bearer "+token) }
+		require.Equal(t, 200, me(before).code)
+		require.EqualValues(t, 1, asked.Load())
+
+		var refused, turnedAway atomic.Int64
+		var flood sync.WaitGroup
+		for range 300 { // within 0.2 s
+			flood.Go(func() {
+				switch a := me(mintToken()); a.code {
+				case 401:
+					refused.Add(1)
+				case 429:
+					turnedAway.Add(1)
+					if a.Error.Code != "RATE_LIMITED" || a.Error.RetryAfter != 1 || a.header.Get("Retry-After") != "1" {
+						t.Error(a.body)
+					}
+				default:
+					t.Error(a.body)
+				}
+			})
+			time.Sleep(200 * time.Millisecond / 300)
+		}
+		flood.Wait()
+		require.EqualValues(t, 300, refused.Load()+turnedAway.Load())
+		require.Equal(t, refused.Load(), asked.Load()-1)
+		require.LessOrEqual(t, asked.Load(), int64(25))
+
+		a := me(mintToken())
+		require.Equal(t, 429, a.code)
+		require.Equal(t, "too many unknown tokens from 192.0.2.1: try again in 1 s; tokens that were good here before are not held up", a.Error.Message)
+		require.Equal(t, 200, g.do("GET", "/v1/me", "").code, "tokens of the configuration are not looked up")
+		require.Equal(t, 200, me(before).code)
+		time.Sleep(trustToken + time.Second)
+		for range 100 {
+			me(mintToken())
+		}
+		require.Equal(t, 200, me(before).code, "it is looked up again, because it was good before")
+		require.Equal(t, 429, me(after).code)
+		for range 1000 {
+			me(mintToken())
+			time.Sleep(time.Millisecond)
+		}
+		require.Equal(t, 200, me(after).code, "a new one behind the address of the flood is good when it comes again")
+		metrics := g.do("GET", "/metrics", "").body
+		require.Contains(t, metrics, `mind_denied_total{reason="UNKNOWN_TOKENS"}`)
+		require.NotContains(t, metrics, `reason="RATE_LIMITED"`)
+	})
+}
+
+// One unknown token, however often it comes, is one question a second; and so is one good token that many come with at once.
+func TestGuesses_oneTokenManyTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		good := mintToken()
+		asked := issuer(c, good)
+		g := newGate(t, testConfig(c))
+		bad := mintToken()
+		for range 100 {
+			require.Equal(t, 401, g.do("GET", "/v1/me", "", "Authorization", "Bearer "+bad).code)
+		}
+		require.EqualValues(t, 1, asked.Load())
+		var together sync.WaitGroup
+		for range 200 {
+			together.Go(func() {
+				if a := g.do("GET", "/v1/me", "", "Authorization", "Bearer "+good); a.code != 200 {
+					t.Error(a.body)
+				}
+			})
+		}
+		together.Wait()
+		require.EqualValues(t, 2, asked.Load())
+	})
+}
+
+// Those who wait for the answer to somebody else's question do not go without when he hangs up.
+func TestGuesses_whoeverAskedHangsUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		var asked atomic.Int64
+		c.on("VerifyToken", func(ctx context.Context, _ any) (any, error) {
+			if asked.Add(1) == 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+		})
+		g := newGate(t, testConfig(c))
+		ctx, hangUp := context.WithCancel(t.Context())
+		tokens := g.server.issued
+		first := make(chan error, 1)
+		go func() {
+			_, err := tokens.Authenticate(ctx, tokenStart+"x")
+			first <- err
+		}()
+		synctest.Wait()
+		second := make(chan error, 1)
+		go func() {
+			_, err := tokens.Authenticate(t.Context(), tokenStart+"x")
+			second <- err
+		}()
+		synctest.Wait()
+		require.EqualValues(t, 1, asked.Load())
+		hangUp()
+		require.Error(t, <-first)
+		require.NoError(t, <-second)
+		require.EqualValues(t, 2, asked.Load())
+	})
+}
+
+// Many who come with new tokens at once, as after a restart of the gateway behind a proxy, are no flood of guesses.
+func TestGuesses_manyGoodTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		var good []string
+		for range 1000 {
+			good = append(good, mintToken())
+		}
+		issuer(c, good...)
+		g := newGate(t, testConfig(c))
+		for _, token := range good {
+			require.Equal(t, 200, g.do("GET", "/v1/me", "", "Authorization", "Bearer "+token).code)
+		}
+	})
+}
+
+func TestProxies_whereARequestCameFrom(t *testing.T) {
+	trusted, err := parseProxies([]string{"10.0.0.0/8", "2001:db8::1"})
+	require.NoError(t, err)
+	for name, tc := range map[string]struct {
+		peer      string
+		forwarded []string
+		want      string
+	}{
+		"a client that says something":      {"192.0.2.1:99", []string{"1.2.3.4"}, "192.0.2.1"},
+		"a proxy that says nothing":         {"10.1.1.1:99", nil, "10.1.1.1"},
+		"a proxy":                           {"10.1.1.1:99", []string{"192.0.2.7"}, "192.0.2.7"},
+		"what the client wrote before it":   {"10.1.1.1:99", []string{"1.2.3.4, 192.0.2.7"}, "192.0.2.7"},
+		"two headers":                       {"10.1.1.1:99", []string{"1.2.3.4", "192.0.2.7"}, "192.0.2.7"},
+		"two proxies":                       {"10.1.1.1:99", []string{"1.2.3.4,192.0.2.7, 10.2.2.2"}, "192.0.2.7"},
+		"proxies alone":                     {"10.1.1.1:99", []string{"10.3.3.3, 10.2.2.2"}, "10.3.3.3"},
+		"what is no address":                {"10.1.1.1:99", []string{"192.0.2.7, unknown, 10.2.2.2"}, "10.2.2.2"},
+		"an address with a port is none":    {"10.1.1.1:99", []string{"192.0.2.7:80"}, "10.1.1.1"},
+		"a proxy with IPv6":                 {"[2001:db8::1]:99", []string{"2001:db8::7"}, "2001:db8::7"},
+		"IPv4 written as IPv6":              {"[::ffff:10.1.1.1]:99", []string{"::ffff:192.0.2.7"}, "192.0.2.7"},
+		"no address of a connection at all": {"pipe", []string{"192.0.2.7"}, "pipe"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := httptest.NewRequest("GET", "/", nil)
+			r.RemoteAddr = tc.peer
+			r.Header["X-Forwarded-For"] = tc.forwarded
+			require.Equal(t, tc.want, trusted.clientOf(r))
+		})
+	}
+	_, err = parseProxies([]string{"10.0.0.0/40"})
+	require.ErrorContains(t, err, "trusted_proxies")
+}
+
+// Behind a proxy that is trusted, the flood of one client is not that of another.
+func TestProxies_boundEachClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		issuer(c)
+		config := testConfig(c)
+		config.TrustedProxies = []string{"192.0.2.1"} // whoever a test's request comes from
+		g := newGate(t, config)
+		from := func(client string) int {
+			return g.do("GET", "/v1/me", "", "Authorization", "Bearer "+mintToken(), "X-Forwarded-For", client).code
+		}
+		for range 50 {
+			from("203.0.113.7")
+		}
+		require.Equal(t, 429, from("203.0.113.7"))
+		for n := range 20 {
+			require.Equal(t, 401, from(fmt.Sprint("198.51.100.", n)))
+		}
+	})
+}
