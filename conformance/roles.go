@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -74,6 +75,36 @@ func (s *suite) roles(ctx context.Context, e *endpoint) error {
 		}
 	}
 	return nil
+}
+
+// secrets checks that who may only look is not shown what jobs were given in secret, and who manages jobs is.
+func (s *suite) secrets(ctx context.Context, e *endpoint) error {
+	if e.method() != "GET" || e.open || e.stream || e.skip != "" || !slices.Contains(e.may, "scaimind:view") {
+		return nil
+	}
+	r, err := s.example(ctx, e, s.own)
+	if err != nil {
+		return err
+	}
+	r.token = s.own.only["scaimind:view"]
+	a, err := s.expect(ctx, e, "with scaimind:view alone, a good call", r, e.code, "")
+	if err != nil {
+		return err
+	}
+	if bytes.Contains(a.raw, []byte(secret)) {
+		s.breaks("whoever may only look is shown the environment of a job: %s", clip(a.raw))
+	}
+	if e.name != "GET /jobs/{id}" {
+		return nil
+	}
+	if !bytes.Contains(a.raw, []byte("CONFORMANCE_SECRET")) {
+		s.breaks("whoever may only look is not shown the names of a job's variables: %s", clip(a.raw))
+	}
+	r.token = s.own.all
+	if a, err = s.expect(ctx, e, "a good call", r, e.code, ""); err == nil && !bytes.Contains(a.raw, []byte(secret)) {
+		s.breaks("whoever manages jobs is not shown their environment: %s", clip(a.raw))
+	}
+	return err
 }
 
 // placeholder is an id for requests that should get no further than their permissions or their body. A tenant must be one's own:

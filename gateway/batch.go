@@ -174,7 +174,7 @@ func (x *exchange) appendResults(buf []byte, b *batch, results []*v1.SubmitJobRe
 		job.Message = withIgnored(job.Message, item.ignored)
 		buf = append(buf, `{"http_status":201,`...)
 		at := len(buf)
-		buf = appendMessage(buf, job)
+		buf = appendMessage(buf, job, x.hides())
 		buf = append(buf[:at], buf[at+1:]...) // its opening brace: ours is there
 	}
 	buf = append(buf, `],"accepted":`...)

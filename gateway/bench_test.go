@@ -193,7 +193,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.ReportAllocs()
 		var buf []byte
 		for b.Loop() {
-			buf = appendMessage(buf[:0], job)
+			buf = appendMessage(buf[:0], job, false)
 		}
 	})
 	b.Run("protojson", func(b *testing.B) {

@@ -35,19 +35,19 @@ func drainNode(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.data(http.StatusOK, func(b []byte) []byte { return appendDrain(b, reply) })
+	x.data(http.StatusOK, func(b []byte) []byte { return appendDrain(b, reply, x.hides()) })
 	return nil
 }
 
 // appendDrain writes the node as ever, and beside its fields what the drain does to each job.
-func appendDrain(b []byte, reply *v1.DrainNodeResponse) []byte {
-	b = appendMessage(b, reply.GetNode())
+func appendDrain(b []byte, reply *v1.DrainNodeResponse, hide bool) []byte {
+	b = appendMessage(b, reply.GetNode(), hide)
 	b = append(b[:len(b)-1], `,"effects":[`...) // in the place of the brace
 	for i, e := range reply.GetEffects() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendMessage(b, e)
+		b = appendMessage(b, e, hide)
 	}
 	return append(b, "]}"...)
 }

@@ -186,7 +186,7 @@ func FuzzDecode(f *testing.F) {
 			require.NoError(t, err)
 			require.NoError(t, proto.Unmarshal(wire, &v1.SubmitJobRequest{}))
 			again := &v1.SubmitJobRequest{}
-			faults, _ = decodeBody(appendMessage(nil, request), again)
+			faults, _ = decodeBody(appendMessage(nil, request, false), again)
 			require.Empty(t, faults, "what is shown can be sent")
 		}
 		decodeBody(body, &v1.RetryJobRequest{}, "job_id")

@@ -17,15 +17,16 @@ import (
 // appendMessage appends a message as the REST interface shows it: names as in
 // the protos, enums by name, 64-bit integers as numbers, times in RFC 3339.
 // Every field is always there, so that callers need not ask: what can be unset
-// (messages, optional fields and enums) is null then.
-func appendMessage(b []byte, m proto.Message) []byte {
+// (messages, optional fields and enums) is null then. hide leaves out what
+// may be secret (secrets.go).
+func appendMessage(b []byte, m proto.Message, hide bool) []byte {
 	r := m.ProtoReflect()
-	return encoderOf(r.Descriptor()).append(b, r)
+	return encoderOf(r.Descriptor()).append(b, r, hide)
 }
 
 // encoder writes one type of message. It is made once from the descriptor.
 type encoder struct {
-	special func(b []byte, m protoreflect.Message) []byte // well-known types
+	special func(b []byte, m protoreflect.Message, hide bool) []byte // well-known types
 	fields  []encodedField
 }
 
@@ -33,8 +34,11 @@ type encodedField struct {
 	key      string // `"name":`
 	fd       protoreflect.FieldDescriptor
 	presence bool // null when unset
-	value    func(b []byte, v protoreflect.Value) []byte
+	value    appender
 }
+
+// appender writes a value.
+type appender func(b []byte, v protoreflect.Value, hide bool) []byte
 
 var encoders sync.Map // protoreflect.FullName -> *encoder
 
@@ -45,7 +49,7 @@ func encoderOf(d protoreflect.MessageDescriptor) *encoder {
 	e := &encoder{}
 	switch d.FullName() {
 	case "google.protobuf.Timestamp":
-		e.special = appendTimestamp
+		e.special = func(b []byte, m protoreflect.Message, _ bool) []byte { return appendTimestamp(b, m) }
 	case "google.protobuf.Struct":
 		e.special = appendStruct
 	default:
@@ -62,10 +66,13 @@ func newEncodedField(fd protoreflect.FieldDescriptor) encodedField {
 	switch {
 	case fd.IsMap():
 		value := valueAppender(fd.MapValue())
-		f.value = func(b []byte, v protoreflect.Value) []byte { return appendMap(b, v.Map(), value) }
+		if secretField(fd) {
+			value = unlessHidden(value)
+		}
+		f.value = func(b []byte, v protoreflect.Value, hide bool) []byte { return appendMap(b, v.Map(), value, hide) }
 	case fd.IsList():
 		value := valueAppender(fd)
-		f.value = func(b []byte, v protoreflect.Value) []byte { return appendList(b, v.List(), value) }
+		f.value = func(b []byte, v protoreflect.Value, hide bool) []byte { return appendList(b, v.List(), value, hide) }
 	default:
 		f.presence = fd.HasPresence() || fd.Kind() == protoreflect.EnumKind
 		f.value = valueAppender(fd)
@@ -73,9 +80,9 @@ func newEncodedField(fd protoreflect.FieldDescriptor) encodedField {
 	return f
 }
 
-func (e *encoder) append(b []byte, m protoreflect.Message) []byte {
+func (e *encoder) append(b []byte, m protoreflect.Message, hide bool) []byte {
 	if e.special != nil {
-		return e.special(b, m)
+		return e.special(b, m, hide)
 	}
 	b = append(b, '{')
 	start := len(b)
@@ -89,23 +96,23 @@ func (e *encoder) append(b []byte, m protoreflect.Message) []byte {
 			b = append(b, "null"...)
 			continue
 		}
-		b = f.value(b, m.Get(f.fd))
+		b = f.value(b, m.Get(f.fd), hide)
 	}
 	return append(b, '}')
 }
 
-func appendList(b []byte, list protoreflect.List, value func([]byte, protoreflect.Value) []byte) []byte {
+func appendList(b []byte, list protoreflect.List, value appender, hide bool) []byte {
 	b = append(b, '[')
 	for i := range list.Len() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = value(b, list.Get(i))
+		b = value(b, list.Get(i), hide)
 	}
 	return append(b, ']')
 }
 
-func appendMap(b []byte, entries protoreflect.Map, value func([]byte, protoreflect.Value) []byte) []byte {
+func appendMap(b []byte, entries protoreflect.Map, value appender, hide bool) []byte {
 	b = append(b, '{')
 	start := len(b)
 	if entries.Len() > 0 {
@@ -115,7 +122,7 @@ func appendMap(b []byte, entries protoreflect.Map, value func([]byte, protorefle
 			}
 			b = appendString(b, k.String())
 			b = append(b, ':')
-			b = value(b, v)
+			b = value(b, v, hide)
 			return true
 		})
 	}
@@ -124,19 +131,24 @@ func appendMap(b []byte, entries protoreflect.Map, value func([]byte, protorefle
 
 // valueAppender returns what writes one value of a field, an element or a map
 // value.
-func valueAppender(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Value) []byte {
+func valueAppender(fd protoreflect.FieldDescriptor) appender {
 	switch fd.Kind() {
 	case protoreflect.BoolKind:
-		return func(b []byte, v protoreflect.Value) []byte { return strconv.AppendBool(b, v.Bool()) }
+		return func(b []byte, v protoreflect.Value, _ bool) []byte { return strconv.AppendBool(b, v.Bool()) }
 	case protoreflect.StringKind:
-		return func(b []byte, v protoreflect.Value) []byte { return appendString(b, v.String()) }
+		return func(b []byte, v protoreflect.Value, hide bool) []byte {
+			if hide {
+				return appendString(b, hideCredentials(v.String()))
+			}
+			return appendString(b, v.String())
+		}
 	case protoreflect.BytesKind:
-		return func(b []byte, v protoreflect.Value) []byte { return appendString(b, string(v.Bytes())) }
+		return func(b []byte, v protoreflect.Value, _ bool) []byte { return appendString(b, string(v.Bytes())) }
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
-		return func(b []byte, v protoreflect.Value) []byte { return appendFloat(b, v.Float()) }
+		return func(b []byte, v protoreflect.Value, _ bool) []byte { return appendFloat(b, v.Float()) }
 	case protoreflect.EnumKind:
 		values := fd.Enum().Values()
-		return func(b []byte, v protoreflect.Value) []byte {
+		return func(b []byte, v protoreflect.Value, _ bool) []byte {
 			if ev := values.ByNumber(v.Enum()); ev != nil {
 				return appendString(b, string(ev.Name()))
 			}
@@ -147,14 +159,14 @@ func valueAppender(fd protoreflect.FieldDescriptor) func([]byte, protoreflect.Va
 		d := fd.Message()
 		var once sync.Once
 		var e *encoder // looked up late: types may contain themselves
-		return func(b []byte, v protoreflect.Value) []byte {
+		return func(b []byte, v protoreflect.Value, hide bool) []byte {
 			once.Do(func() { e = encoderOf(d) })
-			return e.append(b, v.Message())
+			return e.append(b, v.Message(), hide)
 		}
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
-		return func(b []byte, v protoreflect.Value) []byte { return strconv.AppendUint(b, v.Uint(), 10) }
+		return func(b []byte, v protoreflect.Value, _ bool) []byte { return strconv.AppendUint(b, v.Uint(), 10) }
 	default:
-		return func(b []byte, v protoreflect.Value) []byte { return strconv.AppendInt(b, v.Int(), 10) }
+		return func(b []byte, v protoreflect.Value, _ bool) []byte { return strconv.AppendInt(b, v.Int(), 10) }
 	}
 }
 
@@ -178,7 +190,7 @@ func appendTimestamp(b []byte, m protoreflect.Message) []byte {
 	return append(b, '"')
 }
 
-func appendStruct(b []byte, m protoreflect.Message) []byte {
+func appendStruct(b []byte, m protoreflect.Message, hide bool) []byte {
 	s, ok := m.Interface().(*structpb.Struct)
 	if !ok {
 		return append(b, "{}"...)
@@ -190,29 +202,32 @@ func appendStruct(b []byte, m protoreflect.Message) []byte {
 		}
 		b = appendString(b, name)
 		b = append(b, ':')
-		b = appendFree(b, s.GetFields()[name])
+		b = appendFree(b, s.GetFields()[name], hide)
 	}
 	return append(b, '}')
 }
 
 // appendFree writes a value of a Struct.
-func appendFree(b []byte, v *structpb.Value) []byte {
+func appendFree(b []byte, v *structpb.Value, hide bool) []byte {
 	switch v := v.GetKind().(type) {
 	case *structpb.Value_BoolValue:
 		return strconv.AppendBool(b, v.BoolValue)
 	case *structpb.Value_NumberValue:
 		return appendFloat(b, v.NumberValue)
 	case *structpb.Value_StringValue:
+		if hide {
+			return appendString(b, hideCredentials(v.StringValue))
+		}
 		return appendString(b, v.StringValue)
 	case *structpb.Value_StructValue:
-		return appendStruct(b, v.StructValue.ProtoReflect())
+		return appendStruct(b, v.StructValue.ProtoReflect(), hide)
 	case *structpb.Value_ListValue:
 		b = append(b, '[')
 		for i, item := range v.ListValue.GetValues() {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendFree(b, item)
+			b = appendFree(b, item, hide)
 		}
 		return append(b, ']')
 	}

@@ -34,7 +34,7 @@ func fullJob() *v1.Job {
 
 func encoded(t *testing.T, m proto.Message) map[string]any {
 	t.Helper()
-	text := appendMessage(nil, m)
+	text := appendMessage(nil, m, false)
 	var out map[string]any
 	require.NoError(t, json.Unmarshal(text, &out), string(text))
 	return out
@@ -46,7 +46,7 @@ func TestEncode_job(t *testing.T) {
 	require.Equal(t, "RUNNING", out["state"])
 	require.Equal(t, "2026-01-31T08:00:00.123Z", out["created_at"])
 	require.Equal(t, map[string]any{"step": 200.0, "total_steps": 1000.0}, out["progress"], "64-bit integers are numbers")
-	require.Contains(t, string(appendMessage(nil, fullJob())), `"revision":18446744073709551615`)
+	require.Contains(t, string(appendMessage(nil, fullJob(), false)), `"revision":18446744073709551615`)
 	require.Equal(t, "nvlink", out["resource_config"].(map[string]any)["topology"])
 	require.Equal(t, "LORA", out["training_config"].(map[string]any)["training_type"])
 	for _, unset := range []string{"queue_position", "exit_code", "finished_at", "output_config", "error_type", "stopping"} {

@@ -40,7 +40,7 @@ func invalidBody(faults []Fault) *problem {
 
 // ok answers with a message as data.
 func (x *exchange) ok(code int, m proto.Message) {
-	x.data(code, func(b []byte) []byte { return appendMessage(b, m) })
+	x.data(code, func(b []byte) []byte { return appendMessage(b, m, x.hides()) })
 }
 
 // data answers with whatever appendData writes as data.

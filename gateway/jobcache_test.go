@@ -28,6 +28,7 @@ func listing(t *testing.T) *scripted {
 			reply.Jobs = append(reply.Jobs, &v1.Job{
 				JobId: fmt.Sprintf("job_%d", i), TenantId: "acme", Name: strings.Repeat("x", 1000), Status: v1.JobStatus_TRAINING, Revision: page,
 				TrainingConfig: &v1.TrainingConfig{Hyperparameters: map[string]string{"page": fmt.Sprint(page)}},
+				DataConfig:     &v1.DataConfig{Sources: []*v1.DataSource{{Path: "s3://b/k?X-Amz-Signature=hunter2"}}},
 			})
 		}
 		return reply, nil
@@ -77,6 +78,8 @@ func TestJobCache_isRefreshedByListsOnly(t *testing.T) {
 	var config1 string
 	require.NoError(t, db.QueryRow("SELECT json_extract(training_config, '$.hyperparameters.page') FROM mod_scaimind_jobs WHERE revision = ?", newest).Scan(&config1))
 	require.Equal(t, fmt.Sprint(newest), config1, "as the REST interface shows it")
+	require.NoError(t, db.QueryRow("SELECT json_extract(data_config, '$.sources[0].path') FROM mod_scaimind_jobs LIMIT 1").Scan(&config1))
+	require.Equal(t, "s3://b/k?X-Amz-Signature=***", config1, "whoever reads dashboards may not see more than who may view jobs")
 }
 
 // Whatever is wrong with the cache, lists are answered, and all that it costs is metrics.

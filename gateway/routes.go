@@ -24,6 +24,8 @@ type route struct {
 	nodes  bool // tells of nodes, of which cluster_admin is told more
 	// tenants: what operators do here may be about all of them.
 	tenants bool
+	// secrets is who is shown what may be secret in answers; nil: whoever may manage jobs.
+	secrets []string
 	serve   func(x *exchange) error
 
 	name string // "GET /jobs/{id}", for metrics and logs
@@ -44,6 +46,8 @@ var (
 	operator     = []string{PermissionOperator}
 	// Reading evaluations was published under both.
 	viewEvaluations = []string{PermissionView, PermissionEvaluate}
+	// Operators write launchers, and the jobs of those who manage jobs run with them.
+	launcherSecrets = []string{PermissionManage, PermissionOperator}
 )
 
 // table lists the routes; those that are asked for most come first.
@@ -86,10 +90,10 @@ func table() []route {
 		{method: "PUT", path: prefix + "/queues/{name}", anyOf: clusterAdmin, serve: putQueue},
 		{method: "DELETE", path: prefix + "/queues/{name}", anyOf: clusterAdmin, serve: deleteQueue},
 
-		{method: "GET", path: prefix + "/launchers", anyOf: view, serve: listLaunchers},
-		{method: "GET", path: prefix + "/launchers/{framework}", anyOf: view, serve: getLauncher},
-		{method: "PUT", path: prefix + "/launchers/{framework}", anyOf: operator, tenants: true, serve: putLauncher},
-		{method: "DELETE", path: prefix + "/launchers/{framework}", anyOf: operator, tenants: true, serve: deleteLauncher},
+		{method: "GET", path: prefix + "/launchers", anyOf: view, secrets: launcherSecrets, serve: listLaunchers},
+		{method: "GET", path: prefix + "/launchers/{framework}", anyOf: view, secrets: launcherSecrets, serve: getLauncher},
+		{method: "PUT", path: prefix + "/launchers/{framework}", anyOf: operator, tenants: true, secrets: launcherSecrets, serve: putLauncher},
+		{method: "DELETE", path: prefix + "/launchers/{framework}", anyOf: operator, tenants: true, secrets: launcherSecrets, serve: deleteLauncher},
 		{method: "POST", path: prefix + "/data/validate", anyOf: manage, serve: validateData},
 		{method: "GET", path: prefix + "/data/cache", anyOf: manage, serve: getDataCache},
 

@@ -118,7 +118,7 @@ func newServer(config Config) (*server, error) {
 	}
 	if config.JobCache != "" {
 		if s.listed, err = jobcache.Open(jobcache.Config{
-			Database: config.JobCache, Keep: config.JobCacheKeep, Encode: appendMessage, Logger: config.Logger, Registry: config.Registry,
+			Database: config.JobCache, Keep: config.JobCacheKeep, Encode: withoutSecrets, Logger: config.Logger, Registry: config.Registry,
 		}); err != nil {
 			return nil, err
 		}

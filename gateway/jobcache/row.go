@@ -23,7 +23,7 @@ var columns = []string{
 func (c *Cache) row(job *v1.Job, now time.Time) []any {
 	training := job.GetTrainingConfig()
 	if len(training.GetEnvironment()) > 0 {
-		// More people read dashboards than may see what a job was given in secret.
+		// Dashboards have more readers than those who may see environments.
 		training = proto.CloneOf(training)
 		training.Environment = nil
 	}

@@ -31,7 +31,8 @@ type TrainingConfig struct {
 	BaseModel       *BaseModel             `protobuf:"bytes,2,opt,name=base_model,json=baseModel,proto3" json:"base_model,omitempty"`
 	Framework       *Framework             `protobuf:"bytes,3,opt,name=framework,proto3" json:"framework,omitempty"`
 	Hyperparameters map[string]string      `protobuf:"bytes,4,rep,name=hyperparameters,proto3" json:"hyperparameters,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	Environment     map[string]string      `protobuf:"bytes,5,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Values are shown to callers who may manage jobs, to others only the names.
+	Environment map[string]string `protobuf:"bytes,5,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// A checkpoint id to start from.
 	ResumeFromCheckpoint string `protobuf:"bytes,6,opt,name=resume_from_checkpoint,json=resumeFromCheckpoint,proto3" json:"resume_from_checkpoint,omitempty"`
 	// As published; means scheduling_config.max_retries.
@@ -1018,7 +1019,8 @@ type CommandConfig struct {
 	// Run by "/bin/sh -c"; instead of argv.
 	Command string `protobuf:"bytes,2,opt,name=command,proto3" json:"command,omitempty"`
 	// Must exist on the node.
-	Cwd           string            `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	Cwd string `protobuf:"bytes,3,opt,name=cwd,proto3" json:"cwd,omitempty"`
+	// As that of training_config.
 	Environment   map[string]string `protobuf:"bytes,4,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1229,14 +1231,14 @@ var File_scaimind_v1_configs_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\n" +
-	"\x19scaimind/v1/configs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"\x8d\x05\n" +
+	"\x19scaimind/v1/configs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"\x92\x05\n" +
 	"\x0eTrainingConfig\x12D\n" +
 	"\rtraining_type\x18\x01 \x01(\x0e2\x1f.scaimind.v1.TrainingType.ValueR\ftrainingType\x125\n" +
 	"\n" +
 	"base_model\x18\x02 \x01(\v2\x16.scaimind.v1.BaseModelR\tbaseModel\x124\n" +
 	"\tframework\x18\x03 \x01(\v2\x16.scaimind.v1.FrameworkR\tframework\x12Z\n" +
-	"\x0fhyperparameters\x18\x04 \x03(\v20.scaimind.v1.TrainingConfig.HyperparametersEntryR\x0fhyperparameters\x12N\n" +
-	"\venvironment\x18\x05 \x03(\v2,.scaimind.v1.TrainingConfig.EnvironmentEntryR\venvironment\x124\n" +
+	"\x0fhyperparameters\x18\x04 \x03(\v20.scaimind.v1.TrainingConfig.HyperparametersEntryR\x0fhyperparameters\x12S\n" +
+	"\venvironment\x18\x05 \x03(\v2,.scaimind.v1.TrainingConfig.EnvironmentEntryB\x03\x80\x01\x01R\venvironment\x124\n" +
 	"\x16resume_from_checkpoint\x18\x06 \x01(\tR\x14resumeFromCheckpoint\x12$\n" +
 	"\vmax_retries\x18\a \x01(\x05H\x00R\n" +
 	"maxRetries\x88\x01\x01\x12\x1f\n" +
@@ -1351,12 +1353,12 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\tArraySpec\x12\x14\n" +
 	"\x05start\x18\x01 \x01(\x05R\x05start\x12\x10\n" +
 	"\x03end\x18\x02 \x01(\x05R\x03end\x12!\n" +
-	"\fmax_parallel\x18\x03 \x01(\x05R\vmaxParallel\"\xde\x01\n" +
+	"\fmax_parallel\x18\x03 \x01(\x05R\vmaxParallel\"\xe3\x01\n" +
 	"\rCommandConfig\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x18\n" +
 	"\acommand\x18\x02 \x01(\tR\acommand\x12\x10\n" +
-	"\x03cwd\x18\x03 \x01(\tR\x03cwd\x12M\n" +
-	"\venvironment\x18\x04 \x03(\v2+.scaimind.v1.CommandConfig.EnvironmentEntryR\venvironment\x1a>\n" +
+	"\x03cwd\x18\x03 \x01(\tR\x03cwd\x12R\n" +
+	"\venvironment\x18\x04 \x03(\v2+.scaimind.v1.CommandConfig.EnvironmentEntryB\x03\x80\x01\x01R\venvironment\x1a>\n" +
 	"\x10EnvironmentEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xa3\x01\n" +

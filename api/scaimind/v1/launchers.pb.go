@@ -33,8 +33,9 @@ type Launcher struct {
 	// For one process on one node, or for all when distributed_argv is empty.
 	Argv []string `protobuf:"bytes,2,rep,name=argv,proto3" json:"argv,omitempty"`
 	// When the job has framework.distributed, or more than one GPU or node.
-	DistributedArgv []string          `protobuf:"bytes,3,rep,name=distributed_argv,json=distributedArgv,proto3" json:"distributed_argv,omitempty"`
-	Environment     map[string]string `protobuf:"bytes,4,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	DistributedArgv []string `protobuf:"bytes,3,rep,name=distributed_argv,json=distributedArgv,proto3" json:"distributed_argv,omitempty"`
+	// Values are shown to operators and to callers who may manage jobs, to others only the names.
+	Environment map[string]string `protobuf:"bytes,4,rep,name=environment,proto3" json:"environment,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Known hyperparameters: others are refused at submit. None: any are taken.
 	Hyperparameters []string `protobuf:"bytes,5,rep,name=hyperparameters,proto3" json:"hyperparameters,omitempty"`
 	// Training types that the framework takes; none: all.
@@ -401,12 +402,12 @@ var File_scaimind_v1_launchers_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_launchers_proto_rawDesc = "" +
 	"\n" +
-	"\x1bscaimind/v1/launchers.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb6\x03\n" +
+	"\x1bscaimind/v1/launchers.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x03\n" +
 	"\bLauncher\x12\x1c\n" +
 	"\tframework\x18\x01 \x01(\tR\tframework\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12)\n" +
-	"\x10distributed_argv\x18\x03 \x03(\tR\x0fdistributedArgv\x12H\n" +
-	"\venvironment\x18\x04 \x03(\v2&.scaimind.v1.Launcher.EnvironmentEntryR\venvironment\x12(\n" +
+	"\x10distributed_argv\x18\x03 \x03(\tR\x0fdistributedArgv\x12M\n" +
+	"\venvironment\x18\x04 \x03(\v2&.scaimind.v1.Launcher.EnvironmentEntryB\x03\x80\x01\x01R\venvironment\x12(\n" +
 	"\x0fhyperparameters\x18\x05 \x03(\tR\x0fhyperparameters\x12%\n" +
 	"\x0etraining_types\x18\x06 \x03(\tR\rtrainingTypes\x12\x18\n" +
 	"\abuiltin\x18\a \x01(\bR\abuiltin\x12\x1d\n" +
