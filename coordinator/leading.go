@@ -19,6 +19,7 @@ func (s *server) lead(ctx context.Context, term uint64) {
 	s.rosters.begin(s.machine.View())
 	s.sessions.open(ctx, term)
 	s.demand.start(s.machine.View().Index())
+	s.metrics.totals.begin(s.machine.View())
 	var loops sync.WaitGroup
 	loops.Go(func() { s.attend(ctx, term) })
 	loops.Go(func() { s.renew(ctx, term, due) })
@@ -32,6 +33,7 @@ func (s *server) lead(ctx context.Context, term uint64) {
 	loops.Go(func() { s.promote(ctx) })
 	<-ctx.Done()
 	s.refreshHint()
+	s.metrics.totals.end()
 	s.sessions.close()
 	s.rosters.end()
 	s.demand.stop()

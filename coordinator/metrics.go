@@ -12,8 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// metrics are the figures of one coordinator. What can be read off the state is read when somebody asks; what happens is
-// counted by the leader only, so that the sum over the replicas is right.
+// metrics are the figures of one coordinator. What the replicated state holds is told by the leader alone, and what happens in it
+// is counted by the leader alone: so the sum over the replicas is right.
 type metrics struct {
 	transitions *prometheus.CounterVec
 	toRunning   prometheus.Histogram
@@ -27,6 +27,7 @@ type metrics struct {
 
 	leading   func() bool
 	nodesAway atomic.Int64
+	totals    totals
 }
 
 var latencyBuckets = prometheus.ExponentialBuckets(0.0005, 2, 18)
@@ -59,7 +60,8 @@ func newMetrics(reg prometheus.Registerer, machine *fsm.Machine, leading func() 
 		}, []string{"method"}),
 	}
 	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.renewals, m.errors, m.calls,
-		&stateCollector{machine: machine})
+		&stateCollector{machine: machine, leading: leading})
+	m.totals.register(reg)
 	return m
 }
 
@@ -82,6 +84,7 @@ func (m *metrics) answered(full string, err error, took time.Duration) {
 
 // observe counts what an entry changed.
 func (m *metrics) observe(v *fsm.View, events []fsm.Event) {
+	m.totals.observe(v)
 	if !m.leading() {
 		return
 	}
@@ -112,24 +115,24 @@ func (m *metrics) transition(v *fsm.View, e *fsm.Event) {
 	}
 }
 
-// stateCollector reads the state when it is asked.
-type stateCollector struct{ machine *fsm.Machine }
+// stateCollector reads the state when it is asked. A replica that does not lead says nothing of it.
+type stateCollector struct {
+	machine *fsm.Machine
+	leading func() bool
+}
 
 var (
 	descJobs   = prometheus.NewDesc("mind_jobs", "Jobs by state and queue. QUEUED counts those that wait in the queue, HELD those that are held back.", []string{"state", "queue"}, nil)
 	descGPUs   = prometheus.NewDesc("mind_gpus", "GPUs by model and what they are.", []string{"model", "state"}, nil)
 	descNodes  = prometheus.NewDesc("mind_nodes", "Nodes by state.", []string{"state"}, nil)
 	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
-	descFenced = prometheus.NewDesc("mind_fencing_rejections_total", "Reports refused because their token was stale.", nil, nil)
 
 	descAhead = prometheus.NewDesc("mind_log_time_ahead_seconds", "By how much the time of the log is ahead of this coordinator's clock.", nil, nil)
-
-	descNodesLost = prometheus.NewDesc("mind_nodes_lost_total", "Nodes that a majority declared lost.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descFenced, descNodesLost, descAhead} {
+	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descAhead} {
 		ch <- d
 	}
 }
@@ -137,6 +140,11 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	v := c.machine.View()
+	// That the log is behind is how long nothing was written.
+	ch <- prometheus.MustNewConstMetric(descAhead, prometheus.GaugeValue, max(0, time.Duration(v.Now()-time.Now().UnixNano()).Seconds()))
+	if !c.leading() {
+		return
+	}
 	gauge := func(d *prometheus.Desc, value int, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
 	}
@@ -163,10 +171,6 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	gauge(descLeases, v.LeaseCount())
-	ch <- prometheus.MustNewConstMetric(descFenced, prometheus.CounterValue, float64(v.Fenced()))
-	// That it is behind is how long nothing was written.
-	ch <- prometheus.MustNewConstMetric(descAhead, prometheus.GaugeValue, max(0, time.Duration(v.Now()-time.Now().UnixNano()).Seconds()))
-	ch <- prometheus.MustNewConstMetric(descNodesLost, prometheus.CounterValue, float64(v.NodesLost()))
 }
 
 func gpuState(g *fsm.GPU, use *fsm.NodeUse) string {
