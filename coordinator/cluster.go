@@ -198,25 +198,38 @@ func (s *server) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Get
 	if _, ok := v.Queue(req.GetQueue()); !ok && req.GetQueue() != "" {
 		return nil, notFound("queue", req.GetQueue())
 	}
-	out, forecast := &v1.GetQueueResponse{}, s.forecast(ctx, v, callOf(ctx).tenant)
+	tenant := callOf(ctx).tenant
+	return queueOf(v, tenant, req.GetQueue(), limit, s.forecast(ctx, v, tenant)), nil
+}
+
+// queueOf lists the first waiting jobs of a tenant, queue by queue. It looks at no other job: how many a tenant has, and how many
+// are ahead of each in its queue, is counted as they come and go.
+func queueOf(v *fsm.View, tenant, queue string, limit int, forecast *scheduler.Forecast) *v1.GetQueueResponse {
+	out := &v1.GetQueueResponse{}
+	waiting := map[string][]fsm.CountedGroup{}
+	for g := range v.JobGroups(tenant) {
+		switch {
+		case g.State != v1.JobState_QUEUED || queue != "" && g.Queue != queue:
+		case g.Held:
+			out.Held += int32(g.Jobs)
+		default:
+			out.Depth += int32(g.Jobs)
+			waiting[g.Queue] = append(waiting[g.Queue], g)
+		}
+	}
 	for q := range v.Queues() {
-		if req.GetQueue() != "" && q.Name != req.GetQueue() {
+		if len(waiting[q.Name]) == 0 || len(out.Jobs) == limit {
 			continue
 		}
-		out.Held += int32(v.QueueHeldOf(callOf(ctx).tenant, q.Name))
-		position := int32(0)
-		for j := range v.QueueJobs(q.Name) {
-			position++
-			if j.Tenant != callOf(ctx).tenant {
-				continue
-			}
-			out.Depth++
-			if len(out.Jobs) < limit {
-				out.Jobs = append(out.Jobs, queuedView(v, j, position, forecast))
+		places := v.Places(q.Name)
+		for j := range byPriorityThenAge(v, waiting[q.Name], pageMark{}) {
+			out.Jobs = append(out.Jobs, queuedView(v, j, int32(places.Ahead(j))+1, forecast))
+			if len(out.Jobs) == limit {
+				break
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 func queuedView(v *fsm.View, j *fsm.Job, position int32, forecast *scheduler.Forecast) *v1.QueuedJob {

@@ -196,13 +196,10 @@ func (s *server) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsReq
 	if err != nil {
 		return nil, err
 	}
-	jobs, total, more := q.run(v, callOf(ctx).tenant)
-	out := &v1.ListEvaluationsResponse{TotalCount: int32(total)}
-	for _, j := range jobs {
+	found := q.run(v, callOf(ctx).tenant)
+	out := &v1.ListEvaluationsResponse{NextPageToken: found.next, TotalCount: found.count(), TotalCountIsMinimum: !found.exact}
+	for _, j := range found.jobs {
 		out.Evaluations = append(out.Evaluations, evaluationView(v, j))
-	}
-	if more {
-		out.NextPageToken = q.token(jobs[len(jobs)-1])
 	}
 	return out, nil
 }

@@ -14,11 +14,13 @@ import (
 )
 
 // phaseOf is the phase of a job as users see it: the main work of an evaluation is to evaluate.
-func phaseOf(j *fsm.Job) v1.JobPhase_Value {
-	if j.Phase == v1.JobPhase_TRAINING && j.Evaluation() {
+func phaseOf(j *fsm.Job) v1.JobPhase_Value { return phaseShown(j.Phase, j.Evaluation()) }
+
+func phaseShown(phase v1.JobPhase_Value, evaluation bool) v1.JobPhase_Value {
+	if phase == v1.JobPhase_TRAINING && evaluation {
 		return v1.JobPhase_EVALUATING
 	}
-	return j.Phase
+	return phase
 }
 
 // evaluationConfig is what a job evaluates; nil: nothing, or it cannot be read any more.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -32,13 +31,10 @@ func (s *server) ListJobs(ctx context.Context, req *v1.ListJobsRequest) (*v1.Lis
 	if err != nil {
 		return nil, err
 	}
-	jobs, total, more := q.run(v, callOf(ctx).tenant)
-	out := &v1.ListJobsResponse{TotalCount: int32(total)}
-	for _, j := range jobs {
+	found := q.run(v, callOf(ctx).tenant)
+	out := &v1.ListJobsResponse{NextPageToken: found.next, TotalCount: found.count(), TotalCountIsMinimum: !found.exact}
+	for _, j := range found.jobs {
 		out.Jobs = append(out.Jobs, jobView(v, j, false))
-	}
-	if more {
-		out.NextPageToken = q.token(jobs[len(jobs)-1])
 	}
 	return out, nil
 }
@@ -56,25 +52,30 @@ const (
 type listQuery struct {
 	filter status.Filter
 	queue  string
-	labels [][2]string
-	size   int
-	order  order
-	after  *pageMark
+	// labels but for that of evaluations, which is looked up.
+	labels      [][2]string
+	evaluations bool
+	size        int
+	order       order
+	after       pageMark
+	scan        int // jobs that a page looks at, at most
 	// also is one more thing that must be true of a job.
 	also func(*fsm.Job) bool
 	// sum tells a page token of this query from one of another.
 	sum uint64
 }
 
-// pageMark is the last job of the page before.
+// pageMark is where the page before ended: the last job that was looked at, and how many were found up to it. The zero pageMark
+// is the beginning.
 type pageMark struct {
 	id       fsm.JobID
 	priority uint8
+	found    int
 }
 
 // newListQuery understands a request; of says what is listed, and tells its page tokens from others.
 func newListQuery(req *v1.ListJobsRequest, of string) (*listQuery, error) {
-	q := &listQuery{filter: status.NewFilter(req.GetStatus()...), queue: req.GetQueue(), size: int(req.GetPageSize())}
+	q := &listQuery{filter: status.NewFilter(req.GetStatus()...), queue: req.GetQueue(), size: int(req.GetPageSize()), scan: maxScanned}
 	switch {
 	case q.size == 0:
 		q.size = defaultPage
@@ -96,15 +97,19 @@ func newListQuery(req *v1.ListJobsRequest, of string) (*listQuery, error) {
 		if !ok || k == "" {
 			return nil, bad("label", "%q must be key=value", text)
 		}
+		if k == fsm.EvaluationLabel && v == fsm.EvaluationValue {
+			q.evaluations = true
+			continue
+		}
 		q.labels = append(q.labels, [2]string{k, v})
 	}
 	q.sum = xxhash.Sum64String(fmt.Sprintf("%q %q %q %q %v", of, q.order, q.queue, req.GetLabel(), req.GetStatus()))
 	return q, q.parseToken(req.GetPageToken())
 }
 
-// token is "sum.priority.id" of the last job of a page, made opaque.
-func (q *listQuery) token(last *fsm.Job) string {
-	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%x.%d.%d", q.sum, last.Priority, uint64(last.ID)))
+// token is "sum.priority.id.found" of where a page ended, made opaque.
+func (q *listQuery) token(m pageMark) string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%x.%d.%d.%d", q.sum, m.priority, uint64(m.id), m.found))
 }
 
 func (q *listQuery) parseToken(text string) error {
@@ -117,77 +122,18 @@ func (q *listQuery) parseToken(text string) error {
 		return wrong
 	}
 	parts := strings.Split(string(raw), ".")
-	if len(parts) != 3 || parts[0] != strconv.FormatUint(q.sum, 16) {
+	if len(parts) == 3 { // as it was before found was in it
+		parts = append(parts, "0")
+	}
+	if len(parts) != 4 || parts[0] != strconv.FormatUint(q.sum, 16) {
 		return wrong
 	}
 	priority, err1 := strconv.ParseUint(parts[1], 10, 8)
 	id, err2 := strconv.ParseUint(parts[2], 10, 64)
-	if err1 != nil || err2 != nil || id == 0 {
+	found, err3 := strconv.ParseUint(parts[3], 10, 31)
+	if err1 != nil || err2 != nil || err3 != nil || id == 0 {
 		return wrong
 	}
-	q.after = &pageMark{fsm.JobID(id), uint8(priority)}
+	q.after = pageMark{fsm.JobID(id), uint8(priority), int(found)}
 	return nil
-}
-
-func (q *listQuery) matches(v *fsm.View, j *fsm.Job) bool {
-	if q.queue != "" && j.Queue != q.queue {
-		return false
-	}
-	for _, l := range q.labels {
-		if value, ok := j.Labels[l[0]]; !ok || value != l[1] {
-			return false
-		}
-	}
-	return q.filter.Match(j.State, phaseOf(j), considered(v, j)) && (q.also == nil || q.also(j))
-}
-
-// run returns a page, how many jobs match in all, and whether there is a page after it.
-func (q *listQuery) run(v *fsm.View, tenant string) (page []*fsm.Job, total int, more bool) {
-	if q.order == byPriority {
-		return q.runSorted(v, tenant)
-	}
-	for j := range v.JobsOfTenant(tenant, q.order == byAgeDesc, 0) {
-		if !q.matches(v, j) {
-			continue
-		}
-		total++
-		if q.after != nil && !q.follows(j) {
-			continue
-		}
-		if len(page) == q.size {
-			more = true
-			continue
-		}
-		page = append(page, j)
-	}
-	return page, total, more
-}
-
-func (q *listQuery) follows(j *fsm.Job) bool {
-	switch q.order {
-	case byAgeDesc:
-		return j.ID < q.after.id
-	case byAge:
-		return j.ID > q.after.id
-	default:
-		return j.Priority < q.after.priority || (j.Priority == q.after.priority && j.ID > q.after.id)
-	}
-}
-
-// runSorted serves the order that no table keeps.
-func (q *listQuery) runSorted(v *fsm.View, tenant string) (page []*fsm.Job, total int, more bool) {
-	var all []*fsm.Job
-	for j := range v.JobsOfTenant(tenant, false, 0) {
-		if q.matches(v, j) {
-			total++
-			if q.after == nil || q.follows(j) {
-				all = append(all, j)
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b *fsm.Job) int { return int(b.Priority) - int(a.Priority) })
-	if len(all) > q.size {
-		return all[:q.size], total, true
-	}
-	return all, total, false
 }

@@ -28,6 +28,9 @@ const (
 // crockford is Crockford's base32 in lower case: no i, l, o, u.
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz"
 
+// FirstJobAfter is the lowest id that a job can have which was created after the entry of an index.
+func FirstJobAfter(index uint64) JobID { return JobID((index + 1) << idPositionBits) }
+
 // String is the id as users see it, such as "job_1k0g00".
 func (id JobID) String() string { return formatID(jobPrefix, uint64(id)) }
 

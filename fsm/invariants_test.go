@@ -162,8 +162,29 @@ func TestCheck_canFail(t *testing.T) {
 		"lost and there":                {func(s *state) { node(s, "n1", func(n *Node) { n.LostSince = 1 }) }, "I6: n1 is lost"},
 		"lost and not counted":          {func(s *state) { s.meta.NodesLost = 0 }, "were declared lost"},
 		"a job unlisted for its tenant": {func(s *state) { edit(s, func(j *Job) { j.Tenant = "x" }) }, "I11"},
-		"wrong counts":                  {func(s *state) { s.jobs.counts[1]++ }, "counts are"},
-		"wrong figures of a queue":      {func(s *state) { s.queues.figures.put(namedFigures{"default", &queueFigures{}}) }, "the figures of queue"},
+		"a group that counts wrong": {func(s *state) {
+			for g := range s.jobs.groups.all() {
+				g.Jobs++
+				s.jobs.groups.put(g)
+				return
+			}
+		}, "I11: the group"},
+		"a group uncounted": {func(s *state) {
+			for g := range s.jobs.groups.all() {
+				s.jobs.groups.delete(g)
+				return
+			}
+		}, "groups of jobs are not counted"},
+		"a job in two groups": {func(s *state) { s.jobs.grouped.put(groupedJob{1 << 40, 1}) }, "the index of groups has"},
+		"waiting jobs uncounted": {func(s *state) {
+			for b := range s.jobs.blocks.all() {
+				s.jobs.blocks.delete(b)
+				return
+			}
+		}, "blocks of waiting jobs are not counted"},
+		"waiting jobs counted wrong": {func(s *state) { s.jobs.blocks.put(waitingBlock{blockKey{"x", 7}, 3}) }, "of waiting jobs has 3, counted anew 0"},
+		"wrong counts":               {func(s *state) { s.jobs.counts[1]++ }, "counts are"},
+		"wrong figures of a queue":   {func(s *state) { s.queues.figures.put(namedFigures{"default", &queueFigures{}}) }, "the figures of queue"},
 		"wrong figures of a tenant": {func(s *state) {
 			for f := range s.queues.shares.all() {
 				s.queues.shares.put(tenantFigures{f.of, &queueFigures{gpuMilli: 1}})

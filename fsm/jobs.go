@@ -17,12 +17,16 @@ type jobTables struct {
 	reasons table[ClassKey, *classReason]
 
 	counts Counts
-	// byTenant lists the jobs of each tenant; tenants are numbered, because numbers compare quickly.
-	byTenant index[tenantJob]
-	tenants  index[tenantNumber]
+	// groups are what jobs have in common that lists ask for, and grouped lists the jobs of each.
+	groups  index[CountedGroup]
+	grouped index[groupedJob]
+	// tenants are numbered, because numbers compare quickly.
+	tenants index[tenantNumber]
 	// waiting lists the jobs that the scheduler may place, by class, then priority, then age.
 	waiting index[waitingJob]
 	classes index[classNumber]
+	// blocks counts the waiting jobs by queue, priority and age.
+	blocks index[waitingBlock]
 	// active lists the jobs with leases.
 	active index[JobID]
 	// timers lists what a Tick has to do to a job, and when.
@@ -35,11 +39,6 @@ type jobTables struct {
 	awaits index[awaitingJob]
 	// recovering lists the jobs that are held since the cluster was recovered, and how long at least.
 	recovering index[jobTimer]
-}
-
-type tenantJob struct {
-	tenant uint32
-	id     JobID
 }
 
 type tenantNumber struct {
@@ -105,7 +104,9 @@ var jobDomain = domain{
 		s.jobs = jobTables{
 			rows:     newTable[JobID, *Job](recordJob, func(a, b JobID) bool { return a < b }),
 			reasons:  newTable[ClassKey, *classReason](recordClassReason, classLess),
-			byTenant: newIndex(func(a, b tenantJob) bool { return a.tenant < b.tenant || a.tenant == b.tenant && a.id < b.id }),
+			groups:   newIndex(func(a, b CountedGroup) bool { return a.compare(&b.JobGroup) < 0 }),
+			grouped:  newIndex(func(a, b groupedJob) bool { return a.group < b.group || a.group == b.group && a.id < b.id }),
+			blocks:   newIndex(blockLess),
 			tenants:  newIndex(func(a, b tenantNumber) bool { return a.name < b.name }),
 			waiting:  newIndex(func(a, b waitingJob) bool { return a.place < b.place || a.place == b.place && a.id < b.id }),
 			classes:  newIndex(func(a, b classNumber) bool { return classLess(a.key, b.key) }),
@@ -125,8 +126,8 @@ var jobDomain = domain{
 		f := &from.jobs
 		s.jobs = jobTables{
 			rows: f.rows.freeze(), reasons: f.reasons.freeze(), counts: f.counts,
-			byTenant: f.byTenant.freeze(), tenants: f.tenants.freeze(),
-			waiting: f.waiting.freeze(), classes: f.classes.freeze(), active: f.active.freeze(),
+			groups: f.groups.freeze(), grouped: f.grouped.freeze(), tenants: f.tenants.freeze(),
+			waiting: f.waiting.freeze(), classes: f.classes.freeze(), blocks: f.blocks.freeze(), active: f.active.freeze(),
 			timers: f.timers.freeze(), finished: f.finished.freeze(), dependents: f.dependents.freeze(),
 			awaits: f.awaits.freeze(), ran: f.ran.freeze(), recovering: f.recovering.freeze(),
 		}
@@ -219,11 +220,11 @@ func (s *state) putJob(old, j *Job) {
 	t.rows.put(j.ID, j)
 	if old == nil {
 		old = &noJob
-		t.byTenant.put(tenantJob{s.tenantNumber(j.Tenant), j.ID})
 	} else {
 		s.count(old, -1)
 	}
 	s.count(j, 1)
+	s.regroup(old, j)
 
 	// A waiting row is listed with its pointer, so it is listed anew even if its place is the same.
 	if old.Waiting() {
@@ -293,7 +294,7 @@ func (s *state) putJob(old, j *Job) {
 func (s *state) dropJob(j *Job) {
 	t := &s.jobs
 	t.rows.delete(j.ID)
-	t.byTenant.delete(tenantJob{s.tenantNumber(j.Tenant), j.ID})
+	s.regroup(j, &noJob)
 	t.finished.delete(finishedJob{j.FinishedAt, j.ID})
 	if j.ranThrough() {
 		t.ran.delete(s.ranOf(j))
@@ -342,6 +343,7 @@ func (s *state) list(j *Job) {
 		s.jobs.classes.put(classNumber{key, c.number})
 	}
 	c.jobs++
+	s.countWaiting(j, 1)
 	s.jobs.waiting.put(waitingJob{waitingPlace(c.number, j.Priority), j.ID, j})
 }
 
@@ -350,6 +352,7 @@ func (s *state) unlist(j *Job) {
 	w := s.work
 	key := s.ClassOf(j)
 	c := w.classes[key]
+	s.countWaiting(j, -1)
 	s.jobs.waiting.delete(waitingJob{place: waitingPlace(c.number, j.Priority), id: j.ID})
 	c.jobs--
 	if c.jobs == 0 {

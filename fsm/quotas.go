@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 const (
@@ -132,21 +135,13 @@ func (s *state) setQuota(tenant string, q *Quota) {
 
 // waitingOf lists the jobs of a tenant that the scheduler may place.
 func (s *state) waitingOf(tenant string) []*Job {
-	number, ok := s.work.tenants[tenant]
-	if !ok {
-		return nil
+	var groups []CountedGroup
+	for g := range s.JobGroups(tenant) {
+		if g.State == v1.JobState_QUEUED && !g.Held {
+			groups = append(groups, g)
+		}
 	}
-	var waiting []*Job
-	s.jobs.byTenant.tree.AscendGreaterOrEqual(tenantJob{tenant: number}, func(t tenantJob) bool {
-		if t.tenant != number {
-			return false
-		}
-		if j, _ := s.Job(t.id); j.Waiting() {
-			waiting = append(waiting, j)
-		}
-		return true
-	})
-	return waiting
+	return slices.Collect(s.JobsOfGroups(groups, false, 0))
 }
 
 // limited says whether a tenant has a quota.

@@ -68,7 +68,7 @@ func BenchmarkStore(b *testing.B) {
 				t := &s.jobs
 				t.rows.index.put(record[JobID, *Job]{key: j.ID, row: j})
 				if old == nil {
-					t.byTenant.put(tenantJob{s.tenantNumber(j.Tenant), j.ID})
+					s.regroup(&noJob, j)
 				} else {
 					t.waiting.delete(waitingJob{place: waitingPlace(1, old.Priority), id: old.ID})
 				}

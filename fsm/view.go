@@ -84,31 +84,6 @@ func (v *View) Jobs(desc bool, from JobID) iter.Seq[*Job] {
 	return v.jobs.rows.rowsDown(from)
 }
 
-// JobsOfTenant is Jobs of one tenant.
-func (v *View) JobsOfTenant(tenant string, desc bool, from JobID) iter.Seq[*Job] {
-	return func(yield func(*Job) bool) {
-		n, ok := v.jobs.tenants.tree.Get(tenantNumber{name: tenant})
-		if !ok {
-			return
-		}
-		visit := func(t tenantJob) bool {
-			if t.tenant != n.number {
-				return false
-			}
-			j, _ := v.Job(t.id)
-			return yield(j)
-		}
-		if !desc {
-			v.jobs.byTenant.tree.AscendGreaterOrEqual(tenantJob{n.number, from}, visit)
-			return
-		}
-		if from == 0 {
-			from = ^JobID(0)
-		}
-		v.jobs.byTenant.tree.DescendLessOrEqual(tenantJob{n.number, from}, visit)
-	}
-}
-
 // ActiveJobs iterates the jobs with leases, by id.
 func (v *View) ActiveJobs() iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {

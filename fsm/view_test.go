@@ -42,14 +42,17 @@ func TestView_jobsByIDFromEitherEnd(t *testing.T) {
 	require.Equal(t, backwards(all), ids(slices.Collect(v.Jobs(true, 0))))
 	require.Equal(t, all[7:], ids(slices.Collect(v.Jobs(false, all[7]))))
 	require.Equal(t, backwards(all[:8]), ids(slices.Collect(v.Jobs(true, all[7]))))
-	require.Equal(t, acme, ids(slices.Collect(v.JobsOfTenant("acme", false, 0))))
-	require.Equal(t, backwards(acme), ids(slices.Collect(v.JobsOfTenant("acme", true, 0))))
-	require.Equal(t, acme[3:], ids(slices.Collect(v.JobsOfTenant("acme", false, acme[3]))))
-	require.Equal(t, backwards(acme[:4]), ids(slices.Collect(v.JobsOfTenant("acme", true, acme[3]))))
-	require.Empty(t, slices.Collect(v.JobsOfTenant("nobody", false, 0)))
+	of := func(tenant string, desc bool, from JobID) []JobID {
+		return ids(slices.Collect(v.JobsOfGroups(slices.Collect(v.JobGroups(tenant)), desc, from)))
+	}
+	require.Equal(t, acme, of("acme", false, 0))
+	require.Equal(t, backwards(acme), of("acme", true, 0))
+	require.Equal(t, acme[3:], of("acme", false, acme[3]))
+	require.Equal(t, backwards(acme[:4]), of("acme", true, acme[3]))
+	require.Empty(t, of("nobody", false, 0))
 }
 
-// TestView_queueOrder compares the merged classes with a sort of all jobs.
+// TestView_queueOrder compares places in the queue with a sort of all jobs, and classes read in pieces with whole ones.
 func TestView_queueOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -65,17 +68,9 @@ func TestView_queueOrder(t *testing.T) {
 		w.do(c)
 		v := w.m.View()
 		for _, q := range []string{"default", "fast", "nope"} {
-			var want []*Job
-			for j := range v.Jobs(false, 0) {
-				if j.Queue == q {
-					want = append(want, j)
-				}
-			}
-			slices.SortStableFunc(want, func(a, b *Job) int { return int(b.Priority) - int(a.Priority) })
-			got := slices.Collect(v.QueueJobs(q))
-			require.Equal(t, ids(want), ids(got))
+			want := inQueue(v, q)
 			require.Equal(t, len(want), v.QueueCounts(q).Of(queued))
-			for i, j := range got {
+			for i, j := range want {
 				if i%17 == 0 {
 					require.Equal(t, i, v.Ahead(j))
 				}

@@ -15,12 +15,17 @@ type working struct {
 	// totals is what each tenant has in all queues together.
 	totals map[string]*queueFigures
 	keys   map[keyName]*idempotencyKey
+	groups map[JobGroup]*groupSlot
+	blocks map[blockKey]*blockSlot
 	// What changed since the last publish, in the order of the changes.
 	dirtyUse    []*useSlot
 	dirtyQueues []*queueSlot
 	dirtyShares []*shareSlot
+	dirtyGroups []*groupSlot
+	dirtyBlocks []*blockSlot
 	nextTenant  uint32
 	nextClass   uint32
+	nextGroup   uint64
 }
 
 type classSlot struct {
@@ -63,6 +68,8 @@ func newWorking() *working {
 		shares:  map[tenantQueue]*shareSlot{},
 		totals:  map[string]*queueFigures{},
 		keys:    map[keyName]*idempotencyKey{},
+		groups:  map[JobGroup]*groupSlot{},
+		blocks:  map[blockKey]*blockSlot{},
 	}
 }
 
@@ -165,5 +172,7 @@ func (s *state) flush() {
 		figures := f.queueFigures
 		s.queues.shares.put(tenantFigures{of: f.of, figures: &figures})
 	}
+	s.flushGroups()
+	s.flushBlocks()
 	w.dirtyUse, w.dirtyQueues, w.dirtyShares = w.dirtyUse[:0], w.dirtyQueues[:0], w.dirtyShares[:0]
 }

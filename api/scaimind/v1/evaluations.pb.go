@@ -719,12 +719,15 @@ func (x *ListEvaluationsRequest) GetPageToken() string {
 }
 
 type ListEvaluationsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Evaluations   []*Evaluation          `protobuf:"bytes,1,rep,name=evaluations,proto3" json:"evaluations,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	TotalCount    int32                  `protobuf:"varint,3,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As the jobs of ListJobsResponse.
+	Evaluations   []*Evaluation `protobuf:"bytes,1,rep,name=evaluations,proto3" json:"evaluations,omitempty"`
+	NextPageToken string        `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	TotalCount    int32         `protobuf:"varint,3,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// As in ListJobsResponse.
+	TotalCountIsMinimum bool `protobuf:"varint,4,opt,name=total_count_is_minimum,json=totalCountIsMinimum,proto3" json:"total_count_is_minimum,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *ListEvaluationsResponse) Reset() {
@@ -776,6 +779,13 @@ func (x *ListEvaluationsResponse) GetTotalCount() int32 {
 		return x.TotalCount
 	}
 	return 0
+}
+
+func (x *ListEvaluationsResponse) GetTotalCountIsMinimum() bool {
+	if x != nil {
+		return x.TotalCountIsMinimum
+	}
+	return false
 }
 
 type CompareEvaluationsRequest struct {
@@ -1084,12 +1094,13 @@ const file_scaimind_v1_evaluations_proto_rawDesc = "" +
 	"\x06job_id\x18\x02 \x01(\tR\x05jobId\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"\x9d\x01\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\xd2\x01\n" +
 	"\x17ListEvaluationsResponse\x129\n" +
 	"\vevaluations\x18\x01 \x03(\v2\x17.scaimind.v1.EvaluationR\vevaluations\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1f\n" +
 	"\vtotal_count\x18\x03 \x01(\x05R\n" +
-	"totalCount\"B\n" +
+	"totalCount\x123\n" +
+	"\x16total_count_is_minimum\x18\x04 \x01(\bR\x13totalCountIsMinimum\"B\n" +
 	"\x19CompareEvaluationsRequest\x12%\n" +
 	"\x0eevaluation_ids\x18\x01 \x03(\tR\revaluationIds\"\x87\x01\n" +
 	"\x1aCompareEvaluationsResponse\x129\n" +

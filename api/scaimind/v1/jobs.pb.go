@@ -1255,12 +1255,15 @@ func (x *ListJobsRequest) GetOrderBy() string {
 }
 
 type ListJobsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Jobs          []*Job                 `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	TotalCount    int32                  `protobuf:"varint,3,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// May be fewer than page_size, or none, and still not all: go on while there is a next_page_token.
+	Jobs          []*Job `protobuf:"bytes,1,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	TotalCount    int32  `protobuf:"varint,3,opt,name=total_count,json=totalCount,proto3" json:"total_count,omitempty"`
+	// There may be more than total_count: so many were found among the jobs that were looked at so far.
+	TotalCountIsMinimum bool `protobuf:"varint,4,opt,name=total_count_is_minimum,json=totalCountIsMinimum,proto3" json:"total_count_is_minimum,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *ListJobsResponse) Reset() {
@@ -1312,6 +1315,13 @@ func (x *ListJobsResponse) GetTotalCount() int32 {
 		return x.TotalCount
 	}
 	return 0
+}
+
+func (x *ListJobsResponse) GetTotalCountIsMinimum() bool {
+	if x != nil {
+		return x.TotalCountIsMinimum
+	}
+	return false
 }
 
 type CancelJobRequest struct {
@@ -2887,12 +2897,13 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\tpage_size\x18\x04 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\x05 \x01(\tR\tpageToken\x12\x19\n" +
-	"\border_by\x18\x06 \x01(\tR\aorderBy\"\x81\x01\n" +
+	"\border_by\x18\x06 \x01(\tR\aorderBy\"\xb6\x01\n" +
 	"\x10ListJobsResponse\x12$\n" +
 	"\x04jobs\x18\x01 \x03(\v2\x10.scaimind.v1.JobR\x04jobs\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12\x1f\n" +
 	"\vtotal_count\x18\x03 \x01(\x05R\n" +
-	"totalCount\"W\n" +
+	"totalCount\x123\n" +
+	"\x16total_count_is_minimum\x18\x04 \x01(\bR\x13totalCountIsMinimum\"W\n" +
 	"\x10CancelJobRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x14\n" +

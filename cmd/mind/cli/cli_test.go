@@ -161,6 +161,29 @@ func TestJobs_fetchesPagesUntilTheLimit(t *testing.T) {
 	require.Contains(t, stderr, "130 of 500")
 }
 
+// A page of a list that compares labels may be empty, and not the last.
+func TestJobs_goesOnAfterAPageThatIsEmpty(t *testing.T) {
+	g := newGateway(t)
+	g.on("GET /jobs", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("page_token") {
+		case "":
+			data(200, `{"jobs":[],"next_page_token":"a","total_count":0,"total_count_is_minimum":true}`)(w, r)
+		case "a":
+			data(200, `{"jobs":[{"job_id":"job_1"}],"next_page_token":"b","total_count":1,"total_count_is_minimum":true}`)(w, r)
+		default:
+			data(200, `{"jobs":[{"job_id":"job_2"}],"next_page_token":"","total_count":2,"total_count_is_minimum":false}`)(w, r)
+		}
+	})
+	stdout, stderr, code := mind(t, "jobs", "--label", "run=1")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "job_1")
+	require.Contains(t, stdout, "job_2")
+	require.Empty(t, stderr)
+	_, stderr, code = mind(t, "jobs", "--label", "run=1", "--limit", "1")
+	require.Zero(t, code, stderr)
+	require.Equal(t, "1 of at least 1; more with --limit\n", stderr)
+}
+
 func TestSubmit_printsTheIDAloneAndSendsAgainUnderTheSameKey(t *testing.T) {
 	g := newGateway(t)
 	tries := 0

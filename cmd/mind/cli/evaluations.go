@@ -133,7 +133,7 @@ func newEvaluations() *cobra.Command {
 			return err
 		}
 		if s.output != "table" {
-			return printValue(cmd.OutOrStdout(), s.output, map[string]any{"evaluations": raw, "total_count": total})
+			return printValue(cmd.OutOrStdout(), s.output, total.of("evaluations", raw))
 		}
 		t := newTable(cmd.OutOrStdout(), "EVALUATION", "SCORES", "STATUS", "RESULTS", "AGE", "REASON")
 		for i := range all {
@@ -144,9 +144,7 @@ func newEvaluations() *cobra.Command {
 		if err := t.flush(); err != nil {
 			return err
 		}
-		if total > len(all) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d; more with --limit\n", len(all), total)
-		}
+		total.more(cmd, len(all))
 		return nil
 	})
 	f := cmd.Flags()
@@ -157,8 +155,8 @@ func newEvaluations() *cobra.Command {
 	return cmd
 }
 
-// evaluations fetches pages until there are limit evaluations, or no more.
-func (c *client) evaluations(ctx context.Context, query url.Values, limit int) (all []evaluation, raw []json.RawMessage, total int, err error) {
+// evaluations fetches pages until there are limit evaluations, or no more. A page may be empty and not the last.
+func (c *client) evaluations(ctx context.Context, query url.Values, limit int) (all []evaluation, raw []json.RawMessage, total count, err error) {
 	const page = 100
 	raw = []json.RawMessage{}
 	for len(all) < limit {
@@ -166,20 +164,20 @@ func (c *client) evaluations(ctx context.Context, query url.Values, limit int) (
 		var got struct {
 			Evaluations []json.RawMessage `json:"evaluations"`
 			Next        string            `json:"next_page_token"`
-			Total       int               `json:"total_count"`
+			count
 		}
 		if _, err := c.get(ctx, "/evaluations", query, &got); err != nil {
-			return nil, nil, 0, err
+			return nil, nil, count{}, err
 		}
 		for _, text := range got.Evaluations {
 			var e evaluation
 			if err := json.Unmarshal(text, &e); err != nil {
-				return nil, nil, 0, fmt.Errorf("reading an evaluation: %w", err)
+				return nil, nil, count{}, fmt.Errorf("reading an evaluation: %w", err)
 			}
 			all = append(all, e)
 		}
-		raw, total = append(raw, got.Evaluations...), got.Total
-		if got.Next == "" || len(got.Evaluations) == 0 {
+		raw, total = append(raw, got.Evaluations...), got.count
+		if got.Next == "" || got.Next == query.Get("page_token") {
 			break
 		}
 		query.Set("page_token", got.Next)

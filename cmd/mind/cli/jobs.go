@@ -14,9 +14,31 @@ import (
 )
 
 type jobPage struct {
-	Jobs  []job  `json:"jobs"`
-	Next  string `json:"next_page_token"`
-	Total int    `json:"total_count"`
+	Jobs []job  `json:"jobs"`
+	Next string `json:"next_page_token"`
+	count
+}
+
+// count is how many there are of what a list lists.
+type count struct {
+	Total int `json:"total_count"`
+	// AtLeast: there may be more; not all were looked at.
+	AtLeast bool `json:"total_count_is_minimum"`
+}
+
+// more says on stderr that there are more than were shown.
+func (n count) more(cmd *cobra.Command, shown int) {
+	switch {
+	case n.AtLeast:
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of at least %d; more with --limit\n", shown, max(shown, n.Total))
+	case n.Total > shown:
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d; more with --limit\n", shown, n.Total)
+	}
+}
+
+// of is a list as JSON, with how many there are.
+func (n count) of(name string, raw []json.RawMessage) map[string]any {
+	return map[string]any{name: raw, "total_count": n.Total, "total_count_is_minimum": n.AtLeast}
 }
 
 func newJobs() *cobra.Command {
@@ -52,14 +74,12 @@ func newJobs() *cobra.Command {
 			return err
 		}
 		if s.output != "table" {
-			return printValue(cmd.OutOrStdout(), s.output, map[string]any{"jobs": raw, "total_count": total})
+			return printValue(cmd.OutOrStdout(), s.output, total.of("jobs", raw))
 		}
 		if err := jobTable(cmd, all); err != nil {
 			return err
 		}
-		if total > len(all) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d; more with --limit\n", len(all), total)
-		}
+		total.more(cmd, len(all))
 		return nil
 	})
 	f := cmd.Flags()
@@ -74,8 +94,8 @@ func newJobs() *cobra.Command {
 	return cmd
 }
 
-// list fetches pages until there are limit jobs, or no more.
-func (c *client) list(ctx context.Context, query url.Values, limit int) (all []job, raw []json.RawMessage, total int, err error) {
+// list fetches pages until there are limit jobs, or no more. A page may be empty and not the last.
+func (c *client) list(ctx context.Context, query url.Values, limit int) (all []job, raw []json.RawMessage, total count, err error) {
 	const page = 100
 	raw = []json.RawMessage{}
 	for len(all) < limit {
@@ -86,13 +106,13 @@ func (c *client) list(ctx context.Context, query url.Values, limit int) (all []j
 		}
 		data, err := c.get(ctx, "/jobs", query, &got)
 		if err != nil {
-			return nil, nil, 0, err
+			return nil, nil, count{}, err
 		}
 		if err := json.Unmarshal(data, &each); err != nil {
-			return nil, nil, 0, err
+			return nil, nil, count{}, err
 		}
-		all, raw, total = append(all, got.Jobs...), append(raw, each.Jobs...), got.Total
-		if got.Next == "" || len(got.Jobs) == 0 {
+		all, raw, total = append(all, got.Jobs...), append(raw, each.Jobs...), got.count
+		if got.Next == "" || got.Next == query.Get("page_token") {
 			break
 		}
 		query.Set("page_token", got.Next)

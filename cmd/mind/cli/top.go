@@ -139,8 +139,8 @@ func (c *client) top(ctx context.Context, w io.Writer) error {
 	if err := t.flush(); err != nil {
 		return err
 	}
-	if total > len(jobs) {
-		fmt.Fprintf(w, "and %d more\n", total-len(jobs))
+	if total.Total > len(jobs) {
+		fmt.Fprintf(w, "and %d more\n", total.Total-len(jobs))
 	}
 	return nil
 }
