@@ -59,6 +59,9 @@ type gpuWatch struct {
 	driver   string
 	failures int
 	last     []*v1.Gpu
+	// samples are what the GPUs did when they were last read, and sampled counts how often that was.
+	samples []*v1.GpuSample
+	sampled uint64
 	// shifted: the driver counts otherwise than it did when the agent began.
 	shifted bool
 
@@ -350,6 +353,9 @@ func (g *gpuWatch) doubtful() bool {
 }
 
 func (g *gpuWatch) run(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	g.sample(bounded)
+	cancel()
 	for {
 		pause := g.interval
 		if g.doubtful() {
@@ -365,7 +371,9 @@ func (g *gpuWatch) run(ctx context.Context) {
 			timer.Stop()
 		}
 		bounded, cancel := context.WithTimeout(ctx, lookTimeout)
-		if err := g.look(bounded); err != nil && ctx.Err() == nil {
+		if err := g.look(bounded); err == nil {
+			g.sample(bounded)
+		} else if ctx.Err() == nil {
 			g.log.Debug("cannot look at the GPUs", "error", err)
 		}
 		cancel()

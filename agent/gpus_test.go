@@ -27,6 +27,8 @@ type gpus struct {
 	users map[string][]device.Process
 	err   error
 	call  func(string, int)
+	// readings are what the sensors say.
+	readings []device.Reading
 }
 
 func (g *gpus) List(context.Context) ([]device.Device, error) {
@@ -39,6 +41,12 @@ func (g *gpus) Processes(_ context.Context, uuid string) ([]device.Process, erro
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.users[uuid], g.err
+}
+
+func (g *gpus) Read(context.Context) ([]device.Reading, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.readings, g.err
 }
 
 func (g *gpus) OnXid(f func(string, int)) { g.call = f }
@@ -269,6 +277,38 @@ func TestADamagedRecordSetsAllGPUsAsideUntilTheNodeIsEnabled(t *testing.T) {
 		w.looks(5)
 		require.Equal(t, v1.GpuHealth_QUARANTINED, w.current()[2].GetHealth(), "it had failed when it was verified")
 	}
+}
+
+// What the GPUs do is told once for each reading, by the index that leases know; what a sensor does not say is left out.
+func TestSamples_areToldOnce(t *testing.T) {
+	inventory := three()
+	w := watchGPUs(t, inventory, t.TempDir())
+	w.looks(1)
+	inventory.readings = []device.Reading{
+		{UUID: "b", Utilization: 0.756, MemoryUsed: 40000 << 20}, {UUID: "a", Utilization: -1, MemoryUsed: -1}, {UUID: "stranger", Utilization: 1},
+	}
+	none, told := w.samplesSince(0)
+	require.Empty(t, none, "nothing was read yet")
+	w.sample(t.Context())
+	got, told := w.samplesSince(told)
+	require.Len(t, got, 2)
+	require.Equal(t, "index:1 utilization_percent:76 memory_used_mb:40000", strings.ReplaceAll(got[0].String(), "  ", " "))
+	require.Nil(t, got[1].UtilizationPercent)
+	require.Nil(t, got[1].MemoryUsedMb)
+	require.Zero(t, got[1].GetIndex())
+	again, told := w.samplesSince(told)
+	require.Empty(t, again)
+	w.sample(t.Context())
+	another, _ := w.samplesSince(0)
+	require.Len(t, another, 2, "another session is told")
+	newer, told := w.samplesSince(told)
+	require.Len(t, newer, 2)
+	inventory.mu.Lock()
+	inventory.err = errors.New("driver gone")
+	inventory.mu.Unlock()
+	w.sample(t.Context())
+	none, _ = w.samplesSince(told)
+	require.Empty(t, none)
 }
 
 func TestTheMetricOfGPUsSetAside(t *testing.T) {

@@ -303,8 +303,9 @@ func (s *session) receive(ctx context.Context, stream v1.AgentService_SessionCli
 }
 
 // send sends heartbeats and reports until the stream breaks.
-func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient, interval time.Duration, gpus []*v1.Gpu, renewals <-chan *v1.Renewal, received <-chan error) (err error) {
+func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient, interval time.Duration, gpus []*v1.Gpu, renewals <-chan *v1.Renewal, received <-chan error) error {
 	s.agent.outbox.rewind()
+	told := toldGPUs{gpus: gpus}
 	beat := time.NewTicker(interval)
 	defer beat.Stop()
 	// The first one at once: without its answer nothing is launched.
@@ -321,14 +322,14 @@ func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient
 		// That a GPU is not fit for work is told before the end of the work that was on it.
 		select {
 		case <-s.agent.gpus.changed:
-			if gpus, err = s.beat(stream, gpus); err != nil {
+			if err := s.beat(stream, &told); err != nil {
 				return reasonOf(received, err)
 			}
 		default:
 		}
 		select {
 		case <-s.agent.gpus.changed:
-			if gpus, err = s.beat(stream, gpus); err != nil {
+			if err := s.beat(stream, &told); err != nil {
 				return reasonOf(received, err)
 			}
 		case err := <-received:
@@ -338,16 +339,16 @@ func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient
 		case <-s.again:
 			return errors.New("the agent wants all orders anew")
 		case <-first:
-			if gpus, err = s.beat(stream, gpus); err != nil {
+			if err := s.beat(stream, &told); err != nil {
 				return reasonOf(received, err)
 			}
 		case <-s.agent.rosters.kept:
 			// Until the leader knows, what runs here cannot be replaced.
-			if gpus, err = s.beat(stream, gpus); err != nil {
+			if err := s.beat(stream, &told); err != nil {
 				return reasonOf(received, err)
 			}
 		case <-beat.C:
-			if gpus, err = s.beat(stream, gpus); err != nil {
+			if err := s.beat(stream, &told); err != nil {
 				return reasonOf(received, err)
 			}
 		case renewal := <-renewals:
@@ -377,14 +378,21 @@ func (s *session) send(ctx context.Context, stream v1.AgentService_SessionClient
 	}
 }
 
-// beat sends a heartbeat, and the inventory when it is not what was told last.
-func (s *session) beat(stream v1.AgentService_SessionClient, told []*v1.Gpu) ([]*v1.Gpu, error) {
+// toldGPUs is what the coordinator knows of the GPUs from this session.
+type toldGPUs struct {
+	gpus    []*v1.Gpu
+	samples uint64
+}
+
+// beat sends a heartbeat, with the inventory when it is not what was told last, and with samples when there are new ones.
+func (s *session) beat(stream v1.AgentService_SessionClient, t *toldGPUs) error {
 	seq, roster := s.agent.leases.renewal()
 	heartbeat := &v1.Heartbeat{Seq: seq, RosterVersion: roster}
-	if now := s.agent.gpus.current(); !sameGPUs(told, now) {
-		told, heartbeat.Gpus = now, now
+	if now := s.agent.gpus.current(); !sameGPUs(t.gpus, now) {
+		t.gpus, heartbeat.Gpus = now, now
 	}
-	return told, stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: heartbeat}})
+	heartbeat.Samples, t.samples = s.agent.gpus.samplesSince(t.samples)
+	return stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: heartbeat}})
 }
 
 // sendReports sends one batch.

@@ -146,7 +146,7 @@ var endpoints = []endpoint{
 	{name: "GET /checkpoints/{id}", may: view, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "job_id", "path", "step", "manifest_digest"}},
 	{name: "DELETE /checkpoints/{id}", may: manage, code: 200, id: ownCheckpoint, skip: "the suite's only checkpoint is needed"},
 
-	{name: "GET /cluster", may: view, code: 200, published: true, has: []string{"nodes_total", "gpus_total", "gpus_allocated", "gpu_utilization", "leader", "coordinators"}},
+	{name: "GET /cluster", may: view, code: 200, published: true, has: []string{"nodes_total", "gpus_total", "gpus_allocated", "gpu_allocation", "gpu_utilization", "gpus_measured", "leader", "coordinators"}},
 	{name: "GET /cluster/nodes", may: view, code: 200, published: true, has: []string{"nodes"}},
 	{name: "GET /cluster/nodes/{id}", may: view, code: 200, id: ownNode, shared: true, has: []string{"node_id", "state", "gpus"}},
 	{name: "POST /cluster/nodes/{id}/drain", may: admin, code: 200, published: true, id: ownNode, shared: true, body: func(*party) any { return map[string]any{"dry_run": true} }, bodyOptional: true},

@@ -92,7 +92,7 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 		"/scaimind.v1.AgentService/Session",
 		"/scaimind.v1.AuditService/RecordDenials",
 		"/scaimind.v1.OperatorService/DescribeReplica",
-		"/scaimind.v1.OperatorService/GetStateHash",
+		"/scaimind.v1.OperatorService/GetNodeActivity", "/scaimind.v1.OperatorService/GetStateHash",
 		"/scaimind.v1.OperatorService/GetVotes",
 		"/scaimind.v1.OperatorService/JoinPeer",
 		"/scaimind.v1.OperatorService/ListPeers",

@@ -12,7 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// GetCluster sums up the cluster. Jobs are counted for the caller's tenant only; GPUs and nodes are everybody's.
+// GetCluster sums up the cluster. Jobs are counted for the caller's tenant only; GPUs and nodes are everybody's, and so is how much
+// the GPUs work together.
 func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.GetClusterResponse, error) {
 	v, err := s.read(ctx)
 	if err != nil {
@@ -20,6 +21,7 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 	}
 	out := &v1.GetClusterResponse{Jobs: map[string]int32{}}
 	types := map[string]*v1.GpuTypeSummary{}
+	active, worked := s.activity(ctx, ""), 0.0
 	for n := range v.Nodes() {
 		out.NodesTotal++
 		ready := n.State == v1.NodeState_READY
@@ -40,6 +42,10 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 			healthy, leased := g.Health == v1.GpuHealth_HEALTHY, (use.Exclusive|use.Shared)&(1<<g.Index) != 0
 			if healthy {
 				out.GpusHealthy++
+				if sample := active.gpu(n.ID, int32(g.Index)); sample != nil && sample.UtilizationPercent != nil {
+					out.GpusMeasured++
+					worked += float64(*sample.UtilizationPercent) / 100
+				}
 			}
 			if leased {
 				out.GpusAllocated++
@@ -51,8 +57,9 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 	}
 	slices.SortFunc(out.GpuTypes, func(a, b *v1.GpuTypeSummary) int { return strings.Compare(a.GpuType, b.GpuType) })
 	if out.GpusHealthy > 0 {
-		out.GpuUtilization = float64(out.GpusAllocated) / float64(out.GpusHealthy)
+		out.GpuAllocation = float64(out.GpusAllocated) / float64(out.GpusHealthy)
 	}
+	out.GpuUtilization = worked / float64(out.GpusMeasured) // NaN, which says that it is not known, when none was measured
 	tenant := callOf(ctx).tenant
 	for state, n := range jobCounts(v.CountsOf(tenant), v.HeldOf(tenant)) {
 		if n > 0 {
@@ -106,9 +113,9 @@ func (s *server) ListNodes(ctx context.Context, _ *v1.ListNodesRequest) (*v1.Lis
 	if err != nil {
 		return nil, err
 	}
-	out := &v1.ListNodesResponse{}
+	out, active := &v1.ListNodesResponse{}, s.activity(ctx, "")
 	for n := range v.Nodes() {
-		out.Nodes = append(out.Nodes, s.nodeView(v, n, callOf(ctx)))
+		out.Nodes = append(out.Nodes, s.nodeView(v, n, callOf(ctx), active))
 	}
 	return out, nil
 }
@@ -123,31 +130,30 @@ func (s *server) GetNode(ctx context.Context, req *v1.GetNodeRequest) (*v1.GetNo
 	if !ok {
 		return nil, notFound("node", req.GetNodeId())
 	}
-	return &v1.GetNodeResponse{Node: s.nodeView(v, n, callOf(ctx))}, nil
+	return &v1.GetNodeResponse{Node: s.nodeView(v, n, callOf(ctx), s.activity(ctx, n.ID))}, nil
 }
 
 // nodeView is a node as a tenant may see it: of what runs there, only the tenant's own is named and counted. Operators are
-// told how many tasks there are of all tenants, because they must know what a drain waits for; not whose.
-func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call) *v1.Node {
+// told how many tasks there are of all tenants, because they must know what a drain waits for; not whose. So it is with what a GPU
+// does: a tenant is told of those that its own jobs hold alone.
+func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call, active activity) *v1.Node {
 	use := v.Use(n.ID)
 	out := &v1.Node{
 		NodeId: n.ID, State: n.State, Reason: n.Reason, Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),
 		Labels: n.Labels, AgentVersion: n.AgentVersion, BootId: n.BootID, RegisteredAt: timestamp(n.RegisteredAt),
 		RosterCurrent: n.RosterSince != 0 && n.RosterAcked >= v.RosterVersion(),
 	}
-	// Only the leader hears from agents; another replica does not say when.
-	if seen, inSession, ok := s.sessions.lastSeen(n.ID); ok && inSession {
-		out.LastSeenAt = timestamp(seen.UnixNano())
-	}
+	out.LastSeenAt = active[n.ID].GetLastSeenAt()
 	if n.UnreachableSince != 0 {
 		out.UnreachableSince = timestamp(n.UnreachableSince)
 	}
 	if n.Drain != nil {
 		out.DrainDeadline = timestamp(n.Drain.Deadline)
 	}
-	holders := map[int]string{}
+	holders, others := map[int]string{}, uint64(0)
 	for lease := range v.LeasesOn(n.ID) {
 		if j, ok := v.Job(lease.Job); !ok || j.Tenant != c.tenant {
+			others |= lease.GPUs
 			continue
 		}
 		out.Tasks++
@@ -167,11 +173,15 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call) *v1.Node {
 		if g.Health == v1.GpuHealth_HEALTHY && (use.Exclusive|use.Shared)&(1<<g.Index) == 0 {
 			out.GpusFree++
 		}
-		out.Gpus = append(out.Gpus, &v1.Gpu{
+		shown := &v1.Gpu{
 			Uuid: g.UUID, Index: int32(g.Index), Model: g.Model, GpuType: g.Type, MemoryMb: int32(g.MemMB), PciBusId: g.PCI,
 			NumaNode: int32(g.NUMA), NvlinkPeers: indices(g.NVLink), Health: g.Health, HealthReason: g.HealthReason,
 			Simulated: g.Simulated, JobId: holders[int(g.Index)],
-		})
+		}
+		if c.operator || shown.JobId != "" && others&(1<<g.Index) == 0 {
+			show(shown, active.gpu(n.ID, shown.Index))
+		}
+		out.Gpus = append(out.Gpus, shown)
 	}
 	return out
 }

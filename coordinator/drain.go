@@ -42,7 +42,7 @@ func (s *server) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.D
 	}
 	effects := drainEffects(v, n, c.tenant, req.GetForce(), time.Duration(req.GetDeadlineSeconds())*time.Second)
 	if req.GetDryRun() {
-		return &v1.DrainNodeResponse{Node: s.nodeView(v, n, c), Effects: effects}, nil
+		return &v1.DrainNodeResponse{Node: s.nodeView(v, n, c, s.activity(ctx, n.ID)), Effects: effects}, nil
 	}
 	changed, err := s.changeNode(ctx, fsm.SetNode{
 		ID: req.GetNodeId(), Action: fsm.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
@@ -162,5 +162,5 @@ func (s *server) changeNode(ctx context.Context, command fsm.SetNode) (*v1.Node,
 	case result.Node == nil:
 		return nil, notFound("node", command.ID)
 	}
-	return s.nodeView(s.machine.View(), result.Node, callOf(ctx)), nil
+	return s.nodeView(s.machine.View(), result.Node, callOf(ctx), s.activity(ctx, command.ID)), nil
 }

@@ -45,6 +45,7 @@ var writes = map[string]func() proto.Message{
 	v1.QuotaService_PutQuota_FullMethodName:              func() proto.Message { return new(v1.PutQuotaResponse) },
 	v1.QuotaService_DeleteQuota_FullMethodName:           func() proto.Message { return new(v1.DeleteQuotaResponse) },
 	v1.AuditService_RecordDenials_FullMethodName:         func() proto.Message { return new(v1.RecordDenialsResponse) },
+	v1.OperatorService_GetNodeActivity_FullMethodName:    func() proto.Message { return new(v1.GetNodeActivityResponse) },
 	v1.OperatorService_TransferLeadership_FullMethodName: func() proto.Message { return new(v1.TransferLeadershipResponse) },
 	v1.OperatorService_JoinPeer_FullMethodName:           func() proto.Message { return new(v1.JoinPeerResponse) },
 	v1.OperatorService_RemovePeer_FullMethodName:         func() proto.Message { return new(v1.RemovePeerResponse) },

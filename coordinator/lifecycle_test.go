@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -117,7 +118,8 @@ func TestCluster_whatUsersSeeOfIt(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 4, cluster.GetGpusTotal())
 	require.EqualValues(t, 3, cluster.GetGpusAllocated())
-	require.InDelta(t, 0.75, cluster.GetGpuUtilization(), 1e-9)
+	require.InDelta(t, 0.75, cluster.GetGpuAllocation(), 1e-9)
+	require.True(t, math.IsNaN(cluster.GetGpuUtilization()), "no agent has said what its GPUs do")
 	require.Equal(t, map[string]int32{"RUNNING": 1, "QUEUED": 2}, cluster.GetJobs())
 	require.True(t, proto.Equal(&v1.GpuTypeSummary{GpuType: "H100", Total: 4, Free: 1}, cluster.GetGpuTypes()[0]))
 	require.Equal(t, c.leader(), cluster.GetLeader())

@@ -89,6 +89,7 @@ var callers = map[string][]string{
 	v1.OperatorService_DescribeReplica_FullMethodName:    replicas,
 	v1.OperatorService_ReadIndex_FullMethodName:          replicas,
 	v1.OperatorService_GetVotes_FullMethodName:           replicas,
+	v1.OperatorService_GetNodeActivity_FullMethodName:    replicas,
 
 	healthpb.Health_Check_FullMethodName: users,
 	healthpb.Health_Watch_FullMethodName: users,

@@ -52,6 +52,8 @@ type scriptedAgent struct {
 	kept   map[string][]string // paths of what the node keeps, by tenant
 
 	prepares map[string]bool // names of jobs whose tasks wait for their data
+
+	samples []*v1.GpuSample // what the GPUs do, told in every heartbeat
 }
 
 type scriptedTask struct {
@@ -252,7 +254,7 @@ func (a *scriptedAgent) heartbeat() *v1.Heartbeat {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.beat++
-	return &v1.Heartbeat{Seq: a.beat, RosterVersion: a.roster.GetVersion()}
+	return &v1.Heartbeat{Seq: a.beat, RosterVersion: a.roster.GetVersion(), Samples: a.samples}
 }
 
 // renewal is what the agent would ask others to pass on.

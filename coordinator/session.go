@@ -212,6 +212,7 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 				in.kept = kept
 				in.server.rosters.kept(in.session.node, kept)
 			}
+			in.session.samples.put(body.Heartbeat.GetSamples())
 			if len(body.Heartbeat.GetGpus()) > 0 {
 				in.put(nil, body.Heartbeat.GetGpus())
 			}

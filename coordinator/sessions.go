@@ -57,6 +57,7 @@ type session struct {
 	renewed   atomic.Uint64 // highest seq that may be acknowledged
 	reported  atomic.Uint64 // highest seq committed
 	relays    relays
+	samples   sampled
 }
 
 // hear notes that the node said something.

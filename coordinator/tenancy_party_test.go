@@ -382,7 +382,7 @@ var lifecycle = map[string]bool{"cancel": true, "pause": true, "resume": true, "
 
 // sharedFields are the same for all tenants, and depend on all of them: docs/rest.md says which.
 var sharedFields = map[string]bool{
-	"index": true, "position": true, "queuePosition": true, "revision": true, "gpuUtilization": true, "gpusFree": true, "free": true,
+	"index": true, "position": true, "queuePosition": true, "revision": true, "gpuAllocation": true, "gpusFree": true, "free": true,
 	"nextPageToken": true, "cursor": true,
 	// Times, and which GPUs a task was given.
 	"time": true, "timestamp": true, "createdAt": true, "startedAt": true, "finishedAt": true, "updatedAt": true, "reportedAt": true, "registeredAt": true, "lastSeenAt": true,

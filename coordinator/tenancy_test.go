@@ -75,6 +75,13 @@ func TestTenancy_nothingOfOneShowsInAnswersToAnother(t *testing.T) {
 	patient := func(c *Config) { c.Timers.UnreachableAfter, c.Timers.Denials = 10*time.Minute, time.Hour }
 	own, shared := startCluster(t, 1, patient), startCluster(t, 1, patient)
 	ownAgent, sharedAgent := own.agent("n1", 64), shared.agent("n1", 64)
+	for _, a := range []*scriptedAgent{ownAgent, sharedAgent} {
+		a.mu.Lock()
+		for i := range 64 {
+			a.samples = append(a.samples, sampleOf(i, 50, 1000))
+		}
+		a.mu.Unlock()
+	}
 	runs, failed := 0, false
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)

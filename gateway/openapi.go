@@ -272,7 +272,7 @@ func (s schemaBook) field(f protoreflect.FieldDescriptor, suffix string) object 
 		return object{"type": "object", "additionalProperties": s.value(f.MapValue(), suffix)}
 	case f.IsList():
 		return object{"type": "array", "items": s.value(f, suffix)}
-	case suffix != "" && (f.HasPresence() || f.Kind() == protoreflect.EnumKind):
+	case suffix != "" && (f.HasPresence() || f.Kind() == protoreflect.EnumKind || f.Kind() == protoreflect.DoubleKind): // NaN is null
 		return object{"anyOf": []object{s.value(f, suffix), {"type": "null"}}}
 	}
 	return s.value(f, suffix)

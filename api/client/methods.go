@@ -39,6 +39,8 @@ var reads = map[string]bool{
 	v1.OperatorService_ReadIndex_FullMethodName:    true,
 	v1.OperatorService_GetStateHash_FullMethodName: true,
 	v1.OperatorService_GetVotes_FullMethodName:     true,
+
+	v1.OperatorService_GetNodeActivity_FullMethodName: true,
 }
 
 // slow are reads that wait for nodes: to ask another coordinator soon would only ask the same nodes again.

@@ -17,8 +17,9 @@ import (
 // FaultsFile is the name of the file in an agent's data directory that makes simulated GPUs fail. It is read anew whenever
 // it has changed; what it does not name is well. An object of the index of a GPU, or "driver", to what is wrong:
 //
-//	{"0": "xid 79", "1": "ecc", "2": "vanish", "3": "stuck-process 4711", "driver": "hang"}
+//	{"0": "xid 79", "1": "ecc", "2": "vanish", "3": "stuck-process 4711", "4": "busy 75 40000", "driver": "hang"}
 //
+// busy is no fault: the sensors say that the GPU works 75 % of the time and uses 40,000 MiB; else they say that it does nothing.
 // stuck-process names a process that the driver shows on the GPU for as long as it lives; without a number it is process 1.
 // driver may be "hang" or "error".
 const FaultsFile = "simulate-gpu-faults.json"
@@ -88,6 +89,15 @@ func afflict(d device.Device, fault string) (device.Device, bool) {
 		}
 	}
 	return d, true
+}
+
+// busy returns what the sensors say of the GPU's work, and of its memory in bytes.
+func busy(fault string) (utilization, memory float64) {
+	var percent, mb int
+	if _, err := fmt.Sscanf(fault, "busy %d %d", &percent, &mb); err != nil {
+		return 0, 0
+	}
+	return float64(percent) / 100, float64(mb) * (1 << 20)
 }
 
 // stuck returns the process that a fault puts on a GPU.

@@ -41,6 +41,13 @@ func TestFaults(t *testing.T) {
 	readings, err := inv.Read(ctx)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, readings[0].XidErrors)
+	require.Zero(t, readings[0].Utilization)
+	write(`{"1": "busy 75 40000"}`)
+	require.Equal(t, well, list(), "it is no fault")
+	readings, err = inv.Read(ctx)
+	require.NoError(t, err)
+	require.InDelta(t, 0.75, readings[1].Utilization, 1e-9)
+	require.EqualValues(t, 40000<<20, readings[1].MemoryUsed)
 
 	write(fmt.Sprintf(`{"0": "xid 13", "3": "stuck-process %d"}`, os.Getpid()))
 	require.Equal(t, well, list(), "a program may cause that one")

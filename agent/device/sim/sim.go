@@ -131,6 +131,7 @@ func (inv *Inventory) Read(context.Context) ([]device.Reading, error) {
 	readings := make([]device.Reading, len(inv.devices))
 	for i, d := range inv.devices {
 		readings[i] = device.Reading{UUID: d.UUID, Celsius: 30, Watts: 60}
+		readings[i].Utilization, readings[i].MemoryUsed = busy(wrong[strconv.Itoa(d.Index)])
 		if strings.HasPrefix(wrong[strconv.Itoa(d.Index)], "xid ") {
 			readings[i].XidErrors = 1
 		}

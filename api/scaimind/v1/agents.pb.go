@@ -598,6 +598,8 @@ type Heartbeat struct {
 	Seq uint64 `protobuf:"varint,2,opt,name=seq,proto3" json:"seq,omitempty"`
 	// Version of the roster that the agent keeps: it has it on disk.
 	RosterVersion uint64 `protobuf:"varint,3,opt,name=roster_version,json=rosterVersion,proto3" json:"roster_version,omitempty"`
+	// What the GPUs do, when they were read since the heartbeat before. The leader keeps it in memory.
+	Samples       []*GpuSample `protobuf:"bytes,4,rep,name=samples,proto3" json:"samples,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -653,6 +655,75 @@ func (x *Heartbeat) GetRosterVersion() uint64 {
 	return 0
 }
 
+func (x *Heartbeat) GetSamples() []*GpuSample {
+	if x != nil {
+		return x.Samples
+	}
+	return nil
+}
+
+// GpuSample is what the sensors of one GPU said.
+type GpuSample struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Index int32                  `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
+	// Absent: not known.
+	UtilizationPercent *int32 `protobuf:"varint,2,opt,name=utilization_percent,json=utilizationPercent,proto3,oneof" json:"utilization_percent,omitempty"`
+	MemoryUsedMb       *int32 `protobuf:"varint,3,opt,name=memory_used_mb,json=memoryUsedMb,proto3,oneof" json:"memory_used_mb,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *GpuSample) Reset() {
+	*x = GpuSample{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GpuSample) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GpuSample) ProtoMessage() {}
+
+func (x *GpuSample) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GpuSample.ProtoReflect.Descriptor instead.
+func (*GpuSample) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *GpuSample) GetIndex() int32 {
+	if x != nil {
+		return x.Index
+	}
+	return 0
+}
+
+func (x *GpuSample) GetUtilizationPercent() int32 {
+	if x != nil && x.UtilizationPercent != nil {
+		return *x.UtilizationPercent
+	}
+	return 0
+}
+
+func (x *GpuSample) GetMemoryUsedMb() int32 {
+	if x != nil && x.MemoryUsedMb != nil {
+		return *x.MemoryUsedMb
+	}
+	return 0
+}
+
 type ReportBatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reports       []*Report              `protobuf:"bytes,1,rep,name=reports,proto3" json:"reports,omitempty"`
@@ -662,7 +733,7 @@ type ReportBatch struct {
 
 func (x *ReportBatch) Reset() {
 	*x = ReportBatch{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +745,7 @@ func (x *ReportBatch) String() string {
 func (*ReportBatch) ProtoMessage() {}
 
 func (x *ReportBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[8]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +758,7 @@ func (x *ReportBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportBatch.ProtoReflect.Descriptor instead.
 func (*ReportBatch) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ReportBatch) GetReports() []*Report {
@@ -720,7 +791,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +803,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[9]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +816,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Report) GetSeq() uint64 {
@@ -908,7 +979,7 @@ type TaskStarting struct {
 
 func (x *TaskStarting) Reset() {
 	*x = TaskStarting{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -920,7 +991,7 @@ func (x *TaskStarting) String() string {
 func (*TaskStarting) ProtoMessage() {}
 
 func (x *TaskStarting) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[10]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -933,7 +1004,7 @@ func (x *TaskStarting) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStarting.ProtoReflect.Descriptor instead.
 func (*TaskStarting) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{11}
 }
 
 type TaskRunning struct {
@@ -945,7 +1016,7 @@ type TaskRunning struct {
 
 func (x *TaskRunning) Reset() {
 	*x = TaskRunning{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1028,7 @@ func (x *TaskRunning) String() string {
 func (*TaskRunning) ProtoMessage() {}
 
 func (x *TaskRunning) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[11]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1041,7 @@ func (x *TaskRunning) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskRunning.ProtoReflect.Descriptor instead.
 func (*TaskRunning) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TaskRunning) GetPid() int32 {
@@ -994,7 +1065,7 @@ type TaskEnded struct {
 
 func (x *TaskEnded) Reset() {
 	*x = TaskEnded{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1006,7 +1077,7 @@ func (x *TaskEnded) String() string {
 func (*TaskEnded) ProtoMessage() {}
 
 func (x *TaskEnded) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[12]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1019,7 +1090,7 @@ func (x *TaskEnded) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEnded.ProtoReflect.Descriptor instead.
 func (*TaskEnded) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TaskEnded) GetExitCode() int32 {
@@ -1052,7 +1123,7 @@ type PhaseReport struct {
 
 func (x *PhaseReport) Reset() {
 	*x = PhaseReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1135,7 @@ func (x *PhaseReport) String() string {
 func (*PhaseReport) ProtoMessage() {}
 
 func (x *PhaseReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[13]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1148,7 @@ func (x *PhaseReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PhaseReport.ProtoReflect.Descriptor instead.
 func (*PhaseReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PhaseReport) GetPhase() JobPhase_Value {
@@ -1097,7 +1168,7 @@ type ProgressReport struct {
 
 func (x *ProgressReport) Reset() {
 	*x = ProgressReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1180,7 @@ func (x *ProgressReport) String() string {
 func (*ProgressReport) ProtoMessage() {}
 
 func (x *ProgressReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[14]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1193,7 @@ func (x *ProgressReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProgressReport.ProtoReflect.Descriptor instead.
 func (*ProgressReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ProgressReport) GetStep() int64 {
@@ -1153,7 +1224,7 @@ type CheckpointReport struct {
 
 func (x *CheckpointReport) Reset() {
 	*x = CheckpointReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1165,7 +1236,7 @@ func (x *CheckpointReport) String() string {
 func (*CheckpointReport) ProtoMessage() {}
 
 func (x *CheckpointReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[15]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1178,7 +1249,7 @@ func (x *CheckpointReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointReport.ProtoReflect.Descriptor instead.
 func (*CheckpointReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CheckpointReport) GetPath() string {
@@ -1233,7 +1304,7 @@ type TransferReport struct {
 
 func (x *TransferReport) Reset() {
 	*x = TransferReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1316,7 @@ func (x *TransferReport) String() string {
 func (*TransferReport) ProtoMessage() {}
 
 func (x *TransferReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[16]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1329,7 @@ func (x *TransferReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferReport.ProtoReflect.Descriptor instead.
 func (*TransferReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *TransferReport) GetPath() string {
@@ -1311,7 +1382,7 @@ type EvaluationReport struct {
 
 func (x *EvaluationReport) Reset() {
 	*x = EvaluationReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1394,7 @@ func (x *EvaluationReport) String() string {
 func (*EvaluationReport) ProtoMessage() {}
 
 func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1407,7 @@ func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluationReport.ProtoReflect.Descriptor instead.
 func (*EvaluationReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EvaluationReport) GetBenchmark() string {
@@ -1383,7 +1454,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1395,7 +1466,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1408,7 +1479,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SessionResponse) GetBody() isSessionResponse_Body {
@@ -1509,7 +1580,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1521,7 +1592,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1534,7 +1605,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Roster) GetVersion() uint64 {
@@ -1562,7 +1633,7 @@ type RosterMember struct {
 
 func (x *RosterMember) Reset() {
 	*x = RosterMember{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1574,7 +1645,7 @@ func (x *RosterMember) String() string {
 func (*RosterMember) ProtoMessage() {}
 
 func (x *RosterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1587,7 +1658,7 @@ func (x *RosterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterMember.ProtoReflect.Descriptor instead.
 func (*RosterMember) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RosterMember) GetNodeId() string {
@@ -1617,7 +1688,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1629,7 +1700,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1642,7 +1713,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Welcome) GetCoordinatorId() string {
@@ -1679,7 +1750,7 @@ type Orders struct {
 
 func (x *Orders) Reset() {
 	*x = Orders{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +1762,7 @@ func (x *Orders) String() string {
 func (*Orders) ProtoMessage() {}
 
 func (x *Orders) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +1775,7 @@ func (x *Orders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Orders.ProtoReflect.Descriptor instead.
 func (*Orders) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Orders) GetIndex() uint64 {
@@ -1745,7 +1816,7 @@ type TaskOrder struct {
 
 func (x *TaskOrder) Reset() {
 	*x = TaskOrder{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1757,7 +1828,7 @@ func (x *TaskOrder) String() string {
 func (*TaskOrder) ProtoMessage() {}
 
 func (x *TaskOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1770,7 +1841,7 @@ func (x *TaskOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOrder.ProtoReflect.Descriptor instead.
 func (*TaskOrder) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *TaskOrder) GetTask() *TaskRef {
@@ -1841,7 +1912,7 @@ type TaskSpec struct {
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1853,7 +1924,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1866,7 +1937,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TaskSpec) GetJob() *SubmitJobRequest {
@@ -1992,7 +2063,7 @@ type DataCredentials struct {
 
 func (x *DataCredentials) Reset() {
 	*x = DataCredentials{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2004,7 +2075,7 @@ func (x *DataCredentials) String() string {
 func (*DataCredentials) ProtoMessage() {}
 
 func (x *DataCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2017,7 +2088,7 @@ func (x *DataCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataCredentials.ProtoReflect.Descriptor instead.
 func (*DataCredentials) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DataCredentials) GetScaidriveToken() string {
@@ -2048,7 +2119,7 @@ type ResumePoint struct {
 
 func (x *ResumePoint) Reset() {
 	*x = ResumePoint{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2131,7 @@ func (x *ResumePoint) String() string {
 func (*ResumePoint) ProtoMessage() {}
 
 func (x *ResumePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2144,7 @@ func (x *ResumePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
 func (*ResumePoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResumePoint) GetPath() string {
@@ -2114,7 +2185,7 @@ type TaskPeer struct {
 
 func (x *TaskPeer) Reset() {
 	*x = TaskPeer{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2126,7 +2197,7 @@ func (x *TaskPeer) String() string {
 func (*TaskPeer) ProtoMessage() {}
 
 func (x *TaskPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2139,7 +2210,7 @@ func (x *TaskPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeer.ProtoReflect.Descriptor instead.
 func (*TaskPeer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TaskPeer) GetNodeId() string {
@@ -2169,7 +2240,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2181,7 +2252,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2194,7 +2265,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Ack) GetHeartbeatSeq() uint64 {
@@ -2222,7 +2293,7 @@ type ProbeDataRequest struct {
 
 func (x *ProbeDataRequest) Reset() {
 	*x = ProbeDataRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2305,7 @@ func (x *ProbeDataRequest) String() string {
 func (*ProbeDataRequest) ProtoMessage() {}
 
 func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2318,7 @@ func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataRequest.ProtoReflect.Descriptor instead.
 func (*ProbeDataRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ProbeDataRequest) GetTenantId() string {
@@ -2280,7 +2351,7 @@ type ProbeDataResponse struct {
 
 func (x *ProbeDataResponse) Reset() {
 	*x = ProbeDataResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2292,7 +2363,7 @@ func (x *ProbeDataResponse) String() string {
 func (*ProbeDataResponse) ProtoMessage() {}
 
 func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2305,7 +2376,7 @@ func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataResponse.ProtoReflect.Descriptor instead.
 func (*ProbeDataResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ProbeDataResponse) GetSources() []*DataSourceCheck {
@@ -2324,7 +2395,7 @@ type ReadDataCacheRequest struct {
 
 func (x *ReadDataCacheRequest) Reset() {
 	*x = ReadDataCacheRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2336,7 +2407,7 @@ func (x *ReadDataCacheRequest) String() string {
 func (*ReadDataCacheRequest) ProtoMessage() {}
 
 func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2349,7 +2420,7 @@ func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheRequest.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReadDataCacheRequest) GetTenantId() string {
@@ -2368,7 +2439,7 @@ type ReadDataCacheResponse struct {
 
 func (x *ReadDataCacheResponse) Reset() {
 	*x = ReadDataCacheResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2380,7 +2451,7 @@ func (x *ReadDataCacheResponse) String() string {
 func (*ReadDataCacheResponse) ProtoMessage() {}
 
 func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2393,7 +2464,7 @@ func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheResponse.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
@@ -2413,7 +2484,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2496,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2509,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *PingRequest) GetNodeId() string {
@@ -2460,7 +2531,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2472,7 +2543,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2485,7 +2556,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PingResponse) GetNodeId() string {
@@ -2511,7 +2582,7 @@ type RelayRequest struct {
 
 func (x *RelayRequest) Reset() {
 	*x = RelayRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2594,7 @@ func (x *RelayRequest) String() string {
 func (*RelayRequest) ProtoMessage() {}
 
 func (x *RelayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2607,7 @@ func (x *RelayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
 func (*RelayRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RelayRequest) GetRenewal() *Renewal {
@@ -2555,7 +2626,7 @@ type RelayResponse struct {
 
 func (x *RelayResponse) Reset() {
 	*x = RelayResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2638,7 @@ func (x *RelayResponse) String() string {
 func (*RelayResponse) ProtoMessage() {}
 
 func (x *RelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2651,7 @@ func (x *RelayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
 func (*RelayResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *RelayResponse) GetSeq() uint64 {
@@ -2607,7 +2678,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2619,7 +2690,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2632,7 +2703,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -2697,7 +2768,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2709,7 +2780,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2722,7 +2793,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -2759,7 +2830,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2771,7 +2842,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2784,7 +2855,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -2828,7 +2899,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2840,7 +2911,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2853,7 +2924,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -2901,7 +2972,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2913,7 +2984,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2926,7 +2997,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -2954,7 +3025,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2966,7 +3037,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2979,7 +3050,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -3051,11 +3122,18 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
 	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
 	"\x04rank\x18\x03 \x01(\x05R\x04rank\x12\x14\n" +
-	"\x05token\x18\x04 \x01(\x04R\x05token\"j\n" +
+	"\x05token\x18\x04 \x01(\x04R\x05token\"\x9c\x01\n" +
 	"\tHeartbeat\x12$\n" +
 	"\x04gpus\x18\x01 \x03(\v2\x10.scaimind.v1.GpuR\x04gpus\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12%\n" +
-	"\x0eroster_version\x18\x03 \x01(\x04R\rrosterVersion\"<\n" +
+	"\x0eroster_version\x18\x03 \x01(\x04R\rrosterVersion\x120\n" +
+	"\asamples\x18\x04 \x03(\v2\x16.scaimind.v1.GpuSampleR\asamples\"\xad\x01\n" +
+	"\tGpuSample\x12\x14\n" +
+	"\x05index\x18\x01 \x01(\x05R\x05index\x124\n" +
+	"\x13utilization_percent\x18\x02 \x01(\x05H\x00R\x12utilizationPercent\x88\x01\x01\x12)\n" +
+	"\x0ememory_used_mb\x18\x03 \x01(\x05H\x01R\fmemoryUsedMb\x88\x01\x01B\x16\n" +
+	"\x14_utilization_percentB\x11\n" +
+	"\x0f_memory_used_mb\"<\n" +
 	"\vReportBatch\x12-\n" +
 	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\xc5\x04\n" +
 	"\x06Report\x12\x10\n" +
@@ -3254,7 +3332,7 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_agents_proto_rawDescData
 }
 
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*GetNeededOutputsRequest)(nil),  // 0: scaimind.v1.GetNeededOutputsRequest
 	(*GetNeededOutputsResponse)(nil), // 1: scaimind.v1.GetNeededOutputsResponse
@@ -3264,120 +3342,122 @@ var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*Hello)(nil),                    // 5: scaimind.v1.Hello
 	(*TaskRef)(nil),                  // 6: scaimind.v1.TaskRef
 	(*Heartbeat)(nil),                // 7: scaimind.v1.Heartbeat
-	(*ReportBatch)(nil),              // 8: scaimind.v1.ReportBatch
-	(*Report)(nil),                   // 9: scaimind.v1.Report
-	(*TaskStarting)(nil),             // 10: scaimind.v1.TaskStarting
-	(*TaskRunning)(nil),              // 11: scaimind.v1.TaskRunning
-	(*TaskEnded)(nil),                // 12: scaimind.v1.TaskEnded
-	(*PhaseReport)(nil),              // 13: scaimind.v1.PhaseReport
-	(*ProgressReport)(nil),           // 14: scaimind.v1.ProgressReport
-	(*CheckpointReport)(nil),         // 15: scaimind.v1.CheckpointReport
-	(*TransferReport)(nil),           // 16: scaimind.v1.TransferReport
-	(*EvaluationReport)(nil),         // 17: scaimind.v1.EvaluationReport
-	(*SessionResponse)(nil),          // 18: scaimind.v1.SessionResponse
-	(*Roster)(nil),                   // 19: scaimind.v1.Roster
-	(*RosterMember)(nil),             // 20: scaimind.v1.RosterMember
-	(*Welcome)(nil),                  // 21: scaimind.v1.Welcome
-	(*Orders)(nil),                   // 22: scaimind.v1.Orders
-	(*TaskOrder)(nil),                // 23: scaimind.v1.TaskOrder
-	(*TaskSpec)(nil),                 // 24: scaimind.v1.TaskSpec
-	(*DataCredentials)(nil),          // 25: scaimind.v1.DataCredentials
-	(*ResumePoint)(nil),              // 26: scaimind.v1.ResumePoint
-	(*TaskPeer)(nil),                 // 27: scaimind.v1.TaskPeer
-	(*Ack)(nil),                      // 28: scaimind.v1.Ack
-	(*ProbeDataRequest)(nil),         // 29: scaimind.v1.ProbeDataRequest
-	(*ProbeDataResponse)(nil),        // 30: scaimind.v1.ProbeDataResponse
-	(*ReadDataCacheRequest)(nil),     // 31: scaimind.v1.ReadDataCacheRequest
-	(*ReadDataCacheResponse)(nil),    // 32: scaimind.v1.ReadDataCacheResponse
-	(*PingRequest)(nil),              // 33: scaimind.v1.PingRequest
-	(*PingResponse)(nil),             // 34: scaimind.v1.PingResponse
-	(*RelayRequest)(nil),             // 35: scaimind.v1.RelayRequest
-	(*RelayResponse)(nil),            // 36: scaimind.v1.RelayResponse
-	(*ReadTaskLogsRequest)(nil),      // 37: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),     // 38: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),             // 39: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),   // 40: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil),  // 41: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),         // 42: scaimind.v1.TaskMetricsEntry
-	nil,                              // 43: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                      // 44: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),    // 45: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 46: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),              // 47: scaimind.v1.JobPhase.Value
-	(StopReason_Value)(0),            // 48: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),         // 49: scaimind.v1.SubmitJobRequest
-	(*Launcher)(nil),                 // 50: scaimind.v1.Launcher
-	(*DataSource)(nil),               // 51: scaimind.v1.DataSource
-	(*DataSourceCheck)(nil),          // 52: scaimind.v1.DataSourceCheck
-	(*NodeDataCache)(nil),            // 53: scaimind.v1.NodeDataCache
+	(*GpuSample)(nil),                // 8: scaimind.v1.GpuSample
+	(*ReportBatch)(nil),              // 9: scaimind.v1.ReportBatch
+	(*Report)(nil),                   // 10: scaimind.v1.Report
+	(*TaskStarting)(nil),             // 11: scaimind.v1.TaskStarting
+	(*TaskRunning)(nil),              // 12: scaimind.v1.TaskRunning
+	(*TaskEnded)(nil),                // 13: scaimind.v1.TaskEnded
+	(*PhaseReport)(nil),              // 14: scaimind.v1.PhaseReport
+	(*ProgressReport)(nil),           // 15: scaimind.v1.ProgressReport
+	(*CheckpointReport)(nil),         // 16: scaimind.v1.CheckpointReport
+	(*TransferReport)(nil),           // 17: scaimind.v1.TransferReport
+	(*EvaluationReport)(nil),         // 18: scaimind.v1.EvaluationReport
+	(*SessionResponse)(nil),          // 19: scaimind.v1.SessionResponse
+	(*Roster)(nil),                   // 20: scaimind.v1.Roster
+	(*RosterMember)(nil),             // 21: scaimind.v1.RosterMember
+	(*Welcome)(nil),                  // 22: scaimind.v1.Welcome
+	(*Orders)(nil),                   // 23: scaimind.v1.Orders
+	(*TaskOrder)(nil),                // 24: scaimind.v1.TaskOrder
+	(*TaskSpec)(nil),                 // 25: scaimind.v1.TaskSpec
+	(*DataCredentials)(nil),          // 26: scaimind.v1.DataCredentials
+	(*ResumePoint)(nil),              // 27: scaimind.v1.ResumePoint
+	(*TaskPeer)(nil),                 // 28: scaimind.v1.TaskPeer
+	(*Ack)(nil),                      // 29: scaimind.v1.Ack
+	(*ProbeDataRequest)(nil),         // 30: scaimind.v1.ProbeDataRequest
+	(*ProbeDataResponse)(nil),        // 31: scaimind.v1.ProbeDataResponse
+	(*ReadDataCacheRequest)(nil),     // 32: scaimind.v1.ReadDataCacheRequest
+	(*ReadDataCacheResponse)(nil),    // 33: scaimind.v1.ReadDataCacheResponse
+	(*PingRequest)(nil),              // 34: scaimind.v1.PingRequest
+	(*PingResponse)(nil),             // 35: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),             // 36: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),            // 37: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),      // 38: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),     // 39: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),             // 40: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),   // 41: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil),  // 42: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),         // 43: scaimind.v1.TaskMetricsEntry
+	nil,                              // 44: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                      // 45: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),    // 46: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 47: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),              // 48: scaimind.v1.JobPhase.Value
+	(StopReason_Value)(0),            // 49: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),         // 50: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                 // 51: scaimind.v1.Launcher
+	(*DataSource)(nil),               // 52: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),          // 53: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),            // 54: scaimind.v1.NodeDataCache
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	5,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
 	7,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
-	8,  // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
+	9,  // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
 	3,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	44, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	43, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	45, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	44, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
 	6,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	44, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
-	9,  // 8: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
-	6,  // 9: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	45, // 10: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
-	10, // 11: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
-	11, // 12: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
-	12, // 13: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
-	13, // 14: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
-	14, // 15: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
-	15, // 16: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
-	17, // 17: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
-	16, // 18: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
-	46, // 19: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	47, // 20: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	21, // 21: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
-	22, // 22: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
-	28, // 23: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
-	19, // 24: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
-	4,  // 25: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
-	20, // 26: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
-	23, // 27: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
-	6,  // 28: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	48, // 29: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
-	24, // 30: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	49, // 31: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
-	27, // 32: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	45, // 33: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
-	26, // 34: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	50, // 35: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
-	25, // 36: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
-	51, // 37: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
-	25, // 38: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
-	52, // 39: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
-	53, // 40: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
-	3,  // 41: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	45, // 42: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	39, // 43: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	42, // 44: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	2,  // 45: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	0,  // 46: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
-	37, // 47: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	40, // 48: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	29, // 49: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
-	31, // 50: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
-	33, // 51: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	35, // 52: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	18, // 53: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	1,  // 54: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
-	38, // 55: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	41, // 56: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	30, // 57: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
-	32, // 58: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
-	34, // 59: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	36, // 60: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	53, // [53:61] is the sub-list for method output_type
-	45, // [45:53] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	45, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	8,  // 8: scaimind.v1.Heartbeat.samples:type_name -> scaimind.v1.GpuSample
+	10, // 9: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
+	6,  // 10: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
+	46, // 11: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	11, // 12: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
+	12, // 13: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
+	13, // 14: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
+	14, // 15: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
+	15, // 16: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
+	16, // 17: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
+	18, // 18: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
+	17, // 19: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
+	47, // 20: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	48, // 21: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	22, // 22: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
+	23, // 23: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
+	29, // 24: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
+	20, // 25: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
+	4,  // 26: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
+	21, // 27: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
+	24, // 28: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
+	6,  // 29: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
+	49, // 30: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	25, // 31: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
+	50, // 32: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	28, // 33: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
+	46, // 34: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	27, // 35: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
+	51, // 36: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	26, // 37: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
+	52, // 38: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	26, // 39: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
+	53, // 40: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	54, // 41: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	3,  // 42: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	46, // 43: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	40, // 44: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	43, // 45: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	2,  // 46: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	0,  // 47: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
+	38, // 48: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	41, // 49: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	30, // 50: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	32, // 51: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	34, // 52: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	36, // 53: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	19, // 54: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	1,  // 55: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
+	39, // 56: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	42, // 57: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	31, // 58: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	33, // 59: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	35, // 60: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	37, // 61: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	54, // [54:62] is the sub-list for method output_type
+	46, // [46:54] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -3397,7 +3477,8 @@ func file_scaimind_v1_agents_proto_init() {
 		(*SessionRequest_Reports)(nil),
 		(*SessionRequest_Relayed)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[9].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[8].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[10].OneofWrappers = []any{
 		(*Report_Starting)(nil),
 		(*Report_Running)(nil),
 		(*Report_Ended)(nil),
@@ -3407,23 +3488,23 @@ func file_scaimind_v1_agents_proto_init() {
 		(*Report_Evaluation)(nil),
 		(*Report_Transfer)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[12].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[18].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[13].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[19].OneofWrappers = []any{
 		(*SessionResponse_Welcome)(nil),
 		(*SessionResponse_Orders)(nil),
 		(*SessionResponse_Ack)(nil),
 		(*SessionResponse_Roster)(nil),
 		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[37].OneofWrappers = []any{}
 	file_scaimind_v1_agents_proto_msgTypes[38].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[39].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   44,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

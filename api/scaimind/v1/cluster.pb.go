@@ -67,14 +67,18 @@ type GetClusterResponse struct {
 	GpusTotal     int32                  `protobuf:"varint,3,opt,name=gpus_total,json=gpusTotal,proto3" json:"gpus_total,omitempty"`
 	GpusAllocated int32                  `protobuf:"varint,4,opt,name=gpus_allocated,json=gpusAllocated,proto3" json:"gpus_allocated,omitempty"`
 	GpusHealthy   int32                  `protobuf:"varint,5,opt,name=gpus_healthy,json=gpusHealthy,proto3" json:"gpus_healthy,omitempty"`
-	// gpus_allocated / gpus_healthy.
+	// Share of time in which the healthy GPUs worked lately, 0 to 1: the mean over those of which it is known. NaN: of none.
 	GpuUtilization float64 `protobuf:"fixed64,6,opt,name=gpu_utilization,json=gpuUtilization,proto3" json:"gpu_utilization,omitempty"`
 	// By state name. QUEUED counts those that wait in a queue, HELD those that are held back.
 	Jobs     map[string]int32  `protobuf:"bytes,7,rep,name=jobs,proto3" json:"jobs,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	GpuTypes []*GpuTypeSummary `protobuf:"bytes,8,rep,name=gpu_types,json=gpuTypes,proto3" json:"gpu_types,omitempty"`
 	// Coordinator id of the leader.
-	Leader        string               `protobuf:"bytes,9,opt,name=leader,proto3" json:"leader,omitempty"`
-	Coordinators  []*CoordinatorStatus `protobuf:"bytes,10,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
+	Leader       string               `protobuf:"bytes,9,opt,name=leader,proto3" json:"leader,omitempty"`
+	Coordinators []*CoordinatorStatus `protobuf:"bytes,10,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
+	// gpus_allocated / gpus_healthy; 0 when none is healthy.
+	GpuAllocation float64 `protobuf:"fixed64,11,opt,name=gpu_allocation,json=gpuAllocation,proto3" json:"gpu_allocation,omitempty"`
+	// GPUs of which gpu_utilization is the mean.
+	GpusMeasured  int32 `protobuf:"varint,12,opt,name=gpus_measured,json=gpusMeasured,proto3" json:"gpus_measured,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -177,6 +181,20 @@ func (x *GetClusterResponse) GetCoordinators() []*CoordinatorStatus {
 		return x.Coordinators
 	}
 	return nil
+}
+
+func (x *GetClusterResponse) GetGpuAllocation() float64 {
+	if x != nil {
+		return x.GpuAllocation
+	}
+	return 0
+}
+
+func (x *GetClusterResponse) GetGpusMeasured() int32 {
+	if x != nil {
+		return x.GpusMeasured
+	}
+	return 0
 }
 
 type GpuTypeSummary struct {
@@ -326,7 +344,11 @@ type Gpu struct {
 	HealthReason string          `protobuf:"bytes,10,opt,name=health_reason,json=healthReason,proto3" json:"health_reason,omitempty"`
 	Simulated    bool            `protobuf:"varint,11,opt,name=simulated,proto3" json:"simulated,omitempty"`
 	// Job that holds it; empty when free. Left empty for a job of another tenant.
-	JobId         string `protobuf:"bytes,12,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	JobId string `protobuf:"bytes,12,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Share of time in which it worked lately, 0 to 1, and memory in use, as its driver says. Absent while that is not known. Callers
+	// without cluster_admin are told of GPUs that jobs of their tenant hold, and no others.
+	Utilization   *float64 `protobuf:"fixed64,13,opt,name=utilization,proto3,oneof" json:"utilization,omitempty"`
+	MemoryUsedMb  *int32   `protobuf:"varint,14,opt,name=memory_used_mb,json=memoryUsedMb,proto3,oneof" json:"memory_used_mb,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -443,6 +465,20 @@ func (x *Gpu) GetJobId() string {
 		return x.JobId
 	}
 	return ""
+}
+
+func (x *Gpu) GetUtilization() float64 {
+	if x != nil && x.Utilization != nil {
+		return *x.Utilization
+	}
+	return 0
+}
+
+func (x *Gpu) GetMemoryUsedMb() int32 {
+	if x != nil && x.MemoryUsedMb != nil {
+		return *x.MemoryUsedMb
+	}
+	return 0
 }
 
 type Node struct {
@@ -1778,7 +1814,7 @@ var File_scaimind_v1_cluster_proto protoreflect.FileDescriptor
 const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\n" +
 	"\x19scaimind/v1/cluster.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"\x13\n" +
-	"\x11GetClusterRequest\"\xf6\x03\n" +
+	"\x11GetClusterRequest\"\xc2\x04\n" +
 	"\x12GetClusterResponse\x12\x1f\n" +
 	"\vnodes_total\x18\x01 \x01(\x05R\n" +
 	"nodesTotal\x12\x1f\n" +
@@ -1793,7 +1829,9 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\tgpu_types\x18\b \x03(\v2\x1b.scaimind.v1.GpuTypeSummaryR\bgpuTypes\x12\x16\n" +
 	"\x06leader\x18\t \x01(\tR\x06leader\x12B\n" +
 	"\fcoordinators\x18\n" +
-	" \x03(\v2\x1e.scaimind.v1.CoordinatorStatusR\fcoordinators\x1a7\n" +
+	" \x03(\v2\x1e.scaimind.v1.CoordinatorStatusR\fcoordinators\x12%\n" +
+	"\x0egpu_allocation\x18\v \x01(\x01R\rgpuAllocation\x12#\n" +
+	"\rgpus_measured\x18\f \x01(\x05R\fgpusMeasured\x1a7\n" +
 	"\tJobsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x05R\x05value:\x028\x01\"U\n" +
@@ -1805,7 +1843,7 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06leader\x18\x02 \x01(\bR\x06leader\x12\x14\n" +
 	"\x05voter\x18\x03 \x01(\bR\x05voter\x12\x1a\n" +
-	"\bliveness\x18\x04 \x01(\tR\bliveness\"\xeb\x02\n" +
+	"\bliveness\x18\x04 \x01(\tR\bliveness\"\xe0\x03\n" +
 	"\x03Gpu\x12\x12\n" +
 	"\x04uuid\x18\x01 \x01(\tR\x04uuid\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +
@@ -1820,7 +1858,11 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\rhealth_reason\x18\n" +
 	" \x01(\tR\fhealthReason\x12\x1c\n" +
 	"\tsimulated\x18\v \x01(\bR\tsimulated\x12\x15\n" +
-	"\x06job_id\x18\f \x01(\tR\x05jobId\"\x95\x06\n" +
+	"\x06job_id\x18\f \x01(\tR\x05jobId\x12%\n" +
+	"\vutilization\x18\r \x01(\x01H\x00R\vutilization\x88\x01\x01\x12)\n" +
+	"\x0ememory_used_mb\x18\x0e \x01(\x05H\x01R\fmemoryUsedMb\x88\x01\x01B\x0e\n" +
+	"\f_utilizationB\x11\n" +
+	"\x0f_memory_used_mb\"\x95\x06\n" +
 	"\x04Node\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x122\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1c.scaimind.v1.NodeState.ValueR\x05state\x12\x16\n" +
@@ -2033,6 +2075,7 @@ func file_scaimind_v1_cluster_proto_init() {
 		return
 	}
 	file_scaimind_v1_enums_proto_init()
+	file_scaimind_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
 	file_scaimind_v1_cluster_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

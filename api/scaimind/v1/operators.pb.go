@@ -11,6 +11,7 @@ package scaimindv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -76,7 +77,157 @@ func (x ReplicaState_Value) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplicaState_Value.Descriptor instead.
 func (ReplicaState_Value) EnumDescriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{11, 0}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{14, 0}
+}
+
+type GetNodeActivityRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Empty: all nodes.
+	NodeId        string `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNodeActivityRequest) Reset() {
+	*x = GetNodeActivityRequest{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNodeActivityRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNodeActivityRequest) ProtoMessage() {}
+
+func (x *GetNodeActivityRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNodeActivityRequest.ProtoReflect.Descriptor instead.
+func (*GetNodeActivityRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *GetNodeActivityRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+type GetNodeActivityResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Nodes         []*NodeActivity        `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNodeActivityResponse) Reset() {
+	*x = GetNodeActivityResponse{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNodeActivityResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNodeActivityResponse) ProtoMessage() {}
+
+func (x *GetNodeActivityResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNodeActivityResponse.ProtoReflect.Descriptor instead.
+func (*GetNodeActivityResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *GetNodeActivityResponse) GetNodes() []*NodeActivity {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+type NodeActivity struct {
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	NodeId     string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	LastSeenAt *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	// Empty when nothing recent is known.
+	Gpus          []*GpuSample `protobuf:"bytes,3,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeActivity) Reset() {
+	*x = NodeActivity{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeActivity) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeActivity) ProtoMessage() {}
+
+func (x *NodeActivity) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeActivity.ProtoReflect.Descriptor instead.
+func (*NodeActivity) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *NodeActivity) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *NodeActivity) GetLastSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeenAt
+	}
+	return nil
+}
+
+func (x *NodeActivity) GetGpus() []*GpuSample {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
 }
 
 type Peer struct {
@@ -106,7 +257,7 @@ type Peer struct {
 
 func (x *Peer) Reset() {
 	*x = Peer{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[0]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -118,7 +269,7 @@ func (x *Peer) String() string {
 func (*Peer) ProtoMessage() {}
 
 func (x *Peer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[0]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -131,7 +282,7 @@ func (x *Peer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Peer.ProtoReflect.Descriptor instead.
 func (*Peer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{0}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Peer) GetId() string {
@@ -228,7 +379,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[1]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -240,7 +391,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[1]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -253,7 +404,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{1}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListPeersRequest) GetLocal() bool {
@@ -279,7 +430,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[2]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -291,7 +442,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[2]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -304,7 +455,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{2}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListPeersResponse) GetPeers() []*Peer {
@@ -359,7 +510,7 @@ type TransferLeadershipRequest struct {
 
 func (x *TransferLeadershipRequest) Reset() {
 	*x = TransferLeadershipRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[3]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -371,7 +522,7 @@ func (x *TransferLeadershipRequest) String() string {
 func (*TransferLeadershipRequest) ProtoMessage() {}
 
 func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[3]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -384,7 +535,7 @@ func (x *TransferLeadershipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipRequest.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{3}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *TransferLeadershipRequest) GetTo() string {
@@ -403,7 +554,7 @@ type TransferLeadershipResponse struct {
 
 func (x *TransferLeadershipResponse) Reset() {
 	*x = TransferLeadershipResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[4]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -415,7 +566,7 @@ func (x *TransferLeadershipResponse) String() string {
 func (*TransferLeadershipResponse) ProtoMessage() {}
 
 func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[4]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -428,7 +579,7 @@ func (x *TransferLeadershipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferLeadershipResponse.ProtoReflect.Descriptor instead.
 func (*TransferLeadershipResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *TransferLeadershipResponse) GetLeader() string {
@@ -452,7 +603,7 @@ type JoinPeerRequest struct {
 
 func (x *JoinPeerRequest) Reset() {
 	*x = JoinPeerRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[5]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -464,7 +615,7 @@ func (x *JoinPeerRequest) String() string {
 func (*JoinPeerRequest) ProtoMessage() {}
 
 func (x *JoinPeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[5]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -477,7 +628,7 @@ func (x *JoinPeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinPeerRequest.ProtoReflect.Descriptor instead.
 func (*JoinPeerRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *JoinPeerRequest) GetId() string {
@@ -525,7 +676,7 @@ type JoinPeerResponse struct {
 
 func (x *JoinPeerResponse) Reset() {
 	*x = JoinPeerResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[6]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -537,7 +688,7 @@ func (x *JoinPeerResponse) String() string {
 func (*JoinPeerResponse) ProtoMessage() {}
 
 func (x *JoinPeerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[6]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -550,7 +701,7 @@ func (x *JoinPeerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JoinPeerResponse.ProtoReflect.Descriptor instead.
 func (*JoinPeerResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *JoinPeerResponse) GetVoter() bool {
@@ -569,7 +720,7 @@ type RemovePeerRequest struct {
 
 func (x *RemovePeerRequest) Reset() {
 	*x = RemovePeerRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[7]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -581,7 +732,7 @@ func (x *RemovePeerRequest) String() string {
 func (*RemovePeerRequest) ProtoMessage() {}
 
 func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[7]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -594,7 +745,7 @@ func (x *RemovePeerRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerRequest.ProtoReflect.Descriptor instead.
 func (*RemovePeerRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *RemovePeerRequest) GetId() string {
@@ -612,7 +763,7 @@ type RemovePeerResponse struct {
 
 func (x *RemovePeerResponse) Reset() {
 	*x = RemovePeerResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[8]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -624,7 +775,7 @@ func (x *RemovePeerResponse) String() string {
 func (*RemovePeerResponse) ProtoMessage() {}
 
 func (x *RemovePeerResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[8]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -637,7 +788,7 @@ func (x *RemovePeerResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemovePeerResponse.ProtoReflect.Descriptor instead.
 func (*RemovePeerResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{11}
 }
 
 type DescribeReplicaRequest struct {
@@ -650,7 +801,7 @@ type DescribeReplicaRequest struct {
 
 func (x *DescribeReplicaRequest) Reset() {
 	*x = DescribeReplicaRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[9]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -662,7 +813,7 @@ func (x *DescribeReplicaRequest) String() string {
 func (*DescribeReplicaRequest) ProtoMessage() {}
 
 func (x *DescribeReplicaRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[9]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -675,7 +826,7 @@ func (x *DescribeReplicaRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeReplicaRequest.ProtoReflect.Descriptor instead.
 func (*DescribeReplicaRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DescribeReplicaRequest) GetCoordinatorId() string {
@@ -703,7 +854,7 @@ type DescribeReplicaResponse struct {
 
 func (x *DescribeReplicaResponse) Reset() {
 	*x = DescribeReplicaResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[10]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -715,7 +866,7 @@ func (x *DescribeReplicaResponse) String() string {
 func (*DescribeReplicaResponse) ProtoMessage() {}
 
 func (x *DescribeReplicaResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[10]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -728,7 +879,7 @@ func (x *DescribeReplicaResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DescribeReplicaResponse.ProtoReflect.Descriptor instead.
 func (*DescribeReplicaResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{10}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DescribeReplicaResponse) GetCoordinatorId() string {
@@ -781,7 +932,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[11]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +944,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[11]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +957,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{11}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{14}
 }
 
 type SaveSnapshotRequest struct {
@@ -817,7 +968,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[12]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +980,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[12]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +993,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{12}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{15}
 }
 
 type SaveSnapshotResponse struct {
@@ -854,7 +1005,7 @@ type SaveSnapshotResponse struct {
 
 func (x *SaveSnapshotResponse) Reset() {
 	*x = SaveSnapshotResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +1017,7 @@ func (x *SaveSnapshotResponse) String() string {
 func (*SaveSnapshotResponse) ProtoMessage() {}
 
 func (x *SaveSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[13]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +1030,7 @@ func (x *SaveSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{13}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SaveSnapshotResponse) GetData() []byte {
@@ -898,7 +1049,7 @@ type RecordSnapshotRequest struct {
 
 func (x *RecordSnapshotRequest) Reset() {
 	*x = RecordSnapshotRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -910,7 +1061,7 @@ func (x *RecordSnapshotRequest) String() string {
 func (*RecordSnapshotRequest) ProtoMessage() {}
 
 func (x *RecordSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -923,7 +1074,7 @@ func (x *RecordSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*RecordSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RecordSnapshotRequest) GetCoordinatorId() string {
@@ -941,7 +1092,7 @@ type RecordSnapshotResponse struct {
 
 func (x *RecordSnapshotResponse) Reset() {
 	*x = RecordSnapshotResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -953,7 +1104,7 @@ func (x *RecordSnapshotResponse) String() string {
 func (*RecordSnapshotResponse) ProtoMessage() {}
 
 func (x *RecordSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -966,7 +1117,7 @@ func (x *RecordSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*RecordSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{18}
 }
 
 type ReadIndexRequest struct {
@@ -977,7 +1128,7 @@ type ReadIndexRequest struct {
 
 func (x *ReadIndexRequest) Reset() {
 	*x = ReadIndexRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1140,7 @@ func (x *ReadIndexRequest) String() string {
 func (*ReadIndexRequest) ProtoMessage() {}
 
 func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1153,7 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{19}
 }
 
 type ReadIndexResponse struct {
@@ -1015,7 +1166,7 @@ type ReadIndexResponse struct {
 
 func (x *ReadIndexResponse) Reset() {
 	*x = ReadIndexResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1178,7 @@ func (x *ReadIndexResponse) String() string {
 func (*ReadIndexResponse) ProtoMessage() {}
 
 func (x *ReadIndexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1191,7 @@ func (x *ReadIndexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexResponse.ProtoReflect.Descriptor instead.
 func (*ReadIndexResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ReadIndexResponse) GetIndex() uint64 {
@@ -1067,7 +1218,7 @@ type GetStateHashRequest struct {
 
 func (x *GetStateHashRequest) Reset() {
 	*x = GetStateHashRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +1230,7 @@ func (x *GetStateHashRequest) String() string {
 func (*GetStateHashRequest) ProtoMessage() {}
 
 func (x *GetStateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +1243,7 @@ func (x *GetStateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateHashRequest.ProtoReflect.Descriptor instead.
 func (*GetStateHashRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetStateHashRequest) GetIndex() uint64 {
@@ -1113,7 +1264,7 @@ type GetStateHashResponse struct {
 
 func (x *GetStateHashResponse) Reset() {
 	*x = GetStateHashResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1125,7 +1276,7 @@ func (x *GetStateHashResponse) String() string {
 func (*GetStateHashResponse) ProtoMessage() {}
 
 func (x *GetStateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1138,7 +1289,7 @@ func (x *GetStateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateHashResponse.ProtoReflect.Descriptor instead.
 func (*GetStateHashResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetStateHashResponse) GetIndex() uint64 {
@@ -1171,7 +1322,7 @@ type GetVotesRequest struct {
 
 func (x *GetVotesRequest) Reset() {
 	*x = GetVotesRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1334,7 @@ func (x *GetVotesRequest) String() string {
 func (*GetVotesRequest) ProtoMessage() {}
 
 func (x *GetVotesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1347,7 @@ func (x *GetVotesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVotesRequest.ProtoReflect.Descriptor instead.
 func (*GetVotesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetVotesRequest) GetNodeIds() []string {
@@ -1216,7 +1367,7 @@ type GetVotesResponse struct {
 
 func (x *GetVotesResponse) Reset() {
 	*x = GetVotesResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1379,7 @@ func (x *GetVotesResponse) String() string {
 func (*GetVotesResponse) ProtoMessage() {}
 
 func (x *GetVotesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1392,7 @@ func (x *GetVotesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVotesResponse.ProtoReflect.Descriptor instead.
 func (*GetVotesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *GetVotesResponse) GetCoordinatorId() string {
@@ -1273,7 +1424,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1436,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1449,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Vote) GetNodeId() string {
@@ -1333,7 +1484,16 @@ var File_scaimind_v1_operators_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\n" +
-	"\x1bscaimind/v1/operators.proto\x12\vscaimind.v1\"\xe4\x02\n" +
+	"\x1bscaimind/v1/operators.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18scaimind/v1/agents.proto\"1\n" +
+	"\x16GetNodeActivityRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"J\n" +
+	"\x17GetNodeActivityResponse\x12/\n" +
+	"\x05nodes\x18\x01 \x03(\v2\x19.scaimind.v1.NodeActivityR\x05nodes\"\x91\x01\n" +
+	"\fNodeActivity\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12<\n" +
+	"\flast_seen_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastSeenAt\x12*\n" +
+	"\x04gpus\x18\x03 \x03(\v2\x16.scaimind.v1.GpuSampleR\x04gpus\"\xe4\x02\n" +
 	"\x04Peer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\traft_addr\x18\x02 \x01(\tR\braftAddr\x12\x1b\n" +
@@ -1417,7 +1577,7 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
 	"\x04dead\x18\x02 \x01(\bR\x04dead\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bliveness\x18\x04 \x01(\tR\bliveness2\xd6\x06\n" +
+	"\bliveness\x18\x04 \x01(\tR\bliveness2\xb4\a\n" +
 	"\x0fOperatorService\x12J\n" +
 	"\tListPeers\x12\x1d.scaimind.v1.ListPeersRequest\x1a\x1e.scaimind.v1.ListPeersResponse\x12e\n" +
 	"\x12TransferLeadership\x12&.scaimind.v1.TransferLeadershipRequest\x1a'.scaimind.v1.TransferLeadershipResponse\x12G\n" +
@@ -1429,7 +1589,8 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\x0eRecordSnapshot\x12\".scaimind.v1.RecordSnapshotRequest\x1a#.scaimind.v1.RecordSnapshotResponse\x12J\n" +
 	"\tReadIndex\x12\x1d.scaimind.v1.ReadIndexRequest\x1a\x1e.scaimind.v1.ReadIndexResponse\x12S\n" +
 	"\fGetStateHash\x12 .scaimind.v1.GetStateHashRequest\x1a!.scaimind.v1.GetStateHashResponse\x12G\n" +
-	"\bGetVotes\x12\x1c.scaimind.v1.GetVotesRequest\x1a\x1d.scaimind.v1.GetVotesResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\bGetVotes\x12\x1c.scaimind.v1.GetVotesRequest\x1a\x1d.scaimind.v1.GetVotesResponse\x12\\\n" +
+	"\x0fGetNodeActivity\x12#.scaimind.v1.GetNodeActivityRequest\x1a$.scaimind.v1.GetNodeActivityResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_operators_proto_rawDescOnce sync.Once
@@ -1444,62 +1605,72 @@ func file_scaimind_v1_operators_proto_rawDescGZIP() []byte {
 }
 
 var file_scaimind_v1_operators_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_scaimind_v1_operators_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_scaimind_v1_operators_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_scaimind_v1_operators_proto_goTypes = []any{
 	(ReplicaState_Value)(0),            // 0: scaimind.v1.ReplicaState.Value
-	(*Peer)(nil),                       // 1: scaimind.v1.Peer
-	(*ListPeersRequest)(nil),           // 2: scaimind.v1.ListPeersRequest
-	(*ListPeersResponse)(nil),          // 3: scaimind.v1.ListPeersResponse
-	(*TransferLeadershipRequest)(nil),  // 4: scaimind.v1.TransferLeadershipRequest
-	(*TransferLeadershipResponse)(nil), // 5: scaimind.v1.TransferLeadershipResponse
-	(*JoinPeerRequest)(nil),            // 6: scaimind.v1.JoinPeerRequest
-	(*JoinPeerResponse)(nil),           // 7: scaimind.v1.JoinPeerResponse
-	(*RemovePeerRequest)(nil),          // 8: scaimind.v1.RemovePeerRequest
-	(*RemovePeerResponse)(nil),         // 9: scaimind.v1.RemovePeerResponse
-	(*DescribeReplicaRequest)(nil),     // 10: scaimind.v1.DescribeReplicaRequest
-	(*DescribeReplicaResponse)(nil),    // 11: scaimind.v1.DescribeReplicaResponse
-	(*ReplicaState)(nil),               // 12: scaimind.v1.ReplicaState
-	(*SaveSnapshotRequest)(nil),        // 13: scaimind.v1.SaveSnapshotRequest
-	(*SaveSnapshotResponse)(nil),       // 14: scaimind.v1.SaveSnapshotResponse
-	(*RecordSnapshotRequest)(nil),      // 15: scaimind.v1.RecordSnapshotRequest
-	(*RecordSnapshotResponse)(nil),     // 16: scaimind.v1.RecordSnapshotResponse
-	(*ReadIndexRequest)(nil),           // 17: scaimind.v1.ReadIndexRequest
-	(*ReadIndexResponse)(nil),          // 18: scaimind.v1.ReadIndexResponse
-	(*GetStateHashRequest)(nil),        // 19: scaimind.v1.GetStateHashRequest
-	(*GetStateHashResponse)(nil),       // 20: scaimind.v1.GetStateHashResponse
-	(*GetVotesRequest)(nil),            // 21: scaimind.v1.GetVotesRequest
-	(*GetVotesResponse)(nil),           // 22: scaimind.v1.GetVotesResponse
-	(*Vote)(nil),                       // 23: scaimind.v1.Vote
+	(*GetNodeActivityRequest)(nil),     // 1: scaimind.v1.GetNodeActivityRequest
+	(*GetNodeActivityResponse)(nil),    // 2: scaimind.v1.GetNodeActivityResponse
+	(*NodeActivity)(nil),               // 3: scaimind.v1.NodeActivity
+	(*Peer)(nil),                       // 4: scaimind.v1.Peer
+	(*ListPeersRequest)(nil),           // 5: scaimind.v1.ListPeersRequest
+	(*ListPeersResponse)(nil),          // 6: scaimind.v1.ListPeersResponse
+	(*TransferLeadershipRequest)(nil),  // 7: scaimind.v1.TransferLeadershipRequest
+	(*TransferLeadershipResponse)(nil), // 8: scaimind.v1.TransferLeadershipResponse
+	(*JoinPeerRequest)(nil),            // 9: scaimind.v1.JoinPeerRequest
+	(*JoinPeerResponse)(nil),           // 10: scaimind.v1.JoinPeerResponse
+	(*RemovePeerRequest)(nil),          // 11: scaimind.v1.RemovePeerRequest
+	(*RemovePeerResponse)(nil),         // 12: scaimind.v1.RemovePeerResponse
+	(*DescribeReplicaRequest)(nil),     // 13: scaimind.v1.DescribeReplicaRequest
+	(*DescribeReplicaResponse)(nil),    // 14: scaimind.v1.DescribeReplicaResponse
+	(*ReplicaState)(nil),               // 15: scaimind.v1.ReplicaState
+	(*SaveSnapshotRequest)(nil),        // 16: scaimind.v1.SaveSnapshotRequest
+	(*SaveSnapshotResponse)(nil),       // 17: scaimind.v1.SaveSnapshotResponse
+	(*RecordSnapshotRequest)(nil),      // 18: scaimind.v1.RecordSnapshotRequest
+	(*RecordSnapshotResponse)(nil),     // 19: scaimind.v1.RecordSnapshotResponse
+	(*ReadIndexRequest)(nil),           // 20: scaimind.v1.ReadIndexRequest
+	(*ReadIndexResponse)(nil),          // 21: scaimind.v1.ReadIndexResponse
+	(*GetStateHashRequest)(nil),        // 22: scaimind.v1.GetStateHashRequest
+	(*GetStateHashResponse)(nil),       // 23: scaimind.v1.GetStateHashResponse
+	(*GetVotesRequest)(nil),            // 24: scaimind.v1.GetVotesRequest
+	(*GetVotesResponse)(nil),           // 25: scaimind.v1.GetVotesResponse
+	(*Vote)(nil),                       // 26: scaimind.v1.Vote
+	(*timestamppb.Timestamp)(nil),      // 27: google.protobuf.Timestamp
+	(*GpuSample)(nil),                  // 28: scaimind.v1.GpuSample
 }
 var file_scaimind_v1_operators_proto_depIdxs = []int32{
-	1,  // 0: scaimind.v1.ListPeersResponse.peers:type_name -> scaimind.v1.Peer
-	0,  // 1: scaimind.v1.DescribeReplicaResponse.state:type_name -> scaimind.v1.ReplicaState.Value
-	23, // 2: scaimind.v1.GetVotesResponse.votes:type_name -> scaimind.v1.Vote
-	2,  // 3: scaimind.v1.OperatorService.ListPeers:input_type -> scaimind.v1.ListPeersRequest
-	4,  // 4: scaimind.v1.OperatorService.TransferLeadership:input_type -> scaimind.v1.TransferLeadershipRequest
-	6,  // 5: scaimind.v1.OperatorService.JoinPeer:input_type -> scaimind.v1.JoinPeerRequest
-	8,  // 6: scaimind.v1.OperatorService.RemovePeer:input_type -> scaimind.v1.RemovePeerRequest
-	10, // 7: scaimind.v1.OperatorService.DescribeReplica:input_type -> scaimind.v1.DescribeReplicaRequest
-	13, // 8: scaimind.v1.OperatorService.SaveSnapshot:input_type -> scaimind.v1.SaveSnapshotRequest
-	15, // 9: scaimind.v1.OperatorService.RecordSnapshot:input_type -> scaimind.v1.RecordSnapshotRequest
-	17, // 10: scaimind.v1.OperatorService.ReadIndex:input_type -> scaimind.v1.ReadIndexRequest
-	19, // 11: scaimind.v1.OperatorService.GetStateHash:input_type -> scaimind.v1.GetStateHashRequest
-	21, // 12: scaimind.v1.OperatorService.GetVotes:input_type -> scaimind.v1.GetVotesRequest
-	3,  // 13: scaimind.v1.OperatorService.ListPeers:output_type -> scaimind.v1.ListPeersResponse
-	5,  // 14: scaimind.v1.OperatorService.TransferLeadership:output_type -> scaimind.v1.TransferLeadershipResponse
-	7,  // 15: scaimind.v1.OperatorService.JoinPeer:output_type -> scaimind.v1.JoinPeerResponse
-	9,  // 16: scaimind.v1.OperatorService.RemovePeer:output_type -> scaimind.v1.RemovePeerResponse
-	11, // 17: scaimind.v1.OperatorService.DescribeReplica:output_type -> scaimind.v1.DescribeReplicaResponse
-	14, // 18: scaimind.v1.OperatorService.SaveSnapshot:output_type -> scaimind.v1.SaveSnapshotResponse
-	16, // 19: scaimind.v1.OperatorService.RecordSnapshot:output_type -> scaimind.v1.RecordSnapshotResponse
-	18, // 20: scaimind.v1.OperatorService.ReadIndex:output_type -> scaimind.v1.ReadIndexResponse
-	20, // 21: scaimind.v1.OperatorService.GetStateHash:output_type -> scaimind.v1.GetStateHashResponse
-	22, // 22: scaimind.v1.OperatorService.GetVotes:output_type -> scaimind.v1.GetVotesResponse
-	13, // [13:23] is the sub-list for method output_type
-	3,  // [3:13] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	3,  // 0: scaimind.v1.GetNodeActivityResponse.nodes:type_name -> scaimind.v1.NodeActivity
+	27, // 1: scaimind.v1.NodeActivity.last_seen_at:type_name -> google.protobuf.Timestamp
+	28, // 2: scaimind.v1.NodeActivity.gpus:type_name -> scaimind.v1.GpuSample
+	4,  // 3: scaimind.v1.ListPeersResponse.peers:type_name -> scaimind.v1.Peer
+	0,  // 4: scaimind.v1.DescribeReplicaResponse.state:type_name -> scaimind.v1.ReplicaState.Value
+	26, // 5: scaimind.v1.GetVotesResponse.votes:type_name -> scaimind.v1.Vote
+	5,  // 6: scaimind.v1.OperatorService.ListPeers:input_type -> scaimind.v1.ListPeersRequest
+	7,  // 7: scaimind.v1.OperatorService.TransferLeadership:input_type -> scaimind.v1.TransferLeadershipRequest
+	9,  // 8: scaimind.v1.OperatorService.JoinPeer:input_type -> scaimind.v1.JoinPeerRequest
+	11, // 9: scaimind.v1.OperatorService.RemovePeer:input_type -> scaimind.v1.RemovePeerRequest
+	13, // 10: scaimind.v1.OperatorService.DescribeReplica:input_type -> scaimind.v1.DescribeReplicaRequest
+	16, // 11: scaimind.v1.OperatorService.SaveSnapshot:input_type -> scaimind.v1.SaveSnapshotRequest
+	18, // 12: scaimind.v1.OperatorService.RecordSnapshot:input_type -> scaimind.v1.RecordSnapshotRequest
+	20, // 13: scaimind.v1.OperatorService.ReadIndex:input_type -> scaimind.v1.ReadIndexRequest
+	22, // 14: scaimind.v1.OperatorService.GetStateHash:input_type -> scaimind.v1.GetStateHashRequest
+	24, // 15: scaimind.v1.OperatorService.GetVotes:input_type -> scaimind.v1.GetVotesRequest
+	1,  // 16: scaimind.v1.OperatorService.GetNodeActivity:input_type -> scaimind.v1.GetNodeActivityRequest
+	6,  // 17: scaimind.v1.OperatorService.ListPeers:output_type -> scaimind.v1.ListPeersResponse
+	8,  // 18: scaimind.v1.OperatorService.TransferLeadership:output_type -> scaimind.v1.TransferLeadershipResponse
+	10, // 19: scaimind.v1.OperatorService.JoinPeer:output_type -> scaimind.v1.JoinPeerResponse
+	12, // 20: scaimind.v1.OperatorService.RemovePeer:output_type -> scaimind.v1.RemovePeerResponse
+	14, // 21: scaimind.v1.OperatorService.DescribeReplica:output_type -> scaimind.v1.DescribeReplicaResponse
+	17, // 22: scaimind.v1.OperatorService.SaveSnapshot:output_type -> scaimind.v1.SaveSnapshotResponse
+	19, // 23: scaimind.v1.OperatorService.RecordSnapshot:output_type -> scaimind.v1.RecordSnapshotResponse
+	21, // 24: scaimind.v1.OperatorService.ReadIndex:output_type -> scaimind.v1.ReadIndexResponse
+	23, // 25: scaimind.v1.OperatorService.GetStateHash:output_type -> scaimind.v1.GetStateHashResponse
+	25, // 26: scaimind.v1.OperatorService.GetVotes:output_type -> scaimind.v1.GetVotesResponse
+	2,  // 27: scaimind.v1.OperatorService.GetNodeActivity:output_type -> scaimind.v1.GetNodeActivityResponse
+	17, // [17:28] is the sub-list for method output_type
+	6,  // [6:17] is the sub-list for method input_type
+	6,  // [6:6] is the sub-list for extension type_name
+	6,  // [6:6] is the sub-list for extension extendee
+	0,  // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_operators_proto_init() }
@@ -1507,14 +1678,15 @@ func file_scaimind_v1_operators_proto_init() {
 	if File_scaimind_v1_operators_proto != nil {
 		return
 	}
-	file_scaimind_v1_operators_proto_msgTypes[0].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_init()
+	file_scaimind_v1_operators_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_operators_proto_rawDesc), len(file_scaimind_v1_operators_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -31,6 +31,7 @@ const (
 	OperatorService_ReadIndex_FullMethodName          = "/scaimind.v1.OperatorService/ReadIndex"
 	OperatorService_GetStateHash_FullMethodName       = "/scaimind.v1.OperatorService/GetStateHash"
 	OperatorService_GetVotes_FullMethodName           = "/scaimind.v1.OperatorService/GetVotes"
+	OperatorService_GetNodeActivity_FullMethodName    = "/scaimind.v1.OperatorService/GetNodeActivity"
 )
 
 // OperatorServiceClient is the client API for OperatorService service.
@@ -54,6 +55,8 @@ type OperatorServiceClient interface {
 	GetStateHash(ctx context.Context, in *GetStateHashRequest, opts ...grpc.CallOption) (*GetStateHashResponse, error)
 	// What this replica's own gossip says of nodes. Not forwarded: the leader asks each voter.
 	GetVotes(ctx context.Context, in *GetVotesRequest, opts ...grpc.CallOption) (*GetVotesResponse, error)
+	// What the leader has heard from agents lately and nobody else: it is in its memory, not in the replicated state.
+	GetNodeActivity(ctx context.Context, in *GetNodeActivityRequest, opts ...grpc.CallOption) (*GetNodeActivityResponse, error)
 }
 
 type operatorServiceClient struct {
@@ -173,6 +176,16 @@ func (c *operatorServiceClient) GetVotes(ctx context.Context, in *GetVotesReques
 	return out, nil
 }
 
+func (c *operatorServiceClient) GetNodeActivity(ctx context.Context, in *GetNodeActivityRequest, opts ...grpc.CallOption) (*GetNodeActivityResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetNodeActivityResponse)
+	err := c.cc.Invoke(ctx, OperatorService_GetNodeActivity_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // OperatorServiceServer is the server API for OperatorService service.
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
@@ -194,6 +207,8 @@ type OperatorServiceServer interface {
 	GetStateHash(context.Context, *GetStateHashRequest) (*GetStateHashResponse, error)
 	// What this replica's own gossip says of nodes. Not forwarded: the leader asks each voter.
 	GetVotes(context.Context, *GetVotesRequest) (*GetVotesResponse, error)
+	// What the leader has heard from agents lately and nobody else: it is in its memory, not in the replicated state.
+	GetNodeActivity(context.Context, *GetNodeActivityRequest) (*GetNodeActivityResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }
 
@@ -233,6 +248,9 @@ func (UnimplementedOperatorServiceServer) GetStateHash(context.Context, *GetStat
 }
 func (UnimplementedOperatorServiceServer) GetVotes(context.Context, *GetVotesRequest) (*GetVotesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetVotes not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetNodeActivity(context.Context, *GetNodeActivityRequest) (*GetNodeActivityResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetNodeActivity not implemented")
 }
 func (UnimplementedOperatorServiceServer) mustEmbedUnimplementedOperatorServiceServer() {}
 func (UnimplementedOperatorServiceServer) testEmbeddedByValue()                         {}
@@ -428,6 +446,24 @@ func _OperatorService_GetVotes_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _OperatorService_GetNodeActivity_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetNodeActivityRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetNodeActivity(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetNodeActivity_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetNodeActivity(ctx, req.(*GetNodeActivityRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // OperatorService_ServiceDesc is the grpc.ServiceDesc for OperatorService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -470,6 +506,10 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetVotes",
 			Handler:    _OperatorService_GetVotes_Handler,
+		},
+		{
+			MethodName: "GetNodeActivity",
+			Handler:    _OperatorService_GetNodeActivity_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

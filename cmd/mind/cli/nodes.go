@@ -37,6 +37,42 @@ type gpu struct {
 	Reason    string `json:"health_reason"`
 	Simulated bool   `json:"simulated"`
 	Job       string `json:"job_id"`
+	MemoryMB  int64  `json:"memory_mb"`
+	// nil: not known, or not for this caller.
+	Utilization  *float64 `json:"utilization"`
+	MemoryUsedMB *int64   `json:"memory_used_mb"`
+}
+
+// percent is how much a GPU works.
+func percent(ratio *float64) string {
+	if ratio == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", *ratio*100)
+}
+
+// memory is such as "39.1 GiB of 79.6 GiB".
+func (g *gpu) memory() string {
+	if g.MemoryUsedMB == nil {
+		return "-"
+	}
+	return size(*g.MemoryUsedMB<<20) + " of " + size(g.MemoryMB<<20)
+}
+
+// utilization is the mean of the GPUs of which it is known.
+func (n *node) utilization() *float64 {
+	sum, known := 0.0, 0
+	for _, g := range n.GPUs {
+		if g.Utilization != nil {
+			sum += *g.Utilization
+			known++
+		}
+	}
+	if known == 0 {
+		return nil
+	}
+	mean := sum / float64(known)
+	return &mean
 }
 
 func newNodes() *cobra.Command {
@@ -44,7 +80,10 @@ func newNodes() *cobra.Command {
 		Use:   "nodes [NODE]",
 		Short: "List the nodes and their GPUs",
 		Long: `Lists the nodes and their GPUs: which nodes cannot be reached and since when, which are being drained, and which GPUs are out of
-service and why. With a node, lists its GPUs.`,
+service and why. With a node, lists its GPUs.
+
+BUSY is the share of time in which GPUs worked lately, as their drivers say; FREE counts those that no job holds. Without the
+permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your tenant hold; - means that it is not known.`,
 		Example: `  mind nodes
   mind nodes n1 -o yaml`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeNodes,
@@ -73,7 +112,7 @@ service and why. With a node, lists its GPUs.`,
 }
 
 func nodeTable(w io.Writer, nodes []node) error {
-	t := newTable(w, "NODE", "STATE", "GPUS", "FREE", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION", "REASON")
+	t := newTable(w, "NODE", "STATE", "GPUS", "FREE", "BUSY", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION", "REASON")
 	for _, n := range nodes {
 		seen := ago(n.LastSeen)
 		if seen == "" {
@@ -82,15 +121,15 @@ func nodeTable(w io.Writer, nodes []node) error {
 		if seen != "" {
 			seen += " ago"
 		}
-		t.row(n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), strconv.Itoa(n.CPUs), size(n.MemoryMB<<20), strconv.Itoa(n.Tasks), seen, n.Version, n.why())
+		t.row(n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), percent(n.utilization()), strconv.Itoa(n.CPUs), size(n.MemoryMB<<20), strconv.Itoa(n.Tasks), seen, n.Version, n.why())
 	}
 	return t.flush()
 }
 
 func gpuTable(w io.Writer, gpus []gpu) error {
-	t := newTable(w, "GPU", "TYPE", "HEALTH", "JOB", "REASON")
+	t := newTable(w, "GPU", "TYPE", "HEALTH", "BUSY", "MEMORY", "JOB", "REASON")
 	for _, g := range gpus {
-		t.row(strconv.Itoa(g.Index), g.Type, g.Health, g.Job, g.Reason)
+		t.row(strconv.Itoa(g.Index), g.Type, g.Health, percent(g.Utilization), g.memory(), g.Job, g.Reason)
 	}
 	return t.flush()
 }

@@ -22,6 +22,7 @@ type clusterSummary struct {
 	NodesReady   int            `json:"nodes_ready"`
 	GPUsTotal    int            `json:"gpus_total"`
 	GPUsUsed     int            `json:"gpus_allocated"`
+	GPUsBusy     *float64       `json:"gpu_utilization"` // nil: not known
 	Jobs         map[string]int `json:"jobs"`
 	Leader       string         `json:"leader"`
 	Coordinators []struct {
@@ -125,7 +126,11 @@ func (c *client) top(ctx context.Context, w io.Writer) error {
 	}
 	fmt.Fprintf(w, "coordinators  %s   (* leads)\n", strings.Join(replicas, " "))
 	fmt.Fprintf(w, "nodes         %d of %d ready\n", cluster.NodesReady, cluster.NodesTotal)
-	fmt.Fprintf(w, "gpus          %d of %d in use\n", cluster.GPUsUsed, cluster.GPUsTotal)
+	busy := ""
+	if cluster.GPUsBusy != nil {
+		busy = ", " + percent(cluster.GPUsBusy) + " busy"
+	}
+	fmt.Fprintf(w, "gpus          %d of %d in use%s\n", cluster.GPUsUsed, cluster.GPUsTotal, busy)
 	fmt.Fprintf(w, "jobs          %s\n\n", jobsInWords(cluster.Jobs))
 	if err := nodeTable(w, nodes.Nodes); err != nil {
 		return err
