@@ -189,6 +189,7 @@ var endpoints = []endpoint{
 	{name: "GET /tokens", may: admin, code: 200, has: []string{"tokens"}},
 	{name: "DELETE /tokens/{id}", may: admin, code: 200, id: spareToken},
 
+	{name: "POST /v1/stream-tickets", code: 201, body: empty, bodyOptional: true, has: []string{"ticket", "expires_at"}},
 	{name: "GET /v1/auth/me", code: 200, published: true, has: []string{"tenant_id", "user_id", "permissions"}},
 	{name: "GET /v1/me", code: 200, published: true, has: []string{"tenant_id", "user_id", "permissions"}},
 	{name: "GET /health", open: true, code: 200, published: true, raw: true},

@@ -77,6 +77,32 @@ func (s *suite) roles(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
+// tickets checks that a ticket opens an event stream, once, and nothing else.
+func (s *suite) tickets(ctx context.Context, e *endpoint) error {
+	if e.open || e.method() != "GET" || e.skip != "" {
+		return nil
+	}
+	r, err := s.example(ctx, e, s.own)
+	if err != nil {
+		return err
+	}
+	var made struct{ Ticket string }
+	if err := s.target.must(ctx, request{method: "POST", path: "/v1/stream-tickets", token: s.own.all}, 201, &made); err != nil {
+		return err
+	}
+	r.token = ""
+	r.query = strings.TrimPrefix(r.query+"&ticket="+made.Ticket, "&")
+	if !e.stream {
+		_, err = s.expect(ctx, e, "with a ticket", r, http.StatusUnauthorized, "AUTH_TOKEN_MISSING")
+		return err
+	}
+	if _, err := s.expect(ctx, e, "with a ticket", r, e.code, ""); err != nil {
+		return err
+	}
+	_, err = s.expect(ctx, e, "with a ticket that was used", r, http.StatusUnauthorized, "AUTH_TOKEN_INVALID")
+	return err
+}
+
 // secrets checks that who may only look is not shown what jobs were given in secret, and who manages jobs is.
 func (s *suite) secrets(ctx context.Context, e *endpoint) error {
 	if e.method() != "GET" || e.open || e.stream || e.skip != "" || !slices.Contains(e.may, "scaimind:view") {

@@ -101,6 +101,6 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 		"/scaimind.v1.OperatorService/RemovePeer",
 		"/scaimind.v1.OperatorService/SaveSnapshot",
 		"/scaimind.v1.OperatorService/TransferLeadership",
-		"/scaimind.v1.TokenService/VerifyToken",
+		"/scaimind.v1.TokenService/RedeemStreamTicket", "/scaimind.v1.TokenService/VerifyToken",
 	}, others)
 }

@@ -147,7 +147,7 @@ var answeredBeforeStart = map[string]bool{
 // tell of callers of all tenants.
 func tenantScoped(method string) bool {
 	return !strings.HasPrefix(method, agentService) && !strings.HasPrefix(method, operatorService) && !strings.HasPrefix(method, healthService) &&
-		method != v1.TokenService_VerifyToken_FullMethodName && method != v1.AuditService_RecordDenials_FullMethodName
+		method != v1.TokenService_VerifyToken_FullMethodName && method != v1.TokenService_RedeemStreamTicket_FullMethodName && method != v1.AuditService_RecordDenials_FullMethodName
 }
 
 // seal sends along what every answer carries: its index, the leader, and with a failure what became of a write. A caller

@@ -40,6 +40,8 @@ var writes = map[string]func() proto.Message{
 	v1.TokenService_CreateToken_FullMethodName:           func() proto.Message { return new(v1.CreateTokenResponse) },
 	v1.TokenService_RevokeToken_FullMethodName:           func() proto.Message { return new(v1.RevokeTokenResponse) },
 	v1.TokenService_VerifyToken_FullMethodName:           func() proto.Message { return new(v1.VerifyTokenResponse) },
+	v1.TokenService_CreateStreamTicket_FullMethodName:    func() proto.Message { return new(v1.CreateStreamTicketResponse) },
+	v1.TokenService_RedeemStreamTicket_FullMethodName:    func() proto.Message { return new(v1.RedeemStreamTicketResponse) },
 	v1.LauncherService_PutLauncher_FullMethodName:        func() proto.Message { return new(v1.PutLauncherResponse) },
 	v1.LauncherService_DeleteLauncher_FullMethodName:     func() proto.Message { return new(v1.DeleteLauncherResponse) },
 	v1.QuotaService_PutQuota_FullMethodName:              func() proto.Message { return new(v1.PutQuotaResponse) },

@@ -20,6 +20,7 @@ func (s *server) lead(ctx context.Context, term uint64) {
 	s.sessions.open(ctx, term)
 	s.demand.start(s.machine.View().Index())
 	s.metrics.totals.begin(s.machine.View())
+	s.tickets.begin()
 	var loops sync.WaitGroup
 	loops.Go(func() { s.attend(ctx, term) })
 	loops.Go(func() { s.renew(ctx, term, due) })
@@ -34,6 +35,7 @@ func (s *server) lead(ctx context.Context, term uint64) {
 	<-ctx.Done()
 	s.refreshHint()
 	s.metrics.totals.end()
+	s.tickets.end()
 	s.sessions.close()
 	s.rosters.end()
 	s.demand.stop()

@@ -67,6 +67,7 @@ type server struct {
 	estimates estimates
 	audit     audit
 	tokenUse  tokenUse
+	tickets   streamTickets
 	denied    denials.Tally
 	events    eventLog
 	// started is set when all of the above is there: entries may be applied before.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"slices"
+	"time"
 )
 
 // Caller is who a request comes from.
@@ -16,6 +17,8 @@ type Caller struct {
 	Issued bool
 	// Token is the id of the API token that he came with; empty: he came another way.
 	Token string
+	// Expires is when the token that he came with ends; zero: it does not, or it is looked up again anyway.
+	Expires time.Time
 }
 
 // May says whether the caller has one of the permissions.
@@ -32,6 +35,11 @@ type Authenticator interface {
 	Authenticate(ctx context.Context, token string) (*Caller, error)
 }
 
+// DigestAuthenticator is an Authenticator that knows tokens by their SHA-256, too: so it can look at one again that it is not shown.
+type DigestAuthenticator interface {
+	AuthenticateDigest(ctx context.Context, digest [sha256.Size]byte) (*Caller, error)
+}
+
 // staticTokens knows the tokens of the configuration by their digests, so that
 // the time of a look-up tells nothing about a token.
 type staticTokens map[[sha256.Size]byte]*Caller
@@ -45,8 +53,13 @@ func newStaticTokens(tokens []StaticToken) staticTokens {
 	return known
 }
 
-func (s staticTokens) Authenticate(_ context.Context, token string) (*Caller, error) {
-	if caller, ok := s[sha256.Sum256([]byte(token))]; ok {
+func (s staticTokens) Authenticate(ctx context.Context, token string) (*Caller, error) {
+	return s.AuthenticateDigest(ctx, sha256.Sum256([]byte(token)))
+}
+
+// AuthenticateDigest implements DigestAuthenticator.
+func (s staticTokens) AuthenticateDigest(_ context.Context, digest [sha256.Size]byte) (*Caller, error) {
+	if caller, ok := s[digest]; ok {
 		return caller, nil
 	}
 	return nil, ErrInvalidToken

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"math"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -64,11 +66,24 @@ type tooManyGuesses struct{ wait time.Duration }
 
 func (e *tooManyGuesses) Error() string { return "too many unknown tokens from one address" }
 
+func (e *tooManyGuesses) problem(address string) *problem {
+	wait := max(1, int(math.Ceil(e.wait.Seconds())))
+	return &problem{
+		http: http.StatusTooManyRequests, code: "RATE_LIMITED", reason: "UNKNOWN_TOKENS", retryAfter: wait,
+		message: fmt.Sprintf("too many unknown tokens from %s: try again in %d s; tokens that were good here before are not held up", address, wait),
+	}
+}
+
 func (t *apiTokens) Authenticate(ctx context.Context, token string) (*Caller, error) {
 	if !strings.HasPrefix(token, tokenStart) {
 		return nil, ErrInvalidToken
 	}
-	digest, now := sha256.Sum256([]byte(token)), time.Now()
+	return t.AuthenticateDigest(ctx, sha256.Sum256([]byte(token)))
+}
+
+// AuthenticateDigest implements DigestAuthenticator.
+func (t *apiTokens) AuthenticateDigest(ctx context.Context, digest [sha256.Size]byte) (*Caller, error) {
+	now := time.Now()
 	t.mu.Lock()
 	have, ok := t.told[digest]
 	t.mu.Unlock()

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"slices"
 	"strings"
@@ -22,9 +23,23 @@ var roleGrants = map[string][]string{
 type firstOf []Authenticator
 
 func (f firstOf) Authenticate(ctx context.Context, token string) (*Caller, error) {
+	return f.ask(func(a Authenticator) (*Caller, error) { return a.Authenticate(ctx, token) })
+}
+
+// AuthenticateDigest implements DigestAuthenticator.
+func (f firstOf) AuthenticateDigest(ctx context.Context, digest [sha256.Size]byte) (*Caller, error) {
+	return f.ask(func(a Authenticator) (*Caller, error) {
+		if d, ok := a.(DigestAuthenticator); ok {
+			return d.AuthenticateDigest(ctx, digest)
+		}
+		return nil, ErrInvalidToken
+	})
+}
+
+func (f firstOf) ask(one func(Authenticator) (*Caller, error)) (*Caller, error) {
 	unknown := ErrInvalidToken
 	for _, a := range f {
-		caller, err := a.Authenticate(ctx, token)
+		caller, err := one(a)
 		if err == nil {
 			return caller, nil
 		}
@@ -53,7 +68,7 @@ func (i issuedTokens) Authenticate(ctx context.Context, token string) (*Caller, 
 	case !identifier(claims.Tenant), claims.Subject != "" && !identifier(claims.Subject):
 		return nil, ErrInvalidToken // nobody's: there is nothing that it could see
 	}
-	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims), Issued: true}, nil
+	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims), Issued: true, Expires: claims.Expires}, nil
 }
 
 // granted adds up what the role grants and what the scopes name.

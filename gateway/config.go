@@ -61,6 +61,8 @@ type Config struct {
 
 	// RateLimits bound how often callers may ask; the zero value bounds nothing.
 	RateLimits RateLimits
+	// CORSOrigins are the origins whose pages may use this gateway from a browser, such as https://dashboard.example.com; empty: none.
+	CORSOrigins []string
 	// TrustedProxies are addresses and networks of the proxies in front: where a request through them came from is what their
 	// X-Forwarded-For says. Empty: whoever opened the connection.
 	TrustedProxies []string
@@ -187,6 +189,11 @@ func (c Config) Validate() error {
 	}
 	if c.RateLimits.Token < 0 || c.RateLimits.User < 0 || c.RateLimits.Tenant < 0 {
 		errs = append(errs, errors.New("rate limits: give numbers of requests per minute, or 0 for no limit"))
+	}
+	for _, origin := range c.CORSOrigins {
+		if err := checkOrigin(origin); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	if _, err := parseProxies(c.TrustedProxies); err != nil {
 		errs = append(errs, err)

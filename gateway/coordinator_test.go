@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/test/bufconn"
+	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // scripted is a coordinator whose answers are written by the test. It stands
@@ -114,6 +115,8 @@ var replies = map[string]func() any{
 	"PutQuota":           func() any { return &v1.PutQuotaResponse{Quota: &v1.Quota{}} },
 	"DeleteQuota":        func() any { return &v1.DeleteQuotaResponse{} },
 	"RecordDenials":      func() any { return &v1.RecordDenialsResponse{} },
+	"CreateStreamTicket": func() any { return &v1.CreateStreamTicketResponse{ExpiresAt: timestamppb.Now()} },
+	"RedeemStreamTicket": func() any { return &v1.RedeemStreamTicketResponse{} },
 	"ListAuditRecords":   func() any { return &v1.ListAuditRecordsResponse{} },
 }
 

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -34,11 +35,15 @@ type exchange struct {
 	r         *http.Request
 	requestID string
 	caller    *Caller
-	stale     string // how consistent a stream's beginning is to be; empty: linearizable
-	write     bool   // the call that it leads to may change something
-	answer    client.Answer
-	code      int // of the answer; 0: none was begun
-	sent      int // bytes of the answer's body
+	// credential is the SHA-256 of the token behind the request, and recheck looks at it again.
+	credential [sha256.Size]byte
+	recheck    func(context.Context) (*Caller, error)
+
+	stale  string // how consistent a stream's beginning is to be; empty: linearizable
+	write  bool   // the call that it leads to may change something
+	answer client.Answer
+	code   int // of the answer; 0: none was begun
+	sent   int // bytes of the answer's body
 }
 
 // call returns the context for the one call that this request leads to.

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"math"
 	"net/http"
@@ -25,10 +24,9 @@ func (s *server) admit(x *exchange, now time.Time) *problem {
 	if !limits.any() {
 		return nil
 	}
-	digest := sha256.Sum256([]byte(bearer(x.r))) // However the header is written.
 	v := s.limiter.Take(
 		now,
-		ratelimit.Limit{Kind: "token", Key: string(digest[:]), PerMinute: limits.Token},
+		ratelimit.Limit{Kind: "token", Key: string(x.credential[:]), PerMinute: limits.Token},
 		ratelimit.Limit{Kind: "user", Key: x.caller.Tenant + "\x00" + x.caller.User, PerMinute: limits.User},
 		ratelimit.Limit{Kind: "tenant", Key: x.caller.Tenant, PerMinute: limits.Tenant},
 	)

@@ -13,6 +13,7 @@ func descriptions() map[string]description {
 	list := func(of object) object { return object{"type": "array", "items": of} }
 	consistency := parameter{"consistency", "linearizable (default), or stale: one coordinator answers without asking the others", object{"enum": []string{"linearizable", "stale"}}}
 	read := []parameter{consistency}
+	ticket := parameter{"ticket", "of POST /v1/stream-tickets, in place of the header Authorization; good once", textSchema}
 	lastEvent := parameter{"last_event_id", "go on after this event, as the header Last-Event-ID says", textSchema}
 	follow := parameter{"follow", "default true; false: end when all that is there was sent", object{"type": "boolean"}}
 	drainQuery := description{
@@ -47,10 +48,10 @@ func descriptions() map[string]description {
 			{"rank", "only this rank", integer(0, 1<<31-1)},
 			{"attempt", "this attempt; default: the newest, and those that follow", integer(0, 1<<31-1)},
 			{"since", "RFC 3339, seconds back from now, or a duration such as 10m", textSchema},
-			lastEvent, consistency,
+			lastEvent, ticket, consistency,
 		}},
 		"GET /jobs/{id}/metrics":        {summary: "Show the newest metrics of a job", out: &v1.GetJobMetricsResponse{}, ours: true, query: read},
-		"GET /jobs/{id}/metrics/stream": {summary: "Follow the metrics of a job", query: []parameter{follow, lastEvent, consistency}},
+		"GET /jobs/{id}/metrics/stream": {summary: "Follow the metrics of a job", query: []parameter{follow, lastEvent, ticket, consistency}},
 		"GET /jobs/{id}/checkpoints":    {summary: "List the checkpoints of a job", out: &v1.ListCheckpointsResponse{}, ours: true, query: read},
 
 		"POST /evaluations": {summary: "Score a model by benchmarks", missing: true, in: &v1.NewEvaluation{}, out: &v1.SubmitEvaluationResponse{}, code: 201},
@@ -93,7 +94,7 @@ func descriptions() map[string]description {
 		"GET /events": {summary: "Follow what changes in the cluster", ours: true, query: []parameter{
 			{"topic", "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable", list(object{"type": "string"})},
 			{"since_index", "begin after this state index; default: now", object{"type": "integer", "minimum": 0}},
-			lastEvent, consistency,
+			lastEvent, ticket, consistency,
 		}},
 		"POST /tokens": {summary: "Make an API token, and tell it once", in: &v1.CreateTokenRequest{}, without: []string{"digest"}, out: &v1.NewToken{}, code: 201, ours: true},
 		"GET /tokens": {summary: "List the tokens of a tenant", out: &v1.ListTokensResponse{}, ours: true, query: []parameter{
@@ -130,6 +131,10 @@ func descriptions() map[string]description {
 		}},
 		"GET /metrics":      {summary: "Metrics for Prometheus"},
 		"GET /openapi.json": {summary: "This document", ours: true, outSchema: object{"type": "object"}},
+	}
+	all["POST /v1/stream-tickets"] = description{
+		summary: "Make a ticket that opens one event stream within a minute, for those who cannot send a header", ours: true,
+		in: &v1.StreamTicketRequest{}, optional: true, out: &v1.NewStreamTicket{}, code: 201,
 	}
 	all["GET /v1/auth/me"] = all["GET /v1/me"]
 	for _, action := range []string{"GET /nodes", "GET /nodes/{id}", "POST /nodes/{id}/drain", "POST /nodes/{id}/enable", "DELETE /nodes/{id}"} {

@@ -108,6 +108,7 @@ func TestRoutes(t *testing.T) {
 		},
 	}
 	tested := map[string]bool{"GET /health": true, "GET /health/ready": true, "GET /metrics": true, "GET /openapi.json": true, "GET /v1/me": true, "GET /v1/auth/me": true}
+	tested["POST /v1/stream-tickets"] = true                                               // stream_tickets_test.go
 	for _, route := range []string{"POST /tokens", "GET /tokens", "DELETE /tokens/{id}"} { // tokens_test.go
 		method, path, _ := strings.Cut(route, " ")
 		tested[method+" "+p+path] = true

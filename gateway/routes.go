@@ -109,6 +109,7 @@ func table() []route {
 		{method: "DELETE", path: prefix + "/tenants/{id}/quota", anyOf: clusterAdmin, tenants: true, serve: deleteQuota},
 		{method: "GET", path: prefix + "/audit", anyOf: clusterAdmin, tenants: true, serve: listAudit},
 
+		{method: "POST", path: "/v1/stream-tickets", serve: createStreamTicket},
 		{method: "GET", path: "/v1/me", serve: getMe},
 		{method: "GET", path: "/v1/auth/me", serve: getMe},
 		{method: "GET", path: "/health", open: true, serve: health},
@@ -151,7 +152,7 @@ func (s *server) router() http.Handler {
 			message: fmt.Sprintf("%s takes %s, not %s", printable(x.r.URL.Path), strings.Join(serves, " or "), printable(x.r.Method)),
 		}
 	}})
-	return router
+	return s.withCORS(router)
 }
 
 // methodsOf lists what a path takes, but for OPTIONS, which every path does.

@@ -2,10 +2,8 @@ package gateway
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"crypto/sha256"
 	"log/slog"
-	"math"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -190,6 +188,9 @@ func (s *server) handler(route *route) http.Handler {
 // authenticate says who is calling.
 func (s *server) authenticate(x *exchange) (*Caller, *problem) {
 	r := x.r
+	if tickets := r.URL.Query()[queryTicket]; len(tickets) > 0 && (x.route.stream || r.Header.Get("Authorization") == "") {
+		return s.admitTicket(x, tickets)
+	}
 	if len(r.Header["Authorization"]) < 2 && r.Header.Get("Authorization") == "" {
 		return nil, &problem{
 			http: http.StatusUnauthorized, code: "AUTH_TOKEN_MISSING", message: "send an Authorization header: Bearer TOKEN",
@@ -200,26 +201,13 @@ func (s *server) authenticate(x *exchange) (*Caller, *problem) {
 	if token == "" {
 		return nil, invalidToken
 	}
-	address := s.proxies.clientOf(r)
-	caller, err := s.auth.Authenticate(withAddress(r.Context(), address), token)
-	var guessed *tooManyGuesses
-	switch {
-	case err == nil:
-		return caller, nil
-	case errors.Is(err, ErrInvalidToken):
-		return nil, invalidToken
-	case errors.As(err, &guessed):
-		wait := max(1, int(math.Ceil(guessed.wait.Seconds())))
-		return nil, &problem{
-			http: http.StatusTooManyRequests, code: "RATE_LIMITED", reason: "UNKNOWN_TOKENS", retryAfter: wait,
-			message: fmt.Sprintf("too many unknown tokens from %s: try again in %d s; tokens that were good here before are not held up", address, wait),
-		}
+	x.credential = sha256.Sum256([]byte(token))
+	x.recheck = func(ctx context.Context) (*Caller, error) { return s.auth.Authenticate(ctx, token) }
+	caller, err := x.recheck(withAddress(r.Context(), s.proxies.clientOf(r)))
+	if err != nil {
+		return nil, s.unchecked(x, err, "token", invalidToken)
 	}
-	s.log.LogAttrs(r.Context(), slog.LevelError, "cannot check a token", slog.String("event", "scaimind_coordinator_error"),
-		slog.String("request_id", x.requestID), slog.String("route", x.route.name), slog.String("raw_detail", err.Error()))
-	return nil, &problem{
-		http: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: "the token cannot be checked now; try again", retryAfter: 1,
-	}
+	return caller, nil
 }
 
 // bearer is the token that a request carries; empty: none, or none of a kind that is known.

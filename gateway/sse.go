@@ -172,6 +172,7 @@ func (e *events) begin() bool {
 	h := e.x.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
+	h.Set("Referrer-Policy", "no-referrer") // the URL may hold a ticket
 	h.Set("X-Accel-Buffering", "no")
 	e.x.mark(h)
 	e.x.code = http.StatusOK

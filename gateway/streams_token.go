@@ -16,7 +16,6 @@ const lastWords = 5 * time.Second
 type tokenWatch struct {
 	x     *exchange
 	rc    *http.ResponseController
-	token string
 	pause time.Duration
 	// over is closed when the caller may not go on; why is set before.
 	over chan struct{}
@@ -29,7 +28,7 @@ type tokenWatch struct {
 
 // watchToken begins to look; stop must follow.
 func (e *events) watchToken() *tokenWatch {
-	w := &tokenWatch{x: e.x, rc: e.rc, token: bearer(e.x.r), pause: e.x.server.config.Timeouts.StreamToken, over: make(chan struct{})}
+	w := &tokenWatch{x: e.x, rc: e.rc, pause: e.x.server.config.Timeouts.StreamToken, over: make(chan struct{})}
 	w.again()
 	return w
 }
@@ -51,7 +50,7 @@ func (w *tokenWatch) stop() {
 
 // look does not hold up the stream: it may have to wait for a coordinator.
 func (w *tokenWatch) look() {
-	p := w.x.mayGoOn(w.x.r.Context(), w.token)
+	p := w.x.mayGoOn(w.x.r.Context())
 	if p == nil {
 		w.again()
 		return
@@ -69,8 +68,8 @@ func (w *tokenWatch) look() {
 
 // mayGoOn is nil while the token is good for what it was good for at the beginning. When that cannot be found out now, it is
 // found out later: no stream ends because the coordinators elect a leader.
-func (x *exchange) mayGoOn(ctx context.Context, token string) *problem {
-	now, err := x.server.auth.Authenticate(withAddress(ctx, x.server.proxies.clientOf(x.r)), token)
+func (x *exchange) mayGoOn(ctx context.Context) *problem {
+	now, err := x.recheck(withAddress(ctx, x.server.proxies.clientOf(x.r)))
 	switch {
 	case errors.Is(err, ErrInvalidToken), err == nil && (now.Tenant != x.caller.Tenant || now.User != x.caller.User):
 		return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the token ran out or was revoked: go on from the last id with a good one"}

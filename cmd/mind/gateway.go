@@ -53,6 +53,7 @@ func gatewayKeys(c *gateway.Config, issuer *oidc.Config) []settings.Key {
 		{Name: "oidc_keys_url", Into: &issuer.KeysURL, Help: "URL of its key set (JWKS); default: what its discovery document says"},
 		{Name: "oidc_algorithms", Into: &issuer.Algorithms, Help: "signature algorithms that are accepted; default RS256"},
 		{Name: "oidc_clock_skew", Into: &issuer.Skew, Help: "by how much its clock and this one may differ; default 30s"},
+		{Name: "cors_origins", Into: &c.CORSOrigins, Help: "origins whose pages may use this gateway from a browser, such as https://dashboard.example.com; default: none"},
 		{Name: "trusted_proxies", Into: &c.TrustedProxies, Help: "addresses and networks (10.0.0.0/8) of the proxies in front, whose X-Forwarded-For says where a request came from; default: none, and a request comes from whoever opened the connection"},
 		{Name: "module_tenants", Into: &c.ModuleTenants, Help: "tenants for which ScaiMind is switched on; default: all"},
 		{Name: "job_cache", Into: &c.JobCache, Secret: true, Help: "copy of listed jobs for dashboards: path of an SQLite file, or mysql:USER:PASSWORD@tcp(HOST:3306)/DATABASE for MariaDB or MySQL; default: none"},

@@ -27,6 +27,379 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// StreamTicket is whose a ticket is: what its maker was when it was made.
+type StreamTicket struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	TenantId    string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	UserId      string                 `protobuf:"bytes,2,opt,name=user_id,json=userId,proto3" json:"user_id,omitempty"`
+	Permissions []string               `protobuf:"bytes,3,rep,name=permissions,proto3" json:"permissions,omitempty"`
+	// Id of the maker's API token; empty: it came with another kind.
+	TokenId string `protobuf:"bytes,4,opt,name=token_id,json=tokenId,proto3" json:"token_id,omitempty"`
+	// SHA-256 of the maker's token, by which a gateway finds out whether it is still good.
+	TokenDigest []byte `protobuf:"bytes,5,opt,name=token_digest,json=tokenDigest,proto3" json:"token_digest,omitempty"`
+	// An OpenID Connect issuer made the token: it cannot be looked up, and is good until expires_at.
+	Issued         bool                   `protobuf:"varint,6,opt,name=issued,proto3" json:"issued,omitempty"`
+	TokenExpiresAt *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=token_expires_at,json=tokenExpiresAt,proto3" json:"token_expires_at,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *StreamTicket) Reset() {
+	*x = StreamTicket{}
+	mi := &file_scaimind_v1_identity_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamTicket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamTicket) ProtoMessage() {}
+
+func (x *StreamTicket) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_identity_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamTicket.ProtoReflect.Descriptor instead.
+func (*StreamTicket) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *StreamTicket) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *StreamTicket) GetUserId() string {
+	if x != nil {
+		return x.UserId
+	}
+	return ""
+}
+
+func (x *StreamTicket) GetPermissions() []string {
+	if x != nil {
+		return x.Permissions
+	}
+	return nil
+}
+
+func (x *StreamTicket) GetTokenId() string {
+	if x != nil {
+		return x.TokenId
+	}
+	return ""
+}
+
+func (x *StreamTicket) GetTokenDigest() []byte {
+	if x != nil {
+		return x.TokenDigest
+	}
+	return nil
+}
+
+func (x *StreamTicket) GetIssued() bool {
+	if x != nil {
+		return x.Issued
+	}
+	return false
+}
+
+func (x *StreamTicket) GetTokenExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.TokenExpiresAt
+	}
+	return nil
+}
+
+type CreateStreamTicketRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// SHA-256 of the ticket.
+	Digest []byte `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// Tenant and user are those of the call.
+	Ticket        *StreamTicket `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateStreamTicketRequest) Reset() {
+	*x = CreateStreamTicketRequest{}
+	mi := &file_scaimind_v1_identity_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateStreamTicketRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateStreamTicketRequest) ProtoMessage() {}
+
+func (x *CreateStreamTicketRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_identity_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateStreamTicketRequest.ProtoReflect.Descriptor instead.
+func (*CreateStreamTicketRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CreateStreamTicketRequest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *CreateStreamTicketRequest) GetTicket() *StreamTicket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+type CreateStreamTicketResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateStreamTicketResponse) Reset() {
+	*x = CreateStreamTicketResponse{}
+	mi := &file_scaimind_v1_identity_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateStreamTicketResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateStreamTicketResponse) ProtoMessage() {}
+
+func (x *CreateStreamTicketResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_identity_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateStreamTicketResponse.ProtoReflect.Descriptor instead.
+func (*CreateStreamTicketResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *CreateStreamTicketResponse) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
+type RedeemStreamTicketRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Digest        []byte                 `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedeemStreamTicketRequest) Reset() {
+	*x = RedeemStreamTicketRequest{}
+	mi := &file_scaimind_v1_identity_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedeemStreamTicketRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedeemStreamTicketRequest) ProtoMessage() {}
+
+func (x *RedeemStreamTicketRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_identity_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedeemStreamTicketRequest.ProtoReflect.Descriptor instead.
+func (*RedeemStreamTicketRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RedeemStreamTicketRequest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+type RedeemStreamTicketResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ticket        *StreamTicket          `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RedeemStreamTicketResponse) Reset() {
+	*x = RedeemStreamTicketResponse{}
+	mi := &file_scaimind_v1_identity_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RedeemStreamTicketResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RedeemStreamTicketResponse) ProtoMessage() {}
+
+func (x *RedeemStreamTicketResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_identity_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RedeemStreamTicketResponse.ProtoReflect.Descriptor instead.
+func (*RedeemStreamTicketResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *RedeemStreamTicketResponse) GetTicket() *StreamTicket {
+	if x != nil {
+		return x.Ticket
+	}
+	return nil
+}
+
+// StreamTicketRequest is what REST takes to make a ticket: there is nothing to choose.
+type StreamTicketRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StreamTicketRequest) Reset() {
+	*x = StreamTicketRequest{}
+	mi := &file_scaimind_v1_identity_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StreamTicketRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StreamTicketRequest) ProtoMessage() {}
+
+func (x *StreamTicketRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_identity_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StreamTicketRequest.ProtoReflect.Descriptor instead.
+func (*StreamTicketRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{5}
+}
+
+// NewStreamTicket is a ticket in the answer that makes it.
+type NewStreamTicket struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Goes into the query of one event stream: ?ticket=.
+	Ticket        string                 `protobuf:"bytes,1,opt,name=ticket,proto3" json:"ticket,omitempty"`
+	ExpiresAt     *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NewStreamTicket) Reset() {
+	*x = NewStreamTicket{}
+	mi := &file_scaimind_v1_identity_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NewStreamTicket) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NewStreamTicket) ProtoMessage() {}
+
+func (x *NewStreamTicket) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_identity_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NewStreamTicket.ProtoReflect.Descriptor instead.
+func (*NewStreamTicket) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *NewStreamTicket) GetTicket() string {
+	if x != nil {
+		return x.Ticket
+	}
+	return ""
+}
+
+func (x *NewStreamTicket) GetExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpiresAt
+	}
+	return nil
+}
+
 type Token struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names it; tells nothing about the token itself.
@@ -48,7 +421,7 @@ type Token struct {
 
 func (x *Token) Reset() {
 	*x = Token{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[0]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -60,7 +433,7 @@ func (x *Token) String() string {
 func (*Token) ProtoMessage() {}
 
 func (x *Token) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[0]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -73,7 +446,7 @@ func (x *Token) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Token.ProtoReflect.Descriptor instead.
 func (*Token) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{0}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Token) GetTokenId() string {
@@ -157,7 +530,7 @@ type CreateTokenRequest struct {
 
 func (x *CreateTokenRequest) Reset() {
 	*x = CreateTokenRequest{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[1]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -169,7 +542,7 @@ func (x *CreateTokenRequest) String() string {
 func (*CreateTokenRequest) ProtoMessage() {}
 
 func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[1]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -182,7 +555,7 @@ func (x *CreateTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenRequest.ProtoReflect.Descriptor instead.
 func (*CreateTokenRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{1}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *CreateTokenRequest) GetDigest() []byte {
@@ -236,7 +609,7 @@ type CreateTokenResponse struct {
 
 func (x *CreateTokenResponse) Reset() {
 	*x = CreateTokenResponse{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[2]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -248,7 +621,7 @@ func (x *CreateTokenResponse) String() string {
 func (*CreateTokenResponse) ProtoMessage() {}
 
 func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[2]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -261,7 +634,7 @@ func (x *CreateTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateTokenResponse.ProtoReflect.Descriptor instead.
 func (*CreateTokenResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{2}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *CreateTokenResponse) GetToken() *Token {
@@ -288,7 +661,7 @@ type NewToken struct {
 
 func (x *NewToken) Reset() {
 	*x = NewToken{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[3]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -300,7 +673,7 @@ func (x *NewToken) String() string {
 func (*NewToken) ProtoMessage() {}
 
 func (x *NewToken) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[3]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -313,7 +686,7 @@ func (x *NewToken) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NewToken.ProtoReflect.Descriptor instead.
 func (*NewToken) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{3}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *NewToken) GetToken() string {
@@ -380,7 +753,7 @@ type ListTokensRequest struct {
 
 func (x *ListTokensRequest) Reset() {
 	*x = ListTokensRequest{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[4]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -392,7 +765,7 @@ func (x *ListTokensRequest) String() string {
 func (*ListTokensRequest) ProtoMessage() {}
 
 func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[4]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -405,7 +778,7 @@ func (x *ListTokensRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensRequest.ProtoReflect.Descriptor instead.
 func (*ListTokensRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{4}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{11}
 }
 
 type ListTokensResponse struct {
@@ -417,7 +790,7 @@ type ListTokensResponse struct {
 
 func (x *ListTokensResponse) Reset() {
 	*x = ListTokensResponse{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[5]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -429,7 +802,7 @@ func (x *ListTokensResponse) String() string {
 func (*ListTokensResponse) ProtoMessage() {}
 
 func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[5]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -442,7 +815,7 @@ func (x *ListTokensResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTokensResponse.ProtoReflect.Descriptor instead.
 func (*ListTokensResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{5}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListTokensResponse) GetTokens() []*Token {
@@ -461,7 +834,7 @@ type RevokeTokenRequest struct {
 
 func (x *RevokeTokenRequest) Reset() {
 	*x = RevokeTokenRequest{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[6]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -473,7 +846,7 @@ func (x *RevokeTokenRequest) String() string {
 func (*RevokeTokenRequest) ProtoMessage() {}
 
 func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[6]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -486,7 +859,7 @@ func (x *RevokeTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenRequest.ProtoReflect.Descriptor instead.
 func (*RevokeTokenRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{6}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RevokeTokenRequest) GetTokenId() string {
@@ -504,7 +877,7 @@ type RevokeTokenResponse struct {
 
 func (x *RevokeTokenResponse) Reset() {
 	*x = RevokeTokenResponse{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[7]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -516,7 +889,7 @@ func (x *RevokeTokenResponse) String() string {
 func (*RevokeTokenResponse) ProtoMessage() {}
 
 func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[7]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -529,7 +902,7 @@ func (x *RevokeTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeTokenResponse.ProtoReflect.Descriptor instead.
 func (*RevokeTokenResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{14}
 }
 
 type VerifyTokenRequest struct {
@@ -541,7 +914,7 @@ type VerifyTokenRequest struct {
 
 func (x *VerifyTokenRequest) Reset() {
 	*x = VerifyTokenRequest{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[8]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -553,7 +926,7 @@ func (x *VerifyTokenRequest) String() string {
 func (*VerifyTokenRequest) ProtoMessage() {}
 
 func (x *VerifyTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[8]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -566,7 +939,7 @@ func (x *VerifyTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyTokenRequest.ProtoReflect.Descriptor instead.
 func (*VerifyTokenRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *VerifyTokenRequest) GetDigest() []byte {
@@ -585,7 +958,7 @@ type VerifyTokenResponse struct {
 
 func (x *VerifyTokenResponse) Reset() {
 	*x = VerifyTokenResponse{}
-	mi := &file_scaimind_v1_identity_proto_msgTypes[9]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -597,7 +970,7 @@ func (x *VerifyTokenResponse) String() string {
 func (*VerifyTokenResponse) ProtoMessage() {}
 
 func (x *VerifyTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_identity_proto_msgTypes[9]
+	mi := &file_scaimind_v1_identity_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -610,7 +983,7 @@ func (x *VerifyTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyTokenResponse.ProtoReflect.Descriptor instead.
 func (*VerifyTokenResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_identity_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *VerifyTokenResponse) GetToken() *Token {
@@ -624,7 +997,30 @@ var File_scaimind_v1_identity_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_identity_proto_rawDesc = "" +
 	"\n" +
-	"\x1ascaimind/v1/identity.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe1\x02\n" +
+	"\x1ascaimind/v1/identity.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x02\n" +
+	"\fStreamTicket\x12\x1b\n" +
+	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x17\n" +
+	"\auser_id\x18\x02 \x01(\tR\x06userId\x12 \n" +
+	"\vpermissions\x18\x03 \x03(\tR\vpermissions\x12\x19\n" +
+	"\btoken_id\x18\x04 \x01(\tR\atokenId\x12!\n" +
+	"\ftoken_digest\x18\x05 \x01(\fR\vtokenDigest\x12\x16\n" +
+	"\x06issued\x18\x06 \x01(\bR\x06issued\x12D\n" +
+	"\x10token_expires_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x0etokenExpiresAt\"f\n" +
+	"\x19CreateStreamTicketRequest\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\fR\x06digest\x121\n" +
+	"\x06ticket\x18\x02 \x01(\v2\x19.scaimind.v1.StreamTicketR\x06ticket\"W\n" +
+	"\x1aCreateStreamTicketResponse\x129\n" +
+	"\n" +
+	"expires_at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"3\n" +
+	"\x19RedeemStreamTicketRequest\x12\x16\n" +
+	"\x06digest\x18\x01 \x01(\fR\x06digest\"O\n" +
+	"\x1aRedeemStreamTicketResponse\x121\n" +
+	"\x06ticket\x18\x01 \x01(\v2\x19.scaimind.v1.StreamTicketR\x06ticket\"\x15\n" +
+	"\x13StreamTicketRequest\"d\n" +
+	"\x0fNewStreamTicket\x12\x16\n" +
+	"\x06ticket\x18\x01 \x01(\tR\x06ticket\x129\n" +
+	"\n" +
+	"expires_at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xe1\x02\n" +
 	"\x05Token\x12\x19\n" +
 	"\btoken_id\x18\x01 \x01(\tR\atokenId\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x1b\n" +
@@ -668,13 +1064,15 @@ const file_scaimind_v1_identity_proto_rawDesc = "" +
 	"\x12VerifyTokenRequest\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\"?\n" +
 	"\x13VerifyTokenResponse\x12(\n" +
-	"\x05token\x18\x01 \x01(\v2\x12.scaimind.v1.TokenR\x05token2\xd3\x02\n" +
+	"\x05token\x18\x01 \x01(\v2\x12.scaimind.v1.TokenR\x05token2\xa1\x04\n" +
 	"\fTokenService\x12P\n" +
 	"\vCreateToken\x12\x1f.scaimind.v1.CreateTokenRequest\x1a .scaimind.v1.CreateTokenResponse\x12M\n" +
 	"\n" +
 	"ListTokens\x12\x1e.scaimind.v1.ListTokensRequest\x1a\x1f.scaimind.v1.ListTokensResponse\x12P\n" +
 	"\vRevokeToken\x12\x1f.scaimind.v1.RevokeTokenRequest\x1a .scaimind.v1.RevokeTokenResponse\x12P\n" +
-	"\vVerifyToken\x12\x1f.scaimind.v1.VerifyTokenRequest\x1a .scaimind.v1.VerifyTokenResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\vVerifyToken\x12\x1f.scaimind.v1.VerifyTokenRequest\x1a .scaimind.v1.VerifyTokenResponse\x12e\n" +
+	"\x12CreateStreamTicket\x12&.scaimind.v1.CreateStreamTicketRequest\x1a'.scaimind.v1.CreateStreamTicketResponse\x12e\n" +
+	"\x12RedeemStreamTicket\x12&.scaimind.v1.RedeemStreamTicketRequest\x1a'.scaimind.v1.RedeemStreamTicketResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_identity_proto_rawDescOnce sync.Once
@@ -688,42 +1086,58 @@ func file_scaimind_v1_identity_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_identity_proto_rawDescData
 }
 
-var file_scaimind_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_scaimind_v1_identity_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_scaimind_v1_identity_proto_goTypes = []any{
-	(*Token)(nil),                 // 0: scaimind.v1.Token
-	(*CreateTokenRequest)(nil),    // 1: scaimind.v1.CreateTokenRequest
-	(*CreateTokenResponse)(nil),   // 2: scaimind.v1.CreateTokenResponse
-	(*NewToken)(nil),              // 3: scaimind.v1.NewToken
-	(*ListTokensRequest)(nil),     // 4: scaimind.v1.ListTokensRequest
-	(*ListTokensResponse)(nil),    // 5: scaimind.v1.ListTokensResponse
-	(*RevokeTokenRequest)(nil),    // 6: scaimind.v1.RevokeTokenRequest
-	(*RevokeTokenResponse)(nil),   // 7: scaimind.v1.RevokeTokenResponse
-	(*VerifyTokenRequest)(nil),    // 8: scaimind.v1.VerifyTokenRequest
-	(*VerifyTokenResponse)(nil),   // 9: scaimind.v1.VerifyTokenResponse
-	(*timestamppb.Timestamp)(nil), // 10: google.protobuf.Timestamp
+	(*StreamTicket)(nil),               // 0: scaimind.v1.StreamTicket
+	(*CreateStreamTicketRequest)(nil),  // 1: scaimind.v1.CreateStreamTicketRequest
+	(*CreateStreamTicketResponse)(nil), // 2: scaimind.v1.CreateStreamTicketResponse
+	(*RedeemStreamTicketRequest)(nil),  // 3: scaimind.v1.RedeemStreamTicketRequest
+	(*RedeemStreamTicketResponse)(nil), // 4: scaimind.v1.RedeemStreamTicketResponse
+	(*StreamTicketRequest)(nil),        // 5: scaimind.v1.StreamTicketRequest
+	(*NewStreamTicket)(nil),            // 6: scaimind.v1.NewStreamTicket
+	(*Token)(nil),                      // 7: scaimind.v1.Token
+	(*CreateTokenRequest)(nil),         // 8: scaimind.v1.CreateTokenRequest
+	(*CreateTokenResponse)(nil),        // 9: scaimind.v1.CreateTokenResponse
+	(*NewToken)(nil),                   // 10: scaimind.v1.NewToken
+	(*ListTokensRequest)(nil),          // 11: scaimind.v1.ListTokensRequest
+	(*ListTokensResponse)(nil),         // 12: scaimind.v1.ListTokensResponse
+	(*RevokeTokenRequest)(nil),         // 13: scaimind.v1.RevokeTokenRequest
+	(*RevokeTokenResponse)(nil),        // 14: scaimind.v1.RevokeTokenResponse
+	(*VerifyTokenRequest)(nil),         // 15: scaimind.v1.VerifyTokenRequest
+	(*VerifyTokenResponse)(nil),        // 16: scaimind.v1.VerifyTokenResponse
+	(*timestamppb.Timestamp)(nil),      // 17: google.protobuf.Timestamp
 }
 var file_scaimind_v1_identity_proto_depIdxs = []int32{
-	10, // 0: scaimind.v1.Token.created_at:type_name -> google.protobuf.Timestamp
-	10, // 1: scaimind.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
-	10, // 2: scaimind.v1.Token.last_used_at:type_name -> google.protobuf.Timestamp
-	0,  // 3: scaimind.v1.CreateTokenResponse.token:type_name -> scaimind.v1.Token
-	10, // 4: scaimind.v1.NewToken.created_at:type_name -> google.protobuf.Timestamp
-	10, // 5: scaimind.v1.NewToken.expires_at:type_name -> google.protobuf.Timestamp
-	0,  // 6: scaimind.v1.ListTokensResponse.tokens:type_name -> scaimind.v1.Token
-	0,  // 7: scaimind.v1.VerifyTokenResponse.token:type_name -> scaimind.v1.Token
-	1,  // 8: scaimind.v1.TokenService.CreateToken:input_type -> scaimind.v1.CreateTokenRequest
-	4,  // 9: scaimind.v1.TokenService.ListTokens:input_type -> scaimind.v1.ListTokensRequest
-	6,  // 10: scaimind.v1.TokenService.RevokeToken:input_type -> scaimind.v1.RevokeTokenRequest
-	8,  // 11: scaimind.v1.TokenService.VerifyToken:input_type -> scaimind.v1.VerifyTokenRequest
-	2,  // 12: scaimind.v1.TokenService.CreateToken:output_type -> scaimind.v1.CreateTokenResponse
-	5,  // 13: scaimind.v1.TokenService.ListTokens:output_type -> scaimind.v1.ListTokensResponse
-	7,  // 14: scaimind.v1.TokenService.RevokeToken:output_type -> scaimind.v1.RevokeTokenResponse
-	9,  // 15: scaimind.v1.TokenService.VerifyToken:output_type -> scaimind.v1.VerifyTokenResponse
-	12, // [12:16] is the sub-list for method output_type
-	8,  // [8:12] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	17, // 0: scaimind.v1.StreamTicket.token_expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 1: scaimind.v1.CreateStreamTicketRequest.ticket:type_name -> scaimind.v1.StreamTicket
+	17, // 2: scaimind.v1.CreateStreamTicketResponse.expires_at:type_name -> google.protobuf.Timestamp
+	0,  // 3: scaimind.v1.RedeemStreamTicketResponse.ticket:type_name -> scaimind.v1.StreamTicket
+	17, // 4: scaimind.v1.NewStreamTicket.expires_at:type_name -> google.protobuf.Timestamp
+	17, // 5: scaimind.v1.Token.created_at:type_name -> google.protobuf.Timestamp
+	17, // 6: scaimind.v1.Token.expires_at:type_name -> google.protobuf.Timestamp
+	17, // 7: scaimind.v1.Token.last_used_at:type_name -> google.protobuf.Timestamp
+	7,  // 8: scaimind.v1.CreateTokenResponse.token:type_name -> scaimind.v1.Token
+	17, // 9: scaimind.v1.NewToken.created_at:type_name -> google.protobuf.Timestamp
+	17, // 10: scaimind.v1.NewToken.expires_at:type_name -> google.protobuf.Timestamp
+	7,  // 11: scaimind.v1.ListTokensResponse.tokens:type_name -> scaimind.v1.Token
+	7,  // 12: scaimind.v1.VerifyTokenResponse.token:type_name -> scaimind.v1.Token
+	8,  // 13: scaimind.v1.TokenService.CreateToken:input_type -> scaimind.v1.CreateTokenRequest
+	11, // 14: scaimind.v1.TokenService.ListTokens:input_type -> scaimind.v1.ListTokensRequest
+	13, // 15: scaimind.v1.TokenService.RevokeToken:input_type -> scaimind.v1.RevokeTokenRequest
+	15, // 16: scaimind.v1.TokenService.VerifyToken:input_type -> scaimind.v1.VerifyTokenRequest
+	1,  // 17: scaimind.v1.TokenService.CreateStreamTicket:input_type -> scaimind.v1.CreateStreamTicketRequest
+	3,  // 18: scaimind.v1.TokenService.RedeemStreamTicket:input_type -> scaimind.v1.RedeemStreamTicketRequest
+	9,  // 19: scaimind.v1.TokenService.CreateToken:output_type -> scaimind.v1.CreateTokenResponse
+	12, // 20: scaimind.v1.TokenService.ListTokens:output_type -> scaimind.v1.ListTokensResponse
+	14, // 21: scaimind.v1.TokenService.RevokeToken:output_type -> scaimind.v1.RevokeTokenResponse
+	16, // 22: scaimind.v1.TokenService.VerifyToken:output_type -> scaimind.v1.VerifyTokenResponse
+	2,  // 23: scaimind.v1.TokenService.CreateStreamTicket:output_type -> scaimind.v1.CreateStreamTicketResponse
+	4,  // 24: scaimind.v1.TokenService.RedeemStreamTicket:output_type -> scaimind.v1.RedeemStreamTicketResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_identity_proto_init() }
@@ -737,7 +1151,7 @@ func file_scaimind_v1_identity_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_identity_proto_rawDesc), len(file_scaimind_v1_identity_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -24,10 +24,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	TokenService_CreateToken_FullMethodName = "/scaimind.v1.TokenService/CreateToken"
-	TokenService_ListTokens_FullMethodName  = "/scaimind.v1.TokenService/ListTokens"
-	TokenService_RevokeToken_FullMethodName = "/scaimind.v1.TokenService/RevokeToken"
-	TokenService_VerifyToken_FullMethodName = "/scaimind.v1.TokenService/VerifyToken"
+	TokenService_CreateToken_FullMethodName        = "/scaimind.v1.TokenService/CreateToken"
+	TokenService_ListTokens_FullMethodName         = "/scaimind.v1.TokenService/ListTokens"
+	TokenService_RevokeToken_FullMethodName        = "/scaimind.v1.TokenService/RevokeToken"
+	TokenService_VerifyToken_FullMethodName        = "/scaimind.v1.TokenService/VerifyToken"
+	TokenService_CreateStreamTicket_FullMethodName = "/scaimind.v1.TokenService/CreateStreamTicket"
+	TokenService_RedeemStreamTicket_FullMethodName = "/scaimind.v1.TokenService/RedeemStreamTicket"
 )
 
 // TokenServiceClient is the client API for TokenService service.
@@ -42,6 +44,11 @@ type TokenServiceClient interface {
 	// Whose token this is. It needs no tenant: the answer says which. NOT_FOUND when nobody issued it, or when it is no
 	// longer good.
 	VerifyToken(ctx context.Context, in *VerifyTokenRequest, opts ...grpc.CallOption) (*VerifyTokenResponse, error)
+	// Keeps a ticket that opens one event stream, soon. The leader keeps it in memory: it does not survive a change of the leader.
+	CreateStreamTicket(ctx context.Context, in *CreateStreamTicketRequest, opts ...grpc.CallOption) (*CreateStreamTicketResponse, error)
+	// Takes a ticket away and says who made it: nobody is told twice. It needs no tenant: the answer says which. NOT_FOUND when there
+	// is no such ticket (any more).
+	RedeemStreamTicket(ctx context.Context, in *RedeemStreamTicketRequest, opts ...grpc.CallOption) (*RedeemStreamTicketResponse, error)
 }
 
 type tokenServiceClient struct {
@@ -92,6 +99,26 @@ func (c *tokenServiceClient) VerifyToken(ctx context.Context, in *VerifyTokenReq
 	return out, nil
 }
 
+func (c *tokenServiceClient) CreateStreamTicket(ctx context.Context, in *CreateStreamTicketRequest, opts ...grpc.CallOption) (*CreateStreamTicketResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CreateStreamTicketResponse)
+	err := c.cc.Invoke(ctx, TokenService_CreateStreamTicket_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *tokenServiceClient) RedeemStreamTicket(ctx context.Context, in *RedeemStreamTicketRequest, opts ...grpc.CallOption) (*RedeemStreamTicketResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RedeemStreamTicketResponse)
+	err := c.cc.Invoke(ctx, TokenService_RedeemStreamTicket_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // TokenServiceServer is the server API for TokenService service.
 // All implementations must embed UnimplementedTokenServiceServer
 // for forward compatibility.
@@ -104,6 +131,11 @@ type TokenServiceServer interface {
 	// Whose token this is. It needs no tenant: the answer says which. NOT_FOUND when nobody issued it, or when it is no
 	// longer good.
 	VerifyToken(context.Context, *VerifyTokenRequest) (*VerifyTokenResponse, error)
+	// Keeps a ticket that opens one event stream, soon. The leader keeps it in memory: it does not survive a change of the leader.
+	CreateStreamTicket(context.Context, *CreateStreamTicketRequest) (*CreateStreamTicketResponse, error)
+	// Takes a ticket away and says who made it: nobody is told twice. It needs no tenant: the answer says which. NOT_FOUND when there
+	// is no such ticket (any more).
+	RedeemStreamTicket(context.Context, *RedeemStreamTicketRequest) (*RedeemStreamTicketResponse, error)
 	mustEmbedUnimplementedTokenServiceServer()
 }
 
@@ -125,6 +157,12 @@ func (UnimplementedTokenServiceServer) RevokeToken(context.Context, *RevokeToken
 }
 func (UnimplementedTokenServiceServer) VerifyToken(context.Context, *VerifyTokenRequest) (*VerifyTokenResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method VerifyToken not implemented")
+}
+func (UnimplementedTokenServiceServer) CreateStreamTicket(context.Context, *CreateStreamTicketRequest) (*CreateStreamTicketResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CreateStreamTicket not implemented")
+}
+func (UnimplementedTokenServiceServer) RedeemStreamTicket(context.Context, *RedeemStreamTicketRequest) (*RedeemStreamTicketResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RedeemStreamTicket not implemented")
 }
 func (UnimplementedTokenServiceServer) mustEmbedUnimplementedTokenServiceServer() {}
 func (UnimplementedTokenServiceServer) testEmbeddedByValue()                      {}
@@ -219,6 +257,42 @@ func _TokenService_VerifyToken_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TokenService_CreateStreamTicket_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CreateStreamTicketRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TokenServiceServer).CreateStreamTicket(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TokenService_CreateStreamTicket_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TokenServiceServer).CreateStreamTicket(ctx, req.(*CreateStreamTicketRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TokenService_RedeemStreamTicket_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RedeemStreamTicketRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TokenServiceServer).RedeemStreamTicket(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TokenService_RedeemStreamTicket_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TokenServiceServer).RedeemStreamTicket(ctx, req.(*RedeemStreamTicketRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // TokenService_ServiceDesc is the grpc.ServiceDesc for TokenService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -241,6 +315,14 @@ var TokenService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "VerifyToken",
 			Handler:    _TokenService_VerifyToken_Handler,
+		},
+		{
+			MethodName: "CreateStreamTicket",
+			Handler:    _TokenService_CreateStreamTicket_Handler,
+		},
+		{
+			MethodName: "RedeemStreamTicket",
+			Handler:    _TokenService_RedeemStreamTicket_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},

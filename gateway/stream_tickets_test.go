@@ -1,0 +1,301 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+)
+
+// keepTickets makes a coordinator keep tickets as the leader does; the coordinators test that it does.
+func keepTickets(c *scripted) (asked *atomic.Int64) {
+	var mu sync.Mutex
+	kept := map[string]*v1.StreamTicket{}
+	asked = &atomic.Int64{}
+	c.on("CreateStreamTicket", func(_ context.Context, r any) (any, error) {
+		calls := c.seen()
+		md := calls[len(calls)-1].md
+		request := r.(*v1.CreateStreamTicketRequest)
+		whose := proto.CloneOf(request.GetTicket())
+		whose.TenantId, whose.UserId = md[status.KeyTenant][0], md[status.KeyUser][0]
+		mu.Lock()
+		defer mu.Unlock()
+		kept[string(request.GetDigest())] = whose
+		return &v1.CreateStreamTicketResponse{ExpiresAt: timestamppb.New(time.Now().Add(time.Minute))}, nil
+	})
+	c.on("RedeemStreamTicket", func(_ context.Context, r any) (any, error) {
+		asked.Add(1)
+		digest := string(r.(*v1.RedeemStreamTicketRequest).GetDigest())
+		mu.Lock()
+		defer mu.Unlock()
+		whose := kept[digest]
+		delete(kept, digest)
+		if whose == nil {
+			return nil, grpcstatus.Error(codes.NotFound, "there is no such ticket (any more)")
+		}
+		return &v1.RedeemStreamTicketResponse{Ticket: whose}, nil
+	})
+	return asked
+}
+
+// threeLines is a job that has printed three lines, and ends.
+func threeLines(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+	return lines(r, s, 3)
+}
+
+func (g *running) ticket(token string) (ticket string, resp *http.Response) {
+	g.t.Helper()
+	resp, err := g.request(context.Background(), http.MethodPost, "/v1/stream-tickets", "", "Authorization", "Bearer "+token)
+	require.NoError(g.t, err)
+	defer resp.Body.Close()
+	var a struct {
+		Data struct {
+			Ticket    string
+			ExpiresAt time.Time `json:"expires_at"`
+		}
+	}
+	require.NoError(g.t, json.NewDecoder(resp.Body).Decode(&a))
+	if resp.StatusCode == 201 {
+		require.WithinDuration(g.t, time.Now().Add(time.Minute), a.Data.ExpiresAt, time.Second)
+	}
+	return a.Data.Ticket, resp
+}
+
+// open opens a stream without a token.
+func (g *running) open(path string, headers ...string) (*http.Response, *answer, func() event) {
+	g.t.Helper()
+	next, resp := g.stream(path, append([]string{"Authorization", ""}, headers...)...)
+	a := &answer{}
+	if resp.StatusCode != 200 {
+		require.NoError(g.t, json.NewDecoder(resp.Body).Decode(a))
+	}
+	return resp, a, next
+}
+
+// A ticket that was made at one gateway opens one stream, at any gateway, with what its maker may do; and nothing else.
+func TestStreamTickets_openOneStreamOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.logs = threeLines
+		asked := keepTickets(c)
+		here, there := runGateway(t, testConfig(c)), runGateway(t, testConfig(c))
+		ticket, resp := here.ticket(tokenViewer)
+		require.Equal(t, 201, resp.StatusCode)
+		require.Equal(t, "no-store", resp.Header.Get("Cache-Control"))
+		require.True(t, strings.HasPrefix(ticket, "sst_"))
+		for _, call := range c.seen() {
+			require.NotContains(t, call.request.(proto.Message).ProtoReflect().Interface().(interface{ String() string }).String(), ticket)
+		}
+
+		resp, _, next := there.open("/jobs/job_1/logs?ticket=" + ticket)
+		require.Equal(t, 200, resp.StatusCode)
+		require.Equal(t, "no-referrer", resp.Header.Get("Referrer-Policy"))
+		expectLines(t, next, 1, 3)
+		calls := c.seen()
+		last := calls[len(calls)-1]
+		require.Equal(t, "StreamJobLogs", last.method)
+		require.Equal(t, []string{"acme"}, last.md[status.KeyTenant])
+		require.Equal(t, []string{"vic"}, last.md[status.KeyUser], "it is its maker's")
+		for _, g := range []*running{here, there} {
+			resp, a, _ := g.open("/jobs/job_1/logs?ticket=" + ticket)
+			require.Equal(t, 401, resp.StatusCode, "it is used")
+			require.Equal(t, "AUTH_TOKEN_INVALID", a.Error.Code)
+			require.Contains(t, a.Error.Message, "get another one from POST /v1/stream-tickets")
+		}
+
+		// Where a page goes on after its connection broke: with a new ticket, and the last id in the query.
+		ticket, _ = here.ticket(tokenViewer)
+		resp, _, next = here.open("/jobs/job_1/logs?last_event_id=1:0=2&ticket=" + ticket)
+		require.Equal(t, 200, resp.StatusCode)
+		expectLines(t, next, 3, 3)
+
+		// Whoever may not read with the token may not with its ticket.
+		ticket, _ = here.ticket(tokenNone)
+		resp, a, _ := here.open("/jobs/job_1/logs?ticket=" + ticket)
+		require.Equal(t, 403, resp.StatusCode)
+		require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code)
+
+		// Elsewhere it is refused, and not used up.
+		before := asked.Load()
+		ticket, _ = here.ticket(tokenAll)
+		for _, path := range []string{"/jobs", "/jobs/job_1", "/cluster", "/jobs/job_1/metrics"} {
+			resp, a, _ := here.open(path + "?ticket=" + ticket)
+			require.Equal(t, 401, resp.StatusCode, path)
+			require.Equal(t, "AUTH_TOKEN_MISSING", a.Error.Code)
+			require.Contains(t, a.Error.Message, "event streams only")
+		}
+		for name, tc := range map[string]struct{ query, header string }{
+			"two of them":       {"?ticket=" + ticket + "&ticket=" + ticket, ""},
+			"a token beside it": {"?ticket=" + ticket, "Bearer " + tokenAll},
+			"another scheme":    {"?ticket=" + ticket, "Basic dTpw"},
+			"what is none":      {"?ticket=" + tokenAll, ""},
+			"an empty one":      {"?ticket=", ""},
+		} {
+			resp, a, _ := here.open("/jobs/job_1/logs"+tc.query, "Authorization", tc.header)
+			require.Equal(t, 401, resp.StatusCode, name)
+			require.Equal(t, "AUTH_TOKEN_INVALID", a.Error.Code, name)
+		}
+		require.Equal(t, before, asked.Load(), "nobody is asked")
+		resp, _, _ = here.open("/jobs/job_1/logs?ticket=" + ticket)
+		require.Equal(t, 200, resp.StatusCode)
+
+		_, resp = here.ticket("nobody")
+		require.Equal(t, 401, resp.StatusCode)
+	})
+}
+
+// A stream that a ticket opened ends with the token behind it, as every stream does.
+func TestStreamTickets_endWithTheirToken(t *testing.T) {
+	silent := func(_ *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
+		if err := s.Send(&v1.StreamJobLogsResponse{Entries: []*v1.LogEntry{entry(1)}}); err != nil {
+			return err
+		}
+		<-s.Context().Done()
+		return s.Context().Err()
+	}
+	t.Run("an API token that is revoked", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newScripted(t)
+			c.logs = silent
+			keepTickets(c)
+			var revoked atomic.Bool
+			token := mintToken()
+			c.on("VerifyToken", func(_ context.Context, r any) (any, error) {
+				if revoked.Load() || sha(token) != [32]byte(r.(*v1.VerifyTokenRequest).GetDigest()) {
+					return nil, grpcstatus.Error(codes.NotFound, "nobody's")
+				}
+				return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+			})
+			g := runGateway(t, testConfig(c))
+			ticket, _ := g.ticket(token)
+			_, _, next := g.open("/jobs/job_1/logs?ticket=" + ticket)
+			expectLines(t, next, 1, 1)
+			time.Sleep(5 * time.Minute)
+			unused, _ := g.ticket(token)
+			revoked.Store(true)
+			at := time.Now()
+			last := next()
+			for last.name != "error" {
+				last = next()
+			}
+			require.Contains(t, last.data, "AUTH_TOKEN_INVALID")
+			require.LessOrEqual(t, time.Since(at), 41*time.Second)
+			resp, _, _ := g.open("/jobs/job_1/logs?ticket=" + unused)
+			require.Equal(t, 401, resp.StatusCode, "what a revoked token made opens nothing")
+		})
+	})
+	t.Run("a token of an issuer that runs out", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newScripted(t)
+			c.logs = silent
+			keepTickets(c)
+			config := testConfig(c)
+			config.Authenticator = issuedUntil(time.Now().Add(3 * time.Minute))
+			g := runGateway(t, config)
+			ticket, _ := g.ticket("jwt")
+			_, _, next := g.open("/jobs/job_1/logs?ticket=" + ticket)
+			expectLines(t, next, 1, 1)
+			last := next()
+			for last.name != "error" {
+				last = next()
+			}
+			require.Contains(t, last.data, "AUTH_TOKEN_INVALID")
+			require.LessOrEqual(t, time.Now(), time.Date(2000, 1, 1, 0, 3, 31, 0, time.UTC), "in a bubble it is the year 2000")
+		})
+	})
+}
+
+// issuedUntil knows a caller whose token an issuer made.
+type issuedUntil time.Time
+
+func (i issuedUntil) Authenticate(context.Context, string) (*Caller, error) {
+	return &Caller{Tenant: "acme", User: "ann", Permissions: AllPermissions, Issued: true, Expires: time.Time(i)}, nil
+}
+
+// A ticket shows nowhere but in the answer that makes it.
+func TestStreamTickets_areNotWrittenDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		c.logs = threeLines
+		keepTickets(c)
+		var log keptLog
+		config := testConfig(c)
+		config.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		g := runGateway(t, config)
+		var tickets []string
+		for range 3 {
+			ticket, _ := g.ticket(tokenViewer)
+			tickets = append(tickets, ticket)
+		}
+		use := func(path string) string {
+			resp, err := g.request(context.Background(), http.MethodGet, path, "", "Authorization", "")
+			require.NoError(t, err)
+			defer resp.Body.Close()
+			var text strings.Builder
+			_ = resp.Header.Write(&text)
+			b := make([]byte, 1<<16)
+			for {
+				n, err := resp.Body.Read(b)
+				text.Write(b[:n])
+				if err != nil {
+					return text.String()
+				}
+			}
+		}
+		said := use(prefix + "/jobs/job_1/logs?ticket=" + tickets[0])
+		said += use(prefix + "/jobs/job_1/logs?ticket=" + tickets[0])
+		said += use(prefix + "/jobs/job_1/logs?tail=x&ticket=" + tickets[1])
+		said += use(prefix + "/jobs?ticket=" + tickets[2])
+		said += use("/nowhere?ticket=" + tickets[2])
+		c.on("RedeemStreamTicket", func(context.Context, any) (any, error) { return nil, grpcstatus.Error(codes.Internal, "disk on fire") })
+		said += use(prefix + "/jobs/job_1/logs?ticket=" + tickets[2])
+		said += use("/metrics")
+		time.Sleep(2 * time.Minute) // until denials were told
+		for _, call := range c.seen() {
+			b, err := proto.Marshal(call.request.(proto.Message))
+			require.NoError(t, err)
+			said += string(b)
+		}
+		require.Contains(t, said, "AUTH_TOKEN_INVALID")
+		said += log.String()
+		require.Contains(t, said, "disk on fire")
+		for _, ticket := range tickets {
+			require.NotContains(t, said, ticket)
+			require.NotContains(t, said, strings.TrimPrefix(ticket, ticketStart))
+		}
+	})
+}
+
+// Guessed tickets are bounded as guessed tokens are.
+func TestStreamTickets_aFloodOfGuesses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newScripted(t)
+		asked := keepTickets(c)
+		g := newGate(t, testConfig(c))
+		refused := 0
+		for range 300 {
+			a := g.do("GET", prefix+"/jobs/job_1/logs?ticket="+ticketStart+randomID(), "", "Authorization", "")
+			if a.code == 429 {
+				refused++
+			}
+		}
+		require.LessOrEqual(t, asked.Load(), int64(25))
+		require.Greater(t, refused, 250)
+	})
+}
