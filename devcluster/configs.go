@@ -58,6 +58,9 @@ func (l *layout) writeConfigs() error {
 		}},
 		"shutdown_timeout": "2s", "job_cache": filepath.Join(l.dir, "gateway", "jobs.db"),
 	}
+	if origins := l.options.CORSOrigins; len(origins) > 0 {
+		all[kindGateway]["cors_origins"] = origins
+	}
 	if l.LogArchive != "" {
 		for _, m := range append(slices.Clone(l.Coordinators), l.Agents...) {
 			all[m.ID]["log_archive"] = l.LogArchive

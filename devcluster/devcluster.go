@@ -48,6 +48,8 @@ type Options struct {
 	DataRoots []string
 	// HTTP is the address of the gateway. Empty: that of the last start, else 127.0.0.1:8080, or the next free port.
 	HTTP string
+	// CORSOrigins are the origins whose pages may use the gateway from a browser.
+	CORSOrigins []string
 	// Restart starts components again that ended.
 	Restart bool
 	// Executable is the mind binary; empty: the running program.
