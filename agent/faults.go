@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-
 	"time"
 
 	"github.com/mindcoordinator/mind/agent/shim"

@@ -59,7 +59,7 @@ type Report struct {
 	State     StateReport      `json:"state"`
 	// Members are those of the newest membership on this disk, committed or not.
 	Members []Member `json:"members"`
-	Flaws     []Flaw           `json:"flaws"`
+	Flaws   []Flaw   `json:"flaws"`
 	// Notes are worth knowing, and not wrong.
 	Notes []string `json:"notes"`
 }

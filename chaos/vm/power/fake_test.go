@@ -22,14 +22,14 @@ type fake struct {
 	points   []checkpoint
 	health   string
 	reason   string
-	weight   int
+	limit    int
 	tokens   map[string]string
 	revision int
 }
 
 func newFake(t *testing.T) (*fake, *procs.REST) {
 	t.Helper()
-	f := &fake{jobs: map[string]map[string]any{}, keys: map[string]string{}, health: healthy, weight: -1, tokens: map[string]string{}}
+	f := &fake{jobs: map[string]map[string]any{}, keys: map[string]string{}, health: healthy, limit: -1, tokens: map[string]string{}}
 	mux := http.NewServeMux()
 	api := "/v1/modules/scaimind"
 	handle := func(pattern string, do func(r *http.Request, body map[string]any) any) {
@@ -93,14 +93,14 @@ func newFake(t *testing.T) (*fake, *procs.REST) {
 	})
 	handle("POST "+api+"/cluster/nodes/{id}/enable", func(*http.Request, map[string]any) any { return map[string]any{} })
 	handle("PUT "+api+"/queues/{name}", func(_ *http.Request, body map[string]any) any {
-		f.weight = int(body["weight"].(float64))
+		f.limit = int(body["max_gpus"].(float64))
 		return map[string]any{}
 	})
 	handle("GET "+api+"/queues", func(*http.Request, map[string]any) any {
-		if f.weight < 0 {
+		if f.limit < 0 {
 			return map[string]any{"queues": []any{}}
 		}
-		return map[string]any{"queues": []any{map[string]any{"name": weighed, "weight": f.weight}}}
+		return map[string]any{"queues": []any{map[string]any{"name": limited, "max_gpus": f.limit}}}
 	})
 	handle("POST "+api+"/tokens", func(*http.Request, map[string]any) any {
 		id := fmt.Sprintf("tok_%d", len(f.tokens)+1)

@@ -213,26 +213,26 @@ func TestLedger_aGPUStaysAsideUntilItsNodeIsEnabled(t *testing.T) {
 	requireBroken(t, v, Missing)
 }
 
-func TestLedger_weightsAndTokensStay(t *testing.T) {
+func TestLedger_limitsAndTokensStay(t *testing.T) {
 	f, rest, l, v, _ := scribe(t)
 	verify := func() {
-		require.NoError(t, errors.Join(l.CheckWeight(t.Context(), rest), l.CheckTokens(t.Context(), rest)))
+		require.NoError(t, errors.Join(l.CheckLimit(t.Context(), rest), l.CheckTokens(t.Context(), rest)))
 	}
 	verify()
 	for range 3 {
-		l.SetWeight(t.Context(), rest)
+		l.SetLimit(t.Context(), rest)
 		l.Tokens(t.Context(), rest)
 	}
 	verify()
 	requireBroken(t, v)
-	f.tamper(func() { f.weight = 2 })
+	f.tamper(func() { f.limit = 2 })
 	verify()
 	requireBroken(t, v, WentBack)
 
 	f, rest, l, v, _ = scribe(t)
-	l.SetWeight(t.Context(), rest)
-	f.tamper(func() { f.weight = -1 })
-	require.NoError(t, l.CheckWeight(t.Context(), rest))
+	l.SetLimit(t.Context(), rest)
+	f.tamper(func() { f.limit = -1 })
+	require.NoError(t, l.CheckLimit(t.Context(), rest))
 	requireBroken(t, v, Missing)
 
 	f, rest, l, v, _ = scribe(t)

@@ -113,7 +113,7 @@ func (l *load) start(ctx context.Context) {
 		if rng.IntN(3) == 0 {
 			l.ledger.Tokens(ctx, l.rest)
 		} else {
-			l.ledger.SetWeight(ctx, l.rest)
+			l.ledger.SetLimit(ctx, l.rest)
 		}
 	})
 	// The others are to be under way when a GPU fails.

@@ -20,22 +20,12 @@ var Mutants = []Mutant{
 		[]Change{{"raftnode/stores.go", "Path: path,\n\t\tBoltOptions:", "Path: path, NoSync: true,\n\t\tBoltOptions:"}},
 	},
 	{
-		"epoch-is-not-synced", "an agent uses an epoch before it is on the disk",
-		[]Change{{
-			"agent/agent.go", "shim.WriteDurably(filepath.Dir(name), filepath.Base(name), binary.BigEndian.AppendUint64(nil, epoch))",
-			"os.WriteFile(name, binary.BigEndian.AppendUint64(nil, epoch), 0o600)",
-		}},
+		"files-are-not-synced", "files that must be found again get their names before they are on the disk",
+		[]Change{{"durable/durable.go", "err := f.file.Sync()", "err := error(nil)"}},
 	},
 	{
-		"roster-is-not-synced", "an agent tells the leader of a roster before it is on the disk",
-		[]Change{
-			{"agent/roster.go", "\tif err := file.Sync(); err != nil {\n\t\treturn err\n\t}\n", ""},
-			{"agent/roster.go", "return parent.Sync()", "return nil"},
-		},
-	},
-	{
-		"quarantine-is-not-synced", "an agent tells of a GPU that is set aside before that is on the disk",
-		[]Change{{"agent/quarantine.go", "shim.WriteDurably(dir, gpusFile, data)", "func() error { _ = shim.WriteDurably; return os.WriteFile(filepath.Join(dir, gpusFile), data, 0o600) }()"}},
+		"names-are-not-synced", "files that must be found again are on the disk before their names are",
+		[]Change{{"durable/durable.go", "return f.disk.SyncDir(filepath.Dir(f.name))", "return nil"}},
 	},
 }
 

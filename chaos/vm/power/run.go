@@ -236,7 +236,7 @@ func (t *test) check(ctx context.Context, c *cluster) error {
 		}
 		t.kept[n.ID] = k
 	}
-	return errors.Join(t.ledger.CheckWeight(ctx, c.rest), t.ledger.CheckTokens(ctx, c.rest))
+	return errors.Join(t.ledger.CheckLimit(ctx, c.rest), t.ledger.CheckTokens(ctx, c.rest))
 }
 
 // evidencePause is the time between two looks at what the processes of jobs saw of each other.

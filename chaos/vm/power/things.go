@@ -16,8 +16,8 @@ type things struct {
 	checkpoints map[string]checkpoint
 	// gpus are those that were made to fail, by UUID.
 	gpus map[string]*brokenGPU
-	// weight of the queue: the last that was acknowledged, and the last that was sent.
-	weightKept, weightSent int
+	// limit of the queue: the last that was acknowledged, and the last that was sent.
+	limitKept, limitSent int
 	// tokens are valid, revoked ones are not; a token whose revocation had no answer is in neither.
 	tokens, revoked map[string]string // secret -> id
 }
@@ -97,52 +97,52 @@ func (l *Ledger) listed() []checkpoint {
 	return all
 }
 
-// weighed is the queue whose weight is set again and again.
-const weighed = "weighed"
+// limited is the queue whose limit is set again and again.
+const limited = "limited"
 
-// SetWeight sets the weight of a queue to the next number.
-func (l *Ledger) SetWeight(ctx context.Context, rest *procs.REST) {
+// SetLimit sets the limit of a queue to the next number.
+func (l *Ledger) SetLimit(ctx context.Context, rest *procs.REST) {
 	l.mu.Lock()
-	l.things.weightSent++
-	weight := l.things.weightSent
+	l.things.limitSent++
+	limit := l.things.limitSent
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	if rest.Do(ctx, http.MethodPut, "/queues/"+weighed, nil, map[string]any{"weight": weight, "max_gpus": 0}, nil) != nil {
+	if rest.Do(ctx, http.MethodPut, "/queues/"+limited, nil, map[string]any{"max_gpus": limit}, nil) != nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.things.weightKept = max(l.things.weightKept, weight)
-	l.verdict.Count("weights", 1)
+	l.things.limitKept = max(l.things.limitKept, limit)
+	l.verdict.Count("limits", 1)
 }
 
-// CheckWeight holds the weight of the queue against what was acknowledged. Nobody may set it meanwhile.
-func (l *Ledger) CheckWeight(ctx context.Context, rest *procs.REST) error {
+// CheckLimit holds the limit of the queue against what was acknowledged. Nobody may set it meanwhile.
+func (l *Ledger) CheckLimit(ctx context.Context, rest *procs.REST) error {
 	l.mu.Lock()
-	kept, sent := l.things.weightKept, l.things.weightSent
+	kept, sent := l.things.limitKept, l.things.limitSent
 	l.mu.Unlock()
 	if kept == 0 {
 		return nil
 	}
 	var answer struct {
 		Queues []struct {
-			Name   string  `json:"name"`
-			Weight float64 `json:"weight"`
+			Name  string `json:"name"`
+			Limit int    `json:"max_gpus"`
 		} `json:"queues"`
 	}
 	if err := rest.Get(ctx, "/queues", &answer); err != nil {
 		return err
 	}
 	for _, q := range answer.Queues {
-		if q.Name == weighed {
-			if int(q.Weight) < kept || int(q.Weight) > sent {
-				l.verdict.Break(WentBack, "queue %s has weight %g, acknowledged was %d and sent %d", weighed, q.Weight, kept, sent)
+		if q.Name == limited {
+			if q.Limit < kept || q.Limit > sent {
+				l.verdict.Break(WentBack, "queue %s has the limit %d, acknowledged was %d and sent %d", limited, q.Limit, kept, sent)
 			}
 			return nil
 		}
 	}
-	l.verdict.Break(Missing, "queue %s is not there, acknowledged was weight %d", weighed, kept)
+	l.verdict.Break(Missing, "queue %s is not there, acknowledged was the limit %d", limited, kept)
 	return nil
 }
 

@@ -39,7 +39,7 @@ var promises = []struct {
 
 // figures of a verdict, in their order; docs/powercut.md says what they count.
 var figures = []string{
-	"cuts", "acknowledged", "reads", "calls", "canceled", "checkpoints", "quarantined", "enabled", "weights", "tokens", "lives", "lost_again",
+	"cuts", "acknowledged", "reads", "calls", "canceled", "checkpoints", "quarantined", "enabled", "limits", "tokens", "lives", "lost_again",
 	"files", "entries", "snapshots", "epochs", "rosters", "checkpoints_read", "exits", "exits_unsynced", "boot_p50_ms", "ready_p50_ms",
 }
 
