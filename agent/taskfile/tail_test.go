@@ -18,7 +18,6 @@ type tailed struct {
 	Tail
 	t    *testing.T
 	name string
-	got  []string
 }
 
 func newTail(t *testing.T, most int64) *tailed {
