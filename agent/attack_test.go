@@ -33,7 +33,7 @@ var inPlaceOfAFile = map[string]func(name, secret string) error{
 func secretOf(t *testing.T) (name string) {
 	t.Helper()
 	name = filepath.Join(t.TempDir(), "secret")
-	require.NoError(t, os.WriteFile(name, []byte(`{"step": 666, "event": "phase", "phase": "EXPORTING"}`+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(name, []byte(`{"step": 666666666, "event": "phase", "phase": "EXPORTING"}`+"\n"), 0o600))
 	return name
 }
 
@@ -281,7 +281,7 @@ func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
 	}
 	text, err := os.ReadFile(secret)
 	require.NoError(t, err)
-	require.Contains(t, string(text), "666")
+	require.Contains(t, string(text), "666666666")
 	require.NotContains(t, string(text), "acked", "nothing was written through a link")
 	for _, o := range orders {
 		require.NotContains(t, fmt.Sprint(l.kinds(o.GetTask())), "Phase", "the secret was read")
@@ -294,7 +294,7 @@ func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
 	client := taskClient(t, l.hello(1))
 	for i, o := range orders {
 		lines := metricsOf(t, client, &v1.ReadTaskMetricsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1})
-		require.NotContains(t, strings.Join(lines, "\n"), "666", "attack %d", i)
+		require.NotContains(t, strings.Join(lines, "\n"), "666666666", "attack %d", i)
 		require.False(t, slices.ContainsFunc(lines, func(line string) bool { return len(line) > 8<<10 }), "attack %d", i)
 		_, _, eof := readLog(t, client, &v1.ReadTaskLogsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1})
 		require.True(t, eof, "attack %d", i)

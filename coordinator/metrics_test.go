@@ -47,7 +47,7 @@ func TestMetrics_theStateIsToldByTheLeaderAlone(t *testing.T) {
 	c.agent("n2", 4)
 	at := c.leader()
 	c.awaitStatus(at, c.submit(at, sleeper(2, 1)), v1.JobStatus_TRAINING)
-	c.submit(at, sleeper(100, 0))
+	c.submit(at, patient(sleeper(64, 0)))
 	want := map[string]float64{"mind_gpus": 8, "mind_jobs": 2, "mind_nodes": 2, "mind_leases": 1, "mind_raft_leader": 1}
 	asked := []string{"mind_gpus", "mind_jobs", "mind_nodes", "mind_leases", "mind_raft_leader"}
 	equal := func() bool {

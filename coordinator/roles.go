@@ -23,7 +23,8 @@ var (
 // callers is the one table of who may call what: what is not in it, nobody may. A gateway reaches no operator call: who
 // takes over a gateway must not be able to change the membership.
 var callers = map[string][]string{
-	v1.AgentService_Session_FullMethodName: agents,
+	v1.AgentService_Session_FullMethodName:          agents,
+	v1.AgentService_GetNeededOutputs_FullMethodName: agents,
 
 	v1.JobService_SubmitJob_FullMethodName:        users,
 	v1.JobService_SubmitJobs_FullMethodName:       users,
@@ -71,10 +72,12 @@ var callers = map[string][]string{
 	v1.QuotaService_PutQuota_FullMethodName:    users,
 	v1.QuotaService_DeleteQuota_FullMethodName: users,
 
-	v1.TokenService_CreateToken_FullMethodName: users,
-	v1.TokenService_ListTokens_FullMethodName:  users,
-	v1.TokenService_RevokeToken_FullMethodName: users,
-	v1.TokenService_VerifyToken_FullMethodName: programs,
+	v1.TokenService_CreateToken_FullMethodName:        users,
+	v1.TokenService_ListTokens_FullMethodName:         users,
+	v1.TokenService_RevokeToken_FullMethodName:        users,
+	v1.TokenService_VerifyToken_FullMethodName:        programs,
+	v1.TokenService_CreateStreamTicket_FullMethodName: programs,
+	v1.TokenService_RedeemStreamTicket_FullMethodName: programs,
 
 	v1.AuditService_ListAuditRecords_FullMethodName: users,
 	v1.AuditService_RecordDenials_FullMethodName:    programs,

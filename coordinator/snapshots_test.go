@@ -41,7 +41,7 @@ func TestSnapshot_savedAndRestored(t *testing.T) {
 	c := startCluster(t, 3, nil)
 	agent := c.agent("n1", 2)
 	at := c.follower()
-	running, waiting := c.submit(at, sleeper(1, 0)), c.submit(at, sleeper(8, 0))
+	running, waiting := c.submit(at, sleeper(1, 0)), c.submit(at, patient(sleeper(8, 0)))
 	c.awaitStatus(at, running, v1.JobStatus_TRAINING)
 	file := c.saved(at)
 	about, err := Inspect(file)

@@ -61,7 +61,8 @@ func (l *layout) read() (found bool, err error) {
 func (l *layout) coordinatorDirs() (ids []string) {
 	entries, _ := os.ReadDir(filepath.Join(l.dir, "coordinators")) // none is like an empty one
 	for _, e := range entries {
-		if e.IsDir() {
+		// A disk of its own may have been made ready for a coordinator that has not been started yet.
+		if held, err := os.ReadDir(filepath.Join(l.dir, "coordinators", e.Name())); e.IsDir() && (err != nil || len(held) > 0) {
 			ids = append(ids, e.Name())
 		}
 	}

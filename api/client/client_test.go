@@ -351,11 +351,12 @@ func TestReads_everyMethodIsClassified(t *testing.T) {
 		v1.ClusterService_DrainNode_FullMethodName, v1.ClusterService_EnableNode_FullMethodName, v1.ClusterService_ForgetNode_FullMethodName,
 		v1.ClusterService_PutQueue_FullMethodName, v1.ClusterService_DeleteQueue_FullMethodName,
 		v1.TokenService_CreateToken_FullMethodName, v1.TokenService_RevokeToken_FullMethodName,
+		v1.TokenService_CreateStreamTicket_FullMethodName, v1.TokenService_RedeemStreamTicket_FullMethodName,
 		v1.QuotaService_PutQuota_FullMethodName, v1.QuotaService_DeleteQuota_FullMethodName,
 		v1.LauncherService_PutLauncher_FullMethodName, v1.LauncherService_DeleteLauncher_FullMethodName,
 		v1.EvaluationService_SubmitEvaluation_FullMethodName, v1.AuditService_RecordDenials_FullMethodName,
 		v1.OperatorService_TransferLeadership_FullMethodName, v1.OperatorService_JoinPeer_FullMethodName,
-		v1.OperatorService_RemovePeer_FullMethodName,
+		v1.OperatorService_RemovePeer_FullMethodName, v1.OperatorService_RecordSnapshot_FullMethodName,
 	} {
 		writes[m] = true
 	}

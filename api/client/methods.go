@@ -35,11 +35,11 @@ var reads = map[string]bool{
 
 	v1.AuditService_ListAuditRecords_FullMethodName: true,
 
-	v1.OperatorService_ListPeers_FullMethodName:    true,
-	v1.OperatorService_ReadIndex_FullMethodName:    true,
-	v1.OperatorService_GetStateHash_FullMethodName: true,
-	v1.OperatorService_GetVotes_FullMethodName:     true,
-
+	v1.OperatorService_ListPeers_FullMethodName:       true,
+	v1.OperatorService_ReadIndex_FullMethodName:       true,
+	v1.OperatorService_GetStateHash_FullMethodName:    true,
+	v1.OperatorService_GetVotes_FullMethodName:        true,
+	v1.OperatorService_DescribeReplica_FullMethodName: true,
 	v1.OperatorService_GetNodeActivity_FullMethodName: true,
 }
 

@@ -46,7 +46,7 @@ func TestNodes_showWhatIsWrong(t *testing.T) {
 	g.on("GET /cluster/nodes/n5", data(200, `{"node_id":"n5","state":"READY","gpus":[{"index":0,"gpu_type":"H100","health":"HEALTHY","job_id":"job_1","memory_mb":81559,"memory_used_mb":40000,"utilization":0.756},{"index":2,"gpu_type":"H100","health":"HEALTHY","memory_mb":81559,"memory_used_mb":0,"utilization":0},{"index":1,"memory_used_mb":null,"utilization":null,"gpu_type":"H100","health":"QUARANTINED","health_reason":"Xid 79"}]}`))
 	stdout, _, code = mind(t, "nodes", "n5")
 	require.Zero(t, code)
-	require.Contains(t, squeeze(stdout), "n5 READY 3xH100 (1 ill) 0 38% 0", "the mean of those of which it is known")
+	require.Contains(t, squeeze(stdout), "n5 READY 3xH100 (1 unhealthy) 0 38% 0", "the mean of those of which it is known")
 	require.Contains(t, squeeze(stdout), "0 H100 HEALTHY 76% 39.1 GiB of 79.6 GiB job_1\n2 H100 HEALTHY 0% 0 B of 79.6 GiB\n1 H100 QUARANTINED - - Xid 79")
 }
 
