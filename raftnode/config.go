@@ -80,10 +80,13 @@ type Config struct {
 	// ms) how long an election may take, LeaderLease (400 ms) how long a leader
 	// goes on without hearing from a majority. A follower is silent while its
 	// disk writes, so a lease is also how slow a write may be before it costs
-	// the leader its office.
+	// the leader its office. On a machine that is slow the replica lengthens all
+	// three by itself, up to a heartbeat timeout of MaxTimeout (16 times
+	// HeartbeatTimeout); see pace.
 	HeartbeatTimeout time.Duration
 	ElectionTimeout  time.Duration
 	LeaderLease      time.Duration
+	MaxTimeout       time.Duration
 	// CommitTimeout (10 ms) bounds how long after the last write of a burst the
 	// followers learn that it is committed (up to twice this). The price is an
 	// empty message to each follower at this pace, for ever.
@@ -141,6 +144,7 @@ func (c Config) withDefaults() Config {
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 400*time.Millisecond)
 	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, 400*time.Millisecond)
 	c.LeaderLease = cmp.Or(c.LeaderLease, 400*time.Millisecond)
+	c.MaxTimeout = cmp.Or(c.MaxTimeout, paceMost*c.HeartbeatTimeout)
 	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Millisecond)
 	c.LinkTimeout = cmp.Or(c.LinkTimeout, 3*time.Second)
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, 60*time.Second)
@@ -186,6 +190,9 @@ func (c Config) Validate() error {
 	}
 	if c.ElectionTimeout < c.HeartbeatTimeout {
 		fault("ElectionTimeout %v is shorter than HeartbeatTimeout %v", c.ElectionTimeout, c.HeartbeatTimeout)
+	}
+	if c.MaxTimeout < c.HeartbeatTimeout {
+		fault("MaxTimeout %v is shorter than HeartbeatTimeout %v", c.MaxTimeout, c.HeartbeatTimeout)
 	}
 	for name, n := range map[string]int{
 		"MaxBacklog": c.MaxBacklog, "MaxBacklogBytes": c.MaxBacklogBytes, "MaxEntryBytes": c.MaxEntryBytes,

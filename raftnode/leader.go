@@ -37,6 +37,7 @@ func (n *Node) watchLeadership() {
 	for {
 		select {
 		case leads := <-n.notify:
+			n.pacing.leading(leads)
 			n.endReign()
 			if leads {
 				n.beginReign()
@@ -173,6 +174,11 @@ func (n *Node) observe() {
 		return false
 	}))
 }
+
+// Timeout is how long this replica now waits for its leader before it stands for
+// election (up to twice this): Config.HeartbeatTimeout on a machine that keeps
+// up. What waits for a majority should wait for longer.
+func (n *Node) Timeout() time.Duration { return n.pacing.timeout() }
 
 // Transfer hands leadership to the server, or to the most up to date one when
 // id is empty.

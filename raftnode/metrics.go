@@ -41,6 +41,7 @@ func newMetrics(n *Node) *metrics {
 			}
 			return 0
 		}),
+		gauge("mind_raft_timeout_seconds", "How long this replica waits for a leader, or for votes, before it stands for election.", func() float64 { return n.Timeout().Seconds() }),
 		gauge("mind_raft_applied_index", "Highest log index applied on this replica.", func() float64 { return float64(n.AppliedIndex()) }),
 		gauge("mind_raft_backlog", "Commands waiting to be packed into an entry.", func() float64 { return float64(n.proposer.backlog()) }),
 	} {

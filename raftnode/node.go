@@ -46,6 +46,7 @@ type Node struct {
 	proposer  *proposer
 	reads     reads
 	metrics   *metrics
+	pacing    *pacing
 	gate      gate
 
 	leading atomic.Pointer[reign]
@@ -85,6 +86,7 @@ func Open(cfg Config, sm StateMachine) (*Node, error) {
 	}
 	n.background, n.end = context.WithCancel(context.Background())
 	n.machine = newMachine(sm)
+	n.pacing = newPacing(cfg, n.log)
 	defer close(n.opened)
 	if err := n.start(); err != nil {
 		n.end()
@@ -117,7 +119,7 @@ func (n *Node) start() error {
 	if err != nil {
 		return err
 	}
-	if n.transport, err = openTransport(n.cfg, newBridge(n.log)); err != nil {
+	if n.transport, err = openTransport(n.cfg, n.pacing, newBridge(n.log)); err != nil {
 		return err
 	}
 	if begins {
@@ -128,10 +130,13 @@ func (n *Node) start() error {
 	if n.raft, err = newRaft(n.raftConfig(), n.machine, cached, n.store, snapshots, n.transport); err != nil {
 		return n.explainStart(err, snapshots)
 	}
+	n.pacing.begin(n.raft)
 	n.observe()
 	n.proposer = newProposer(n)
 	n.metrics = newMetrics(n)
 	n.running.Go(n.watchLeadership)
+	n.running.Go(func() { n.pacing.run(n.background) })
+	n.running.Go(n.keepLinks)
 	n.running.Go(n.proposer.pack)
 	n.running.Go(n.proposer.complete)
 	return nil

@@ -18,10 +18,12 @@ const coordinatorRole = "coordinator"
 
 // stream carries raft over TCP, with mutual TLS when it is configured.
 type stream struct {
-	listener      net.Listener
-	advertise     address
-	server        *tls.Config
-	client        func() *tls.Config // nil: plain
+	listener  net.Listener
+	advertise address
+	server    *tls.Config
+	client    func() *tls.Config // nil: plain
+	// handshakeTime bounds a handshake that another replica began. That one gives up by
+	// itself, so this only ends connections that send nothing.
 	handshakeTime time.Duration
 	dialer        net.Dialer
 	dialing       context.Context
@@ -44,7 +46,7 @@ func listen(cfg Config) (*stream, error) {
 		advertise:     address(cfg.AdvertiseAddr),
 		server:        requireCoordinator(cfg.ServerTLS),
 		client:        cfg.DialTLS,
-		handshakeTime: cfg.LinkTimeout,
+		handshakeTime: 5 * cfg.LinkTimeout,
 	}
 	if s.client == nil && cfg.ClientTLS != nil {
 		s.client = func() *tls.Config { return cfg.ClientTLS }

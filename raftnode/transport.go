@@ -2,9 +2,7 @@ package raftnode
 
 import (
 	"errors"
-	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,7 +13,7 @@ import (
 // replication and votes.
 const pooledLinks = 3
 
-// transport is raft's network transport with two differences.
+// transport is raft's network transport with three differences.
 //
 // Heartbeats take no short cut. NetworkTransport would hand them to raft on the
 // connection's own goroutine, where they change term and state while the main
@@ -26,17 +24,18 @@ const pooledLinks = 3
 // must be longer than a slow write. NewRaft discards the handler's absence.
 //
 // And it notes who acknowledged this replica as leader, for linearizable reads
-// and to tell which of the others are there.
+// and to tell which of the others are there, and how long they take to answer.
 type transport struct {
 	*raft.NetworkTransport
 	links    *links
 	acks     acks
 	contacts contacts
+	pacing   *pacing
 	// patience bounds how long a pipeline may take nothing.
 	patience time.Duration
 }
 
-func openTransport(cfg Config, logger hclog.Logger) (*transport, error) {
+func openTransport(cfg Config, pacing *pacing, logger hclog.Logger) (*transport, error) {
 	stream := cfg.Stream
 	if stream == nil {
 		var err error
@@ -44,9 +43,10 @@ func openTransport(cfg Config, logger hclog.Logger) (*transport, error) {
 			return nil, err
 		}
 	}
-	l := &links{StreamLayer: stream, open: map[net.Conn]struct{}{}}
+	l := &links{StreamLayer: stream, open: map[net.Conn]struct{}{}, dialled: map[raft.ServerAddress]time.Time{}, pacing: pacing}
 	return &transport{
 		links:    l,
+		pacing:   pacing,
 		patience: cfg.LinkTimeout,
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream:  l,
@@ -62,7 +62,7 @@ func (t *transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // AppendEntries carries the heartbeats; entries mostly travel in the pipeline.
 func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	mark := t.acks.sending()
+	mark, began := t.acks.sending(), time.Now()
 	if err := t.NetworkTransport.AppendEntries(id, target, args, resp); err != nil {
 		return err
 	}
@@ -71,34 +71,64 @@ func (t *transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, a
 	if resp.Term == args.Term {
 		t.acks.acknowledged(string(id), mark, args.Term)
 		t.contacts.heard(string(id), resp)
+		if len(args.Entries) == 0 {
+			t.answered(target, began)
+		}
 	}
 	return nil
 }
 
-// AppendEntriesPipeline returns a pipeline that does not get stuck.
+// RequestPreVote implements raft.WithPreVote.
+func (t *transport) RequestPreVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+	began := time.Now()
+	err := t.NetworkTransport.RequestPreVote(id, target, args, resp)
+	if err == nil && (resp.Granted || resp.Term < args.Term) {
+		t.answered(target, began)
+	}
+	return err
+}
+
+// RequestVote implements raft.Transport.
+func (t *transport) RequestVote(id raft.ServerID, target raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+	began := time.Now()
+	err := t.NetworkTransport.RequestVote(id, target, args, resp)
+	if err == nil && resp.Term <= args.Term {
+		t.answered(target, began)
+	}
+	return err
+}
+
+// probe asks for an answer that changes nothing. The message is an empty one of a
+// leader of term 0, which there never is: who has a term refuses it, and who has
+// none, a server that waits to be joined, learns of a leader without a name, which
+// is what it knew.
+func (t *transport) probe(id raft.ServerID, target raft.ServerAddress, term uint64) {
+	began := time.Now()
+	args := &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}
+	var resp raft.AppendEntriesResponse
+	// A failure is for those to tell who need the link.
+	if err := t.NetworkTransport.AppendEntries(id, target, args, &resp); err == nil && resp.Term <= term {
+		t.answered(target, began)
+	}
+}
+
+// answered tells how long a peer took to answer, without dialling. An answer of a
+// later term than was asked in is not told: the others have gone on, and were not
+// slow, but cut off from this replica.
+func (t *transport) answered(target raft.ServerAddress, began time.Time) {
+	if dialled := t.links.dialledAt(target); dialled.After(began) {
+		began = dialled
+	}
+	t.pacing.answered(string(target), began)
+}
+
+// AppendEntriesPipeline implements raft.Transport.
 func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
 	p, err := t.NetworkTransport.AppendEntriesPipeline(id, target)
 	if err != nil {
 		return nil, err
 	}
-	return &pipeline{AppendPipeline: p, patience: t.patience}, nil
-}
-
-// pipeline ends itself when it takes nothing for too long. Raft stops to read
-// from a pipeline once a follower refused an entry, and may send once more after
-// that: the sender then waits for ever. The follower gets heartbeats and no
-// entries any more, and the replica's shutdown never ends. Seen in virtual time,
-// and by others (grafana/pyroscope pull request 5518, hashicorp/raft issue 612).
-type pipeline struct {
-	raft.AppendPipeline
-	patience time.Duration
-}
-
-// AppendEntries implements raft.AppendPipeline.
-func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	stuck := time.AfterFunc(p.patience, func() { _ = p.AppendPipeline.Close() })
-	defer stuck.Stop()
-	return p.AppendPipeline.AppendEntries(args, resp)
+	return newPipeline(p, t.patience), nil
 }
 
 // Close ends every connection too, which NetworkTransport would leave to
@@ -109,86 +139,3 @@ func (t *transport) Close() error {
 
 // sever ends all communication with the other replicas at once.
 func (t *transport) sever() { _ = t.Close() }
-
-var errSevered = errors.New("raft transport is closed")
-
-// links is a stream layer that knows its open connections and can close them.
-type links struct {
-	raft.StreamLayer
-
-	mu     sync.Mutex
-	closed bool
-	open   map[net.Conn]struct{}
-	err    error
-}
-
-func (l *links) Accept() (net.Conn, error) {
-	c, err := l.StreamLayer.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return l.track(c)
-}
-
-func (l *links) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	l.mu.Lock()
-	closed := l.closed
-	l.mu.Unlock()
-	if closed {
-		return nil, errSevered
-	}
-	c, err := l.StreamLayer.Dial(addr, timeout)
-	if err != nil {
-		return nil, fmt.Errorf("dial %s: %w", addr, err)
-	}
-	return l.track(c)
-}
-
-func (l *links) track(c net.Conn) (net.Conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		_ = c.Close()
-		return nil, errSevered
-	}
-	l.open[c] = struct{}{}
-	return &link{Conn: c, owner: l}, nil
-}
-
-// Close may be called several times.
-func (l *links) Close() error {
-	l.mu.Lock()
-	if l.closed {
-		defer l.mu.Unlock()
-		return l.err
-	}
-	l.closed = true
-	open := l.open
-	l.open = nil
-	l.mu.Unlock()
-	// Without the lock: closing a TLS connection writes a farewell, and must
-	// not keep the others waiting.
-	var closing sync.WaitGroup
-	for c := range open {
-		closing.Go(func() { _ = c.Close() })
-	}
-	closing.Wait()
-	err := l.StreamLayer.Close()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.err = err
-	return err
-}
-
-// link is a connection that leaves the list when it is closed.
-type link struct {
-	net.Conn
-	owner *links
-}
-
-func (c *link) Close() error {
-	c.owner.mu.Lock()
-	delete(c.owner.open, c.Conn)
-	c.owner.mu.Unlock()
-	return c.Conn.Close()
-}

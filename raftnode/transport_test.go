@@ -231,7 +231,8 @@ func TestMetrics_tellWhatTheNodeDoes(t *testing.T) {
 					got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
 				}
 			}
-			require.Len(t, got, 5)
+			require.Len(t, got, 6)
+			require.Equal(t, c.nodes[id].Timeout().Seconds(), got["mind_raft_timeout_seconds"])
 			leaders += got["mind_raft_leader"]
 			require.Equal(t, float64(c.nodes[id].AppliedIndex()), got["mind_raft_applied_index"])
 			if id == leader.cfg.ID {
@@ -245,7 +246,7 @@ func TestMetrics_tellWhatTheNodeDoes(t *testing.T) {
 		c.start("c1", c.ids)
 		families, err := registries["c1"].Gather()
 		require.NoError(t, err)
-		require.Len(t, families, 5)
+		require.Len(t, families, 6)
 	})
 }
 
@@ -278,7 +279,8 @@ func TestBridge_isQuiet(t *testing.T) {
 func TestLinks_closeIsFinal(t *testing.T) {
 	var cfg Config
 	cfg.BindAddr = "127.0.0.1:0"
-	tr, err := openTransport(cfg.withDefaults(), hclog.NewNullLogger())
+	cfg = cfg.withDefaults()
+	tr, err := openTransport(cfg, newPacing(cfg, cfg.Logger), hclog.NewNullLogger())
 	require.NoError(t, err)
 	conn, err := net.Dial("tcp", string(tr.LocalAddr()))
 	require.NoError(t, err)
@@ -293,30 +295,4 @@ func TestLinks_closeIsFinal(t *testing.T) {
 	require.True(t, errors.Is(err, errSevered))
 	_, err = conn.Read(make([]byte, 1))
 	require.Error(t, err, "an accepted connection is closed too")
-}
-
-// parked is a pipeline that nobody reads from.
-type parked struct {
-	raft.AppendPipeline
-	closed chan struct{}
-}
-
-func (p *parked) AppendEntries(*raft.AppendEntriesRequest, *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	<-p.closed
-	return nil, raft.ErrPipelineShutdown
-}
-
-func (p *parked) Close() error {
-	close(p.closed)
-	return nil
-}
-
-func TestPipeline_thatTakesNothingIsGivenUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		p := &pipeline{AppendPipeline: &parked{closed: make(chan struct{})}, patience: 3 * time.Second}
-		_, err := p.AppendEntries(nil, nil)
-		require.ErrorIs(t, err, raft.ErrPipelineShutdown)
-		require.Equal(t, 3*time.Second, time.Since(began))
-	})
 }

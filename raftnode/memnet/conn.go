@@ -64,7 +64,7 @@ func (p *pipe) wake() {
 
 func (p *pipe) write(b []byte) (int, error) {
 	p.network.mu.Lock()
-	arrives := time.Now().Add(p.network.delay)
+	arrives := time.Now().Add(p.network.delay())
 	p.network.mu.Unlock()
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -26,7 +26,7 @@ type Network struct {
 	mu        sync.Mutex
 	listeners map[string]*Stream
 	cut       map[direction]bool
-	delay     time.Duration
+	delay     func() time.Duration
 	// changed is closed and replaced whenever a cut is made or healed.
 	changed chan struct{}
 }
@@ -35,14 +35,18 @@ type direction struct{ from, to string }
 
 // New returns a network without delay or cuts.
 func New() *Network {
-	return &Network{listeners: map[string]*Stream{}, cut: map[direction]bool{}, changed: make(chan struct{})}
+	return &Network{listeners: map[string]*Stream{}, cut: map[direction]bool{}, changed: make(chan struct{}), delay: func() time.Duration { return 0 }}
 }
 
 // SetDelay sets how long everything sent from now on is on its way.
-func (n *Network) SetDelay(d time.Duration) {
+func (n *Network) SetDelay(d time.Duration) { n.SetDelays(func() time.Duration { return d }) }
+
+// SetDelays asks for how long each piece is on its way that is sent from now on. On one connection the pieces arrive in
+// order; so one waits for the slowest before it. Delays is called by one goroutine at a time.
+func (n *Network) SetDelays(delays func() time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.delay = d
+	n.delay = delays
 }
 
 // Cut stops what from sends to to.

@@ -1,0 +1,46 @@
+package raftnode
+
+import (
+	"reflect"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/hashicorp/raft"
+)
+
+// leaderTimes are the times of a leader that raft reads anew each time it needs
+// them, and lets nobody change, at least not to these: how long the leader goes
+// on without hearing from a majority, its lease, and how long handing over may
+// take. Raft refuses a lease that is longer than the heartbeat timeout. That is
+// a rule for a cluster with one heartbeat timeout. Ours must speak as often as
+// followers with a short one need it, and go on as long as those with a long one
+// would follow.
+//
+// So this writes into raft's configuration, where raft writes itself: an
+// atomic.Value with a raft.Config. No promise of ours rests on a leader's lease:
+// reads and renewals count the answers of a majority (see read.go). Raft only uses
+// it to end a reign that has lost its majority.
+type leaderTimes struct{ conf *atomic.Value }
+
+// confField is where raft keeps its configuration. A raft that keeps it elsewhere
+// leaves leaders the lease that they started with; TestLeaderTimes notices.
+var confField, confFound = reflect.TypeFor[raft.Raft]().FieldByName("conf")
+
+func timesOf(r *raft.Raft) leaderTimes {
+	if !confFound || confField.Type != reflect.TypeFor[atomic.Value]() {
+		return leaderTimes{}
+	}
+	return leaderTimes{(*atomic.Value)(unsafe.Add(unsafe.Pointer(r), confField.Offset))}
+}
+
+// set may run at any time, but not beside ReloadConfig.
+func (l leaderTimes) set(lease, election time.Duration) {
+	if l.conf == nil {
+		return
+	}
+	if c, ok := l.conf.Load().(raft.Config); ok {
+		c.LeaderLeaseTimeout, c.ElectionTimeout = lease, election
+		l.conf.Store(c)
+	}
+}

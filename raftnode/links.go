@@ -1,0 +1,124 @@
+package raftnode
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+var errSevered = errors.New("raft transport is closed")
+
+// links is a stream layer that knows its open connections and can close them.
+type links struct {
+	raft.StreamLayer
+	pacing *pacing
+
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]struct{}
+	// dialled is when the newest connection to each address was ready.
+	dialled map[raft.ServerAddress]time.Time
+	err     error
+}
+
+func (l *links) Accept() (net.Conn, error) {
+	c, err := l.StreamLayer.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.track(c)
+}
+
+func (l *links) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	l.mu.Lock()
+	closed := l.closed
+	l.mu.Unlock()
+	if closed {
+		return nil, errSevered
+	}
+	c, err := l.StreamLayer.Dial(addr, max(timeout, 2*l.pacing.timeout()))
+	if err != nil {
+		return nil, fmt.Errorf("dial %s: %w", addr, err)
+	}
+	l.mu.Lock()
+	l.dialled[addr] = time.Now()
+	l.mu.Unlock()
+	return l.track(c)
+}
+
+func (l *links) track(c net.Conn) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		_ = c.Close()
+		return nil, errSevered
+	}
+	l.open[c] = struct{}{}
+	return &link{Conn: c, owner: l}, nil
+}
+
+// Close may be called several times.
+func (l *links) Close() error {
+	l.mu.Lock()
+	if l.closed {
+		defer l.mu.Unlock()
+		return l.err
+	}
+	l.closed = true
+	open := l.open
+	l.open = nil
+	l.mu.Unlock()
+	// Without the lock: closing a TLS connection writes a farewell, and must
+	// not keep the others waiting.
+	var closing sync.WaitGroup
+	for c := range open {
+		closing.Go(func() { _ = c.Close() })
+	}
+	closing.Wait()
+	err := l.StreamLayer.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+	return err
+}
+
+// dialledAt is when the newest connection to addr was ready.
+func (l *links) dialledAt(addr raft.ServerAddress) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.dialled[addr]
+}
+
+// link is a connection that leaves the list when it is closed. What raft waits for
+// on it, it waits for at least two timeouts: a connection that is given up costs
+// another handshake, and handshakes keep a slow machine slow.
+type link struct {
+	net.Conn
+	owner *links
+}
+
+func (c *link) SetDeadline(t time.Time) error { return c.Conn.SetDeadline(c.owner.atLeast(t)) }
+func (c *link) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(c.owner.atLeast(t)) }
+
+func (c *link) SetWriteDeadline(t time.Time) error {
+	return c.Conn.SetWriteDeadline(c.owner.atLeast(t))
+}
+
+func (c *link) Close() error {
+	c.owner.mu.Lock()
+	delete(c.owner.open, c.Conn)
+	c.owner.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// atLeast puts a deadline off that is too soon for this machine.
+func (l *links) atLeast(t time.Time) time.Time {
+	if patient := time.Now().Add(2 * l.pacing.timeout()); !t.IsZero() && t.Before(patient) {
+		return patient
+	}
+	return t
+}

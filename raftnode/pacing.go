@@ -1,0 +1,156 @@
+package raftnode
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// pacing tells pace what happens, and raft what pace decides.
+//
+// Raft has one timeout for two things: how long a follower waits for its leader,
+// and, a tenth of it, how often a leader speaks. So a replica that leads has the
+// base, however patient it would be as a follower: its followers may have
+// started just now, and have the base too. Its patience goes into its lease.
+//
+// A leader that stepped down by itself, because it heard too little of the
+// others, also has the base until somebody leads. They still take it for their
+// leader and would vote for nobody else, so it should stand first.
+type pacing struct {
+	cfg Config
+	log *slog.Logger
+	// Set by begin, before which only answered and timeout are called.
+	raft   *raft.Raft
+	leader leaderTimes
+
+	mu       sync.Mutex
+	pace     *pace
+	trips    roundTrips
+	leads    bool
+	resigned bool
+	term     uint64 // in which it leads, or resigned
+	looked   time.Time
+	told     raft.ReloadableConfig
+
+	// now is what pace said last.
+	now atomic.Int64
+}
+
+func newPacing(cfg Config, log *slog.Logger) *pacing {
+	p := &pacing{cfg: cfg, log: log, pace: newPace(cfg.HeartbeatTimeout, cfg.MaxTimeout)}
+	p.now.Store(int64(cfg.HeartbeatTimeout))
+	return p
+}
+
+// begin takes raft up, before it says anything.
+func (p *pacing) begin(r *raft.Raft) {
+	p.raft, p.leader, p.told = r, timesOf(r), r.ReloadableConfig()
+}
+
+// timeout is how long this replica waits for the others now.
+func (p *pacing) timeout() time.Duration { return time.Duration(p.now.Load()) }
+
+// answered is told that a peer answered what it was asked at began.
+func (p *pacing) answered(addr string, began time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if majority, ok := p.trips.answered(now, addr, now.Sub(began)); ok {
+		p.pace.delayed(now, majority)
+	}
+}
+
+// run looks at raft eight times in the shortest timeout.
+func (p *pacing) run(ctx context.Context) {
+	period := p.cfg.HeartbeatTimeout / 8
+	tick := time.NewTicker(period)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			p.look(period)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (p *pacing) look(period time.Duration) {
+	var voters []string
+	for _, s := range p.raft.GetConfiguration().Configuration().Servers {
+		if s.Suffrage == raft.Voter && string(s.ID) != p.cfg.ID {
+			voters = append(voters, string(s.Address))
+		}
+	}
+	_, leader := p.raft.LeaderWithID()
+	term, contact := p.raft.CurrentTerm(), p.raft.LastContact()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	// A process that gets no processor is slow, whatever it sees of the others.
+	if !p.looked.IsZero() {
+		p.pace.delayed(now, now.Sub(p.looked)-period)
+	}
+	p.looked, p.trips.voters = now, voters
+	switch {
+	case p.leads:
+		p.pace.underLeader(now)
+	case leader == "":
+		p.pace.leaderless(now)
+	default:
+		p.pace.heard(now, string(leader), term, contact)
+		if now.Sub(contact) < p.pace.timeout()/2 {
+			p.pace.underLeader(now)
+		}
+	}
+	if leader != "" || term != p.term {
+		p.resigned = false
+	}
+	p.tell()
+}
+
+// leading is called when this replica begins or ceases to lead. Raft waits
+// meanwhile.
+func (p *pacing) leading(leads bool) {
+	term := p.raft.CurrentTerm()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.resigned = p.leads && !leads && term == p.term
+	p.leads, p.term = leads, term
+	// What a leader has, raft would not take for a follower, nor change it.
+	p.leader.set(p.cfg.LeaderLease, p.cfg.ElectionTimeout)
+	p.told = raft.ReloadableConfig{}
+	p.tell()
+}
+
+// tell gives raft the times of the moment; the lock is held.
+func (p *pacing) tell() {
+	timeout := p.pace.timeout()
+	if before := p.timeout(); timeout != before {
+		p.now.Store(int64(timeout))
+		p.log.Info("raft timeouts changed", "from", before, "to", timeout, "base", p.cfg.HeartbeatTimeout)
+	}
+	longer := timeout - p.cfg.HeartbeatTimeout
+	want := p.raft.ReloadableConfig()
+	want.HeartbeatTimeout, want.ElectionTimeout = timeout, p.cfg.ElectionTimeout+longer
+	if p.leads || p.resigned {
+		want.HeartbeatTimeout = p.cfg.HeartbeatTimeout
+	}
+	if want == p.told {
+		return
+	}
+	if p.told.HeartbeatTimeout != want.HeartbeatTimeout || !p.leads {
+		if err := p.raft.ReloadConfig(want); err != nil {
+			p.log.Error("raft refuses its timeouts", "error", err)
+			return
+		}
+	}
+	if p.leads {
+		p.leader.set(p.cfg.LeaderLease+longer, want.ElectionTimeout)
+	}
+	p.told = want
+}
