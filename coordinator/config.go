@@ -106,10 +106,11 @@ type Peer struct {
 
 // Timers are the durations a coordinator lives by.
 type Timers struct {
-	// Raft's three; 0: raftnode's defaults.
+	// Raft's three, and what the first may be lengthened to; 0: raftnode's defaults.
 	RaftHeartbeat   time.Duration
 	RaftElection    time.Duration
 	RaftLeaderLease time.Duration
+	RaftTimeoutMax  time.Duration
 	// AgentHeartbeat is how often agents are told to renew; default 1 s.
 	AgentHeartbeat time.Duration
 	// UnreachableAfter is how long a node may be silent before it is shown as unreachable; default 5 s.

@@ -29,6 +29,18 @@ func (e *epoch) become(hint string) {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 }
 
+// known is closed as soon as a leader is known.
+func (e *epoch) known() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ctx != nil && e.hint == "" {
+		return e.ctx.Done()
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
+}
+
 // deposedGrace is how long a leader that leads no more may still take to answer: one that handed leadership on in an
 // orderly way answers what it was asked before.
 const deposedGrace = 500 * time.Millisecond

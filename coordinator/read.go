@@ -63,7 +63,7 @@ func (s *server) askLeader() (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(s.life, time.Second)
+	ctx, cancel := context.WithTimeout(s.life, max(time.Second, 2*s.raft.Timeout()))
 	defer cancel()
 	resp, err := v1.NewOperatorServiceClient(conn).ReadIndex(s.asReplica(ctx), &v1.ReadIndexRequest{})
 	return resp.GetIndex(), err

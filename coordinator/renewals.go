@@ -15,7 +15,7 @@ const (
 	// renewPace is the least time between two rounds of renewals. A lease counts from when its heartbeat was sent, so an
 	// acknowledgement that comes a little later costs the node nothing.
 	renewPace = 200 * time.Millisecond
-	// verifyTime bounds one proof of leadership.
+	// verifyTime bounds one proof of leadership, on a machine that keeps up.
 	verifyTime = 2 * time.Second
 	// maxRelays bounds the renewals of other nodes that wait in one session; past that they are dropped, and come again.
 	maxRelays = 4096
@@ -174,7 +174,7 @@ var errOtherTerm = errors.New("leading in another term")
 
 // verify proves that this coordinator leads in a term, by an exchange that begins after the call.
 func (s *server) verify(ctx context.Context, term uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, verifyTime)
+	ctx, cancel := context.WithTimeout(ctx, max(verifyTime, 2*s.raft.Timeout()))
 	defer cancel()
 	began := time.Now()
 	_, now, err := s.raft.ReadIndex(ctx)

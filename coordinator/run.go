@@ -144,7 +144,8 @@ func (s *server) open(ctx context.Context) error {
 		BindAddr: s.config.RaftAddr, AdvertiseAddr: s.self().RaftAddr,
 		ServerTLS: s.serverTLS, Bootstrap: voters, MayBootstrap: func() (bool, error) { return s.mayBegin(ctx) }, LogStore: s.config.LogStore,
 		HeartbeatTimeout: s.config.Timers.RaftHeartbeat, ElectionTimeout: s.config.Timers.RaftElection, LeaderLease: s.config.Timers.RaftLeaderLease,
-		Pack: fsm.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,
+		MaxTimeout: s.config.Timers.RaftTimeoutMax,
+		Pack:       fsm.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,
 	}
 	if s.clientTLS != nil {
 		hosting.DialTLS = s.clientTLS.Config

@@ -98,7 +98,8 @@ func (s *server) grpcServer() *grpc.Server {
 		grpc.ChainStreamInterceptor(s.stream),
 	)
 	if s.serverTLS != nil {
-		options = append(options, grpc.Creds(credentials.NewTLS(s.serverTLS)))
+		options = append(options, grpc.ConnectionTimeout(handshakeWithin),
+			grpc.Creds(newHandshakes(credentials.NewTLS(s.serverTLS), s.config.Registry)))
 	}
 	server := grpc.NewServer(options...)
 	v1.RegisterJobServiceServer(server, s)

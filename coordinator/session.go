@@ -17,6 +17,8 @@ import (
 const (
 	// helloTime bounds how long a stream may be open without saying who it is.
 	helloTime = 5 * time.Second
+	// leaderWithin bounds how long an agent is kept waiting while no leader is known. Others may know one.
+	leaderWithin = 300 * time.Millisecond
 	// maxReports is how many reports travel in one command; maxPending how many may wait for their commit.
 	maxReports = 512
 	maxPending = 20_000
@@ -33,6 +35,7 @@ func (s *server) Session(stream v1.AgentService_SessionServer) error {
 	if who := callOf(stream.Context()).peer; s.tls && who.ID != hello.GetNodeId() {
 		return &failure{codes.PermissionDenied, fmt.Sprintf("the certificate is of %q, the session for %q", who.ID, hello.GetNodeId()), ""}
 	}
+	s.awaitLeader(stream.Context())
 	sess, term, err := s.sessions.enter(stream.Context(), hello.GetNodeId())
 	if err != nil {
 		return sessionEnd(err)
@@ -52,6 +55,17 @@ func (s *server) Session(stream v1.AgentService_SessionServer) error {
 	err = context.Cause(sess.ctx)
 	s.log.Info("agent's session over", "node", sess.node, "why", err)
 	return sessionEnd(err)
+}
+
+// awaitLeader waits a little until a leader is known, this coordinator or another one: so the agents, which come back at
+// once when a leader is gone, hear of the next one when there is one, and do not have to ask again and again.
+func (s *server) awaitLeader(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaderWithin)
+	defer cancel()
+	select {
+	case <-s.epoch.known():
+	case <-ctx.Done():
+	}
 }
 
 // tell sends what the agent should know, at once when it changes, until the session is over.
