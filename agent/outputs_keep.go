@@ -205,7 +205,7 @@ func (a *agent) neededOutputs(ctx context.Context, jobs []string) (*v1.GetNeeded
 }
 
 func (a *agent) neededOutputsFrom(ctx context.Context, addr string, jobs []string) (*v1.GetNeededOutputsResponse, error) {
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(a.session.creds), grpc.WithContextDialer(a.cfg.Machine.Network.Dial))
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(a.session.reach.creds), grpc.WithContextDialer(a.cfg.Machine.Network.Dial))
 	if err != nil {
 		return nil, err
 	}

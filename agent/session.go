@@ -11,10 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
@@ -27,10 +25,11 @@ const (
 	welcomeTimeout = 5 * time.Second
 	retryMin       = 20 * time.Millisecond
 	// retryLost is the longest pause while the session has been lost for
-	// less than lostFor: somebody is being elected.
+	// less than lostFor: somebody is being elected. Asking more often
+	// does not shorten an election that takes longer.
 	retryLost = 200 * time.Millisecond
-	lostFor   = 15 * time.Second
-	retryMax  = time.Second
+	lostFor   = 5 * time.Second
+	retryMax  = 2 * time.Second
 	// brief is how long a session must last to have been worth its while. One that ends sooner is not begun again at once: a
 	// leader that is handing over takes sessions, and ends them at the first report.
 	brief = time.Second
@@ -48,7 +47,7 @@ const (
 // session keeps the agent in touch with the leader.
 type session struct {
 	agent *agent
-	creds credentials.TransportCredentials
+	reach reach
 
 	preferred string
 	term      uint64
@@ -62,9 +61,9 @@ type session struct {
 }
 
 func newSession(a *agent) *session {
-	s := &session{agent: a, creds: insecure.NewCredentials(), again: make(chan struct{}, 1)}
+	s := &session{agent: a, reach: reach{network: a.cfg.Machine.Network, creds: insecure.NewCredentials()}, again: make(chan struct{}, 1)}
 	if a.clientTLS != nil {
-		s.creds = a.clientTLS.Credentials()
+		s.reach.creds = a.clientTLS.Credentials()
 	}
 	return s
 }
@@ -79,6 +78,7 @@ func (s *session) restart() {
 
 // run holds sessions, one after another, until the context ends.
 func (s *session) run(ctx context.Context) {
+	defer s.reach.keep("")
 	pause := retryMin
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -162,6 +162,7 @@ func (s *session) candidates() []string {
 	if s.preferred != "" {
 		list = append([]string{s.preferred}, list...)
 	}
+	s.reach.order(list)
 	return list
 }
 
@@ -176,25 +177,23 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // hold opens a session with one coordinator and keeps it as long as it lasts.
 func (s *session) hold(ctx context.Context, addr string) (welcomed bool, leader string, err error) {
-	conn, err := grpc.NewClient("passthrough:///"+addr,
-		grpc.WithTransportCredentials(s.creds),
-		grpc.WithContextDialer(s.agent.cfg.Machine.Network.Dial),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 2 * dialTimeout}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
+	conn, err := s.reach.to(addr)
 	if err != nil {
 		return false, "", fmt.Errorf("dial %s: %w", addr, err)
 	}
-	defer conn.Close()
+	began := time.Now()
+	var answer metadata.MD
+	defer func() { s.reach.tried(addr, answer.Len() > 0, welcomed, time.Since(began), err) }()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	// The watchdog ends the stream also when a send hangs in it.
-	watchdog := time.AfterFunc(welcomeTimeout, func() { cancel(errors.New("the coordinator is silent")) })
+	watchdog := time.AfterFunc(s.reach.connectTime(addr)+s.reach.answerTime(addr, welcomeTimeout), func() { cancel(errSilent) })
 	defer watchdog.Stop()
 	stream, err := v1.NewAgentServiceClient(conn).Session(ctx)
 	if err != nil {
 		return false, "", err
 	}
-	welcomed, err = s.speak(ctx, cancel, stream, watchdog)
+	welcomed, err = s.speak(ctx, cancel, addr, stream, watchdog)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -205,14 +204,15 @@ func (s *session) hold(ctx context.Context, addr string) (welcomed bool, leader 
 			break
 		}
 	}
-	if hints := stream.Trailer().Get(status.KeyLeader); len(hints) > 0 {
+	answer = stream.Trailer()
+	if hints := answer.Get(status.KeyLeader); len(hints) > 0 {
 		_, leader, _ = strings.Cut(hints[0], "=")
 	}
 	return welcomed, leader, err
 }
 
 // speak says hello and then serves the stream until it breaks.
-func (s *session) speak(ctx context.Context, cancel context.CancelCauseFunc, stream v1.AgentService_SessionClient, watchdog *time.Timer) (welcomed bool, err error) {
+func (s *session) speak(ctx context.Context, cancel context.CancelCauseFunc, addr string, stream v1.AgentService_SessionClient, watchdog *time.Timer) (welcomed bool, err error) {
 	hello := s.agent.hello(ctx)
 	if err := stream.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Hello{Hello: hello}}); err != nil {
 		// The reason is what Recv says.
@@ -235,8 +235,9 @@ func (s *session) speak(ctx context.Context, cancel context.CancelCauseFunc, str
 	if interval <= 0 {
 		interval = defaultHeartbeat
 	}
-	patience := max(silence*interval, leastPatience)
+	patience := s.reach.answerTime(addr, max(silence*interval, leastPatience))
 	watchdog.Reset(patience)
+	s.reach.keep(addr)
 	s.agent.log.Info("in session", "coordinator", welcome.GetCoordinatorId(), "term", welcome.GetTerm())
 	// It is closed when nothing of it goes on: neither is an order taken up any
 	// more, nor can the coordinator hear of this node. It counts as open from the
