@@ -80,6 +80,12 @@ var coordinatorMutants = []mutant{
 		Old:  "return row.BootID == boot && row.LostSince == 0", New: "return row.BootID == boot",
 		Package: "coordinator", Tests: []string{"TestMayRenew_nothingOfANodeThatWasDeclaredLost"},
 	},
+	{
+		Name: "handshakes-all-at-once", Breaks: "L1", File: "coordinator/handshakes.go",
+		What: "handshakes of agents and callers take all processors",
+		Old:  "if t.free > 0 {", New: "if t.most > 0 {",
+		Package: "coordinator", Tests: []string{"TestHandshakes_takeTurns"},
+	},
 }
 
 // agentMutants are mistakes on the nodes.

@@ -184,4 +184,16 @@ var stateMutants = []mutant{
 		Old:  "raft.ErrLeadershipLost: verdictUnknown,", New: "raft.ErrLeadershipLost: verdictNotSent,",
 		Package: "raftnode", Tests: []string{"TestWriteError_threeOutcomes"},
 	},
+	{
+		Name: "timeouts-never-lengthen", Breaks: "L1", File: "raftnode/pace.go",
+		What: "a coordinator keeps its timeouts on a machine that is slow",
+		Old:  "return max(p.measured, p.guessed)", New: "return p.base",
+		Package: "raftnode", Tests: []string{"TestStarved_aLeaderWithinTenSecondsAndForLong", "TestStarved_comesAndGoes"},
+	},
+	{
+		Name: "timeouts-never-shorten", Breaks: "L1", File: "raftnode/pace.go",
+		What: "a coordinator that was slow once stays patient",
+		Old:  "now.Sub(p.noted) >= calmFor &&", New: "p.base == 0 &&",
+		Package: "raftnode", Tests: []string{"TestStarved_comesAndGoes", "TestPace_always"},
+	},
 }

@@ -13,7 +13,7 @@ type mutant struct {
 	Name string
 	// What is changed, in words.
 	What string
-	// Breaks is the promise that it breaks: an invariant of docs/architecture.md, or a rule of docs/failure-model.md.
+	// Breaks is the promise that it breaks: an invariant of docs/architecture.md, or a rule (or L1) of docs/failure-model.md.
 	Breaks string
 	// File is changed: Old, which is there exactly once, becomes New.
 	File, Old, New string

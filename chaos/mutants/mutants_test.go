@@ -14,7 +14,7 @@ import (
 
 func TestMutants_areWhole(t *testing.T) {
 	names := map[string]bool{}
-	promise := regexp.MustCompile(`^(I\d+|R[123])$`)
+	promise := regexp.MustCompile(`^(I\d+|R[123]|L1)$`)
 	for _, m := range mutants {
 		require.NotContains(t, names, m.Name)
 		names[m.Name] = true

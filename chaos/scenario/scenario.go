@@ -24,6 +24,8 @@ type Arena struct {
 	Network Network
 	// Disk is nil where no coordinator has one of its own.
 	Disk *Disk
+	// Brake is nil where processes cannot be slowed down.
+	Brake Brake
 	// Mind is the binary, which is the workload too.
 	Mind string
 	// Scratch is a folder for evidence, which the jobs can write to.

@@ -9,6 +9,8 @@ type Entry struct {
 	Namespaces bool
 	// Disk: one coordinator needs a small disk of its own.
 	Disk bool
+	// Brake: its processes must be slowed down.
+	Brake bool
 	// Restart: what is killed is started again by `mind dev`.
 	Restart bool
 	Agents  int
@@ -42,6 +44,8 @@ func Suite(long bool) []Entry {
 	printing := Printing{Lines: pick(100_000, 1_000_000), Watchers: 100, For: time.Duration(pick(30, 180)) * time.Second}
 	forgotten := load
 	forgotten.Steady = Steady{Jobs: 6, Replaceable: 4, Gangs: 3}
+	// By then a coordinator leads, and goes on. A starved cluster takes up to 11 s beside other work.
+	const settled, settledSlowly = 10 * time.Second, 15 * time.Second
 	const silence = 45 * time.Second // more than twice what the jobs may be silent
 	return []Entry{
 		{Attack: KillLeader(pick(20, 100), many), Agents: 4, GPUs: "64xH100"},
@@ -57,5 +61,7 @@ func Suite(long bool) []Entry {
 		{Attack: Streams(pick(4, 16), printing, watched), Restart: true, Agents: 2, GPUs: "8xH100"},
 		{Attack: Damage(pick(3, 6), light), Agents: 2, GPUs: "8xH100"},
 		{Attack: LostQuorum(pick(1, 4), forgotten), Agents: 3, GPUs: "8xH100"},
+		{Attack: Starved(pick(1, 5), time.Minute, settledSlowly, light), Brake: true, Agents: 2, GPUs: "8xH100"},
+		{Attack: Handshakes(pick(1, 5), 1000, 40*time.Second, settled, light), Agents: 2, GPUs: "8xH100"},
 	}
 }

@@ -35,6 +35,8 @@ type Verdict struct {
 	Lineage []string
 	// Leaked processes and GPUs.
 	Leaked []string
+	// Leaderless are times in which no coordinator led that should have, or not for long enough.
+	Leaderless []string
 	// Lines of logs that were compared with what was printed.
 	Lines, LinesLost, LinesRepeated int
 	Logs                            []string
@@ -88,9 +90,9 @@ func (v Verdict) String() string {
 		faults = "none"
 	}
 	return fmt.Sprintf("scenario=%s rounds=%d faults=%s failovers=%d jobs=%d harmed=%d lost=%d doubled=%d double_live=%d replaced=%d lineage_faults=%d "+
-		"lines=%d lines_lost=%d lines_repeated=%d leaked=%d client_errors=%d outages=%d outage_p50_ms=%d outage_p99_ms=%d outage_max_ms=%d",
+		"lines=%d lines_lost=%d lines_repeated=%d leaked=%d leaderless=%d client_errors=%d outages=%d outage_p50_ms=%d outage_p99_ms=%d outage_max_ms=%d",
 		v.Scenario, v.Rounds, faults, v.Failovers, v.Jobs(), len(v.Harmed), len(v.Lost), len(v.Doubled), len(v.DoubleLive), v.Replaced, len(v.Lineage),
-		v.Lines, v.LinesLost, v.LinesRepeated, len(v.Leaked), v.ClientErrors,
+		v.Lines, v.LinesLost, v.LinesRepeated, len(v.Leaked), len(v.Leaderless), v.ClientErrors,
 		len(v.Outages), v.Outage(0.5).Milliseconds(), v.Outage(0.99).Milliseconds(), v.Outage(1).Milliseconds())
 }
 
@@ -122,6 +124,7 @@ func Sum(name string, all ...Verdict) Verdict {
 			{&sum.DoubleLive, &v.DoubleLive},
 			{&sum.Lineage, &v.Lineage},
 			{&sum.Leaked, &v.Leaked},
+			{&sum.Leaderless, &v.Leaderless},
 			{&sum.Logs, &v.Logs},
 			{&sum.Notes, &v.Notes},
 		} {
@@ -182,6 +185,7 @@ func (v Verdict) promises() []promise {
 		{"no job has two live processes of one rank, no GPU two owners", "times two processes were alive where one may be", v.DoubleLive},
 		{"checkpoints are of one descent, and attempts resume from the newest", "faults in the descent of checkpoints", v.Lineage},
 		{"no process and no GPU leaks", "processes or GPUs leaked", v.Leaked},
+		{"however slow the machine, a leader is found soon, and stays", "times no leader was found, or it did not stay", v.Leaderless},
 		{"every line of a log is served once, in order", "logs were not served as they were printed", v.Logs},
 	}
 }

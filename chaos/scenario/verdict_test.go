@@ -21,6 +21,7 @@ func TestVerdict_eachPromiseCanBeBroken(t *testing.T) {
 		func(v *Verdict) *[]string { return &v.DoubleLive },
 		func(v *Verdict) *[]string { return &v.Lineage },
 		func(v *Verdict) *[]string { return &v.Leaked },
+		func(v *Verdict) *[]string { return &v.Leaderless },
 		func(v *Verdict) *[]string { return &v.Logs },
 	}
 	require.Len(t, Verdict{}.promises(), len(fields))

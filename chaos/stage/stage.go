@@ -26,6 +26,14 @@ func Lacks(e scenario.Entry) string {
 		if err := netns.Available(); err != nil {
 			return err.Error()
 		}
+	case e.Brake:
+		b, err := newBrake()
+		if err == nil {
+			err = b.remove()
+		}
+		if err != nil {
+			return err.Error()
+		}
 	case e.Disk && os.Geteuid() != 0:
 		return "a disk that can be filled is a small tmpfs, which only root can mount"
 	}
@@ -68,14 +76,22 @@ func set(ctx context.Context, arena *scenario.Arena, mind, dir string, e scenari
 			return nil, err
 		}
 	}
+	release := func() error { return nil }
+	if e.Brake {
+		b, err := newBrake()
+		if err != nil {
+			return nil, err
+		}
+		arena.Brake, release = b, b.remove
+	}
 	args := []string{"--agents", fmt.Sprint(e.Agents), "--gpus", e.GPUs, "--http", "127.0.0.1:0"}
 	if e.Restart {
 		args = append(args, "--restart")
 	}
 	if arena.Cluster, err = procs.Start(ctx, mind, dir, args...); err != nil {
-		return nil, errors.Join(err, unmount())
+		return nil, errors.Join(err, unmount(), release())
 	}
-	return func() error { return errors.Join(arena.Cluster.Stop(), unmount()) }, nil
+	return func() error { return errors.Join(arena.Cluster.Stop(), unmount(), release()) }, nil
 }
 
 // smallDisk mounts a disk of 24 MiB where the coordinator of a `mind dev` in dir will keep its data.

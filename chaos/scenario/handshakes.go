@@ -1,0 +1,181 @@
+package scenario
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/pki"
+)
+
+// Handshakes kills all coordinators, and starts them again at once in the middle of what a thousand agents do that have
+// lost theirs: a thousand TLS handshakes a second at the gRPC ports, with certificates of agents. A coordinator must lead
+// within settle, and go on for as long as that lasts.
+func Handshakes(rounds, perSecond int, length, settle time.Duration, load Load) Attack {
+	return Attack{
+		Name: "handshakes", Load: load, Rounds: rounds, Between: 5 * time.Second,
+		Fault: func(ctx context.Context, f *Fight) error {
+			info, err := f.Cluster.Info()
+			if err != nil {
+				return err
+			}
+			s, err := newStorm(info, filepath.Join(f.Cluster.Dir, "pki"), f.Scratch)
+			if err != nil {
+				return err
+			}
+			for _, p := range info.Coordinators {
+				if err := f.Cluster.Kill(p); err != nil {
+					return err
+				}
+			}
+			for _, p := range info.Coordinators {
+				if err := f.Cluster.WaitGone(ctx, p); err != nil {
+					return err
+				}
+			}
+			f.verdict.fault("kill-all-coordinators")
+			stop := s.blow(ctx, perSecond)
+			begun := time.Now()
+			if err := f.startAll(info.Coordinators); err != nil {
+				stop()
+				return err
+			}
+			err = sleep(ctx, length)
+			end := time.Now()
+			stop()
+			f.note("round %d: %s", f.Round, s)
+			if err != nil {
+				return err
+			}
+			all, err := f.reigns()
+			if err != nil {
+				return err
+			}
+			// Those who were killed could not say that their reigns were over.
+			all = slices.DeleteFunc(all, func(r reign) bool { return r.from.Before(begun) })
+			f.requireLeader(all, begun, end, settle)
+			return f.Outage(ctx, "handshakes-no-longer", time.Now())
+		},
+	}
+}
+
+// startAll starts components at the same moment.
+func (f *Fight) startAll(components []procs.Component) error {
+	for _, p := range components {
+		cmd, err := f.Cluster.Restart(p)
+		if err != nil {
+			return fmt.Errorf("starting %s again: %w", p.Name(), err)
+		}
+		go func() { _ = cmd.Wait() }() // it is buried when it ends
+	}
+	return nil
+}
+
+// storm is handshakes of agents that want nothing else.
+type storm struct {
+	addrs                   []string
+	configs                 []*tls.Config
+	begun, done, turnedAway atomic.Int64
+	began                   time.Time
+	lasted                  time.Duration
+}
+
+const (
+	// stormAgents is how many agents, with a certificate each, they are of.
+	stormAgents = 50
+	// stormPatience is how long one is given, and stormMost how many may be under way.
+	stormPatience = 5 * time.Second
+	stormMost     = 4000
+)
+
+func newStorm(info procs.Info, authority, dir string) (*storm, error) {
+	ca, err := pki.LoadCA(authority)
+	if err != nil {
+		return nil, fmt.Errorf("making certificates for agents: %w", err)
+	}
+	s := &storm{}
+	for _, p := range info.Coordinators {
+		s.addrs = append(s.addrs, p.GRPCAddr)
+	}
+	for i := range stormAgents {
+		files, err := ca.Issue(filepath.Join(dir, "storm"), fmt.Sprintf("storm%d", i), pki.RoleAgent)
+		if err != nil {
+			return nil, err
+		}
+		config, err := files.ClientTLS()
+		if err != nil {
+			return nil, err
+		}
+		config.NextProtos = []string{"h2"}
+		config.ServerName = "localhost"
+		s.configs = append(s.configs, config)
+	}
+	return s, nil
+}
+
+// blow begins so many handshakes a second, whatever becomes of them, until stop is called.
+func (s *storm) blow(ctx context.Context, perSecond int) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	s.began = time.Now()
+	all.Go(func() {
+		const pace = 10 * time.Millisecond
+		tick := time.NewTicker(pace)
+		defer tick.Stop()
+		room := make(chan struct{}, stormMost)
+		for n := 0; ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			for due := int(time.Since(s.began).Seconds() * float64(perSecond)); n < due; n++ {
+				select {
+				case room <- struct{}{}:
+				default:
+					continue // the agents that there are all wait
+				}
+				all.Go(func() {
+					defer func() { <-room }()
+					s.handshake(ctx, s.addrs[n%len(s.addrs)], s.configs[n%len(s.configs)])
+				})
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		cancel()
+		all.Wait()
+		s.lasted = time.Since(s.began)
+	})
+}
+
+func (s *storm) handshake(ctx context.Context, addr string, config *tls.Config) {
+	ctx, cancel := context.WithTimeout(ctx, stormPatience)
+	defer cancel()
+	raw, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return // nobody listens yet
+	}
+	defer raw.Close()
+	s.begun.Add(1)
+	switch err := tls.Client(raw, config).HandshakeContext(ctx); {
+	case err == nil:
+		s.done.Add(1)
+	case !errors.Is(err, context.Canceled):
+		s.turnedAway.Add(1)
+	}
+}
+
+func (s *storm) String() string {
+	seconds := max(1, s.lasted.Seconds())
+	return fmt.Sprintf("%.0f handshakes a second were begun, %.0f done, %.0f given up or turned away",
+		float64(s.begun.Load())/seconds, float64(s.done.Load())/seconds, float64(s.turnedAway.Load())/seconds)
+}

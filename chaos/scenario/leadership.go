@@ -1,0 +1,111 @@
+package scenario
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// reign is a time in which a coordinator led, as its log says; to is zero while it does.
+type reign struct {
+	who      string
+	from, to time.Time
+}
+
+var (
+	reignBegins = regexp.MustCompile(`^time=(\S+) level=INFO msg=leading component=\S+ coordinator=\S+ term=`)
+	reignEnds   = regexp.MustCompile(`^time=(\S+) level=INFO msg="leading no longer" `)
+)
+
+func reignsIn(who, log string) (all []reign, err error) {
+	for line := range strings.Lines(log) {
+		switch {
+		case reignBegins.MatchString(line):
+			at, err := time.Parse(time.RFC3339, reignBegins.FindStringSubmatch(line)[1])
+			if err != nil {
+				return nil, fmt.Errorf("log of %s: %w", who, err)
+			}
+			all = append(all, reign{who: who, from: at})
+		case reignEnds.MatchString(line) && len(all) > 0:
+			at, err := time.Parse(time.RFC3339, reignEnds.FindStringSubmatch(line)[1])
+			if err != nil {
+				return nil, fmt.Errorf("log of %s: %w", who, err)
+			}
+			all[len(all)-1].to = at
+		}
+	}
+	return all, nil
+}
+
+// steady says what is wrong unless one coordinator leads from within of begun to the end; empty: nothing.
+func steady(all []reign, begun, end time.Time, within time.Duration) string {
+	var seen []string
+	for _, r := range slices.SortedFunc(slices.Values(all), func(a, b reign) int { return a.from.Compare(b.from) }) {
+		over := !r.to.IsZero() && r.to.Before(end)
+		if !r.from.After(begun.Add(within)) && !over {
+			return ""
+		}
+		switch {
+		case r.from.After(end), over && r.to.Before(begun):
+			continue
+		case over:
+			seen = append(seen, fmt.Sprintf("%s from %.1f s to %.1f s", r.who, max(0, r.from.Sub(begun).Seconds()), r.to.Sub(begun).Seconds()))
+		default:
+			seen = append(seen, fmt.Sprintf("%s from %.1f s on", r.who, r.from.Sub(begun).Seconds()))
+		}
+	}
+	if len(seen) == 0 {
+		return fmt.Sprintf("nobody led in %.0f s", end.Sub(begun).Seconds())
+	}
+	return fmt.Sprintf("in %.0f s led %s", end.Sub(begun).Seconds(), strings.Join(seen, ", "))
+}
+
+// lost says when the leader of a moment was lost, or that moment when there was none; end when it never was.
+func lost(all []reign, at, end time.Time) time.Time {
+	for _, r := range all {
+		switch {
+		case r.from.After(at), !r.to.IsZero() && r.to.Before(at):
+		case r.to.IsZero(), r.to.After(end):
+			return end
+		default:
+			return r.to
+		}
+	}
+	return at
+}
+
+// reigns are those that the logs of the coordinators tell of.
+func (f *Fight) reigns() (all []reign, err error) {
+	info, err := f.Cluster.Info()
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range info.Coordinators {
+		log, err := f.logOf(p)
+		if err != nil {
+			return nil, err
+		}
+		of, err := reignsIn(p.ID, log)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, of...)
+	}
+	return all, nil
+}
+
+// requireLeader notes it as broken unless one of the reigns covers the time from within of begun until end.
+func (f *Fight) requireLeader(all []reign, begun, end time.Time, within time.Duration) {
+	if why := steady(all, begun, end, within); why != "" {
+		f.verdict.Leaderless = append(f.verdict.Leaderless, fmt.Sprintf("round %d: %s", f.Round, why))
+	}
+}
+
+// note keeps a remark for the verdict.
+func (f *Fight) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	f.verdict.Notes = append(f.verdict.Notes, text)
+	f.Log("%s", text)
+}

@@ -1,0 +1,58 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Brake slows processes down.
+type Brake interface {
+	// Slow lets the processes, and those that they start, have the given part of one processor together.
+	Slow(pids []int, part float64) error
+	// Release lets them have what there is.
+	Release() error
+}
+
+// starvedPart is what a starved cluster has: one processor, 20 times slower.
+const starvedPart = 1.0 / 20
+
+// Starved gives the whole cluster, its coordinators, agents, gateway and jobs, the twentieth part of one processor, for a
+// while. Every answer then takes seconds. If the leader is lost, another must lead within settle, and go on.
+func Starved(rounds int, length, settle time.Duration, load Load) Attack {
+	return Attack{
+		Name: "starved", Load: load, Rounds: rounds, Between: 5 * time.Second,
+		Fault: func(ctx context.Context, f *Fight) error {
+			if f.Brake == nil {
+				return errors.New("the cluster cannot be slowed down")
+			}
+			info, err := f.Cluster.Info()
+			if err != nil {
+				return err
+			}
+			pids := []int{info.PID, info.Gateway.PID}
+			for _, p := range append(info.Coordinators, info.Agents...) {
+				pids = append(pids, p.PID)
+			}
+			begun := time.Now()
+			if err := f.Brake.Slow(pids, starvedPart); err != nil {
+				return fmt.Errorf("slowing the cluster down: %w", err)
+			}
+			f.verdict.fault("starved")
+			err = sleep(ctx, length)
+			end := time.Now()
+			if err := errors.Join(err, f.Brake.Release()); err != nil {
+				return err
+			}
+			all, err := f.reigns()
+			if err != nil {
+				return err
+			}
+			lost := lost(all, begun, end)
+			f.requireLeader(all, lost, end, settle)
+			f.note("round %d: the leader was lost after %.1f s of %.1f s", f.Round, lost.Sub(begun).Seconds(), end.Sub(begun).Seconds())
+			return f.Outage(ctx, "starved-no-longer", time.Now())
+		},
+	}
+}
