@@ -106,16 +106,7 @@ func (tx *tx) releaseRecovered(res *TickResult) {
 	if tx.nodes.unheard.len() > 0 {
 		return
 	}
-	for {
-		t, ok := tx.jobs.recovering.tree.Min()
-		if !ok || t.at > tx.now {
-			return
-		}
-		if res.Released+res.TimeLimits == maxPerTick {
-			res.More = true
-			return
-		}
-		old, _ := tx.Job(t.id)
+	for old := range tx.due(&tx.jobs.recovering, res) {
 		j := *old
 		j.Held &^= HoldRecovery
 		j.SettlesAt = 0

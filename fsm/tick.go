@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -45,18 +46,29 @@ func (tx *tx) expireKeys(res *TickResult) {
 	}
 }
 
+// due iterates the jobs of a list whose time has come, as many as a Tick may still change. Each must have left the list, or have
+// another time, before the next is asked for.
+func (tx *tx) due(list *index[jobTimer], res *TickResult) iter.Seq[*Job] {
+	return func(yield func(*Job) bool) {
+		for {
+			t, ok := list.tree.Min()
+			if !ok || t.at > tx.now {
+				return
+			}
+			if res.Released+res.TimeLimits == maxPerTick {
+				res.More = true
+				return
+			}
+			if j, _ := tx.Job(t.id); !yield(j) {
+				return
+			}
+		}
+	}
+}
+
 // fireTimers frees the jobs whose time has come, and stops those whose time is over.
 func (tx *tx) fireTimers(res *TickResult) {
-	for {
-		t, ok := tx.jobs.timers.tree.Min()
-		if !ok || t.at > tx.now {
-			return
-		}
-		if res.Released+res.TimeLimits == maxPerTick {
-			res.More = true
-			return
-		}
-		old, _ := tx.Job(t.id)
+	for old := range tx.due(&tx.jobs.timers, res) {
 		j := *old
 		if j.State == v1.JobState_QUEUED {
 			j.release(tx.now)

@@ -31,15 +31,8 @@ func Handshakes(rounds, perSecond int, length, settle time.Duration, load Load) 
 			if err != nil {
 				return err
 			}
-			for _, p := range info.Coordinators {
-				if err := f.Cluster.Kill(p); err != nil {
-					return err
-				}
-			}
-			for _, p := range info.Coordinators {
-				if err := f.Cluster.WaitGone(ctx, p); err != nil {
-					return err
-				}
+			if err := f.killAll(ctx, info.Coordinators); err != nil {
+				return err
 			}
 			f.verdict.fault("kill-all-coordinators")
 			stop := s.blow(ctx, perSecond)
@@ -65,6 +58,21 @@ func Handshakes(rounds, perSecond int, length, settle time.Duration, load Load) 
 			return f.Outage(ctx, "handshakes-no-longer", time.Now())
 		},
 	}
+}
+
+// killAll kills components at the same moment.
+func (f *Fight) killAll(ctx context.Context, components []procs.Component) error {
+	for _, p := range components {
+		if err := f.Cluster.Kill(p); err != nil {
+			return err
+		}
+	}
+	for _, p := range components {
+		if err := f.Cluster.WaitGone(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // startAll starts components at the same moment.

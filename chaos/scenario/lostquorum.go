@@ -73,15 +73,8 @@ func LostQuorum(rounds int, load Load) Attack {
 				return err
 			}
 			killed := time.Now()
-			for _, p := range info.Coordinators {
-				if err := f.Cluster.Kill(p); err != nil {
-					return err
-				}
-			}
-			for _, p := range info.Coordinators {
-				if err := f.Cluster.WaitGone(ctx, p); err != nil {
-					return err
-				}
+			if err := f.killAll(ctx, info.Coordinators); err != nil {
+				return err
 			}
 			dir := func(p procs.Component) string { return filepath.Join(f.Cluster.Dir, "coordinators", p.ID) }
 			for _, p := range info.Coordinators {
