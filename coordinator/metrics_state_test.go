@@ -1,0 +1,35 @@
+package coordinator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// The same state is in all replicas: only the one that leads tells of it.
+func TestMetrics_whoDoesNotLeadTellsNothingOfTheState(t *testing.T) {
+	machine := fsm.New()
+	command, err := fsm.Encode(fsm.RegisterNode{Node: fsm.Node{ID: "n1", GPUs: []fsm.GPU{{UUID: "GPU-1", Model: "H100"}}}})
+	require.NoError(t, err)
+	machine.Apply(1, fsm.Pack(time.Now(), [][]byte{command}))
+	leads := false
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(&stateCollector{machine: machine, leading: func() bool { return leads }})
+	told := func() (names []string) {
+		families, err := reg.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			names = append(names, f.GetName())
+		}
+		return names
+	}
+	require.Equal(t, []string{"mind_log_time_ahead_seconds"}, told(), "a clock is each replica's own")
+	leads = true
+	require.Equal(t, []string{"mind_gpus", "mind_jobs", "mind_leases", "mind_log_time_ahead_seconds", "mind_nodes"}, told())
+	leads = false
+	require.Equal(t, []string{"mind_log_time_ahead_seconds"}, told(), "its series end with its reign")
+}
