@@ -100,7 +100,7 @@ func choose(from []mutant, only string) ([]mutant, error) {
 func show(chosen []mutant) error {
 	var stale error
 	for _, m := range chosen {
-		fmt.Printf("%-40s %-4s %s %s\n", m.Name, m.Breaks, m.Package, strings.Join(m.Tests, " "))
+		fmt.Printf("%-40s %-13s %s %s\n", m.Name, m.Breaks, m.Package, strings.Join(m.Tests, " "))
 		if _, err := m.change("."); err != nil {
 			stale = errors.Join(stale, err)
 		}
@@ -138,7 +138,7 @@ func (b *bench) all(ctx context.Context, chosen []mutant, jobs int, verbose bool
 				mu.Lock()
 				done++
 				sum[r.outcome]++
-				fmt.Printf("%3d/%d %-9s %5.0f s  %-4s %-40s %s\n", done, len(chosen), r.outcome, time.Since(began).Seconds(), m.Breaks, m.Name, r.why)
+				fmt.Printf("%3d/%d %-9s %5.0f s  %-13s %-40s %s\n", done, len(chosen), r.outcome, time.Since(began).Seconds(), m.Breaks, m.Name, r.why)
 				if verbose && r.output != "" {
 					fmt.Println(r.output)
 				}

@@ -13,7 +13,8 @@ type mutant struct {
 	Name string
 	// What is changed, in words.
 	What string
-	// Breaks is the promise that it breaks: an invariant of docs/architecture.md, or a rule (or L1) of docs/failure-model.md.
+	// Breaks is the promise that it breaks: an invariant of docs/architecture.md, a rule (or L1) of docs/failure-model.md, or else
+	// the page of docs that makes it.
 	Breaks string
 	// File is changed: Old, which is there exactly once, becomes New.
 	File, Old, New string
@@ -42,7 +43,11 @@ func table(of []mutant) string {
 	var b strings.Builder
 	b.WriteString("| what is changed | mutant | breaks | caught by |\n|---|---|---|---|\n")
 	for _, m := range of {
-		fmt.Fprintf(&b, "| %s | `%s` | %s | `%s` %s |\n", m.What, m.Name, m.Breaks, m.Package, strings.Join(m.Tests, ", "))
+		breaks := m.Breaks
+		if page, ok := strings.CutSuffix(breaks, ".md"); ok {
+			breaks = fmt.Sprintf("[%s](%s)", page, m.Breaks)
+		}
+		fmt.Fprintf(&b, "| %s | `%s` | %s | `%s` %s |\n", m.What, m.Name, breaks, m.Package, strings.Join(m.Tests, ", "))
 	}
 	return b.String()
 }

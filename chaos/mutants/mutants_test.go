@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,11 +15,14 @@ import (
 
 func TestMutants_areWhole(t *testing.T) {
 	names := map[string]bool{}
-	promise := regexp.MustCompile(`^(I\d+|R[123]|L1)$`)
+	promise := regexp.MustCompile(`^(I\d+|R[123]|L1|[a-z-]+\.md)$`)
 	for _, m := range mutants {
 		require.NotContains(t, names, m.Name)
 		names[m.Name] = true
 		require.Regexp(t, promise, m.Breaks, m.Name)
+		if strings.HasSuffix(m.Breaks, ".md") {
+			require.FileExists(t, "../../docs/"+m.Breaks, m.Name)
+		}
 		for _, s := range []string{m.Name, m.What, m.File, m.Old, m.Package} {
 			require.NotEmpty(t, s, m.Name)
 		}
@@ -31,6 +35,7 @@ func TestDocs_haveTheTable(t *testing.T) {
 	text, err := os.ReadFile("../../docs/failure-model.md")
 	require.NoError(t, err)
 	require.True(t, strings.Contains(string(text), table(mutants)), "print the table of docs/failure-model.md anew: go run ./chaos/mutants -table")
+	require.True(t, strings.Contains(string(text), fmt.Sprintf("Of the %d of them", len(mutants))), "docs/failure-model.md tells another number of mutants")
 }
 
 func TestChange_takesExactlyOnePlace(t *testing.T) {

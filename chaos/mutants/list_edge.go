@@ -1,0 +1,119 @@
+package main
+
+// edgeMutants are mistakes at the door.
+var edgeMutants = []mutant{
+	{
+		Name: "errors-not-scrubbed", Breaks: "I11", File: "gateway/errors.go",
+		What: "internal error texts reach the caller",
+		Old:  "message = entry.Message\n", New: "",
+		Package: "gateway", Tests: []string{"TestErrors_everyCode"},
+	},
+	{
+		Name: "permission-not-checked", Breaks: "I11", File: "gateway/server.go",
+		What: "a route serves who lacks the permission",
+		Old:  "if len(route.anyOf) > 0 && !caller.May(route.anyOf...) {", New: "if len(route.anyOf) > 99 {",
+		Package: "gateway", Tests: []string{"TestAuthentication"},
+	},
+	{
+		Name: "last-event-id-ignored", Breaks: "I10", File: "gateway/streams.go",
+		What: "a stream that is resumed begins anew",
+		Old:  "cursor := x.r.Header.Get(headerLastEventID)", New: `cursor := ""`,
+		Package: "gateway", Tests: []string{"TestLogs_resumeByTheCaller"},
+	},
+	{
+		Name: "told-again-by-a-replica-behind", Breaks: "I10", File: "coordinator/events.go",
+		What: "a watcher that comes from a replica that was ahead is told again what it has heard",
+		Old:  "e.Index < w.index || ", New: "",
+		Package: "coordinator", Tests: []string{"TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind"},
+	},
+	{
+		Name: "joined-behind-the-ring", Breaks: "I10", File: "gateway/fanout/watcher.go",
+		What: "a watcher joins a stream that has let go meanwhile what it was not given yet",
+		Old:  " || place != nil && !place.has(s.start)", New: "",
+		Package: "gateway/fanout", Tests: []string{"TestWatcher_doesNotJoinWhatHasGoneOnMeanwhile"},
+	},
+	{
+		Name: "joined-and-told-again", Breaks: "I10", File: "gateway/fanout/watcher.go",
+		What: "a watcher that joins a stream is given again what it has",
+		Old:  "given := w.place.seen(m) && (moves ||", New: "given := w.place.seen(m) && (!moves ||",
+		Package: "gateway/fanout", Tests: []string{"TestWatcher_eachLineOnceAndInOrder"},
+	},
+	{
+		Name: "ids-of-the-others", Breaks: "I10", File: "gateway/fanout/watcher.go",
+		What: "a watcher that joins a stream is given ids that tell how far the others are",
+		Old:  "w.subject.Cursor(w.place)...", New: "id(frame, m)...",
+		Package: "gateway/fanout", Tests: []string{"TestWatcher_eachLineOnceAndInOrder"},
+	},
+	{
+		Name: "streams-shared-by-tenants", Breaks: "I11", File: "gateway/streams.go",
+		What: "callers of two tenants share a stream",
+		Old:  `subjectKey("logs", x.caller.Tenant, `, New: `subjectKey("logs", "", `,
+		Package: "gateway", Tests: []string{"TestLogs_nobodySharesWithAnotherTenantOrAnotherWish"},
+	},
+	{
+		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/streams_token.go",
+		What: "who opened a stream reads on with a token that was revoked",
+		Old:  "case errors.Is(err, ErrInvalidToken), ", New: "case errors.Is(err, ErrInvalidToken) && now != nil, ",
+		Package: "gateway", Tests: []string{"TestLogs_endWithTheToken"},
+	},
+	{
+		Name: "index-of-the-future", Breaks: "I10", File: "coordinator/events.go",
+		What: "a watcher waits for an index that the cluster never came to, and misses all before",
+		Old:  "if err != nil || w.index <= v.Index() {", New: "if err != nil || v != nil {",
+		Package: "coordinator", Tests: []string{"TestCluster_watchersSeeEverythingOnce"},
+	},
+	{
+		Name: "token-for-another-tenant", Breaks: "I11", File: "gateway/tokens.go",
+		What: "anybody makes tokens for other tenants",
+		Old:  "request.TenantId != x.caller.Tenant && !operator {", New: "request.TenantId == x.caller.Tenant && !operator {",
+		Package: "gateway", Tests: []string{"TestTokens_nobodyGivesWhatHeLacks"},
+	},
+	{
+		Name: "unknown-outcome-is-repeated", Breaks: "I4", File: "api/client/invoke.go",
+		What: "a write without a key is repeated when its outcome is unknown",
+		Old:  "case status.Unknown:\n\t\treturn a.repeatable", New: "case status.Unknown:\n\t\treturn true",
+		Package: "api/client", Tests: []string{"TestInvoke_outcomes"},
+	},
+	{
+		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/secrets.go",
+		What: "who may only look at jobs reads the values of their environments",
+		Old:  "return x.caller == nil || !x.caller.May(may...)", New: "return x.caller == nil",
+		Package: "gateway", Tests: []string{"TestSecrets_ofJobsAreForThoseWhoManageThem"},
+	},
+	{
+		Name: "guesses-without-a-bound", Breaks: "security.md", File: "gateway/guesses/guesses.go",
+		What: "each unknown token becomes a question to the leader",
+		Old:  "if left > 0 || a.inFlight >= inFlight {", New: "if a.inFlight >= inFlight {",
+		Package: "gateway/guesses", Tests: []string{"TestBegin_aFloodOfGuessesIsFewLookups"},
+	},
+	{
+		Name: "turned-away-and-forgotten", Breaks: "security.md", File: "gateway/guesses/guesses.go",
+		What: "who is turned away because others guess at his address is turned away again",
+		Old:  "\t\tl.turnAway(now, credential)\n", New: "",
+		Package: "gateway/guesses", Tests: []string{"TestBegin_aGoodCredentialBehindTheAddressOfAGuesser"},
+	},
+	{
+		Name: "page-of-any-origin", Breaks: "security.md", File: "gateway/cors.go",
+		What: "a page of any origin may use the gateway from a browser",
+		Old:  "AllowedOrigins: s.config.CORSOrigins,", New: "AllowOriginFunc: func(string) bool { return true },",
+		Package: "gateway", Tests: []string{"TestCORS_pagesOfTheConfiguredOrigins"},
+	},
+	{
+		Name: "ready-without-a-leader", Breaks: "operations.md", File: "gateway/health.go",
+		What: "a gateway is ready although what is sent to it is answered 503",
+		Old:  "failing := coordinators != checkOK || leader != checkOK && consistency != status.Stale", New: "failing := coordinators != checkOK",
+		Package: "gateway", Tests: []string{"TestReady_withoutAQuorum"},
+	},
+	{
+		Name: "outcome-of-the-last-try", Breaks: "I4", File: "api/client/invoke.go",
+		What: "a call counts as not sent although one of its tries may have been",
+		Old:  "a.touched = a.touched || a.peer.Addr != nil", New: "a.touched = a.peer.Addr != nil",
+		Package: "api/client", Tests: []string{"TestInvoke_outcomeOfAllTries"},
+	},
+	{
+		Name: "follow-hides-the-failure", Breaks: "cli.md", File: "cmd/mind/cli/submit.go",
+		What: "`mind submit --follow` exits with 0 although the job failed",
+		Old:  "if o.follow || o.wait {", New: "if o.wait {",
+		Package: "cmd/mind/cli", Tests: []string{"TestSubmit_waitExitsAsTheJobDoes"},
+	},
+}
