@@ -55,6 +55,14 @@ type Limiter struct {
 	swept      time.Time
 	total      bucket
 	turnedAway map[Digest]time.Time
+	// refusals are those of turnedAway and older ones, from the oldest on; next is where that one stands once there are maxTurnedAway.
+	refusals []refusal
+	next     int
+}
+
+type refusal struct {
+	credential Digest
+	at         time.Time
 }
 
 // Digest identifies a credential without telling it.
@@ -176,11 +184,15 @@ func (l *Limiter) turnAway(now time.Time, credential Digest) {
 	if at, ok := l.turnedAway[credential]; ok && now.Sub(at) < forget {
 		return
 	}
-	if len(l.turnedAway) >= maxTurnedAway {
-		for old := range l.turnedAway { // any one: who floods is the likeliest to lose it
-			delete(l.turnedAway, old)
-			break
-		}
-	}
 	l.turnedAway[credential] = now
+	if len(l.refusals) < maxTurnedAway {
+		l.refusals = append(l.refusals, refusal{credential, now})
+		return
+	}
+	// The oldest goes: a flood of 16,000 a second leaves each a second, after which it may come again.
+	if old := l.refusals[l.next]; l.turnedAway[old.credential].Equal(old.at) {
+		delete(l.turnedAway, old.credential)
+	}
+	l.refusals[l.next] = refusal{credential, now}
+	l.next = (l.next + 1) % maxTurnedAway
 }
