@@ -190,6 +190,25 @@ func TestCluster_oneAloneReadsStaleAndRefusesWrites(t *testing.T) {
 	require.Equal(t, alone, peers.GetAnsweredBy())
 }
 
+// A caller whose time ends before that of the wait for a leader is told in time, too, that nothing was done.
+func TestCluster_withoutALeaderAWriteIsToldThatNothingWasDone(t *testing.T) {
+	c := startCluster(t, 3, nil)
+	alone := c.follower()
+	for _, other := range c.ids {
+		if other != alone {
+			c.kill(other)
+		}
+	}
+	c.eventually("no write was told that nothing was done", func() bool {
+		ctx, cancel := context.WithTimeout(c.ctx("t1", ""), longstop/20)
+		defer cancel()
+		var trailer metadata.MD
+		_, err := c.jobs(alone).SubmitJob(ctx, sleeper(1, 0), grpc.Trailer(&trailer))
+		require.Error(t, err)
+		return trailerOf(trailer, status.KeyOutcome) == status.NotSent
+	})
+}
+
 func TestCluster_aForwardedCallGoesNoFurther(t *testing.T) {
 	c := startCluster(t, 3, nil)
 	var trailer metadata.MD

@@ -57,7 +57,7 @@ var writes = map[string]func() proto.Message{
 // write serves a write here when this coordinator leads, and hands it to the leader when not. What was certainly not
 // sent is tried again while a leader may still appear; a call that was handed on once goes no further.
 func (s *server) write(ctx context.Context, c *call, method string, req any, reply func() proto.Message, handler grpc.UnaryHandler) (any, error) {
-	for giveUp := time.Now().Add(s.config.Timers.LeaderWait); ; {
+	for giveUp := s.waitUntil(ctx); ; {
 		resp, err := s.tryWrite(ctx, c, method, req, reply, handler)
 		if err == nil || c.forwarded || !mayRepeat(err) || !s.waitLeader(ctx, giveUp) {
 			return resp, err
@@ -86,6 +86,19 @@ func (s *server) tryWrite(ctx context.Context, c *call, method string, req any, 
 func mayRepeat(err error) bool {
 	err = toStatus(err)
 	return outcomeOf(err) == status.NotSent && grpcstatus.Code(err) == codes.Unavailable
+}
+
+// answerTime is what an answer gets to reach a caller before his time is up.
+const answerTime = 250 * time.Millisecond
+
+// waitUntil is how long a call waits for a leader. It ends in time to tell the caller that nothing was done: one whose time runs out
+// without an answer has to believe that something may have been.
+func (s *server) waitUntil(ctx context.Context) time.Time {
+	giveUp := time.Now().Add(s.config.Timers.LeaderWait)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Add(-answerTime).Before(giveUp) {
+		return deadline.Add(-answerTime)
+	}
+	return giveUp
 }
 
 // waitLeader waits for another leader to be known, or a little, and says whether to try again.

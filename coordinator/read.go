@@ -34,7 +34,7 @@ func (s *server) read(ctx context.Context) (*fsm.View, error) {
 
 // readIndex is an index that holds every write acknowledged before now. It waits for a leader, for a while.
 func (s *server) readIndex(ctx context.Context) (uint64, error) {
-	for giveUp := time.Now().Add(s.config.Timers.LeaderWait); ; {
+	for giveUp := s.waitUntil(ctx); ; {
 		var (
 			index uint64
 			err   error
