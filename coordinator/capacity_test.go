@@ -66,7 +66,11 @@ func TestNeverFits_saysWhatWouldFit(t *testing.T) {
 	req := commandJob()
 	req.ResourceConfig = &v1.ResourceConfig{GpuCount: 65}
 	_, err := newJob(req, scheduler.NewCapacity())
-	require.EqualError(t, err, "resource_config.gpu_count: 65 on 1 node: a node has at most 64")
+	const want = "resource_config.gpu_count: 65 on 1 node: a node has at most 64; node_count (--nodes) spreads them"
+	require.EqualError(t, err, want)
+	req.SchedulingConfig = &v1.SchedulingConfig{AllowPendingCapacity: true}
+	_, err = newJob(req, mixed())
+	require.EqualError(t, err, want, "it is not the nodes of today that are too small")
 }
 
 // What the nodes, the queue or the quota could never hold is refused, unless the job says that it waits for more. What is

@@ -50,8 +50,8 @@ func shapeOf(f *faults, req *v1.SubmitJobRequest, inv inventory) fsm.Shape {
 	switch {
 	case shape.GPUs <= fsm.MaxGPUs:
 		return shape
-	case inv.Nodes() == 0:
-		f.bad("resource_config.gpu_count", "%d on %s: a node has at most %d", gpus, plural(nodes, "node"), fsm.MaxGPUs)
+	case inv.Nodes() == 0 || req.GetSchedulingConfig().GetAllowPendingCapacity():
+		f.bad("resource_config.gpu_count", "%d on %s: a node has at most %d; node_count (--nodes) spreads them", gpus, plural(nodes, "node"), fsm.MaxGPUs)
 	default:
 		wrong := neverFits(r, shape, inv)
 		f.bad(wrong.field, "%s", wrong.message)
