@@ -17,7 +17,7 @@ func newQueue() *cobra.Command {
 		Use:   "queue [QUEUE]",
 		Short: "Show the jobs that wait, and why",
 		Long: `Shows the jobs of your tenant that wait, in the order in which they are considered: their places among the jobs of all
-tenants, and why they wait. Jobs that are held back until their time or the end of other jobs have no place; they are counted.
+tenants, and why they wait. A job that is held back, until a time or the end of another job, has no place: such jobs are only counted.
 
 STARTS IN is an estimate of the earliest start: how long your own jobs ahead are expected to hold what it needs, from their
 progress, from how long jobs of the same name took, or from their limits (--time-limit). Jobs of other tenants are not taken into
@@ -73,7 +73,7 @@ account. It is empty when no job of yours is in the way, and when it is not know
 			fmt.Fprintf(cmd.ErrOrStderr(), "%d jobs wait in all\n", got.Depth)
 		}
 		if got.Held > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d held back until their time or the end of other jobs: see `mind jobs --status QUEUED`\n", got.Held)
+			fmt.Fprintf(cmd.ErrOrStderr(), "held back: %d (`mind jobs --status QUEUED` says until when)\n", got.Held)
 		}
 		return nil
 	})

@@ -16,7 +16,7 @@ func TestQueue_saysWhenJobsStart(t *testing.T) {
 	stdout, stderr, code := mind(t, "queue")
 	require.Zero(t, code, stderr)
 	require.Contains(t, squeeze(stdout), "POS JOB NAME QUEUE PRIO GPUS AGE STARTS IN REASON\n1 job_1 a default 5 2xH100 ~12m05s full\n4 job_2 b default 5 2 full")
-	require.Equal(t, "3 jobs wait in all\n2 held back until their time or the end of other jobs: see `mind jobs --status QUEUED`\n", stderr)
+	require.Equal(t, "3 jobs wait in all\nheld back: 2 (`mind jobs --status QUEUED` says until when)\n", stderr)
 
 	at := time.Now().Add(50*time.Hour + 30*time.Minute).UTC().Format(time.RFC3339)
 	g.on("GET /jobs/job_1", data(200, fmt.Sprintf(`{"job_id":"job_1","name":"a","status":"QUEUED","queue_position":1,"queue":"default","estimated_start_at":%q}`, at)))
