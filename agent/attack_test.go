@@ -150,6 +150,65 @@ func TestACheckpointOfWhichAProgramTellsLiesWithinWhatIsTheJobs(t *testing.T) {
 	require.Equal(t, []string{"other"}, listed.checkpointNames(listed.scan(time.Unix(1000, 0), false)))
 }
 
+// A task puts a link in the place of its checkpoint directory, or of the folder of its job.
+func TestALinkInThePlaceOfTheCheckpointDirectoryIsNotFollowed(t *testing.T) {
+	for link, dir := range map[string]string{"job_1.checkpoints": "job_1.checkpoints", "job_1": "job_1/checkpoints", "job_1/checkpoints": "job_1/checkpoints"} {
+		t.Run(link, func(t *testing.T) {
+			base, elsewhere, private := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "private")
+			out := filepath.Join(base, dir)
+			w := watched{newWatcher(t.TempDir(), shim.Spec{CheckpointDir: out, Dirs: []string{out}, Cwd: filepath.Join(base, "work")}, limits{}, elsewhere), t, "", out}
+			w.dir, w.endedWell = w.watcher.dir, true
+			var said []string
+			w.remark = func(text string) { said = append(said, text) }
+			w.checkpoint("checkpoint-1")
+			require.Equal(t, []string{"checkpoint-1"}, w.checkpointNames(w.scan(time.Unix(1000, 0), true)))
+
+			put := func(to string) {
+				at := filepath.Join(base, link)
+				require.NoError(t, os.RemoveAll(at))
+				require.NoError(t, os.Symlink(to, at))
+			}
+			w.write(filepath.Join(private, "customer-7", "model"), "another tenant's")
+			w.write(filepath.Join(private, "checkpoints", "customer-8", "model"), "another tenant's")
+			put(private)
+			for range 2 {
+				w.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, filepath.Join(out, "customer-7")))
+				require.Empty(t, w.checkpointNames(w.scan(time.Unix(1001, 0), true)))
+			}
+			require.Contains(t, said[0]+said[1], out+" are not registered: it lies outside of what the job may register")
+			require.Len(t, said, 3, "of the directory once: %q", said)
+
+			// To the working directory, and to where the operator lets jobs read, it may lead.
+			for i, to := range []string{filepath.Join(base, "work"), elsewhere} {
+				name := fmt.Sprint("checkpoint-", i+2)
+				w.write(filepath.Join(to, strings.TrimPrefix(dir, link), name, "model"), "x")
+				put(to)
+				require.Contains(t, w.checkpointNames(w.scan(time.Unix(1002, 0), true)), name)
+			}
+		})
+	}
+}
+
+// Where a link leads that is broken, and where one that is not, must look the same.
+func TestACheckpointDoesNotTellWhatThereIsElsewhere(t *testing.T) {
+	w := newWatched(t)
+	var said []string
+	w.remark = func(text string) { said = append(said, text) }
+	require.NoError(t, os.Symlink("/etc/passwd", filepath.Join(w.out, "a")))
+	require.NoError(t, os.Symlink("/etc/passwd.no-such", filepath.Join(w.out, "b")))
+	require.NoError(t, os.Symlink("/", filepath.Join(w.out, "root")))
+	for _, path := range []string{"a", "b", "root/etc", "root/no-such"} {
+		w.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, path))
+	}
+	w.announce(`{"event": "checkpoint", "path": "no-such"}`)
+	require.Empty(t, w.scan(time.Unix(1000, 0), false))
+	require.Len(t, said, 5)
+	for _, text := range said[:4] {
+		require.Contains(t, text, "it lies outside of what the job may register")
+	}
+	require.Contains(t, said[4], "no such file or directory")
+}
+
 // A link in a checkpoint does not tell how long the file is that it leads to.
 func TestALinkThatLeadsOutOfACheckpointTellsNothing(t *testing.T) {
 	secret, w := secretOf(t), newWatched(t)
@@ -221,7 +280,7 @@ func TestDirectoriesWithoutEndAreNotWalked(t *testing.T) {
 	require.Contains(t, w.checkpoints.tooLarge, "wide")
 	require.Contains(t, w.checkpoints.tooLarge, "deep")
 	left := w.checkpoints.most
-	w.checkpoints.scan(t.Context(), true, &left)
+	_, _ = w.checkpoints.scan(t.Context(), w.places, true, &left)
 	require.Equal(t, w.checkpoints.most, left, "they are not walked again")
 	var said []string
 	w.remark = func(text string) { said = append(said, text) }

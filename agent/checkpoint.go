@@ -86,19 +86,23 @@ func unfinished(name string) bool {
 // scan looks for directories that appeared and are complete: those that were renamed into place. One that is written in
 // place may look at rest while half of it is missing, so it counts only once the program has ended well, or when the program
 // says so (event). done: the program has ended well. left is how many entries may be visited yet.
-func (c *checkpointDir) scan(ctx context.Context, done bool, left *int) []finding {
+// The error is for the task's user: the directory is not where it was.
+func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *int) ([]finding, error) {
 	if c.dir == "" {
-		return nil
+		return nil, nil
 	}
-	dir, err := tree.Open(c.dir)
+	dir, err := may.open(c.dir)
+	if errors.Is(err, errNotWithin) {
+		return nil, err
+	}
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	defer dir.Close()
 	stat, err := dir.Stat()
 	changed := time.Unix(stat.Mtim.Unix())
 	if err != nil || changed.Equal(c.at) && c.calm && !done {
-		return nil
+		return nil, nil
 	}
 	c.at, c.calm, c.short = changed, true, false
 	// A change within the clock's granularity of the listing may not be seen
@@ -108,7 +112,7 @@ func (c *checkpointDir) scan(ctx context.Context, done bool, left *int) []findin
 	}
 	children, all, err := dir.Children(maxCheckpointDirs)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	if !all && !c.crowded {
 		c.crowded = true
@@ -150,7 +154,7 @@ func (c *checkpointDir) scan(ctx context.Context, done bool, left *int) []findin
 		}
 		found = append(found, c.found(path, m, stepOf(child.Name), ""))
 	}
-	return found
+	return found, nil
 }
 
 // hopeless says whether a look that begins with a directory never comes to an end with it.

@@ -66,8 +66,7 @@ type watcher struct {
 	checkpoints     checkpointDir
 	// outputs are the directories that were made for what the task writes.
 	outputs []string
-	// places are where checkpoints may lie of which the program tells.
-	places places
+	places  places
 
 	// eventsRead is the offset behind the last event of a checkpoint or a result; waiting are those that were read and not taken.
 	eventsRead int64
@@ -115,12 +114,7 @@ func newWatcher(dir string, spec shim.Spec, most limits, roots ...string) *watch
 		w.cwd = spec.Dirs[0]
 	}
 	w.checkpoints = newCheckpointDir(dir, spec.CheckpointDir)
-	for _, root := range append(append([]string{spec.CheckpointDir, w.cwd}, spec.Dirs...), roots...) {
-		// A job that runs in the root of the file system does not own all of it.
-		if root != "" && root != "/" {
-			w.places.roots = append(w.places.roots, root)
-		}
-	}
+	w.places = placesOf(spec, roots)
 	return w
 }
 
@@ -233,7 +227,12 @@ func (w *watcher) look(ctx context.Context, now time.Time, last bool) (found []f
 	if latest != nil {
 		w.metric(latest)
 	}
-	found = append(found, w.checkpoints.scan(ctx, last && w.endedWell && !more, &left)...)
+	complete, err := w.checkpoints.scan(ctx, w.places, last && w.endedWell && !more, &left)
+	found = append(found, complete...)
+	if err != nil && !w.refused[w.checkpoints.dir] {
+		w.refused[w.checkpoints.dir] = true
+		w.say("mind: checkpoints in %s are not registered: %v", w.checkpoints.dir, err)
+	}
 	more = more || w.checkpoints.short
 	if w.phase != w.toldAs {
 		w.toldAs = w.phase

@@ -1,6 +1,6 @@
 // Package tree walks directories that a task may have filled with anything.
 //
-// Contract: Open and Below open a directory, Walk visits all that is in it and below.
+// Contract: Open, Resolved and Below open a directory, Walk visits all that is in it and below.
 //
 // Guarantees: nothing is opened but directories, and none outside of the one that was given: a link is looked at, and followed
 // only to what is inside. A FIFO or a device in a directory is an entry like others. A walk is bounded: in entries, in depth, and
@@ -44,6 +44,20 @@ func Open(path string) (*Dir, error) {
 		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return &Dir{os.NewFile(uintptr(fd), path)}, nil
+}
+
+// Resolved opens a directory by an absolute path on which there are no links; if there is one by now, it fails.
+func Resolved(path string) (*Dir, error) {
+	root, err := Open("/")
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	name, err := filepath.Rel("/", path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	return root.Below(name)
 }
 
 // Below opens a directory below this one, with no link on the way; "." is this one.
