@@ -23,7 +23,7 @@ var plainTenant = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // outputsOf is the folder of a tenant's outputs.
 func (c Config) outputsOf(tenant string) string {
-	if !plainTenant.MatchString(tenant) {
+	if !plainTenant.MatchString(tenant) || jobOutputs.MatchString(tenant) {
 		sum := sha256.Sum256([]byte(tenant))
 		tenant = "~" + hex.EncodeToString(sum[:16])
 	}

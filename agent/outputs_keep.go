@@ -156,13 +156,16 @@ func (a *agent) removeOutputs(ctx context.Context, old map[string][]string) {
 	}
 }
 
-// holds says whether one of some paths leads into a directory.
+// holds says whether one of some paths leads to something in a directory. What another node has at that path is none of it.
 func holds(dir string, paths []string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return true // not known: better not
 	}
 	for _, path := range paths {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if lies(path, dir) {
 			return true
 		}

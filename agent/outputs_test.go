@@ -136,6 +136,16 @@ func TestEmptyDirectoriesOfEarlierAgentsAreRemoved(t *testing.T) {
 	require.Zero(t, l.ended(o.GetTask()).GetExitCode())
 }
 
+// A tenant may have the name of a job's directory. Its folder is none.
+func TestTheFolderOfATenantIsNotTakenForThatOfAJob(t *testing.T) {
+	cfg := Config{DataDir: t.TempDir()}
+	for _, tenant := range []string{"acme", "job_1.attempt-1", "job_1.checkpoints", "job_1", "../..", ".going-x"} {
+		own := filepath.Join(cfg.outputsOf(tenant), "job_2.attempt-1")
+		require.NoError(t, os.MkdirAll(own, 0o700))
+		require.Contains(t, newOutputs(cfg).list(), own, tenant)
+	}
+}
+
 func TestOldOutputsAreRemovedUnlessTheyAreNeeded(t *testing.T) {
 	l := newLeader(t)
 	cfg := testConfig(t, l)
@@ -148,7 +158,7 @@ func TestOldOutputsAreRemovedUnlessTheyAreNeeded(t *testing.T) {
 			require.NoError(t, os.Chtimes(path, at, at))
 		}
 	}
-	for _, name := range []string{"t/job_1.attempt-1/f", "t/job_1.checkpoints/c-1/f", "t/job_2.attempt-1/f", "t/job_2.checkpoints/c-1/f", "job_3.attempt-1/f", "t/job_4.attempt-1/f", "t/mine/f"} {
+	for _, name := range []string{"t/job_1.attempt-1/f", "t/job_1.checkpoints/c-1/f", "t/job_2.attempt-1/f", "t/job_2.checkpoints/c-1/f", "job_3.attempt-1/f", "t/job_4.attempt-1/f", "t/job_6.checkpoints/c-1/f", "t/mine/f"} {
 		touch(name, long)
 	}
 	touch("t/job_5.attempt-1/deep/er/new", time.Now())
@@ -163,14 +173,17 @@ func TestOldOutputsAreRemovedUnlessTheyAreNeeded(t *testing.T) {
 	l.change(func() {
 		l.needed = func(req *v1.GetNeededOutputsRequest) *v1.GetNeededOutputsResponse {
 			asked = req.GetJobIds()
-			return &v1.GetNeededOutputsResponse{UnfinishedJobIds: []string{"job_4"}, CheckpointPaths: []string{filepath.Join(outputs, "t/job_2.checkpoints/c-1")}}
+			return &v1.GetNeededOutputsResponse{UnfinishedJobIds: []string{"job_4"}, CheckpointPaths: []string{
+				filepath.Join(outputs, "t/job_2.checkpoints/c-1"),
+				filepath.Join(outputs, "t/job_6.checkpoints/c-2"), // of another node, at the same path
+			}}
 		}
 	})
 	a.sweepOutputs(t.Context(), 0)
 	require.Equal(t, before, found(t, outputs), "without a bound they are kept for ever")
 	a.outputs.use([]string{filepath.Join(outputs, "job_3.attempt-1")})
 	a.sweepOutputs(t.Context(), 24*time.Hour)
-	l.change(func() { require.ElementsMatch(t, []string{"job_1", "job_2", "job_3", "job_4"}, asked) })
+	l.change(func() { require.ElementsMatch(t, []string{"job_1", "job_2", "job_3", "job_4", "job_6"}, asked) })
 	require.DirExists(t, filepath.Join(outputs, "job_3.attempt-1"), "a task uses it")
 	a.outputs.leave([]string{filepath.Join(outputs, "job_3.attempt-1")}, false)
 	a.sweepOutputs(t.Context(), 24*time.Hour)

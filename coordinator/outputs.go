@@ -34,10 +34,9 @@ func (s *server) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputsR
 			out.UnfinishedJobIds = append(out.UnfinishedJobIds, text)
 			continue
 		}
+		// Of all nodes: they may share the file system that outputs are on.
 		for c := range v.CheckpointsOf(id) {
-			if c.Node == req.GetNodeId() {
-				out.CheckpointPaths = append(out.CheckpointPaths, c.Path)
-			}
+			out.CheckpointPaths = append(out.CheckpointPaths, c.Path)
 		}
 	}
 	return out, nil

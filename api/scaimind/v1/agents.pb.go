@@ -86,7 +86,7 @@ type GetNeededOutputsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Those of the jobs that have not ended: all that they wrote is needed.
 	UnfinishedJobIds []string `protobuf:"bytes,1,rep,name=unfinished_job_ids,json=unfinishedJobIds,proto3" json:"unfinished_job_ids,omitempty"`
-	// Paths of the checkpoints that are registered of the jobs on this node.
+	// Paths of the checkpoints that are registered of the other jobs, on whatever node: nodes may share a file system.
 	CheckpointPaths []string `protobuf:"bytes,2,rep,name=checkpoint_paths,json=checkpointPaths,proto3" json:"checkpoint_paths,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
