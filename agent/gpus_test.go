@@ -240,6 +240,18 @@ func TestARecordOfANewerAgentIsNotMisread(t *testing.T) {
 	require.ErrorContains(t, w.load(dir, "boot-1", "auto"), "version 2")
 }
 
+// An agent that is killed before it has written a record of doubt leaves one that is damaged, not none.
+func TestADamagedRecordStaysUntilItIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, gpusFile), []byte(`{"ver`), 0o600))
+	for range 3 {
+		record, _, ok, err := readGPUs(dir)
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.NotEmpty(t, record.Doubt)
+	}
+}
+
 // A power cut under an earlier version could leave the record empty. A GPU that failed must not come back because of that.
 func TestADamagedRecordSetsAllGPUsAsideUntilTheNodeIsEnabled(t *testing.T) {
 	for _, damaged := range []string{"", `{"ver`, "\x00\x00\x00\x00"} {

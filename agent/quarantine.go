@@ -78,8 +78,9 @@ func readGPUs(dir string) (record gpuRecord, known []*v1.Gpu, ok bool, err error
 		return record, nil, false, fmt.Errorf("read what is known of the GPUs: %w", err)
 	}
 	if err := json.Unmarshal(data, &record); err != nil {
-		if err := durable.Rename(name, name+damagedSuffix); err != nil {
-			return record, nil, false, fmt.Errorf("put a damaged file aside: %w", err)
+		// Copied, not moved: should the agent end before it has written another record, the next one finds this one.
+		if err := durable.WriteFile(name+damagedSuffix, data, 0o600); err != nil {
+			return record, nil, false, fmt.Errorf("keep a copy of a damaged file: %w", err)
 		}
 		return gpuRecord{Doubt: name + " was damaged, so it is not known which GPUs had failed; `mind enable` has them verified"}, nil, true, nil
 	}
