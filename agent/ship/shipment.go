@@ -115,6 +115,8 @@ func (sh *shipment) begin() error {
 	data, err := taskfile.Read(sh.dir, markFile, maxMark)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+	case errors.Is(err, taskfile.ErrNotRegular), errors.Is(err, taskfile.ErrNames), errors.Is(err, taskfile.ErrTooLong):
+		// The task has put it there; the next mark takes its place.
 	case err != nil:
 		return fmt.Errorf("read what was shipped: %w", err)
 	default:
