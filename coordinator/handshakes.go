@@ -1,6 +1,7 @@
 package coordinator
 
 import (
+	"encoding/binary"
 	"errors"
 	"net"
 	"runtime"
@@ -13,7 +14,8 @@ import (
 
 // A TLS handshake costs a coordinator processor time, and after an outage all agents connect at once. Go schedules all
 // goroutines alike: a heartbeat of Raft would wait behind a thousand handshakes, and the election that follows would bring
-// all agents back once more. So handshakes of agents and callers take turns, on half the processors at most. Those of Raft, on its own port, do not wait for any of them.
+// all agents back once more. So handshakes of agents and callers take turns, on half the processors at most. Those of Raft,
+// on its own port, do not wait for any of them.
 const (
 	// turnWithin is how long a caller may wait for its first turn. Callers give up after some seconds (see agent and
 	// api/client), and work for a caller that is gone is wasted.
@@ -60,13 +62,28 @@ func (h *handshakes) Clone() credentials.TransportCredentials {
 	return &handshakes{h.TransportCredentials.Clone(), h.turns}
 }
 
-// inTurn is a connection during its handshake. It holds a turn from each read to the next, that is while something is
-// worked out, and not while the peer is waited for: a silent one keeps nobody waiting.
+// inTurn is a connection during its handshake. From when its hello is there it holds a turn from each read to the next, that
+// is while something is worked out, and not while the peer is waited for: a silent one keeps nobody waiting.
 type inTurn struct {
 	net.Conn
 	turns *turns
 	// Used by the goroutine of the handshake, and not changed after it.
 	begun, holds, over bool
+	header             [recordHeader]byte // of the first record
+	got                int                // bytes that were read before the first turn
+}
+
+// recordHeader is how long the header of a TLS record is. It ends with the length of what follows (RFC 8446, section 5.1).
+const recordHeader = 5
+
+// hello notes a part of the hello, and says whether all of it is there. Until then there is nothing to work out, and who has
+// sent a part of it has not begun.
+func (c *inTurn) hello(part []byte) (whole bool) {
+	if c.got < recordHeader {
+		copy(c.header[c.got:], part)
+	}
+	c.got += len(part)
+	return c.got >= recordHeader && c.got >= recordHeader+int(binary.BigEndian.Uint16(c.header[3:]))
 }
 
 // Read implements net.Conn.
@@ -76,7 +93,7 @@ func (c *inTurn) Read(b []byte) (int, error) {
 	}
 	c.release()
 	n, err := c.Conn.Read(b)
-	if err != nil {
+	if err != nil || !c.begun && !c.hello(b[:n]) {
 		return n, err
 	}
 	if err := c.turns.take(c.begun); err != nil {

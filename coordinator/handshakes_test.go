@@ -127,6 +127,15 @@ func TestHandshakes_silentCallersKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
+// Whoever has sent a part of his hello waits for his first turn like the others, however many parts it comes in.
+func TestHandshakes_aHelloInPartsHasNotBegun(t *testing.T) {
+	c := &inTurn{}
+	for _, part := range [][]byte{{22, 3}, {1, 0}, {4, 1, 2, 3}} {
+		require.False(t, c.hello(part))
+	}
+	require.True(t, c.hello([]byte{4}))
+}
+
 // Too many are turned away at once, and who waited for long, before anything is worked out for them.
 func TestHandshakes_aBoundedQueue(t *testing.T) {
 	ca, err := pki.CreateCA(t.TempDir())

@@ -33,7 +33,9 @@ func TestCluster_anEmptyLayoutIsPutTogetherAgain(t *testing.T) {
 			c := startCluster(t, o)
 			first, text := c.Info(), readFile(t, infoFile(dir))
 			for _, m := range first.Coordinators {
-				require.NoError(t, os.MkdirAll(filepath.Join(dir, "coordinators", m.ID), 0o700))
+				data := filepath.Join(dir, "coordinators", m.ID)
+				require.NoError(t, os.MkdirAll(data, 0o700))
+				require.NoError(t, os.WriteFile(filepath.Join(data, "raft.db"), []byte("jobs"), 0o600))
 			}
 			require.NoError(t, c.Stop())
 			spoil(t, dir)
