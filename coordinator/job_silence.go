@@ -124,9 +124,14 @@ func pastAttempts(j *fsm.Job) []*v1.PastAttempt {
 	var out []*v1.PastAttempt
 	for i := range j.Past {
 		p := &j.Past[i]
+		// The start is when the state heard of it, the end what the node's clock said.
+		started := p.StartedAt
+		if p.EndedAt != 0 {
+			started = min(started, p.EndedAt)
+		}
 		out = append(out, &v1.PastAttempt{
 			Attempt: int32(p.Attempt), Nodes: p.Nodes, ExitCode: p.ExitCode, ErrorType: p.ErrorType, Reason: p.Reason,
-			StartedAt: timestamp(p.StartedAt), FinishedAt: timestamp(p.EndedAt), FailedNode: p.FailedNode,
+			StartedAt: timestamp(started), FinishedAt: timestamp(p.EndedAt), FailedNode: p.FailedNode,
 		})
 	}
 	return out

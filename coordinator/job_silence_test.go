@@ -23,6 +23,7 @@ func TestPastAttempts_sayHowEachEnded(t *testing.T) {
 			StartedAt: began.UnixNano(), EndedAt: ended.UnixNano(), FailedNode: "n2",
 		},
 		{Attempt: 2, Nodes: []string{"n3"}, ExitCode: &exit, ErrorType: v1.ErrorType_OOM, Reason: "OOM: out of memory", EndedAt: ended.UnixNano()},
+		{Attempt: 3, Nodes: []string{"n3"}, ErrorType: v1.ErrorType_DATA_FETCH, Reason: "no such bucket", StartedAt: ended.UnixNano() + 1, EndedAt: ended.UnixNano()},
 	}}
 	want := []*v1.PastAttempt{
 		{
@@ -30,6 +31,7 @@ func TestPastAttempts_sayHowEachEnded(t *testing.T) {
 			StartedAt: timestamppb.New(began), FinishedAt: timestamppb.New(ended), FailedNode: "n2",
 		},
 		{Attempt: 2, Nodes: []string{"n3"}, ExitCode: &exit, ErrorType: v1.ErrorType_OOM, Reason: "OOM: out of memory", FinishedAt: timestamppb.New(ended)},
+		{Attempt: 3, Nodes: []string{"n3"}, ErrorType: v1.ErrorType_DATA_FETCH, Reason: "no such bucket", StartedAt: timestamppb.New(ended), FinishedAt: timestamppb.New(ended)},
 	}
 	got := pastAttempts(j)
 	require.Len(t, got, len(want))

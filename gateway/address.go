@@ -51,7 +51,7 @@ func (p proxies) clientOf(r *http.Request) string {
 	}
 	named := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
 	for i := len(named) - 1; i >= 0; i-- {
-		ip, err := netip.ParseAddr(strings.TrimSpace(named[i]))
+		ip, err := namedAddr(strings.TrimSpace(named[i]))
 		if err != nil {
 			break
 		}
@@ -60,6 +60,14 @@ func (p proxies) clientOf(r *http.Request) string {
 		}
 	}
 	return at.String()
+}
+
+// namedAddr reads an address as proxies write it, some with the port.
+func namedAddr(text string) (netip.Addr, error) {
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr(), nil
+	}
+	return netip.ParseAddr(strings.Trim(text, "[]"))
 }
 
 type addressKey struct{}

@@ -1,6 +1,7 @@
 package raftnode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -180,22 +181,47 @@ func (n *Node) observe() {
 // up. What waits for a majority should wait for longer.
 func (n *Node) Timeout() time.Duration { return n.pacing.timeout() }
 
-// Transfer hands leadership to the server, or to the most up to date one when
-// id is empty.
+// Transfer hands leadership to the server, or when id is empty to the most up to
+// date of those that answer.
 func (n *Node) Transfer(ctx context.Context, id string) error {
 	if !n.gate.enter() {
 		return ErrStopped
 	}
 	defer n.gate.leave()
 	if id == "" {
-		return n.transferred(await(ctx, n.raft.LeadershipTransfer()))
+		return n.handOver(ctx, n.heir())
 	}
 	for _, p := range n.Peers() {
 		if p.ID == id && p.Voter {
-			return n.transferred(await(ctx, n.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(p.Addr))))
+			return n.handOver(ctx, p)
 		}
 	}
 	return fmt.Errorf("%w: hand leadership over: %s is not a voter", ErrNotSent, id)
+}
+
+// handOver hands leadership to a voter, or when none is given to one that raft
+// picks.
+func (n *Node) handOver(ctx context.Context, to Peer) error {
+	if to.ID == "" {
+		return n.transferred(await(ctx, n.raft.LeadershipTransfer()))
+	}
+	return n.transferred(await(ctx, n.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Addr))))
+}
+
+// heir is who should lead next: of the voters that answer, the one that has most
+// of the log, or else answered last. Raft would go by what it has sent, also to
+// one that is gone. An empty Peer says that none answers.
+func (n *Node) heir() (best Peer) {
+	since := time.Now().Add(-2 * n.Timeout())
+	for _, p := range n.Peers() {
+		if !p.Voter || p.ID == n.cfg.ID || !p.Heard.After(since) {
+			continue
+		}
+		if best.ID == "" || cmp.Or(cmp.Compare(p.LastIndex, best.LastIndex), p.Heard.Compare(best.Heard)) > 0 {
+			best = p
+		}
+	}
+	return best
 }
 
 func (n *Node) transferred(err error) error {

@@ -101,7 +101,7 @@ type link struct {
 	owner *links
 }
 
-func (c *link) SetDeadline(t time.Time) error { return c.Conn.SetDeadline(c.owner.atLeast(t)) }
+func (c *link) SetDeadline(t time.Time) error     { return c.Conn.SetDeadline(c.owner.atLeast(t)) }
 func (c *link) SetReadDeadline(t time.Time) error { return c.Conn.SetReadDeadline(c.owner.atLeast(t)) }
 
 func (c *link) SetWriteDeadline(t time.Time) error {

@@ -285,13 +285,14 @@ func (n *Node) stop(ctx context.Context, cause error) {
 func (n *Node) unwind(ctx context.Context) {
 	drain, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
+	heir := n.heir()
 	n.endReign()
 	n.proposer.close()
 	if err := n.gate.closeAndWait(drain); err != nil {
 		n.log.Warn("stopping with writes still on their way", "error", err)
 	}
 	if n.cause == nil && n.raft.State() == raft.Leader && n.voters() > 1 {
-		if err := await(drain, n.raft.LeadershipTransfer()); err != nil {
+		if err := n.handOver(drain, heir); err != nil {
 			n.log.Warn("leadership was not handed over", "error", err)
 		}
 	}

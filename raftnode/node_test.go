@@ -206,6 +206,20 @@ func TestNode_handsLeadershipOverAtShutdown(t *testing.T) {
 	})
 }
 
+// Leadership goes to one that answers, whoever is away.
+func TestNode_transferToWhoAnswers(t *testing.T) {
+	for away := range 2 {
+		runCluster(t, 3, nil, func(t *testing.T, c *cluster) {
+			leader := c.leader()
+			others := c.others(leader.cfg.ID)
+			c.stop(others[away])
+			time.Sleep(200 * time.Millisecond) // virtual: some heartbeats
+			require.NoError(t, leader.Transfer(t.Context(), ""))
+			require.Equal(t, others[1-away], c.leader().cfg.ID)
+		})
+	}
+}
+
 func TestNode_transferToANamedReplica(t *testing.T) {
 	runCluster(t, 3, nil, func(t *testing.T, c *cluster) {
 		leader := c.leader()
