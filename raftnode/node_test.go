@@ -215,7 +215,7 @@ func TestNode_transferToWhoAnswers(t *testing.T) {
 			c.stop(others[away])
 			time.Sleep(200 * time.Millisecond) // virtual: some heartbeats
 			require.NoError(t, leader.Transfer(t.Context(), ""))
-			require.Equal(t, others[1-away], c.leader().cfg.ID)
+			require.Equal(t, others[1-away], c.leader(others[1-away]).cfg.ID)
 		})
 	}
 }
