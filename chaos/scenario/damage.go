@@ -204,5 +204,6 @@ func (f *Fight) rejoin(ctx context.Context, p procs.Component, dir string) error
 	if err := f.Cluster.Revive(ctx, p); err != nil {
 		return fmt.Errorf("with an empty folder: %w", err)
 	}
-	return nil
+	// It learns first: until it has a vote, no other can be spared.
+	return f.awaitVoters(ctx, len(info.Coordinators))
 }
