@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
@@ -192,10 +193,8 @@ func (l *Ledger) CheckTokens(ctx context.Context, rest *procs.REST) error {
 	}
 	l.mu.Unlock()
 	for secret, valid := range all {
-		as := *rest
-		as.Token = secret
 		var refused *procs.Error
-		err := as.Get(ctx, "/v1/me", &json.RawMessage{})
+		err := tryToken(ctx, *rest, secret)
 		switch {
 		case err == nil && !valid:
 			l.verdict.Break(WentBack, "a token that was revoked is valid")
@@ -208,4 +207,24 @@ func (l *Ledger) CheckTokens(ctx context.Context, rest *procs.REST) error {
 		}
 	}
 	return nil
+}
+
+// guessPause is what the gateway tells those whose tokens it does not know, when there were many of them.
+const guessPause = time.Second
+
+// tryToken asks who a token is of, and again when too many were tried lately.
+func tryToken(ctx context.Context, rest procs.REST, secret string) error {
+	rest.Token = secret
+	for {
+		err := rest.Get(ctx, "/v1/me", &json.RawMessage{})
+		var refused *procs.Error
+		if !errors.As(err, &refused) || refused.HTTP != http.StatusTooManyRequests {
+			return err
+		}
+		select {
+		case <-time.After(guessPause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
