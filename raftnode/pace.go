@@ -23,6 +23,10 @@ const (
 	// A delay counts when there was another one before it, within delaysWithin: a
 	// process that was stopped once, or a link that was cut, is no slow machine.
 	delaysWithin = 15 * time.Second
+	// paceStop: nor is one that was stopped again and again. A delay of more than so
+	// many timeouts is a stop: a slow machine shows shorter ones first, which
+	// lengthen the timeout.
+	paceStop = 5
 	// The timeout is halved after calmFor without a notable delay, and every
 	// halvePace from then on.
 	calmFor   = 20 * time.Second
@@ -78,7 +82,7 @@ func (p *pace) timeout() time.Duration { return max(p.measured, p.guessed) }
 
 // delayed notes how long an exchange took that has just succeeded.
 func (p *pace) delayed(now time.Time, took time.Duration) {
-	if took < p.timeout()/paceNotable {
+	if took < p.timeout()/paceNotable || took > paceStop*p.timeout() {
 		return
 	}
 	p.noted = now

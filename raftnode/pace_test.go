@@ -51,7 +51,7 @@ func TestPace(t *testing.T) {
 			func(p *paced) { p.under(time.Second).took(4 * time.Second) }, paceBase,
 		},
 		"two did, and it is twice as long as the shorter": {
-			func(p *paced) { p.under(time.Second).took(4 * time.Second).took(700 * ms) }, 4 * paceBase,
+			func(p *paced) { p.under(time.Second).took(1900 * ms).took(700 * ms) }, 4 * paceBase,
 		},
 		"two did, with others between them": {
 			func(p *paced) { p.under(time.Second).took(700 * ms).took(ms).took(ms).took(700 * ms) }, 4 * paceBase,
@@ -71,8 +71,13 @@ func TestPace(t *testing.T) {
 		"they took a little more": {
 			func(p *paced) { p.under(time.Second).took(201 * ms).took(201 * ms) }, 2 * paceBase,
 		},
-		"they took longer than the most": {
-			func(p *paced) { p.under(time.Second).took(time.Minute / 5).took(time.Minute / 5) }, 16 * paceBase,
+		"they took longer and longer": {
+			func(p *paced) {
+				p.under(time.Second).took(2 * time.Second).took(2 * time.Second).took(12 * time.Second).took(12 * time.Second)
+			}, 16 * paceBase,
+		},
+		"it was stopped, and soon again": {
+			func(p *paced) { p.under(time.Second).took(4 * time.Second).took(4 * time.Second).took(4 * time.Second) }, paceBase,
 		},
 		"an election goes on": {
 			func(p *paced) { p.alone(3 * paceBase) }, paceBase,
