@@ -48,15 +48,21 @@ func listPackages(t *testing.T) []goPackage {
 	return all
 }
 
-// rooms reads the table of docs/architecture.md: room -> rooms that it may import.
-func rooms(t *testing.T) map[string][]string {
+// roomRule is a row of the table of rooms.
+type roomRule struct {
+	name string
+	may  []string // rooms that it may import
+}
+
+// rooms reads the table of docs/architecture.md, in its order.
+func rooms(t *testing.T) []roomRule {
 	t.Helper()
 	text, err := os.ReadFile("architecture.md")
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(text), "| folder | owns | may import |\n|---|---|---|\n")
 	require.True(t, found, "the table of rooms is gone")
 	name := regexp.MustCompile("`([a-z]+)`")
-	allowed := map[string][]string{}
+	var rules []roomRule
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "|")
 		if len(cells) < 5 {
@@ -64,12 +70,13 @@ func rooms(t *testing.T) map[string][]string {
 		}
 		room := name.FindStringSubmatch(cells[1])
 		require.NotNil(t, room, line)
-		allowed[room[1]] = []string{}
+		rule := roomRule{name: room[1]}
 		for _, m := range name.FindAllStringSubmatch(cells[3], -1) {
-			allowed[room[1]] = append(allowed[room[1]], m[1])
+			rule.may = append(rule.may, m[1])
 		}
+		rules = append(rules, rule)
 	}
-	return allowed
+	return rules
 }
 
 func room(importPath string) string {
@@ -79,7 +86,10 @@ func room(importPath string) string {
 }
 
 func TestArchitecture_importsFollowTheTable(t *testing.T) {
-	allowed := rooms(t)
+	allowed := map[string][]string{}
+	for _, r := range rooms(t) {
+		allowed[r.name] = r.may
+	}
 	seen := map[string]bool{}
 	for _, p := range listPackages(t) {
 		from := room(p.ImportPath)
