@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -79,7 +80,7 @@ func (t *sessionTable) activity(node string) (activity, bool) {
 func (s *server) GetNodeActivity(_ context.Context, req *v1.GetNodeActivityRequest) (*v1.GetNodeActivityResponse, error) {
 	found, leading := s.sessions.activity(req.GetNodeId())
 	if !leading {
-		return nil, notSent("%s does not lead (any more)", s.config.ID)
+		return nil, call.NotSent("%s does not lead (any more)", s.config.ID)
 	}
 	out := &v1.GetNodeActivityResponse{}
 	for _, a := range found {
@@ -94,11 +95,11 @@ func (s *server) activity(ctx context.Context, node string) activity {
 	if found, leading := s.sessions.activity(node); leading {
 		return found
 	}
-	id, addr := s.leader()
-	if callOf(ctx).stale || addr == "" || id == s.config.ID {
+	id, addr := s.replica.Leader()
+	if call.Of(ctx).Stale || addr == "" || id == s.config.ID {
 		return nil
 	}
-	conn, err := s.links.to(addr)
+	conn, err := s.replica.Link(addr)
 	if err != nil {
 		return nil
 	}

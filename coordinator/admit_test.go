@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 // servedCalls lists every call that a coordinator serves, and whether it is a stream.
@@ -56,7 +57,7 @@ func TestTenancy_everyCallNeedsTheSecret(t *testing.T) {
 	calls := servedCalls()
 	require.Greater(t, len(calls), 30)
 	for method, stream := range calls {
-		if strings.HasPrefix(method, agentService) {
+		if strings.HasPrefix(method, call.AgentService) {
 			continue // Agents have no secret: TLS tells who they are.
 		}
 		for name, secret := range secrets {
@@ -73,7 +74,7 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 	c := startCluster(t, 1, nil)
 	var others []string
 	for method, stream := range servedCalls() {
-		if !tenantScoped(method) {
+		if !call.TenantScoped(method) {
 			others = append(others, method)
 			continue
 		}

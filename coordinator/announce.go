@@ -8,6 +8,8 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -23,7 +25,7 @@ func (s *server) announce(ctx context.Context) {
 	self := s.self()
 	said := ""
 	for try := 0; ctx.Err() == nil; try++ {
-		row, ok := s.machine.View().Coordinator(self.ID)
+		row, ok := s.replica.View().Coordinator(self.ID)
 		if ok && *row == self {
 			return
 		}
@@ -31,37 +33,37 @@ func (s *server) announce(ctx context.Context) {
 		if err == nil {
 			return
 		}
-		wait := announcePause
+		pause := announcePause
 		refused := grpcstatus.Code(err) == codes.FailedPrecondition || grpcstatus.Code(err) == codes.InvalidArgument
 		if refused {
-			wait = refusedPause
+			pause = refusedPause
 		}
 		if text := grpcstatus.Convert(err).Message(); refused && text != said || try%50 == 49 {
 			s.log.Warn("not yet known to the others", "error", text)
 			said = text
 		}
-		pause(ctx, wait)
+		wait.For(ctx, pause)
 	}
 }
 
 func (s *server) announceOnce(ctx context.Context, self fsm.Coordinator, try int) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if s.raft.IsLeader() {
+	if s.replica.IsLeader() {
 		return s.putCoordinator(ctx, self, nil)
 	}
-	_, addr := s.leader()
+	_, addr := s.replica.Leader()
 	if via := append(s.beginning.joinVia, s.config.JoinVia...); addr == "" && len(via) > 0 {
 		addr = via[try%len(via)]
 	}
 	if addr == "" {
-		return notSent("no leader is known")
+		return call.NotSent("no leader is known")
 	}
-	conn, err := s.links.to(addr)
+	conn, err := s.replica.Link(addr)
 	if err != nil {
 		return err
 	}
-	_, err = v1.NewOperatorServiceClient(conn).JoinPeer(s.asReplica(ctx), &v1.JoinPeerRequest{
+	_, err = v1.NewOperatorServiceClient(conn).JoinPeer(s.replica.AsReplica(ctx), &v1.JoinPeerRequest{
 		Id: self.ID, RaftAddr: self.RaftAddr, GrpcAddr: self.GRPCAddr, HttpAddr: self.HTTPAddr, GossipAddr: self.GossipAddr,
 	})
 	return err

@@ -8,14 +8,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -30,10 +29,7 @@ const remindEvery = 20
 // wrong. So one whose state is not that of a majority takes itself out of service. A majority cannot do so: at most a
 // minority differs from it. Where no majority can be told, nobody knows who is right, and all sound the alarm and go on.
 type audit struct {
-	history history
-	// out says why this replica is out of service; nil: it is not.
-	out atomic.Pointer[string]
-
+	history     history
 	mismatches  prometheus.Counter
 	comparisons prometheus.Counter
 
@@ -63,7 +59,7 @@ func (s *server) auditLoop(ctx context.Context) {
 			return
 		case <-ticker.C:
 			if why := s.auditRound(ctx); why != "" {
-				s.retire(why)
+				s.replica.Retire(why)
 				return
 			}
 		}
@@ -79,11 +75,11 @@ func (s *server) auditRound(ctx context.Context) string {
 		return ""
 	}
 	voters, others := 0, map[string]string{}
-	for _, p := range s.raft.Peers() {
+	for _, p := range s.replica.Raft().Peers() {
 		if p.Voter {
 			voters++
 			if p.ID != s.config.ID {
-				others[p.ID] = s.grpcAddr(p.ID)
+				others[p.ID] = s.replica.GRPCAddr(p.ID)
 			} else {
 				others[p.ID] = ""
 			}
@@ -128,7 +124,7 @@ func (a *audit) complain(log *slog.Logger, found verdict, own stateMark) {
 func (s *server) collectHashes(ctx context.Context, own stateMark, voters map[string]string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, auditPatience)
 	defer cancel()
-	ctx = s.asReplica(ctx)
+	ctx = s.replica.AsReplica(ctx)
 	var (
 		mu     sync.Mutex
 		all    sync.WaitGroup
@@ -142,7 +138,7 @@ func (s *server) collectHashes(ctx context.Context, own stateMark, voters map[st
 			continue
 		}
 		all.Go(func() {
-			conn, err := s.links.to(addr)
+			conn, err := s.replica.Link(addr)
 			if err != nil {
 				return
 			}
@@ -192,42 +188,18 @@ func formatOf(text string) string {
 	return format
 }
 
-// retire takes this replica out of service: leadership goes to another one, it has no part in Raft any more, and refuses
-// every call. The process lives on, so that it can be looked at.
-func (s *server) retire(why string) {
-	s.audit.out.Store(&why)
-	s.log.Error("this replica takes itself out of service", "why", why, "index", s.machine.View().Index(),
-		"next", "stop it, look at its data with `mind raft verify`, and replace it")
-	s.die()
-	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timers.Shutdown)
-	defer cancel()
-	if err := s.raft.Shutdown(ctx); err != nil {
-		s.log.Error("raft does not stop", "error", err)
-	}
-	s.refreshHint()
-}
-
-// retired is the answer of a replica that is out of service, nil of one that is not.
-func (s *server) retired() error {
-	why := s.audit.out.Load()
-	if why == nil {
-		return nil
-	}
-	return &failure{codes.Unavailable, fmt.Sprintf("coordinator %s is out of service: %s; use another one", s.config.ID, *why), status.NotSent}
-}
-
 var errNoSuchMark = errors.New("this index is not remembered (any more, or yet)")
 
 // GetStateHash lets replicas be compared.
 func (s *server) GetStateHash(ctx context.Context, req *v1.GetStateHashRequest) (*v1.GetStateHashResponse, error) {
-	v := s.machine.View()
+	v := s.replica.View()
 	m := stateMark{v.Index(), v.Hash()}
 	if at := req.GetIndex(); at != 0 && at != m.index {
 		var ok bool
 		if m, ok = s.audit.history.at(at); !ok {
-			return nil, &failure{codes.NotFound, fmt.Sprintf("%s: %d", errNoSuchMark, at), ""}
+			return nil, call.Errorf(codes.NotFound, "%s: %d", errNoSuchMark, at)
 		}
 	}
-	callOf(ctx).index.Store(m.index)
+	call.Of(ctx).Index.Store(m.index)
 	return &v1.GetStateHashResponse{Index: m.index, Hash: hashText(m.hash), CoordinatorId: s.config.ID}, nil
 }

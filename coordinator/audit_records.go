@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -22,35 +23,13 @@ const (
 	allTenants = "*"
 )
 
-// actor is who a command of this call is put down to. What a caller names himself is bounded by the state.
-func (c *call) actor() *fsm.Actor {
-	token, _ := fsm.ParseTokenID(c.token)
-	return &fsm.Actor{Tenant: c.tenant, User: c.user, Token: token, Request: c.requestID}
-}
-
-// submitter is actor for submits: each job says itself whose it is.
-func (c *call) submitter() *fsm.Actor {
-	a := c.actor()
-	a.Tenant, a.User = "", ""
-	return a
-}
-
-// operatorActor is actor for calls that are made for no tenant: who the certificate says it is, if nothing else is said.
-func (c *call) operatorActor() *fsm.Actor {
-	a := c.actor()
-	if a.User == "" && c.peer.ID != "" {
-		a.User = c.peer.String()
-	}
-	return a
-}
-
 // ListAuditRecords shows who did what, newest first: in the caller's tenant, or for operators anywhere.
 func (s *server) ListAuditRecords(ctx context.Context, req *v1.ListAuditRecordsRequest) (*v1.ListAuditRecordsResponse, error) {
-	q, err := newAuditQuery(callOf(ctx), req)
+	q, err := newAuditQuery(call.Of(ctx), req)
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -73,28 +52,28 @@ type auditQuery struct {
 	position uint32
 }
 
-func newAuditQuery(c *call, req *v1.ListAuditRecordsRequest) (*auditQuery, error) {
+func newAuditQuery(c *call.Call, req *v1.ListAuditRecordsRequest) (*auditQuery, error) {
 	q := &auditQuery{req: req, size: int(req.GetPageSize())}
 	var err error
-	if q.tenant, err = c.theirTenant(req.GetTenantId()); err != nil {
+	if q.tenant, err = c.TenantNamed(req.GetTenantId()); err != nil {
 		return nil, err
 	}
-	q.all = c.operator && req.GetTenantId() == allTenants
+	q.all = c.Operator && req.GetTenantId() == allTenants
 	if text := req.GetAction(); text != "" {
 		if q.actions = fsm.ParseAuditActions(text); len(q.actions) == 0 {
-			return nil, bad("action", "there is no action %.60q: they are %s, and what comes before the dot stands for all of them",
+			return nil, call.Bad("action", "there is no action %.60q: they are %s, and what comes before the dot stands for all of them",
 				text, strings.Join(fsm.AuditActions(), ", "))
 		}
 		q.kind = q.actions[0] // What an action is about decides where it is kept.
 	}
 	if text := req.GetOutcome(); text != "" && !slices.Contains(auditOutcomes, text) {
-		return nil, bad("outcome", "there is no outcome %.60q: they are %s", text, strings.Join(auditOutcomes, ", "))
+		return nil, call.Bad("outcome", "there is no outcome %.60q: they are %s", text, strings.Join(auditOutcomes, ", "))
 	}
 	switch {
 	case q.size == 0:
 		q.size = defaultAuditPage
 	case q.size < 0 || q.size > maxAuditPage:
-		return nil, bad("page_size", "must be 1 to %d", maxAuditPage)
+		return nil, call.Bad("page_size", "must be 1 to %d", maxAuditPage)
 	}
 	for field, at := range map[string]struct {
 		given interface {
@@ -110,14 +89,14 @@ func newAuditQuery(c *call, req *v1.ListAuditRecordsRequest) (*auditQuery, error
 			continue
 		}
 		if err := at.given.CheckValid(); err != nil {
-			return nil, bad(field, "is no time")
+			return nil, call.Bad(field, "is no time")
 		}
 		*at.to = at.given.AsTime().UnixNano()
 	}
 	if token := req.GetPageToken(); token != "" {
 		index, position, ok := parseAuditPage(token)
 		if !ok {
-			return nil, bad("page_token", "%.60q is none of ours: send back the next_page_token of the page before, unchanged", token)
+			return nil, call.Bad("page_token", "%.60q is none of ours: send back the next_page_token of the page before, unchanged", token)
 		}
 		q.index, q.position = index, position
 	}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/links"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
 )
@@ -20,21 +22,22 @@ import (
 // led in between.
 func TestVerify_aLaterReignProvesNothing(t *testing.T) {
 	addr := freePorts(t, 1)[0]
-	s := &server{machine: fsm.New()}
-	var err error
-	s.raft, err = raftnode.Open(raftnode.Config{
+	machine := fsm.New()
+	s := &server{machine: machine, replica: replicaOf(t, machine)}
+	node, err := raftnode.Open(raftnode.Config{
 		ID: "c1", Dir: filepath.Join(t.TempDir(), "raft"), BindAddr: addr, AdvertiseAddr: addr,
 		Bootstrap: []raftnode.Server{{ID: "c1", Addr: addr}}, Pack: fsm.Pack, Logger: slog.New(slog.DiscardHandler),
-	}, replica{s.machine, nil})
+	}, hosted{s.machine, nil})
 	require.NoError(t, err)
+	s.replica.Open(node)
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.Background(), longstop)
 		defer cancel()
-		require.NoError(t, s.raft.Shutdown(ctx))
+		require.NoError(t, s.replica.Raft().Shutdown(ctx))
 	}()
 	var term uint64
 	require.Eventually(t, func() bool {
-		_, term, err = s.raft.ReadIndex(t.Context())
+		_, term, err = s.replica.Raft().ReadIndex(t.Context())
 		return err == nil
 	}, longstop, 10*time.Millisecond)
 	require.NoError(t, s.verify(t.Context(), term))
@@ -70,13 +73,15 @@ func TestPoll_whoAnswersForAnotherIsNotCounted(t *testing.T) {
 		t.Cleanup(server.Stop)
 		return l.Addr().String()
 	}
+	machine, others := fsm.New(), links.New(tcp{}.Dial, nil)
+	defer others.Close()
+	listed := map[string]string{"c2": serve("c2"), "c3": serve("c2")}
 	s := &server{
-		machine: fsm.New(), links: links{network: tcp{}},
-		config: Config{ID: "c1", Peers: []Peer{{ID: "c2", GRPCAddr: serve("c2")}, {ID: "c3", GRPCAddr: serve("c2")}}},
+		machine: machine, config: Config{ID: "c1"},
+		replica: replica.New(replica.Config{ID: "c1", Listed: listed, Life: t.Context(), Log: slog.New(slog.DiscardHandler)}, machine, others),
 	}
-	defer s.links.close()
 	s.machine.StoreConfiguration(1, []string{"c1", "c2", "c3"})
-	ballots := s.poll(t.Context(), s.machine.View(), []*suspect{{node: &fsm.Node{ID: "n1"}}})
+	ballots := s.poll(t.Context(), s.replica.View(), []*suspect{{node: &fsm.Node{ID: "n1"}}})
 	ballot := ballots["n1"]
 	require.Equal(t, 1, ballot.dead(), ballot)
 	require.Less(t, ballot.dead(), ballot.need())
@@ -98,7 +103,8 @@ func TestRelay_renewsOnlyWhatTheStateKnows(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			s := &server{machine: fsm.New()}
+			machine := fsm.New()
+			s := &server{machine: machine, replica: replicaOf(t, machine)}
 			for i, id := range []string{"n1", "n2"} {
 				register, err := fsm.Encode(fsm.RegisterNode{Node: fsm.Node{ID: id, BootID: "boot1"}})
 				require.NoError(t, err)

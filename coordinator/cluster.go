@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -15,7 +16,7 @@ import (
 // GetCluster sums up the cluster. Jobs are counted for the caller's tenant only; GPUs and nodes are everybody's, and so is how much
 // the GPUs work together.
 func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.GetClusterResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -60,15 +61,15 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 		out.GpuAllocation = float64(out.GpusAllocated) / float64(out.GpusHealthy)
 	}
 	out.GpuUtilization = worked / float64(out.GpusMeasured) // NaN, which says that it is not known, when none was measured
-	tenant := callOf(ctx).tenant
+	tenant := call.Of(ctx).Tenant
 	for state, n := range jobCounts(v.CountsOf(tenant), v.HeldOf(tenant)) {
 		if n > 0 {
 			out.Jobs[state] = int32(n)
 		}
 	}
-	out.Leader, _ = s.raft.Leader()
+	out.Leader, _ = s.replica.Raft().Leader()
 	liveness := s.liveness()
-	for _, p := range s.raft.Peers() {
+	for _, p := range s.replica.Raft().Peers() {
 		out.Coordinators = append(out.Coordinators, &v1.CoordinatorStatus{Id: p.ID, Leader: p.Leader, Voter: p.Voter, Liveness: liveness(p.ID)})
 	}
 	return out, nil
@@ -109,34 +110,34 @@ func (s *server) liveness() func(id string) string {
 
 // ListNodes lists all nodes.
 func (s *server) ListNodes(ctx context.Context, _ *v1.ListNodesRequest) (*v1.ListNodesResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out, active := &v1.ListNodesResponse{}, s.activity(ctx, "")
 	for n := range v.Nodes() {
-		out.Nodes = append(out.Nodes, s.nodeView(v, n, callOf(ctx), active))
+		out.Nodes = append(out.Nodes, s.nodeView(v, n, call.Of(ctx), active))
 	}
 	return out, nil
 }
 
 // GetNode shows one node.
 func (s *server) GetNode(ctx context.Context, req *v1.GetNodeRequest) (*v1.GetNodeResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	n, ok := v.Node(req.GetNodeId())
 	if !ok {
-		return nil, notFound("node", req.GetNodeId())
+		return nil, call.NotFound("node", req.GetNodeId())
 	}
-	return &v1.GetNodeResponse{Node: s.nodeView(v, n, callOf(ctx), s.activity(ctx, n.ID))}, nil
+	return &v1.GetNodeResponse{Node: s.nodeView(v, n, call.Of(ctx), s.activity(ctx, n.ID))}, nil
 }
 
 // nodeView is a node as a tenant may see it: of what runs there, only the tenant's own is named and counted. Operators are
 // told how many tasks there are of all tenants, because they must know what a drain waits for; not whose. So it is with what a GPU
 // does: a tenant is told of those that its own jobs hold alone.
-func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call, active activity) *v1.Node {
+func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call.Call, active activity) *v1.Node {
 	use := v.Use(n.ID)
 	out := &v1.Node{
 		NodeId: n.ID, State: n.State, Reason: n.Reason, Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),
@@ -152,7 +153,7 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call, active activity) *v
 	}
 	holders, others := map[int]string{}, uint64(0)
 	for lease := range v.LeasesOn(n.ID) {
-		if j, ok := v.Job(lease.Job); !ok || j.Tenant != c.tenant {
+		if j, ok := v.Job(lease.Job); !ok || j.Tenant != c.Tenant {
 			others |= lease.GPUs
 			continue
 		}
@@ -165,7 +166,7 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call, active activity) *v
 			holders[bits.TrailingZeros64(set)] = id
 		}
 	}
-	if c.operator {
+	if c.Operator {
 		out.Tasks = int32(use.Tasks)
 	}
 	for i := range n.GPUs {
@@ -178,7 +179,7 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call, active activity) *v
 			NumaNode: int32(g.NUMA), NvlinkPeers: indices(g.NVLink), Health: g.Health, HealthReason: g.HealthReason,
 			Simulated: g.Simulated, JobId: holders[int(g.Index)],
 		}
-		if c.operator || shown.JobId != "" && others&(1<<g.Index) == 0 {
+		if c.Operator || shown.JobId != "" && others&(1<<g.Index) == 0 {
 			show(shown, active.gpu(n.ID, shown.Index))
 		}
 		out.Gpus = append(out.Gpus, shown)
@@ -199,16 +200,16 @@ func (s *server) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Get
 	case limit == 0:
 		limit = defaultQueueList
 	case limit < 0 || limit > maxQueueList:
-		return nil, bad("limit", "%d must lie between 1 and %d", limit, maxQueueList)
+		return nil, call.Bad("limit", "%d must lie between 1 and %d", limit, maxQueueList)
 	}
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if _, ok := v.Queue(req.GetQueue()); !ok && req.GetQueue() != "" {
-		return nil, notFound("queue", req.GetQueue())
+		return nil, call.NotFound("queue", req.GetQueue())
 	}
-	tenant := callOf(ctx).tenant
+	tenant := call.Of(ctx).Tenant
 	return queueOf(v, tenant, req.GetQueue(), limit, s.forecast(ctx, v, tenant)), nil
 }
 

@@ -23,7 +23,7 @@ func TestCluster_anyReplicaTakesAnyCall(t *testing.T) {
 	var header, trailer metadata.MD
 	resp, err := c.jobs(follower).SubmitJob(c.ctx("t1", ""), sleeper(1, 0), grpc.Header(&header), grpc.Trailer(&trailer))
 	require.NoError(t, err)
-	require.NotZero(t, parseIndex(trailerOf(trailer, status.KeyIndex)))
+	require.NotZero(t, indexIn(trailerOf(trailer, status.KeyIndex)))
 	require.Equal(t, trailerOf(trailer, status.KeyIndex), trailerOf(header, status.KeyIndex))
 	leader := c.leader()
 	require.Equal(t, leader+"="+c.members[leader].config.GRPCAddr, trailerOf(trailer, status.KeyLeader))
@@ -257,9 +257,9 @@ func TestCluster_tenantsSeeOnlyTheirOwn(t *testing.T) {
 			return err
 		},
 	}
-	for name, call := range calls {
+	for name, do := range calls {
 		t.Run(name, func(t *testing.T) {
-			err := call()
+			err := do()
 			requireCode(t, codes.NotFound, err)
 			require.Equal(t, "there is no job "+mine, grpcstatus.Convert(err).Message(), "as if it did not exist")
 		})

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -80,26 +81,26 @@ func (s sealer) open(tenant string, sealed []byte) (*v1.DataCredentials, error) 
 const maxToken = 16 << 10
 
 // credentials seals those of the caller's tokens that the job will need; nil: none. What a job has no use for is not kept.
-func (s *server) credentials(c *call, req *v1.SubmitJobRequest) ([]byte, error) {
+func (s *server) credentials(c *call.Call, req *v1.SubmitJobRequest) ([]byte, error) {
 	var needed v1.DataCredentials
 	for _, path := range wanted(req) {
 		switch {
 		case strings.HasPrefix(path, "scaidrive://"):
-			needed.ScaidriveToken = c.driveToken
+			needed.ScaidriveToken = c.DriveToken
 		case strings.HasPrefix(path, "scaiatlas://"):
-			needed.ScaiatlasToken = c.atlasToken
+			needed.ScaiatlasToken = c.AtlasToken
 		}
 	}
 	if needed.ScaidriveToken == "" && needed.ScaiatlasToken == "" {
 		return nil, nil
 	}
 	if len(needed.ScaidriveToken) > maxToken || len(needed.ScaiatlasToken) > maxToken {
-		return nil, &failure{codes.InvalidArgument, fmt.Sprintf("a token for ScaiDrive or ScaiAtlas takes at most %d bytes", maxToken), ""}
+		return nil, call.Errorf(codes.InvalidArgument, "a token for ScaiDrive or ScaiAtlas takes at most %d bytes", maxToken)
 	}
 	if s.sealer.aead == nil {
-		return nil, &failure{codes.FailedPrecondition, "this cluster cannot keep tokens for ScaiDrive and ScaiAtlas: the operator sets api_secret, or credentials_key, of the coordinators", ""}
+		return nil, call.Errorf(codes.FailedPrecondition, "this cluster cannot keep tokens for ScaiDrive and ScaiAtlas: the operator sets api_secret, or credentials_key, of the coordinators")
 	}
-	return s.sealer.seal(c.tenant, &needed)
+	return s.sealer.seal(c.Tenant, &needed)
 }
 
 // wanted lists what a job names that may have to be fetched.
@@ -112,12 +113,12 @@ func wanted(req *v1.SubmitJobRequest) []string {
 }
 
 // renewed is credentials for a job that is to run again. What is not the caller's has none: the command will be refused.
-func (s *server) renewed(c *call, id fsm.JobID) ([]byte, error) {
-	if c.driveToken == "" && c.atlasToken == "" {
+func (s *server) renewed(c *call.Call, id fsm.JobID) ([]byte, error) {
+	if c.DriveToken == "" && c.AtlasToken == "" {
 		return nil, nil
 	}
-	j, ok := s.machine.View().Job(id)
-	if !ok || j.Tenant != c.tenant {
+	j, ok := s.replica.View().Job(id)
+	if !ok || j.Tenant != c.Tenant {
 		return nil, nil
 	}
 	var spec v1.SubmitJobRequest

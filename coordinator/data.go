@@ -14,6 +14,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -39,26 +40,26 @@ func checkSource(field, text string) error {
 	scheme, rest, found := strings.Cut(text, "://")
 	switch {
 	case text == "":
-		return bad(field, "is required")
+		return call.Bad(field, "is required")
 	case len(text) > maxSourceURI:
-		return bad(field, "is longer than %d bytes", maxSourceURI)
+		return call.Bad(field, "is longer than %d bytes", maxSourceURI)
 	case strings.ContainsRune(text, 0):
-		return bad(field, "must not contain a NUL character")
+		return call.Bad(field, "must not contain a NUL character")
 	case !found && !path.IsAbs(text):
-		return bad(field, "%q is neither an absolute path on the nodes nor a URL such as hf://datasets/OWNER/NAME, s3://BUCKET/KEY, https://HOST/PATH or scaidrive://SHARE/PATH", text)
+		return call.Bad(field, "%q is neither an absolute path on the nodes nor a URL such as hf://datasets/OWNER/NAME, s3://BUCKET/KEY, https://HOST/PATH or scaidrive://SHARE/PATH", text)
 	case !found:
 		return nil
 	case !slices.Contains(schemes, scheme):
-		return bad(field, "%s:// is not known: give %s, or an absolute path on the nodes", scheme, strings.Join(schemes, ", "))
+		return call.Bad(field, "%s:// is not known: give %s, or an absolute path on the nodes", scheme, strings.Join(schemes, ", "))
 	case rest == "":
-		return bad(field, "%q names nothing", text)
+		return call.Bad(field, "%q names nothing", text)
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return bad(field, "is not a URL")
+		return call.Bad(field, "is not a URL")
 	case u.User != nil:
-		return bad(field, "carries a name or password, which everybody could read who sees the job: leave it out")
+		return call.Bad(field, "carries a name or password, which everybody could read who sees the job: leave it out")
 	}
 	return nil
 }
@@ -68,16 +69,16 @@ func checkSource(field, text string) error {
 func (s *server) ValidateData(ctx context.Context, req *v1.ValidateDataRequest) (*v1.ValidateDataResponse, error) {
 	switch n := len(req.GetSources()); {
 	case n == 0:
-		return nil, bad("sources", "is empty: name at least one data source")
+		return nil, call.Bad("sources", "is empty: name at least one data source")
 	case n > maxProbed:
-		return nil, bad("sources", "has %d entries; at most %d are looked at together", n, maxProbed)
+		return nil, call.Bad("sources", "has %d entries; at most %d are looked at together", n, maxProbed)
 	}
 	for i, source := range req.GetSources() {
 		if err := checkSource(fmt.Sprintf("sources[%d].path", i), source.GetPath()); err != nil {
 			return nil, err
 		}
 	}
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -85,10 +86,10 @@ func (s *server) ValidateData(ctx context.Context, req *v1.ValidateDataRequest) 
 	if err != nil {
 		return nil, err
 	}
-	c := callOf(ctx)
+	c := call.Of(ctx)
 	probe := &v1.ProbeDataRequest{
-		TenantId: c.tenant, Sources: req.GetSources(),
-		Credentials: &v1.DataCredentials{ScaidriveToken: c.driveToken, ScaiatlasToken: c.atlasToken},
+		TenantId: c.Tenant, Sources: req.GetSources(),
+		Credentials: &v1.DataCredentials{ScaidriveToken: c.DriveToken, ScaiatlasToken: c.AtlasToken},
 	}
 	looking, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -98,7 +99,7 @@ func (s *server) ValidateData(ctx context.Context, req *v1.ValidateDataRequest) 
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			s.log.Warn("a node did not look at data sources", "node", node.ID, "request_id", c.requestID, "error", err)
+			s.log.Warn("a node did not look at data sources", "node", node.ID, "request_id", c.RequestID, "error", err)
 			continue
 		}
 		out := &v1.ValidateDataResponse{Valid: true, Sources: found.GetSources(), NodeId: node.ID}
@@ -107,7 +108,7 @@ func (s *server) ValidateData(ctx context.Context, req *v1.ValidateDataRequest) 
 		}
 		return out, nil
 	}
-	return nil, &failure{codes.Unavailable, "no node could be asked to look at the data sources: try again, or name another node", ""}
+	return nil, call.Errorf(codes.Unavailable, "no node could be asked to look at the data sources: try again, or name another node")
 }
 
 // probeable lists nodes that may look: the one that was named, else those that take work, beginning anywhere.
@@ -115,7 +116,7 @@ func probeable(v *fsm.View, name string) ([]*fsm.Node, error) {
 	if name != "" {
 		node, ok := v.Node(name)
 		if !ok {
-			return nil, notFound("node", name)
+			return nil, call.NotFound("node", name)
 		}
 		return []*fsm.Node{node}, nil
 	}
@@ -126,7 +127,7 @@ func probeable(v *fsm.View, name string) ([]*fsm.Node, error) {
 		}
 	}
 	if len(nodes) == 0 {
-		return nil, &failure{codes.FailedPrecondition, "no node is ready, and it is nodes that fetch data: look at the nodes of the cluster", ""}
+		return nil, call.Errorf(codes.FailedPrecondition, "no node is ready, and it is nodes that fetch data: look at the nodes of the cluster")
 	}
 	first := int(time.Now().UnixNano() % int64(len(nodes)))
 	nodes = append(nodes[first:], nodes[:first]...)
@@ -134,7 +135,7 @@ func probeable(v *fsm.View, name string) ([]*fsm.Node, error) {
 }
 
 func (s *server) probe(ctx context.Context, node *fsm.Node, req *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
-	agent, err := agentDialer{&s.agents}.tasks(node.GRPCAddr)
+	agent, err := agentDialer{s.agents}.tasks(node.GRPCAddr)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +148,7 @@ func (s *server) probe(ctx context.Context, node *fsm.Node, req *v1.ProbeDataReq
 
 // GetDataCache asks all nodes what they keep of the caller's tenant.
 func (s *server) GetDataCache(ctx context.Context, _ *v1.GetDataCacheRequest) (*v1.GetDataCacheResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (s *server) GetDataCache(ctx context.Context, _ *v1.GetDataCacheRequest) (*
 	for n := range v.Nodes() {
 		nodes = append(nodes, n)
 	}
-	req := &v1.ReadDataCacheRequest{TenantId: callOf(ctx).tenant}
+	req := &v1.ReadDataCacheRequest{TenantId: call.Of(ctx).Tenant}
 	out := &v1.GetDataCacheResponse{Nodes: make([]*v1.NodeDataCache, len(nodes))}
 	var all sync.WaitGroup
 	slots := make(chan struct{}, cacheAsked)
@@ -178,7 +179,7 @@ func (s *server) readCache(ctx context.Context, node *fsm.Node, req *v1.ReadData
 	ctx, cancel := context.WithTimeout(ctx, cacheTime)
 	defer cancel()
 	var kept *v1.ReadDataCacheResponse
-	agent, err := agentDialer{&s.agents}.tasks(node.GRPCAddr)
+	agent, err := agentDialer{s.agents}.tasks(node.GRPCAddr)
 	if err == nil {
 		kept, err = agent.ReadDataCache(ctx, req)
 	}

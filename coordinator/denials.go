@@ -13,6 +13,9 @@ import (
 
 	"github.com/mindcoordinator/mind/api/denials"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -24,30 +27,30 @@ const denialsTime = time.Minute
 var denialCodes = map[string]fsm.Code{"UNAUTHENTICATED": fsm.CodeUnauthenticated, "PERMISSION_DENIED": fsm.CodePermissionDenied}
 
 // noteDenial counts a call that was denied. What a caller says of himself is believed once he has shown that he may call.
-func (s *server) noteDenial(ctx context.Context, c *call, full string, err error) {
+func (s *server) noteDenial(ctx context.Context, c *call.Call, full string, err error) {
 	code := grpcstatus.Code(err)
-	if c.handedOn || code != codes.PermissionDenied && code != codes.Unauthenticated {
+	if c.HandedOn || code != codes.PermissionDenied && code != codes.Unauthenticated {
 		return
 	}
-	d := denials.Denial{Outcome: grpcName(code), Reason: "API_SECRET_INVALID", What: method(full)}
+	d := denials.Denial{Outcome: grpcName(code), Reason: "API_SECRET_INVALID", What: call.Method(full)}
 	if code == codes.PermissionDenied {
 		d.Reason = "NOT_FOR_THIS_CALLER"
 	}
-	if c.admitted {
-		d.Tenant, d.User, d.Token = c.tenant, c.user, c.token
+	if c.Admitted {
+		d.Tenant, d.User, d.Token = c.Tenant, c.User, c.Token
 	}
-	if d.Tenant == "" && c.peer.ID != "" {
-		d.Reason += " (" + c.peer.String() + ")"
+	if d.Tenant == "" && c.Peer.ID != "" {
+		d.Reason += " (" + c.Peer.String() + ")"
 	}
-	if p, ok := peer.FromContext(ctx); ok && !(c.admitted && c.forwarded) { // That would be the coordinator that handed it on.
+	if p, ok := peer.FromContext(ctx); ok && !(c.Admitted && c.Forwarded) { // That would be the coordinator that handed it on.
 		d.Address = p.Addr.String()
 		if host, _, err := net.SplitHostPort(d.Address); err == nil {
 			d.Address = host
 		}
 	}
-	if s.denied.Note(d, c.requestID, time.Now()) {
+	if s.denied.Note(d, c.RequestID, time.Now()) {
 		s.log.LogAttrs(ctx, slog.LevelWarn, "access denied", slog.String("event", "scaimind_access_denied"),
-			slog.String("request_id", c.requestID), slog.String("method", d.What), slog.String("code", d.Reason), slog.String("address", d.Address),
+			slog.String("request_id", c.RequestID), slog.String("method", d.What), slog.String("code", d.Reason), slog.String("address", d.Address),
 			slog.String("tenant_id", d.Tenant), slog.String("user_id", d.User), slog.String("token_id", d.Token), slog.Any("error", err))
 	}
 }
@@ -74,9 +77,9 @@ func (s *server) writeDenials(ctx context.Context) {
 		record := func(ctx context.Context, req any) (any, error) {
 			return s.RecordDenials(ctx, req.(*v1.RecordDenialsRequest))
 		}
-		c := &call{}
-		within, cancel := context.WithTimeout(context.WithValue(ctx, callKey{}, c), max(s.config.Timers.Denials, denialsTime))
-		if _, err := s.write(within, c, name, &v1.RecordDenialsRequest{Denials: told}, writes[name], record); err != nil && ctx.Err() == nil {
+		c := &call.Call{}
+		within, cancel := context.WithTimeout(call.With(ctx, c), max(s.config.Timers.Denials, denialsTime))
+		if _, err := s.replica.Write(within, c, name, &v1.RecordDenialsRequest{Denials: told}, writes[name], record); err != nil && ctx.Err() == nil {
 			s.log.Error("denied calls are not in the audit log", "kinds", len(told), "error", err)
 		}
 		cancel()
@@ -86,13 +89,13 @@ func (s *server) writeDenials(ctx context.Context) {
 // RecordDenials writes down whom a gateway or another coordinator denied a call. They are believed in it, as in who calls.
 func (s *server) RecordDenials(ctx context.Context, req *v1.RecordDenialsRequest) (*v1.RecordDenialsResponse, error) {
 	if n := len(req.GetDenials()); n == 0 || n > fsm.MaxDenials {
-		return nil, bad("denials", "takes 1 to %d at a time, not %d", fsm.MaxDenials, n)
+		return nil, call.Bad("denials", "takes 1 to %d at a time, not %d", fsm.MaxDenials, n)
 	}
 	command := fsm.RecordDenials{}
 	for _, d := range req.GetDenials() {
 		code, ok := denialCodes[d.GetOutcome()]
 		if !ok || d.GetCount() < 1 {
-			return nil, bad("denials", "each has the outcome UNAUTHENTICATED or PERMISSION_DENIED, and a count")
+			return nil, call.Bad("denials", "each has the outcome UNAUTHENTICATED or PERMISSION_DENIED, and a count")
 		}
 		token, _ := fsm.ParseTokenID(d.GetTokenId())
 		command.Denials = append(command.Denials, fsm.Denial{
@@ -101,7 +104,7 @@ func (s *server) RecordDenials(ctx context.Context, req *v1.RecordDenialsRequest
 			Request: shortened(d.GetRequestId()), By: shortened(d.GetDeniedBy()),
 		})
 	}
-	result, err := propose[fsm.DenialsResult](ctx, s, command)
+	result, err := replica.Propose[fsm.DenialsResult](ctx, s.replica, command)
 	if err != nil {
 		return nil, err
 	}
@@ -110,21 +113,21 @@ func (s *server) RecordDenials(ctx context.Context, req *v1.RecordDenialsRequest
 
 // shortened bounds a text before it goes into the log; the state would only cut it there. Half a letter at its end would make
 // the whole page that it is on unreadable: no answer may carry one.
-func shortened(s string) string { return strings.ToValidUTF8(s[:min(len(s), maxIdentity)], "") }
+func shortened(s string) string { return strings.ToValidUTF8(s[:min(len(s), call.MaxIdentity)], "") }
 
 // configure has the cluster keep as many audit records as this leader was told.
 func (s *server) configure(ctx context.Context) {
 	want := uint32(s.config.Limits.AuditRecords)
 	for want != 0 && ctx.Err() == nil {
-		now := s.machine.View().Configured()
+		now := s.replica.View().Configured()
 		if now.KeepAudit == want {
 			return
 		}
 		now.KeepAudit = want
-		if _, err := propose[fsm.ConfigureResult](ctx, s, now); err == nil {
+		if _, err := replica.Propose[fsm.ConfigureResult](ctx, s.replica, now); err == nil {
 			s.log.Info("the audit log is bounded anew", "records", want)
 			return
 		}
-		pause(ctx, announcePause)
+		wait.For(ctx, announcePause)
 	}
 }

@@ -2,12 +2,13 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -27,26 +28,26 @@ const (
 func (s *server) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.DrainNodeResponse, error) {
 	switch {
 	case req.GetDeadlineSeconds() < 0:
-		return nil, bad("deadline_seconds", "must not be negative")
+		return nil, call.Bad("deadline_seconds", "must not be negative")
 	case len(req.GetReason()) > maxReason:
-		return nil, bad("reason", "takes at most %d bytes", maxReason)
+		return nil, call.Bad("reason", "takes at most %d bytes", maxReason)
 	}
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	c := callOf(ctx)
+	c := call.Of(ctx)
 	n, ok := v.Node(req.GetNodeId())
 	if !ok {
-		return nil, notFound("node", req.GetNodeId())
+		return nil, call.NotFound("node", req.GetNodeId())
 	}
-	effects := drainEffects(v, n, c.tenant, req.GetForce(), time.Duration(req.GetDeadlineSeconds())*time.Second)
+	effects := drainEffects(v, n, c.Tenant, req.GetForce(), time.Duration(req.GetDeadlineSeconds())*time.Second)
 	if req.GetDryRun() {
 		return &v1.DrainNodeResponse{Node: s.nodeView(v, n, c, s.activity(ctx, n.ID)), Effects: effects}, nil
 	}
 	changed, err := s.changeNode(ctx, fsm.SetNode{
 		ID: req.GetNodeId(), Action: fsm.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
-		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second), Actor: c.actor(),
+		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second), Actor: c.Actor(),
 	})
 	if err != nil {
 		return nil, err
@@ -115,52 +116,52 @@ func resumesFrom(j *fsm.Job) string {
 
 // EnableNode ends a drain.
 func (s *server) EnableNode(ctx context.Context, req *v1.EnableNodeRequest) (*v1.EnableNodeResponse, error) {
-	n, err := s.changeNode(ctx, fsm.SetNode{ID: req.GetNodeId(), Action: fsm.NodeEnable, Actor: callOf(ctx).actor()})
+	n, err := s.changeNode(ctx, fsm.SetNode{ID: req.GetNodeId(), Action: fsm.NodeEnable, Actor: call.Of(ctx).Actor()})
 	return &v1.EnableNodeResponse{Node: n}, err
 }
 
 // ForgetNode takes a node out of the state, on the word of an operator that nothing of it is alive. It is refused while
 // there is reason to doubt that: while its agent is in session, or was until a moment ago.
 func (s *server) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v1.ForgetNodeResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	n, ok := v.Node(req.GetNodeId())
 	if !ok {
-		return nil, notFound("node", req.GetNodeId())
+		return nil, call.NotFound("node", req.GetNodeId())
 	}
 	_, inSession, leading := s.sessions.lastSeen(n.ID)
 	switch {
 	case !leading:
-		return nil, notSent("%s has only just begun to lead, or leads no more", s.config.ID)
+		return nil, call.NotSent("%s has only just begun to lead, or leads no more", s.config.ID)
 	case inSession:
-		return nil, &failure{codes.FailedPrecondition, fmt.Sprintf("node %s is in session: stop its agent first", n.ID), ""}
+		return nil, call.Errorf(codes.FailedPrecondition, "node %s is in session: stop its agent first", n.ID)
 	case s.renewsThroughPeers(n.ID):
-		return nil, &failure{codes.FailedPrecondition, fmt.Sprintf("node %s is cut off but alive: its leases are renewed through other nodes. Stop its agent first", n.ID), ""}
+		return nil, call.Errorf(codes.FailedPrecondition, "node %s is cut off but alive: its leases are renewed through other nodes. Stop its agent first", n.ID)
 	case n.UnreachableSince == 0 && n.State != v1.NodeState_LOST:
-		return nil, &failure{codes.FailedPrecondition, fmt.Sprintf("node %s was heard of a moment ago: stop its agent, and try again when the node is shown as UNREACHABLE", n.ID), ""}
+		return nil, call.Errorf(codes.FailedPrecondition, "node %s was heard of a moment ago: stop its agent, and try again when the node is shown as UNREACHABLE", n.ID)
 	}
-	result, err := propose[fsm.NodeResult](ctx, s, fsm.SetNode{ID: n.ID, Action: fsm.NodeForget, Actor: callOf(ctx).actor()})
+	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, fsm.SetNode{ID: n.ID, Action: fsm.NodeForget, Actor: call.Of(ctx).Actor()})
 	switch {
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil:
 		return nil, result.Refusal
 	}
-	s.log.Warn("node forgotten by an operator", "node", n.ID, "request_id", callOf(ctx).requestID)
+	s.log.Warn("node forgotten by an operator", "node", n.ID, "request_id", call.Of(ctx).RequestID)
 	return &v1.ForgetNodeResponse{}, nil
 }
 
 func (s *server) changeNode(ctx context.Context, command fsm.SetNode) (*v1.Node, error) {
-	result, err := propose[fsm.NodeResult](ctx, s, command)
+	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, command)
 	switch {
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil:
 		return nil, result.Refusal
 	case result.Node == nil:
-		return nil, notFound("node", command.ID)
+		return nil, call.NotFound("node", command.ID)
 	}
-	return s.nodeView(s.machine.View(), result.Node, callOf(ctx), s.activity(ctx, command.ID)), nil
+	return s.nodeView(s.replica.View(), result.Node, call.Of(ctx), s.activity(ctx, command.ID)), nil
 }

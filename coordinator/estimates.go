@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -196,7 +197,7 @@ func waitOf(f *scheduler.Forecast, j *fsm.Job) *float64 {
 
 // waits is what a submit answers of jobs that were just accepted.
 func (s *server) waits(ctx context.Context) func(id fsm.JobID) *float64 {
-	v, tenant := s.machine.View(), callOf(ctx).tenant
+	v, tenant := s.replica.View(), call.Of(ctx).Tenant
 	if v.CountsOf(tenant)[v1.JobState_QUEUED] > estimatedOnSubmit {
 		return func(fsm.JobID) *float64 { return nil }
 	}

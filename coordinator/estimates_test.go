@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -226,7 +226,7 @@ func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 		{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 	}}})
-	s := &server{machine: m}
+	s := &server{machine: m, replica: replicaOf(t, m)}
 	s.config.Limits.EstimateRest = estimateRest
 	submit := func(name string) fsm.JobID {
 		job, err := newJob(limited(name, "n1", 1), largest(2))
@@ -234,7 +234,7 @@ func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 		job.Tenant, job.User = "t1", "ann"
 		return apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{job}}).(fsm.SubmitJobsResult).Results[0].Job
 	}
-	ctx := context.WithValue(t.Context(), callKey{}, &call{tenant: "t1"})
+	ctx := call.With(t.Context(), &call.Call{Tenant: "t1"})
 	first, second := submit("a"), submit("b")
 	require.NotNil(t, s.waits(ctx)(second), "it comes after %s", first)
 
@@ -243,7 +243,7 @@ func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 	third := submit("c")
 	require.Nil(t, s.waits(ctx)(third), "somebody makes a forecast, and does not come to an end")
 	told := func(id fsm.JobID) bool {
-		v := s.machine.View()
+		v := s.replica.View()
 		j, _ := v.Job(id)
 		_, ok := startOf(s.forecast(ctx, v, "t1"), j)
 		return ok

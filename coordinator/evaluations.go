@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -11,6 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -19,25 +20,25 @@ import (
 
 // SubmitEvaluation submits the job that scores a model.
 func (s *server) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluationRequest) (*v1.SubmitEvaluationResponse, error) {
-	c := callOf(ctx)
+	c := call.Of(ctx)
 	if err := checkEvaluation(req.GetEvaluationConfig()); err != nil {
 		return nil, err
 	}
 	raw, err := deterministic.Marshal(req)
 	if err != nil {
-		return nil, bad("request", "not encodable: %v", err)
+		return nil, call.Bad("request", "not encodable: %v", err)
 	}
 	// The fingerprint is of what was asked, not of what was found: another checkpoint may be the newest when it is repeated. An
 	// evaluation's key is no job's.
 	fingerprint := xxhash.Sum64(append(raw, "evaluation"...))
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	spec, job, err := s.evaluationJob(ctx, v, req)
 	if err != nil {
 		// What was accepted once is answered as it was, whatever has become of the model and the cluster since.
-		if first, ok := v.SubmittedWith(c.tenant, c.key, fingerprint); ok {
+		if first, ok := v.SubmittedWith(c.Tenant, c.Key, fingerprint); ok {
 			return acceptedEvaluation(first), nil
 		}
 		return nil, err
@@ -48,9 +49,9 @@ func (s *server) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluationR
 	if job.Credentials, err = s.credentials(c, spec); err != nil {
 		return nil, err
 	}
-	c.sign(&job, c.key)
+	c.Sign(&job, c.Key)
 	job.Fingerprint = fingerprint
-	result, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}, Actor: callOf(ctx).submitter()})
+	result, err := replica.Propose[fsm.SubmitJobsResult](ctx, s.replica, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}, Actor: call.Of(ctx).Submitter()})
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (s *server) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluationR
 
 // evaluationJob makes the job, and its request.
 func (s *server) evaluationJob(ctx context.Context, v *fsm.View, req *v1.SubmitEvaluationRequest) (*v1.SubmitJobRequest, fsm.NewJob, error) {
-	spec, err := evaluationSpec(v, callOf(ctx).tenant, req)
+	spec, err := evaluationSpec(v, call.Of(ctx).Tenant, req)
 	if err != nil {
 		return nil, fsm.NewJob{}, err
 	}
@@ -88,7 +89,7 @@ func evaluationSpec(v *fsm.View, tenant string, req *v1.SubmitEvaluationRequest)
 	}
 	labels := maps.Clone(req.GetLabels())
 	if kind, given := labels[fsm.EvaluationLabel]; given && kind != fsm.EvaluationValue {
-		return nil, bad("labels", "%s is set to %q by mind: choose another name", fsm.EvaluationLabel, fsm.EvaluationValue)
+		return nil, call.Bad("labels", "%s is set to %q by mind: choose another name", fsm.EvaluationLabel, fsm.EvaluationValue)
 	}
 	if labels == nil {
 		labels = map[string]string{}
@@ -125,28 +126,28 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 	id, ok := fsm.ParseJobID(config.GetJobId())
 	j, known := v.Job(id)
 	if !ok || !known || j.Tenant != tenant {
-		return notFound("job", config.GetJobId())
+		return call.NotFound("job", config.GetJobId())
 	}
 	var newest *fsm.Checkpoint
 	for c := range v.CheckpointsOf(id) {
 		newest = c
 	}
 	if j.State != v1.JobState_SUCCEEDED && newest == nil {
-		return &failure{codes.FailedPrecondition, fmt.Sprintf("job %s, which is %s, has nothing to score yet: it must succeed, or register a checkpoint", id, statusOf(v, j)), ""}
+		return call.Errorf(codes.FailedPrecondition, "job %s, which is %s, has nothing to score yet: it must succeed, or register a checkpoint", id, statusOf(v, j))
 	}
 	switch {
 	case config.GetCheckpointId() != "":
 		at, ok := fsm.ParseCheckpointID(config.GetCheckpointId())
 		c, known := v.Checkpoint(at)
 		if !ok || !known || c.Tenant != tenant {
-			return notFound("checkpoint", config.GetCheckpointId())
+			return call.NotFound("checkpoint", config.GetCheckpointId())
 		}
 		if c.Job != id {
-			return bad("checkpoint_id", "%s is a checkpoint of %s, not of %s", at, c.Job, id)
+			return call.Bad("checkpoint_id", "%s is a checkpoint of %s, not of %s", at, c.Job, id)
 		}
 	case config.GetModelUri() != "":
 	case newest == nil:
-		return &failure{codes.FailedPrecondition, fmt.Sprintf("job %s registered no checkpoint, so it is not known where its model is: say it in model_uri", id), ""}
+		return call.Errorf(codes.FailedPrecondition, "job %s registered no checkpoint, so it is not known where its model is: say it in model_uri", id)
 	default:
 		config.CheckpointId = newest.ID.String()
 	}
@@ -154,22 +155,22 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 }
 
 // evaluation finds one of the caller's tenant. Another tenant's does not exist.
-func evaluation(c *call, v *fsm.View, text string) (*fsm.Job, error) {
+func evaluation(c *call.Call, v *fsm.View, text string) (*fsm.Job, error) {
 	if id, ok := fsm.ParseEvaluationID(text); ok {
-		if j, ok := v.Job(id); ok && j.Tenant == c.tenant && j.Evaluation() {
+		if j, ok := v.Job(id); ok && j.Tenant == c.Tenant && j.Evaluation() {
 			return j, nil
 		}
 	}
-	return nil, notFound("evaluation", text)
+	return nil, call.NotFound("evaluation", text)
 }
 
 // GetEvaluation answers from this replica.
 func (s *server) GetEvaluation(ctx context.Context, req *v1.GetEvaluationRequest) (*v1.GetEvaluationResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	j, err := evaluation(callOf(ctx), v, req.GetEvaluationId())
+	j, err := evaluation(call.Of(ctx), v, req.GetEvaluationId())
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +183,7 @@ func (s *server) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsReq
 	of := req.GetJobId()
 	if of != "" {
 		if _, ok := fsm.ParseJobID(of); !ok {
-			return nil, bad("job_id", "%.64q is no id of a job", of)
+			return nil, call.Bad("job_id", "%.64q is no id of a job", of)
 		}
 	}
 	q, err := newListQuery(&v1.ListJobsRequest{Status: req.GetStatus(), Label: labels, PageSize: req.GetPageSize(), PageToken: req.GetPageToken()}, "evaluations of "+of)
@@ -192,11 +193,11 @@ func (s *server) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsReq
 	if of != "" {
 		q.also = func(j *fsm.Job) bool { return evaluationConfig(j).GetJobId() == of }
 	}
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found := q.run(v, callOf(ctx).tenant)
+	found := q.run(v, call.Of(ctx).Tenant)
 	out := &v1.ListEvaluationsResponse{NextPageToken: found.next, TotalCount: found.count(), TotalCountIsMinimum: !found.exact}
 	for _, j := range found.jobs {
 		out.Evaluations = append(out.Evaluations, evaluationView(v, j))
@@ -211,20 +212,20 @@ const maxCompared = 20
 func (s *server) CompareEvaluations(ctx context.Context, req *v1.CompareEvaluationsRequest) (*v1.CompareEvaluationsResponse, error) {
 	ids := req.GetEvaluationIds()
 	if len(ids) < 2 || len(ids) > maxCompared {
-		return nil, bad("evaluation_ids", "names %d evaluations: 2 to %d can be compared", len(ids), maxCompared)
+		return nil, call.Bad("evaluation_ids", "names %d evaluations: 2 to %d can be compared", len(ids), maxCompared)
 	}
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
-			return nil, bad("evaluation_ids", "%.64s is named twice", id)
+			return nil, call.Bad("evaluation_ids", "%.64s is named twice", id)
 		}
 	}
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &v1.CompareEvaluationsResponse{}
 	for _, id := range ids {
-		j, err := evaluation(callOf(ctx), v, id)
+		j, err := evaluation(call.Of(ctx), v, id)
 		if err != nil {
 			return nil, err
 		}

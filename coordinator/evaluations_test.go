@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -304,7 +305,7 @@ func TestCheckEvaluation(t *testing.T) {
 			c.change(e)
 			err := checkEvaluation(e)
 			require.Error(t, err)
-			require.Equal(t, c.field, err.(*invalid).field, err)
+			require.Equal(t, c.field, err.(*call.Invalid).Field, err)
 		})
 	}
 	spec := &v1.SubmitJobRequest{Name: "x", EvaluationConfig: base(), CommandConfig: &v1.CommandConfig{}}
@@ -381,5 +382,5 @@ func TestTaskSpec_saysWhatIsScored(t *testing.T) {
 	j, ok := m.View().Job(1 << 16)
 	require.True(t, ok)
 	require.Empty(t, taskSpec(m.View(), j, &fsm.Lease{}).GetModelPath(), "the checkpoint is gone")
-	require.Equal(t, codes.NotFound, grpcstatus.Code(toStatus(pinModel(m.View(), "t1", spec.GetEvaluationConfig()))))
+	require.Equal(t, codes.NotFound, grpcstatus.Code(call.ToStatus(pinModel(m.View(), "t1", spec.GetEvaluationConfig()))))
 }

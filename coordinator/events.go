@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -37,10 +37,10 @@ const (
 // WatchEvents tells what changes, once and in order, from what this replica has applied. A watcher that is too slow, or comes back too late, is
 // told that events are gone: then it reads the state anew, and watches from the index of what it read.
 func (s *server) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStreamingServer[v1.WatchEventsResponse]) error {
-	w := watcher{server: s, stream: stream, tenant: callOf(stream.Context()).tenant}
+	w := watcher{server: s, stream: stream, tenant: call.Of(stream.Context()).Tenant}
 	for _, topic := range req.GetTopics() {
 		if !slices.Contains(eventTopics, fsm.Topic(topic)) {
-			return bad("topics", "there is no topic %.60q: they are %s", topic, strings.Join(topicNames(), ", "))
+			return call.Bad("topics", "there is no topic %.60q: they are %s", topic, strings.Join(topicNames(), ", "))
 		}
 		w.topics = append(w.topics, fsm.Topic(topic))
 	}
@@ -48,7 +48,7 @@ func (s *server) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStrea
 		return err
 	}
 	// What a watcher says of itself is not passed on as what the state has come to.
-	header := metadata.Pairs(status.KeyIndex, strconv.FormatUint(min(w.index, s.machine.View().Index()), 10))
+	header := metadata.Pairs(status.KeyIndex, strconv.FormatUint(min(w.index, s.replica.View().Index()), 10))
 	if err := stream.SendHeader(header); err != nil {
 		return err
 	}
@@ -70,13 +70,13 @@ func (w *watcher) start(req *v1.WatchEventsRequest) error {
 	case req.GetCursor() != "":
 		at, ok := cursor.ParseEvent(req.GetCursor())
 		if !ok {
-			return bad("cursor", "%.60q is no cursor: send back the id of the last event that was seen, unchanged", req.GetCursor())
+			return call.Bad("cursor", "%.60q is no cursor: send back the id of the last event that was seen, unchanged", req.GetCursor())
 		}
 		w.index, w.position = at.Index, at.Position
 	case req.SinceIndex != nil:
 		w.index, w.position = req.GetSinceIndex(), cursor.All
 	default:
-		v, err := w.server.read(w.stream.Context())
+		v, err := w.server.replica.Read(w.stream.Context())
 		if err != nil {
 			return err
 		}
@@ -90,15 +90,15 @@ func (w *watcher) start(req *v1.WatchEventsRequest) error {
 // waited for: this replica may be behind.
 func (w *watcher) notOfTheFuture() error {
 	ctx := w.stream.Context()
-	if w.index <= w.server.machine.View().Index() || callOf(ctx).stale {
+	if w.index <= w.server.replica.View().Index() || call.Of(ctx).Stale {
 		return nil
 	}
-	v, err := w.server.read(ctx)
+	v, err := w.server.replica.Read(ctx)
 	if err != nil || w.index <= v.Index() {
 		return nil
 	}
-	return &failure{codes.FailedPrecondition, fmt.Sprintf(
-		"index %d is none that this cluster has come to, its newest is %d: read the state anew, and watch from the index of that answer", w.index, v.Index()), ""}
+	return call.Errorf(codes.FailedPrecondition,
+		"index %d is none that this cluster has come to, its newest is %d: read the state anew, and watch from the index of that answer", w.index, v.Index())
 }
 
 func (w *watcher) run() error {
@@ -117,7 +117,7 @@ func (w *watcher) run() error {
 			return w.gone()
 		}
 		number += uint64(n)
-		if events := w.wanted(w.server.machine.View(), buf[:n]); len(events) > 0 {
+		if events := w.wanted(w.server.replica.View(), buf[:n]); len(events) > 0 {
 			told = w.cursor()
 			if err := w.stream.Send(&v1.WatchEventsResponse{Events: events, Cursor: told}); err != nil {
 				return err
@@ -143,11 +143,11 @@ func (w *watcher) run() error {
 
 // gone says that events are missing here. Another replica may have them, unless this one leads: then it is the one to ask.
 func (w *watcher) gone() error {
-	if !w.server.raft.IsLeader() {
-		return notSent("this coordinator does not remember what happened since index %d", w.index)
+	if !w.server.replica.Raft().IsLeader() {
+		return call.NotSent("this coordinator does not remember what happened since index %d", w.index)
 	}
-	return &failure{codes.FailedPrecondition, fmt.Sprintf(
-		"what happened since index %d is not remembered any more: read the state anew, and watch from the index of that answer", w.index), ""}
+	return call.Errorf(codes.FailedPrecondition,
+		"what happened since index %d is not remembered any more: read the state anew, and watch from the index of that answer", w.index)
 }
 
 // wanted picks and shows the events that this watcher may and wants to see.

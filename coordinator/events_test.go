@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -109,15 +110,15 @@ func TestCluster_watchersSeeEverythingOnce(t *testing.T) {
 		_, err := future.Recv()
 		requireCode(t, codes.FailedPrecondition, err)
 		header, _ := future.Header()
-		require.Less(t, parseIndex(one(header, status.KeyIndex)), uint64(1<<30))
-		require.Less(t, parseIndex(one(future.Trailer(), status.KeyIndex)), uint64(1<<30))
+		require.Less(t, indexIn(call.First(header, status.KeyIndex)), uint64(1<<30))
+		require.Less(t, indexIn(call.First(future.Trailer(), status.KeyIndex)), uint64(1<<30))
 		stopFuture()
 		stale, cancel := context.WithCancel(c.ctx("t1", "", status.KeyConsistency, status.Stale))
 		future, err = v1.NewEventServiceClient(c.members[at].conn).WatchEvents(stale, req)
 		require.NoError(t, err)
 		header, err = future.Header()
 		require.NoError(t, err)
-		require.Less(t, parseIndex(one(header, status.KeyIndex)), uint64(1<<30))
+		require.Less(t, indexIn(call.First(header, status.KeyIndex)), uint64(1<<30))
 		cancel()
 	}
 	for _, req := range []*v1.WatchEventsRequest{{Topics: []string{"secrets"}}, {Cursor: "1"}, {Cursor: "1.-1"}, {Cursor: "a.b"}} {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 func TestNewJob_namesAllFaultsAtOnce(t *testing.T) {
@@ -34,8 +35,8 @@ func TestNewJob_namesAllFaultsAtOnce(t *testing.T) {
 		"scheduling_config.priority", "scheduling_config.max_retries", "scheduling_config.retry_on", "scheduling_config.lost_after_seconds",
 		"labels", "output_config.output_dir", "output_config.keep_checkpoints",
 	}, fields)
-	require.Equal(t, codes.InvalidArgument, grpcstatus.Code(toStatus(err)))
-	require.Equal(t, err.Error(), grpcstatus.Convert(toStatus(err)).Message())
+	require.Equal(t, codes.InvalidArgument, grpcstatus.Code(call.ToStatus(err)))
+	require.Equal(t, err.Error(), grpcstatus.Convert(call.ToStatus(err)).Message())
 
 	_, err = newJob(&v1.SubmitJobRequest{TrainingConfig: &v1.TrainingConfig{}}, largest(8))
 	require.Equal(t, 6, strings.Count(err.Error(), "is required")+strings.Count(err.Error(), "is empty")+strings.Count(err.Error(), "at least 1"), err)
@@ -43,41 +44,41 @@ func TestNewJob_namesAllFaultsAtOnce(t *testing.T) {
 }
 
 func TestFaults_areBounded(t *testing.T) {
-	var f faults
-	require.NoError(t, f.err())
+	var f call.Faults
+	require.NoError(t, f.Err())
 	for i := range 20 {
-		f.bad(fmt.Sprint("field", i), "%s", strings.Repeat("x", 2000)+"\nnot a line of its own")
+		f.Bad(fmt.Sprint("field", i), "%s", strings.Repeat("x", 2000)+"\nnot a line of its own")
 	}
-	lines := strings.Split(f.err().Error(), "\n")
-	require.Len(t, lines, maxFaults+1)
+	lines := strings.Split(f.Err().Error(), "\n")
+	require.Len(t, lines, call.MaxFaults+1)
 	require.Len(t, lines[0], len("field0: ")+2000+len(" not a line of its own"), "the first is told whole")
-	require.Len(t, lines[1], maxFaultBytes)
-	require.Equal(t, "and 4 more", lines[maxFaults])
+	require.Len(t, lines[1], call.MaxFaultBytes)
+	require.Equal(t, "and 4 more", lines[call.MaxFaults])
 
-	var g faults
-	g.add(f.err())
-	g.add(bad("another", "is wrong"))
-	require.Contains(t, g.err().Error(), "and 5 more")
-	require.True(t, g.below("field0"))
-	var first *invalid
-	require.ErrorAs(t, g.err(), &first)
-	require.Equal(t, "field0", first.field)
+	var g call.Faults
+	g.Add(f.Err())
+	g.Add(call.Bad("another", "is wrong"))
+	require.Contains(t, g.Err().Error(), "and 5 more")
+	require.True(t, g.Below("field0"))
+	var first *call.Invalid
+	require.ErrorAs(t, g.Err(), &first)
+	require.Equal(t, "field0", first.Field)
 }
 
 func TestFaults_whatIsNoFaultOfTheRequestComesFirst(t *testing.T) {
 	broken := errors.New("the disk is on fire")
-	var f faults
-	f.bad("a", "is wrong")
-	f.add(broken)
-	f.add(nil)
-	require.ErrorIs(t, f.err(), broken)
+	var f call.Faults
+	f.Bad("a", "is wrong")
+	f.Add(broken)
+	f.Add(nil)
+	require.ErrorIs(t, f.Err(), broken)
 }
 
 func TestFaults_below(t *testing.T) {
-	var f faults
-	f.bad("training_config_of_another", "is wrong")
-	require.False(t, f.below("training_config"))
-	f.bad("training_config.priority", "is wrong")
-	require.True(t, f.below("training_config"))
-	require.False(t, f.below("training_config.pri"))
+	var f call.Faults
+	f.Bad("training_config_of_another", "is wrong")
+	require.False(t, f.Below("training_config"))
+	f.Bad("training_config.priority", "is wrong")
+	require.True(t, f.Below("training_config"))
+	require.False(t, f.Below("training_config.pri"))
 }

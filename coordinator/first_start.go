@@ -12,6 +12,8 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 // A coordinator without data is either new, or has lost its disk. The first may begin a cluster with the others of its list.
@@ -139,7 +141,7 @@ func (s *server) mayBegin(ctx context.Context) (bool, error) {
 				say = time.Now().Add(saysEvery)
 			}
 		}
-		pause(ctx, firstStartPace)
+		wait.For(ctx, firstStartPace)
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
@@ -178,11 +180,11 @@ func (s *server) describeAll(ctx context.Context, f *firstStart, addrs map[strin
 }
 
 func (s *server) describe(ctx context.Context, id, addr string) (*v1.DescribeReplicaResponse, error) {
-	conn, err := s.links.to(addr)
+	conn, err := s.replica.Link(addr)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := v1.NewOperatorServiceClient(conn).DescribeReplica(s.asReplica(ctx), &v1.DescribeReplicaRequest{CoordinatorId: s.config.ID})
+	answer, err := v1.NewOperatorServiceClient(conn).DescribeReplica(s.replica.AsReplica(ctx), &v1.DescribeReplicaRequest{CoordinatorId: s.config.ID})
 	if err == nil && answer.GetCoordinatorId() != id {
 		return nil, fmt.Errorf("%s answers at its address", answer.GetCoordinatorId())
 	}
@@ -193,18 +195,18 @@ func (s *server) describe(ctx context.Context, id, addr string) (*v1.DescribeRep
 // data here, too.
 func (s *server) DescribeReplica(_ context.Context, req *v1.DescribeReplicaRequest) (*v1.DescribeReplicaResponse, error) {
 	out := &v1.DescribeReplicaResponse{CoordinatorId: s.config.ID}
-	if !s.started.Load() {
+	if !s.replica.Opened() {
 		if out.State = v1.ReplicaState_Value(s.beginning.state.Load()); out.State == v1.ReplicaState_UNSPECIFIED {
-			return nil, &failure{codes.Unavailable, fmt.Sprintf("%s is starting", s.config.ID), ""}
+			return nil, call.Errorf(codes.Unavailable, "%s is starting", s.config.ID)
 		}
 		return out, nil
 	}
-	stats := s.raft.Stats()
+	stats := s.replica.Raft().Stats()
 	// The first entry is the list of voters that a cluster begins with.
 	if out.State = v1.ReplicaState_USED; stats.LastIndex <= 1 && stats.LeaderID == "" {
 		out.State = v1.ReplicaState_FRESH
 	}
-	peers := s.raft.Peers()
+	peers := s.replica.Raft().Peers()
 	if len(peers) == 0 {
 		// It waits to be joined itself.
 		out.State = v1.ReplicaState_EMPTY
@@ -213,6 +215,6 @@ func (s *server) DescribeReplica(_ context.Context, req *v1.DescribeReplicaReque
 	for _, p := range peers {
 		out.Member = out.Member || p.ID == req.GetCoordinatorId()
 	}
-	_, out.Known = s.machine.View().Coordinator(req.GetCoordinatorId())
+	_, out.Known = s.replica.View().Coordinator(req.GetCoordinatorId())
 	return out, nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,6 +22,9 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/links"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
 )
 
 // longstop bounds every wait of the tests: what takes longer is broken.
@@ -302,4 +306,17 @@ func requireCode(t testing.TB, want codes.Code, err error) {
 	t.Helper()
 	require.Error(t, err)
 	require.Equal(t, want.String(), grpcstatus.Code(err).String(), err)
+}
+
+// replicaOf is a replica of a state that is in no cluster.
+func replicaOf(t *testing.T, machine *fsm.Machine) *replica.Replica {
+	others := links.New(tcp{}.Dial, nil)
+	t.Cleanup(others.Close)
+	return replica.New(replica.Config{ID: "c1", Life: t.Context(), End: func() {}, Log: slog.New(slog.DiscardHandler)}, machine, others)
+}
+
+// indexIn is the state index that an answer's metadata tells; 0: none.
+func indexIn(text string) uint64 {
+	index, _ := strconv.ParseUint(text, 10, 64)
+	return index
 }

@@ -21,11 +21,11 @@ func (s *server) httpHandler() http.Handler {
 		writeHealth(w, http.StatusOK, health{Status: "ok", ID: s.config.ID})
 	})
 	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
-		if !s.started.Load() {
+		if !s.replica.Opened() {
 			writeHealth(w, http.StatusServiceUnavailable, health{Status: s.beginning.text(), ID: s.config.ID})
 			return
 		}
-		stats := s.raft.Stats()
+		stats := s.replica.Raft().Stats()
 		h := health{Status: "ok", ID: s.config.ID, Leader: stats.LeaderID, AppliedIndex: stats.AppliedIndex}
 		code := http.StatusOK
 		if why := s.unready(stats); why != "" {
@@ -44,9 +44,9 @@ func (s *server) unready(stats raftnode.Stats) string {
 		s.replayTo.CompareAndSwap(0, stats.CommitIndex)
 	}
 	replayTo := s.replayTo.Load()
-	switch why := s.audit.out.Load(); {
-	case why != nil:
-		return "out of service: " + *why
+	switch why := s.replica.WhyRetired(); {
+	case why != "":
+		return "out of service: " + why
 	case s.life.Err() != nil:
 		return "shutting down"
 	case stats.LeaderID == "":
@@ -67,7 +67,7 @@ func (g grpcHealth) Check(_ context.Context, r *healthpb.HealthCheckRequest) (*h
 	if r.GetService() != "" {
 		return nil, grpcstatus.Error(codes.NotFound, "the health of single services is not told: ask without a name")
 	}
-	if !g.server.started.Load() || g.server.unready(g.server.raft.Stats()) != "" {
+	if !g.server.replica.Opened() || g.server.unready(g.server.replica.Raft().Stats()) != "" {
 		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING}, nil
 	}
 	return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_SERVING}, nil

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -44,7 +45,7 @@ func TestHealth_toldToClients(t *testing.T) {
 // While entries come without a pause there is always one that is committed and not applied yet. What was there at the start
 // is replayed all the same.
 func TestHealth_aBusyReplicaIsReady(t *testing.T) {
-	s := &server{life: t.Context()}
+	s := &server{life: t.Context(), replica: replicaOf(t, fsm.New())}
 	at := func(committed, applied uint64) string {
 		return s.unready(raftnode.Stats{LeaderID: "c1", CommitIndex: committed, AppliedIndex: applied})
 	}

@@ -15,6 +15,9 @@ import (
 	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/links"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -28,11 +31,11 @@ func accepted(id fsm.JobID) *v1.SubmitJobResponse {
 
 // SubmitJob runs on the leader only, like every write here: the interceptor brought it there.
 func (s *server) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.SubmitJobResponse, error) {
-	job, err := s.accept(ctx, req, callOf(ctx).key)
+	job, err := s.accept(ctx, req, call.Of(ctx).Key)
 	if err != nil {
 		return nil, err
 	}
-	result, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}, Actor: callOf(ctx).submitter()})
+	result, err := replica.Propose[fsm.SubmitJobsResult](ctx, s.replica, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}, Actor: call.Of(ctx).Submitter()})
 	if err != nil {
 		return nil, err
 	}
@@ -46,21 +49,21 @@ func (s *server) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.S
 
 // accept validates a request and signs it with who asks.
 func (s *server) accept(ctx context.Context, req *v1.SubmitJobRequest, key string) (fsm.NewJob, error) {
-	c := callOf(ctx)
-	var f faults
-	f.add(reservedForEvaluations(req))
+	c := call.Of(ctx)
+	var f call.Faults
+	f.Add(reservedForEvaluations(req))
 	job, err := newJob(req, &s.capacity)
-	f.add(err)
-	if wrong := s.checkRoom(ctx, req, &job); wrong != nil && (f.count() > 0 || !s.acceptedBefore(c.tenant, key, &job)) {
-		f.add(wrong)
+	f.Add(err)
+	if wrong := s.checkRoom(ctx, req, &job); wrong != nil && (f.Count() > 0 || !s.acceptedBefore(c.Tenant, key, &job)) {
+		f.Add(wrong)
 	}
-	if !f.below("training_config") { // else it may not be known which launcher is meant
-		f.add(s.checkLaunch(req))
+	if !f.Below("training_config") { // else it may not be known which launcher is meant
+		f.Add(s.checkLaunch(req))
 	}
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return job, err
 	}
-	c.sign(&job, key)
+	c.Sign(&job, key)
 	job.Credentials, err = s.credentials(c, req)
 	return job, err
 }
@@ -71,23 +74,23 @@ func (s *server) acceptedBefore(tenant, key string, job *fsm.NewJob) bool {
 	if strings.HasPrefix(key, status.AutoKeyPrefix) {
 		return false
 	}
-	_, ok := s.machine.View().SubmittedWith(tenant, key, job.Fingerprint)
+	_, ok := s.replica.View().SubmittedWith(tenant, key, job.Fingerprint)
 	return ok
 }
 
 // SubmitJobs takes what it can of a batch, in one entry where that is large enough; each job has its own result.
 func (s *server) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v1.SubmitJobsResponse, error) {
-	c := callOf(ctx)
+	c := call.Of(ctx)
 	switch {
 	case len(req.GetJobs()) == 0:
-		return nil, bad("jobs", "is empty: send at least one job")
+		return nil, call.Bad("jobs", "is empty: send at least one job")
 	case len(req.GetJobs()) > maxBatch:
-		return nil, bad("jobs", "has %d jobs; at most %d are taken at a time", len(req.GetJobs()), maxBatch)
+		return nil, call.Bad("jobs", "has %d jobs; at most %d are taken at a time", len(req.GetJobs()), maxBatch)
 	case len(req.GetIdempotencyKeys()) != 0 && len(req.GetIdempotencyKeys()) != len(req.GetJobs()):
-		return nil, bad("idempotency_keys", "has %d keys for %d jobs: give one for each job, or none", len(req.GetIdempotencyKeys()), len(req.GetJobs()))
+		return nil, call.Bad("idempotency_keys", "has %d keys for %d jobs: give one for each job, or none", len(req.GetIdempotencyKeys()), len(req.GetJobs()))
 	}
 	if n := len(req.GetRequestIds()); n != 0 && n != len(req.GetJobs()) {
-		return nil, bad("request_ids", "has %d ids for %d jobs: give one for each job, or none", n, len(req.GetJobs()))
+		return nil, call.Bad("request_ids", "has %d ids for %d jobs: give one for each job, or none", n, len(req.GetJobs()))
 	}
 	results := make([]*v1.SubmitJobResult, len(req.GetJobs()))
 	var (
@@ -116,15 +119,15 @@ func (s *server) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v1
 		switch {
 		case len(req.GetIdempotencyKeys()) > 0 && req.GetIdempotencyKeys()[i] != "":
 			key = req.GetIdempotencyKeys()[i]
-		case c.key != "":
-			key = fmt.Sprintf("%s/%d", c.key, i)
+		case c.Key != "":
+			key = fmt.Sprintf("%s/%d", c.Key, i)
 		}
 		job, err := s.accept(ctx, one, key)
 		if len(req.GetRequestIds()) > 0 {
 			job.Request = req.GetRequestIds()[i]
 		}
-		if len(key) > maxKey {
-			err = bad("idempotency_keys", "a key takes at most %d bytes", maxKey)
+		if len(key) > call.MaxKey {
+			err = call.Bad("idempotency_keys", "a key takes at most %d bytes", call.MaxKey)
 		}
 		if err != nil {
 			results[i] = resultOf(err)
@@ -155,7 +158,7 @@ type batch struct {
 }
 
 func (s *server) submitPart(ctx context.Context, part batch, results []*v1.SubmitJobResult) error {
-	answer, err := propose[fsm.SubmitJobsResult](ctx, s, fsm.SubmitJobs{Jobs: part.jobs, Actor: callOf(ctx).submitter()})
+	answer, err := replica.Propose[fsm.SubmitJobsResult](ctx, s.replica, fsm.SubmitJobs{Jobs: part.jobs, Actor: call.Of(ctx).Submitter()})
 	if err != nil {
 		return err
 	}
@@ -174,34 +177,34 @@ func (s *server) submitPart(ctx context.Context, part batch, results []*v1.Submi
 
 func resultOf(err error) *v1.SubmitJobResult {
 	code, message, reason := codes.Internal, err.Error(), ""
-	var f *failure
-	if errors.As(toStatus(err), &f) {
-		code, message = f.code, f.message
-		if f.outcome == status.QuotaExceeded {
-			reason = f.outcome
+	var f *call.Failure
+	if errors.As(call.ToStatus(err), &f) {
+		code, message = f.Code, f.Message
+		if f.Outcome == status.QuotaExceeded {
+			reason = f.Outcome
 		}
 	}
 	return &v1.SubmitJobResult{Code: int32(code), Message: message, Reason: reason}
 }
 
 // job finds a job of the caller's tenant. Another tenant's does not exist.
-func job(c *call, v *fsm.View, text string) (*fsm.Job, error) {
+func job(c *call.Call, v *fsm.View, text string) (*fsm.Job, error) {
 	id, ok := fsm.ParseJobID(text)
 	if ok {
-		if j, ok := v.Job(id); ok && j.Tenant == c.tenant {
+		if j, ok := v.Job(id); ok && j.Tenant == c.Tenant {
 			return j, nil
 		}
 	}
-	return nil, notFound("job", text)
+	return nil, call.NotFound("job", text)
 }
 
 // GetJob answers from this replica.
 func (s *server) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJobResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	j, err := job(callOf(ctx), v, req.GetJobId())
+	j, err := job(call.Of(ctx), v, req.GetJobId())
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +218,7 @@ func (s *server) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJobR
 // CancelJob stops a job for good.
 func (s *server) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.CancelJobResponse, error) {
 	if req.GetVouch() {
-		if err := s.mayVouch(callOf(ctx).tenant, req.GetJobId()); err != nil {
+		if err := s.mayVouch(call.Of(ctx).Tenant, req.GetJobId()); err != nil {
 			return nil, err
 		}
 	}
@@ -226,7 +229,7 @@ func (s *server) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.C
 // mayVouch refuses a word that is known to be wrong: a node that renews its leases through its peers is alive, and so are
 // its tasks.
 func (s *server) mayVouch(tenant, id string) error {
-	v := s.machine.View()
+	v := s.replica.View()
 	key, ok := fsm.ParseJobID(id)
 	j, there := v.Job(key)
 	if !ok || !there || j.Tenant != tenant {
@@ -234,7 +237,7 @@ func (s *server) mayVouch(tenant, id string) error {
 	}
 	for _, n := range silentTasks(v, j) {
 		if s.renewsThroughPeers(n.ID) {
-			return &failure{codes.FailedPrecondition, fmt.Sprintf("node %s is cut off but alive: its leases are renewed through other nodes. Stop its agent and its tasks first", n.ID), ""}
+			return call.Errorf(codes.FailedPrecondition, "node %s is cut off but alive: its leases are renewed through other nodes. Stop its agent and its tasks first", n.ID)
 		}
 	}
 	return nil
@@ -275,7 +278,7 @@ func (s *server) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.Ret
 
 // reshape puts other resources into the request of a job.
 func (s *server) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte, *fsm.Shape, error) {
-	j, err := job(callOf(ctx), s.machine.View(), req.GetJobId())
+	j, err := job(call.Of(ctx), s.replica.View(), req.GetJobId())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -299,19 +302,19 @@ func (s *server) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte, 
 		to.Set(field, value)
 		return true
 	})
-	var f faults
+	var f call.Faults
 	changed := fsm.NewJob{Queue: j.Queue, Shape: shapeOf(&f, &spec, &s.capacity)}
 	if j.Terminal() { // else it is refused anyway, or was retried under this key before
-		f.add(s.checkRoom(ctx, &spec, &changed))
+		f.Add(s.checkRoom(ctx, &spec, &changed))
 	}
-	if err := f.err(); err != nil {
+	if err := f.Err(); err != nil {
 		return nil, nil, err
 	}
 	if changed.Spec, err = deterministic.Marshal(&spec); err != nil {
-		return nil, nil, bad("modify_resources", "not encodable: %v", err)
+		return nil, nil, call.Bad("modify_resources", "not encodable: %v", err)
 	}
 	if len(changed.Spec) > maxSpecBytes {
-		return nil, nil, bad("modify_resources", "makes the request %d bytes; at most %d are taken", len(changed.Spec), maxSpecBytes)
+		return nil, nil, call.Bad("modify_resources", "makes the request %d bytes; at most %d are taken", len(changed.Spec), maxSpecBytes)
 	}
 	return changed.Spec, &changed.Shape, nil
 }
@@ -322,23 +325,23 @@ func checkpointID(text string) (fsm.CheckpointID, error) {
 	}
 	id, ok := fsm.ParseCheckpointID(text)
 	if !ok {
-		return 0, bad("checkpoint_id", "%q is not a checkpoint id", text)
+		return 0, call.Bad("checkpoint_id", "%q is not a checkpoint id", text)
 	}
 	return id, nil
 }
 
 // control carries out a user's will about a job of the caller's tenant.
 func (s *server) control(ctx context.Context, req proto.Message, text string, command fsm.ControlJob) (*v1.Job, error) {
-	c := callOf(ctx)
+	c := call.Of(ctx)
 	id, ok := fsm.ParseJobID(text)
 	if !ok {
-		return nil, notFound("job", text)
+		return nil, call.NotFound("job", text)
 	}
-	command.Tenant, command.Job, command.Key, command.Actor = c.tenant, id, c.key, c.actor()
+	command.Tenant, command.Job, command.Key, command.Actor = c.Tenant, id, c.Key, c.Actor()
 	if len(command.Reason) > maxReason {
-		return nil, bad("reason", "takes at most %d bytes", maxReason)
+		return nil, call.Bad("reason", "takes at most %d bytes", maxReason)
 	}
-	if c.key != "" {
+	if c.Key != "" {
 		raw, err := deterministic.Marshal(req)
 		if err != nil {
 			return nil, fmt.Errorf("reading the request: %w", err)
@@ -352,29 +355,29 @@ func (s *server) control(ctx context.Context, req proto.Message, text string, co
 			return nil, err
 		}
 	}
-	result, err := propose[fsm.ControlResult](ctx, s, command)
+	result, err := replica.Propose[fsm.ControlResult](ctx, s.replica, command)
 	switch {
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil:
 		said := *result.Refusal
-		said.Message = inWords(s.machine.View(), said.Message)
+		said.Message = inWords(s.replica.View(), said.Message)
 		return nil, &said
 	case result.Job == nil:
-		return nil, notFound("job", text)
+		return nil, call.NotFound("job", text)
 	}
-	return jobView(s.machine.View(), result.Job, false), nil
+	return jobView(s.replica.View(), result.Job, false), nil
 }
 
 const maxReason = 1024
 
 // ExplainJob says why a job is where it is.
 func (s *server) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v1.ExplainJobResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	j, err := job(callOf(ctx), v, req.GetJobId())
+	j, err := job(call.Of(ctx), v, req.GetJobId())
 	if err != nil {
 		return nil, err
 	}
@@ -392,11 +395,11 @@ func (s *server) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v1
 
 // ListCheckpoints lists the checkpoints of a job, newest first.
 func (s *server) ListCheckpoints(ctx context.Context, req *v1.ListCheckpointsRequest) (*v1.ListCheckpointsResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	j, err := job(callOf(ctx), v, req.GetJobId())
+	j, err := job(call.Of(ctx), v, req.GetJobId())
 	if err != nil {
 		return nil, err
 	}
@@ -436,7 +439,7 @@ func (s *server) GetJobMetrics(ctx context.Context, req *v1.GetJobMetricsRequest
 		return nil, err
 	}
 	out := &v1.GetJobMetricsResponse{JobId: req.GetJobId(), Metrics: metrics}
-	if j, ok := s.machine.View().Job(id); ok && j.Progress != (fsm.Progress{}) {
+	if j, ok := s.replica.View().Job(id); ok && j.Progress != (fsm.Progress{}) {
 		out.Progress = &v1.JobProgress{Step: j.Progress.Step, TotalSteps: j.Progress.Total}
 	}
 	return out, nil
@@ -445,34 +448,34 @@ func (s *server) GetJobMetrics(ctx context.Context, req *v1.GetJobMetricsRequest
 // streamed finds the job whose output is asked for. A cursor of an attempt that it has not had is another job's: whoever went on
 // there would wait for it, and miss all that comes before.
 func (s *server) streamed(ctx context.Context, text, at string) (fsm.JobID, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return 0, err
 	}
-	j, err := job(callOf(ctx), v, text)
+	j, err := job(call.Of(ctx), v, text)
 	if err != nil {
 		return 0, err
 	}
 	c, err := cursor.ParseLog(at)
 	switch {
 	case err != nil:
-		return 0, bad("cursor", "%s", err)
-	case c.Attempt > max(1, j.Attempt) && !callOf(ctx).stale:
-		return 0, bad("cursor", "%.60q is of attempt %d, and job %s has had %d: send back the id of the last event that was seen of it", at, c.Attempt, j.ID, j.Attempt)
+		return 0, call.Bad("cursor", "%s", err)
+	case c.Attempt > max(1, j.Attempt) && !call.Of(ctx).Stale:
+		return 0, call.Bad("cursor", "%.60q is of attempt %d, and job %s has had %d: send back the id of the last event that was seen of it", at, c.Attempt, j.ID, j.Attempt)
 	}
 	return j.ID, nil
 }
 
 // tasks is the way to what tasks write.
 func (s *server) tasks() *taskStreams {
-	return &taskStreams{agents: agentDialer{&s.agents}, archive: s.archive, log: s.log, view: s.machine.View, changed: s.newerView}
+	return &taskStreams{agents: agentDialer{s.agents}, archive: s.archive, log: s.log, view: s.replica.View, changed: s.replica.Newer}
 }
 
 // agentDialer reaches agents over the kept connections.
-type agentDialer struct{ links *links }
+type agentDialer struct{ links *links.Links }
 
 func (d agentDialer) tasks(addr string) (v1.TaskServiceClient, error) {
-	conn, err := d.links.to(addr)
+	conn, err := d.links.To(addr)
 	if err != nil {
 		return nil, err
 	}

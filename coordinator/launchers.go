@@ -9,6 +9,8 @@ import (
 
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -46,75 +48,75 @@ func launcherFor(v *fsm.View, job *v1.SubmitJobRequest) *v1.Launcher {
 
 // ListLaunchers lists them all, those that were put and those that mind comes with.
 func (s *server) ListLaunchers(ctx context.Context, _ *v1.ListLaunchersRequest) (*v1.ListLaunchersResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &v1.ListLaunchersResponse{}
 	for _, framework := range launcher.Frameworks {
-		out.Launchers = append(out.Launchers, launcherView(v, framework, callOf(ctx).tenant))
+		out.Launchers = append(out.Launchers, launcherView(v, framework, call.Of(ctx).Tenant))
 	}
 	return out, nil
 }
 
-// forLaunchers holds that a launcher, which names the program of every tenant's trainings, is set by operators only.
-func (c *call) forLaunchers() error {
-	if c.operator {
+// mayPutLauncher holds that a launcher, which names the program of every tenant's trainings, is set by operators only.
+func mayPutLauncher(c *call.Call) error {
+	if c.Operator {
 		return nil
 	}
-	return &failure{codes.PermissionDenied, "a launcher counts for all tenants: only operators of the cluster set one", ""}
+	return call.Errorf(codes.PermissionDenied, "a launcher counts for all tenants: only operators of the cluster set one")
 }
 
 // PutLauncher replaces the launcher of a framework.
 func (s *server) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (*v1.PutLauncherResponse, error) {
-	if err := callOf(ctx).forLaunchers(); err != nil {
+	if err := mayPutLauncher(call.Of(ctx)); err != nil {
 		return nil, err
 	}
 	l := req.GetLauncher()
 	if l == nil {
-		return nil, bad("launcher", "is missing")
+		return nil, call.Bad("launcher", "is missing")
 	}
 	if l.GetFramework() != "" && !slices.Contains(launcher.Frameworks, l.GetFramework()) {
-		return nil, notFound("launcher", l.GetFramework())
+		return nil, call.NotFound("launcher", l.GetFramework())
 	}
 	var fault *launcher.Fault
 	if err := launcher.Check(l); errors.As(err, &fault) {
-		return nil, bad(fault.Field, "%s", fault.Message)
+		return nil, call.Bad(fault.Field, "%s", fault.Message)
 	}
-	c := callOf(ctx)
+	c := call.Of(ctx)
 	hyperparameters := slices.Clone(l.GetHyperparameters())
 	slices.Sort(hyperparameters)
-	result, err := propose[fsm.LauncherResult](ctx, s, fsm.PutLauncher{Launcher: fsm.Launcher{
+	result, err := replica.Propose[fsm.LauncherResult](ctx, s.replica, fsm.PutLauncher{Launcher: fsm.Launcher{
 		Framework: l.GetFramework(), Argv: l.GetArgv(), DistributedArgv: l.GetDistributedArgv(), Environment: l.GetEnvironment(),
-		Hyperparameters: slices.Compact(hyperparameters), TrainingTypes: l.GetTrainingTypes(), Tenant: c.tenant, User: c.user,
-	}, Actor: c.actor()})
+		Hyperparameters: slices.Compact(hyperparameters), TrainingTypes: l.GetTrainingTypes(), Tenant: c.Tenant, User: c.User,
+	}, Actor: c.Actor()})
 	if err != nil {
 		return nil, err
 	}
 	if result.Refusal != nil {
 		return nil, result.Refusal
 	}
-	return &v1.PutLauncherResponse{Launcher: launcherView(s.machine.View(), l.GetFramework(), c.tenant)}, nil
+	return &v1.PutLauncherResponse{Launcher: launcherView(s.replica.View(), l.GetFramework(), c.Tenant)}, nil
 }
 
 // DeleteLauncher goes back to the launcher that mind comes with.
 func (s *server) DeleteLauncher(ctx context.Context, req *v1.DeleteLauncherRequest) (*v1.DeleteLauncherResponse, error) {
-	if err := callOf(ctx).forLaunchers(); err != nil {
+	if err := mayPutLauncher(call.Of(ctx)); err != nil {
 		return nil, err
 	}
 	framework := req.GetFramework()
 	if !slices.Contains(launcher.Frameworks, framework) {
-		return nil, notFound("launcher", framework)
+		return nil, call.NotFound("launcher", framework)
 	}
-	c := callOf(ctx)
-	result, err := propose[fsm.LauncherResult](ctx, s, fsm.DeleteLauncher{Framework: framework, Tenant: c.tenant, User: c.user, Actor: c.actor()})
+	c := call.Of(ctx)
+	result, err := replica.Propose[fsm.LauncherResult](ctx, s.replica, fsm.DeleteLauncher{Framework: framework, Tenant: c.Tenant, User: c.User, Actor: c.Actor()})
 	if err != nil {
 		return nil, err
 	}
 	if result.Refusal != nil {
 		return nil, result.Refusal
 	}
-	return &v1.DeleteLauncherResponse{Launcher: launcherView(s.machine.View(), framework, c.tenant)}, nil
+	return &v1.DeleteLauncherResponse{Launcher: launcherView(s.replica.View(), framework, c.Tenant)}, nil
 }
 
 // checkLaunch refuses what the launcher in force cannot start. It comes after newJob, which knows no state.
@@ -123,5 +125,5 @@ func (s *server) checkLaunch(req *v1.SubmitJobRequest) error {
 	if framework == "" {
 		return nil
 	}
-	return fitsLauncher(req, launcherOf(s.machine.View(), framework))
+	return fitsLauncher(req, launcherOf(s.replica.View(), framework))
 }

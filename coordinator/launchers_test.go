@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -151,10 +152,10 @@ func TestFitsLauncher(t *testing.T) {
 				require.NoError(t, err)
 				return
 			}
-			var wrong *invalid
+			var wrong *call.Invalid
 			require.ErrorAs(t, err, &wrong)
-			require.Equal(t, tt.field, wrong.field)
-			require.Contains(t, wrong.message, tt.says)
+			require.Equal(t, tt.field, wrong.Field)
+			require.Contains(t, wrong.Message, tt.says)
 		})
 	}
 }

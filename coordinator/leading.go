@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -13,13 +14,13 @@ import (
 // committed is applied here, and waits for it to return.
 func (s *server) lead(ctx context.Context, term uint64) {
 	s.log.Info("leading", "term", term)
-	s.refreshHint()
+	s.replica.RefreshLeader()
 	s.attention.begin()
 	due := s.renewals.begin()
-	s.rosters.begin(s.machine.View())
+	s.rosters.begin(s.replica.View())
 	s.sessions.open(ctx, term)
-	s.demand.start(s.machine.View().Index())
-	s.metrics.totals.begin(s.machine.View())
+	s.demand.start(s.replica.View().Index())
+	s.metrics.totals.begin(s.replica.View())
 	s.tickets.begin()
 	var loops sync.WaitGroup
 	loops.Go(func() { s.attend(ctx, term) })
@@ -33,7 +34,7 @@ func (s *server) lead(ctx context.Context, term uint64) {
 	loops.Go(func() { s.configure(ctx) })
 	loops.Go(func() { s.promote(ctx) })
 	<-ctx.Done()
-	s.refreshHint()
+	s.replica.RefreshLeader()
 	s.metrics.totals.end()
 	s.tickets.end()
 	s.sessions.close()
@@ -64,14 +65,14 @@ func (s *server) tick(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			v := s.machine.View()
+			v := s.replica.View()
 			due, any := v.NextDue()
 			if !(any && due <= now.UnixNano()) && !(now.Sub(last) >= awayPace && s.metrics.nodesAway.Load() > 0) {
 				continue
 			}
 			last = now
 			for {
-				result, err := propose[fsm.TickResult](ctx, s, s.nextTick())
+				result, err := replica.Propose[fsm.TickResult](ctx, s.replica, s.nextTick())
 				if err != nil {
 					if ctx.Err() == nil {
 						s.log.Warn("tick was not taken", "error", err)
@@ -90,7 +91,7 @@ func (s *server) tick(ctx context.Context) {
 func (s *server) nextTick() fsm.Tick {
 	var tick fsm.Tick
 	tick.Settled = s.listening() && s.sessions.listened() >= settledAfter
-	for n := range s.machine.View().Nodes() {
+	for n := range s.replica.View().Nodes() {
 		if n.UnreachableSince != 0 && s.renewsThroughPeers(n.ID) {
 			tick.Renewing = append(tick.Renewing, n.ID)
 		}
@@ -121,7 +122,7 @@ func (s *server) judge(ctx context.Context) {
 				s.look(ctx, patience)
 			}
 			// When a node has been in session for long enough, nothing in the state says so.
-			if time.Since(nudged) >= nudgePace && replacementsWait(s.machine.View()) {
+			if time.Since(nudged) >= nudgePace && replacementsWait(s.replica.View()) {
 				nudged = time.Now()
 				s.demand.again()
 			}
@@ -152,7 +153,7 @@ const (
 func (s *server) look(ctx context.Context, patience time.Duration) {
 	now, away := time.Now(), 0
 	var changes []fsm.SetNode
-	for node := range s.machine.View().Nodes() {
+	for node := range s.replica.View().Nodes() {
 		seen, inSession, ok := s.sessions.lastSeen(node.ID)
 		if !ok {
 			return
@@ -201,7 +202,7 @@ func (s *server) setNodes(ctx context.Context, changes []fsm.SetNode) {
 }
 
 func (s *server) setNode(ctx context.Context, command fsm.SetNode) {
-	result, err := propose[fsm.NodeResult](ctx, s, command)
+	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, command)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -27,11 +28,11 @@ func (s *server) ListJobs(ctx context.Context, req *v1.ListJobsRequest) (*v1.Lis
 	if err != nil {
 		return nil, err
 	}
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found := q.run(v, callOf(ctx).tenant)
+	found := q.run(v, call.Of(ctx).Tenant)
 	out := &v1.ListJobsResponse{NextPageToken: found.next, TotalCount: found.count(), TotalCountIsMinimum: !found.exact}
 	for _, j := range found.jobs {
 		out.Jobs = append(out.Jobs, jobView(v, j, false))
@@ -80,7 +81,7 @@ func newListQuery(req *v1.ListJobsRequest, of string) (*listQuery, error) {
 	case q.size == 0:
 		q.size = defaultPage
 	case q.size < 0 || q.size > maxPage:
-		return nil, bad("page_size", "%d must lie between 1 and %d", q.size, maxPage)
+		return nil, call.Bad("page_size", "%d must lie between 1 and %d", q.size, maxPage)
 	}
 	switch o := order(strings.Join(strings.Fields(req.GetOrderBy()), " ")); o {
 	case "", byAgeDesc:
@@ -90,12 +91,12 @@ func newListQuery(req *v1.ListJobsRequest, of string) (*listQuery, error) {
 	case byPriority:
 		q.order = o
 	default:
-		return nil, bad("order_by", "%q is none of \"created_at\", \"created_at desc\", \"priority desc\"", req.GetOrderBy())
+		return nil, call.Bad("order_by", "%q is none of \"created_at\", \"created_at desc\", \"priority desc\"", req.GetOrderBy())
 	}
 	for _, text := range req.GetLabel() {
 		k, v, ok := strings.Cut(text, "=")
 		if !ok || k == "" {
-			return nil, bad("label", "%q must be key=value", text)
+			return nil, call.Bad("label", "%q must be key=value", text)
 		}
 		if k == fsm.EvaluationLabel && v == fsm.EvaluationValue {
 			q.evaluations = true
@@ -116,7 +117,7 @@ func (q *listQuery) parseToken(text string) error {
 	if text == "" {
 		return nil
 	}
-	wrong := bad("page_token", "is not one that this list gave: start again without it, and leave filters and order as they are")
+	wrong := call.Bad("page_token", "is not one that this list gave: start again without it, and leave filters and order as they are")
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
 		return wrong

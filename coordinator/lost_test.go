@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -432,12 +433,12 @@ func TestLost_aLateJoinerTakesOverNothing(t *testing.T) {
 func TestGetVotes_areForCoordinators(t *testing.T) {
 	s := &server{config: Config{ID: "c1"}, tls: true}
 	ask := func(role string) error {
-		ctx := context.WithValue(t.Context(), callKey{}, &call{peer: pki.Identity{ID: "x", Role: role}})
+		ctx := call.With(t.Context(), &call.Call{Peer: pki.Identity{ID: "x", Role: role}})
 		_, err := s.GetVotes(ctx, &v1.GetVotesRequest{NodeIds: []string{"n1"}})
 		return err
 	}
 	require.NoError(t, ask(pki.RoleCoordinator))
 	for _, role := range []string{pki.RoleGateway, pki.RoleOperator, pki.RoleAgent} {
-		requireCode(t, codes.PermissionDenied, toStatus(ask(role)))
+		requireCode(t, codes.PermissionDenied, call.ToStatus(ask(role)))
 	}
 }

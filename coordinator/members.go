@@ -9,45 +9,47 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/pki"
 )
 
 // membership is what this leader knows of the members now.
 func (s *server) membership() *membership {
-	return &membership{self: s.config.ID, peers: s.raft.Peers(), now: time.Now()}
+	return &membership{self: s.config.ID, peers: s.replica.Raft().Peers(), now: time.Now()}
 }
 
 // JoinPeer makes a coordinator a learner, or brings its addresses up to date. A learner becomes a voter by itself: see promote.
 func (s *server) JoinPeer(ctx context.Context, req *v1.JoinPeerRequest) (*v1.JoinPeerResponse, error) {
 	if req.GetId() == "" || req.GetRaftAddr() == "" {
-		return nil, bad("id", "id and raft_addr are required")
+		return nil, call.Bad("id", "id and raft_addr are required")
 	}
 	// Such an address would be taken by the others for their own machine, and cost the quorum.
 	if host, _, err := net.SplitHostPort(req.GetRaftAddr()); err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
-		return nil, bad("raft_addr", "%q is not an address at which others reach this coordinator: set what it advertises", req.GetRaftAddr())
+		return nil, call.Bad("raft_addr", "%q is not an address at which others reach this coordinator: set what it advertises", req.GetRaftAddr())
 	}
-	if err := s.speaksFor(callOf(ctx), req.GetId()); err != nil {
+	if err := s.speaksFor(call.Of(ctx), req.GetId()); err != nil {
 		return nil, err
 	}
 	how, refused := s.membership().mayJoin(req.GetId(), req.GetRaftAddr())
 	if refused != "" {
-		return nil, &failure{codes.FailedPrecondition, fmt.Sprintf("%s cannot join: %s", req.GetId(), refused), ""}
+		return nil, call.Errorf(codes.FailedPrecondition, "%s cannot join: %s", req.GetId(), refused)
 	}
 	var err error
 	switch member, _ := s.membership().find(req.GetId()); {
 	case how == joinLearner, how == joinMoves && !member.Voter:
-		err = s.raft.AddLearner(ctx, req.GetId(), req.GetRaftAddr())
+		err = s.replica.Raft().AddLearner(ctx, req.GetId(), req.GetRaftAddr())
 		s.log.Info("learner added", "id", req.GetId(), "raft_addr", req.GetRaftAddr())
 	case how == joinMoves:
-		err = s.raft.AddVoter(ctx, req.GetId(), req.GetRaftAddr())
+		err = s.replica.Raft().AddVoter(ctx, req.GetId(), req.GetRaftAddr())
 		s.log.Info("voter has another address", "id", req.GetId(), "raft_addr", req.GetRaftAddr())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("adding %s: %w", req.GetId(), err)
 	}
 	row := fsm.Coordinator{ID: req.GetId(), RaftAddr: req.GetRaftAddr(), GRPCAddr: req.GetGrpcAddr(), HTTPAddr: req.GetHttpAddr(), GossipAddr: req.GetGossipAddr()}
-	if err := s.putCoordinator(ctx, row, callOf(ctx).operatorActor()); err != nil {
+	if err := s.putCoordinator(ctx, row, call.Of(ctx).OperatorActor()); err != nil {
 		return nil, err
 	}
 	member, _ := s.membership().find(req.GetId())
@@ -56,21 +58,21 @@ func (s *server) JoinPeer(ctx context.Context, req *v1.JoinPeerRequest) (*v1.Joi
 
 // speaksFor checks that a caller may say where a coordinator is: it is that coordinator, or a member that hands on what that
 // one said.
-func (s *server) speaksFor(c *call, id string) error {
-	if !s.tls || c.peer.ID == id {
+func (s *server) speaksFor(c *call.Call, id string) error {
+	if !s.tls || c.Peer.ID == id {
 		return nil
 	}
-	if _, member := s.membership().find(c.peer.ID); member && c.forwarded && c.peer.Is(pki.RoleCoordinator) {
+	if _, member := s.membership().find(c.Peer.ID); member && c.Forwarded && c.Peer.Is(pki.RoleCoordinator) {
 		return nil
 	}
-	return &failure{codes.PermissionDenied, fmt.Sprintf("%s may not speak for %q", c.peer, id), ""}
+	return call.Errorf(codes.PermissionDenied, "%s may not speak for %q", c.Peer, id)
 }
 
 func (s *server) putCoordinator(ctx context.Context, row fsm.Coordinator, who *fsm.Actor) error {
-	if known, ok := s.machine.View().Coordinator(row.ID); ok && *known == row {
+	if known, ok := s.replica.View().Coordinator(row.ID); ok && *known == row {
 		return nil
 	}
-	result, err := propose[fsm.CoordinatorResult](ctx, s, fsm.PutCoordinator{Coordinator: row, Actor: who})
+	result, err := replica.Propose[fsm.CoordinatorResult](ctx, s.replica, fsm.PutCoordinator{Coordinator: row, Actor: who})
 	if err == nil && result.Refusal != nil {
 		err = result.Refusal
 	}
@@ -81,24 +83,24 @@ func (s *server) putCoordinator(ctx context.Context, row fsm.Coordinator, who *f
 // ended by the next one: that there is no such voter is no reason to leave its name.
 func (s *server) RemovePeer(ctx context.Context, req *v1.RemovePeerRequest) (*v1.RemovePeerResponse, error) {
 	if req.GetId() == s.config.ID {
-		return nil, &failure{codes.FailedPrecondition, "this is the leader: hand leadership over first (mind raft transfer)", ""}
+		return nil, call.Errorf(codes.FailedPrecondition, "this is the leader: hand leadership over first (mind raft transfer)")
 	}
 	m := s.membership()
 	_, member := m.find(req.GetId())
 	if refused := m.mayRemove(req.GetId()); refused != "" {
-		return nil, &failure{codes.FailedPrecondition, fmt.Sprintf("%s cannot be taken out: %s", req.GetId(), refused), ""}
+		return nil, call.Errorf(codes.FailedPrecondition, "%s cannot be taken out: %s", req.GetId(), refused)
 	}
 	if member {
-		if err := s.raft.RemoveServer(ctx, req.GetId()); err != nil {
+		if err := s.replica.Raft().RemoveServer(ctx, req.GetId()); err != nil {
 			return nil, fmt.Errorf("removing %s: %w", req.GetId(), err)
 		}
 	}
-	result, err := propose[fsm.CoordinatorResult](ctx, s, fsm.DeleteCoordinator{ID: req.GetId(), Actor: callOf(ctx).operatorActor()})
+	result, err := replica.Propose[fsm.CoordinatorResult](ctx, s.replica, fsm.DeleteCoordinator{ID: req.GetId(), Actor: call.Of(ctx).OperatorActor()})
 	switch {
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil && !member:
-		return nil, notFound("peer", req.GetId())
+		return nil, call.NotFound("peer", req.GetId())
 	}
 	return &v1.RemovePeerResponse{}, nil
 }
@@ -136,7 +138,7 @@ func (s *server) promote(ctx context.Context) {
 
 func (s *server) giveVote(ctx context.Context, m *membership, id string) {
 	p, _ := m.find(id)
-	if err := s.raft.AddVoter(ctx, id, p.Addr); err != nil {
+	if err := s.replica.Raft().AddVoter(ctx, id, p.Addr); err != nil {
 		s.log.Warn("learner was not given a vote", "id", id, "error", err)
 		return
 	}
@@ -146,12 +148,12 @@ func (s *server) giveVote(ctx context.Context, m *membership, id string) {
 
 func (s *server) giveUpLearner(ctx context.Context, id, why string) {
 	s.log.Warn("learner is given up; start its coordinator with an empty data_dir to have it join once more", "id", id, "after", giveUpAfter, "why", why)
-	if err := s.raft.RemoveServer(ctx, id); err != nil {
+	if err := s.replica.Raft().RemoveServer(ctx, id); err != nil {
 		s.log.Warn("learner was not taken out", "id", id, "error", err)
 		return
 	}
 	s.learnersWait.Delete(id)
-	if _, err := propose[fsm.CoordinatorResult](ctx, s, fsm.DeleteCoordinator{ID: id}); err != nil {
+	if _, err := replica.Propose[fsm.CoordinatorResult](ctx, s.replica, fsm.DeleteCoordinator{ID: id}); err != nil {
 		s.log.Warn("learner's addresses were not forgotten", "id", id, "error", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -76,7 +77,7 @@ func (m *metrics) renewed(direct, relayed int) {
 }
 
 func (m *metrics) answered(full string, err error, took time.Duration) {
-	m.calls.WithLabelValues(method(full)).Observe(took.Seconds())
+	m.calls.WithLabelValues(call.Method(full)).Observe(took.Seconds())
 	if code := grpcstatus.Code(err); code != codes.OK {
 		m.errors.WithLabelValues(code.String()).Inc()
 	}

@@ -3,6 +3,7 @@ package coordinator
 import (
 	"github.com/mindcoordinator/mind/api/model"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 // checkModel refuses a model that no node could ever have.
@@ -10,7 +11,7 @@ func checkModel(m *v1.BaseModel) error {
 	const field = "training_config.base_model.model_id"
 	ref, err := model.OfTraining(m)
 	if err != nil {
-		return &invalid{field, err.Error()}
+		return &call.Invalid{Field: field, Message: err.Error()}
 	}
 	if ref.Source == "" {
 		return nil // the program knows
@@ -28,7 +29,7 @@ func checkModelURI(uri string) error {
 	}
 	ref, err := model.OfURI(uri)
 	if err != nil {
-		return &invalid{"model_uri", err.Error()}
+		return &call.Invalid{Field: "model_uri", Message: err.Error()}
 	}
 	return checkSource("model_uri", ref.Source)
 }

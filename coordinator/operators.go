@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 // TransferLeadership hands leadership to another voter, and returns when it has taken it.
@@ -18,28 +19,28 @@ func (s *server) TransferLeadership(ctx context.Context, req *v1.TransferLeaders
 	}
 	if to := req.GetTo(); to != "" {
 		voter := false
-		for _, p := range s.raft.Peers() {
+		for _, p := range s.replica.Raft().Peers() {
 			voter = voter || (p.ID == to && p.Voter)
 		}
 		if !voter {
-			return nil, notFound("voter", to)
+			return nil, call.NotFound("voter", to)
 		}
 	}
-	changed, stop := s.raft.LeaderChanges()
+	changed, stop := s.replica.Raft().LeaderChanges()
 	defer stop()
-	if err := s.raft.Transfer(ctx, req.GetTo()); err != nil {
+	if err := s.replica.Raft().Transfer(ctx, req.GetTo()); err != nil {
 		return nil, fmt.Errorf("handing leadership over: %w", err)
 	}
 	timer := time.NewTimer(s.config.Timers.LeaderWait)
 	defer timer.Stop()
 	for {
-		if id, _ := s.raft.Leader(); id != "" && id != s.config.ID {
+		if id, _ := s.replica.Raft().Leader(); id != "" && id != s.config.ID {
 			return &v1.TransferLeadershipResponse{Leader: id}, nil
 		}
 		select {
 		case <-changed:
 		case <-timer.C:
-			return nil, &failure{codes.Unavailable, "leadership was handed over, but nobody is known to have it yet", status.Unknown}
+			return nil, &call.Failure{Code: codes.Unavailable, Message: "leadership was handed over, but nobody is known to have it yet", Outcome: status.Unknown}
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
@@ -48,7 +49,7 @@ func (s *server) TransferLeadership(ctx context.Context, req *v1.TransferLeaders
 
 // ReadIndex is asked by the other replicas. It is answered by the leader or not at all.
 func (s *server) ReadIndex(ctx context.Context, _ *v1.ReadIndexRequest) (*v1.ReadIndexResponse, error) {
-	index, term, err := s.raft.ReadIndex(ctx)
+	index, term, err := s.replica.Raft().ReadIndex(ctx)
 	if err != nil {
 		return nil, err
 	}

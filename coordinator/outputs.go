@@ -2,11 +2,11 @@ package coordinator
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -16,13 +16,13 @@ const maxOutputJobs = 1000
 // GetNeededOutputs tells an agent what it must keep of what jobs wrote on its node: all of those that have not ended, and the
 // checkpoints that the state knows of the others.
 func (s *server) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputsRequest) (*v1.GetNeededOutputsResponse, error) {
-	if who := callOf(ctx).peer; s.tls && who.ID != req.GetNodeId() {
-		return nil, &failure{codes.PermissionDenied, fmt.Sprintf("the certificate is of %q, the question of %q", who.ID, req.GetNodeId()), ""}
+	if who := call.Of(ctx).Peer; s.tls && who.ID != req.GetNodeId() {
+		return nil, call.Errorf(codes.PermissionDenied, "the certificate is of %q, the question of %q", who.ID, req.GetNodeId())
 	}
 	if n := len(req.GetJobIds()); n > maxOutputJobs {
-		return nil, bad("job_ids", "has %d entries; at most %d are looked at together", n, maxOutputJobs)
+		return nil, call.Bad("job_ids", "has %d entries; at most %d are looked at together", n, maxOutputJobs)
 	}
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}

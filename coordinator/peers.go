@@ -8,12 +8,11 @@ import (
 
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -33,21 +32,21 @@ const (
 // ListPeers says who is in the cluster, who leads, and who answers. The leader knows best: Raft's own messages tell it. Where
 // there is none this replica asks the others itself: this is what one looks at when something is gone.
 func (s *server) ListPeers(ctx context.Context, req *v1.ListPeersRequest) (*v1.ListPeersResponse, error) {
-	c := callOf(ctx)
-	if id, addr := s.leader(); !req.GetLocal() && !c.forwarded && addr != "" && id != s.config.ID {
+	c := call.Of(ctx)
+	if id, addr := s.replica.Leader(); !req.GetLocal() && !c.Forwarded && addr != "" && id != s.config.ID {
 		within, cancel := context.WithTimeout(ctx, askLeaderTime)
 		defer cancel()
 		resp := &v1.ListPeersResponse{}
-		if err := s.forward(within, c, addr, v1.OperatorService_ListPeers_FullMethodName, req, resp); err == nil {
+		if err := s.replica.Forward(within, c, addr, v1.OperatorService_ListPeers_FullMethodName, req, resp); err == nil {
 			return resp, nil
 		}
 	}
-	stats := s.raft.Stats()
+	stats := s.replica.Raft().Stats()
 	out := &v1.ListPeersResponse{
 		Term: stats.Term, AppliedIndex: stats.AppliedIndex, CommitIndex: stats.CommitIndex, AnsweredBy: s.config.ID, Leader: stats.LeaderID,
 	}
 	m, liveness := s.membership(), s.liveness()
-	leads := s.raft.IsLeader()
+	leads := s.replica.IsLeader()
 	for _, p := range m.peers {
 		peer := s.peerView(p)
 		peer.Liveness = liveness(p.ID)
@@ -70,7 +69,7 @@ func (s *server) peerView(p raftnode.Peer) *v1.Peer {
 			out.GrpcAddr, out.HttpAddr = initial.GRPCAddr, initial.HTTPAddr
 		}
 	}
-	if row, ok := s.machine.View().Coordinator(p.ID); ok {
+	if row, ok := s.replica.View().Coordinator(p.ID); ok {
 		out.GrpcAddr, out.HttpAddr = row.GRPCAddr, row.HTTPAddr
 	}
 	return out
@@ -119,22 +118,14 @@ func (s *server) reach(ctx context.Context, addr string) error {
 	if addr == "" {
 		return fmt.Errorf("its address is not known")
 	}
-	conn, err := s.links.to(addr)
+	conn, err := s.replica.Link(addr)
 	if err != nil {
 		return err
 	}
-	_, err = healthpb.NewHealthClient(conn).Check(s.asReplica(ctx), &healthpb.HealthCheckRequest{})
+	_, err = healthpb.NewHealthClient(conn).Check(s.replica.AsReplica(ctx), &healthpb.HealthCheckRequest{})
 	switch code := grpcstatus.Code(err); code {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
 		return fmt.Errorf("%s: %s", addr, grpcstatus.Convert(err).Message())
 	}
 	return nil
-}
-
-// asReplica sends along what shows that a coordinator calls.
-func (s *server) asReplica(ctx context.Context) context.Context {
-	if s.config.APISecret == "" {
-		return ctx
-	}
-	return metadata.AppendToOutgoingContext(ctx, status.KeySecret, s.config.APISecret)
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -14,16 +16,16 @@ var queueName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 // PutQueue makes a queue, or changes one.
 func (s *server) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.PutQueueResponse, error) {
 	if !queueName.MatchString(req.GetName()) {
-		return nil, bad("name", "a queue name has 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
+		return nil, call.Bad("name", "a queue name has 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
 	}
 	if req.GetWeight() < 0 || req.GetWeight() > 1 {
-		return nil, bad("weight", "weights other than 1 have no effect in this version: leave it out; max_gpus bounds what a queue may hold")
+		return nil, call.Bad("weight", "weights other than 1 have no effect in this version: leave it out; max_gpus bounds what a queue may hold")
 	}
 	if req.GetMaxGpus() < 0 {
-		return nil, bad("max_gpus", "must be 1 or more, or 0 for no limit")
+		return nil, call.Bad("max_gpus", "must be 1 or more, or 0 for no limit")
 	}
-	result, err := propose[fsm.QueueResult](ctx, s, fsm.PutQueue{
-		Queue: fsm.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus())}, Actor: callOf(ctx).actor(),
+	result, err := replica.Propose[fsm.QueueResult](ctx, s.replica, fsm.PutQueue{
+		Queue: fsm.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus())}, Actor: call.Of(ctx).Actor(),
 	})
 	if err != nil {
 		return nil, err
@@ -31,12 +33,12 @@ func (s *server) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Put
 	if result.Refusal != nil {
 		return nil, result.Refusal
 	}
-	return &v1.PutQueueResponse{Queue: queueView(s.machine.View(), result.Queue, callOf(ctx).tenant)}, nil
+	return &v1.PutQueueResponse{Queue: queueView(s.replica.View(), result.Queue, call.Of(ctx).Tenant)}, nil
 }
 
 // DeleteQueue takes away a queue that no unfinished job is in.
 func (s *server) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (*v1.DeleteQueueResponse, error) {
-	result, err := propose[fsm.QueueResult](ctx, s, fsm.DeleteQueue{Name: req.GetName(), Actor: callOf(ctx).actor()})
+	result, err := replica.Propose[fsm.QueueResult](ctx, s.replica, fsm.DeleteQueue{Name: req.GetName(), Actor: call.Of(ctx).Actor()})
 	if err != nil {
 		return nil, err
 	}
@@ -48,13 +50,13 @@ func (s *server) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (*
 
 // ListQueues lists all queues, with what the caller's tenant has in each.
 func (s *server) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.ListQueuesResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &v1.ListQueuesResponse{}
 	for q := range v.Queues() {
-		out.Queues = append(out.Queues, queueView(v, q, callOf(ctx).tenant))
+		out.Queues = append(out.Queues, queueView(v, q, call.Of(ctx).Tenant))
 	}
 	return out, nil
 }

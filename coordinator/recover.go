@@ -11,6 +11,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
@@ -18,7 +19,7 @@ import (
 
 // What follows works on the data of coordinators that do not run, and is for when the quorum is gone.
 
-func newReplayed() raftnode.Replay { return replayed{replica{Machine: fsm.New()}} }
+func newReplayed() raftnode.Replay { return replayed{hosted{Machine: fsm.New()}} }
 
 // Begun is how a new life of a cluster begins.
 type Begun struct {
@@ -99,7 +100,7 @@ func Inspect(file string) (*SavedState, error) {
 	}
 	defer f.Close()
 	machine := fsm.New()
-	about, err := raftnode.Load(f, replica{Machine: machine})
+	about, err := raftnode.Load(f, hosted{Machine: machine})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -223,7 +224,7 @@ func (s *server) mayRestore(ctx context.Context) (bool, error) {
 			why := fmt.Sprintf("%s begins from a saved state, too, and comes first in the list", before)
 			s.beginning.waits.Store(&why)
 		}
-		pause(ctx, firstStartPace)
+		wait.For(ctx, firstStartPace)
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -142,7 +143,7 @@ func (r *renewer) run(ctx context.Context, due <-chan struct{}, again func()) {
 			r.log.Warn("renewals wait: this leader could not be verified", "error", err)
 			again()
 		}
-		pause(ctx, r.pace-time.Since(began))
+		wait.For(ctx, r.pace-time.Since(began))
 	}
 }
 
@@ -174,10 +175,10 @@ var errOtherTerm = errors.New("leading in another term")
 
 // verify proves that this coordinator leads in a term, by an exchange that begins after the call.
 func (s *server) verify(ctx context.Context, term uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, max(verifyTime, 2*s.raft.Timeout()))
+	ctx, cancel := context.WithTimeout(ctx, max(verifyTime, 2*s.replica.Raft().Timeout()))
 	defer cancel()
 	began := time.Now()
-	_, now, err := s.raft.ReadIndex(ctx)
+	_, now, err := s.replica.Raft().ReadIndex(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -192,7 +193,7 @@ func (s *server) verify(ctx context.Context, term uint64) error {
 // new may be given to a node to which orders do not come through. A renewal after a restart of the machine renews
 // nothing: what the state has there is gone.
 func (s *server) relay(through *session, r *v1.Renewal) {
-	row, ok := s.machine.View().Node(r.GetNodeId())
+	row, ok := s.replica.View().Node(r.GetNodeId())
 	if !ok || r.GetNodeId() == through.node || !mayRenew(row, r.GetBootId()) || !s.sessions.relayedFor(row.ID) {
 		return
 	}

@@ -14,12 +14,13 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/pki"
 )
 
 func TestCallers_theTableIsWhatIsServed(t *testing.T) {
-	require.ElementsMatch(t, slices.Collect(maps.Keys(servedCalls())), slices.Collect(maps.Keys(callers)))
-	for call, roles := range callers {
+	require.ElementsMatch(t, slices.Collect(maps.Keys(servedCalls())), slices.Collect(maps.Keys(call.Callers)))
+	for call, roles := range call.Callers {
 		require.NotEmpty(t, roles, call)
 	}
 }
@@ -55,14 +56,14 @@ func secured(t *testing.T) (c *cluster, dial func(id, role string) *grpc.ClientC
 }
 
 // neverFor says what the table must not allow, whatever is written into it.
-func neverFor(call, role string) bool {
+func neverFor(full, role string) bool {
 	switch role {
 	case pki.RoleGateway:
-		return strings.HasPrefix(call, operatorService) || strings.HasPrefix(call, agentService)
+		return strings.HasPrefix(full, call.OperatorService) || strings.HasPrefix(full, call.AgentService)
 	case pki.RoleAgent:
-		return !strings.HasPrefix(call, agentService)
+		return !strings.HasPrefix(full, call.AgentService)
 	case pki.RoleOperator, pki.RoleCoordinator:
-		return strings.HasPrefix(call, agentService)
+		return strings.HasPrefix(full, call.AgentService)
 	}
 	return true
 }
@@ -72,11 +73,11 @@ func TestCallers_everyRoleMakesEveryCall(t *testing.T) {
 	s := &server{tls: true, config: Config{APISecret: "secret"}}
 	for _, role := range []string{pki.RoleAgent, pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator, "intruder", ""} {
 		for full := range servedCalls() {
-			err := s.identify(&call{peer: pki.Identity{ID: "x", Role: role}, secret: "secret"}, full)
-			require.Equal(t, !slices.Contains(callers[full], role), grpcstatus.Code(err) == codes.PermissionDenied, "%s as %s: %v", full, role, err)
+			err := s.identify(&call.Call{Peer: pki.Identity{ID: "x", Role: role}, Secret: "secret"}, full)
+			require.Equal(t, !slices.Contains(call.Callers[full], role), grpcstatus.Code(err) == codes.PermissionDenied, "%s as %s: %v", full, role, err)
 			require.False(t, neverFor(full, role) && err == nil, "%s as %s", full, role)
 		}
-		require.Error(t, s.identify(&call{peer: pki.Identity{ID: "x", Role: role}, secret: "secret"}, "/scaimind.v1.JobService/NewAndForgotten"))
+		require.Error(t, s.identify(&call.Call{Peer: pki.Identity{ID: "x", Role: role}, Secret: "secret"}, "/scaimind.v1.JobService/NewAndForgotten"))
 	}
 }
 
@@ -85,13 +86,13 @@ func TestCallers_whoIsRefusedHearsWhy(t *testing.T) {
 	c, dial := secured(t)
 	for _, role := range []string{pki.RoleAgent, pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator} {
 		c.members["as"] = &member{conn: dial("c1", role)}
-		for call, stream := range servedCalls() {
-			if slices.Contains(callers[call], role) {
+		for full, stream := range servedCalls() {
+			if slices.Contains(call.Callers[full], role) {
 				continue
 			}
-			_, err := c.bare("as", call, stream, status.KeySecret, "secret", status.KeyTenant, "t1", status.KeyUser, "u")
+			_, err := c.bare("as", full, stream, status.KeySecret, "secret", status.KeyTenant, "t1", status.KeyUser, "u")
 			requireCode(t, codes.PermissionDenied, err)
-			require.ErrorContains(t, err, "which may not call "+method(call))
+			require.ErrorContains(t, err, "which may not call "+call.Method(full))
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -128,13 +130,13 @@ func (s *server) distribute(ctx context.Context) {
 			return
 		case <-s.rosters.due:
 		}
-		v := s.machine.View()
+		v := s.replica.View()
 		if v.RosterVersion() != s.rosters.current.Load().version {
 			s.rosters.current.Store(newRoster(v))
 			s.sessions.pokeAll()
 		}
 		if acks := s.rosters.take(v); len(acks) > 0 {
-			_, err := propose[fsm.AckRosterResult](ctx, s, fsm.AckRoster{Acks: acks})
+			_, err := replica.Propose[fsm.AckRosterResult](ctx, s.replica, fsm.AckRoster{Acks: acks})
 			switch {
 			case ctx.Err() != nil:
 				return
@@ -145,6 +147,6 @@ func (s *server) distribute(ctx context.Context) {
 				}
 			}
 		}
-		pause(ctx, rosterPace+time.Duration(len(s.rosters.current.Load().members()))*rosterPerMember)
+		wait.For(ctx, rosterPace+time.Duration(len(s.rosters.current.Load().members()))*rosterPerMember)
 	}
 }

@@ -23,6 +23,8 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/mindcoordinator/mind/coordinator/links"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -79,22 +81,22 @@ func Run(ctx context.Context, config Config) error {
 	led := make(chan struct{})
 	go func() {
 		defer close(led)
-		s.raft.Lead(life, s.lead)
+		s.replica.Raft().Lead(life, s.lead)
 	}()
 	s.background.Go(func() { s.announce(life) })
-	s.background.Go(func() { s.followLeader(life) })
+	s.background.Go(func() { s.replica.FollowLeader(life) })
 	s.background.Go(func() { s.auditLoop(life) })
 	s.background.Go(func() { s.writeDenials(life) })
 	s.log.Info("coordinator up", "grpc_addr", s.self().GRPCAddr, "http_addr", s.self().HTTPAddr, "raft_addr", s.self().RaftAddr)
 
-	for stopped, waiting := s.raft.Done(), true; waiting; {
+	for stopped, waiting := s.replica.Raft().Done(), true; waiting; {
 		waiting = false
 		select {
 		case <-ctx.Done():
 		case err = <-failed:
 		case <-stopped:
 			// A replica that took itself out of service goes on saying so until it is stopped.
-			err, stopped, waiting = s.raft.Err(), nil, s.retired() != nil
+			err, stopped, waiting = s.replica.Raft().Err(), nil, s.replica.Retired() != nil
 		}
 	}
 	die()
@@ -111,8 +113,17 @@ func (s *server) prepare() error {
 	if s.sealer, err = newSealer(s.config.CredentialsKey, s.config.APISecret); err != nil {
 		return err
 	}
-	s.links.network, s.agents.network = s.config.Network, s.config.Network
-	s.capacity.view = s.machine.View
+	s.links = links.New(s.config.Network.Dial, s.coordinatorTLS)
+	s.agents = links.New(s.config.Network.Dial, s.agentTLS)
+	listed := map[string]string{}
+	for _, p := range s.config.Peers {
+		listed[p.ID] = p.GRPCAddr
+	}
+	s.replica = replica.New(replica.Config{
+		ID: s.config.ID, Listed: listed, Secret: s.config.APISecret, LeaderWait: s.config.Timers.LeaderWait,
+		Shutdown: s.config.Timers.Shutdown, Life: s.life, End: s.die, Log: s.log,
+	}, s.machine, s.links)
+	s.capacity.view = s.replica.View
 	s.metrics = newMetrics(s.config.Registry, s.machine, s.sessions.leading)
 	s.audit.register(s.config.Registry)
 	if s.archive, err = openArchive(s.config.LogArchive, s.config.Registry); err != nil {
@@ -153,13 +164,11 @@ func (s *server) open(ctx context.Context) error {
 	if s.config.RaftTuning != nil {
 		s.config.RaftTuning(&hosting)
 	}
-	node, err := raftnode.Open(hosting, replica{s.machine, s.config.Tamper})
+	node, err := raftnode.Open(hosting, hosted{s.machine, s.config.Tamper})
 	if err != nil {
 		return fmt.Errorf("opening raft: %w", err)
 	}
-	s.raft = node
-	s.started.Store(true)
-	s.refreshHint()
+	s.replica.Open(node)
 	return nil
 }
 
@@ -177,27 +186,13 @@ func (s *server) joinGossip() (err error) {
 	return nil
 }
 
-// followLeader keeps what the answers say of the leader up to date.
-func (s *server) followLeader(ctx context.Context) {
-	changes, stop := s.raft.LeaderChanges()
-	defer stop()
-	for {
-		s.refreshHint()
-		select {
-		case <-changes:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // shutdown runs after the leader loops and agent sessions have ended. Calls in flight are given time to finish: writes
 // among them go on at the next leader.
 func (s *server) shutdown(grpcServer *grpc.Server, httpServer *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timers.Shutdown)
 	defer cancel()
-	if s.raft.IsLeader() && len(s.raft.Peers()) > 1 {
-		if err := s.raft.Transfer(ctx, ""); err != nil {
+	if s.replica.IsLeader() && len(s.replica.Raft().Peers()) > 1 {
+		if err := s.replica.Raft().Transfer(ctx, ""); err != nil {
 			s.log.Warn("leadership was not handed over", "error", err)
 		}
 	}
@@ -216,14 +211,16 @@ func (s *server) shutdown(grpcServer *grpc.Server, httpServer *http.Server) erro
 	err := httpServer.Close()
 	err = errors.Join(err, s.closeParts())
 	s.background.Wait()
-	s.barrier.wg.Wait()
+	s.replica.Wait()
 	return err
 }
 
 // closeParts closes what open opened, as far as it came.
 func (s *server) closeParts() error {
-	s.links.close()
-	s.agents.close()
+	if s.links != nil {
+		s.links.Close()
+		s.agents.Close()
+	}
 	var errs []error
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timers.Shutdown)
 	defer cancel()
@@ -232,22 +229,22 @@ func (s *server) closeParts() error {
 			s.log.Warn("gossip was not told goodbye", "error", err)
 		}
 	}
-	if s.raft != nil {
-		if err := s.raft.Shutdown(ctx); err != nil {
+	if s.replica != nil && s.replica.Opened() {
+		if err := s.replica.Raft().Shutdown(ctx); err != nil {
 			errs = append(errs, fmt.Errorf("stopping raft: %w", err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// replica is the state machine in the shape that raftnode wants.
-type replica struct {
+// hosted is the state machine in the shape that raftnode wants.
+type hosted struct {
 	*fsm.Machine
 	tamper func(index uint64, entry []byte) []byte
 }
 
 // Apply implements raftnode.StateMachine.
-func (r replica) Apply(index uint64, entry []byte) []any {
+func (r hosted) Apply(index uint64, entry []byte) []any {
 	if r.tamper != nil {
 		entry = r.tamper(index, entry)
 	}
@@ -255,4 +252,4 @@ func (r replica) Apply(index uint64, entry []byte) []any {
 }
 
 // Snapshot implements raftnode.StateMachine.
-func (r replica) Snapshot() (raftnode.Snapshot, error) { return r.Machine.Snapshot(), nil }
+func (r hosted) Snapshot() (raftnode.Snapshot, error) { return r.Machine.Snapshot(), nil }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -130,16 +132,16 @@ func (s *server) schedule(ctx context.Context) {
 			idle = true
 		}
 		if left := passPace - time.Since(p.placed); left > 0 {
-			pause(ctx, left)
+			wait.For(ctx, left)
 		}
 		fresh, freed, newest := s.demand.take()
-		v := s.machine.View()
+		v := s.replica.View()
 		if freed {
 			clear(p.blocked)
 		}
 		if freed || p.worthwhile(v, fresh) {
 			p.pass(ctx, v)
-			v = s.machine.View()
+			v = s.replica.View()
 		}
 		p.pending = p.pending || newest > v.Considered()
 		if p.pending && idle {
@@ -180,7 +182,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 	}
 	p.placed = start
 	for _, command := range result.Commands {
-		answer, err := propose[fsm.PlaceResult](ctx, s, command)
+		answer, err := replica.Propose[fsm.PlaceResult](ctx, s.replica, command)
 		if err != nil {
 			p.failed(ctx, err)
 			return
@@ -191,7 +193,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 			// refused must be looked at again.
 			s.log.Debug("placements refused", "count", len(answer.Refused), "first", answer.Refused[0].Message)
 			if len(answer.Placed) == 0 {
-				pause(ctx, replanPause)
+				wait.For(ctx, replanPause)
 			}
 			s.demand.again()
 		}
@@ -214,7 +216,7 @@ func (p *planner) write(ctx context.Context, v *fsm.View) {
 	} else if len(result.Commands) > 0 {
 		command = result.Commands[0]
 	}
-	if _, err := propose[fsm.PlaceResult](ctx, p.server, command); err != nil {
+	if _, err := replica.Propose[fsm.PlaceResult](ctx, p.server.replica, command); err != nil {
 		p.failed(ctx, err)
 	}
 }
@@ -227,15 +229,6 @@ func (p *planner) failed(ctx context.Context, err error) {
 	if !errors.Is(err, raftnode.ErrBacklogFull) {
 		p.server.log.Warn("plan was not taken", "error", err)
 	}
-	pause(ctx, replanPause)
+	wait.For(ctx, replanPause)
 	p.server.demand.again()
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
 }

@@ -20,6 +20,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 // scriptedAgent speaks AgentService as a real agent does, and "runs" tasks in memory: it keeps its reports until they
@@ -428,4 +429,4 @@ func (a *scriptedAgent) ReadTaskLogs(req *v1.ReadTaskLogsRequest, stream v1.Task
 }
 
 // trailerOf returns one value of what came after an answer.
-func trailerOf(md metadata.MD, key string) string { return one(md, key) }
+func trailerOf(md metadata.MD, key string) string { return call.First(md, key) }

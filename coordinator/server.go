@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,10 +20,12 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/api/denials"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/links"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
-	"github.com/mindcoordinator/mind/raftnode"
 )
 
 // server is one coordinator at work. Each file beside this one adds what belongs to its duty.
@@ -44,24 +45,24 @@ type server struct {
 	config  Config
 	log     *slog.Logger
 	machine *fsm.Machine
-	raft    *raftnode.Node
+	replica *replica.Replica
 	pool    *gossip.Pool // nil: no gossip
 	metrics *metrics
 
 	tls       bool
 	serverTLS *tls.Config
 	clientTLS *pki.Client
-	sealer    sealer
+	// What this coordinator shows to others, and requires of them; nil without TLS.
+	coordinatorTLS, agentTLS credentials.TransportCredentials
+	sealer                   sealer
 
-	links     links       // to the other coordinators
-	agents    links       // to the agents' TaskService
-	archive   archived    // what they shipped
-	barrier   readBarrier // read indices from the leader, shared
+	links     *links.Links // to the other coordinators
+	agents    *links.Links // to the agents' TaskService
+	archive   archived     // what they shipped
 	sessions  sessionTable
 	attention attention
 	renewals  renewals
 	rosters   rosters
-	watch     watch
 	demand    demand
 	capacity  capacity
 	estimates estimates
@@ -70,18 +71,12 @@ type server struct {
 	tickets   streamTickets
 	denied    denials.Tally
 	events    eventLog
-	// started is set when all of the above is there: entries may be applied before.
-	started atomic.Bool
 	// beginning is what this coordinator does before it has data.
 	beginning beginsWith
 	// replayTo is how far the log was committed when that was first known here; 0: it is not known yet.
 	replayTo atomic.Uint64
 	// learnersWait says of each learner what keeps it from being a voter, while this replica leads.
 	learnersWait sync.Map
-	// leaderHint is "id=grpc_addr" of the leader, for the answers; epoch is as long as it stays the same.
-	leaderHint atomic.Pointer[string]
-	epoch      epoch
-
 	// life ends, by die, when the server shuts down or goes out of service; background counts what must end before Run
 	// returns.
 	life       context.Context
@@ -126,13 +121,13 @@ const (
 // unary is what every unary call passes: admission, the way to the leader for writes, and what each answer carries.
 func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	start := time.Now()
-	c := readCall(ctx)
-	ctx = context.WithValue(ctx, callKey{}, c)
+	c := call.Read(ctx)
+	ctx = call.With(ctx, c)
 	defer func() {
 		if p := recover(); p != nil {
 			resp, err = nil, s.panicked(c, info.FullMethod, p)
 		}
-		err = toStatus(err)
+		err = call.ToStatus(err)
 		s.seal(ctx, c, err)
 		s.metrics.answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
@@ -141,8 +136,8 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := s.admit(c, info.FullMethod); err != nil {
 		return nil, err
 	}
-	if reply, ok := writes[info.FullMethod]; ok && !(c.stale && info.FullMethod == v1.TokenService_VerifyToken_FullMethodName) {
-		return s.write(ctx, c, info.FullMethod, req, reply, handler)
+	if reply, ok := writes[info.FullMethod]; ok && !(c.Stale && info.FullMethod == v1.TokenService_VerifyToken_FullMethodName) {
+		return s.replica.Write(ctx, c, info.FullMethod, req, reply, handler)
 	}
 	return handler(ctx, req)
 }
@@ -150,8 +145,8 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 // stream is the same for streams. None of them is handed on: sessions belong to the leader, the others are reads.
 func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	start := time.Now()
-	c := readCall(ss.Context())
-	ctx, cancel := context.WithCancel(context.WithValue(ss.Context(), callKey{}, c))
+	c := call.Read(ss.Context())
+	ctx, cancel := context.WithCancel(call.With(ss.Context(), c))
 	defer cancel()
 	// A stream has no end of its own: it ends with this server.
 	defer context.AfterFunc(s.life, cancel)()
@@ -160,9 +155,9 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 			err = s.panicked(c, info.FullMethod, p)
 		}
 		if err != nil && s.life.Err() != nil && ss.Context().Err() == nil {
-			err = notSent("this coordinator is shutting down: go on at another one")
+			err = call.NotSent("this coordinator is shutting down: go on at another one")
 		}
-		err = toStatus(err)
+		err = call.ToStatus(err)
 		s.seal(ctx, c, err)
 		s.metrics.answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
@@ -182,69 +177,17 @@ type callStream struct {
 
 func (s *callStream) Context() context.Context { return s.ctx }
 
-func (s *server) panicked(c *call, method string, p any) error {
-	s.log.Error("call panicked", "method", method, "request_id", c.requestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	return &failure{codes.Internal, "internal error", ""}
+func (s *server) panicked(c *call.Call, method string, p any) error {
+	s.log.Error("call panicked", "method", method, "request_id", c.RequestID, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	return call.Errorf(codes.Internal, "internal error")
 }
 
 // complain logs what somebody should look into. What callers do wrong is theirs to see.
-func (s *server) complain(c *call, method string, err error) {
-	f, ok := err.(*failure)
-	if ok && (f.code == codes.Internal || f.code == codes.Unknown) {
-		s.log.Error("call failed", "method", method, "request_id", c.requestID, "code", f.code.String(), "error", f.message)
+func (s *server) complain(c *call.Call, method string, err error) {
+	f, ok := err.(*call.Failure)
+	if ok && (f.Code == codes.Internal || f.Code == codes.Unknown) {
+		s.log.Error("call failed", "method", method, "request_id", c.RequestID, "code", f.Code.String(), "error", f.Message)
 	}
-}
-
-// propose replicates a command and returns its result.
-func propose[R any](ctx context.Context, s *server, command fsm.Command) (R, error) {
-	var none R
-	data, err := fsm.Encode(command)
-	if err != nil {
-		return none, err
-	}
-	applied, err := s.raft.Propose(ctx, data)
-	if err != nil {
-		return none, fmt.Errorf("proposing %T: %w", command, err)
-	}
-	if c := callOf(ctx); c != nil {
-		c.index.Store(applied.Index)
-	}
-	result, ok := applied.Result.(R)
-	if !ok {
-		return none, fmt.Errorf("%T was answered with %T", command, applied.Result)
-	}
-	return result, nil
-}
-
-// leader is the id and gRPC address of the leader; the address is empty when it is not known (yet).
-func (s *server) leader() (id, addr string) {
-	if id, _ = s.raft.Leader(); id == "" {
-		return "", ""
-	}
-	return id, s.grpcAddr(id)
-}
-
-// grpcAddr is where a coordinator is reached, "" when that is not known (yet).
-func (s *server) grpcAddr(id string) string {
-	if row, ok := s.machine.View().Coordinator(id); ok && row.GRPCAddr != "" {
-		return row.GRPCAddr
-	}
-	for _, p := range s.config.Peers {
-		if p.ID == id {
-			return p.GRPCAddr
-		}
-	}
-	return ""
-}
-
-// refreshHint brings what the answers say of the leader up to date.
-func (s *server) refreshHint() {
-	hint := ""
-	if id, addr := s.leader(); addr != "" {
-		hint = id + "=" + addr
-	}
-	s.leaderHint.Store(&hint)
-	s.epoch.become(hint)
 }
 
 // self is this coordinator as the others should know it: as it says itself, else as the list of initial voters has it.
@@ -273,13 +216,10 @@ func (s *server) loadTLS() error {
 		return err
 	}
 	s.serverTLS, s.clientTLS = keys.Server(), keys.Client(pki.RoleCoordinator)
-	s.links.tls, s.agents.tls = s.clientTLS, keys.Client(pki.RoleAgent)
+	s.coordinatorTLS, s.agentTLS = s.clientTLS.Credentials(), keys.Client(pki.RoleAgent).Credentials()
 	s.tls = true
 	s.config.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "mind_certificate_not_after_seconds", Help: "When the certificate runs out, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": "components"},
 	}, func() float64 { return float64(keys.NotAfter().Unix()) }))
 	return nil
 }
-
-// method is the last part of a full method name.
-func method(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }

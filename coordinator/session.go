@@ -3,13 +3,15 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
 )
@@ -32,8 +34,8 @@ func (s *server) Session(stream v1.AgentService_SessionServer) error {
 	if err != nil {
 		return err
 	}
-	if who := callOf(stream.Context()).peer; s.tls && who.ID != hello.GetNodeId() {
-		return &failure{codes.PermissionDenied, fmt.Sprintf("the certificate is of %q, the session for %q", who.ID, hello.GetNodeId()), ""}
+	if who := call.Of(stream.Context()).Peer; s.tls && who.ID != hello.GetNodeId() {
+		return call.Errorf(codes.PermissionDenied, "the certificate is of %q, the session for %q", who.ID, hello.GetNodeId())
 	}
 	s.awaitLeader(stream.Context())
 	sess, term, err := s.sessions.enter(stream.Context(), hello.GetNodeId())
@@ -63,7 +65,7 @@ func (s *server) awaitLeader(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaderWithin)
 	defer cancel()
 	select {
-	case <-s.epoch.known():
+	case <-s.replica.LeaderKnown():
 	case <-ctx.Done():
 	}
 }
@@ -79,7 +81,7 @@ func (s *server) tell(sess *session, term uint64, stream v1.AgentService_Session
 	orders.unseal = s.unseal
 	// The first orders go before the first acknowledgement: with that the agent may launch what it was ordered in an earlier
 	// session, and some of it may be at work elsewhere by now.
-	if first := orders.update(s.machine.View()); first != nil {
+	if first := orders.update(s.replica.View()); first != nil {
 		if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Orders{Orders: first}}); err != nil {
 			return err
 		}
@@ -115,7 +117,7 @@ func (s *server) tell(sess *session, term uint64, stream v1.AgentService_Session
 			}
 		}
 		if sess.dirty.Swap(false) {
-			if next := orders.update(s.machine.View()); next != nil {
+			if next := orders.update(s.replica.View()); next != nil {
 				if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Orders{Orders: next}}); err != nil {
 					return err
 				}
@@ -137,11 +139,11 @@ func sessionEnd(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNotLeading):
-		return &failure{codes.FailedPrecondition, err.Error(), ""}
+		return call.Errorf(codes.FailedPrecondition, "%s", err.Error())
 	case errors.Is(err, errReplaced), errors.Is(err, errSilent), errors.Is(err, errAgain):
-		return &failure{codes.Aborted, err.Error(), ""}
+		return call.Errorf(codes.Aborted, "%s", err.Error())
 	case errors.Is(err, context.Canceled):
-		return &failure{codes.Canceled, "the agent went away", ""}
+		return call.Errorf(codes.Canceled, "the agent went away")
 	}
 	return err
 }
@@ -165,11 +167,11 @@ func (s *server) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello, 
 			return nil, f.err
 		}
 		if f.req.GetHello() == nil || f.req.GetHello().GetNodeId() == "" {
-			return nil, bad("hello", "the first message of a session must be a hello with a node_id")
+			return nil, call.Bad("hello", "the first message of a session must be a hello with a node_id")
 		}
 		return f.req.GetHello(), nil
 	case <-timer.C:
-		return nil, &failure{codes.DeadlineExceeded, "no hello came", ""}
+		return nil, call.Errorf(codes.DeadlineExceeded, "no hello came")
 	}
 }
 
@@ -177,11 +179,11 @@ func (s *server) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello, 
 // always written: the state learns from it which of the tasks that it is afraid of are gone.
 func (s *server) register(ctx context.Context, hello *v1.Hello) error {
 	n := nodeOf(hello)
-	v := s.machine.View()
+	v := s.replica.View()
 	if row, ok := v.Node(n.ID); ok && registered(row, &n) && len(v.AwaitedOn(n.ID)) == 0 {
 		return nil
 	}
-	result, err := propose[fsm.NodeResult](ctx, s, fsm.RegisterNode{Node: n, Tasks: taskRefs(hello.GetTasks())})
+	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, fsm.RegisterNode{Node: n, Tasks: taskRefs(hello.GetTasks())})
 	if err != nil {
 		return err
 	}
@@ -232,12 +234,12 @@ func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
 			}
 		case *v1.SessionRequest_Reports:
 			if !in.put(body.Reports.GetReports(), nil) {
-				return &failure{codes.ResourceExhausted, "too many reports wait to be committed", ""}
+				return call.Errorf(codes.ResourceExhausted, "too many reports wait to be committed")
 			}
 		case *v1.SessionRequest_Relayed:
 			in.server.relay(in.session, body.Relayed)
 		default:
-			return bad("session", "only heartbeats, reports and renewals of others follow a hello")
+			return call.Bad("session", "only heartbeats, reports and renewals of others follow a hello")
 		}
 	}
 }
@@ -322,10 +324,10 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 // patiently proposes again while too many writes wait: an agent has nowhere else to go with what it has to report.
 func patiently[R any](ctx context.Context, s *server, command fsm.Command) (R, error) {
 	for {
-		result, err := propose[R](ctx, s, command)
+		result, err := replica.Propose[R](ctx, s.replica, command)
 		if !errors.Is(err, raftnode.ErrBacklogFull) {
 			return result, err
 		}
-		pause(ctx, replanPause)
+		wait.For(ctx, replanPause)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
 )
@@ -18,33 +20,33 @@ const snapshotChunk = 256 << 10
 // be written down.)
 func (s *server) SaveSnapshot(_ *v1.SaveSnapshotRequest, stream v1.OperatorService_SaveSnapshotServer) error {
 	ctx := stream.Context()
-	c := callOf(ctx)
-	if !c.stale {
+	c := call.Of(ctx)
+	if !c.Stale {
 		const name = v1.OperatorService_RecordSnapshot_FullMethodName
 		record := func(ctx context.Context, req any) (any, error) {
 			return s.RecordSnapshot(ctx, req.(*v1.RecordSnapshotRequest))
 		}
-		if c.user == "" {
-			c.user = c.peer.String()
+		if c.User == "" {
+			c.User = c.Peer.String()
 		}
-		if _, err := s.write(ctx, c, name, &v1.RecordSnapshotRequest{CoordinatorId: s.config.ID}, writes[name], record); err != nil {
+		if _, err := s.replica.Write(ctx, c, name, &v1.RecordSnapshotRequest{CoordinatorId: s.config.ID}, writes[name], record); err != nil {
 			return err
 		}
 	}
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return err
 	}
 	state := s.machine.Snapshot()
 	defer state.Release()
 	about := raftnode.Saved{
-		Program: s.config.Program, By: s.config.ID, At: time.Now().UTC().Round(time.Second), Stale: c.stale,
-		Index: state.Index(), Term: s.raft.Stats().Term, Hash: hashText(state.Hash()),
+		Program: s.config.Program, By: s.config.ID, At: time.Now().UTC().Round(time.Second), Stale: c.Stale,
+		Index: state.Index(), Term: s.replica.Raft().Stats().Term, Hash: hashText(state.Hash()),
 	}
-	for _, p := range s.raft.Peers() {
+	for _, p := range s.replica.Raft().Peers() {
 		about.Members = append(about.Members, raftnode.Member{ID: p.ID, RaftAddr: p.Addr, Voter: p.Voter})
 	}
-	s.log.Info("state handed out", "to", c.peer.String(), "index", state.Index(), "asked_at", v.Index(), "stale", c.stale)
+	s.log.Info("state handed out", "to", c.Peer.String(), "index", state.Index(), "asked_at", v.Index(), "stale", c.Stale)
 	out := bufio.NewWriterSize(snapshotStream{stream}, snapshotChunk)
 	if err := raftnode.Save(out, about, state); err != nil {
 		return err
@@ -65,6 +67,6 @@ func (w snapshotStream) Write(b []byte) (int, error) {
 
 // RecordSnapshot takes down that a coordinator hands out the state.
 func (s *server) RecordSnapshot(ctx context.Context, req *v1.RecordSnapshotRequest) (*v1.RecordSnapshotResponse, error) {
-	_, err := propose[fsm.NoteSnapshotResult](ctx, s, fsm.NoteSnapshot{By: req.GetCoordinatorId(), Actor: callOf(ctx).operatorActor()})
+	_, err := replica.Propose[fsm.NoteSnapshotResult](ctx, s.replica, fsm.NoteSnapshot{By: req.GetCoordinatorId(), Actor: call.Of(ctx).OperatorActor()})
 	return &v1.RecordSnapshotResponse{}, err
 }

@@ -11,6 +11,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
 )
@@ -21,7 +22,7 @@ func TestToStatus_everythingThatGoesWrong(t *testing.T) {
 		code    codes.Code
 		outcome string
 	}{
-		"bad request":           {bad("field", "is wrong"), codes.InvalidArgument, ""},
+		"bad request":           {call.Bad("field", "is wrong"), codes.InvalidArgument, ""},
 		"refused":               {&fsm.Refusal{Code: fsm.CodeFailedPrecondition, Message: "no"}, codes.FailedPrecondition, ""},
 		"not found":             {&fsm.Refusal{Code: fsm.CodeNotFound, Message: "no"}, codes.NotFound, ""},
 		"not the leader":        {&raftnode.NotLeaderError{LeaderID: "c2"}, codes.Unavailable, status.NotSent},
@@ -34,16 +35,16 @@ func TestToStatus_everythingThatGoesWrong(t *testing.T) {
 		"caller gone after":     {fmt.Errorf("%w: %w", raftnode.ErrUnknownOutcome, context.Canceled), codes.Unavailable, status.Unknown},
 		"time ran out, a read":  {context.DeadlineExceeded, codes.DeadlineExceeded, ""},
 		"caller gone":           {context.Canceled, codes.Canceled, ""},
-		"no leader":             {notSent("no leader"), codes.Unavailable, status.NotSent},
+		"no leader":             {call.NotSent("no leader"), codes.Unavailable, status.NotSent},
 		"status of an agent":    {grpcstatus.Error(codes.NotFound, "no log"), codes.NotFound, ""},
 		"anything else":         {errors.New("boom"), codes.Internal, ""},
 		"nothing":               {nil, codes.OK, ""},
 		"wrapped on its way up": {fmt.Errorf("proposing: %w", raftnode.ErrBacklogFull), codes.ResourceExhausted, status.NotSent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := toStatus(tt.err)
+			err := call.ToStatus(tt.err)
 			require.Equal(t, tt.code, grpcstatus.Code(err))
-			require.Equal(t, tt.outcome, outcomeOf(err))
+			require.Equal(t, tt.outcome, call.OutcomeOf(err))
 		})
 	}
 }

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
 	"sync"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 const (
@@ -62,13 +62,11 @@ func (t *streamTickets) put(digest ticketDigest, whose *v1.StreamTicket) (time.T
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.open {
-		return time.Time{}, notSent("this coordinator does not lead (any more)")
+		return time.Time{}, call.NotSent("this coordinator does not lead (any more)")
 	}
 	t.sweep(now)
 	if len(t.waiting) >= maxTickets || t.tenants[whose.GetTenantId()] >= maxTenantTickets {
-		return time.Time{}, &failure{
-			codes.ResourceExhausted, fmt.Sprintf("too many tickets wait for their use (%d of a tenant at most): use them, or wait until they expire", maxTenantTickets), "",
-		}
+		return time.Time{}, call.Errorf(codes.ResourceExhausted, "too many tickets wait for their use (%d of a tenant at most): use them, or wait until they expire", maxTenantTickets)
 	}
 	if t.waiting[digest] != nil { // the same call, made again
 		return t.waiting[digest].expires, nil
@@ -86,7 +84,7 @@ func (t *streamTickets) take(digest ticketDigest) (*v1.StreamTicket, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.open {
-		return nil, notSent("this coordinator does not lead (any more)")
+		return nil, call.NotSent("this coordinator does not lead (any more)")
 	}
 	t.sweep(now)
 	ticket := t.waiting[digest]
@@ -119,13 +117,13 @@ func (t *streamTickets) drop(ticket *streamTicket) {
 // CreateStreamTicket keeps a ticket that a gateway made for one of its callers.
 func (s *server) CreateStreamTicket(ctx context.Context, req *v1.CreateStreamTicketRequest) (*v1.CreateStreamTicketResponse, error) {
 	if len(req.GetDigest()) != sha256.Size {
-		return nil, bad("digest", "must be the SHA-256 of the ticket")
+		return nil, call.Bad("digest", "must be the SHA-256 of the ticket")
 	}
-	c, whose := callOf(ctx), req.GetTicket()
+	c, whose := call.Of(ctx), req.GetTicket()
 	if whose == nil || len(whose.GetPermissions()) > maxTicketPermissions || len(whose.GetTokenDigest()) > sha256.Size {
-		return nil, bad("ticket", "must say whose it is")
+		return nil, call.Bad("ticket", "must say whose it is")
 	}
-	whose.TenantId, whose.UserId, whose.TokenId = c.tenant, c.user, c.token
+	whose.TenantId, whose.UserId, whose.TokenId = c.Tenant, c.User, c.Token
 	expires, err := s.tickets.put(ticketDigest(req.GetDigest()), whose)
 	if err != nil {
 		return nil, err
@@ -136,14 +134,14 @@ func (s *server) CreateStreamTicket(ctx context.Context, req *v1.CreateStreamTic
 // RedeemStreamTicket says whose a ticket is, once.
 func (s *server) RedeemStreamTicket(_ context.Context, req *v1.RedeemStreamTicketRequest) (*v1.RedeemStreamTicketResponse, error) {
 	if len(req.GetDigest()) != sha256.Size {
-		return nil, bad("digest", "must be the SHA-256 of the ticket")
+		return nil, call.Bad("digest", "must be the SHA-256 of the ticket")
 	}
 	whose, err := s.tickets.take(ticketDigest(req.GetDigest()))
 	if err != nil {
 		return nil, err
 	}
 	if whose == nil {
-		return nil, &failure{codes.NotFound, "there is no such ticket (any more)", ""}
+		return nil, call.Errorf(codes.NotFound, "there is no such ticket (any more)")
 	}
 	return &v1.RedeemStreamTicketResponse{Ticket: whose}, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 func (c *cluster) tokens(id string) v1.TokenServiceClient {
@@ -113,7 +114,7 @@ func TestStreamTickets_expireAndAreBounded(t *testing.T) {
 			return digest, err
 		}
 		_, err := put("t1")
-		requireCode(t, codes.Unavailable, toStatus(err)) // nobody leads
+		requireCode(t, codes.Unavailable, call.ToStatus(err)) // nobody leads
 		table.begin()
 		first, err := put("t1")
 		require.NoError(t, err)
@@ -136,7 +137,7 @@ func TestStreamTickets_expireAndAreBounded(t *testing.T) {
 			require.NoError(t, err)
 		}
 		_, err = put("t1")
-		requireCode(t, codes.ResourceExhausted, toStatus(err))
+		requireCode(t, codes.ResourceExhausted, call.ToStatus(err))
 		_, err = put("t2")
 		require.NoError(t, err, "that is for one tenant")
 		for tenant := 3; err == nil; tenant++ {
@@ -167,6 +168,6 @@ func TestStreamTickets_expireAndAreBounded(t *testing.T) {
 		require.Empty(t, table.byAge)
 		table.end()
 		_, err = table.take(second)
-		requireCode(t, codes.Unavailable, toStatus(err))
+		requireCode(t, codes.Unavailable, call.ToStatus(err))
 	})
 }

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -56,7 +58,7 @@ func (s *server) noteTokenUse(ctx context.Context) {
 			return
 		case <-ticker.C:
 			if ids := s.tokenUse.take(); len(ids) > 0 {
-				if _, err := propose[fsm.TokenResult](ctx, s, fsm.TouchTokens{IDs: ids}); err != nil && ctx.Err() == nil {
+				if _, err := replica.Propose[fsm.TokenResult](ctx, s.replica, fsm.TouchTokens{IDs: ids}); err != nil && ctx.Err() == nil {
 					s.log.Warn("uses of tokens were not written down", "error", err)
 				}
 			}
@@ -66,24 +68,24 @@ func (s *server) noteTokenUse(ctx context.Context) {
 
 // CreateToken makes a token of the caller's tenant.
 func (s *server) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error) {
-	c := callOf(ctx)
+	c := call.Of(ctx)
 	if req.GetExpiresInSeconds() < 0 {
-		return nil, bad("expires_in_seconds", "a token cannot expire before it is made")
+		return nil, call.Bad("expires_in_seconds", "a token cannot expire before it is made")
 	}
 	if req.GetExpiresInSeconds() > maxSeconds {
-		return nil, bad("expires_in_seconds", "must be at most %d; leave it out for a token without an end", maxSeconds)
+		return nil, call.Bad("expires_in_seconds", "must be at most %d; leave it out for a token without an end", maxSeconds)
 	}
-	if req.GetTenantId() != "" && req.GetTenantId() != c.tenant {
-		return nil, &failure{codes.PermissionDenied, "a token can only be made for the tenant that the call is made for", ""}
+	if req.GetTenantId() != "" && req.GetTenantId() != c.Tenant {
+		return nil, call.Errorf(codes.PermissionDenied, "a token can only be made for the tenant that the call is made for")
 	}
 	user := req.GetUserId()
 	if user == "" {
-		user = c.user
+		user = c.User
 	}
-	result, err := propose[fsm.TokenResult](ctx, s, fsm.PutToken{
-		Digest: hex.EncodeToString(req.GetDigest()), Tenant: c.tenant, User: user, Name: req.GetName(),
-		Permissions: req.GetPermissions(), CreatedBy: c.user, Lifetime: req.GetExpiresInSeconds() * int64(time.Second),
-		Actor: c.actor(),
+	result, err := replica.Propose[fsm.TokenResult](ctx, s.replica, fsm.PutToken{
+		Digest: hex.EncodeToString(req.GetDigest()), Tenant: c.Tenant, User: user, Name: req.GetName(),
+		Permissions: req.GetPermissions(), CreatedBy: c.User, Lifetime: req.GetExpiresInSeconds() * int64(time.Second),
+		Actor: c.Actor(),
 	})
 	if err != nil {
 		return nil, err
@@ -96,12 +98,12 @@ func (s *server) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (*
 
 // ListTokens lists those of the caller's tenant.
 func (s *server) ListTokens(ctx context.Context, _ *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := &v1.ListTokensResponse{}
-	for t := range v.TokensOf(callOf(ctx).tenant) {
+	for t := range v.TokensOf(call.Of(ctx).Tenant) {
 		out.Tokens = append(out.Tokens, tokenView(t))
 	}
 	return out, nil
@@ -111,9 +113,9 @@ func (s *server) ListTokens(ctx context.Context, _ *v1.ListTokensRequest) (*v1.L
 func (s *server) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
 	id, ok := fsm.ParseTokenID(req.GetTokenId())
 	if !ok {
-		return nil, notFound("token", req.GetTokenId())
+		return nil, call.NotFound("token", req.GetTokenId())
 	}
-	result, err := propose[fsm.TokenResult](ctx, s, fsm.RevokeToken{Tenant: callOf(ctx).tenant, ID: id, Actor: callOf(ctx).actor()})
+	result, err := replica.Propose[fsm.TokenResult](ctx, s.replica, fsm.RevokeToken{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
 	if err != nil {
 		return nil, err
 	}
@@ -126,15 +128,15 @@ func (s *server) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*
 // VerifyToken says whose token has this digest. The leader answers it, so that the uses come together in one place; any replica
 // does when it is asked for what it has, which is for the time without a leader.
 func (s *server) VerifyToken(ctx context.Context, req *v1.VerifyTokenRequest) (*v1.VerifyTokenResponse, error) {
-	v, err := s.read(ctx)
+	v, err := s.replica.Read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t, ok := v.TokenByDigest(hex.EncodeToString(req.GetDigest()))
 	if !ok || t.ExpiresAt != 0 && t.ExpiresAt <= time.Now().UnixNano() {
-		return nil, &failure{codes.NotFound, "nobody issued this token, or it is no longer good", ""}
+		return nil, call.Errorf(codes.NotFound, "nobody issued this token, or it is no longer good")
 	}
-	if !callOf(ctx).stale {
+	if !call.Of(ctx).Stale {
 		s.tokenUse.note(t.ID)
 	}
 	return &v1.VerifyTokenResponse{Token: tokenView(t)}, nil

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -35,37 +36,37 @@ var deterministic = proto.MarshalOptions{Deterministic: true}
 
 // newJob turns a request into a job to create, or says all that is wrong with it. It reads nothing but its arguments.
 func newJob(req *v1.SubmitJobRequest, inv inventory) (fsm.NewJob, error) {
-	var f faults
-	f.add(checkWhatRuns(req))
+	var f call.Faults
+	f.Add(checkWhatRuns(req))
 	shape := shapeOf(&f, req, inv)
 	job := schedulingOf(&f, req)
 	job.Shape = shape
 	job.Name = nameOf(&f, req)
-	f.checkLabels("labels", req.GetLabels())
+	checkLabels(&f, "labels", req.GetLabels())
 	job.Labels = req.GetLabels()
-	f.checkOutput(req.GetOutputConfig())
+	checkOutput(&f, req.GetOutputConfig())
 	if resume := req.GetTrainingConfig().GetResumeFromCheckpoint(); resume != "" {
 		id, ok := fsm.ParseCheckpointID(resume)
 		if !ok {
-			f.bad("training_config.resume_from_checkpoint", "%q is not a checkpoint id", resume)
+			f.Bad("training_config.resume_from_checkpoint", "%q is not a checkpoint id", resume)
 		}
 		job.ResumeFrom = id
 	}
-	err := f.err()
+	err := f.Err()
 	if err != nil {
 		return job, err
 	}
 	if job.Spec, err = deterministic.Marshal(req); err != nil {
-		return job, bad("request", "not encodable: %v", err)
+		return job, call.Bad("request", "not encodable: %v", err)
 	}
 	if len(job.Spec) > maxSpecBytes {
-		return job, bad("request", "is %d bytes; at most %d are taken: put large inputs into files", len(job.Spec), maxSpecBytes)
+		return job, call.Bad("request", "is %d bytes; at most %d are taken: put large inputs into files", len(job.Spec), maxSpecBytes)
 	}
 	// Of what was said: a default that changes makes no other request of it.
 	job.Fingerprint = xxhash.Sum64(job.Spec)
 	if full := withDefaults(req); full != req {
 		if job.Spec, err = deterministic.Marshal(full); err != nil {
-			return job, bad("request", "not encodable: %v", err)
+			return job, call.Bad("request", "not encodable: %v", err)
 		}
 	}
 	return job, nil
@@ -109,16 +110,16 @@ func checkWhatRuns(req *v1.SubmitJobRequest) error {
 	command, training := req.GetCommandConfig(), req.GetTrainingConfig()
 	switch {
 	case req.GetEvaluationConfig() != nil && (command != nil || training != nil || req.GetDataConfig() != nil):
-		return bad("evaluation_config", "goes without training_config, data_config and command_config")
+		return call.Bad("evaluation_config", "goes without training_config, data_config and command_config")
 	case req.GetEvaluationConfig() != nil:
 		return checkEvaluation(req.GetEvaluationConfig())
 	case command == nil && training == nil:
-		return bad("command_config", "say what runs: give command_config (argv and cwd), or training_config with data_config")
+		return call.Bad("command_config", "say what runs: give command_config (argv and cwd), or training_config with data_config")
 	case command != nil && training != nil:
-		return bad("command_config", "give command_config or training_config, not both")
+		return call.Bad("command_config", "give command_config or training_config, not both")
 	case command != nil:
 		if req.GetDataConfig() != nil {
-			return bad("data_config", "goes with training_config; a command finds its data itself")
+			return call.Bad("data_config", "goes with training_config; a command finds its data itself")
 		}
 		return checkCommand(command)
 	default:
@@ -127,54 +128,54 @@ func checkWhatRuns(req *v1.SubmitJobRequest) error {
 }
 
 func checkCommand(c *v1.CommandConfig) error {
-	var f faults
+	var f call.Faults
 	switch {
 	case len(c.GetArgv()) == 0 && c.GetCommand() == "":
-		f.bad("command_config.argv", "is empty: give the program and its arguments, or a shell line in command_config.command")
+		f.Bad("command_config.argv", "is empty: give the program and its arguments, or a shell line in command_config.command")
 	case len(c.GetArgv()) > 0 && c.GetCommand() != "":
-		f.bad("command_config.argv", "give argv or command, not both")
+		f.Bad("command_config.argv", "give argv or command, not both")
 	case len(c.GetArgv()) > 0 && c.GetArgv()[0] == "":
-		f.bad("command_config.argv", "the first element names the program and is empty")
+		f.Bad("command_config.argv", "the first element names the program and is empty")
 	case len(c.GetArgv()) > maxArgs:
-		f.bad("command_config.argv", "has %d elements; at most %d are taken", len(c.GetArgv()), maxArgs)
+		f.Bad("command_config.argv", "has %d elements; at most %d are taken", len(c.GetArgv()), maxArgs)
 	}
 	switch {
 	case c.GetCwd() == "":
-		f.bad("command_config.cwd", "is required: the directory on the node in which the command runs")
+		f.Bad("command_config.cwd", "is required: the directory on the node in which the command runs")
 	case !path.IsAbs(c.GetCwd()):
-		f.bad("command_config.cwd", "%q must be an absolute path", c.GetCwd())
+		f.Bad("command_config.cwd", "%q must be an absolute path", c.GetCwd())
 	}
 	if strings.ContainsRune(c.GetCwd()+c.GetCommand()+strings.Join(c.GetArgv(), ""), 0) {
-		f.bad("command_config", "must not contain a NUL character")
+		f.Bad("command_config", "must not contain a NUL character")
 	}
-	f.checkEnvironment("command_config.environment", c.GetEnvironment())
-	return f.err()
+	checkEnvironment(&f, "command_config.environment", c.GetEnvironment())
+	return f.Err()
 }
 
 func checkTraining(req *v1.SubmitJobRequest) error {
-	var f faults
+	var f call.Faults
 	t, data := req.GetTrainingConfig(), req.GetDataConfig()
 	if t.GetBaseModel().GetModelId() == "" {
-		f.bad("training_config.base_model.model_id", "is required: the model to train")
+		f.Bad("training_config.base_model.model_id", "is required: the model to train")
 	}
 	switch {
 	case t.GetTrainingType() == v1.TrainingType_UNSPECIFIED:
-		f.bad("training_config.training_type", "is required: one of SFT, LORA, QLORA, DPO, RLHF, CONTINUED_PRETRAIN, FULL_FINETUNE")
+		f.Bad("training_config.training_type", "is required: one of SFT, LORA, QLORA, DPO, RLHF, CONTINUED_PRETRAIN, FULL_FINETUNE")
 	case v1.TrainingType_Value_name[int32(t.GetTrainingType())] == "":
-		f.bad("training_config.training_type", "%d is not a training type", t.GetTrainingType())
+		f.Bad("training_config.training_type", "%d is not a training type", t.GetTrainingType())
 	}
 	sources := data.GetSources()
 	switch {
 	case len(sources) == 0:
-		f.bad("data_config.sources", "is empty: name at least one data source")
+		f.Bad("data_config.sources", "is empty: name at least one data source")
 	case len(sources) > maxSources:
-		f.bad("data_config.sources", "has %d entries; at most %d are taken: name the folder that they are in", len(sources), maxSources)
+		f.Bad("data_config.sources", "has %d entries; at most %d are taken: name the folder that they are in", len(sources), maxSources)
 		sources = nil
 	}
-	f.add(checkModel(t.GetBaseModel()))
-	f.checkFramework(t)
+	f.Add(checkModel(t.GetBaseModel()))
+	checkFramework(&f, t)
 	for i, source := range sources {
-		f.add(checkSource(fmt.Sprintf("data_config.sources[%d].path", i), source.GetPath()))
+		f.Add(checkSource(fmt.Sprintf("data_config.sources[%d].path", i), source.GetPath()))
 	}
 	for _, n := range []struct {
 		field string
@@ -186,22 +187,22 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 		{"num_workers", data.GetNumWorkers()},
 	} {
 		if n.value < 0 {
-			f.bad("data_config."+n.field, "%d must not be negative", n.value)
+			f.Bad("data_config."+n.field, "%d must not be negative", n.value)
 		}
 	}
 	if split := data.GetValidationSplit(); !(split >= 0 && split <= 1) {
-		f.bad("data_config.validation_split", "%v must lie between 0 and 1", split)
+		f.Bad("data_config.validation_split", "%v must lie between 0 and 1", split)
 	}
-	f.checkEnvironment("training_config.environment", t.GetEnvironment())
-	return f.err()
+	checkEnvironment(&f, "training_config.environment", t.GetEnvironment())
+	return f.Err()
 }
 
-func nameOf(f *faults, req *v1.SubmitJobRequest) string {
+func nameOf(f *call.Faults, req *v1.SubmitJobRequest) string {
 	name := strings.TrimSpace(req.GetName())
 	if name == "" {
 		c := req.GetCommandConfig()
 		if c == nil {
-			f.bad("name", "is required: a label for people")
+			f.Bad("name", "is required: a label for people")
 			return ""
 		}
 		if len(c.GetArgv()) > 0 {
@@ -211,63 +212,63 @@ func nameOf(f *faults, req *v1.SubmitJobRequest) string {
 		}
 	}
 	if len(name) > maxName {
-		f.bad("name", "is %d bytes long; at most %d are taken", len(name), maxName)
+		f.Bad("name", "is %d bytes long; at most %d are taken", len(name), maxName)
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		f.bad("name", "must not contain control characters")
+		f.Bad("name", "must not contain control characters")
 	}
 	return name
 }
 
-func (f *faults) checkEnvironment(field string, env map[string]string) {
+func checkEnvironment(f *call.Faults, field string, env map[string]string) {
 	if len(env) > maxEnv {
-		f.bad(field, "has %d variables; at most %d are taken", len(env), maxEnv)
+		f.Bad(field, "has %d variables; at most %d are taken", len(env), maxEnv)
 		return
 	}
 	total := 0
 	for _, key := range slices.Sorted(maps.Keys(env)) {
 		total += len(key) + len(env[key]) + 2
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			f.bad(field, "%q is not a name for a variable", key)
+			f.Bad(field, "%q is not a name for a variable", key)
 		}
 		if strings.ContainsRune(env[key], 0) {
-			f.bad(field, "the value of %s contains a NUL character", key)
+			f.Bad(field, "the value of %s contains a NUL character", key)
 		}
 	}
 	if total > maxEnvBytes {
-		f.bad(field, "takes %d bytes; at most %d are taken", total, maxEnvBytes)
+		f.Bad(field, "takes %d bytes; at most %d are taken", total, maxEnvBytes)
 	}
 }
 
-func (f *faults) checkLabels(field string, labels map[string]string) {
+func checkLabels(f *call.Faults, field string, labels map[string]string) {
 	if len(labels) > maxLabels {
-		f.bad(field, "has %d entries; at most %d are taken", len(labels), maxLabels)
+		f.Bad(field, "has %d entries; at most %d are taken", len(labels), maxLabels)
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if key == "" || len(key) > maxLabelKey || strings.ContainsAny(key, "=,\x00") {
-			f.bad(field, "%q is not a label name: 1 to %d bytes, without '=' and ','", key, maxLabelKey)
+			f.Bad(field, "%q is not a label name: 1 to %d bytes, without '=' and ','", key, maxLabelKey)
 		}
 		if len(labels[key]) > maxLabelVal {
-			f.bad(field, "the value of %s is longer than %d bytes", key, maxLabelVal)
+			f.Bad(field, "the value of %s is longer than %d bytes", key, maxLabelVal)
 		}
 	}
 }
 
-func (f *faults) checkOutput(o *v1.OutputConfig) {
+func checkOutput(f *call.Faults, o *v1.OutputConfig) {
 	if o.GetOutputDir() != "" && !path.IsAbs(o.GetOutputDir()) {
-		f.bad("output_config.output_dir", "%q must be an absolute path", o.GetOutputDir())
+		f.Bad("output_config.output_dir", "%q must be an absolute path", o.GetOutputDir())
 	}
 	if o.GetCheckpointIntervalSteps() < 0 {
-		f.bad("output_config.checkpoint_interval_steps", "must not be negative")
+		f.Bad("output_config.checkpoint_interval_steps", "must not be negative")
 	}
 	if o.GetKeepCheckpoints() != 0 {
-		f.bad("output_config.keep_checkpoints", "would have no effect in this version, in which all checkpoints are kept: leave it out")
+		f.Bad("output_config.keep_checkpoints", "would have no effect in this version, in which all checkpoints are kept: leave it out")
 	}
 }
 
 // schedulingOf reads what decides when and how often a job runs.
-func schedulingOf(f *faults, req *v1.SubmitJobRequest) fsm.NewJob {
+func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) fsm.NewJob {
 	s, t := req.GetSchedulingConfig(), req.GetTrainingConfig()
 	job := fsm.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
 	if job.Queue == "" {
@@ -276,23 +277,23 @@ func schedulingOf(f *faults, req *v1.SubmitJobRequest) fsm.NewJob {
 	if s == nil {
 		s = &v1.SchedulingConfig{}
 	}
-	if priority := f.twice("priority", s.Priority, t.GetPriority(), t != nil && t.Priority != nil); priority != nil {
+	if priority := twice(f, "priority", s.Priority, t.GetPriority(), t != nil && t.Priority != nil); priority != nil {
 		if *priority < 0 || *priority > 10 {
-			f.bad("scheduling_config.priority", "%d must lie between 0 and 10 (10 runs first)", *priority)
+			f.Bad("scheduling_config.priority", "%d must lie between 0 and 10 (10 runs first)", *priority)
 		}
 		job.Priority = uint8(*priority)
 	}
-	if retries := f.twice("max_retries", s.MaxRetries, t.GetMaxRetries(), t != nil && t.MaxRetries != nil); retries != nil {
+	if retries := twice(f, "max_retries", s.MaxRetries, t.GetMaxRetries(), t != nil && t.MaxRetries != nil); retries != nil {
 		if *retries < 0 || *retries > 1000 {
-			f.bad("scheduling_config.max_retries", "%d must lie between 0 and 1000", *retries)
+			f.Bad("scheduling_config.max_retries", "%d must lie between 0 and 1000", *retries)
 		}
 		job.Retry.Max = uint16(*retries)
 	}
-	job.Retry.On = f.retryOn(s.GetRetryOn())
+	job.Retry.On = retryOn(f, s.GetRetryOn())
 	if s.Restartable != nil && !s.GetRestartable() {
 		job.Retry.Never = true
 		if job.Retry.Max > 0 {
-			f.bad("scheduling_config.restartable", "is false, but max_retries is %d: a job that is not restartable has no retries", job.Retry.Max)
+			f.Bad("scheduling_config.restartable", "is false, but max_retries is %d: a job that is not restartable has no retries", job.Retry.Max)
 		}
 	}
 	for _, d := range []struct {
@@ -307,7 +308,7 @@ func schedulingOf(f *faults, req *v1.SubmitJobRequest) fsm.NewJob {
 		{"grace_period_seconds", s.GetGracePeriodSeconds(), 0, &job.Grace},
 	} {
 		if d.value != 0 && (d.value < d.least || d.value > maxSeconds) {
-			f.bad("scheduling_config."+d.name, "%d must be at least %d and at most %d", d.value, d.least, maxSeconds)
+			f.Bad("scheduling_config."+d.name, "%d must be at least %d and at most %d", d.value, d.least, maxSeconds)
 		}
 		*d.into = int64(d.value) * int64(time.Second)
 	}
@@ -318,29 +319,29 @@ func schedulingOf(f *faults, req *v1.SubmitJobRequest) fsm.NewJob {
 		at := s.GetNotBefore().AsTime()
 		switch {
 		case s.GetNotBefore().CheckValid() != nil:
-			f.bad("scheduling_config.not_before", "is not a time")
+			f.Bad("scheduling_config.not_before", "is not a time")
 		case at.Year() > 2200:
-			f.bad("scheduling_config.not_before", "lies too far ahead")
+			f.Bad("scheduling_config.not_before", "lies too far ahead")
 		default:
 			job.NotBefore = max(0, at.UnixNano())
 		}
 	}
 	if len(s.GetDependencies()) > 0 {
-		f.bad("scheduling_config.dependencies", "not supported by this version: submit the job when the others have ended")
+		f.Bad("scheduling_config.dependencies", "not supported by this version: submit the job when the others have ended")
 	}
 	if s.GetArray() != nil {
-		f.bad("scheduling_config.array", "not supported by this version: submit the jobs as a batch")
+		f.Bad("scheduling_config.array", "not supported by this version: submit the jobs as a batch")
 	}
 	return job
 }
 
 // twice reconciles a value that ScaiMind published in training_config with the same one in scheduling_config.
-func (f *faults) twice(name string, scheduling *int32, training int32, given bool) *int32 {
+func twice(f *call.Faults, name string, scheduling *int32, training int32, given bool) *int32 {
 	switch {
 	case !given:
 		return scheduling
 	case scheduling != nil && *scheduling != training:
-		f.bad("scheduling_config."+name, "is %d but training_config.%s is %d: give it once", *scheduling, name, training)
+		f.Bad("scheduling_config."+name, "is %d but training_config.%s is %d: give it once", *scheduling, name, training)
 		return nil
 	}
 	return &training
@@ -351,7 +352,7 @@ var retryCauses = map[string]fsm.RetryCause{
 	"data_fetch": fsm.RetryDataFetch, "exit": fsm.RetryExit,
 }
 
-func (f *faults) retryOn(names []string) fsm.RetryCause {
+func retryOn(f *call.Faults, names []string) fsm.RetryCause {
 	if len(names) == 0 {
 		return fsm.RetryAll
 	}
@@ -359,7 +360,7 @@ func (f *faults) retryOn(names []string) fsm.RetryCause {
 	for _, name := range names {
 		cause, ok := retryCauses[name]
 		if !ok {
-			f.bad("scheduling_config.retry_on", "%q is none of node_lost, gpu_fault, launch_failed, data_fetch, exit", name)
+			f.Bad("scheduling_config.retry_on", "%q is none of node_lost, gpu_fault, launch_failed, data_fetch, exit", name)
 		}
 		on |= cause
 	}

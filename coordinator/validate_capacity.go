@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -19,45 +20,45 @@ const waitAnyway = "; scheduling_config.allow_pending_capacity (--allow-pending-
 // Whoever has seen a node register is not told that it is not there: before a job is refused, all that was acknowledged is
 // applied, once a call.
 func (s *server) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job *fsm.NewJob) error {
-	c := callOf(ctx)
+	c := call.Of(ctx)
 	if req.GetSchedulingConfig().GetAllowPendingCapacity() || job.Shape.Nodes == 0 {
 		return nil
 	}
-	wrong := s.neverRuns(c.tenant, req, job)
-	if wrong == nil || c.upToDate {
+	wrong := s.neverRuns(c.Tenant, req, job)
+	if wrong == nil || c.UpToDate {
 		return wrong
 	}
-	if _, err := s.read(ctx); err != nil {
+	if _, err := s.replica.Read(ctx); err != nil {
 		return err
 	}
-	c.upToDate = true
-	return s.neverRuns(c.tenant, req, job)
+	c.UpToDate = true
+	return s.neverRuns(c.Tenant, req, job)
 }
 
 func (s *server) neverRuns(tenant string, req *v1.SubmitJobRequest, job *fsm.NewJob) error {
 	if s.capacity.Nodes() > 0 {
 		if wrong := neverFits(req.GetResourceConfig(), job.Shape, &s.capacity); wrong != nil {
-			if wrong.field != "resource_config.gpu_type" { // The state takes no type that no node has ever had.
-				wrong.message += waitAnyway
+			if wrong.Field != "resource_config.gpu_type" { // The state takes no type that no node has ever had.
+				wrong.Message += waitAnyway
 			}
 			return wrong
 		}
 	}
-	v, need := s.machine.View(), job.Shape.GPUMilli()
+	v, need := s.replica.View(), job.Shape.GPUMilli()
 	if q, ok := v.Queue(job.Queue); ok && q.MaxGPUs != 0 && need > 1000*int(q.MaxGPUs) {
-		return bad("scheduling_config.queue", "%s%s", q.Bars(0, job.Shape), waitAnyway)
+		return call.Bad("scheduling_config.queue", "%s%s", q.Bars(0, job.Shape), waitAnyway)
 	}
 	if q, ok := v.Quota(tenant); ok && q.MaxGPUs != nil && need > 1000*int(*q.MaxGPUs) {
-		return bad("resource_config.gpu_count", "%s%s", q.Bars(fsm.Usage{}, job.Shape), waitAnyway)
+		return call.Bad("resource_config.gpu_count", "%s%s", q.Bars(fsm.Usage{}, job.Shape), waitAnyway)
 	}
 	return nil
 }
 
 // neverFits says what of a shape the nodes could never hold, and what they could; nil: they could hold all of it.
-func neverFits(r *v1.ResourceConfig, shape fsm.Shape, inv inventory) *invalid {
+func neverFits(r *v1.ResourceConfig, shape fsm.Shape, inv inventory) *call.Invalid {
 	room := inv.RoomFor(shape)
-	fault := func(field, format string, args ...any) *invalid {
-		return &invalid{"resource_config." + field, fmt.Sprintf(format, args...)}
+	fault := func(field, format string, args ...any) *call.Invalid {
+		return &call.Invalid{Field: "resource_config." + field, Message: fmt.Sprintf(format, args...)}
 	}
 	// What the nodes that are meant have to have beside: the needs that come before the one that is not met.
 	var beside []string

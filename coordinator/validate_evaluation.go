@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -22,66 +23,66 @@ const (
 func reservedForEvaluations(req *v1.SubmitJobRequest) error {
 	switch {
 	case req.GetEvaluationConfig() != nil:
-		return bad("evaluation_config", "is not for jobs: an evaluation is submitted as one (POST /evaluations, mind evaluate)")
+		return call.Bad("evaluation_config", "is not for jobs: an evaluation is submitted as one (POST /evaluations, mind evaluate)")
 	case req.GetLabels()[fsm.EvaluationLabel] == fsm.EvaluationValue:
-		return bad("labels", "%s=%s is kept for evaluations: choose another value", fsm.EvaluationLabel, fsm.EvaluationValue)
+		return call.Bad("labels", "%s=%s is kept for evaluations: choose another value", fsm.EvaluationLabel, fsm.EvaluationValue)
 	}
 	return nil
 }
 
 // checkEvaluation checks what can be told without looking at the state.
 func checkEvaluation(e *v1.EvaluationConfig) error {
-	var f faults
+	var f call.Faults
 	switch {
 	case e.GetJobId() == "" && e.GetModelUri() == "":
-		f.bad("job_id", "say what to score: give job_id, or model_uri")
+		f.Bad("job_id", "say what to score: give job_id, or model_uri")
 	case e.GetJobId() == "" && e.GetCheckpointId() != "":
-		f.bad("checkpoint_id", "goes with job_id: name the job that wrote it")
+		f.Bad("checkpoint_id", "goes with job_id: name the job that wrote it")
 	case e.GetModelUri() != "" && e.GetCheckpointId() != "":
-		f.bad("checkpoint_id", "goes instead of model_uri: only one of them can be scored")
+		f.Bad("checkpoint_id", "goes instead of model_uri: only one of them can be scored")
 	}
 	benchmarks := e.GetBenchmarks()
 	switch {
 	case len(benchmarks) == 0:
-		f.bad("benchmarks", "is empty: name at least one, such as mmlu")
+		f.Bad("benchmarks", "is empty: name at least one, such as mmlu")
 	case len(benchmarks) > maxBenchmarks:
-		f.bad("benchmarks", "has %d entries; at most %d are taken", len(benchmarks), maxBenchmarks)
+		f.Bad("benchmarks", "has %d entries; at most %d are taken", len(benchmarks), maxBenchmarks)
 		benchmarks = nil
 	}
-	f.add(checkModelURI(e.GetModelUri()))
+	f.Add(checkModelURI(e.GetModelUri()))
 	seen := map[string]bool{}
 	for i, b := range benchmarks {
 		field := fmt.Sprintf("benchmarks[%d]", i)
-		f.checkBenchmark(field, b)
+		checkBenchmark(&f, field, b)
 		if b.GetName() != "" && seen[b.GetName()] {
-			f.bad(field+".name", "%s is there twice: its results could not be told apart", b.GetName())
+			f.Bad(field+".name", "%s is there twice: its results could not be told apart", b.GetName())
 		}
 		seen[b.GetName()] = true
 	}
-	return f.err()
+	return f.Err()
 }
 
-func (f *faults) checkBenchmark(field string, b *v1.Benchmark) {
+func checkBenchmark(f *call.Faults, field string, b *v1.Benchmark) {
 	name := b.GetName()
 	switch {
 	case name == "":
-		f.bad(field+".name", "is required: the benchmark, such as mmlu")
+		f.Bad(field+".name", "is required: the benchmark, such as mmlu")
 	case !validBenchmark(name):
-		f.bad(field+".name", "%.64q is no name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, fsm.MaxBenchmarkName)
+		f.Bad(field+".name", "%.64q is no name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, fsm.MaxBenchmarkName)
 	}
 	if b.GetNumSamples() < 0 {
-		f.bad(field+".num_samples", "%d must not be negative; 0 means all", b.GetNumSamples())
+		f.Bad(field+".num_samples", "%d must not be negative; 0 means all", b.GetNumSamples())
 	}
 	if len(b.GetParameters()) > maxParameters {
-		f.bad(field+".parameters", "has %d entries; at most %d are taken", len(b.GetParameters()), maxParameters)
+		f.Bad(field+".parameters", "has %d entries; at most %d are taken", len(b.GetParameters()), maxParameters)
 	}
 	for key, value := range b.GetParameters() {
 		if key == "" || len(key) > maxLabelKey || len(value) > maxParameter || strings.ContainsRune(key+value, 0) {
-			f.bad(field+".parameters", "names take 1 to %d bytes, values up to %d, and neither a NUL character", maxLabelKey, maxParameter)
+			f.Bad(field+".parameters", "names take 1 to %d bytes, values up to %d, and neither a NUL character", maxLabelKey, maxParameter)
 			break
 		}
 	}
-	f.add(checkURI(field+".dataset", b.GetDataset()))
+	f.Add(checkURI(field+".dataset", b.GetDataset()))
 }
 
 // validBenchmark says whether something can be the name of a benchmark, wherever it came from.
@@ -99,19 +100,19 @@ func checkURI(field, uri string) error {
 		return nil
 	}
 	if len(uri) > maxURI || strings.ContainsFunc(uri, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return bad(field, "takes at most %d bytes and no control characters", maxURI)
+		return call.Bad(field, "takes at most %d bytes and no control characters", maxURI)
 	}
 	scheme, rest, ok := strings.Cut(uri, "://")
 	switch {
 	case path.IsAbs(uri):
 	case !ok:
-		return bad(field, "%.64q is no URI: give an absolute path, or say where it is, as in hf://organisation/name or scaidrive://tenant/path", uri)
+		return call.Bad(field, "%.64q is no URI: give an absolute path, or say where it is, as in hf://organisation/name or scaidrive://tenant/path", uri)
 	case !slices.Contains(uriSchemes, scheme):
-		return bad(field, "%.64q has an unknown scheme: the schemes are %s", uri, strings.Join(uriSchemes, ", "))
+		return call.Bad(field, "%.64q has an unknown scheme: the schemes are %s", uri, strings.Join(uriSchemes, ", "))
 	case rest == "":
-		return bad(field, "%.64q names nothing", uri)
+		return call.Bad(field, "%.64q names nothing", uri)
 	case scheme == "file" && !path.IsAbs(rest):
-		return bad(field, "%.64q must be file:// and an absolute path", uri)
+		return call.Bad(field, "%.64q must be file:// and an absolute path", uri)
 	}
 	return nil
 }

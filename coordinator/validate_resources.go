@@ -8,6 +8,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -17,24 +18,24 @@ var topologies = map[string]uint8{
 }
 
 // shapeOf reads what the job needs, per node. With a fault it is empty.
-func shapeOf(f *faults, req *v1.SubmitJobRequest, inv inventory) fsm.Shape {
+func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv inventory) fsm.Shape {
 	r := req.GetResourceConfig()
-	before := f.count()
-	f.checkAmounts(r)
+	before := f.Count()
+	checkAmounts(f, r)
 	topology, ok := topologies[r.GetTopology()]
 	if !ok {
-		f.bad("resource_config.topology", "%q is none of any, nvlink, single_node", r.GetTopology())
+		f.Bad("resource_config.topology", "%q is none of any, nvlink, single_node", r.GetTopology())
 	}
-	if f.count() == before {
-		f.checkTogether(req, topology)
+	if f.Count() == before {
+		checkTogether(f, req, topology)
 	}
-	f.checkLabels("resource_config.node_selector", r.GetNodeSelector())
+	checkLabels(f, "resource_config.node_selector", r.GetNodeSelector())
 	for _, k := range slices.Sorted(maps.Keys(r.GetNodeSelector())) {
 		if strings.ContainsAny(r.GetNodeSelector()[k], ",=") {
-			f.bad("resource_config.node_selector", "the value of %s must not contain ',' or '='", k)
+			f.Bad("resource_config.node_selector", "the value of %s must not contain ',' or '='", k)
 		}
 	}
-	if f.count() != before {
+	if f.Count() != before {
 		return fsm.Shape{}
 	}
 	shape := fsm.Shape{
@@ -51,41 +52,41 @@ func shapeOf(f *faults, req *v1.SubmitJobRequest, inv inventory) fsm.Shape {
 	case shape.GPUs <= fsm.MaxGPUs:
 		return shape
 	case inv.Nodes() == 0 || req.GetSchedulingConfig().GetAllowPendingCapacity():
-		f.bad("resource_config.gpu_count", "%d on %s: a node has at most %d; node_count (--nodes) spreads them", gpus, plural(nodes, "node"), fsm.MaxGPUs)
+		f.Bad("resource_config.gpu_count", "%d on %s: a node has at most %d; node_count (--nodes) spreads them", gpus, plural(nodes, "node"), fsm.MaxGPUs)
 	default:
 		wrong := neverFits(r, shape, inv)
-		f.bad(wrong.field, "%s", wrong.message)
+		f.Bad(wrong.Field, "%s", wrong.Message)
 	}
 	return fsm.Shape{}
 }
 
 // checkTogether looks at how amounts that are sound by themselves fit together.
-func (f *faults) checkTogether(req *v1.SubmitJobRequest, topology uint8) {
-	r, before := req.GetResourceConfig(), f.count()
+func checkTogether(f *call.Faults, req *v1.SubmitJobRequest, topology uint8) {
+	r, before := req.GetResourceConfig(), f.Count()
 	gpus, nodes, fraction := int(r.GetGpuCount()), int(r.GetNodeCount()), r.GetGpuFraction()
 	switch {
 	case fraction != 0 && gpus != 0:
-		f.bad("resource_config.gpu_fraction", "goes instead of gpu_count, not with it")
+		f.Bad("resource_config.gpu_fraction", "goes instead of gpu_count, not with it")
 	case fraction != 0 && nodes > 1:
-		f.bad("resource_config.gpu_fraction", "is a share of one GPU, so node_count cannot be %d", nodes)
+		f.Bad("resource_config.gpu_fraction", "is a share of one GPU, so node_count cannot be %d", nodes)
 	case gpus == 0 && fraction == 0 && req.GetTrainingConfig() != nil:
-		f.bad("resource_config.gpu_count", "must be at least 1 for a training job")
+		f.Bad("resource_config.gpu_count", "must be at least 1 for a training job")
 	case gpus == 0 && fraction == 0 && (r.GetGpuType() != "" || r.GetGpuMemoryMb() != 0 || topology == fsm.TopologyNVLink):
-		f.bad("resource_config.gpu_count", "is 0, so gpu_type, gpu_memory_mb and topology nvlink say nothing: set gpu_count or leave them out")
+		f.Bad("resource_config.gpu_count", "is 0, so gpu_type, gpu_memory_mb and topology nvlink say nothing: set gpu_count or leave them out")
 	}
 	switch {
-	case f.count() != before:
+	case f.Count() != before:
 	case topology == fsm.TopologySingleNode && nodes > 1:
-		f.bad("resource_config.node_count", "is %d but topology is single_node", nodes)
+		f.Bad("resource_config.node_count", "is %d but topology is single_node", nodes)
 	case nodes > 1 && gpus%nodes != 0:
-		f.bad("resource_config.gpu_count", "%d cannot be shared equally by node_count %d", gpus, nodes)
+		f.Bad("resource_config.gpu_count", "%d cannot be shared equally by node_count %d", gpus, nodes)
 	}
 	if world := int(req.GetTrainingConfig().GetFramework().GetDistributed().GetWorldSize()); world > 0 && world != max(1, gpus) {
-		f.bad("training_config.framework.distributed.world_size", "is %d but resource_config.gpu_count is %d: one process runs per GPU", world, gpus)
+		f.Bad("training_config.framework.distributed.world_size", "is %d but resource_config.gpu_count is %d: one process runs per GPU", world, gpus)
 	}
 }
 
-func (f *faults) checkAmounts(r *v1.ResourceConfig) {
+func checkAmounts(f *call.Faults, r *v1.ResourceConfig) {
 	for _, a := range []struct {
 		name  string
 		value int32
@@ -98,14 +99,14 @@ func (f *faults) checkAmounts(r *v1.ResourceConfig) {
 		{"memory_mb", r.GetMemoryMb(), math.MaxInt32},
 	} {
 		if a.value < 0 || a.value > a.most {
-			f.bad("resource_config."+a.name, "%d must lie between 0 and %d", a.value, a.most)
+			f.Bad("resource_config."+a.name, "%d must lie between 0 and %d", a.value, a.most)
 		}
 	}
 	if share := r.GetGpuFraction(); share != 0 && !(share >= 0.001 && share <= 0.999) {
-		f.bad("resource_config.gpu_fraction", "%v must lie between 0 and 1 (0.001 to 0.999); for whole GPUs use gpu_count", share)
+		f.Bad("resource_config.gpu_fraction", "%v must lie between 0 and 1 (0.001 to 0.999); for whole GPUs use gpu_count", share)
 	}
 	if len(r.GetGpuType()) > maxLabelVal {
-		f.bad("resource_config.gpu_type", "is longer than %d bytes", maxLabelVal)
+		f.Bad("resource_config.gpu_type", "is longer than %d bytes", maxLabelVal)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -312,12 +313,12 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 			require.NoError(t, err, "the request is sound before it is spoiled")
 			tt.change(req)
 			_, err = newJob(req, largest(8))
-			var wrong *invalid
+			var wrong *call.Invalid
 			require.ErrorAs(t, err, &wrong)
-			require.Equal(t, tt.field, wrong.field)
-			require.Contains(t, wrong.message, tt.says)
-			require.Equal(t, codes.InvalidArgument, grpcstatus.Code(toStatus(err)))
-			require.NotErrorAs(t, err, new(*manyInvalid), "one mistake is one fault")
+			require.Equal(t, tt.field, wrong.Field)
+			require.Contains(t, wrong.Message, tt.says)
+			require.Equal(t, codes.InvalidArgument, grpcstatus.Code(call.ToStatus(err)))
+			require.NotErrorAs(t, err, new(*call.ManyInvalid), "one mistake is one fault")
 		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -62,7 +64,7 @@ func (s *server) condemn(ctx context.Context) {
 // session tries every node that is due.
 func (b *bench) session(ctx context.Context) {
 	s := b.server
-	v := s.machine.View()
+	v := s.replica.View()
 	settled := s.sessions.allSettled(s.config.Timers.UnreachableAfter)
 	var due []*suspect
 	for n := range v.Nodes() {
@@ -94,7 +96,7 @@ func (b *bench) session(ctx context.Context) {
 		}
 		// It may have been heard of, or this process have stood still, while the votes came in.
 		s.sessions.condemn(c.node.ID)
-		again, ok := s.suspect(s.machine.View(), c.node.ID, settled)
+		again, ok := s.suspect(s.replica.View(), c.node.ID, settled)
 		if !ok || !again.worthwhile || !s.listening() {
 			s.sessions.absolve(c.node.ID)
 			continue
@@ -188,11 +190,11 @@ func mayReplace(v *fsm.View, lost *fsm.Node, settled []string) []string {
 
 // loseNode proposes a verdict, and says why it did not come about; empty: it did.
 func (s *server) loseNode(ctx context.Context, command fsm.LoseNode) string {
-	result, err := propose[fsm.LoseNodeResult](ctx, s, command)
+	result, err := replica.Propose[fsm.LoseNodeResult](ctx, s.replica, command)
 	switch {
 	case err != nil:
 		// A verdict of unknown outcome may still be taken: the node stays condemned until it registers, or for this reign.
-		if outcomeOf(toStatus(err)) == status.NotSent {
+		if call.OutcomeOf(call.ToStatus(err)) == status.NotSent {
 			s.sessions.absolve(command.Node)
 		}
 		return err.Error()

@@ -19,7 +19,7 @@ func Verify(ctx context.Context, dataDir, logStore string, at uint64) (*raftnode
 }
 
 // replayed is the state machine as Verify wants it.
-type replayed struct{ replica }
+type replayed struct{ hosted }
 
 // Decode implements raftnode.Replay.
 func (r replayed) Decode(entry []byte) error { return fsm.CheckEntry(entry) }

@@ -80,7 +80,7 @@ func newestSnapshot(dataDir string) (newest uint64) {
 	dirs, _ := filepath.Glob(filepath.Join(dataDir, "raft", "snapshots", "snapshots", "*-*-*"))
 	for _, dir := range dirs {
 		if fields := strings.Split(filepath.Base(dir), "-"); !strings.HasSuffix(dir, ".tmp") { // term, index, time
-			newest = max(newest, parseIndex(fields[1]))
+			newest = max(newest, indexIn(fields[1]))
 		}
 	}
 	return newest

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -28,8 +29,8 @@ const (
 // GetVotes says what this replica's own gossip knows of nodes. The leader asks each voter, and the state counts: what a
 // replica says for itself must not be said for it by another one.
 func (s *server) GetVotes(ctx context.Context, req *v1.GetVotesRequest) (*v1.GetVotesResponse, error) {
-	if who := callOf(ctx).peer; s.tls && !who.Is(pki.RoleCoordinator) {
-		return nil, &failure{codes.PermissionDenied, fmt.Sprintf("coordinators vote among themselves; the certificate says %s", who), ""}
+	if who := call.Of(ctx).Peer; s.tls && !who.Is(pki.RoleCoordinator) {
+		return nil, call.Errorf(codes.PermissionDenied, "coordinators vote among themselves; the certificate says %s", who)
 	}
 	return &v1.GetVotesResponse{CoordinatorId: s.config.ID, Votes: s.votes(req.GetNodeIds())}, nil
 }
@@ -152,17 +153,17 @@ func (s *server) askVotes(ctx context.Context, voter string, nodes []string) ([]
 	if voter == s.config.ID {
 		return s.votes(nodes), nil
 	}
-	addr := s.grpcAddr(voter)
+	addr := s.replica.GRPCAddr(voter)
 	if addr == "" {
 		return nil, fmt.Errorf("its address is not known")
 	}
-	conn, err := s.links.to(addr)
+	conn, err := s.replica.Link(addr)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, voteTime)
 	defer cancel()
-	ctx = s.asReplica(ctx)
+	ctx = s.replica.AsReplica(ctx)
 	resp, err := v1.NewOperatorServiceClient(conn).GetVotes(ctx, &v1.GetVotesRequest{NodeIds: nodes})
 	if err != nil {
 		return nil, err

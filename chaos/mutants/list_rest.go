@@ -87,13 +87,13 @@ var coordinatorMutants = []mutant{
 		Package: "coordinator", Tests: []string{"TestHandshakes_takeTurns"},
 	},
 	{
-		Name: "call-in-no-table-is-allowed", Breaks: "security.md", File: "coordinator/roles.go",
+		Name: "call-in-no-table-is-allowed", Breaks: "security.md", File: "coordinator/call/roles.go",
 		What: "a call that is not in the table of callers is allowed to everybody",
-		Old:  "if !who.Is(callers[full]...) {", New: "if roles, listed := callers[full]; listed && !who.Is(roles...) {",
+		Old:  "if !who.Is(Callers[full]...) {", New: "if roles, listed := Callers[full]; listed && !who.Is(roles...) {",
 		Package: "coordinator", Tests: []string{"TestCallers_everyRoleMakesEveryCall"},
 	},
 	{
-		Name: "gateway-changes-the-membership", Breaks: "security.md", File: "coordinator/roles.go",
+		Name: "gateway-changes-the-membership", Breaks: "security.md", File: "coordinator/call/roles.go",
 		What: "the certificate of a gateway is enough to take a coordinator out",
 		Old:  "v1.OperatorService_RemovePeer_FullMethodName:         ops,", New: "v1.OperatorService_RemovePeer_FullMethodName:         users,",
 		Package: "coordinator", Tests: []string{"TestCallers_everyRoleMakesEveryCall"},

@@ -1,6 +1,8 @@
-package coordinator
+package call
 
 import (
+	"strings"
+
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
@@ -20,9 +22,9 @@ var (
 	replicas = []string{pki.RoleCoordinator}
 )
 
-// callers is the one table of who may call what: what is not in it, nobody may. A gateway reaches no operator call: who
+// Callers is the one table of who may call what: what is not in it, nobody may. A gateway reaches no operator call: who
 // takes over a gateway must not be able to change the membership.
-var callers = map[string][]string{
+var Callers = map[string][]string{
 	v1.AgentService_Session_FullMethodName:          agents,
 	v1.AgentService_GetNeededOutputs_FullMethodName: agents,
 
@@ -99,10 +101,13 @@ var callers = map[string][]string{
 	healthpb.Health_List_FullMethodName:  users,
 }
 
-// mayCall checks the certificate of a caller against the table.
-func mayCall(who pki.Identity, full string) error {
-	if !who.Is(callers[full]...) {
-		return grpcstatus.Errorf(codes.PermissionDenied, "the certificate says %s, which may not call %s", who, method(full))
+// MayCall checks the certificate of a caller against the table.
+func MayCall(who pki.Identity, full string) error {
+	if !who.Is(Callers[full]...) {
+		return grpcstatus.Errorf(codes.PermissionDenied, "the certificate says %s, which may not call %s", who, Method(full))
 	}
 	return nil
 }
+
+// Method is the last part of a full method name.
+func Method(full string) string { return full[strings.LastIndexByte(full, '/')+1:] }

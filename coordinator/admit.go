@@ -1,0 +1,97 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/subtle"
+	"strconv"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/pki"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+// admit decides whether a call may be made at all: who by, with which secret, for which tenant. Whoever has not shown that
+// is told nothing, not even how this replica is.
+func (s *server) admit(c *call.Call, method string) error {
+	if err := s.identify(c, method); err != nil {
+		return err
+	}
+	c.Admitted = true
+	if !s.replica.Opened() && !answeredBeforeStart[method] {
+		return call.NotSent("%s is not up yet: %s", s.config.ID, s.beginning.text())
+	}
+	if err := s.replica.Retired(); err != nil {
+		return err
+	}
+	if !call.TenantScoped(method) {
+		return nil
+	}
+	switch {
+	case c.Tenant == "":
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s is missing: name the tenant", status.KeyTenant)
+	case c.Tenants > 1:
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s is there %d times: a call is made for one tenant", status.KeyTenant, c.Tenants)
+	case len(c.Tenant) > call.MaxIdentity || len(c.User) > call.MaxIdentity:
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s and %s take at most %d bytes", status.KeyTenant, status.KeyUser, call.MaxIdentity)
+	case len(c.Key) > call.MaxKey:
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s takes at most %d bytes", status.KeyIdempotency, call.MaxKey)
+	}
+	return nil
+}
+
+// identify checks the certificate and the secret.
+func (s *server) identify(c *call.Call, method string) error {
+	if s.tls {
+		if err := call.MayCall(c.Peer, method); err != nil {
+			return err
+		}
+	}
+	if strings.HasPrefix(method, call.AgentService) {
+		return nil // Agents have no secret.
+	}
+	// A coordinator vouches for what it hands on: it has checked the secret itself.
+	if s.config.APISecret == "" || s.tls && c.Peer.Is(pki.RoleCoordinator) {
+		return nil
+	}
+	if subtle.ConstantTimeCompare([]byte(c.Secret), []byte(s.config.APISecret)) != 1 {
+		return grpcstatus.Errorf(codes.Unauthenticated, "%s is missing or wrong", status.KeySecret)
+	}
+	return nil
+}
+
+// answeredBeforeStart are the calls that need no data.
+var answeredBeforeStart = map[string]bool{
+	v1.OperatorService_DescribeReplica_FullMethodName: true,
+	healthpb.Health_Check_FullMethodName:              true,
+}
+
+// seal sends along what every answer carries: its index, the leader, and with a failure what became of a write. A caller
+// who was not admitted gets none of it.
+func (s *server) seal(ctx context.Context, c *call.Call, err error) {
+	if !c.Admitted {
+		return
+	}
+	md := make(metadata.MD, 3)
+	if c.Index.Load() == 0 {
+		c.Index.Store(s.replica.View().Index())
+	}
+	md[status.KeyIndex] = []string{strconv.FormatUint(c.Index.Load(), 10)}
+	if hint := s.replica.LeaderHint(); hint != "" {
+		md[status.KeyLeader] = []string{hint}
+	}
+	if outcome := call.OutcomeOf(err); outcome != "" {
+		md[status.KeyOutcome] = []string{outcome}
+	}
+	// A failure here means that the stream is gone, and with it whoever would read this.
+	if err == nil {
+		_ = grpc.SetHeader(ctx, md)
+	}
+	_ = grpc.SetTrailer(ctx, md)
+}

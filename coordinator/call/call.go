@@ -1,0 +1,88 @@
+package call
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+
+	"google.golang.org/grpc/metadata"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/pki"
+)
+
+// Call is what is known of a call beside its request.
+type Call struct {
+	Tenant, User, RequestID, Key string
+	Secret, Token                string
+	// The caller's tokens for ScaiDrive and ScaiAtlas. They are secrets.
+	DriveToken, AtlasToken string
+	Tenants                int // how many were named
+	Stale, Forwarded       bool
+	// Operator: whoever checked the caller's permissions vouches that he may run the cluster.
+	Operator bool
+	// HandedOn: the leader was asked, and has noted itself what it denied.
+	HandedOn bool
+	// UpToDate: the handler has waited until all that was acknowledged before the call is applied here.
+	UpToDate bool
+	// Admitted: the call has shown that it may be made at all.
+	Admitted bool
+	// Peer is who the certificate says it is; empty without TLS.
+	Peer pki.Identity
+	// Index is the state index that the answer reflects; the handler sets it, in a session from several goroutines.
+	Index atomic.Uint64
+}
+
+type callKey struct{}
+
+// Of is the call that a handler answers. The interceptors put it there.
+func Of(ctx context.Context) *Call {
+	c, _ := ctx.Value(callKey{}).(*Call)
+	return c
+}
+
+// With hands a call on to its handler.
+func With(ctx context.Context, c *Call) context.Context { return context.WithValue(ctx, callKey{}, c) }
+
+// Read reads what came with a call: its metadata, and who the certificate says is at the other end.
+func Read(ctx context.Context) *Call {
+	md, _ := metadata.FromIncomingContext(ctx)
+	c := &Call{
+		Tenant: First(md, status.KeyTenant), User: First(md, status.KeyUser),
+		RequestID: First(md, status.KeyRequestID), Key: First(md, status.KeyIdempotency), Secret: First(md, status.KeySecret),
+		Token: First(md, status.KeyToken),
+		Stale: First(md, status.KeyConsistency) == status.Stale, Forwarded: First(md, status.KeyForwarded) != "",
+		Tenants: len(md[status.KeyTenant]), Operator: First(md, status.KeyOperator) != "",
+		DriveToken: First(md, status.KeyDriveToken), AtlasToken: First(md, status.KeyAtlasToken),
+	}
+	c.Peer, _ = pki.PeerIdentity(ctx)
+	return c
+}
+
+// First is the first value of a key of metadata; empty: there is none.
+func First(md metadata.MD, key string) string {
+	if v := md[key]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// Bounds of what a caller names itself.
+const (
+	MaxIdentity = 256
+	MaxKey      = 512
+)
+
+const (
+	AgentService    = "/scaimind.v1.AgentService/"
+	OperatorService = "/scaimind.v1.OperatorService/"
+	healthService   = "/grpc.health.v1.Health/"
+)
+
+// TenantScoped says whether a call is made for a tenant. Those that are not concern the cluster, find out whose a token is, or
+// tell of callers of all tenants.
+func TenantScoped(method string) bool {
+	return !strings.HasPrefix(method, AgentService) && !strings.HasPrefix(method, OperatorService) && !strings.HasPrefix(method, healthService) &&
+		method != v1.TokenService_VerifyToken_FullMethodName && method != v1.TokenService_RedeemStreamTicket_FullMethodName && method != v1.AuditService_RecordDenials_FullMethodName
+}

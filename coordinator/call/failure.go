@@ -1,0 +1,100 @@
+package call
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+// Failure is an error for a caller: a gRPC status and, for a write, what became of it.
+type Failure struct {
+	Code    codes.Code
+	Message string
+	Outcome string
+}
+
+func (f *Failure) Error() string { return f.Message }
+
+// GRPCStatus makes gRPC send the code.
+func (f *Failure) GRPCStatus() *grpcstatus.Status { return grpcstatus.New(f.Code, f.Message) }
+
+// Errorf is a failure with no outcome of a write to tell.
+func Errorf(code codes.Code, format string, args ...any) error {
+	return &Failure{Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// NotSent is a call that had no effect and never will.
+func NotSent(format string, args ...any) error {
+	return &Failure{codes.Unavailable, fmt.Sprintf(format, args...), status.NotSent}
+}
+
+func OutcomeOf(err error) string {
+	var f *Failure
+	if errors.As(err, &f) {
+		return f.Outcome
+	}
+	return ""
+}
+
+// ToStatus is the one place where what went wrong inside becomes what a caller sees.
+func ToStatus(err error) error {
+	if err == nil {
+		return nil
+	}
+	var (
+		f       *Failure
+		many    *ManyInvalid
+		wrong   *Invalid
+		refused *fsm.Refusal
+	)
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &many):
+		return Errorf(codes.InvalidArgument, "%s", many.Error())
+	case errors.As(err, &wrong):
+		return Errorf(codes.InvalidArgument, "%s", wrong.Error())
+	case errors.As(err, &refused):
+		f = &Failure{Code: codes.Code(refused.Code), Message: refused.Message}
+		if refused.Quota {
+			f.Outcome = status.QuotaExceeded
+		}
+		return f
+	case errors.Is(err, raftnode.ErrBacklogFull):
+		return &Failure{codes.ResourceExhausted, "too many writes are waiting: try again a little later", status.NotSent}
+	case errors.Is(err, raftnode.ErrCommandTooLarge):
+		return &Failure{codes.InvalidArgument, "the request is too large for one entry: send fewer jobs at a time", status.NotSent}
+	case errors.Is(err, raftnode.ErrNotSent):
+		return &Failure{codes.Unavailable, "no leader took the write: " + err.Error(), status.NotSent}
+	case errors.Is(err, raftnode.ErrUnknownOutcome) && errors.Is(err, context.DeadlineExceeded):
+		return &Failure{codes.DeadlineExceeded, "the write was not committed in time; its outcome is unknown", status.Unknown}
+	case errors.Is(err, raftnode.ErrUnknownOutcome):
+		return &Failure{codes.Unavailable, "leadership changed during the write; its outcome is unknown", status.Unknown}
+	case errors.Is(err, context.DeadlineExceeded):
+		return Errorf(codes.DeadlineExceeded, "time ran out")
+	case errors.Is(err, context.Canceled):
+		return Errorf(codes.Canceled, "the caller went away")
+	}
+	if st, ok := grpcstatus.FromError(err); ok {
+		return st.Err()
+	}
+	return Errorf(codes.Internal, "%s", err.Error())
+}
+
+func NotFound(what, id string) error {
+	return Errorf(codes.NotFound, "there is no %s %.64s", what, id)
+}
+
+// MayRepeat says whether a write that failed had no effect, and may have one elsewhere. A full backlog is no reason to
+// try at once again.
+func MayRepeat(err error) bool {
+	err = ToStatus(err)
+	return OutcomeOf(err) == status.NotSent && grpcstatus.Code(err) == codes.Unavailable
+}

@@ -1,0 +1,111 @@
+package call
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Invalid is a request that cannot be taken: the field, and a sentence that helps.
+type Invalid struct{ Field, Message string }
+
+func (e *Invalid) Error() string { return e.Field + ": " + e.Message }
+
+func Bad(field, format string, args ...any) error {
+	return &Invalid{field, fmt.Sprintf(format, args...)}
+}
+
+// How many faults of one request are told, and how much of each but the first.
+const (
+	MaxFaults     = 16
+	MaxFaultBytes = 1024
+)
+
+// Faults are what is wrong with a request, in the order of looking. What depends on something that is wrong already is not
+// looked at: one mistake is one fault.
+type Faults struct {
+	found []*Invalid
+	more  int
+	// other is what went wrong that is no fault of the request.
+	other error
+}
+
+func (f *Faults) Bad(field, format string, args ...any) {
+	if len(f.found) >= MaxFaults {
+		f.more++
+		return
+	}
+	f.found = append(f.found, &Invalid{field, fmt.Sprintf(format, args...)})
+}
+
+// Add takes what a check returned: nothing, one fault, or several.
+func (f *Faults) Add(err error) {
+	var (
+		many *ManyInvalid
+		one  *Invalid
+	)
+	switch {
+	case err == nil:
+	case errors.As(err, &many):
+		for _, e := range many.found {
+			f.Bad(e.Field, "%s", e.Message)
+		}
+		f.more += many.more
+	case errors.As(err, &one):
+		f.Bad(one.Field, "%s", one.Message)
+	case f.other == nil:
+		f.other = err
+	}
+}
+
+// Count says how many there are, so that a check knows whether it added any.
+func (f *Faults) Count() int { return len(f.found) + f.more }
+
+// Below says whether a field, or what it holds, is at fault.
+func (f *Faults) Below(field string) bool {
+	for _, e := range f.found {
+		if e.Field == field || strings.HasPrefix(e.Field, field+".") {
+			return true
+		}
+	}
+	return f.more > 0
+}
+
+// Err is nil when there are none.
+func (f *Faults) Err() error {
+	switch {
+	case f.other != nil:
+		return f.other
+	case len(f.found) == 0:
+		return nil
+	case len(f.found) == 1:
+		return f.found[0]
+	}
+	return &ManyInvalid{f.found, f.more}
+}
+
+// ManyInvalid are several faults of one request, at most maxFaults of them.
+type ManyInvalid struct {
+	found []*Invalid
+	more  int
+}
+
+// Error has one line for each fault.
+func (e *ManyInvalid) Error() string {
+	var b strings.Builder
+	for i, one := range e.found {
+		text := strings.ReplaceAll(one.Error(), "\n", " ")
+		if i > 0 {
+			b.WriteByte('\n')
+			text = strings.ToValidUTF8(text[:min(len(text), MaxFaultBytes)], "")
+		}
+		b.WriteString(text)
+	}
+	if e.more > 0 {
+		fmt.Fprintf(&b, "\nand %d more", e.more)
+	}
+	return b.String()
+}
+
+// Unwrap is the first fault.
+func (e *ManyInvalid) Unwrap() error { return e.found[0] }
