@@ -3,7 +3,6 @@ package coordinator
 import (
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -88,21 +87,4 @@ func TestActivity_whatGPUsDo(t *testing.T) {
 	resp, err := c.operators(c.follower()).GetNodeActivity(c.ctx("", ""), &v1.GetNodeActivityRequest{NodeId: "n1"})
 	require.NoError(t, err, "it is handed on to the leader")
 	require.Len(t, resp.GetNodes(), 1)
-}
-
-// What was known once is not told for ever.
-func TestSampled_isForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var s sampled
-		require.Empty(t, s.get())
-		s.put([]*v1.GpuSample{sampleOf(0, 1, 1)})
-		require.Len(t, s.get(), 1)
-		time.Sleep(samplesFor - time.Second)
-		s.put(nil) // a heartbeat without any changes nothing
-		require.Len(t, s.get(), 1)
-		time.Sleep(2 * time.Second)
-		require.Empty(t, s.get())
-		s.put(make([]*v1.GpuSample, 65))
-		require.Empty(t, s.get(), "no node has so many")
-	})
 }

@@ -8,6 +8,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/metrics"
+	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -22,7 +24,7 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 	}
 	out := &v1.GetClusterResponse{Jobs: map[string]int32{}}
 	types := map[string]*v1.GpuTypeSummary{}
-	active, worked := s.activity(ctx, ""), 0.0
+	active, worked := s.sessions.Activity(ctx, ""), 0.0
 	for n := range v.Nodes() {
 		out.NodesTotal++
 		ready := n.State == v1.NodeState_READY
@@ -43,7 +45,7 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 			healthy, leased := g.Health == v1.GpuHealth_HEALTHY, (use.Exclusive|use.Shared)&(1<<g.Index) != 0
 			if healthy {
 				out.GpusHealthy++
-				if sample := active.gpu(n.ID, int32(g.Index)); sample != nil && sample.UtilizationPercent != nil {
+				if sample := active.GPU(n.ID, int32(g.Index)); sample != nil && sample.UtilizationPercent != nil {
 					out.GpusMeasured++
 					worked += float64(*sample.UtilizationPercent) / 100
 				}
@@ -62,7 +64,7 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 	}
 	out.GpuUtilization = worked / float64(out.GpusMeasured) // NaN, which says that it is not known, when none was measured
 	tenant := call.Of(ctx).Tenant
-	for state, n := range jobCounts(v.CountsOf(tenant), v.HeldOf(tenant)) {
+	for state, n := range metrics.JobCounts(v.CountsOf(tenant), v.HeldOf(tenant)) {
 		if n > 0 {
 			out.Jobs[state] = int32(n)
 		}
@@ -73,21 +75,6 @@ func (s *server) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.G
 		out.Coordinators = append(out.Coordinators, &v1.CoordinatorStatus{Id: p.ID, Leader: p.Leader, Voter: p.Voter, Liveness: liveness(p.ID)})
 	}
 	return out, nil
-}
-
-// stateHeld is shown beside the names of states: jobs that are queued and held back do not wait for their turn.
-const stateHeld = "HELD"
-
-// jobCounts is how many jobs there are, by what they are counted as.
-func jobCounts(counts fsm.Counts, held int) map[string]int {
-	out := map[string]int{stateHeld: held}
-	for state, name := range v1.JobState_Value_name {
-		if state != 0 {
-			out[name] = counts.Of(v1.JobState_Value(state))
-		}
-	}
-	out[v1.JobState_QUEUED.String()] -= held
-	return out
 }
 
 // liveness looks up how gossip sees a coordinator.
@@ -114,7 +101,7 @@ func (s *server) ListNodes(ctx context.Context, _ *v1.ListNodesRequest) (*v1.Lis
 	if err != nil {
 		return nil, err
 	}
-	out, active := &v1.ListNodesResponse{}, s.activity(ctx, "")
+	out, active := &v1.ListNodesResponse{}, s.sessions.Activity(ctx, "")
 	for n := range v.Nodes() {
 		out.Nodes = append(out.Nodes, s.nodeView(v, n, call.Of(ctx), active))
 	}
@@ -131,13 +118,13 @@ func (s *server) GetNode(ctx context.Context, req *v1.GetNodeRequest) (*v1.GetNo
 	if !ok {
 		return nil, call.NotFound("node", req.GetNodeId())
 	}
-	return &v1.GetNodeResponse{Node: s.nodeView(v, n, call.Of(ctx), s.activity(ctx, n.ID))}, nil
+	return &v1.GetNodeResponse{Node: s.nodeView(v, n, call.Of(ctx), s.sessions.Activity(ctx, n.ID))}, nil
 }
 
 // nodeView is a node as a tenant may see it: of what runs there, only the tenant's own is named and counted. Operators are
 // told how many tasks there are of all tenants, because they must know what a drain waits for; not whose. So it is with what a GPU
 // does: a tenant is told of those that its own jobs hold alone.
-func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call.Call, active activity) *v1.Node {
+func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call.Call, active session.Activity) *v1.Node {
 	use := v.Use(n.ID)
 	out := &v1.Node{
 		NodeId: n.ID, State: n.State, Reason: n.Reason, Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),
@@ -176,11 +163,11 @@ func (s *server) nodeView(v *fsm.View, n *fsm.Node, c *call.Call, active activit
 		}
 		shown := &v1.Gpu{
 			Uuid: g.UUID, Index: int32(g.Index), Model: g.Model, GpuType: g.Type, MemoryMb: int32(g.MemMB), PciBusId: g.PCI,
-			NumaNode: int32(g.NUMA), NvlinkPeers: indices(g.NVLink), Health: g.Health, HealthReason: g.HealthReason,
+			NumaNode: int32(g.NUMA), NvlinkPeers: session.Indices(g.NVLink), Health: g.Health, HealthReason: g.HealthReason,
 			Simulated: g.Simulated, JobId: holders[int(g.Index)],
 		}
 		if c.Operator || shown.JobId != "" && others&(1<<g.Index) == 0 {
-			show(shown, active.gpu(n.ID, shown.Index))
+			session.Show(shown, active.GPU(n.ID, shown.Index))
 		}
 		out.Gpus = append(out.Gpus, shown)
 	}

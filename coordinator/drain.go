@@ -43,7 +43,7 @@ func (s *server) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.D
 	}
 	effects := drainEffects(v, n, c.Tenant, req.GetForce(), time.Duration(req.GetDeadlineSeconds())*time.Second)
 	if req.GetDryRun() {
-		return &v1.DrainNodeResponse{Node: s.nodeView(v, n, c, s.activity(ctx, n.ID)), Effects: effects}, nil
+		return &v1.DrainNodeResponse{Node: s.nodeView(v, n, c, s.sessions.Activity(ctx, n.ID)), Effects: effects}, nil
 	}
 	changed, err := s.changeNode(ctx, fsm.SetNode{
 		ID: req.GetNodeId(), Action: fsm.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
@@ -131,13 +131,13 @@ func (s *server) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v1
 	if !ok {
 		return nil, call.NotFound("node", req.GetNodeId())
 	}
-	_, inSession, leading := s.sessions.lastSeen(n.ID)
+	inSession, leading := s.sessions.InSession(n.ID)
 	switch {
 	case !leading:
 		return nil, call.NotSent("%s has only just begun to lead, or leads no more", s.config.ID)
 	case inSession:
 		return nil, call.Errorf(codes.FailedPrecondition, "node %s is in session: stop its agent first", n.ID)
-	case s.renewsThroughPeers(n.ID):
+	case s.sessions.RenewsThroughPeers(n.ID):
 		return nil, call.Errorf(codes.FailedPrecondition, "node %s is cut off but alive: its leases are renewed through other nodes. Stop its agent first", n.ID)
 	case n.UnreachableSince == 0 && n.State != v1.NodeState_LOST:
 		return nil, call.Errorf(codes.FailedPrecondition, "node %s was heard of a moment ago: stop its agent, and try again when the node is shown as UNREACHABLE", n.ID)
@@ -163,5 +163,5 @@ func (s *server) changeNode(ctx context.Context, command fsm.SetNode) (*v1.Node,
 	case result.Node == nil:
 		return nil, call.NotFound("node", command.ID)
 	}
-	return s.nodeView(s.replica.View(), result.Node, call.Of(ctx), s.activity(ctx, command.ID)), nil
+	return s.nodeView(s.replica.View(), result.Node, call.Of(ctx), s.sessions.Activity(ctx, command.ID)), nil
 }

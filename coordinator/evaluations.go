@@ -102,7 +102,7 @@ func evaluationSpec(v *fsm.View, tenant string, req *v1.SubmitEvaluationRequest)
 		spec.ResourceConfig = &v1.ResourceConfig{GpuCount: 1}
 	}
 	if spec.Name == "" {
-		spec.Name = clip("evaluation of "+scored(config), maxName)
+		spec.Name = call.Clip("evaluation of "+scored(config), maxName)
 	}
 	return spec, nil
 }

@@ -313,37 +313,6 @@ func TestCheckEvaluation(t *testing.T) {
 	require.ErrorContains(t, err, "goes without")
 }
 
-func TestReportOf_aResultIsNumbersOrAFailure(t *testing.T) {
-	for name, c := range map[string]struct {
-		report         *v1.EvaluationReport
-		metrics, error string
-	}{
-		"figures":           {&v1.EvaluationReport{MetricsJson: `{"a":1e-3}`}, `{"a":1e-3}`, ""},
-		"an error":          {&v1.EvaluationReport{Error: "no GPU"}, "", "no GPU"},
-		"both":              {&v1.EvaluationReport{MetricsJson: `{"a":1}`, Error: "half of it"}, `{"a":1}`, "half of it"},
-		"a word":            {&v1.EvaluationReport{MetricsJson: `{"a":"b"}`}, "", "no JSON object of numbers"},
-		"nothing":           {&v1.EvaluationReport{MetricsJson: `{"a":null}`}, "", "no JSON object of numbers"},
-		"no object":         {&v1.EvaluationReport{MetricsJson: `[1]`}, "", "no JSON object of numbers"},
-		"no JSON":           {&v1.EvaluationReport{MetricsJson: `{`, Error: "itself"}, "", "itself"},
-		"more than is kept": {&v1.EvaluationReport{MetricsJson: `{"a":` + strings.Repeat(" ", maxMetrics) + `1}`}, "", "at most"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c.report.Benchmark, c.report.NumSamples = "mmlu", -3
-			out, ok := reportOf(&v1.Report{Task: &v1.TaskRef{JobId: "job_1"}, Body: &v1.Report_Evaluation{Evaluation: c.report}})
-			require.True(t, ok)
-			require.Equal(t, fsm.ReportEvaluation, out.Kind)
-			require.Equal(t, "mmlu", out.Benchmark)
-			require.Zero(t, out.Samples)
-			require.Equal(t, c.metrics, out.Metrics)
-			require.Contains(t, out.ErrorMessage, c.error)
-			require.Equal(t, c.error == "", out.ErrorMessage == "")
-		})
-	}
-	out, ok := reportOf(&v1.Report{Task: &v1.TaskRef{JobId: "job_1"}, Body: &v1.Report_Evaluation{Evaluation: &v1.EvaluationReport{Benchmark: "a b"}}})
-	require.True(t, ok)
-	require.Empty(t, out.Benchmark, "the state refuses it")
-}
-
 func TestCompared_deltasAreFromTheFirstThatHasTheMetric(t *testing.T) {
 	result := func(name string, metrics map[string]any) *v1.BenchmarkResult {
 		fields, err := structpb.NewStruct(metrics)
@@ -374,13 +343,10 @@ func TestCompared_deltasAreFromTheFirstThatHasTheMetric(t *testing.T) {
 	require.Empty(t, compared([]*v1.Evaluation{{}, {}}))
 }
 
-func TestTaskSpec_saysWhatIsScored(t *testing.T) {
+func TestPinModel_aCheckpointThatIsGone(t *testing.T) {
 	spec := &v1.SubmitJobRequest{Name: "x", EvaluationConfig: &v1.EvaluationConfig{JobId: "job_1", CheckpointId: "ckpt_zz", Benchmarks: benchmarks("mmlu")}}
 	job, err := newJob(spec, largest(1))
 	require.NoError(t, err)
 	m, _ := stateOf(t, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}})
-	j, ok := m.View().Job(1 << 16)
-	require.True(t, ok)
-	require.Empty(t, taskSpec(m.View(), j, &fsm.Lease{}).GetModelPath(), "the checkpoint is gone")
 	require.Equal(t, codes.NotFound, grpcstatus.Code(call.ToStatus(pinModel(m.View(), "t1", spec.GetEvaluationConfig()))))
 }

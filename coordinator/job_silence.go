@@ -7,6 +7,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -45,8 +46,8 @@ func fateOf(j *fsm.Job, n *fsm.Node) string {
 	}
 	var fate string
 	switch {
-	case replaceable(j):
-		fate = fmt.Sprintf("ends by its own deadline. Once the node was silent for %s, a majority of the coordinators calls it dead and a replacement node exists, %s", lostAfter(j), then)
+	case liveness.Replaceable(j):
+		fate = fmt.Sprintf("ends by its own deadline. Once the node was silent for %s, a majority of the coordinators calls it dead and a replacement node exists, %s", liveness.LostAfter(j), then)
 	case canceled:
 		fate = fmt.Sprintf("ends by its own deadline, at the latest at %s. Then the job is CANCELLED", clock(n.UnreachableSince+j.GiveUpAfter))
 	default:
@@ -69,7 +70,7 @@ func awaitReason(v *fsm.View, j *fsm.Job) string {
 		more = fmt.Sprintf(" (and %d more)", len(j.Awaits)-1)
 	}
 	return fmt.Sprintf("attempt %d may still be alive on %s%s, which was declared lost; the next one goes only to nodes on the roster that %s keeps, after %s in session",
-		a.Attempt, a.Node, more, a.Node, settleTime)
+		a.Attempt, a.Node, more, a.Node, liveness.SettleTime)
 }
 
 // recoveryReason says what a job waits for since the cluster was recovered.

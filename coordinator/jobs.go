@@ -236,7 +236,7 @@ func (s *server) mayVouch(tenant, id string) error {
 		return nil // control says so
 	}
 	for _, n := range silentTasks(v, j) {
-		if s.renewsThroughPeers(n.ID) {
+		if s.sessions.RenewsThroughPeers(n.ID) {
 			return call.Errorf(codes.FailedPrecondition, "node %s is cut off but alive: its leases are renewed through other nodes. Stop its agent and its tasks first", n.ID)
 		}
 	}

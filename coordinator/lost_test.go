@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -428,17 +427,4 @@ func TestLost_aLateJoinerTakesOverNothing(t *testing.T) {
 	n2.end(filler, 0)
 	g.eventually(job, trainingOn(2, "n2"))
 	require.Nil(t, n3.has(job))
-}
-
-func TestGetVotes_areForCoordinators(t *testing.T) {
-	s := &server{config: Config{ID: "c1"}, tls: true}
-	ask := func(role string) error {
-		ctx := call.With(t.Context(), &call.Call{Peer: pki.Identity{ID: "x", Role: role}})
-		_, err := s.GetVotes(ctx, &v1.GetVotesRequest{NodeIds: []string{"n1"}})
-		return err
-	}
-	require.NoError(t, ask(pki.RoleCoordinator))
-	for _, role := range []string{pki.RoleGateway, pki.RoleOperator, pki.RoleAgent} {
-		requireCode(t, codes.PermissionDenied, call.ToStatus(ask(role)))
-	}
 }

@@ -7,14 +7,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
 )
 
 // figures reads what the running coordinators say of some metrics: all series of each, added up.
@@ -68,75 +64,4 @@ func TestMetrics_theStateIsToldByTheLeaderAlone(t *testing.T) {
 	c.kill(c.leader())
 	want["mind_nodes"] = 2
 	c.eventually("the sums are not what there is after the leader died", equal)
-}
-
-// What is counted is counted once, however often the leader changes, and by a replica that leads again too.
-func TestTotals_countOnceOverChangesOfTheLeader(t *testing.T) {
-	machine := fsm.New()
-	var (
-		replicas   [2]*totals
-		registries [2]*prometheus.Registry
-	)
-	for i := range replicas {
-		replicas[i], registries[i] = &totals{}, prometheus.NewRegistry()
-		replicas[i].register(registries[i])
-		machine.OnApply(func(v *fsm.View, _ []fsm.Event) { replicas[i].observe(v) })
-	}
-	index := uint64(0)
-	stale := func(n int) { // reports of a task that nobody has a lease for
-		for range n {
-			index++
-			command, err := fsm.Encode(fsm.ReportTasks{Node: "n1", Reports: []fsm.TaskReport{{Job: 1 << 20, Attempt: 1, Token: 1, Kind: fsm.ReportRunning}}})
-			require.NoError(t, err)
-			machine.Apply(index, fsm.Pack(time.Now(), [][]byte{command}))
-		}
-	}
-	count := func(i int) float64 {
-		families, err := registries[i].Gather()
-		require.NoError(t, err)
-		return families[0].GetMetric()[0].GetCounter().GetValue() // mind_fencing_rejections_total is the first by name
-	}
-	stale(3) // before anybody leads, as when a log is replayed
-	require.EqualValues(t, 3, machine.View().Fenced())
-	replicas[0].begin(machine.View())
-	stale(5)
-	require.Equal(t, []float64{5, 0}, []float64{count(0), count(1)})
-	replicas[0].end()
-	replicas[1].begin(machine.View())
-	stale(7)
-	replicas[1].end()
-	replicas[0].begin(machine.View())
-	stale(11)
-	require.Equal(t, []float64{16, 7}, []float64{count(0), count(1)})
-}
-
-// A leader whose clock is ahead takes the time of the log with it, and it does not come back: that has to be seen.
-func TestMetrics_theLogIsAheadOfTheClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		machine, reg := fsm.New(), prometheus.NewRegistry()
-		newMetrics(reg, machine, func() bool { return true })
-		ahead := func() float64 {
-			families, err := reg.Gather()
-			require.NoError(t, err)
-			for _, f := range families {
-				if f.GetName() == "mind_log_time_ahead_seconds" {
-					return f.GetMetric()[0].GetGauge().GetValue()
-				}
-			}
-			t.Fatal("it is not told")
-			return 0
-		}
-		require.Zero(t, ahead())
-		command, err := fsm.Encode(fsm.TouchTokens{})
-		require.NoError(t, err)
-		machine.Apply(1, fsm.Pack(time.Now(), [][]byte{command}))
-		require.Zero(t, ahead())
-		machine.Apply(2, fsm.Pack(time.Now().Add(time.Hour), [][]byte{command}))
-		machine.Apply(3, fsm.Pack(time.Now(), [][]byte{command}))
-		require.InDelta(t, 3600, ahead(), 0.001)
-		time.Sleep(50 * time.Minute)
-		require.InDelta(t, 600, ahead(), 0.001)
-		time.Sleep(11 * time.Minute)
-		require.Zero(t, ahead())
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -39,18 +40,18 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 		fsm.SubmitJobs{Jobs: []fsm.NewJob{spec, spec}},
 	)
 	first, second := fsm.JobID(2<<16), fsm.JobID(2<<16+1)
-	book := newOrderBook("n1")
-	orders := book.update(m.View())
+	book := session.NewOrderBook("n1", launcherFor, nil)
+	orders := book.Update(m.View())
 	require.NotNil(t, orders, "the first orders say that nothing is wanted")
 	require.Empty(t, orders.GetTasks())
-	require.Nil(t, book.update(m.View()))
+	require.Nil(t, book.Update(m.View()))
 
 	place := func(id fsm.JobID, gpu uint64) {
 		r := apply(fsm.PlaceJobs{Placements: []fsm.Placement{{Job: id, Attempt: 1, Tasks: []fsm.TaskPlacement{{Node: "n1", GPUs: gpu}}}}}).(fsm.PlaceResult)
 		require.Empty(t, r.Refused)
 	}
 	place(first, 1)
-	orders = book.update(m.View())
+	orders = book.Update(m.View())
 	require.Len(t, orders.GetTasks(), 1)
 	task := orders.GetTasks()[0]
 	require.Equal(t, []int32{0}, task.GetSpec().GetGpus())
@@ -59,11 +60,11 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	require.EqualValues(t, 3, task.GetTask().GetToken())
 
 	place(second, 2)
-	orders = book.update(m.View())
+	orders = book.Update(m.View())
 	require.Len(t, orders.GetTasks(), 2, "all that is wanted, always")
 	require.Nil(t, orders.GetTasks()[0].GetSpec(), "told before")
 	require.NotNil(t, orders.GetTasks()[1].GetSpec())
-	require.NotNil(t, newOrderBook("n1").update(m.View()).GetTasks()[0].GetSpec(), "another session is told everything again")
+	require.NotNil(t, session.NewOrderBook("n1", launcherFor, nil).Update(m.View()).GetTasks()[0].GetSpec(), "another session is told everything again")
 
 	report := func(kind fsm.ReportKind) {
 		zero := int32(0)
@@ -74,21 +75,21 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 		require.Equal(t, 1, apply(fsm.ReportTasks{Node: "n1", Reports: []fsm.TaskReport{r}}).(fsm.ReportResult).Applied)
 	}
 	report(fsm.ReportStarting)
-	require.Nil(t, book.update(m.View()), "what the agent said is no news to it")
+	require.Nil(t, book.Update(m.View()), "what the agent said is no news to it")
 	apply(fsm.ControlJob{Tenant: "t1", Job: second, Action: fsm.ActionCancel})
-	orders = book.update(m.View())
+	orders = book.Update(m.View())
 	require.Equal(t, v1.StopReason_CANCEL, orders.GetTasks()[1].GetStop())
 	require.EqualValues(t, 30, orders.GetTasks()[1].GetGracePeriodSeconds())
 	require.Nil(t, orders.GetTasks()[1].GetSpec())
 	report(fsm.ReportRunning)
 	report(fsm.ReportEnded)
-	require.Nil(t, book.update(m.View()), "the agent said itself that it has ended")
-	full := newOrderBook("n1").update(m.View())
+	require.Nil(t, book.Update(m.View()), "the agent said itself that it has ended")
+	full := session.NewOrderBook("n1", launcherFor, nil).Update(m.View())
 	require.Len(t, full.GetTasks(), 1, "what has ended is not wanted any more")
 	require.Equal(t, second.String(), full.GetTasks()[0].GetTask().GetJobId())
 
 	apply(fsm.SetNode{ID: "n1", Action: fsm.NodeForget})
-	orders = book.update(m.View())
+	orders = book.Update(m.View())
 	require.NotNil(t, orders, "what ended without the agent it must hear, and stop")
 	require.Empty(t, orders.GetTasks())
 }

@@ -24,7 +24,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/mindcoordinator/mind/coordinator/links"
+	"github.com/mindcoordinator/mind/coordinator/metrics"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/session"
+	"github.com/mindcoordinator/mind/coordinator/votes"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -124,12 +127,17 @@ func (s *server) prepare() error {
 		Shutdown: s.config.Timers.Shutdown, Life: s.life, End: s.die, Log: s.log,
 	}, s.machine, s.links)
 	s.capacity.view = s.replica.View
-	s.metrics = newMetrics(s.config.Registry, s.machine, s.sessions.leading)
+	s.metrics = metrics.New(s.config.Registry, s.machine, s.leads)
+	s.votes = votes.New(s.config.ID, s.tls, s.gossipMembers, s.replica)
+	s.sessions = session.New(session.Config{
+		ID: s.config.ID, TLS: s.tls, Heartbeat: s.config.Timers.AgentHeartbeat, Launcher: launcherFor, Unseal: s.unseal,
+		Background: &s.background, Log: s.log,
+	}, s.replica, s.currentSessions)
 	s.audit.register(s.config.Registry)
 	if s.archive, err = openArchive(s.config.LogArchive, s.config.Registry); err != nil {
 		return err
 	}
-	s.machine.OnApply(s.observe)
+	s.machine.OnApply(s.applied)
 	s.machine.OnApply(s.events.observe)
 	s.machine.OnApply(s.audit.history.observe)
 	if s.config.Observe != nil {
@@ -184,6 +192,14 @@ func (s *server) joinGossip() (err error) {
 		return fmt.Errorf("joining gossip: %w", err)
 	}
 	return nil
+}
+
+// gossipMembers are those that this coordinator's gossip knows; none without gossip.
+func (s *server) gossipMembers() []gossip.Member {
+	if s.pool == nil {
+		return nil
+	}
+	return s.pool.Members()
 }
 
 // shutdown runs after the leader loops and agent sessions have ended. Calls in flight are given time to finish: writes

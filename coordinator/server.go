@@ -22,7 +22,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/links"
+	"github.com/mindcoordinator/mind/coordinator/metrics"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/session"
+	"github.com/mindcoordinator/mind/coordinator/term"
+	"github.com/mindcoordinator/mind/coordinator/votes"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -42,12 +46,16 @@ type server struct {
 	v1.UnimplementedQuotaServiceServer
 	v1.UnimplementedAuditServiceServer
 
-	config  Config
-	log     *slog.Logger
-	machine *fsm.Machine
-	replica *replica.Replica
-	pool    *gossip.Pool // nil: no gossip
-	metrics *metrics
+	config   Config
+	log      *slog.Logger
+	machine  *fsm.Machine
+	replica  *replica.Replica
+	pool     *gossip.Pool // nil: no gossip
+	metrics  *metrics.Metrics
+	sessions *session.Service
+	votes    *votes.Service
+	// term is that in which this coordinator leads; nil: it does not lead.
+	term atomic.Pointer[term.Term]
 
 	tls       bool
 	serverTLS *tls.Config
@@ -59,11 +67,6 @@ type server struct {
 	links     *links.Links // to the other coordinators
 	agents    *links.Links // to the agents' TaskService
 	archive   archived     // what they shipped
-	sessions  sessionTable
-	attention attention
-	renewals  renewals
-	rosters   rosters
-	demand    demand
 	capacity  capacity
 	estimates estimates
 	audit     audit
@@ -129,7 +132,7 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		}
 		err = call.ToStatus(err)
 		s.seal(ctx, c, err)
-		s.metrics.answered(info.FullMethod, err, time.Since(start))
+		s.metrics.Answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
 		s.noteDenial(ctx, c, info.FullMethod, err)
 	}()
@@ -159,7 +162,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		}
 		err = call.ToStatus(err)
 		s.seal(ctx, c, err)
-		s.metrics.answered(info.FullMethod, err, time.Since(start))
+		s.metrics.Answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
 		s.noteDenial(ctx, c, info.FullMethod, err)
 	}()

@@ -1,33 +1,13 @@
 package coordinator
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
 )
-
-func TestTransferText(t *testing.T) {
-	const gib = 1 << 30
-	for want, r := range map[string]*v1.TransferReport{
-		"": {},
-		"fetching s3://b/train.jsonl: 1.2 of 4.0 GiB, 35.0 MiB/s": {Path: "s3://b/train.jsonl", DoneBytes: 6 * gib / 5, TotalBytes: 4 * gib, BytesPerSecond: 35 << 20},
-		"fetching https://h/x: 0.0 of 4.0 GiB":                    {Path: "https://h/x", TotalBytes: 4 * gib},
-		"fetching https://h/x: 12 bytes so far, 6 bytes/s":        {Path: "https://h/x", DoneBytes: 12, BytesPerSecond: 6},
-		"fetching https://h/x: 2.0 KiB so far":                    {Path: "https://h/x", DoneBytes: 2048},
-		"fetching https://h/x: 0 of 5 bytes":                      {Path: "https://h/x", DoneBytes: -7, TotalBytes: 5, BytesPerSecond: -1},
-		"waits its turn to fetch https://h/x":                     {Path: "https://h/x", TotalBytes: 4 * gib, Waiting: true},
-	} {
-		require.Equal(t, want, transferText(r))
-	}
-	long := transferText(&v1.TransferReport{Path: "https://h/" + strings.Repeat("ä", 5000), DoneBytes: 1 << 62, TotalBytes: 1 << 62, BytesPerSecond: 1 << 62})
-	require.LessOrEqual(t, len(long), fsm.MaxTransfer)
-	require.Contains(t, long, " of 4096.0 PiB")
-}
 
 // prepare lets the tasks of jobs of a name wait for their data.
 func (a *scriptedAgent) prepare(name string) {

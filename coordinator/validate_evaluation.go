@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
@@ -67,7 +68,7 @@ func checkBenchmark(f *call.Faults, field string, b *v1.Benchmark) {
 	switch {
 	case name == "":
 		f.Bad(field+".name", "is required: the benchmark, such as mmlu")
-	case !validBenchmark(name):
+	case !status.ValidBenchmark(name, fsm.MaxBenchmarkName):
 		f.Bad(field+".name", "%.64q is no name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, fsm.MaxBenchmarkName)
 	}
 	if b.GetNumSamples() < 0 {
@@ -83,12 +84,6 @@ func checkBenchmark(f *call.Faults, field string, b *v1.Benchmark) {
 		}
 	}
 	f.Add(checkURI(field+".dataset", b.GetDataset()))
-}
-
-// validBenchmark says whether something can be the name of a benchmark, wherever it came from.
-func validBenchmark(name string) bool {
-	return name != "" && len(name) <= fsm.MaxBenchmarkName &&
-		!strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`,"'\`, r) })
 }
 
 // uriSchemes are those that data and models are named by.

@@ -66,7 +66,7 @@ func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 	if known := l.GetHyperparameters(); len(known) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(t.GetHyperparameters())) {
 			if !slices.Contains(known, name) {
-				f.Bad("training_config.hyperparameters."+clip(name, 64), "is not a hyperparameter of framework %s%s; it takes %s",
+				f.Bad("training_config.hyperparameters."+call.Clip(name, 64), "is not a hyperparameter of framework %s%s; it takes %s",
 					l.GetFramework(), meant(name, known), strings.Join(known, ", "))
 			}
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,11 +32,43 @@ func TestMutants_areWhole(t *testing.T) {
 	}
 }
 
+// Each mistake can be made in the code as it is, and the tests that are to notice it exist.
+func TestMutants_fitTheCode(t *testing.T) {
+	const root = "../.."
+	for _, m := range mutants {
+		_, err := m.change(root)
+		require.NoError(t, err, m.Name)
+		var tests []byte
+		files, err := filepath.Glob(filepath.Join(root, m.Package, "*_test.go"))
+		require.NoError(t, err)
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			tests = append(tests, text...)
+		}
+		for _, name := range m.Tests {
+			top, _, _ := strings.Cut(name, "/")
+			require.Containsf(t, string(tests), "func "+top+"(", "%s: %s has no such test", m.Name, m.Package)
+		}
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite the table of docs/failure-model.md")
+
 func TestDocs_haveTheTable(t *testing.T) {
-	text, err := os.ReadFile("../../docs/failure-model.md")
+	const page = "../../docs/failure-model.md"
+	raw, err := os.ReadFile(page)
 	require.NoError(t, err)
-	require.True(t, strings.Contains(string(text), table(mutants)), "print the table of docs/failure-model.md anew: go run ./chaos/mutants -table")
-	require.True(t, strings.Contains(string(text), fmt.Sprintf("Of the %d of them", len(mutants))), "docs/failure-model.md tells another number of mutants")
+	text := string(raw)
+	if *update {
+		rows := regexp.MustCompile(`(?m)^\| what is changed \| mutant .*\n(\|.*\n)+`)
+		require.Len(t, rows.FindAllString(text, -1), 1)
+		text = rows.ReplaceAllLiteralString(text, table(mutants))
+		text = regexp.MustCompile(`Of the \d+ of them`).ReplaceAllString(text, fmt.Sprintf("Of the %d of them", len(mutants)))
+		require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
+	}
+	require.True(t, strings.Contains(text, table(mutants)), "the table of docs/failure-model.md is old: go test ./chaos/mutants -run Docs -update")
+	require.True(t, strings.Contains(text, fmt.Sprintf("Of the %d of them", len(mutants))), "docs/failure-model.md tells another number of mutants")
 }
 
 func TestChange_takesExactlyOnePlace(t *testing.T) {

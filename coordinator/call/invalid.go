@@ -97,7 +97,7 @@ func (e *ManyInvalid) Error() string {
 		text := strings.ReplaceAll(one.Error(), "\n", " ")
 		if i > 0 {
 			b.WriteByte('\n')
-			text = strings.ToValidUTF8(text[:min(len(text), MaxFaultBytes)], "")
+			text = Clip(text, MaxFaultBytes)
 		}
 		b.WriteString(text)
 	}

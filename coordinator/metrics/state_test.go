@@ -1,4 +1,4 @@
-package coordinator
+package metrics
 
 import (
 	"testing"
@@ -31,5 +31,5 @@ func TestMetrics_whoDoesNotLeadTellsNothingOfTheState(t *testing.T) {
 	leads = true
 	require.Equal(t, []string{"mind_gpus", "mind_jobs", "mind_leases", "mind_log_time_ahead_seconds", "mind_nodes"}, told())
 	leads = false
-	require.Equal(t, []string{"mind_log_time_ahead_seconds"}, told(), "its series end with its reign")
+	require.Equal(t, []string{"mind_log_time_ahead_seconds"}, told(), "its series end with its term")
 }

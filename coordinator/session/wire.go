@@ -1,4 +1,4 @@
-package coordinator
+package session
 
 import (
 	"cmp"
@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -22,7 +24,7 @@ func nodeOf(h *v1.Hello) fsm.Node {
 	}
 }
 
-// taskRefs leaves out what names no task: the state cannot be afraid of it.
+// taskRefs drops invalid references.
 func taskRefs(refs []*v1.TaskRef) []fsm.TaskRef {
 	var out []fsm.TaskRef
 	for _, r := range refs {
@@ -82,7 +84,7 @@ func reportOf(r *v1.Report) (fsm.TaskReport, bool) {
 		out.Kind = fsm.ReportRunning
 	case *v1.Report_Ended:
 		out.Kind, out.ExitCode = fsm.ReportEnded, body.Ended.ExitCode
-		out.ErrorType, out.ErrorMessage = body.Ended.GetErrorType(), clip(body.Ended.GetErrorMessage(), maxReason)
+		out.ErrorType, out.ErrorMessage = body.Ended.GetErrorType(), call.Clip(body.Ended.GetErrorMessage(), maxErrorMessage)
 	case *v1.Report_Phase:
 		out.Kind, out.Phase = fsm.ReportPhase, body.Phase.GetPhase()
 	case *v1.Report_Progress:
@@ -90,7 +92,7 @@ func reportOf(r *v1.Report) (fsm.TaskReport, bool) {
 	case *v1.Report_Checkpoint:
 		c := body.Checkpoint
 		out.Kind, out.Step, out.Path, out.Digest = fsm.ReportCheckpoint, c.GetStep(), c.GetPath(), c.GetManifestDigest()
-		out.SizeBytes, out.Metrics = c.GetSizeBytes(), clip(c.GetMetricsJson(), maxMetrics)
+		out.SizeBytes, out.Metrics = c.GetSizeBytes(), call.Clip(c.GetMetricsJson(), maxMetrics)
 	case *v1.Report_Evaluation:
 		out.Kind = fsm.ReportEvaluation
 		resultOfBenchmark(&out, body.Evaluation)
@@ -105,8 +107,8 @@ func reportOf(r *v1.Report) (fsm.TaskReport, bool) {
 // resultOfBenchmark takes the result of a benchmark in. It is kept for good and shown to users, so whatever the workload wrote
 // must be an object of numbers, or is told as the failure that it is.
 func resultOfBenchmark(out *fsm.TaskReport, e *v1.EvaluationReport) {
-	out.Benchmark, out.Samples, out.ErrorMessage = e.GetBenchmark(), int64(max(0, e.GetNumSamples())), clip(e.GetError(), maxReason)
-	if !validBenchmark(out.Benchmark) {
+	out.Benchmark, out.Samples, out.ErrorMessage = e.GetBenchmark(), int64(max(0, e.GetNumSamples())), call.Clip(e.GetError(), maxErrorMessage)
+	if !status.ValidBenchmark(out.Benchmark, fsm.MaxBenchmarkName) {
 		out.Benchmark = "" // The state refuses it.
 	}
 	if e.GetMetricsJson() == "" {
@@ -121,15 +123,8 @@ func resultOfBenchmark(out *fsm.TaskReport, e *v1.EvaluationReport) {
 	out.Metrics = e.GetMetricsJson()
 }
 
-const maxMetrics = 16 << 10
-
-// clip cuts a text that is too long at the end of a character.
-func clip(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && text[most]&0xc0 == 0x80 {
-		most--
-	}
-	return text[:most]
-}
+// Bounds of what is taken of a report.
+const (
+	maxErrorMessage = 1024
+	maxMetrics      = 16 << 10
+)

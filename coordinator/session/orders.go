@@ -1,4 +1,4 @@
-package coordinator
+package session
 
 import (
 	"fmt"
@@ -7,22 +7,25 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// orderBook makes the orders of one session. Each Orders lists every task that the node should have; what is needed
+// OrderBook makes the orders of one session. Each Orders lists every task that the node should have; what is needed
 // to launch a task (its spec) goes along only the first time that the session names it, so that a node with many
 // tasks is not told everything again whenever one of them changes.
-type orderBook struct {
+type OrderBook struct {
 	node string
 	told map[taskKey]told
 	sent bool
 	// enabledAt is what the session last said of when the node was enabled.
 	enabledAt uint64
 	// unseal puts the credentials of a job into a specification; nil: there are none.
-	unseal func(*fsm.Job, *v1.TaskSpec)
+	unseal   func(*fsm.Job, *v1.TaskSpec)
+	launcher Launcher
 }
 
 // taskKey names a task of a node.
@@ -37,12 +40,17 @@ type told struct {
 	stop  v1.StopReason_Value
 }
 
-func newOrderBook(node string) *orderBook {
-	return &orderBook{node: node, told: map[taskKey]told{}}
+// NewOrderBook makes the orders of a new session of a node. launcher says what a task needs of its launcher; unseal puts
+// the credentials of a job into a specification, and may be nil.
+func NewOrderBook(node string, launcher Launcher, unseal func(*fsm.Job, *v1.TaskSpec)) *OrderBook {
+	return &OrderBook{node: node, told: map[taskKey]told{}, launcher: launcher, unseal: unseal}
 }
 
-// update returns the orders of a view, or nil when they say nothing new.
-func (b *orderBook) update(v *fsm.View) *v1.Orders {
+// Launcher finds what a task needs of its launcher; nil for a job with a command.
+type Launcher func(*fsm.View, *v1.SubmitJobRequest) *v1.Launcher
+
+// Update returns the orders of a view, or nil when they say nothing new.
+func (b *OrderBook) Update(v *fsm.View) *v1.Orders {
 	orders := &v1.Orders{Index: v.Index()}
 	if n, ok := v.Node(b.node); ok {
 		orders.EnabledAt = n.EnabledAt
@@ -72,7 +80,7 @@ func (b *orderBook) update(v *fsm.View) *v1.Orders {
 		case j.Stop != v1.StopReason_UNSPECIFIED:
 			order.GracePeriodSeconds = int32(time.Duration(j.StopGrace).Round(time.Second) / time.Second)
 		case !known:
-			order.Spec = taskSpec(v, j, lease)
+			order.Spec = b.spec(v, j, lease)
 			if b.unseal != nil {
 				b.unseal(j, order.Spec)
 			}
@@ -102,11 +110,11 @@ func endedByItself(v *fsm.View, key taskKey, before told) bool {
 	return t.State == v1.TaskState_ENDED && t.ErrorType != v1.ErrorType_NODE_LOST
 }
 
-// taskSpec is all that is needed to launch a task.
-func taskSpec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
+// spec is all that is needed to launch a task.
+func (b *OrderBook) spec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
 	spec := &v1.TaskSpec{
-		Job: &v1.SubmitJobRequest{}, TenantId: j.Tenant, UserId: j.User, Gpus: indices(lease.GPUs), GpuFraction: 1,
-		MasterPort: masterPort(j, lease.Token), Replaceable: replaceable(j), Replacement: j.Replacement(),
+		Job: &v1.SubmitJobRequest{}, TenantId: j.Tenant, UserId: j.User, Gpus: Indices(lease.GPUs), GpuFraction: 1,
+		MasterPort: masterPort(j, lease.Token), Replaceable: liveness.Replaceable(j), Replacement: j.Replacement(),
 		LeaseMs: leaseTime(j).Milliseconds(),
 	}
 	// What cannot be read any more cannot be launched either: the agent refuses a job without a command, and says so.
@@ -116,7 +124,7 @@ func taskSpec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
 	if e := spec.GetJob().GetEvaluationConfig(); e != nil {
 		spec.ModelPath = modelPath(v, j, e)
 	}
-	spec.Launcher = launcherFor(v, spec.Job)
+	spec.Launcher = b.launcher(v, spec.Job)
 	if lease.FractionMilli > 0 {
 		spec.GpuFraction = float64(lease.FractionMilli) / 1000
 	}
@@ -149,8 +157,8 @@ func modelPath(v *fsm.View, j *fsm.Job, e *v1.EvaluationConfig) string {
 
 // leaseTime is how long a task may live without a renewal: until it may be replaced, or until its job would wait no longer.
 func leaseTime(j *fsm.Job) time.Duration {
-	if replaceable(j) {
-		return lostAfter(j)
+	if liveness.Replaceable(j) {
+		return liveness.LostAfter(j)
 	}
 	return time.Duration(j.GiveUpAfter)
 }
@@ -179,7 +187,8 @@ func masterPort(j *fsm.Job, token uint64) int32 {
 	return int32(firstPort + (token*31+uint64(j.ID)*17)%portRange)
 }
 
-func indices(set uint64) []int32 {
+// Indices lists the GPUs of a set.
+func Indices(set uint64) []int32 {
 	var out []int32
 	for i := range int32(fsm.MaxGPUs) {
 		if set&(1<<i) != 0 {
@@ -187,4 +196,8 @@ func indices(set uint64) []int32 {
 		}
 	}
 	return out
+}
+
+func timestamp(unixNanos int64) *timestamppb.Timestamp {
+	return timestamppb.New(time.Unix(0, unixNanos))
 }

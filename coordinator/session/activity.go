@@ -1,4 +1,4 @@
-package coordinator
+package session
 
 import (
 	"context"
@@ -47,11 +47,11 @@ func (s *sampled) get() []*v1.GpuSample {
 	return nil
 }
 
-// activity is what the leader knows of the nodes in session, by node.
-type activity map[string]*v1.NodeActivity
+// Activity is what the leader knows of the nodes in session, by node.
+type Activity map[string]*v1.NodeActivity
 
-// of a GPU; nil: nothing is known.
-func (a activity) gpu(node string, index int32) *v1.GpuSample {
+// GPU is what one GPU does; nil: nothing is known.
+func (a Activity) GPU(node string, index int32) *v1.GpuSample {
 	for _, g := range a[node].GetGpus() {
 		if g.GetIndex() == index {
 			return g
@@ -60,40 +60,24 @@ func (a activity) gpu(node string, index int32) *v1.GpuSample {
 	return nil
 }
 
-// activity of one node, or of all; false: this coordinator does not lead.
-func (t *sessionTable) activity(node string) (activity, bool) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.reign == nil {
-		return nil, false
-	}
-	found := activity{}
-	for id, s := range t.byNode {
-		if node == "" || node == id {
-			found[id] = &v1.NodeActivity{NodeId: id, LastSeenAt: timestamp(later(t.opened, s.heardAt()).UnixNano()), Gpus: s.samples.get()}
-		}
-	}
-	return found, true
-}
-
 // GetNodeActivity is served by the leader.
-func (s *server) GetNodeActivity(_ context.Context, req *v1.GetNodeActivityRequest) (*v1.GetNodeActivityResponse, error) {
-	found, leading := s.sessions.activity(req.GetNodeId())
-	if !leading {
+func (s *Service) GetNodeActivity(_ context.Context, req *v1.GetNodeActivityRequest) (*v1.GetNodeActivityResponse, error) {
+	table := s.current()
+	if table == nil {
 		return nil, call.NotSent("%s does not lead (any more)", s.config.ID)
 	}
 	out := &v1.GetNodeActivityResponse{}
-	for _, a := range found {
+	for _, a := range table.activity(req.GetNodeId()) {
 		out.Nodes = append(out.Nodes, a)
 	}
 	return out, nil
 }
 
-// activity of one node, or of all, as the leader knows it. It is empty when the leader cannot be asked, or need not be because the
+// Activity of one node, or of all, as the leader knows it. It is empty when the leader cannot be asked, or need not be because the
 // caller wants what this replica has: then nobody knows, which is no reason to fail.
-func (s *server) activity(ctx context.Context, node string) activity {
-	if found, leading := s.sessions.activity(node); leading {
-		return found
+func (s *Service) Activity(ctx context.Context, node string) Activity {
+	if table := s.current(); table != nil {
+		return table.activity(node)
 	}
 	id, addr := s.replica.Leader()
 	if call.Of(ctx).Stale || addr == "" || id == s.config.ID {
@@ -105,23 +89,20 @@ func (s *server) activity(ctx context.Context, node string) activity {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askActivity)
 	defer cancel()
-	md := metadata.Pairs(status.KeyForwarded, "1")
-	if s.config.APISecret != "" {
-		md.Set(status.KeySecret, s.config.APISecret)
-	}
-	reply, err := v1.NewOperatorServiceClient(conn).GetNodeActivity(metadata.NewOutgoingContext(ctx, md), &v1.GetNodeActivityRequest{NodeId: node})
+	ctx = metadata.AppendToOutgoingContext(s.replica.AsReplica(ctx), status.KeyForwarded, "1")
+	reply, err := v1.NewOperatorServiceClient(conn).GetNodeActivity(ctx, &v1.GetNodeActivityRequest{NodeId: node})
 	if err != nil {
 		return nil
 	}
-	found := activity{}
+	found := Activity{}
 	for _, a := range reply.GetNodes() {
 		found[a.GetNodeId()] = a
 	}
 	return found
 }
 
-// show writes a sample beside what the state knows of a GPU.
-func show(g *v1.Gpu, sample *v1.GpuSample) {
+// Show writes a sample beside what the state knows of a GPU.
+func Show(g *v1.Gpu, sample *v1.GpuSample) {
 	if sample == nil {
 		return
 	}

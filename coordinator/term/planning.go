@@ -1,4 +1,4 @@
-package coordinator
+package term
 
 import (
 	"context"
@@ -29,9 +29,8 @@ const (
 // demand is what happened that may let a waiting job run. It is filled by the applying goroutine, and emptied by the
 // planning one; what piles up while a plan is on its way is looked at in one pass.
 type demand struct {
-	mu     sync.Mutex
-	active bool
-	wake   chan struct{}
+	mu   sync.Mutex
+	wake chan struct{}
 	// fresh are jobs that began to wait; freed says that capacity may have grown.
 	fresh []fsm.JobID
 	freed bool
@@ -39,28 +38,17 @@ type demand struct {
 	newest uint64
 }
 
-// start begins to take notes at an index; a first look at everything is due, and to be written down: the leader before
+// newDemand begins to take notes at an index. A first look at everything is due, and to be written down: the leader before
 // may not have come to it.
-func (d *demand) start(index uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.active, d.freed, d.fresh, d.newest = true, true, nil, index
-	d.wake = make(chan struct{}, 1)
+func newDemand(index uint64) *demand {
+	d := &demand{wake: make(chan struct{}, 1), freed: true, newest: index}
 	d.wake <- struct{}{}
-}
-
-func (d *demand) stop() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.active, d.fresh = false, nil
+	return d
 }
 
 func (d *demand) note(events []fsm.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.active {
-		return
-	}
 	news := false
 	for i := range events {
 		e := &events[i]
@@ -107,7 +95,7 @@ func (d *demand) again() {
 // planner is the leader's scheduling loop. One plan is on its way at a time, and the next is made from a view that
 // holds it: Propose returns when its entry is applied here.
 type planner struct {
-	server *server
+	*Term
 	// blocked are the classes that fit nowhere, since the last time that anything was freed. A new job of one of them
 	// needs no look: it needs what the others do.
 	blocked map[fsm.ClassKey]bool
@@ -118,8 +106,8 @@ type planner struct {
 	pending bool
 }
 
-func (s *server) schedule(ctx context.Context) {
-	p := &planner{server: s, blocked: map[fsm.ClassKey]bool{}, quiet: time.NewTimer(0)}
+func (t *Term) plan(ctx context.Context) {
+	p := &planner{Term: t, blocked: map[fsm.ClassKey]bool{}, quiet: time.NewTimer(0)}
 	defer p.quiet.Stop()
 	<-p.quiet.C
 	idle := true // the quiet timer is not running
@@ -127,21 +115,21 @@ func (s *server) schedule(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.demand.wake:
+		case <-t.demand.wake:
 		case <-p.quiet.C:
 			idle = true
 		}
 		if left := passPace - time.Since(p.placed); left > 0 {
 			wait.For(ctx, left)
 		}
-		fresh, freed, newest := s.demand.take()
-		v := s.replica.View()
+		fresh, freed, newest := t.demand.take()
+		v := t.state.View()
 		if freed {
 			clear(p.blocked)
 		}
 		if freed || p.worthwhile(v, fresh) {
 			p.pass(ctx, v)
-			v = s.replica.View()
+			v = t.state.View()
 		}
 		p.pending = p.pending || newest > v.Considered()
 		if p.pending && idle {
@@ -164,17 +152,16 @@ func (p *planner) worthwhile(v *fsm.View, fresh []fsm.JobID) bool {
 
 // pass plans and places until nothing more fits.
 func (p *planner) pass(ctx context.Context, v *fsm.View) {
-	s := p.server
 	start := time.Now()
 	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{
-		PerCommand: s.config.Limits.Placements, PerPass: 16 * s.config.Limits.Placements, Settled: s.settled,
+		PerCommand: p.config.Placements, PerPass: 16 * p.config.Placements, Settled: p.settled,
 	})
-	s.metrics.planned(time.Since(start))
+	p.config.Figures.Planned(time.Since(start))
 	for _, class := range result.Blocked {
 		p.blocked[class] = true
 	}
 	if result.More {
-		s.demand.again()
+		p.demand.again()
 	}
 	if result.ReasonsOnly {
 		p.pending = true
@@ -182,41 +169,39 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 	}
 	p.placed = start
 	for _, command := range result.Commands {
-		answer, err := replica.Propose[fsm.PlaceResult](ctx, s.replica, command)
+		answer, err := replica.Propose[fsm.PlaceResult](ctx, p.state, command)
 		if err != nil {
 			p.failed(ctx, err)
 			return
 		}
-		s.metrics.placed(len(answer.Placed))
+		p.config.Figures.Placed(len(answer.Placed))
 		if len(answer.Refused) > 0 {
 			// Something changed between the view and the entry. What was freed meanwhile wakes the loop by itself; what was
 			// refused must be looked at again.
-			s.log.Debug("placements refused", "count", len(answer.Refused), "first", answer.Refused[0].Message)
+			p.log.Debug("placements refused", "count", len(answer.Refused), "first", answer.Refused[0].Message)
 			if len(answer.Placed) == 0 {
 				wait.For(ctx, replanPause)
 			}
-			s.demand.again()
+			p.demand.again()
 		}
 	}
 }
 
 // settled says whether a node may be given a task that may still be alive elsewhere (rule R3).
-func (s *server) settled(node string) bool {
-	return s.sessions.settled(node, s.config.Timers.UnreachableAfter)
-}
+func (t *Term) settled(node string) bool { return t.liveness.Settled(node, time.Now()) }
 
 // write says why jobs wait, and up to where they were considered. It plans anew, because the reasons that a pass found
 // may be old by the time they may be written.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false
-	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.server.settled})
+	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled})
 	command := fsm.PlaceJobs{BasedOn: v.Index()}
 	if result.Placed > 0 {
-		p.server.demand.again() // Something fits after all: a pass is due.
+		p.demand.again() // Something fits after all: a pass is due.
 	} else if len(result.Commands) > 0 {
 		command = result.Commands[0]
 	}
-	if _, err := replica.Propose[fsm.PlaceResult](ctx, p.server.replica, command); err != nil {
+	if _, err := replica.Propose[fsm.PlaceResult](ctx, p.state, command); err != nil {
 		p.failed(ctx, err)
 	}
 }
@@ -227,8 +212,8 @@ func (p *planner) failed(ctx context.Context, err error) {
 		return
 	}
 	if !errors.Is(err, raftnode.ErrBacklogFull) {
-		p.server.log.Warn("plan was not taken", "error", err)
+		p.log.Warn("plan was not taken", "error", err)
 	}
 	wait.For(ctx, replanPause)
-	p.server.demand.again()
+	p.demand.again()
 }

@@ -1,0 +1,167 @@
+package liveness
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+const (
+	// BenchPace is how often the leader looks for tasks whose time is over.
+	BenchPace = 500 * time.Millisecond
+	// A proposal that came to nothing is tried again after retrySoon, and after retryLater once it failed for a while.
+	retrySoon  = time.Second
+	retryLater = 5 * time.Second
+	manyTries  = 30
+	// sayAgain is how often the same obstacle is told.
+	sayAgain = time.Minute
+	// maxEligible bounds the nodes that one proposal names as fit for the replacements: one is enough for each of them.
+	maxEligible = 64
+)
+
+// Bench prepares the proposals of one term to declare nodes lost. It decides nothing: the state counts the votes.
+type Bench struct {
+	term      *Term
+	obstacles map[string]*obstacle
+}
+
+// obstacle is what keeps a node from being declared lost.
+type obstacle struct {
+	text  string
+	said  time.Time
+	tries int
+	next  time.Time
+}
+
+// NewBench makes the bench of a term.
+func NewBench(t *Term) *Bench { return &Bench{term: t, obstacles: map[string]*obstacle{}} }
+
+// Suspect is a node that was silent for so long that it may be declared lost.
+type Suspect struct {
+	Node   *fsm.Node
+	silent time.Duration
+	// fit are the nodes that may run what is replaced.
+	fit []string
+	// worthwhile says that a task would be lost that a settled node may take over, or a node on which nothing could be.
+	worthwhile bool
+}
+
+// Due lists the nodes about which the voters are to be asked now. obstructed is told of each node that cannot be declared lost,
+// and why, when that is news or was not told for a while. It must be called only while Listening.
+func (b *Bench) Due(v *fsm.View, now time.Time, obstructed func(node, why string)) []*Suspect {
+	settled := b.term.AllSettled(now)
+	var due []*Suspect
+	for n := range v.Nodes() {
+		c, ok := b.term.suspect(v, n.ID, settled, now)
+		if !ok {
+			delete(b.obstacles, n.ID)
+			continue
+		}
+		switch o := b.obstacles[n.ID]; {
+		case o != nil && now.Before(o.next):
+		case !c.worthwhile:
+			why := fmt.Sprintf("no node may run the replacements: none that was on the roster it keeps (version %d) has been in session for %s", n.RosterAcked, SettleTime)
+			if b.Failed(n.ID, why, now) {
+				obstructed(n.ID, why)
+			}
+		default:
+			due = append(due, c)
+		}
+	}
+	return due
+}
+
+// Propose makes the command that declares a suspect lost, from a ballot that was won and the newest view: the node may have
+// been heard of, or this process have stood still, while the votes came in. ok is false when nothing is to be proposed any
+// more. From then on the node is not renewed through others, until Unbar.
+func (b *Bench) Propose(c *Suspect, ballot *Ballot, v *fsm.View, listening bool, now time.Time) (command fsm.LoseNode, ok bool) {
+	t, node := b.term, c.Node.ID
+	t.bar(node)
+	again, ok := t.suspect(v, node, t.AllSettled(now), now)
+	if !ok || !again.worthwhile || !listening {
+		t.Unbar(node)
+		return fsm.LoseNode{}, false
+	}
+	return fsm.LoseNode{Node: node, Votes: ballot.cast, Silent: int64(again.silent), Eligible: again.fit}, true
+}
+
+// Failed notes why a node was not declared lost. It says whether that is news, or was not told for a while.
+func (b *Bench) Failed(node, why string, now time.Time) (tell bool) {
+	o := b.obstacles[node]
+	if o == nil {
+		o = &obstacle{}
+		b.obstacles[node] = o
+	}
+	o.tries++
+	o.next = now.Add(retrySoon)
+	if o.tries > manyTries {
+		o.next = now.Add(retryLater)
+	}
+	if o.text == why && now.Sub(o.said) < sayAgain {
+		return false
+	}
+	o.text, o.said = why, now
+	return true
+}
+
+// suspect says whether a node may be declared lost: it holds a task that may be replaced after so much silence, or it holds
+// none and was silent for long.
+func (t *Term) suspect(v *fsm.View, id string, settled []string, now time.Time) (*Suspect, bool) {
+	n, ok := v.Node(id)
+	if !ok || n.UnreachableSince == 0 {
+		return nil, false
+	}
+	renewed, _ := t.LastRenewed(n.ID)
+	c := &Suspect{Node: n, silent: now.Sub(renewed), fit: mayReplace(v, n, settled)}
+	switch {
+	case held(v, n, c.silent):
+		c.worthwhile = v.Losable(n.ID, int64(c.silent), c.fit) > 0
+	case n.LostSince == 0 && c.silent >= fsm.DefaultLostAfter:
+		c.worthwhile = true
+	default:
+		return nil, false
+	}
+	return c, true
+}
+
+// held says whether a node holds a task that may be declared lost after so much silence, if a settled node may take over.
+func held(v *fsm.View, n *fsm.Node, silent time.Duration) bool {
+	for lease := range v.LeasesOn(n.ID) {
+		j, ok := v.Job(lease.Job)
+		if ok && j.Live() && int(lease.Rank) < len(j.Tasks) && j.Tasks[lease.Rank].State != v1.TaskState_ENDED &&
+			Replaceable(j) && silent >= LostAfter(j) {
+			return true
+		}
+	}
+	return false
+}
+
+// LostAfter is the time of silence after which a task of a job may be declared lost.
+func LostAfter(j *fsm.Job) time.Duration { return time.Duration(max(j.LostAfter, fsm.MinLostAfter)) }
+
+// Replaceable says whether another attempt follows one that is lost with its node. It is the same for all of the life of
+// an attempt: what the agent was told when it launched the task stays true.
+func Replaceable(j *fsm.Job) bool { return j.RetryLeft(fsm.RetryNodeLost) }
+
+// mayReplace lists the settled nodes to which tasks of a node that is cut off may go, those that are longest on the roster
+// first.
+func mayReplace(v *fsm.View, lost *fsm.Node, settled []string) []string {
+	var fit []*fsm.Node
+	for _, id := range settled {
+		if m, ok := v.Node(id); ok && id != lost.ID && m.RosterSince != 0 && m.RosterSince <= lost.RosterAcked {
+			fit = append(fit, m)
+		}
+	}
+	slices.SortFunc(fit, func(a, b *fsm.Node) int {
+		return cmp.Or(cmp.Compare(a.RosterSince, b.RosterSince), cmp.Compare(a.ID, b.ID))
+	})
+	ids := make([]string, min(len(fit), maxEligible))
+	for i := range ids {
+		ids[i] = fit[i].ID
+	}
+	return ids
+}

@@ -1,0 +1,62 @@
+package liveness
+
+import (
+	"strings"
+	"time"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Why a node is away, as far as the leader can tell.
+const (
+	silentFor    = "not heard of for "
+	throughPeers = " itself; it renews its leases through its peers"
+)
+
+// Seen is what a look at all nodes found.
+type Seen struct {
+	// Changes are to be proposed. The session of a node that becomes unreachable is to be ended afterwards.
+	Changes []fsm.SetNode
+	// Again are nodes whose sessions are to be ended so that they register anew.
+	Again []string
+	// Away counts the nodes that the state has as unreachable.
+	Away int
+}
+
+// Look finds the nodes that fell silent and those that are back. It says no more than that: whether such a node is lost takes
+// the votes of a majority and an expired lease (Bench). It must be called only while Listening.
+func (t *Term) Look(v *fsm.View, now time.Time) Seen {
+	var seen Seen
+	for n := range v.Nodes() {
+		at, inSession := t.LastSeen(n.ID)
+		silent := now.Sub(at) > t.unreachableAfter
+		if n.UnreachableSince != 0 {
+			seen.Away++
+		}
+		why := silentFor + t.unreachableAfter.String()
+		if silent && t.RenewsThroughPeers(n.ID, now) {
+			why += throughPeers
+		}
+		switch {
+		case silent && n.UnreachableSince == 0,
+			silent && n.LostSince == 0 && n.Reason != why && strings.HasPrefix(n.Reason, silentFor):
+			seen.Changes = append(seen.Changes, fsm.SetNode{ID: n.ID, Action: fsm.NodeUnreachable, Reason: why})
+		case silent || !inSession || n.UnreachableSince == 0:
+		case n.LostSince != 0 || n.Unheard:
+			// It was declared lost while it was on its way back: it must say again what it still runs.
+			if t.isRegistered(n.ID) {
+				seen.Again = append(seen.Again, n.ID)
+			}
+		default:
+			seen.Changes = append(seen.Changes, fsm.SetNode{ID: n.ID, Action: fsm.NodeReachable})
+		}
+	}
+	return seen
+}
+
+func (t *Term) isRegistered(node string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	p := t.byNode[node]
+	return p != nil && p.registered.Load()
+}

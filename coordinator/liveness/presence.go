@@ -1,0 +1,90 @@
+package liveness
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// maxRelays bounds the renewals of other nodes that wait in one session; past that they are dropped, and come again.
+const maxRelays = 4096
+
+// Presence is one session of a node: when it was heard of, and what it waits to have acknowledged.
+type Presence struct {
+	node  string
+	began time.Time
+	wake  func()
+
+	heard atomic.Int64 // after began
+	// registered is set once the state knows the node as it said hello.
+	registered atomic.Bool
+	// begun is when the first heartbeat came, after began: from then on the agent knows that it is in session, and no
+	// longer tells others that it is not. 0: none came yet.
+	begun atomic.Int64
+
+	heartbeat atomic.Uint64 // highest number received
+	renewed   atomic.Uint64 // highest number that may be acknowledged
+
+	mu sync.Mutex
+	// waiting are renewals of other nodes that are not proven yet, ready those that may be acknowledged.
+	waiting, ready []*v1.RenewalAck
+}
+
+// Node is whose session it is.
+func (p *Presence) Node() string { return p.node }
+
+// Hear notes that the node said something.
+func (p *Presence) Hear(now time.Time) { p.heard.Store(int64(now.Sub(p.began))) }
+
+// Beat notes a heartbeat by its number. A round of renewals is due.
+func (p *Presence) Beat(number uint64, now time.Time) {
+	p.begun.CompareAndSwap(0, max(1, int64(now.Sub(p.began))))
+	p.heartbeat.Store(number)
+}
+
+// Register notes that the state knows the node as it said hello.
+func (p *Presence) Register() { p.registered.Store(true) }
+
+// Renewed is the number of the newest heartbeat that may be acknowledged.
+func (p *Presence) Renewed() uint64 { return p.renewed.Load() }
+
+// Relayed returns what may be acknowledged of other nodes' renewals, each of them once.
+func (p *Presence) Relayed() []*v1.RenewalAck {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ready := p.ready
+	p.ready = nil
+	return ready
+}
+
+// heardAt is when the node last said something.
+func (p *Presence) heardAt() time.Time { return p.began.Add(time.Duration(p.heard.Load())) }
+
+func (p *Presence) settled(now time.Time, lately time.Duration) bool {
+	begun := time.Duration(p.begun.Load())
+	return begun != 0 && now.Sub(p.began.Add(begun)) > SettleTime && now.Sub(p.heardAt()) <= lately
+}
+
+func (p *Presence) put(ack *v1.RenewalAck) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.waiting) < maxRelays {
+		p.waiting = append(p.waiting, ack)
+	}
+}
+
+func (p *Presence) relays() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.waiting)
+}
+
+// confirm makes the first n of what waits ready.
+func (p *Presence) confirm(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready = append(p.ready, p.waiting[:n]...)
+	p.waiting = append([]*v1.RenewalAck(nil), p.waiting[n:]...)
+}

@@ -1,0 +1,174 @@
+package liveness
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+const (
+	// SettleTime is how long a node must have been in session before it is given a task that may still be alive on a node
+	// that is cut off: rule R3, W plus what the longest stop in run-on mode takes, with room.
+	SettleTime = 8 * time.Second
+	// FreshPeriod is the grace period of a new leader: only then are tasks given up that waited for longer than their jobs
+	// would, since nodes that an outage kept away have had time to come back.
+	FreshPeriod = 60 * time.Second
+	// provenWithin bounds the age of the newest proof of leadership, or half of what makes a node unreachable if that is
+	// more: past that the term lacks a quorum.
+	provenWithin = time.Second
+)
+
+// Term is what a leader knows of the nodes' liveness in one term.
+type Term struct {
+	// unreachableAfter is how long a node may be silent before it is shown as unreachable.
+	unreachableAfter time.Duration
+
+	mu sync.RWMutex
+	// opened is when the fresh period began.
+	opened time.Time
+	// byNode are the nodes in session.
+	byNode map[string]*Presence
+	// seen is when each node was last heard of, kept beyond its session; relayed is when a renewal of it last came through
+	// another node.
+	seen, relayed map[string]time.Time
+	// barred are the nodes that are not renewed through others, because a proposal to declare them lost is in flight.
+	barred map[string]bool
+	// kept are the versions of the roster that nodes have on disk, as far as the state may not know of them.
+	kept map[string]uint64
+	// awake is when the process last noticed that it runs; proven is when the newest proof of leadership began.
+	awake, proven time.Time
+}
+
+// NewTerm begins a term. Leadership was proven at now.
+func NewTerm(unreachableAfter time.Duration, now time.Time) *Term {
+	return &Term{
+		unreachableAfter: unreachableAfter, opened: now, awake: now, proven: now,
+		byNode: map[string]*Presence{}, seen: map[string]time.Time{}, relayed: map[string]time.Time{},
+		barred: map[string]bool{}, kept: map[string]uint64{},
+	}
+}
+
+// Enter begins a session of a node; it takes the place of an older one. wake is called when the session has something to
+// acknowledge; it must not block. Leave must follow.
+func (t *Term) Enter(node string, now time.Time, wake func()) *Presence {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := &Presence{node: node, began: now, wake: wake}
+	t.byNode[node] = p
+	return p
+}
+
+// Leave ends a session. What it knows of the node is kept.
+func (t *Term) Leave(p *Presence) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byNode[p.node] == p {
+		delete(t.byNode, p.node)
+		t.seen[p.node] = p.heardAt()
+	}
+}
+
+// Proven notes a proof of leadership in this term by when its exchange began.
+func (t *Term) Proven(began time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.proven = later(t.proven, began)
+}
+
+// Listening says whether the silence of nodes means anything now. When it does not, every node gets a fresh period: this
+// process stood still (stoodStill) or has no fresh proof that it leads. It must be called more often than every half of what
+// makes a node unreachable.
+func (t *Term) Listening(now time.Time) (listening, stoodStill bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	limit := t.unreachableAfter / 2
+	stoodStill = now.Sub(t.awake) > limit
+	t.awake = now
+	listening = now.Sub(t.proven) <= max(limit, provenWithin)
+	if stoodStill || !listening {
+		t.opened = now
+	}
+	return listening, stoodStill
+}
+
+// Listened is for how long the silence of nodes has counted.
+func (t *Term) Listened(now time.Time) time.Duration {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return now.Sub(t.opened)
+}
+
+// LastSeen is when a node was last heard of itself, and not before the fresh period began.
+func (t *Term) LastSeen(node string) (at time.Time, inSession bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.lastSeen(node)
+}
+
+func (t *Term) lastSeen(node string) (at time.Time, inSession bool) {
+	if p := t.byNode[node]; p != nil {
+		return later(t.opened, p.heardAt()), true
+	}
+	return later(t.opened, t.seen[node]), false
+}
+
+// LastRenewed is when the leases of a node were last renewed, by itself or through another node, and not before the fresh
+// period began. through says that the last renewal came through another node.
+func (t *Term) LastRenewed(node string) (at time.Time, through bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	at, _ = t.lastSeen(node)
+	if relayed := t.relayed[node]; relayed.After(at) {
+		return relayed, true
+	}
+	return at, false
+}
+
+// RenewsThroughPeers says whether renewals of a node that is not in session come through other nodes.
+func (t *Term) RenewsThroughPeers(node string, now time.Time) bool {
+	at, through := t.LastRenewed(node)
+	return through && now.Sub(at) <= t.unreachableAfter
+}
+
+// Settled says whether a node has been in session for so long, and was heard of lately, that a task may be started there
+// which may still be alive on a node that is cut off (rule R3).
+func (t *Term) Settled(node string, now time.Time) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	p := t.byNode[node]
+	return p != nil && p.settled(now, t.unreachableAfter)
+}
+
+// AllSettled lists the nodes of which Settled is true, in order.
+func (t *Term) AllSettled(now time.Time) []string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	var nodes []string
+	for node, p := range t.byNode {
+		if p.settled(now, t.unreachableAfter) {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// Tick says, besides that time has passed, what the leader knows of the nodes that are away.
+func (t *Term) Tick(v *fsm.View, listening bool, now time.Time) fsm.Tick {
+	tick := fsm.Tick{Settled: listening && t.Listened(now) >= FreshPeriod}
+	for n := range v.Nodes() {
+		if n.UnreachableSince != 0 && t.RenewsThroughPeers(n.ID, now) {
+			tick.Renewing = append(tick.Renewing, n.ID)
+		}
+	}
+	return tick
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

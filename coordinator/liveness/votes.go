@@ -1,0 +1,109 @@
+package liveness
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/gossip"
+	"github.com/mindcoordinator/mind/pki"
+)
+
+const (
+	// gossipWarmup is how long a replica must have gossiped before it calls a node dead that it never heard of.
+	gossipWarmup = 15 * time.Second
+	// unknownLiveness is what a vote says of a node that gossip never heard of.
+	unknownLiveness = "unknown"
+)
+
+// Votes turns a coordinator's view of gossip into its votes. A node that failed or left is dead (its tasks live on without
+// its agent, but only as long as their own deadline). Of a node that it never heard of, a coordinator that is new to gossip,
+// or alone in it, knows nothing.
+func Votes(members []gossip.Member, self string, nodes []string, now time.Time) []*v1.Vote {
+	known := make(map[string]*gossip.Member, len(members))
+	warm, company := false, false
+	for i := range members {
+		m := &members[i]
+		switch {
+		case m.Name == self:
+			warm = now.Sub(m.Since) > gossipWarmup
+		case m.State == gossip.Alive:
+			company = true
+		}
+		if m.Role == pki.RoleAgent {
+			known[m.Name] = m
+		}
+	}
+	votes := make([]*v1.Vote, len(nodes))
+	for i, id := range nodes {
+		vote := &v1.Vote{NodeId: id, Dead: warm && company, Liveness: unknownLiveness}
+		if m := known[id]; m != nil {
+			vote.Dead = m.State == gossip.Dead || m.State == gossip.Left
+			vote.Incarnation, vote.Liveness = m.Incarnation, string(m.State)
+		}
+		votes[i] = vote
+	}
+	return votes
+}
+
+// Ballot is what the voters say of one node.
+type Ballot struct {
+	node   *fsm.Node
+	voters int
+	cast   []fsm.Vote
+	// against says, voter by voter, why a vote is missing.
+	against []string
+}
+
+// NewBallot begins a vote of so many voters on a node.
+func NewBallot(node *fsm.Node, voters int) *Ballot { return &Ballot{node: node, voters: voters} }
+
+// need is how many votes are a majority.
+func (b *Ballot) need() int { return b.voters/2 + 1 }
+
+// dead counts the votes that say so.
+func (b *Ballot) dead() int {
+	n := 0
+	for _, v := range b.cast {
+		if v.Dead {
+			n++
+		}
+	}
+	return n
+}
+
+// Won says that a majority of the voters calls the node dead.
+func (b *Ballot) Won() bool { return b.dead() >= b.need() }
+
+// String says how a vote went that was not won.
+func (b *Ballot) String() string {
+	return fmt.Sprintf("%d of %d votes needed, %d: %s", b.need(), b.voters, b.dead(), strings.Join(b.against, "; "))
+}
+
+// Count takes in what one voter said. A vote about an earlier start of the node's agent does not count.
+func (b *Ballot) Count(voter string, answer []*v1.Vote, err error) {
+	at := slices.IndexFunc(answer, func(v *v1.Vote) bool { return v.GetNodeId() == b.node.ID })
+	switch {
+	case err != nil:
+		b.against = append(b.against, fmt.Sprintf("%s did not answer (%v)", voter, err))
+		return
+	case at < 0:
+		b.against = append(b.against, voter+" said nothing of it")
+		return
+	}
+	vote := answer[at]
+	if vote.GetDead() && vote.GetIncarnation() != 0 && vote.GetIncarnation() < b.node.Incarnation {
+		b.against = append(b.against, voter+" speaks of an earlier start of its agent")
+		return
+	}
+	b.cast = append(b.cast, fsm.Vote{Coordinator: voter, Dead: vote.GetDead(), Incarnation: vote.GetIncarnation()})
+	switch {
+	case !vote.GetDead() && vote.GetLiveness() == unknownLiveness:
+		b.against = append(b.against, voter+" never heard of it")
+	case !vote.GetDead():
+		b.against = append(b.against, fmt.Sprintf("%s sees it %s", voter, vote.GetLiveness()))
+	}
+}

@@ -1,0 +1,106 @@
+// Package metrics has the figures of one coordinator.
+//
+// What the replicated state holds is told by the leader alone, and what happens in it is counted by the leader alone: so
+// the sum over the replicas is right.
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Metrics are the figures of one coordinator.
+type Metrics struct {
+	transitions *prometheus.CounterVec
+	toRunning   prometheus.Histogram
+	queueWait   prometheus.Histogram
+	pass        prometheus.Histogram
+	placements  prometheus.Counter
+	preemptions prometheus.Counter
+	renewals    *prometheus.CounterVec
+	errors      *prometheus.CounterVec
+	calls       *prometheus.HistogramVec
+
+	totals totals
+}
+
+var latencyBuckets = prometheus.ExponentialBuckets(0.0005, 2, 18)
+
+// New registers the figures. leading says whether this coordinator leads.
+func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *Metrics {
+	histogram := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: latencyBuckets})
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := &Metrics{
+		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_job_transitions_total", Help: "Changes of jobs' states, counted by the leader.",
+		}, []string{"from", "to"}),
+		toRunning:   histogram("mind_submit_to_running_seconds", "From a job's creation until all ranks of its first attempt run."),
+		queueWait:   histogram("mind_queue_wait_seconds", "From a job's creation until its first leases."),
+		pass:        histogram("mind_scheduler_pass_seconds", "Time of one planning pass."),
+		placements:  counter("mind_scheduler_placements_total", "Jobs that got their leases."),
+		preemptions: counter("mind_preemptions_total", "Attempts that were stopped to make room."),
+		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_renewals_total", Help: "Renewals of nodes' leases that the leader acknowledged, by the way they came.",
+		}, []string{"path"}),
+		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "mind_coordinator_errors_total", Help: "Calls that failed, by gRPC code.",
+		}, []string{"code"}),
+		calls: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "mind_coordinator_request_seconds", Help: "Time of unary calls and length of streams.", Buckets: latencyBuckets,
+		}, []string{"method"}),
+	}
+	reg.MustRegister(m.transitions, m.toRunning, m.queueWait, m.pass, m.placements, m.preemptions, m.renewals, m.errors, m.calls,
+		&stateCollector{machine: machine, leading: leading})
+	m.totals = newTotals(reg)
+	return m
+}
+
+// Planned notes the time of a planning pass.
+func (m *Metrics) Planned(d time.Duration) { m.pass.Observe(d.Seconds()) }
+
+// Placed counts jobs that got their leases.
+func (m *Metrics) Placed(n int) { m.placements.Add(float64(n)) }
+
+// Renewed counts the renewals of one round.
+func (m *Metrics) Renewed(direct, relayed int) {
+	m.renewals.WithLabelValues("direct").Add(float64(direct))
+	m.renewals.WithLabelValues("relayed").Add(float64(relayed))
+}
+
+// Answered counts an answer to a call.
+func (m *Metrics) Answered(full string, err error, took time.Duration) {
+	m.calls.WithLabelValues(call.Method(full)).Observe(took.Seconds())
+	if code := grpcstatus.Code(err); code != codes.OK {
+		m.errors.WithLabelValues(code.String()).Inc()
+	}
+}
+
+func (m *Metrics) transition(v *fsm.View, e *fsm.Event) {
+	switch e.To {
+	case v1.JobState_PREEMPTED:
+		m.preemptions.Inc()
+	case v1.JobState_ALLOCATED, v1.JobState_RUNNING:
+		j, ok := v.Job(e.Job)
+		if !ok || j.Attempt != 1 {
+			return
+		}
+		// Until its time it was held back, and did not wait.
+		since := max(0, time.Duration(v.Now()-max(j.CreatedAt, j.NotBefore))).Seconds()
+		if e.To == v1.JobState_RUNNING {
+			m.toRunning.Observe(since)
+		} else {
+			m.queueWait.Observe(since)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package metrics
+
+import (
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// stateCollector reads the state when it is asked. A replica that does not lead says nothing of it.
+type stateCollector struct {
+	machine *fsm.Machine
+	leading func() bool
+}
+
+var (
+	descJobs   = prometheus.NewDesc("mind_jobs", "Jobs by state and queue. QUEUED counts those that wait in the queue, HELD those that are held back.", []string{"state", "queue"}, nil)
+	descGPUs   = prometheus.NewDesc("mind_gpus", "GPUs by model and what they are.", []string{"model", "state"}, nil)
+	descNodes  = prometheus.NewDesc("mind_nodes", "Nodes by state.", []string{"state"}, nil)
+	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
+
+	descAhead = prometheus.NewDesc("mind_log_time_ahead_seconds", "By how much the time of the log is ahead of this coordinator's clock.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descAhead} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
+	v := c.machine.View()
+	// That the log is behind is how long nothing was written.
+	ch <- prometheus.MustNewConstMetric(descAhead, prometheus.GaugeValue, max(0, time.Duration(v.Now()-time.Now().UnixNano()).Seconds()))
+	if !c.leading() {
+		return
+	}
+	gauge := func(d *prometheus.Desc, value int, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), labels...)
+	}
+	for q := range v.Queues() {
+		for state, n := range JobCounts(v.QueueCounts(q.Name), v.QueueHeld(q.Name)) {
+			gauge(descJobs, n, state, q.Name)
+		}
+	}
+	type gpuKind struct{ model, state string }
+	gpus, nodes := map[gpuKind]int{}, map[string]int{}
+	for n := range v.Nodes() {
+		nodes[n.State.String()]++
+		use := v.Use(n.ID)
+		for i := range n.GPUs {
+			gpus[gpuKind{n.GPUs[i].Model, gpuState(&n.GPUs[i], &use)}]++
+		}
+	}
+	for kind, count := range gpus {
+		gauge(descGPUs, count, kind.model, kind.state)
+	}
+	for state, name := range v1.NodeState_Value_name {
+		if state != 0 {
+			gauge(descNodes, nodes[name], name)
+		}
+	}
+	gauge(descLeases, v.LeaseCount())
+}
+
+func gpuState(g *fsm.GPU, use *fsm.NodeUse) string {
+	bit := uint64(1) << g.Index
+	switch {
+	case g.Health != v1.GpuHealth_HEALTHY:
+		return g.Health.String()
+	case use.Exclusive&bit != 0:
+		return "LEASED"
+	case use.Shared&bit != 0:
+		return "SHARED"
+	default:
+		return "FREE"
+	}
+}
+
+// Held is shown beside the names of states: jobs that are queued and held back do not wait for their turn.
+const Held = "HELD"
+
+// JobCounts is how many jobs there are, by what they are counted as.
+func JobCounts(counts fsm.Counts, held int) map[string]int {
+	out := map[string]int{Held: held}
+	for state, name := range v1.JobState_Value_name {
+		if state != 0 {
+			out[name] = counts.Of(v1.JobState_Value(state))
+		}
+	}
+	out[v1.JobState_QUEUED.String()] -= held
+	return out
+}

@@ -1,0 +1,55 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// totals are counters of what the state only sums up. Each replica counts what happens while it leads, and keeps its
+// counters when it leads no more. The sums themselves would not do: all replicas have them, and those that come and go with
+// the leader are counted twice by increase() when leadership comes back.
+type totals struct{ fenced, nodesLost prometheus.Counter }
+
+func newTotals(reg prometheus.Registerer) totals {
+	t := totals{
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mind_fencing_rejections_total", Help: "Reports refused because their token was stale, counted by the leader.",
+		}),
+		nodesLost: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mind_nodes_lost_total", Help: "Nodes that a majority declared lost, counted by the leader.",
+		}),
+	}
+	reg.MustRegister(t.fenced, t.nodesLost)
+	return t
+}
+
+// Term counts what happens in one term of leadership. It belongs to the applying goroutine.
+type Term struct {
+	metrics *Metrics
+	// What was counted already.
+	fenced, nodesLost uint64
+}
+
+// Term begins to count from a view on, which is that of a new leader: what came before it others have counted.
+func (m *Metrics) Term(v *fsm.View) *Term {
+	return &Term{metrics: m, fenced: v.Fenced(), nodesLost: v.NodesLost()}
+}
+
+// Applied counts what an entry changed.
+func (t *Term) Applied(v *fsm.View, events []fsm.Event) {
+	if n := v.Fenced(); n > t.fenced {
+		t.metrics.totals.fenced.Add(float64(n - t.fenced))
+		t.fenced = n
+	}
+	if n := v.NodesLost(); n > t.nodesLost {
+		t.metrics.totals.nodesLost.Add(float64(n - t.nodesLost))
+		t.nodesLost = n
+	}
+	for i := range events {
+		if e := &events[i]; e.Topic == fsm.TopicJob && e.From != e.To {
+			t.metrics.transitions.WithLabelValues(e.From.String(), e.To.String()).Inc()
+			t.metrics.transition(v, e)
+		}
+	}
+}

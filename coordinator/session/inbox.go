@@ -1,0 +1,160 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+	"google.golang.org/grpc/codes"
+)
+
+// inbox is what an agent says, on its way to the state.
+type inbox struct {
+	service *Service
+	table   *Table
+	session *session
+	kept    uint64 // version of the roster that the agent last said it keeps
+
+	mu      sync.Mutex
+	reports []*v1.Report
+	gpus    []*v1.Gpu
+	fresh   chan struct{}
+}
+
+// receive ends with the stream.
+func (in *inbox) receive(stream v1.AgentService_SessionServer) error {
+	for {
+		req, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		in.session.Hear(now)
+		switch body := req.GetBody().(type) {
+		case *v1.SessionRequest_Heartbeat:
+			in.session.Beat(body.Heartbeat.GetSeq(), now)
+			in.table.AskRenewal()
+			if kept := body.Heartbeat.GetRosterVersion(); kept != in.kept {
+				in.kept = kept
+				in.table.keep(in.session.Node(), kept)
+			}
+			in.session.samples.put(body.Heartbeat.GetSamples())
+			if len(body.Heartbeat.GetGpus()) > 0 {
+				in.put(nil, body.Heartbeat.GetGpus())
+			}
+		case *v1.SessionRequest_Reports:
+			if !in.put(body.Reports.GetReports(), nil) {
+				return call.Errorf(codes.ResourceExhausted, "too many reports wait to be committed")
+			}
+		case *v1.SessionRequest_Relayed:
+			in.relay(body.Relayed, now)
+		default:
+			return call.Bad("session", "only heartbeats, reports and renewals of others follow a hello")
+		}
+	}
+}
+
+func (in *inbox) put(reports []*v1.Report, gpus []*v1.Gpu) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if len(in.reports)+len(reports) > maxPending {
+		return false
+	}
+	in.reports = append(in.reports, reports...)
+	if gpus != nil {
+		in.gpus = gpus
+	}
+	select {
+	case in.fresh <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+func (in *inbox) take() (reports []*v1.Report, gpus []*v1.Gpu) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := min(len(in.reports), maxReports)
+	reports, in.reports = in.reports[:n:n], in.reports[n:]
+	gpus, in.gpus = in.gpus, nil
+	return reports, gpus
+}
+
+// commit brings reports into the state, what has piled up at a time, until the session is over.
+func (in *inbox) commit() error {
+	ctx := in.session.ctx
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-in.fresh:
+		}
+		for {
+			reports, gpus := in.take()
+			if len(reports) == 0 && gpus == nil {
+				break
+			}
+			if err := in.propose(ctx, reports, gpus); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.Gpu) error {
+	if gpus != nil {
+		// Refused only when the node was forgotten meanwhile, and then the next session registers it anew.
+		command := fsm.SetNode{ID: in.session.Node(), Action: fsm.NodeHealth, GPUs: gpusOf(gpus)}
+		if _, err := patiently[fsm.NodeResult](ctx, in.service.replica, command); err != nil {
+			return err
+		}
+	}
+	if len(reports) == 0 {
+		return nil
+	}
+	command := fsm.ReportTasks{Node: in.session.Node()}
+	last := uint64(0)
+	for _, r := range reports {
+		last = max(last, r.GetSeq())
+		// What names no job can change nothing; it is acknowledged, so that it is not sent for ever.
+		if report, ok := reportOf(r); ok {
+			command.Reports = append(command.Reports, report)
+		}
+	}
+	if len(command.Reports) > 0 {
+		if _, err := patiently[fsm.ReportResult](ctx, in.service.replica, command); err != nil {
+			return err
+		}
+	}
+	in.session.reported.Store(max(last, in.session.reported.Load()))
+	in.session.poke()
+	return nil
+}
+
+// patiently proposes again while too many writes wait: an agent has nowhere else to go with what it has to report.
+func patiently[R any](ctx context.Context, state State, command fsm.Command) (R, error) {
+	for {
+		result, err := replica.Propose[R](ctx, state, command)
+		if !errors.Is(err, raftnode.ErrBacklogFull) {
+			return result, err
+		}
+		wait.For(ctx, backlogPause)
+	}
+}
+
+// relay takes in the renewal of another node.
+func (in *inbox) relay(r *v1.Renewal, now time.Time) {
+	row, ok := in.service.replica.View().Node(r.GetNodeId())
+	if !ok || !in.table.Liveness.Relay(in.session.Presence, row, r, now) {
+		return
+	}
+	signal(in.table.rosterDue)
+	in.table.AskRenewal()
+}

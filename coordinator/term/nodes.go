@@ -1,0 +1,84 @@
+package term
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/session"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+const (
+	// nudgePace is how often the planner looks for a place for replacements that wait.
+	nudgePace = time.Second
+	// maxNodeChanges bounds the changes of nodes that are in flight at a time. They travel together.
+	maxNodeChanges = 64
+)
+
+// look shows nodes that fell silent as unreachable, and those that are back as reachable. It also wakes the planner while
+// jobs wait of which a task may be alive elsewhere: a node may have been in session for long enough to be given one.
+func (t *Term) look(ctx context.Context) {
+	ticker := time.NewTicker(max(10*time.Millisecond, t.config.UnreachableAfter/10))
+	defer ticker.Stop()
+	nudged := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if t.listening() {
+			seen := t.liveness.Look(t.state.View(), time.Now())
+			t.sessions.End(session.ErrAgain, seen.Again...)
+			t.away.Store(int64(seen.Away))
+			t.setNodes(ctx, seen.Changes)
+		}
+		if time.Since(nudged) >= nudgePace && replacementsWait(t.state.View()) {
+			nudged = time.Now()
+			t.demand.again()
+		}
+	}
+}
+
+// replacementsWait says whether a job waits of which a task may still be alive somewhere. Such a job is a class of its own.
+func replacementsWait(v *fsm.View) bool {
+	for class := range v.Classes() {
+		if j, ok := v.Job(class.Own); ok && j.Replacement() {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Term) setNodes(ctx context.Context, changes []fsm.SetNode) {
+	var writes sync.WaitGroup
+	room := make(chan struct{}, maxNodeChanges)
+	for _, change := range changes {
+		room <- struct{}{}
+		writes.Go(func() {
+			defer func() { <-room }()
+			t.setNode(ctx, change)
+			if change.Action == fsm.NodeUnreachable {
+				t.sessions.End(session.ErrSilent, change.ID)
+			}
+		})
+	}
+	writes.Wait()
+}
+
+func (t *Term) setNode(ctx context.Context, command fsm.SetNode) {
+	result, err := replica.Propose[fsm.NodeResult](ctx, t.state, command)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		t.log.Warn("node's state was not written", "node", command.ID, "error", err)
+	case result.Refusal != nil:
+		t.log.Warn("node's state was refused", "node", command.ID, "why", result.Refusal.Message)
+	case command.Action == fsm.NodeUnreachable:
+		t.log.Warn("node unreachable", "node", command.ID, "why", command.Reason)
+	default:
+		t.log.Info("node reachable again", "node", command.ID)
+	}
+}

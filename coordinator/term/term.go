@@ -1,0 +1,133 @@
+// Package term is all that only the leader does, and all that it knows, for one term of leadership.
+//
+// Guarantees. A Term is made when the term begins and dropped when it ends: nothing of it is reset, and nothing of it is left to
+// the next one. Run returns when everything that the term started has ended. What it proposes after the term is over is not
+// sent: Raft refuses it. Nodes are given a fresh period before they are judged, and none is declared lost without the votes of
+// a majority.
+//
+// It plans (package scheduler), lets time pass in the state, proves leadership and confirms renewals (package liveness),
+// tells nodes of the roster, and shows who is silent. The sessions of agents are in package session.
+package term
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/liveness"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/session"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Raft proves leadership.
+type Raft interface {
+	// ReadIndex returns the term in which this replica leads, proven by an exchange that began after the call.
+	ReadIndex(ctx context.Context) (index, term uint64, err error)
+	// Timeout is how long Raft waits for a leader.
+	Timeout() time.Duration
+}
+
+// Voters asks a coordinator what it knows of nodes.
+type Voters interface {
+	Ask(ctx context.Context, voter string, nodes []string) ([]*v1.Vote, error)
+}
+
+// Figures are told what happens.
+type Figures interface {
+	Planned(took time.Duration)
+	Placed(jobs int)
+	Renewed(direct, relayed int)
+}
+
+// State is the replicated state, and the way to change it.
+type State interface {
+	View() *fsm.View
+	replica.Proposer
+}
+
+// Config is what terms go by.
+type Config struct {
+	State  State
+	Raft   Raft
+	Voters Voters
+	// Figures are those of the coordinator; Applied counts for one term, on the applying goroutine.
+	Figures Figures
+	Applied func(*fsm.View, []fsm.Event)
+	// Heartbeat is how often agents renew; UnreachableAfter is how long a node may be silent.
+	Heartbeat, UnreachableAfter time.Duration
+	// Placements bounds one command of a planning pass.
+	Placements int
+	// Duties run beside the rest for as long as the term lasts.
+	Duties []func(context.Context)
+	Log    *slog.Logger
+}
+
+// Term is one term of leadership.
+type Term struct {
+	config   Config
+	log      *slog.Logger
+	number   uint64
+	state    State
+	liveness *liveness.Term
+	sessions *session.Table
+	demand   *demand
+	// away counts the nodes that were unreachable at the last look.
+	away atomic.Int64
+}
+
+// New begins a term. Leadership was proven just now, and everything that earlier leaders committed is applied here.
+func New(config Config, number uint64) *Term {
+	v := config.State.View()
+	live := liveness.NewTerm(config.UnreachableAfter, time.Now())
+	return &Term{
+		config: config, log: config.Log, number: number, state: config.State, liveness: live,
+		sessions: session.NewTable(number, live, v), demand: newDemand(v.Index()),
+	}
+}
+
+// Sessions are those of this term.
+func (t *Term) Sessions() *session.Table { return t.sessions }
+
+// Applied is called on the applying goroutine after each entry: it wakes only what waits for a change like this one.
+func (t *Term) Applied(v *fsm.View, events []fsm.Event) {
+	nodes := false
+	for i := range events {
+		e := &events[i]
+		switch e.Topic {
+		case fsm.TopicNode:
+			nodes = true
+			t.sessions.Wake(e.Nodes)
+		case fsm.TopicJob, fsm.TopicLease:
+			t.sessions.Wake(e.Nodes)
+		case fsm.TopicState:
+			nodes = true
+			t.sessions.WakeAll()
+		}
+	}
+	if nodes {
+		t.sessions.RosterChanged()
+	}
+	t.demand.note(events)
+	t.config.Applied(v, events)
+}
+
+// Run runs the term until ctx ends, and ends all of it. Applied must be called for what is applied from here on.
+func (t *Term) Run(ctx context.Context) {
+	t.log.Info("leading", "term", t.number)
+	// Entries may have been applied between New and now.
+	t.sessions.RosterChanged()
+	var loops sync.WaitGroup
+	for _, loop := range append([]func(context.Context){t.prove, t.renew, t.distribute, t.plan, t.look, t.lose, t.tick}, t.config.Duties...) {
+		loops.Go(func() { loop(ctx) })
+	}
+	<-ctx.Done()
+	t.sessions.Close()
+	loops.Wait()
+	t.log.Info("leading no longer", "term", t.number, "why", context.Cause(ctx))
+}
+
+func (t *Term) distribute(ctx context.Context) { t.sessions.Distribute(ctx, t.state, t.log) }
