@@ -3,18 +3,19 @@ package sim
 import (
 	"bytes"
 	"fmt"
-	"slices"
+	"time"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/gossip"
+	"github.com/mindcoordinator/mind/pki"
 )
 
-// What the real coordinators go by.
+// What coordinators are configured with.
 const (
 	heartbeat        = second
 	unreachableAfter = 5 * second
-	settleTime       = 8 * second
-	renewPace        = 200 * ms
-	settledAfter     = 60 * second
 )
 
 // coordinator is a replica: a real state machine behind a modelled log, and what it does while it leads.
@@ -27,11 +28,11 @@ type coordinator struct {
 
 	machine *fsm.Machine
 	done    int // entries applied
-	barrier int // the entry with which its reign begins
+	barrier int // the entry with which its term begins
 	saved   []byte
 	savedAt int
 
-	reign  *reign
+	term   *term
 	gossip []view // of each agent
 	since  int64  // when its gossip began, own clock
 }
@@ -44,27 +45,24 @@ type view struct {
 	slander     int64 // own clock: until when it is held for dead, whatever it does
 }
 
-// reign is what a leader knows; all of it is lost with the reign. Times are on its own clock.
-type reign struct {
-	term     uint64
-	opened   int64
+// term is what a leader knows; all of it is lost with the term. The real liveness.Term decides.
+type term struct {
+	*liveness.Term
+	number   uint64
+	bench    *liveness.Bench
 	sessions []*session // by agent, nil: none
-	seen     []int64
-	relayed  []int64 // 0: never
-	acks     []uint64
 
-	awake, verified int64
-	renewing        bool
-	renewedAt       int64
-	proving         bool
-	planned         uint64
-	plannedAt       int64
-	planning        bool
-	judged, tried   int64
-	judging         int
-	condemning      int
-	ticked          int64
-	acking          bool
+	renewing      bool
+	renewedAt     int64
+	proving       bool
+	planned       uint64
+	plannedAt     int64
+	planning      bool
+	judged, tried int64
+	judging       int
+	condemning    int
+	ticked        int64
+	acking        bool
 }
 
 func newCoordinator(w *world, id int) *coordinator {
@@ -83,7 +81,11 @@ func newCoordinator(w *world, id int) *coordinator {
 func (w *world) rate() float64 { return 1 + (w.rng.Float64()-0.5)/100 }
 
 func (c *coordinator) clock() int64 { return int64(float64(c.w.now)*c.rate) + second }
-func (c *coordinator) wall() int64  { return epoch + c.w.now + c.skew }
+
+// time is the monotonic clock in the form that package liveness takes.
+func (c *coordinator) time() time.Time { return time.Unix(0, c.clock()) }
+
+func (c *coordinator) wall() int64 { return epoch + c.w.now + c.skew }
 
 // later has this process do something, unless it dies before.
 func (c *coordinator) later(d int64, do func()) {
@@ -104,7 +106,7 @@ func (c *coordinator) boot() {
 	c.up, c.awake = true, true
 	l := &c.log
 	c.log = log{term: l.term, voted: l.voted, entries: l.entries, commit: c.savedAt}
-	c.machine, c.done, c.barrier, c.reign = fsm.New(), c.savedAt, 0, nil
+	c.machine, c.done, c.barrier, c.term = fsm.New(), c.savedAt, 0, nil
 	if c.saved != nil {
 		if err := c.machine.Restore(bytes.NewReader(c.saved)); err != nil {
 			c.w.fail(State, "%s cannot restore its snapshot: %v", c.name, err)
@@ -124,12 +126,12 @@ func (c *coordinator) boot() {
 func (c *coordinator) crash() {
 	c.w.note("coordinator dies", c.name, "", uint64(c.done), c.log.term)
 	var ends []*session
-	if c.reign != nil {
-		ends = c.reign.sessions
+	if c.term != nil {
+		ends = c.term.sessions
 	}
 	l := &c.log
 	open, queued := l.waiting, l.queued
-	c.up, c.reign, l.leads = false, nil, false
+	c.up, c.term, l.leads = false, nil, false
 	l.waiting, l.queued, l.proofs = nil, nil, nil
 	for _, wt := range open {
 		for _, p := range wt.batch {
@@ -148,45 +150,47 @@ func (c *coordinator) crash() {
 	}
 }
 
-// beginReign comes when everything that earlier leaders committed is applied.
-func (c *coordinator) beginReign() {
-	now, n := c.clock(), c.w.knobs.agents
+// beginTerm comes when everything that earlier leaders committed is applied.
+func (c *coordinator) beginTerm() {
+	now := c.clock()
 	c.w.note("leads", c.name, "", c.log.term, uint64(c.done))
-	c.reign = &reign{
-		term: c.log.term, opened: now, sessions: make([]*session, n), seen: make([]int64, n), relayed: make([]int64, n),
-		acks: make([]uint64, n), awake: now, verified: now, judged: now, tried: now, ticked: now,
-	}
+	begins := c.time()
 	if c.w.without(RuleFresh) {
-		c.reign.opened = now - 10*minute
+		begins = begins.Add(-10 * time.Minute)
+	}
+	t := liveness.NewTerm(duration(unreachableAfter), begins)
+	c.term = &term{
+		Term: t, bench: liveness.NewBench(t), number: c.log.term, sessions: make([]*session, c.w.knobs.agents),
+		judged: now, tried: now, ticked: now,
 	}
 }
 
-func (c *coordinator) endReign() {
-	if c.reign == nil {
+func (c *coordinator) endTerm() {
+	if c.term == nil {
 		return
 	}
-	for _, s := range c.reign.sessions {
+	for _, s := range c.term.sessions {
 		if s != nil {
 			s.end()
 		}
 	}
-	c.reign = nil
+	c.term = nil
 }
 
 // lead is one look at all that only the leader does.
 func (c *coordinator) lead() {
-	r := c.reign
+	r := c.term
 	if r == nil {
 		return
 	}
-	listening := r.listening(c)
+	listening := c.listening()
 	if !r.proving {
 		r.proving = true
-		began := c.clock()
+		began := c.time()
 		c.verify(func(ok bool) {
 			r.proving = false
 			if ok {
-				r.verified = max(r.verified, began)
+				r.Proven(began)
 			}
 		})
 	}
@@ -212,91 +216,48 @@ func (c *coordinator) lead() {
 	}
 }
 
-// listening says whether silence means anything now; when it does not, everybody gets a fresh period.
-func (r *reign) listening(c *coordinator) bool {
-	now := c.clock()
-	gap := now - r.awake
-	r.awake = now
-	if c.w.without(RuleAttention) {
+// listening says whether silence means anything now. Without the fresh period there is nothing to begin anew.
+func (c *coordinator) listening() bool {
+	if c.w.without(RuleAttention) || c.w.without(RuleFresh) {
 		return true
 	}
-	if gap > unreachableAfter/2 {
-		c.w.note("stood still", c.name, "", r.term, uint64(gap))
-		r.opened = now
+	listening, stoodStill := c.term.Listening(c.time())
+	if stoodStill {
+		c.w.note("stood still", c.name, "", c.term.number, 0)
 	}
-	if now-r.verified > unreachableAfter/2 {
-		r.opened = now
-		return false
-	}
-	return true
-}
-
-// lastSeen is when an agent was last heard of itself, within the reign.
-func (r *reign) lastSeen(agent int) (at int64, inSession bool) {
-	s := r.sessions[agent]
-	if s != nil {
-		return max(r.opened, s.heard), true
-	}
-	return max(r.opened, r.seen[agent]), false
-}
-
-func (r *reign) lastRenewed(agent int) (at int64, through bool) {
-	at, _ = r.lastSeen(agent)
-	if r.relayed[agent] > at {
-		return r.relayed[agent], true
-	}
-	return at, false
+	return listening
 }
 
 // settled says whether a node may be given what may be alive elsewhere.
 func (c *coordinator) settled(node string) bool {
-	r := c.reign
-	a := c.w.agent(node)
-	if r == nil || a == nil || r.sessions[a.at] == nil {
+	t, a := c.term, c.w.agent(node)
+	if t == nil || a == nil || t.sessions[a.at] == nil {
 		return false
 	}
-	s, now := r.sessions[a.at], c.clock()
 	if c.w.without(RuleSettle) {
-		return s.registered
+		return t.sessions[a.at].registered
 	}
-	return s.begun != 0 && now-s.begun > settleTime && now-s.heard <= unreachableAfter
+	return t.Settled(node, c.time())
 }
 
-// renew acknowledges what had come when a proof began.
+// renew confirms what had come when a proof began.
 func (c *coordinator) renew() {
-	r := c.reign
-	if r == nil || r.renewing {
+	t := c.term
+	if t == nil || t.renewing {
 		return
 	}
-	r.renewing = true
-	c.later(max(0, r.renewedAt+renewPace-c.clock()), func() {
-		if c.reign != r {
+	t.renewing = true
+	c.later(max(0, t.renewedAt+int64(liveness.RenewPace)-c.clock()), func() {
+		if c.term != t {
 			return
 		}
-		r.renewedAt = c.clock()
-		type unverified struct {
-			s       *session
-			beat    uint64
-			relayed int
-		}
-		var round []unverified
-		for _, s := range r.sessions {
-			if s != nil && (s.beat != s.renewed || len(s.relays) > 0) {
-				round = append(round, unverified{s, s.beat, len(s.relays)})
-			}
-		}
+		t.renewedAt = c.clock()
+		round := t.Round(nil)
 		finish := func(ok bool) {
-			r.renewing = false
-			for _, u := range round {
-				if !ok || !u.s.served {
-					continue
-				}
-				u.s.renewed = u.beat
-				relays := slices.Clone(u.s.relays[:u.relayed])
-				u.s.relays = slices.Delete(u.s.relays, 0, u.relayed)
-				u.s.sendAck(relays)
-			}
-			if !ok && c.reign == r {
+			t.renewing = false
+			if ok {
+				round.Confirm()
+			} else if c.term == t {
 				c.renew()
 			}
 		}
@@ -327,19 +288,21 @@ func (c *coordinator) hear() {
 	}
 }
 
-// ballot is what this coordinator says of an agent.
-func (c *coordinator) ballot(a *agent) fsm.Vote {
+// votes is what this coordinator's gossip says of an agent.
+func (c *coordinator) votes(a *agent) []*v1.Vote {
 	v, now := &c.gossip[a.at], c.clock()
-	vote := fsm.Vote{Coordinator: c.name, Incarnation: v.incarnation}
-	switch {
-	case now < v.slander:
-		vote.Dead = true
-	case !v.known:
-		vote.Dead = now-c.since > 15*second
-	default:
-		vote.Dead = now-v.heard > 4*second
+	members := []gossip.Member{
+		{Name: c.name, Role: pki.RoleCoordinator, State: gossip.Alive, Since: time.Unix(0, c.since)},
+		{Name: "another", Role: pki.RoleCoordinator, State: gossip.Alive, Since: time.Unix(0, c.since)},
 	}
-	return vote
+	if v.known || now < v.slander {
+		m := gossip.Member{Name: a.name, Role: pki.RoleAgent, State: gossip.Alive, Incarnation: v.incarnation, Since: time.Unix(0, v.heard)}
+		if now < v.slander || now-v.heard > 4*second {
+			m.State = gossip.Dead
+		}
+		members = append(members, m)
+	}
+	return liveness.Votes(members, c.name, []string{a.name}, time.Unix(0, now))
 }
 
 func (w *world) both(a, b int) bool { return !w.isCut(a, b) && !w.isCut(b, a) }
@@ -364,7 +327,7 @@ func (w *world) agent(name string) *agent {
 func (w *world) leader() *coordinator {
 	var leader *coordinator
 	for _, c := range w.coordinators {
-		if c.up && c.reign != nil && (leader == nil || c.reign.term > leader.reign.term) {
+		if c.up && c.term != nil && (leader == nil || c.term.number > leader.term.number) {
 			leader = c
 		}
 	}

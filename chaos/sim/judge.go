@@ -1,138 +1,99 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
 // look writes down who fell silent, and who is back.
-func (c *coordinator) look(r *reign) {
-	if r.judging > 0 {
+func (c *coordinator) look(t *term) {
+	if t.judging > 0 {
 		return
 	}
-	now := c.clock()
-	for n := range c.machine.View().Nodes() {
-		a := c.w.agent(n.ID)
-		seen, inSession := r.lastSeen(a.at)
-		silent := now-seen > unreachableAfter
-		switch {
-		case silent && n.UnreachableSince == 0:
-			r.judging++
-			c.propose(fsm.SetNode{ID: n.ID, Action: fsm.NodeUnreachable, Reason: "silent"}, func(outcome, any) {
-				r.judging--
-				if s := r.sessions[a.at]; s != nil {
-					s.end()
-				}
-			})
-		case silent || !inSession || n.UnreachableSince == 0:
-		case n.LostSince != 0:
-			if s := r.sessions[a.at]; s.registered {
-				s.end()
+	seen := t.Look(c.machine.View(), c.time())
+	for _, node := range seen.Again {
+		t.end(c.w.agent(node))
+	}
+	for _, change := range seen.Changes {
+		t.judging++
+		c.propose(change, func(outcome, any) {
+			t.judging--
+			if change.Action == fsm.NodeUnreachable {
+				t.end(c.w.agent(change.ID))
 			}
-		default:
-			r.judging++
-			c.propose(fsm.SetNode{ID: n.ID, Action: fsm.NodeReachable}, func(outcome, any) { r.judging-- })
-		}
+		})
 	}
 }
 
-// fit lists the nodes that may take over from another.
-func (c *coordinator) fit(v *fsm.View, lost *fsm.Node) []string {
-	var fit []string
-	for n := range v.Nodes() {
-		if n.ID != lost.ID && c.settled(n.ID) && n.RosterSince != 0 && n.RosterSince <= lost.RosterAcked {
-			fit = append(fit, n.ID)
-		}
+// end ends the session of an agent, if it has one.
+func (t *term) end(a *agent) {
+	if s := t.sessions[a.at]; s != nil {
+		s.end()
 	}
-	return fit
 }
 
-// due says whether a verdict on a node is due, and with what.
-func (c *coordinator) due(r *reign, v *fsm.View, n *fsm.Node) (fsm.LoseNode, bool) {
-	at, _ := r.lastRenewed(c.w.agent(n.ID).at)
-	silent := c.clock() - at
-	command := fsm.LoseNode{Node: n.ID, Silent: silent, Eligible: c.fit(v, n)}
-	held := false
-	for l := range v.LeasesOn(n.ID) {
-		j, ok := v.Job(l.Job)
-		held = held || ok && j.Live() && j.Tasks[l.Rank].State != v1.TaskState_ENDED && j.RetryLeft(fsm.RetryNodeLost) &&
-			silent >= max(j.LostAfter, fsm.MinLostAfter)
-	}
-	if held {
-		return command, v.Losable(n.ID, silent, command.Eligible) > 0
-	}
-	return command, n.LostSince == 0 && silent >= fsm.DefaultLostAfter
-}
-
-// condemn asks the voters about the nodes that are due, and proposes the verdicts.
-func (c *coordinator) condemn(r *reign) {
-	if r.condemning > 0 {
+// condemn asks the voters about the nodes that are due, and proposes that they are lost.
+func (c *coordinator) condemn(t *term) {
+	if t.condemning > 0 {
 		return
 	}
-	v := c.machine.View()
-	for n := range v.Nodes() {
-		if n.UnreachableSince == 0 {
-			continue
-		}
-		if _, due := c.due(r, v, n); due {
-			r.condemning++
-			c.poll(r, n.ID)
-		}
+	for _, suspect := range t.bench.Due(c.machine.View(), c.time(), func(string, string) {}) {
+		t.condemning++
+		c.poll(t, suspect)
 	}
 }
 
-// poll collects votes for up to a second, and then judges by those that came.
-func (c *coordinator) poll(r *reign, node string) {
+// poll collects votes for up to a second, and then goes by those that came.
+func (c *coordinator) poll(t *term, suspect *liveness.Suspect) {
+	node := suspect.Node.ID
 	a := c.w.agent(node)
-	votes := []fsm.Vote{c.ballot(a)}
+	ballot := liveness.NewBallot(suspect.Node, len(c.w.coordinators))
+	count := func(voter string, votes []*v1.Vote) {
+		if c.w.without(RuleVotes) {
+			votes = []*v1.Vote{{NodeId: node, Dead: true}}
+		}
+		ballot.Count(voter, votes, nil)
+	}
+	count(c.name, c.votes(a))
 	for _, o := range c.w.coordinators {
 		if o == c {
 			continue
 		}
 		if c.w.without(RuleVotes) {
-			votes = append(votes, fsm.Vote{Coordinator: o.name, Dead: true})
+			count(o.name, nil)
 			continue
 		}
 		c.w.send(&c.proc, &o.proc, func() {
-			vote := o.ballot(a)
-			o.w.send(&o.proc, &c.proc, func() { votes = append(votes, vote) })
+			votes := o.votes(a)
+			o.w.send(&o.proc, &c.proc, func() { count(o.name, votes) })
 		})
 	}
-	if c.w.without(RuleVotes) {
-		votes[0].Dead, votes[0].Incarnation = true, 0
-	}
 	c.later(c.w.within(50*ms, second), func() {
-		r.condemning--
-		dead := 0
-		for _, vote := range votes {
-			if vote.Dead {
-				dead++
-			}
-		}
-		if c.reign != r || 2*dead <= len(c.w.coordinators) {
+		t.condemning--
+		if c.term != t {
 			return
 		}
-		view := c.machine.View()
-		n, ok := view.Node(node)
-		if !ok || n.UnreachableSince == 0 || !r.listening(c) {
+		if !ballot.Won() {
+			t.bench.Failed(node, ballot.String(), c.time())
 			return
 		}
-		command, due := c.due(r, view, n)
-		if !due {
+		command, ok := t.bench.Propose(suspect, ballot, c.machine.View(), c.listening(), c.time())
+		if !ok {
 			return
 		}
-		command.Votes = slices.Clone(votes)
-		r.condemning++
+		t.condemning++
 		c.propose(command, func(o outcome, result any) {
-			r.condemning--
-			if o != applied {
-				return
-			}
-			if lost := result.(fsm.LoseNodeResult); lost.Refusal == nil {
+			t.condemning--
+			switch lost, _ := result.(fsm.LoseNodeResult); {
+			case o == unknown:
+			case o != applied || lost.Refusal != nil:
+				t.Unbar(node)
+				t.bench.Failed(node, "refused", c.time())
+			default:
 				c.w.seen.Verdicts++
 				c.w.seen.Lost += lost.Lost
 				c.w.note("lost", c.name, node, uint64(lost.Lost), uint64(command.Silent))
@@ -142,40 +103,37 @@ func (c *coordinator) poll(r *reign, node string) {
 }
 
 // takeAcks writes down which rosters the agents have.
-func (c *coordinator) takeAcks(r *reign) {
-	if r.acking {
+func (c *coordinator) takeAcks(t *term) {
+	if t.acking {
 		return
 	}
-	var command fsm.AckRoster
 	v := c.machine.View()
-	for i, a := range c.w.agents {
-		version := r.acks[i]
-		r.acks[i] = 0
-		if c.w.without(RuleList) {
-			version = v.RosterVersion()
-		}
-		if n, ok := v.Node(a.name); ok && n.RosterAcked < version {
-			command.Acks = append(command.Acks, fsm.RosterAck{Node: a.name, Version: version})
+	command := fsm.AckRoster{Acks: t.Kept(v)}
+	if c.w.without(RuleList) {
+		command.Acks = nil
+		for _, a := range c.w.agents {
+			if n, ok := v.Node(a.name); ok && n.RosterAcked < v.RosterVersion() {
+				command.Acks = append(command.Acks, fsm.RosterAck{Node: a.name, Version: v.RosterVersion()})
+			}
 		}
 	}
 	if len(command.Acks) == 0 {
 		return
 	}
-	r.acking = true
+	t.acking = true
 	c.propose(command, func(o outcome, _ any) {
-		r.acking = false
-		if o == notSent {
+		t.acking = false
+		if o == applied {
 			return
 		}
 		for _, ack := range command.Acks {
-			at := c.w.agent(ack.Node).at
-			r.acks[at] = max(r.acks[at], ack.Version)
+			t.Keep(ack.Node, ack.Version)
 		}
 	})
 }
 
 // plan runs the real scheduler on what has changed, and every second while a replacement waits.
-func (c *coordinator) plan(r *reign) {
+func (c *coordinator) plan(r *term) {
 	v := c.machine.View()
 	if r.planning || v.Index() == r.planned && c.clock()-r.plannedAt < second {
 		return
@@ -199,23 +157,17 @@ func (c *coordinator) plan(r *reign) {
 	}
 }
 
-func (c *coordinator) tick(r *reign) {
+func (c *coordinator) tick(t *term) {
 	v := c.machine.View()
 	due, dated := v.NextDue()
 	away := false
-	var tick fsm.Tick
 	for n := range v.Nodes() {
 		away = away || n.UnreachableSince != 0
-		at, through := r.lastRenewed(c.w.agent(n.ID).at)
-		if n.UnreachableSince != 0 && through && c.clock()-at <= unreachableAfter {
-			tick.Renewing = append(tick.Renewing, n.ID)
-		}
 	}
 	if (!dated || due > c.wall()) && !away {
 		return
 	}
-	tick.Settled = r.listening(c) && c.clock()-r.opened >= settledAfter
-	c.propose(tick, func(o outcome, result any) {
+	c.propose(t.Tick(v, c.listening(), c.time()), func(o outcome, result any) {
 		if o == applied {
 			c.w.seen.GaveUp += result.(fsm.TickResult).GaveUp
 		}

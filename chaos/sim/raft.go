@@ -172,7 +172,7 @@ func (c *coordinator) stepDown(term uint64) {
 	}
 	c.w.note("steps down", c.name, "", l.term, uint64(len(l.entries)))
 	l.leads = false
-	c.endReign()
+	c.endTerm()
 	c.rest()
 	proofs, open, queued := l.proofs, l.waiting, l.queued
 	l.proofs, l.waiting, l.queued = nil, nil, nil
@@ -346,7 +346,7 @@ func (c *coordinator) apply() {
 			}
 		}
 		if l.leads && c.done == c.barrier {
-			c.beginReign()
+			c.beginTerm()
 		}
 	}
 }

@@ -1,7 +1,8 @@
 package sim
 
 import (
-	"slices"
+	"github.com/mindcoordinator/mind/coordinator/liveness"
+	coordsession "github.com/mindcoordinator/mind/coordinator/session"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
@@ -12,21 +13,16 @@ type session struct {
 	w        *world
 	c        *coordinator
 	a        *agent
-	r        *reign
+	t        *term
 	up, down *pipe
 
 	// The leader's end; times on its clock.
 	served     bool
 	registered bool
-	heard      int64
-	begun      int64 // first heartbeat; 0: none yet
-	beat       uint64
-	renewed    uint64
+	presence   *liveness.Presence
 	acked      uint64
-	relays     []relayed
 	toldRoster uint64
-	toldOrders []order
-	ordered    bool
+	orders     *coordsession.OrderBook
 	kept       uint64
 	reported   uint64
 	inbox      []report
@@ -65,21 +61,19 @@ type spec struct {
 
 // enter is a hello that has come to a coordinator; an answer that it does not lead is not worth a message.
 func (c *coordinator) enter(a *agent, s *session, hello fsm.RegisterNode) {
-	r := c.reign
-	if r == nil {
+	t := c.term
+	if t == nil {
 		c.w.send(&c.proc, &a.proc, s.over)
 		return
 	}
-	if old := r.sessions[a.at]; old != nil {
+	if old := t.sessions[a.at]; old != nil {
 		old.end()
 	}
-	now := c.clock()
-	s.r, s.served, s.heard = r, true, now
-	r.sessions[a.at] = s
-	v := c.machine.View()
-	row, ok := v.Node(a.name)
-	if ok && row.UnreachableSince == 0 && row.RosterSince != 0 && row.Incarnation == hello.Node.Incarnation && row.BootID == hello.Node.BootID &&
-		row.RosterAcked <= hello.Node.RosterAcked && len(v.AwaitedOn(a.name)) == 0 {
+	s.t, s.served = t, true
+	s.presence = t.Enter(a.name, c.time(), func() { s.sendAck() })
+	s.orders = coordsession.NewOrderBook(a.name, noLauncher, nil)
+	t.sessions[a.at] = s
+	if coordsession.Registered(c.machine.View(), &hello.Node) {
 		s.welcome()
 		return
 	}
@@ -99,7 +93,9 @@ func (c *coordinator) enter(a *agent, s *session, hello fsm.RegisterNode) {
 
 func (s *session) welcome() {
 	s.registered = true
-	term := s.r.term
+	s.presence.Register()
+	s.t.Unbar(s.a.name)
+	term := s.t.number
 	s.down.send(func() { s.a.welcomed(s, term) })
 	if !s.w.without(RuleOrders) {
 		s.tell()
@@ -112,9 +108,9 @@ func (s *session) end() {
 		return
 	}
 	s.served = false
-	if s.r.sessions[s.a.at] == s {
-		s.r.sessions[s.a.at] = nil
-		s.r.seen[s.a.at] = s.heard
+	s.t.Leave(s.presence)
+	if s.t.sessions[s.a.at] == s {
+		s.t.sessions[s.a.at] = nil
 	}
 	s.down.send(s.over)
 }
@@ -126,14 +122,12 @@ func (s *session) heartbeat(seq, roster uint64) {
 	if !s.served {
 		return
 	}
-	s.heard = s.c.clock()
-	if s.begun == 0 {
-		s.begun = s.heard
-	}
-	s.beat = seq
+	now := s.c.time()
+	s.presence.Hear(now)
+	s.presence.Beat(seq, now)
 	if roster != s.kept {
 		s.kept = roster
-		s.r.acks[s.a.at] = max(s.r.acks[s.a.at], roster)
+		s.t.Keep(s.a.name, roster)
 	}
 	s.c.renew()
 }
@@ -143,24 +137,33 @@ func (s *session) relay(of *agent, boot string, seq, roster uint64) {
 	if !s.served {
 		return
 	}
-	s.heard = s.c.clock()
+	now := s.c.time()
+	s.presence.Hear(now)
 	row, ok := s.c.machine.View().Node(of.name)
-	if !ok || row.BootID != boot || row.LostSince != 0 && !s.w.without(RuleReturn) {
+	if !ok {
 		return
 	}
-	s.r.relayed[of.at] = s.heard
-	s.r.acks[of.at] = max(s.r.acks[of.at], roster)
-	s.relays = append(s.relays, relayed{of, seq})
-	s.c.renew()
+	if s.w.without(RuleReturn) {
+		returned := *row
+		returned.LostSince, row = 0, &returned
+	}
+	if s.t.Relay(s.presence, row, &v1.Renewal{NodeId: of.name, BootId: boot, Seq: seq, RosterVersion: roster}, now) {
+		s.c.renew()
+	}
 }
 
-func (s *session) sendAck(relays []relayed) {
-	beat, reported := s.renewed, s.reported
+// sendAck acknowledges what may be acknowledged.
+func (s *session) sendAck() {
+	if !s.served {
+		return
+	}
+	beat, reported := s.presence.Renewed(), s.reported
 	if beat != s.acked || reported != 0 {
 		s.acked = beat
 		s.down.send(func() { s.a.acknowledged(s, beat, reported) })
 	}
-	for _, of := range relays {
+	for _, ack := range s.presence.Relayed() {
+		of := relayed{s.w.agent(ack.GetNodeId()), ack.GetSeq()}
 		s.down.send(func() { s.a.relayAcked(of) })
 	}
 }
@@ -170,7 +173,7 @@ func (s *session) reports(batch []report) {
 	if !s.served {
 		return
 	}
-	s.heard = s.c.clock()
+	s.presence.Hear(s.c.time())
 	s.inbox = append(s.inbox, batch...)
 	s.commit()
 }
@@ -193,9 +196,7 @@ func (s *session) commit() {
 			return
 		}
 		s.reported = max(s.reported, last)
-		if s.served {
-			s.sendAck(nil)
-		}
+		s.sendAck()
 		s.commit()
 	})
 }
@@ -211,25 +212,35 @@ func (s *session) tell() {
 		}
 		s.down.send(func() { s.a.rosterCame(s, now, members) })
 	}
-	var orders []order
-	for l := range v.LeasesOn(s.a.name) {
-		j, ok := v.Job(l.Job)
-		if !ok || int(l.Rank) >= len(j.Tasks) || j.Tasks[l.Rank].State == v1.TaskState_ENDED {
-			continue
-		}
-		o := order{
-			key:  key{l.Job, l.Attempt, l.Rank, l.Token},
-			stop: j.Stop, grace: j.StopGrace,
-			spec: spec{lease: j.GiveUpAfter, grace: j.Grace, gpus: l.GPUs, replacement: j.Replacement(), name: j.Name},
-		}
-		if j.RetryLeft(fsm.RetryNodeLost) {
-			o.spec.lease, o.spec.replaceable = max(j.LostAfter, fsm.MinLostAfter), true
-		}
-		orders = append(orders, o)
-	}
-	if s.ordered && slices.EqualFunc(orders, s.toldOrders, func(a, b order) bool { return a.key == b.key && a.stop == b.stop }) {
+	told := s.orders.Update(v)
+	if told == nil {
 		return
 	}
-	s.ordered, s.toldOrders = true, orders
+	orders := make([]order, len(told.GetTasks()))
+	for i, o := range told.GetTasks() {
+		orders[i] = orderOf(v, o)
+	}
 	s.down.send(func() { s.a.ordered(s, orders) })
+}
+
+// noLauncher: what a task runs is made up.
+func noLauncher(*fsm.View, *v1.SubmitJobRequest) *v1.Launcher { return nil }
+
+// orderOf reads an order as an agent does. What its processes do is made up from the name of the job.
+func orderOf(v *fsm.View, o *v1.TaskOrder) order {
+	id, _ := fsm.ParseJobID(o.GetTask().GetJobId())
+	out := order{
+		key:  key{id, uint32(o.GetTask().GetAttempt()), uint16(o.GetTask().GetRank()), o.GetTask().GetToken()},
+		stop: o.GetStop(), grace: int64(o.GetGracePeriodSeconds()) * second,
+	}
+	if s := o.GetSpec(); s != nil {
+		out.spec = spec{lease: s.GetLeaseMs() * ms, replaceable: s.GetReplaceable(), replacement: s.GetReplacement()}
+		for _, gpu := range s.GetGpus() {
+			out.spec.gpus |= 1 << gpu
+		}
+		if j, ok := v.Job(id); ok {
+			out.spec.grace, out.spec.name = j.Grace, j.Name
+		}
+	}
+	return out
 }

@@ -97,7 +97,7 @@ func (u *users) server() *coordinator {
 	n := len(u.w.coordinators)
 	from := u.w.rng.IntN(n)
 	for i := range n {
-		if c := u.w.coordinators[(from+i)%n]; c.live() && c.reign != nil {
+		if c := u.w.coordinators[(from+i)%n]; c.live() && c.term != nil {
 			return c
 		}
 	}

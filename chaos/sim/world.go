@@ -32,7 +32,7 @@ const (
 	RuleClosed
 	// RuleVerify: a heartbeat is acknowledged only after a proof of leadership that began after it came.
 	RuleVerify
-	// RuleFresh: silence is counted within the leader's own reign.
+	// RuleFresh: silence is counted within the leader's own term.
 	RuleFresh
 	// RuleDurable: an agent names a roster only when it is on disk.
 	RuleDurable

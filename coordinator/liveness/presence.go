@@ -16,6 +16,7 @@ type Presence struct {
 	node  string
 	began time.Time
 	wake  func()
+	at    int // in the sessions of the term
 
 	heard atomic.Int64 // after began
 	// registered is set once the state knows the node as it said hello.

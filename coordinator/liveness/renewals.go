@@ -34,7 +34,7 @@ func (t *Term) Round(again *Round) *Round {
 	again.waiting = again.waiting[:0]
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for _, p := range t.byNode {
+	for _, p := range t.sessions {
 		w := unproven{presence: p, heartbeat: p.heartbeat.Load(), relays: p.relays()}
 		if w.heartbeat != p.renewed.Load() || w.relays > 0 {
 			again.waiting = append(again.waiting, w)

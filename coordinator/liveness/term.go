@@ -28,8 +28,10 @@ type Term struct {
 	mu sync.RWMutex
 	// opened is when the fresh period began.
 	opened time.Time
-	// byNode are the nodes in session.
-	byNode map[string]*Presence
+	// byNode are the nodes in session; sessions are all sessions that have not ended, in an order that is the same whenever
+	// the calls are.
+	byNode   map[string]*Presence
+	sessions []*Presence
 	// seen is when each node was last heard of, kept beyond its session; relayed is when a renewal of it last came through
 	// another node.
 	seen, relayed map[string]time.Time
@@ -57,13 +59,18 @@ func (t *Term) Enter(node string, now time.Time, wake func()) *Presence {
 	defer t.mu.Unlock()
 	p := &Presence{node: node, began: now, wake: wake}
 	t.byNode[node] = p
+	p.at, t.sessions = len(t.sessions), append(t.sessions, p)
 	return p
 }
 
-// Leave ends a session. What it knows of the node is kept.
+// Leave ends a session, once. What it knows of the node is kept.
 func (t *Term) Leave(p *Presence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	last := t.sessions[len(t.sessions)-1]
+	last.at, t.sessions[p.at] = p.at, last
+	t.sessions[len(t.sessions)-1] = nil
+	t.sessions = t.sessions[:len(t.sessions)-1]
 	if t.byNode[p.node] == p {
 		delete(t.byNode, p.node)
 		t.seen[p.node] = p.heardAt()

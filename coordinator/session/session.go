@@ -236,7 +236,7 @@ func (s *Service) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello,
 func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 	n := nodeOf(hello)
 	v := s.replica.View()
-	if row, ok := v.Node(n.ID); ok && registered(row, &n) && len(v.AwaitedOn(n.ID)) == 0 {
+	if Registered(v, &n) {
 		return nil
 	}
 	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, fsm.RegisterNode{Node: n, Tasks: taskRefs(hello.GetTasks())})
@@ -249,9 +249,10 @@ func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 	return nil
 }
 
-// registered says whether a node need not be registered again: it is reachable and on the roster, its agent has not
-// started anew, and lost nothing of the roster that it keeps.
-func registered(row, n *fsm.Node) bool {
-	return row.UnreachableSince == 0 && row.RosterSince != 0 && n.Incarnation != 0 && row.Incarnation == n.Incarnation &&
-		row.RosterAcked <= n.RosterAcked && sameNode(row, n)
+// Registered says whether a node that says hello need not be registered again: it is reachable and on the roster, its
+// agent has not started anew, lost nothing of the roster that it keeps, and no task is waited for there.
+func Registered(v *fsm.View, n *fsm.Node) bool {
+	row, ok := v.Node(n.ID)
+	return ok && row.UnreachableSince == 0 && row.RosterSince != 0 && n.Incarnation != 0 && row.Incarnation == n.Incarnation &&
+		row.RosterAcked <= n.RosterAcked && sameNode(row, n) && len(v.AwaitedOn(n.ID)) == 0
 }
