@@ -49,13 +49,13 @@ fuzz: ## Try random inputs on every fuzz target, each for FUZZTIME (1m).
 		$(GO) test -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$${target%:*}" || failed=1; \
 	done; exit $$failed
 
-bench: build ## The whole system beside its yardsticks; prints the tables of docs/benchmarks.md.
+bench: build ## The whole system beside its yardsticks; prints the tables of docs/develop/benchmarks.md.
 	$(GO) run ./chaos/bench -mind $(BIN)/mind
 
 chaos: build ## Break clusters of real processes and of virtual time, and check every promise; MIND_CHAOS=long for all of it.
 	$(GO) run ./chaos/attack -mind $(BIN)/mind -virtual
 
-powercut: ## Cut the power of a virtual machine in which a cluster works, and check that nothing acknowledged is lost; needs qemu (docs/powercut.md), MIND_CHAOS=long for more.
+powercut: ## Cut the power of a virtual machine in which a cluster works, and check that nothing acknowledged is lost; needs qemu (docs/operate/powercut.md), MIND_CHAOS=long for more.
 	$(GO) build -o $(BIN)/powercut ./chaos/vm/powercut
 	$(BIN)/powercut $(POWERCUT)
 

@@ -53,7 +53,7 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// The order in which docs/launchers.md says that variables replace each other.
+// The order in which docs/use/launchers.md says that variables replace each other.
 func TestLauncher_environmentOfATraining(t *testing.T) {
 	l := newLeader(t)
 	t.Setenv("LC_TEST", "agent")

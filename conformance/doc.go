@@ -1,5 +1,5 @@
 // Package conformance holds a running gateway to its contract, from outside: it knows nothing of Mind but what
-// docs/rest.md says, and what the gateway serves as /openapi.json.
+// docs/use/rest.md says, and what the gateway serves as /openapi.json.
 //
 // Run sends, to every endpoint, what it should take, what each role may and may not, and a long list of what it must
 // refuse, and checks status codes, envelopes, error codes, headers and the shape of answers. Its own table of endpoints is

@@ -6,7 +6,7 @@
 // acknowledged is committed; one that fails says whether it was refused, not sent or of unknown outcome. Nobody but
 // the leader plans, judges nodes or holds agent sessions, and all of that ends before a successor begins its own on
 // the same replica; what a deposed leader still proposes is not sent. A lease is renewed only by a leader that proved its
-// reign after the renewal arrived, and a node is declared lost only by the votes of a majority (docs/failure-model.md).
+// reign after the renewal arrived, and a node is declared lost only by the votes of a majority (docs/operate/failure-model.md).
 //
 // Not guaranteed. Logs and metrics of tasks live on the nodes, and in the log archive as far as agents shipped them: a stream
 // tells what neither has. Without

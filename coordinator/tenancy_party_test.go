@@ -380,7 +380,7 @@ func (p *party) shown(what, raw string) string {
 
 var lifecycle = map[string]bool{"cancel": true, "pause": true, "resume": true, "retry": true, "resume from another's": true}
 
-// sharedFields are the same for all tenants, and depend on all of them: docs/rest.md says which.
+// sharedFields are the same for all tenants, and depend on all of them: docs/use/rest.md says which.
 var sharedFields = map[string]bool{
 	"index": true, "position": true, "queuePosition": true, "revision": true, "gpuAllocation": true, "gpusFree": true, "free": true,
 	"nextPageToken": true, "cursor": true,

@@ -12,7 +12,7 @@ import (
 
 // A threat whose test is gone is a promise that nobody holds.
 func TestSecurity_everyThreatNamesTestsThatExist(t *testing.T) {
-	text, err := os.ReadFile("security.md")
+	text, err := os.ReadFile("operate/security.md")
 	require.NoError(t, err)
 	_, threats, found := strings.Cut(string(text), "| threat | what stands against it | test |\n|---|---|---|\n")
 	require.True(t, found, "the table of threats is gone")

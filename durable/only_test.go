@@ -19,7 +19,7 @@ import (
 
 // Why a file may be written without this package.
 const (
-	ofATask    = "a task directory holds nothing that is needed after a power cut: docs/agent.md, \"After a power cut\""
+	ofATask    = "a task directory holds nothing that is needed after a power cut: docs/develop/agent.md, \"After a power cut\""
 	ofALog     = "lines of a log: what the machine had not written is lost with it"
 	ofALock    = "a lock: what it holds is of no interest"
 	ofTheCache = "what is fetched can be fetched again, and is compared with its digest before it is used"

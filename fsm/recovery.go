@@ -47,7 +47,7 @@ func (NoteSnapshot) commandType() uint16 { return 25 }
 func (NoteSnapshot) apply(*tx) any { return NoteSnapshotResult{} }
 
 // recoverySettle is how much longer than a lease a task may live that runs on because its peers have no session (W and the
-// stop in docs/failure-model.md).
+// stop in docs/operate/failure-model.md).
 const recoverySettle = 8 * 1e9
 
 func (Recover) commandType() uint16 { return 24 }

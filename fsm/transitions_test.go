@@ -81,17 +81,17 @@ func TestTransitions_listsEachPairOnce(t *testing.T) {
 }
 
 func TestMermaid_isTheDrawingInTheDocs(t *testing.T) {
-	doc, err := os.ReadFile("../docs/fsm.md")
+	doc, err := os.ReadFile("../docs/develop/fsm.md")
 	require.NoError(t, err)
 	_, rest, ok := strings.Cut(string(doc), "```mermaid\n")
-	require.True(t, ok, "docs/fsm.md has no drawing")
+	require.True(t, ok, "docs/develop/fsm.md has no drawing")
 	drawing, _, ok := strings.Cut(rest, "```")
 	require.True(t, ok)
-	require.Equal(t, Mermaid(), drawing, "paste what Mermaid() returns into docs/fsm.md")
+	require.Equal(t, Mermaid(), drawing, "paste what Mermaid() returns into docs/develop/fsm.md")
 }
 
 func TestDocs_nameEveryCommandAndRecord(t *testing.T) {
-	doc, err := os.ReadFile("../docs/fsm.md")
+	doc, err := os.ReadFile("../docs/develop/fsm.md")
 	require.NoError(t, err)
 	for _, d := range domains {
 		for _, c := range d.commands {

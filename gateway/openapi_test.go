@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The document, the routes and docs/rest.md say the same.
+// The document, the routes and docs/use/rest.md say the same.
 func TestOpenAPI_holdsCodeAndDocsTogether(t *testing.T) {
 	described := descriptions()
-	page, err := os.ReadFile("../docs/rest.md")
+	page, err := os.ReadFile("../docs/use/rest.md")
 	require.NoError(t, err)
 	routes := table()
 	for _, r := range routes {
@@ -25,7 +25,7 @@ func TestOpenAPI_holdsCodeAndDocsTogether(t *testing.T) {
 		}
 		require.True(t, r.stream || d.out != nil || d.outSchema != nil || r.path == "/metrics", "%s answers nothing", key)
 		path := strings.TrimPrefix(strings.TrimPrefix(r.path, prefix), "/cluster")
-		require.True(t, strings.Contains(string(page), path), "docs/rest.md does not speak of %s", key)
+		require.True(t, strings.Contains(string(page), path), "docs/use/rest.md does not speak of %s", key)
 		delete(described, key)
 	}
 	require.Empty(t, described, "described and not served")

@@ -18,7 +18,7 @@ var ownWrites = []string{
 
 // beyondTheTenant reads which writes the documentation says reach further, and the permission of each.
 func beyondTheTenant(t *testing.T) map[string]string {
-	text, err := os.ReadFile("../docs/security.md")
+	text, err := os.ReadFile("../docs/operate/security.md")
 	require.NoError(t, err)
 	_, rows, found := strings.Cut(string(text), "| write | permission | why that one |\n|---|---|---|\n")
 	require.True(t, found, "the table of writes is gone")
@@ -57,7 +57,7 @@ func TestWrites_beyondTheTenant(t *testing.T) {
 		}
 		permission := documented[write]
 		delete(documented, write)
-		require.Equal(t, []string{permission}, r.anyOf, "%s: the permission that docs/security.md says", write)
+		require.Equal(t, []string{permission}, r.anyOf, "%s: the permission that docs/operate/security.md says", write)
 		path := strings.NewReplacer("{id}", "x", "{name}", "x", "{framework}", "CUSTOM").Replace(r.path)
 		a := g.do(r.method, path, "{}", "Authorization", "Bearer all-but-"+permission)
 		require.Equal(t, 403, a.code, write)

@@ -1,6 +1,6 @@
 // Package lease decides how long the tasks of a node may live, and when a
 // replacement may be launched on it: the agent's half of rules R1 to R3 of
-// docs/failure-model.md.
+// docs/operate/failure-model.md.
 //
 // Contract: the agent tells a Keeper what happens (a renewal was sent, or
 // acknowledged; a peer says that its session is closed; the roster changed) and

@@ -11,7 +11,7 @@
 // Not guaranteed: that the content is the task's own. Who may make hard links to a file that it cannot read (see the setting
 // fs.protected_hardlinks) can give it a name here; so a file with several names is refused, but not one that had several.
 // Nothing is synced: after a power cut a file may be empty, cut off, or the old one. Nobody needs it then, and a sync would cost
-// each task milliseconds (docs/agent.md, "After a power cut").
+// each task milliseconds (docs/develop/agent.md, "After a power cut").
 //
 // The shim uses this package, too, so it imports little (see package shim): the one call that package syscall lacks is made by
 // its number, which is the same on all machines that Linux runs on.

@@ -134,7 +134,7 @@ func TestFor(t *testing.T) {
 
 // The page lists what there is, in the same words.
 func TestPlaceholders_areDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/launchers.md")
+	page, err := os.ReadFile("../../docs/use/launchers.md")
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(page), "| placeholder | stands for |\n|---|---|\n")
 	require.True(t, found)

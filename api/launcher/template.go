@@ -55,7 +55,7 @@ const (
 	WorldSize      = "world_size"
 )
 
-// Placeholders is all there are, by name. docs/launchers.md says the same, and a test holds them together.
+// Placeholders is all there are, by name. docs/use/launchers.md says the same, and a test holds them together.
 var Placeholders = []Placeholder{
 	{Attempt, false, "number of the attempt"},
 	{Backend, false, "framework.distributed.backend; nccl when it is not given"},

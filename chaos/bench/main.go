@@ -1,5 +1,5 @@
 // Command bench measures the whole system on real processes with fsync on, each figure beside its yardstick in the same
-// run, and prints the table of docs/benchmarks.md. A figure that misses its mark is said so; only a failure to measure
+// run, and prints the table of docs/develop/benchmarks.md. A figure that misses its mark is said so; only a failure to measure
 // ends in an error.
 package main
 

@@ -1,5 +1,5 @@
 // Package sim plays the life of a cluster on one goroutine, from a seed: the same seed is the same run, event by event,
-// and its trace has the same hash. It looks for histories that break the argument of docs/failure-model.md.
+// and its trace has the same hash. It looks for histories that break the argument of docs/operate/failure-model.md.
 //
 // Real are the parts that decide and do no I/O: a fsm.Machine for each coordinator, fed with entries as they are packed
 // and encoded in the log; scheduler.Plan; and a lease.Keeper for each agent.

@@ -70,12 +70,8 @@ var (
 
 // In running text arguments are often left out, but commands and flags are named as they are.
 func TestDocs_nameOnlyCommandsAndFlagsThatExist(t *testing.T) {
-	files, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
-	decisions, err := filepath.Glob("../../docs/decisions/*.md")
-	require.NoError(t, err)
 	seen, wrong := 0, []string{}
-	for _, file := range append(append(files, decisions...), "../../README.md") {
+	for _, file := range pages(t) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, span := range codeSpan.FindAllStringSubmatch(string(text), -1) {
@@ -102,7 +98,7 @@ func TestDocs_nameOnlyCommandsAndFlagsThatExist(t *testing.T) {
 	require.Greater(t, seen, 50)
 }
 
-// request reads a call of curl, or of the name that docs/rest.md gives it.
+// request reads a call of curl, or of the name that docs/use/rest.md gives it.
 func request(e example, base string) (method, address, body string, headers map[string]string, ok bool) {
 	if e.words[0] != "curl" && e.words[0] != "call" {
 		return
@@ -193,7 +189,7 @@ func TestDocs_everyRequestIsTaken(t *testing.T) {
 
 	jobs := 0
 	for _, file := range []string{"cli.md", "quickstart.md", "launchers.md", "data.md", "evaluations.md"} {
-		text, err := os.ReadFile("../../docs/" + file)
+		text, err := os.ReadFile("../../docs/use/" + file)
 		require.NoError(t, err)
 		for _, block := range regexp.MustCompile("(?ms)^```ya?ml\n(.*?)^```").FindAllStringSubmatch(string(text), -1) {
 			var job map[string]any

@@ -10,18 +10,18 @@ import (
 )
 
 func TestDocs_nameEveryCommandAndEveryFlagOfSubmit(t *testing.T) {
-	text, err := os.ReadFile("../../docs/cli.md")
+	text, err := os.ReadFile("../../docs/use/cli.md")
 	require.NoError(t, err)
 	page := string(text)
 	walk(newRoot(), func(c *cobra.Command) {
 		if !c.HasSubCommands() {
-			require.Truef(t, strings.Contains(page, "`"+c.CommandPath()), "docs/cli.md does not name %s", c.CommandPath())
+			require.Truef(t, strings.Contains(page, "`"+c.CommandPath()), "docs/use/cli.md does not name %s", c.CommandPath())
 		}
 		if c.Name() == "submit" || c.Name() == "dev" {
 			for _, usage := range strings.Fields(c.Flags().FlagUsages()) {
 				name, ok := strings.CutPrefix(usage, "--")
 				if ok && c.Flags().Lookup(name) != nil && name != "quiet" && name != "output" {
-					require.Truef(t, strings.Contains(page, "--"+name), "docs/cli.md does not name --%s of %s", name, c.Name())
+					require.Truef(t, strings.Contains(page, "--"+name), "docs/use/cli.md does not name --%s of %s", name, c.Name())
 				}
 			}
 		}

@@ -13,12 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The example of docs/workloads.md does what the page says, and the page names every variable that a task is told.
+// The example of docs/use/workloads.md does what the page says, and the page names every variable that a task is told.
 func TestDocs_theExampleOfAWorkload(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a cluster")
 	}
-	page, err := os.ReadFile("../../docs/workloads.md")
+	page, err := os.ReadFile("../../docs/use/workloads.md")
 	require.NoError(t, err)
 	script := regexp.MustCompile("(?s)```sh\n(#!/bin/sh\n# train.sh.*?)```").FindSubmatch(page)
 	require.NotNil(t, script)

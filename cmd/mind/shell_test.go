@@ -21,13 +21,24 @@ func (e example) String() string { return e.file + ": " + strings.Join(e.words, 
 
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
 
+// pages are the files of the documentation.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/*/*.md"} {
+		files, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		require.NotEmpty(t, files, pattern)
+		all = append(all, files...)
+	}
+	return all
+}
+
 // examples are all commands of all shell blocks of the documentation.
 func examples(t *testing.T) []example {
 	t.Helper()
-	files, err := filepath.Glob("../../docs/*.md")
-	require.NoError(t, err)
 	var all []example
-	for _, file := range append(files, "../../README.md") {
+	for _, file := range pages(t) {
 		text, err := os.ReadFile(file)
 		require.NoError(t, err)
 		for _, block := range shellBlock.FindAllStringSubmatch(string(text), -1) {

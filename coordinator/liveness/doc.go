@@ -1,5 +1,5 @@
 // Package liveness decides, for one leader in one term, which nodes are silent, whose leases are renewed, and which node
-// may be proposed to be declared lost: the leader's half of rules R1 to R3 of docs/failure-model.md.
+// may be proposed to be declared lost: the leader's half of rules R1 to R3 of docs/operate/failure-model.md.
 //
 // It does no I/O, starts no goroutine and has no clock: messages, votes and the time are handed to it, and what it returns
 // is to be sent, proposed or logged by the caller. The coordinator drives it, and so does chaos/sim.

@@ -1569,7 +1569,7 @@ func (*SessionResponse_Roster) isSessionResponse_Body() {}
 func (*SessionResponse_RelayedAck) isSessionResponse_Body() {}
 
 // Roster is the agents to which a replacement for a task of this node may go while the node cannot be reached (rule R3 of
-// docs/failure-model.md). The agent keeps the newest one on disk before it names its version in a heartbeat.
+// docs/operate/failure-model.md). The agent keeps the newest one on disk before it names its version in a heartbeat.
 type Roster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Version       uint64                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`

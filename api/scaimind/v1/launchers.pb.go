@@ -25,7 +25,7 @@ const (
 )
 
 // Launcher is a template of a command line. Placeholders such as {script} or {nnodes} are filled in for each task by the
-// agent (docs/launchers.md lists them); "{{" is a brace.
+// agent (docs/use/launchers.md lists them); "{{" is a brace.
 type Launcher struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM, or EVALUATION for evaluations.

@@ -1,5 +1,5 @@
 // Package power cuts the power of a machine in which a cluster works, and holds what is there afterwards against what was
-// acknowledged before. docs/powercut.md says what that means.
+// acknowledged before. docs/operate/powercut.md says what that means.
 //
 // Contract: NewBed builds the programs of the machine, with changes to the sources of mind if they are asked for, and makes
 // the disks. Bed.Run starts the machine, lets clients work, cuts the power at a moment that the seed decides, looks at the

@@ -267,7 +267,7 @@ func TestOutcome(t *testing.T) {
 
 // A figure that is counted and not listed would never be told, and one that is not in the docs says nothing.
 func TestFigures_areToldAndExplained(t *testing.T) {
-	docs, err := os.ReadFile("../../../docs/powercut.md")
+	docs, err := os.ReadFile("../../../docs/operate/powercut.md")
 	require.NoError(t, err)
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)

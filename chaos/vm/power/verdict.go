@@ -37,7 +37,7 @@ var promises = []struct {
 	{Dead, "the cluster comes back by itself"},
 }
 
-// figures of a verdict, in their order; docs/powercut.md says what they count.
+// figures of a verdict, in their order; docs/operate/powercut.md says what they count.
 var figures = []string{
 	"cuts", "acknowledged", "reads", "calls", "canceled", "checkpoints", "quarantined", "enabled", "limits", "tokens", "lives", "lost_again",
 	"files", "entries", "snapshots", "epochs", "rosters", "checkpoints_read", "exits", "exits_unsynced", "boot_p50_ms", "ready_p50_ms",

@@ -1,5 +1,5 @@
 // Powercut cuts the power of a virtual machine in which a cluster works, again and again, and checks after each cut that
-// nothing is lost that was acknowledged. See docs/powercut.md.
+// nothing is lost that was acknowledged. See docs/operate/powercut.md.
 //
 //	go run ./chaos/vm/powercut [-cuts N] [-seed N] [-moments NAME,...] [-coordinators N] [-log-store NAME] [-mutant NAME] [-short] [-within TIME] [-dir DIR]
 //

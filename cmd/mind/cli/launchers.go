@@ -44,7 +44,7 @@ func newLaunchers() *cobra.Command {
 		Long: `Lists, shows and changes how the processes of a framework start.
 
 A launcher is a command line with placeholders such as {script}, {nnodes} or {config}, which are filled in for each task. Mind
-comes with one for each of HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM and EVALUATION (evaluations); docs/launchers.md lists
+comes with one for each of HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM and EVALUATION (evaluations); docs/use/launchers.md lists
 the placeholders. Changing one counts for all tenants, and takes the permission mind:operator, which the token of mind dev has.`,
 		Example: `  mind launchers list
   mind launchers show FSDP
