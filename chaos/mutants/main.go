@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 	jobs := flags.Int("jobs", 1, "how many mutants are tried at a time")
 	limit := flags.Duration("timeout", 3*time.Minute, "how long the tests of one mutant may take")
 	list := flags.Bool("list", false, "only list the mutants, and check that their texts are there")
-	tabled := flags.Bool("table", false, "only print the table of docs/operate/failure-model.md")
+	listed := flags.Bool("page", false, "only print the list of docs/develop/mutants.md")
 	verbose := flags.Bool("v", false, "show how the tests failed")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -55,8 +55,8 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if *tabled {
-		fmt.Print(table(".", mutants))
+	if *listed {
+		fmt.Print(page(".", mutants))
 		return nil
 	}
 	if *list {

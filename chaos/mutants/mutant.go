@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 )
 
 // mutant is one mistake.
@@ -38,18 +39,44 @@ func (m *mutant) change(root string) ([]byte, error) {
 	return bytes.Replace(text, []byte(m.Old), []byte(m.New), 1), nil
 }
 
-// table is the one in docs/operate/failure-model.md.
-func table(root string, of []mutant) string {
+// page is the list in docs/develop/mutants.md.
+func page(root string, of []mutant) string {
 	var b strings.Builder
-	b.WriteString("| what is changed | mutant | breaks | caught by |\n|---|---|---|---|\n")
 	for _, m := range of {
 		breaks := m.Breaks
 		if page, ok := strings.CutSuffix(breaks, ".md"); ok {
 			breaks = fmt.Sprintf("[%s](%s)", page, pageLink(root, m.Breaks))
 		}
-		fmt.Fprintf(&b, "| %s | `%s` | %s | `%s` %s |\n", m.What, m.Name, breaks, m.Package, strings.Join(m.Tests, ", "))
+		words := append([]string{"-", "`" + m.Name + "`", "(" + breaks + "):"}, strings.Fields(m.What+". Caught by")...)
+		for i, test := range m.Tests {
+			name := fmt.Sprintf("`%s %s`", strings.TrimPrefix(m.Package, "./"), test)
+			if i < len(m.Tests)-1 {
+				name += ","
+			}
+			words = append(words, name)
+		}
+		wrap(&b, words)
 	}
 	return b.String()
+}
+
+// wrap writes an item of a list in lines of at most 120 columns.
+func wrap(b *strings.Builder, words []string) {
+	column := 0
+	for i, word := range words {
+		switch width := utf8.RuneCountInString(word); {
+		case i == 0:
+			b.WriteString(word)
+			column = width
+		case column+1+width > 120:
+			b.WriteString("\n  " + word)
+			column = 2 + width
+		default:
+			b.WriteString(" " + word)
+			column += 1 + width
+		}
+	}
+	b.WriteString("\n")
 }
 
 // pageLink leads to a page from another folder of docs; it is empty when there is no such page.

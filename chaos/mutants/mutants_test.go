@@ -53,22 +53,22 @@ func TestMutants_fitTheCode(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "rewrite the table of docs/operate/failure-model.md")
+var update = flag.Bool("update", false, "rewrite the list of docs/develop/mutants.md")
 
-func TestDocs_haveTheTable(t *testing.T) {
-	const page = "../../docs/operate/failure-model.md"
-	raw, err := os.ReadFile(page)
+func TestDocs_haveTheList(t *testing.T) {
+	const name = "../../docs/develop/mutants.md"
+	raw, err := os.ReadFile(name)
 	require.NoError(t, err)
 	text := string(raw)
 	if *update {
-		rows := regexp.MustCompile(`(?m)^\| what is changed \| mutant .*\n(\|.*\n)+`)
-		require.Len(t, rows.FindAllString(text, -1), 1)
-		text = rows.ReplaceAllLiteralString(text, table("../..", mutants))
-		text = regexp.MustCompile(`Of the \d+ of them`).ReplaceAllString(text, fmt.Sprintf("Of the %d of them", len(mutants)))
-		require.NoError(t, os.WriteFile(page, []byte(text), 0o644))
+		list := regexp.MustCompile("(?m)^- `(.*\n)+")
+		require.Len(t, list.FindAllString(text, -1), 1)
+		text = list.ReplaceAllLiteralString(text, page("../..", mutants))
+		text = regexp.MustCompile(`All \d+ mutants`).ReplaceAllString(text, fmt.Sprintf("All %d mutants", len(mutants)))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o644))
 	}
-	require.True(t, strings.Contains(text, table("../..", mutants)), "the table of docs/operate/failure-model.md is old: go test ./chaos/mutants -run Docs -update")
-	require.True(t, strings.Contains(text, fmt.Sprintf("Of the %d of them", len(mutants))), "docs/operate/failure-model.md tells another number of mutants")
+	require.True(t, strings.Contains(text, page("../..", mutants)), "the list of docs/develop/mutants.md is old: go test ./chaos/mutants -run Docs -update")
+	require.True(t, strings.Contains(text, fmt.Sprintf("All %d mutants", len(mutants))), "docs/develop/mutants.md tells another number of mutants")
 }
 
 func TestChange_takesExactlyOnePlace(t *testing.T) {
