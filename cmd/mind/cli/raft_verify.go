@@ -79,7 +79,7 @@ func verifyCluster(cmd *cobra.Command, o *operator) error {
 	case err != nil:
 		return err
 	case len(report.Problems) > 0:
-		return fmt.Errorf("%d things are wrong with the cluster (docs/operate/operations.md)", len(report.Problems))
+		return fmt.Errorf("%d things are wrong with the cluster (docs/operate/runbook.md)", len(report.Problems))
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (r *clusterReport) compare(ctx context.Context, config coordinators.Config)
 		case hash == "":
 			hash, of = m.Hash, m.ID
 		case m.Hash != hash:
-			r.problem("the states of %s and %s differ at index %d: see \"Replicas differ\" in docs/operate/operations.md", of, m.ID, at)
+			r.problem("the states of %s and %s differ at index %d: see \"Replicas differ\" in docs/operate/runbook.md", of, m.ID, at)
 		}
 	}
 }

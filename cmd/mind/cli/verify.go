@@ -70,7 +70,7 @@ Exits with 1 when something is wrong.`,
 			fmt.Fprintln(cmd.ErrOrStderr(), text)
 		}
 		if !report.Sound() {
-			return fmt.Errorf("%d things are wrong with %s: keep a copy of it, and replace the replica (docs/operate/operations.md)", len(report.Flaws), dir)
+			return fmt.Errorf("%d things are wrong with %s: keep a copy of it, and replace the replica (docs/operate/runbook.md)", len(report.Flaws), dir)
 		}
 		return nil
 	}
