@@ -143,7 +143,7 @@ func TestPlaceholders_areDocumented(t *testing.T) {
 	for _, p := range Placeholders {
 		says := p.Says
 		if p.List {
-			says += "; an argument alone, any number of them"
+			says += " (list)"
 		}
 		want = append(want, "| `{"+p.Name+"}` | "+says+" |")
 	}
