@@ -24,7 +24,7 @@ var needed = []struct {
 	{"tasks run on without asking", RuleAcks, 21},
 	{"a word that the session is open counts, and nothing else helps", RuleClosed | RuleRelay | RuleVotes, 23},
 	{"a heartbeat is acknowledged without a proof of leadership", RuleVerify, 24},
-	{"silence counts from before the term", RuleFresh, 128},
+	{"silence counts from before the term", RuleFresh, 112},
 	{"nobody holds tasks to their deadlines", RuleDeadline, 13},
 	{"what an earlier session ordered is launched on any renewal", RuleSession | RuleOrders | RuleReturn, 1155},
 }
