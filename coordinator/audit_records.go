@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -189,7 +190,7 @@ func auditView(v *fsm.View, r *fsm.AuditRecord) *v1.AuditRecord {
 		Action: r.Action.String(), Object: auditObject(r), Outcome: auditOutcome(r), Message: r.Message, RequestId: r.Request,
 	}
 	if r.Code != 0 {
-		out.Message = inWords(v, r.Message) // What somebody gave as a reason stays as it was given.
+		out.Message = jobview.InWords(v, r.Message) // What somebody gave as a reason stays as it was given.
 	}
 	if r.Token != 0 {
 		out.TokenId = r.Token.String()

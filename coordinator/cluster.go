@@ -10,6 +10,9 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/metrics"
 	"github.com/mindcoordinator/mind/coordinator/session"
+	"github.com/mindcoordinator/mind/coordinator/forecast"
+	"github.com/mindcoordinator/mind/coordinator/joblist"
+	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/scheduler"
@@ -197,12 +200,12 @@ func (s *server) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Get
 		return nil, call.NotFound("queue", req.GetQueue())
 	}
 	tenant := call.Of(ctx).Tenant
-	return queueOf(v, tenant, req.GetQueue(), limit, s.forecast(ctx, v, tenant)), nil
+	return queueOf(v, tenant, req.GetQueue(), limit, s.forecasts.Tenant(ctx, v, tenant)), nil
 }
 
 // queueOf lists the first waiting jobs of a tenant, queue by queue. It looks at no other job: how many a tenant has, and how many
 // are ahead of each in its queue, is counted as they come and go.
-func queueOf(v *fsm.View, tenant, queue string, limit int, forecast *scheduler.Forecast) *v1.GetQueueResponse {
+func queueOf(v *fsm.View, tenant, queue string, limit int, foreseen *scheduler.Forecast) *v1.GetQueueResponse {
 	out := &v1.GetQueueResponse{}
 	waiting := map[string][]fsm.CountedGroup{}
 	for g := range v.JobGroups(tenant) {
@@ -220,8 +223,8 @@ func queueOf(v *fsm.View, tenant, queue string, limit int, forecast *scheduler.F
 			continue
 		}
 		places := v.Places(q.Name)
-		for j := range byPriorityThenAge(v, waiting[q.Name], pageMark{}) {
-			out.Jobs = append(out.Jobs, queuedView(v, j, int32(places.Ahead(j))+1, forecast))
+		for j := range joblist.ByPriority(v, waiting[q.Name]) {
+			out.Jobs = append(out.Jobs, queuedView(v, j, int32(places.Ahead(j))+1, foreseen))
 			if len(out.Jobs) == limit {
 				break
 			}
@@ -230,10 +233,10 @@ func queueOf(v *fsm.View, tenant, queue string, limit int, forecast *scheduler.F
 	return out
 }
 
-func queuedView(v *fsm.View, j *fsm.Job, position int32, forecast *scheduler.Forecast) *v1.QueuedJob {
+func queuedView(v *fsm.View, j *fsm.Job, position int32, foreseen *scheduler.Forecast) *v1.QueuedJob {
 	return &v1.QueuedJob{
 		JobId: j.ID.String(), Name: j.Name, Queue: j.Queue, Position: position, Priority: int32(j.Priority),
 		GpuCount: int32(j.Shape.GPUs) * int32(max(1, j.Shape.Nodes)), GpuType: j.Shape.GPUType,
-		Reason: reasonOf(v, j), CreatedAt: timestamp(j.CreatedAt), EstimatedWaitSeconds: waitOf(forecast, j),
+		Reason: jobview.Reason(v, j), CreatedAt: timestamp(j.CreatedAt), EstimatedWaitSeconds: forecast.WaitOf(foreseen, j),
 	}
 }

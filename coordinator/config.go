@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/coordinator/forecast"
 
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
@@ -164,7 +165,7 @@ func (c Config) withDefaults() Config {
 		c.Limits.EntryBytes = 512 << 10
 	}
 	if c.Limits.EstimateRest == 0 {
-		c.Limits.EstimateRest = estimateRest
+		c.Limits.EstimateRest = forecast.DefaultRest
 	}
 	if c.LogStore == "" {
 		c.LogStore = "boltdb"

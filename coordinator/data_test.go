@@ -14,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/sealed"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -57,44 +57,6 @@ func (a *scriptedAgent) ReadDataCache(_ context.Context, req *v1.ReadDataCacheRe
 		out.Entries = append(out.Entries, &v1.DataCacheEntry{Path: path})
 	}
 	return &v1.ReadDataCacheResponse{Cache: out}, nil
-}
-
-func TestSealer(t *testing.T) {
-	mine, err := newSealer(nil, "secret")
-	require.NoError(t, err)
-	want := &v1.DataCredentials{ScaidriveToken: "hunter2"}
-	sealed, err := mine.seal("acme", want)
-	require.NoError(t, err)
-	require.NotContains(t, string(sealed), "hunter2")
-	again, err := mine.seal("acme", want)
-	require.NoError(t, err)
-	require.NotEqual(t, sealed, again, "what is the same looks the same when sealed")
-	got, err := mine.open("acme", sealed)
-	require.NoError(t, err)
-	require.True(t, proto.Equal(want, got))
-
-	other, err := newSealer([]byte("0123456789abcdef"), "secret")
-	require.NoError(t, err)
-	none, err := newSealer(nil, "")
-	require.NoError(t, err)
-	spoiled := slices.Clone(sealed)
-	spoiled[len(spoiled)-1] ^= 1
-	newer := slices.Clone(sealed)
-	newer[0]++
-	for name, open := range map[string]func() (*v1.DataCredentials, error){
-		"another tenant": func() (*v1.DataCredentials, error) { return mine.open("evil", sealed) },
-		"another key":    func() (*v1.DataCredentials, error) { return other.open("acme", sealed) },
-		"no key":         func() (*v1.DataCredentials, error) { return none.open("acme", sealed) },
-		"spoiled":        func() (*v1.DataCredentials, error) { return mine.open("acme", spoiled) },
-		"cut off":        func() (*v1.DataCredentials, error) { return mine.open("acme", sealed[:5]) },
-		"nothing":        func() (*v1.DataCredentials, error) { return mine.open("acme", nil) },
-		"a later form":   func() (*v1.DataCredentials, error) { return mine.open("acme", newer) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := open()
-			require.ErrorIs(t, err, errSealed)
-		})
-	}
 }
 
 // lockedBuffer is written by several coordinators.
@@ -181,7 +143,7 @@ func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
 	require.Equal(t, atlas, agent.has(trained.GetJobId()).GetCredentials().GetScaiatlasToken())
 	require.Empty(t, agent.has(trained.GetJobId()).GetCredentials().GetScaidriveToken())
 
-	_, err = c.jobs(at).SubmitJob(with(strings.Repeat("x", maxToken+1)), job("scaidrive://acme/set/"))
+	_, err = c.jobs(at).SubmitJob(with(strings.Repeat("x", sealed.MaxToken+1)), job("scaidrive://acme/set/"))
 	requireCode(t, codes.InvalidArgument, err)
 	require.NotContains(t, logs.String(), "hunter2")
 	for _, m := range c.members {
@@ -266,16 +228,4 @@ func TestCluster_data(t *testing.T) {
 	require.NotEmpty(t, kept.GetNodes()[0].GetError())
 	_, err = data(at).ValidateData(c.ctx("acme", ""), sources("/data/x"))
 	require.Error(t, err)
-}
-
-func TestCheckSource(t *testing.T) {
-	for _, good := range []string{"/data/x", "file:///data", "hf://datasets/a/b@main/x y", "s3://b/k", "https://h:1/x?sig=1", "scaidrive://acme/set/", "scaiatlas://m/1"} {
-		require.NoError(t, checkSource("f", good), good)
-	}
-	for text, want := range map[string]string{
-		"": "required", "train.jsonl": "neither an absolute path", "ftp://h/x": "ftp:// is not known", "hf://": "names nothing",
-		"https://u:p@h/x": "name or password", "https://h/%zz": "not a URL", "/a\x00b": "NUL", "/" + strings.Repeat("a", maxSourceURI): "longer",
-	} {
-		require.ErrorContains(t, checkSource("f", text), want, text)
-	}
 }

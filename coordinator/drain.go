@@ -29,8 +29,8 @@ func (s *server) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.D
 	switch {
 	case req.GetDeadlineSeconds() < 0:
 		return nil, call.Bad("deadline_seconds", "must not be negative")
-	case len(req.GetReason()) > maxReason:
-		return nil, call.Bad("reason", "takes at most %d bytes", maxReason)
+	case len(req.GetReason()) > call.MaxReason:
+		return nil, call.Bad("reason", "takes at most %d bytes", call.MaxReason)
 	}
 	v, err := s.replica.Read(ctx)
 	if err != nil {

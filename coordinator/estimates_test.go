@@ -10,8 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/coordinator/forecast"
 )
 
 // promptly makes a cluster foresee anew for every answer.
@@ -166,7 +165,7 @@ func TestTenancy_estimatesAreMadeOfTheTenantsOwn(t *testing.T) {
 		for _, j := range queue.GetJobs() {
 			wait := "unknown"
 			if j.EstimatedWaitSeconds != nil {
-				wait = roughly(time.Duration(*j.EstimatedWaitSeconds) * time.Second)
+				wait = (time.Duration(*j.EstimatedWaitSeconds) * time.Second).Round(time.Hour).String()
 			}
 			out = append(out, j.GetName()+" "+wait)
 		}
@@ -178,7 +177,7 @@ func TestTenancy_estimatesAreMadeOfTheTenantsOwn(t *testing.T) {
 		"10h0m0s", "starts in about 10 h at the earliest, when job 0 ends, going by the jobs of its tenant alone",
 		"30h0m0s", "starts in about 30 h at the earliest, when job 1 ends, going by the jobs of its tenant alone",
 		"nobody knows when", "starts when job 2 ends at the earliest; how long that takes is not known: max_runtime_seconds would say it, or a job of that name that ran through",
-		"second about 10 h", "third about 30 h", "fourth unknown",
+		"second 10h0m0s", "third 30h0m0s", "fourth unknown",
 	}, alone)
 	require.Equal(t, alone, told(true))
 }
@@ -206,55 +205,15 @@ func TestCluster_estimatesAreBounded(t *testing.T) {
 
 	c, submit = rest(-1)
 	many := &v1.SubmitJobsRequest{}
-	for range estimatedOnSubmit {
+	for range forecast.MaxOnSubmit {
 		many.Jobs = append(many.Jobs, limited("b", "n1", 1))
 	}
 	batch, err := c.jobs("c1").SubmitJobs(c.ctx("t1", ""), many)
 	require.NoError(t, err)
 	require.NotNil(t, batch.GetResults()[0].GetJob().EstimatedWaitSeconds)
-	require.Nil(t, batch.GetResults()[estimatedOnSubmit-1].GetJob().EstimatedWaitSeconds, "too far away to be planned")
+	require.Nil(t, batch.GetResults()[forecast.MaxOnSubmit-1].GetJob().EstimatedWaitSeconds, "too far away to be planned")
 	require.Nil(t, submit("one more"))
 	queue, err = c.nodes("c1").GetQueue(c.ctx("t1", ""), &v1.GetQueueRequest{})
 	require.NoError(t, err)
 	require.NotNil(t, queue.GetJobs()[0].EstimatedWaitSeconds)
-}
-
-// A submit is accepted before it is estimated: it waits neither for a forecast that somebody else makes, nor often for one that
-// takes long. Who asks does not wait for somebody else's either, while there is a recent one.
-func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
-	m, apply := stateOf(t, fsm.RegisterNode{Node: fsm.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, Labels: map[string]string{"name": "n1"}, GPUs: []fsm.GPU{
-		{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
-		{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
-	}}})
-	s := &server{machine: m, replica: replicaOf(t, m)}
-	s.config.Limits.EstimateRest = estimateRest
-	submit := func(name string) fsm.JobID {
-		job, err := newJob(limited(name, "n1", 1), largest(2))
-		require.NoError(t, err)
-		job.Tenant, job.User = "t1", "ann"
-		return apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{job}}).(fsm.SubmitJobsResult).Results[0].Job
-	}
-	ctx := call.With(t.Context(), &call.Call{Tenant: "t1"})
-	first, second := submit("a"), submit("b")
-	require.NotNil(t, s.waits(ctx)(second), "it comes after %s", first)
-
-	kept, _ := s.estimates.of("t1")
-	kept.turn <- struct{}{}
-	third := submit("c")
-	require.Nil(t, s.waits(ctx)(third), "somebody makes a forecast, and does not come to an end")
-	told := func(id fsm.JobID) bool {
-		v := s.replica.View()
-		j, _ := v.Job(id)
-		_, ok := startOf(s.forecast(ctx, v, "t1"), j)
-		return ok
-	}
-	require.True(t, told(second), "the one before it says it")
-	require.False(t, told(third))
-	before := kept.newest.Load()
-	require.NotNil(t, before)
-	<-kept.turn
-	kept.newest.Store(&madeForecast{Forecast: before.Forecast, made: time.Now().Add(-(estimateRest + 1) * time.Minute), took: time.Minute})
-	last := submit("d")
-	require.Nil(t, s.waits(ctx)(last), "the last one took long, and was made not long ago")
-	require.True(t, told(last), "who asks for it gets it")
 }

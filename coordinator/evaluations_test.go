@@ -7,13 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
-	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
 )
 
 func (c *cluster) evaluations(id string) v1.EvaluationServiceClient {
@@ -272,81 +268,4 @@ func TestCluster_evaluationsAreListedAndFound(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 2, retried.GetJob().GetResourceConfig().GetGpuCount())
 	require.Equal(t, "hf://acme/model-0", retried.GetJob().GetEvaluationConfig().GetModelUri())
-}
-
-func TestCheckEvaluation(t *testing.T) {
-	base := func() *v1.EvaluationConfig {
-		return &v1.EvaluationConfig{JobId: "job_1", Benchmarks: benchmarks("mmlu", "leaderboard|arc:challenge|25")}
-	}
-	require.NoError(t, checkEvaluation(base()))
-	for name, c := range map[string]struct {
-		change func(*v1.EvaluationConfig)
-		field  string
-	}{
-		"nothing to score":        {func(e *v1.EvaluationConfig) { e.JobId = "" }, "job_id"},
-		"a checkpoint of no job":  {func(e *v1.EvaluationConfig) { e.JobId, e.ModelUri, e.CheckpointId = "", "hf://a/b", "ckpt_1" }, "checkpoint_id"},
-		"two models":              {func(e *v1.EvaluationConfig) { e.ModelUri, e.CheckpointId = "hf://a/b", "ckpt_1" }, "checkpoint_id"},
-		"no benchmarks":           {func(e *v1.EvaluationConfig) { e.Benchmarks = nil }, "benchmarks"},
-		"too many":                {func(e *v1.EvaluationConfig) { e.Benchmarks = make([]*v1.Benchmark, 65) }, "benchmarks"},
-		"a benchmark twice":       {func(e *v1.EvaluationConfig) { e.Benchmarks = benchmarks("a", "b", "a") }, "benchmarks[2].name"},
-		"a nameless benchmark":    {func(e *v1.EvaluationConfig) { e.Benchmarks = benchmarks("") }, "benchmarks[0].name"},
-		"a name with a space":     {func(e *v1.EvaluationConfig) { e.Benchmarks = benchmarks("a b") }, "benchmarks[0].name"},
-		"a name that goes on":     {func(e *v1.EvaluationConfig) { e.Benchmarks = benchmarks(strings.Repeat("x", 129)) }, "benchmarks[0].name"},
-		"less than no samples":    {func(e *v1.EvaluationConfig) { e.Benchmarks[1].NumSamples = -1 }, "benchmarks[1].num_samples"},
-		"a nameless parameter":    {func(e *v1.EvaluationConfig) { e.Benchmarks[0].Parameters = map[string]string{"": "x"} }, "benchmarks[0].parameters"},
-		"a dataset somewhere":     {func(e *v1.EvaluationConfig) { e.Benchmarks[0].Dataset = "somewhere" }, "benchmarks[0].dataset"},
-		"a relative model":        {func(e *v1.EvaluationConfig) { e.ModelUri = "models/a" }, "model_uri"},
-		"an unknown scheme":       {func(e *v1.EvaluationConfig) { e.ModelUri = "gopher://a" }, "model_uri"},
-		"a file that is relative": {func(e *v1.EvaluationConfig) { e.ModelUri = "file://a" }, "model_uri"},
-		"a scheme alone":          {func(e *v1.EvaluationConfig) { e.ModelUri = "hf://" }, "model_uri"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := base()
-			c.change(e)
-			err := checkEvaluation(e)
-			require.Error(t, err)
-			require.Equal(t, c.field, err.(*call.Invalid).Field, err)
-		})
-	}
-	spec := &v1.SubmitJobRequest{Name: "x", EvaluationConfig: base(), CommandConfig: &v1.CommandConfig{}}
-	_, err := newJob(spec, largest(1))
-	require.ErrorContains(t, err, "goes without")
-}
-
-func TestCompared_deltasAreFromTheFirstThatHasTheMetric(t *testing.T) {
-	result := func(name string, metrics map[string]any) *v1.BenchmarkResult {
-		fields, err := structpb.NewStruct(metrics)
-		require.NoError(t, err)
-		return &v1.BenchmarkResult{Name: name, Metrics: fields}
-	}
-	rows := compared([]*v1.Evaluation{
-		{EvaluationId: "a", Results: []*v1.BenchmarkResult{result("z", map[string]any{"f1": 1.0, "em": 2.0})}},
-		{EvaluationId: "b", Results: []*v1.BenchmarkResult{result("y", map[string]any{"f1": 5.0}), {Name: "z", Error: "failed"}}},
-		{EvaluationId: "c", Results: []*v1.BenchmarkResult{result("y", map[string]any{"f1": 4.0}), result("z", map[string]any{"f1": 0.5})}},
-	})
-	var got []string
-	for _, row := range rows {
-		line := row.GetBenchmark() + " " + row.GetMetric()
-		for _, v := range row.GetValues() {
-			switch {
-			case v.Value == nil:
-				line += " -"
-			case v.Delta == nil:
-				line += fmt.Sprintf(" %v", v.GetValue())
-			default:
-				line += fmt.Sprintf(" %v(%+v)", v.GetValue(), v.GetDelta())
-			}
-		}
-		got = append(got, line)
-	}
-	require.Equal(t, []string{"z em 2 - -", "z f1 1 - 0.5(-0.5)", "y f1 - 5 4(-1)"}, got)
-	require.Empty(t, compared([]*v1.Evaluation{{}, {}}))
-}
-
-func TestPinModel_aCheckpointThatIsGone(t *testing.T) {
-	spec := &v1.SubmitJobRequest{Name: "x", EvaluationConfig: &v1.EvaluationConfig{JobId: "job_1", CheckpointId: "ckpt_zz", Benchmarks: benchmarks("mmlu")}}
-	job, err := newJob(spec, largest(1))
-	require.NoError(t, err)
-	m, _ := stateOf(t, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}})
-	require.Equal(t, codes.NotFound, grpcstatus.Code(call.ToStatus(pinModel(m.View(), "t1", spec.GetEvaluationConfig()))))
 }

@@ -14,6 +14,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -173,7 +174,7 @@ func (w *watcher) wanted(v *fsm.View, events []pastEvent) []*v1.Event {
 		}
 		if e.Topic == fsm.TopicJob {
 			j, _ := v.Job(e.Job)
-			shown.StatusFrom, shown.StatusTo = statusIn(j, e.From), statusIn(j, e.To)
+			shown.StatusFrom, shown.StatusTo = jobview.StatusIn(j, e.From), jobview.StatusIn(j, e.To)
 		}
 		if e.Checkpoint != 0 {
 			shown.CheckpointId = e.Checkpoint.String()

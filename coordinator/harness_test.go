@@ -244,6 +244,19 @@ func (c *cluster) operators(id string) v1.OperatorServiceClient {
 }
 
 // sleeper is a job that runs until somebody ends it.
+func trainingJob() *v1.SubmitJobRequest {
+	return &v1.SubmitJobRequest{
+		Name: "support-lora-v3",
+		TrainingConfig: &v1.TrainingConfig{
+			TrainingType: v1.TrainingType_LORA,
+			BaseModel:    &v1.BaseModel{ModelId: "mistral-7b"},
+			Framework:    &v1.Framework{Type: v1.FrameworkType_HF_TRAINER},
+		},
+		DataConfig:     &v1.DataConfig{Sources: []*v1.DataSource{{Path: "/data/train.jsonl"}}},
+		ResourceConfig: &v1.ResourceConfig{GpuCount: 8},
+	}
+}
+
 func sleeper(gpus, nodes int32) *v1.SubmitJobRequest {
 	return &v1.SubmitJobRequest{
 		Name: "sleeper", CommandConfig: &v1.CommandConfig{Argv: []string{"sleep", "1000"}, Cwd: "/"},

@@ -118,12 +118,3 @@ func (s *server) DeleteLauncher(ctx context.Context, req *v1.DeleteLauncherReque
 	}
 	return &v1.DeleteLauncherResponse{Launcher: launcherView(s.replica.View(), framework, c.Tenant)}, nil
 }
-
-// checkLaunch refuses what the launcher in force cannot start. It comes after newJob, which knows no state.
-func (s *server) checkLaunch(req *v1.SubmitJobRequest) error {
-	framework, _ := launcher.For(req)
-	if framework == "" {
-		return nil
-	}
-	return fitsLauncher(req, launcherOf(s.replica.View(), framework))
-}

@@ -46,9 +46,9 @@ func (s *server) applied(v *fsm.View, events []fsm.Event) {
 	for i := range events {
 		switch e := &events[i]; e.Topic {
 		case fsm.TopicNode:
-			s.capacity.changed(e.Nodes)
+			s.capacity.Changed(e.Nodes)
 		case fsm.TopicState:
-			s.capacity.replaced()
+			s.capacity.Replaced()
 		case fsm.TopicCoordinator:
 			s.replica.RefreshLeader()
 		}

@@ -2,9 +2,7 @@ package coordinator
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -129,20 +127,4 @@ func (s *taskStreams) readMetrics(ctx context.Context, job fsm.JobID, attempt ui
 		return err
 	}
 	return taken
-}
-
-// metricsStruct reads a JSON object as it was reported; nil when it is none.
-func metricsStruct(text string) *structpb.Struct {
-	if text == "" {
-		return nil
-	}
-	fields := map[string]any{}
-	if err := json.NewDecoder(strings.NewReader(text)).Decode(&fields); err != nil {
-		return nil
-	}
-	out, err := structpb.NewStruct(fields)
-	if err != nil {
-		return nil
-	}
-	return out
 }

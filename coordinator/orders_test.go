@@ -7,8 +7,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/scheduler"
 )
 
 // stateOf applies commands, one entry each, and returns the machine.
@@ -29,7 +31,7 @@ func stateOf(t *testing.T, commands ...fsm.Command) (*fsm.Machine, func(fsm.Comm
 }
 
 func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
-	spec, err := newJob(sleeper(1, 0), largest(8))
+	spec, err := admission.Parse(sleeper(1, 0), scheduler.NewCapacity())
 	require.NoError(t, err)
 	spec.Tenant = "t1"
 	m, apply := stateOf(t,

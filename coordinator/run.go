@@ -26,6 +26,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/coordinator/metrics"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/sealed"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/votes"
 	"github.com/mindcoordinator/mind/fsm"
@@ -112,10 +113,6 @@ func (s *server) prepare() error {
 	if err := s.loadTLS(); err != nil {
 		return err
 	}
-	var err error
-	if s.sealer, err = newSealer(s.config.CredentialsKey, s.config.APISecret); err != nil {
-		return err
-	}
 	s.links = links.New(s.config.Network.Dial, s.coordinatorTLS)
 	s.agents = links.New(s.config.Network.Dial, s.agentTLS)
 	listed := map[string]string{}
@@ -126,13 +123,17 @@ func (s *server) prepare() error {
 		ID: s.config.ID, Listed: listed, Secret: s.config.APISecret, LeaderWait: s.config.Timers.LeaderWait,
 		Shutdown: s.config.Timers.Shutdown, Life: s.life, End: s.die, Log: s.log,
 	}, s.machine, s.links)
-	s.capacity.view = s.replica.View
+	var err error
+	if s.sealer, err = sealed.New(s.config.CredentialsKey, s.config.APISecret, s.log); err != nil {
+		return err
+	}
 	s.metrics = metrics.New(s.config.Registry, s.machine, s.leads)
 	s.votes = votes.New(s.config.ID, s.tls, s.gossipMembers, s.replica)
 	s.sessions = session.New(session.Config{
-		ID: s.config.ID, TLS: s.tls, Heartbeat: s.config.Timers.AgentHeartbeat, Launcher: launcherFor, Unseal: s.unseal,
+		ID: s.config.ID, TLS: s.tls, Heartbeat: s.config.Timers.AgentHeartbeat, Launcher: launcherFor, Unseal: s.sealer.Unseal,
 		Background: &s.background, Log: s.log,
 	}, s.replica, s.currentSessions)
+	s.makeJobServices()
 	s.audit.register(s.config.Registry)
 	if s.archive, err = openArchive(s.config.LogArchive, s.config.Registry); err != nil {
 		return err

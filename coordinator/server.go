@@ -20,10 +20,16 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/api/denials"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/data"
+	"github.com/mindcoordinator/mind/coordinator/evaluations"
+	"github.com/mindcoordinator/mind/coordinator/forecast"
+	"github.com/mindcoordinator/mind/coordinator/jobs"
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/coordinator/metrics"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/sealed"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/term"
 	"github.com/mindcoordinator/mind/coordinator/votes"
@@ -34,15 +40,12 @@ import (
 
 // server is one coordinator at work. Each file beside this one adds what belongs to its duty.
 type server struct {
-	v1.UnimplementedJobServiceServer
 	v1.UnimplementedClusterServiceServer
 	v1.UnimplementedOperatorServiceServer
 	v1.UnimplementedAgentServiceServer
 	v1.UnimplementedTokenServiceServer
 	v1.UnimplementedEventServiceServer
-	v1.UnimplementedEvaluationServiceServer
 	v1.UnimplementedLauncherServiceServer
-	v1.UnimplementedDataServiceServer
 	v1.UnimplementedQuotaServiceServer
 	v1.UnimplementedAuditServiceServer
 
@@ -62,18 +65,22 @@ type server struct {
 	clientTLS *pki.Client
 	// What this coordinator shows to others, and requires of them; nil without TLS.
 	coordinatorTLS, agentTLS credentials.TransportCredentials
-	sealer                   sealer
+	sealer                   sealed.Sealer
 
 	links     *links.Links // to the other coordinators
 	agents    *links.Links // to the agents' TaskService
 	archive   archived     // what they shipped
-	capacity  capacity
-	estimates estimates
+	capacity  *admission.Capacity
+	forecasts *forecast.Forecasts
 	audit     audit
 	tokenUse  tokenUse
 	tickets   streamTickets
 	denied    denials.Tally
 	events    eventLog
+	// What answers calls about jobs.
+	jobs        *jobs.Service
+	evaluations *evaluations.Service
+	data        *data.Service
 	// beginning is what this coordinator does before it has data.
 	beginning beginsWith
 	// replayTo is how far the log was committed when that was first known here; 0: it is not known yet.
@@ -100,16 +107,16 @@ func (s *server) grpcServer() *grpc.Server {
 			grpc.Creds(newHandshakes(credentials.NewTLS(s.serverTLS), s.config.Registry)))
 	}
 	server := grpc.NewServer(options...)
-	v1.RegisterJobServiceServer(server, s)
+	v1.RegisterJobServiceServer(server, jobService{s.jobs, s})
 	v1.RegisterClusterServiceServer(server, s)
 	v1.RegisterOperatorServiceServer(server, s)
 	v1.RegisterAgentServiceServer(server, s)
 	v1.RegisterTokenServiceServer(server, s)
 	v1.RegisterEventServiceServer(server, s)
 	healthpb.RegisterHealthServer(server, grpcHealth{server: s})
-	v1.RegisterEvaluationServiceServer(server, s)
+	v1.RegisterEvaluationServiceServer(server, s.evaluations)
 	v1.RegisterLauncherServiceServer(server, s)
-	v1.RegisterDataServiceServer(server, s)
+	v1.RegisterDataServiceServer(server, s.data)
 	v1.RegisterQuotaServiceServer(server, s)
 	v1.RegisterAuditServiceServer(server, s)
 	return server

@@ -66,14 +66,17 @@ func (s *server) noteTokenUse(ctx context.Context) {
 	}
 }
 
+// maxLifetime bounds how long a token is good for, in seconds: ten years.
+const maxLifetime = 10 * 365 * 86_400
+
 // CreateToken makes a token of the caller's tenant.
 func (s *server) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error) {
 	c := call.Of(ctx)
 	if req.GetExpiresInSeconds() < 0 {
 		return nil, call.Bad("expires_in_seconds", "a token cannot expire before it is made")
 	}
-	if req.GetExpiresInSeconds() > maxSeconds {
-		return nil, call.Bad("expires_in_seconds", "must be at most %d; leave it out for a token without an end", maxSeconds)
+	if req.GetExpiresInSeconds() > maxLifetime {
+		return nil, call.Bad("expires_in_seconds", "must be at most %d; leave it out for a token without an end", maxLifetime)
 	}
 	if req.GetTenantId() != "" && req.GetTenantId() != c.Tenant {
 		return nil, call.Errorf(codes.PermissionDenied, "a token can only be made for the tenant that the call is made for")

@@ -39,7 +39,7 @@ var coordinatorMutants = []mutant{
 		Package: "coordinator", Tests: []string{"TestEventLog_goesOnFromAnywhere"},
 	},
 	{
-		Name: "tenant-not-checked", Breaks: "I11", File: "coordinator/jobs.go",
+		Name: "tenant-not-checked", Breaks: "I11", File: "coordinator/call/answer.go",
 		What: "a job is found by who knows its id, whatever the tenant",
 		Old:  "ok && j.Tenant == c.Tenant {", New: "ok {",
 		Package: "coordinator", Tests: []string{"TestCluster_tenantsSeeOnlyTheirOwn"},
@@ -147,28 +147,28 @@ var coordinatorMutants = []mutant{
 		Package: "coordinator/metrics", Tests: []string{"TestMetrics_whoDoesNotLeadTellsNothingOfTheState"},
 	},
 	{
-		Name: "what-never-runs-is-accepted", Breaks: "scheduling.md", File: "coordinator/validate_capacity.go",
+		Name: "what-never-runs-is-accepted", Breaks: "scheduling.md", File: "coordinator/admission/room.go",
 		What: "a job that the nodes could never hold is accepted, and waits for ever",
-		Old:  "if s.capacity.Nodes() > 0 {", New: "if s.capacity.Nodes() < 0 {",
+		Old:  "if a.capacity.Nodes() > 0 {", New: "if a.capacity.Nodes() < 0 {",
 		Package: "coordinator", Tests: []string{"TestCluster_whatCanNeverRunIsRefused"},
 	},
 	{
-		Name: "spread-unasked", Breaks: "scheduling.md", File: "coordinator/validate_resources.go",
+		Name: "spread-unasked", Breaks: "scheduling.md", File: "coordinator/admission/resources.go",
 		What: "a program that knows nothing of other nodes is started on several",
 		Old:  "_, distributed := launcher.For(req); !distributed || gpus <= 1", New: "_, distributed := launcher.For(req); !distributed && gpus <= 1",
-		Package: "coordinator", Tests: []string{"TestNewJob_spreadsTrainingsAlone"},
+		Package: "coordinator/admission", Tests: []string{"TestNewJob_spreadsTrainingsAlone"},
 	},
 	{
-		Name: "held-job-has-a-place", Breaks: "rest.md", File: "coordinator/job_view.go",
+		Name: "held-job-has-a-place", Breaks: "rest.md", File: "coordinator/jobview/job.go",
 		What: "a job that is held back has a place in the queue",
 		Old:  "if position && j.Waiting() {", New: "if position && j.State == v1.JobState_QUEUED {",
 		Package: "coordinator", Tests: []string{"TestCluster_heldJobsDoNotWait"},
 	},
 	{
-		Name: "past-attempt-without-its-reason", Breaks: "rest.md", File: "coordinator/job_silence.go",
+		Name: "past-attempt-without-its-reason", Breaks: "rest.md", File: "coordinator/jobview/job.go",
 		What: "nobody is told why an earlier attempt ended",
 		Old:  "Reason: p.Reason,", New: `Reason: "",`,
-		Package: "coordinator", Tests: []string{"TestPastAttempts_sayHowEachEnded"},
+		Package: "coordinator/jobview", Tests: []string{"TestPastAttempts_sayHowEachEnded"},
 	},
 }
 

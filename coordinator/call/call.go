@@ -68,10 +68,11 @@ func First(md metadata.MD, key string) string {
 	return ""
 }
 
-// Bounds of what a caller names itself.
+// Bounds of the texts of a caller: who it says it is, its idempotency key, and the reason it gives.
 const (
 	MaxIdentity = 256
 	MaxKey      = 512
+	MaxReason   = 1024
 )
 
 const (

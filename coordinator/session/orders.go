@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
 )
@@ -112,14 +112,15 @@ func endedByItself(v *fsm.View, key taskKey, before told) bool {
 
 // spec is all that is needed to launch a task.
 func (b *OrderBook) spec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
+	request, err := jobspec.Decode(j)
+	if err != nil {
+		// What cannot be read any more cannot be launched either: the agent refuses a job without a command, and says so.
+		request = &v1.SubmitJobRequest{Name: fmt.Sprintf("unreadable: %v", err)}
+	}
 	spec := &v1.TaskSpec{
-		Job: &v1.SubmitJobRequest{}, TenantId: j.Tenant, UserId: j.User, Gpus: Indices(lease.GPUs), GpuFraction: 1,
+		Job: request, TenantId: j.Tenant, UserId: j.User, Gpus: Indices(lease.GPUs), GpuFraction: 1,
 		MasterPort: masterPort(j, lease.Token), Replaceable: liveness.Replaceable(j), Replacement: j.Replacement(),
 		LeaseMs: leaseTime(j).Milliseconds(),
-	}
-	// What cannot be read any more cannot be launched either: the agent refuses a job without a command, and says so.
-	if err := proto.Unmarshal(j.Spec, spec.Job); err != nil {
-		spec.Job = &v1.SubmitJobRequest{Name: fmt.Sprintf("unreadable: %v", err)}
 	}
 	if e := spec.GetJob().GetEvaluationConfig(); e != nil {
 		spec.ModelPath = modelPath(v, j, e)

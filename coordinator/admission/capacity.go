@@ -1,0 +1,110 @@
+package admission
+
+import (
+	"sync"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/scheduler"
+)
+
+// Capacity is what the nodes of the newest view could hold. Submits ask it, so it looks only at the nodes that have changed
+// since it was last asked.
+type Capacity struct {
+	view func() *fsm.View
+
+	// noting guards what changed since then. It is held for a moment only: the applying goroutine takes it.
+	noting sync.Mutex
+	stale  map[string]bool
+	anew   bool
+
+	asking sync.Mutex
+	sum    *scheduler.Capacity
+}
+
+// NewCapacity counts the nodes of the newest view.
+func NewCapacity(view func() *fsm.View) *Capacity { return &Capacity{view: view} }
+
+// maxStale bounds the nodes that are noted: a replica that nobody asks counts them all anew when somebody does.
+const maxStale = 4096
+
+// Changed is told of nodes after the view that has them was published.
+func (c *Capacity) Changed(nodes []string) {
+	c.noting.Lock()
+	defer c.noting.Unlock()
+	if c.anew = c.anew || len(c.stale)+len(nodes) > maxStale; c.anew {
+		c.stale = nil
+		return
+	}
+	if c.stale == nil {
+		c.stale = map[string]bool{}
+	}
+	for _, id := range nodes {
+		c.stale[id] = true
+	}
+}
+
+// Replaced is told when the whole state was.
+func (c *Capacity) Replaced() {
+	c.noting.Lock()
+	defer c.noting.Unlock()
+	c.stale, c.anew = nil, true
+}
+
+// with calls ask with what the nodes could hold.
+func (c *Capacity) with(ask func(*scheduler.Capacity)) {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	c.noting.Lock()
+	stale, anew := c.stale, c.anew || c.sum == nil
+	c.stale, c.anew = nil, false
+	c.noting.Unlock()
+
+	// The view is taken after the notes: what changes from now on is noted for the next who asks.
+	v := c.view()
+	if anew {
+		c.sum = scheduler.NewCapacity()
+		for n := range v.Nodes() {
+			c.sum.Put(n)
+		}
+	}
+	for id := range stale {
+		if n, ok := v.Node(id); ok {
+			c.sum.Put(n)
+		} else {
+			c.sum.Remove(id)
+		}
+	}
+	ask(c.sum)
+}
+
+// Nodes implements Inventory.
+func (c *Capacity) Nodes() (n int) {
+	c.with(func(sum *scheduler.Capacity) { n = sum.Nodes() })
+	return n
+}
+
+// RoomFor implements Inventory.
+func (c *Capacity) RoomFor(shape fsm.Shape) (r scheduler.Room) {
+	c.with(func(sum *scheduler.Capacity) { r = sum.RoomFor(shape) })
+	return r
+}
+
+// GPUTypes implements Inventory.
+func (c *Capacity) GPUTypes() (types []string) {
+	c.with(func(sum *scheduler.Capacity) { types = sum.GPUTypes() })
+	return types
+}
+
+// Largest implements Inventory.
+func (c *Capacity) Largest(shape fsm.Shape) (gpus, nodes int) {
+	c.with(func(sum *scheduler.Capacity) { gpus, nodes = sum.Largest(shape) })
+	return gpus, nodes
+}
+
+// Inventory is what validation asks of the cluster: what its nodes could hold.
+type Inventory interface {
+	Nodes() int
+	RoomFor(shape fsm.Shape) scheduler.Room
+	Largest(shape fsm.Shape) (gpus, nodes int)
+	GPUTypes() []string
+}

@@ -1,0 +1,146 @@
+package admission
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/scheduler"
+)
+
+// waitAnyway says how to have a job accepted for which there is no room yet.
+const waitAnyway = "; scheduling_config.allow_pending_capacity (--allow-pending-capacity) lets it wait until there is more"
+
+// checkRoom says why a job could never run on the cluster as it is configured: its nodes, the limit of the queue, the quota of
+// the tenant. Nodes count whatever their state. A cluster that has no node yet refuses nothing: its nodes are about to come.
+//
+// Whoever has seen a node register is not told that it is not there: before a job is refused, all that was acknowledged is
+// applied, once a call.
+func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job *fsm.NewJob) error {
+	c := call.Of(ctx)
+	if req.GetSchedulingConfig().GetAllowPendingCapacity() || job.Shape.Nodes == 0 {
+		return nil
+	}
+	wrong := a.neverRuns(c.Tenant, req, job)
+	if wrong == nil || c.UpToDate {
+		return wrong
+	}
+	if _, err := a.state.Read(ctx); err != nil {
+		return err
+	}
+	c.UpToDate = true
+	return a.neverRuns(c.Tenant, req, job)
+}
+
+func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *fsm.NewJob) error {
+	if a.capacity.Nodes() > 0 {
+		if wrong := neverFits(req.GetResourceConfig(), job.Shape, a.capacity); wrong != nil {
+			if wrong.Field != "resource_config.gpu_type" { // The state takes no type that no node has ever had.
+				wrong.Message += waitAnyway
+			}
+			return wrong
+		}
+	}
+	v, need := a.state.View(), job.Shape.GPUMilli()
+	if q, ok := v.Queue(job.Queue); ok && q.MaxGPUs != 0 && need > 1000*int(q.MaxGPUs) {
+		return call.Bad("scheduling_config.queue", "%s%s", q.Bars(0, job.Shape), waitAnyway)
+	}
+	if q, ok := v.Quota(tenant); ok && q.MaxGPUs != nil && need > 1000*int(*q.MaxGPUs) {
+		return call.Bad("resource_config.gpu_count", "%s%s", q.Bars(fsm.Usage{}, job.Shape), waitAnyway)
+	}
+	return nil
+}
+
+// neverFits says what of a shape the nodes could never hold, and what they could; nil: they could hold all of it.
+func neverFits(r *v1.ResourceConfig, shape fsm.Shape, inv Inventory) *call.Invalid {
+	room := inv.RoomFor(shape)
+	fault := func(field, format string, args ...any) *call.Invalid {
+		return &call.Invalid{Field: "resource_config." + field, Message: fmt.Sprintf(format, args...)}
+	}
+	// What the nodes that are meant have to have beside: the needs that come before the one that is not met.
+	var beside []string
+	such := func() string {
+		if len(beside) == 0 {
+			return "no node"
+		}
+		return "no node with " + strings.Join(beside, " and ")
+	}
+	gpus := "a GPU"
+	if shape.GPUs > 0 {
+		gpus = gpusInWords(int(shape.GPUs), shape.GPUType)
+	}
+
+	switch room.Lacks {
+	case scheduler.NeedNothing:
+		return nil
+	case scheduler.NeedLabels:
+		return fault("node_selector", "no node has the labels %s", shape.Selector)
+	case scheduler.NeedNodes:
+		if shape.GPUs == 0 {
+			gpus = "a task of it"
+		}
+		return fault("node_count", "needs %d nodes that can hold %s each; there %s%s", shape.Nodes, gpus, areNodes(room.Most), instead(r, shape, inv))
+	}
+	if shape.Selector != "" {
+		beside = append(beside, "the labels "+shape.Selector)
+	}
+	switch room.Lacks {
+	case scheduler.NeedGPUType:
+		if types := inv.GPUTypes(); shape.GPUType != "" && len(types) > 0 {
+			return fault("gpu_type", "%s has GPUs of type %q; the types there are: %s", such(), shape.GPUType, strings.Join(types, ", "))
+		}
+		return fault("gpu_count", "%s has GPUs", such())
+	case scheduler.NeedGPUMemory:
+		return fault("gpu_memory_mb", "%s has a GPU with %d MiB; the largest has %d", such(), shape.GPUMemMB, room.Most)
+	case scheduler.NeedGPUs:
+		return fault("gpu_count", "%s has %s; the largest has %d%s", such(), gpus, room.Most, instead(r, shape, inv))
+	case scheduler.NeedNVLink:
+		return fault("topology", "%s has %s that are all linked by NVLink", such(), gpus)
+	}
+	if shape.NeedsGPU() {
+		beside = append(beside, gpus)
+	}
+	if room.Lacks == scheduler.NeedCPUs {
+		return fault("cpu_count", "%s has %s; the largest has %d", such(), call.Plural(int(shape.CPUDemand()), "CPU"), room.Most)
+	}
+	if shape.CPUs > 0 {
+		beside = append(beside, call.Plural(int(shape.CPUs), "CPU"))
+	}
+	return fault("memory_mb", "%s has %d MiB of memory; the largest has %d", such(), shape.MemMB, room.Most)
+}
+
+// instead says how many GPUs could be had, or on how many nodes those that are asked for.
+func instead(r *v1.ResourceConfig, shape fsm.Shape, inv Inventory) string {
+	if shape.GPUs == 0 || shape.Topology == fsm.TopologySingleNode {
+		return ""
+	}
+	if n := fewest(shape, int(r.GetGpuCount()), inv); n > 0 {
+		hint := fmt.Sprintf("; %s could hold them: set node_count %d (--nodes %d)", call.Plural(n, "node"), n, n)
+		if n > 1 && shape.Nodes == 1 {
+			hint += " if the program can run on several"
+		}
+		return hint
+	}
+	gpus, nodes := inv.Largest(shape)
+	if gpus == 0 || shape.Topology != fsm.TopologyAny {
+		return ""
+	}
+	return fmt.Sprintf("; the most that would fit is %s on %s", gpusInWords(gpus, shape.GPUType), call.Plural(nodes, "node"))
+}
+
+func gpusInWords(n int, kind string) string {
+	if kind == "" {
+		return call.Plural(n, "GPU")
+	}
+	return fmt.Sprintf("%d x %s", n, kind)
+}
+
+func areNodes(n int) string {
+	if n == 1 {
+		return "is 1"
+	}
+	return fmt.Sprintf("are %d", n)
+}

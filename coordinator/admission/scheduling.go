@@ -1,0 +1,109 @@
+package admission
+
+import (
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// schedulingOf reads what decides when and how often a job runs.
+func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) fsm.NewJob {
+	s, t := req.GetSchedulingConfig(), req.GetTrainingConfig()
+	job := fsm.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
+	if job.Queue == "" {
+		job.Queue = defaultQueue
+	}
+	if s == nil {
+		s = &v1.SchedulingConfig{}
+	}
+	if priority := twice(f, "priority", s.Priority, t.GetPriority(), t != nil && t.Priority != nil); priority != nil {
+		if *priority < 0 || *priority > 10 {
+			f.Bad("scheduling_config.priority", "%d must lie between 0 and 10 (10 runs first)", *priority)
+		}
+		job.Priority = uint8(*priority)
+	}
+	if retries := twice(f, "max_retries", s.MaxRetries, t.GetMaxRetries(), t != nil && t.MaxRetries != nil); retries != nil {
+		if *retries < 0 || *retries > 1000 {
+			f.Bad("scheduling_config.max_retries", "%d must lie between 0 and 1000", *retries)
+		}
+		job.Retry.Max = uint16(*retries)
+	}
+	job.Retry.On = retryOn(f, s.GetRetryOn())
+	if s.Restartable != nil && !s.GetRestartable() {
+		job.Retry.Never = true
+		if job.Retry.Max > 0 {
+			f.Bad("scheduling_config.restartable", "is false, but max_retries is %d: a job that is not restartable has no retries", job.Retry.Max)
+		}
+	}
+	for _, d := range []struct {
+		name  string
+		value int32
+		least int32
+		into  *int64
+	}{
+		{"max_runtime_seconds", s.GetMaxRuntimeSeconds(), 0, &job.MaxRuntime},
+		{"lost_after_seconds", s.GetLostAfterSeconds(), 10, &job.LostAfter},
+		{"give_up_after_seconds", s.GetGiveUpAfterSeconds(), 10, &job.GiveUpAfter},
+		{"grace_period_seconds", s.GetGracePeriodSeconds(), 0, &job.Grace},
+	} {
+		if d.value != 0 && (d.value < d.least || d.value > maxSeconds) {
+			f.Bad("scheduling_config."+d.name, "%d must be at least %d and at most %d", d.value, d.least, maxSeconds)
+		}
+		*d.into = int64(d.value) * int64(time.Second)
+	}
+	if s.GracePeriodSeconds != nil && *s.GracePeriodSeconds == 0 {
+		job.Grace = -1 // Zero means the default, less means none.
+	}
+	if s.GetNotBefore() != nil {
+		at := s.GetNotBefore().AsTime()
+		switch {
+		case s.GetNotBefore().CheckValid() != nil:
+			f.Bad("scheduling_config.not_before", "is not a time")
+		case at.Year() > 2200:
+			f.Bad("scheduling_config.not_before", "lies too far ahead")
+		default:
+			job.NotBefore = max(0, at.UnixNano())
+		}
+	}
+	if len(s.GetDependencies()) > 0 {
+		f.Bad("scheduling_config.dependencies", "not supported by this version: submit the job when the others have ended")
+	}
+	if s.GetArray() != nil {
+		f.Bad("scheduling_config.array", "not supported by this version: submit the jobs as a batch")
+	}
+	return job
+}
+
+// twice reconciles a value that ScaiMind published in training_config with the same one in scheduling_config.
+func twice(f *call.Faults, name string, scheduling *int32, training int32, given bool) *int32 {
+	switch {
+	case !given:
+		return scheduling
+	case scheduling != nil && *scheduling != training:
+		f.Bad("scheduling_config."+name, "is %d but training_config.%s is %d: give it once", *scheduling, name, training)
+		return nil
+	}
+	return &training
+}
+
+var retryCauses = map[string]fsm.RetryCause{
+	"node_lost": fsm.RetryNodeLost, "gpu_fault": fsm.RetryGPUFault, "launch_failed": fsm.RetryLaunchFailed,
+	"data_fetch": fsm.RetryDataFetch, "exit": fsm.RetryExit,
+}
+
+func retryOn(f *call.Faults, names []string) fsm.RetryCause {
+	if len(names) == 0 {
+		return fsm.RetryAll
+	}
+	var on fsm.RetryCause
+	for _, name := range names {
+		cause, ok := retryCauses[name]
+		if !ok {
+			f.Bad("scheduling_config.retry_on", "%q is none of node_lost, gpu_fault, launch_failed, data_fetch, exit", name)
+		}
+		on |= cause
+	}
+	return on
+}

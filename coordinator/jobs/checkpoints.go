@@ -1,0 +1,61 @@
+package jobs
+
+import (
+	"context"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/jobview"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// GetCheckpoint shows one checkpoint of the caller's tenant.
+func (s *Service) GetCheckpoint(ctx context.Context, req *v1.GetCheckpointRequest) (*v1.GetCheckpointResponse, error) {
+	v, err := s.state.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, ok := fsm.ParseCheckpointID(req.GetCheckpointId())
+	if !ok {
+		return nil, call.NotFound("checkpoint", req.GetCheckpointId())
+	}
+	c, ok := v.Checkpoint(id)
+	if !ok || c.Tenant != call.Of(ctx).Tenant {
+		return nil, call.NotFound("checkpoint", req.GetCheckpointId())
+	}
+	return &v1.GetCheckpointResponse{Checkpoint: jobview.Checkpoint(c)}, nil
+}
+
+// DeleteCheckpoint takes one out of the state.
+func (s *Service) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpointRequest) (*v1.DeleteCheckpointResponse, error) {
+	id, ok := fsm.ParseCheckpointID(req.GetCheckpointId())
+	if !ok {
+		return nil, call.NotFound("checkpoint", req.GetCheckpointId())
+	}
+	result, err := replica.Propose[fsm.CheckpointResult](ctx, s.state, fsm.DeleteCheckpoint{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.DeleteCheckpointResponse{}, nil
+}
+
+// ListCheckpoints lists the checkpoints of a job, newest first.
+func (s *Service) ListCheckpoints(ctx context.Context, req *v1.ListCheckpointsRequest) (*v1.ListCheckpointsResponse, error) {
+	v, err := s.state.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	j, err := call.Of(ctx).Job(v, req.GetJobId())
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListCheckpointsResponse{}
+	for checkpoint := range v.CheckpointsOf(j.ID) {
+		out.Checkpoints = append(out.Checkpoints, jobview.Checkpoint(checkpoint))
+	}
+	return out, nil
+}

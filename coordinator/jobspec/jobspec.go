@@ -1,0 +1,66 @@
+// Package jobspec writes the request of a job into the replicated state, and reads it from there.
+//
+// Guarantees. Encode gives the same bytes for the same request, so that fingerprints tell requests apart. Decode is the
+// one place that reads a request out of the state; to the state itself it is opaque bytes.
+//
+// Not guaranteed: that a request is sound. Package admission checks it before it is accepted; one that an older version
+// accepted may break a rule of today. Nothing is cached: most of what a decoded request costs is its copy into the answer.
+package jobspec
+
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/api/model"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// MaxBytes bounds an encoded request.
+const MaxBytes = 256 << 10
+
+var deterministic = proto.MarshalOptions{Deterministic: true}
+
+// Encode gives the same bytes for the same message.
+func Encode(message proto.Message) ([]byte, error) { return deterministic.Marshal(message) }
+
+// Fingerprint tells requests apart that come with the same idempotency key. salt tells apart kinds of requests that are
+// encoded alike.
+func Fingerprint(encoded []byte, salt ...byte) uint64 {
+	h := xxhash.New()
+	_, _ = h.Write(encoded)
+	_, _ = h.Write(salt)
+	return h.Sum64()
+}
+
+// Decode is the request of a job as it was accepted, with the resources of its newest retry.
+func Decode(j *fsm.Job) (*v1.SubmitJobRequest, error) {
+	var request v1.SubmitJobRequest
+	if err := proto.Unmarshal(j.Spec, &request); err != nil {
+		return nil, fmt.Errorf("reading the request of job %s: %w", j.ID, err)
+	}
+	return &request, nil
+}
+
+// Inputs lists what a job names that its nodes may have to fetch: its model and its data.
+func Inputs(req *v1.SubmitJobRequest) []string {
+	paths := []string{modelSource(req)}
+	for _, source := range req.GetDataConfig().GetSources() {
+		paths = append(paths, source.GetPath())
+	}
+	return paths
+}
+
+// modelSource is where the model of a job is fetched from; empty: it is not, or is a checkpoint.
+func modelSource(req *v1.SubmitJobRequest) string {
+	ref := model.Ref{}
+	switch {
+	case req.GetTrainingConfig() != nil:
+		ref, _ = model.OfTraining(req.GetTrainingConfig().GetBaseModel())
+	case req.GetEvaluationConfig().GetCheckpointId() == "":
+		ref, _ = model.OfURI(req.GetEvaluationConfig().GetModelUri())
+	}
+	return ref.Source
+}

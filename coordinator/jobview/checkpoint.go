@@ -1,0 +1,45 @@
+package jobview
+
+import (
+	"encoding/json"
+	"strings"
+
+	"google.golang.org/protobuf/types/known/structpb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Checkpoint is a checkpoint as users see it.
+func Checkpoint(c *fsm.Checkpoint) *v1.Checkpoint {
+	out := &v1.Checkpoint{
+		CheckpointId:   c.ID.String(),
+		JobId:          c.Job.String(),
+		Attempt:        int32(c.Attempt),
+		Step:           c.Step,
+		Path:           c.Path,
+		NodeId:         c.Node,
+		ManifestDigest: c.Digest,
+		SizeBytes:      c.SizeBytes,
+		CreatedAt:      call.Time(c.CreatedAt),
+	}
+	out.Metrics = Metrics(c.Metrics)
+	return out
+}
+
+// metricsStruct reads a JSON object as it was reported; nil when it is none.
+func Metrics(text string) *structpb.Struct {
+	if text == "" {
+		return nil
+	}
+	fields := map[string]any{}
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&fields); err != nil {
+		return nil
+	}
+	out, err := structpb.NewStruct(fields)
+	if err != nil {
+		return nil
+	}
+	return out
+}

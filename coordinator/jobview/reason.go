@@ -1,0 +1,67 @@
+package jobview
+
+import (
+	"strings"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Reason is a sentence on why the job is where it is.
+func Reason(v *fsm.View, j *fsm.Job) string {
+	silent := silentReason(v, j)
+	switch {
+	case j.Stop != v1.StopReason_UNSPECIFIED:
+		return "being stopped (" + j.Stop.String() + ")" + suffix(j.Reason) + suffix(silent)
+	case silent != "":
+		return silent
+	case j.Live() && j.Reason == "":
+		return transferReason(j)
+	case j.HeldBack():
+		return heldReason(v, j)
+	case j.State != v1.JobState_QUEUED:
+		return j.Reason
+	case !Considered(v, j):
+		return "not yet considered by the scheduler"
+	}
+	why := j.Reason
+	if said := v.ClassReason(v.ClassOf(j)); said != "" {
+		why = said
+	}
+	if awaits := awaitReason(v, j); awaits != "" {
+		why += suffix(awaits)
+	}
+	return why
+}
+
+// heldReason says until when a job is held back, and why.
+func heldReason(v *fsm.View, j *fsm.Job) string {
+	if j.Held&fsm.HoldRecovery != 0 {
+		return recoveryReason(v, j)
+	}
+	var until []string
+	if j.Held&fsm.HoldNotBefore != 0 {
+		until = append(until, clock(j.NotBefore)+" (not_before)")
+	}
+	if j.Held&fsm.HoldDependency != 0 {
+		until = append(until, "the jobs that it depends on have ended")
+	}
+	if j.Held&fsm.HoldBackoff != 0 {
+		until = append(until, clock(j.Streak.After)+" (a pause before its next restart)")
+	}
+	why := "held until " + strings.Join(until, ", and until ")
+	if j.Held == fsm.HoldBackoff {
+		why += "; it " + j.Reason
+	}
+	return why
+}
+
+func suffix(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+func clock(unixNanos int64) string { return time.Unix(0, unixNanos).UTC().Format(time.RFC3339) }

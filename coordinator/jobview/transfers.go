@@ -1,0 +1,50 @@
+package jobview
+
+import (
+	"fmt"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// What users are told while the data and the model of their jobs are on their way to the nodes.
+
+// transferReason is what a job that is being prepared waits for; empty: nothing is on its way, as far as is known.
+func transferReason(j *fsm.Job) string {
+	all := transfers(j)
+	switch len(all) {
+	case 0:
+		return ""
+	case 1:
+		return all[0]
+	}
+	return fmt.Sprintf("%s; and %d more ranks", all[0], len(all)-1)
+}
+
+// transfers lists what is on its way to each rank.
+func transfers(j *fsm.Job) []string {
+	var out []string
+	for i := range j.Tasks {
+		t := &j.Tasks[i]
+		if t.Transfer == "" || !j.Live() {
+			continue
+		}
+		text := t.Transfer + ", node " + t.Node
+		if len(j.Tasks) > 1 {
+			text = fmt.Sprintf("rank %d: %s", t.Rank, text)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// explainTransfers lists them for an explanation, whose reason says it all when there is one task.
+func explainTransfers(j *fsm.Job) []string {
+	if len(j.Tasks) == 1 {
+		return nil
+	}
+	out := transfers(j)
+	if more := len(out) - maxNamed; more > 0 {
+		out = append(out[:maxNamed:maxNamed], fmt.Sprintf("%d more ranks wait for what they need", more))
+	}
+	return out
+}
