@@ -25,7 +25,7 @@ func (s *server) admit(c *call.Call, method string) error {
 	}
 	c.Admitted = true
 	if !s.replica.Opened() && !answeredBeforeStart[method] {
-		return call.NotSent("%s is not up yet: %s", s.config.ID, s.beginning.text())
+		return call.NotSent("%s is not up yet: %s", s.config.ID, s.recovery.NotUp())
 	}
 	if err := s.replica.Retired(); err != nil {
 		return err

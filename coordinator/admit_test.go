@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"log/slog"
 	"sort"
 	"strings"
 	"testing"
@@ -15,12 +16,17 @@ import (
 
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm"
 )
 
 // servedCalls lists every call that a coordinator serves, and whether it is a stream.
 func servedCalls() map[string]bool {
+	s := &server{config: Config{ID: "c1"}.withDefaults(), log: slog.New(slog.DiscardHandler), machine: fsm.New()}
+	if err := s.prepare(); err != nil {
+		panic(err)
+	}
 	calls := map[string]bool{}
-	for service, info := range (&server{}).grpcServer().GetServiceInfo() {
+	for service, info := range s.grpcServer().GetServiceInfo() {
 		for _, m := range info.Methods {
 			calls["/"+service+"/"+m.Name] = m.IsClientStream || m.IsServerStream
 		}

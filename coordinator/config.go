@@ -12,6 +12,7 @@ import (
 
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
+	"github.com/mindcoordinator/mind/coordinator/output"
 
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/gossip"
@@ -56,7 +57,7 @@ type Config struct {
 	GossipJoin []string
 
 	// LogArchive is read where agents do not have (any more) what tasks wrote.
-	LogArchive LogArchive
+	LogArchive output.Archive
 
 	// LogStore is "boltdb" (default) or "wal".
 	LogStore string
@@ -118,8 +119,8 @@ type Timers struct {
 	UnreachableAfter time.Duration
 	// LeaderWait bounds how long a call waits for a leader to be known; default 2 s.
 	LeaderWait time.Duration
-	// Audit is how often a replica compares its state with that of the others; default 3 s.
-	Audit time.Duration
+	// SelfCheck is how often a replica compares its state with that of the others; default 3 s.
+	SelfCheck time.Duration
 	// Denials is how often it is written down who was denied what; default 1 min.
 	Denials time.Duration
 	// Shutdown bounds how long open calls may take to finish at shutdown; default 3 s.
@@ -155,7 +156,7 @@ func (c Config) withDefaults() Config {
 	def(&c.Timers.AgentHeartbeat, time.Second)
 	def(&c.Timers.UnreachableAfter, 5*time.Second)
 	def(&c.Timers.LeaderWait, 2*time.Second)
-	def(&c.Timers.Audit, 3*time.Second)
+	def(&c.Timers.SelfCheck, 3*time.Second)
 	def(&c.Timers.Denials, time.Minute)
 	def(&c.Timers.Shutdown, 3*time.Second)
 	if c.Limits.Placements == 0 {

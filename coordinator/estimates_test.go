@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 )
 
@@ -88,7 +89,7 @@ func TestCluster_estimates(t *testing.T) {
 
 	later := sleeper(1, 0)
 	at := time.Now().Add(100 * time.Hour).UTC().Truncate(time.Second)
-	later.SchedulingConfig = &v1.SchedulingConfig{NotBefore: timestamp(at.UnixNano())}
+	later.SchedulingConfig = &v1.SchedulingConfig{NotBefore: call.Time(at.UnixNano())}
 	require.Equal(t, at, c.get("c1", c.submit("c1", later)).GetEstimatedStartAt().AsTime())
 }
 

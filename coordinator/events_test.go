@@ -10,36 +10,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
 )
-
-// A watcher that comes from a replica that was ahead was told again what this one had yet to apply. Found by seed 1 of the
-// virtual-time cluster, with watchers.
-func TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind(t *testing.T) {
-	var log eventLog
-	observe := func(index uint64, positions int) {
-		var events []fsm.Event
-		for pos := range positions {
-			events = append(events, fsm.Event{Index: index, Pos: pos, Topic: fsm.TopicNode})
-		}
-		log.observe(&fsm.View{}, events)
-	}
-	observe(356, 2)
-	w := watcher{tenant: "t1", index: 361, position: 0}
-	number, ok := log.after(w.index, w.position)
-	require.True(t, ok)
-	observe(358, 3)
-	observe(361, 2)
-	observe(362, 1)
-	buf := make([]pastEvent, 10)
-	n, ok := log.read(number, buf)
-	require.True(t, ok)
-	var told []string
-	for _, e := range w.wanted(&fsm.View{}, buf[:n]) {
-		told = append(told, e.GetCursor())
-	}
-	require.Equal(t, []string{"361.1", "362.0"}, told)
-}
 
 // I10: a watcher sees every change once, in order, across leader changes.
 func TestCluster_watchersSeeEverythingOnce(t *testing.T) {

@@ -22,7 +22,7 @@ func (s *server) httpHandler() http.Handler {
 	})
 	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {
 		if !s.replica.Opened() {
-			writeHealth(w, http.StatusServiceUnavailable, health{Status: s.beginning.text(), ID: s.config.ID})
+			writeHealth(w, http.StatusServiceUnavailable, health{Status: s.recovery.NotUp(), ID: s.config.ID})
 			return
 		}
 		stats := s.replica.Raft().Stats()

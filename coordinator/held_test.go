@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 // A job that waits for its time has no place in the queue, and is counted as held wherever waiting jobs are counted.
@@ -17,7 +18,7 @@ func TestCluster_heldJobsDoNotWait(t *testing.T) {
 	at := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
 	later := func() *v1.SubmitJobRequest {
 		req := sleeper(1, 0)
-		req.SchedulingConfig = &v1.SchedulingConfig{NotBefore: timestamp(at.UnixNano()), Priority: new(int32)}
+		req.SchedulingConfig = &v1.SchedulingConfig{NotBefore: call.Time(at.UnixNano()), Priority: new(int32)}
 		*req.SchedulingConfig.Priority = 10
 		return req
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
@@ -134,14 +135,14 @@ func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
 		{Job: fsm.JobID(2 << 16), Attempt: 1, Tasks: []fsm.TaskPlacement{{Node: "n1", GPUs: 1}}},
 		{Job: fsm.JobID(2<<16 + 1), Attempt: 1, Tasks: []fsm.TaskPlacement{{Node: "n1", GPUs: 2}}},
 	}})
-	tasks := session.NewOrderBook("n1", launcherFor, nil).Update(m.View()).GetTasks()
+	tasks := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()
 	require.Len(t, tasks, 2)
 	require.Equal(t, launcher.Builtin("HF_TRAINER").GetArgv(), tasks[0].GetSpec().GetLauncher().GetArgv())
 	require.Empty(t, tasks[0].GetSpec().GetLauncher().GetHyperparameters(), "the node has no use for them")
 	require.Nil(t, tasks[1].GetSpec().GetLauncher(), "a command says itself what runs")
 
 	apply(fsm.PutLauncher{Launcher: fsm.Launcher{Framework: "HF_TRAINER", Argv: []string{"/opt/hf"}, Environment: map[string]string{"A": "{model}"}}})
-	told := session.NewOrderBook("n1", launcherFor, nil).Update(m.View()).GetTasks()[0].GetSpec().GetLauncher()
+	told := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()[0].GetSpec().GetLauncher()
 	require.Equal(t, []string{"/opt/hf"}, told.GetArgv())
 	require.Equal(t, map[string]string{"A": "{model}"}, told.GetEnvironment())
 }

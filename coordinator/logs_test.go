@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/output"
 )
 
 func (c *cluster) logs(at string, req *v1.StreamJobLogsRequest) v1.JobService_StreamJobLogsClient {
@@ -133,4 +135,36 @@ func TestLogs_endWithTheCoordinator(t *testing.T) {
 	requireCode(t, codes.Unavailable, err)
 	got, _ := lines(t, c.logs(c.running()[0], &v1.StreamJobLogsRequest{JobId: id, Cursor: cursor}), 1)
 	require.Equal(t, []string{"1/0 two"}, got)
+}
+
+// A tail of a gang is merged where it is asked for. Whoever asks for all that there is must not be able to fill the memory of
+// the coordinator with it, nor get a message that nobody can receive.
+func TestLogs_aTailOfAGangIsBounded(t *testing.T) {
+	c := startCluster(t, 1, nil)
+	a1, a2 := c.agent("n1", 1), c.agent("n2", 1)
+	id := c.submit("c1", sleeper(2, 2))
+	c.awaitStatus("c1", id, v1.JobStatus_TRAINING)
+	long := make([]string, 400) // 25 MiB of each rank
+	for i := range long {
+		long[i] = fmt.Sprintf("%d %s", i, strings.Repeat("x", 64<<10))
+	}
+	a1.write(id, 1, long...)
+	a2.write(id, 1, long...)
+	stream := c.logs("c1", &v1.StreamJobLogsRequest{JobId: id, Tail: proto.Int32(1 << 30), Follow: proto.Bool(false)})
+	total, last := 0, ""
+	for {
+		resp, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		require.Less(t, proto.Size(resp), 4<<20)
+		total += proto.Size(resp)
+		for _, e := range resp.GetEntries() {
+			last = e.GetCursor()
+		}
+	}
+	require.Less(t, total, output.MaxTailBytes*5/4)
+	require.Greater(t, total, output.MaxTailBytes/2)
+	require.Equal(t, "1:0=400,1=400", last)
 }

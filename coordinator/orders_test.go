@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
@@ -42,7 +43,7 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 		fsm.SubmitJobs{Jobs: []fsm.NewJob{spec, spec}},
 	)
 	first, second := fsm.JobID(2<<16), fsm.JobID(2<<16+1)
-	book := session.NewOrderBook("n1", launcherFor, nil)
+	book := session.NewOrderBook("n1", admin.LauncherFor, nil)
 	orders := book.Update(m.View())
 	require.NotNil(t, orders, "the first orders say that nothing is wanted")
 	require.Empty(t, orders.GetTasks())
@@ -66,7 +67,7 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	require.Len(t, orders.GetTasks(), 2, "all that is wanted, always")
 	require.Nil(t, orders.GetTasks()[0].GetSpec(), "told before")
 	require.NotNil(t, orders.GetTasks()[1].GetSpec())
-	require.NotNil(t, session.NewOrderBook("n1", launcherFor, nil).Update(m.View()).GetTasks()[0].GetSpec(), "another session is told everything again")
+	require.NotNil(t, session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()[0].GetSpec(), "another session is told everything again")
 
 	report := func(kind fsm.ReportKind) {
 		zero := int32(0)
@@ -86,7 +87,7 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	report(fsm.ReportRunning)
 	report(fsm.ReportEnded)
 	require.Nil(t, book.Update(m.View()), "the agent said itself that it has ended")
-	full := session.NewOrderBook("n1", launcherFor, nil).Update(m.View())
+	full := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View())
 	require.Len(t, full.GetTasks(), 1, "what has ended is not wanted any more")
 	require.Equal(t, second.String(), full.GetTasks()[0].GetTask().GetJobId())
 

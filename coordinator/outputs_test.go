@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/output"
 )
 
 // An agent removes what this does not name.
@@ -44,7 +45,7 @@ func TestCluster_whatJobsWroteThatIsStillNeeded(t *testing.T) {
 
 	client := v1.NewAgentServiceClient(c.members[at].conn)
 	many := &v1.GetNeededOutputsRequest{NodeId: "n1"}
-	for i := range maxOutputJobs + 1 {
+	for i := range output.MaxNeededJobs + 1 {
 		many.JobIds = append(many.JobIds, "job_"+strconv.Itoa(i))
 	}
 	_, err = client.GetNeededOutputs(c.ctx("", ""), many)

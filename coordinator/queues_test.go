@@ -7,7 +7,6 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
 )
 
 func TestCluster_queues(t *testing.T) {
@@ -43,9 +42,4 @@ func TestCluster_queues(t *testing.T) {
 	requireCode(t, codes.NotFound, err)
 	_, err = c.jobs(at).DeleteCheckpoint(c.ctx("t1", ""), &v1.DeleteCheckpointRequest{CheckpointId: "x"})
 	requireCode(t, codes.NotFound, err)
-}
-
-// What an older version took, which did not use it either, is still shown.
-func TestQueueView_showsAWeightOfAnOlderVersion(t *testing.T) {
-	require.EqualValues(t, 3, queueView(fsm.New().View(), &fsm.Queue{Name: "research", Weight: 3}, "t1").GetWeight())
 }

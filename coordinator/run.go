@@ -23,6 +23,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/coordinator/metrics"
 	"github.com/mindcoordinator/mind/coordinator/replica"
@@ -71,7 +72,7 @@ func Run(ctx context.Context, config Config) error {
 			failed <- fmt.Errorf("serving HTTP: %w", err)
 		}
 	})
-	// The others may have to hear from this coordinator before it has data: see mayBegin.
+	// The others may have to hear from this coordinator before it has data: see recovery.MayBegin.
 	if err := s.open(ctx); err != nil {
 		die()
 		grpcServer.Stop()
@@ -87,10 +88,10 @@ func Run(ctx context.Context, config Config) error {
 		defer close(led)
 		s.replica.Raft().Lead(life, s.lead)
 	}()
-	s.background.Go(func() { s.announce(life) })
+	s.background.Go(func() { s.members.Announce(life) })
 	s.background.Go(func() { s.replica.FollowLeader(life) })
-	s.background.Go(func() { s.auditLoop(life) })
-	s.background.Go(func() { s.writeDenials(life) })
+	s.background.Go(func() { s.selfcheck.Run(life) })
+	s.background.Go(func() { s.access.WriteDenials(life) })
 	s.log.Info("coordinator up", "grpc_addr", s.self().GRPCAddr, "http_addr", s.self().HTTPAddr, "raft_addr", s.self().RaftAddr)
 
 	for stopped, waiting := s.replica.Raft().Done(), true; waiting; {
@@ -130,17 +131,15 @@ func (s *server) prepare() error {
 	s.metrics = metrics.New(s.config.Registry, s.machine, s.leads)
 	s.votes = votes.New(s.config.ID, s.tls, s.gossipMembers, s.replica)
 	s.sessions = session.New(session.Config{
-		ID: s.config.ID, TLS: s.tls, Heartbeat: s.config.Timers.AgentHeartbeat, Launcher: launcherFor, Unseal: s.sealer.Unseal,
+		ID: s.config.ID, TLS: s.tls, Heartbeat: s.config.Timers.AgentHeartbeat, Launcher: admin.LauncherFor, Unseal: s.sealer.Unseal,
 		Background: &s.background, Log: s.log,
 	}, s.replica, s.currentSessions)
-	s.makeJobServices()
-	s.audit.register(s.config.Registry)
-	if s.archive, err = openArchive(s.config.LogArchive, s.config.Registry); err != nil {
+	if err := s.makeServices(); err != nil {
 		return err
 	}
 	s.machine.OnApply(s.applied)
-	s.machine.OnApply(s.events.observe)
-	s.machine.OnApply(s.audit.history.observe)
+	s.machine.OnApply(s.events.Observe)
+	s.machine.OnApply(s.selfcheck.Observe)
 	if s.config.Observe != nil {
 		s.machine.OnApply(s.config.Observe)
 	}
@@ -152,7 +151,7 @@ func (s *server) open(ctx context.Context) error {
 	if err := s.joinGossip(); err != nil {
 		return err
 	}
-	if err := s.restorePending(ctx); err != nil {
+	if err := s.recovery.RestorePending(ctx); err != nil {
 		return err
 	}
 	var voters []raftnode.Server
@@ -162,7 +161,7 @@ func (s *server) open(ctx context.Context) error {
 	hosting := raftnode.Config{
 		ID: s.config.ID, Dir: filepath.Join(s.config.DataDir, "raft"),
 		BindAddr: s.config.RaftAddr, AdvertiseAddr: s.self().RaftAddr,
-		ServerTLS: s.serverTLS, Bootstrap: voters, MayBootstrap: func() (bool, error) { return s.mayBegin(ctx) }, LogStore: s.config.LogStore,
+		ServerTLS: s.serverTLS, Bootstrap: voters, MayBootstrap: func() (bool, error) { return s.recovery.MayBegin(ctx) }, LogStore: s.config.LogStore,
 		HeartbeatTimeout: s.config.Timers.RaftHeartbeat, ElectionTimeout: s.config.Timers.RaftElection, LeaderLease: s.config.Timers.RaftLeaderLease,
 		MaxTimeout: s.config.Timers.RaftTimeoutMax,
 		Pack:       fsm.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,
@@ -173,7 +172,7 @@ func (s *server) open(ctx context.Context) error {
 	if s.config.RaftTuning != nil {
 		s.config.RaftTuning(&hosting)
 	}
-	node, err := raftnode.Open(hosting, hosted{s.machine, s.config.Tamper})
+	node, err := raftnode.Open(hosting, replica.Hosted{Machine: s.machine, Tamper: s.config.Tamper})
 	if err != nil {
 		return fmt.Errorf("opening raft: %w", err)
 	}
@@ -253,20 +252,3 @@ func (s *server) closeParts() error {
 	}
 	return errors.Join(errs...)
 }
-
-// hosted is the state machine in the shape that raftnode wants.
-type hosted struct {
-	*fsm.Machine
-	tamper func(index uint64, entry []byte) []byte
-}
-
-// Apply implements raftnode.StateMachine.
-func (r hosted) Apply(index uint64, entry []byte) []any {
-	if r.tamper != nil {
-		entry = r.tamper(index, entry)
-	}
-	return r.Machine.Apply(index, entry)
-}
-
-// Snapshot implements raftnode.StateMachine.
-func (r hosted) Snapshot() (raftnode.Snapshot, error) { return r.Machine.Snapshot(), nil }

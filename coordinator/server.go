@@ -18,18 +18,24 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/mindcoordinator/mind/api/client"
-	"github.com/mindcoordinator/mind/api/denials"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/access"
+	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/data"
 	"github.com/mindcoordinator/mind/coordinator/evaluations"
+	"github.com/mindcoordinator/mind/coordinator/events"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 	"github.com/mindcoordinator/mind/coordinator/jobs"
 	"github.com/mindcoordinator/mind/coordinator/links"
+	"github.com/mindcoordinator/mind/coordinator/members"
 	"github.com/mindcoordinator/mind/coordinator/metrics"
+	"github.com/mindcoordinator/mind/coordinator/output"
+	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/sealed"
+	"github.com/mindcoordinator/mind/coordinator/selfcheck"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/term"
 	"github.com/mindcoordinator/mind/coordinator/votes"
@@ -40,14 +46,8 @@ import (
 
 // server is one coordinator at work. Each file beside this one adds what belongs to its duty.
 type server struct {
-	v1.UnimplementedClusterServiceServer
 	v1.UnimplementedOperatorServiceServer
 	v1.UnimplementedAgentServiceServer
-	v1.UnimplementedTokenServiceServer
-	v1.UnimplementedEventServiceServer
-	v1.UnimplementedLauncherServiceServer
-	v1.UnimplementedQuotaServiceServer
-	v1.UnimplementedAuditServiceServer
 
 	config   Config
 	log      *slog.Logger
@@ -67,26 +67,22 @@ type server struct {
 	coordinatorTLS, agentTLS credentials.TransportCredentials
 	sealer                   sealed.Sealer
 
-	links     *links.Links // to the other coordinators
-	agents    *links.Links // to the agents' TaskService
-	archive   archived     // what they shipped
-	capacity  *admission.Capacity
-	forecasts *forecast.Forecasts
-	audit     audit
-	tokenUse  tokenUse
-	tickets   streamTickets
-	denied    denials.Tally
-	events    eventLog
-	// What answers calls about jobs.
+	links       *links.Links // to the other coordinators
+	agents      *links.Links // to the agents' TaskService
+	output      *output.Service
+	capacity    *admission.Capacity
+	forecasts   *forecast.Forecasts
 	jobs        *jobs.Service
 	evaluations *evaluations.Service
 	data        *data.Service
-	// beginning is what this coordinator does before it has data.
-	beginning beginsWith
+	events      *events.Service
+	selfcheck   *selfcheck.Service
+	access      *access.Service
+	admin       *admin.Service
+	members     *members.Service
+	recovery    *recovery.Service
 	// replayTo is how far the log was committed when that was first known here; 0: it is not known yet.
 	replayTo atomic.Uint64
-	// learnersWait says of each learner what keeps it from being a voter, while this replica leads.
-	learnersWait sync.Map
 	// life ends, by die, when the server shuts down or goes out of service; background counts what must end before Run
 	// returns.
 	life       context.Context
@@ -107,18 +103,18 @@ func (s *server) grpcServer() *grpc.Server {
 			grpc.Creds(newHandshakes(credentials.NewTLS(s.serverTLS), s.config.Registry)))
 	}
 	server := grpc.NewServer(options...)
-	v1.RegisterJobServiceServer(server, jobService{s.jobs, s})
-	v1.RegisterClusterServiceServer(server, s)
-	v1.RegisterOperatorServiceServer(server, s)
-	v1.RegisterAgentServiceServer(server, s)
-	v1.RegisterTokenServiceServer(server, s)
-	v1.RegisterEventServiceServer(server, s)
+	v1.RegisterJobServiceServer(server, jobService{s.jobs, s.output})
+	v1.RegisterClusterServiceServer(server, clusterService{unansweredCluster{}, s.admin, s.jobs})
+	v1.RegisterOperatorServiceServer(server, operatorService{s, s.members, s.recovery, s.selfcheck, s.replica})
+	v1.RegisterAgentServiceServer(server, agentService{s, s.output})
+	v1.RegisterTokenServiceServer(server, s.access)
+	v1.RegisterEventServiceServer(server, s.events)
 	healthpb.RegisterHealthServer(server, grpcHealth{server: s})
 	v1.RegisterEvaluationServiceServer(server, s.evaluations)
-	v1.RegisterLauncherServiceServer(server, s)
+	v1.RegisterLauncherServiceServer(server, s.admin)
 	v1.RegisterDataServiceServer(server, s.data)
-	v1.RegisterQuotaServiceServer(server, s)
-	v1.RegisterAuditServiceServer(server, s)
+	v1.RegisterQuotaServiceServer(server, s.admin)
+	v1.RegisterAuditServiceServer(server, s.access)
 	return server
 }
 
@@ -141,7 +137,7 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 		s.seal(ctx, c, err)
 		s.metrics.Answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
-		s.noteDenial(ctx, c, info.FullMethod, err)
+		s.access.NoteDenial(ctx, c, info.FullMethod, err)
 	}()
 	if err := s.admit(c, info.FullMethod); err != nil {
 		return nil, err
@@ -171,7 +167,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 		s.seal(ctx, c, err)
 		s.metrics.Answered(info.FullMethod, err, time.Since(start))
 		s.complain(c, info.FullMethod, err)
-		s.noteDenial(ctx, c, info.FullMethod, err)
+		s.access.NoteDenial(ctx, c, info.FullMethod, err)
 	}()
 	if err := s.admit(c, info.FullMethod); err != nil {
 		return err

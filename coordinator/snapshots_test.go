@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/recovery"
 )
 
 // saved asks a coordinator for the state, and keeps what comes.
@@ -44,7 +45,7 @@ func TestSnapshot_savedAndRestored(t *testing.T) {
 	running, waiting := c.submit(at, sleeper(1, 0)), c.submit(at, patient(sleeper(8, 0)))
 	c.awaitStatus(at, running, v1.JobStatus_TRAINING)
 	file := c.saved(at)
-	about, err := Inspect(file)
+	about, err := recovery.Inspect(file)
 	require.NoError(t, err)
 	require.Empty(t, about.Broken)
 	require.Equal(t, at, about.By)
@@ -63,17 +64,17 @@ func TestSnapshot_savedAndRestored(t *testing.T) {
 		c.kill(id)
 		c.members[id].config.DataDir = t.TempDir()
 	}
-	_, err = PrepareRestore(filepath.Join(t.TempDir(), "none"), c.members["c2"].config.DataDir)
+	_, err = recovery.PrepareRestore(filepath.Join(t.TempDir(), "none"), c.members["c2"].config.DataDir)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	for _, id := range []string{"c2", "c3"} { // Two have it: the first of the list begins.
-		_, err = PrepareRestore(file, c.members[id].config.DataDir)
+		_, err = recovery.PrepareRestore(file, c.members[id].config.DataDir)
 		require.NoError(t, err)
 	}
 	for _, id := range c.ids {
 		c.start(id)
 	}
 	require.Equal(t, "c2", c.leader())
-	_, err = PrepareRestore(file, c.members["c2"].config.DataDir)
+	_, err = recovery.PrepareRestore(file, c.members["c2"].config.DataDir)
 	require.ErrorContains(t, err, "holds the data of a coordinator")
 
 	require.Equal(t, v1.JobState_RUNNING, c.get("c2", running).GetState())
@@ -85,14 +86,14 @@ func TestSnapshot_savedAndRestored(t *testing.T) {
 		require.Eventually(t, func() bool {
 			resp, err := c.operators("c2").ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
 			for _, p := range resp.GetPeers() {
-				if err == nil && p.GetId() == id && p.GetHealth() == peerAnswers {
+				if err == nil && p.GetId() == id && p.GetHealth() == "answers" {
 					return true
 				}
 			}
 			return false
 		}, longstop, 50*time.Millisecond, "%s joins by itself", id)
 	}
-	require.FileExists(t, filepath.Join(c.members["c3"].config.DataDir, restoreFile+".unused"))
+	require.FileExists(t, filepath.Join(c.members["c3"].config.DataDir, recovery.RestoreFile+".unused"))
 }
 
 // Without a leader one can still save what a coordinator has.
@@ -112,7 +113,7 @@ func TestSnapshot_withoutALeader(t *testing.T) {
 		_, err = stream.Recv()
 		return err != nil
 	}, longstop, 50*time.Millisecond, "nothing is handed out that is not written down")
-	about, err := Inspect(c.saved(at, status.KeyConsistency, status.Stale))
+	about, err := recovery.Inspect(c.saved(at, status.KeyConsistency, status.Stale))
 	require.NoError(t, err)
 	require.True(t, about.Stale)
 	require.Equal(t, map[string]int{"QUEUED": 1}, about.Jobs)

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +13,6 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 func (c *cluster) tokens(id string) v1.TokenServiceClient {
@@ -37,7 +35,7 @@ func TestStreamTickets_areGoodOnceAtAnyCoordinator(t *testing.T) {
 			Digest: digest, Ticket: &v1.StreamTicket{Permissions: []string{"scaimind:view"}, TokenDigest: digestOf("token"), TenantId: "t2", UserId: "bob"},
 		})
 		require.NoError(t, err)
-		require.WithinDuration(t, time.Now().Add(ticketLife), resp.GetExpiresAt().AsTime(), longstop)
+		require.WithinDuration(t, time.Now().Add(time.Minute), resp.GetExpiresAt().AsTime(), longstop)
 		return digest
 	}
 	redeem := func(at string, digest []byte) (*v1.StreamTicket, error) {
@@ -100,74 +98,4 @@ func TestStreamTickets_areGoodOnceAtAnyCoordinator(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { requireCode(t, codes.InvalidArgument, call()) })
 	}
-}
-
-func TestStreamTickets_expireAndAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var table streamTickets
-		of := func(tenant string) *v1.StreamTicket { return &v1.StreamTicket{TenantId: tenant} }
-		n := 0
-		put := func(tenant string) (ticketDigest, error) {
-			n++
-			digest := sha256.Sum256(fmt.Append(nil, n))
-			_, err := table.put(digest, of(tenant))
-			return digest, err
-		}
-		_, err := put("t1")
-		requireCode(t, codes.Unavailable, call.ToStatus(err)) // nobody leads
-		table.begin()
-		first, err := put("t1")
-		require.NoError(t, err)
-		again, err := table.put(first, of("t1"))
-		require.NoError(t, err, "the same call, made again, is the same ticket")
-		require.Equal(t, time.Now().Add(ticketLife), again)
-		time.Sleep(ticketLife - time.Second)
-		second, err := put("t1")
-		require.NoError(t, err)
-		time.Sleep(time.Second)
-		whose, err := table.take(first)
-		require.NoError(t, err)
-		require.Nil(t, whose, "it has expired")
-		whose, err = table.take(second)
-		require.NoError(t, err)
-		require.Equal(t, "t1", whose.GetTenantId())
-
-		for range maxTenantTickets {
-			_, err := put("t1")
-			require.NoError(t, err)
-		}
-		_, err = put("t1")
-		requireCode(t, codes.ResourceExhausted, call.ToStatus(err))
-		_, err = put("t2")
-		require.NoError(t, err, "that is for one tenant")
-		for tenant := 3; err == nil; tenant++ {
-			for range maxTenantTickets {
-				if _, err = put(fmt.Sprint("t", tenant)); err != nil {
-					break
-				}
-			}
-		}
-		require.Len(t, table.waiting, maxTickets)
-		time.Sleep(ticketLife)
-		_, err = put("t1")
-		require.NoError(t, err)
-		require.Len(t, table.waiting, 1)
-		require.Len(t, table.tenants, 1)
-		require.Len(t, table.byAge, 1)
-
-		// Those that are used leave nothing behind, though one that is not used is older.
-		for range 10_000 {
-			digest, err := put("t2")
-			require.NoError(t, err)
-			_, err = table.take(digest)
-			require.NoError(t, err)
-		}
-		require.Len(t, table.waiting, 1)
-		time.Sleep(ticketLife)
-		_, _ = table.take(first)
-		require.Empty(t, table.byAge)
-		table.end()
-		_, err = table.take(second)
-		requireCode(t, codes.Unavailable, call.ToStatus(err))
-	})
 }

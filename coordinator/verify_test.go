@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -34,7 +35,7 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 					c.await(c.ids[0], id, func(j *v1.Job) bool { return j.GetFinishedAt() != nil })
 				}
 			}
-			_, err := Verify(t.Context(), c.members["c1"].config.DataDir, "", 0)
+			_, err := recovery.Verify(t.Context(), c.members["c1"].config.DataDir, "", 0)
 			require.ErrorIs(t, err, raftnode.ErrInUse)
 			for _, id := range c.ids {
 				c.eventually(id+" takes no snapshot", func() bool { return newestSnapshot(c.members[id].config.DataDir) > 0 })
@@ -59,7 +60,7 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 			}
 			agree := 0
 			for _, id := range c.ids {
-				r, err := Verify(t.Context(), c.members[id].config.DataDir, "", want.GetIndex())
+				r, err := recovery.Verify(t.Context(), c.members[id].config.DataDir, "", want.GetIndex())
 				require.NoError(t, err)
 				require.True(t, r.Sound(), "%s: %v", id, r.Flaws)
 				require.Equal(t, store, r.LogStore)
@@ -91,14 +92,14 @@ func TestVerify_damage(t *testing.T) {
 	c.write("c1")
 	dir := c.members["c1"].config.DataDir
 	c.kill("c1")
-	r, err := Verify(t.Context(), dir, "", 0)
+	r, err := recovery.Verify(t.Context(), dir, "", 0)
 	require.NoError(t, err)
 	require.True(t, r.Sound(), r.Flaws)
 	path := filepath.Join(dir, "raft", "raft.db")
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, raw[:len(raw)/2], 0o600))
-	r, err = Verify(t.Context(), dir, "", 0)
+	r, err = recovery.Verify(t.Context(), dir, "", 0)
 	require.NoError(t, err)
 	require.False(t, r.Sound())
 }

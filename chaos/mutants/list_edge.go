@@ -21,10 +21,10 @@ var edgeMutants = []mutant{
 		Package: "gateway", Tests: []string{"TestLogs_resumeByTheCaller"},
 	},
 	{
-		Name: "told-again-by-a-replica-behind", Breaks: "I10", File: "coordinator/events.go",
+		Name: "told-again-by-a-replica-behind", Breaks: "I10", File: "coordinator/events/watch.go",
 		What: "a watcher that comes from a replica that was ahead is told again what it has heard",
 		Old:  "e.Index < w.index || ", New: "",
-		Package: "coordinator", Tests: []string{"TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind"},
+		Package: "coordinator/events", Tests: []string{"TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind"},
 	},
 	{
 		Name: "joined-behind-the-ring", Breaks: "I10", File: "gateway/fanout/watcher.go",
@@ -57,7 +57,7 @@ var edgeMutants = []mutant{
 		Package: "gateway", Tests: []string{"TestLogs_endWithTheToken"},
 	},
 	{
-		Name: "index-of-the-future", Breaks: "I10", File: "coordinator/events.go",
+		Name: "index-of-the-future", Breaks: "I10", File: "coordinator/events/watch.go",
 		What: "a watcher waits for an index that the cluster never came to, and misses all before",
 		Old:  "if err != nil || w.index <= v.Index() {", New: "if err != nil || v != nil {",
 		Package: "coordinator", Tests: []string{"TestCluster_watchersSeeEverythingOnce"},

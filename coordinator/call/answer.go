@@ -1,6 +1,7 @@
 package call
 
 import (
+	"math/bits"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -25,4 +26,13 @@ func Time(unixNanos int64) *timestamppb.Timestamp {
 		return nil
 	}
 	return timestamppb.New(time.Unix(0, unixNanos))
+}
+
+// GPUs are the indices of the GPUs of a set, as messages have them.
+func GPUs(set uint64) []int32 {
+	var out []int32
+	for ; set != 0; set &= set - 1 {
+		out = append(out, int32(bits.TrailingZeros64(set)))
+	}
+	return out
 }

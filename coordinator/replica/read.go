@@ -69,6 +69,15 @@ func (r *Replica) askLeader() (uint64, error) {
 	return resp.GetIndex(), err
 }
 
+// ReadIndex answers the other replicas, for OperatorService. It is answered by the leader or not at all.
+func (r *Replica) ReadIndex(ctx context.Context, _ *v1.ReadIndexRequest) (*v1.ReadIndexResponse, error) {
+	index, term, err := r.Raft().ReadIndex(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &v1.ReadIndexResponse{Index: index, Term: term}, nil
+}
+
 // Wait returns when the goroutines of the replica have ended, which they do soon after its life.
 func (r *Replica) Wait() { r.rounds.wg.Wait() }
 

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
@@ -50,16 +49,6 @@ func (s *sampled) get() []*v1.GpuSample {
 // Activity is what the leader knows of the nodes in session, by node.
 type Activity map[string]*v1.NodeActivity
 
-// GPU is what one GPU does; nil: nothing is known.
-func (a Activity) GPU(node string, index int32) *v1.GpuSample {
-	for _, g := range a[node].GetGpus() {
-		if g.GetIndex() == index {
-			return g
-		}
-	}
-	return nil
-}
-
 // GetNodeActivity is served by the leader.
 func (s *Service) GetNodeActivity(_ context.Context, req *v1.GetNodeActivityRequest) (*v1.GetNodeActivityResponse, error) {
 	table := s.current()
@@ -99,17 +88,4 @@ func (s *Service) Activity(ctx context.Context, node string) Activity {
 		found[a.GetNodeId()] = a
 	}
 	return found
-}
-
-// Show writes a sample beside what the state knows of a GPU.
-func Show(g *v1.Gpu, sample *v1.GpuSample) {
-	if sample == nil {
-		return
-	}
-	if sample.UtilizationPercent != nil {
-		g.Utilization = proto.Float64(float64(min(max(0, *sample.UtilizationPercent), 100)) / 100)
-	}
-	if sample.MemoryUsedMb != nil {
-		g.MemoryUsedMb = proto.Int32(max(0, *sample.MemoryUsedMb))
-	}
 }

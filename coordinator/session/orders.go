@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
@@ -118,7 +119,7 @@ func (b *OrderBook) spec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec
 		request = &v1.SubmitJobRequest{Name: fmt.Sprintf("unreadable: %v", err)}
 	}
 	spec := &v1.TaskSpec{
-		Job: request, TenantId: j.Tenant, UserId: j.User, Gpus: Indices(lease.GPUs), GpuFraction: 1,
+		Job: request, TenantId: j.Tenant, UserId: j.User, Gpus: call.GPUs(lease.GPUs), GpuFraction: 1,
 		MasterPort: masterPort(j, lease.Token), Replaceable: liveness.Replaceable(j), Replacement: j.Replacement(),
 		LeaseMs: leaseTime(j).Milliseconds(),
 	}
@@ -186,17 +187,6 @@ const (
 // numbers can: entries and places within them follow each other.
 func masterPort(j *fsm.Job, token uint64) int32 {
 	return int32(firstPort + (token*31+uint64(j.ID)*17)%portRange)
-}
-
-// Indices lists the GPUs of a set.
-func Indices(set uint64) []int32 {
-	var out []int32
-	for i := range int32(fsm.MaxGPUs) {
-		if set&(1<<i) != 0 {
-			out = append(out, i)
-		}
-	}
-	return out
 }
 
 func timestamp(unixNanos int64) *timestamppb.Timestamp {

@@ -21,7 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/chaos/workload"
-	"github.com/mindcoordinator/mind/coordinator"
+	"github.com/mindcoordinator/mind/coordinator/recovery"
 )
 
 // kept is what an agent has on its disk and must not forget: it only grows.
@@ -101,7 +101,7 @@ func (d dumpCheck) checkCoordinator(ctx context.Context, name string) error {
 	if _, err := os.Stat(filepath.Join(dir, "raft")); errors.Is(err, fs.ErrNotExist) {
 		return nil // it was not there yet
 	}
-	report, err := coordinator.Verify(ctx, dir, "", 0)
+	report, err := recovery.Verify(ctx, dir, "", 0)
 	if err != nil {
 		d.verdict.Break(Torn, "mind raft verify of %s: %v", name, err)
 		return nil

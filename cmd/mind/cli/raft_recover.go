@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mindcoordinator/mind/coordinator"
+	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -46,7 +46,7 @@ The data is kept as it was beside the new one.`,
 				return Misuse(errors.New("give --i-know-others-are-dead: a coordinator that is not named with --voter and comes back with its old data would be a second cluster, " +
 					"and jobs would run twice. Empty their data directories before they are started again"))
 			}
-			done, err := coordinator.Recover(cmd.Context(), dir, store, servers, whoami())
+			done, err := recovery.Recover(cmd.Context(), dir, store, servers, whoami())
 			switch {
 			case errors.Is(err, raftnode.ErrInUse):
 				return fmt.Errorf("a coordinator runs on %s: stop it first", dir)

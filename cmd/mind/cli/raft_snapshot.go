@@ -19,7 +19,7 @@ import (
 	coordinators "github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/coordinator"
+	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/durable"
 )
 
@@ -79,7 +79,7 @@ Without a leader --stale saves what one coordinator has. That may be old, and is
 }
 
 // saveStream writes what comes to a file, and looks whether it is whole before the file gets its name.
-func saveStream(next func() (*v1.SaveSnapshotResponse, error), path string) (*coordinator.SavedState, error) {
+func saveStream(next func() (*v1.SaveSnapshotResponse, error), path string) (*recovery.SavedState, error) {
 	file, err := durable.Create(path, 0o600)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func saveStream(next func() (*v1.SaveSnapshotResponse, error), path string) (*co
 			return nil, err
 		}
 	}
-	about, err := coordinator.Inspect(file.Name())
+	about, err := recovery.Inspect(file.Name())
 	if err != nil {
 		return nil, fmt.Errorf("what came is not whole, and is not kept: %w", err)
 	}
@@ -117,7 +117,7 @@ Exits with 1 when something is wrong.`,
 			if err := checkOutput(output); err != nil {
 				return err
 			}
-			about, err := coordinator.Inspect(args[0])
+			about, err := recovery.Inspect(args[0])
 			if err != nil {
 				return err
 			}
@@ -161,7 +161,7 @@ The new cluster knows nothing of what happened after the state was saved. So tha
 			if !newCluster {
 				return Misuse(errors.New("give --new-cluster to say that no coordinator of the old cluster runs, nor ever will with its data"))
 			}
-			about, err := coordinator.PrepareRestore(args[0], dir)
+			about, err := recovery.PrepareRestore(args[0], dir)
 			if err != nil {
 				return err
 			}
@@ -187,7 +187,7 @@ func checkOutput(output string) error {
 	return nil
 }
 
-func printSaved(w io.Writer, output, file string, about *coordinator.SavedState) error {
+func printSaved(w io.Writer, output, file string, about *recovery.SavedState) error {
 	if output != "table" {
 		return printValue(w, output, about)
 	}

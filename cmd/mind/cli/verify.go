@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mindcoordinator/mind/coordinator"
+	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -50,7 +50,7 @@ Exits with 1 when something is wrong.`,
 		if dir == "" {
 			return verifyCluster(cmd, o)
 		}
-		report, err := coordinator.Verify(cmd.Context(), dir, store, at)
+		report, err := recovery.Verify(cmd.Context(), dir, store, at)
 		if err != nil {
 			return fmt.Errorf("verifying %s: %w", dir, err)
 		}

@@ -1,0 +1,116 @@
+package access
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/api/denials"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// denialsTime is how long it may take at least to write down what was denied: an election and the commit after it. What was
+// not written by then is lost.
+const denialsTime = time.Minute
+
+// denialCodes are the outcomes that a denial can have.
+var denialCodes = map[string]fsm.Code{"UNAUTHENTICATED": fsm.CodeUnauthenticated, "PERMISSION_DENIED": fsm.CodePermissionDenied}
+
+// NoteDenial counts a call that was denied. What a caller says of itself is believed once it has shown that it may call.
+func (s *Service) NoteDenial(ctx context.Context, c *call.Call, full string, err error) {
+	code := grpcstatus.Code(err)
+	if c.HandedOn || code != codes.PermissionDenied && code != codes.Unauthenticated {
+		return
+	}
+	d := denials.Denial{Outcome: grpcName(code), Reason: "API_SECRET_INVALID", What: call.Method(full)}
+	if code == codes.PermissionDenied {
+		d.Reason = "NOT_FOR_THIS_CALLER"
+	}
+	if c.Admitted {
+		d.Tenant, d.User, d.Token = c.Tenant, c.User, c.Token
+	}
+	if d.Tenant == "" && c.Peer.ID != "" {
+		d.Reason += " (" + c.Peer.String() + ")"
+	}
+	if p, ok := peer.FromContext(ctx); ok && !(c.Admitted && c.Forwarded) { // That would be the coordinator that handed it on.
+		d.Address = p.Addr.String()
+		if host, _, err := net.SplitHostPort(d.Address); err == nil {
+			d.Address = host
+		}
+	}
+	if s.denied.Note(d, c.RequestID, time.Now()) {
+		s.log.LogAttrs(ctx, slog.LevelWarn, "access denied", slog.String("event", "scaimind_access_denied"),
+			slog.String("request_id", c.RequestID), slog.String("method", d.What), slog.String("code", d.Reason), slog.String("address", d.Address),
+			slog.String("tenant_id", d.Tenant), slog.String("user_id", d.User), slog.String("token_id", d.Token), slog.Any("error", err))
+	}
+}
+
+// WriteDenials has written down, now and then, what this coordinator denied, until ctx ends. What it had not told by then is
+// in its log only.
+func (s *Service) WriteDenials(ctx context.Context) {
+	ticker := time.NewTicker(s.denialsEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		told := s.denied.Take()
+		if len(told) == 0 {
+			continue
+		}
+		for _, d := range told {
+			d.DeniedBy = s.replica.ID()
+		}
+		const name = v1.AuditService_RecordDenials_FullMethodName
+		record := func(ctx context.Context, req any) (any, error) {
+			return s.RecordDenials(ctx, req.(*v1.RecordDenialsRequest))
+		}
+		c := &call.Call{}
+		within, cancel := context.WithTimeout(call.With(ctx, c), max(s.denialsEvery, denialsTime))
+		if _, err := s.replica.Write(within, c, name, &v1.RecordDenialsRequest{Denials: told}, func() proto.Message { return new(v1.RecordDenialsResponse) }, record); err != nil && ctx.Err() == nil {
+			s.log.Error("denied calls are not in the audit log", "kinds", len(told), "error", err)
+		}
+		cancel()
+	}
+}
+
+// RecordDenials writes down whom a gateway or another coordinator denied a call. They are believed in it, as in who calls.
+func (s *Service) RecordDenials(ctx context.Context, req *v1.RecordDenialsRequest) (*v1.RecordDenialsResponse, error) {
+	if n := len(req.GetDenials()); n == 0 || n > fsm.MaxDenials {
+		return nil, call.Bad("denials", "takes 1 to %d at a time, not %d", fsm.MaxDenials, n)
+	}
+	command := fsm.RecordDenials{}
+	for _, d := range req.GetDenials() {
+		code, ok := denialCodes[d.GetOutcome()]
+		if !ok || d.GetCount() < 1 {
+			return nil, call.Bad("denials", "each has the outcome UNAUTHENTICATED or PERMISSION_DENIED, and a count")
+		}
+		token, _ := fsm.ParseTokenID(d.GetTokenId())
+		command.Denials = append(command.Denials, fsm.Denial{
+			Tenant: shortened(d.GetTenantId()), User: shortened(d.GetUserId()), Token: token, Code: code, Reason: shortened(d.GetReason()), What: shortened(d.GetObject()),
+			From: shortened(d.GetAddress()), Count: uint64(d.GetCount()), Lasted: int64(max(0, d.GetLastAt().AsTime().Sub(d.GetFirstAt().AsTime()))),
+			Request: shortened(d.GetRequestId()), By: shortened(d.GetDeniedBy()),
+		})
+	}
+	result, err := replica.Propose[fsm.DenialsResult](ctx, s.replica, command)
+	if err != nil {
+		return nil, err
+	}
+	return &v1.RecordDenialsResponse{Recorded: int32(result.Recorded)}, nil
+}
+
+// shortened bounds a text before it goes into the log; the state would only cut it there. Half a letter at its end would make
+// the whole page that it is on unreadable: no answer may carry one.
+func shortened(s string) string { return strings.ToValidUTF8(s[:min(len(s), call.MaxIdentity)], "") }

@@ -1,0 +1,167 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// What a drain does to a job.
+const (
+	effectRuns       = "runs to its end"
+	effectAtDeadline = "is stopped at the deadline"
+	effectNow        = "is stopped now"
+	effectStopping   = "is being stopped already"
+	effectAway       = "is stopped when the node is back, or lost"
+
+	thenRequeued = " and requeued"
+	thenOver     = ", and is over: it is not restartable"
+)
+
+// DrainNode empties a node, or says what that would do.
+func (s *Service) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.DrainNodeResponse, error) {
+	switch {
+	case req.GetDeadlineSeconds() < 0:
+		return nil, call.Bad("deadline_seconds", "must not be negative")
+	case len(req.GetReason()) > call.MaxReason:
+		return nil, call.Bad("reason", "takes at most %d bytes", call.MaxReason)
+	}
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := call.Of(ctx)
+	n, ok := v.Node(req.GetNodeId())
+	if !ok {
+		return nil, call.NotFound("node", req.GetNodeId())
+	}
+	effects := drainEffects(v, n, c.Tenant, req.GetForce(), time.Duration(req.GetDeadlineSeconds())*time.Second)
+	if req.GetDryRun() {
+		return &v1.DrainNodeResponse{Node: nodeView(v, n, c, s.activity(ctx, n.ID)), Effects: effects}, nil
+	}
+	changed, err := s.changeNode(ctx, fsm.SetNode{
+		ID: req.GetNodeId(), Action: fsm.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
+		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second), Actor: c.Actor(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &v1.DrainNodeResponse{Node: changed, Effects: effects}, nil
+}
+
+// drainEffects says what a drain that began now would do to each job on the node: of other tenants' jobs that, and no more.
+func drainEffects(v *fsm.View, n *fsm.Node, tenant string, force bool, deadline time.Duration) []*v1.DrainEffect {
+	now := max(v.Now(), time.Now().UnixNano())
+	var effects []*v1.DrainEffect
+	seen := map[fsm.JobID]bool{}
+	for lease := range v.LeasesOn(n.ID) {
+		j, ok := v.Job(lease.Job)
+		if !ok || seen[j.ID] {
+			continue
+		}
+		seen[j.ID] = true
+		e := &v1.DrainEffect{Effect: effectRuns}
+		switch at := now + int64(deadline); {
+		case j.Stop != v1.StopReason_UNSPECIFIED:
+			e.Effect = effectStopping
+			if j.Tenant == tenant {
+				e.Effect += " (" + j.Stop.String() + ")"
+			}
+		case force && n.UnreachableSince != 0:
+			e.Effect = effectAway
+		case force:
+			e.Effect, e.StopsAt = effectNow, call.Time(now)
+		case deadline > 0 && !endsBefore(j, at):
+			e.Effect, e.StopsAt = effectAtDeadline, call.Time(at)
+		}
+		stopped := j.Stop == v1.StopReason_UNSPECIFIED && e.Effect != effectRuns
+		switch {
+		case stopped && j.Retry.Never:
+			e.Effect += thenOver
+		case stopped:
+			e.Effect += thenRequeued
+		}
+		if j.Tenant == tenant {
+			e.JobId, e.Name = j.ID.String(), j.Name
+			if stopped && !j.Retry.Never {
+				e.ResumesFrom = resumesFrom(j)
+			}
+		}
+		effects = append(effects, e)
+	}
+	return effects
+}
+
+// endsBefore says whether a job's own time limit ends it before a moment.
+func endsBefore(j *fsm.Job, at int64) bool {
+	return j.MaxRuntime > 0 && j.StartedAt != 0 && j.StartedAt+j.MaxRuntime <= at
+}
+
+// resumesFrom is the checkpoint that the next attempt would go on from, as things are now.
+func resumesFrom(j *fsm.Job) string {
+	switch {
+	case j.LastCheckpoint != 0:
+		return j.LastCheckpoint.String()
+	case j.ResumeFrom != 0:
+		return j.ResumeFrom.String()
+	}
+	return ""
+}
+
+// EnableNode ends a drain.
+func (s *Service) EnableNode(ctx context.Context, req *v1.EnableNodeRequest) (*v1.EnableNodeResponse, error) {
+	n, err := s.changeNode(ctx, fsm.SetNode{ID: req.GetNodeId(), Action: fsm.NodeEnable, Actor: call.Of(ctx).Actor()})
+	return &v1.EnableNodeResponse{Node: n}, err
+}
+
+// ForgetNode takes a node out of the state, on the word of an operator that nothing of it is alive. It is refused while
+// there is reason to doubt that: while its agent is in session, or was until a moment ago.
+func (s *Service) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v1.ForgetNodeResponse, error) {
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	n, ok := v.Node(req.GetNodeId())
+	if !ok {
+		return nil, call.NotFound("node", req.GetNodeId())
+	}
+	inSession, leading := s.sessions.InSession(n.ID)
+	switch {
+	case !leading:
+		return nil, call.NotSent("%s has only just begun to lead, or leads no more", s.replica.ID())
+	case inSession:
+		return nil, call.Errorf(codes.FailedPrecondition, "node %s is in session: stop its agent first", n.ID)
+	case s.sessions.RenewsThroughPeers(n.ID):
+		return nil, call.Errorf(codes.FailedPrecondition, "node %s is cut off but alive: its leases are renewed through other nodes. Stop its agent first", n.ID)
+	case n.UnreachableSince == 0 && n.State != v1.NodeState_LOST:
+		return nil, call.Errorf(codes.FailedPrecondition, "node %s was heard of a moment ago: stop its agent, and try again when the node is shown as UNREACHABLE", n.ID)
+	}
+	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, fsm.SetNode{ID: n.ID, Action: fsm.NodeForget, Actor: call.Of(ctx).Actor()})
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, result.Refusal
+	}
+	s.log.Warn("node forgotten by an operator", "node", n.ID, "request_id", call.Of(ctx).RequestID)
+	return &v1.ForgetNodeResponse{}, nil
+}
+
+func (s *Service) changeNode(ctx context.Context, command fsm.SetNode) (*v1.Node, error) {
+	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, command)
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, result.Refusal
+	case result.Node == nil:
+		return nil, call.NotFound("node", command.ID)
+	}
+	return nodeView(s.replica.View(), result.Node, call.Of(ctx), s.activity(ctx, command.ID)), nil
+}

@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/mindcoordinator/mind/api/launcher"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// LauncherInForce is the launcher that counts for a framework: the one that was put, else the one that mind comes with; nil for
+// what is no framework.
+func LauncherInForce(v *fsm.View, framework string) *v1.Launcher {
+	row, ok := v.Launcher(framework)
+	if !ok {
+		return launcher.Builtin(framework)
+	}
+	return &v1.Launcher{
+		Framework: row.Framework, Argv: row.Argv, DistributedArgv: row.DistributedArgv, Environment: row.Environment,
+		Hyperparameters: row.Hyperparameters, TrainingTypes: row.TrainingTypes, UpdatedAt: call.Time(row.UpdatedAt),
+	}
+}
+
+// launcherView is what a tenant is told of it: who put it only when that was one of its own.
+func launcherView(v *fsm.View, framework, tenant string) *v1.Launcher {
+	l := LauncherInForce(v, framework)
+	if row, ok := v.Launcher(framework); ok && row.Tenant == tenant {
+		l.UpdatedBy = row.User
+	}
+	return l
+}
+
+// LauncherFor is what a task needs of its launcher; nil for a job with a command.
+func LauncherFor(v *fsm.View, job *v1.SubmitJobRequest) *v1.Launcher {
+	framework, _ := launcher.For(job)
+	l := LauncherInForce(v, framework)
+	if l == nil {
+		return nil
+	}
+	return &v1.Launcher{Framework: framework, Argv: l.Argv, DistributedArgv: l.DistributedArgv, Environment: l.Environment}
+}
+
+// ListLaunchers lists them all, those that were put and those that mind comes with.
+func (s *Service) ListLaunchers(ctx context.Context, _ *v1.ListLaunchersRequest) (*v1.ListLaunchersResponse, error) {
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListLaunchersResponse{}
+	for _, framework := range launcher.Frameworks {
+		out.Launchers = append(out.Launchers, launcherView(v, framework, call.Of(ctx).Tenant))
+	}
+	return out, nil
+}
+
+// mayPutLauncher holds that a launcher, which names the program of every tenant's trainings, is set by operators only.
+func mayPutLauncher(c *call.Call) error {
+	if c.Operator {
+		return nil
+	}
+	return call.Errorf(codes.PermissionDenied, "a launcher counts for all tenants: only operators of the cluster set one")
+}
+
+// PutLauncher replaces the launcher of a framework.
+func (s *Service) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (*v1.PutLauncherResponse, error) {
+	if err := mayPutLauncher(call.Of(ctx)); err != nil {
+		return nil, err
+	}
+	l := req.GetLauncher()
+	if l == nil {
+		return nil, call.Bad("launcher", "is missing")
+	}
+	if l.GetFramework() != "" && !slices.Contains(launcher.Frameworks, l.GetFramework()) {
+		return nil, call.NotFound("launcher", l.GetFramework())
+	}
+	var fault *launcher.Fault
+	if err := launcher.Check(l); errors.As(err, &fault) {
+		return nil, call.Bad(fault.Field, "%s", fault.Message)
+	}
+	c := call.Of(ctx)
+	hyperparameters := slices.Clone(l.GetHyperparameters())
+	slices.Sort(hyperparameters)
+	result, err := replica.Propose[fsm.LauncherResult](ctx, s.replica, fsm.PutLauncher{Launcher: fsm.Launcher{
+		Framework: l.GetFramework(), Argv: l.GetArgv(), DistributedArgv: l.GetDistributedArgv(), Environment: l.GetEnvironment(),
+		Hyperparameters: slices.Compact(hyperparameters), TrainingTypes: l.GetTrainingTypes(), Tenant: c.Tenant, User: c.User,
+	}, Actor: c.Actor()})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.PutLauncherResponse{Launcher: launcherView(s.replica.View(), l.GetFramework(), c.Tenant)}, nil
+}
+
+// DeleteLauncher goes back to the launcher that mind comes with.
+func (s *Service) DeleteLauncher(ctx context.Context, req *v1.DeleteLauncherRequest) (*v1.DeleteLauncherResponse, error) {
+	if err := mayPutLauncher(call.Of(ctx)); err != nil {
+		return nil, err
+	}
+	framework := req.GetFramework()
+	if !slices.Contains(launcher.Frameworks, framework) {
+		return nil, call.NotFound("launcher", framework)
+	}
+	c := call.Of(ctx)
+	result, err := replica.Propose[fsm.LauncherResult](ctx, s.replica, fsm.DeleteLauncher{Framework: framework, Tenant: c.Tenant, User: c.User, Actor: c.Actor()})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.DeleteLauncherResponse{Launcher: launcherView(s.replica.View(), framework, c.Tenant)}, nil
+}

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"context"
+	"regexp"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// queueName is what the names of queues look like: they stand in paths and in commands.
+var queueName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
+
+// PutQueue makes a queue, or changes one.
+func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.PutQueueResponse, error) {
+	if !queueName.MatchString(req.GetName()) {
+		return nil, call.Bad("name", "a queue name has 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
+	}
+	if req.GetWeight() < 0 || req.GetWeight() > 1 {
+		return nil, call.Bad("weight", "weights other than 1 have no effect in this version: leave it out; max_gpus bounds what a queue may hold")
+	}
+	if req.GetMaxGpus() < 0 {
+		return nil, call.Bad("max_gpus", "must be 1 or more, or 0 for no limit")
+	}
+	result, err := replica.Propose[fsm.QueueResult](ctx, s.replica, fsm.PutQueue{
+		Queue: fsm.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus())}, Actor: call.Of(ctx).Actor(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.PutQueueResponse{Queue: queueView(s.replica.View(), result.Queue, call.Of(ctx).Tenant)}, nil
+}
+
+// DeleteQueue takes away a queue that no unfinished job is in.
+func (s *Service) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (*v1.DeleteQueueResponse, error) {
+	result, err := replica.Propose[fsm.QueueResult](ctx, s.replica, fsm.DeleteQueue{Name: req.GetName(), Actor: call.Of(ctx).Actor()})
+	if err != nil {
+		return nil, err
+	}
+	if result.Refusal != nil {
+		return nil, result.Refusal
+	}
+	return &v1.DeleteQueueResponse{}, nil
+}
+
+// ListQueues lists all queues, with what the caller's tenant has in each.
+func (s *Service) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.ListQueuesResponse, error) {
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.ListQueuesResponse{}
+	for q := range v.Queues() {
+		out.Queues = append(out.Queues, queueView(v, q, call.Of(ctx).Tenant))
+	}
+	return out, nil
+}
+
+func queueView(v *fsm.View, q *fsm.Queue, tenant string) *v1.Queue {
+	counts, held := v.QueueCountsOf(tenant, q.Name), v.QueueHeldOf(tenant, q.Name)
+	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
+	return &v1.Queue{
+		Name: q.Name, Weight: int32(q.Weight), MaxGpus: int32(q.MaxGPUs), Queued: int32(counts[v1.JobState_QUEUED] - held), Held: int32(held), Running: int32(live),
+		// The state counts in thousandths; a shared GPU is allocated like any other.
+		GpusAllocated: int32((v.QueueGPUsOf(tenant, q.Name) + 999) / 1000),
+	}
+}

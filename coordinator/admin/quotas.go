@@ -1,0 +1,105 @@
+package admin
+
+import (
+	"context"
+	"math"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// GetQuota shows what a tenant may have, and what it has. A tenant without a quota may have anything.
+func (s *Service) GetQuota(ctx context.Context, req *v1.GetQuotaRequest) (*v1.GetQuotaResponse, error) {
+	tenant, err := call.Of(ctx).TenantNamed(req.GetTenantId())
+	if err != nil {
+		return nil, err
+	}
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &v1.GetQuotaResponse{Quota: quotaView(v, tenant, call.Of(ctx).Operator)}, nil
+}
+
+// ListQuotas lists the quotas of all tenants for operators, and for others their own.
+func (s *Service) ListQuotas(ctx context.Context, _ *v1.ListQuotasRequest) (*v1.ListQuotasResponse, error) {
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := call.Of(ctx)
+	out := &v1.ListQuotasResponse{}
+	if !c.Operator {
+		out.Quotas = append(out.Quotas, quotaView(v, c.Tenant, false))
+		return out, nil
+	}
+	for q := range v.Quotas() {
+		out.Quotas = append(out.Quotas, quotaView(v, q.Tenant, true))
+	}
+	return out, nil
+}
+
+// PutQuota replaces the quota of a tenant. Who may set it is for the gateway to say, as with queues and nodes.
+func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.PutQuotaResponse, error) {
+	c, q := call.Of(ctx), req.GetQuota()
+	if q == nil {
+		return nil, call.Bad("quota", "is missing")
+	}
+	tenant, err := c.TenantNamed(q.GetTenantId())
+	if err != nil {
+		return nil, err
+	}
+	for field, limit := range map[string]*int32{
+		"max_gpus": q.MaxGpus, "max_running_jobs": q.MaxRunningJobs, "max_jobs": q.MaxJobs,
+	} {
+		if limit != nil && *limit < 0 {
+			return nil, call.Bad(field, "must be 0 or more; leave it out for no limit")
+		}
+	}
+	result, err := replica.Propose[fsm.QuotaResult](ctx, s.replica, fsm.PutQuota{
+		Tenant: tenant, MaxGPUs: q.MaxGpus, MaxRunning: q.MaxRunningJobs, MaxJobs: q.MaxJobs, By: c.User, Actor: c.Actor(),
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, result.Refusal
+	}
+	return &v1.PutQuotaResponse{Quota: quotaView(s.replica.View(), tenant, c.Operator)}, nil
+}
+
+// DeleteQuota takes every limit of a tenant away.
+func (s *Service) DeleteQuota(ctx context.Context, req *v1.DeleteQuotaRequest) (*v1.DeleteQuotaResponse, error) {
+	c := call.Of(ctx)
+	tenant, err := c.TenantNamed(req.GetTenantId())
+	if err != nil {
+		return nil, err
+	}
+	result, err := replica.Propose[fsm.QuotaResult](ctx, s.replica, fsm.DeleteQuota{Tenant: tenant, Actor: c.Actor()})
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil:
+		return nil, result.Refusal
+	}
+	return &v1.DeleteQuotaResponse{}, nil
+}
+
+// quotaView shows a quota. Who set it may be of another tenant, so only operators are told.
+func quotaView(v *fsm.View, tenant string, operator bool) *v1.Quota {
+	u := v.Usage(tenant)
+	out := &v1.Quota{
+		TenantId: tenant, Gpus: float64(u.GPUMilli) / 1000,
+		RunningJobs: int32(min(u.Running, math.MaxInt32)), Jobs: int32(min(u.Unfinished, math.MaxInt32)),
+	}
+	if q, ok := v.Quota(tenant); ok {
+		out.MaxGpus, out.MaxRunningJobs, out.MaxJobs = q.MaxGPUs, q.MaxRunning, q.MaxJobs
+		out.UpdatedAt = call.Time(q.UpdatedAt)
+		if operator {
+			out.UpdatedBy = q.UpdatedBy
+		}
+	}
+	return out
+}

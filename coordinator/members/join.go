@@ -1,0 +1,107 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/pki"
+)
+
+// membership is what this leader knows of the members now.
+func (s *Service) membership() *membership {
+	return &membership{self: s.replica.ID(), peers: s.replica.Raft().Peers(), now: time.Now()}
+}
+
+// JoinPeer makes a coordinator a learner, or brings its addresses up to date. A learner becomes a voter by
+// itself: see Lead.
+func (s *Service) JoinPeer(ctx context.Context, req *v1.JoinPeerRequest) (*v1.JoinPeerResponse, error) {
+	if req.GetId() == "" || req.GetRaftAddr() == "" {
+		return nil, call.Bad("id", "id and raft_addr are required")
+	}
+	// Such an address would be taken by the others for their own machine, and cost the quorum.
+	if host, _, err := net.SplitHostPort(req.GetRaftAddr()); err != nil || host == "" || net.ParseIP(host).IsUnspecified() {
+		return nil, call.Bad("raft_addr", "%q is not an address at which others reach this coordinator: set what it advertises", req.GetRaftAddr())
+	}
+	if err := s.speaksFor(call.Of(ctx), req.GetId()); err != nil {
+		return nil, err
+	}
+	how, refused := s.membership().mayJoin(req.GetId(), req.GetRaftAddr())
+	if refused != "" {
+		return nil, call.Errorf(codes.FailedPrecondition, "%s cannot join: %s", req.GetId(), refused)
+	}
+	var err error
+	switch member, _ := s.membership().find(req.GetId()); {
+	case how == joinLearner, how == joinMoves && !member.Voter:
+		err = s.replica.Raft().AddLearner(ctx, req.GetId(), req.GetRaftAddr())
+		s.log.Info("learner added", "id", req.GetId(), "raft_addr", req.GetRaftAddr())
+	case how == joinMoves:
+		err = s.replica.Raft().AddVoter(ctx, req.GetId(), req.GetRaftAddr())
+		s.log.Info("voter has another address", "id", req.GetId(), "raft_addr", req.GetRaftAddr())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("adding %s: %w", req.GetId(), err)
+	}
+	row := fsm.Coordinator{ID: req.GetId(), RaftAddr: req.GetRaftAddr(), GRPCAddr: req.GetGrpcAddr(), HTTPAddr: req.GetHttpAddr(), GossipAddr: req.GetGossipAddr()}
+	if err := s.putCoordinator(ctx, row, call.Of(ctx).OperatorActor()); err != nil {
+		return nil, err
+	}
+	member, _ := s.membership().find(req.GetId())
+	return &v1.JoinPeerResponse{Voter: member.Voter}, nil
+}
+
+// speaksFor checks that a caller may say where a coordinator is: it is that coordinator, or a member that hands on what that
+// one said.
+func (s *Service) speaksFor(c *call.Call, id string) error {
+	if !s.tls || c.Peer.ID == id {
+		return nil
+	}
+	if _, member := s.membership().find(c.Peer.ID); member && c.Forwarded && c.Peer.Is(pki.RoleCoordinator) {
+		return nil
+	}
+	return call.Errorf(codes.PermissionDenied, "%s may not speak for %q", c.Peer, id)
+}
+
+func (s *Service) putCoordinator(ctx context.Context, row fsm.Coordinator, who *fsm.Actor) error {
+	if known, ok := s.replica.View().Coordinator(row.ID); ok && *known == row {
+		return nil
+	}
+	result, err := replica.Propose[fsm.CoordinatorResult](ctx, s.replica, fsm.PutCoordinator{Coordinator: row, Actor: who})
+	if err == nil && result.Refusal != nil {
+		err = result.Refusal
+	}
+	return err
+}
+
+// RemovePeer takes a coordinator out of the membership, and then out of the state. A try that was cut off between the two is
+// ended by the next one: that there is no such voter is no reason to leave its name.
+func (s *Service) RemovePeer(ctx context.Context, req *v1.RemovePeerRequest) (*v1.RemovePeerResponse, error) {
+	if req.GetId() == s.replica.ID() {
+		return nil, call.Errorf(codes.FailedPrecondition, "this is the leader: hand leadership over first (mind raft transfer)")
+	}
+	m := s.membership()
+	_, member := m.find(req.GetId())
+	if refused := m.mayRemove(req.GetId()); refused != "" {
+		return nil, call.Errorf(codes.FailedPrecondition, "%s cannot be taken out: %s", req.GetId(), refused)
+	}
+	if member {
+		if err := s.replica.Raft().RemoveServer(ctx, req.GetId()); err != nil {
+			return nil, fmt.Errorf("removing %s: %w", req.GetId(), err)
+		}
+	}
+	result, err := replica.Propose[fsm.CoordinatorResult](ctx, s.replica, fsm.DeleteCoordinator{ID: req.GetId(), Actor: call.Of(ctx).OperatorActor()})
+	switch {
+	case err != nil:
+		return nil, err
+	case result.Refusal != nil && !member:
+		return nil, call.NotFound("peer", req.GetId())
+	}
+	return &v1.RemovePeerResponse{}, nil
+}

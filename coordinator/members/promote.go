@@ -1,0 +1,137 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// promotePace is how often the leader looks after the learners.
+const promotePace = 500 * time.Millisecond
+
+// term is what a leader knows of the learners in one term.
+type term struct {
+	// waits says of each learner, by id, what keeps it from being a voter.
+	waits sync.Map
+}
+
+// Lead gives learners their votes, and gives up those that do not get there, for one term. It returns when ctx has ended.
+func (s *Service) Lead(ctx context.Context) {
+	now := &term{}
+	s.term.Store(now)
+	defer s.term.Store(nil)
+	ticker := time.NewTicker(promotePace)
+	defer ticker.Stop()
+	watch := learners{}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		m := s.membership()
+		watch.look(m)
+		for id := range watch {
+			fate, why := watch.fate(m, id)
+			switch fate {
+			case learnerWaits:
+				now.waits.Store(id, why)
+			case learnerReady:
+				s.giveVote(ctx, now, m, id)
+			case learnerGivenUp:
+				s.giveUpLearner(ctx, now, id, why)
+			}
+		}
+	}
+}
+
+func (s *Service) giveVote(ctx context.Context, now *term, m *membership, id string) {
+	p, _ := m.find(id)
+	if err := s.replica.Raft().AddVoter(ctx, id, p.Addr); err != nil {
+		s.log.Warn("learner was not given a vote", "id", id, "error", err)
+		return
+	}
+	now.waits.Delete(id)
+	s.log.Info("learner is a voter now", "id", id, "raft_addr", p.Addr)
+}
+
+func (s *Service) giveUpLearner(ctx context.Context, now *term, id, why string) {
+	s.log.Warn("learner is given up; start its coordinator with an empty data_dir to have it join once more", "id", id, "after", giveUpAfter, "why", why)
+	if err := s.replica.Raft().RemoveServer(ctx, id); err != nil {
+		s.log.Warn("learner was not taken out", "id", id, "error", err)
+		return
+	}
+	now.waits.Delete(id)
+	if _, err := replica.Propose[fsm.CoordinatorResult](ctx, s.replica, fsm.DeleteCoordinator{ID: id}); err != nil {
+		s.log.Warn("learner's addresses were not forgotten", "id", id, "error", err)
+	}
+}
+
+// learners is what a leader remembers of the learners, by id.
+type learners map[string]*learner
+
+type learner struct {
+	since time.Time // first seen by this leader
+	close time.Time // up to date ever since; zero: it is not
+}
+
+// look notes which learners keep up.
+func (l learners) look(m *membership) {
+	for id := range l {
+		if p, ok := m.find(id); !ok || p.Voter {
+			delete(l, id)
+		}
+	}
+	for _, p := range m.peers {
+		if p.Voter {
+			continue
+		}
+		known := l[p.ID]
+		if known == nil {
+			known = &learner{since: m.now}
+			l[p.ID] = known
+		}
+		switch {
+		case !m.answers(p) || m.lag(p) > promoteWithin:
+			known.close = time.Time{}
+		case known.close.IsZero():
+			known.close = m.now
+		}
+	}
+}
+
+// fate is what becomes of a learner now.
+type fate uint8
+
+const (
+	learnerWaits fate = iota
+	learnerReady
+	learnerGivenUp
+)
+
+// fate decides about a learner, and says what it waits for.
+func (l learners) fate(m *membership, id string) (fate, string) {
+	known := l[id]
+	p, _ := m.find(id)
+	why := ""
+	switch {
+	case !m.answers(p):
+		why = "it does not answer"
+	case known.close.IsZero():
+		why = fmt.Sprintf("it lacks %d entries; at most %d are allowed", m.lag(p), promoteWithin)
+	case m.now.Sub(known.close) < promoteAfter:
+		why = fmt.Sprintf("it has kept up for %s; it takes %s", m.now.Sub(known.close).Round(time.Second), promoteAfter)
+	default:
+		if why = m.mayPromote(id); why == "" {
+			return learnerReady, ""
+		}
+	}
+	if m.now.Sub(known.since) >= giveUpAfter {
+		return learnerGivenUp, why
+	}
+	return learnerWaits, why
+}

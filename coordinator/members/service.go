@@ -1,0 +1,51 @@
+package members
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// Config is what a Service needs.
+type Config struct {
+	Replica *replica.Replica
+	// Self is this coordinator as the others should know it.
+	Self fsm.Coordinator
+	// Listed are the initial voters, for as long as the state does not have their addresses.
+	Listed []fsm.Coordinator
+	// JoinVia are gRPC addresses through which this coordinator joins a cluster that it is no member of.
+	JoinVia func() []string
+	// Liveness looks up how gossip sees the coordinators, by id.
+	Liveness func() func(id string) string
+	// TLS: coordinators show certificates, and speak for themselves only.
+	TLS bool
+	// LeaderWait bounds how long a transfer of leadership waits for the new leader to be known.
+	LeaderWait time.Duration
+	Log        *slog.Logger
+}
+
+// Service answers what OperatorService is asked about members and leadership.
+type Service struct {
+	replica    *replica.Replica
+	self       fsm.Coordinator
+	listed     []fsm.Coordinator
+	joinVia    func() []string
+	liveness   func() func(id string) string
+	tls        bool
+	leaderWait time.Duration
+	log        *slog.Logger
+
+	// term is nil while this coordinator does not lead.
+	term atomic.Pointer[term]
+}
+
+// New makes a service.
+func New(c Config) *Service {
+	return &Service{
+		replica: c.Replica, self: c.Self, listed: c.Listed, joinVia: c.JoinVia, liveness: c.Liveness, tls: c.TLS,
+		leaderWait: c.LeaderWait, log: c.Log,
+	}
+}

@@ -1,0 +1,73 @@
+package output
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/cursor"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// logs streams the lines of a job until it has ended and all was sent; each attempt in turn unless one was asked for.
+func (s *Service) logs(ctx context.Context, job fsm.JobID, req *v1.StreamJobLogsRequest, send func(*v1.StreamJobLogsResponse) error) error {
+	at, err := cursor.ParseLog(req.Cursor)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	if req.Attempt < 0 || req.GetTail() < 0 || req.GetRank() < 0 {
+		return status.Error(codes.InvalidArgument, "attempt, tail and rank must not be negative")
+	}
+	follow := req.Follow == nil || *req.Follow
+	only := uint32(req.Attempt)
+	next := max(at.Attempt, only)
+	if j, ok := s.state.View().Job(job); ok && j.Attempt == 0 && next == 0 {
+		// Nothing was printed yet: whatever comes is after the tail, and the stream can be gone on with from here.
+		next, at.Attempt = 1, 1
+		if err := send(&v1.StreamJobLogsResponse{Cursor: at.String()}); err != nil {
+			return err
+		}
+	}
+	var lost []*loss
+	for first := true; ; first = false {
+		attempt, sources, err := s.waitAttempt(ctx, job, next, only, follow, func() error { return send(&v1.StreamJobLogsResponse{}) })
+		if err != nil {
+			return err
+		}
+		if attempt == 0 {
+			return missing(lost)
+		}
+		from := at
+		if at.Attempt != attempt {
+			from = cursor.Log{Attempt: attempt, Offsets: map[uint16]uint64{}}
+		}
+		m := &logMerge{Service: s, job: job, req: req, follow: follow, at: from, send: send}
+		// Only what was there at the first look is cut to its tail; a later attempt is shown whole.
+		if req.Tail != nil && req.Cursor == "" && first && (next == 0 || only != 0) {
+			m.tail = req.Tail
+		}
+		if err := m.run(ctx, sources); err != nil {
+			return err
+		}
+		lost = append(lost, m.lost...)
+		if !follow || only != 0 {
+			return missing(lost)
+		}
+		next = attempt + 1
+	}
+}
+
+// missing is how a stream ends that could not bring everything.
+func missing(lost []*loss) error {
+	if len(lost) == 0 {
+		return nil
+	}
+	text := lost[0].message
+	if n := len(lost) - 1; n > 0 {
+		text += fmt.Sprintf(" (and %d more)", n)
+	}
+	return status.Error(codes.NotFound, text)
+}

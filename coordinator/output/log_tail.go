@@ -1,0 +1,71 @@
+package output
+
+import (
+	"iter"
+	"slices"
+)
+
+const (
+	// MaxTailBytes bounds what is held of several ranks while their newest lines are found, whatever number was asked for.
+	MaxTailBytes = 16 << 20
+	// lineCost is what a line takes beside its text.
+	lineCost = 128
+	// messageBytes is about how much of it travels in one message.
+	messageBytes = 1 << 20
+)
+
+// newest keeps the newest lines of several ranks, of which each comes in order: so many, and not more than MaxTailBytes.
+type newest struct {
+	most   int
+	lines  []logLine
+	bytes  int
+	latest map[uint16]int64
+	// sorted is how many at the front are in order.
+	sorted int
+}
+
+func costOf(l logLine) int { return len(l.entry.Line) + lineCost }
+
+// take adds lines of a rank. Those that fall out at the other end are noted in offsets as passed.
+func (n *newest) take(lines []logLine, offsets map[uint16]uint64) {
+	n.lines = append(n.lines, lines...)
+	for _, l := range lines {
+		n.bytes += costOf(l)
+	}
+	// Sorting now and then is enough.
+	if n.bytes > 2*MaxTailBytes || len(n.lines)/2 > max(n.most, 1000) {
+		n.cut(offsets)
+	}
+}
+
+// cut puts them in order and lets go of the oldest that are too many.
+func (n *newest) cut(offsets map[uint16]uint64) {
+	if n.latest == nil {
+		n.latest = map[uint16]int64{}
+	}
+	inOrder(n.lines, n.sorted, n.latest)
+	drop := 0
+	for drop < len(n.lines) && (len(n.lines)-drop > n.most || n.bytes > MaxTailBytes) {
+		l := n.lines[drop]
+		offsets[l.rank] = l.entry.Offset
+		n.bytes -= costOf(l)
+		drop++
+	}
+	n.lines = slices.Delete(n.lines, 0, drop)
+	n.sorted = len(n.lines)
+}
+
+// messages are the lines in pieces that can be sent.
+func (n *newest) messages() iter.Seq[[]logLine] {
+	return func(yield func([]logLine) bool) {
+		from, size := 0, 0
+		for i, l := range n.lines {
+			if size += costOf(l); size >= messageBytes || i == len(n.lines)-1 {
+				if !yield(n.lines[from : i+1]) {
+					return
+				}
+				from, size = i+1, 0
+			}
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package output
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// MaxNeededJobs bounds the jobs of one question.
+const MaxNeededJobs = 1000
+
+// GetNeededOutputs tells an agent what it must keep of what jobs wrote on its node: all of those that have not ended, and the
+// checkpoints that the state knows of the others.
+func (s *Service) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputsRequest) (*v1.GetNeededOutputsResponse, error) {
+	if who := call.Of(ctx).Peer; s.tls && who.ID != req.GetNodeId() {
+		return nil, call.Errorf(codes.PermissionDenied, "the certificate is of %q, the question of %q", who.ID, req.GetNodeId())
+	}
+	if n := len(req.GetJobIds()); n > MaxNeededJobs {
+		return nil, call.Bad("job_ids", "has %d entries; at most %d are looked at together", n, MaxNeededJobs)
+	}
+	v, err := s.state.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &v1.GetNeededOutputsResponse{}
+	for _, text := range req.GetJobIds() {
+		id, ok := fsm.ParseJobID(text)
+		// What is no job's is not the agent's to remove either.
+		if j, there := v.Job(id); !ok || there && !j.Terminal() {
+			out.UnfinishedJobIds = append(out.UnfinishedJobIds, text)
+			continue
+		}
+		// Of all nodes: they may share the file system that outputs are on.
+		for c := range v.CheckpointsOf(id) {
+			out.CheckpointPaths = append(out.CheckpointPaths, c.Path)
+		}
+	}
+	return out, nil
+}

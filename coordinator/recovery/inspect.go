@@ -1,0 +1,55 @@
+package recovery
+
+import (
+	"fmt"
+	"os"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+// SavedState is what a saved state has.
+type SavedState struct {
+	raftnode.Saved
+	Nodes        int            `json:"nodes"`
+	Jobs         map[string]int `json:"jobs"`
+	Queues       int            `json:"queues"`
+	Tokens       int            `json:"tokens"`
+	Coordinators int            `json:"coordinators"`
+	// Broken lists the invariants that do not hold.
+	Broken []string `json:"broken"`
+}
+
+// Inspect reads a saved state whole, and verifies it.
+func Inspect(file string) (*SavedState, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	machine := fsm.New()
+	about, err := raftnode.Load(f, replica.Hosted{Machine: machine})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	v := machine.View()
+	out := &SavedState{Saved: about, Nodes: v.NodeCount(), Jobs: map[string]int{}, Broken: fsm.Check(v)}
+	if got := replica.HashText(v.Hash()); got != about.Hash {
+		out.Broken = append(out.Broken, fmt.Sprintf("the state has the hash %s and should have %s", got, about.Hash))
+	}
+	for state, n := range v.Counts() {
+		if n > 0 {
+			out.Jobs[v1.JobState_Value(state).String()] = n
+		}
+	}
+	for range v.Queues() {
+		out.Queues++
+	}
+	for range v.Coordinators() {
+		out.Coordinators++
+	}
+	out.Tokens = v.TokenCount()
+	return out, nil
+}

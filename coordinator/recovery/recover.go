@@ -1,0 +1,75 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+// What follows works on the data of coordinators that do not run, and is for when the quorum is gone.
+
+func newReplayed() raftnode.Replay { return replayed{replica.Hosted{Machine: fsm.New()}} }
+
+// Begun is how a new life of a cluster begins.
+type Begun struct {
+	Voters []string `json:"voters"`
+	Index  uint64   `json:"index"`
+	Term   uint64   `json:"term"`
+	Hash   string   `json:"hash"`
+	// Nodes have to register and say what they run, and Jobs are held until they have.
+	Nodes int `json:"nodes_to_register"`
+	Jobs  int `json:"jobs_held"`
+}
+
+func begun(life raftnode.Life, voters []raftnode.Server) Begun {
+	b := Begun{Index: life.Index, Term: life.Term, Hash: life.Hash}
+	for _, v := range voters {
+		b.Voters = append(b.Voters, v.ID)
+	}
+	if res, ok := life.Result.(fsm.RecoverResult); ok {
+		b.Nodes, b.Jobs = res.Nodes, res.Jobs
+	}
+	return b
+}
+
+// beginWith makes the first entry of a new life.
+func beginWith(voters []raftnode.Server, from, who string) func() []byte {
+	return func() []byte {
+		var ids []string
+		for _, v := range voters {
+			ids = append(ids, v.ID)
+		}
+		data, err := fsm.Encode(fsm.Recover{Voters: ids, From: from, Actor: &fsm.Actor{User: who}})
+		if err != nil {
+			panic(fmt.Sprintf("encoding a recovery: %v", err)) // It holds nothing that cannot be encoded.
+		}
+		return fsm.Pack(time.Now(), [][]byte{data})
+	}
+}
+
+// Recovery is what Recover did.
+type Recovery struct {
+	Begun
+	// From is the end of the log that it was recovered from.
+	From raftnode.StateReport `json:"from"`
+	// Kept is where the data lies as it was.
+	Kept string `json:"kept"`
+}
+
+// Recover begins a new life of a cluster from the data directory of one coordinator that does not run. The caller knows that
+// the voters of before that are not among the new ones will never run again with their data. who is for the audit log.
+func Recover(ctx context.Context, dataDir, logStore string, voters []raftnode.Server, who string) (*Recovery, error) {
+	done, err := raftnode.Recover(ctx, raftnode.RecoverConfig{
+		Dir: filepath.Join(dataDir, "raft"), LogStore: logStore, New: newReplayed, Voters: voters,
+		Begin: beginWith(voters, "the log of "+dataDir, who),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Recovery{Begun: begun(done.Life, voters), From: done.Before.State, Kept: done.Kept}, nil
+}

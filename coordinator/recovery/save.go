@@ -1,0 +1,73 @@
+package recovery
+
+import (
+	"bufio"
+	"context"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+	"google.golang.org/protobuf/proto"
+)
+
+// snapshotChunk bounds one message of a state that is handed out, in bytes.
+const snapshotChunk = 256 << 10
+
+// SaveSnapshot hands out the whole state: everything that was acknowledged before the call, unless the call asks for stale.
+// That it was handed out is in the audit log before the first byte is sent. (A stale one is not: without a leader nothing can
+// be written down.)
+func (s *Service) SaveSnapshot(_ *v1.SaveSnapshotRequest, stream v1.OperatorService_SaveSnapshotServer) error {
+	ctx := stream.Context()
+	c := call.Of(ctx)
+	if !c.Stale {
+		const name = v1.OperatorService_RecordSnapshot_FullMethodName
+		record := func(ctx context.Context, req any) (any, error) {
+			return s.RecordSnapshot(ctx, req.(*v1.RecordSnapshotRequest))
+		}
+		if c.User == "" {
+			c.User = c.Peer.String()
+		}
+		if _, err := s.replica.Write(ctx, c, name, &v1.RecordSnapshotRequest{CoordinatorId: s.replica.ID()}, func() proto.Message { return new(v1.RecordSnapshotResponse) }, record); err != nil {
+			return err
+		}
+	}
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return err
+	}
+	state := s.machine.Snapshot()
+	defer state.Release()
+	about := raftnode.Saved{
+		Program: s.program, By: s.replica.ID(), At: time.Now().UTC().Round(time.Second), Stale: c.Stale,
+		Index: state.Index(), Term: s.replica.Raft().Stats().Term, Hash: replica.HashText(state.Hash()),
+	}
+	for _, p := range s.replica.Raft().Peers() {
+		about.Members = append(about.Members, raftnode.Member{ID: p.ID, RaftAddr: p.Addr, Voter: p.Voter})
+	}
+	s.log.Info("state handed out", "to", c.Peer.String(), "index", state.Index(), "asked_at", v.Index(), "stale", c.Stale)
+	out := bufio.NewWriterSize(snapshotStream{stream}, snapshotChunk)
+	if err := raftnode.Save(out, about, state); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+type snapshotStream struct {
+	stream v1.OperatorService_SaveSnapshotServer
+}
+
+func (w snapshotStream) Write(b []byte) (int, error) {
+	if err := w.stream.Send(&v1.SaveSnapshotResponse{Data: b}); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// RecordSnapshot takes down that a coordinator hands out the state.
+func (s *Service) RecordSnapshot(ctx context.Context, req *v1.RecordSnapshotRequest) (*v1.RecordSnapshotResponse, error) {
+	_, err := replica.Propose[fsm.NoteSnapshotResult](ctx, s.replica, fsm.NoteSnapshot{By: req.GetCoordinatorId(), Actor: call.Of(ctx).OperatorActor()})
+	return &v1.RecordSnapshotResponse{}, err
+}

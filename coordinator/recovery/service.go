@@ -1,0 +1,52 @@
+package recovery
+
+import (
+	"log/slog"
+
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+// Config is what a Service needs.
+type Config struct {
+	Replica *replica.Replica
+	Machine *fsm.Machine
+	// Listed are the initial voters, in the order of the configuration.
+	Listed []fsm.Coordinator
+	// RaftAddr is where the others reach Raft of this coordinator.
+	RaftAddr string
+	DataDir  string
+	LogStore string
+	// Program is the version of mind, noted in saved states.
+	Program string
+	// Unready says why this replica should not be asked; empty: it should.
+	Unready func(raftnode.Stats) string
+	Log     *slog.Logger
+}
+
+// Service begins a coordinator that has no data, and answers what OperatorService is asked about the data of replicas.
+type Service struct {
+	replica                              *replica.Replica
+	machine                              *fsm.Machine
+	listed                               []fsm.Coordinator
+	raftAddr, dataDir, logStore, program string
+	unready                              func(raftnode.Stats) string
+	log                                  *slog.Logger
+
+	beginning beginsWith
+}
+
+// New makes a service.
+func New(c Config) *Service {
+	return &Service{
+		replica: c.Replica, machine: c.Machine, listed: c.Listed, raftAddr: c.RaftAddr, dataDir: c.DataDir, logStore: c.LogStore,
+		program: c.Program, unready: c.Unready, log: c.Log,
+	}
+}
+
+// NotUp says why the coordinator is not up yet, while it is not.
+func (s *Service) NotUp() string { return s.beginning.text() }
+
+// Found are gRPC addresses through which this coordinator joins the cluster that it found when it began.
+func (s *Service) Found() []string { return s.beginning.joinVia }

@@ -1,0 +1,32 @@
+package recovery
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode"
+)
+
+// Verify walks the log and the snapshots in the data directory of a coordinator that does not run, and changes nothing.
+// logStore is that of the configuration, empty for whichever is there; at is an index at which the hash is wanted too, or 0. Hashes
+// are those that GetStateHash tells, so that the data of one replica can be held against another that runs.
+func Verify(ctx context.Context, dataDir, logStore string, at uint64) (*raftnode.Report, error) {
+	return raftnode.Verify(ctx, raftnode.VerifyConfig{
+		Dir: filepath.Join(dataDir, "raft"), LogStore: logStore, At: at,
+		New: newReplayed,
+	})
+}
+
+// replayed is the state machine as Verify wants it.
+type replayed struct{ replica.Hosted }
+
+// Decode implements raftnode.Replay.
+func (r replayed) Decode(entry []byte) error { return fsm.CheckEntry(entry) }
+
+// Hash implements raftnode.Replay.
+func (r replayed) Hash() string { return replica.HashText(r.View().Hash()) }
+
+// Check implements raftnode.Replay.
+func (r replayed) Check() []string { return fsm.Check(r.View()) }

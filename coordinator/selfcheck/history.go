@@ -1,0 +1,114 @@
+package selfcheck
+
+import (
+	"sort"
+	"sync"
+
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+const (
+	// recentMarks bounds the newest indices that are all remembered, sparseMarks the multiples of sparseStep before them:
+	// under load replicas are further apart than the newest reach.
+	recentMarks = 4096
+	sparseMarks = 1024
+	sparseStep  = 64
+	// behind is how far back a comparison at any index may lie; further back it moves to a multiple of sparseStep.
+	behind = recentMarks / 2
+)
+
+// stateMark is what the state was at an index: the hash is that of all entries up to it.
+type stateMark struct{ index, hash uint64 }
+
+// history remembers state hashes. Every replica notes the same indices, those of the entries that the state machine is
+// told of, so that what one asks for another one has.
+type history struct {
+	mu     sync.Mutex
+	recent markRing
+	sparse markRing
+}
+
+// observe is called after each entry.
+func (h *history) observe(v *fsm.View, events []fsm.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range events {
+		if events[i].Topic == fsm.TopicState {
+			// The state was replaced. What it was before belongs to the same log, but what lies between is not known.
+			h.recent.clear()
+			h.sparse.clear()
+		}
+	}
+	m := stateMark{v.Index(), v.Hash()}
+	h.recent.add(m, recentMarks)
+	if m.index%sparseStep == 0 {
+		h.sparse.add(m, sparseMarks)
+	}
+}
+
+// at returns the mark of an index, if it is remembered.
+func (h *history) at(index uint64) (stateMark, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m, ok := h.recent.atMost(index); ok && m.index == index {
+		return m, true
+	}
+	m, ok := h.sparse.atMost(index)
+	return m, ok && m.index == index
+}
+
+// newest is the index noted last; 0 when there is none.
+func (h *history) newest() uint64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.recent.last().index
+}
+
+// near returns a mark at an index, or before it, that other replicas have probably kept too.
+func (h *history) near(index uint64) (stateMark, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m, ok := h.recent.atMost(index); ok && h.recent.last().index-m.index <= behind {
+		return m, true
+	}
+	return h.sparse.atMost(index)
+}
+
+// markRing is marks in the order of their indices; the oldest make room.
+type markRing struct {
+	marks []stateMark
+	next  int // where the oldest is once the ring is full
+}
+
+func (r *markRing) clear() { r.marks, r.next = r.marks[:0], 0 }
+
+func (r *markRing) add(m stateMark, limit int) {
+	switch last := r.last(); {
+	case len(r.marks) > 0 && m.index == last.index:
+		*r.place(len(r.marks) - 1) = m
+	case len(r.marks) < limit:
+		r.marks = append(r.marks, m)
+	default:
+		r.marks[r.next] = m
+		r.next = (r.next + 1) % len(r.marks)
+	}
+}
+
+// place is where the i-th mark from the oldest is.
+func (r *markRing) place(i int) *stateMark { return &r.marks[(r.next+i)%len(r.marks)] }
+
+func (r *markRing) last() stateMark {
+	if len(r.marks) == 0 {
+		return stateMark{}
+	}
+	return *r.place(len(r.marks) - 1)
+}
+
+// atMost finds the newest mark that is not after index.
+func (r *markRing) atMost(index uint64) (stateMark, bool) {
+	after := sort.Search(len(r.marks), func(i int) bool { return r.place(i).index > index })
+	if after == 0 {
+		return stateMark{}, false
+	}
+	return *r.place(after - 1), true
+}

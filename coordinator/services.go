@@ -1,0 +1,108 @@
+package coordinator
+
+import (
+	"context"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/access"
+	"github.com/mindcoordinator/mind/coordinator/admin"
+	"github.com/mindcoordinator/mind/coordinator/admission"
+	"github.com/mindcoordinator/mind/coordinator/data"
+	"github.com/mindcoordinator/mind/coordinator/evaluations"
+	"github.com/mindcoordinator/mind/coordinator/events"
+	"github.com/mindcoordinator/mind/coordinator/forecast"
+	"github.com/mindcoordinator/mind/coordinator/jobs"
+	"github.com/mindcoordinator/mind/coordinator/jobview"
+	"github.com/mindcoordinator/mind/coordinator/members"
+	"github.com/mindcoordinator/mind/coordinator/output"
+	"github.com/mindcoordinator/mind/coordinator/recovery"
+	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/selfcheck"
+	"github.com/mindcoordinator/mind/fsm"
+)
+
+// makeServices makes the services that answer calls. None of them knows another: what one needs of another is handed in here.
+func (s *server) makeServices() (err error) {
+	s.makeJobServices()
+	s.output, err = output.New(output.Config{
+		State: s.replica, Agents: s.agents, Archive: s.config.LogArchive, TLS: s.tls, Registry: s.config.Registry, Log: s.log,
+	})
+	s.events = events.New(s.replica, jobview.StatusIn)
+	s.selfcheck = selfcheck.New(s.replica, s.config.Timers.SelfCheck, s.config.Registry, s.log)
+	s.access = access.New(access.Config{
+		Replica: s.replica, InWords: jobview.InWords, DenialsEvery: s.config.Timers.Denials, AuditRecords: s.config.Limits.AuditRecords, Log: s.log,
+	})
+	s.admin = admin.New(admin.Config{
+		Replica: s.replica, Liveness: s.coordinatorLiveness, Sessions: s.sessions, Log: s.log,
+		Activity: func(ctx context.Context, node string) map[string]*v1.NodeActivity {
+			return s.sessions.Activity(ctx, node)
+		},
+	})
+	var listed []fsm.Coordinator
+	for _, p := range s.config.Peers {
+		listed = append(listed, fsm.Coordinator{ID: p.ID, RaftAddr: p.RaftAddr, GRPCAddr: p.GRPCAddr, HTTPAddr: p.HTTPAddr})
+	}
+	s.recovery = recovery.New(recovery.Config{
+		Replica: s.replica, Machine: s.machine, Listed: listed, RaftAddr: s.self().RaftAddr, DataDir: s.config.DataDir,
+		LogStore: s.config.LogStore, Program: s.config.Program, Unready: s.unready, Log: s.log,
+	})
+	s.members = members.New(members.Config{
+		Replica: s.replica, Self: s.self(), Listed: listed, TLS: s.tls, Liveness: s.coordinatorLiveness, LeaderWait: s.config.Timers.LeaderWait, Log: s.log,
+		JoinVia: func() []string { return append(s.recovery.Found(), s.config.JoinVia...) },
+	})
+	return err
+}
+
+// makeJobServices makes the services that answer calls about jobs, and what they share.
+func (s *server) makeJobServices() {
+	s.capacity = admission.NewCapacity(s.replica.View)
+	s.forecasts = forecast.New(s.config.Limits.EstimateRest)
+	admitted := admission.New(s.replica, s.capacity, s.sealer, admin.LauncherInForce)
+	s.jobs = jobs.New(jobs.Config{
+		State: s.replica, Admission: admitted, Sealer: s.sealer, Forecasts: s.forecasts,
+		RenewsThroughPeers: s.sessions.RenewsThroughPeers, EntryBytes: s.config.Limits.EntryBytes,
+	})
+	s.evaluations = evaluations.New(s.replica, admitted, s.forecasts)
+	s.data = data.New(s.replica, s.agents, s.log)
+}
+
+// A gRPC service may be answered by several of ours. What follows puts such together.
+type (
+	outputs        = output.Service
+	checker        = selfcheck.Service
+	administration = admin.Service
+	membership     = members.Service
+	beginner       = recovery.Service
+	reads          = replica.Replica
+
+	jobService struct {
+		*jobs.Service
+		*outputs
+	}
+	clusterService struct {
+		unansweredCluster
+		*administration
+		queued
+	}
+	operatorService struct {
+		*server
+		*membership
+		*beginner
+		*checker
+		*reads
+	}
+	agentService struct {
+		*server
+		*outputs
+	}
+)
+
+// queued is what of the cluster's service the jobs answer.
+type queued interface {
+	GetQueue(context.Context, *v1.GetQueueRequest) (*v1.GetQueueResponse, error)
+}
+
+// unansweredCluster answers what nobody above it does.
+type unansweredCluster struct {
+	v1.UnimplementedClusterServiceServer
+}
