@@ -25,29 +25,38 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	// The shim is the same executable, started again: see its package comment.
 	_ "github.com/mindcoordinator/mind/agent/shim"
 
-	"github.com/mindcoordinator/mind/agent/datacache"
-	"github.com/mindcoordinator/mind/agent/lease"
+	"github.com/mindcoordinator/mind/agent/backoff"
+	"github.com/mindcoordinator/mind/agent/gpus"
+	"github.com/mindcoordinator/mind/agent/inputs"
+	"github.com/mindcoordinator/mind/agent/launch"
+	"github.com/mindcoordinator/mind/agent/leader"
+	"github.com/mindcoordinator/mind/agent/observe"
+	"github.com/mindcoordinator/mind/agent/outbox"
+	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/runner"
-	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/ship"
+	"github.com/mindcoordinator/mind/agent/tasks"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// agent is one running agent.
+// What lies in the data directory. The folder of outputs is that of package outputs.
+const (
+	tasksFolder = "tasks"
+	shimLog     = "shim.log"
+)
+
+// agent is one running agent: its parts, which know nothing of it.
 type agent struct {
 	cfg       Config
 	log       *slog.Logger
@@ -63,38 +72,22 @@ type agent struct {
 	grpcAddr  string
 	httpAddr  string
 
-	starter Processes
-	gpus    *gpuWatch
-	moves   *moves
-	outbox  *outbox
-	session *session
-	metrics *metrics
-	leases  *leases
-	rosters *rosters
-	relays  *relays
-	peers   *peers
+	processes tasks.Processes
+	gpus      *gpus.Monitor
+	outbox    *outbox.Outbox
+	outputs   *outputs.Dirs
+	inputs    *inputs.Inputs
+	renames   *observe.Renames
+	shipper   *ship.Shipper // nil: no log archive
+	tasks     *tasks.Tasks
+
+	leases   *leader.Leases
+	rosters  *leader.Rosters
+	relays   *leader.Relays
+	peers    *leader.Peers
+	sessions *leader.Sessions
 	// incarnation is told by gossip; 0 without.
 	incarnation uint64
-	shipper     *ship.Shipper // nil: no log archive
-	data        *datacache.Cache
-	outputs     *outputs
-
-	// over is closed when the tasks are to be let go of; mail reaches the
-	// owner's goroutine; minders are the goroutines that follow tasks.
-	over    chan struct{}
-	mail    chan func()
-	minders minders
-
-	// The owner's.
-	tasks    map[key]*task
-	adopted  bool // tasks has what an earlier agent left
-	queue    []*task
-	holders  []*task // of GPUs
-	launches int
-	finished int
-	closing  bool
-	isIdle   bool
-	idle     chan struct{}
 }
 
 // Run runs the agent until ctx ends or something fails that it cannot live
@@ -118,98 +111,161 @@ func Run(ctx context.Context, cfg Config) error {
 	return a.serve(ctx)
 }
 
+// undo is what is to be undone, the last first.
+type undo []func()
+
+func (u *undo) add(f func()) { *u = append(*u, f) }
+
+func (u *undo) all() {
+	for i := len(*u) - 1; i >= 0; i-- {
+		(*u)[i]()
+	}
+}
+
 // open prepares everything that does not need the cluster.
 func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error) {
-	a := &agent{
-		cfg: cfg, log: cfg.Logger.With("component", "agent", "node", cfg.NodeID), hostname: cfg.Hostname,
-		over: make(chan struct{}), mail: make(chan func()), idle: make(chan struct{}), tasks: make(map[key]*task),
-	}
-	var undo []func()
-	undoAll := func() {
-		for i := len(undo) - 1; i >= 0; i-- {
-			undo[i]()
-		}
-	}
+	a := &agent{cfg: cfg, log: cfg.Logger.With("component", "agent", "node", cfg.NodeID)}
+	var undo undo
 	defer func() {
 		if err != nil {
-			undoAll()
+			undo.all()
 		}
 	}()
-	if err = durable.MkdirAll(a.tasksDir(), 0o700); err != nil {
-		return nil, nil, fmt.Errorf("make data directory: %w", err)
+	if err = a.openDir(&undo); err != nil {
+		return nil, nil, err
 	}
-	unlock, err := lockDir(cfg.DataDir)
+	if err = a.openMachine(ctx, &undo); err != nil {
+		return nil, nil, err
+	}
+	first, err := leader.FirstNumber(cfg.DataDir, []string{gpus.RecordFile, tasksFolder}, time.Now(), a.log)
 	if err != nil {
 		return nil, nil, err
 	}
-	undo = append(undo, unlock)
-	if err = durable.Sweep(cfg.DataDir); err != nil {
-		return nil, nil, fmt.Errorf("tidy the data directory: %w", err)
+	a.outbox = outbox.New(first)
+	a.openLeases(first)
+	if err = a.openTasks(&undo); err != nil {
+		return nil, nil, err
 	}
+	a.openLeader()
+	a.registerMetrics()
+	return a, undo.all, nil
+}
+
+// openDir makes the data directory this agent's.
+func (a *agent) openDir(undo *undo) error {
+	if err := durable.MkdirAll(a.tasksDir(), 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	unlock, err := lockDir(a.cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	undo.add(unlock)
+	if err := durable.Sweep(a.cfg.DataDir); err != nil {
+		return fmt.Errorf("tidy the data directory: %w", err)
+	}
+	return nil
+}
+
+func (a *agent) tasksDir() string { return filepath.Join(a.cfg.DataDir, tasksFolder) }
+
+// openMachine finds out what the node is: its name, certificates and GPUs.
+func (a *agent) openMachine(ctx context.Context, undo *undo) (err error) {
+	cfg := a.cfg
 	if a.bootID = cfg.Machine.BootID; a.bootID == "" {
 		if a.bootID, err = bootID(); err != nil {
-			return nil, nil, err
+			return err
 		}
 	}
-	if a.hostname == "" {
+	if a.hostname = cfg.Hostname; a.hostname == "" {
 		if a.hostname, err = os.Hostname(); err != nil {
-			return nil, nil, fmt.Errorf("read hostname: %w", err)
+			return fmt.Errorf("read hostname: %w", err)
 		}
 	}
 	if cfg.TLS != (pki.Files{}) {
-		keys, err := pki.Open(cfg.TLS, a.log)
-		if err != nil {
-			return nil, nil, err
+		if a.keys, err = pki.Open(cfg.TLS, a.log); err != nil {
+			return err
 		}
-		a.keys = keys
-		a.clientTLS, a.peerTLS = keys.Client(pki.RoleCoordinator), keys.Client(pki.RoleAgent)
+		a.clientTLS, a.peerTLS = a.keys.Client(pki.RoleCoordinator), a.keys.Client(pki.RoleAgent)
 		// Who may call what is looked at call by call.
-		a.serverTLS = keys.Server(pki.RoleCoordinator, pki.RoleAgent)
+		a.serverTLS = a.keys.Server(pki.RoleCoordinator, pki.RoleAgent)
 	}
-	inventory, simulated := cfg.Machine.Devices, false
+	inventory := cfg.Machine.Devices
 	if inventory == nil {
-		if inventory, simulated, err = openInventory(ctx, cfg.NodeID, cfg.GPUs, cfg.DataDir, a.log); err != nil {
-			return nil, nil, err
+		if inventory, a.simulated, err = gpus.Open(ctx, cfg.NodeID, cfg.GPUs, cfg.DataDir, a.log); err != nil {
+			return err
 		}
 	}
-	undo = append(undo, func() { _ = inventory.Close() })
-	a.simulated = simulated
-	a.cpus, a.memMB = cfg.machine(simulated)
-	a.gpus = newGPUWatch(inventory, a.log)
-	a.moves = newMoves()
-	undo = append(undo, a.moves.close)
-	a.gpus.onFault = func() { a.post(a.endFaulty) }
-	if simulated {
-		a.gpus.interval = doubtInterval
-	}
-	if err = a.gpus.load(cfg.DataDir, a.bootID, cfg.GPUs); err != nil {
-		return nil, nil, err
-	}
-	first, err := nextEpoch(cfg.DataDir, time.Now(), a.log)
+	undo.add(func() { _ = inventory.Close() })
+	a.cpus, a.memMB = cfg.machine(a.simulated)
+	a.gpus, err = gpus.New(gpus.Config{
+		Inventory: inventory, Dir: cfg.DataDir, BootID: a.bootID, Spec: cfg.GPUs, Simulated: a.simulated, Log: a.log,
+	})
+	return err
+}
+
+// openLeases prepares what tells how long tasks may live. first is the first number of a renewal.
+func (a *agent) openLeases(first uint64) {
+	cfg := a.cfg
+	a.leases = leader.NewLeases(cfg.NodeID, cfg.Leases, first, cfg.Machine.clock, a.log)
+	a.rosters = leader.NewRosters(cfg.DataDir, cfg.NodeID, a.leases, a.log)
+	a.relays = leader.NewRelays()
+	a.peers = leader.NewPeers(leader.PeersConfig{
+		Node: cfg.NodeID, BootID: a.bootID, Network: cfg.Machine.Network, Credentials: a.peerCredentials,
+		Leases: a.leases, Rosters: a.rosters, Clock: cfg.Machine.clock, Log: a.log,
+	})
+}
+
+// openTasks prepares what runs tasks.
+func (a *agent) openTasks(undo *undo) (err error) {
+	cfg := a.cfg
+	log, err := os.OpenFile(filepath.Join(cfg.DataDir, shimLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, nil, err
+		return fmt.Errorf("open the log of the shims: %w", err)
 	}
-	shimLog, err := os.OpenFile(filepath.Join(cfg.DataDir, "shim.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open the log of the shims: %w", err)
+	undo.add(func() { _ = log.Close() })
+	if a.processes = cfg.Machine.Processes; a.processes == nil {
+		a.processes = tasks.Shims(runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), log, max(0, cfg.SpareShims)))
 	}
-	undo = append(undo, func() { _ = shimLog.Close() })
-	if a.starter = cfg.Machine.Processes; a.starter == nil {
-		a.starter = shims{runner.NewStarter(cfg.ShimExecutable, a.tasksDir(), shimLog, max(0, cfg.SpareShims))}
+	undo.add(a.processes.Close)
+	a.renames = observe.NewRenames()
+	undo.add(a.renames.Close)
+	a.outputs = outputs.New(cfg.DataDir)
+	// A link that names it must not lead around what is hidden.
+	if err := os.MkdirAll(filepath.Join(cfg.DataDir, outputs.Folder), 0o755); err != nil {
+		return fmt.Errorf("make the folder of outputs: %w", err)
 	}
-	undo = append(undo, a.starter.Close)
-	a.outbox, a.outputs = newOutbox(first), newOutputs(cfg)
-	a.leases = newLeases(a, first)
-	a.rosters, a.relays, a.peers = newRosters(a), newRelays(), newPeers(a)
-	a.metrics = newMetrics(a)
-	if err = a.openArchive(); err != nil {
-		return nil, nil, err
+	if a.inputs, err = inputs.Open(cfg.Data, cfg.NodeID, cfg.DataDir, a.outputs.Tenant, a.log); err != nil {
+		return err
 	}
-	if err = a.openData(); err != nil {
-		return nil, nil, err
+	if err := a.openArchive(); err != nil {
+		return err
 	}
-	a.session = newSession(a)
-	return a, undoAll, nil
+	config := tasks.Config{
+		Node: cfg.NodeID, Dir: a.tasksDir(), Hidden: cfg.DataDir, Roots: cfg.Data.Roots, MetricsBytes: cfg.MetricsBytes, EventsBytes: cfg.EventsBytes,
+		MaxLaunches: cfg.MaxLaunches, KeepTasks: cfg.KeepTasks, KeepTasksFor: cfg.KeepTasksFor, ArchiveWait: a.cfg.LogArchive.Wait,
+		CgroupParent: cfg.CgroupParent, Simulated: a.simulated,
+		Processes: a.processes, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames,
+		Launcher: &launch.Launcher{
+			Node: cfg.NodeID, CgroupParent: cfg.CgroupParent, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Outputs: a.outputs, Log: a.log,
+		},
+		Restart: func() { a.sessions.Restart() }, Metrics: cfg.Metrics, Log: a.log,
+	}
+	if a.shipper != nil {
+		config.Archived = a.shipper.Done
+	}
+	a.tasks = tasks.New(config)
+	a.gpus.OnFault(a.tasks.EndFaulty)
+	a.leases.OnLaunchable(a.tasks.Launchable)
+	return nil
+}
+
+// openLeader prepares the sessions.
+func (a *agent) openLeader() {
+	a.sessions = leader.NewSessions(leader.Config{
+		Node: a.cfg.NodeID, Coordinators: a.cfg.Coordinators, Network: a.cfg.Machine.Network, Credentials: a.coordinatorCredentials(),
+		Hello: a.hello, Tasks: a.tasks, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Rosters: a.rosters, Relays: a.relays, Log: a.log,
+	})
 }
 
 // serve runs all parts until ctx ends.
@@ -231,21 +287,21 @@ func (a *agent) serve(ctx context.Context) error {
 	if pool != nil {
 		a.incarnation = pool.Incarnation()
 	}
-	parts.Go(func() { a.owner(life) })
-	a.gpus.begin(ctx)
-	parts.Go(func() { a.gpus.run(life) })
-	parts.Go(func() { a.rosters.run(life) })
-	parts.Go(func() { a.leases.run(life) })
-	parts.Go(func() { a.peers.run(life) })
-	if err := a.adopt(); err != nil {
+	parts.Go(func() { a.tasks.Run(life) })
+	a.gpus.Begin(ctx)
+	parts.Go(func() { a.gpus.Run(life) })
+	parts.Go(func() { a.rosters.Run(life) })
+	parts.Go(func() { a.leases.Run(life) })
+	parts.Go(func() { a.peers.Run(life) })
+	if err := a.tasks.Adopt(); err != nil {
 		end()
 		parts.Wait()
 		return err
 	}
-	parts.Go(func() { a.session.run(life) })
+	parts.Go(func() { a.sessions.Run(life) })
 	parts.Go(func() { a.ship(life) })
-	parts.Go(func() { a.keepOutputs(life) })
-	a.log.Info("agent is up", "grpc", a.grpcAddr, "http", a.httpAddr, "gpus", len(a.gpus.current()), "cpus", a.cpus, "memory_mb", a.memMB)
+	parts.Go(func() { a.cleaner().Run(life) })
+	a.log.Info("agent is up", "grpc", a.grpcAddr, "http", a.httpAddr, "gpus", len(a.gpus.Current()), "cpus", a.cpus, "memory_mb", a.memMB)
 
 	select {
 	case <-ctx.Done():
@@ -254,8 +310,7 @@ func (a *agent) serve(ctx context.Context) error {
 	if a.cfg.StopTasksOnExit {
 		a.stopTasks()
 	}
-	close(a.over)
-	a.minders.Wait()
+	a.tasks.Close()
 	end()
 	parts.Wait()
 	if pool != nil {
@@ -266,112 +321,32 @@ func (a *agent) serve(ctx context.Context) error {
 	return err
 }
 
+// reportsPatience is how long a stop of all tasks waits for its reports, which the next agent would send otherwise.
+const reportsPatience = time.Second
+
 // stopTasks stops all tasks and waits until their shims are gone, too.
 func (a *agent) stopTasks() {
-	var dirs []string
-	a.ask(func() {
-		for _, t := range a.tasks {
-			if t.state != ended || !t.acked {
-				dirs = append(dirs, t.dir)
-			}
-		}
-		a.stopAll()
-	})
-	limit := time.NewTimer(a.cfg.StopGrace + 10*time.Second)
-	defer limit.Stop()
-	select {
-	case <-a.idle:
-	case <-limit.C:
-		a.log.Error("tasks did not stop in time")
+	if err := a.tasks.StopAll(a.cfg.StopGrace); err != nil {
+		a.log.Error("tasks run on", "error", err)
 		return
 	}
-	bounded, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	bounded, cancel := context.WithTimeout(context.Background(), reportsPatience)
 	defer cancel()
-	for _, dir := range dirs {
-		for !a.starter.Gone(dir) && bounded.Err() == nil {
-			sleep(bounded, 2*time.Millisecond)
-		}
-	}
-	// A moment for the reports, which the next agent would send otherwise.
-	for a.outbox.waiting() > 0 && a.session.live.Load() && bounded.Err() == nil {
-		sleep(bounded, 5*time.Millisecond)
-		if deadline, _ := bounded.Deadline(); time.Until(deadline) < 4*time.Second {
-			return
-		}
+	for a.outbox.Waiting() > 0 && a.sessions.Live() && backoff.Sleep(bounded, 5*time.Millisecond) {
 	}
 }
 
-// adopt takes up the tasks that an earlier agent left.
-func (a *agent) adopt() error {
-	entries, err := os.ReadDir(a.tasksDir())
-	if err != nil {
-		return fmt.Errorf("list tasks: %w", err)
-	}
-	var found []*task
-	for _, e := range entries {
-		if k, ok := parseName(e.Name()); ok && e.IsDir() {
-			found = append(found, a.left(k))
-		}
-	}
-	a.ask(func() {
-		for _, t := range found {
-			a.tasks[t.key] = t
-			if t.state == ended {
-				continue
-			}
-			a.hold(t)
-			a.log.Info("taking up a task again", "job", t.key.job, "attempt", t.key.attempt, "rank", t.key.rank)
-			a.minders.Go(func() { a.attach(t) })
-		}
-		a.endFaulty()
-		a.sweep()
-		a.adopted = true
-	})
-	return nil
-}
-
-// left reads what an earlier agent left of a task. It runs beside the owner, whom the task is none of yet.
-func (a *agent) left(k key) *task {
-	t := &task{key: k, dir: filepath.Join(a.tasksDir(), k.name()), state: launching, since: time.Now()}
-	spec, err := shim.ReadSpec(t.dir)
-	if err == nil && spec.Acked || a.overUnread(t, err) {
-		t.state, t.acked, t.endedAt = ended, true, endOf(t.dir)
-		return t
-	}
-	a.stayWithdrawn(t)
-	t.has = a.holdingOfRecord(spec, err)
-	a.holdData(t)
-	return t
-}
-
-// endOf is when the task in a directory ended. Where a power cut took the record of it, the directory was last changed about then:
-// its log must not go before its time.
-func endOf(dir string) time.Time {
-	if exit, err := runner.ReadExit(dir); err == nil {
-		return time.Unix(0, exit.Ended)
-	}
-	if info, err := os.Stat(dir); err == nil {
-		return info.ModTime()
-	}
-	return time.Now()
+func (a *agent) cleaner() *outputs.Cleaner {
+	return &outputs.Cleaner{Dirs: a.outputs, Keep: a.cfg.KeepOutputsFor, Live: a.tasks.LiveJobs, Needed: a.sessions.NeededOutputs, Log: a.log}
 }
 
 // hello is the first message of a session.
-func (a *agent) hello(context.Context) *v1.Hello {
-	hello := &v1.Hello{
-		NodeId: a.cfg.NodeID, Hostname: a.hostname, AgentVersion: a.cfg.Version, BootId: a.bootID, Gpus: a.gpus.current(),
+func (a *agent) hello() *v1.Hello {
+	return &v1.Hello{
+		NodeId: a.cfg.NodeID, Hostname: a.hostname, AgentVersion: a.cfg.Version, BootId: a.bootID, Gpus: a.gpus.Current(),
 		CpuCount: int32(a.cpus), MemoryMb: int32(a.memMB), Labels: a.cfg.Labels, GrpcAddr: a.grpcAddr, HttpAddr: a.httpAddr,
-		Incarnation: a.incarnation,
+		Incarnation: a.incarnation, RosterVersion: a.leases.RosterVersion(), Tasks: a.tasks.Unacknowledged(),
 	}
-	a.leases.with(func(k *lease.Keeper, _ int64) { hello.RosterVersion = k.RosterVersion() })
-	a.ask(func() {
-		for k, t := range a.tasks {
-			if t.state != ended || !t.acked {
-				hello.Tasks = append(hello.Tasks, k.ref())
-			}
-		}
-	})
-	return hello
 }
 
 func (a *agent) joinGossip() (*gossip.Pool, error) {
@@ -386,36 +361,4 @@ func (a *agent) joinGossip() (*gossip.Pool, error) {
 		return nil, fmt.Errorf("start gossip: %w", err)
 	}
 	return pool, nil
-}
-
-const (
-	lockPatience = 2 * time.Second
-	lockPause    = 10 * time.Millisecond
-)
-
-// lockDir makes sure that one agent at a time uses a data directory.
-func lockDir(dir string) (unlock func(), err error) {
-	file, err := os.OpenFile(filepath.Join(dir, "agent.lock"), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock: %w", err)
-	}
-	// An agent that was killed while it started a shim leaves a child that holds
-	// its files until it has become the shim: wait for that.
-	for deadline := time.Now().Add(lockPatience); ; time.Sleep(lockPause) {
-		if err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
-			return func() { _ = file.Close() }, nil
-		}
-		if time.Now().After(deadline) {
-			_ = file.Close()
-			return nil, fmt.Errorf("data directory %s is in use by another agent", dir)
-		}
-	}
-}
-
-// advertised is the address to tell others.
-func advertised(configured string, listener net.Listener) string {
-	if configured != "" {
-		return configured
-	}
-	return listener.Addr().String()
 }

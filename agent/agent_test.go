@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -199,7 +200,7 @@ func TestTheAgentIsKilledAndTheJobDoesNotNotice(t *testing.T) {
 	_ = first.Wait()
 
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "meanwhile"), nil, 0o600))
-	exit := filepath.Join(cfg.DataDir, "tasks", keyOf(meanwhile.GetTask()).name(), shim.ExitFile)
+	exit := filepath.Join(cfg.DataDir, "tasks", taskid.Of(meanwhile.GetTask()).Name(), shim.ExitFile)
 	require.Eventually(t, func() bool { _, err := os.Stat(exit); return err == nil }, 30*time.Second, time.Millisecond)
 	require.True(t, alive(pid))
 

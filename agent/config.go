@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/lease"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -86,7 +87,7 @@ type Config struct {
 	// LogArchive keeps logs and metrics beyond the life of the node.
 	LogArchive LogArchive
 	// Data says where the data of jobs may come from.
-	Data Data
+	Data inputs.Config
 	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which
 	// every task gets a group of its own. Empty: none; tasks are then followed
 	// by session and by descent alone.
@@ -138,7 +139,7 @@ func (c Config) Validate() error {
 	if err := c.LogArchive.validate(); err != nil {
 		faults = append(faults, err)
 	}
-	if err := c.dataCache().Validate(); err != nil {
+	if err := c.Data.Validate(c.DataDir); err != nil {
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -107,7 +108,7 @@ func TestATaskFindsItsData(t *testing.T) {
 	require.True(t, got.Sources[1].Local)
 	require.Equal(t, "jsonl", got.Sources[2].Source.Format)
 	require.Equal(t, 1, got.Sources[2].Count)
-	require.Equal(t, filepath.Join(cfg.DataDir, "tasks", keyOf(first.GetTask()).name(), "data", "2"), got.Sources[2].Dir)
+	require.Equal(t, filepath.Join(cfg.DataDir, "tasks", taskid.Of(first.GetTask()).Name(), "data", "2"), got.Sources[2].Dir)
 
 	second := training(t, "exit 0", server.URL+"/rows.jsonl")
 	l.want(second)
@@ -296,7 +297,7 @@ func TestDataService(t *testing.T) {
 	require.Contains(t, checks[1].GetMessage(), "data_roots of the agent")
 	require.False(t, checks[2].GetValid())
 	require.Contains(t, checks[3].GetMessage(), "404")
-	many := &v1.ProbeDataRequest{Sources: make([]*v1.DataSource, maxProbed+1)}
+	many := &v1.ProbeDataRequest{Sources: make([]*v1.DataSource, 101)}
 	_, err = agent.ProbeData(ctx, many)
 	require.Error(t, err)
 

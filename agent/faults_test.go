@@ -13,6 +13,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/device/sim"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -30,7 +31,7 @@ func onGPUs(o *v1.TaskOrder, gpus ...int32) *v1.TaskOrder {
 }
 
 // verdict waits until the leader knows the health of a GPU, and returns the reason.
-func (l *leader) verdict(index int, health v1.GpuHealth_Value) string {
+func (l *fakeLeader) verdict(index int, health v1.GpuHealth_Value) string {
 	l.t.Helper()
 	reason := ""
 	l.await(fmt.Sprintf("GPU %d %s", index, health), func() bool {
@@ -45,7 +46,7 @@ func (l *leader) verdict(index int, health v1.GpuHealth_Value) string {
 	return reason
 }
 
-func (l *leader) enable(at uint64) {
+func (l *fakeLeader) enable(at uint64) {
 	l.change(func() {
 		l.enabledAt = at
 		l.index++
@@ -232,7 +233,7 @@ func TestWhatATaskLeftIsKilledBeforeItsGPUIsGivenOn(t *testing.T) {
 	l.ended(first.GetTask())
 	// As a process would be that got away from its shim.
 	left := exec.Command("sleep", "1000")
-	left.Env = []string{"MIND_METRICS_FILE=" + filepath.Join(cfg.DataDir, "tasks", keyOf(first.GetTask()).name(), metricsFile)}
+	left.Env = []string{"MIND_METRICS_FILE=" + filepath.Join(cfg.DataDir, "tasks", taskid.Of(first.GetTask()).Name(), shim.MetricsFile)}
 	require.NoError(t, left.Start())
 	reaped := make(chan struct{})
 	go func() {
@@ -294,7 +295,7 @@ func TestTheCauseOfAnEndSurvivesTheAgent(t *testing.T) {
 	var data []byte
 	require.Eventually(t, func() (ok bool) {
 		var err error
-		data, err = os.ReadFile(filepath.Join(cfg.DataDir, "tasks", keyOf(o.GetTask()).name(), shim.ExitFile))
+		data, err = os.ReadFile(filepath.Join(cfg.DataDir, "tasks", taskid.Of(o.GetTask()).Name(), shim.ExitFile))
 		return err == nil && len(data) > 0
 	}, 30*time.Second, time.Millisecond)
 	require.NotContains(t, string(data), "GPU_FAULT")

@@ -24,8 +24,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 )
@@ -68,8 +70,8 @@ func waitTogether() {
 	}
 }
 
-// leader is a coordinator that leads, as far as an agent can tell.
-type leader struct {
+// fakeLeader is a coordinator that leads, as far as an agent can tell.
+type fakeLeader struct {
 	v1.UnimplementedAgentServiceServer
 	t      testing.TB
 	addr   string
@@ -97,14 +99,14 @@ type leader struct {
 	aloof     bool // acknowledges no relayed ones
 }
 
-func newLeader(t testing.TB, options ...grpc.ServerOption) *leader {
+func newLeader(t testing.TB, options ...grpc.ServerOption) *fakeLeader {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	return serveLeader(t, listener, 1, options...)
 }
 
-func serveLeader(t testing.TB, listener net.Listener, term uint64, options ...grpc.ServerOption) *leader {
-	l := &leader{t: t, addr: listener.Addr().String(), server: grpc.NewServer(options...), changed: make(chan struct{}), term: term}
+func serveLeader(t testing.TB, listener net.Listener, term uint64, options ...grpc.ServerOption) *fakeLeader {
+	l := &fakeLeader{t: t, addr: listener.Addr().String(), server: grpc.NewServer(options...), changed: make(chan struct{}), term: term}
 	v1.RegisterAgentServiceServer(l.server, l)
 	done := make(chan struct{})
 	go func() {
@@ -118,7 +120,7 @@ func serveLeader(t testing.TB, listener net.Listener, term uint64, options ...gr
 	return l
 }
 
-func (l *leader) change(f func()) {
+func (l *fakeLeader) change(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f()
@@ -127,7 +129,7 @@ func (l *leader) change(f func()) {
 }
 
 // GetNeededOutputs answers as needed does.
-func (l *leader) GetNeededOutputs(_ context.Context, req *v1.GetNeededOutputsRequest) (*v1.GetNeededOutputsResponse, error) {
+func (l *fakeLeader) GetNeededOutputs(_ context.Context, req *v1.GetNeededOutputsRequest) (*v1.GetNeededOutputsResponse, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.needed == nil {
@@ -136,7 +138,7 @@ func (l *leader) GetNeededOutputs(_ context.Context, req *v1.GetNeededOutputsReq
 	return l.needed(req), nil
 }
 
-func (l *leader) Session(stream v1.AgentService_SessionServer) error {
+func (l *fakeLeader) Session(stream v1.AgentService_SessionServer) error {
 	l.mu.Lock()
 	refuse := l.refuse
 	l.mu.Unlock()
@@ -196,7 +198,7 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 	}()
 	told := uint64(0)
 	var rostered *v1.Roster
-	specs := make(map[key]bool)
+	specs := make(map[taskid.ID]bool)
 	for {
 		l.mu.Lock()
 		changed, index, roster := l.changed, l.index, l.roster
@@ -204,7 +206,7 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 		for _, o := range l.orders {
 			// Specifications go out once a session, as the real ones do.
 			order := &v1.TaskOrder{Task: o.GetTask(), Stop: o.GetStop(), GracePeriodSeconds: o.GetGracePeriodSeconds()}
-			if k := keyOf(o.GetTask()); !specs[k] {
+			if k := taskid.Of(o.GetTask()); !specs[k] {
 				order.Spec = o.GetSpec()
 				specs[k] = true
 			}
@@ -236,7 +238,7 @@ func (l *leader) Session(stream v1.AgentService_SessionServer) error {
 }
 
 // hello waits for the n-th hello, counted from 0. An agent that was cut off for a moment says another one.
-func (l *leader) hello(n int) (hello *v1.Hello) {
+func (l *fakeLeader) hello(n int) (hello *v1.Hello) {
 	l.t.Helper()
 	l.await("a hello", func() bool {
 		if len(l.hellos) <= n {
@@ -249,19 +251,19 @@ func (l *leader) hello(n int) (hello *v1.Hello) {
 }
 
 // said counts the hellos.
-func (l *leader) said() int {
+func (l *fakeLeader) said() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.hellos)
 }
 
 // keeps reports whether the last heartbeat named a roster.
-func (l *leader) keeps(version uint64) bool {
+func (l *fakeLeader) keeps(version uint64) bool {
 	return len(l.rosters) > 0 && l.rosters[len(l.rosters)-1] == version
 }
 
 // want sets the orders.
-func (l *leader) want(orders ...*v1.TaskOrder) {
+func (l *fakeLeader) want(orders ...*v1.TaskOrder) {
 	l.change(func() {
 		l.orders = orders
 		l.index++
@@ -269,7 +271,7 @@ func (l *leader) want(orders ...*v1.TaskOrder) {
 }
 
 // await waits until the condition holds of the leader.
-func (l *leader) await(what string, condition func() bool) {
+func (l *fakeLeader) await(what string, condition func() bool) {
 	l.t.Helper()
 	limit := time.After(30 * time.Second)
 	for {
@@ -290,12 +292,12 @@ func (l *leader) await(what string, condition func() bool) {
 }
 
 // reported waits for a report of the task that satisfies the condition.
-func (l *leader) reported(task *v1.TaskRef, what string, condition func(*v1.Report) bool) *v1.Report {
+func (l *fakeLeader) reported(task *v1.TaskRef, what string, condition func(*v1.Report) bool) *v1.Report {
 	l.t.Helper()
 	var found *v1.Report
 	l.await(what, func() bool {
 		for _, r := range l.reports {
-			if sameTask(r.GetTask(), task) && condition(r) {
+			if proto.Equal(r.GetTask(), task) && condition(r) {
 				found = r
 				return true
 			}
@@ -305,25 +307,25 @@ func (l *leader) reported(task *v1.TaskRef, what string, condition func(*v1.Repo
 	return found
 }
 
-func (l *leader) running(task *v1.TaskRef) int {
+func (l *fakeLeader) running(task *v1.TaskRef) int {
 	l.t.Helper()
 	r := l.reported(task, "running", func(r *v1.Report) bool { return r.GetRunning() != nil })
 	return int(r.GetRunning().GetPid())
 }
 
-func (l *leader) ended(task *v1.TaskRef) *v1.TaskEnded {
+func (l *fakeLeader) ended(task *v1.TaskRef) *v1.TaskEnded {
 	l.t.Helper()
 	return l.reported(task, "ended", func(r *v1.Report) bool { return r.GetEnded() != nil }).GetEnded()
 }
 
 // kinds lists what was reported of a task, in order and without repeats.
-func (l *leader) kinds(task *v1.TaskRef) []string {
+func (l *fakeLeader) kinds(task *v1.TaskRef) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var kinds []string
 	seen := make(map[uint64]bool)
 	for _, r := range l.reports {
-		if sameTask(r.GetTask(), task) && !seen[r.GetSeq()] {
+		if proto.Equal(r.GetTask(), task) && !seen[r.GetSeq()] {
 			seen[r.GetSeq()] = true
 			kinds = append(kinds, fmt.Sprintf("%T", r.GetBody())[len("*scaimindv1.Report_"):])
 		}
@@ -332,7 +334,7 @@ func (l *leader) kinds(task *v1.TaskRef) []string {
 }
 
 // course is kinds without the word that a task is being launched, which goes without saying when it runs soon after.
-func (l *leader) course(task *v1.TaskRef) []string {
+func (l *fakeLeader) course(task *v1.TaskRef) []string {
 	return slices.DeleteFunc(l.kinds(task), func(kind string) bool { return kind == "Starting" })
 }
 
@@ -353,7 +355,7 @@ func stopped(o *v1.TaskOrder, reason v1.StopReason_Value, grace int32) *v1.TaskO
 	return &v1.TaskOrder{Task: o.GetTask(), Stop: reason, GracePeriodSeconds: grace}
 }
 
-func testConfig(t testing.TB, leaders ...*leader) Config {
+func testConfig(t testing.TB, leaders ...*fakeLeader) Config {
 	cfg := Config{NodeID: "n1", DataDir: t.TempDir(), GPUs: "8xH100", Logger: slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	cfg.Data.Roots = []string{os.TempDir()}
 	for _, l := range leaders {

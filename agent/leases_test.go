@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/lease"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -23,7 +26,7 @@ func leased(o *v1.TaskOrder, of time.Duration, replaceable bool) *v1.TaskOrder {
 }
 
 func exitOf(cfg Config, o *v1.TaskOrder) (shim.Exit, error) {
-	return runner.ReadExit(filepath.Join(cfg.DataDir, "tasks", keyOf(o.GetTask()).name()))
+	return runner.ReadExit(filepath.Join(cfg.DataDir, "tasks", taskid.Of(o.GetTask()).Name()))
 }
 
 // stoppedByItself waits for the end that the shim alone brings about.
@@ -65,11 +68,11 @@ func TestAnUnansweredSessionIsClosed(t *testing.T) {
 	l := newLeader(t)
 	a, _ := opened(t, testConfig(t, l))
 	// It counts as open from the first acknowledgement on, which the agent has to see.
-	require.Eventually(t, func() bool { return !a.leases.answerPing() }, 30*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return !closed(a)() }, 30*time.Second, time.Millisecond)
 	l.change(func() { l.mute = true })
 	l.await("another session", func() bool { return len(l.hellos) > 1 })
 	l.server.Stop()
-	require.Eventually(t, a.leases.answerPing, 30*time.Second, time.Millisecond)
+	require.Eventually(t, closed(a), 30*time.Second, time.Millisecond)
 }
 
 func TestNothingIsLaunchedWithoutALease(t *testing.T) {
@@ -92,17 +95,17 @@ func TestNothingIsLaunchedOutOfSession(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)
 	a, _ := opened(t, testConfig(t, l))
-	k, spec := key{"job", 1, 0, 7}, leased(order("true"), time.Minute, true).GetSpec()
-	a.leases.want(k, spec)
+	k, spec := taskid.ID{Job: "job", Attempt: 1, Token: 7}, leased(order("true"), time.Minute, true).GetSpec()
+	a.leases.Want(k, spec)
 	require.Eventually(t, func() bool {
-		ok, _ := a.leases.mayLaunch(k, spec)
+		ok, _ := a.leases.MayLaunch(k, spec)
 		return ok
 	}, 30*time.Second, time.Millisecond)
 	l.server.Stop()
-	require.Eventually(t, a.leases.answerPing, 30*time.Second, time.Millisecond)
-	seq, _ := a.leases.renewal()
-	require.True(t, a.leases.acked(seq), "as when a peer has passed it on")
-	ok, why := a.leases.mayLaunch(k, spec)
+	require.Eventually(t, closed(a), 30*time.Second, time.Millisecond)
+	seq, _ := a.leases.Renewal()
+	require.True(t, a.leases.Acked(seq), "as when a peer has passed it on")
+	ok, why := a.leases.MayLaunch(k, spec)
 	require.False(t, ok)
 	require.Contains(t, why, "not in session")
 }
@@ -121,11 +124,13 @@ func TestTheRosterIsKeptOnDisk(t *testing.T) {
 	l.roster = roster(7)
 	stop := inProcess(t, cfg)
 	l.await("heartbeats", func() bool { return l.beats > 5 })
-	require.NoFileExists(t, filepath.Join(cfg.DataDir, rosterFile), "a leader that proved nothing was believed")
+	require.NoFileExists(t, filepath.Join(cfg.DataDir, leader.RosterFile), "a leader that proved nothing was believed")
 	l.change(func() { l.mute = false })
 	l.await("version 7", named(7))
-	onDisk, err := readRoster(filepath.Join(cfg.DataDir, rosterFile))
+	text, err := os.ReadFile(filepath.Join(cfg.DataDir, leader.RosterFile))
 	require.NoError(t, err)
+	onDisk := &v1.Roster{}
+	require.NoError(t, proto.Unmarshal(text[:len(text)-4], onDisk))
 	require.EqualValues(t, 7, onDisk.GetVersion())
 	require.Len(t, onDisk.GetMembers(), 2)
 	for version := uint64(8); version < 60; version++ {
@@ -138,14 +143,10 @@ func TestTheRosterIsKeptOnDisk(t *testing.T) {
 	require.EqualValues(t, 59, l.hello(hellos).GetRosterVersion())
 	stop()
 
-	name := filepath.Join(cfg.DataDir, rosterFile)
+	name := filepath.Join(cfg.DataDir, leader.RosterFile)
 	data, err := os.ReadFile(name)
 	require.NoError(t, err)
-	for _, damaged := range [][]byte{nil, data[:3], data[:len(data)-1], append([]byte{data[0] ^ 1}, data[1:]...)} {
-		require.NoError(t, os.WriteFile(name, damaged, 0o600))
-		_, err := readRoster(name)
-		require.Error(t, err)
-	}
+	require.NoError(t, os.WriteFile(name, append([]byte{data[0] ^ 1}, data[1:]...), 0o600))
 	l.change(func() { l.roster = nil })
 	hellos = l.said()
 	inProcess(t, cfg)
@@ -233,12 +234,12 @@ func TestAReplacementWaitsUntilItsPredecessorIsGone(t *testing.T) {
 	require.Greater(t, shim.Boottime()-began, int64(3*time.Second))
 
 	// It gives its word that its session is closed, and is bound by it.
-	a.session.restart()
+	a.sessions.Restart()
 	l.change(func() { l.refuse = "127.0.0.1:1" })
 	var word int64 // not after it was given: whoever looks at the clock afterwards may be late
 	require.Eventually(t, func() bool {
 		word = shim.Boottime()
-		return a.leases.answerPing()
+		return closed(a)()
 	}, 30*time.Second, time.Millisecond)
 	next := leased(order("true"), time.Minute, true)
 	next.Spec.Replacement = true

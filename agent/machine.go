@@ -2,11 +2,18 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"net"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
 
 	"github.com/mindcoordinator/mind/agent/device"
-	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/device/sim"
+	"github.com/mindcoordinator/mind/agent/session"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/tasks"
 	"github.com/mindcoordinator/mind/gossip"
 )
 
@@ -48,51 +55,49 @@ type tcp struct{}
 func (tcp) Listen(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
 
 func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", addr)
+	return (&net.Dialer{Timeout: session.DialTimeout}).DialContext(ctx, "tcp", addr)
 }
 
 // Processes starts tasks and finds those again that an earlier agent started.
-// The contract is that of packages shim and runner: the task directory holds
-// what is known of a task, and its shim outlives the agent.
-type Processes interface {
-	Start(dir string, spec shim.Spec, prepare func(dir string) error) (Process, error)
-	// Attach returns runner.ErrNotBegun as runner.Attach does.
-	Attach(dir string) (Process, error)
-	// Gone reports whether no shim runs in the directory.
-	Gone(dir string) bool
-	Close()
-}
+type Processes = tasks.Processes
 
 // Process is the agent's hold on one task.
-type Process interface {
-	Events() <-chan runner.Event
-	Stop(shim.StopRequest) error
-	// SetDeadline says until when the task may live; what enforces it must not
-	// need the agent.
-	SetDeadline(shim.Deadline) error
-	// Remark says something in the task's log, while the task runs.
-	Remark(text string) error
-	// Close lets go of the task, which goes on.
-	Close()
-}
+type Process = tasks.Process
 
-// shims are the real processes.
-type shims struct{ *runner.Starter }
-
-func (s shims) Start(dir string, spec shim.Spec, prepare func(dir string) error) (Process, error) {
-	handle, err := s.Starter.Start(dir, spec, prepare)
-	if err != nil {
-		return nil, err
+// machine is what the node offers beside GPUs.
+func (c Config) machine(simulated bool) (cpus, memMB int) {
+	cpus, memMB = runtime.NumCPU(), memoryMB()
+	if simulated {
+		cpus, memMB = sim.CPUs, sim.MemMB
 	}
-	return handle, nil
-}
-
-func (shims) Attach(dir string) (Process, error) {
-	handle, err := runner.Attach(dir)
-	if err != nil {
-		return nil, err
+	if c.CPUs > 0 {
+		cpus = c.CPUs
 	}
-	return handle, nil
+	if c.MemMB > 0 {
+		memMB = c.MemMB
+	}
+	return cpus, memMB
 }
 
-func (shims) Gone(dir string) bool { return runner.Gone(dir) }
+func memoryMB() int {
+	data, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(data)) {
+		if rest, ok := strings.CutPrefix(line, "MemTotal:"); ok {
+			kb, _ := strconv.Atoi(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")))
+			return kb / 1024
+		}
+	}
+	return 0
+}
+
+// bootID changes when the machine restarts.
+func bootID() (string, error) {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("read boot id: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}

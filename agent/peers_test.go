@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
 
+	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/lease"
-	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -21,7 +21,7 @@ import (
 // pair is two agents with a leader each: what is true of one leader's agent need
 // not be true of the other's.
 type pair struct {
-	leaders [2]*leader
+	leaders [2]*fakeLeader
 	cfgs    [2]Config
 	agents  [2]*agent
 	stops   [2]func()
@@ -50,8 +50,8 @@ func (p *pair) lose(t *testing.T, i int) (back func()) {
 	l := p.leaders[i]
 	hellos := 0
 	l.change(func() { l.refuse, hellos = "127.0.0.1:1", len(l.hellos) })
-	p.agents[i].session.restart()
-	require.Eventually(t, func() bool { return !p.agents[i].session.live.Load() }, 30*time.Second, time.Millisecond)
+	p.agents[i].sessions.Restart()
+	require.Eventually(t, func() bool { return !p.agents[i].sessions.Live() }, 30*time.Second, time.Millisecond)
 	return func() {
 		l.change(func() { l.refuse = "" })
 		l.await("a session", func() bool { return len(l.hellos) > hellos })
@@ -59,14 +59,12 @@ func (p *pair) lose(t *testing.T, i int) (back func()) {
 }
 
 func (p *pair) connections(i int) int {
-	p.agents[i].peers.mu.Lock()
-	defer p.agents[i].peers.mu.Unlock()
-	return len(p.agents[i].peers.conns)
+	return p.agents[i].peers.Connections()
 }
 
 // gaveWord: the agent told somebody that its session was closed.
 func (p *pair) gaveWord(i int) (gave bool) {
-	p.agents[i].leases.with(func(k *lease.Keeper, _ int64) { _, gave = k.LastClosedAnswer() })
+	_, gave = p.agents[i].leases.LastClosedAnswer()
 	return gave
 }
 
@@ -96,7 +94,7 @@ func TestRenewalsGoThroughAnotherNode(t *testing.T) {
 		last = r.GetSeq()
 	}
 	require.Positive(t, p.connections(0))
-	require.Positive(t, p.agents[1].relays.passed.Load())
+	require.Positive(t, p.agents[1].relays.Passed())
 	back()
 	require.Eventually(t, func() bool { return p.connections(0) == 0 }, 30*time.Second, time.Millisecond, "connections stay open in session")
 	require.Zero(t, p.connections(1))
@@ -178,9 +176,7 @@ func TestATaskDoesNotRunOnWhenAnotherNodeIsInSession(t *testing.T) {
 	pid, keptPid := p.leaders[0].running(o.GetTask()), p.leaders[0].running(kept.GetTask())
 	// The other node is in session, with a leader that hears it and renews nothing
 	// of this one.
-	p.agents[1].relays.mu.Lock()
-	p.agents[1].relays.link = nil
-	p.agents[1].relays.mu.Unlock()
+	p.leaders[1].change(func() { p.leaders[1].aloof = true })
 	p.lose(t, 0)
 	stoppedByItself(t, p.cfgs[0], o, pid)
 	require.True(t, alive(keptPid))
@@ -276,11 +272,10 @@ func TestWhoMayCallWhat(t *testing.T) {
 	l.await("the renewal", func() bool { return len(l.relayed) == 1 && l.relayed[0].GetNodeId() == "n2" })
 
 	// This end, too, looks at who answers.
-	own := newPeers(a)
-	defer own.closeAll()
-	for want, m := range map[codes.Code]*v1.RosterMember{codes.OK: {NodeId: "n1", GrpcAddr: addr}, codes.Unavailable: {NodeId: "n2", GrpcAddr: addr}} {
-		conn, err := own.conn(m)
+	for want, node := range map[codes.Code]string{codes.OK: "n1", codes.Unavailable: "n2"} {
+		conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(a.peerCredentials(node)))
 		require.NoError(t, err)
+		t.Cleanup(func() { _ = conn.Close() })
 		require.Equal(t, want, ping(conn))
 	}
 }
@@ -290,7 +285,7 @@ func TestARelayedRenewalWaitsForTheLeader(t *testing.T) {
 	l := newLeader(t)
 	l.mute = true
 	a, _ := opened(t, testConfig(t, l))
-	service := &peerService{agent: a}
+	service := leader.NewPeerService("n1", a.leases, a.relays, false)
 	l.await("heartbeats", func() bool { return l.beats > 0 })
 	request := func(seq uint64) *v1.RelayRequest {
 		return &v1.RelayRequest{Renewal: &v1.Renewal{NodeId: "n2", Seq: seq}}
@@ -302,9 +297,6 @@ func TestARelayedRenewalWaitsForTheLeader(t *testing.T) {
 		answer, err := service.Relay(context.Background(), request(2))
 		return err == nil && answer.GetSeq() == 2
 	}, 30*time.Second, time.Millisecond)
-	a.relays.mu.Lock()
-	require.Empty(t, a.relays.waiting)
-	a.relays.mu.Unlock()
 	l.server.Stop()
 	require.Eventually(t, func() bool {
 		_, err := service.Relay(context.Background(), request(3))
@@ -312,46 +304,11 @@ func TestARelayedRenewalWaitsForTheLeader(t *testing.T) {
 	}, 30*time.Second, time.Millisecond)
 }
 
-func TestADeadlineIsToldSeldomWhileItIsFar(t *testing.T) {
-	l := newLeader(t)
-	process := &listener{told: make(chan shim.Deadline, 1000)}
-	cfg := testConfig(t, l)
-	now := int64(1000 * time.Second)
-	cfg.Machine.Clock = func() int64 { return now }
-	a, release, err := open(context.Background(), cfg.withDefaults())
-	require.NoError(t, err)
-	t.Cleanup(release)
-	k := key{job: "job_1", attempt: 1, token: 1}
-	a.leases.want(k, &v1.TaskSpec{LeaseMs: 60_000, Replaceable: true})
-	seq, _ := a.leases.renewal()
-	require.True(t, a.leases.acked(seq))
-	of := a.leases.spec(k)
-	require.Equal(t, now, of.Renewed)
-	a.leases.attach(k, process)
-	minute := func(renewed bool) (told int) {
-		for range 120 {
-			now += int64(time.Second / 2)
-			if renewed {
-				seq, _ := a.leases.renewal()
-				a.leases.acked(seq)
-			}
-			a.leases.tell()
-		}
-		for ; len(process.told) > 0; told++ {
-			<-process.told
-		}
-		return told
+// closed asks an agent, as its peers do, whether its session is closed.
+func closed(a *agent) func() bool {
+	service := leader.NewPeerService(a.cfg.NodeID, a.leases, a.relays, false)
+	return func() bool {
+		answer, err := service.Ping(context.Background(), nil)
+		return err == nil && answer.GetSessionClosed()
 	}
-	require.InDelta(t, 10, minute(true), 1, "a tenth of the lease is a step")
-	require.LessOrEqual(t, minute(false), 1, "nothing was renewed")
-}
-
-type listener struct {
-	Process
-	told chan shim.Deadline
-}
-
-func (l *listener) SetDeadline(d shim.Deadline) error {
-	l.told <- d
-	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -164,7 +165,7 @@ func TestALogIsKeptThoughNobodyKnowsWhenItsTaskEnded(t *testing.T) {
 	o := order("sh", "-c", "echo kept")
 	l.want(o)
 	l.ended(o.GetTask())
-	dir := filepath.Join(cfg.DataDir, "tasks", keyOf(o.GetTask()).name())
+	dir := filepath.Join(cfg.DataDir, "tasks", taskid.Of(o.GetTask()).Name())
 	l.await("that the agent notes the acknowledgement", func() bool {
 		spec, err := shim.ReadSpec(dir)
 		return err == nil && spec.Acked

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
@@ -14,8 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
@@ -62,7 +66,7 @@ func TestAnUpgradeInPlaceHarmsNoTask(t *testing.T) {
 	terminate(t, first)
 
 	open("meanwhile")
-	exit := filepath.Join(cfg.DataDir, "tasks", keyOf(meanwhile.GetTask()).name(), shim.ExitFile)
+	exit := filepath.Join(cfg.DataDir, "tasks", taskid.Of(meanwhile.GetTask()).Name(), shim.ExitFile)
 	require.Eventually(t, func() bool { _, err := os.Stat(exit); return err == nil }, 30*time.Second, time.Millisecond)
 	require.True(t, alive(pids[late]))
 	install(t, binary)
@@ -104,7 +108,7 @@ func TestATaskOfANewerAgentIsLetBe(t *testing.T) {
 	l.want(o)
 	pid := l.running(o.GetTask())
 	stop()
-	record := filepath.Join(cfg.DataDir, "tasks", keyOf(o.GetTask()).name(), shim.SpecFile)
+	record := filepath.Join(cfg.DataDir, "tasks", taskid.Of(o.GetTask()).Name(), shim.SpecFile)
 	text, err := os.ReadFile(record)
 	require.NoError(t, err)
 	newer := strings.Replace(string(text), `version "2"`, `version "3"`, 1)
@@ -142,10 +146,10 @@ func TestTheAgentIsKilledBetweenEveryTwoSteps(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	o := order("sh", "-c", "while [ ! -e "+gate+" ]; do sleep 0.01; done; exit 3")
 	ref := o.GetTask()
-	dir := filepath.Join(cfg.DataDir, "tasks", keyOf(ref).name())
-	checkpoints := filepath.Join(cfg.outputsOf(o.Spec.GetTenantId()), ref.GetJobId()+".checkpoints")
+	dir := filepath.Join(cfg.DataDir, "tasks", taskid.Of(ref).Name())
+	checkpoints := filepath.Join(outputs.New(cfg.DataDir).Tenant(o.Spec.GetTenantId()), ref.GetJobId()+".checkpoints")
 	announce := func(line string) {
-		file, err := os.OpenFile(filepath.Join(dir, eventsFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		file, err := os.OpenFile(filepath.Join(dir, shim.EventsFile), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 		require.NoError(t, err)
 		_, err = file.WriteString(line + "\n")
 		require.NoError(t, err)
@@ -256,7 +260,8 @@ func TestResumeFromTheFirstCheckpointThatIsWhatItWas(t *testing.T) {
 		path := filepath.Join(base, name)
 		require.NoError(t, os.MkdirAll(path, 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(path, "model"), []byte(text), 0o600))
-		return &v1.ResumePoint{Path: path, ManifestDigest: manifestIn(t, path).digest, NodeId: "n7"}
+		sum := sha256.Sum256(fmt.Appendf(nil, "model %d\n", len(text)))
+		return &v1.ResumePoint{Path: path, ManifestDigest: hex.EncodeToString(sum[:]), NodeId: "n7"}
 	}
 	good, older, changed, removed := made("good", "x"), made("older", "x"), made("changed", "x"), made("removed", "x")
 	require.NoError(t, os.WriteFile(filepath.Join(changed.GetPath(), "more"), []byte("y"), 0o600))

@@ -16,6 +16,8 @@
 // deadlines earlier, never later. A new Keeper knows of no acknowledgement and
 // extends nothing.
 //
+// Book is the whole of it for an agent: a Keeper, the numbers of renewals, the leave to launch, and what shims were told.
+//
 // Not guaranteed: anything about tasks whose deadline is not enforced. That is
 // what shims are for.
 package lease

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"syscall"
 )
@@ -190,4 +191,13 @@ func seek(file *os.File, at, end int64, what int) int64 {
 		return end // a hole up to its end; or a file system that does not tell
 	}
 	return at
+}
+
+// Cause is an error without the path that a message names already.
+func Cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
 }

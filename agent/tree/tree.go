@@ -280,3 +280,9 @@ func (d *Dir) Stat() (stat unix.Stat_t, err error) {
 	err = unix.Fstat(int(d.file.Fd()), &stat)
 	return stat, err
 }
+
+// Within says whether a path is that of a directory, or of something in it. It goes by the names alone.
+func Within(path, dir string) bool {
+	name, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(name)
+}

@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/ship"
+	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/archive/tasks"
+)
+
+// LogArchive says where logs and metrics of tasks are shipped to. The zero
+// value means nowhere: they are on the node alone.
+type LogArchive struct {
+	// URL of the archive, as package archive takes it.
+	URL string
+	// Access to a bucket; the zero value: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+	Access archive.Access
+	// Flush is how old lines may get before they are shipped; 0: 30 s, negative:
+	// until their segment is full or the task has ended.
+	Flush time.Duration
+	// Rate bounds the bytes a second; 0: no bound.
+	Rate int64
+	// Wait bounds how long the directory of an ended task is kept, beyond what
+	// KeepTasks and KeepTasksFor say, because the archive has not taken all of
+	// it; 0: 24 h.
+	Wait time.Duration
+}
+
+func (l LogArchive) validate() error {
+	if l.URL == "" {
+		return nil
+	}
+	var faults []error
+	if err := archive.Check(l.URL); err != nil {
+		faults = append(faults, fmt.Errorf("log archive: %w", err))
+	}
+	if l.Rate < 0 || l.Wait < 0 {
+		faults = append(faults, errors.New("log archive: rate or wait is negative"))
+	}
+	return errors.Join(faults...)
+}
+
+// openArchive makes the shipper, if there is an archive.
+func (a *agent) openArchive() error {
+	cfg := &a.cfg.LogArchive
+	if cfg.URL == "" {
+		return nil
+	}
+	if cfg.Wait == 0 {
+		cfg.Wait = 24 * time.Hour
+	}
+	store, err := archive.Open(cfg.URL, cfg.Access)
+	if err != nil {
+		return fmt.Errorf("log archive: %w", err)
+	}
+	a.shipper = ship.New(ship.Config{
+		Store: store, Node: a.cfg.NodeID, Tasks: func() []ship.Task { return a.tasks.ToShip() }, LogDir: shim.LogDir, MetricsFile: shim.MetricsFile, MetricsBytes: a.cfg.MetricsBytes,
+		Flush: cfg.Flush, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics, Finished: func(tasks.Task) { a.tasks.Shipped() },
+	})
+	return nil
+}
+
+// ship runs the shipper, if there is one.
+func (a *agent) ship(ctx context.Context) {
+	if a.shipper != nil {
+		a.shipper.Run(ctx)
+	}
+}

@@ -1,0 +1,39 @@
+package backoff
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestPausesDoubleUpToTheLongest(t *testing.T) {
+	p := Pauses{First: time.Second, Longest: 5 * time.Second}
+	for _, want := range []time.Duration{1, 2, 4, 5, 5} {
+		require.Equal(t, want*time.Second, p.Next())
+	}
+	p.Reset()
+	require.Equal(t, time.Second, p.Next())
+}
+
+func TestSleepEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		require.True(t, Sleep(t.Context(), time.Minute))
+		require.Equal(t, time.Minute, time.Since(began))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.False(t, Sleep(ctx, time.Hour))
+		require.Equal(t, time.Minute+time.Second, time.Since(began))
+	})
+}
+
+func TestSpreadStaysBetweenHalfAndWhole(t *testing.T) {
+	for range 1000 {
+		d := Spread(time.Second)
+		require.GreaterOrEqual(t, d, time.Second/2)
+		require.LessOrEqual(t, d, time.Second)
+	}
+}

@@ -1,0 +1,190 @@
+package gpus
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// commit writes down what has changed, and then tells of it: a GPU that failed must not come back because the power did.
+// Nobody who only asks waits for the disk.
+func (g *Monitor) commit() {
+	g.saving.Lock()
+	defer g.saving.Unlock()
+	g.mu.Lock()
+	known, aside := g.known, maps.Clone(g.aside)
+	next := make([]*v1.Gpu, 0, len(known))
+	for _, gpu := range known {
+		next = append(next, g.judged(gpu))
+	}
+	record := gpuRecord{BootID: g.bootID, Spec: g.spec, EnabledAt: g.enabledAt, Doubt: g.doubt}
+	if !g.placed {
+		record.EnabledAt = 0
+	}
+	g.mu.Unlock()
+	for _, uuid := range slices.Sorted(maps.Keys(aside)) {
+		record.Quarantined = append(record.Quarantined, aside[uuid])
+	}
+	g.save(record, known)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.kept = aside
+	if !Same(next, g.last) {
+		g.last = next
+		select {
+		case g.changed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// save writes the record when it says something new, which is seldom. The caller holds saving.
+func (g *Monitor) save(record gpuRecord, known []*v1.Gpu) {
+	if g.dir == "" {
+		return
+	}
+	digest, err := json.Marshal(struct {
+		Record gpuRecord
+		Known  []string
+	}{record, describe(known)})
+	if err == nil && !bytes.Equal(digest, g.written) {
+		if err = writeGPUs(g.dir, record, known); err == nil {
+			g.written = digest
+		}
+	}
+	if err != nil {
+		g.log.Error("what is known of the GPUs is not kept", "error", err)
+	}
+}
+
+func describe(gpus []*v1.Gpu) []string {
+	names := make([]string, 0, len(gpus))
+	for _, gpu := range gpus {
+		names = append(names, fmt.Sprintf("%s %d %s %d", gpu.GetUuid(), gpu.GetIndex(), gpu.GetModel(), gpu.GetMemoryMb()))
+	}
+	return names
+}
+
+// judged is a GPU with its health.
+func (g *Monitor) judged(gpu *v1.Gpu) *v1.Gpu {
+	uuid := gpu.GetUuid()
+	q, aside := g.aside[uuid]
+	health, reason := gpu.GetHealth(), gpu.GetHealthReason()
+	switch {
+	case g.missing[uuid] >= missingLooks:
+		health, reason = v1.GpuHealth_VANISHED, "the driver does not list it any more"
+	case aside && q.Cause == causeFault:
+		health, reason = v1.GpuHealth_QUARANTINED, q.text()
+	case health != v1.GpuHealth_HEALTHY:
+	case aside:
+		health, reason = v1.GpuHealth_QUARANTINED, q.text()
+	case g.missing[uuid] > 0:
+		health, reason = v1.GpuHealth_QUARANTINED, "the driver did not list it just now"
+	case g.driver != "":
+		health, reason = v1.GpuHealth_QUARANTINED, g.driver
+	default:
+		return gpu
+	}
+	out := proto.Clone(gpu).(*v1.Gpu)
+	out.Health, out.HealthReason = health, reason
+	return out
+}
+
+// Fault returns what is wrong with the first of the GPUs that failed within a time; the zero times leave it open.
+func (g *Monitor) Fault(indices []int32, from, to time.Time) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, index := range indices {
+		uuid := g.uuid(index)
+		q, ok := g.kept[uuid]
+		at := time.Unix(0, q.At)
+		if ok && q.Cause == causeFault && (from.IsZero() || !at.Before(from)) && (to.IsZero() || !at.After(to)) {
+			return g.name(uuid) + ": " + q.Reason
+		}
+	}
+	return ""
+}
+
+// uuids returns those of the GPUs that are known.
+func (g *Monitor) uuids(indices []int32) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var uuids []string
+	for _, index := range indices {
+		if uuid := g.uuid(index); uuid != "" {
+			uuids = append(uuids, uuid)
+		}
+	}
+	return uuids
+}
+
+func (g *Monitor) uuid(index int32) string {
+	for _, gpu := range g.known {
+		if gpu.GetIndex() == index {
+			return gpu.GetUuid()
+		}
+	}
+	return ""
+}
+
+// title names a GPU to people.
+func (g *Monitor) title(uuid string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.name(uuid)
+}
+
+func (g *Monitor) name(uuid string) string {
+	if at := indexOf(g.known, uuid); at >= 0 {
+		return fmt.Sprintf("GPU %d (%s)", g.known[at].GetIndex(), uuid)
+	}
+	return "GPU " + uuid
+}
+
+func indexOf(gpus []*v1.Gpu, uuid string) int {
+	return slices.IndexFunc(gpus, func(gpu *v1.Gpu) bool { return gpu.GetUuid() == uuid })
+}
+
+// Visible is the value of CUDA_VISIBLE_DEVICES for leased GPUs: their indices, which many programs parse, or their UUIDs
+// once the driver has renumbered.
+func (g *Monitor) Visible(indices []int32) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	names := make([]string, 0, len(indices))
+	for _, index := range indices {
+		name := strconv.Itoa(int(index))
+		if uuid := g.uuid(index); g.shifted && uuid != "" {
+			name = uuid
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ",")
+}
+
+// Indices is the reverse of Visible.
+func (g *Monitor) Indices(visible string) (indices []int32, ok bool) {
+	if visible == "" {
+		return nil, true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for name := range strings.SplitSeq(visible, ",") {
+		if n, err := strconv.ParseInt(name, 10, 32); err == nil {
+			indices = append(indices, int32(n))
+		} else if at := indexOf(g.known, name); at >= 0 {
+			indices = append(indices, g.known[at].GetIndex())
+		} else {
+			return nil, false
+		}
+	}
+	return indices, true
+}

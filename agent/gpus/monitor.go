@@ -1,0 +1,424 @@
+package gpus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/device"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+const (
+	// firstLook bounds the first question to the driver, which may have to wake the GPUs up; laterLook where the agent knows
+	// them from before, and has tasks to take up.
+	firstLook = 30 * time.Second
+	laterLook = 5 * time.Second
+	// lookInterval is how often the GPUs are looked at, lookTimeout for how long.
+	lookInterval = 10 * time.Second
+	lookTimeout  = 10 * time.Second
+	// doubtInterval is the pause before the next look while something is in doubt: the driver does not answer, a GPU is
+	// missing or in use, an operator waits.
+	doubtInterval = time.Second
+	// missingLooks is in how many looks on end a GPU must be missing: one is not enough to end a training for.
+	missingLooks = 2
+	// failingLooks is how many failures of the driver on end are taken for its state.
+	failingLooks = 3
+)
+
+// Config is what a Monitor is told.
+type Config struct {
+	Inventory device.Inventory
+	// Dir holds the record of the GPUs; empty: nothing is kept.
+	Dir string
+	// BootID and Spec say under which machine and which configuration the record is true.
+	BootID, Spec string
+	// Simulated GPUs are looked at more often: that costs nothing.
+	Simulated bool
+	Log       *slog.Logger
+}
+
+// Monitor knows the GPUs of the node, those that were there once, and which are set aside.
+type Monitor struct {
+	inventory device.Inventory
+	log       *slog.Logger
+	dir       string
+	bootID    string
+	spec      string
+	interval  time.Duration
+	onFault   func()
+	changed   chan struct{}
+	poke      chan struct{}
+
+	// looking: one look at a time.
+	looking chan struct{}
+
+	// saving orders the writes of the record. It is taken before mu.
+	saving  sync.Mutex
+	written []byte
+
+	mu sync.Mutex
+	// known are the GPUs as the driver described them when it last did, with the index that leases know them by.
+	known []*v1.Gpu
+	// missing counts the looks in which a known GPU was not there, faulty is what the driver says of those that failed.
+	missing map[string]int
+	faulty  map[string]string
+	aside   map[string]quarantine
+	// driver is why the driver tells nothing, failures how often on end.
+	driver   string
+	failures int
+	// last and kept are the health of the GPUs and those set aside, as they are on disk: nothing else is told.
+	last []*v1.Gpu
+	kept map[string]quarantine
+	// samples are what the GPUs did when they were last read, and sampled counts how often that was.
+	samples []*v1.GpuSample
+	sampled uint64
+	// shifted: the driver counts otherwise than it did when the agent began.
+	shifted bool
+
+	// doubt is why all GPUs are to be set aside as soon as the driver lists them.
+	doubt string
+
+	enabledAt uint64
+	// placed: enabledAt comes from the coordinators, now or before.
+	placed bool
+}
+
+// New takes up what an earlier agent knew. What it knew of a machine that was restarted, or configured otherwise, since
+// then is only what was set aside.
+func New(cfg Config) (*Monitor, error) {
+	g := &Monitor{
+		inventory: cfg.Inventory, log: cfg.Log, dir: cfg.Dir, bootID: cfg.BootID, spec: cfg.Spec, interval: lookInterval, onFault: func() {},
+		changed: make(chan struct{}, 1), poke: make(chan struct{}, 1), looking: make(chan struct{}, 1),
+		missing: make(map[string]int), faulty: make(map[string]string), aside: make(map[string]quarantine),
+	}
+	if cfg.Simulated {
+		g.interval = doubtInterval
+	}
+	if err := g.load(); err != nil {
+		return nil, err
+	}
+	if source, ok := cfg.Inventory.(device.XidSource); ok {
+		source.OnXid(g.heard)
+	}
+	return g, nil
+}
+
+// OnFault names what is called when a GPU has failed, after that is on disk. It is told before Begin.
+func (g *Monitor) OnFault(f func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.onFault = f
+}
+
+func (g *Monitor) failed() {
+	g.mu.Lock()
+	f := g.onFault
+	g.mu.Unlock()
+	f()
+}
+
+// Changed has a token when the health of a GPU is another than before.
+func (g *Monitor) Changed() <-chan struct{} { return g.changed }
+
+func (g *Monitor) load() error {
+	if g.dir == "" {
+		return nil
+	}
+	record, known, ok, err := readGPUs(g.dir)
+	if err != nil || !ok {
+		return err
+	}
+	if g.doubt = record.Doubt; g.doubt != "" {
+		g.log.Error("all GPUs are set aside until the node is enabled", "why", g.doubt)
+	}
+	g.enabledAt, g.placed = record.EnabledAt, record.EnabledAt != 0 || g.doubt == ""
+	for _, q := range record.Quarantined {
+		g.aside[q.UUID] = q
+	}
+	if record.BootID == g.bootID && record.Spec == g.spec {
+		g.known = known
+	}
+	g.commit()
+	return nil
+}
+
+// Begin looks for the first time. A driver that does not answer does not keep the agent from its tasks.
+func (g *Monitor) Begin(ctx context.Context) {
+	limit := firstLook
+	if len(g.Current()) > 0 {
+		limit = laterLook
+	}
+	bounded, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := g.Look(bounded); err != nil {
+		g.log.Error("cannot look at the GPUs", "error", err)
+	}
+}
+
+// Look asks the driver, and returns when what it says is on disk.
+func (g *Monitor) Look(ctx context.Context) error {
+	select {
+	case g.looking <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: an earlier look is not over", device.ErrHung)
+	}
+	defer func() { <-g.looking }()
+	devices, err := g.inventory.List(ctx)
+	if err != nil {
+		g.unanswered(err)
+		return fmt.Errorf("list GPUs: %w", err)
+	}
+	g.mu.Lock()
+	if g.driver != "" {
+		g.log.Warn("the GPU driver answers again")
+	}
+	g.driver, g.failures = "", 0
+	fault := g.compare(devices)
+	g.mu.Unlock()
+	g.commit()
+	if fault {
+		g.failed()
+	}
+	g.release(ctx)
+	return nil
+}
+
+// unanswered notes that the driver tells nothing. It is no verdict on the GPUs, and no reason to end anything; but nothing
+// new is put on what cannot be seen.
+func (g *Monitor) unanswered(err error) {
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	g.noteSilence(err)
+	g.commit()
+}
+
+func (g *Monitor) noteSilence(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failures++
+	why := ""
+	switch {
+	case errors.Is(err, device.ErrHung) || errors.Is(err, context.DeadlineExceeded):
+		why = "driver does not answer"
+	case g.failures >= failingLooks:
+		why = "driver fails: " + err.Error()
+	}
+	if why != "" && g.driver == "" {
+		g.log.Error("the GPUs are set aside: the driver tells nothing", "gpus", len(g.known), "error", err)
+	}
+	if why != "" {
+		g.driver = why
+	}
+}
+
+// compare takes in what the driver lists, and tells whether a GPU failed that had not before.
+func (g *Monitor) compare(devices []device.Device) (fault bool) {
+	clear(g.faulty)
+	next := make([]*v1.Gpu, 0, len(devices))
+	for _, d := range devices {
+		gpu := gpuOf(d)
+		// Leases are by index: a GPU keeps the one that it had, also when the driver renumbers because another vanished.
+		if at := indexOf(g.known, d.UUID); at >= 0 && g.known[at].GetIndex() != gpu.GetIndex() {
+			gpu.Index, gpu.NvlinkPeers = g.known[at].GetIndex(), g.known[at].GetNvlinkPeers()
+			g.shifted = true
+		}
+		delete(g.missing, d.UUID)
+		if d.Fault {
+			g.faulty[d.UUID] = d.HealthReason
+			fault = g.fail(d.UUID, d.HealthReason) || fault
+		}
+		next = append(next, gpu)
+	}
+	for _, old := range g.known {
+		if indexOf(next, old.GetUuid()) >= 0 {
+			continue
+		}
+		g.missing[old.GetUuid()]++
+		if g.missing[old.GetUuid()] >= missingLooks {
+			fault = g.fail(old.GetUuid(), "the driver does not list it any more") || fault
+		}
+		if slices.ContainsFunc(next, func(gpu *v1.Gpu) bool { return gpu.GetIndex() == old.GetIndex() }) {
+			delete(g.missing, old.GetUuid())
+			continue // another was put in its place
+		}
+		next = append(next, old)
+	}
+	slices.SortFunc(next, func(a, b *v1.Gpu) int { return int(a.GetIndex() - b.GetIndex()) })
+	g.known = next
+	if g.doubt != "" && len(devices) > 0 {
+		for _, gpu := range next {
+			if _, ok := g.aside[gpu.GetUuid()]; !ok {
+				g.aside[gpu.GetUuid()] = g.newQuarantine(gpu.GetUuid(), causeUnknown, g.doubt)
+			}
+		}
+		g.doubt = ""
+	}
+	return fault
+}
+
+// heard is called when the driver logs an error.
+func (g *Monitor) heard(uuid string, code int) {
+	xid := device.XidOf(code)
+	if !xid.Critical {
+		g.log.Warn("the GPU driver logged an error", "gpu", uuid, "error", xid.String())
+		return
+	}
+	g.mu.Lock()
+	fault := g.fail(uuid, xid.String())
+	g.mu.Unlock()
+	g.commit()
+	if fault {
+		g.failed()
+	}
+}
+
+// fail sets a GPU aside that failed; false when it was already.
+func (g *Monitor) fail(uuid, reason string) bool {
+	if q, ok := g.aside[uuid]; ok && q.Cause == causeFault {
+		return false
+	}
+	g.log.Error("a GPU failed: it is set aside until the node is enabled again", "gpu", g.name(uuid), "why", reason)
+	g.aside[uuid] = g.newQuarantine(uuid, causeFault, reason)
+	return true
+}
+
+func (g *Monitor) newQuarantine(uuid, cause, reason string) quarantine {
+	return quarantine{UUID: uuid, Cause: cause, Reason: reason, At: time.Now().UnixNano(), EnabledAt: g.enabledAt, Unplaced: !g.placed}
+}
+
+// use sets a GPU aside until it is empty.
+func (g *Monitor) use(uuid, reason string) {
+	g.mu.Lock()
+	if _, ok := g.aside[uuid]; !ok {
+		g.log.Error("a GPU is set aside: somebody uses it", "gpu", g.name(uuid), "why", reason)
+		g.aside[uuid] = g.newQuarantine(uuid, causeInUse, reason)
+	}
+	g.mu.Unlock()
+	g.commit()
+	g.hurry()
+}
+
+// Enabled is told what the orders say. The first word of the coordinators is the measure for what was set aside before it.
+// It does not wait for the disk: Run writes it down.
+func (g *Monitor) Enabled(at uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.placed && at == g.enabledAt {
+		return
+	}
+	for uuid, q := range g.aside {
+		if q.Unplaced {
+			q.Unplaced, q.EnabledAt = false, at
+			g.aside[uuid] = q
+		}
+	}
+	g.placed, g.enabledAt = true, max(at, g.enabledAt)
+	g.hurry()
+}
+
+// hurry makes the next look come soon.
+func (g *Monitor) hurry() {
+	select {
+	case g.poke <- struct{}{}:
+	default:
+	}
+}
+
+// release gives back what is well again. The driver has just answered.
+func (g *Monitor) release(ctx context.Context) {
+	g.mu.Lock()
+	var due []quarantine
+	for _, q := range g.aside {
+		if q.Cause == causeInUse || q.EnabledAt < g.enabledAt && !q.Unplaced {
+			due = append(due, q)
+		}
+	}
+	g.mu.Unlock()
+	for _, q := range due {
+		processes, err := g.inventory.Processes(ctx, q.UUID)
+		g.mu.Lock()
+		finding := ""
+		switch {
+		case g.missing[q.UUID] > 0 || indexOf(g.known, q.UUID) < 0:
+			finding = "the driver does not list it"
+		case g.faulty[q.UUID] != "":
+			finding = g.faulty[q.UUID]
+		case err != nil:
+			// Not known: the next look tries again.
+			g.mu.Unlock()
+			continue
+		case len(processes) > 0:
+			finding = fmt.Sprintf("process %d uses it", processes[0].Pid)
+		}
+		switch {
+		case finding == "":
+			g.log.Warn("a GPU is given back", "gpu", g.name(q.UUID), "was", q.Reason)
+			delete(g.aside, q.UUID)
+		case q.Cause != causeInUse:
+			g.log.Error("a GPU is not given back", "gpu", g.name(q.UUID), "was", q.Reason, "is", finding)
+			q.EnabledAt, q.Verified = g.enabledAt, finding
+			g.aside[q.UUID] = q
+		}
+		g.mu.Unlock()
+		g.commit()
+	}
+}
+
+// Current is the GPUs with their health, as coordinators are told.
+func (g *Monitor) Current() []*v1.Gpu {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.last
+}
+
+// doubtful: the next look should come soon.
+func (g *Monitor) doubtful() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.driver != "" || g.failures > 0 || len(g.missing) > 0 && slices.ContainsFunc(slices.Collect(maps.Values(g.missing)), func(n int) bool { return n < missingLooks }) {
+		return true
+	}
+	for _, q := range g.aside {
+		if q.Cause == causeInUse || q.EnabledAt < g.enabledAt && !q.Unplaced {
+			return true
+		}
+	}
+	return false
+}
+
+// Run looks at the GPUs until ctx ends.
+func (g *Monitor) Run(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+	g.sample(bounded)
+	cancel()
+	for {
+		pause := g.interval
+		if g.doubtful() {
+			pause = min(pause, doubtInterval)
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		case <-g.poke:
+			timer.Stop()
+			g.commit()
+		}
+		bounded, cancel := context.WithTimeout(ctx, lookTimeout)
+		if err := g.Look(bounded); err == nil {
+			g.sample(bounded)
+		} else if ctx.Err() == nil {
+			g.log.Debug("cannot look at the GPUs", "error", err)
+		}
+		cancel()
+	}
+}

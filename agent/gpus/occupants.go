@@ -1,0 +1,272 @@
+package gpus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/backoff"
+	"github.com/mindcoordinator/mind/agent/device"
+	"github.com/mindcoordinator/mind/agent/gpus/holding"
+	"github.com/mindcoordinator/mind/agent/taskid"
+)
+
+const (
+	// Patience is how long a GPU may take to become empty: the driver shows a process for a moment after its end, and a
+	// process that was killed may need a moment to die.
+	Patience   = 5 * time.Second
+	emptyPause = 50 * time.Millisecond
+)
+
+// unaccountable are programs that belong to the driver: they are on a GPU for as long as the machine runs.
+var unaccountable = []string{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nvidia-persistenced"}
+
+// Task is what must be known of a task to say whose a process is.
+type Task struct {
+	Name string
+	// Pid of its command, which is that of its session, too; 0: it was not started.
+	Pid int
+	// EndedAt is zero while the task is alive.
+	EndedAt time.Time
+	Has     holding.Holding
+}
+
+// Occupants finds out who is on a GPU.
+type Occupants struct {
+	Monitor *Monitor
+	// TasksDir holds the directories of the tasks, Group is the control group of their groups; empty: none.
+	TasksDir, Group string
+	// Tasks lists those of the node.
+	Tasks func() []Task
+}
+
+// whose knows whose a process is.
+type whose struct {
+	tasks, group string
+	live         map[string]holding.Holding
+	// pids are commands of tasks by their process id.
+	pids map[int]command
+}
+
+type command struct {
+	task    string
+	endedAt time.Time // zero: it has not
+}
+
+// whose takes note of the tasks that there are. The task of the name self counts as ended.
+func (o *Occupants) whose(self string) *whose {
+	w := &whose{tasks: o.TasksDir, group: o.Group, live: make(map[string]holding.Holding), pids: make(map[int]command)}
+	for _, t := range o.Tasks() {
+		if t.Name == self && t.EndedAt.IsZero() {
+			t.EndedAt = time.Now()
+		}
+		if t.EndedAt.IsZero() {
+			w.live[t.Name] = t.Has
+		}
+		if t.Pid != 0 {
+			w.pids[t.Pid] = command{t.Name, t.EndedAt}
+		}
+	}
+	return w
+}
+
+// owner returns the task that a process is of, by its environment, which every process inherits unless it takes care not
+// to, by its control group, or by its session. A process that is gone has none.
+func (w *whose) owner(pid int) (task string, ok bool) {
+	proc := "/proc/" + strconv.Itoa(pid)
+	if env, err := os.ReadFile(proc + "/environ"); err == nil {
+		for entry := range bytes.SplitSeq(env, []byte{0}) {
+			if file, found := bytes.CutPrefix(entry, []byte("MIND_METRICS_FILE=")); found {
+				if dir := filepath.Dir(string(file)); filepath.Dir(dir) == w.tasks {
+					return filepath.Base(dir), true
+				}
+			}
+		}
+	}
+	if w.group != "" {
+		if text, err := os.ReadFile(proc + "/cgroup"); err == nil {
+			parent, name := filepath.Split(strings.TrimSpace(string(text)))
+			if _, isTask := taskid.Parse(name); isTask && strings.HasSuffix(parent, "/"+filepath.Base(w.group)+"/") {
+				return name, true
+			}
+		}
+	}
+	session, started, ok := sessionOf(pid)
+	if c, known := w.pids[session]; ok && known && (c.endedAt.IsZero() || started.Before(c.endedAt)) {
+		return c.task, true
+	}
+	return "", false
+}
+
+// sessionOf reads the session of a process and when it was started.
+func sessionOf(pid int) (session int, started time.Time, ok bool) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return 0, started, false
+	}
+	// After the name in parentheses: state, parent, group, session; the start is the 20th.
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 20 {
+		return 0, started, false
+	}
+	session, err = strconv.Atoi(fields[3])
+	ticks, err2 := strconv.ParseInt(fields[19], 10, 64)
+	var now unix.Timespec
+	err3 := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now)
+	if err != nil || err2 != nil || err3 != nil {
+		return 0, started, false
+	}
+	const ticksPerSecond = 100 // what Linux tells programs, on every machine that has GPUs
+	age := time.Duration(now.Nano()) - time.Duration(ticks)*time.Second/ticksPerSecond
+	return session, time.Now().Add(-age), true
+}
+
+// commandOf names a process to people; empty when it is gone.
+func commandOf(pid int) string {
+	proc := "/proc/" + strconv.Itoa(pid)
+	line, err := os.ReadFile(proc + "/cmdline")
+	if err == nil {
+		if line = bytes.TrimRight(line, "\x00"); len(line) > 0 {
+			text := strings.ToValidUTF8(string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})), "?")
+			return text[:min(len(text), 80)]
+		}
+	}
+	if comm, err := os.ReadFile(proc + "/comm"); err == nil {
+		return strings.TrimSpace(string(comm))
+	}
+	return ""
+}
+
+// dead reports whether a process is gone, or waits for its parent to notice.
+func dead(pid int) bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH)
+	}
+	return bytes.HasPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" Z"))
+}
+
+// kill kills a process if it still is of the task: its number may have been given to another meanwhile.
+func (w *whose) kill(pid int, task string) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	if owner, ok := w.owner(pid); ok && owner == task {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// tenant is somebody on a GPU who should not be there.
+type tenant struct {
+	uuid, text string
+}
+
+// Verify sees to it that nobody is on the GPUs but tasks that share them: before a task is launched on them, and after
+// it has ended. What earlier tasks left there is killed. A GPU that somebody is still on after a while is set aside, and the
+// answer says who; it also says so when the driver tells nothing, and when ctx ends. self is the name of the task.
+func (o *Occupants) Verify(ctx context.Context, self string, has holding.Holding) (occupied string) {
+	g := o.Monitor
+	uuids := g.uuids(has.GPUs)
+	if len(uuids) == 0 {
+		return ""
+	}
+	bounded, cancel := context.WithTimeout(ctx, Patience)
+	defer cancel()
+	var w *whose
+	for {
+		users, err := device.ProcessesOf(bounded, g.inventory, uuids)
+		if ctx.Err() != nil {
+			return "the agent is stopping" // the next one sees to it
+		}
+		if err != nil && (errors.Is(err, device.ErrHung) || bounded.Err() != nil) {
+			g.unanswered(err)
+			g.hurry()
+			return "nobody can tell whether it is free: the driver does not answer"
+		}
+		var left []tenant
+		if err == nil {
+			if w == nil && anybody(users) {
+				w = o.whose(self)
+			}
+			left = w.strangers(uuids, users, has)
+			if len(left) == 0 {
+				return ""
+			}
+		}
+		if backoff.Sleep(bounded, emptyPause) {
+			continue
+		}
+		if ctx.Err() != nil {
+			return "the agent is stopping"
+		}
+		if err != nil {
+			g.unanswered(err)
+			return "nobody can tell whether it is free: " + err.Error()
+		}
+		for _, one := range left {
+			g.use(one.uuid, one.text)
+		}
+		return g.title(left[0].uuid) + ": " + left[0].text
+	}
+}
+
+func anybody(users map[string][]device.Process) bool {
+	for _, processes := range users {
+		if len(processes) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// strangers lists who is on the GPUs and should not be, and kills those of them that an ended task left.
+func (w *whose) strangers(uuids []string, users map[string][]device.Process, has holding.Holding) (left []tenant) {
+	for _, uuid := range uuids {
+		for _, process := range users[uuid] {
+			pid := process.Pid
+			if dead(pid) && commandOf(pid) == "" {
+				if has.Shared {
+					continue // it may be of those who share the GPU: nobody is accused on such evidence
+				}
+				left = append(left, tenant{uuid, fmt.Sprintf("the driver shows process %d on it, which this machine does not have", pid)})
+				continue
+			}
+			name := commandOf(pid)
+			task, ours := w.owner(pid)
+			other, alive := w.live[task]
+			switch {
+			case !ours && isUnaccountable(name):
+			case !ours:
+				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) uses it, which is of no task", pid, name)})
+			case alive && has.Shared && other.Shared:
+				// It has a part of the GPU, too.
+			case alive:
+				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) of task %s uses it, which has no right to it", pid, name, task)})
+			default:
+				w.kill(pid, task)
+				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) that task %s left uses it, and does not die", pid, name, task)})
+			}
+		}
+	}
+	return left
+}
+
+func isUnaccountable(name string) bool {
+	program, _, _ := strings.Cut(name, " ")
+	for _, known := range unaccountable {
+		if filepath.Base(program) == known {
+			return true
+		}
+	}
+	return false
+}

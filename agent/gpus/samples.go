@@ -1,0 +1,49 @@
+package gpus
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/agent/device"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// sample reads the sensors, for the next heartbeat. What cannot be read is not told.
+func (g *Monitor) sample(ctx context.Context) {
+	readings, err := g.inventory.Read(ctx)
+	if err != nil {
+		g.log.Debug("cannot read the sensors of the GPUs", "error", err)
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.samples = g.samples[:0:0] // the ones before may be on their way
+	for _, r := range readings {
+		if at := indexOf(g.known, r.UUID); at >= 0 {
+			g.samples = append(g.samples, sampleOf(g.known[at].GetIndex(), r))
+		}
+	}
+	g.sampled++
+}
+
+func sampleOf(index int32, r device.Reading) *v1.GpuSample {
+	s := &v1.GpuSample{Index: index}
+	if r.Utilization >= 0 {
+		s.UtilizationPercent = proto.Int32(int32(r.Utilization*100 + 0.5))
+	}
+	if r.MemoryUsed >= 0 {
+		s.MemoryUsedMb = proto.Int32(int32(r.MemoryUsed / (1 << 20)))
+	}
+	return s
+}
+
+// SamplesSince returns the newest samples and their number, or nothing if the caller has told those already.
+func (g *Monitor) SamplesSince(told uint64) ([]*v1.GpuSample, uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.sampled == told {
+		return nil, told
+	}
+	return g.samples, g.sampled
+}

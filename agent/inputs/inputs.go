@@ -1,0 +1,258 @@
+package inputs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/taskfile"
+	"github.com/mindcoordinator/mind/agent/taskid"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// What a task directory holds of its data: a folder with one for each source, and what they are.
+const (
+	// Folder is that of the sources.
+	Folder = "data"
+	// Manifest says what they are.
+	Manifest = "data.json"
+)
+
+// Config says where the data of jobs may come from, and how much of it the node keeps. The zero value keeps 100 GiB below the
+// data directory.
+type Config struct {
+	// CacheDir is the folder of the cache; empty: "datacache" in the data directory. One agent at a time uses it.
+	CacheDir string
+	// CacheBytes bounds it; 0: 100 GiB.
+	CacheBytes int64
+	// Roots are the folders in which local sources and models may lie, beside what the tenant's own jobs wrote; empty: none.
+	Roots []string
+	// Hosts are those that data may be fetched from: names, *.SUFFIX, addresses, networks, or * for all. Empty: all but this
+	// machine and link-local addresses.
+	Hosts []string
+	// HubURL and HubToken are for hf:// sources; empty: https://huggingface.co, without a token.
+	HubURL, HubToken string
+	// DriveURL and AtlasURL are for scaidrive:// and scaiatlas:// sources; empty: there are none.
+	DriveURL, AtlasURL string
+	// S3 is the object store of s3:// sources.
+	S3 datacache.S3
+	// TellEvery is how often the coordinators are told how far a transfer is; 0: every 2 s.
+	TellEvery time.Duration
+}
+
+// Inputs brings the data of jobs to the node.
+type Inputs struct {
+	cfg   Config
+	node  string
+	cache *datacache.Cache
+	log   *slog.Logger
+}
+
+// Validate joins all faults of the configuration of an agent with this data directory.
+func (c Config) Validate(dataDir string) error { return c.cache("", dataDir, nil).Validate() }
+
+func (c Config) cache(node, dataDir string, own func(tenant string) string) datacache.Config {
+	return datacache.Config{
+		Node: node, Dir: cmp.Or(c.CacheDir, filepath.Join(dataDir, "datacache")), Capacity: c.CacheBytes, Roots: c.Roots,
+		// What jobs wrote may be the data of others of their tenant; the agent's state may not.
+		Hidden: []string{dataDir}, Own: func(tenant string) []string { return []string{own(tenant)} },
+		Hosts: c.Hosts, Hub: datacache.Service{URL: c.HubURL, Token: c.HubToken},
+		Drive: datacache.Service{URL: c.DriveURL}, Atlas: datacache.Service{URL: c.AtlasURL}, S3: c.S3,
+	}
+}
+
+// Open opens the data cache of a node. own is the folder of what a tenant's own jobs wrote.
+func Open(cfg Config, node, dataDir string, own func(tenant string) string, log *slog.Logger) (*Inputs, error) {
+	cached := cfg.cache(node, dataDir, own)
+	cached.Logger = log
+	cache, err := datacache.Open(cached)
+	if err != nil {
+		return nil, err
+	}
+	return &Inputs{cfg: cfg, node: node, cache: cache, log: log}, nil
+}
+
+// Data is what a task has of its sources, in their order, and of its model.
+type Data struct {
+	sources []*v1.DataSource
+	found   []*datacache.Data
+	model   *taskModel // nil: it was not fetched
+}
+
+// Needed reports whether there is something to fetch for a task, or to look for on a file system that may be slow.
+func (in *Inputs) Needed(spec *v1.TaskSpec) bool {
+	return len(spec.GetJob().GetDataConfig().GetSources()) > 0 || in.needsModel(spec)
+}
+
+// Fetch brings the model and all sources of a task to the node, one after the other. tell is told how far that is, while it
+// takes its time. What was fetched is held for the task, whatever comes of it, until Release.
+func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, tell func(*v1.TransferReport)) (*Data, error) {
+	telling, done := context.WithCancel(ctx)
+	var teller sync.WaitGroup
+	defer teller.Wait()
+	defer done()
+	teller.Go(func() { in.tellTransfers(telling, id.Name(), tell) })
+	credentials := CredentialsOf(spec.GetCredentials(), spec.GetJob().GetTrainingConfig().GetEnvironment())
+	fetch := func(r datacache.Request) (*datacache.Data, error) {
+		began := time.Now()
+		r.Tenant, r.Credentials, r.Owner = spec.GetTenantId(), credentials, id.Name()
+		data, err := in.cache.Fetch(ctx, r)
+		switch {
+		case err == nil:
+			in.log.Info(r.What+" of a task is here", "job", id.Job, "attempt", id.Attempt, "rank", id.Rank, "bytes", data.Size, "took", time.Since(began).Round(time.Millisecond))
+		case ctx.Err() != nil:
+			return nil, errors.New("stopped while its data was fetched")
+		}
+		return data, err
+	}
+	out := &Data{sources: spec.GetJob().GetDataConfig().GetSources()}
+	var err error
+	if out.model, err = in.fetchModel(spec, fetch); err != nil {
+		return nil, err
+	}
+	for _, source := range out.sources {
+		data, err := fetch(datacache.Request{Path: source.GetPath(), What: "data source"})
+		if err != nil {
+			return nil, err
+		}
+		out.found = append(out.found, data)
+	}
+	return out, nil
+}
+
+// Failure is the name of the ErrorType of what Fetch returned.
+func Failure(err error) string {
+	if errors.As(err, new(noModel)) {
+		return v1.ErrorType_MODEL_NOT_FOUND.String()
+	}
+	return v1.ErrorType_DATA_FETCH.String()
+}
+
+// Release lets go of all that is held for a task.
+func (in *Inputs) Release(id taskid.ID) { in.cache.Release(id.Name()) }
+
+// CredentialsOf collects what a job may show to get at its data.
+func CredentialsOf(tokens *v1.DataCredentials, env map[string]string) datacache.Credentials {
+	return datacache.Credentials{
+		ScaiDrive: tokens.GetScaidriveToken(), ScaiAtlas: tokens.GetScaiatlasToken(),
+		HubToken: env["HF_TOKEN"], AWSKeyID: env["AWS_ACCESS_KEY_ID"], AWSSecret: env["AWS_SECRET_ACCESS_KEY"], AWSToken: env["AWS_SESSION_TOKEN"],
+	}
+}
+
+// manifestEntry is what the process is told of one source.
+type manifestEntry struct {
+	Path string `json:"path"`
+	// Dir holds the files.
+	Dir string `json:"dir"`
+	// Local: it is where it always was, and not a copy.
+	Local bool `json:"local"`
+	// Files are relative to Dir; null when there are too many to list.
+	Files     []string `json:"files"`
+	FileCount *int     `json:"file_count"`
+	SizeBytes *int64   `json:"size_bytes"`
+	Digest    string   `json:"digest,omitempty"`
+	// Source is the whole of what the job says of it.
+	Source json.RawMessage `json:"source"`
+}
+
+// newEntry describes what was found.
+func newEntry(path, dir string, data *datacache.Data, source proto.Message) (manifestEntry, error) {
+	said, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(source)
+	if err != nil {
+		return manifestEntry{}, fmt.Errorf("encode data source: %w", err)
+	}
+	e := manifestEntry{Path: path, Dir: dir, Local: data.Local, Files: data.Files, Digest: data.Digest, Source: said}
+	if data.Count >= 0 {
+		e.FileCount, e.SizeBytes = &data.Count, &data.Size
+		if e.Files == nil {
+			e.Files = []string{}
+		}
+	}
+	return e, nil
+}
+
+// Write lays out the data in a task directory, which may yet be renamed to final.
+func (d *Data) Write(dir, final string) error {
+	type indexed struct {
+		Index int `json:"index"`
+		manifestEntry
+	}
+	entries := make([]indexed, len(d.sources))
+	if err := os.Mkdir(filepath.Join(dir, Folder), 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("make the folder of the data: %w", err)
+	}
+	for i, data := range d.found {
+		name := filepath.Join(Folder, strconv.Itoa(i))
+		if err := linkData(data, filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("lay out the data: %w", err)
+		}
+		e, err := newEntry(d.sources[i].GetPath(), filepath.Join(final, name), data, d.sources[i])
+		if err != nil {
+			return err
+		}
+		entries[i] = indexed{i, e}
+	}
+	manifest := map[string]any{"version": 1, "sources": entries}
+	if d.model != nil {
+		e, err := d.model.write(dir, final)
+		if err != nil {
+			return err
+		}
+		manifest["model"] = e
+	}
+	text, err := json.Marshal(manifest)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, Manifest), append(text, '\n'), 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the manifest of the data: %w", err)
+	}
+	return nil
+}
+
+// linkData makes a folder with the files of a source.
+func linkData(data *datacache.Data, at string) error {
+	if err := os.RemoveAll(at); err != nil { // what an earlier try left
+		return err
+	}
+	info, err := os.Stat(data.Dir)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.Symlink(data.Dir, at)
+	}
+	if err := os.Mkdir(at, 0o755); err != nil {
+		return err
+	}
+	return os.Symlink(data.Dir, filepath.Join(at, data.Files[0]))
+}
+
+// maxHeld is more sources than a job may have.
+const maxHeld = 10_000
+
+// Hold holds what a task uses that an earlier agent launched in a directory.
+func (in *Inputs) Hold(id taskid.ID, dir string) {
+	names, _ := taskfile.Names(filepath.Join(dir, Folder), maxHeld) // most have none
+	links := []string{filepath.Join(dir, modelDir)}
+	for _, name := range names {
+		links = append(links, filepath.Join(dir, Folder, name))
+	}
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil {
+			in.cache.Hold(id.Name(), to)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package inputs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/api/model"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// modelDir is the folder of a task directory that holds a model which was fetched.
+const modelDir = "model"
+
+// noModel is that there is no such model, or none that the job may read. What broke on the way is a failure of its data.
+type noModel struct{ error }
+
+// taskModel is what a task trains or scores, as it was found.
+type taskModel struct {
+	ref   model.Ref
+	found *datacache.Data
+	said  proto.Message // by the job
+}
+
+// path is what the process is told, with its files in a task directory.
+func (m *taskModel) path(dir string) string {
+	if m.found.Local {
+		return m.found.Dir
+	}
+	return filepath.Join(dir, modelDir)
+}
+
+// write lays out a model in a task directory, which may yet be renamed to final.
+func (m *taskModel) write(dir, final string) (manifestEntry, error) {
+	if !m.found.Local {
+		if err := linkData(m.found, filepath.Join(dir, modelDir)); err != nil {
+			return manifestEntry{}, fmt.Errorf("lay out the model: %w", err)
+		}
+	}
+	at := m.path(final)
+	if info, err := os.Stat(m.found.Dir); m.found.Local && err == nil && !info.IsDir() {
+		at = filepath.Dir(at)
+	}
+	return newEntry(m.ref.Name, at, m.found, m.said)
+}
+
+// modelOf says where the model of a task is to be had. What nobody resolves has no source.
+func (in *Inputs) modelOf(spec *v1.TaskSpec) model.Ref {
+	job := spec.GetJob()
+	var ref model.Ref
+	var err error
+	switch {
+	case job.GetCommandConfig() != nil:
+	case job.GetEvaluationConfig() != nil:
+		if job.GetEvaluationConfig().GetCheckpointId() == "" {
+			ref, err = model.OfURI(spec.GetModelPath())
+		}
+	case job.GetTrainingConfig() != nil:
+		ref, err = model.OfTraining(job.GetTrainingConfig().GetBaseModel())
+	}
+	if err != nil || ref.Default && !in.hubConfigured() {
+		ref.Source = "" // a coordinator of another version took it; or nobody said that such names are of the hub
+	}
+	return ref
+}
+
+// hubConfigured says whether the operator wants bare names to be those of the hub.
+func (in *Inputs) hubConfigured() bool { return in.cfg.HubURL != "" || in.cfg.HubToken != "" }
+
+// needsModel says whether there is something to fetch, or to look for on a file system that may be slow.
+func (in *Inputs) needsModel(spec *v1.TaskSpec) bool {
+	return spec.GetJob().GetEvaluationConfig() != nil || in.modelOf(spec).Source != ""
+}
+
+// fetchModel brings the model of a task to the node; nil: there is none to fetch.
+func (in *Inputs) fetchModel(spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*taskModel, error) {
+	ref := in.modelOf(spec)
+	if ref.Source == "" {
+		if spec.GetJob().GetEvaluationConfig() != nil {
+			return nil, in.lacksCheckpoint(spec)
+		}
+		return nil, nil
+	}
+	found, err := fetch(datacache.Request{Path: ref.Source, What: "model", OneFormat: !ref.AllFormats})
+	switch {
+	case datacache.Missing(err) && ref.Default:
+		return nil, noModel{fmt.Errorf("%w; if the program finds %s by itself, set base_model.source to \"program\"", err, ref.Name)}
+	case datacache.Missing(err):
+		return nil, noModel{err}
+	case err != nil:
+		return nil, err
+	}
+	said := proto.Message(spec.GetJob().GetTrainingConfig().GetBaseModel())
+	if e := spec.GetJob().GetEvaluationConfig(); e != nil {
+		said = e
+	}
+	return &taskModel{ref, found, said}, nil
+}
+
+// lacksCheckpoint says why a node cannot score a checkpoint; nil: nothing speaks against it.
+func (in *Inputs) lacksCheckpoint(spec *v1.TaskSpec) error {
+	path, id := spec.GetModelPath(), spec.GetJob().GetEvaluationConfig().GetCheckpointId()
+	if path == "" {
+		return noModel{fmt.Errorf("checkpoint %s, which was to be scored, was removed: submit the evaluation again, with another one", id)}
+	}
+	_, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return noModel{fmt.Errorf("node %s has no %s, which is to be scored: keep checkpoints on a file system that all nodes share, or choose the node that has it with node_selector",
+			in.node, path)}
+	case err != nil:
+		return noModel{fmt.Errorf("node %s cannot read %s, which is to be scored: %w", in.node, path, err)}
+	}
+	return nil
+}
+
+// ModelPath is what a process is told of its model: where it is, or what the program has to resolve.
+func ModelPath(spec *v1.TaskSpec, dir string, data *Data) string {
+	switch {
+	case data != nil && data.model != nil:
+		return data.model.path(dir)
+	case spec.GetModelPath() != "":
+		return spec.GetModelPath()
+	}
+	return spec.GetJob().GetTrainingConfig().GetBaseModel().GetModelId()
+}

@@ -1,0 +1,192 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/mindcoordinator/mind/agent/inputs"
+	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskid"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// configFile, in a task directory, is the whole request, for a training program to read.
+const configFile = "config.json"
+
+// Launcher knows what is the same for all tasks of a node.
+type Launcher struct {
+	Node string
+	// CgroupParent is where each task gets a control group; empty: none does.
+	CgroupParent string
+	// LogBytes bounds the log of one task.
+	LogBytes int64
+	// Visible is the value of CUDA_VISIBLE_DEVICES for GPUs.
+	Visible func(gpus []int32) string
+	Outputs *outputs.Dirs
+	Log     *slog.Logger
+}
+
+// inherited are the variables of the agent's own environment that tasks get.
+// Everything else, and every secret in it, stays with the agent.
+var inherited = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
+	"http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
+}
+
+// inheritedPrefixes are families of such variables.
+var inheritedPrefixes = []string{"LC_", "NCCL_", "CUDA_HOME", "CUDA_PATH"}
+
+const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+// environment is an ordered set of variables: later settings replace earlier.
+type environment struct {
+	names  []string
+	values map[string]string
+}
+
+func (e *environment) set(name, value string) {
+	if e.values == nil {
+		e.values = make(map[string]string)
+	}
+	if _, ok := e.values[name]; !ok {
+		e.names = append(e.names, name)
+	}
+	e.values[name] = value
+}
+
+func (e *environment) list() []string {
+	out := make([]string, 0, len(e.names))
+	for _, name := range e.names {
+		out = append(out, name+"="+e.values[name])
+	}
+	return out
+}
+
+func (e *environment) inherit(environ []string) {
+	e.set("PATH", defaultPath)
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		if slices.Contains(inherited, name) || slices.ContainsFunc(inheritedPrefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+			e.set(name, value)
+		}
+	}
+}
+
+// Spec says how to run a task. dir is the task's directory. What cannot be
+// run is told in the specification's Refusal, so that it ends like any other.
+func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *inputs.Data) shim.Spec {
+	job := spec.GetJob()
+	s := shim.Spec{
+		JobID: id.Job, Attempt: id.Attempt, Rank: id.Rank, Token: id.Token, Node: l.Node,
+		LogBytes: l.LogBytes, SegmentBytes: min(16<<20, max(1<<20, l.LogBytes/4)),
+	}
+	if l.CgroupParent != "" {
+		s.Cgroup = filepath.Join(l.CgroupParent, id.Name())
+	}
+	var env environment
+	env.inherit(os.Environ())
+	output, checkpoints := l.Outputs.Of(id, spec.GetTenantId(), job)
+	s.Dirs = []string{output, checkpoints}
+	s.CheckpointDir = checkpoints
+	if command := job.GetCommandConfig(); command != nil {
+		s.Cwd = command.GetCwd()
+		s.Argv = command.GetArgv()
+		if len(s.Argv) == 0 && command.GetCommand() != "" {
+			s.Argv = []string{"/bin/sh", "-c", command.GetCommand()}
+		}
+		setAll(&env, command.GetEnvironment())
+	}
+	place := l.placeOf(id, dir, spec, output, checkpoints)
+	place.model = inputs.ModelPath(spec, dir, data)
+	if job.GetCommandConfig() == nil {
+		launcherEnv(&env, spec, place)
+		setAll(&env, job.GetTrainingConfig().GetEnvironment())
+		env.set("MIND_CONFIG", place.config)
+	}
+	if data != nil {
+		env.set("MIND_DATA_DIR", filepath.Join(dir, inputs.Folder))
+		env.set("MIND_DATA_MANIFEST", filepath.Join(dir, inputs.Manifest))
+	}
+	setTaskEnv(&env, id, spec, place)
+	env.set("MIND_OUTPUT_DIR", output)
+	env.set("MIND_CHECKPOINT_DIR", checkpoints)
+	env.set("MIND_METRICS_FILE", filepath.Join(dir, shim.MetricsFile))
+	env.set("MIND_EVENTS_FILE", filepath.Join(dir, shim.EventsFile))
+	s.Env = env.list()
+	if job.GetCommandConfig() == nil {
+		s.Argv, s.Refusal = l.launcherArgv(spec, place, &env)
+	}
+	return s
+}
+
+func setAll(env *environment, variables map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(variables)) {
+		if name != "" && !strings.ContainsAny(name, "=\x00") {
+			env.set(name, strings.ReplaceAll(variables[name], "\x00", ""))
+		}
+	}
+}
+
+// setTaskEnv sets what every task is told. It comes last: a job cannot change it.
+func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
+	env.set("CUDA_VISIBLE_DEVICES", p.visible)
+	// The indices are those of the driver, which counts in the order of the bus.
+	env.set("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+	env.set("MIND_JOB_ID", id.Job)
+	env.set("MIND_ATTEMPT", strconv.Itoa(int(id.Attempt)))
+	env.set("MIND_NODE_RANK", strconv.Itoa(int(id.Rank)))
+	env.set("MIND_NNODES", strconv.Itoa(p.nodes))
+	env.set("MIND_GPUS_PER_NODE", strconv.Itoa(len(spec.GetGpus())))
+	if f := spec.GetGpuFraction(); f > 0 && f < 1 {
+		env.set("MIND_GPU_FRACTION", strconv.FormatFloat(f, 'g', 4, 64))
+	}
+	env.set("MASTER_ADDR", p.master)
+	env.set("MASTER_PORT", strconv.Itoa(int(spec.GetMasterPort())))
+	env.set("WORLD_SIZE", strconv.Itoa(p.world))
+	if p.resume != "" {
+		env.set("MIND_RESUME_FROM", p.resume)
+	}
+	if p.model != "" {
+		env.set("MIND_MODEL_PATH", p.model)
+	}
+}
+
+// Prepare writes into a task's directory what its program reads: dir is where that is now, final where it will be.
+func Prepare(spec *v1.TaskSpec, data *inputs.Data) func(dir, final string) error {
+	if spec.GetJob().GetCommandConfig() != nil {
+		return nil
+	}
+	return func(dir, final string) error {
+		if err := writeConfig(dir, spec.GetJob()); err != nil || data == nil {
+			return err
+		}
+		return data.Write(dir, final)
+	}
+}
+
+// writeConfig writes the whole request for a training program to read.
+func writeConfig(dir string, job *v1.SubmitJobRequest) error {
+	data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(job)
+	if err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	// protojson varies its spaces on purpose; make them plain.
+	var plain json.RawMessage = data
+	if data, err = json.Marshal(plain); err != nil {
+		return fmt.Errorf("encode request: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, configFile), data, 0o600); err != nil {
+		return fmt.Errorf("write request: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/launcher"
+)
+
+// lacking is what is needed to say why a node cannot launch a training.
+type lacking struct {
+	node, framework string
+	env             *environment
+}
+
+func (l lacking) says(format string, args ...any) string {
+	return "node " + l.node + ": " + fmt.Sprintf(format, args...)
+}
+
+// noScript says what is wrong with the script of a job: the interpreter would say it, too, but as if the job had failed.
+func (l lacking) noScript(script string) string {
+	info, err := os.Stat(script)
+	switch {
+	case script == "":
+		return l.says("the launcher of %s runs a script, and the job has no custom_script_path", l.framework)
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Sprintf("node %s has no %s (custom_script_path): put it there, or where every node has it (a shared file system)", l.node, script)
+	case err != nil:
+		return l.says("custom_script_path %s cannot be read: %v", script, err)
+	case info.IsDir():
+		return l.says("custom_script_path %s is a directory", script)
+	}
+	return ""
+}
+
+// missing says which program or module this node lacks, "" when none that can be told beforehand.
+func (l lacking) missing(argv []string) string {
+	if len(argv) == 0 || argv[0] == "" {
+		return l.says("the launcher of %s comes to an empty command line", l.framework)
+	}
+	program, found := l.find(argv[0])
+	if !found {
+		return fmt.Sprintf("node %s has no %s (PATH=%s): install it there, or change the launcher of %s (mind launchers show %s)",
+			l.node, argv[0], l.env.values["PATH"], l.framework, l.framework)
+	}
+	for _, module := range modules(argv) {
+		if !l.lacksModule(program, module) {
+			continue
+		}
+		what := ""
+		if module == launcher.Runner {
+			what = ", the runner of trainings and evaluations"
+		}
+		return fmt.Sprintf("node %s has no Python module %s%s: install it for the python3 of the job, or change the launcher of %s (mind launchers show %s)",
+			l.node, module, what, l.framework, l.framework)
+	}
+	return ""
+}
+
+// find looks for a program in the PATH of the task. What cannot be executed is the shim's to tell.
+func (l lacking) find(name string) (string, bool) {
+	if strings.Contains(name, "/") {
+		if !filepath.IsAbs(name) {
+			return name, true // From the task's directory, which is not there yet: the shim's to tell, too.
+		}
+		_, err := os.Stat(name)
+		return name, !errors.Is(err, os.ErrNotExist)
+	}
+	for dir := range strings.SplitSeq(l.env.values["PATH"], ":") {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && !info.IsDir() {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+var (
+	pythonName = regexp.MustCompile(`^python[0-9.]*$`)
+	moduleName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+)
+
+// modules are the Python modules that a command line runs: after the -m of python or torchrun, and the runner wherever it
+// stands.
+func modules(argv []string) []string {
+	program := filepath.Base(argv[0])
+	if !pythonName.MatchString(program) && program != "torchrun" {
+		return nil
+	}
+	var found []string
+	for i, arg := range argv[1:] {
+		if !strings.HasPrefix(arg, "-") {
+			break
+		}
+		if next := i + 2; (arg == "-m" || arg == "--module") && next < len(argv) && moduleName.MatchString(argv[next]) {
+			top, _, _ := strings.Cut(argv[next], ".")
+			found = append(found, top)
+			break
+		}
+	}
+	if len(found) > 0 && slices.Contains(argv, launcher.Runner) && found[0] != launcher.Runner {
+		found = append(found, launcher.Runner)
+	}
+	return found
+}
+
+// probePatience bounds how long a Python may take to say whether it has a module.
+const probePatience = 30 * time.Second
+
+// lacksModule asks the Python of a program. Only a plain no counts: whatever else is wrong, the launch will tell.
+func (l lacking) lacksModule(program, module string) bool {
+	interpreter := program
+	if !pythonName.MatchString(filepath.Base(program)) {
+		if interpreter = l.interpreterOf(program); interpreter == "" {
+			return false
+		}
+	}
+	const no = 93
+	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, interpreter, "-c",
+		fmt.Sprintf("import importlib.util, sys; sys.exit(%d if importlib.util.find_spec(sys.argv[1]) is None else 0)", no), module)
+	cmd.Env, cmd.Dir, cmd.WaitDelay = l.env.list(), "/", time.Second
+	var exit *exec.ExitError
+	return errors.As(cmd.Run(), &exit) && exit.ExitCode() == no
+}
+
+// interpreterOf is the Python in the first line of a script, "" when there is none.
+func (l lacking) interpreterOf(script string) string {
+	file, err := os.Open(script)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	head := make([]byte, 256)
+	n, _ := file.Read(head)
+	line, _, _ := strings.Cut(string(head[:n]), "\n")
+	interpreter, _ := strings.CutPrefix(line, "#!")
+	words := strings.Fields(interpreter)
+	if len(words) == 2 && filepath.Base(words[0]) == "env" {
+		words = words[1:]
+	}
+	if !strings.HasPrefix(line, "#!") || len(words) == 0 || !pythonName.MatchString(filepath.Base(words[0])) {
+		return ""
+	}
+	path, _ := l.find(words[0])
+	return path
+}

@@ -1,0 +1,63 @@
+package leader
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mindcoordinator/mind/durable"
+)
+
+// startsFile, in the data directory, holds how often an agent was started on it, in eight bytes. Heartbeats and reports are
+// numbered from it on: a number that an earlier agent has given to one must not be given to another.
+const startsFile = "epoch"
+
+// FirstNumber counts a start of the agent, and returns a number above all that earlier agents on the data directory can have
+// given. Where the file does not say how many there were, the seconds of the clock are more. traces are what an agent leaves in
+// a data directory that was used: files, and folders that are not empty.
+func FirstNumber(dir string, traces []string, now time.Time, log *slog.Logger) (uint64, error) {
+	name := filepath.Join(dir, startsFile)
+	data, err := os.ReadFile(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("read how often the agent was started: %w", err)
+	}
+	starts := uint64(1)
+	switch missing := err != nil; {
+	case missing && !used(dir, traces):
+	case len(data) == 8 && binary.BigEndian.Uint64(data) != 0:
+		starts += binary.BigEndian.Uint64(data)
+	default:
+		if now.Year() < 2026 {
+			return 0, fmt.Errorf("%s is damaged or gone, and the clock of this machine, which could take its place, says %s: set the clock and start the agent again", name, now.Format(time.DateOnly))
+		}
+		starts = uint64(now.Unix())
+		log.Error("the file that counts the starts of the agent is damaged or gone: going on from the clock", "file", name, "starts", starts)
+	}
+	if err := durable.WriteFile(name, binary.BigEndian.AppendUint64(nil, starts), 0o600); err != nil {
+		return 0, fmt.Errorf("write how often the agent was started: %w", err)
+	}
+	return starts << 32, nil
+}
+
+// used says whether an agent was started on a data directory before.
+func used(dir string, traces []string) bool {
+	for _, name := range append([]string{RosterFile}, traces...) {
+		path := filepath.Join(dir, name)
+		info, err := os.Lstat(path)
+		if err != nil {
+			continue
+		}
+		if !info.IsDir() {
+			return true
+		}
+		if entries, err := os.ReadDir(path); err == nil && len(entries) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,29 @@
+package agent
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// registerMetrics registers those of all parts. The tasks have registered theirs.
+func (a *agent) registerMetrics() {
+	gauge := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
+	}
+	a.cfg.Metrics.MustRegister(
+		gauge("mind_agent_reports_waiting", "Reports that no coordinator has acknowledged.", func() float64 { return float64(a.outbox.Waiting()) }),
+		gauge("mind_agent_in_session", "1 while in session with a leading coordinator.", func() float64 {
+			if a.sessions.Live() {
+				return 1
+			}
+			return 0
+		}),
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "mind_agent_sessions_total", Help: "Sessions that began."}, func() float64 {
+			return float64(a.sessions.Begun())
+		}),
+		a.relays.Collector(), a.inputs.Collector())
+	a.cfg.Metrics.MustRegister(a.gpus.Collectors()...)
+	a.cfg.Metrics.MustRegister(a.leases.Collectors()...)
+	if a.keys != nil {
+		a.cfg.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "mind_certificate_not_after_seconds", Help: "When the certificate runs out, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": "components"},
+		}, func() float64 { return float64(a.keys.NotAfter().Unix()) }))
+	}
+}

@@ -1,0 +1,254 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
+	"github.com/mindcoordinator/mind/agent/tree"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+const (
+	// maxCheckpointDirs bounds what is looked at in a checkpoint directory.
+	maxCheckpointDirs = 10_000
+	// maxLookEntries bounds the files and directories that one look visits: those of a checkpoint of as many files as there may
+	// be, twice. What is left is for the next look.
+	maxLookEntries = 4 * maxCheckpointFiles
+	// registeredFile lists the checkpoints that the coordinators know. Agents of earlier versions wrote it; see journalFile.
+	registeredFile = "registered"
+	// maxBaseline bounds the list of what was in a checkpoint directory before.
+	maxBaseline = 16 << 20
+)
+
+// checkpointDir finds the checkpoints that a task completes.
+type checkpointDir struct {
+	taskDir, dir string
+	most         int // entries that a look visits
+	log          *slog.Logger
+	renames      *Renames
+	// before is what earlier attempts left, by name.
+	before map[string]string
+	// known are paths with the digests that were found.
+	known map[string]string
+	// notRenamed are directories that were not renamed into place, and tooLarge those that cannot be checkpoints, by name, with the
+	// time of their last change of name or rights when that was found out.
+	notRenamed, tooLarge map[string]unix.Timespec
+	at                   time.Time // of the directory, when it was last listed
+	calm                 bool      // nothing waits for a second look
+	short                bool      // the last look might not visit all that it had to
+	crowded              bool      // that it holds too much was said
+
+	loaded bool
+}
+
+func newCheckpointDir(taskDir, dir string) checkpointDir {
+	return checkpointDir{
+		taskDir: taskDir, dir: dir, most: maxLookEntries, log: slog.New(slog.DiscardHandler), known: make(map[string]string),
+		notRenamed: make(map[string]unix.Timespec), tooLarge: make(map[string]unix.Timespec),
+	}
+}
+
+// load reads what was there before. The shim writes it before it starts the
+// command.
+func (c *checkpointDir) load() {
+	if c.loaded {
+		return
+	}
+	c.loaded = true
+	if data, err := taskfile.Read(c.taskDir, shim.BaselineFile, maxBaseline); err == nil {
+		_ = json.Unmarshal(data, &c.before)
+	}
+	// Agents of earlier versions kept those that were acknowledged here.
+	if data, err := taskfile.Read(c.taskDir, registeredFile, maxBaseline); err == nil {
+		for line := range strings.Lines(string(data)) {
+			if digest, path, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " "); ok {
+				c.known[path] = digest
+			}
+		}
+	}
+}
+
+// unfinished are names that a checkpoint has while it is being written.
+func unfinished(name string) bool {
+	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || strings.HasPrefix(name, "tmp-")
+}
+
+// scan looks for directories that appeared and are complete: those that were renamed into place. One that is written in
+// place may look at rest while half of it is missing, so it counts only once the program has ended well, or when the program
+// says so (event). done: the program has ended well. left is how many entries may be visited yet.
+// The error is for the task's user: the directory is not where it was.
+func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *int) ([]Finding, error) {
+	if c.dir == "" {
+		return nil, nil
+	}
+	dir, err := may.open(c.dir)
+	if errors.Is(err, errNotWithin) {
+		return nil, err
+	}
+	if err != nil {
+		return nil, nil
+	}
+	defer dir.Close()
+	stat, err := dir.Stat()
+	changed := time.Unix(stat.Mtim.Unix())
+	if err != nil || changed.Equal(c.at) && c.calm && !done {
+		return nil, nil
+	}
+	c.at, c.calm, c.short = changed, true, false
+	// A change within the clock's granularity of the listing may not be seen
+	// in the time of the directory: look again while it is young.
+	if time.Since(c.at) < time.Second {
+		c.calm = false
+	}
+	children, all, err := dir.Children(maxCheckpointDirs)
+	if err != nil {
+		return nil, nil
+	}
+	if !all && !c.crowded {
+		c.crowded = true
+		c.log.Warn("a checkpoint directory holds more than is looked at: checkpoints in it may be missed", "dir", c.dir, "looked_at", maxCheckpointDirs)
+	}
+	sortByAge(children)
+	var found []Finding
+	newest := c.newestKnown(children)
+	for _, child := range children {
+		if unfinished(child.Name) || !utf8.ValidString(child.Name) || c.before[child.Name] == identity(&child.Stat) {
+			continue
+		}
+		path := filepath.Join(c.dir, child.Name)
+		if _, ok := c.known[path]; ok || c.tooLarge[child.Name] == child.Stat.Ctim {
+			continue
+		}
+		had := *left
+		complete := c.renames.into(c.dir, child.Name)
+		if !complete {
+			complete, err = c.renamed(ctx, dir, child, left)
+		}
+		if err == nil && !complete && (!done || changedBefore(&child.Stat, newest)) {
+			// At the end, too, what was missed for good is left out: it would be told after newer ones, and count as the newest.
+			continue
+		}
+		var m manifest
+		if err == nil {
+			m, err = manifestBelow(ctx, dir, child.Name, left)
+		}
+		if err != nil && had == c.most && hopeless(err) {
+			c.tooLarge[child.Name] = child.Stat.Ctim
+			c.log.Warn("a directory is not registered as a checkpoint", "path", path, "why", err)
+			continue
+		}
+		if err != nil || m.size == 0 {
+			c.calm = false
+			c.short = c.short || errors.Is(err, tree.ErrTooLarge)
+			continue
+		}
+		found = append(found, c.found(path, m, stepOf(child.Name), ""))
+	}
+	return found, nil
+}
+
+// hopeless says whether a look that begins with a directory never comes to an end with it.
+func hopeless(err error) bool {
+	return errors.Is(err, errTooManyFiles) || errors.Is(err, tree.ErrTooDeep) || errors.Is(err, tree.ErrTooLarge)
+}
+
+func changedBefore(stat *unix.Stat_t, than time.Time) bool {
+	return time.Unix(stat.Mtim.Unix()).Before(than)
+}
+
+// identity tells one directory entry from another of the same name, as the shim does.
+func identity(stat *unix.Stat_t) string {
+	return strconv.FormatUint(stat.Ino, 10) + ":" + strconv.FormatInt(stat.Mtim.Nano(), 10)
+}
+
+// newestKnown is when the newest of the checkpoints that were told already was last changed.
+func (c *checkpointDir) newestKnown(children []tree.Child) (newest time.Time) {
+	for _, child := range children {
+		if _, ok := c.known[filepath.Join(c.dir, child.Name)]; ok && !changedBefore(&child.Stat, newest) {
+			newest = time.Unix(child.Stat.Mtim.Unix())
+		}
+	}
+	return newest
+}
+
+// sortByAge sorts what a directory holds by the time of its last change. Several checkpoints are found at once after a time
+// without an agent; the one that is told last counts as the newest.
+func sortByAge(children []tree.Child) {
+	slices.SortFunc(children, func(a, b tree.Child) int {
+		if c := compare(a.Stat.Mtim, b.Stat.Mtim); c != 0 {
+			return c
+		}
+		if c := stepOf(a.Name) - stepOf(b.Name); c != 0 {
+			return int(c)
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+}
+
+func compare(a, b unix.Timespec) int { return time.Unix(a.Unix()).Compare(time.Unix(b.Unix())) }
+
+// renamed tells by its times that a directory was given its name after all in it was written: a rename changes the time of
+// the directory's inode and of nothing in it. It serves where the agent was not there to be told of the rename.
+func (c *checkpointDir) renamed(ctx context.Context, dir *tree.Dir, child tree.Child, left *int) (bool, error) {
+	at := child.Stat.Ctim
+	if compare(at, child.Stat.Mtim) <= 0 || c.notRenamed[child.Name] == at {
+		return false, nil
+	}
+	err := below(dir, child.Name, func(d *tree.Dir) error {
+		return d.Walk(ctx, left, func(e tree.Entry) error {
+			if compare(at, e.Changed) <= 0 {
+				return errWrittenLater
+			}
+			return nil
+		})
+	})
+	if errors.Is(err, errWrittenLater) {
+		c.notRenamed[child.Name] = at // until it gets another name
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// event is a checkpoint that the program itself told of; the error is for its user.
+func (c *checkpointDir) event(ctx context.Context, may places, path string, step int64, metrics string, left *int) (f Finding, ok bool, err error) {
+	m, err := manifestWithin(ctx, may, path, left)
+	if err != nil || c.known[path] == m.digest {
+		return Finding{}, false, err
+	}
+	if step == 0 {
+		step = stepOf(filepath.Base(path))
+	}
+	return c.found(path, m, step, metrics), true, nil
+}
+
+func (c *checkpointDir) found(path string, m manifest, step int64, metrics string) Finding {
+	c.known[path] = m.digest
+	return Finding{
+		kept: true,
+		Body: &v1.Report{Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{
+			Path: path, Step: step, ManifestDigest: m.digest, SizeBytes: m.size, MetricsJson: metrics,
+		}}},
+	}
+}
+
+// stepOf reads the number at the end of a name such as checkpoint-200.
+func stepOf(name string) int64 {
+	digits := len(name)
+	for digits > 0 && name[digits-1] >= '0' && name[digits-1] <= '9' {
+		digits--
+	}
+	step, _ := strconv.ParseInt(name[digits:], 10, 64)
+	return step
+}

@@ -1,0 +1,127 @@
+package observe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mindcoordinator/mind/agent/tree"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// maxCheckpointFiles bounds the files of a checkpoint.
+const maxCheckpointFiles = 100_000
+
+// manifest describes what a checkpoint consists of.
+type manifest struct {
+	// digest is the SHA-256 of the sorted relative names and sizes of its files; of links that lead out of it, of names and
+	// where they lead to.
+	digest string
+	// size is the sum of the sizes.
+	size int64
+	// former is the digest as versions before this one made it, which counted a link that leads out as what it leads to. Empty: the
+	// same.
+	former string
+}
+
+// manifestAt makes the manifest of a directory.
+func manifestAt(ctx context.Context, path string, left *int) (manifest, error) {
+	dir, err := tree.Open(path)
+	if err != nil {
+		return manifest{}, err
+	}
+	defer dir.Close()
+	return manifestOf(ctx, dir, path, left)
+}
+
+// manifestBelow makes the manifest of a directory below another, to which no link leads.
+func manifestBelow(ctx context.Context, dir *tree.Dir, name string, left *int) (m manifest, err error) {
+	err = below(dir, name, func(d *tree.Dir) error {
+		m, err = manifestOf(ctx, d, "", left)
+		return err
+	})
+	return m, err
+}
+
+func below(dir *tree.Dir, name string, do func(*tree.Dir) error) error {
+	d, err := dir.Below(name)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return do(d)
+}
+
+// manifestOf makes the manifest of an open directory; path is where it is, if the former digest is to be made, too.
+func manifestOf(ctx context.Context, dir *tree.Dir, path string, left *int) (m manifest, err error) {
+	var files, former []manifestLine
+	outside := false
+	err = dir.Walk(ctx, left, func(e tree.Entry) error {
+		if e.Dir {
+			return nil
+		}
+		if len(files) == maxCheckpointFiles {
+			return errTooManyFiles
+		}
+		m.size += e.Size
+		line := manifestLine{e.Path, strconv.FormatInt(e.Size, 10)}
+		if e.Outside == "" {
+			files, former = append(files, line), append(former, line)
+			return nil
+		}
+		files = append(files, manifestLine{e.Path, "-> " + e.Outside})
+		if path != "" {
+			outside = true
+			if info, err := os.Stat(filepath.Join(path, e.Path)); err == nil {
+				line.what = strconv.FormatInt(info.Size(), 10)
+			}
+			former = append(former, line)
+		}
+		return nil
+	})
+	if err != nil {
+		return manifest{}, err
+	}
+	m.digest = digestOf(files)
+	if outside {
+		m.former = digestOf(former)
+	}
+	return m, nil
+}
+
+// manifestLine is a file of a checkpoint, and its size.
+type manifestLine struct{ name, what string }
+
+func digestOf(lines []manifestLine) string {
+	slices.SortFunc(lines, func(a, b manifestLine) int { return strings.Compare(a.name, b.name) })
+	hash := sha256.New()
+	for _, l := range lines {
+		fmt.Fprintf(hash, "%s %s\n", l.name, l.what)
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// Verify compares a checkpoint with what was registered. The error says to people why a task cannot go on from it.
+func Verify(ctx context.Context, point *v1.ResumePoint) error {
+	left := maxLookEntries
+	m, err := manifestAt(ctx, point.GetPath(), &left)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New("it is not here: this node may not share the file system that it is on, or it was removed")
+	case err != nil:
+		return fmt.Errorf("it cannot be read: %w", err)
+	case m.size == 0 && m.former == "":
+		return errors.New("it is empty")
+	case point.GetManifestDigest() != "" && m.digest != point.GetManifestDigest() && m.former != point.GetManifestDigest():
+		return errors.New("it has changed since it was registered: it may be half written")
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/tree"
+)
+
+var (
+	errWrittenLater = errors.New("written later")
+	errNotWithin    = errors.New("it lies outside of what the job may register: its output and checkpoint directories, its working directory, and data_roots of the agent")
+	errTooManyFiles = fmt.Errorf("it has more than %d files", maxCheckpointFiles)
+)
+
+// places are where checkpoints of a job may lie.
+type places struct {
+	// own are the directories that agents made for the job; roots are others.
+	own, roots []string
+	// hidden is a directory of which only what is in a place that lies in it itself counts.
+	hidden string
+}
+
+func placesOf(spec shim.Spec, roots []string) places {
+	p := places{own: slices.Clone(spec.Dirs), roots: roots}
+	if spec.CheckpointDir != "" {
+		p.own = append(p.own, spec.CheckpointDir)
+	}
+	// A job that runs in the root of the file system does not own all of it.
+	if spec.Cwd != "" && spec.Cwd != "/" {
+		p.roots = slices.Concat([]string{spec.Cwd}, roots)
+	}
+	return p
+}
+
+// ofAJob are the names of folders of jobs.
+var ofAJob = regexp.MustCompile(`^job_[0-9a-z]+$`)
+
+// ownAt is where a directory lies that agents made for a job: that it was no link, nor the folder of the job above it, was so when
+// they made it. The task may have put one there since.
+func ownAt(dir string) (string, error) {
+	above, name := filepath.Dir(dir), filepath.Base(dir)
+	if folder := filepath.Base(above); ofAJob.MatchString(folder) {
+		above, name = filepath.Dir(above), filepath.Join(folder, name)
+	}
+	above, err := filepath.EvalSymlinks(above)
+	return filepath.Join(above, name), err
+}
+
+// all calls do with where each of the places lies, links resolved, and as it was named, until do returns false.
+func (p places) all(do func(at, named string) bool) {
+	for i, named := range slices.Concat(p.own, p.roots) {
+		resolve := filepath.EvalSymlinks
+		if i < len(p.own) {
+			resolve = ownAt
+		}
+		if at, err := resolve(named); err == nil && !do(at, named) {
+			return
+		}
+	}
+}
+
+// open opens a directory that lies where it may. Links may lead to it, as long as that is where they lead.
+func (p places) open(path string) (dir *tree.Dir, err error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, p.missing(path)
+	}
+	err = errNotWithin
+	p.all(func(at, _ string) bool {
+		if !tree.Within(real, at) || p.hides(real, at) {
+			return true
+		}
+		dir, err = tree.Resolved(real)
+		return false
+	})
+	return dir, err
+}
+
+// missing is why a path leads nowhere. What lies elsewhere is told like what is there: whether it is, is none of the job's business.
+func (p places) missing(path string) error {
+	err := errNotWithin
+	p.all(func(at, named string) bool {
+		name, relErr := filepath.Rel(named, path)
+		if relErr != nil || !filepath.IsLocal(name) {
+			return true
+		}
+		top, openErr := tree.Resolved(at)
+		if openErr != nil {
+			return true
+		}
+		defer top.Close()
+		if _, lookErr := top.Look(name); errors.Is(lookErr, fs.ErrNotExist) || errors.Is(lookErr, fs.ErrPermission) {
+			err = lookErr
+		}
+		return false
+	})
+	return err
+}
+
+// hides says whether what lies at a path, in one of the places, does not count.
+func (p places) hides(real, at string) bool {
+	if p.hidden == "" {
+		return false
+	}
+	hidden, err := filepath.EvalSymlinks(p.hidden)
+	return err != nil || tree.Within(real, hidden) && !tree.Within(at, hidden)
+}
+
+// manifestWithin makes the manifest of a directory that lies where it may.
+func manifestWithin(ctx context.Context, may places, path string, left *int) (manifest, error) {
+	dir, err := may.open(path)
+	if err != nil {
+		return manifest{}, err
+	}
+	defer dir.Close()
+	return manifestOf(ctx, dir, "", left)
+}

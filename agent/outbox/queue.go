@@ -1,0 +1,146 @@
+// Package outbox keeps what a node reports until the coordinators have it.
+//
+// Contract: Queue is the order of the reports and what of it is in flight: pure, without a clock or a lock, so that
+// simulations can drive it. Outbox is a Queue for many goroutines, that says when there is something to send.
+//
+// Guarantees: reports are sent in the order in which they were added, again in each session, until they are acknowledged. Of
+// launches, phases and progress only the latest unsent word is kept; all else stays. An Outbox is bounded.
+//
+// Not guaranteed: that it outlives the agent. All that it holds is on disk elsewhere: starts and ends are in the shims'
+// records, checkpoints and phases in the journals of the tasks, progress in what the programs wrote.
+package outbox
+
+import (
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/mindcoordinator/mind/agent/taskid"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// MaxBatch bounds the reports of one message.
+const MaxBatch = 512
+
+// maxCheckpoints bounds the unsent checkpoints of one task: no more are kept of a job anyway.
+const maxCheckpoints = 1000
+
+// Report is one entry.
+type Report struct {
+	Body *v1.Report
+	// Latest names what only the latest word on counts: an unsent report of the
+	// same name and task is dropped.
+	Latest string
+	// MayWait is set when the report is soon followed by one that tells more.
+	MayWait bool
+	// Acked, which may be nil, is called when the state holds the report or has refused it for good.
+	Acked func()
+}
+
+// About addresses a report; the zero time means now.
+func About(task taskid.ID, body *v1.Report, at time.Time) *Report {
+	body.Task = task.Ref()
+	if !at.IsZero() {
+		body.Time = timestamppb.New(at)
+	}
+	return &Report{Body: body}
+}
+
+// Launch is a report of how far the launch of a task is. The next one tells all that it did.
+func Launch(task taskid.ID, body *v1.Report, at time.Time) *Report {
+	r := About(task, body, at)
+	r.Latest, r.MayWait = "launch", true
+	return r
+}
+
+// Queue holds reports in the order in which things happened.
+type Queue struct {
+	items []*Report // in the order of their numbers
+	sent  int       // items[:sent] were sent in the present session
+	seq   uint64
+}
+
+// NewQueue numbers reports from first on.
+func NewQueue(first uint64) *Queue { return &Queue{seq: first} }
+
+// Add appends reports. It returns true when one of them should be sent at once.
+func (q *Queue) Add(now time.Time, reports ...*Report) (urgent bool) {
+	for _, r := range reports {
+		if r.Latest != "" {
+			q.dropUnsent(func(old *Report) bool {
+				return old.Latest == r.Latest && sameTask(old.Body.GetTask(), r.Body.GetTask())
+			})
+		}
+		if r.Body.GetCheckpoint() != nil {
+			q.boundCheckpoints(r.Body.GetTask())
+		}
+		q.seq++
+		r.Body.Seq = q.seq
+		if r.Body.Time == nil {
+			r.Body.Time = timestamppb.New(now)
+		}
+		q.items = append(q.items, r)
+		urgent = urgent || !r.MayWait
+	}
+	return urgent
+}
+
+func (q *Queue) dropUnsent(drop func(*Report) bool) {
+	unsent := slices.DeleteFunc(q.items[q.sent:], drop)
+	q.items = q.items[:q.sent+len(unsent)]
+}
+
+// boundCheckpoints makes room for one more: the oldest goes.
+func (q *Queue) boundCheckpoints(task *v1.TaskRef) {
+	n, oldest := 0, -1
+	for i, r := range q.items[q.sent:] {
+		if r.Body.GetCheckpoint() != nil && sameTask(r.Body.GetTask(), task) {
+			if n++; oldest < 0 {
+				oldest = q.sent + i
+			}
+		}
+	}
+	if n >= maxCheckpoints {
+		q.items = slices.Delete(q.items, oldest, oldest+1)
+	}
+}
+
+func sameTask(a, b *v1.TaskRef) bool {
+	return a.GetJobId() == b.GetJobId() && a.GetAttempt() == b.GetAttempt() && a.GetRank() == b.GetRank() && a.GetToken() == b.GetToken()
+}
+
+// Drop forgets the unsent reports of a task, except how it ended.
+func (q *Queue) Drop(task *v1.TaskRef) {
+	q.dropUnsent(func(r *Report) bool { return r.Body.GetEnded() == nil && sameTask(r.Body.GetTask(), task) })
+}
+
+// Take returns the next reports to send, and counts them as sent.
+func (q *Queue) Take() []*v1.Report {
+	n := min(len(q.items)-q.sent, MaxBatch)
+	batch := make([]*v1.Report, 0, n)
+	for _, r := range q.items[q.sent : q.sent+n] {
+		batch = append(batch, r.Body)
+	}
+	q.sent += n
+	return batch
+}
+
+// Rewind makes all reports unsent: a new session has begun.
+func (q *Queue) Rewind() { q.sent = 0 }
+
+// Ack removes the reports up to a number, as far as they were sent in this session, and returns them.
+func (q *Queue) Ack(seq uint64) (done []*Report) {
+	n := 0
+	for n < q.sent && q.items[n].Body.GetSeq() <= seq {
+		n++
+	}
+	done = slices.Clone(q.items[:n])
+	clear(q.items[:n])
+	q.items = q.items[n:]
+	q.sent -= n
+	return done
+}
+
+// Len is the number of reports that were not acknowledged.
+func (q *Queue) Len() int { return len(q.items) }

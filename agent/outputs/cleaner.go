@@ -1,0 +1,202 @@
+package outputs
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/backoff"
+	"github.com/mindcoordinator/mind/agent/tree"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+const (
+	// sweepPause is the time between two looks for outputs that may go.
+	sweepPause = time.Hour
+	// maxOutputEntries bounds the files of a directory that are looked at to find out how old it is; a larger one stays.
+	maxOutputEntries = 1_000_000
+	// maxAsked bounds the jobs of one question to a coordinator.
+	maxAsked = 1000
+	// goingPrefix begins the names of outputs that are being removed.
+	goingPrefix = ".going-"
+)
+
+// jobOutputs is the name of a directory of a job.
+var jobOutputs = regexp.MustCompile(`^(job_[0-9a-z]+)\.(attempt-[0-9]+|checkpoints)$`)
+
+// Cleaner removes outputs that nobody needs.
+type Cleaner struct {
+	Dirs *Dirs
+	// Keep is how long outputs are kept after their last change; 0: for ever.
+	Keep time.Duration
+	// Live lists the jobs that have a task here which has not ended; false: that cannot be told any more.
+	Live func() (jobs map[string]bool, ok bool)
+	// Needed asks a coordinator which outputs of some jobs are still needed.
+	Needed func(ctx context.Context, jobs []string) (*v1.GetNeededOutputsResponse, error)
+	Log    *slog.Logger
+}
+
+// Run sweeps now and then, until ctx ends.
+func (c *Cleaner) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		c.sweep(ctx)
+		backoff.Sleep(ctx, sweepPause)
+	}
+}
+
+// sweep removes the empty directories that earlier agents left and, unless Keep is 0, what was not changed for so long,
+// belongs to jobs that have ended, and holds no checkpoint that the coordinators know.
+func (c *Cleaner) sweep(ctx context.Context) {
+	live, ok := c.Live()
+	if !ok {
+		return
+	}
+	old := make(map[string][]string)
+	for _, dir := range c.Dirs.list() {
+		job := jobOutputs.FindStringSubmatch(filepath.Base(dir))[1]
+		if ctx.Err() != nil || live[job] {
+			continue
+		}
+		removed := false
+		_ = c.Dirs.unused(dir, func() error {
+			removed = unix.Rmdir(dir) == nil
+			return nil
+		})
+		if !removed && c.Keep > 0 && c.untouchedFor(ctx, dir) > c.Keep {
+			old[job] = append(old[job], dir)
+		}
+	}
+	if len(old) > 0 {
+		c.remove(ctx, old)
+	}
+}
+
+// list returns the directories of jobs below outputsFolder: those of tenants, and those that earlier versions made. What an earlier
+// agent was removing goes.
+func (o *Dirs) list() (dirs []string) {
+	tops, _ := os.ReadDir(o.base) // none is like an empty one
+	for _, top := range tops {
+		path := filepath.Join(o.base, top.Name())
+		switch {
+		case strings.HasPrefix(top.Name(), goingPrefix):
+			_ = os.RemoveAll(path)
+		case !top.IsDir():
+		case jobOutputs.MatchString(top.Name()):
+			dirs = append(dirs, path)
+		default:
+			below, _ := os.ReadDir(path)
+			for _, e := range below {
+				if e.IsDir() && jobOutputs.MatchString(e.Name()) {
+					dirs = append(dirs, filepath.Join(path, e.Name()))
+				}
+			}
+		}
+	}
+	return dirs
+}
+
+// untouchedFor is how long nothing was changed in a directory; 0: that cannot be told.
+func (c *Cleaner) untouchedFor(ctx context.Context, dir string) time.Duration {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return 0
+	}
+	newest := info.ModTime()
+	top, err := tree.Open(dir)
+	if err != nil {
+		return 0
+	}
+	defer top.Close()
+	left := maxOutputEntries
+	err = top.Walk(ctx, &left, func(e tree.Entry) error {
+		if at := time.Unix(e.Changed.Unix()); at.After(newest) {
+			newest = at
+		}
+		return nil
+	})
+	if err != nil {
+		if ctx.Err() == nil {
+			c.Log.Warn("outputs are kept: it cannot be told how old they are", "dir", dir, "error", err)
+		}
+		return 0
+	}
+	return time.Since(newest)
+}
+
+// remove removes directories of jobs, unless a coordinator says that they are needed. Without its word all stay.
+func (c *Cleaner) remove(ctx context.Context, old map[string][]string) {
+	jobs := make([]string, 0, len(old))
+	for job := range old {
+		jobs = append(jobs, job)
+	}
+	for len(jobs) > 0 && ctx.Err() == nil {
+		some := jobs[:min(len(jobs), maxAsked)]
+		jobs = jobs[len(some):]
+		needed, err := c.Needed(ctx, some)
+		if err != nil {
+			c.Log.Warn("outputs are kept: no coordinator says which of them are needed", "jobs", len(some), "error", err)
+			return
+		}
+		for _, job := range needed.GetUnfinishedJobIds() {
+			delete(old, job)
+		}
+		for _, job := range some {
+			for _, dir := range old[job] {
+				if holds(dir, needed.GetCheckpointPaths()) {
+					continue
+				}
+				if err := c.Dirs.remove(dir); err != nil {
+					c.Log.Error("cannot remove outputs", "dir", dir, "error", err)
+					continue
+				}
+				c.Log.Info("removed outputs that were not changed for longer than they are kept", "dir", dir)
+			}
+		}
+	}
+}
+
+// holds says whether one of some paths leads to something in a directory. What another node has at that path is none of it.
+func holds(dir string, paths []string) bool {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return true // not known: better not
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if tree.Within(path, dir) {
+			return true
+		}
+		if to, err := filepath.EvalSymlinks(path); err == nil && tree.Within(to, real) {
+			return true
+		}
+	}
+	return false
+}
+
+// remove removes a directory that no task uses. It gets another name first: a task that is launched meanwhile has one of its own.
+func (o *Dirs) remove(dir string) error {
+	going := filepath.Join(o.base, goingPrefix+filepath.Base(filepath.Dir(dir))+"-"+filepath.Base(dir))
+	moved := false
+	err := o.unused(dir, func() error {
+		err := os.Rename(dir, going)
+		moved = err == nil
+		return err
+	})
+	if err != nil || !moved {
+		return err
+	}
+	if err := os.RemoveAll(going); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package outputs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/taskid"
+	"github.com/mindcoordinator/mind/agent/tree"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// Folder, in the data directory, holds what the jobs wrote that name no output directory: a folder for each tenant, and in
+// it JOB.attempt-N and JOB.checkpoints.
+const Folder = "outputs"
+
+// plainTenant are the names of tenants that can be those of folders.
+var plainTenant = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// Tenant is the folder of a tenant's outputs.
+func (o *Dirs) Tenant(tenant string) string {
+	if !plainTenant.MatchString(tenant) || jobOutputs.MatchString(tenant) {
+		sum := sha256.Sum256([]byte(tenant))
+		tenant = "~" + hex.EncodeToString(sum[:16])
+	}
+	return filepath.Join(o.base, tenant)
+}
+
+// Of returns where the attempt writes, and where the checkpoints of
+// the job are: those are shared by its attempts, so that one can go on from
+// another's.
+func (o *Dirs) Of(id taskid.ID, tenant string, job *v1.SubmitJobRequest) (output, checkpoints string) {
+	own := o.Tenant(tenant)
+	base := job.GetOutputConfig().GetOutputDir()
+	switch {
+	case base == "":
+		base = filepath.Join(own, id.Job)
+		// Versions before this one had no folders of tenants: a job that began there goes on there.
+		before := filepath.Join(o.base, id.Job)
+		if _, err := os.Lstat(before + checkpointsSuffix); err == nil {
+			base = before
+		}
+		// Two directories a job, not three: most jobs leave nothing in them.
+		return fmt.Sprintf("%s.attempt-%d", base, id.Attempt), base + checkpointsSuffix
+	case !filepath.IsAbs(base) && job.GetCommandConfig().GetCwd() != "":
+		base = filepath.Join(job.GetCommandConfig().GetCwd(), base)
+	case !filepath.IsAbs(base):
+		base = filepath.Join(own, filepath.Join("/", base)) // nor above it, whatever dots it has
+	}
+	base = filepath.Join(base, id.Job)
+	return filepath.Join(base, fmt.Sprintf("attempt-%d", id.Attempt)), filepath.Join(base, "checkpoints")
+}
+
+// checkpointsSuffix ends the name of a job's checkpoint directory.
+const checkpointsSuffix = ".checkpoints"
+
+// Dirs knows which of the directories below Folder tasks use. Most jobs leave nothing in theirs: those are removed.
+type Dirs struct {
+	base string // Folder
+
+	mu    sync.Mutex
+	users map[string]int
+}
+
+// New is for the outputs in a data directory, which need not be there yet.
+func New(dataDir string) *Dirs {
+	return &Dirs{base: filepath.Join(dataDir, Folder), users: make(map[string]int)}
+}
+
+// own are those of some directories that are this agent's to remove, and the ones that they lie in, the innermost first. Folders of
+// tenants stay.
+func (o *Dirs) own(dirs []string) (all []string) {
+	for _, dir := range dirs {
+		for at := dir; at != o.base && tree.Within(at, o.base) && (at == dir || filepath.Dir(at) != o.base); at = filepath.Dir(at) {
+			all = append(all, at)
+		}
+	}
+	return all
+}
+
+// Use notes that a task uses directories, which need not be there yet.
+func (o *Dirs) Use(dirs []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, dir := range o.own(dirs) {
+		o.users[dir]++
+	}
+}
+
+// Leave notes that it does not any more. over: its processes are gone; what nobody uses then goes if nothing is in it.
+func (o *Dirs) Leave(dirs []string, over bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, dir := range o.own(dirs) {
+		if o.users[dir]--; o.users[dir] > 0 {
+			continue
+		}
+		delete(o.users, dir)
+		if over {
+			_ = unix.Rmdir(dir) // it fails if something is in it
+		}
+	}
+}
+
+// unused calls do for a directory that no task uses, and keeps tasks from it meanwhile.
+func (o *Dirs) unused(dir string, do func() error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.users[dir] > 0 {
+		return nil
+	}
+	return do()
+}

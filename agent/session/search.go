@@ -1,0 +1,183 @@
+package session
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+const (
+	retryMin = 20 * time.Millisecond
+	// retryLost is the longest pause while the session has been lost for
+	// less than lostFor: somebody is being elected. Asking more often
+	// does not shorten an election that takes longer.
+	retryLost = 200 * time.Millisecond
+	lostFor   = 5 * time.Second
+	retryMax  = 2 * time.Second
+	// brief is how long a session must last to have been worth its while. One that ends sooner is not begun again at once: a
+	// leader that is handing over takes sessions, and ends them at the first report.
+	brief = time.Second
+	// complainAfter is how long an agent goes without a session before it says why, and complainPace how often it does.
+	complainAfter = 10 * time.Second
+	complainPace  = time.Minute
+)
+
+// Search looks for the coordinator that leads. In each round every coordinator is asked once, the most likely leader first.
+type Search struct {
+	coordinators []string
+	shuffle      func(n int, swap func(i, j int))
+	slack        map[string]time.Duration // by address, a factor above 1
+
+	preferred string
+	term      uint64 // the newest that welcomed the agent
+	pause     time.Duration
+	lostAt    time.Time
+
+	// Of the round.
+	next   []string
+	tried  map[string]bool
+	hinted bool
+	held   bool
+	took   time.Duration // that the session lasted
+
+	// out is since when no session could be opened, why what the last try said, and told when that was last logged.
+	out, told time.Time
+	why       error
+}
+
+// NewSearch returns a search among coordinators. shuffle is rand.Shuffle, or that of a seeded source.
+func NewSearch(coordinators []string, shuffle func(n int, swap func(i, j int))) *Search {
+	if shuffle == nil {
+		shuffle = rand.Shuffle
+	}
+	return &Search{
+		coordinators: coordinators, shuffle: shuffle, slack: make(map[string]time.Duration), pause: retryMin,
+	}
+}
+
+// Begin begins a round.
+func (s *Search) Begin() {
+	list := slices.Clone(s.coordinators)
+	s.shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	if s.preferred != "" {
+		list = append([]string{s.preferred}, list...)
+	}
+	s.sort(list)
+	s.next, s.tried, s.hinted, s.held, s.took = list, make(map[string]bool), false, false, 0
+}
+
+// Next is the coordinator to ask now; false: the round is over.
+func (s *Search) Next() (addr string, ok bool) {
+	for len(s.next) > 0 && !s.held {
+		addr, s.next = s.next[0], s.next[1:]
+		if !s.tried[addr] {
+			s.tried[addr] = true
+			return addr, true
+		}
+	}
+	return "", false
+}
+
+// Outcome is how a try ended, or the session that came of it.
+type Outcome struct {
+	// Answered: the coordinator said something. Held: there was a session.
+	Answered, Held bool
+	Took           time.Duration
+	// Leader is who leads, as the coordinator says; empty: it did not say.
+	Leader string
+	Why    error
+}
+
+// Tried notes how asking a coordinator ended.
+func (s *Search) Tried(addr string, o Outcome) {
+	s.judge(addr, o)
+	if o.Held {
+		s.held, s.took, s.preferred = true, o.Took, addr
+		if o.Leader != "" && o.Leader != addr {
+			s.preferred = o.Leader
+		}
+		return
+	}
+	s.why = o.Why
+	if o.Leader != "" && !s.tried[o.Leader] {
+		s.hinted = true
+		s.preferred = o.Leader
+		s.next = append([]string{o.Leader}, s.next...)
+	}
+}
+
+// End ends a round and returns how long to rest, at most, before the next.
+func (s *Search) End(now time.Time) (rest time.Duration) {
+	if s.held {
+		s.lostAt = now
+		if s.took >= brief {
+			s.pause = retryMin
+			return 0
+		}
+	}
+	longest := retryMax
+	if now.Sub(s.lostAt) < lostFor {
+		longest = retryLost
+	}
+	if s.hinted {
+		// The one that was named may not know yet that it leads.
+		s.pause = min(s.pause, 4*retryMin)
+	}
+	s.pause = min(2*s.pause, longest)
+	return s.pause
+}
+
+// Complain returns how long the agent has been without a session, and why, when that is to be logged: it lasts longer than an
+// election, and the coordinators only see a node that is silent.
+func (s *Search) Complain(now time.Time) (out time.Duration, why error, due bool) {
+	switch {
+	case s.held:
+		s.out = time.Time{}
+	case s.out.IsZero():
+		s.out, s.told = now, time.Time{}
+	case s.why != nil && now.Sub(s.out) >= complainAfter && now.Sub(s.told) >= complainPace:
+		s.told = now
+		return now.Sub(s.out), s.why, true
+	}
+	return 0, nil, false
+}
+
+const (
+	// maxSlack is how many times as long as usual an agent waits for a connection,
+	// maxPatience how many times for an answer on one: who waits for a coordinator
+	// that has stopped finds the next leader later.
+	maxSlack    = 8
+	maxPatience = 2
+	// slackKept is how long a session must last that all are waited for as usual
+	// again.
+	slackKept = time.Minute
+)
+
+// A coordinator that is given up too soon is asked again, and has to do again what it had half done: one that was silent is
+// given twice as long the next time, and is asked after all others.
+
+func (s *Search) judge(addr string, o Outcome) {
+	switch {
+	case o.Held && o.Took >= slackKept:
+		clear(s.slack)
+	case errors.Is(o.Why, ErrSilent), !o.Answered && !o.Held && o.Took >= s.ConnectTime(addr)*9/10:
+		s.slack[addr] = min(2*s.factor(addr), maxSlack)
+	}
+}
+
+// factor is how many times as long as usual to wait for a coordinator.
+func (s *Search) factor(addr string) time.Duration { return max(1, s.slack[addr]) }
+
+// sort puts those last that were silent.
+func (s *Search) sort(addrs []string) {
+	slices.SortStableFunc(addrs, func(a, b string) int { return int(s.factor(a) - s.factor(b)) })
+}
+
+// ConnectTime bounds a try to connect.
+func (s *Search) ConnectTime(addr string) time.Duration { return s.factor(addr) * 2 * DialTimeout }
+
+// AnswerTime is how long to wait for an answer that usually comes within d.
+func (s *Search) AnswerTime(addr string, d time.Duration) time.Duration {
+	return min(s.factor(addr), maxPatience) * d
+}

@@ -1,0 +1,204 @@
+package tasks
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/backoff"
+	"github.com/mindcoordinator/mind/agent/inputs"
+	"github.com/mindcoordinator/mind/agent/launch"
+	"github.com/mindcoordinator/mind/agent/observe"
+	"github.com/mindcoordinator/mind/agent/outbox"
+	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/tasks/table"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// follower stays with one task, on a goroutine of its own, from its launch to its end or the agent's.
+type follower struct {
+	*work
+	task *table.Task
+	dir  string
+	door *door
+}
+
+func (w *work) follower(t *table.Task, d *door) *follower {
+	return &follower{work: w, task: t, dir: w.dir(t.ID), door: d}
+}
+
+// launch starts the shim of the task and stays with it.
+func (f *follower) launch(spec *v1.TaskSpec, data *inputs.Data) {
+	if refused := f.fit(); refused != nil {
+		f.neverRan(*refused)
+		return
+	}
+	s := f.cfg.Launcher.Spec(f.task.ID, f.dir, spec, data)
+	due := false
+	f.door.Ask(func(tb *table.Table) { due = tb.StillDue(f.task, spec) })
+	if !due {
+		return
+	}
+	s.Lease = f.cfg.Leases.Launched(f.task.ID)
+	var prepare func(dir string) error
+	if write := launch.Prepare(spec, data); write != nil {
+		prepare = func(dir string) error { return write(dir, f.dir) }
+	}
+	o := f.observe(s)
+	defer o.end()
+	process, err := f.cfg.Processes.Start(f.dir, s, prepare)
+	if err != nil {
+		o.over()
+		f.cfg.Log.Error("cannot launch a task", "job", f.task.ID.Job, "error", err)
+		f.neverRan(shim.Exit{Code: -1, Failure: shim.FailureLaunch, Message: "node " + f.cfg.Node + " could not launch the task: " + err.Error()})
+		return
+	}
+	f.mind(process, o)
+}
+
+func (f *follower) neverRan(exit shim.Exit) {
+	f.door.Tell(func(tb *table.Table) { tb.NeverRan(f.task, exit) })
+}
+
+// attach finds the shim of a task that an earlier agent launched.
+func (f *follower) attach() {
+	for pauses := (backoff.Pauses{First: time.Second, Longest: time.Minute}); ; {
+		process, err := f.cfg.Processes.Attach(f.dir)
+		switch {
+		case f.endedUnread(err):
+			return
+		case err == nil:
+			s, err := shim.ReadSpec(f.dir)
+			if err != nil {
+				// It runs or has ended all the same; what it writes is not seen.
+				f.cfg.Log.Error("cannot read the specification of a task", "dir", f.dir, "error", err)
+			}
+			f.cfg.Leases.Adopt(f.task.ID, s.Lease)
+			o := f.observe(s)
+			defer o.end()
+			f.mind(process, o)
+			return
+		case errors.Is(err, runner.ErrNotBegun):
+			if err := os.RemoveAll(f.dir); err == nil {
+				f.door.Tell(func(tb *table.Table) { tb.Again(f.task) })
+				return
+			}
+		}
+		f.cfg.Log.Error("cannot take up a task again", "dir", f.dir, "error", err)
+		if !backoff.Sleep(f.door.Context(), pauses.Next()) {
+			return
+		}
+	}
+}
+
+// observed is what a task writes, and the directories in which it does.
+type observed struct {
+	*follower
+	watcher *observe.Watcher
+	dirs    []string
+}
+
+// observe begins to look at what a task will write.
+func (f *follower) observe(s shim.Spec) *observed {
+	f.cfg.Outputs.Use(s.Dirs)
+	return &observed{follower: f, dirs: s.Dirs, watcher: observe.New(observe.Config{
+		Dir: f.dir, Spec: s, MetricsBytes: f.cfg.MetricsBytes, EventsBytes: f.cfg.EventsBytes, Roots: f.cfg.Roots, Hidden: f.cfg.Hidden,
+		Renames: f.cfg.Renames, Log: f.cfg.Log,
+	})}
+}
+
+// end ends the looking, whatever becomes of the task.
+func (o *observed) end() {
+	o.watcher.End()
+	o.cfg.Outputs.Leave(o.dirs, false)
+}
+
+// over is called when no process of the task is left.
+func (o *observed) over() {
+	o.cfg.Outputs.Leave(o.dirs, true)
+	o.dirs = nil
+}
+
+// mind follows a task to its end, or to the agent's.
+func (f *follower) mind(process Process, o *observed) {
+	defer process.Close()
+	f.cfg.Leases.Attach(f.task.ID, process)
+	defer f.cfg.Leases.Attach(f.task.ID, nil)
+	f.door.Tell(func(tb *table.Table) { tb.Attached(f.task, process) })
+	o.watcher.OnRemark(func(text string) { _ = process.Remark(text) })
+	scanner := o.watcher.Scanner()
+	defer scanner.Close()
+	ran := false
+	tick := time.NewTimer(0)
+	<-tick.C
+	defer tick.Stop()
+	for {
+		select {
+		case e, ok := <-process.Events():
+			switch {
+			case !ok:
+				return
+			case e.Deadline != nil:
+				f.cfg.Leases.Restore(f.task.ID, *e.Deadline)
+			case e.Running:
+				ran = true
+				// What the task writes is told after this.
+				f.runs(e.Pid, e.Time)
+				tick.Reset(observe.Interval)
+			case e.Exit != nil:
+				f.exited(*e.Exit, ran, o, scanner)
+				return
+			}
+		case now := <-tick.C:
+			scanner.Ask(now)
+		case found := <-scanner.Found():
+			tick.Reset(scanner.Came())
+			f.register(found)
+		case <-f.door.Context().Done():
+			return
+		}
+	}
+}
+
+func (f *follower) runs(pid int, at int64) {
+	f.door.Ask(func(tb *table.Table) { tb.Runs(f.task, pid, time.Unix(0, at)) })
+}
+
+// exited reports the end of the task after all else that it did.
+func (f *follower) exited(exit shim.Exit, ran bool, o *observed, scanner *observe.Scanner) {
+	if exit.Pid != 0 {
+		if !ran {
+			f.runs(exit.Pid, exit.Started)
+		}
+		// What the task wrote last goes before the word of its end.
+		found, whole := scanner.Last(exit.Code == 0, f.door.Context().Done())
+		if f.door.Closed() {
+			return // the next agent looks, and tells
+		}
+		if !whole {
+			f.cfg.Log.Error("what a task wrote last was not read in time", "dir", f.dir, "within", observe.LastLook)
+		}
+		f.register(found)
+	}
+	o.over()
+	exit = f.explain(exit)
+	if len(f.task.Has.GPUs) > 0 {
+		f.occupants.Verify(f.door.Context(), f.task.ID.Name(), f.task.Has)
+	}
+	f.door.Tell(func(tb *table.Table) { tb.Ends(f.task, exit) })
+}
+
+// register reports what was found of what the task wrote.
+func (f *follower) register(found []observe.Finding) {
+	if len(found) == 0 {
+		return
+	}
+	reports := make([]*outbox.Report, 0, len(found))
+	for _, one := range found {
+		r := outbox.About(f.task.ID, one.Body, one.At)
+		r.Latest, r.Acked = one.Latest, one.Acked
+		reports = append(reports, r)
+	}
+	f.door.Ask(func(tb *table.Table) { tb.Report(f.task, reports...) })
+}

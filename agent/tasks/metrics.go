@@ -1,0 +1,36 @@
+package tasks
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are those of launches and ends.
+type metrics struct {
+	launch prometheus.Histogram
+	ended  *prometheus.CounterVec
+	// abandoned counts what the log archive should have had.
+	abandoned prometheus.Counter
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		launch: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "mind_agent_launch_seconds", Help: "From taking up a task to its process running.",
+			Buckets: []float64{.001, .002, .004, .008, .016, .032, .064, .128, .256, .512, 1, 2, 4, 8},
+		}),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mind_agent_tasks_ended_total", Help: "Tasks that ended on this node, by how."}, []string{"how"}),
+		abandoned: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "mind_log_archive_abandoned_total", Help: "Task directories that were removed before the archive had taken all of them.",
+		}),
+	}
+	registry.MustRegister(m.launch, m.ended, m.abandoned)
+	return m
+}
+
+// Launched implements table.Notes.
+func (m *metrics) Launched(took time.Duration) { m.launch.Observe(took.Seconds()) }
+
+// Ended implements table.Notes.
+func (m *metrics) Ended(how string) { m.ended.WithLabelValues(how).Inc() }

@@ -1,0 +1,69 @@
+package tasks
+
+import (
+	"github.com/mindcoordinator/mind/agent/leader"
+	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskid"
+	"github.com/mindcoordinator/mind/agent/tasks/table"
+)
+
+// Processes starts tasks and finds those again that an earlier agent started.
+// The contract is that of packages shim and runner: the task directory holds
+// what is known of a task, and its shim outlives the agent.
+type Processes interface {
+	Start(dir string, spec shim.Spec, prepare func(dir string) error) (Process, error)
+	// Attach returns runner.ErrNotBegun as runner.Attach does.
+	Attach(dir string) (Process, error)
+	// Gone reports whether no shim runs in the directory.
+	Gone(dir string) bool
+	Close()
+}
+
+// Process is the agent's hold on one task.
+type Process interface {
+	Events() <-chan runner.Event
+	Stop(shim.StopRequest) error
+	// SetDeadline says until when the task may live; what enforces it must not
+	// need the agent.
+	SetDeadline(shim.Deadline) error
+	// Remark says something in the task's log, while the task runs.
+	Remark(text string) error
+	// Close lets go of the task, which goes on.
+	Close()
+}
+
+// Leases say how long tasks may live, and tell their shims.
+type Leases interface {
+	table.Leases
+	// Adopt begins to keep a task that an earlier agent launched, Restore takes up the deadline that its shim goes by.
+	Adopt(id taskid.ID, of shim.Lease)
+	Restore(id taskid.ID, told shim.Deadline)
+	// Launched is what the shim of a task is to hold it to.
+	Launched(id taskid.ID) shim.Lease
+	// Attach names who holds a task to its deadline, nil when nobody does any more.
+	Attach(id taskid.ID, holder leader.Holder)
+}
+
+// Shims are the real processes.
+func Shims(starter *runner.Starter) Processes { return shims{starter} }
+
+type shims struct{ *runner.Starter }
+
+func (s shims) Start(dir string, spec shim.Spec, prepare func(dir string) error) (Process, error) {
+	handle, err := s.Starter.Start(dir, spec, prepare)
+	if err != nil {
+		return nil, err
+	}
+	return handle, nil
+}
+
+func (shims) Attach(dir string) (Process, error) {
+	handle, err := runner.Attach(dir)
+	if err != nil {
+		return nil, err
+	}
+	return handle, nil
+}
+
+func (shims) Gone(dir string) bool { return runner.Gone(dir) }

@@ -1,0 +1,154 @@
+package table
+
+import (
+	"slices"
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/gpus/holding"
+	"github.com/mindcoordinator/mind/agent/outbox"
+	"github.com/mindcoordinator/mind/agent/shim"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// enqueue lets a task wait for its turn to be launched, as soon as its inputs are here.
+func (tb *Table) enqueue(t *Task) {
+	if t.cancelFetch != nil {
+		return // under way
+	}
+	if !t.fetched {
+		if cancel, needed := tb.cfg.Work.Fetch(t, t.spec); needed {
+			t.cancelFetch = cancel
+			// It takes its time, in which the job is seen to be prepared. It takes no turn from those who need no data.
+			tb.reportStarting(t)
+			return
+		}
+		t.fetched = true
+	}
+	tb.queue = append(tb.queue, t)
+}
+
+func (tb *Table) reportStarting(t *Task) {
+	tb.cfg.Outbox.Add(outbox.Launch(t.ID, &v1.Report{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}}, time.Time{}))
+}
+
+// Fetched goes on with a task whose inputs are here, or will not be: then failed is how the task ends.
+func (tb *Table) Fetched(t *Task, inputs any, failed *shim.Exit) {
+	t.cancelFetch = nil
+	switch {
+	case t.state != Queued || t.stop != nil:
+		tb.cfg.Work.Release(t.ID) // it was stopped meanwhile, and has ended
+	case failed != nil:
+		tb.log(t).Warn("the data of a task was not fetched", "why", failed.Message)
+		tb.refuse(t, *failed)
+	default:
+		t.inputs, t.fetched = inputs, true
+		tb.queue = append(tb.queue, t)
+		tb.LaunchNext()
+	}
+}
+
+// LaunchNext starts shims for tasks that wait, a few at a time: more would only
+// wait for each other.
+func (tb *Table) LaunchNext() {
+	tb.cfg.Leases.Looked()
+	var waiting []*Task
+	defer func() { tb.queue = append(waiting, tb.queue...) }()
+	for len(tb.queue) > 0 && tb.launches < tb.cfg.MaxLaunches && !tb.closing {
+		t := tb.queue[0]
+		tb.queue = tb.queue[1:]
+		if t.state != Queued {
+			continue // stopped meanwhile
+		}
+		ok, why := tb.cfg.Leases.MayLaunch(t.ID, t.spec)
+		if other := tb.blocker(t); ok && other != nil {
+			ok, why = false, "task "+other.ID.Name()+" still has its GPUs"
+		}
+		if !ok {
+			waiting = append(waiting, t)
+			if t.waitsFor != why {
+				t.waitsFor = why
+				tb.log(t).Info("a task waits to be launched", "why", why)
+			}
+			continue
+		}
+		tb.hold(t)
+		t.state, t.slot = Launching, true
+		tb.launches++
+		tb.reportStarting(t)
+		spec := t.spec
+		t.spec = nil
+		tb.cfg.Work.Launch(t, spec, t.inputs)
+	}
+}
+
+// StillDue looks once more whether a task is to be launched: GPUs that had to become empty and checkpoints on a slow file system
+// take their time, in which an order may have come, or the leave to launch may have gone.
+func (tb *Table) StillDue(t *Task, spec *v1.TaskSpec) bool {
+	ok, why := tb.cfg.Leases.MayLaunch(t.ID, spec)
+	switch {
+	case t.stop != nil:
+		tb.refuse(t, shim.Exit{Code: -1, Stopped: true, Message: "stopped before it was launched"})
+		return false
+	case !ok:
+		tb.letGo(t)
+		tb.freeSlot(t)
+		t.state, t.spec, t.waitsFor = Queued, spec, why
+		tb.queue = append(tb.queue, t)
+		return false
+	}
+	return true
+}
+
+// Again queues a task that an earlier agent had taken up but not begun.
+func (tb *Table) Again(t *Task) {
+	tb.letGo(t)
+	switch {
+	case t.stop != nil:
+		t.state = Queued
+		tb.refuse(t, shim.Exit{Code: -1, Stopped: true, Message: "stopped before it was launched"})
+	case t.spec != nil:
+		t.state, t.Has = Queued, holding.Of(t.spec)
+		tb.enqueue(t)
+		tb.LaunchNext()
+	default:
+		// The next orders bring it again, if it is still wanted.
+		tb.remove(t)
+		tb.cfg.Leases.Drop(t.ID)
+		if t.wanted {
+			tb.cfg.Work.Restart()
+		}
+	}
+}
+
+func (tb *Table) freeSlot(t *Task) {
+	if t.slot {
+		t.slot = false
+		tb.launches--
+	}
+}
+
+// blocker returns a task that must end before t may be launched: whatever the coordinators believe, it still has one of
+// its GPUs. Tasks that are stopped, or not wanted any more, count until no process of them is left.
+func (tb *Table) blocker(t *Task) *Task {
+	if !t.Has.Any() {
+		return nil
+	}
+	for _, other := range tb.holders {
+		if other != t && t.Has.Excludes(other.Has) {
+			return other
+		}
+	}
+	return nil
+}
+
+// hold notes that a task has, or may have, processes on its GPUs.
+func (tb *Table) hold(t *Task) {
+	if t.Has.Any() && !slices.Contains(tb.holders, t) {
+		tb.holders = append(tb.holders, t)
+	}
+}
+
+// letGo notes that it has none.
+func (tb *Table) letGo(t *Task) {
+	tb.holders = slices.DeleteFunc(tb.holders, func(other *Task) bool { return other == t })
+}

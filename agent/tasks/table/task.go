@@ -1,0 +1,104 @@
+package table
+
+import (
+	"time"
+
+	"github.com/mindcoordinator/mind/agent/gpus/holding"
+	"github.com/mindcoordinator/mind/agent/lease"
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskid"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// State is how far a task is.
+type State int
+
+// States of a task.
+const (
+	// Queued: waits for its turn to be launched.
+	Queued State = iota
+	// Launching: its shim is being started or found again.
+	Launching
+	Running
+	// Ended: no process of it is left.
+	Ended
+)
+
+// Task is what is known of one task. It belongs to the Table but for ID and Has, which do not change any more once it is being
+// launched.
+type Task struct {
+	ID taskid.ID
+	// Has is what it has of the GPUs once it is being launched.
+	Has holding.Holding
+
+	state State
+	// spec is kept until the task is launched.
+	spec *v1.TaskSpec
+	// inputs is what Fetched brought, cancelFetch is there while they are being fetched.
+	inputs      any
+	fetched     bool
+	cancelFetch func()
+	// waitsFor is why it was not launched when it was its turn.
+	waitsFor string
+	// process is there while a shim is.
+	process Process
+	// stop is what was last asked of the shim, or is to be asked once there is one.
+	stop *shim.StopRequest
+	// slot: it counts as being launched.
+	slot    bool
+	wanted  bool
+	pid     int
+	acked   bool
+	endedAt time.Time
+	// exit is kept until the coordinators know it.
+	exit *shim.Exit
+	// disowned: it was not wanted any more. disowning: that is being written down, and the shim is told after it.
+	disowned, disowning bool
+	// faulted: one of its GPUs failed.
+	faulted bool
+	since   time.Time // when the agent took it up
+}
+
+// Left is a task that an earlier agent left.
+type Left struct {
+	ID  taskid.ID
+	Has holding.Holding
+	// Ended: no process of it is left since EndedAt, and the coordinators know, or are told when they name it.
+	Ended   bool
+	EndedAt time.Time
+	// Disowned: it was not wanted any more.
+	Disowned bool
+}
+
+// Process is the hold on a task's shim.
+type Process interface {
+	Stop(shim.StopRequest) error
+}
+
+// Info is a task as others see it.
+type Info struct {
+	ID      taskid.ID
+	State   State
+	Pid     int
+	EndedAt time.Time // zero until it has ended
+	Has     holding.Holding
+	// Acked: the coordinators know its end.
+	Acked bool
+}
+
+func (t *Task) info() Info {
+	return Info{ID: t.ID, State: t.state, Pid: t.pid, EndedAt: t.endedAt, Has: t.Has, Acked: t.acked}
+}
+
+// stopRequest translates an order. Who may want to save something gets a
+// notice; a task whose work nobody will use does not.
+func stopRequest(reason v1.StopReason_Value, grace time.Duration) shim.StopRequest {
+	grace = max(0, grace)
+	switch reason {
+	case v1.StopReason_PAUSE, v1.StopReason_PREEMPT, v1.StopReason_DRAIN, v1.StopReason_TIME_LIMIT:
+		return shim.StopRequest{Notice: grace, Term: min(grace, lease.MaxTerm)}
+	case v1.StopReason_CANCEL:
+		return shim.StopRequest{Term: grace}
+	}
+	return shim.StopRequest{Term: min(grace, lease.MaxTerm)}
+}

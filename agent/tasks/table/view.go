@@ -1,0 +1,48 @@
+package table
+
+import (
+	"github.com/mindcoordinator/mind/agent/taskid"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// Live counts tasks that have or may yet get processes.
+func (tb *Table) Live() int {
+	n := 0
+	for _, t := range tb.order {
+		if t.state != Ended {
+			n++
+		}
+	}
+	return n
+}
+
+// Adopted reports whether the Table has what an earlier agent left.
+func (tb *Table) Adopted() bool { return tb.adopted }
+
+// All lists the tasks in the order of their coming.
+func (tb *Table) All() []Info {
+	all := make([]Info, 0, len(tb.tasks))
+	for _, t := range tb.order {
+		all = append(all, t.info())
+	}
+	return all
+}
+
+// Get returns one task.
+func (tb *Table) Get(id taskid.ID) (Info, bool) {
+	t, ok := tb.tasks[id]
+	if !ok {
+		return Info{}, false
+	}
+	return t.info(), true
+}
+
+// Unacknowledged names the tasks of which the coordinators have not acknowledged the end.
+func (tb *Table) Unacknowledged() (refs []*v1.TaskRef) {
+	for _, t := range tb.order {
+		if t.state != Ended || !t.acked {
+			refs = append(refs, t.ID.Ref())
+		}
+	}
+	return refs
+}

@@ -1,0 +1,182 @@
+package tasks
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mindcoordinator/mind/agent/gpus"
+	"github.com/mindcoordinator/mind/agent/inputs"
+	"github.com/mindcoordinator/mind/agent/outbox"
+	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/taskfile"
+	"github.com/mindcoordinator/mind/agent/taskid"
+	"github.com/mindcoordinator/mind/agent/tasks/owner"
+	"github.com/mindcoordinator/mind/agent/tasks/table"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// door is the way to the table, which workers have and the table has not.
+type door = owner.Door[*table.Table]
+
+// work does what the table decides (table.Work). Its methods are called by the goroutine that owns the table: whatever takes
+// time they hand to a worker.
+type work struct {
+	cfg       *Config
+	workers   *owner.Workers[*table.Table]
+	occupants *gpus.Occupants
+	abandoned prometheus.Counter
+	idle      chan struct{}
+}
+
+func (w *work) dir(id taskid.ID) string { return filepath.Join(w.cfg.Dir, id.Name()) }
+
+// Fetch implements table.Work.
+func (w *work) Fetch(t *table.Task, spec *v1.TaskSpec) (cancel func(), needed bool) {
+	if !w.cfg.Inputs.Needed(spec) {
+		return nil, false
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	w.workers.Go(func(d *door) {
+		defer cancel()
+		// The next agent goes on where this one stops.
+		defer context.AfterFunc(d.Context(), cancel)()
+		data, err := w.cfg.Inputs.Fetch(ctx, t.ID, spec, func(r *v1.TransferReport) {
+			report := outbox.About(t.ID, &v1.Report{Body: &v1.Report_Transfer{Transfer: r}}, time.Time{})
+			report.Latest = "transfer"
+			w.cfg.Outbox.Add(report)
+		})
+		d.Tell(func(tb *table.Table) {
+			if err != nil {
+				tb.Fetched(t, nil, &shim.Exit{Code: -1, Failure: inputs.Failure(err), Message: err.Error()})
+				return
+			}
+			tb.Fetched(t, data, nil)
+		})
+	})
+	return cancel, true
+}
+
+// Launch implements table.Work.
+func (w *work) Launch(t *table.Task, spec *v1.TaskSpec, fetched any) {
+	data, _ := fetched.(*inputs.Data)
+	w.workers.Go(func(d *door) { w.follower(t, d).launch(spec, data) })
+}
+
+// Attach implements table.Work.
+func (w *work) Attach(t *table.Task) {
+	w.workers.Go(func(d *door) { w.follower(t, d).attach() })
+}
+
+// Stop implements table.Work. Its shim takes the end that comes first, so the order of two stops does not matter.
+func (w *work) Stop(t *table.Task, process table.Process, request shim.StopRequest) {
+	w.workers.Go(func(*door) {
+		if err := process.Stop(request); err != nil {
+			w.cfg.Log.Error("cannot stop a task", "job", t.ID.Job, "error", err)
+		}
+	})
+}
+
+// Refuse implements table.Work.
+func (w *work) Refuse(t *table.Task, exit shim.Exit) {
+	w.workers.Go(func(d *door) {
+		exit.Ended = time.Now().UnixNano()
+		dir := w.dir(t.ID)
+		err := os.MkdirAll(dir, 0o700)
+		if _, missing := shim.ReadSpec(dir); err == nil && missing != nil {
+			err = taskfile.Replace(dir, shim.SpecFile, shim.Spec{JobID: t.ID.Job, Refusal: exit.Message}.Encode())
+		}
+		if err == nil {
+			err = shim.WriteExit(dir, exit)
+		}
+		if err != nil {
+			w.cfg.Log.Error("cannot write down the end of a task", "dir", dir, "error", err)
+		}
+		d.Tell(func(tb *table.Table) { tb.Ends(t, exit) })
+	})
+}
+
+// disownedFile, in a task directory, says that the coordinators did not want the task any more while it still ran. What it
+// does from then on is not told: another attempt may be at work.
+const disownedFile = "withdrawn"
+
+// Disown implements table.Work.
+func (w *work) Disown(t *table.Task) {
+	w.workers.Go(func(d *door) {
+		if err := taskfile.Replace(w.dir(t.ID), disownedFile, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			// The next agent finds out when it gets its orders.
+			w.cfg.Log.Error("cannot write down that a task is not wanted any more", "dir", w.dir(t.ID), "error", err)
+		}
+		d.Tell(func(tb *table.Table) { tb.Disowned(t) })
+	})
+}
+
+// Fault implements table.Work.
+func (w *work) Fault(t *table.Task, why string) {
+	w.workers.Go(func(d *door) {
+		w.cfg.markFault(w.dir(t.ID), why)
+		d.Tell(func(tb *table.Table) { tb.Stop(t, shim.StopRequest{Term: faultTerm}) })
+	})
+}
+
+// Recall implements table.Work.
+func (w *work) Recall(t *table.Task) {
+	w.workers.Go(func(d *door) {
+		exit, err := runner.ReadExit(w.dir(t.ID))
+		exit = blame(w.dir(t.ID), exit)
+		if err != nil {
+			exit = shim.Exit{Code: -1, Failure: shim.FailureInternal, Message: "how the task ended is not known any more: " + err.Error(), Ended: time.Now().UnixNano()}
+		}
+		d.Tell(func(tb *table.Table) { tb.Recalled(t, exit) })
+	})
+}
+
+// OnAcknowledged implements table.Work.
+func (w *work) OnAcknowledged(t *table.Task) func() {
+	return w.workers.Later(func(d *door) {
+		// A lost mark costs one more report.
+		w.workers.Go(func(*door) { _ = shim.MarkAcked(w.dir(t.ID)) })
+		d.Tell(func(tb *table.Table) { tb.Forget(t, time.Now()) })
+	})
+}
+
+// Release implements table.Work.
+func (w *work) Release(id taskid.ID) {
+	w.workers.Go(func(*door) { w.cfg.Inputs.Release(id) })
+}
+
+// MayRemove implements table.Work: what the directory holds is in the archive, or was given time enough to get there.
+func (w *work) MayRemove(id taskid.ID, endedAt, now time.Time) bool {
+	if w.cfg.Archived == nil || w.cfg.Archived(archivedAs(id)) {
+		return true
+	}
+	if now.Sub(endedAt) < w.cfg.ArchiveWait {
+		return false
+	}
+	w.abandoned.Inc()
+	w.cfg.Log.Error("removing what a task wrote though the archive did not take it", "job", id.Job, "attempt", id.Attempt, "rank", id.Rank, "ended", endedAt)
+	return true
+}
+
+// Remove implements table.Work.
+func (w *work) Remove(ids []taskid.ID) {
+	w.workers.Go(func(*door) {
+		for _, id := range ids {
+			if err := os.RemoveAll(w.dir(id)); err != nil {
+				w.cfg.Log.Error("cannot remove a task directory", "dir", w.dir(id), "error", err)
+			}
+		}
+	})
+}
+
+// Restart implements table.Work.
+func (w *work) Restart() { w.cfg.Restart() }
+
+// Idle implements table.Work.
+func (w *work) Idle() { close(w.idle) }
