@@ -33,7 +33,6 @@ import (
 	// The shim is the same executable, started again: see its package comment.
 	_ "github.com/mindcoordinator/mind/agent/shim"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/launch"
@@ -45,6 +44,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/ship"
 	"github.com/mindcoordinator/mind/agent/tasks"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
@@ -332,7 +332,8 @@ func (a *agent) stopTasks() {
 	}
 	bounded, cancel := context.WithTimeout(context.Background(), reportsPatience)
 	defer cancel()
-	for a.outbox.Waiting() > 0 && a.sessions.Live() && backoff.Sleep(bounded, 5*time.Millisecond) {
+	for a.outbox.Waiting() > 0 && a.sessions.Live() && bounded.Err() == nil {
+		wait.For(bounded, 5*time.Millisecond)
 	}
 }
 

@@ -1,27 +1,12 @@
-// Package backoff waits: once, or longer from try to try.
-//
-// Guarantees: no wait outlives its context, and none leaves a timer or a goroutine behind.
+// Package backoff says how long to wait between tries. The waiting itself is for package api/wait.
 //
 // Not guaranteed: jitter. Who needs it says so: Spread.
 package backoff
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
-
-// Sleep waits for d. It returns false, at once, when ctx ends first.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // Spread is a random time between half of d and d: many that wait for the same should not come back together.
 func Spread(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }

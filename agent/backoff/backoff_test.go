@@ -1,9 +1,7 @@
 package backoff
 
 import (
-	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,18 +14,6 @@ func TestPausesDoubleUpToTheLongest(t *testing.T) {
 	}
 	p.Reset()
 	require.Equal(t, time.Second, p.Next())
-}
-
-func TestSleepEndsWithItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		require.True(t, Sleep(t.Context(), time.Minute))
-		require.Equal(t, time.Minute, time.Since(began))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		require.False(t, Sleep(ctx, time.Hour))
-		require.Equal(t, time.Minute+time.Second, time.Since(began))
-	})
 }
 
 func TestSpreadStaysBetweenHalfAndWhole(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/mindcoordinator/mind/agent/datacache/reach"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
@@ -63,7 +64,7 @@ func (c *Cache) s3(given Credentials) (*minio.Client, error) {
 	p := c.cfg.S3
 	host, secure := "s3.amazonaws.com", true
 	if p.Endpoint != "" {
-		endpoint, err := baseURL(p.Endpoint)
+		endpoint, err := reach.Base(p.Endpoint)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +86,7 @@ func (c *Cache) s3(given Credentials) (*minio.Client, error) {
 		lookup = minio.BucketLookupPath
 	}
 	client, err := minio.New(host, &minio.Options{
-		Creds: keys, Secure: secure, Region: cmp.Or(p.Region, os.Getenv("AWS_REGION")), BucketLookup: lookup, Transport: c.reach.s3, MaxRetries: 1,
+		Creds: keys, Secure: secure, Region: cmp.Or(p.Region, os.Getenv("AWS_REGION")), BucketLookup: lookup, Transport: c.reach.ObjectStore(), MaxRetries: 1,
 	})
 	if err != nil {
 		return nil, faultf("the object store at %s cannot be used: %v", host, err)
@@ -122,6 +123,10 @@ func (c *Cache) s3Failed(bucket string, err error) error {
 	var f fault
 	if errors.As(err, &f) {
 		return f
+	}
+	var refusal reach.Refusal
+	if errors.As(err, &refusal) {
+		return refusal
 	}
 	answer := minio.ToErrorResponse(err)
 	switch {

@@ -28,6 +28,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/backoff"
+	"github.com/mindcoordinator/mind/agent/datacache/reach"
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/durable"
 )
 
@@ -45,7 +48,7 @@ type Config struct {
 	Own func(tenant string) []string
 	// Hidden are directories in which no local source may lie, unless Roots or Own name something in them.
 	Hidden []string
-	// Hosts are the hosts that sources may be fetched from; see Reach. Empty: all but this machine and link-local addresses.
+	// Hosts are the hosts that sources may be fetched from; see package reach. Empty: all but this machine and link-local addresses.
 	Hosts []string
 	// Hub is where hf:// sources are; an empty URL: https://huggingface.co.
 	Hub Service
@@ -99,7 +102,7 @@ const (
 type Cache struct {
 	cfg   Config
 	log   *slog.Logger
-	reach *reach
+	reach *reach.Guard
 	slots chan struct{} // bounds the transfers
 
 	mu      sync.Mutex
@@ -140,12 +143,14 @@ func Open(cfg Config) (*Cache, error) {
 		return nil, fmt.Errorf("make the folder of the data cache: %w", err)
 	}
 	cfg.Hidden = realPaths(cfg.Hidden)
-	reach, err := newReach(cfg)
+	guard, err := reach.New(reach.Config{
+		Hosts: cfg.Hosts, Services: []string{cfg.Hub.URL, cfg.Drive.URL, cfg.Atlas.URL, cfg.S3.Endpoint}, CAFile: cfg.S3.CAFile, Connections: workers,
+	})
 	if err != nil {
 		return nil, err
 	}
 	c := &Cache{
-		cfg: cfg, log: cfg.Logger, reach: reach, slots: make(chan struct{}, maxTransfers),
+		cfg: cfg, log: cfg.Logger, reach: guard, slots: make(chan struct{}, maxTransfers),
 		objects: map[objectID]*object{}, sources: map[sourceID]*sourceRow{}, left: map[string]*leftover{}, flights: map[flightID]*flight{},
 	}
 	if err := c.load(); err != nil {
@@ -180,12 +185,11 @@ func (c Config) Validate() error {
 		}
 	}
 	for name, url := range map[string]string{"the Hugging Face hub": c.Hub.URL, "ScaiDrive": c.Drive.URL, "ScaiAtlas": c.Atlas.URL, "the object store": c.S3.Endpoint} {
-		if _, err := baseURL(url); url != "" && err != nil {
+		if _, err := reach.Base(url); url != "" && err != nil {
 			faults = append(faults, fmt.Errorf("URL of %s: %w", name, err))
 		}
 	}
-	_, err := parseHosts(c.Hosts)
-	return errors.Join(append(faults, err)...)
+	return errors.Join(append(faults, reach.CheckHosts(c.Hosts))...)
 }
 
 // Request asks for the data of one source.
@@ -252,30 +256,22 @@ func (c *Cache) fetch(ctx context.Context, r Request) (*Data, error) {
 
 // resolveWell is resolve in a few tries: a service that is busy for a moment is no reason to end a job.
 func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
-	pause := c.cfg.Pause
+	pauses := c.pauses()
 	for try := 1; ; try++ {
 		s, err := c.resolve(ctx, r.Tenant, r.Path, r.Credentials)
 		if err == nil || ctx.Err() != nil || !transient(err) || try >= c.cfg.Tries {
 			return s, err
 		}
 		c.log.Info("a source is asked again", "source", Redacted(r.Path), "error", err)
-		if !rest(ctx, pause) {
+		if wait.For(ctx, pauses.Next()); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		pause = min(2*pause, 30*time.Second)
 	}
 }
 
-// rest waits, and says whether to go on.
-func rest(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+// pauses are those between two tries.
+func (c *Cache) pauses() backoff.Pauses {
+	return backoff.Pauses{First: c.cfg.Pause, Longest: 30 * time.Second}
 }
 
 // hit finds a source that is kept as it is now.

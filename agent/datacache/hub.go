@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/mindcoordinator/mind/agent/datacache/reach"
 )
 
 // hubPath is hf://[datasets/|models/]OWNER/NAME[@REVISION][/PATH]: without a kind it is a data set, as this is about data.
@@ -53,7 +55,7 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 	if err != nil {
 		return nil, err
 	}
-	base, err := baseURL(c.cfg.Hub.URL)
+	base, err := reach.Base(c.cfg.Hub.URL)
 	if err != nil {
 		return nil, err
 	}

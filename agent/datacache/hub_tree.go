@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+
+	"github.com/mindcoordinator/mind/agent/datacache/reach"
 )
 
 // hubFile is a file as the hub lists it: with what it knows of a repository, or as an entry of a tree.
@@ -48,7 +50,7 @@ func (c *Cache) hubTree(ctx context.Context, get webFile, base *url.URL, p hubPa
 			return all, nil
 		}
 		to, err := at.Parse(next)
-		if err != nil || hostPort(to) != hostPort(base) || to.Scheme != base.Scheme || to.String() == page.url {
+		if err != nil || reach.HostPort(to) != reach.HostPort(base) || to.Scheme != base.Scheme || to.String() == page.url {
 			return nil, faultf("the Hugging Face hub does not say properly how its list goes on")
 		}
 		page.url = to.String()
@@ -63,7 +65,7 @@ func (w *webFile) getPage(ctx context.Context, limit int64, into any) (next stri
 	if err != nil {
 		return "", err
 	}
-	response, err := w.cache.reach.do(request)
+	response, err := w.cache.reach.Do(request)
 	if err != nil {
 		return "", w.unreachable(err)
 	}

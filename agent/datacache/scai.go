@@ -5,6 +5,8 @@ import (
 	"context"
 	"net/url"
 	"strings"
+
+	"github.com/mindcoordinator/mind/agent/datacache/reach"
 )
 
 // scaiService is ScaiDrive or ScaiAtlas, with the token of whoever asks.
@@ -23,7 +25,7 @@ func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, e
 	if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, faultf("write %s://SHARE/PATH", u.Scheme)
 	}
-	base, err := baseURL(s.service.URL)
+	base, err := reach.Base(s.service.URL)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/mindcoordinator/mind/agent/datacache/modelfiles"
 )
 
 // source is what a path was found to stand for.
@@ -141,4 +143,26 @@ func (c *Cache) resolve(ctx context.Context, tenant, path string, credentials Cr
 		return nil, faultf("it has %d files; at most %d are fetched: name a part of it, or pack them", len(s.files), maxFiles)
 	}
 	return s, checkNames(s.files)
+}
+
+// asModel leaves out what a model's safetensors make superfluous. What is left is a source of its own, if anything was.
+func (s *source) asModel() *source {
+	if !s.repository {
+		return s
+	}
+	names := make([]string, len(s.files))
+	for i, f := range s.files {
+		names[i] = f.name
+	}
+	left := modelfiles.Kept(names)
+	if len(left) == len(names) {
+		return s
+	}
+	kept := make([]remoteFile, 0, len(left))
+	for _, f := range s.files {
+		if len(left) > 0 && f.name == left[0] { // they are in the same order
+			kept, left = append(kept, f), left[1:]
+		}
+	}
+	return &source{files: kept, version: s.version, repository: true, part: "safetensors"}
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/datacache/reach"
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/durable"
 )
 
@@ -38,7 +40,7 @@ func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 	if err == nil {
 		return kept, nil
 	}
-	pause := f.cache.cfg.Pause
+	pauses := f.cache.pauses()
 	for try := 1; ; try++ {
 		before := p.offset
 		kept, err := p.fetch(ctx)
@@ -50,15 +52,15 @@ func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 		case !transient(err):
 			return kept, err
 		case p.offset > before:
-			try, pause = 0, f.cache.cfg.Pause
+			try = 0
+			pauses.Reset()
 		case try >= f.cache.cfg.Tries:
 			return kept, fmt.Errorf("%w (after %d tries)", err, try)
 		}
 		f.cache.log.Info("a transfer broke and goes on", "source", f.path, "file", i, "at", p.offset, "error", err)
-		if !rest(ctx, pause) {
+		if wait.For(ctx, pauses.Next()); ctx.Err() != nil {
 			return kept, ctx.Err()
 		}
-		pause = min(2*pause, 30*time.Second)
 	}
 }
 
@@ -74,7 +76,7 @@ func (c *Cache) onDisk(err error) error {
 func transient(err error) bool {
 	var f fault
 	var path *os.PathError
-	return !errors.As(err, &f) && !errors.As(err, &path) && !errors.Is(err, errChanged)
+	return !errors.As(err, &f) && !errors.As(err, new(reach.Refusal)) && !errors.As(err, &path) && !errors.Is(err, errChanged)
 }
 
 // partial is a file on its way.

@@ -61,7 +61,7 @@ func (w *webFile) stat(ctx context.Context, name string) (file remoteFile, versi
 	if err != nil {
 		return file, "", err
 	}
-	response, err := w.cache.reach.do(request)
+	response, err := w.cache.reach.Do(request)
 	if err != nil {
 		return file, "", w.unreachable(err)
 	}
@@ -72,7 +72,7 @@ func (w *webFile) stat(ctx context.Context, name string) (file remoteFile, versi
 			return file, "", err
 		}
 		request.Header.Set("Range", "bytes=0-0")
-		if response, err = w.cache.reach.do(request); err != nil {
+		if response, err = w.cache.reach.Do(request); err != nil {
 			return file, "", w.unreachable(err)
 		}
 		_ = response.Body.Close()
@@ -120,7 +120,7 @@ func (w *webFile) open(ctx context.Context, offset int64) (io.ReadCloser, int64,
 			request.Header.Set("If-Range", proof)
 		}
 	}
-	response, err := w.cache.reach.do(request)
+	response, err := w.cache.reach.Do(request)
 	if err != nil {
 		return nil, 0, w.unreachable(err)
 	}
@@ -129,7 +129,7 @@ func (w *webFile) open(ctx context.Context, offset int64) (io.ReadCloser, int64,
 		_ = response.Body.Close()
 		request.Header.Del("Range")
 		request.Header.Del("If-Range")
-		if response, err = w.cache.reach.do(request); err != nil {
+		if response, err = w.cache.reach.Do(request); err != nil {
 			return nil, 0, w.unreachable(err)
 		}
 	}

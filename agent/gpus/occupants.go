@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/device"
 	"github.com/mindcoordinator/mind/agent/gpus/holding"
 	"github.com/mindcoordinator/mind/agent/taskid"
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 const (
@@ -203,7 +203,8 @@ func (o *Occupants) Verify(ctx context.Context, self string, has holding.Holding
 				return ""
 			}
 		}
-		if backoff.Sleep(bounded, emptyPause) {
+		wait.For(bounded, emptyPause)
+		if bounded.Err() == nil {
 			continue
 		}
 		if ctx.Err() != nil {

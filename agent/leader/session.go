@@ -20,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/session"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 // Tasks are those of the node.
@@ -96,7 +97,7 @@ func (s *Sessions) Run(ctx context.Context) {
 			s.cfg.Log.Warn("no coordinator takes this agent into session", "for", out.Round(time.Second), "why", why)
 		}
 		if rest := s.search.End(time.Now()); rest > 0 {
-			backoff.Sleep(ctx, backoff.Spread(rest))
+			wait.For(ctx, backoff.Spread(rest))
 		}
 	}
 }

@@ -13,9 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 const (
@@ -48,7 +48,7 @@ type Cleaner struct {
 func (c *Cleaner) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.sweep(ctx)
-		backoff.Sleep(ctx, sweepPause)
+		wait.For(ctx, sweepPause)
 	}
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"time"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tasks/table"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 const (
@@ -58,7 +58,7 @@ func (f *follower) explain(exit shim.Exit) shim.Exit {
 		ctx, cancel := context.WithTimeout(context.Background(), gpus.Patience)
 		defer cancel()
 		if !f.cfg.Simulated {
-			backoff.Sleep(ctx, faultDelay)
+			wait.For(ctx, faultDelay)
 		}
 		_ = f.cfg.GPUs.Look(ctx)
 	}
@@ -86,7 +86,7 @@ func (f *follower) fit() (refused *shim.Exit) {
 	}
 	f.cfg.Log.Error("a task is not launched: its GPUs are not fit for it", "job", t.ID.Job, "attempt", t.ID.Attempt, "rank", t.ID.Rank, "why", why)
 	// Should the coordinators have missed that, the task goes round in a slow circle.
-	backoff.Sleep(f.door.Context(), givenBackPause)
+	wait.For(f.door.Context(), givenBackPause)
 	exit := table.GivenBack(f.cfg.Node, why)
 	return &exit
 }

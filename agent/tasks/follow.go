@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/tasks/table"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 // follower stays with one task, on a goroutine of its own, from its launch to its end or the agent's.
@@ -86,7 +87,7 @@ func (f *follower) attach() {
 			}
 		}
 		f.cfg.Log.Error("cannot take up a task again", "dir", f.dir, "error", err)
-		if !backoff.Sleep(f.door.Context(), pauses.Next()) {
+		if wait.For(f.door.Context(), pauses.Next()); f.door.Closed() {
 			return
 		}
 	}

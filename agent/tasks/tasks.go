@@ -10,7 +10,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/launch"
@@ -21,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/tasks/owner"
 	"github.com/mindcoordinator/mind/agent/tasks/table"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 	archived "github.com/mindcoordinator/mind/archive/tasks"
 )
 
@@ -223,7 +223,8 @@ func (ts *Tasks) StopAll(grace time.Duration) error {
 	bounded, cancel := context.WithTimeout(context.Background(), gonePatience)
 	defer cancel()
 	for _, dir := range dirs {
-		for !ts.cfg.Processes.Gone(dir) && backoff.Sleep(bounded, 2*time.Millisecond) {
+		for !ts.cfg.Processes.Gone(dir) && bounded.Err() == nil {
+			wait.For(bounded, 2*time.Millisecond)
 		}
 	}
 	return nil

@@ -1,4 +1,13 @@
-package datacache
+// Package reach decides which hosts data may be fetched from, on every connection and for every hop of a redirect.
+//
+// A source is named by whoever may submit jobs, and must not become a way to ask, in the name of the node, what only the node
+// may ask: its own doors, or the metadata service of a cloud.
+//
+// Guarantees: an address is looked at when its name has been resolved, so no name leads elsewhere than it did when it was
+// checked. Services that the operator has configured are always in reach. A token does not follow a redirect to another host.
+//
+// Not guaranteed: what a proxy of the node resolves; there the name alone is looked at.
+package reach
 
 import (
 	"context"
@@ -16,15 +25,33 @@ import (
 	"time"
 )
 
-// reach decides which hosts data may be fetched from, on every connection and for every hop of a redirect: a source is named
-// by whoever may submit jobs, and must not become a way to ask, in the name of the node, what only the node may ask (its own
-// doors, the metadata service of a cloud). Services that the operator has configured are always in reach.
-type reach struct {
+// Refusal says in a sentence why something may not be fetched. Trying again does not mend it.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+func refusalf(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
+
+// Config says what is in reach.
+type Config struct {
+	// Hosts are names, *.SUFFIX, addresses, networks, or * for all. Empty: all but this machine and link-local addresses.
+	Hosts []string
+	// Services are URLs of the operator's services.
+	Services []string
+	// CAFile is the authority (PEM) of the object store; empty: those of the machine.
+	CAFile string
+	// Connections bounds the idle ones to each host.
+	Connections int
+}
+
+// Guard sends requests to where they may go.
+type Guard struct {
 	allowed hosts
 	trusted map[string]bool // host:port of the operator's services
 	client  *http.Client
 	s3      *http.Transport
 	dialer  net.Dialer
+	idle    int
 }
 
 // hosts is a list of what may be reached.
@@ -94,39 +121,46 @@ func (h *hosts) byAddr(addr netip.Addr) bool {
 	return false
 }
 
-func newReach(cfg Config) (*reach, error) {
+// CheckHosts returns what is wrong with a list of hosts.
+func CheckHosts(list []string) error {
+	_, err := parseHosts(list)
+	return err
+}
+
+// New returns a guard.
+func New(cfg Config) (*Guard, error) {
 	allowed, err := parseHosts(cfg.Hosts)
 	if err != nil {
 		return nil, err
 	}
-	r := &reach{allowed: allowed, trusted: map[string]bool{}, dialer: net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}}
-	for _, service := range []string{cfg.Hub.URL, cfg.Drive.URL, cfg.Atlas.URL, cfg.S3.Endpoint} {
-		if u, err := baseURL(service); err == nil {
-			r.trusted[hostPort(u)] = true
+	r := &Guard{allowed: allowed, trusted: map[string]bool{}, idle: cfg.Connections, dialer: net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}}
+	for _, service := range cfg.Services {
+		if u, err := Base(service); err == nil {
+			r.trusted[HostPort(u)] = true
 		}
 	}
 	r.client = &http.Client{Transport: r.transport(nil), CheckRedirect: r.redirect}
 	var roots *x509.CertPool
-	if cfg.S3.CAFile != "" {
-		pem, err := os.ReadFile(cfg.S3.CAFile)
+	if cfg.CAFile != "" {
+		pem, err := os.ReadFile(cfg.CAFile)
 		if err != nil {
 			return nil, fmt.Errorf("authority of the object store: %w", err)
 		}
 		roots = x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("authority of the object store: %s holds no certificate", cfg.S3.CAFile)
+			return nil, fmt.Errorf("authority of the object store: %s holds no certificate", cfg.CAFile)
 		}
 	}
 	r.s3 = r.transport(roots)
 	return r, nil
 }
 
-func (r *reach) transport(roots *x509.CertPool) *http.Transport {
+func (r *Guard) transport(roots *x509.CertPool) *http.Transport {
 	return &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
 		DialContext: r.dial,
 		// What is fetched is kept as it is.
-		DisableCompression: true, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: workers, IdleConnTimeout: time.Minute,
+		DisableCompression: true, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: r.idle, IdleConnTimeout: time.Minute,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 	}
@@ -134,7 +168,7 @@ func (r *reach) transport(roots *x509.CertPool) *http.Transport {
 
 // dial connects where that is allowed: the address is looked at when the name has been resolved, so that no name can lead
 // elsewhere than it did when it was checked.
-func (r *reach) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (r *Guard) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := r.dialer
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -143,7 +177,7 @@ func (r *reach) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if !r.trusted[strings.ToLower(addr)] && !r.allowed.byName(host) && !r.isProxy(addr) {
 		dialer.ControlContext = func(_ context.Context, _, to string, _ syscall.RawConn) error {
 			if at, err := netip.ParseAddrPort(to); err != nil || !r.allowed.byAddr(at.Addr()) {
-				return faultf("nodes may not fetch data from %s: the operator allows hosts with data_hosts of the agent", host)
+				return refusalf("nodes may not fetch data from %s: the operator allows hosts with data_hosts of the agent", host)
 			}
 			return nil
 		}
@@ -152,10 +186,10 @@ func (r *reach) dial(ctx context.Context, network, addr string) (net.Conn, error
 }
 
 // isProxy: what goes through the proxy of the node is checked by name alone, before (see check).
-func (r *reach) isProxy(addr string) bool {
+func (r *Guard) isProxy(addr string) bool {
 	for _, scheme := range []string{"http", "https"} {
 		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: scheme, Host: "mind.invalid"}})
-		if err == nil && proxy != nil && hostPort(proxy) == strings.ToLower(addr) {
+		if err == nil && proxy != nil && HostPort(proxy) == strings.ToLower(addr) {
 			return true
 		}
 	}
@@ -163,9 +197,9 @@ func (r *reach) isProxy(addr string) bool {
 }
 
 // check looks at a URL before it is asked for. Without a proxy dial sees more.
-func (r *reach) check(request *http.Request) error {
+func (r *Guard) check(request *http.Request) error {
 	if s := request.URL.Scheme; s != "http" && s != "https" {
-		return faultf("it leads to %s://, which is not fetched from", s)
+		return refusalf("it leads to %s://, which is not fetched from", s)
 	}
 	proxy, err := http.ProxyFromEnvironment(request)
 	if err != nil || proxy == nil {
@@ -173,37 +207,41 @@ func (r *reach) check(request *http.Request) error {
 	}
 	host := request.URL.Hostname()
 	addr, err := netip.ParseAddr(host)
-	if r.trusted[hostPort(request.URL)] || r.allowed.byName(host) || err == nil && r.allowed.byAddr(addr) || err != nil && r.allowed.none && host != "localhost" {
+	if r.trusted[HostPort(request.URL)] || r.allowed.byName(host) || err == nil && r.allowed.byAddr(addr) || err != nil && r.allowed.none && host != "localhost" {
 		return nil
 	}
-	return faultf("nodes may not fetch data from %s: the operator allows hosts with data_hosts of the agent", host)
+	return refusalf("nodes may not fetch data from %s: the operator allows hosts with data_hosts of the agent", host)
 }
 
 const maxRedirects = 10
 
-func (r *reach) redirect(request *http.Request, via []*http.Request) error {
+func (r *Guard) redirect(request *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
-		return faultf("it redirects more than %d times", maxRedirects)
+		return refusalf("it redirects more than %d times", maxRedirects)
 	}
 	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
-		return faultf("it redirects from https to %s", request.URL.Scheme)
+		return refusalf("it redirects from https to %s", request.URL.Scheme)
 	}
-	if hostPort(request.URL) != hostPort(via[0].URL) {
+	if HostPort(request.URL) != HostPort(via[0].URL) {
 		// The client would send it on to other ports of the same host.
 		request.Header.Del("Authorization")
 	}
 	return r.check(request)
 }
 
-// do sends a request.
-func (r *reach) do(request *http.Request) (*http.Response, error) {
+// ObjectStore carries the requests to the object store.
+func (r *Guard) ObjectStore() http.RoundTripper { return r.s3 }
+
+// Do sends a request.
+func (r *Guard) Do(request *http.Request) (*http.Response, error) {
 	if err := r.check(request); err != nil {
 		return nil, err
 	}
 	return r.client.Do(request)
 }
 
-func hostPort(u *url.URL) string {
+// HostPort is where a URL leads, its port named.
+func HostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
@@ -211,8 +249,8 @@ func hostPort(u *url.URL) string {
 	return strings.ToLower(net.JoinHostPort(u.Hostname(), port))
 }
 
-// baseURL reads the URL of a service.
-func baseURL(text string) (*url.URL, error) {
+// Base reads the URL of a service.
+func Base(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("give https://HOST or https://HOST:PORT/PATH, without a password or query")

@@ -1,4 +1,4 @@
-package datacache
+package reach
 
 import (
 	"net"

@@ -1,8 +1,13 @@
-package datacache
+// Package modelfiles says which files of a model's repository need not be fetched, by their names alone.
+//
+// Guarantees: a file is left out only if its name says that it holds weights in another format, and the whole of them is there
+// as safetensors. What is not understood is kept.
+package modelfiles
 
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,10 +54,10 @@ func parsed(name string) (set weights, format string, shard, of int, index, ok b
 }
 
 // safetensorsOf are the sets of weights that are there as safetensors, with all their shards and the index of these.
-func safetensorsOf(files []remoteFile) map[weights]bool {
+func safetensorsOf(files []string) map[weights]bool {
 	found := map[weights]*shards{}
-	for _, f := range files {
-		set, format, shard, of, index, ok := parsed(f.name)
+	for _, name := range files {
+		set, format, shard, of, index, ok := parsed(name)
 		if !ok || format != "safetensors" {
 			continue
 		}
@@ -82,25 +87,13 @@ func safetensorsOf(files []remoteFile) map[weights]bool {
 	return whole
 }
 
-// asModel leaves out what a model's safetensors make superfluous. What is left is a source of its own, if anything was.
-func (s *source) asModel() *source {
-	if !s.repository {
-		return s
+// Kept returns those of the files of a repository that are not superfluous, in their order.
+func Kept(files []string) []string {
+	whole, names := safetensorsOf(files), map[string]bool{}
+	for _, name := range files {
+		names[name] = true
 	}
-	whole, names := safetensorsOf(s.files), map[string]bool{}
-	for _, f := range s.files {
-		names[f.name] = true
-	}
-	kept := make([]remoteFile, 0, len(s.files))
-	for _, f := range s.files {
-		if !superfluous(f.name, names, whole) {
-			kept = append(kept, f)
-		}
-	}
-	if len(kept) == len(s.files) {
-		return s
-	}
-	return &source{files: kept, version: s.version, repository: true, part: "safetensors"}
+	return slices.DeleteFunc(slices.Clone(files), func(name string) bool { return superfluous(name, names, whole) })
 }
 
 // superfluous says whether a file holds weights that are there as safetensors too.
