@@ -3,12 +3,11 @@ package leader
 import (
 	"context"
 	"net"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
-
-	"time"
 )
 
 // Network is how others are reached. It must work with addresses of the form host:port.

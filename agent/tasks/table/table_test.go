@@ -64,6 +64,7 @@ func (n *node) Fetch(t *Task, _ *v1.TaskSpec) (func(), bool) {
 	n.note("fetch", t)
 	return func() { n.note("cancel fetch", t) }, true
 }
+
 func (n *node) Launch(t *Task, _ *v1.TaskSpec, inputs any) {
 	n.note(strings.TrimSpace(fmt.Sprint("launch ", inputs)), t)
 }
@@ -71,11 +72,12 @@ func (n *node) Attach(t *Task) { n.note("attach", t) }
 func (n *node) Stop(t *Task, _ Process, r shim.StopRequest) {
 	n.note(fmt.Sprint("stop ", r.Notice+r.Term), t)
 }
-func (n *node) Refuse(t *Task, _ shim.Exit)                    { n.note("refuse", t) }
-func (n *node) Disown(t *Task)                                 { n.note("disown", t) }
-func (n *node) Fault(t *Task, _ string)                        { n.note("fault", t) }
-func (n *node) Recall(t *Task)                                 { n.note("recall", t) }
-func (n *node) OnAcknowledged(t *Task) func()                  { return func() { n.Forget(t, start) } }
+func (n *node) Refuse(t *Task, _ shim.Exit) { n.note("refuse", t) }
+func (n *node) Disown(t *Task)              { n.note("disown", t) }
+func (n *node) Fault(t *Task, _ string)     { n.note("fault", t) }
+func (n *node) Recall(t *Task)              { n.note("recall", t) }
+func (n *node) OnAcknowledged(t *Task) func() { return func() { n.Forget(t, start) } }
+
 func (n *node) Release(id taskid.ID)                           { n.done = append(n.done, "release "+id.Job) }
 func (n *node) MayRemove(taskid.ID, time.Time, time.Time) bool { return n.removes }
 func (n *node) Remove(ids []taskid.ID) {
@@ -83,6 +85,7 @@ func (n *node) Remove(ids []taskid.ID) {
 		n.done = append(n.done, "remove "+id.Job)
 	}
 }
+
 func (n *node) Restart()                                         { n.done = append(n.done, "restart") }
 func (n *node) Idle()                                            { n.done = append(n.done, "idle") }
 func (n *node) Want(taskid.ID, *v1.TaskSpec)                     {}
