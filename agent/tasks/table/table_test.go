@@ -72,10 +72,10 @@ func (n *node) Attach(t *Task) { n.note("attach", t) }
 func (n *node) Stop(t *Task, _ Process, r shim.StopRequest) {
 	n.note(fmt.Sprint("stop ", r.Notice+r.Term), t)
 }
-func (n *node) Refuse(t *Task, _ shim.Exit) { n.note("refuse", t) }
-func (n *node) Disown(t *Task)              { n.note("disown", t) }
-func (n *node) Fault(t *Task, _ string)     { n.note("fault", t) }
-func (n *node) Recall(t *Task)              { n.note("recall", t) }
+func (n *node) Refuse(t *Task, _ shim.Exit)   { n.note("refuse", t) }
+func (n *node) Disown(t *Task)                { n.note("disown", t) }
+func (n *node) Fault(t *Task, _ string)       { n.note("fault", t) }
+func (n *node) Recall(t *Task)                { n.note("recall", t) }
 func (n *node) OnAcknowledged(t *Task) func() { return func() { n.Forget(t, start) } }
 
 func (n *node) Release(id taskid.ID)                           { n.done = append(n.done, "release "+id.Job) }
