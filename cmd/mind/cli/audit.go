@@ -57,7 +57,7 @@ line, the newest first; - is stdout. The file is written whole or not at all.`,
   mind audit --tenant '*' --action access --since 1h   # failed logins, and who lacked a permission
   mind audit --tenant '*' --export audit.jsonl`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		query := url.Values{}
 		for name, value := range map[string]string{
 			"user_id": user, "action": action, "object": object, "outcome": outcome, "since": since, "until": until, "tenant_id": tenant,
@@ -78,8 +78,8 @@ line, the newest first; - is stdout. The file is written whole or not at all.`,
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		t := newTable(cmd.OutOrStdout(), "TIME", "TENANT", "USER", "TOKEN", "ACTION", "OBJECT", "OUTCOME", "MESSAGE")
 		for _, raw := range page.Records {

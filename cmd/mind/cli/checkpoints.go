@@ -16,7 +16,7 @@ func newCheckpoints() *cobra.Command {
 		Short:   "List the checkpoints of a job",
 		Example: `  mind checkpoints job_1a2b`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var got struct {
 			Checkpoints []struct {
 				ID        string     `json:"checkpoint_id"`
@@ -32,8 +32,8 @@ func newCheckpoints() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		t := newTable(cmd.OutOrStdout(), "CHECKPOINT", "STEP", "ATTEMPT", "SIZE", "AGE", "NODE", "PATH")
 		for _, p := range got.Checkpoints {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/base32"
 	"encoding/json"
 	"errors"
@@ -11,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -31,6 +34,27 @@ type client struct {
 	// stale: reads take what one coordinator has.
 	stale bool
 	http  *http.Client
+}
+
+// newClient makes a client of the gateway that the flags lead to.
+func newClient(t target) (*client, error) {
+	found, err := t.resolve()
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if found.CACert != "" {
+		text, err := os.ReadFile(found.CACert)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate of the authority: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s holds no certificate", found.CACert)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return &client{base: found.Addr, token: found.Token, stale: t.stale, http: &http.Client{Transport: transport}}, nil
 }
 
 // newKey mints an idempotency key, so that a write may be sent twice.
@@ -73,20 +97,22 @@ func (c *client) call(ctx context.Context, method, path string, query url.Values
 		if err == nil {
 			if into != nil {
 				if err := json.Unmarshal(data, into); err != nil {
-					return nil, fmt.Errorf("cannot read the gateway's answer (is it of another version than this program?): %w", err)
+					return nil, notUnderstood(err)
 				}
 			}
 			return data, nil
 		}
 		if try == tries || !broke(err) {
-			return nil, c.explain(err)
+			return nil, c.advised(err)
 		}
-		select {
-		case <-time.After(tryPause):
-		case <-ctx.Done():
-			return nil, c.explain(err)
+		if pause(ctx, tryPause) != nil {
+			return nil, c.advised(err)
 		}
 	}
+}
+
+func notUnderstood(err error) error {
+	return fmt.Errorf("cannot read the gateway's answer (is it of another version than this program?): %w", err)
 }
 
 // interruptedWrite says what is known of a write that was given up before its answer: nothing.
@@ -161,10 +187,3 @@ func broke(err error) bool {
 	return !errors.As(err, &r) && !errors.Is(err, syscall.ECONNREFUSED) &&
 		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
 }
-
-// stopped ends a command that the user interrupted.
-type stopped struct{ text string }
-
-func (s *stopped) Error() string { return s.text }
-
-func (s *stopped) Unwrap() error { return context.Canceled }

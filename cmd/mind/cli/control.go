@@ -15,7 +15,7 @@ import (
 func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body func(*pflag.FlagSet) map[string]any) *cobra.Command {
 	cmd.Args = cobra.MinimumNArgs(1)
 	cmd.ValidArgsFunction = completeJobs
-	rest(cmd, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	rest(cmd, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var refused error
 		changed := []json.RawMessage{}
 		for _, id := range args {
@@ -27,7 +27,7 @@ func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body
 			case err != nil:
 				fmt.Fprintf(cmd.ErrOrStderr(), "mind: %s: %s\n", id, oneLine(err))
 				refused = &codeError{code: exitFailed}
-			case s.output != "table":
+			case output != "table":
 				changed = append(changed, data)
 			default:
 				fmt.Fprintf(cmd.OutOrStdout(), "%s %s\n", id, j.Status)
@@ -38,11 +38,11 @@ func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body
 		}
 		var err error
 		switch {
-		case s.output == "table":
+		case output == "table":
 		case len(args) == 1:
-			err = printData(cmd.OutOrStdout(), s.output, changed[0])
+			err = printData(cmd.OutOrStdout(), output, changed[0])
 		default:
-			err = printValue(cmd.OutOrStdout(), s.output, map[string]any{"jobs": changed})
+			err = printValue(cmd.OutOrStdout(), output, map[string]any{"jobs": changed})
 		}
 		if err != nil {
 			return err

@@ -45,7 +45,7 @@ func newDataValidate() *cobra.Command {
 them could not be fetched.`,
 		Example: `  mind data validate s3://corpora/wiki/ https://example.org/train.jsonl
   mind data validate -f job.yaml --node n1`,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var sources []any
 		for _, path := range args {
 			sources = append(sources, map[string]any{"path": path})
@@ -73,8 +73,8 @@ them could not be fetched.`,
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			err = printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			err = printData(cmd.OutOrStdout(), output, data)
 		} else {
 			err = printChecks(cmd, got.Sources)
 		}
@@ -125,7 +125,7 @@ first; what is in use stays.`,
 		Example: `  mind data cache
   mind data cache -o json`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		var got struct {
 			Nodes []struct {
 				ID       string `json:"node_id"`
@@ -146,8 +146,8 @@ first; what is in use stays.`,
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		t := newTable(cmd.OutOrStdout(), "NODE", "SOURCE", "SIZE", "FILES", "FETCHED", "USED", "IN USE")
 		for _, n := range got.Nodes {

@@ -38,7 +38,7 @@ become of each job, and does nothing. --wait returns when the node is empty.`,
   mind drain n3 --deadline 30m --wait --reason "new power supply"
   mind drain n3 --force`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		body := map[string]any{"force": force}
 		if dryRun {
 			body["dry_run"] = true
@@ -64,13 +64,13 @@ become of each job, and does nothing. --wait returns when the node is empty.`,
 		w := cmd.OutOrStdout()
 		switch {
 		case wait:
-			err := c.awaitDrained(ctx, cmd, s, args[0])
+			err := awaitDrained(ctx, c, cmd, output, args[0])
 			if errors.Is(err, context.Canceled) {
 				return &stopped{fmt.Sprintf("stopped watching; the drain of %s goes on: `mind nodes %s` shows it, `mind enable %s` takes it back", args[0], args[0], args[0])}
 			}
 			return err
-		case s.output != "table":
-			return printData(w, s.output, data)
+		case output != "table":
+			return printData(w, output, data)
 		case dryRun:
 			return got.preview(w, cmd.ErrOrStderr(), args[0])
 		}
@@ -113,44 +113,34 @@ func (d *drained) preview(w, aside io.Writer, id string) error {
 }
 
 // awaitDrained returns when a node is empty, and tells on stderr how far it is.
-func (c *client) awaitDrained(ctx context.Context, cmd *cobra.Command, s *session, id string) error {
-	const most = 2 * time.Second
-	pause, answered, told := 50*time.Millisecond, time.Now(), ""
-	for {
-		var n node
-		data, err := c.get(ctx, "/cluster/nodes/"+url.PathEscape(id), nil, &n)
-		switch {
-		case err == nil && n.State == "DRAINED":
-			if s.output != "table" {
-				return printData(cmd.OutOrStdout(), s.output, data)
-			}
-			return nodeLine(cmd.OutOrStdout(), id, &n)
-		case err == nil && n.State == "READY":
-			return fmt.Errorf("%s is not being drained any more: somebody enabled it", id)
-		case err == nil:
-			answered = time.Now()
-			line := fmt.Sprintf("%s %s, %d tasks left", id, n.State, n.Tasks)
-			if n.Deadline != nil {
-				line += ", stopped at " + n.Deadline.Local().Format(time.TimeOnly)
-			}
-			if line != told {
-				fmt.Fprintln(cmd.ErrOrStderr(), line)
-				told = line
-			}
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case gone(err):
-			return fmt.Errorf("%s is not in the cluster any more: somebody ran `mind node forget`", id)
-		case time.Since(answered) > reopenFor:
-			return err
+func awaitDrained(ctx context.Context, c *client, cmd *cobra.Command, output string, id string) error {
+	told := ""
+	n, data, err := poll(ctx, c, "/cluster/nodes/"+url.PathEscape(id), func(n *node) (bool, error) {
+		switch n.State {
+		case "DRAINED":
+			return true, nil
+		case "READY":
+			return false, fmt.Errorf("%s is not being drained any more: somebody enabled it", id)
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
+		line := fmt.Sprintf("%s %s, %d tasks left", id, n.State, n.Tasks)
+		if n.Deadline != nil {
+			line += ", stopped at " + n.Deadline.Local().Format(time.TimeOnly)
 		}
-		pause = min(pause*5/4, most)
+		if line != told {
+			fmt.Fprintln(cmd.ErrOrStderr(), line)
+			told = line
+		}
+		return false, nil
+	})
+	switch {
+	case gone(err):
+		return fmt.Errorf("%s is not in the cluster any more: somebody ran `mind node forget`", id)
+	case err != nil:
+		return err
+	case output != "table":
+		return printData(cmd.OutOrStdout(), output, data)
 	}
+	return nodeLine(cmd.OutOrStdout(), id, n)
 }
 
 func newEnable() *cobra.Command {
@@ -159,15 +149,15 @@ func newEnable() *cobra.Command {
 		Short:   "Let a drained node work again",
 		Example: `  mind enable n3`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var n node
 		var data json.RawMessage
 		data, err := c.post(ctx, "/cluster/nodes/"+url.PathEscape(args[0])+"/enable", map[string]any{}, "", &n)
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		return nodeLine(cmd.OutOrStdout(), args[0], &n)
 	})

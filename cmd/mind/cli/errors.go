@@ -116,8 +116,8 @@ func final(err error) bool {
 	return errors.As(err, &r) && r.status >= 400 && r.status < 500 && r.status != http.StatusTooManyRequests
 }
 
-// explain makes an error of the network one that says what to do.
-func (c *client) explain(err error) error {
+// advised makes an error of the network one that says what to do.
+func (c *client) advised(err error) error {
 	var r *refusal
 	var op *net.OpError
 	switch {

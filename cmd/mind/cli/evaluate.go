@@ -47,7 +47,7 @@ benchmark has no figures.`,
   mind evaluate hf://mistralai/Mistral-7B-v0.3 --benchmark own --dataset own=s3://bucket/own.jsonl --gpus 2
   mind evaluate -f evaluation.yaml`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeJobs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		body, err := o.request(cmd.Flags(), args)
 		if err != nil {
 			return Misuse(err)
@@ -59,17 +59,17 @@ benchmark has no figures.`,
 		if err != nil {
 			return err
 		}
-		if s.output == "table" {
+		if output == "table" {
 			if _, err := fmt.Fprintln(cmd.OutOrStdout(), made.ID); err != nil {
 				return fmt.Errorf("%s was submitted, but its id could not be printed: %w", made.ID, err)
 			}
 		} else if !o.wait {
-			return printData(cmd.OutOrStdout(), s.output, data)
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		if !o.wait {
 			return nil
 		}
-		return c.awaitEvaluation(ctx, cmd, s, made.ID)
+		return awaitEvaluation(ctx, c, cmd, output, made.ID)
 	})
 	o.bind(cmd)
 	return cmd
@@ -209,22 +209,21 @@ func (o *evaluateOptions) scoredBy() (any, error) {
 }
 
 // awaitEvaluation waits for the end, shows what came of it, and returns how it ended.
-func (c *client) awaitEvaluation(ctx context.Context, cmd *cobra.Command, s *session, id string) error {
-	var e evaluation
+func awaitEvaluation(ctx context.Context, c *client, cmd *cobra.Command, output string, id string) error {
 	path := "/evaluations/" + url.PathEscape(id)
-	err := c.poll(ctx, path, &e, func() bool { return e.workload().over() })
+	workload := ""
+	e, data, err := poll(ctx, c, path, func(e *evaluation) (bool, error) {
+		workload = e.Workload
+		return e.workload().over(), nil
+	})
 	if errors.Is(err, context.Canceled) {
-		return &stopped{fmt.Sprintf("stopped watching; the evaluation goes on: `mind evaluation %s` shows it, `mind cancel %s` ends it", id, e.Workload)}
+		return &stopped{fmt.Sprintf("stopped watching; the evaluation goes on: `mind evaluation %s` shows it, `mind cancel %s` ends it", id, workload)}
 	}
 	if err != nil {
 		return err
 	}
-	if s.output != "table" {
-		data, err := c.get(ctx, path, nil, nil)
-		if err != nil {
-			return err
-		}
-		if err := printData(cmd.OutOrStdout(), s.output, data); err != nil {
+	if output != "table" {
+		if err := printData(cmd.OutOrStdout(), output, data); err != nil {
 			return err
 		}
 	} else if err := e.resultTable(cmd.OutOrStdout()); err != nil {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/url"
@@ -117,7 +116,7 @@ func newEvaluations() *cobra.Command {
   mind evaluations --job job_1a2b
   mind evaluations compare eval_1a2c eval_1a2d`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		if err := positive("limit", limit); err != nil {
 			return err
 		}
@@ -128,12 +127,12 @@ func newEvaluations() *cobra.Command {
 		if job != "" {
 			query.Set("job_id", job)
 		}
-		all, raw, total, err := c.evaluations(ctx, query, limit)
+		all, raw, total, err := list[evaluation](ctx, c, "/evaluations", "evaluations", query, limit)
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printValue(cmd.OutOrStdout(), s.output, total.of("evaluations", raw))
+		if output != "table" {
+			return printValue(cmd.OutOrStdout(), output, total.of("evaluations", raw))
 		}
 		t := newTable(cmd.OutOrStdout(), "EVALUATION", "SCORES", "STATUS", "RESULTS", "AGE", "REASON")
 		for i := range all {
@@ -155,36 +154,6 @@ func newEvaluations() *cobra.Command {
 	return cmd
 }
 
-// evaluations fetches pages until there are limit evaluations, or no more. A page may be empty and not the last.
-func (c *client) evaluations(ctx context.Context, query url.Values, limit int) (all []evaluation, raw []json.RawMessage, total count, err error) {
-	const page = 100
-	raw = []json.RawMessage{}
-	for len(all) < limit {
-		query.Set("page_size", strconv.Itoa(min(page, limit-len(all))))
-		var got struct {
-			Evaluations []json.RawMessage `json:"evaluations"`
-			Next        string            `json:"next_page_token"`
-			count
-		}
-		if _, err := c.get(ctx, "/evaluations", query, &got); err != nil {
-			return nil, nil, count{}, err
-		}
-		for _, text := range got.Evaluations {
-			var e evaluation
-			if err := json.Unmarshal(text, &e); err != nil {
-				return nil, nil, count{}, fmt.Errorf("reading an evaluation: %w", err)
-			}
-			all = append(all, e)
-		}
-		raw, total = append(raw, got.Evaluations...), got.count
-		if got.Next == "" || got.Next == query.Get("page_token") {
-			break
-		}
-		query.Set("page_token", got.Next)
-	}
-	return all, raw, total, nil
-}
-
 func newEvaluation() *cobra.Command {
 	return rest(&cobra.Command{
 		Use:   "evaluation EVALUATION",
@@ -193,14 +162,14 @@ func newEvaluation() *cobra.Command {
   mind evaluation eval_1a2c -o json`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeEvaluations,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var e evaluation
 		data, err := c.get(ctx, "/evaluations/"+url.PathEscape(args[0]), nil, &e)
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		f := newFacts(cmd.OutOrStdout())
 		f.add("evaluation", e.ID)
@@ -237,7 +206,7 @@ numbers of samples are compared all the same.`,
 		Example:           `  mind evaluations compare eval_1a2c eval_1a2d`,
 		Args:              cobra.RangeArgs(2, 20),
 		ValidArgsFunction: completeEvaluations,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var got struct {
 			Evaluations []evaluation `json:"evaluations"`
 			Rows        []struct {
@@ -253,8 +222,8 @@ numbers of samples are compared all the same.`,
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		header := []string{"BENCHMARK", "METRIC"}
 		for _, e := range got.Evaluations {

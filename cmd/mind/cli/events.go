@@ -52,7 +52,7 @@ remembers (of the last minutes), from --since-index on if that is given, and end
   mind events -f --topic node
   mind events --since-index 4711 -o json`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		query := url.Values{}
 		for _, t := range topics {
 			query["topic"] = append(query["topic"], strings.Split(t, ",")...)
@@ -71,14 +71,14 @@ remembers (of the last minutes), from --since-index on if that is given, and end
 			defer quiet.Stop()
 			err := c.stream(ctx, "/events", query, func(e event) error {
 				quiet.Reset(wait)
-				return printChange(cmd.OutOrStdout(), s.output, e)
+				return printChange(cmd.OutOrStdout(), output, e)
 			})
 			if errors.Is(err, context.Canceled) && cmd.Context().Err() == nil {
 				return nil
 			}
 			return err
 		}
-		return c.stream(ctx, "/events", query, func(e event) error { return printChange(cmd.OutOrStdout(), s.output, e) })
+		return c.stream(ctx, "/events", query, func(e event) error { return printChange(cmd.OutOrStdout(), output, e) })
 	})
 	f := cmd.Flags()
 	f.StringArrayVar(&topics, "topic", nil, "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable")

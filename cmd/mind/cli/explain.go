@@ -16,7 +16,7 @@ func newExplain() *cobra.Command {
 which job. The start is an estimate from the jobs of your tenant alone, so it is the earliest possible one.`,
 		Example: `  mind explain job_1a2b`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var got struct {
 			Status   string   `json:"status"`
 			Reason   string   `json:"reason"`
@@ -28,8 +28,8 @@ which job. The start is an estimate from the jobs of your tenant alone, so it is
 			return err
 		}
 		w := cmd.OutOrStdout()
-		if s.output != "table" {
-			return printData(w, s.output, data)
+		if output != "table" {
+			return printData(w, output, data)
 		}
 		position := ""
 		if got.Position != nil {

@@ -40,7 +40,7 @@ starts again.`,
 		Example: `  mind node forget n3
   mind node forget n3 --yes`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		path := "/cluster/nodes/" + url.PathEscape(args[0])
 		if !yes {
 			var n node
@@ -55,8 +55,8 @@ starts again.`,
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s forgotten\n", args[0])
 		return err

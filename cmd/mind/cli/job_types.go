@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -104,22 +103,6 @@ func (j *job) retried() string {
 	return fmt.Sprintf("%d of %d (%s)", counted, j.MaxRetries, strings.Join(causes, ", "))
 }
 
-// number is a whole number that may be written as a string, as 64-bit ones sometimes are in JSON.
-type number int64
-
-func (n *number) UnmarshalJSON(text []byte) error {
-	var v json.Number
-	if err := json.Unmarshal(text, &v); err != nil {
-		return err
-	}
-	if v == "" {
-		return nil
-	}
-	f, err := v.Float64()
-	*n = number(f)
-	return err
-}
-
 // over says whether the job has ended for good.
 func (j *job) over() bool {
 	switch j.Status {
@@ -146,13 +129,6 @@ func (j *job) exit() error {
 		code = *j.ExitCode
 	}
 	return &codeError{code: code, err: fmt.Errorf("%s failed: %s%s; see `mind logs %s`", j.ID, j.ErrorType, because(j.ErrorMessage), j.ID)}
-}
-
-func because(reason string) string {
-	if reason == "" {
-		return ""
-	}
-	return " (" + reason + ")"
 }
 
 func (j *job) gpus() string {

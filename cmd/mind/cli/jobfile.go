@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -106,26 +107,17 @@ func sendable(v any, at string) error {
 			}
 		}
 	case map[string]string:
-		for _, name := range sortedKeys(v) {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if err := errors.Join(sendable(name, at), sendable(v[name], at+"."+name)); err != nil {
 				return err
 			}
 		}
 	case map[string]any:
-		for _, name := range sortedKeys(v) {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			if err := sendable(v[name], strings.TrimPrefix(at+"."+name, ".")); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }

@@ -13,34 +13,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-type jobPage struct {
-	Jobs []job  `json:"jobs"`
-	Next string `json:"next_page_token"`
-	count
-}
-
-// count is how many there are of what a list lists.
-type count struct {
-	Total int `json:"total_count"`
-	// AtLeast: there may be more; not all were looked at.
-	AtLeast bool `json:"total_count_is_minimum"`
-}
-
-// more says on stderr that there are more than were shown.
-func (n count) more(cmd *cobra.Command, shown int) {
-	switch {
-	case n.AtLeast:
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d of at least %d; more with --limit\n", shown, max(shown, n.Total))
-	case n.Total > shown:
-		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d; more with --limit\n", shown, n.Total)
-	}
-}
-
-// of is a list as JSON, with how many there are.
-func (n count) of(name string, raw []json.RawMessage) map[string]any {
-	return map[string]any{name: raw, "total_count": n.Total, "total_count_is_minimum": n.AtLeast}
-}
-
 func newJobs() *cobra.Command {
 	var status, labels []string
 	var queue, orderBy string
@@ -52,7 +24,7 @@ func newJobs() *cobra.Command {
   mind jobs --status TRAINING --status QUEUED
   mind jobs --label team=vision --limit 500 -o json`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		if err := positive("limit", limit); err != nil {
 			return err
 		}
@@ -69,12 +41,12 @@ func newJobs() *cobra.Command {
 		if orderBy != "" {
 			query.Set("order_by", orderBy)
 		}
-		all, raw, total, err := c.list(ctx, query, limit)
+		all, raw, total, err := listJobs(ctx, c, query, limit)
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printValue(cmd.OutOrStdout(), s.output, total.of("jobs", raw))
+		if output != "table" {
+			return printValue(cmd.OutOrStdout(), output, total.of("jobs", raw))
 		}
 		if err := jobTable(cmd, all); err != nil {
 			return err
@@ -94,37 +66,16 @@ func newJobs() *cobra.Command {
 	return cmd
 }
 
-// list fetches pages until there are limit jobs, or no more. A page may be empty and not the last.
-func (c *client) list(ctx context.Context, query url.Values, limit int) (all []job, raw []json.RawMessage, total count, err error) {
-	const page = 100
-	raw = []json.RawMessage{}
-	for len(all) < limit {
-		query.Set("page_size", strconv.Itoa(min(page, limit-len(all))))
-		var got jobPage
-		var each struct {
-			Jobs []json.RawMessage `json:"jobs"`
-		}
-		data, err := c.get(ctx, "/jobs", query, &got)
-		if err != nil {
-			return nil, nil, count{}, err
-		}
-		if err := json.Unmarshal(data, &each); err != nil {
-			return nil, nil, count{}, err
-		}
-		all, raw, total = append(all, got.Jobs...), append(raw, each.Jobs...), got.count
-		if got.Next == "" || got.Next == query.Get("page_token") {
-			break
-		}
-		query.Set("page_token", got.Next)
-	}
-	return all, raw, total, nil
+// listJobs reads the jobs that a query asks for, up to limit.
+func listJobs(ctx context.Context, c *client, query url.Values, limit int) ([]job, []json.RawMessage, count, error) {
+	return list[job](ctx, c, "/jobs", "jobs", query, limit)
 }
 
 func jobTable(cmd *cobra.Command, jobs []job) error {
 	t := newTable(cmd.OutOrStdout(), "JOB", "NAME", "STATUS", "GPUS", "NODES", "PRIO", "AGE", "PROGRESS", "REASON")
 	for i := range jobs {
 		j := &jobs[i]
-		t.row(j.ID, j.Name, j.Status, j.gpus(), list(j.Nodes), strconv.Itoa(j.Priority), ago(j.CreatedAt), j.progress(), j.why())
+		t.row(j.ID, j.Name, j.Status, j.gpus(), strings.Join(j.Nodes, ","), strconv.Itoa(j.Priority), ago(j.CreatedAt), j.progress(), j.why())
 	}
 	return t.flush()
 }
@@ -136,19 +87,19 @@ func newJob() *cobra.Command {
 		Example: `  mind job job_1a2b
   mind job job_1a2b -o json`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var j job
 		data, err := c.get(ctx, "/jobs/"+url.PathEscape(args[0]), nil, &j)
 		if err != nil {
 			return err
 		}
-		return showJob(cmd, s, data, &j)
+		return showJob(cmd, output, data, &j)
 	})
 }
 
-func showJob(cmd *cobra.Command, s *session, data json.RawMessage, j *job) error {
-	if s.output != "table" {
-		return printData(cmd.OutOrStdout(), s.output, data)
+func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *job) error {
+	if output != "table" {
+		return printData(cmd.OutOrStdout(), output, data)
 	}
 	f := newFacts(cmd.OutOrStdout())
 	f.add("job", j.ID)
@@ -176,7 +127,7 @@ func showJob(cmd *cobra.Command, s *session, data json.RawMessage, j *job) error
 	}
 	f.add("cwd", j.Command.Cwd)
 	f.add("gpus", j.gpus())
-	f.add("nodes", list(j.Nodes))
+	f.add("nodes", strings.Join(j.Nodes, ","))
 	if j.Attempt > 0 {
 		f.add("attempt", strconv.Itoa(j.Attempt))
 	}
@@ -217,7 +168,7 @@ func attemptTable(w io.Writer, past []attempt) error {
 		if a.ExitCode != nil {
 			exit = strconv.Itoa(*a.ExitCode)
 		}
-		t.row(strconv.Itoa(a.Attempt), list(a.Nodes), ran, ended, exit, a.ErrorType, a.FailedNode, a.Reason)
+		t.row(strconv.Itoa(a.Attempt), strings.Join(a.Nodes, ","), ran, ended, exit, a.ErrorType, a.FailedNode, a.Reason)
 	}
 	return t.flush()
 }

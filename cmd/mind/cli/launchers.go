@@ -61,7 +61,7 @@ func newLaunchersList() *cobra.Command {
 		Short:   "List the launchers, and which of them were changed",
 		Example: `  mind launchers list`,
 		Args:    cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		var got struct {
 			Launchers []launcherView `json:"launchers"`
 		}
@@ -69,8 +69,8 @@ func newLaunchersList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		t := newTable(cmd.OutOrStdout(), "FRAMEWORK", "SET", "STARTS WITH")
 		for _, l := range got.Launchers {
@@ -92,14 +92,14 @@ func newLaunchersShow() *cobra.Command {
   mind launchers show HF_TRAINER -o yaml > hf.yaml`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFramework,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var got launcherView
 		data, err := c.get(ctx, "/launchers/"+url.PathEscape(strings.ToUpper(args[0])), nil, &got)
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		return printLauncher(cmd.OutOrStdout(), got)
 	})
@@ -155,7 +155,7 @@ begin from now on use the new one.`,
   mind launchers set FSDP --env NCCL_DEBUG=WARN --distributed 'torchrun --nnodes={nnodes} --nproc_per_node={nproc_per_node} --node_rank={node_rank} --master_addr={master_addr} --master_port={master_port} --rdzv_id={rdzv_id} /srv/train.py {config}' -- python3 /srv/train.py {config}`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFramework,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		body, err := launcherBody(file)
 		if err != nil {
 			return err
@@ -190,8 +190,8 @@ begin from now on use the new one.`,
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s set; attempts that begin from now on use it\n", args[0])
 		return nil
@@ -227,13 +227,13 @@ func newLaunchersReset() *cobra.Command {
 		Example:           `  mind launchers reset EVALUATION`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeFramework,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		data, err := c.call(ctx, http.MethodDelete, "/launchers/"+url.PathEscape(strings.ToUpper(args[0])), nil, nil, newKey(), nil)
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s is the built-in launcher again\n", args[0])
 		return nil

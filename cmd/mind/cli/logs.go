@@ -45,14 +45,14 @@ that breaks is resumed without gap or repeat.`,
   mind logs -f --tail 20 job_1a2b
   mind logs --rank 3 --since 10m job_1a2b`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
-		o.output = s.output
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
+		o.output = output
 		for flag, n := range map[string]int{"tail": o.tail, "rank": o.rank, "attempt": o.attempt} {
 			if cmd.Flags().Changed(flag) && n < 0 {
 				return Misuse(fmt.Errorf("--%s %d: it must not be negative", flag, n))
 			}
 		}
-		return interrupted(c.logs(ctx, cmd.OutOrStdout(), args[0], o), args[0])
+		return interrupted(printLogs(ctx, c, cmd.OutOrStdout(), args[0], o), args[0])
 	})
 	f := cmd.Flags()
 	f.BoolVarP(&o.follow, "follow", "f", false, "wait for more until the job ends")
@@ -66,7 +66,7 @@ that breaks is resumed without gap or repeat.`,
 }
 
 // logs writes the log of a job. With follow it returns when the job has ended.
-func (c *client) logs(ctx context.Context, w io.Writer, id string, o logOptions) error {
+func printLogs(ctx context.Context, c *client, w io.Writer, id string, o logOptions) error {
 	var j job
 	if _, err := c.get(ctx, "/jobs/"+url.PathEscape(id), nil, &j); err != nil {
 		return err
@@ -113,18 +113,6 @@ func (l *logLine) text(times, ranks bool) string {
 	return b.String()
 }
 
-// printLine writes one event: JSON as one line, YAML as one document.
-func printLine(w io.Writer, output, data string) error {
-	if output == "json" {
-		_, err := io.WriteString(w, data+"\n")
-		return err
-	}
-	if _, err := io.WriteString(w, "---\n"); err != nil {
-		return err
-	}
-	return printData(w, output, json.RawMessage(data))
-}
-
 func newMetrics() *cobra.Command {
 	var follow bool
 	cmd := rest(&cobra.Command{
@@ -133,7 +121,7 @@ func newMetrics() *cobra.Command {
 		Example: `  mind metrics job_1a2b         # the newest of each
   mind metrics -f job_1a2b      # every line as it comes`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeJobs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		path, w := "/jobs/"+url.PathEscape(args[0])+"/metrics", cmd.OutOrStdout()
 		if !follow {
 			var got struct {
@@ -143,8 +131,8 @@ func newMetrics() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if s.output != "table" {
-				return printData(w, s.output, data)
+			if output != "table" {
+				return printData(w, output, data)
 			}
 			t := newTable(w, "METRIC", "VALUE")
 			for _, name := range sorted(got.Metrics) {
@@ -157,8 +145,8 @@ func newMetrics() *cobra.Command {
 			if e.name != "metrics" {
 				return nil
 			}
-			if s.output != "table" {
-				return printLine(w, s.output, e.data)
+			if output != "table" {
+				return printLine(w, output, e.data)
 			}
 			_, err := io.WriteString(w, line.text(e.data)+"\n")
 			return err

@@ -38,18 +38,3 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	}
 	return Misuse(fmt.Errorf("%s; see `%s --help`", text, cmd.CommandPath()))
 }
-
-// positive refuses a number that asks for nothing.
-func positive(flag string, n int) error {
-	if n < 1 {
-		return Misuse(fmt.Errorf("--%s %d: it must be 1 or more", flag, n))
-	}
-	return nil
-}
-
-// hideDefaults keeps the help from showing numbers that stand for a flag that is not given.
-func hideDefaults(flags *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		flags.Lookup(name).DefValue = "0"
-	}
-}

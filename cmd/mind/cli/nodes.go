@@ -87,7 +87,7 @@ permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your
 		Example: `  mind nodes
   mind nodes n1 -o yaml`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeNodes,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var got struct {
 			Nodes []node `json:"nodes"`
 		}
@@ -100,8 +100,8 @@ permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		if err := nodeTable(cmd.OutOrStdout(), got.Nodes); err != nil || len(args) == 0 {
 			return err

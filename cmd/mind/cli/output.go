@@ -134,8 +134,6 @@ func isTerminal(w io.Writer) bool {
 	return err == nil
 }
 
-func list(words []string) string { return strings.Join(words, ",") }
-
 func size(bytes int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f, u := float64(bytes), 0
@@ -143,4 +141,32 @@ func size(bytes int64) string {
 		f, u = f/1024, u+1
 	}
 	return strconv.FormatFloat(f, 'f', min(u, 1), 64) + " " + units[u]
+}
+
+// checkOutput refuses a format that there is not.
+func checkOutput(output string) error {
+	switch output {
+	case "table", "json", "yaml":
+		return nil
+	}
+	return fmt.Errorf("-o %s: it must be table, json or yaml", output)
+}
+
+// printLine writes one event: JSON as one line, YAML as one document.
+func printLine(w io.Writer, output, data string) error {
+	if output == "json" {
+		_, err := io.WriteString(w, data+"\n")
+		return err
+	}
+	if _, err := io.WriteString(w, "---\n"); err != nil {
+		return err
+	}
+	return printData(w, output, json.RawMessage(data))
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
 }

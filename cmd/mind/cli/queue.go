@@ -26,7 +26,7 @@ account. It is empty when no job of yours is in the way, and when it is not know
   mind queue research --limit 20`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeQueues,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		query := url.Values{"limit": {strconv.Itoa(limit)}}
 		if len(args) == 1 {
 			query.Set("queue", args[0])
@@ -51,8 +51,8 @@ account. It is empty when no job of yours is in the way, and when it is not know
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		t := newTable(cmd.OutOrStdout(), "POS", "JOB", "NAME", "QUEUE", "PRIO", "GPUS", "AGE", "STARTS IN", "REASON")
 		for _, j := range got.Jobs {
@@ -89,7 +89,7 @@ func newQueues() *cobra.Command {
   mind queues put research --max-gpus 64
   mind queues delete research`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		var got struct {
 			Queues []struct {
 				Name    string `json:"name"`
@@ -104,8 +104,8 @@ func newQueues() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		t := newTable(cmd.OutOrStdout(), "QUEUE", "QUEUED", "HELD", "RUNNING", "GPUS", "MAX GPUS")
 		for _, q := range got.Queues {
@@ -134,7 +134,7 @@ nothing new until enough jobs have ended.`,
   mind queues put batch --max-gpus 64`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeQueues,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		body := map[string]any{"max_gpus": maxGPUs}
 		if cmd.Flags().Changed("weight") {
 			body["weight"] = weight
@@ -143,8 +143,8 @@ nothing new until enough jobs have ended.`,
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		limit := "any number of GPUs"
 		if maxGPUs > 0 {
@@ -165,13 +165,13 @@ func newQueuesDelete() *cobra.Command {
 		Example:           `  mind queues delete research`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeQueues,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		data, err := c.call(ctx, http.MethodDelete, "/queues/"+url.PathEscape(args[0]), nil, nil, newKey(), nil)
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s deleted\n", args[0])
 		return nil

@@ -61,13 +61,13 @@ func newQuotaShow() *cobra.Command {
 		Example: `  mind quota show
   mind quota show acme`,
 		Args: cobra.MaximumNArgs(1),
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		var got quota
 		data, err := c.get(ctx, quotaPath(args), nil, &got)
 		if err != nil {
 			return err
 		}
-		return printQuotas(cmd.OutOrStdout(), s.output, data, got)
+		return printQuotas(cmd.OutOrStdout(), output, data, got)
 	})
 }
 
@@ -77,7 +77,7 @@ func newQuotaList() *cobra.Command {
 		Short:   "List the quotas: of all tenants for an operator, else of your own",
 		Example: `  mind quota list`,
 		Args:    cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		var got struct {
 			Quotas []quota `json:"quotas"`
 		}
@@ -85,7 +85,7 @@ func newQuotaList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printQuotas(cmd.OutOrStdout(), s.output, data, got.Quotas...)
+		return printQuotas(cmd.OutOrStdout(), output, data, got.Quotas...)
 	})
 }
 
@@ -107,7 +107,7 @@ Jobs that run are left alone; jobs that wait are considered again at once.`,
 		Example: `  mind quota set acme --max-gpus 16 --max-running-jobs 50 --max-jobs 1000
   mind quota set guests --max-gpus 0`,
 		Args: cobra.ExactArgs(1),
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		body := map[string]any{}
 		for i := range limits {
 			if cmd.Flags().Changed(limits[i].flag) {
@@ -122,7 +122,7 @@ Jobs that run are left alone; jobs that wait are considered again at once.`,
 		if err != nil {
 			return err
 		}
-		return printQuotas(cmd.OutOrStdout(), s.output, data, got)
+		return printQuotas(cmd.OutOrStdout(), output, data, got)
 	})
 	for i := range limits {
 		cmd.Flags().IntVar(&limits[i].value, limits[i].flag, 0, limits[i].help+"; not given: no limit")
@@ -136,13 +136,13 @@ func newQuotaClear() *cobra.Command {
 		Short:   "Take every limit of a tenant away",
 		Example: `  mind quota clear acme`,
 		Args:    cobra.ExactArgs(1),
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		data, err := c.call(ctx, http.MethodDelete, quotaPath(args), nil, nil, newKey(), nil)
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s has no quota\n", args[0])
 		return nil

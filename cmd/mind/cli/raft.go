@@ -111,7 +111,7 @@ func (o *operator) with(cmd *cobra.Command, run func(ctx context.Context, cmd *c
 	o.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := checkOutput(o.output); err != nil {
-			return err
+			return Misuse(err)
 		}
 		c, err := o.dial()
 		if err != nil {

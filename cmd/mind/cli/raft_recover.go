@@ -36,7 +36,7 @@ The data is kept as it was beside the new one.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkOutput(output); err != nil {
-				return err
+				return Misuse(err)
 			}
 			servers, err := parseVoters(voters)
 			if err != nil {

@@ -115,7 +115,7 @@ Exits with 1 when something is wrong.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
-				return err
+				return Misuse(err)
 			}
 			about, err := coordinator.Inspect(args[0])
 			if err != nil {
@@ -156,7 +156,7 @@ The new cluster knows nothing of what happened after the state was saved. So tha
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkOutput(output); err != nil {
-				return err
+				return Misuse(err)
 			}
 			if !newCluster {
 				return Misuse(errors.New("give --new-cluster to say that no coordinator of the old cluster runs, nor ever will with its data"))
@@ -178,13 +178,6 @@ The new cluster knows nothing of what happened after the state was saved. So tha
 	f.StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	_ = cmd.MarkFlagRequired("data-dir")
 	return cmd
-}
-
-func checkOutput(output string) error {
-	if output != "table" && output != "json" && output != "yaml" {
-		return Misuse(fmt.Errorf("-o %s: it must be table, json or yaml", output))
-	}
-	return nil
 }
 
 func printSaved(w io.Writer, output, file string, about *coordinator.SavedState) error {

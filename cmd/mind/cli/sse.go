@@ -64,16 +64,14 @@ func (c *client) stream(ctx context.Context, path string, query url.Values, take
 		case errors.As(err, &r) && r.status != http.StatusServiceUnavailable && r.status != http.StatusGatewayTimeout && r.status != http.StatusTooManyRequests:
 			return err
 		case last == "" && time.Since(since) < reopenPause && !errors.As(err, &r) && err != nil && !broke(err):
-			return c.explain(err) // it never worked
+			return c.advised(err) // it never worked
 		case !heard && try == tries && broke(err) && err != nil:
-			return c.explain(err) // something is there, and it is no gateway
+			return c.advised(err) // something is there, and it is no gateway
 		case time.Since(since) > reopenFor:
-			return fmt.Errorf("the stream broke and cannot be opened again: %w", c.explain(err))
+			return fmt.Errorf("the stream broke and cannot be opened again: %w", c.advised(err))
 		}
-		select {
-		case <-time.After(reopenPause):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := pause(ctx, reopenPause); err != nil {
+			return err
 		}
 	}
 }

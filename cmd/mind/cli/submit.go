@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -32,7 +31,7 @@ What follows the first word of the command belongs to the command.`,
   mind submit -f job.yaml --follow
   make-job | mind submit -f -`,
 		Args: cobra.ArbitraryArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		body, err := o.request(cmd.Flags(), args, os.Getwd)
 		if err != nil {
 			return Misuse(err)
@@ -44,8 +43,8 @@ What follows the first word of the command belongs to the command.`,
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			if err := printData(cmd.OutOrStdout(), s.output, data); err != nil {
+		if output != "table" {
+			if err := printData(cmd.OutOrStdout(), output, data); err != nil {
 				return err
 			}
 		} else {
@@ -54,13 +53,13 @@ What follows the first word of the command belongs to the command.`,
 			}
 		}
 		if o.follow {
-			err := c.logs(ctx, cmd.OutOrStdout(), made.ID, logOptions{follow: true, tail: -1, rank: -1, output: "table"})
+			err := printLogs(ctx, c, cmd.OutOrStdout(), made.ID, logOptions{follow: true, tail: -1, rank: -1, output: "table"})
 			if err != nil && ctx.Err() == nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "mind: cannot follow the log: %s\n", oneLine(err))
 			}
 		}
 		if o.follow || o.wait {
-			return interrupted(c.wait(ctx, made.ID), made.ID)
+			return interrupted(waitForJob(ctx, c, made.ID), made.ID)
 		}
 		return nil
 	})
@@ -79,37 +78,12 @@ func interrupted(err error, id string) error {
 }
 
 // wait returns when the job has ended, with how it ended.
-func (c *client) wait(ctx context.Context, id string) error {
-	var j job
-	if err := c.poll(ctx, "/jobs/"+url.PathEscape(id), &j, func() bool { return j.over() }); err != nil {
+func waitForJob(ctx context.Context, c *client, id string) error {
+	j, _, err := poll(ctx, c, "/jobs/"+url.PathEscape(id), func(j *job) (bool, error) { return j.over(), nil })
+	if err != nil {
 		return err
 	}
 	return j.exit()
-}
-
-// poll reads something until it is over. While no gateway answers it asks again.
-func (c *client) poll(ctx context.Context, path string, into any, over func() bool) error {
-	const most = time.Second
-	pause, answered := 50*time.Millisecond, time.Now()
-	for {
-		_, err := c.get(ctx, path, nil, into)
-		switch {
-		case err == nil && over():
-			return nil
-		case err == nil:
-			answered = time.Now()
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case final(err) || time.Since(answered) > reopenFor:
-			return err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		pause = min(pause*5/4, most)
-	}
 }
 
 func baseName(argv []string, command string) string {

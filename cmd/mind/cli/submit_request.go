@@ -160,58 +160,6 @@ func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func(
 	return body, errors.Join(faults...)
 }
 
-// object is a JSON object that is being made.
-type object map[string]any
-
-// in returns the object of a field, making it when it is not there.
-func (o object) in(field string) map[string]any {
-	inner := asObject(o[field])
-	if inner == nil {
-		inner = map[string]any{}
-		o[field] = inner
-	}
-	return inner
-}
-
-func asObject(v any) map[string]any {
-	m, _ := v.(map[string]any)
-	return m
-}
-
-func just(v any) func() (any, error) { return func() (any, error) { return v, nil } }
-
-func seconds(d time.Duration) func() (any, error) {
-	return func() (any, error) {
-		if d < 0 || d%time.Second != 0 {
-			return nil, fmt.Errorf("%s: whole seconds are wanted", d)
-		}
-		return int(d / time.Second), nil
-	}
-}
-
-// mebibytes reads a size such as 64Gi, 512Mi, 64G or 2048 (MiB).
-func mebibytes(text string) (int, error) {
-	units := []struct {
-		suffix string
-		bytes  float64
-	}{
-		{"Ti", 1 << 40}, {"Gi", 1 << 30}, {"Mi", 1 << 20}, {"T", 1e12}, {"G", 1e9}, {"M", 1e6}, {"", 1 << 20},
-	}
-	plain := strings.TrimSuffix(text, "B")
-	for _, u := range units {
-		figure, ok := strings.CutSuffix(plain, u.suffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseFloat(figure, 64)
-		if err != nil || !(n >= 0) || n*u.bytes >= 1<<50 {
-			break
-		}
-		return int(n * u.bytes / (1 << 20)), nil
-	}
-	return 0, fmt.Errorf("%q is not a size such as 64Gi or 512Mi", text)
-}
-
 var arrayForm = regexp.MustCompile(`^(\d{1,9})-(\d{1,9})(?:%(\d{1,9}))?$`)
 
 func array(text string) (any, error) {

@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -152,24 +149,4 @@ func sameAddress(a, b string) bool {
 	a, errA := address(a)
 	b, errB := address(b)
 	return errA == nil && errB == nil && a == b
-}
-
-func (t *target) client() (*client, error) {
-	found, err := t.resolve()
-	if err != nil {
-		return nil, err
-	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if found.CACert != "" {
-		text, err := os.ReadFile(found.CACert)
-		if err != nil {
-			return nil, fmt.Errorf("reading the certificate of the authority: %w", err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s holds no certificate", found.CACert)
-		}
-		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
-	}
-	return &client{base: found.Addr, token: found.Token, stale: t.stale, http: &http.Client{Transport: transport}}, nil
 }

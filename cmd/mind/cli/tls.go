@@ -212,8 +212,8 @@ component that has that ca_file accepts them, and exits with 1 when it does not.
   mind tls show --ca /etc/mind/ca.pem /etc/mind/c1.pem /etc/mind/n1.pem`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if output != "table" && output != "json" && output != "yaml" {
-				return Misuse(fmt.Errorf("-o %s: it must be table, json or yaml", output))
+			if err := checkOutput(output); err != nil {
+				return Misuse(err)
 			}
 			shown, faults := []shownCertificate{}, []error{}
 			var roots *x509.CertPool

@@ -39,7 +39,7 @@ func newTokenCreate() *cobra.Command {
 		Example: `  mind token create --tenant acme --user ann --permission scaimind:view --permission scaimind:manage
   MIND_TOKEN=$(mind token create --permission view --expires 24h) mind jobs`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		body := map[string]any{"permissions": fullPermissions(permissions)}
 		for key, value := range map[string]string{"tenant_id": tenant, "user_id": user, "name": name} {
 			if value != "" {
@@ -61,8 +61,8 @@ func newTokenCreate() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), got.Token); err != nil {
 			return fmt.Errorf("the token was made, but could not be printed: revoke %s with `mind token revoke`, and make another: %w", got.ID, err)
@@ -102,7 +102,7 @@ func newTokenList() *cobra.Command {
 		Short:   "List the tokens of a tenant, without their secrets",
 		Example: `  mind token list --tenant acme`,
 		Args:    cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		var got struct {
 			Tokens []struct {
 				ID          string     `json:"token_id"`
@@ -119,8 +119,8 @@ func newTokenList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		t := newTable(cmd.OutOrStdout(), "TOKEN", "NAME", "TENANT", "USER", "PERMISSIONS", "AGE", "EXPIRES", "USED")
 		for _, k := range got.Tokens {
@@ -150,13 +150,13 @@ func newTokenRevoke() *cobra.Command {
   mind token revoke tok_1k0g00`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeTokens,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, args []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, args []string) error {
 		data, err := c.call(ctx, http.MethodDelete, "/tokens/"+url.PathEscape(args[0]), tenantQuery(tenant), nil, newKey(), nil)
 		if err != nil {
 			return err
 		}
-		if s.output != "table" {
-			return printData(cmd.OutOrStdout(), s.output, data)
+		if output != "table" {
+			return printData(cmd.OutOrStdout(), output, data)
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s revoked\n", args[0])
 		return nil

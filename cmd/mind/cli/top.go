@@ -41,24 +41,24 @@ func newTop() *cobra.Command {
 		Example: `  mind top
   mind top --every 5s`,
 		Args: cobra.NoArgs,
-	}, func(ctx context.Context, cmd *cobra.Command, c *client, s *session, _ []string) error {
+	}, func(ctx context.Context, cmd *cobra.Command, c *client, output string, _ []string) error {
 		w := cmd.OutOrStdout()
 		if every <= 0 {
 			return Misuse(fmt.Errorf("--every %s: it must be more than 0", every))
 		}
-		if s.output != "table" {
+		if output != "table" {
 			data, err := c.get(ctx, "/cluster", nil, nil)
 			if err != nil {
 				return err
 			}
-			return printData(w, s.output, data)
+			return printData(w, output, data)
 		}
 		if !isTerminal(w) {
-			return c.top(ctx, w)
+			return printTop(ctx, c, w)
 		}
 		for {
 			var page bytes.Buffer
-			if err := c.top(ctx, &page); err != nil {
+			if err := printTop(ctx, c, &page); err != nil {
 				if ctx.Err() != nil {
 					return nil
 				}
@@ -97,7 +97,7 @@ func jobsInWords(byState map[string]int) string {
 	return strings.Join(words, ", ")
 }
 
-func (c *client) top(ctx context.Context, w io.Writer) error {
+func printTop(ctx context.Context, c *client, w io.Writer) error {
 	var cluster clusterSummary
 	if _, err := c.get(ctx, "/cluster", nil, &cluster); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (c *client) top(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	running := url.Values{"status": {"SCHEDULING", "PREPARING", "TRAINING", "CHECKPOINTING", "EVALUATING", "EXPORTING"}}
-	jobs, _, total, err := c.list(ctx, running, 20)
+	jobs, _, total, err := listJobs(ctx, c, running, 20)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (c *client) top(ctx context.Context, w io.Writer) error {
 	t := newTable(w, "JOB", "NAME", "STATUS", "GPUS", "NODES", "PROGRESS", "AGE")
 	for i := range jobs {
 		j := &jobs[i]
-		t.row(j.ID, j.Name, j.Status, j.gpus(), list(j.Nodes), j.progress(), ago(j.StartedAt))
+		t.row(j.ID, j.Name, j.Status, j.gpus(), strings.Join(j.Nodes, ","), j.progress(), ago(j.StartedAt))
 	}
 	if err := t.flush(); err != nil {
 		return err

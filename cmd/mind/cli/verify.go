@@ -45,7 +45,7 @@ Exits with 1 when something is wrong.`,
 	f.Uint64Var(&at, "at", 0, "say the hash at this index too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkOutput(o.output); err != nil {
-			return err
+			return Misuse(err)
 		}
 		if dir == "" {
 			return verifyCluster(cmd, o)
