@@ -8,9 +8,16 @@
 package cli
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/access"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/catalog"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/chaos"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/cluster"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/jobs"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/raft"
 )
 
 // AddTo adds the commands to the root.
@@ -20,12 +27,9 @@ func AddTo(root *cobra.Command, version string) {
 		&cobra.Group{ID: "cluster", Title: "Cluster:"},
 	)
 	groups := map[string][]*cobra.Command{
-		"jobs": {
-			newSubmit(), newJobs(), newJob(), newLogs(), newMetrics(), newCancel(), newPause(), newResume(), newRetry(),
-			newExplain(), newCheckpoints(), newEvaluate(), newEvaluations(), newEvaluation(),
-		},
-		"cluster": {newNodes(), newDrain(), newEnable(), newNode(), newQueue(), newQueues(), newTop(), newEvents(), newRaft(), newToken(), newQuota(), newAudit(), newData(), newLaunchers(), newTLS(), newChaos()},
-		"":        {newContext(), newVersion(version)},
+		"jobs":    slices.Concat(jobs.Commands(), catalog.Commands()),
+		"cluster": slices.Concat(cluster.Commands(), access.Commands(), []*cobra.Command{catalog.Launchers(), raft.Command(), chaos.Command()}),
+		"":        {access.ContextCommand(), newVersion(version)},
 	}
 	for group, commands := range groups {
 		for _, c := range commands {
@@ -38,20 +42,4 @@ func AddTo(root *cobra.Command, version string) {
 	explainArguments(root)
 	refuseUnknownHelp(root)
 	root.SetFlagErrorFunc(flagMisuse)
-}
-
-func newVersion(version string) *cobra.Command {
-	var output string
-	cmd := &cobra.Command{
-		Use: "version", Short: "Print the version", Example: "  mind version", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if output == "" || output == "table" {
-				fmt.Fprintln(cmd.OutOrStdout(), version)
-				return nil
-			}
-			return printValue(cmd.OutOrStdout(), output, map[string]string{"version": version})
-		},
-	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "table, json or yaml")
-	return cmd
 }

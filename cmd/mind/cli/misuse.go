@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
 // refuseUnknownHelp makes `mind help` refuse words that are no command. By itself it would show all commands instead, as if
@@ -15,7 +17,7 @@ func refuseUnknownHelp(root *cobra.Command) {
 		if c.Name() == "help" {
 			c.Args = func(cmd *cobra.Command, args []string) error {
 				if found, rest, err := cmd.Root().Find(args); err != nil || len(rest) > 0 {
-					return Misuse(noSuchCommand(found, args[len(args)-max(1, len(rest))]))
+					return exit.Misuse(noSuchCommand(found, args[len(args)-max(1, len(rest))]))
 				}
 				return nil
 			}
@@ -36,5 +38,5 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 			text = fmt.Sprintf("--%s %s: it must be %s", invalid.GetFlag().Name, invalid.GetValue(), wants)
 		}
 	}
-	return Misuse(fmt.Errorf("%s; see `%s --help`", text, cmd.CommandPath()))
+	return exit.Misuse(fmt.Errorf("%s; see `%s --help`", text, cmd.CommandPath()))
 }
