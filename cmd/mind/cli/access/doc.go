@@ -1,4 +1,4 @@
-// Package access is the commands about who may do what, and who did: tokens, the audit log, certificates, and the contexts that
+// Package access holds the commands about who may do what, and who did: tokens, the audit log, certificates, and the contexts that
 // say which cluster is meant.
 //
 // Tokens and keys are printed once, when they are made, and written to files that others cannot read; no list shows them.

@@ -1,4 +1,4 @@
-// Package catalog is the commands about what jobs start from and leave behind: launchers, checkpoints and evaluations.
+// Package catalog holds the commands about what jobs start from and leave behind: launchers, checkpoints and evaluations.
 //
 // An evaluation is a job with results: what is common comes from package jobs.
 package catalog

@@ -1,4 +1,4 @@
-// Package cluster is the commands about what jobs run on: nodes and their data, queues, quotas, events, and `mind top`.
+// Package cluster holds the commands about what jobs run on: nodes and their data, queues, quotas, events, and `mind top`.
 //
 // It shows the state as the gateway tells it and keeps none. `drain --wait` tells how far the drain is and is safe to interrupt;
 // `node forget` asks for the name of the node, and refuses to guess when nobody can be asked.

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
 )
@@ -107,7 +108,7 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 		if try == tries || !broke(err) {
 			return nil, c.advised(err)
 		}
-		if pause(ctx, tryPause) != nil {
+		if wait.For(ctx, tryPause); ctx.Err() != nil {
 			return nil, c.advised(err)
 		}
 	}

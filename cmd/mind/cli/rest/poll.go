@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"time"
+
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 // The pause between two reads of a poll grows from the first to the second.
@@ -16,7 +18,7 @@ const (
 // reopenFor; a refusal that would be the same again ends the poll.
 func Poll[T any](ctx context.Context, c *Client, path string, done func(*T) (bool, error)) (*T, json.RawMessage, error) {
 	answered := time.Now()
-	for wait := pollPause; ; wait = min(wait*5/4, pollPauseMax) {
+	for pause := pollPause; ; pause = min(pause*5/4, pollPauseMax) {
 		var got T
 		data, err := c.Get(ctx, path, nil, &got)
 		switch {
@@ -30,20 +32,6 @@ func Poll[T any](ctx context.Context, c *Client, path string, done func(*T) (boo
 		case final(err) || time.Since(answered) > reopenFor:
 			return nil, nil, err
 		}
-		if err := pause(ctx, wait); err != nil {
-			return nil, nil, err
-		}
-	}
-}
-
-// pause waits, and returns early with the context's error when that ends.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
+		wait.For(ctx, pause)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 const (
@@ -70,8 +72,8 @@ func (c *Client) Stream(ctx context.Context, path string, query url.Values, take
 		case time.Since(since) > reopenFor:
 			return fmt.Errorf("the stream broke and cannot be opened again: %w", c.advised(err))
 		}
-		if err := pause(ctx, reopenPause); err != nil {
-			return err
+		if wait.For(ctx, reopenPause); ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 }
