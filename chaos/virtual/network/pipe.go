@@ -1,4 +1,4 @@
-package virtual
+package network
 
 import (
 	"io"
@@ -52,7 +52,7 @@ func (c *conn) SetWriteDeadline(time.Time) error { return nil }
 // pipe carries bytes in one direction, in order.
 type pipe struct {
 	network   *Network
-	direction direction
+	direction Link
 	reader    *Host
 
 	mu       sync.Mutex
@@ -76,7 +76,7 @@ type segment struct {
 	arrives time.Time
 }
 
-func newPipe(n *Network, d direction, reader *Host) *pipe {
+func newPipe(n *Network, d Link, reader *Host) *pipe {
 	p := &pipe{network: n, direction: d, reader: reader}
 	p.ready.L = &p.mu
 	return p
@@ -103,7 +103,7 @@ func (p *pipe) write(from *Host, b []byte) (taken bool, err error) {
 // bounce resets the pipe from its far end, which does not exist any more. A machine without power sends nothing.
 func (p *pipe) bounce() {
 	p.network.mu.Lock()
-	far := p.network.hosts[p.direction.from]
+	far := p.network.hosts[p.direction.From]
 	silent := far == nil || far.dark
 	p.network.mu.Unlock()
 	p.mu.Lock()

@@ -1,4 +1,4 @@
-package virtual
+package network
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 // Host is one component's place in the network, from its start to its end. It implements coordinator.Network and
@@ -64,7 +66,7 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 		return nil, err
 	}
 	n := h.network
-	there, back := direction{h.ip, ip}, direction{ip, h.ip}
+	there, back := Link{h.ip, ip}, Link{ip, h.ip}
 	for {
 		if err := h.stopped.pass(ctx); err != nil {
 			return nil, fmt.Errorf("dial %s: %w", addr, err)
@@ -74,20 +76,20 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 			n.mu.Unlock()
 			return nil, fmt.Errorf("dial %s: %w", addr, net.ErrClosed)
 		}
-		wait := time.Second // SYN, sent again each second
+		transit := time.Second // SYN, sent again each second
 		if w, b := n.weather(there), n.weather(back); !w.Cut && !b.Cut {
-			wait = w.transit(n.rand) + b.transit(n.rand)
+			transit = w.transit(n.rand) + b.transit(n.rand)
 		}
 		n.mu.Unlock()
-		if err := sleep(ctx, wait); err != nil {
-			return nil, fmt.Errorf("dial %s: %w", addr, err)
+		if wait.For(ctx, transit); ctx.Err() != nil {
+			return nil, fmt.Errorf("dial %s: %w", addr, ctx.Err())
 		}
 		n.mu.Lock()
 		peer := n.hosts[ip]
 		if n.weather(there).Cut || n.weather(back).Cut || peer == nil || peer.dark {
 			n.mu.Unlock()
-			if err := sleep(ctx, time.Second); err != nil {
-				return nil, fmt.Errorf("dial %s: %w", addr, err)
+			if wait.For(ctx, time.Second); ctx.Err() != nil {
+				return nil, fmt.Errorf("dial %s: %w", addr, ctx.Err())
 			}
 			continue
 		}
@@ -98,7 +100,7 @@ func (h *Host) Dial(ctx context.Context, addr string) (net.Conn, error) {
 }
 
 // connect makes both ends; the network's lock is held.
-func (h *Host) connect(peer *Host, addr string, there, back direction) (net.Conn, error) {
+func (h *Host) connect(peer *Host, addr string, there, back Link) (net.Conn, error) {
 	l := peer.listeners[addr]
 	if h.dead || peer.dead || l == nil {
 		return nil, fmt.Errorf("dial %s: %w", addr, errRefused)
@@ -164,6 +166,12 @@ func (h *Host) reset() {
 // Stop holds up the component until Continue: nothing reaches it, nothing leaves it.
 func (h *Host) Stop() { h.stopped.shut() }
 
+// Pass waits while the component is stopped.
+func (h *Host) Pass(ctx context.Context) error { return h.stopped.pass(ctx) }
+
+// Held returns a channel that is closed when the component goes on; nil: it is not stopped.
+func (h *Host) Held() <-chan struct{} { return h.stopped.wait() }
+
 // Continue lets a stopped component go on.
 func (h *Host) Continue() {
 	h.stopped.open()
@@ -180,7 +188,7 @@ func (h *Host) Continue() {
 }
 
 // pipes of one direction; the network's lock is held.
-func (h *Host) pipes(d direction) []*pipe {
+func (h *Host) pipes(d Link) []*pipe {
 	var out []*pipe
 	for c := range h.conns {
 		for _, p := range []*pipe{c.in, c.out} {
@@ -257,20 +265,6 @@ func (s *raftStream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Con
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return s.host.Dial(ctx, string(to))
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // gate is open, or holds up who wants to pass.

@@ -1,4 +1,4 @@
-package virtual
+package network
 
 import (
 	"context"
@@ -78,9 +78,9 @@ func (c *carrier) WriteTo(b []byte, to string) (time.Time, error) {
 		return now, nil
 	}
 	n.Packets++
-	for _, transit := range n.weather(direction{c.host.ip, ip}).copies(n.rand) {
+	for _, transit := range n.weather(Link{c.host.ip, ip}).copies(n.rand) {
 		packet := &memberlist.Packet{Buf: append([]byte(nil), b...), From: address(c.addr)}
-		arrive := func() { n.arrive(direction{c.host.ip, ip}, to, packet) }
+		arrive := func() { n.arrive(Link{c.host.ip, ip}, to, packet) }
 		if transit == 0 {
 			go arrive()
 		} else {
@@ -91,9 +91,9 @@ func (c *carrier) WriteTo(b []byte, to string) (time.Time, error) {
 }
 
 // arrive hands a packet over, if somebody is there to take it.
-func (n *Network) arrive(d direction, to string, p *memberlist.Packet) {
+func (n *Network) arrive(d Link, to string, p *memberlist.Packet) {
 	n.mu.Lock()
-	h := n.hosts[d.to]
+	h := n.hosts[d.To]
 	if h == nil || h.dead || h.packets == nil || h.packets.addr != to || n.weather(d).Cut {
 		n.mu.Unlock()
 		return

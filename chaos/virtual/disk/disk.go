@@ -1,4 +1,4 @@
-package virtual
+package disk
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ type Disk struct {
 	bytes     map[string][]byte
 	numbers   map[string]uint64
 	snapshots []*snapshot // newest first
-	owner     *mount
+	owner     *Mount
 
 	// sync is how long a write takes; broken fails the next ones.
 	sync   time.Duration
@@ -47,9 +47,9 @@ func (d *Disk) copy() *Disk {
 	}
 }
 
-// NewDisk returns an empty disk.
-func NewDisk(seed uint64) *Disk {
-	return &Disk{rand: rand.New(rand.NewPCG(seed, 2)), logs: map[uint64]raft.Log{}, bytes: map[string][]byte{}, numbers: map[string]uint64{}}
+// New returns an empty disk. A forgetful one says that it has written what it has not.
+func New(seed uint64, forgetful bool) *Disk {
+	return &Disk{forgetful: forgetful, rand: rand.New(rand.NewPCG(seed, 2)), logs: map[uint64]raft.Log{}, bytes: map[string][]byte{}, numbers: map[string]uint64{}}
 }
 
 // Slow makes each write take so long.
@@ -66,16 +66,16 @@ func (d *Disk) Break(broken bool) {
 	d.broken = broken
 }
 
-// mount gives the disk to a process; the one before loses it.
-func (d *Disk) mount() *mount {
+// Mount gives the disk to a process; the one before loses it.
+func (d *Disk) Mount() *Mount {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.owner = &mount{disk: d}
+	d.owner = &Mount{disk: d}
 	return d.owner
 }
 
-// unmount takes the disk from the process that crashed: what it still writes goes nowhere.
-func (d *Disk) unmount() {
+// Unmount takes the disk from the process that crashed: what it still writes goes nowhere.
+func (d *Disk) Unmount() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.owner = nil
@@ -91,12 +91,12 @@ var (
 	errNotFound   = errors.New("not found") // raft knows it by its text
 )
 
-// mount is one process's use of a disk. It implements raftnode.Store and raft.SnapshotStore.
-type mount struct{ disk *Disk }
+// Mount is one process's use of a disk. It implements raftnode.Store and raft.SnapshotStore.
+type Mount struct{ disk *Disk }
 
-var _ raftnode.Store = (*mount)(nil)
+var _ raftnode.Store = (*Mount)(nil)
 
-func (m *mount) read(f func(d *Disk) error) error {
+func (m *Mount) read(f func(d *Disk) error) error {
 	d := m.disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +108,7 @@ func (m *mount) read(f func(d *Disk) error) error {
 
 // write waits for the disk, without its lock: others read meanwhile. When the process crashes in the middle it is left to
 // chance whether the write is there later; its caller was told nothing.
-func (m *mount) write(f func(d *Disk)) error {
+func (m *Mount) write(f func(d *Disk)) error {
 	d := m.disk
 	d.mu.Lock()
 	wait := d.sync
@@ -142,19 +142,19 @@ func (m *mount) write(f func(d *Disk)) error {
 }
 
 // FirstIndex implements raft.LogStore.
-func (m *mount) FirstIndex() (i uint64, err error) {
+func (m *Mount) FirstIndex() (i uint64, err error) {
 	err = m.read(func(d *Disk) error { i = d.low; return nil })
 	return i, err
 }
 
 // LastIndex implements raft.LogStore.
-func (m *mount) LastIndex() (i uint64, err error) {
+func (m *Mount) LastIndex() (i uint64, err error) {
 	err = m.read(func(d *Disk) error { i = d.high; return nil })
 	return i, err
 }
 
 // GetLog implements raft.LogStore.
-func (m *mount) GetLog(index uint64, log *raft.Log) error {
+func (m *Mount) GetLog(index uint64, log *raft.Log) error {
 	return m.read(func(d *Disk) error {
 		l, ok := d.logs[index]
 		if !ok {
@@ -166,10 +166,10 @@ func (m *mount) GetLog(index uint64, log *raft.Log) error {
 }
 
 // StoreLog implements raft.LogStore.
-func (m *mount) StoreLog(log *raft.Log) error { return m.StoreLogs([]*raft.Log{log}) }
+func (m *Mount) StoreLog(log *raft.Log) error { return m.StoreLogs([]*raft.Log{log}) }
 
 // StoreLogs implements raft.LogStore.
-func (m *mount) StoreLogs(logs []*raft.Log) error {
+func (m *Mount) StoreLogs(logs []*raft.Log) error {
 	return m.write(func(d *Disk) {
 		for _, l := range logs {
 			d.logs[l.Index] = *l
@@ -182,7 +182,7 @@ func (m *mount) StoreLogs(logs []*raft.Log) error {
 }
 
 // DeleteRange implements raft.LogStore.
-func (m *mount) DeleteRange(low, high uint64) error {
+func (m *Mount) DeleteRange(low, high uint64) error {
 	return m.write(func(d *Disk) {
 		for i := low; i <= high; i++ {
 			delete(d.logs, i)
@@ -200,12 +200,12 @@ func (m *mount) DeleteRange(low, high uint64) error {
 }
 
 // Set implements raft.StableStore.
-func (m *mount) Set(key, value []byte) error {
+func (m *Mount) Set(key, value []byte) error {
 	return m.write(func(d *Disk) { d.bytes[string(key)] = slices.Clone(value) })
 }
 
 // Get implements raft.StableStore.
-func (m *mount) Get(key []byte) (value []byte, err error) {
+func (m *Mount) Get(key []byte) (value []byte, err error) {
 	err = m.read(func(d *Disk) error {
 		v, ok := d.bytes[string(key)]
 		if !ok {
@@ -218,18 +218,18 @@ func (m *mount) Get(key []byte) (value []byte, err error) {
 }
 
 // SetUint64 implements raft.StableStore.
-func (m *mount) SetUint64(key []byte, value uint64) error {
+func (m *Mount) SetUint64(key []byte, value uint64) error {
 	return m.write(func(d *Disk) { d.numbers[string(key)] = value })
 }
 
 // GetUint64 implements raft.StableStore.
-func (m *mount) GetUint64(key []byte) (value uint64, err error) {
+func (m *Mount) GetUint64(key []byte) (value uint64, err error) {
 	err = m.read(func(d *Disk) error { value = d.numbers[string(key)]; return nil })
 	return value, err
 }
 
 // Close implements io.Closer.
-func (m *mount) Close() error { return nil }
+func (m *Mount) Close() error { return nil }
 
 // snapshot is one on disk; until it is whole nobody sees it.
 type snapshot struct {
@@ -241,7 +241,7 @@ type snapshot struct {
 const snapshotsKept = 2
 
 // Create implements raft.SnapshotStore.
-func (m *mount) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration, configurationIndex uint64, _ raft.Transport) (raft.SnapshotSink, error) {
+func (m *Mount) Create(version raft.SnapshotVersion, index, term uint64, configuration raft.Configuration, configurationIndex uint64, _ raft.Transport) (raft.SnapshotSink, error) {
 	return &sink{mount: m, snapshot: &snapshot{meta: raft.SnapshotMeta{
 		Version: version, ID: fmt.Sprintf("%d-%d-%d", term, index, time.Now().UnixNano()), Index: index, Term: term,
 		Configuration: configuration, ConfigurationIndex: configurationIndex,
@@ -249,7 +249,7 @@ func (m *mount) Create(version raft.SnapshotVersion, index, term uint64, configu
 }
 
 // List implements raft.SnapshotStore.
-func (m *mount) List() (all []*raft.SnapshotMeta, err error) {
+func (m *Mount) List() (all []*raft.SnapshotMeta, err error) {
 	err = m.read(func(d *Disk) error {
 		for _, s := range d.snapshots {
 			meta := s.meta
@@ -261,7 +261,7 @@ func (m *mount) List() (all []*raft.SnapshotMeta, err error) {
 }
 
 // Open implements raft.SnapshotStore.
-func (m *mount) Open(id string) (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
+func (m *Mount) Open(id string) (meta *raft.SnapshotMeta, r io.ReadCloser, err error) {
 	err = m.read(func(d *Disk) error {
 		for _, s := range d.snapshots {
 			if s.meta.ID == id {
@@ -277,7 +277,7 @@ func (m *mount) Open(id string) (meta *raft.SnapshotMeta, r io.ReadCloser, err e
 
 // sink takes a snapshot that is being written.
 type sink struct {
-	mount    *mount
+	mount    *Mount
 	snapshot *snapshot
 	over     bool
 }

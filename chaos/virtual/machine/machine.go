@@ -1,4 +1,4 @@
-package virtual
+package machine
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -29,17 +30,32 @@ type Machine struct {
 	born      time.Time
 	drift     float64 // of its clock: 0.001 gains a millisecond a second
 	immortal  bool    // its shims ignore deadlines
+	lives     int     // of agents, so far
 	pid       int
 	processes map[string]*process // by name of the task's directory; those that ended, too
 	gpus      []device.Device
 	living    sync.WaitGroup
 }
 
-func newMachine(name, home string, gpus int, drift float64, world *check.World) *Machine {
-	m := &Machine{name: name, home: home, world: world, boot: 1, born: time.Now(), drift: drift, processes: map[string]*process{}}
-	for i := range gpus {
+// Spec says what a machine is like.
+type Spec struct {
+	Name string
+	Home string // folder of its files
+	GPUs int
+	// Drift is how much its clock gains: 0.001 is a millisecond a second.
+	Drift float64
+	// Immortal makes its shims ignore their deadlines: a world that is broken on purpose.
+	Immortal bool
+	// World is told what processes do.
+	World *check.World
+}
+
+// New returns a machine that is up, and runs nothing.
+func New(spec Spec) *Machine {
+	m := &Machine{name: spec.Name, home: spec.Home, world: spec.World, boot: 1, born: time.Now(), drift: spec.Drift, immortal: spec.Immortal, processes: map[string]*process{}}
+	for i := range spec.GPUs {
 		m.gpus = append(m.gpus, device.Device{
-			UUID: fmt.Sprintf("GPU-%s-%d", name, i), Index: i, Model: "NVIDIA H100 80GB HBM3", Type: "H100", MemMB: 81559,
+			UUID: fmt.Sprintf("GPU-%s-%d", spec.Name, i), Index: i, Model: "NVIDIA H100 80GB HBM3", Type: "H100", MemMB: 81559,
 			PCI: fmt.Sprintf("00000000:%02X:00.0", i+1), NUMA: -1,
 		})
 	}
@@ -59,7 +75,8 @@ func (m *Machine) when(clock int64) time.Time {
 	return m.born.Add(time.Duration(since) + time.Microsecond)
 }
 
-func (m *Machine) bootID() string {
+// BootID is another one after each reboot.
+func (m *Machine) BootID() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return fmt.Sprintf("%s-boot-%d", m.name, m.boot)
@@ -90,20 +107,78 @@ func (m *Machine) Ill(gpu int, reason string) {
 	}
 }
 
-func (m *Machine) tasksDir() string { return filepath.Join(m.home, "data", "tasks") }
+// Wait waits until no process is left.
+func (m *Machine) Wait() { m.living.Wait() }
 
-// kernel is a machine as one agent uses it, until that agent crashes.
-type kernel struct {
-	machine *Machine
-	host    *Host
-	gone    chan struct{} // closed when the agent crashes
+// GPUs is how many the machine has.
+func (m *Machine) GPUs() int { return len(m.gpus) }
+
+// Devices are the machine's GPUs, as its driver tells.
+func (m *Machine) Devices() device.Inventory { return inventory{machine: m} }
+
+func (m *Machine) dataDir() string { return filepath.Join(m.home, "data") }
+
+func (m *Machine) tasksDir() string { return filepath.Join(m.dataDir(), "tasks") }
+
+// Component is the agent as the network has it: what a stopped one asks for waits until it goes on.
+type Component interface {
+	// Pass waits while it is stopped.
+	Pass(context.Context) error
+	// Held returns a channel that is closed when it goes on; nil: it is not stopped.
+	Held() <-chan struct{}
 }
 
-var _ agent.Processes = (*kernel)(nil)
+// Life is a machine as one agent uses it, until that agent crashes. It implements agent.Processes.
+//
+// Each life sees the machine's files through a link of its own, which ends with it: what a crashed agent still writes goes
+// nowhere.
+type Life struct {
+	machine   *Machine
+	component Component
+	link      string
+	gone      chan struct{} // closed when the agent crashes
+}
+
+// Begin makes the life of an agent that starts.
+func (m *Machine) Begin(c Component) (*Life, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lives++
+	if err := os.MkdirAll(m.dataDir(), 0o700); err != nil {
+		return nil, err
+	}
+	link := filepath.Join(m.home, fmt.Sprintf("life-%d", m.lives))
+	if err := os.Symlink(m.dataDir(), link); err != nil {
+		return nil, err
+	}
+	return &Life{machine: m, component: c, link: link, gone: make(chan struct{})}, nil
+}
+
+// Dir is the agent's data directory.
+func (k *Life) Dir() string { return k.link }
+
+// Crash ends the life at once.
+func (k *Life) Crash() {
+	close(k.gone)
+	_ = os.Remove(k.link)
+	// A dead agent holds no lock.
+	_ = os.Remove(filepath.Join(k.machine.dataDir(), "agent.lock"))
+}
+
+// Bury is called when the crashed agent can write nothing any more: the paths that it wrote down lead to the files again.
+func (k *Life) Bury() { _ = os.Symlink(k.machine.dataDir(), k.link) }
+
+// link is the part of a path by which one life differs from another.
+var link = regexp.MustCompile(`/life-[0-9]+/`)
+
+// TruePath is a path that an agent told, as the machine has it in all lives.
+func TruePath(path string) string { return link.ReplaceAllString(path, "/data/") }
+
+var _ agent.Processes = (*Life)(nil)
 
 var errCrashed = errors.New("the agent crashed")
 
-func (k *kernel) crashed() bool {
+func (k *Life) crashed() bool {
 	select {
 	case <-k.gone:
 		return true
@@ -113,9 +188,9 @@ func (k *kernel) crashed() bool {
 }
 
 // Start implements agent.Processes.
-func (k *kernel) Start(dir string, spec shim.Spec, prepare func(dir string) error) (agent.Process, error) {
+func (k *Life) Start(dir string, spec shim.Spec, prepare func(dir string) error) (agent.Process, error) {
 	m := k.machine
-	_ = k.host.stopped.pass(context.Background())
+	_ = k.component.Pass(context.Background())
 	if k.crashed() {
 		return nil, errCrashed
 	}
@@ -206,8 +281,8 @@ func baseline(dir, checkpoints string) {
 }
 
 // Attach implements agent.Processes.
-func (k *kernel) Attach(dir string) (agent.Process, error) {
-	_ = k.host.stopped.pass(context.Background())
+func (k *Life) Attach(dir string) (agent.Process, error) {
+	_ = k.component.Pass(context.Background())
 	if k.crashed() {
 		return nil, errCrashed
 	}
@@ -243,7 +318,7 @@ func (k *kernel) Attach(dir string) (agent.Process, error) {
 }
 
 // Gone implements agent.Processes.
-func (k *kernel) Gone(dir string) bool {
+func (k *Life) Gone(dir string) bool {
 	k.machine.mu.Lock()
 	p := k.machine.processes[filepath.Base(dir)]
 	k.machine.mu.Unlock()
@@ -259,15 +334,15 @@ func (k *kernel) Gone(dir string) bool {
 }
 
 // Close implements agent.Processes.
-func (k *kernel) Close() {}
+func (k *Life) Close() {}
 
-func (k *kernel) handle(p *process) *handle {
+func (k *Life) handle(p *process) *handle {
 	return &handle{kernel: k, process: p, events: make(chan runner.Event, 4), closed: make(chan struct{})}
 }
 
 // handle implements agent.Process.
 type handle struct {
-	kernel  *kernel
+	kernel  *Life
 	process *process
 	events  chan runner.Event
 
@@ -314,7 +389,7 @@ func (h *handle) later(f func(*process)) {
 	if p == nil || h.kernel.crashed() {
 		return
 	}
-	wait := h.kernel.host.stopped.wait()
+	wait := h.kernel.component.Held()
 	if wait == nil {
 		p.request(func() { f(p) })
 		return

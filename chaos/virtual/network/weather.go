@@ -1,4 +1,4 @@
-package virtual
+package network
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package virtual
+package network
 
 import (
 	"errors"
@@ -13,34 +13,34 @@ type Network struct {
 	mu    sync.Mutex
 	rand  *rand.Rand
 	hosts map[string]*Host // by IP
-	links map[direction]*Weather
+	links map[Link]*Weather
 	// Pieces and Packets count what was sent.
 	Pieces, Packets uint64
 }
 
-// direction is a link, one way, between two IPs.
-type direction struct{ from, to string }
+// Link is the way from one IP to another, in this direction.
+type Link struct{ From, To string }
 
-// NewNetwork returns a network without hosts; all links are perfect.
-func NewNetwork(seed uint64) *Network {
-	return &Network{rand: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*Host{}, links: map[direction]*Weather{}}
+// New returns a network without hosts; all links are perfect.
+func New(seed uint64) *Network {
+	return &Network{rand: rand.New(rand.NewPCG(seed, 1)), hosts: map[string]*Host{}, links: map[Link]*Weather{}}
 }
 
 // Set makes the weather of what from sends to to.
 func (n *Network) Set(from, to string, w Weather) {
-	n.change(direction{from, to}, func(old *Weather) { *old = w })
+	n.change(Link{from, to}, func(old *Weather) { *old = w })
 }
 
 // Cut holds back what from sends to to, or lets it pass again.
 func (n *Network) Cut(from, to string, cut bool) {
-	n.change(direction{from, to}, func(w *Weather) { w.Cut = cut })
+	n.change(Link{from, to}, func(w *Weather) { w.Cut = cut })
 }
 
-func (n *Network) change(d direction, f func(*Weather)) {
+func (n *Network) change(d Link, f func(*Weather)) {
 	n.mu.Lock()
 	f(n.weather(d))
 	var waiting []*pipe
-	for _, h := range []*Host{n.hosts[d.from], n.hosts[d.to]} {
+	for _, h := range []*Host{n.hosts[d.From], n.hosts[d.To]} {
 		if h != nil {
 			waiting = append(waiting, h.pipes(d)...)
 		}
@@ -52,7 +52,7 @@ func (n *Network) change(d direction, f func(*Weather)) {
 }
 
 // weather of a link; the lock is held.
-func (n *Network) weather(d direction) *Weather {
+func (n *Network) weather(d Link) *Weather {
 	w := n.links[d]
 	if w == nil {
 		w = &Weather{}
@@ -62,7 +62,7 @@ func (n *Network) weather(d direction) *Weather {
 }
 
 // flows reports whether a direction is open.
-func (n *Network) flows(d direction) bool {
+func (n *Network) flows(d Link) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return !n.weather(d).Cut
@@ -86,13 +86,25 @@ func (n *Network) Host(ip string) *Host {
 	return h
 }
 
-// host does something to whoever is at an address.
-func (n *Network) host(ip string, f func(*Host)) {
+// At returns the host that is at an address; nil: none.
+func (n *Network) At(ip string) *Host {
 	n.mu.Lock()
-	h := n.hosts[ip]
-	n.mu.Unlock()
-	if h != nil {
-		f(h)
+	defer n.mu.Unlock()
+	return n.hosts[ip]
+}
+
+// SetAll makes the weather of all links between some addresses, cuts aside.
+func (n *Network) SetAll(ips []string, w Weather) {
+	for _, x := range ips {
+		for _, y := range ips {
+			if x != y {
+				n.change(Link{x, y}, func(old *Weather) {
+					cut := old.Cut
+					*old = w
+					old.Cut = cut
+				})
+			}
+		}
 	}
 }
 

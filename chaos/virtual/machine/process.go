@@ -1,4 +1,4 @@
-package virtual
+package machine
 
 import (
 	"fmt"
@@ -222,7 +222,7 @@ func (p *process) save() {
 	p.saves++
 	name := fmt.Sprintf("checkpoint-%d-%d-%d", p.spec.Rank, p.spec.Attempt, p.saves)
 	// A process goes on when the agent that started it is dead, and with it the link through which that saw the files.
-	dir := life.ReplaceAllString(p.spec.CheckpointDir, "/data/")
+	dir := TruePath(p.spec.CheckpointDir)
 	tmp := filepath.Join(dir, "tmp-"+name)
 	if os.MkdirAll(tmp, 0o700) == nil && os.WriteFile(filepath.Join(tmp, "weights"), []byte(name), 0o600) == nil {
 		_ = os.Rename(tmp, filepath.Join(dir, name))
