@@ -11,6 +11,7 @@ import (
 
 	"github.com/mindcoordinator/mind/chaos/procs"
 	"github.com/mindcoordinator/mind/chaos/scenario"
+	"github.com/mindcoordinator/mind/chaos/scenario/users"
 	"github.com/mindcoordinator/mind/chaos/workload"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
@@ -66,7 +67,7 @@ func (f *chaosFlags) bindCluster(cmd *cobra.Command) {
 func (f *chaosFlags) load() scenario.Load {
 	replaceable := f.jobs / 3
 	return scenario.Load{
-		Steady:  scenario.Steady{Jobs: f.jobs - replaceable, Replaceable: replaceable},
+		Steady:  users.Steady{Jobs: f.jobs - replaceable, Replaceable: replaceable},
 		Clients: f.clients, Pause: 50 * time.Millisecond, Followers: min(4, f.jobs),
 	}
 }

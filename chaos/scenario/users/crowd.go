@@ -1,4 +1,4 @@
-package scenario
+package users
 
 import (
 	"bufio"
@@ -11,14 +11,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
-// crowd watches the log of one job through several gateways. Each watcher goes on at the next gateway, after the last id
+// Crowd watches the log of one job through several gateways. Each watcher goes on at the next gateway, after the last id
 // that it was given, whenever its stream breaks.
-type crowd struct {
-	job   string
+type Crowd struct {
+	Job   string
 	token string
 	bases []string
 	http  *http.Client
@@ -37,16 +39,17 @@ type onlooker struct {
 	done chan struct{}
 }
 
-func newCrowd(job, token string, bases []string, watchers int) *crowd {
-	c := &crowd{job: job, token: token, bases: bases, http: &http.Client{Transport: &http.Transport{DisableCompression: true}}}
+// NewCrowd makes watchers of a job's log, who go from one gateway to the next.
+func NewCrowd(job, token string, bases []string, watchers int) *Crowd {
+	c := &Crowd{Job: job, token: token, bases: bases, http: &http.Client{Transport: &http.Transport{DisableCompression: true}}}
 	for range watchers {
 		c.all = append(c.all, &onlooker{sum: workload.NewSumming(), done: make(chan struct{})})
 	}
 	return c
 }
 
-// watch reads until all was sent.
-func (c *crowd) watch(ctx context.Context, i int) {
+// Watch reads until all was sent.
+func (c *Crowd) Watch(ctx context.Context, i int) {
 	o := c.all[i]
 	defer close(o.done)
 	for n := i; ; n++ {
@@ -57,7 +60,7 @@ func (c *crowd) watch(ctx context.Context, i int) {
 			}
 			return
 		}
-		_ = sleep(ctx, 50*time.Millisecond)
+		wait.For(ctx, 50*time.Millisecond)
 	}
 }
 
@@ -69,12 +72,12 @@ var (
 	messageEnd   = []byte(`","timestamp"`)
 )
 
-func (c *crowd) once(ctx context.Context, base string, o *onlooker) (over bool, err error) {
+func (c *Crowd) once(ctx context.Context, base string, o *onlooker) (over bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	silence := time.AfterFunc(silentFor, cancel)
 	defer silence.Stop()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/modules/scaimind/jobs/"+c.job+"/logs", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/modules/scaimind/jobs/"+c.Job+"/logs", nil)
 	if err != nil {
 		return true, err
 	}
@@ -131,35 +134,35 @@ func (c *crowd) once(ctx context.Context, base string, o *onlooker) (over bool, 
 // silentFor is longer than the silence between two comments of a gateway.
 const silentFor = 40 * time.Second
 
-// ask notes how many streams of coordinators the gateways have open.
-func (c *crowd) ask(ctx context.Context) {
+// Ask notes how many streams of coordinators the gateways have open.
+func (c *Crowd) Ask(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, base := range c.bases {
 			if n, err := procs.Gauge(ctx, base, "mind_sse_upstreams"); err == nil {
 				c.upstreams = append(c.upstreams, int(n))
 			}
 		}
-		_ = sleep(ctx, time.Second)
+		wait.For(ctx, time.Second)
 	}
 }
 
-// wait waits for the end of all watchers.
-func (c *crowd) wait(ctx context.Context) error {
+// Wait waits for the end of all watchers.
+func (c *Crowd) Wait(ctx context.Context) error {
 	for _, o := range c.all {
 		select {
 		case <-o.done:
 		case <-ctx.Done():
-			return fmt.Errorf("waiting for the watchers of job %s: %w", c.job, ctx.Err())
+			return fmt.Errorf("waiting for the watchers of job %s: %w", c.Job, ctx.Err())
 		}
 	}
 	return nil
 }
 
-// judge holds what the watchers were given against what was printed.
-func (c *crowd) judge(dir string, v *Verdict) error {
-	want, err := workload.Printed(dir, c.job)
+// Judge holds what the watchers were given against what was printed.
+func (c *Crowd) Judge(dir string, v *verdict.Verdict) error {
+	want, err := workload.Printed(dir, c.Job)
 	if err != nil {
-		return fmt.Errorf("what job %s printed: %w", c.job, err)
+		return fmt.Errorf("what job %s printed: %w", c.Job, err)
 	}
 	for i, o := range c.all {
 		got := o.sum.Sum()
@@ -168,9 +171,9 @@ func (c *crowd) judge(dir string, v *Verdict) error {
 		v.LinesRepeated += max(0, got.Lines-want.Lines)
 		switch {
 		case o.err != nil:
-			v.Logs = append(v.Logs, fmt.Sprintf("watcher %d of %s, after %d lines: %v", i, c.job, got.Lines, o.err))
+			v.Logs = append(v.Logs, fmt.Sprintf("watcher %d of %s, after %d lines: %v", i, c.Job, got.Lines, o.err))
 		case got != want:
-			v.Logs = append(v.Logs, fmt.Sprintf("watcher %d of %s was given %d lines with hash %.12s, printed were %d with %.12s", i, c.job, got.Lines, got.Hash, want.Lines, want.Hash))
+			v.Logs = append(v.Logs, fmt.Sprintf("watcher %d of %s was given %d lines with hash %.12s, printed were %d with %.12s", i, c.Job, got.Lines, got.Hash, want.Lines, want.Hash))
 		}
 	}
 	note := fmt.Sprintf("%d watchers of %d lines opened %d streams", len(c.all), want.Lines, c.opened.Load())

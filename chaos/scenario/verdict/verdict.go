@@ -1,4 +1,4 @@
-package scenario
+package verdict
 
 import (
 	"errors"
@@ -49,7 +49,8 @@ type Verdict struct {
 	Notes []string
 }
 
-func (v *Verdict) fault(kind string) {
+// Fault notes that a fault happened.
+func (v *Verdict) Fault(kind string) {
 	if v.Faults == nil {
 		v.Faults = map[string]int{}
 	}

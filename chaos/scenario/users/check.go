@@ -1,4 +1,4 @@
-package scenario
+package users
 
 import (
 	"context"
@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
-// check waits until all jobs of the fleet have ended and holds what the cluster says against the evidence.
-func (f *fleet) check(ctx context.Context, v *Verdict, mayReplace bool) error {
-	v.Steady += len(f.jobs)
+// Check waits until all jobs of the fleet have ended and holds what the cluster says against the evidence.
+func (f *Fleet) Check(ctx context.Context, v *verdict.Verdict, mayReplace bool) error {
+	v.Steady += len(f.All)
 	v.ClientErrors += int(f.errors.Load())
-	for _, j := range f.jobs {
-		seen, err := f.rest.WaitEnded(ctx, j.id)
+	for _, j := range f.All {
+		seen, err := f.rest.WaitEnded(ctx, j.ID)
 		var refused *procs.Error
 		if errors.As(err, &refused) && refused.HTTP == http.StatusNotFound {
 			v.Lost = append(v.Lost, j.String())
@@ -27,7 +28,7 @@ func (f *fleet) check(ctx context.Context, v *Verdict, mayReplace bool) error {
 		if err != nil {
 			return err
 		}
-		lives, err := workload.Lives(f.dir, j.id)
+		lives, err := workload.Lives(f.Dir, j.ID)
 		if err != nil {
 			return err
 		}
@@ -37,30 +38,30 @@ func (f *fleet) check(ctx context.Context, v *Verdict, mayReplace bool) error {
 		if err := f.checkLogs(ctx, v, j, lives); err != nil {
 			return err
 		}
-		registered, err := f.rest.Checkpoints(ctx, j.id)
+		registered, err := f.rest.Checkpoints(ctx, j.ID)
 		if err != nil {
 			return err
 		}
 		v.Lineage = append(v.Lineage, descent(j, lives, registered)...)
 	}
 	f.readers.Wait()
-	for _, j := range f.jobs {
+	for _, j := range f.All {
 		if j.followed == nil {
 			continue
 		}
-		lives, err := workload.Lives(f.dir, j.id)
+		lives, err := workload.Lives(f.Dir, j.ID)
 		if err != nil || len(lives) != 1 {
 			continue // already said
 		}
-		v.compare(lives[0], j.followed, "followed: ")
+		compareLines(v, lives[0], j.followed, "followed: ")
 	}
-	violations, err := workload.Violations(f.dir)
+	violations, err := workload.Violations(f.Dir)
 	v.DoubleLive = append(v.DoubleLive, violations...)
 	return err
 }
 
 // harm says how a job was treated worse than promised.
-func harm(j *steadyJob, seen procs.Job, lives []workload.Life, mayReplace bool) []string {
+func harm(j *Job, seen procs.Job, lives []workload.Life, mayReplace bool) []string {
 	var bad []string
 	say := func(format string, args ...any) { bad = append(bad, j.String()+" "+fmt.Sprintf(format, args...)) }
 	state := "SUCCEEDED"
@@ -77,7 +78,7 @@ func harm(j *steadyJob, seen procs.Job, lives []workload.Life, mayReplace bool) 
 		}
 		say("has exit code %s, its processes ended with %d", got, j.spec.Exit)
 	}
-	if seen.Attempt > 1 && !(j.replaceable && mayReplace) {
+	if seen.Attempt > 1 && !(j.Replaceable && mayReplace) {
 		say("ran in %d attempts: nothing had happened to it", seen.Attempt)
 	}
 	count := map[[2]int]int{}
@@ -99,7 +100,7 @@ func harm(j *steadyJob, seen procs.Job, lives []workload.Life, mayReplace bool) 
 	return bad
 }
 
-func (f *fleet) checkLogs(ctx context.Context, v *Verdict, j *steadyJob, lives []workload.Life) error {
+func (f *Fleet) checkLogs(ctx context.Context, v *verdict.Verdict, j *Job, lives []workload.Life) error {
 	byAttempt := map[int][]workload.Life{}
 	for _, l := range lives {
 		byAttempt[l.Attempt] = append(byAttempt[l.Attempt], l)
@@ -113,7 +114,7 @@ func (f *fleet) checkLogs(ctx context.Context, v *Verdict, j *steadyJob, lives [
 			try, cancel := context.WithTimeout(ctx, 2*time.Minute)
 			defer cancel()
 			served = served[:0]
-			return f.rest.Logs(try, j.id, fmt.Sprintf("follow=false&attempt=%d", attempt), func(l procs.LogLine) { served = append(served, l) })
+			return f.rest.Logs(try, j.ID, fmt.Sprintf("follow=false&attempt=%d", attempt), func(l procs.LogLine) { served = append(served, l) })
 		}
 		if err := read(); err != nil {
 			v.Logs = append(v.Logs, fmt.Sprintf("%s attempt %d: %v", j, attempt, err))
@@ -126,14 +127,14 @@ func (f *fleet) checkLogs(ctx context.Context, v *Verdict, j *steadyJob, lives [
 					lines = append(lines, s.Message)
 				}
 			}
-			v.compare(l, lines, "")
+			compareLines(v, l, lines, "")
 		}
 	}
 	return nil
 }
 
-// compare holds lines that were served against what a life printed.
-func (v *Verdict) compare(l workload.Life, served []string, how string) {
+// compareLines holds lines that were served against what a life printed.
+func compareLines(v *verdict.Verdict, l workload.Life, served []string, how string) {
 	lost, repeated, why := workload.Lines(l, served)
 	v.Lines += l.Lines
 	v.LinesLost += lost
@@ -145,7 +146,7 @@ func (v *Verdict) compare(l workload.Life, served []string, how string) {
 
 // descent checks that the checkpoints of a job are of one line: registered in the order of attempts, none of an attempt
 // after the next has begun, and each attempt resumed from the newest of those before it.
-func descent(j *steadyJob, lives []workload.Life, registered []procs.Checkpoint) []string {
+func descent(j *Job, lives []workload.Life, registered []procs.Checkpoint) []string {
 	var bad []string
 	say := func(format string, args ...any) { bad = append(bad, j.String()+" "+fmt.Sprintf(format, args...)) }
 	// Ids come from the log, so their order is that of registration; the list itself may be in another.
@@ -183,13 +184,13 @@ func descent(j *steadyJob, lives []workload.Life, registered []procs.Checkpoint)
 	return bad
 }
 
-// leaks waits until nothing of the attack is left, and says what stays.
-func (f *fleet) leaks(ctx context.Context, v *Verdict) {
+// Leaks waits until nothing of the attack is left, and says what stays.
+func (f *Fleet) Leaks(ctx context.Context, v *verdict.Verdict) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
 		var left []string
-		for _, pid := range procs.Processes(f.dir) {
+		for _, pid := range procs.Processes(f.Dir) {
 			left = append(left, fmt.Sprintf("process %d", pid))
 		}
 		nodes, err := f.rest.Nodes(ctx)

@@ -1,4 +1,4 @@
-package scenario
+package users
 
 import (
 	"context"
@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
 )
 
-// writers are clients that submit short jobs during an attack, each under an idempotency key that is repeated until it is
+// Writers are clients that submit short jobs during an attack, each under an idempotency key that is repeated until it is
 // acknowledged. Each run of a job leaves a mark, so that what ran twice, or never, shows.
-type writers struct {
+type Writers struct {
 	rest   *procs.REST
 	run    string // part of each key: one cluster may be attacked several times
 	marks  string
@@ -34,12 +35,14 @@ type writers struct {
 	mayBeLost map[string]string
 }
 
-func newWriters(rest *procs.REST, run, scratch string, pause time.Duration) (*writers, error) {
-	w := &writers{rest: rest, run: run, marks: filepath.Join(scratch, run, "marks"), pause: pause, acknowledged: map[string]string{}, mayBeLost: map[string]string{}}
+// NewWriters makes clients whose jobs leave their marks in scratch; run begins every name.
+func NewWriters(rest *procs.REST, run, scratch string, pause time.Duration) (*Writers, error) {
+	w := &Writers{rest: rest, run: run, marks: filepath.Join(scratch, run, "marks"), pause: pause, acknowledged: map[string]string{}, mayBeLost: map[string]string{}}
 	return w, os.MkdirAll(w.marks, 0o777)
 }
 
-func (w *writers) start(ctx context.Context, clients int) (stop func()) {
+// Start sets clients to work until stop is called, which waits for what is under way.
+func (w *Writers) Start(ctx context.Context, clients int) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	for c := range clients {
@@ -59,9 +62,16 @@ func (w *writers) start(ctx context.Context, clients int) (stop func()) {
 	})
 }
 
+// Acknowledged is how many jobs were acknowledged, without those that may be lost.
+func (w *Writers) Acknowledged() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.acknowledged)
+}
+
 // submit repeats one job under one key until it is acknowledged. The attempt that is under way when the load is stopped
 // is finished first: a key whose outcome nobody knows could not be checked.
-func (w *writers) submit(ctx context.Context, key string, gpus int) {
+func (w *Writers) submit(ctx context.Context, key string, gpus int) {
 	job := procs.Command(key, gpus, "/bin/sh", "-c", `echo "$MIND_ATTEMPT" >> "$MARKS/$MIND_JOB_ID"`)
 	job["command_config"].(map[string]any)["environment"] = map[string]string{"MARKS": w.marks}
 	w.held.RLock()
@@ -79,9 +89,9 @@ func (w *writers) submit(ctx context.Context, key string, gpus int) {
 	w.acknowledged[key] = id
 }
 
-// hold lets what is under way come to its end, and keeps clients from submitting more until resume is called. It returns
+// Hold lets what is under way come to its end, and keeps clients from submitting more until resume is called. It returns
 // the jobs that were acknowledged so far.
-func (w *writers) hold() (resume func(), ids []string) {
+func (w *Writers) Hold() (resume func(), ids []string) {
 	w.held.Lock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,8 +101,8 @@ func (w *writers) hold() (resume func(), ids []string) {
 	return sync.OnceFunc(w.held.Unlock), ids
 }
 
-// unsure says that what is acknowledged until sure is called may be lost.
-func (w *writers) unsure() (sure func()) {
+// Unsure says that what is acknowledged until sure is called may be lost.
+func (w *Writers) Unsure() (sure func()) {
 	set := func(lossy bool) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -135,9 +145,9 @@ func submitUntilKnown(ctx context.Context, rest *procs.REST, key string, job any
 	}
 }
 
-// firstWriteSince writes until a write sent after t is accepted, and says how long after t that was. It is a client of its
+// FirstWriteSince writes until a write sent after t is accepted, and says how long after t that was. It is a client of its
 // own: one whose request is stuck says nothing about when writes work again.
-func (w *writers) firstWriteSince(ctx context.Context, t time.Time, within time.Duration) (time.Duration, error) {
+func (w *Writers) FirstWriteSince(ctx context.Context, t time.Time, within time.Duration) (time.Duration, error) {
 	probe, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	n := w.probes.Add(1)
@@ -154,9 +164,9 @@ func (w *writers) firstWriteSince(ctx context.Context, t time.Time, within time.
 	}
 }
 
-// verify checks that each acknowledged job is there, once, and ran once with success. Of those that may be lost it checks
+// Verify checks that each acknowledged job is there, once, and ran once with success. Of those that may be lost it checks
 // that they end, if they are there.
-func (w *writers) verify(ctx context.Context, v *Verdict) error {
+func (w *Writers) Verify(ctx context.Context, v *verdict.Verdict) error {
 	v.Submitted += len(w.acknowledged)
 	v.ClientErrors += int(w.errors.Load())
 	lost := 0
@@ -187,12 +197,13 @@ func (w *writers) verify(ctx context.Context, v *Verdict) error {
 			v.Harmed = append(v.Harmed, fmt.Sprintf("%s (%s) is %s %s, its runs left %q (%v)", key, id, j.State, j.ErrorMessage, mark, err))
 		}
 	}
-	return nil
+	return w.doubled(ctx, v)
 }
 
 // doubled lists names that more than one job has; each name of an attack is used under one key only.
-func doubled(ctx context.Context, rest *procs.REST, run string, v *Verdict) error {
-	all, err := rest.Jobs(ctx, "")
+func (w *Writers) doubled(ctx context.Context, v *verdict.Verdict) error {
+	run := w.run
+	all, err := w.rest.Jobs(ctx, "")
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package scenario
+package users
 
 import (
 	"context"
@@ -33,41 +33,46 @@ const groupShort = "short"
 
 const gangNodes = 2
 
-type steadyJob struct {
-	id, key     string
-	spec        workload.Spec
-	ranks       int
-	replaceable bool
+// Job is one of them.
+type Job struct {
+	ID, key string
+	spec    workload.Spec
+	ranks   int
+	// Replaceable: it may be run again elsewhere.
+	Replaceable bool
 	// forgotten: it was placed by a part of the log that is lost. It is placed again, and the numbers of its attempts with it.
 	forgotten bool
 	// followed is what a follower of its log was given, from the first line on.
 	followed []string
 }
 
-func (j *steadyJob) String() string { return j.key + "=" + j.id }
+func (j *Job) String() string { return j.key + "=" + j.ID }
 
-type fleet struct {
+// Fleet is the steady jobs of one attack.
+type Fleet struct {
 	Steady
-	rest    *procs.REST
-	mind    string
-	dir     string // of the evidence
-	output  string // of checkpoints, for all nodes
-	run     string
-	free    map[string]int // GPUs, before
-	jobs    []*steadyJob
-	readers sync.WaitGroup
-	errors  atomic.Int64
+	// Run is the name of the attack, which all names of jobs begin with; Dir is the folder of the evidence.
+	Run, Dir string
+	All      []*Job
+	rest     *procs.REST
+	mind     string
+	output   string         // of checkpoints, for all nodes
+	free     map[string]int // GPUs, before
+	readers  sync.WaitGroup
+	errors   atomic.Int64
 }
 
-func newFleet(a Arena, rest *procs.REST, run string, s Steady) *fleet {
-	return &fleet{
-		Steady: s, rest: rest, mind: a.Mind, run: run, free: map[string]int{},
-		dir: filepath.Join(a.Scratch, run, "evidence"), output: filepath.Join(a.Scratch, run, "outputs"),
+// NewFleet makes what is to run through an attack; rest leads to the cluster, mind is the program of the jobs, and scratch takes
+// their evidence.
+func NewFleet(rest *procs.REST, mind, scratch, run string, s Steady) *Fleet {
+	return &Fleet{
+		Steady: s, rest: rest, mind: mind, Run: run, free: map[string]int{},
+		Dir: filepath.Join(scratch, run, "evidence"), output: filepath.Join(scratch, run, "outputs"),
 	}
 }
 
-// start submits the jobs and waits until all of them run.
-func (f *fleet) start(ctx context.Context, followers int) error {
+// Start submits the jobs and waits until all of them run.
+func (f *Fleet) Start(ctx context.Context, followers int) error {
 	nodes, err := f.rest.Nodes(ctx)
 	if err != nil {
 		return err
@@ -79,40 +84,45 @@ func (f *fleet) start(ctx context.Context, followers int) error {
 	}
 	free -= 2 // for the short jobs that come and go
 	for i, kind := range f.mixed() {
-		j := &steadyJob{key: fmt.Sprintf("%s-steady-%d", f.run, i), ranks: 1}
-		j.spec = workload.Spec{Dir: f.dir, Every: f.Every, CheckpointEvery: 10, Exit: []int{0, 7, 13}[i%3]}
+		j := &Job{key: fmt.Sprintf("%s-steady-%d", f.Run, i), ranks: 1}
+		j.spec = workload.Spec{Dir: f.Dir, Every: f.Every, CheckpointEvery: 10, Exit: []int{0, 7, 13}[i%3]}
 		switch kind {
 		case short:
-			j.spec.Group = f.run + groupShort
+			j.spec.Group = f.Run + groupShort
 		case replaceable:
-			j.replaceable = true
+			j.Replaceable = true
 		case gang:
 			// The first rank that fails has the others stopped.
-			j.replaceable, j.ranks, j.spec.Exit = true, gangNodes, 0
+			j.Replaceable, j.ranks, j.spec.Exit = true, gangNodes, 0
 		}
 		gpus := 0
 		if free >= j.ranks {
 			gpus = j.ranks
 			free -= gpus
 		}
-		if j.id, err = submitUntilKnown(ctx, f.rest, j.key, f.request(j, gpus), &f.errors); err != nil {
+		if j.ID, err = submitUntilKnown(ctx, f.rest, j.key, f.request(j, gpus), &f.errors); err != nil {
 			return fmt.Errorf("submitting %s: %w", j.key, err)
 		}
-		f.jobs = append(f.jobs, j)
+		f.All = append(f.All, j)
 	}
-	for _, j := range f.jobs {
-		if err := f.awaitRunning(ctx, j, 1); err != nil {
+	for _, j := range f.All {
+		if err := f.AwaitRunning(ctx, j, 1); err != nil {
 			return err
 		}
 	}
-	for _, j := range f.jobs[:min(followers, len(f.jobs))] {
-		if !j.replaceable {
+	for _, j := range f.All[:min(followers, len(f.All))] {
+		if !j.Replaceable {
 			f.readers.Go(func() {
-				_ = f.rest.Logs(ctx, j.id, "follow=true", func(l procs.LogLine) { j.followed = append(j.followed, l.Message) })
+				_ = f.rest.Logs(ctx, j.ID, "follow=true", func(l procs.LogLine) { j.followed = append(j.followed, l.Message) })
 			})
 		}
 	}
 	return nil
+}
+
+// Submit submits another job of the attack, until it is acknowledged, and returns its id.
+func (f *Fleet) Submit(ctx context.Context, name string, job any) (string, error) {
+	return submitUntilKnown(ctx, f.rest, f.Run+"-"+name, job, &f.errors)
 }
 
 // The kinds of steady jobs.
@@ -124,7 +134,7 @@ const (
 )
 
 // mixed lists the kinds so that each node gets some of each, however the jobs are packed.
-func (f *fleet) mixed() []int {
+func (f *Fleet) mixed() []int {
 	var all []int
 	left := []int{plain: f.Jobs, short: f.Short, replaceable: f.Replaceable, gang: f.Gangs}
 	for more := true; more; {
@@ -140,7 +150,7 @@ func (f *fleet) mixed() []int {
 	return all
 }
 
-func (f *fleet) request(j *steadyJob, gpus int) map[string]any {
+func (f *Fleet) request(j *Job, gpus int) map[string]any {
 	job := procs.Command(j.key, gpus, j.spec.Argv(f.mind)...)
 	resources := map[string]any{"gpu_count": gpus, "node_count": j.ranks}
 	if gpus == 0 {
@@ -148,8 +158,8 @@ func (f *fleet) request(j *steadyJob, gpus int) map[string]any {
 	}
 	job["resource_config"] = resources
 	job["output_config"] = map[string]any{"output_dir": f.output}
-	scheduling := map[string]any{"grace_period_seconds": 2, "restartable": j.replaceable}
-	if j.replaceable {
+	scheduling := map[string]any{"grace_period_seconds": 2, "restartable": j.Replaceable}
+	if j.Replaceable {
 		scheduling["retry_on"] = []string{"node_lost"}
 		if f.LostAfter > 0 {
 			scheduling["lost_after_seconds"] = int(f.LostAfter.Seconds())
@@ -159,27 +169,27 @@ func (f *fleet) request(j *steadyJob, gpus int) map[string]any {
 	return job
 }
 
-// late submits jobs that start at a given time and no earlier, and that no other attempt may ever run beside.
-func (f *fleet) late(ctx context.Context, round, n int, at time.Time) error {
+// Late submits jobs that start at a given time and no earlier, and that no other attempt may ever run beside.
+func (f *Fleet) Late(ctx context.Context, round, n int, at time.Time) error {
 	for i := range n {
-		j := &steadyJob{key: fmt.Sprintf("%s-late-%d-%d", f.run, round, i), ranks: 1, replaceable: true, forgotten: true}
-		j.spec = workload.Spec{Dir: f.dir, Every: f.Every, CheckpointEvery: 10, Exit: 7}
+		j := &Job{key: fmt.Sprintf("%s-late-%d-%d", f.Run, round, i), ranks: 1, Replaceable: true, forgotten: true}
+		j.spec = workload.Spec{Dir: f.Dir, Every: f.Every, CheckpointEvery: 10, Exit: 7}
 		request := f.request(j, 0)
 		scheduling := request["scheduling_config"].(map[string]any)
 		scheduling["not_before"], scheduling["lost_after_seconds"] = at.UTC().Format(time.RFC3339Nano), 10
 		var err error
-		if j.id, err = submitUntilKnown(ctx, f.rest, j.key, request, &f.errors); err != nil {
+		if j.ID, err = submitUntilKnown(ctx, f.rest, j.key, request, &f.errors); err != nil {
 			return fmt.Errorf("submitting %s: %w", j.key, err)
 		}
-		f.jobs = append(f.jobs, j)
+		f.All = append(f.All, j)
 	}
 	return nil
 }
 
-// awaitLife waits until a process of a job has said that it lives.
-func (f *fleet) awaitLife(ctx context.Context, j *steadyJob) error {
+// AwaitLife waits until a process of a job has said that it lives.
+func (f *Fleet) AwaitLife(ctx context.Context, j *Job) error {
 	for {
-		lives, err := workload.Lives(f.dir, j.id)
+		lives, err := workload.Lives(f.Dir, j.ID)
 		if err != nil || len(lives) > 0 {
 			return err
 		}
@@ -191,15 +201,15 @@ func (f *fleet) awaitLife(ctx context.Context, j *steadyJob) error {
 	}
 }
 
-// awaitRunning waits until an attempt (or a later one) of the job runs, as the cluster says and as its processes do.
-func (f *fleet) awaitRunning(ctx context.Context, j *steadyJob, attempt int) error {
+// AwaitRunning waits until an attempt (or a later one) of the job runs, as the cluster says and as its processes do.
+func (f *Fleet) AwaitRunning(ctx context.Context, j *Job, attempt int) error {
 	for {
-		seen, err := f.rest.Job(ctx, j.id)
+		seen, err := f.rest.Job(ctx, j.ID)
 		if err == nil && seen.Ended() {
 			return fmt.Errorf("%s is to run through the attack, and is %s: %s", j, seen.State, seen.ErrorMessage)
 		}
 		if err == nil && seen.State == "RUNNING" && seen.Attempt >= attempt {
-			lives, err := workload.Lives(f.dir, j.id)
+			lives, err := workload.Lives(f.Dir, j.ID)
 			if err != nil {
 				return err
 			}
@@ -222,11 +232,11 @@ func (f *fleet) awaitRunning(ctx context.Context, j *steadyJob, attempt int) err
 	}
 }
 
-// on lists the jobs that have a task on a node.
-func (f *fleet) on(ctx context.Context, node string) ([]*steadyJob, error) {
-	var found []*steadyJob
-	for _, j := range f.jobs {
-		seen, err := f.rest.Job(ctx, j.id)
+// On lists the jobs that have a task on a node.
+func (f *Fleet) On(ctx context.Context, node string) ([]*Job, error) {
+	var found []*Job
+	for _, j := range f.All {
+		seen, err := f.rest.Job(ctx, j.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -240,18 +250,18 @@ func (f *fleet) on(ctx context.Context, node string) ([]*steadyJob, error) {
 	return found, nil
 }
 
-// busiest is the node with the most jobs of the fleet, replaceable ones first.
-func (f *fleet) busiest(ctx context.Context) (string, error) {
+// Busiest is the node with the most jobs of the fleet, replaceable ones first.
+func (f *Fleet) Busiest(ctx context.Context) (string, error) {
 	count := map[string]int{}
 	best := ""
-	for _, j := range f.jobs {
-		seen, err := f.rest.Job(ctx, j.id)
+	for _, j := range f.All {
+		seen, err := f.rest.Job(ctx, j.ID)
 		if err != nil {
 			return "", err
 		}
 		weight := 1
-		if j.replaceable {
-			weight = len(f.jobs)
+		if j.Replaceable {
+			weight = len(f.All)
 		}
 		for _, n := range seen.Nodes {
 			if count[n] += weight; best == "" || count[n] > count[best] {
@@ -262,5 +272,8 @@ func (f *fleet) busiest(ctx context.Context) (string, error) {
 	return best, nil
 }
 
-// finish lets all jobs end, and waits for the followers of their logs.
-func (f *fleet) finish() error { return workload.Finish(f.dir, "") }
+// Finish lets all jobs end, and waits for the followers of their logs.
+func (f *Fleet) Finish() error { return workload.Finish(f.Dir, "") }
+
+// FinishShort lets the short jobs end.
+func (f *Fleet) FinishShort() error { return workload.Finish(f.Dir, f.Run+groupShort) }
