@@ -1,4 +1,4 @@
-package power
+package ledger
 
 import (
 	"context"
@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
 )
 
-// things are registers beside the jobs. They are guarded by the ledger.
-type things struct {
+// registers are what a ledger keeps beside the jobs: checkpoints, GPUs, limits and tokens. They are guarded by its lock.
+type registers struct {
 	// checkpoints that a read has listed, by id.
-	checkpoints map[string]checkpoint
+	checkpoints map[string]Checkpoint
 	// gpus are those that were made to fail, by UUID.
 	gpus map[string]*brokenGPU
 	// limit of the queue: the last that was acknowledged, and the last that was sent.
@@ -23,15 +24,15 @@ type things struct {
 	tokens, revoked map[string]string // secret -> id
 }
 
-func newThings() things {
-	return things{
-		checkpoints: map[string]checkpoint{}, gpus: map[string]*brokenGPU{},
+func newRegisters() registers {
+	return registers{
+		checkpoints: map[string]Checkpoint{}, gpus: map[string]*brokenGPU{},
 		tokens: map[string]string{}, revoked: map[string]string{},
 	}
 }
 
-// checkpoint is a registered one.
-type checkpoint struct {
+// Checkpoint is a registered one.
+type Checkpoint struct {
 	ID      string `json:"checkpoint_id"`
 	JobID   string `json:"job_id"`
 	Attempt int    `json:"attempt"`
@@ -44,8 +45,8 @@ type checkpoint struct {
 // ReadCheckpoints lists the checkpoints of a job: those that were listed before must be there, and the same.
 func (l *Ledger) ReadCheckpoints(ctx context.Context, rest *procs.REST, job string) error {
 	l.mu.Lock()
-	before := map[string]checkpoint{}
-	for id, c := range l.things.checkpoints {
+	before := map[string]Checkpoint{}
+	for id, c := range l.registers.checkpoints {
 		if c.JobID == job {
 			before[id] = c
 		}
@@ -54,29 +55,29 @@ func (l *Ledger) ReadCheckpoints(ctx context.Context, rest *procs.REST, job stri
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	var answer struct {
-		Checkpoints []checkpoint `json:"checkpoints"`
+		Checkpoints []Checkpoint `json:"checkpoints"`
 	}
 	if err := rest.Get(ctx, "/jobs/"+job+"/checkpoints", &answer); err != nil {
 		return err
 	}
-	now := map[string]checkpoint{}
+	now := map[string]Checkpoint{}
 	for _, c := range answer.Checkpoints {
 		now[c.ID] = c
 	}
 	for id, c := range before {
 		switch other, ok := now[id]; {
 		case !ok:
-			l.verdict.Break(Missing, "checkpoint %s of %s (attempt %d, step %d) is not registered any more", id, job, c.Attempt, c.Step)
+			l.verdict.Break(verdict.Missing, "checkpoint %s of %s (attempt %d, step %d) is not registered any more", id, job, c.Attempt, c.Step)
 		case other != c:
-			l.verdict.Break(Changed, "checkpoint %s was %+v, and is %+v", id, c, other)
+			l.verdict.Break(verdict.Changed, "checkpoint %s was %+v, and is %+v", id, c, other)
 		}
 	}
 	news := 0
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id, c := range now {
-		if _, ok := l.things.checkpoints[id]; !ok {
-			l.things.checkpoints[id] = c
+		if _, ok := l.registers.checkpoints[id]; !ok {
+			l.registers.checkpoints[id] = c
 			news++
 		}
 	}
@@ -87,12 +88,12 @@ func (l *Ledger) ReadCheckpoints(ctx context.Context, rest *procs.REST, job stri
 	return nil
 }
 
-// listed are the checkpoints that were read so far.
-func (l *Ledger) listed() []checkpoint {
+// Listed are the checkpoints that were read so far.
+func (l *Ledger) Listed() []Checkpoint {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var all []checkpoint
-	for _, c := range l.things.checkpoints {
+	var all []Checkpoint
+	for _, c := range l.registers.checkpoints {
 		all = append(all, c)
 	}
 	return all
@@ -104,8 +105,8 @@ const limited = "limited"
 // SetLimit sets the limit of a queue to the next number.
 func (l *Ledger) SetLimit(ctx context.Context, rest *procs.REST) {
 	l.mu.Lock()
-	l.things.limitSent++
-	limit := l.things.limitSent
+	l.registers.limitSent++
+	limit := l.registers.limitSent
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
@@ -114,14 +115,14 @@ func (l *Ledger) SetLimit(ctx context.Context, rest *procs.REST) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.things.limitKept = max(l.things.limitKept, limit)
+	l.registers.limitKept = max(l.registers.limitKept, limit)
 	l.verdict.Count("limits", 1)
 }
 
 // CheckLimit holds the limit of the queue against what was acknowledged. Nobody may set it meanwhile.
 func (l *Ledger) CheckLimit(ctx context.Context, rest *procs.REST) error {
 	l.mu.Lock()
-	kept, sent := l.things.limitKept, l.things.limitSent
+	kept, sent := l.registers.limitKept, l.registers.limitSent
 	l.mu.Unlock()
 	if kept == 0 {
 		return nil
@@ -138,12 +139,12 @@ func (l *Ledger) CheckLimit(ctx context.Context, rest *procs.REST) error {
 	for _, q := range answer.Queues {
 		if q.Name == limited {
 			if q.Limit < kept || q.Limit > sent {
-				l.verdict.Break(WentBack, "queue %s has the limit %d, acknowledged was %d and sent %d", limited, q.Limit, kept, sent)
+				l.verdict.Break(verdict.WentBack, "queue %s has the limit %d, acknowledged was %d and sent %d", limited, q.Limit, kept, sent)
 			}
 			return nil
 		}
 	}
-	l.verdict.Break(Missing, "queue %s is not there, acknowledged was the limit %d", limited, kept)
+	l.verdict.Break(verdict.Missing, "queue %s is not there, acknowledged was the limit %d", limited, kept)
 	return nil
 }
 
@@ -157,7 +158,7 @@ func (l *Ledger) Tokens(ctx context.Context, rest *procs.REST) {
 	}
 	l.mu.Lock()
 	var secret, id string
-	for secret, id = range l.things.tokens {
+	for secret, id = range l.registers.tokens {
 		break
 	}
 	l.mu.Unlock()
@@ -166,8 +167,8 @@ func (l *Ledger) Tokens(ctx context.Context, rest *procs.REST) {
 		return
 	}
 	l.mu.Lock()
-	l.things.tokens[made.Token] = made.ID
-	delete(l.things.tokens, secret)
+	l.registers.tokens[made.Token] = made.ID
+	delete(l.registers.tokens, secret)
 	l.mu.Unlock()
 	l.verdict.Count("tokens", 1)
 	if id == "" {
@@ -178,17 +179,17 @@ func (l *Ledger) Tokens(ctx context.Context, rest *procs.REST) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.things.revoked[secret] = id
+	l.registers.revoked[secret] = id
 }
 
 // CheckTokens tries every token.
 func (l *Ledger) CheckTokens(ctx context.Context, rest *procs.REST) error {
 	l.mu.Lock()
 	all := map[string]bool{}
-	for secret := range l.things.tokens {
+	for secret := range l.registers.tokens {
 		all[secret] = true
 	}
-	for secret := range l.things.revoked {
+	for secret := range l.registers.revoked {
 		all[secret] = false
 	}
 	l.mu.Unlock()
@@ -197,10 +198,10 @@ func (l *Ledger) CheckTokens(ctx context.Context, rest *procs.REST) error {
 		err := tryToken(ctx, *rest, secret)
 		switch {
 		case err == nil && !valid:
-			l.verdict.Break(WentBack, "a token that was revoked is valid")
+			l.verdict.Break(verdict.WentBack, "a token that was revoked is valid")
 		case errors.As(err, &refused) && refused.HTTP == http.StatusUnauthorized:
 			if valid {
-				l.verdict.Break(Missing, "a token that was made is not known: %v", err)
+				l.verdict.Break(verdict.Missing, "a token that was made is not known: %v", err)
 			}
 		case err != nil:
 			return fmt.Errorf("trying a token: %w", err)

@@ -1,4 +1,4 @@
-package power
+package ledger
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ type fake struct {
 	order    []string
 	jobs     map[string]map[string]any
 	keys     map[string]string
-	points   []checkpoint
+	points   []Checkpoint
 	health   string
 	reason   string
 	limit    int
@@ -29,7 +29,7 @@ type fake struct {
 
 func newFake(t *testing.T) (*fake, *procs.REST) {
 	t.Helper()
-	f := &fake{jobs: map[string]map[string]any{}, keys: map[string]string{}, health: healthy, limit: -1, tokens: map[string]string{}}
+	f := &fake{jobs: map[string]map[string]any{}, keys: map[string]string{}, health: Healthy, limit: -1, tokens: map[string]string{}}
 	mux := http.NewServeMux()
 	api := "/v1/modules/scaimind"
 	handle := func(pattern string, do func(r *http.Request, body map[string]any) any) {
@@ -89,7 +89,7 @@ func newFake(t *testing.T) (*fake, *procs.REST) {
 	})
 	handle("GET "+api+"/jobs/{id}/checkpoints", func(*http.Request, map[string]any) any { return map[string]any{"checkpoints": f.points} })
 	handle("GET "+api+"/cluster/nodes", func(*http.Request, map[string]any) any {
-		return map[string]any{"nodes": []node{{ID: "n1", State: "READY", Roster: true, GPUs: []gpu{{UUID: "gpu-1", Health: f.health, Reason: f.reason}}}}}
+		return map[string]any{"nodes": []Node{{ID: "n1", State: "READY", Roster: true, GPUs: []gpu{{UUID: "gpu-1", Health: f.health, Reason: f.reason}}}}}
 	})
 	handle("POST "+api+"/cluster/nodes/{id}/enable", func(*http.Request, map[string]any) any { return map[string]any{} })
 	handle("PUT "+api+"/queues/{name}", func(_ *http.Request, body map[string]any) any {

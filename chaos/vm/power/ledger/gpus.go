@@ -1,4 +1,4 @@
-package power
+package ledger
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
 )
 
 // gpu is one of a node, as it is listed.
@@ -18,8 +19,8 @@ type gpu struct {
 	JobID  string `json:"job_id"`
 }
 
-// node is one of the cluster, as it is listed.
-type node struct {
+// Node is one of the cluster, as it is listed.
+type Node struct {
 	ID     string `json:"node_id"`
 	State  string `json:"state"`
 	Roster bool   `json:"roster_current"`
@@ -36,17 +37,17 @@ type brokenGPU struct {
 type stage int
 
 const (
-	breaking stage = iota // nobody has seen it set aside
-	aside                 // it was seen set aside: it stays so
-	enabling              // its node was enabled, or may have been
+	Breaking stage = iota // nobody has seen it set aside
+	Aside                 // it was seen set aside: it stays so
+	Enabling              // its node was enabled, or may have been
 	back                  // it was seen healthy after that: it stays so
 )
 
-// healthy is the word for a GPU that is given to jobs; fault is what it is made to fail with, and faultWord is in the
+// Healthy is the word for a GPU that is given to jobs; fault is what it is made to fail with, and faultWord is in the
 // reason of a GPU that is set aside for that.
 const (
-	healthy   = "HEALTHY"
-	fault     = "xid 79"
+	Healthy   = "HEALTHY"
+	Fault     = "xid 79"
 	faultWord = "xid"
 )
 
@@ -54,21 +55,21 @@ const (
 func (l *Ledger) Breaking(node string, g gpu) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.things.gpus[g.UUID] = &brokenGPU{node: node}
+	l.registers.gpus[g.UUID] = &brokenGPU{node: node}
 }
 
 // ReadNodes lists the nodes: a GPU that was seen set aside is so until its node is enabled, and not after that.
-func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]node, error) {
+func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]Node, error) {
 	l.mu.Lock()
 	before := map[string]stage{}
-	for uuid, b := range l.things.gpus {
+	for uuid, b := range l.registers.gpus {
 		before[uuid] = b.stage
 	}
 	l.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	var answer struct {
-		Nodes []node `json:"nodes"`
+		Nodes []Node `json:"nodes"`
 	}
 	if err := rest.Get(ctx, "/cluster/nodes", &answer); err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]node, error
 	defer l.mu.Unlock()
 	for _, n := range answer.Nodes {
 		for _, g := range n.GPUs {
-			b := l.things.gpus[g.UUID]
+			b := l.registers.gpus[g.UUID]
 			if b == nil || b.stage != before[g.UUID] {
 				continue // something happened to it while the nodes were read
 			}
@@ -87,32 +88,32 @@ func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]node, error
 	return answer.Nodes, nil
 }
 
-func (l *Ledger) sawGPU(n node, g gpu, b *brokenGPU) {
+func (l *Ledger) sawGPU(n Node, g gpu, b *brokenGPU) {
 	// It may be set aside for another reason, too, that passes by itself.
-	ok, failed := g.Health == healthy, g.Health != healthy && strings.Contains(strings.ToLower(g.Reason), faultWord)
+	ok, failed := g.Health == Healthy, g.Health != Healthy && strings.Contains(strings.ToLower(g.Reason), faultWord)
 	switch {
-	case b.stage == breaking && failed:
-		b.stage = aside
+	case b.stage == Breaking && failed:
+		b.stage = Aside
 		l.verdict.Count("quarantined", 1)
 		l.told(Quarantined)
-	case b.stage == aside && ok:
-		l.verdict.Break(Missing, "GPU %s was set aside, and is %s", g.UUID, g.Health)
-		delete(l.things.gpus, g.UUID)
-	case b.stage == enabling && ok:
+	case b.stage == Aside && ok:
+		l.verdict.Break(verdict.Missing, "GPU %s was set aside, and is %s", g.UUID, g.Health)
+		delete(l.registers.gpus, g.UUID)
+	case b.stage == Enabling && ok:
 		b.stage = back
 		l.verdict.Count("enabled", 1)
 	case b.stage == back && failed:
-		l.verdict.Break(WentBack, "GPU %s was given back when %s was enabled, and is %s (%s)", g.UUID, n.ID, g.Health, g.Reason)
-		delete(l.things.gpus, g.UUID)
+		l.verdict.Break(verdict.WentBack, "GPU %s was given back when %s was enabled, and is %s (%s)", g.UUID, n.ID, g.Health, g.Reason)
+		delete(l.registers.gpus, g.UUID)
 	}
 }
 
 // Enable asks the GPUs of a node back.
 func (l *Ledger) Enable(ctx context.Context, rest *procs.REST, node string) error {
 	l.mu.Lock()
-	for _, b := range l.things.gpus {
-		if b.node == node && b.stage <= aside {
-			b.stage = enabling
+	for _, b := range l.registers.gpus {
+		if b.node == node && b.stage <= Aside {
+			b.stage = Enabling
 		}
 	}
 	l.mu.Unlock()
@@ -124,11 +125,11 @@ func (l *Ledger) Enable(ctx context.Context, rest *procs.REST, node string) erro
 	return nil
 }
 
-// brokenOf are the UUIDs of the GPUs of a node that have come to a stage.
-func (l *Ledger) brokenOf(node string, s stage) (uuids []string) {
+// BrokenOf are the UUIDs of the GPUs of a node that have come to a stage.
+func (l *Ledger) BrokenOf(node string, s stage) (uuids []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for uuid, b := range l.things.gpus {
+	for uuid, b := range l.registers.gpus {
 		if b.node == node && b.stage == s {
 			uuids = append(uuids, uuid)
 		}

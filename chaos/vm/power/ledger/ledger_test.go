@@ -1,31 +1,26 @@
-package power
+package ledger
 
 import (
 	"errors"
-	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
 )
 
 // scribe is a ledger with one job of each kind, acknowledged and read.
-func scribe(t *testing.T) (*fake, *procs.REST, *Ledger, *Verdict, map[Kind]*Job) {
+func scribe(t *testing.T) (*fake, *procs.REST, *Ledger, *verdict.Verdict, map[Kind]*Job) {
 	t.Helper()
 	f, rest := newFake(t)
-	v := NewVerdict()
-	l := NewLedger(v)
+	v := verdict.New()
+	l := New(v)
 	l.Begin(1, func(Event) {})
 	jobs := map[Kind]*Job{}
 	for _, kind := range []Kind{Waiting, Quick, Stubborn, Mortal, Steady} {
-		j := &Job{Key: string(kind) + "-1", Kind: kind, Code: 7, GPUs: 1, Body: (&load{}).body(string(kind)+"-1", 1, "sh", "-c", "exit 7")}
+		j := &Job{Key: string(kind) + "-1", Kind: kind, Code: 7, GPUs: 1, Body: Body(0, string(kind)+"-1", 1, "sh", "-c", "exit 7")}
 		l.Submit(t.Context(), rest, 1, j)
 		require.NotEmpty(t, j.ID)
 		l.Read(t.Context(), rest, 1, j)
@@ -51,27 +46,27 @@ func TestLedger_seesWhatACutMustNotDo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// before happens in the first start and is read, after happens while it is dark.
 		before, after func(f *fake, jobs map[Kind]*Job)
-		broken        []Promise
+		broken        []verdict.Promise
 	}{
 		"nothing": {nil, nil, nil},
 		"a job goes on": {nil, func(f *fake, jobs map[Kind]*Job) {
 			f.set(jobs[Steady].ID, map[string]any{"state": "RUNNING", "attempt": 2})
 		}, nil},
-		"a job is lost":               {nil, func(f *fake, jobs map[Kind]*Job) { delete(f.jobs, jobs[Waiting].ID) }, []Promise{Missing}},
-		"a job has another command":   {nil, func(f *fake, jobs map[Kind]*Job) { f.jobs[jobs[Waiting].ID]["command_config"] = map[string]any{} }, []Promise{Changed}},
-		"a job goes back":             {nil, func(f *fake, jobs map[Kind]*Job) { f.jobs[jobs[Waiting].ID]["revision"] = 0 }, []Promise{WentBack}},
-		"an attempt is forgotten":     {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Steady].ID, map[string]any{"attempt": 0}) }, []Promise{WentBack}},
-		"a key makes a second job":    {nil, func(f *fake, jobs map[Kind]*Job) { delete(f.keys, jobs[Waiting].Key) }, []Promise{Doubled}},
+		"a job is lost":               {nil, func(f *fake, jobs map[Kind]*Job) { delete(f.jobs, jobs[Waiting].ID) }, []verdict.Promise{verdict.Missing}},
+		"a job has another command":   {nil, func(f *fake, jobs map[Kind]*Job) { f.jobs[jobs[Waiting].ID]["command_config"] = map[string]any{} }, []verdict.Promise{verdict.Changed}},
+		"a job goes back":             {nil, func(f *fake, jobs map[Kind]*Job) { f.jobs[jobs[Waiting].ID]["revision"] = 0 }, []verdict.Promise{verdict.WentBack}},
+		"an attempt is forgotten":     {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Steady].ID, map[string]any{"attempt": 0}) }, []verdict.Promise{verdict.WentBack}},
+		"a key makes a second job":    {nil, func(f *fake, jobs map[Kind]*Job) { delete(f.keys, jobs[Waiting].Key) }, []verdict.Promise{verdict.Doubled}},
 		"an end stays":                {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, nil, nil},
-		"an end is forgotten":         {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, map[string]any{"state": "RUNNING"}) }, []Promise{WentBack}},
-		"an end becomes another":      {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost) }, []Promise{WentBack}},
-		"a wrong exit code":           {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(8)) }, nil, []Promise{WrongEnd}},
-		"success for a failure":       {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(0)) }, nil, []Promise{WrongEnd}},
+		"an end is forgotten":         {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, map[string]any{"state": "RUNNING"}) }, []verdict.Promise{verdict.WentBack}},
+		"an end becomes another":      {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost) }, []verdict.Promise{verdict.WentBack}},
+		"a wrong exit code":           {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(8)) }, nil, []verdict.Promise{verdict.WrongEnd}},
+		"success for a failure":       {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(0)) }, nil, []verdict.Promise{verdict.WrongEnd}},
 		"lost by the cut":             {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost); f.set(jobs[Mortal].ID, lost) }, nil},
-		"lost without a cut":          {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost) }, nil, []Promise{WrongEnd}},
-		"lost though it is restarted": {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Stubborn].ID, lost) }, []Promise{WrongEnd}},
-		"an end of what cannot end":   {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Mortal].ID, ended(7)) }, []Promise{WrongEnd}},
-		"what waits has run":          {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Waiting].ID, ended(7)) }, []Promise{WrongEnd}},
+		"lost without a cut":          {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost) }, nil, []verdict.Promise{verdict.WrongEnd}},
+		"lost though it is restarted": {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Stubborn].ID, lost) }, []verdict.Promise{verdict.WrongEnd}},
+		"an end of what cannot end":   {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Mortal].ID, ended(7)) }, []verdict.Promise{verdict.WrongEnd}},
+		"what waits has run":          {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Waiting].ID, ended(7)) }, []verdict.Promise{verdict.WrongEnd}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, rest, l, v, jobs := scribe(t)
@@ -96,21 +91,16 @@ func TestLedger_seesWhatACutMustNotDo(t *testing.T) {
 }
 
 // requireBroken requires that these promises are broken, and no others.
-func requireBroken(t *testing.T, v *Verdict, want ...Promise) {
+func requireBroken(t *testing.T, v *verdict.Verdict, want ...verdict.Promise) {
 	t.Helper()
-	var got []Promise
-	for _, p := range promises {
-		if len(v.broken[p.name]) > 0 {
-			got = append(got, p.name)
-		}
-	}
+	got := v.BrokenPromises()
 	if len(got) == 0 && len(want) == 0 {
 		return
 	}
 	// A register that went back, or a job that is gone, cannot be explained by any order of the calls, either.
-	if len(want) == 1 && (want[0] == Missing || want[0] == WrongEnd) {
+	if len(want) == 1 && (want[0] == verdict.Missing || want[0] == verdict.WrongEnd) {
 		require.Contains(t, got, want[0], v)
-		require.Subset(t, []Promise{want[0], WentBack}, got, v)
+		require.Subset(t, []verdict.Promise{want[0], verdict.WentBack}, got, v)
 		return
 	}
 	require.Equal(t, want, got, v)
@@ -124,18 +114,18 @@ func TestLedger_cancelsStay(t *testing.T) {
 	requireBroken(t, v)
 	f.tamper(func() { f.jobs[jobs[Waiting].ID]["state"] = "QUEUED" })
 	require.NoError(t, l.ReadAll(t.Context(), rest, 1))
-	requireBroken(t, v, WentBack)
+	requireBroken(t, v, verdict.WentBack)
 }
 
 func TestLedger_anUnknownSubmitIsSentAgain(t *testing.T) {
 	_, rest, l, v, _ := scribe(t)
-	j := &Job{Key: "unsure", Kind: Waiting, Body: (&load{}).body("unsure", 0, "true")}
+	j := &Job{Key: "unsure", Kind: Waiting, Body: Body(0, "unsure", 0, "true")}
 	dark := *rest
 	dark.Base = "http://127.0.0.1:1"
 	l.Submit(t.Context(), &dark, 2, j)
 	require.Empty(t, j.ID)
-	require.Same(t, j, l.takeUnsure())
-	require.Nil(t, l.takeUnsure(), "one client sends it again")
+	require.Same(t, j, l.TakeUnsure())
+	require.Nil(t, l.TakeUnsure(), "one client sends it again")
 	l.Submit(t.Context(), rest, 3, j)
 	require.NotEmpty(t, j.ID)
 	require.NoError(t, l.ReadAll(t.Context(), rest, 1))
@@ -147,7 +137,7 @@ func TestLedger_batches(t *testing.T) {
 	f, rest, l, v, _ := scribe(t)
 	var jobs []*Job
 	for _, key := range []string{"b-1", "b-2", "b-3"} {
-		jobs = append(jobs, &Job{Key: key, Kind: Waiting, Body: (&load{}).body(key, 0, "true")})
+		jobs = append(jobs, &Job{Key: key, Kind: Waiting, Body: Body(0, key, 0, "true")})
 	}
 	dark := *rest
 	dark.Base = "http://127.0.0.1:1"
@@ -159,28 +149,28 @@ func TestLedger_batches(t *testing.T) {
 	requireBroken(t, v)
 	f.tamper(func() { delete(f.jobs, jobs[1].ID) })
 	require.NoError(t, l.ReadAll(t.Context(), rest, 1))
-	requireBroken(t, v, Missing)
+	requireBroken(t, v, verdict.Missing)
 }
 
 func TestLedger_checkpointsStay(t *testing.T) {
-	first := checkpoint{ID: "ckpt_1", JobID: "job_5", Attempt: 1, Step: 3, Path: "/shared/a", Digest: "d", Size: 9}
-	second := checkpoint{ID: "ckpt_2", JobID: "job_5", Attempt: 1, Step: 6, Path: "/shared/b", Digest: "e", Size: 9}
+	first := Checkpoint{ID: "ckpt_1", JobID: "job_5", Attempt: 1, Step: 3, Path: "/shared/a", Digest: "d", Size: 9}
+	second := Checkpoint{ID: "ckpt_2", JobID: "job_5", Attempt: 1, Step: 6, Path: "/shared/b", Digest: "e", Size: 9}
 	other := first
 	other.Digest = "f"
 	for name, tc := range map[string]struct {
-		now    []checkpoint
-		broken []Promise
+		now    []Checkpoint
+		broken []verdict.Promise
 	}{
-		"another one": {[]checkpoint{second, first}, nil},
-		"it is gone":  {[]checkpoint{second}, []Promise{Missing}},
-		"it differs":  {[]checkpoint{other}, []Promise{Changed}},
+		"another one": {[]Checkpoint{second, first}, nil},
+		"it is gone":  {[]Checkpoint{second}, []verdict.Promise{verdict.Missing}},
+		"it differs":  {[]Checkpoint{other}, []verdict.Promise{verdict.Changed}},
 	} {
 		f, rest, l, v, _ := scribe(t)
-		f.points = []checkpoint{first}
+		f.points = []Checkpoint{first}
 		require.NoError(t, l.ReadCheckpoints(t.Context(), rest, "job_5"), name)
 		f.tamper(func() { f.points = tc.now })
 		require.NoError(t, l.ReadCheckpoints(t.Context(), rest, "job_5"), name)
-		require.Equal(t, tc.broken == nil, len(v.broken) == 0, name)
+		require.Equal(t, tc.broken == nil, v.Broken() == 0, name)
 		requireBroken(t, v, tc.broken...)
 	}
 }
@@ -195,22 +185,22 @@ func TestLedger_aGPUStaysAsideUntilItsNodeIsEnabled(t *testing.T) {
 	}
 	l.Breaking("n1", gpu{UUID: "gpu-1"})
 	see("QUARANTINED", "driver does not answer")
-	require.Len(t, l.brokenOf("n1", breaking), 1, "that passes by itself, and is something else")
+	require.Len(t, l.BrokenOf("n1", Breaking), 1, "that passes by itself, and is something else")
 	see("QUARANTINED", broken)
-	require.Len(t, l.brokenOf("n1", aside), 1)
+	require.Len(t, l.BrokenOf("n1", Aside), 1)
 	require.NoError(t, l.Enable(t.Context(), rest, "n1"))
 	see("QUARANTINED", broken)
-	see(healthy, "")
-	require.Len(t, l.brokenOf("n1", back), 1)
+	see(Healthy, "")
+	require.Len(t, l.BrokenOf("n1", back), 1)
 	requireBroken(t, v)
 	see("QUARANTINED", broken)
-	requireBroken(t, v, WentBack)
+	requireBroken(t, v, verdict.WentBack)
 
 	f, rest, l, v, _ = scribe(t)
 	l.Breaking("n1", gpu{UUID: "gpu-1"})
 	see("QUARANTINED", broken)
-	see(healthy, "")
-	requireBroken(t, v, Missing)
+	see(Healthy, "")
+	requireBroken(t, v, verdict.Missing)
 }
 
 func TestLedger_limitsAndTokensStay(t *testing.T) {
@@ -227,26 +217,26 @@ func TestLedger_limitsAndTokensStay(t *testing.T) {
 	requireBroken(t, v)
 	f.tamper(func() { f.limit = 2 })
 	verify()
-	requireBroken(t, v, WentBack)
+	requireBroken(t, v, verdict.WentBack)
 
 	f, rest, l, v, _ = scribe(t)
 	l.SetLimit(t.Context(), rest)
 	f.tamper(func() { f.limit = -1 })
 	require.NoError(t, l.CheckLimit(t.Context(), rest))
-	requireBroken(t, v, Missing)
+	requireBroken(t, v, verdict.Missing)
 
 	f, rest, l, v, _ = scribe(t)
 	l.Tokens(t.Context(), rest)
 	l.Tokens(t.Context(), rest) // which revokes the first
 	f.tamper(func() { f.tokens["secret-tok_1"] = "tok_1" })
 	require.NoError(t, l.CheckTokens(t.Context(), rest))
-	requireBroken(t, v, WentBack)
+	requireBroken(t, v, verdict.WentBack)
 
 	f, rest, l, v, _ = scribe(t)
 	l.Tokens(t.Context(), rest)
 	f.tamper(func() { clear(f.tokens) })
 	require.NoError(t, l.CheckTokens(t.Context(), rest))
-	requireBroken(t, v, Missing)
+	requireBroken(t, v, verdict.Missing)
 }
 
 func TestOutcome(t *testing.T) {
@@ -263,55 +253,4 @@ func TestOutcome(t *testing.T) {
 	} {
 		require.Equal(t, tc.want, []string{"done", "refused", "unknown"}[outcome(tc.err)], name)
 	}
-}
-
-// A figure that is counted and not listed would never be told, and one that is not in the docs says nothing.
-func TestFigures_areToldAndExplained(t *testing.T) {
-	docs, err := os.ReadFile("../../../docs/operate/powercut.md")
-	require.NoError(t, err)
-	files, err := filepath.Glob("*.go")
-	require.NoError(t, err)
-	counted := regexp.MustCompile(`\.Count\("(\w+)"`)
-	found := map[string]bool{}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, m := range counted.FindAllStringSubmatch(string(text), -1) {
-			found[m[1]] = true
-		}
-	}
-	require.ElementsMatch(t, figures, slices.Collect(maps.Keys(found)))
-	for _, figure := range figures {
-		require.Contains(t, string(docs), "`"+figure+"`")
-	}
-	for _, p := range promises {
-		require.Contains(t, string(docs), "`"+string(p.name)+"`")
-	}
-	for _, m := range moments {
-		require.Contains(t, string(docs), "`"+m.name+"`")
-	}
-	for _, m := range Mutants {
-		require.Contains(t, string(docs), "`"+m.Name+"`")
-	}
-}
-
-func TestVerdict_saysWhatIsBroken(t *testing.T) {
-	v := NewVerdict()
-	for i, figure := range figures {
-		v.Count(figure, i)
-		v.Count(figure, 1)
-	}
-	require.Regexp(t, "^cuts=1 acknowledged=2 .* ready_p50_ms=22 missing=0 changed=0 went_back=0 doubled=0 torn=0 wrong_end=0 double_live=0 dead=0$", v.String())
-	for range maxTold + 3 {
-		v.Break(Torn, "page %d", 1)
-	}
-	require.Equal(t, maxTold+3, v.Broken())
-	require.Contains(t, v.String(), " torn=23 ")
-	var b strings.Builder
-	v.Tell(&b)
-	require.Contains(t, b.String(), "BROKEN  every file is whole: 23 times\n        page 1\n")
-	require.Contains(t, b.String(), "and 3 more\n")
 }

@@ -1,4 +1,4 @@
-package power
+package ledger
 
 import (
 	"context"
@@ -13,12 +13,13 @@ import (
 
 	"github.com/mindcoordinator/mind/chaos/check"
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
 )
 
 // Ledger is what the clients know: what they sent, what was acknowledged, and what they were told. It outlives every
 // machine. All calls of clients go through it, so that each answer is held against what was known when it was asked for.
 type Ledger struct {
-	verdict *Verdict
+	verdict *verdict.Verdict
 	history check.History
 
 	mu   sync.Mutex
@@ -28,9 +29,8 @@ type Ledger struct {
 	jobs    []*Job
 	ids     map[string]*Job
 	// unsure are jobs whose submit had no answer.
-	unsure map[*Job]bool
-	// things are registers beside the jobs: checkpoints, GPUs, queues, tokens.
-	things things
+	unsure    map[*Job]bool
+	registers registers
 	// told is called when a client has learned something. It must neither wait nor use the ledger.
 	told func(Event)
 }
@@ -47,9 +47,9 @@ const (
 	Quarantined  Event = "quarantined"
 )
 
-// NewLedger returns an empty one.
-func NewLedger(v *Verdict) *Ledger {
-	return &Ledger{verdict: v, ids: map[string]*Job{}, unsure: map[*Job]bool{}, things: newThings(), told: func(Event) {}}
+// New returns an empty one.
+func New(v *verdict.Verdict) *Ledger {
+	return &Ledger{verdict: v, ids: map[string]*Job{}, unsure: map[*Job]bool{}, registers: newRegisters(), told: func(Event) {}}
 }
 
 // Begin tells that the machine was started for the n-th time, and who wants to hear of events from now on.
@@ -145,15 +145,15 @@ func (l *Ledger) sending(client int, j *Job) (took func(id string, err error)) {
 		defer l.mu.Unlock()
 		switch o := outcome(err); {
 		case o == check.Refused:
-			l.verdict.Break(Changed, "the submit of %s (known as %q) is refused: %v", j.Key, known, err)
+			l.verdict.Break(verdict.Changed, "the submit of %s (known as %q) is refused: %v", j.Key, known, err)
 		case o == check.Unknown && known == "":
 			l.unsure[j] = true
 		case o == check.Unknown:
 		case known != "" && id != known:
-			l.verdict.Break(Doubled, "%s was acknowledged as %s, and sent again it is %s", j.Key, known, id)
+			l.verdict.Break(verdict.Doubled, "%s was acknowledged as %s, and sent again it is %s", j.Key, known, id)
 		case known != "":
 		case l.ids[id] != nil:
-			l.verdict.Break(Doubled, "%s and %s are both %s", l.ids[id].Key, j.Key, id)
+			l.verdict.Break(verdict.Doubled, "%s and %s are both %s", l.ids[id].Key, j.Key, id)
 		default:
 			j.ID, l.ids[id] = id, j
 			l.verdict.Count("acknowledged", 1)
@@ -176,13 +176,13 @@ func (l *Ledger) Read(ctx context.Context, rest *procs.REST, client int, j *Job)
 		return
 	case check.Refused:
 		end(check.Answer{Outcome: check.Refused})
-		l.verdict.Break(Missing, "%s, acknowledged as %s in start %d: %v", j.Key, j.ID, j.Boot, err)
+		l.verdict.Break(verdict.Missing, "%s, acknowledged as %s in start %d: %v", j.Key, j.ID, j.Boot, err)
 		return
 	}
 	_, _, v, canonical, err := read(raw)
 	if err != nil {
 		end(check.Answer{Outcome: check.Unknown})
-		l.verdict.Break(Torn, "the answer about %s cannot be read: %v", j.ID, err)
+		l.verdict.Break(verdict.Torn, "the answer about %s cannot be read: %v", j.ID, err)
 		return
 	}
 	end(check.Answer{Outcome: check.Done, Phase: v.phase(), Revision: v.Revision})
@@ -201,21 +201,21 @@ func (l *Ledger) take(j *Job, before, now *view, canonical string) {
 	defer l.mu.Unlock()
 	l.verdict.Count("reads", 1)
 	if text := worse(before, now); text != "" {
-		l.verdict.Break(WentBack, "%s (%s) %s", j.Key, j.ID, text)
+		l.verdict.Break(verdict.WentBack, "%s (%s) %s", j.Key, j.ID, text)
 	}
 	switch {
 	case j.canonical == "":
 		j.canonical = canonical
 		if text := lacks(j.Body, canonical); text != "" {
-			l.verdict.Break(Changed, "%s (%s): %s", j.Key, j.ID, text)
+			l.verdict.Break(verdict.Changed, "%s (%s): %s", j.Key, j.ID, text)
 		}
 	case j.canonical != canonical:
-		l.verdict.Break(Changed, "%s (%s) was %s, and is %s", j.Key, j.ID, j.canonical, canonical)
+		l.verdict.Break(verdict.Changed, "%s (%s) was %s, and is %s", j.Key, j.ID, j.canonical, canonical)
 	}
 	if j.seen != nil && j.seen.Revision > now.Revision {
 		return // another client has a newer answer
 	}
-	news := now.ended() && (j.seen == nil || !j.seen.ended())
+	news := now.ended() && !j.Ended()
 	j.seen = now
 	if !news {
 		return
@@ -224,7 +224,7 @@ func (l *Ledger) take(j *Job, before, now *view, canonical string) {
 		l.verdict.Count("lost_again", again) // one cut cost it more than one attempt
 	}
 	if text := j.wrongEnd(now, l.boot-j.Boot, l.stopped >= j.Boot); text != "" {
-		l.verdict.Break(WrongEnd, "%s (%s, first sent in start %d of %d) %s: %s", j.Key, j.ID, j.Boot, l.boot, text, now.Reason)
+		l.verdict.Break(verdict.WrongEnd, "%s (%s, first sent in start %d of %d) %s: %s", j.Key, j.ID, j.Boot, l.boot, text, now.Reason)
 	}
 	l.told(Ended)
 }
@@ -271,11 +271,11 @@ func (l *Ledger) ReadAll(ctx context.Context, rest *procs.REST, client int) erro
 	for _, raw := range raws {
 		id, name, v, canonical, err := read(raw)
 		if err != nil {
-			l.verdict.Break(Torn, "a job of the list cannot be read: %v: %s", err, raw)
+			l.verdict.Break(verdict.Torn, "a job of the list cannot be read: %v: %s", err, raw)
 			continue
 		}
 		if other, ok := names[name]; ok && other != id {
-			l.verdict.Break(Doubled, "%s is %s and %s", name, other, id)
+			l.verdict.Break(verdict.Doubled, "%s is %s and %s", name, other, id)
 		}
 		names[name] = id
 		a := byID[id]
@@ -289,7 +289,7 @@ func (l *Ledger) ReadAll(ctx context.Context, rest *procs.REST, client int) erro
 	for id, a := range byID {
 		if !a.there {
 			a.end(check.Answer{Outcome: check.Refused})
-			l.verdict.Break(Missing, "%s, acknowledged as %s in start %d, is not in the list", a.job.Key, id, a.job.Boot)
+			l.verdict.Break(verdict.Missing, "%s, acknowledged as %s in start %d, is not in the list", a.job.Key, id, a.job.Boot)
 		}
 	}
 	return nil
@@ -313,8 +313,8 @@ func listJobs(ctx context.Context, rest *procs.REST) ([]json.RawMessage, error) 
 	}
 }
 
-// pick returns a job for which ok is true, at random, or nil.
-func (l *Ledger) pick(rng *rand.Rand, ok func(*Job) bool) *Job {
+// Pick returns a job for which ok is true, at random, or nil.
+func (l *Ledger) Pick(rng *rand.Rand, ok func(*Job) bool) *Job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var some []*Job
@@ -329,8 +329,8 @@ func (l *Ledger) pick(rng *rand.Rand, ok func(*Job) bool) *Job {
 	return some[rng.IntN(len(some))]
 }
 
-// takeUnsure returns a job whose submit had no answer, for one client to send it again; or nil.
-func (l *Ledger) takeUnsure() *Job {
+// TakeUnsure returns a job whose submit had no answer, for one client to send it again; or nil.
+func (l *Ledger) TakeUnsure() *Job {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for j := range l.unsure {
@@ -340,16 +340,23 @@ func (l *Ledger) takeUnsure() *Job {
 	return nil
 }
 
-// unfinished counts the jobs that run, or shall, and have not been seen to end.
-func (l *Ledger) unfinished() (n int) {
+// Unfinished counts the jobs that run, or shall, and have not been seen to end.
+func (l *Ledger) Unfinished() (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, j := range l.jobs {
-		if j.Kind != Waiting && (j.seen == nil || !j.seen.ended()) {
+		if j.Kind != Waiting && !j.Ended() {
 			n++
 		}
 	}
 	return n
+}
+
+// AcknowledgedJobs is how many jobs were acknowledged.
+func (l *Ledger) AcknowledgedJobs() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.ids)
 }
 
 // linearizableWithin bounds the search for an order of all calls.
@@ -359,12 +366,12 @@ const linearizableWithin = time.Minute
 func (l *Ledger) CheckHistory() {
 	l.verdict.Count("calls", l.history.Len())
 	for _, text := range l.history.Linearizable(linearizableWithin) {
-		l.verdict.Break(WentBack, "%s", text)
+		l.verdict.Break(verdict.WentBack, "%s", text)
 	}
 }
 
-// known are the jobs of a kind that were acknowledged.
-func (l *Ledger) known(kind Kind) (some []*Job) {
+// Known are the jobs of a kind that were acknowledged.
+func (l *Ledger) Known(kind Kind) (some []*Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, j := range l.jobs {
@@ -375,24 +382,24 @@ func (l *Ledger) known(kind Kind) (some []*Job) {
 	return some
 }
 
-// alive are the jobs of some kinds that were acknowledged and not seen to end, in the order in which they were sent.
-func (l *Ledger) alive(kinds ...Kind) (some []*Job) {
+// Alive are the jobs of some kinds that were acknowledged and not seen to end, in the order in which they were sent.
+func (l *Ledger) Alive(kinds ...Kind) (some []*Job) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, j := range l.jobs {
-		if j.ID != "" && slices.Contains(kinds, j.Kind) && (j.seen == nil || !j.seen.ended()) {
+		if j.ID != "" && slices.Contains(kinds, j.Kind) && !j.Ended() {
 			some = append(some, j)
 		}
 	}
 	return some
 }
 
-// waiting is a job that has not ended, for people.
-func (l *Ledger) waiting() string {
+// Waiting is a job that has not ended, for people.
+func (l *Ledger) Waiting() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, j := range l.jobs {
-		if j.Kind != Waiting && (j.seen == nil || !j.seen.ended()) {
+		if j.Kind != Waiting && !j.Ended() {
 			return fmt.Sprintf("%s (%s): %v", j.Key, j.ID, j.seen)
 		}
 	}

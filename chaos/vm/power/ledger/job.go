@@ -1,4 +1,4 @@
-package power
+package ledger
 
 import (
 	"encoding/json"
@@ -46,6 +46,24 @@ type Job struct {
 	seen *view
 	// canonical is what never changes, as it was first read.
 	canonical string
+}
+
+// Ended says whether the newest read said so.
+func (j *Job) Ended() bool { return j.seen != nil && j.seen.ended() }
+
+// MayCancel says whether a cancel was sent, acknowledged or not.
+func (j *Job) MayCancel() bool { return j.mayCancel }
+
+// Body is the request for a job; boot is the start of the machine in which it is made.
+func Body(boot int, name string, gpus int, argv ...string) map[string]any {
+	args := make([]any, len(argv))
+	for i, a := range argv {
+		args[i] = a
+	}
+	return map[string]any{
+		"name": name, "command_config": map[string]any{"argv": args, "cwd": "/"},
+		"resource_config": map[string]any{"gpu_count": gpus}, "labels": map[string]any{"start": fmt.Sprint(boot)},
+	}
 }
 
 // view is what one read said of a job.

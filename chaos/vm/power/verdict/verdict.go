@@ -1,4 +1,4 @@
-package power
+package verdict
 
 import (
 	"fmt"
@@ -37,8 +37,8 @@ var promises = []struct {
 	{Dead, "the cluster comes back by itself"},
 }
 
-// figures of a verdict, in their order; docs/operate/powercut.md says what they count.
-var figures = []string{
+// Figures of a verdict, in their order; docs/operate/powercut.md says what they count.
+var Figures = []string{
 	"cuts", "acknowledged", "reads", "calls", "canceled", "checkpoints", "quarantined", "enabled", "limits", "tokens", "lives", "lost_again",
 	"files", "entries", "snapshots", "epochs", "rosters", "checkpoints_read", "exits", "exits_unsynced", "boot_p50_ms", "ready_p50_ms",
 }
@@ -50,8 +50,8 @@ type Verdict struct {
 	counts map[string]int
 }
 
-// NewVerdict returns one in which every promise is kept.
-func NewVerdict() *Verdict {
+// New returns one in which every promise is kept.
+func New() *Verdict {
 	return &Verdict{broken: map[Promise][]string{}, counts: map[string]int{}}
 }
 
@@ -85,6 +85,26 @@ func (v *Verdict) Broken() (n int) {
 	return n
 }
 
+// Promises names all of them, in their order.
+func Promises() (names []Promise) {
+	for _, p := range promises {
+		names = append(names, p.name)
+	}
+	return names
+}
+
+// BrokenPromises names the promises that are broken.
+func (v *Verdict) BrokenPromises() (names []Promise) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, p := range promises {
+		if len(v.broken[p.name]) > 0 {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
 // Tell writes what is broken.
 func (v *Verdict) Tell(w io.Writer) {
 	v.mu.Lock()
@@ -109,7 +129,7 @@ func (v *Verdict) String() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var all []string
-	for _, figure := range figures {
+	for _, figure := range Figures {
 		all = append(all, fmt.Sprintf("%s=%d", figure, v.counts[figure]))
 	}
 	for _, p := range promises {
