@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/procs"
 	"github.com/mindcoordinator/mind/chaos/scenario/users"
 	"github.com/mindcoordinator/mind/chaos/workload"
+	"github.com/mindcoordinator/mind/devcluster/ports"
 )
 
 // Printing is a long log and those who read it.
@@ -129,10 +129,11 @@ func (f *Fight) killAndRevive(ctx context.Context, kind string, find func(procs.
 
 // secondGateway is one beside that of the cluster, with the same configuration but for its address.
 type secondGateway struct {
-	url  string
-	argv []string
-	dir  string
-	log  string
+	ports ports.Set
+	url   string
+	argv  []string
+	dir   string
+	log   string
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -155,14 +156,12 @@ func startSecond(ctx context.Context, f *Fight, first procs.Component) (*secondG
 	if err != nil {
 		return nil, err
 	}
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
+	g := &secondGateway{}
+	addr, err := g.ports.Find("127.0.0.1", false)
 	if err != nil {
 		return nil, err
 	}
-	addr := lis.Addr().String()
-	if err := lis.Close(); err != nil {
-		return nil, err
-	}
+	g.ports.Release()
 	if !httpAddr.Match(text) {
 		return nil, fmt.Errorf("%s has no http_addr", file)
 	}
@@ -170,12 +169,13 @@ func startSecond(ctx context.Context, f *Fight, first procs.Component) (*secondG
 	if err := os.WriteFile(config, httpAddr.ReplaceAll(text, []byte("http_addr: "+addr)), 0o600); err != nil {
 		return nil, err
 	}
-	g := &secondGateway{url: "http://" + addr, argv: slices.Clone(first.Argv), dir: f.Cluster.Dir, log: filepath.Join(f.Cluster.Dir, "logs", "second-gateway.log")}
+	g.url, g.argv, g.dir, g.log = "http://"+addr, slices.Clone(first.Argv), f.Cluster.Dir, filepath.Join(f.Cluster.Dir, "logs", "second-gateway.log")
 	g.argv[at] = config
 	if flag {
 		g.argv[at] = name + "=" + config
 	}
 	if err := g.start(ctx); err != nil {
+		g.ports.Close()
 		return nil, err
 	}
 	f.ends.Go(func() {
@@ -184,6 +184,7 @@ func startSecond(ctx context.Context, f *Fight, first procs.Component) (*secondG
 		defer g.mu.Unlock()
 		_ = g.cmd.Process.Kill()
 		<-g.ended
+		g.ports.Close()
 	})
 	return g, g.ready(ctx)
 }
