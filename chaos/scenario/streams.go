@@ -143,7 +143,7 @@ type secondGateway struct {
 
 var httpAddr = regexp.MustCompile(`(?m)^http_addr:.*$`)
 
-func startSecond(ctx context.Context, f *Fight, first procs.Component) (*secondGateway, error) {
+func startSecond(ctx context.Context, f *Fight, first procs.Component) (_ *secondGateway, err error) {
 	at := slices.IndexFunc(first.Argv, func(arg string) bool { return strings.HasSuffix(arg, ".yaml") })
 	if at < 0 {
 		return nil, fmt.Errorf("no configuration in %v", first.Argv)
@@ -156,15 +156,20 @@ func startSecond(ctx context.Context, f *Fight, first procs.Component) (*secondG
 	if err != nil {
 		return nil, err
 	}
+	if !httpAddr.Match(text) {
+		return nil, fmt.Errorf("%s has no http_addr", file)
+	}
 	g := &secondGateway{}
+	defer func() {
+		if err != nil {
+			g.ports.Close()
+		}
+	}()
 	addr, err := g.ports.Find("127.0.0.1", false)
 	if err != nil {
 		return nil, err
 	}
 	g.ports.Release()
-	if !httpAddr.Match(text) {
-		return nil, fmt.Errorf("%s has no http_addr", file)
-	}
 	config := filepath.Join(f.Scratch, f.fleet.Run, "second-gateway.yaml")
 	if err := os.WriteFile(config, httpAddr.ReplaceAll(text, []byte("http_addr: "+addr)), 0o600); err != nil {
 		return nil, err
@@ -175,7 +180,6 @@ func startSecond(ctx context.Context, f *Fight, first procs.Component) (*secondG
 		g.argv[at] = name + "=" + config
 	}
 	if err := g.start(ctx); err != nil {
-		g.ports.Close()
 		return nil, err
 	}
 	f.ends.Go(func() {
