@@ -12,7 +12,7 @@ import (
 )
 
 // A new contributor follows CONTRIBUTING.md to the letter: what it names is there.
-func TestContributing_namesWhatIsThere(t *testing.T) {
+func TestContributing_namesOnlyWhatExists(t *testing.T) {
 	text, err := os.ReadFile("../CONTRIBUTING.md")
 	require.NoError(t, err)
 	targets := makeTargets(t)
