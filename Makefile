@@ -13,10 +13,13 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev test race fuzz bench chaos powercut conform mutants generate lint breaking fmt s3-server oauth-server ci clean
+.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut conform mutants generate breaking map release released s3-server oauth-server
 
 help: ## Say what each target does.
-	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))
+	@printf '\nOne test: go test ./fsm -run TestGolden. How to work on Mind: CONTRIBUTING.md.\n'
+
+##@ Build and run
 
 build: ## Build bin/mind (NVML when cgo is there, nvidia-smi otherwise), with the shim inside.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o agent/shim/embedded/shim ./agent/shim/alone
@@ -30,6 +33,26 @@ demo: build $(BIN)/charlm ## Train on a three-replica cluster, kill its leader, 
 
 dev: build ## Start a whole cluster on this machine.
 	$(BIN)/mind dev
+
+clean: ## Remove what was built.
+	rm -rf $(BIN)
+
+##@ Test
+
+fmt: $(TOOLS)/gofumpt ## Format.
+	$(TOOLS)/gofumpt -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
+
+lint: $(TOOLS)/buf $(TOOLS)/staticcheck $(TOOLS)/gofumpt ## Formatting, vet, staticcheck, protos.
+	@out="$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))"; if [ -n "$$out" ]; then echo "not formatted (run make fmt):"; echo "$$out"; exit 1; fi
+	$(GO) vet ./...
+	$(TOOLS)/staticcheck ./...
+	cd api && ../$(TOOLS)/buf lint
+
+check: lint ## What can be checked in a minute: all of lint, and that docs and mutants fit the code.
+	$(GO) test ./docs ./chaos/mutants
+
+hooks: ## Have .githooks/pre-commit check each commit of this clone; `git config --unset core.hooksPath` ends that.
+	git config core.hooksPath .githooks
 
 test: build ## All tests, real processes included.
 	$(GO) test -timeout 7m ./...
@@ -49,11 +72,22 @@ fuzz: ## Try random inputs on every fuzz target, each for FUZZTIME (1m).
 		$(GO) test -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x "$${target%:*}" || failed=1; \
 	done; exit $$failed
 
+ci: ## What .ci/run runs.
+	bash .ci/run
+
+##@ Attack and measure
+
 bench: build ## The whole system beside its yardsticks; prints the tables of docs/develop/benchmarks.md.
 	$(GO) run ./chaos/bench -mind $(BIN)/mind
 
 chaos: build ## Break clusters of real processes and of virtual time, and check every promise; MIND_CHAOS=long for all of it.
 	$(GO) run ./chaos/attack -mind $(BIN)/mind -virtual
+
+virtual: ## A cluster in virtual time under random faults; MIND_CHAOS_SEED=7 plays one seed, CONTRIBUTING.md says how to shrink it.
+	$(GO) test ./chaos/virtual -run TestRandomFaults -count=1 -v
+
+sim: ## The simulation on one goroutine, 60 seeds; MIND_SIM_SEEDS=1000 for more.
+	$(GO) test ./chaos/sim -count=1 -v -run TestSeeds
 
 powercut: ## Cut the power of a virtual machine in which a cluster works, and check that nothing acknowledged is lost; needs qemu (docs/operate/powercut.md), MIND_CHAOS=long for more.
 	$(GO) build -o $(BIN)/powercut ./chaos/vm/powercut
@@ -65,26 +99,28 @@ conform: build ## Hold a gateway to its contract: every endpoint, role and bad i
 mutants: ## Put known mistakes into the code, one at a time, and require of the tests to notice each.
 	$(GO) run ./chaos/mutants
 
+##@ Change protos and packages
+
 generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Generate Go from api/*.proto.
 	cd api && ../$(TOOLS)/buf generate
-
-lint: $(TOOLS)/buf $(TOOLS)/staticcheck $(TOOLS)/gofumpt ## Formatting, vet, staticcheck, protos.
-	@out="$$($(TOOLS)/gofumpt -l $$(git ls-files '*.go' | grep -v '\.pb\.go$$'))"; if [ -n "$$out" ]; then echo "not formatted (run make fmt):"; echo "$$out"; exit 1; fi
-	$(GO) vet ./...
-	$(TOOLS)/staticcheck ./...
-	cd api && ../$(TOOLS)/buf lint
 
 breaking: $(TOOLS)/buf ## Compare the protos with those of the last release.
 	cd api && ../$(TOOLS)/buf breaking --against released.binpb
 
-fmt: $(TOOLS)/gofumpt ## Format.
-	$(TOOLS)/gofumpt -w $$(git ls-files '*.go' | grep -v '\.pb\.go$$')
+map: ## Write the map of packages in docs/architecture.md anew, after packages or their imports changed.
+	$(GO) test ./docs -run Packages -update
 
-ci: ## What .ci/run runs.
-	bash .ci/run
+##@ Release
 
-clean: ## Remove what was built.
-	rm -rf $(BIN)
+release: ## Build the program that is released, with NVML and without, for this machine; VERSION=v1.2.3 names it.
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o agent/shim/embedded/shim ./agent/shim/alone
+	$(GO) build -trimpath -tags shim_embedded -ldflags '$(LDFLAGS)' -o $(BIN)/mind-$(VERSION) ./cmd/mind
+	CGO_ENABLED=0 $(GO) build -trimpath -tags shim_embedded -ldflags '$(LDFLAGS)' -o $(BIN)/mind-$(VERSION)-static ./cmd/mind
+
+released: $(TOOLS)/buf ## Keep the protos of this release; from then on `make breaking` compares with them.
+	cd api && ../$(TOOLS)/buf build -o released.binpb
+
+##@ Servers that some tests use
 
 s3-server: $(TOOLS)/versitygw ## Build a real S3 server for the tests of the archive, which skip without it.
 

@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/chaos/scenario"
+	"github.com/mindcoordinator/mind/chaos/scenario/users"
+	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
 	"github.com/mindcoordinator/mind/chaos/stage"
 )
 
 // attack runs one scenario on a cluster of its own. All limits are far beyond what it takes: what is judged is never how
 // long something took.
-func attack(t *testing.T, e scenario.Entry) scenario.Verdict {
+func attack(t *testing.T, e scenario.Entry) verdict.Verdict {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("attacks real processes")
@@ -47,53 +49,53 @@ func showLogs(t *testing.T, dir string) {
 	}
 }
 
-func load(s scenario.Steady) scenario.Load {
+func load(s users.Steady) scenario.Load {
 	return scenario.Load{Steady: s, Clients: 2, Pause: 100 * time.Millisecond, Followers: 2}
 }
 
 func TestKillLeader_loseNothing(t *testing.T) {
 	v := attack(t, scenario.Entry{
-		Attack: scenario.KillLeader(3, load(scenario.Steady{Jobs: 6, Replaceable: 2})), Restart: true, Agents: 2, GPUs: "8xH100",
+		Attack: scenario.KillLeader(3, load(users.Steady{Jobs: 6, Replaceable: 2})), Restart: true, Agents: 2, GPUs: "8xH100",
 	})
 	require.Zero(t, v.ClientErrors, "a client sees a slow answer while the leader changes, not an error")
 }
 
 func TestPause_whoWakesUpHarmsNobody(t *testing.T) {
 	attack(t, scenario.Entry{
-		Attack: scenario.Pause(3, 3*time.Second, load(scenario.Steady{Jobs: 4, Replaceable: 2})), Agents: 2, GPUs: "8xH100",
+		Attack: scenario.Pause(3, 3*time.Second, load(users.Steady{Jobs: 4, Replaceable: 2})), Agents: 2, GPUs: "8xH100",
 	})
 }
 
 func TestStreams_everyWatcherIsGivenEveryLineOnce(t *testing.T) {
 	const watchers, lines = 20, 20_000
 	v := attack(t, scenario.Entry{
-		Attack:  scenario.Streams(4, scenario.Printing{Lines: lines, Watchers: watchers, For: 5 * time.Second}, load(scenario.Steady{Jobs: 1})),
+		Attack:  scenario.Streams(4, scenario.Printing{Lines: lines, Watchers: watchers, For: 5 * time.Second}, load(users.Steady{Jobs: 1})),
 		Restart: true, Agents: 1, GPUs: "8xH100",
 	})
 	require.GreaterOrEqual(t, v.Lines, watchers*lines)
 }
 
 func TestDiskFull_theCoordinatorStopsAndSaysSo(t *testing.T) {
-	attack(t, scenario.Entry{Attack: scenario.DiskFull(1, load(scenario.Steady{Jobs: 2})), Disk: true, Agents: 1, GPUs: "8xH100"})
+	attack(t, scenario.Entry{Attack: scenario.DiskFull(1, load(users.Steady{Jobs: 2})), Disk: true, Agents: 1, GPUs: "8xH100"})
 }
 
 func TestDamage_theCoordinatorRefusesAndJoinsAgain(t *testing.T) {
-	attack(t, scenario.Entry{Attack: scenario.Damage(1, load(scenario.Steady{Jobs: 2})), Agents: 1, GPUs: "8xH100"})
+	attack(t, scenario.Entry{Attack: scenario.Damage(1, load(users.Steady{Jobs: 2})), Agents: 1, GPUs: "8xH100"})
 }
 
 func TestLostQuorum_whatTheSurvivorHoldsGoesOn(t *testing.T) {
-	attack(t, scenario.Entry{Attack: scenario.LostQuorum(1, load(scenario.Steady{Jobs: 4, Replaceable: 3, Gangs: 1})), Agents: 2, GPUs: "8xH100"})
+	attack(t, scenario.Entry{Attack: scenario.LostQuorum(1, load(users.Steady{Jobs: 4, Replaceable: 3, Gangs: 1})), Agents: 2, GPUs: "8xH100"})
 }
 
 func TestPartition_oneWayAndBothWays(t *testing.T) {
 	attack(t, scenario.Entry{
-		Attack: scenario.Partition(3, 3*time.Second, load(scenario.Steady{Jobs: 4, Replaceable: 2})), Namespaces: true, Agents: 2, GPUs: "8xH100",
+		Attack: scenario.Partition(3, 3*time.Second, load(users.Steady{Jobs: 4, Replaceable: 2})), Namespaces: true, Agents: 2, GPUs: "8xH100",
 	})
 }
 
 // away are jobs of which the replaceable ones may be silent for as short as that goes.
 func away(replaceable int) scenario.Load {
-	l := load(scenario.Steady{Jobs: 4, Short: 2, Replaceable: replaceable, Gangs: 1, LostAfter: 10 * time.Second})
+	l := load(users.Steady{Jobs: 4, Short: 2, Replaceable: replaceable, Gangs: 1, LostAfter: 10 * time.Second})
 	l.Pause = 500 * time.Millisecond
 	return l
 }

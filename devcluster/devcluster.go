@@ -246,6 +246,7 @@ func (c *Cluster) stop() error {
 	}
 	if c.layout != nil {
 		faults = append(faults, removeInfo(c.dir))
+		c.layout.close()
 	}
 	if c.unlock != nil {
 		c.unlock()

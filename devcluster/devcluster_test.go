@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -383,25 +382,5 @@ func TestBelongs(t *testing.T) {
 		"supervisor of others": {argv: []string{"mind", "dev", "--data-dir", "/d"}},
 	} {
 		require.Equal(t, c.want, belongs(c.argv, c.environ, "/d", specs), name)
-	}
-}
-
-func TestPorts_neverTheSameTwice(t *testing.T) {
-	p := &ports{}
-	defer p.release()
-	seen := map[string]bool{}
-	for i := range 50 {
-		addr, err := p.keepOrFind("", true)
-		if i%2 == 1 {
-			addr, err = p.gateway("127.0.0.1:0", "")
-		}
-		require.NoError(t, err)
-		require.False(t, seen[addr], addr)
-		seen[addr] = true
-		_, port, err := net.SplitHostPort(addr)
-		require.NoError(t, err)
-		n, err := strconv.Atoi(port)
-		require.NoError(t, err)
-		require.Less(t, n, 32768, "outgoing connections are given those from there on")
 	}
 }

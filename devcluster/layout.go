@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/mindcoordinator/mind/archive"
+	"github.com/mindcoordinator/mind/devcluster/ports"
 	"github.com/mindcoordinator/mind/durable"
 )
 
@@ -32,6 +33,7 @@ type layout struct {
 	dir     string
 	options Options
 	pki     string
+	ports   ports.Set // claimed until the cluster ends
 
 	Coordinators []member
 	Agents       []member
@@ -82,21 +84,28 @@ func openLayout(dir string, o Options) (*layout, error) {
 	if err := l.chooseDataRoots(o.DataRoots); err != nil {
 		return nil, err
 	}
-	if err := l.choosePorts(); err != nil {
-		return nil, err
-	}
-	if err := l.issueCertificates(); err != nil {
-		return nil, err
-	}
-	text, err := json.MarshalIndent(l, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	if err := durable.WriteFile(layoutFile(dir), text, 0o600); err != nil {
-		return nil, fmt.Errorf("writing the layout of the cluster: %w", err)
+	for _, step := range []func() error{l.choosePorts, l.issueCertificates, l.write} {
+		if err := step(); err != nil {
+			l.close()
+			return nil, err
+		}
 	}
 	return l, nil
 }
+
+func (l *layout) write() error {
+	text, err := json.MarshalIndent(l, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := durable.WriteFile(layoutFile(l.dir), text, 0o600); err != nil {
+		return fmt.Errorf("writing the layout of the cluster: %w", err)
+	}
+	return nil
+}
+
+// close gives the ports to other clusters.
+func (l *layout) close() { l.ports.Close() }
 
 // fitAgents gives the cluster the agents that the options ask for, else those that it had, else two with eight GPUs each.
 func (l *layout) fitAgents(o Options) {
@@ -188,16 +197,16 @@ func random(bytes int) []byte {
 // choosePorts keeps the ports that are free and finds others for those that are not. The address of a coordinator in Raft
 // is part of the replicated state, so that one cannot be moved.
 func (l *layout) choosePorts() (err error) {
-	p := &ports{}
-	defer p.release()
-	if l.HTTP, err = p.gateway(l.options.HTTP, l.HTTP); err != nil {
+	p := &l.ports
+	defer p.Release()
+	if l.HTTP, err = gatewayAddr(p, l.options.HTTP, l.HTTP); err != nil {
 		return err
 	}
 	for i := range l.Coordinators {
 		m := &l.Coordinators[i]
 		if m.Raft == "" {
-			m.Raft, err = p.keepOrFind("", false)
-		} else if err = p.take(m.Raft, false); err != nil {
+			m.Raft, err = p.Find(host, false)
+		} else if err = p.Take(m.Raft, false); err != nil {
 			err = fmt.Errorf("the Raft address of %s is taken, and a coordinator cannot move: free it, or give another --data-dir (%w)", m.ID, err)
 		}
 		if err != nil {
@@ -207,13 +216,13 @@ func (l *layout) choosePorts() (err error) {
 	for _, members := range [][]member{l.Coordinators, l.Agents} {
 		for i := range members {
 			m := &members[i]
-			if m.GRPC, err = p.keepOrFind(m.GRPC, false); err != nil {
+			if m.GRPC, err = p.Keep(m.GRPC, host, false); err != nil {
 				return err
 			}
-			if m.HTTP, err = p.keepOrFind(m.HTTP, false); err != nil {
+			if m.HTTP, err = p.Keep(m.HTTP, host, false); err != nil {
 				return err
 			}
-			if m.Gossip, err = p.keepOrFind(m.Gossip, true); err != nil {
+			if m.Gossip, err = p.Keep(m.Gossip, host, true); err != nil {
 				return err
 			}
 		}

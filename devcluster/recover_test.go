@@ -103,6 +103,7 @@ func TestLayout_whereDataMayLie(t *testing.T) {
 		o.Dir = dir
 		l, err := openLayout(dir, o)
 		require.NoError(t, err)
+		defer l.close()
 		require.NoError(t, l.writeConfigs())
 		var config struct {
 			Roots []string `yaml:"data_roots"`

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/scenario"
+	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
 	"github.com/mindcoordinator/mind/chaos/stage"
 )
 
@@ -51,7 +52,7 @@ func run(ctx context.Context, o options) error {
 	if o.mind, err = filepath.Abs(o.mind); err != nil {
 		return err
 	}
-	var verdicts []scenario.Verdict
+	var verdicts []verdict.Verdict
 	var faults []error
 	var skipped []string
 	for _, e := range scenario.Suite(o.long) {
@@ -80,7 +81,7 @@ func run(ctx context.Context, o options) error {
 	if o.virtual && ctx.Err() == nil {
 		faults = append(faults, virtually(ctx))
 	}
-	sum := scenario.Sum("all", verdicts...)
+	sum := verdict.Sum("all", verdicts...)
 	sum.Notes = append(sum.Notes, skipped...)
 	sum.Notes = append(sum.Notes, "clock steps of one process cannot be made on Linux without changing the clock of the machine: the attack in virtual time skews clocks")
 	fmt.Printf("\n== all scenarios\n%s\n", sum.Report())
@@ -96,12 +97,12 @@ func run(ctx context.Context, o options) error {
 // within bounds one scenario; the longest keeps agents away for ten minutes.
 const within = 25 * time.Minute
 
-func one(ctx context.Context, o options, e scenario.Entry) (scenario.Verdict, error) {
+func one(ctx context.Context, o options, e scenario.Entry) (verdict.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	dir, err := os.MkdirTemp(o.scratch, "mind-attack-")
 	if err != nil {
-		return scenario.Verdict{}, err
+		return verdict.Verdict{}, err
 	}
 	fmt.Printf("== %s, in %s\n", e.Attack.Name, dir)
 	v, err := stage.Run(ctx, o.mind, dir, e, func(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) })

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/scenario"
+	"github.com/mindcoordinator/mind/chaos/scenario/users"
 )
 
 // failover measures from SIGKILL of the leader to the next accepted submit through the gateway, 20 times, under a load of
@@ -26,7 +27,7 @@ func failover(ctx context.Context, b *bench) ([]figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := scenario.KillLeader(20, scenario.Load{Steady: scenario.Steady{Jobs: 20}, Clients: 8, Pause: 50 * time.Millisecond, Followers: 4}).
+	v, err := scenario.KillLeader(20, scenario.Load{Steady: users.Steady{Jobs: 20}, Clients: 8, Pause: 50 * time.Millisecond, Followers: 4}).
 		Run(ctx, scenario.Arena{Cluster: c, Mind: mind, Scratch: scratch})
 	if err != nil {
 		return nil, err

@@ -111,9 +111,9 @@ var edgeMutants = []mutant{
 		Package: "api/client", Tests: []string{"TestInvoke_outcomeOfAllTries"},
 	},
 	{
-		Name: "follow-hides-the-failure", Breaks: "cli.md", File: "cmd/mind/cli/submit.go",
+		Name: "follow-hides-the-failure", Breaks: "cli.md", File: "cmd/mind/cli/jobs/submit.go",
 		What: "`mind submit --follow` exits with 0 although the job failed",
 		Old:  "if o.follow || o.wait {", New: "if o.wait {",
-		Package: "cmd/mind/cli", Tests: []string{"TestSubmit_waitExitsAsTheJobDoes"},
+		Package: "cmd/mind/cli/jobs", Tests: []string{"TestSubmit_waitExitsAsTheJobDoes"},
 	},
 }

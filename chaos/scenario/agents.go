@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
 // KillAgent kills the agent with the most jobs and brings it back at once. The jobs must not notice.
@@ -54,7 +54,8 @@ func AgentAway(away Away, load Load) Attack {
 		Fault: func(ctx context.Context, f *Fight) error {
 			agent, err := f.busiest(ctx)
 			if err == nil {
-				err = sleep(ctx, acquainted)
+				wait.For(ctx, acquainted)
+				err = ctx.Err()
 			}
 			if err != nil {
 				return err
@@ -100,20 +101,20 @@ func (f *Fight) lost(ctx context.Context, kind, node string, t time.Time, least 
 	if err := f.Outage(ctx, kind, t); err != nil {
 		return err
 	}
-	jobs, err := f.fleet.on(ctx, node)
+	jobs, err := f.fleet.On(ctx, node)
 	if err != nil {
 		return err
 	}
-	if err := workload.Finish(f.fleet.dir, f.fleet.run+groupShort); err != nil {
+	if err := f.fleet.FinishShort(); err != nil {
 		return err
 	}
 	replaced := 0
 	for _, j := range jobs {
-		if !j.replaceable {
+		if !j.Replaceable {
 			continue
 		}
 		wait, cancel := context.WithTimeout(ctx, replacedWithin)
-		err := f.fleet.awaitRunning(wait, j, 2)
+		err := f.fleet.AwaitRunning(wait, j, 2)
 		cancel()
 		if err != nil {
 			return err
@@ -124,7 +125,8 @@ func (f *Fight) lost(ctx context.Context, kind, node string, t time.Time, least 
 	if replaced == 0 && f.fleet.Replaceable+f.fleet.Gangs > 0 {
 		return fmt.Errorf("no replaceable job ran on %s: the attack proves nothing", node)
 	}
-	return sleep(ctx, least-time.Since(t))
+	wait.For(ctx, least-time.Since(t))
+	return ctx.Err()
 }
 
 // busiest is the agent with the most jobs.
@@ -133,7 +135,7 @@ func (f *Fight) busiest(ctx context.Context) (procs.Component, error) {
 	if err != nil {
 		return procs.Component{}, err
 	}
-	node, err := f.fleet.busiest(ctx)
+	node, err := f.fleet.Busiest(ctx)
 	if err != nil {
 		return procs.Component{}, err
 	}
@@ -159,17 +161,8 @@ func (f *Fight) nodeBack(ctx context.Context, node string) error {
 				}
 			}
 		}
-		if sleep(ctx, 50*time.Millisecond) != nil {
+		if wait.For(ctx, 50*time.Millisecond); ctx.Err() != nil {
 			return fmt.Errorf("waiting for node %s, which is %s: %w", node, state, ctx.Err())
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }

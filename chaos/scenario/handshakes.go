@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/procs"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -34,26 +35,27 @@ func Handshakes(rounds, perSecond int, length, settle time.Duration, load Load) 
 			if err := f.killAll(ctx, info.Coordinators); err != nil {
 				return err
 			}
-			f.verdict.fault("kill-all-coordinators")
+			f.verdict.Fault("kill-all-coordinators")
 			stop := s.blow(ctx, perSecond)
 			begun := time.Now()
 			if err := f.startAll(info.Coordinators); err != nil {
 				stop()
 				return err
 			}
-			err = sleep(ctx, length)
+			wait.For(ctx, length)
+			err = ctx.Err()
 			end := time.Now()
 			stop()
 			f.note("round %d: %s", f.Round, s)
 			if err != nil {
 				return err
 			}
-			all, err := f.reigns()
+			all, err := f.terms()
 			if err != nil {
 				return err
 			}
-			// Those who were killed could not say that their reigns were over.
-			all = slices.DeleteFunc(all, func(r reign) bool { return r.from.Before(begun) })
+			// Those who were killed could not say that their terms were over.
+			all = slices.DeleteFunc(all, func(r term) bool { return r.from.Before(begun) })
 			f.requireLeader(all, begun, end, settle)
 			return f.Outage(ctx, "handshakes-no-longer", time.Now())
 		},

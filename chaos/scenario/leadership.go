@@ -8,28 +8,28 @@ import (
 	"time"
 )
 
-// reign is a time in which a coordinator led, as its log says; to is zero while it does.
-type reign struct {
+// term is a time in which a coordinator led, as its log says; to is zero while it does.
+type term struct {
 	who      string
 	from, to time.Time
 }
 
 var (
-	reignBegins = regexp.MustCompile(`^time=(\S+) level=INFO msg=leading component=\S+ coordinator=\S+ term=`)
-	reignEnds   = regexp.MustCompile(`^time=(\S+) level=INFO msg="leading no longer" `)
+	termBegins = regexp.MustCompile(`^time=(\S+) level=INFO msg=leading component=\S+ coordinator=\S+ term=`)
+	termEnds   = regexp.MustCompile(`^time=(\S+) level=INFO msg="leading no longer" `)
 )
 
-func reignsIn(who, log string) (all []reign, err error) {
+func termsIn(who, log string) (all []term, err error) {
 	for line := range strings.Lines(log) {
 		switch {
-		case reignBegins.MatchString(line):
-			at, err := time.Parse(time.RFC3339, reignBegins.FindStringSubmatch(line)[1])
+		case termBegins.MatchString(line):
+			at, err := time.Parse(time.RFC3339, termBegins.FindStringSubmatch(line)[1])
 			if err != nil {
 				return nil, fmt.Errorf("log of %s: %w", who, err)
 			}
-			all = append(all, reign{who: who, from: at})
-		case reignEnds.MatchString(line) && len(all) > 0:
-			at, err := time.Parse(time.RFC3339, reignEnds.FindStringSubmatch(line)[1])
+			all = append(all, term{who: who, from: at})
+		case termEnds.MatchString(line) && len(all) > 0:
+			at, err := time.Parse(time.RFC3339, termEnds.FindStringSubmatch(line)[1])
 			if err != nil {
 				return nil, fmt.Errorf("log of %s: %w", who, err)
 			}
@@ -40,9 +40,9 @@ func reignsIn(who, log string) (all []reign, err error) {
 }
 
 // steady says what is wrong unless one coordinator leads from within of begun to the end; empty: nothing.
-func steady(all []reign, begun, end time.Time, within time.Duration) string {
+func steady(all []term, begun, end time.Time, within time.Duration) string {
 	var seen []string
-	for _, r := range slices.SortedFunc(slices.Values(all), func(a, b reign) int { return a.from.Compare(b.from) }) {
+	for _, r := range slices.SortedFunc(slices.Values(all), func(a, b term) int { return a.from.Compare(b.from) }) {
 		over := !r.to.IsZero() && r.to.Before(end)
 		if !r.from.After(begun.Add(within)) && !over {
 			return ""
@@ -63,7 +63,7 @@ func steady(all []reign, begun, end time.Time, within time.Duration) string {
 }
 
 // lost says when the leader of a moment was lost, or that moment when there was none; end when it never was.
-func lost(all []reign, at, end time.Time) time.Time {
+func lost(all []term, at, end time.Time) time.Time {
 	for _, r := range all {
 		switch {
 		case r.from.After(at), !r.to.IsZero() && r.to.Before(at):
@@ -76,8 +76,8 @@ func lost(all []reign, at, end time.Time) time.Time {
 	return at
 }
 
-// reigns are those that the logs of the coordinators tell of.
-func (f *Fight) reigns() (all []reign, err error) {
+// terms are those that the logs of the coordinators tell of.
+func (f *Fight) terms() (all []term, err error) {
 	info, err := f.Cluster.Info()
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (f *Fight) reigns() (all []reign, err error) {
 		if err != nil {
 			return nil, err
 		}
-		of, err := reignsIn(p.ID, log)
+		of, err := termsIn(p.ID, log)
 		if err != nil {
 			return nil, err
 		}
@@ -96,8 +96,8 @@ func (f *Fight) reigns() (all []reign, err error) {
 	return all, nil
 }
 
-// requireLeader notes it as broken unless one of the reigns covers the time from within of begun until end.
-func (f *Fight) requireLeader(all []reign, begun, end time.Time, within time.Duration) {
+// requireLeader notes it as broken unless one of the terms covers the time from within of begun until end.
+func (f *Fight) requireLeader(all []term, begun, end time.Time, within time.Duration) {
 	if why := steady(all, begun, end, within); why != "" {
 		f.verdict.Leaderless = append(f.verdict.Leaderless, fmt.Sprintf("round %d: %s", f.Round, why))
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/scenario/users"
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
@@ -47,7 +48,7 @@ func LostQuorum(rounds int, load Load) Attack {
 				return err
 			}
 			// These wait when the survivor last hears of them, and are started by those that die.
-			if err := f.fleet.late(ctx, f.Round, lateJobs, time.Now().Add(behind)); err != nil {
+			if err := f.fleet.Late(ctx, f.Round, lateJobs, time.Now().Add(behind)); err != nil {
 				return err
 			}
 			if err := f.Cluster.WaitCaughtUp(ctx); err != nil {
@@ -57,15 +58,15 @@ func LostQuorum(rounds int, load Load) Attack {
 			if err := f.Cluster.Signal(survivor, syscall.SIGSTOP); err != nil {
 				return err
 			}
-			sure := f.writers.unsure()
+			sure := f.writers.Unsure()
 			release()
-			for _, j := range f.fleet.jobs[len(f.fleet.jobs)-lateJobs:] {
-				if err := f.fleet.awaitLife(ctx, j); err != nil {
+			for _, j := range f.fleet.All[len(f.fleet.All)-lateJobs:] {
+				if err := f.fleet.AwaitLife(ctx, j); err != nil {
 					return err
 				}
 			}
 			// One that runs such a job comes back later than the others.
-			slow, err := f.hostOf(info, f.fleet.jobs[len(f.fleet.jobs)-1])
+			slow, err := f.hostOf(info, f.fleet.All[len(f.fleet.All)-1])
 			if err != nil {
 				return err
 			}
@@ -119,8 +120,8 @@ func LostQuorum(rounds int, load Load) Attack {
 }
 
 // hostOf is the agent of the node on which a process of the job lives.
-func (f *Fight) hostOf(info procs.Info, j *steadyJob) (procs.Component, error) {
-	lives, err := workload.Lives(f.fleet.dir, j.id)
+func (f *Fight) hostOf(info procs.Info, j *users.Job) (procs.Component, error) {
+	lives, err := workload.Lives(f.fleet.Dir, j.ID)
 	if err != nil {
 		return procs.Component{}, err
 	}
@@ -134,7 +135,7 @@ func (f *Fight) hostOf(info procs.Info, j *steadyJob) (procs.Component, error) {
 
 // settle holds the clients back until release is called, and waits until every job that they have submitted has ended.
 func (f *Fight) settle(ctx context.Context) (release func(), err error) {
-	release, ids := f.writers.hold()
+	release, ids := f.writers.Hold()
 	for _, id := range ids {
 		if _, err := f.REST.WaitEnded(ctx, id); err != nil {
 			return release, err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
@@ -73,8 +74,8 @@ func Partition(rounds int, length time.Duration, load Load) Attack {
 			if err := f.Outage(ctx, c.kind, began); err != nil {
 				return err
 			}
-			if err := sleep(ctx, length-time.Since(began)); err != nil {
-				return err
+			if wait.For(ctx, length-time.Since(began)); ctx.Err() != nil {
+				return ctx.Err()
 			}
 			if err := f.Network.Heal(); err != nil {
 				return err
@@ -94,7 +95,8 @@ func NodeCutOff(load Load) Attack {
 			}
 			agent, err := f.busiest(ctx)
 			if err == nil {
-				err = sleep(ctx, acquainted)
+				wait.For(ctx, acquainted)
+				err = ctx.Err()
 			}
 			if err != nil {
 				return err
@@ -135,7 +137,8 @@ func NodesWithoutCoordinators(all bool, length time.Duration, load Load) Attack 
 			}
 			agent, err := f.busiest(ctx)
 			if err == nil {
-				err = sleep(ctx, acquainted)
+				wait.For(ctx, acquainted)
+				err = ctx.Err()
 			}
 			if err != nil {
 				return err
@@ -159,8 +162,8 @@ func NodesWithoutCoordinators(all bool, length time.Duration, load Load) Attack 
 			if err := f.Outage(ctx, kind, began); err != nil {
 				return err
 			}
-			if err := sleep(ctx, length-time.Since(began)); err != nil {
-				return err
+			if wait.For(ctx, length-time.Since(began)); ctx.Err() != nil {
+				return ctx.Err()
 			}
 			if err := f.Network.Heal(); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
@@ -29,7 +30,8 @@ func Pause(rounds int, length time.Duration, load Load) Attack {
 			}
 			err = f.Outage(ctx, victim.kind, stopped)
 			if err == nil {
-				err = sleep(ctx, length-time.Since(stopped))
+				wait.For(ctx, length-time.Since(stopped))
+				err = ctx.Err()
 			}
 			if cont := f.Cluster.Signal(p, syscall.SIGCONT); err == nil {
 				err = cont

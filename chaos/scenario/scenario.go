@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/workload"
+	"github.com/mindcoordinator/mind/chaos/scenario/users"
+	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
 )
 
 // Arena is the cluster to be attacked, and what the attack needs beside it.
@@ -36,7 +37,7 @@ type Arena struct {
 
 // Load is what a cluster has to do during an attack.
 type Load struct {
-	Steady Steady
+	Steady users.Steady
 	// Clients submit short jobs, one after the other.
 	Clients int
 	// Pause of a client between two submits, so that the jobs can run meanwhile.
@@ -68,9 +69,9 @@ type Fight struct {
 	Arena
 	REST    *procs.REST
 	Round   int
-	verdict *Verdict
-	writers *writers
-	fleet   *fleet
+	verdict *verdict.Verdict
+	writers *users.Writers
+	fleet   *users.Fleet
 	ends    sync.WaitGroup
 }
 
@@ -79,8 +80,8 @@ const writesWithin = 2 * time.Minute
 
 // Outage notes a fault that happened at t, and measures how long writes wait from then on.
 func (f *Fight) Outage(ctx context.Context, kind string, t time.Time) error {
-	f.verdict.fault(kind)
-	outage, err := f.writers.firstWriteSince(ctx, t, writesWithin)
+	f.verdict.Fault(kind)
+	outage, err := f.writers.FirstWriteSince(ctx, t, writesWithin)
 	if err != nil {
 		return err
 	}
@@ -100,30 +101,30 @@ func (a Attack) spare(ctx context.Context, arena Arena) error {
 
 // Run attacks, waits until all jobs have ended, and judges. An error means that there is no verdict: the attack could not
 // be carried out, or the cluster did not come back from it.
-func (a Attack) Run(ctx context.Context, arena Arena) (Verdict, error) {
+func (a Attack) Run(ctx context.Context, arena Arena) (verdict.Verdict, error) {
 	if arena.Log == nil {
 		arena.Log = func(string, ...any) {}
 	}
 	if err := a.spare(ctx, arena); err != nil {
-		return Verdict{}, err
+		return verdict.Verdict{}, err
 	}
 	rest, err := arena.Cluster.REST()
 	if err != nil {
-		return Verdict{}, err
+		return verdict.Verdict{}, err
 	}
 	run := a.Name + "-" + strconv.FormatInt(time.Now().UnixMicro(), 36)
-	v := Verdict{Scenario: a.Name}
-	fight := &Fight{Arena: arena, REST: rest, verdict: &v, fleet: newFleet(arena, rest, run, a.Load.Steady)}
-	if fight.writers, err = newWriters(rest, run, arena.Scratch, a.Load.Pause); err != nil {
+	v := verdict.Verdict{Scenario: a.Name}
+	fight := &Fight{Arena: arena, REST: rest, verdict: &v, fleet: users.NewFleet(rest, arena.Mind, arena.Scratch, run, a.Load.Steady)}
+	if fight.writers, err = users.NewWriters(rest, run, arena.Scratch, a.Load.Pause); err != nil {
 		return v, err
 	}
 	// Whatever happens, no job is left working.
-	defer func() { _ = workload.Finish(fight.fleet.dir, "") }()
-	if err := fight.fleet.start(ctx, a.Load.Followers); err != nil {
+	defer func() { _ = fight.fleet.Finish() }()
+	if err := fight.fleet.Start(ctx, a.Load.Followers); err != nil {
 		return v, fmt.Errorf("starting the jobs that are to run through the attack: %w", err)
 	}
-	arena.Log("%d jobs run", len(fight.fleet.jobs))
-	stop := fight.writers.start(ctx, a.Load.Clients)
+	arena.Log("%d jobs run", len(fight.fleet.All))
+	stop := fight.writers.Start(ctx, a.Load.Clients)
 	defer stop()
 	judge := func(context.Context) error { return nil }
 	if a.Around != nil {
@@ -165,23 +166,20 @@ func (a Attack) Run(ctx context.Context, arena Arena) (Verdict, error) {
 	if err := judge(ctx); err != nil {
 		return v, err
 	}
-	if a.Load.Clients > 0 && len(fight.writers.acknowledged) < a.Rounds*a.Load.Clients {
-		return v, fmt.Errorf("only %d jobs were submitted in %d rounds: the attack proves nothing", len(fight.writers.acknowledged), a.Rounds)
+	if a.Load.Clients > 0 && fight.writers.Acknowledged() < a.Rounds*a.Load.Clients {
+		return v, fmt.Errorf("only %d jobs were submitted in %d rounds: the attack proves nothing", fight.writers.Acknowledged(), a.Rounds)
 	}
-	arena.Log("waiting for %d jobs to end", len(fight.writers.acknowledged)+len(fight.fleet.jobs))
-	if err := fight.fleet.finish(); err != nil {
+	arena.Log("waiting for %d jobs to end", fight.writers.Acknowledged()+len(fight.fleet.All))
+	if err := fight.fleet.Finish(); err != nil {
 		return v, err
 	}
-	if err := fight.writers.verify(ctx, &v); err != nil {
+	if err := fight.writers.Verify(ctx, &v); err != nil {
 		return v, err
 	}
-	if err := fight.fleet.check(ctx, &v, a.Replaces); err != nil {
+	if err := fight.fleet.Check(ctx, &v, a.Replaces); err != nil {
 		return v, err
 	}
-	fight.fleet.leaks(ctx, &v)
-	if err := doubled(ctx, rest, run, &v); err != nil {
-		return v, err
-	}
+	fight.fleet.Leaks(ctx, &v)
 	v.Judged = true
 	return v, nil
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/mindcoordinator/mind/api/wait"
 )
 
 // Brake slows processes down.
@@ -39,13 +41,14 @@ func Starved(rounds int, length, settle time.Duration, load Load) Attack {
 			if err := f.Brake.Slow(pids, starvedPart); err != nil {
 				return fmt.Errorf("slowing the cluster down: %w", err)
 			}
-			f.verdict.fault("starved")
-			err = sleep(ctx, length)
+			f.verdict.Fault("starved")
+			wait.For(ctx, length)
+			err = ctx.Err()
 			end := time.Now()
 			if err := errors.Join(err, f.Brake.Release()); err != nil {
 				return err
 			}
-			all, err := f.reigns()
+			all, err := f.terms()
 			if err != nil {
 				return err
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,8 +14,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/scenario/users"
 	"github.com/mindcoordinator/mind/chaos/workload"
+	"github.com/mindcoordinator/mind/devcluster/ports"
 )
 
 // Printing is a long log and those who read it.
@@ -30,7 +32,7 @@ type Printing struct {
 // Streams has a crowd watch a long log through two gateways, and kills the gateways, the leader and the agent of the job
 // in turn. Each watcher must be given every line once and in order.
 func Streams(rounds int, p Printing, load Load) Attack {
-	var crowd *crowd
+	var watching *users.Crowd
 	var second *secondGateway
 	return Attack{
 		Name: "streams", Load: load, Rounds: rounds, Between: p.For / time.Duration(2*rounds), Takes: true,
@@ -42,22 +44,22 @@ func Streams(rounds int, p Printing, load Load) Attack {
 			if second, err = startSecond(ctx, f, info.Gateway); err != nil {
 				return nil, fmt.Errorf("starting a second gateway: %w", err)
 			}
-			spec := workload.Spec{Dir: f.fleet.dir, Print: p.Lines, Length: p.For}
-			job := procs.Command(f.fleet.run+"-printer", 0, spec.Argv(f.Mind)...)
+			spec := workload.Spec{Dir: f.fleet.Dir, Print: p.Lines, Length: p.For}
+			job := procs.Command(f.fleet.Run+"-printer", 0, spec.Argv(f.Mind)...)
 			job["resource_config"] = map[string]any{"cpu_count": 1}
-			id, err := submitUntilKnown(ctx, f.REST, f.fleet.run+"-printer", job, &f.fleet.errors)
+			id, err := f.fleet.Submit(ctx, "printer", job)
 			if err != nil {
 				return nil, fmt.Errorf("submitting the job that prints: %w", err)
 			}
-			crowd = newCrowd(id, info.Token, []string{info.Gateway.URL, second.url}, p.Watchers)
-			for i := range crowd.all {
-				f.ends.Go(func() { crowd.watch(ctx, i) })
+			watching = users.NewCrowd(id, info.Token, []string{info.Gateway.URL, second.url}, p.Watchers)
+			for i := range p.Watchers {
+				f.ends.Go(func() { watching.Watch(ctx, i) })
 			}
 			asking, stop := context.WithCancel(ctx)
 			asked := make(chan struct{})
 			f.ends.Go(func() {
 				defer close(asked)
-				crowd.ask(asking)
+				watching.Ask(asking)
 			})
 			return func(ctx context.Context) error {
 				defer stop()
@@ -69,12 +71,12 @@ func Streams(rounds int, p Printing, load Load) Attack {
 				if seen.State != "SUCCEEDED" || seen.Attempt != 1 {
 					f.verdict.Harmed = append(f.verdict.Harmed, fmt.Sprintf("the job that prints is %s in attempt %d", seen.State, seen.Attempt))
 				}
-				if err := crowd.wait(ctx); err != nil {
+				if err := watching.Wait(ctx); err != nil {
 					return err
 				}
 				stop()
 				<-asked
-				return crowd.judge(f.fleet.dir, f.verdict)
+				return watching.Judge(f.fleet.Dir, f.verdict)
 			}, nil
 		},
 		Fault: func(ctx context.Context, f *Fight) error {
@@ -82,14 +84,14 @@ func Streams(rounds int, p Printing, load Load) Attack {
 			case 0:
 				return f.killAndRevive(ctx, "kill-gateway", func(info procs.Info) (procs.Component, error) { return info.Gateway, nil })
 			case 1:
-				f.verdict.fault("kill-second-gateway")
+				f.verdict.Fault("kill-second-gateway")
 				f.Log("round %d: kill-second-gateway", f.Round)
 				return second.kill(ctx)
 			case 2:
 				return f.killAndRevive(ctx, "kill-leader", func(procs.Info) (procs.Component, error) { return f.Cluster.Leader(ctx) })
 			default:
 				return f.killAndRevive(ctx, "kill-agent", func(info procs.Info) (procs.Component, error) {
-					j, err := f.REST.Job(ctx, crowd.job)
+					j, err := f.REST.Job(ctx, watching.Job)
 					if err != nil {
 						return procs.Component{}, err
 					}
@@ -127,10 +129,11 @@ func (f *Fight) killAndRevive(ctx context.Context, kind string, find func(procs.
 
 // secondGateway is one beside that of the cluster, with the same configuration but for its address.
 type secondGateway struct {
-	url  string
-	argv []string
-	dir  string
-	log  string
+	ports ports.Set
+	url   string
+	argv  []string
+	dir   string
+	log   string
 
 	mu  sync.Mutex
 	cmd *exec.Cmd
@@ -140,7 +143,7 @@ type secondGateway struct {
 
 var httpAddr = regexp.MustCompile(`(?m)^http_addr:.*$`)
 
-func startSecond(ctx context.Context, f *Fight, first procs.Component) (*secondGateway, error) {
+func startSecond(ctx context.Context, f *Fight, first procs.Component) (_ *secondGateway, err error) {
 	at := slices.IndexFunc(first.Argv, func(arg string) bool { return strings.HasSuffix(arg, ".yaml") })
 	if at < 0 {
 		return nil, fmt.Errorf("no configuration in %v", first.Argv)
@@ -153,22 +156,25 @@ func startSecond(ctx context.Context, f *Fight, first procs.Component) (*secondG
 	if err != nil {
 		return nil, err
 	}
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	addr := lis.Addr().String()
-	if err := lis.Close(); err != nil {
-		return nil, err
-	}
 	if !httpAddr.Match(text) {
 		return nil, fmt.Errorf("%s has no http_addr", file)
 	}
-	config := filepath.Join(f.Scratch, f.fleet.run, "second-gateway.yaml")
+	g := &secondGateway{}
+	defer func() {
+		if err != nil {
+			g.ports.Close()
+		}
+	}()
+	addr, err := g.ports.Find("127.0.0.1", false)
+	if err != nil {
+		return nil, err
+	}
+	g.ports.Release()
+	config := filepath.Join(f.Scratch, f.fleet.Run, "second-gateway.yaml")
 	if err := os.WriteFile(config, httpAddr.ReplaceAll(text, []byte("http_addr: "+addr)), 0o600); err != nil {
 		return nil, err
 	}
-	g := &secondGateway{url: "http://" + addr, argv: slices.Clone(first.Argv), dir: f.Cluster.Dir, log: filepath.Join(f.Cluster.Dir, "logs", "second-gateway.log")}
+	g.url, g.argv, g.dir, g.log = "http://"+addr, slices.Clone(first.Argv), f.Cluster.Dir, filepath.Join(f.Cluster.Dir, "logs", "second-gateway.log")
 	g.argv[at] = config
 	if flag {
 		g.argv[at] = name + "=" + config
@@ -182,6 +188,7 @@ func startSecond(ctx context.Context, f *Fight, first procs.Component) (*secondG
 		defer g.mu.Unlock()
 		_ = g.cmd.Process.Kill()
 		<-g.ended
+		g.ports.Close()
 	})
 	return g, g.ready(ctx)
 }
@@ -215,8 +222,8 @@ func (g *secondGateway) ready(ctx context.Context) error {
 		if _, err := procs.Gauge(ctx, g.url, "mind_sse_streams"); err == nil {
 			return nil
 		}
-		if err := sleep(ctx, 50*time.Millisecond); err != nil {
-			return errors.Join(errors.New("the second gateway does not answer"), err)
+		if wait.For(ctx, 50*time.Millisecond); ctx.Err() != nil {
+			return errors.Join(errors.New("the second gateway does not answer"), ctx.Err())
 		}
 	}
 }

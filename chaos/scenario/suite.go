@@ -1,6 +1,10 @@
 package scenario
 
-import "time"
+import (
+	"time"
+
+	"github.com/mindcoordinator/mind/chaos/scenario/users"
+)
 
 // Entry is an attack with the cluster that it needs.
 type Entry struct {
@@ -25,25 +29,25 @@ func Suite(long bool) []Entry {
 		}
 		return short
 	}
-	load := Load{Steady: Steady{Jobs: 14, Replaceable: 6}, Clients: 4, Pause: 50 * time.Millisecond, Followers: 4}
+	load := Load{Steady: users.Steady{Jobs: 14, Replaceable: 6}, Clients: 4, Pause: 50 * time.Millisecond, Followers: 4}
 	many := load
 	// 200 jobs, each of which says something twice a second.
-	many.Steady = Steady{Jobs: pick(40, 180), Replaceable: pick(10, 20), Every: 500 * time.Millisecond}
+	many.Steady = users.Steady{Jobs: pick(40, 180), Replaceable: pick(10, 20), Every: 500 * time.Millisecond}
 	light := load
 	light.Clients, light.Pause = 2, 200*time.Millisecond
 	away := light
-	away.Steady = Steady{Jobs: 8, Short: 4, Replaceable: 6, Gangs: 1, LostAfter: 10 * time.Second}
+	away.Steady = users.Steady{Jobs: 8, Short: 4, Replaceable: 6, Gangs: 1, LostAfter: 10 * time.Second}
 	down := Away{For: time.Duration(pick(1, 600)) * time.Second}
 	stopped := down
 	stopped.Stop = true
 	alone := light
 	// The time in which a node finds out that it is alone, and asks its peers, must fit before the stop of its tasks.
-	alone.Steady = Steady{Jobs: 4, Replaceable: 6, LostAfter: 20 * time.Second}
+	alone.Steady = users.Steady{Jobs: 4, Replaceable: 6, LostAfter: 20 * time.Second}
 	watched := light
-	watched.Steady = Steady{Jobs: 2}
+	watched.Steady = users.Steady{Jobs: 2}
 	printing := Printing{Lines: pick(100_000, 1_000_000), Watchers: 100, For: time.Duration(pick(30, 180)) * time.Second}
 	forgotten := load
-	forgotten.Steady = Steady{Jobs: 6, Replaceable: 4, Gangs: 3}
+	forgotten.Steady = users.Steady{Jobs: 6, Replaceable: 4, Gangs: 3}
 	// By then a coordinator leads, and goes on. A starved cluster takes up to 11 s beside other work.
 	const settled, settledSlowly = 10 * time.Second, 15 * time.Second
 	const silence = 45 * time.Second // more than twice what the jobs may be silent

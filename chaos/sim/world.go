@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"container/heap"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -182,7 +183,7 @@ func (w *world) build() {
 // run plays until a moment, or the first finding.
 func (w *world) run(until int64) {
 	for w.found == nil {
-		e, ok := w.queue.pop(until)
+		e, ok := w.queue.next(until)
 		if !ok {
 			w.now = until
 			return
@@ -195,7 +196,7 @@ func (w *world) run(until int64) {
 }
 
 // after has something happen later.
-func (w *world) after(d int64, do func()) { w.queue.push(w.now+max(d, 0), do) }
+func (w *world) after(d int64, do func()) { w.queue.add(w.now+max(d, 0), do) }
 
 // within draws from a range, the end excluded.
 func (w *world) within(from, to int64) int64 {
@@ -225,51 +226,41 @@ type event struct {
 	do  func()
 }
 
-// queue is a heap of events by time, then number.
+// queue is the events to come, by time, then number. It implements heap.Interface.
 type queue struct {
-	heap []event
-	seq  uint64
+	events []event
+	seq    uint64
 }
 
-func (q *queue) less(i, j int) bool {
-	a, b := &q.heap[i], &q.heap[j]
+func (q *queue) Len() int { return len(q.events) }
+
+func (q *queue) Less(i, j int) bool {
+	a, b := &q.events[i], &q.events[j]
 	return a.at < b.at || a.at == b.at && a.seq < b.seq
 }
 
-func (q *queue) push(at int64, do func()) {
-	q.seq++
-	q.heap = append(q.heap, event{at, q.seq, do})
-	for i := len(q.heap) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !q.less(i, up) {
-			break
-		}
-		q.heap[i], q.heap[up] = q.heap[up], q.heap[i]
-		i = up
-	}
+func (q *queue) Swap(i, j int) { q.events[i], q.events[j] = q.events[j], q.events[i] }
+
+func (q *queue) Push(e any) { q.events = append(q.events, e.(event)) }
+
+func (q *queue) Pop() any {
+	last := len(q.events) - 1
+	e := q.events[last]
+	q.events[last], q.events = event{}, q.events[:last]
+	return e
 }
 
-func (q *queue) pop(until int64) (event, bool) {
-	if len(q.heap) == 0 || q.heap[0].at > until {
+func (q *queue) add(at int64, do func()) {
+	q.seq++
+	heap.Push(q, event{at, q.seq, do})
+}
+
+// next takes the first event that is not after until.
+func (q *queue) next(until int64) (event, bool) {
+	if len(q.events) == 0 || q.events[0].at > until {
 		return event{}, false
 	}
-	e := q.heap[0]
-	last := len(q.heap) - 1
-	q.heap[0], q.heap[last] = q.heap[last], event{}
-	q.heap = q.heap[:last]
-	for i := 0; ; {
-		least := i
-		for _, down := range [2]int{2*i + 1, 2*i + 2} {
-			if down < last && q.less(down, least) {
-				least = down
-			}
-		}
-		if least == i {
-			return e, true
-		}
-		q.heap[i], q.heap[least] = q.heap[least], q.heap[i]
-		i = least
-	}
+	return heap.Pop(q).(event), true
 }
 
 const remembered = 60

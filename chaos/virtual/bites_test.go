@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/chaos/virtual/machine"
 )
 
 // broken plays in a world that is broken on purpose and returns what the checkers found.
@@ -28,7 +30,7 @@ func broken(t *testing.T, o Options, play func(s *scene)) []string {
 
 func TestCheckers_noticeTasksThatOutliveTheirDeadline(t *testing.T) {
 	findings := broken(t, Options{Coordinators: 3, Agents: 3, Seed: 21, ImmortalTasks: true}, func(s *scene) {
-		job := s.running(&Job{Key: "job", Ranks: 1, Restarts: true, Does: Behaviour{Run: 30 * time.Minute}})
+		job := s.running(&Job{Key: "job", Ranks: 1, Restarts: true, Does: machine.Behaviour{Run: 30 * time.Minute}})
 		time.Sleep(time.Minute)
 		s.isolate(s.agents[s.on(job)].ip, true)
 		time.Sleep(2 * time.Minute)
@@ -39,7 +41,7 @@ func TestCheckers_noticeTasksThatOutliveTheirDeadline(t *testing.T) {
 func TestCheckers_noticeDisksThatForget(t *testing.T) {
 	findings := broken(t, Options{Coordinators: 3, Agents: 1, Seed: 22, ForgetfulDisks: true}, func(s *scene) {
 		for i := range 30 {
-			s.Submit(0, &Job{Key: fmt.Sprintf("job-%d", i), Ranks: 1, Does: Behaviour{Run: time.Second}})
+			s.Submit(0, &Job{Key: fmt.Sprintf("job-%d", i), Ranks: 1, Does: machine.Behaviour{Run: time.Second}})
 		}
 		for i := range s.coordinators {
 			s.CrashCoordinator(i, true)

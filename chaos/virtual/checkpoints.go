@@ -3,13 +3,10 @@ package virtual
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 
+	"github.com/mindcoordinator/mind/chaos/virtual/machine"
 	"github.com/mindcoordinator/mind/fsm"
 )
-
-// life is the link through which one life of an agent sees the files of its machine.
-var life = regexp.MustCompile(`/life-[0-9]+/`)
 
 // CheckCheckpoints holds what is registered against the files that there are and the processes that wrote them (I9), and
 // what processes went on from against what is registered. It returns how many checkpoints it looked at.
@@ -29,7 +26,7 @@ func (w *Workload) CheckCheckpoints() int {
 		registered := map[string]bool{}
 		for cp := range v.CheckpointsOf(id) {
 			n++
-			path := life.ReplaceAllString(cp.Path, "/data/")
+			path := machine.TruePath(cp.Path)
 			registered[path] = true
 			info, err := os.Stat(filepath.Join(path, "weights"))
 			if err != nil || info.Size() != int64(len(filepath.Base(path))) || cp.SizeBytes != info.Size() || cp.Digest == "" {
@@ -45,7 +42,7 @@ func (w *Workload) CheckCheckpoints() int {
 			}
 		}
 		for _, l := range c.World.Lives(j.ID) {
-			if l.ResumeFrom != "" && !registered[life.ReplaceAllString(l.ResumeFrom, "/data/")] {
+			if l.ResumeFrom != "" && !registered[machine.TruePath(l.ResumeFrom)] {
 				c.Findings.Add("I9: %s goes on from %s, which is not registered", &l, l.ResumeFrom)
 			}
 		}

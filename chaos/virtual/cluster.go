@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -19,6 +18,9 @@ import (
 	"github.com/mindcoordinator/mind/agent"
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/chaos/check"
+	"github.com/mindcoordinator/mind/chaos/virtual/disk"
+	"github.com/mindcoordinator/mind/chaos/virtual/machine"
+	"github.com/mindcoordinator/mind/chaos/virtual/network"
 	"github.com/mindcoordinator/mind/coordinator"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
@@ -58,7 +60,7 @@ type Options struct {
 // Cluster is all of it.
 type Cluster struct {
 	Options
-	Network  *Network
+	Network  *network.Network
 	Findings *check.Findings
 	World    *check.World
 	Replicas *check.Replicas
@@ -74,14 +76,14 @@ type Cluster struct {
 	agents   []*node
 	ending   sync.WaitGroup
 	clients  []*client.Client
-	users    *Host
+	users    *network.Host
 }
 
 // replica is a coordinator's place: what is there when no process is.
 type replica struct {
 	id   string
 	ip   string
-	disk *Disk
+	disk *disk.Disk
 	skew time.Duration
 	// Of the process that runs; nil: none does.
 	run *run
@@ -95,16 +97,14 @@ type replica struct {
 type node struct {
 	id      string
 	ip      string
-	machine *Machine
-	lives   int
+	machine *machine.Machine
 	run     *run
-	kernel  *kernel
-	link    string
+	life    *machine.Life
 }
 
 // run is one process of a component.
 type run struct {
-	host   *Host
+	host   *network.Host
 	cancel context.CancelFunc
 	ended  chan struct{}
 	err    error
@@ -126,23 +126,22 @@ func New(o Options) *Cluster {
 	if o.SnapshotThreshold == 0 {
 		o.SnapshotThreshold = 512
 	}
-	c := &Cluster{Options: o, Network: NewNetwork(o.Seed), Findings: &check.Findings{}, log: newJournal(), rand: rand.New(rand.NewPCG(o.Seed, 3))}
+	c := &Cluster{Options: o, Network: network.New(o.Seed), Findings: &check.Findings{}, log: newJournal(), rand: rand.New(rand.NewPCG(o.Seed, 3))}
 	c.World, c.Replicas = check.NewWorld(c.Findings), check.NewReplicas(c.Findings)
 	for i := range o.Coordinators {
-		r := &replica{id: fmt.Sprintf("c%d", i+1), ip: fmt.Sprintf("10.0.0.%d", i+1), disk: NewDisk(o.Seed*1000 + uint64(i))}
+		r := &replica{id: fmt.Sprintf("c%d", i+1), ip: fmt.Sprintf("10.0.0.%d", i+1), disk: disk.New(o.Seed*1000+uint64(i), o.ForgetfulDisks)}
 		if o.Skew > 0 {
 			r.skew = time.Duration(c.rand.Int64N(2*int64(o.Skew))) - o.Skew
 		}
-		r.disk.forgetful = o.ForgetfulDisks
 		c.coordinators = append(c.coordinators, r)
 		c.founders = append(c.founders, coordinator.Peer{ID: r.id, RaftAddr: at(r.ip, portRaft), GRPCAddr: at(r.ip, portGRPC), HTTPAddr: at(r.ip, portHTTP)})
 	}
 	for i := range o.Agents {
 		id := fmt.Sprintf("n%d", i+1)
 		drift := (2*c.rand.Float64() - 1) * o.Drift
-		n := &node{id: id, ip: fmt.Sprintf("10.0.1.%d", i+1), machine: newMachine(id, filepath.Join(o.Dir, id), o.GPUs, drift, c.World)}
-		n.machine.immortal = o.ImmortalTasks
-		c.agents = append(c.agents, n)
+		c.agents = append(c.agents, &node{id: id, ip: fmt.Sprintf("10.0.1.%d", i+1), machine: machine.New(machine.Spec{
+			Name: id, Home: filepath.Join(o.Dir, id), GPUs: o.GPUs, Drift: drift, Immortal: o.ImmortalTasks, World: c.World,
+		})})
 	}
 	c.users = c.Network.Host("10.0.2.1")
 	return c
@@ -169,7 +168,7 @@ func (c *Cluster) Close() {
 	for i := range c.agents {
 		c.CrashAgent(i, false)
 		c.agents[i].machine.Reboot()
-		c.agents[i].machine.living.Wait()
+		c.agents[i].machine.Wait()
 	}
 	c.users.Kill(false)
 	c.ending.Wait()
@@ -223,7 +222,7 @@ func (c *Cluster) StartCoordinator(i int) {
 	if err != nil {
 		panic(err)
 	}
-	mount := r.disk.mount()
+	mount := r.disk.Mount()
 	config := coordinator.Config{
 		ID: r.id, DataDir: filepath.Join(c.Dir, r.id),
 		GRPCAddr: host.Addr(portGRPC), HTTPAddr: host.Addr(portHTTP), RaftAddr: host.Addr(portRaft), GossipAddr: host.Addr(portGossip),
@@ -276,7 +275,7 @@ func (c *Cluster) CrashCoordinator(i int, power bool) {
 	r.run, r.view = nil, nil
 	c.mu.Unlock()
 	if this != nil {
-		r.disk.unmount()
+		r.disk.Unmount()
 		this.crash(power)
 	}
 }
@@ -294,23 +293,15 @@ func (c *Cluster) StartAgent(i int) {
 	if err != nil {
 		panic(err)
 	}
-	// Each life sees the files through a link of its own, which ends with it: what a crashed agent still writes goes nowhere.
-	n.lives++
-	real, link := filepath.Join(n.machine.home, "data"), filepath.Join(n.machine.home, fmt.Sprintf("life-%d", n.lives))
-	if err := os.MkdirAll(real, 0o700); err != nil {
+	if n.life, err = n.machine.Begin(host); err != nil {
 		panic(err)
 	}
-	if err := os.Symlink(real, link); err != nil {
-		panic(err)
-	}
-	n.link = link
-	n.kernel = &kernel{machine: n.machine, host: host, gone: make(chan struct{})}
 	config := agent.Config{
-		NodeID: n.id, DataDir: link, GRPCAddr: host.Addr(portGRPC), GossipAddr: host.Addr(portGossip), GossipJoin: c.gossipSeeds(),
+		NodeID: n.id, DataDir: n.life.Dir(), GRPCAddr: host.Addr(portGRPC), GossipAddr: host.Addr(portGossip), GossipJoin: c.gossipSeeds(),
 		CPUs: 64, MemMB: 512 << 10, Hostname: n.id, KeepTasks: 50, KeepTasksFor: 12 * time.Hour, Logger: slog.New(c.log.of(n.id)),
 		Machine: agent.Machine{
-			Network: host, GossipTransport: gossip, Processes: n.kernel, Devices: inventory{machine: n.machine},
-			BootID: n.machine.bootID(), Clock: n.machine.Clock,
+			Network: host, GossipTransport: gossip, Processes: n.life, Devices: n.machine.Devices(),
+			BootID: n.machine.BootID(), Clock: n.machine.Clock,
 		},
 	}
 	for _, r := range c.coordinators { // the lock is held
@@ -324,19 +315,15 @@ func (c *Cluster) StartAgent(i int) {
 func (c *Cluster) CrashAgent(i int, power bool) {
 	n := c.agents[i]
 	c.mu.Lock()
-	this, kernel, link := n.run, n.kernel, n.link
+	this, life := n.run, n.life
 	n.run = nil
 	c.mu.Unlock()
 	if this != nil {
-		close(kernel.gone)
-		_ = os.Remove(link)
-		// Once it can write nothing any more, the paths that it wrote down lead to the files again.
+		life.Crash()
 		c.ending.Go(func() {
 			<-this.ended
-			_ = os.Symlink(filepath.Join(n.machine.home, "data"), link)
+			life.Bury()
 		})
-		// The lock of one who is dead is nobody's.
-		_ = os.Remove(filepath.Join(n.machine.home, "data", "agent.lock"))
 		this.crash(power)
 	}
 	if power {
@@ -344,7 +331,7 @@ func (c *Cluster) CrashAgent(i int, power bool) {
 	}
 }
 
-func newRun(host *Host) *run { return &run{host: host, ended: make(chan struct{})} }
+func newRun(host *network.Host) *run { return &run{host: host, ended: make(chan struct{})} }
 
 // begin starts a process.
 func (c *Cluster) begin(id string, r *run, main func(context.Context) error) {
@@ -371,9 +358,19 @@ func (r *run) crash(power bool) {
 	r.cancel()
 }
 
-// Stop holds up a component as SIGSTOP does, Continue lets it go on.
-func (c *Cluster) Stop(ip string)     { c.Network.host(ip, (*Host).Stop) }
-func (c *Cluster) Continue(ip string) { c.Network.host(ip, (*Host).Continue) }
+// Stop holds up a component as SIGSTOP does, until Continue.
+func (c *Cluster) Stop(ip string) {
+	if h := c.Network.At(ip); h != nil {
+		h.Stop()
+	}
+}
+
+// Continue lets a stopped component go on.
+func (c *Cluster) Continue(ip string) {
+	if h := c.Network.At(ip); h != nil {
+		h.Continue()
+	}
+}
 
 // Client returns a client of the whole cluster.
 func (c *Cluster) Client() *client.Client {

@@ -2,11 +2,12 @@
 // scheduler, gRPC) and real agents, on a network, disks and processes in memory, inside one testing/synctest bubble. Hours
 // of its life take seconds.
 //
-// Contract: a Cluster is made inside a bubble. Every component lives on a Host of its own, and everything that it says to
-// another passes a link that can be cut one way, delayed, lossy, stalled or doubling. A component can crash (its links
-// break and its disk stops at that moment, whatever its goroutines still do), be stopped (it has no effects until it is
-// continued) and be started again with what its disk holds. The processes of tasks are made up: they know how long they
-// want to run and how they end, obey the deadlines of a shim, outlive their agent, and tell the referee (package check).
+// Contract: a Cluster is made inside a bubble. Every component lives on a host of its own (package network), and everything
+// that it says to another passes a link that can be cut one way, delayed, lossy, stalled or doubling. A component can crash
+// (its links break and its disk stops at that moment, whatever its goroutines still do), be stopped (it has no effects until
+// it is continued) and be started again with what its disk holds (package disk). The processes of tasks are simulated
+// (package machine): they know how long they want to run and how they end, obey the deadlines of a shim, outlive their agent,
+// and tell package check what they do. Here is what is done with all this: users at work, faults, and the verdict.
 //
 // Guarantees: the faults of a run are drawn from a seed, and the same seed draws the same faults at the same times.
 //

@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/check"
@@ -16,10 +17,27 @@ type Episode struct {
 	// Length is how long users work under the faults, of which one begins every Pause or so.
 	Length, Pause time.Duration
 	Kinds         []Kind
+	// Only are the numbers of the faults that are carried out, from 0; nil: all that the seed draws.
+	Only []int
 	// Settle is how long the jobs have to come to their ends after everything is whole again; default 30 min.
 	Settle time.Duration
 	// Watch is given the cluster as soon as there is one: whoever waits outside may read its journal.
 	Watch func(*Cluster)
+}
+
+// Faults are what is done to the cluster.
+func (e Episode) Faults() []Fault {
+	all := Schedule(e.Options.Seed, e.Length, e.Pause, e.Kinds)
+	if e.Only == nil {
+		return all
+	}
+	var some []Fault
+	for i, f := range all {
+		if slices.Contains(e.Only, i) {
+			some = append(some, f)
+		}
+	}
+	return some
 }
 
 // Verdict is what an episode showed.
@@ -73,7 +91,7 @@ func (e Episode) Run() *Verdict {
 			}
 		}
 	}()
-	a := c.Attack(Schedule(e.Options.Seed, e.Length, e.Pause, e.Kinds))
+	a := c.Attack(e.Faults())
 	time.Sleep(max(0, e.Length-time.Since(began)))
 	for _, w := range all {
 		w.Rest()

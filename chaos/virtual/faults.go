@@ -12,6 +12,8 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/chaos/virtual/network"
 )
 
 // Kind is a sort of fault.
@@ -95,10 +97,10 @@ type Attack struct {
 	mu      sync.Mutex
 	counts  map[Kind]int
 	// cuts and stops count how many faults hold a link or a component, so that one that heals does not heal another's.
-	cuts  map[direction]int
+	cuts  map[network.Link]int
 	stops map[string]int
 	downs map[string]int
-	rough map[int]Weather
+	rough map[int]network.Weather
 	// operators are who changes the cluster by its own commands: one replaces a coordinator at a time.
 	operators *client.Client
 	replacing sync.Mutex
@@ -108,7 +110,7 @@ type Attack struct {
 
 // Attack runs the schedule, and returns when all of it is healed.
 func (c *Cluster) Attack(faults []Fault) *Attack {
-	a := &Attack{cluster: c, counts: map[Kind]int{}, cuts: map[direction]int{}, stops: map[string]int{}, downs: map[string]int{}, rough: map[int]Weather{}, operators: c.Client()}
+	a := &Attack{cluster: c, counts: map[Kind]int{}, cuts: map[network.Link]int{}, stops: map[string]int{}, downs: map[string]int{}, rough: map[int]network.Weather{}, operators: c.Client()}
 	began := time.Now()
 	for i, f := range faults {
 		time.Sleep(time.Until(began.Add(f.At)))
@@ -128,8 +130,8 @@ func (a *Attack) Heal() {
 		c.Continue(ip)
 		for _, other := range append(all, c.users.IP()) {
 			if other != ip {
-				c.Network.Set(ip, other, Weather{})
-				c.Network.Set(other, ip, Weather{})
+				c.Network.Set(ip, other, network.Weather{})
+				c.Network.Set(other, ip, network.Weather{})
 			}
 		}
 	}
@@ -139,7 +141,7 @@ func (a *Attack) Heal() {
 		c.Revive(i)
 	}
 	for i, n := range c.agents {
-		for g := range n.machine.gpus {
+		for g := range n.machine.GPUs() {
 			n.machine.Ill(g, "")
 		}
 		c.StartAgent(i)
@@ -183,7 +185,7 @@ func (a *Attack) inflict(n int, f Fault) {
 	a.counts[f.Kind]++
 	a.mu.Unlock()
 	ctx := context.Background()
-	last := func() { _ = sleep(ctx, f.For) }
+	last := func() { wait.For(ctx, f.For) }
 	one := r.IntN(len(c.places()))
 	seat := c.place(one)
 	node := r.IntN(len(c.agents))
@@ -233,7 +235,7 @@ func (a *Attack) inflict(n int, f Fault) {
 	case Replace:
 		a.replace(ctx, f, r, one)
 	case Loss, Stalls:
-		w := Weather{Delay: time.Duration(r.Int64N(int64(20 * time.Millisecond))), Jitter: time.Duration(1 + r.Int64N(int64(50*time.Millisecond)))}
+		w := network.Weather{Delay: time.Duration(r.Int64N(int64(20 * time.Millisecond))), Jitter: time.Duration(1 + r.Int64N(int64(50*time.Millisecond)))}
 		if f.Kind == Loss {
 			w.Loss, w.Double = 0.02+0.2*r.Float64(), 0.1*r.Float64()
 		} else {
@@ -282,15 +284,15 @@ func (a *Attack) halt(ip string, f Fault, last func()) {
 }
 
 // links are those that a fault cuts.
-func (a *Attack) links(f Fault, r *rand.Rand) []direction {
+func (a *Attack) links(f Fault, r *rand.Rand) []network.Link {
 	coordinators, agents := a.cluster.IPs()
 	all := append(slices.Clone(coordinators), agents...)
-	var cut []direction
+	var cut []network.Link
 	between := func(some, others []string) {
 		for _, x := range some {
 			for _, y := range others {
 				if x != y {
-					cut = append(cut, direction{x, y}, direction{y, x})
+					cut = append(cut, network.Link{From: x, To: y}, network.Link{From: y, To: x})
 				}
 			}
 		}
@@ -309,7 +311,7 @@ func (a *Attack) links(f Fault, r *rand.Rand) []direction {
 		for _, x := range all {
 			for _, y := range all {
 				if x != y && r.IntN(4) == 0 {
-					cut = append(cut, direction{x, y})
+					cut = append(cut, network.Link{From: x, To: y})
 				}
 			}
 		}
@@ -317,7 +319,7 @@ func (a *Attack) links(f Fault, r *rand.Rand) []direction {
 	return cut
 }
 
-func (a *Attack) cut(f Fault, links []direction, last func()) {
+func (a *Attack) cut(f Fault, links []network.Link, last func()) {
 	a.cluster.log.note("fault", fmt.Sprint(f, " ", links))
 	a.mu.Lock()
 	for _, d := range links {
@@ -325,11 +327,11 @@ func (a *Attack) cut(f Fault, links []direction, last func()) {
 	}
 	a.mu.Unlock()
 	for _, d := range links {
-		a.cluster.Network.Cut(d.from, d.to, true)
+		a.cluster.Network.Cut(d.From, d.To, true)
 	}
 	last()
 	a.mu.Lock()
-	var free []direction
+	var free []network.Link
 	for _, d := range links {
 		if a.cuts[d]--; a.cuts[d] == 0 {
 			free = append(free, d)
@@ -337,20 +339,20 @@ func (a *Attack) cut(f Fault, links []direction, last func()) {
 	}
 	a.mu.Unlock()
 	for _, d := range free {
-		a.cluster.Network.Cut(d.from, d.to, false)
+		a.cluster.Network.Cut(d.From, d.To, false)
 	}
 	a.cluster.log.note("fault", "joined again")
 }
 
 // weather makes the weather of all links that of the roughest fault; cuts stay.
-func (a *Attack) weather(n int, w *Weather) {
+func (a *Attack) weather(n int, w *network.Weather) {
 	a.mu.Lock()
 	if w == nil {
 		delete(a.rough, n)
 	} else {
 		a.rough[n] = *w
 	}
-	var all Weather
+	var all network.Weather
 	for _, one := range a.rough {
 		all.Delay, all.Jitter = max(all.Delay, one.Delay), max(all.Jitter, one.Jitter)
 		all.Loss, all.Double = max(all.Loss, one.Loss), max(all.Double, one.Double)
@@ -361,18 +363,8 @@ func (a *Attack) weather(n int, w *Weather) {
 }
 
 // Weather makes the weather of all links between components, cuts aside.
-func (c *Cluster) Weather(w Weather) {
+func (c *Cluster) Weather(w network.Weather) {
 	coordinators, agents := c.IPs()
 	all := append(coordinators, agents...)
-	for _, x := range all {
-		for _, y := range all {
-			if x != y {
-				c.Network.change(direction{x, y}, func(old *Weather) {
-					cut := old.Cut
-					*old = w
-					old.Cut = cut
-				})
-			}
-		}
-	}
+	c.Network.SetAll(all, w)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/chaos/virtual/machine"
 )
 
 func TestCluster_runsAJob(t *testing.T) {
@@ -29,7 +30,7 @@ func TestCluster_runsAJob(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		resp, err := cl.Jobs().SubmitJob(client.WithCall(ctx, client.Call{Tenant: "t", IdempotencyKey: "k"}), &v1.SubmitJobRequest{
-			Name: "first", CommandConfig: &v1.CommandConfig{Argv: Behaviour{Run: 10 * time.Second}.Argv(), Cwd: "/"},
+			Name: "first", CommandConfig: &v1.CommandConfig{Argv: machine.Behaviour{Run: 10 * time.Second}.Argv(), Cwd: "/"},
 			ResourceConfig: &v1.ResourceConfig{GpuCount: 1},
 		})
 		require.NoError(t, err)

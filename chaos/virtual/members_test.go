@@ -9,6 +9,9 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/chaos/virtual/disk"
+	"github.com/mindcoordinator/mind/chaos/virtual/machine"
+	"github.com/mindcoordinator/mind/chaos/virtual/network"
 )
 
 // remove has an operator take a coordinator out of the voters.
@@ -42,7 +45,7 @@ func TestRemoveInterrupted_theNextTryEndsIt(t *testing.T) {
 		id := s.place(gone).id
 		require.Eventually(t, func() bool { return len(s.named()) == 5 }, time.Minute, 100*time.Millisecond)
 		s.CrashCoordinator(gone, true)
-		s.Weather(Weather{Delay: 20 * time.Millisecond})
+		s.Weather(network.Weather{Delay: 20 * time.Millisecond})
 		answered := make(chan error, 1)
 		go func() { answered <- s.remove(id) }()
 		for slices.Contains(s.View(leader).Voters(), id) {
@@ -118,7 +121,7 @@ func TestJoin_learnsBeforeItVotes(t *testing.T) {
 		s.StartCoordinator(gone)
 		require.Eventually(t, func() bool { return slices.Contains(s.named(), stranger.id) }, time.Minute, 100*time.Millisecond)
 		s.CrashCoordinator(gone, true)
-		s.running(&Job{Key: "meanwhile", Ranks: 1, Does: Behaviour{Run: time.Second}})
+		s.running(&Job{Key: "meanwhile", Ranks: 1, Does: machine.Behaviour{Run: time.Second}})
 		time.Sleep(11 * time.Minute)
 		require.False(t, s.votes(stranger.id))
 		require.NotContains(t, s.named(), stranger.id, "it was given up")
@@ -151,7 +154,7 @@ func TestRemove_keepsAQuorum(t *testing.T) {
 		s.CrashCoordinator((leader+1)%3, true)
 		time.Sleep(10 * time.Second)
 		require.ErrorContains(t, s.remove(alive), "Take out the silent ones first")
-		s.running(&Job{Key: "meanwhile", Ranks: 1, Does: Behaviour{Run: time.Second}})
+		s.running(&Job{Key: "meanwhile", Ranks: 1, Does: machine.Behaviour{Run: time.Second}})
 		require.NoError(t, s.remove(dead))
 		require.NoError(t, s.remove(alive), "a cluster of two may become one")
 	})
@@ -162,7 +165,7 @@ func TestFirstStart_waitsForAll(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 47}, func(s *scene) {
 		for i := range 3 {
 			s.CrashCoordinator(i, true)
-			s.place(i).disk = NewDisk(uint64(4700 + i))
+			s.place(i).disk = disk.New(uint64(4700+i), false)
 		}
 		s.StartCoordinator(0)
 		s.StartCoordinator(1)
@@ -179,12 +182,12 @@ func TestFirstStart_waitsForAll(t *testing.T) {
 // taken out; and two of them can never make the third forget, too.
 func TestLostDisk_waitsUntilItWasTakenOut(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 1, Seed: 48}, func(s *scene) {
-		job := s.running(&Job{Key: "kept", Ranks: 1, Does: Behaviour{Run: 2 * time.Minute}})
+		job := s.running(&Job{Key: "kept", Ranks: 1, Does: machine.Behaviour{Run: 2 * time.Minute}})
 		require.Eventually(t, func() bool { return len(s.named()) == 3 }, time.Minute, 100*time.Millisecond)
 		lost := (s.leader() + 1) % 3
 		id := s.place(lost).id
 		s.CrashCoordinator(lost, true)
-		s.place(lost).disk = NewDisk(4801)
+		s.place(lost).disk = disk.New(4801, false)
 		s.StartCoordinator(lost)
 		time.Sleep(time.Minute)
 		require.True(t, s.View(lost) == nil || s.View(lost).Index() == 0, "it was let in as if nothing had happened")
@@ -195,7 +198,7 @@ func TestLostDisk_waitsUntilItWasTakenOut(t *testing.T) {
 		leader := s.leader()
 		for _, i := range []int{(leader + 1) % 3, (leader + 2) % 3} {
 			s.CrashCoordinator(i, true)
-			s.place(i).disk = NewDisk(uint64(4810 + i))
+			s.place(i).disk = disk.New(uint64(4810+i), false)
 		}
 		s.CrashCoordinator(leader, true)
 		s.StartCoordinator((leader + 1) % 3)

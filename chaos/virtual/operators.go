@@ -13,6 +13,8 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/chaos/virtual/disk"
 	"github.com/mindcoordinator/mind/fsm"
 )
 
@@ -36,7 +38,7 @@ func (a *Attack) limit(ctx context.Context, f Fault, r *rand.Rand) {
 	a.cluster.log.note("fault", fmt.Sprint(f, " ", set.what))
 	for range 2 {
 		_ = a.operate(ctx, set.draw)
-		_ = sleep(ctx, f.For/2)
+		wait.For(ctx, f.For/2)
 	}
 	_ = a.operate(ctx, set.clear)
 }
@@ -111,7 +113,7 @@ func (a *Attack) insist(ctx context.Context, what string, call func(context.Cont
 		if err = a.operate(ctx, call); err == nil {
 			return
 		}
-		_ = sleep(ctx, time.Second)
+		wait.For(ctx, time.Second)
 	}
 	a.cluster.Findings.Add("%s failed for %s in a whole cluster: %v", what, healTime, err)
 }
@@ -141,14 +143,14 @@ func (a *Attack) replace(ctx context.Context, f Fault, r *rand.Rand, seat int) {
 		a.revive(seat, old)
 		return
 	}
-	_ = sleep(ctx, time.Duration(r.Int64N(int64(10*time.Second)))) // until it is shut down
+	wait.For(ctx, time.Duration(r.Int64N(int64(10*time.Second)))) // until it is shut down
 	c.CrashCoordinator(seat, false)
-	_ = sleep(ctx, f.For)
+	wait.For(ctx, f.For)
 	next := c.succeed(seat)
 	c.log.note("fault", fmt.Sprint(next.id, " comes in the place of ", old.id))
 	a.revive(seat, next)
 	// The next one is replaced when this one votes, or has had its time.
-	for end := time.Now().Add(healTime); time.Now().Before(end); _ = sleep(ctx, 5*time.Second) {
+	for end := time.Now().Add(healTime); time.Now().Before(end); wait.For(ctx, 5*time.Second) {
 		if voters, err := a.voters(ctx); err == nil && slices.Contains(voters, next.id) {
 			return
 		}
@@ -191,7 +193,7 @@ func (a *Attack) revive(seat int, r *replica) {
 // remove takes a coordinator out of the voters, and leadership from it before if it has it.
 func (a *Attack) remove(ctx context.Context, id string, within time.Duration) error {
 	var err error
-	for end := time.Now().Add(within); time.Now().Before(end); _ = sleep(ctx, 2*time.Second) {
+	for end := time.Now().Add(within); time.Now().Before(end); wait.For(ctx, 2*time.Second) {
 		err = a.operate(ctx, func(ctx context.Context) error {
 			_, err := a.operators.Operators().RemovePeer(ctx, &v1.RemovePeerRequest{Id: id})
 			return err
@@ -273,7 +275,7 @@ func (c *Cluster) succeed(seat int) *replica {
 	defer c.mu.Unlock()
 	c.replaced++
 	n, old := len(c.founders)+c.replaced, c.coordinators[seat]
-	next := &replica{id: fmt.Sprintf("c%d", n), ip: old.ip, skew: old.skew, joins: true, disk: NewDisk(c.Seed*1000 + uint64(n))}
+	next := &replica{id: fmt.Sprintf("c%d", n), ip: old.ip, skew: old.skew, joins: true, disk: disk.New(c.Seed*1000+uint64(n), false)}
 	c.coordinators[seat] = next
 	return next
 }

@@ -14,8 +14,19 @@ import (
 // patience is after how much true time an episode says what it is doing.
 const patience = 45 * time.Second
 
-// play runs an episode in a bubble and fails the test for whatever it found.
+// play plays an episode and fails the test for whatever it found.
 func play(t *testing.T, e Episode) *Verdict {
+	t.Helper()
+	v := watched(t, e)
+	if len(v.Findings) > 0 {
+		t.Errorf("seed %d:\n%s", v.Seed, strings.Join(v.Findings, "\n"))
+		keep(t, v)
+	}
+	return v
+}
+
+// watched plays an episode in a bubble, and says so when it takes long.
+func watched(t *testing.T, e Episode) *Verdict {
 	t.Helper()
 	e.Options.Dir = t.TempDir()
 	began := now()
@@ -35,10 +46,6 @@ func play(t *testing.T, e Episode) *Verdict {
 	took := now().Sub(began)
 	v.Findings = append(v.Findings, v.History.Linearizable(time.Minute)...)
 	t.Logf("%s; %.1f s of true time", v.Report, took.Seconds())
-	if len(v.Findings) > 0 {
-		t.Errorf("seed %d:\n%s", v.Seed, strings.Join(v.Findings, "\n"))
-		keep(t, v)
-	}
 	return v
 }
 
@@ -62,24 +69,96 @@ func random(seed uint64) Episode {
 	}
 }
 
-// TestRandomFaults plays episodes with seeds of their own; MIND_CHAOS_SEED plays one, MIND_CHAOS_RUNS that many.
+// asked is the episode of a seed, as the environment wants it: MIND_CHAOS_FAULTS names the faults that are carried out (3,17),
+// and MIND_CHAOS_BREAK breaks the world on purpose, to see what the checkers find: disks forget, or deadlines are not kept.
+func asked(t *testing.T, seed uint64) Episode {
+	t.Helper()
+	e := random(seed)
+	for text := range strings.SplitSeq(os.Getenv("MIND_CHAOS_FAULTS"), ",") {
+		if text == "" {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatalf("MIND_CHAOS_FAULTS: %v", err)
+		}
+		e.Only = append(e.Only, n)
+	}
+	switch what := os.Getenv("MIND_CHAOS_BREAK"); what {
+	case "":
+	case "disks":
+		e.Options.ForgetfulDisks = true
+	case "deadlines":
+		e.Options.ImmortalTasks = true
+	default:
+		t.Fatalf("MIND_CHAOS_BREAK=%s: it must be disks or deadlines", what)
+	}
+	return e
+}
+
+// number reads a number from the environment.
+func number(t *testing.T, name string, otherwise uint64) uint64 {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// TestRandomFaults plays episodes with seeds of their own; MIND_CHAOS_SEED says with which to begin, MIND_CHAOS_RUNS how many.
 func TestRandomFaults(t *testing.T) {
-	first, runs := uint64(1), uint64(1)
-	if text := os.Getenv("MIND_CHAOS_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
+	if os.Getenv("MIND_CHAOS_SHRINK") != "" {
+		t.Skip("a seed is shrunk")
+	}
+	first := number(t, "MIND_CHAOS_SEED", 1)
+	for seed := first; seed < first+number(t, "MIND_CHAOS_RUNS", 1); seed++ {
+		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { play(t, asked(t, seed)) })
+	}
+}
+
+// TestShrinkSeed looks for few of the faults of MIND_CHAOS_SEED with which something is still found. A run is not the same
+// twice: each choice of faults is tried MIND_CHAOS_SHRINK times before it counts as harmless.
+func TestShrinkSeed(t *testing.T) {
+	tries := number(t, "MIND_CHAOS_SHRINK", 0)
+	if tries == 0 {
+		t.Skip("MIND_CHAOS_SHRINK asks for no shrinking")
+	}
+	e := asked(t, number(t, "MIND_CHAOS_SEED", 1))
+	faults, numbers := e.Faults(), e.Only
+	if numbers == nil {
+		for i := range faults {
+			numbers = append(numbers, i)
 		}
-		first, runs = n, 1
 	}
-	if text := os.Getenv("MIND_CHAOS_RUNS"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
+	finds := func(only []int) (found []string) {
+		e.Only = only
+		for try := uint64(0); try < tries && len(found) == 0; try++ {
+			t.Run(fmt.Sprintf("%d faults", len(only)), func(t *testing.T) { found = watched(t, e).Findings })
 		}
-		runs = n
+		fmt.Fprintf(os.Stderr, "with %d faults: %d findings: %v\n", len(only), len(found), only)
+		return found
 	}
-	for seed := first; seed < first+runs; seed++ {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { play(t, random(seed)) })
+	of := func(part []int) (only []int) {
+		for _, i := range part {
+			only = append(only, numbers[i])
+		}
+		return only
 	}
+	if len(finds(numbers)) == 0 {
+		t.Fatalf("nothing was found in %d runs with all %d faults: there is nothing to shrink", tries, len(numbers))
+	}
+	few := of(Shrink(len(numbers), func(part []int) bool { return len(finds(of(part))) > 0 }))
+	var text []string
+	for _, n := range few {
+		text = append(text, strconv.Itoa(n))
+	}
+	for _, n := range few {
+		t.Logf("fault %d: %s", n, Schedule(e.Options.Seed, e.Length, e.Pause, e.Kinds)[n])
+	}
+	t.Errorf("these are enough: MIND_CHAOS_SEED=%d MIND_CHAOS_FAULTS=%s go test ./chaos/virtual -run TestRandomFaults -v", e.Options.Seed, strings.Join(text, ","))
 }

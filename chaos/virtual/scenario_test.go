@@ -9,13 +9,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/chaos/virtual/machine"
+	"github.com/mindcoordinator/mind/chaos/virtual/network"
 )
 
 // trainings are jobs that work for that long: of one rank and of two, restartable and not, that succeed and that fail.
 func trainings(run time.Duration) []*Job {
 	var all []*Job
 	for i := range 6 {
-		j := &Job{Key: fmt.Sprintf("training-%d", i), Ranks: 1 + i%2, Restarts: i/2%2 == 1, Does: Behaviour{Run: run + time.Duration(i)*time.Minute}}
+		j := &Job{Key: fmt.Sprintf("training-%d", i), Ranks: 1 + i%2, Restarts: i/2%2 == 1, Does: machine.Behaviour{Run: run + time.Duration(i)*time.Minute}}
 		if i >= 4 {
 			j.Does.Exit = 10 + i
 		}
@@ -118,9 +120,9 @@ func lossAndStalls(t *testing.T, length time.Duration) {
 		for _, j := range jobs {
 			s.running(j)
 		}
-		s.Weather(Weather{Delay: time.Millisecond, Jitter: 5 * time.Millisecond, Loss: 0.1, Double: 0.02, Stall: 0.002, StallFor: 5 * time.Second})
+		s.Weather(network.Weather{Delay: time.Millisecond, Jitter: 5 * time.Millisecond, Loss: 0.1, Double: 0.02, Stall: 0.002, StallFor: 5 * time.Second})
 		time.Sleep(length)
-		s.Weather(Weather{})
+		s.Weather(network.Weather{})
 		s.Rest()
 		s.Settle(time.Hour)
 		s.unharmed(jobs...)
@@ -148,8 +150,8 @@ func TestNodeCutOff_replacedAndNeverTwice(t *testing.T) {
 			}
 			stage(t, Options{Coordinators: 3, Agents: 3, Seed: 13, Drift: 0.005}, func(s *scene) {
 				s.load.LostAfter = time.Minute
-				job := s.running(&Job{Key: "replaced", Ranks: 1, Restarts: true, Does: Behaviour{Run: 30 * time.Minute, Stubborn: true}})
-				kept := s.running(&Job{Key: "kept", Ranks: 1, Does: Behaviour{Run: 5 * time.Minute, Exit: 7}})
+				job := s.running(&Job{Key: "replaced", Ranks: 1, Restarts: true, Does: machine.Behaviour{Run: 30 * time.Minute, Stubborn: true}})
+				kept := s.running(&Job{Key: "kept", Ranks: 1, Does: machine.Behaviour{Run: 5 * time.Minute, Exit: 7}})
 				first := s.on(job)
 				time.Sleep(time.Minute)
 				began := time.Now()
@@ -193,13 +195,13 @@ func TestAgentAwayForTenMinutes(t *testing.T) {
 				// All on one node; the others are full until then.
 				s.load.LostAfter = time.Minute
 				fill := []*Job{
-					s.running(&Job{Key: "fill-1", Ranks: 1, Does: Behaviour{Run: time.Minute}}),
+					s.running(&Job{Key: "fill-1", Ranks: 1, Does: machine.Behaviour{Run: time.Minute}}),
 				}
-				retryable := s.running(&Job{Key: "retryable", Ranks: 1, Restarts: true, Does: Behaviour{Run: 20 * time.Minute}})
+				retryable := s.running(&Job{Key: "retryable", Ranks: 1, Restarts: true, Does: machine.Behaviour{Run: 20 * time.Minute}})
 				node := s.on(retryable)
 				var kept []*Job
 				for i := range 8 {
-					j := s.running(&Job{Key: fmt.Sprintf("kept-%d", i), Ranks: 1, Does: Behaviour{Run: time.Duration(2+2*i) * time.Minute, Exit: i}})
+					j := s.running(&Job{Key: fmt.Sprintf("kept-%d", i), Ranks: 1, Does: machine.Behaviour{Run: time.Duration(2+2*i) * time.Minute, Exit: i}})
 					kept = append(kept, j)
 				}
 				away.begin(s, node)
@@ -223,7 +225,7 @@ func TestAgentAwayForTenMinutes(t *testing.T) {
 func TestNodeAndLeaderDieTogether_lostInTime(t *testing.T) {
 	stage(t, Options{Coordinators: 3, Agents: 3, Seed: 15}, func(s *scene) {
 		s.load.LostAfter = time.Minute
-		job := s.running(&Job{Key: "job", Ranks: 1, Restarts: true, Does: Behaviour{Run: 10 * time.Minute}})
+		job := s.running(&Job{Key: "job", Ranks: 1, Restarts: true, Does: machine.Behaviour{Run: 10 * time.Minute}})
 		time.Sleep(time.Minute)
 		node, leader := s.on(job), s.leader()
 		began := time.Now()

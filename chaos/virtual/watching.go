@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	apistatus "github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/check"
 )
 
@@ -41,7 +42,7 @@ func (c *Cluster) WatchEvents(tenant string) *Watching {
 			if err := w.follow(ctx, events, from); status.Code(err) == codes.FailedPrecondition {
 				from = &v1.WatchEventsRequest{} // it is not remembered any more, and said so
 			}
-			_ = sleep(ctx, time.Second)
+			wait.For(ctx, time.Second)
 		}
 	}()
 	return w

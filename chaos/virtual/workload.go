@@ -12,7 +12,9 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/check"
+	"github.com/mindcoordinator/mind/chaos/virtual/machine"
 )
 
 // tenant owns the jobs of a workload that names no other.
@@ -41,7 +43,7 @@ type Load struct {
 type Job struct {
 	Key  string // unique among all; the job's name, too
 	ID   string // empty until the cluster said
-	Does Behaviour
+	Does machine.Behaviour
 	// Restarts: it is restartable.
 	Restarts bool
 	Ranks    int
@@ -104,7 +106,7 @@ func (w *Workload) Jobs() []*Job {
 func (w *Workload) user(ctx context.Context, me int, r *rand.Rand) {
 	var mine []*Job
 	for n := 0; ; n++ {
-		if sleep(ctx, time.Duration(r.ExpFloat64()*float64(w.load.Pause))) != nil {
+		if wait.For(ctx, time.Duration(r.ExpFloat64()*float64(w.load.Pause))); ctx.Err() != nil {
 			return
 		}
 		roll := r.Float64()
@@ -123,7 +125,7 @@ func (w *Workload) user(ctx context.Context, me int, r *rand.Rand) {
 
 // draw makes up a job.
 func (w *Workload) draw(r *rand.Rand, key string) *Job {
-	j := &Job{Key: key, Ranks: 1, Does: Behaviour{Run: time.Second + time.Duration(r.Int64N(int64(w.load.Run)))}}
+	j := &Job{Key: key, Ranks: 1, Does: machine.Behaviour{Run: time.Second + time.Duration(r.Int64N(int64(w.load.Run)))}}
 	if r.Float64() < w.load.Gangs {
 		j.Ranks = 2
 	}

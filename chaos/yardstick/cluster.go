@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/mindcoordinator/mind/devcluster/ports"
 )
 
 // Cluster is three raft peers, each a process: this program run again with the argument "yardstick-peer".
@@ -22,6 +23,7 @@ type Cluster struct {
 	children []*exec.Cmd
 	urls     []string
 	leader   string
+	ports    ports.Set
 }
 
 // StartCluster starts three peers with their files under a new directory in parent and waits for a leader.
@@ -35,21 +37,24 @@ func StartCluster(ctx context.Context, parent string) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{dir: dir}
-	ports, err := FreePorts(6)
-	if err != nil {
-		return nil, err
+	addrs := make([]string, 6) // of the peers for each other, then for clients
+	for i := range addrs {
+		if addrs[i], err = c.ports.Find("127.0.0.1", false); err != nil {
+			return nil, errors.Join(err, c.Stop())
+		}
 	}
+	c.ports.Release()
 	var peers []string
 	for i := range 3 {
-		peers = append(peers, fmt.Sprintf("p%d=127.0.0.1:%d", i, ports[i]))
+		peers = append(peers, fmt.Sprintf("p%d=%s", i, addrs[i]))
 	}
 	for i := range 3 {
 		home := filepath.Join(dir, fmt.Sprintf("p%d", i))
 		if err := os.MkdirAll(home, 0o700); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}
-		httpAddr := fmt.Sprintf("127.0.0.1:%d", ports[3+i])
-		cmd := exec.Command(self, "yardstick-peer", fmt.Sprintf("p%d", i), home, fmt.Sprintf("127.0.0.1:%d", ports[i]), httpAddr, strings.Join(peers, ","))
+		httpAddr := addrs[3+i]
+		cmd := exec.Command(self, "yardstick-peer", fmt.Sprintf("p%d", i), home, addrs[i], httpAddr, strings.Join(peers, ","))
 		cmd.Stderr = os.Stderr
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
@@ -98,19 +103,6 @@ func (c *Cluster) Stop() error {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	}
+	c.ports.Close()
 	return os.RemoveAll(c.dir)
-}
-
-// FreePorts returns n TCP ports of the loopback address that nobody listens on at this moment.
-func FreePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

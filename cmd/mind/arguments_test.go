@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
-	"github.com/mindcoordinator/mind/cmd/mind/cli"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
 // Whatever is wrong with the arguments of a command, it says in one line what it takes and how that looks, and ends with 2.
@@ -24,7 +24,7 @@ func TestArguments_everyCommandSaysWhatItTakes(t *testing.T) {
 			}
 			refusals++
 			var stderr bytes.Buffer
-			require.Equal(t, 2, cli.Report(&stderr, err), "%s %q: %v", c.CommandPath(), args, err)
+			require.Equal(t, 2, exit.Report(&stderr, err), "%s %q: %v", c.CommandPath(), args, err)
 			text := stderr.String()
 			require.Equal(t, 1, strings.Count(text, "\n"), text)
 			require.Contains(t, text, c.CommandPath()+" ")

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mindcoordinator/mind/cmd/mind/cli"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 )
 
@@ -82,19 +82,19 @@ func (c component) command() *cobra.Command {
 	cmd.Long = c.short + ".\n\n" + keyTable(keys)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := set.Load(file, os.LookupEnv); err != nil {
-			return cli.Misuse(fmt.Errorf("%s: %w", c.name, err))
+			return exit.Misuse(fmt.Errorf("%s: %w", c.name, err))
 		}
 		if c.settle != nil {
 			if err := c.settle(); err != nil {
-				return cli.Misuse(fmt.Errorf("%s: %w", c.name, err))
+				return exit.Misuse(fmt.Errorf("%s: %w", c.name, err))
 			}
 		}
 		logger, err := logs.logger(cmd.ErrOrStderr())
 		if err != nil {
-			return cli.Misuse(fmt.Errorf("%s: %w", c.name, err))
+			return exit.Misuse(fmt.Errorf("%s: %w", c.name, err))
 		}
 		if missing := missingKeys(keys); len(missing) > 0 {
-			return cli.Misuse(fmt.Errorf("%s needs %s: say it in --config FILE; see `%s --help`", cmd.CommandPath(), strings.Join(missing, ", "), cmd.CommandPath()))
+			return exit.Misuse(fmt.Errorf("%s needs %s: say it in --config FILE; see `%s --help`", cmd.CommandPath(), strings.Join(missing, ", "), cmd.CommandPath()))
 		}
 		if _, set := os.LookupEnv("GOGC"); !set && c.gcPercent != 0 {
 			debug.SetGCPercent(c.gcPercent)

@@ -16,7 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mindcoordinator/mind/agent/device/sim"
-	"github.com/mindcoordinator/mind/cmd/mind/cli"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
 	"github.com/mindcoordinator/mind/devcluster"
 )
 
@@ -44,16 +45,16 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 			switch o.Coordinators {
 			case 0, 1, 3, 5:
 			default:
-				return cli.Misuse(fmt.Errorf("--coordinators %d: a cluster has 1, 3 or 5 of them", o.Coordinators))
+				return exit.Misuse(fmt.Errorf("--coordinators %d: a cluster has 1, 3 or 5 of them", o.Coordinators))
 			}
 			if o.GPUs != "" && o.GPUs != "auto" && o.GPUs != "none" {
 				if _, err := sim.New("n1", o.GPUs); err != nil {
-					return cli.Misuse(fmt.Errorf("--gpus: %w; or auto, or none", err))
+					return exit.Misuse(fmt.Errorf("--gpus: %w; or auto, or none", err))
 				}
 			}
 			switch {
 			case o.Agents < 0:
-				return cli.Misuse(errors.New("--agents: a number of nodes, or 0 for coordinators and a gateway alone"))
+				return exit.Misuse(errors.New("--agents: a number of nodes, or 0 for coordinators and a gateway alone"))
 			case !flags.Changed("agents"):
 				o.Agents = 0
 			case o.Agents == 0:
@@ -102,7 +103,7 @@ func dev(cmd *cobra.Command, o devcluster.Options, contextName string) error {
 	}
 	info := cluster.Info()
 	if contextName != "" {
-		err = cli.SaveContext(contextName, cli.Context{Addr: info.Gateway.URL, Token: info.Token, Dev: cluster.Dir()})
+		err = target.SaveContext(contextName, target.Context{Addr: info.Gateway.URL, Token: info.Token, Dev: cluster.Dir()})
 	}
 	if err == nil {
 		warnExposed(cmd.ErrOrStderr(), cluster)

@@ -14,6 +14,7 @@ import (
 	// The shim of a task is this program too, and runs before main: see its package comment.
 	_ "github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/cmd/mind/cli"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
 // version is set by the linker.
@@ -48,7 +49,7 @@ func run(ctx context.Context, args []string) int {
 	root := newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
-	return cli.Report(root.ErrOrStderr(), err)
+	return exit.Report(root.ErrOrStderr(), err)
 }
 
 func newRoot() *cobra.Command {

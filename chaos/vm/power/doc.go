@@ -6,7 +6,7 @@
 // disks, and begins again; the last start ends all jobs and the machine in order. The Verdict has the broken promises and
 // the figures.
 //
-// Guarantees: clients never forget what they were told (Ledger), and every answer is held against what was known when it was
+// Guarantees: clients never forget what they were told (package ledger), and every answer is held against what was known when it was
 // asked for. What is called broken is a fault of Mind, of the file system or of the kernel: a machine that is too slow is
 // waited for, or is an error. Nothing runs any more when Run has returned.
 //

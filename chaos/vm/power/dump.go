@@ -20,6 +20,8 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
 	"github.com/mindcoordinator/mind/chaos/workload"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 )
@@ -33,7 +35,7 @@ type kept struct {
 // dumpCheck holds what is on the disks against what was known before the cut.
 type dumpCheck struct {
 	*Dumped
-	verdict *Verdict
+	verdict *verdict.Verdict
 	// before are the members' numbers as they were used before the cut.
 	before map[string]kept
 }
@@ -49,7 +51,7 @@ func (d dumpCheck) checkControl() {
 			err = parse(text)
 		}
 		if err != nil {
-			d.verdict.Break(Torn, "%s (%d bytes): %v", d.relative(name), len(text), err)
+			d.verdict.Break(verdict.Torn, "%s (%d bytes): %v", d.relative(name), len(text), err)
 		}
 		d.verdict.Count("files", 1)
 	}
@@ -103,11 +105,11 @@ func (d dumpCheck) checkCoordinator(ctx context.Context, name string) error {
 	}
 	report, err := recovery.Verify(ctx, dir, "", 0)
 	if err != nil {
-		d.verdict.Break(Torn, "mind raft verify of %s: %v", name, err)
+		d.verdict.Break(verdict.Torn, "mind raft verify of %s: %v", name, err)
 		return nil
 	}
 	for _, flaw := range report.Flaws {
-		d.verdict.Break(Torn, "mind raft verify of %s: %s at index %d, term %d: %s", name, flaw.Where, flaw.Index, flaw.Term, flaw.Problem)
+		d.verdict.Break(verdict.Torn, "mind raft verify of %s: %s at index %d, term %d: %s", name, flaw.Where, flaw.Index, flaw.Term, flaw.Problem)
 	}
 	d.verdict.Count("entries", report.Log.Entries)
 	d.verdict.Count("snapshots", len(report.Snapshots))
@@ -119,14 +121,14 @@ func (d dumpCheck) checkAgent(name string) error {
 	dir := d.member(name)
 	k, err := readKept(func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, file)) })
 	if err != nil {
-		d.verdict.Break(Torn, "agent %s: %v", name, err)
+		d.verdict.Break(verdict.Torn, "agent %s: %v", name, err)
 	}
 	before := d.before[name]
 	if err == nil && k.epoch < before.epoch {
-		d.verdict.Break(WentBack, "the epoch of agent %s is %d on its disk, and it was in session with %d", name, k.epoch, before.epoch)
+		d.verdict.Break(verdict.WentBack, "the epoch of agent %s is %d on its disk, and it was in session with %d", name, k.epoch, before.epoch)
 	}
 	if err == nil && k.roster < before.roster {
-		d.verdict.Break(WentBack, "the roster of agent %s has version %d on its disk, and it had told the leader of %d", name, k.roster, before.roster)
+		d.verdict.Break(verdict.WentBack, "the roster of agent %s has version %d on its disk, and it had told the leader of %d", name, k.roster, before.roster)
 	}
 	d.verdict.Count("epochs", 1)
 	d.verdict.Count("rosters", 1)
@@ -135,7 +137,7 @@ func (d dumpCheck) checkAgent(name string) error {
 		err = json.Unmarshal(gpus, &map[string]any{})
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.verdict.Break(Torn, "agent %s: gpus.json (%d bytes): %v", name, len(gpus), err)
+		d.verdict.Break(verdict.Torn, "agent %s: gpus.json (%d bytes): %v", name, len(gpus), err)
 	}
 	exits, err := filepath.Glob(filepath.Join(dir, "tasks", "*", shim.ExitFile))
 	if err != nil {
@@ -192,7 +194,7 @@ func readKept(file func(string) ([]byte, error)) (k kept, err error) {
 }
 
 // checkCheckpoints reads every checkpoint that was listed as registered.
-func (d dumpCheck) checkCheckpoints(registered []checkpoint) {
+func (d dumpCheck) checkCheckpoints(registered []ledger.Checkpoint) {
 	for _, c := range registered {
 		path := d.shared(c.Path)
 		err := workload.CheckCheckpoint(path, c.JobID, c.Attempt, c.Step, weightsBytes)
@@ -200,9 +202,9 @@ func (d dumpCheck) checkCheckpoints(registered []checkpoint) {
 			err = checkManifest(path, c.Digest)
 		}
 		if err != nil {
-			promise := Torn
+			promise := verdict.Torn
 			if errors.Is(err, fs.ErrNotExist) {
-				promise = Missing
+				promise = verdict.Missing
 			}
 			d.verdict.Break(promise, "checkpoint %s of %s (%s), which was registered: %v", c.ID, c.JobID, c.Path, err)
 		}

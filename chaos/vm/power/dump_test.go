@@ -16,6 +16,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
 	"github.com/mindcoordinator/mind/chaos/workload"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -44,22 +46,22 @@ func TestDump_seesFilesThatAreTornOrOld(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change map[string]string // a text, or "" for a file that is not there
 		empty  string            // a file that is there and empty
-		broken []Promise
+		broken []verdict.Promise
 	}{
 		"whole":                        {nil, "", nil},
 		"newer":                        {map[string]string{"n1/data/epoch": epochFile(6), "n1/data/roster": rosterFile(t, 10)}, "", nil},
 		"nothing was made yet":         {map[string]string{"control/mind/cluster.json": "", "control/mind/dev.json": "", "n1/data/gpus.json": ""}, "", nil},
 		"an exit that was not synced":  {nil, "n1/data/tasks/job_1.1.0.7/exit.json", nil},
-		"an empty layout":              {nil, "control/mind/cluster.json", []Promise{Torn}},
-		"a layout of zeros":            {map[string]string{"control/mind/cluster.json": "\x00\x00\x00\x00"}, "", []Promise{Torn}},
-		"an empty configuration":       {nil, "control/mind/config/c1.yaml", []Promise{Torn}},
-		"half a certificate":           {map[string]string{"control/mind/pki/ca.pem": string(certificate[:len(certificate)/2])}, "", []Promise{Torn}},
-		"an epoch of before":           {map[string]string{"n1/data/epoch": epochFile(4)}, "", []Promise{WentBack}},
-		"no epoch any more":            {map[string]string{"n1/data/epoch": ""}, "", []Promise{WentBack}},
-		"an empty epoch":               {nil, "n1/data/epoch", []Promise{Torn}},
-		"a roster of before":           {map[string]string{"n1/data/roster": rosterFile(t, 8)}, "", []Promise{WentBack}},
-		"a roster with a wrong byte":   {map[string]string{"n1/data/roster": "x" + rosterFile(t, 9)[1:]}, "", []Promise{Torn}},
-		"what is known of GPUs is cut": {map[string]string{"n1/data/gpus.json": `{"version"`}, "", []Promise{Torn}},
+		"an empty layout":              {nil, "control/mind/cluster.json", []verdict.Promise{verdict.Torn}},
+		"a layout of zeros":            {map[string]string{"control/mind/cluster.json": "\x00\x00\x00\x00"}, "", []verdict.Promise{verdict.Torn}},
+		"an empty configuration":       {nil, "control/mind/config/c1.yaml", []verdict.Promise{verdict.Torn}},
+		"half a certificate":           {map[string]string{"control/mind/pki/ca.pem": string(certificate[:len(certificate)/2])}, "", []verdict.Promise{verdict.Torn}},
+		"an epoch of before":           {map[string]string{"n1/data/epoch": epochFile(4)}, "", []verdict.Promise{verdict.WentBack}},
+		"no epoch any more":            {map[string]string{"n1/data/epoch": ""}, "", []verdict.Promise{verdict.WentBack}},
+		"an empty epoch":               {nil, "n1/data/epoch", []verdict.Promise{verdict.Torn}},
+		"a roster of before":           {map[string]string{"n1/data/roster": rosterFile(t, 8)}, "", []verdict.Promise{verdict.WentBack}},
+		"a roster with a wrong byte":   {map[string]string{"n1/data/roster": "x" + rosterFile(t, 9)[1:]}, "", []verdict.Promise{verdict.Torn}},
+		"what is known of GPUs is cut": {map[string]string{"n1/data/gpus.json": `{"version"`}, "", []verdict.Promise{verdict.Torn}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -75,49 +77,57 @@ func TestDump_seesFilesThatAreTornOrOld(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755))
 				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
-			v := NewVerdict()
+			v := verdict.New()
 			c := dumpCheck{Dumped: &Dumped{dir: dir}, verdict: v, before: map[string]kept{"n1": {epoch: 5, roster: 9}}}
 			c.checkControl()
 			require.NoError(t, c.checkAgent("n1"))
-			requireBroken(t, v, tc.broken...)
+			requirePromises(t, v, tc.broken...)
 		})
 	}
 }
 
 func TestDump_verifiesLogs(t *testing.T) {
-	dir, v := t.TempDir(), NewVerdict()
+	dir, v := t.TempDir(), verdict.New()
 	c := dumpCheck{Dumped: &Dumped{dir: dir}, verdict: v}
 	require.NoError(t, c.checkCoordinator(t.Context(), "c1"), "it was not there yet")
-	requireBroken(t, v)
+	requirePromises(t, v)
 	require.NoError(t, os.MkdirAll(filepath.Join(c.member("c1"), "raft"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(c.member("c1"), "raft", "raft.db"), make([]byte, 16<<10), 0o600))
 	require.NoError(t, c.checkCoordinator(t.Context(), "c1"))
-	requireBroken(t, v, Torn)
+	requirePromises(t, v, verdict.Torn)
 }
 
 func TestDump_readsCheckpoints(t *testing.T) {
 	dir := t.TempDir()
 	d := &Dumped{dir: dir}
-	written := checkpoint{ID: "ckpt_1", JobID: "job_1", Attempt: 1, Step: 3, Path: sharedDir + "/job_1/checkpoints/a1-checkpoint-3"}
+	written := ledger.Checkpoint{ID: "ckpt_1", JobID: "job_1", Attempt: 1, Step: 3, Path: sharedDir + "/job_1/checkpoints/a1-checkpoint-3"}
 	place := d.shared(filepath.Dir(written.Path))
 	require.NoError(t, os.MkdirAll(place, 0o755))
 	require.NoError(t, workload.WriteCheckpoint(place, written.JobID, 1, 3, weightsBytes, "1 3\n"))
-	check := func() *Verdict {
-		v := NewVerdict()
-		dumpCheck{Dumped: d, verdict: v}.checkCheckpoints([]checkpoint{written})
+	check := func() *verdict.Verdict {
+		v := verdict.New()
+		dumpCheck{Dumped: d, verdict: v}.checkCheckpoints([]ledger.Checkpoint{written})
 		return v
 	}
-	requireBroken(t, check(), Torn)
+	requirePromises(t, check(), verdict.Torn)
 	sum := sha256.Sum256(fmt.Appendf(nil, "lineage %d\nweights %d\n", len("1 3\nwhole\n"), weightsBytes))
 	written.Digest = hex.EncodeToString(sum[:])
-	requireBroken(t, check())
+	requirePromises(t, check())
 	weights := filepath.Join(d.shared(written.Path), "weights")
 	text, err := os.ReadFile(weights)
 	require.NoError(t, err)
 	for _, torn := range [][]byte{{}, text[:len(text)-1], slices.Concat(text[:4096], make([]byte, len(text)-4096))} {
 		require.NoError(t, os.WriteFile(weights, torn, 0o600))
-		requireBroken(t, check(), Torn)
+		requirePromises(t, check(), verdict.Torn)
 	}
 	require.NoError(t, os.RemoveAll(d.shared(written.Path)))
-	require.Len(t, check().broken[Missing], 1)
+	after := check()
+	requirePromises(t, after, verdict.Missing)
+	require.Equal(t, 1, after.Broken())
+}
+
+// requirePromises requires that these promises are broken, and no others.
+func requirePromises(t *testing.T, v *verdict.Verdict, want ...verdict.Promise) {
+	t.Helper()
+	require.ElementsMatch(t, want, v.BrokenPromises(), v)
 }

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 
 	"github.com/mindcoordinator/mind/chaos/vm/guest"
+	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
@@ -32,7 +34,7 @@ func (t *test) evidence(ctx context.Context, c *cluster) error {
 	if err != nil {
 		return err
 	}
-	for _, j := range t.ledger.known(Steady) {
+	for _, j := range t.ledger.Known(ledger.Steady) {
 		lives, err := workload.Lives(dir, j.ID)
 		if err != nil {
 			return err
@@ -48,7 +50,7 @@ func (t *test) evidence(ctx context.Context, c *cluster) error {
 	for _, text := range found {
 		if !t.told[text] {
 			t.told[text] = true
-			t.verdict.Break(DoubleLive, "%s", text)
+			t.verdict.Break(verdict.DoubleLive, "%s", text)
 		}
 	}
 	return nil

@@ -11,13 +11,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
 // load is what clients do to the cluster during one start of the machine.
 type load struct {
 	*cluster
-	ledger *Ledger
+	ledger *ledger.Ledger
 	boot   int
 	seed   uint64
 	wait   sync.WaitGroup
@@ -61,7 +62,7 @@ func (l *load) start(ctx context.Context) {
 	first := sync.OnceFunc(func() {
 		l.ledger.Submit(ctx, l.rest, 0, l.newMortal())
 		l.ledger.Submit(ctx, l.rest, 0, l.newSteady())
-		if old := l.ledger.alive(Steady); len(old) > maxSteady {
+		if old := l.ledger.Alive(ledger.Steady); len(old) > maxSteady {
 			l.ledger.Cancel(ctx, l.rest, 0, old[0])
 		}
 	})
@@ -69,7 +70,7 @@ func (l *load) start(ctx context.Context) {
 		number := 0
 		each(0, func(rng *rand.Rand, n int) {
 			first()
-			if j := l.ledger.takeUnsure(); j != nil {
+			if j := l.ledger.TakeUnsure(); j != nil {
 				l.ledger.Submit(ctx, l.rest, n, j)
 				return
 			}
@@ -79,19 +80,19 @@ func (l *load) start(ctx context.Context) {
 	}
 	batch := 0
 	each(100*time.Millisecond, func(rng *rand.Rand, n int) {
-		var jobs []*Job
+		var jobs []*ledger.Job
 		for range 1 + rng.IntN(maxBatch) {
 			batch++
-			jobs = append(jobs, l.newWaiting(rng, fmt.Sprintf("%s-%d-%d-%d", Waiting, l.boot, n, batch)))
+			jobs = append(jobs, l.newWaiting(rng, fmt.Sprintf("%s-%d-%d-%d", ledger.Waiting, l.boot, n, batch)))
 		}
 		l.ledger.SubmitBatch(ctx, l.rest, n, jobs)
 	})
 	for range readers {
 		each(50*time.Millisecond, func(rng *rand.Rand, n int) {
-			live := func(j *Job) bool { return j.ID != "" && j.Kind != Waiting && (j.seen == nil || !j.seen.ended()) }
-			j := l.ledger.pick(rng, live)
+			live := func(j *ledger.Job) bool { return j.ID != "" && j.Kind != ledger.Waiting && !j.Ended() }
+			j := l.ledger.Pick(rng, live)
 			if j == nil || rng.IntN(4) == 0 {
-				j = l.ledger.pick(rng, func(j *Job) bool { return j.ID != "" })
+				j = l.ledger.Pick(rng, func(j *ledger.Job) bool { return j.ID != "" })
 			}
 			if j != nil {
 				l.ledger.Read(ctx, l.rest, n, j)
@@ -99,13 +100,13 @@ func (l *load) start(ctx context.Context) {
 		})
 	}
 	each(300*time.Millisecond, func(rng *rand.Rand, n int) {
-		j := l.ledger.pick(rng, func(j *Job) bool { return j.ID != "" && j.Kind == Waiting && !j.mayCancel })
+		j := l.ledger.Pick(rng, func(j *ledger.Job) bool { return j.ID != "" && j.Kind == ledger.Waiting && !j.MayCancel() })
 		if j != nil {
 			l.ledger.Cancel(ctx, l.rest, n, j)
 		}
 	})
 	each(200*time.Millisecond, func(rng *rand.Rand, _ int) {
-		if j := l.ledger.pick(rng, func(j *Job) bool { return j.ID != "" && j.Kind == Steady }); j != nil {
+		if j := l.ledger.Pick(rng, func(j *ledger.Job) bool { return j.ID != "" && j.Kind == ledger.Steady }); j != nil {
 			_ = l.ledger.ReadCheckpoints(ctx, l.rest, j.ID) // the next time
 		}
 	})
@@ -132,26 +133,26 @@ func (l *load) start(ctx context.Context) {
 }
 
 // newJob makes the next job of a client.
-func (l *load) newJob(rng *rand.Rand, client, number int) *Job {
-	key := func(kind Kind) string { return fmt.Sprintf("%s-%d-%d-%d", kind, l.boot, client, number) }
-	kind := Quick
+func (l *load) newJob(rng *rand.Rand, client, number int) *ledger.Job {
+	key := func(kind ledger.Kind) string { return fmt.Sprintf("%s-%d-%d-%d", kind, l.boot, client, number) }
+	kind := ledger.Quick
 	switch n := rng.IntN(10); {
-	case n >= 4 || l.ledger.unfinished() >= maxUnfinished:
-		return l.newWaiting(rng, key(Waiting))
+	case n >= 4 || l.ledger.Unfinished() >= maxUnfinished:
+		return l.newWaiting(rng, key(ledger.Waiting))
 	case n < 2:
-		kind = Stubborn
+		kind = ledger.Stubborn
 	}
-	j := &Job{Key: key(kind), Kind: kind, GPUs: rng.IntN(2)}
+	j := &ledger.Job{Key: key(kind), Kind: kind, GPUs: rng.IntN(2)}
 	j.Code = rng.IntN(3) * (1 + rng.IntN(120)) // a third of them ends well
-	j.Body = l.body(j.Key, j.GPUs, "sh", "-c", fmt.Sprintf("sleep 0.%d; exit %d", rng.IntN(10), j.Code))
-	j.Body["scheduling_config"] = map[string]any{"restartable": kind == Stubborn, "lost_after_seconds": lostAfter}
+	j.Body = ledger.Body(l.boot, j.Key, j.GPUs, "sh", "-c", fmt.Sprintf("sleep 0.%d; exit %d", rng.IntN(10), j.Code))
+	j.Body["scheduling_config"] = map[string]any{"restartable": kind == ledger.Stubborn, "lost_after_seconds": lostAfter}
 	return j
 }
 
 // newWaiting makes a job that waits for longer than anybody watches, with a body of any size, so that the log has entries of
 // all sizes.
-func (l *load) newWaiting(rng *rand.Rand, key string) *Job {
-	j := &Job{Key: key, Kind: Waiting, Body: l.body(key, 0, "true")}
+func (l *load) newWaiting(rng *rand.Rand, key string) *ledger.Job {
+	j := &ledger.Job{Key: key, Kind: ledger.Waiting, Body: ledger.Body(l.boot, key, 0, "true")}
 	filler := strings.Repeat(fmt.Sprintf("%016x", rng.Uint64()), 1+rng.IntN(256))
 	j.Body["command_config"].(map[string]any)["environment"] = map[string]any{"FILLER": filler}
 	begin := time.Now().AddDate(1, 0, 0).UTC().Truncate(time.Second).Format(time.RFC3339)
@@ -160,32 +161,21 @@ func (l *load) newWaiting(rng *rand.Rand, key string) *Job {
 }
 
 // newMortal makes the job that the cut ends.
-func (l *load) newMortal() *Job {
-	j := &Job{Key: fmt.Sprintf("%s-%d", Mortal, l.boot), Kind: Mortal, GPUs: 1}
-	j.Body = l.body(j.Key, j.GPUs, "sleep", "1000000")
+func (l *load) newMortal() *ledger.Job {
+	j := &ledger.Job{Key: fmt.Sprintf("%s-%d", ledger.Mortal, l.boot), Kind: ledger.Mortal, GPUs: 1}
+	j.Body = ledger.Body(l.boot, j.Key, j.GPUs, "sleep", "1000000")
 	j.Body["scheduling_config"] = map[string]any{"restartable": false, "lost_after_seconds": lostAfter}
 	return j
 }
 
 // newSteady makes the job that runs over the next cuts.
-func (l *load) newSteady() *Job {
-	j := &Job{Key: fmt.Sprintf("%s-%d", Steady, l.boot), Kind: Steady, Code: l.boot % 3, GPUs: 1}
+func (l *load) newSteady() *ledger.Job {
+	j := &ledger.Job{Key: fmt.Sprintf("%s-%d", ledger.Steady, l.boot), Kind: ledger.Steady, Code: l.boot % 3, GPUs: 1}
 	spec := workload.Spec{Dir: evidenceDir, Group: steadyGroup, Every: stepTime, CheckpointEvery: checkpointing, Weights: weightsBytes, Exit: j.Code}
-	j.Body = l.body(j.Key, j.GPUs, spec.Argv("mind")...)
+	j.Body = ledger.Body(l.boot, j.Key, j.GPUs, spec.Argv("mind")...)
 	j.Body["scheduling_config"] = map[string]any{"lost_after_seconds": lostAfter}
 	j.Body["output_config"] = map[string]any{"output_dir": sharedDir}
 	return j
-}
-
-func (l *load) body(name string, gpus int, argv ...string) map[string]any {
-	args := make([]any, len(argv))
-	for i, a := range argv {
-		args[i] = a
-	}
-	return map[string]any{
-		"name": name, "command_config": map[string]any{"argv": args, "cwd": "/"},
-		"resource_config": map[string]any{"gpu_count": gpus}, "labels": map[string]any{"start": fmt.Sprint(l.boot)},
-	}
 }
 
 // maxAside is how many GPUs of a node are set aside before it is enabled.
@@ -200,23 +190,23 @@ func (l *load) breakGPU(ctx context.Context, rng *rand.Rand) {
 	n := nodes[rng.IntN(len(nodes))]
 	for _, other := range nodes {
 		// What was broken is seen set aside before anything else is done, so that a cut finds no node in two minds.
-		if len(l.ledger.brokenOf(other.ID, breaking)) > 0 || len(l.ledger.brokenOf(other.ID, enabling)) > 0 {
+		if len(l.ledger.BrokenOf(other.ID, ledger.Breaking)) > 0 || len(l.ledger.BrokenOf(other.ID, ledger.Enabling)) > 0 {
 			n = other
 			break
 		}
 	}
-	switch waiting, gone := l.ledger.brokenOf(n.ID, breaking), l.ledger.brokenOf(n.ID, aside); {
+	switch waiting, gone := l.ledger.BrokenOf(n.ID, ledger.Breaking), l.ledger.BrokenOf(n.ID, ledger.Aside); {
 	case len(waiting) > 0:
 		// An earlier start did not come to it, or the agent has not: it is told (again).
 		l.fail(ctx, n, waiting)
-	case len(l.ledger.brokenOf(n.ID, enabling)) > 0 || len(gone) >= maxAside:
+	case len(l.ledger.BrokenOf(n.ID, ledger.Enabling)) > 0 || len(gone) >= maxAside:
 		// It must not fail again at once: what is wrong is taken away first.
 		if l.machine.WriteFile(ctx, faultsFile(n.ID), []byte("{}"), 0o644) == nil {
 			_ = l.ledger.Enable(ctx, l.rest, n.ID) // the next time
 		}
 	default:
 		g := n.GPUs[rng.IntN(len(n.GPUs))]
-		if g.Health == healthy && g.JobID == "" {
+		if g.Health == ledger.Healthy && g.JobID == "" {
 			l.ledger.Breaking(n.ID, g)
 			l.fail(ctx, n, []string{g.UUID})
 		}
@@ -224,18 +214,18 @@ func (l *load) breakGPU(ctx context.Context, rng *rand.Rand) {
 }
 
 // fail makes GPUs of a node fail, waits until they are seen set aside, and takes the reason away: the node has to remember.
-func (l *load) fail(ctx context.Context, n node, uuids []string) {
+func (l *load) fail(ctx context.Context, n ledger.Node, uuids []string) {
 	faults := map[string]string{}
 	for _, g := range n.GPUs {
 		if slices.Contains(uuids, g.UUID) {
-			faults[strconv.Itoa(g.Index)] = fault
+			faults[strconv.Itoa(g.Index)] = ledger.Fault
 		}
 	}
 	text, err := json.Marshal(faults)
 	if err == nil {
 		err = l.machine.WriteFile(ctx, faultsFile(n.ID), text, 0o644)
 	}
-	for err == nil && len(l.ledger.brokenOf(n.ID, breaking)) > 0 {
+	for err == nil && len(l.ledger.BrokenOf(n.ID, ledger.Breaking)) > 0 {
 		_, err = l.ledger.ReadNodes(ctx, l.rest)
 		select {
 		case <-ctx.Done():

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
 )
 
 // moment is when the power is cut.
@@ -22,7 +24,7 @@ type scene struct {
 	rng *rand.Rand
 	*cluster
 	events *events
-	ledger *Ledger
+	ledger *ledger.Ledger
 	// usual is how long the cluster took to be ready at its last start.
 	usual time.Duration
 }
@@ -31,12 +33,12 @@ type scene struct {
 var moments = []moment{
 	{name: "starting", early: true, await: func(ctx context.Context, s *scene) { s.pass(ctx, s.usual*6/5) }},
 	{name: "ready", await: func(ctx context.Context, s *scene) { s.pass(ctx, time.Second) }},
-	{name: "acknowledged", await: after(Acknowledged, 5, 250)},
+	{name: "acknowledged", await: after(ledger.Acknowledged, 5, 250)},
 	{name: "snapshot", await: awaitSnapshot},
-	{name: "ended", await: after(Ended, 1, 8)},
-	{name: "registered", await: after(Registered, 1, 6)},
-	{name: "quarantined", await: after(Quarantined, 1, 1)},
-	{name: "canceled", await: after(Canceled, 1, 12)},
+	{name: "ended", await: after(ledger.Ended, 1, 8)},
+	{name: "registered", await: after(ledger.Registered, 1, 6)},
+	{name: "quarantined", await: after(ledger.Quarantined, 1, 1)},
+	{name: "canceled", await: after(ledger.Canceled, 1, 12)},
 	{name: "burst", await: func(ctx context.Context, s *scene) { s.pass(ctx, 10*time.Second) }},
 	{name: "stopping", await: awaitStopping},
 }
@@ -56,7 +58,7 @@ func (s *scene) pass(ctx context.Context, most time.Duration) {
 }
 
 // after is the moment when something was learned for the n-th time in this start; a third of the time it is a little later.
-func after(e Event, least, most int) func(context.Context, *scene) {
+func after(e ledger.Event, least, most int) func(context.Context, *scene) {
 	return func(ctx context.Context, s *scene) {
 		s.events.await(ctx, e, least+s.rng.IntN(most-least+1))
 		if s.rng.IntN(3) == 0 {
@@ -83,20 +85,20 @@ func awaitStopping(ctx context.Context, s *scene) {
 // events counts what clients learn.
 type events struct {
 	mu    sync.Mutex
-	seen  map[Event]int
+	seen  map[ledger.Event]int
 	waits []*waiter
 }
 
 type waiter struct {
-	event Event
+	event ledger.Event
 	n     int
 	done  chan struct{}
 }
 
-func newEvents() *events { return &events{seen: map[Event]int{}} }
+func newEvents() *events { return &events{seen: map[ledger.Event]int{}} }
 
 // tell notes an event. It does not wait.
-func (e *events) tell(event Event) {
+func (e *events) tell(event ledger.Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.seen[event]++
@@ -112,7 +114,7 @@ func (e *events) tell(event Event) {
 }
 
 // await waits for the n-th of an event.
-func (e *events) await(ctx context.Context, event Event, n int) {
+func (e *events) await(ctx context.Context, event ledger.Event, n int) {
 	w := &waiter{event, n, make(chan struct{})}
 	e.mu.Lock()
 	if e.seen[event] >= n {

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
 )
 
 func TestApply_takesExactlyOnePlace(t *testing.T) {
@@ -82,12 +84,12 @@ func TestDeck_dealsEachMomentOnceAndThenAgain(t *testing.T) {
 func TestEvents_areWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEvents()
-		e.tell(Ended)
-		e.await(t.Context(), Ended, 1) // it has been
+		e.tell(ledger.Ended)
+		e.await(t.Context(), ledger.Ended, 1) // it has been
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			e.await(t.Context(), Ended, 3)
+			e.await(t.Context(), ledger.Ended, 3)
 		}()
 		for range 2 {
 			synctest.Wait()
@@ -96,12 +98,12 @@ func TestEvents_areWaitedFor(t *testing.T) {
 				t.Fatal("it came too soon")
 			default:
 			}
-			e.tell(Acknowledged)
-			e.tell(Ended)
+			e.tell(ledger.Acknowledged)
+			e.tell(ledger.Ended)
 		}
 		<-done
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		e.await(ctx, Quarantined, 1) // nobody waits for ever
+		e.await(ctx, ledger.Quarantined, 1) // nobody waits for ever
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/vm"
+	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
 )
 
 // Plan says how often the power is cut, and when.
@@ -45,8 +47,8 @@ var mountOptions = []string{"noauto_da_alloc,commit=30", "noauto_da_alloc,data=w
 type test struct {
 	*Bed
 	plan    Plan
-	verdict *Verdict
-	ledger  *Ledger
+	verdict *verdict.Verdict
+	ledger  *ledger.Ledger
 	rng     *rand.Rand
 	next    func() moment
 	// kept is what the agents had in use at their last start.
@@ -62,7 +64,7 @@ type test struct {
 
 // Run cuts the power as planned, and holds what is there after each cut against what was acknowledged. An error means that
 // there is no verdict.
-func (b *Bed) Run(ctx context.Context, plan Plan) (*Verdict, error) {
+func (b *Bed) Run(ctx context.Context, plan Plan) (*verdict.Verdict, error) {
 	some := moments
 	if len(plan.Moments) > 0 {
 		var err error
@@ -70,10 +72,10 @@ func (b *Bed) Run(ctx context.Context, plan Plan) (*Verdict, error) {
 			return nil, err
 		}
 	}
-	v := NewVerdict()
+	v := verdict.New()
 	rng := rand.New(rand.NewPCG(plan.Seed, 0))
 	t := &test{
-		Bed: b, plan: plan, verdict: v, ledger: NewLedger(v), rng: rng, next: deck(rng, some), kept: map[string]kept{}, usual: 8 * time.Second, told: map[string]bool{},
+		Bed: b, plan: plan, verdict: v, ledger: ledger.New(v), rng: rng, next: deck(rng, some), kept: map[string]kept{}, usual: 8 * time.Second, told: map[string]bool{},
 	}
 	err := t.run(ctx)
 	slices.Sort(t.boots)
@@ -81,7 +83,7 @@ func (b *Bed) Run(ctx context.Context, plan Plan) (*Verdict, error) {
 	v.Count("boot_p50_ms", int(middle(t.boots).Milliseconds()))
 	v.Count("ready_p50_ms", int(middle(t.ready).Milliseconds()))
 	if errors.Is(err, errDied) {
-		v.Break(Dead, "%v", err)
+		v.Break(verdict.Dead, "%v", err)
 		err = nil
 	}
 	return v, err
@@ -121,7 +123,7 @@ func (t *test) round(ctx context.Context, boot int) error {
 	}
 	defer func() { _ = m.Cut() }() // it ends in any case
 	events := newEvents()
-	t.ledger.Begin(boot, func(Event) {})
+	t.ledger.Begin(boot, func(ledger.Event) {})
 	rng := rand.New(rand.NewPCG(t.plan.Seed, uint64(boot)))
 	word := ""
 	if mo.early {
@@ -155,14 +157,8 @@ func (t *test) round(ctx context.Context, boot int) error {
 		kept = fmt.Sprintf("%d PROMISES ARE BROKEN", n)
 	}
 	t.Log("cut %d of %d: at %q%s, %.1f s after the start, ext4 with %s; %d acknowledged so far; disks looked at in %.1f s: %s",
-		boot, t.plan.Cuts, mo.name, word, up.Seconds(), cmp.Or(options, "defaults"), t.acknowledged(), time.Since(began).Seconds(), kept)
+		boot, t.plan.Cuts, mo.name, word, up.Seconds(), cmp.Or(options, "defaults"), t.ledger.AcknowledgedJobs(), time.Since(began).Seconds(), kept)
 	return nil
-}
-
-func (t *test) acknowledged() int {
-	t.ledger.mu.Lock()
-	defer t.ledger.mu.Unlock()
-	return len(t.ledger.ids)
 }
 
 func (t *test) boot(ctx context.Context, boot int, options string) (*vm.Machine, error) {
@@ -183,7 +179,7 @@ func (t *test) up(ctx context.Context, m *vm.Machine) (*cluster, error) {
 	}
 	t.ready, t.usual = append(t.ready, c.readyAfter), c.readyAfter
 	if t.token != "" && c.rest.Token != t.token {
-		t.verdict.Break(Changed, "the token of mind dev is another one: whoever had the first is locked out")
+		t.verdict.Break(verdict.Changed, "the token of mind dev is another one: whoever had the first is locked out")
 	}
 	t.token = c.rest.Token
 	broken := t.verdict.Broken()
@@ -207,11 +203,11 @@ func (t *test) check(ctx context.Context, c *cluster) error {
 	}
 	// Keys that were acknowledged make no other job.
 	for range 6 {
-		if j := t.ledger.pick(t.rng, func(j *Job) bool { return j.ID != "" }); j != nil {
+		if j := t.ledger.Pick(t.rng, func(j *ledger.Job) bool { return j.ID != "" }); j != nil {
 			t.ledger.Submit(ctx, c.rest, 0, j)
 		}
 	}
-	for _, j := range t.ledger.known(Steady) {
+	for _, j := range t.ledger.Known(ledger.Steady) {
 		if err := t.ledger.ReadCheckpoints(ctx, c.rest, j.ID); err != nil {
 			return fmt.Errorf("listing the checkpoints of %s: %w", j.ID, err)
 		}
@@ -225,11 +221,11 @@ func (t *test) check(ctx context.Context, c *cluster) error {
 			return c.machine.ReadFile(ctx, fmt.Sprintf("%s/agents/%s/%s", dataDir, n.ID, file))
 		})
 		if err != nil {
-			t.verdict.Break(Torn, "agent %s, which is in session: %v", n.ID, err)
+			t.verdict.Break(verdict.Torn, "agent %s, which is in session: %v", n.ID, err)
 			continue
 		}
 		if old := t.kept[n.ID]; k.epoch <= old.epoch {
-			t.verdict.Break(WentBack, "agent %s is in session with epoch %d, and was before with %d", n.ID, k.epoch, old.epoch)
+			t.verdict.Break(verdict.WentBack, "agent %s is in session with epoch %d, and was before with %d", n.ID, k.epoch, old.epoch)
 		}
 		if !n.Roster {
 			k.roster = t.kept[n.ID].roster // the leader has not heard of this one
@@ -256,7 +252,7 @@ func (t *test) work(ctx context.Context, c *cluster, boot int, mo moment, rng *r
 			_ = t.evidence(working, c) // the machine is gone, or it works the next time
 			if text := c.died(working); text != "" && !t.told[text] {
 				t.told[text] = true
-				t.verdict.Break(Dead, "in start %d a part of the cluster ended by itself: %s", boot, text)
+				t.verdict.Break(verdict.Dead, "in start %d a part of the cluster ended by itself: %s", boot, text)
 			}
 			select {
 			case <-working.Done():
@@ -282,7 +278,7 @@ func (t *test) look(ctx context.Context) error {
 	}
 	c := dumpCheck{Dumped: d, verdict: t.verdict, before: t.kept}
 	c.checkControl()
-	c.checkCheckpoints(t.ledger.listed())
+	c.checkCheckpoints(t.ledger.Listed())
 	for _, name := range t.names("c") {
 		if err := c.checkCoordinator(ctx, name); err != nil {
 			return err
@@ -309,7 +305,7 @@ func (t *test) last(ctx context.Context, boot int) error {
 		return err
 	}
 	defer func() { _ = m.Cut() }()
-	t.ledger.Begin(boot, func(Event) {})
+	t.ledger.Begin(boot, func(ledger.Event) {})
 	c, err := t.up(ctx, m)
 	if err != nil {
 		return err
@@ -319,23 +315,23 @@ func (t *test) last(ctx context.Context, boot int) error {
 	if err := m.WriteFile(ending, filepath.Join(evidenceDir, "finish", steadyGroup), nil, 0o644); err != nil {
 		return err
 	}
-	for j := t.ledger.takeUnsure(); j != nil && ending.Err() == nil; j = t.ledger.takeUnsure() {
+	for j := t.ledger.TakeUnsure(); j != nil && ending.Err() == nil; j = t.ledger.TakeUnsure() {
 		t.ledger.Submit(ending, c.rest, 0, j)
 	}
-	for began, canceled := time.Now(), false; t.ledger.unfinished() > 0; {
+	for began, canceled := time.Now(), false; t.ledger.Unfinished() > 0; {
 		if err := t.ledger.ReadAll(ending, c.rest, 0); err != nil {
-			return fmt.Errorf("waiting for %d jobs to end: %w", t.ledger.unfinished(), err)
+			return fmt.Errorf("waiting for %d jobs to end: %w", t.ledger.Unfinished(), err)
 		}
 		if !canceled && time.Since(began) > cancelAfter {
 			// Some pause for minutes before they are restarted, after so many cuts.
 			canceled = true
-			for _, j := range t.ledger.alive(Stubborn, Steady) {
+			for _, j := range t.ledger.Alive(ledger.Stubborn, ledger.Steady) {
 				t.ledger.Cancel(ending, c.rest, 0, j)
 			}
 		}
 		select {
 		case <-ending.Done():
-			t.verdict.Break(WrongEnd, "%d jobs have not ended, such as %s", t.ledger.unfinished(), t.ledger.waiting())
+			t.verdict.Break(verdict.WrongEnd, "%d jobs have not ended, such as %s", t.ledger.Unfinished(), t.ledger.Waiting())
 			return t.finish(ctx, c)
 		case <-time.After(500 * time.Millisecond):
 		}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
 // explainArguments has every command below root say, of a call with the wrong arguments, a missing flag or a subcommand that
@@ -24,12 +26,12 @@ func explainArguments(root *cobra.Command) {
 		wrong := valid != nil && valid(cmd, args) != nil
 		switch {
 		case cmd.HasSubCommands() && len(args) > 0 && (wrong || valid == nil):
-			return Misuse(noSuchCommand(cmd, args[0]))
+			return exit.Misuse(noSuchCommand(cmd, args[0]))
 		case wrong:
-			return Misuse(wrongArguments(cmd, args))
+			return exit.Misuse(wrongArguments(cmd, args))
 		}
 		if missing := missingFlags(cmd); missing != "" {
-			return Misuse(fmt.Errorf("%s needs %s%s", cmd.CommandPath(), missing, forExample(cmd)))
+			return exit.Misuse(fmt.Errorf("%s needs %s%s", cmd.CommandPath(), missing, forExample(cmd)))
 		}
 		return nil
 	}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
 // refuseUnknownHelp makes `mind help` refuse words that are no command. By itself it would show all commands instead, as if
@@ -15,7 +17,7 @@ func refuseUnknownHelp(root *cobra.Command) {
 		if c.Name() == "help" {
 			c.Args = func(cmd *cobra.Command, args []string) error {
 				if found, rest, err := cmd.Root().Find(args); err != nil || len(rest) > 0 {
-					return Misuse(noSuchCommand(found, args[len(args)-max(1, len(rest))]))
+					return exit.Misuse(noSuchCommand(found, args[len(args)-max(1, len(rest))]))
 				}
 				return nil
 			}
@@ -36,20 +38,5 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 			text = fmt.Sprintf("--%s %s: it must be %s", invalid.GetFlag().Name, invalid.GetValue(), wants)
 		}
 	}
-	return Misuse(fmt.Errorf("%s; see `%s --help`", text, cmd.CommandPath()))
-}
-
-// positive refuses a number that asks for nothing.
-func positive(flag string, n int) error {
-	if n < 1 {
-		return Misuse(fmt.Errorf("--%s %d: it must be 1 or more", flag, n))
-	}
-	return nil
-}
-
-// hideDefaults keeps the help from showing numbers that stand for a flag that is not given.
-func hideDefaults(flags *pflag.FlagSet, names ...string) {
-	for _, name := range names {
-		flags.Lookup(name).DefValue = "0"
-	}
+	return exit.Misuse(fmt.Errorf("%s; see `%s --help`", text, cmd.CommandPath()))
 }

@@ -1,0 +1,192 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verdict is what an attack found.
+type Verdict struct {
+	Scenario string
+	// Judged: the evidence was looked at; without that nothing is known to be kept.
+	Judged bool
+	// Faults by kind.
+	Faults map[string]int
+	// Rounds of the attack, and how often another coordinator led after one.
+	Rounds, Failovers int
+	// Jobs whose truth was checked: Steady ones that ran through the attack, Submitted ones that came and went meanwhile.
+	Steady, Submitted int
+	// Replaced are attempts that took the place of lost ones, where that was to be.
+	Replaced int
+
+	// Harmed jobs did not run as often as they should, or did not end as they should.
+	Harmed []string
+	// Lost jobs were acknowledged, and the cluster does not know them.
+	Lost []string
+	// Doubled keys made more than one job.
+	Doubled []string
+	// DoubleLive are pairs of processes that lived at one time and may not: of one job, or on one GPU.
+	DoubleLive []string
+	// Lineage says what is wrong with checkpoints.
+	Lineage []string
+	// Leaked processes and GPUs.
+	Leaked []string
+	// Leaderless are times in which no coordinator led that should have, or not for long enough.
+	Leaderless []string
+	// Lines of logs that were compared with what was printed.
+	Lines, LinesLost, LinesRepeated int
+	Logs                            []string
+
+	// Outages of writes: from each fault to the first accepted write that was sent after it.
+	Outages []time.Duration
+	// ClientErrors are requests that ended in an error although they could have been answered in time.
+	ClientErrors int
+	// Notes say what the figures do not.
+	Notes []string
+}
+
+// Fault notes that a fault happened.
+func (v *Verdict) Fault(kind string) {
+	if v.Faults == nil {
+		v.Faults = map[string]int{}
+	}
+	v.Faults[kind]++
+}
+
+// Outage returns the quantile q of the outages (1 is the longest); 0 when there were none.
+func (v Verdict) Outage(q float64) time.Duration {
+	if len(v.Outages) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(v.Outages))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+// Broken says which promises were broken; nil when all held.
+func (v Verdict) Broken() error {
+	var errs []error
+	for _, p := range v.promises() {
+		if len(p.list) > 0 {
+			errs = append(errs, fmt.Errorf("%d %s, such as %s", len(p.list), p.broken, strings.Join(p.list[:min(3, len(p.list))], "; ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Jobs is how many jobs were checked.
+func (v Verdict) Jobs() int { return v.Steady + v.Submitted }
+
+// String is the closing line of figures.
+func (v Verdict) String() string {
+	kinds := make([]string, 0, len(v.Faults))
+	for _, kind := range slices.Sorted(maps.Keys(v.Faults)) {
+		kinds = append(kinds, fmt.Sprintf("%s:%d", kind, v.Faults[kind]))
+	}
+	faults := strings.Join(kinds, ",")
+	if faults == "" {
+		faults = "none"
+	}
+	return fmt.Sprintf("scenario=%s rounds=%d faults=%s failovers=%d jobs=%d harmed=%d lost=%d doubled=%d double_live=%d replaced=%d lineage_faults=%d "+
+		"lines=%d lines_lost=%d lines_repeated=%d leaked=%d leaderless=%d client_errors=%d outages=%d outage_p50_ms=%d outage_p99_ms=%d outage_max_ms=%d",
+		v.Scenario, v.Rounds, faults, v.Failovers, v.Jobs(), len(v.Harmed), len(v.Lost), len(v.Doubled), len(v.DoubleLive), v.Replaced, len(v.Lineage),
+		v.Lines, v.LinesLost, v.LinesRepeated, len(v.Leaked), len(v.Leaderless), v.ClientErrors,
+		len(v.Outages), v.Outage(0.5).Milliseconds(), v.Outage(0.99).Milliseconds(), v.Outage(1).Milliseconds())
+}
+
+// Sum adds up the verdicts of several attacks under one name.
+func Sum(name string, all ...Verdict) Verdict {
+	sum := Verdict{Scenario: name, Judged: len(all) > 0}
+	for _, v := range all {
+		sum.Judged = sum.Judged && v.Judged
+		for kind, n := range v.Faults {
+			if sum.Faults == nil {
+				sum.Faults = map[string]int{}
+			}
+			sum.Faults[kind] += n
+		}
+		sum.Rounds += v.Rounds
+		sum.Failovers += v.Failovers
+		sum.Steady += v.Steady
+		sum.Submitted += v.Submitted
+		sum.Replaced += v.Replaced
+		sum.Lines += v.Lines
+		sum.LinesLost += v.LinesLost
+		sum.LinesRepeated += v.LinesRepeated
+		sum.ClientErrors += v.ClientErrors
+		sum.Outages = append(sum.Outages, v.Outages...)
+		for _, l := range []struct{ to, from *[]string }{
+			{&sum.Harmed, &v.Harmed},
+			{&sum.Lost, &v.Lost},
+			{&sum.Doubled, &v.Doubled},
+			{&sum.DoubleLive, &v.DoubleLive},
+			{&sum.Lineage, &v.Lineage},
+			{&sum.Leaked, &v.Leaked},
+			{&sum.Leaderless, &v.Leaderless},
+			{&sum.Logs, &v.Logs},
+			{&sum.Notes, &v.Notes},
+		} {
+			for _, text := range *l.from {
+				*l.to = append(*l.to, v.Scenario+": "+text)
+			}
+		}
+	}
+	return sum
+}
+
+// Report says for each promise whether it held, one a line.
+func (v Verdict) Report() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d jobs checked (%d ran through the attack), %d faults, %d failovers, %d attempts replaced\n", v.Jobs(), v.Steady, v.faults(), v.Failovers, v.Replaced)
+	for _, p := range v.promises() {
+		if len(p.list) == 0 {
+			word := "kept   "
+			if !v.Judged {
+				word = "unknown"
+			}
+			fmt.Fprintf(&b, "%s %s\n", word, p.promise)
+			continue
+		}
+		fmt.Fprintf(&b, "BROKEN  %s: %d times\n", p.promise, len(p.list))
+		for _, text := range p.list[:min(5, len(p.list))] {
+			fmt.Fprintf(&b, "        %s\n", text)
+		}
+	}
+	fmt.Fprintf(&b, "%d lines of log compared with what was printed: %d lost, %d repeated\n", v.Lines, v.LinesLost, v.LinesRepeated)
+	if len(v.Outages) > 0 {
+		fmt.Fprintf(&b, "writes waited after %d faults: %.2f s (median), %.2f s (p99), %.2f s (longest)\n",
+			len(v.Outages), v.Outage(0.5).Seconds(), v.Outage(0.99).Seconds(), v.Outage(1).Seconds())
+	}
+	for _, n := range v.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (v Verdict) faults() (n int) {
+	for _, k := range v.Faults {
+		n += k
+	}
+	return n
+}
+
+type promise struct {
+	promise, broken string
+	list            []string
+}
+
+func (v Verdict) promises() []promise {
+	return []promise{
+		{"no job is harmed, and every exit code is exact", "jobs harmed", v.Harmed},
+		{"no acknowledged job is lost", "acknowledged jobs lost", v.Lost},
+		{"no key makes two jobs", "keys made two jobs", v.Doubled},
+		{"no job has two live processes of one rank, no GPU two owners", "times two processes were alive where one may be", v.DoubleLive},
+		{"checkpoints are of one descent, and attempts resume from the newest", "faults in the descent of checkpoints", v.Lineage},
+		{"no process and no GPU leaks", "processes or GPUs leaked", v.Leaked},
+		{"however slow the machine, a leader is found soon, and stays", "times no leader was found, or it did not stay", v.Leaderless},
+		{"every line of a log is served once, in order", "logs were not served as they were printed", v.Logs},
+	}
+}

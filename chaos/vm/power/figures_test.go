@@ -1,0 +1,52 @@
+package power
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+)
+
+// A figure that is counted and not listed would never be told, and one that is not in the docs says nothing.
+func TestFigures_areToldAndExplained(t *testing.T) {
+	docs, err := os.ReadFile("../../../docs/operate/powercut.md")
+	require.NoError(t, err)
+	var files []string
+	for _, pattern := range []string{"*.go", "ledger/*.go"} {
+		some, err := filepath.Glob(pattern)
+		require.NoError(t, err)
+		files = append(files, some...)
+	}
+	counted := regexp.MustCompile(`\.Count\("(\w+)"`)
+	found := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, m := range counted.FindAllStringSubmatch(string(text), -1) {
+			found[m[1]] = true
+		}
+	}
+	require.ElementsMatch(t, verdict.Figures, slices.Collect(maps.Keys(found)))
+	for _, figure := range verdict.Figures {
+		require.Contains(t, string(docs), "`"+figure+"`")
+	}
+	for _, p := range verdict.Promises() {
+		require.Contains(t, string(docs), "`"+string(p)+"`")
+	}
+	for _, m := range moments {
+		require.Contains(t, string(docs), "`"+m.name+"`")
+	}
+	for _, m := range Mutants {
+		require.Contains(t, string(docs), "`"+m.Name+"`")
+	}
+}

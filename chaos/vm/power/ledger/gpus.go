@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+)
+
+// gpu is one of a node, as it is listed.
+type gpu struct {
+	UUID   string `json:"uuid"`
+	Index  int    `json:"index"`
+	Health string `json:"health"`
+	Reason string `json:"health_reason"`
+	JobID  string `json:"job_id"`
+}
+
+// Node is one of the cluster, as it is listed.
+type Node struct {
+	ID     string `json:"node_id"`
+	State  string `json:"state"`
+	Roster bool   `json:"roster_current"`
+	GPUs   []gpu  `json:"gpus"`
+}
+
+// brokenGPU was made to fail.
+type brokenGPU struct {
+	node  string
+	stage stage
+}
+
+// stage is what is known of a GPU that was made to fail.
+type stage int
+
+const (
+	Breaking stage = iota // nobody has seen it set aside
+	Aside                 // it was seen set aside: it stays so
+	Enabling              // its node was enabled, or may have been
+	back                  // it was seen healthy after that: it stays so
+)
+
+// Healthy is the word for a GPU that is given to jobs; fault is what it is made to fail with, and faultWord is in the
+// reason of a GPU that is set aside for that.
+const (
+	Healthy   = "HEALTHY"
+	Fault     = "xid 79"
+	faultWord = "xid"
+)
+
+// Breaking tells that a GPU is about to fail.
+func (l *Ledger) Breaking(node string, g gpu) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.registers.gpus[g.UUID] = &brokenGPU{node: node}
+}
+
+// ReadNodes lists the nodes: a GPU that was seen set aside is so until its node is enabled, and not after that.
+func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]Node, error) {
+	l.mu.Lock()
+	before := map[string]stage{}
+	for uuid, b := range l.registers.gpus {
+		before[uuid] = b.stage
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	var answer struct {
+		Nodes []Node `json:"nodes"`
+	}
+	if err := rest.Get(ctx, "/cluster/nodes", &answer); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, n := range answer.Nodes {
+		for _, g := range n.GPUs {
+			b := l.registers.gpus[g.UUID]
+			if b == nil || b.stage != before[g.UUID] {
+				continue // something happened to it while the nodes were read
+			}
+			l.sawGPU(n, g, b)
+		}
+	}
+	return answer.Nodes, nil
+}
+
+func (l *Ledger) sawGPU(n Node, g gpu, b *brokenGPU) {
+	// It may be set aside for another reason, too, that passes by itself.
+	ok, failed := g.Health == Healthy, g.Health != Healthy && strings.Contains(strings.ToLower(g.Reason), faultWord)
+	switch {
+	case b.stage == Breaking && failed:
+		b.stage = Aside
+		l.verdict.Count("quarantined", 1)
+		l.told(Quarantined)
+	case b.stage == Aside && ok:
+		l.verdict.Break(verdict.Missing, "GPU %s was set aside, and is %s", g.UUID, g.Health)
+		delete(l.registers.gpus, g.UUID)
+	case b.stage == Enabling && ok:
+		b.stage = back
+		l.verdict.Count("enabled", 1)
+	case b.stage == back && failed:
+		l.verdict.Break(verdict.WentBack, "GPU %s was given back when %s was enabled, and is %s (%s)", g.UUID, n.ID, g.Health, g.Reason)
+		delete(l.registers.gpus, g.UUID)
+	}
+}
+
+// Enable asks the GPUs of a node back.
+func (l *Ledger) Enable(ctx context.Context, rest *procs.REST, node string) error {
+	l.mu.Lock()
+	for _, b := range l.registers.gpus {
+		if b.node == node && b.stage <= Aside {
+			b.stage = Enabling
+		}
+	}
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	if err := rest.Do(ctx, http.MethodPost, "/cluster/nodes/"+node+"/enable", nil, map[string]any{}, nil); err != nil {
+		return fmt.Errorf("enabling %s: %w", node, err)
+	}
+	return nil
+}
+
+// BrokenOf are the UUIDs of the GPUs of a node that have come to a stage.
+func (l *Ledger) BrokenOf(node string, s stage) (uuids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uuid, b := range l.registers.gpus {
+		if b.node == node && b.stage == s {
+			uuids = append(uuids, uuid)
+		}
+	}
+	return uuids
+}

@@ -1,0 +1,98 @@
+package access
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
+)
+
+// ContextCommand is `mind context`.
+func ContextCommand() *cobra.Command {
+	var c target.Context
+	var output string
+	cmd := &cobra.Command{
+		Use:   "context [NAME]",
+		Short: "List the clusters that you know, or use another one",
+		Long:  "Without a name it lists the contexts of ~/.config/mind/config.yaml. With one it uses that from now on; with --set-addr it makes it first, and with\n--set-token and --set-ca-cert it changes it; a context that gets another address keeps no token.",
+		Example: `  mind context
+  mind context prod --set-addr https://mind.example.org --set-token TOKEN
+  mind context dev`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeContexts,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := render.CheckOutput(output); err != nil {
+				return exit.Misuse(err)
+			}
+			all, err := target.ReadContexts()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return printContexts(cmd.OutOrStdout(), output, all)
+			}
+			known, ok := all.Contexts[args[0]]
+			switch {
+			case strings.TrimSpace(args[0]) == "":
+				return exit.Misuse(errors.New("a context must have a name"))
+			case c == (target.Context{}) && ok:
+				all.Current = args[0]
+				return all.Write()
+			case !ok && c.Addr == "":
+				return fmt.Errorf("there is no context %q: make it with --set-addr and --set-token", args[0])
+			case c.Addr == "" || target.SameAddress(c.Addr, known.Addr):
+				c.Fill(known)
+			}
+			if c.Addr, err = target.ParseAddress(c.Addr); err != nil {
+				return exit.Misuse(err)
+			}
+			return target.SaveContext(args[0], c)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml; tokens are not shown")
+	cmd.Flags().StringVar(&c.Addr, "set-addr", "", "address of the gateway")
+	cmd.Flags().StringVar(&c.Token, "set-token", "", "bearer token")
+	cmd.Flags().StringVar(&c.CACert, "set-ca-cert", "", "certificate of the authority that signed the gateway's")
+	return cmd
+}
+
+// completeContexts offers the contexts.
+func completeContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	all, err := target.ReadContexts()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return slices.Sorted(maps.Keys(all.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}
+
+// printContexts shows the contexts, and no tokens.
+func printContexts(w io.Writer, output string, all target.Contexts) error {
+	type line struct {
+		Name    string `json:"name"`
+		Addr    string `json:"addr"`
+		CACert  string `json:"ca_cert"`
+		Dev     string `json:"dev"`
+		Current bool   `json:"current"`
+	}
+	lines := []line{}
+	t := render.NewTable(w, "", "NAME", "ADDR")
+	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+		c, mark := all.Contexts[name], ""
+		if name == all.Current {
+			mark = "*"
+		}
+		t.Row(mark, name, c.Addr)
+		lines = append(lines, line{name, c.Addr, c.CACert, c.Dev, name == all.Current})
+	}
+	if output != "table" {
+		return render.Value(w, output, map[string]any{"contexts": lines})
+	}
+	return t.Flush()
+}

@@ -1,0 +1,183 @@
+package access
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/request"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+)
+
+func newToken() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "token",
+		Short: "Make, list and revoke API tokens",
+		Long: `Makes, lists and revokes API tokens.
+
+A token lets its holder call for one user of one tenant, with the permissions that it was given. It is shown once, when it
+is made: the cluster keeps only its digest. Making tokens takes the permission scaimind:cluster_admin, and for another tenant
+mind:operator, which the token of mind dev has.`,
+		Example: `  mind token create --user ann --permission view
+  mind token list`,
+	}
+	cmd.AddCommand(newTokenCreate(), newTokenList(), newTokenRevoke())
+	return cmd
+}
+
+func newTokenCreate() *cobra.Command {
+	var (
+		tenant, user, name string
+		permissions        []string
+		expires            time.Duration
+	)
+	cmd := rest.Command(&cobra.Command{
+		Use:   "create --permission P [--permission P ...]",
+		Short: "Make a token and print it, alone",
+		Example: `  mind token create --tenant acme --user ann --permission scaimind:view --permission scaimind:manage
+  MIND_TOKEN=$(mind token create --permission view --expires 24h) mind jobs`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
+		body := map[string]any{"permissions": fullPermissions(permissions)}
+		for key, value := range map[string]string{"tenant_id": tenant, "user_id": user, "name": name} {
+			if value != "" {
+				body[key] = value
+			}
+		}
+		if cmd.Flags().Changed("expires") {
+			v, err := request.Seconds(expires)()
+			if err != nil {
+				return exit.Misuse(fmt.Errorf("--expires: %w", err))
+			}
+			body["expires_in_seconds"] = v
+		}
+		var got struct {
+			Token string `json:"token"`
+			ID    string `json:"token_id"`
+		}
+		data, err := c.Post(ctx, "/tokens", body, "", &got)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		if _, err := fmt.Fprintln(cmd.OutOrStdout(), got.Token); err != nil {
+			return fmt.Errorf("the token was made, but could not be printed: revoke %s with `mind token revoke`, and make another: %w", got.ID, err)
+		}
+		return nil
+	})
+	f := cmd.Flags()
+	f.StringVar(&tenant, "tenant", "", "tenant of the token; default: one's own")
+	f.StringVar(&user, "user", "", "user that it calls for; default: oneself")
+	f.StringVar(&name, "name", "", "what it is for; shown in the list")
+	f.StringArrayVar(&permissions, "permission", nil, "scaimind:view, scaimind:manage, scaimind:cluster_admin or scaimind:evaluate, with or without scaimind:; repeatable")
+	f.DurationVar(&expires, "expires", 0, "how long it is good for, such as 24h; default: until it is revoked")
+	_ = cmd.MarkFlagRequired("permission")
+	_ = cmd.RegisterFlagCompletionFunc("permission", cobra.FixedCompletions(
+		[]string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// fullPermissions lets people leave out the module, and write several with commas between.
+func fullPermissions(given []string) []string {
+	var all []string
+	for _, g := range given {
+		for p := range strings.SplitSeq(g, ",") {
+			if p = strings.TrimSpace(p); p != "" && !strings.Contains(p, ":") {
+				p = "scaimind:" + p
+			}
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func newTokenList() *cobra.Command {
+	var tenant string
+	cmd := rest.Command(&cobra.Command{
+		Use:     "list",
+		Short:   "List the tokens of a tenant, without their secrets",
+		Example: `  mind token list --tenant acme`,
+		Args:    cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
+		var got struct {
+			Tokens []struct {
+				ID          string     `json:"token_id"`
+				Name        string     `json:"name"`
+				Tenant      string     `json:"tenant_id"`
+				User        string     `json:"user_id"`
+				Permissions []string   `json:"permissions"`
+				CreatedAt   *time.Time `json:"created_at"`
+				ExpiresAt   *time.Time `json:"expires_at"`
+				LastUsedAt  *time.Time `json:"last_used_at"`
+			} `json:"tokens"`
+		}
+		data, err := c.Get(ctx, "/tokens", tenantQuery(tenant), &got)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		t := render.NewTable(cmd.OutOrStdout(), "TOKEN", "NAME", "TENANT", "USER", "PERMISSIONS", "AGE", "EXPIRES", "USED")
+		for _, k := range got.Tokens {
+			expires := "never"
+			if k.ExpiresAt != nil {
+				expires = k.ExpiresAt.Local().Format(time.DateTime)
+			}
+			used := "never"
+			if k.LastUsedAt != nil {
+				used = render.Ago(k.LastUsedAt) + " ago"
+			}
+			t.Row(k.ID, k.Name, k.Tenant, k.User, strings.Join(k.Permissions, ","), render.Ago(k.CreatedAt), expires, used)
+		}
+		return t.Flush()
+	})
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant whose tokens to list; default: one's own")
+	return cmd
+}
+
+func newTokenRevoke() *cobra.Command {
+	var tenant string
+	cmd := rest.Command(&cobra.Command{
+		Use:   "revoke TOKEN",
+		Short: "Revoke a token, by the id that the list shows",
+		Long:  "Revokes a token. Gateways may accept it for 10 seconds more.",
+		Example: `  mind token list
+  mind token revoke tok_1k0g00`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeTokens,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		data, err := c.Call(ctx, http.MethodDelete, "/tokens/"+url.PathEscape(args[0]), tenantQuery(tenant), nil, rest.NewKey(), nil)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s revoked\n", args[0])
+		return nil
+	})
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of the token; default: one's own")
+	return cmd
+}
+
+func tenantQuery(tenant string) url.Values {
+	if tenant == "" {
+		return nil
+	}
+	return url.Values{"tenant_id": {tenant}}
+}
+
+// completeTokens offers the tokens by their ids.
+func completeTokens(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return rest.CompleteNames(cmd, args, "/tokens", "tokens", "token_id", "name")
+}

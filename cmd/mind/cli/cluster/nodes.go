@@ -1,0 +1,200 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+)
+
+type node struct {
+	ID       string            `json:"node_id"`
+	State    string            `json:"state"`
+	Reason   string            `json:"reason"`
+	GPUs     []gpu             `json:"gpus"`
+	Free     int               `json:"gpus_free"`
+	CPUs     int               `json:"cpu_count"`
+	MemoryMB int64             `json:"memory_mb"`
+	Labels   map[string]string `json:"labels"`
+	Version  string            `json:"agent_version"`
+	LastSeen *time.Time        `json:"last_seen_at"`
+	Tasks    int               `json:"tasks"`
+	// Since when it is UNREACHABLE or LOST, and until when a drain lets its tasks run.
+	AwaySince *time.Time `json:"unreachable_since"`
+	Deadline  *time.Time `json:"drain_deadline"`
+}
+
+type gpu struct {
+	Index     int    `json:"index"`
+	Type      string `json:"gpu_type"`
+	Health    string `json:"health"`
+	Reason    string `json:"health_reason"`
+	Simulated bool   `json:"simulated"`
+	Job       string `json:"job_id"`
+	MemoryMB  int64  `json:"memory_mb"`
+	// nil: not known, or not for this caller.
+	Utilization  *float64 `json:"utilization"`
+	MemoryUsedMB *int64   `json:"memory_used_mb"`
+}
+
+// percent is how much a GPU works.
+func percent(ratio *float64) string {
+	if ratio == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f%%", *ratio*100)
+}
+
+// memory is such as "39.1 GiB of 79.6 GiB".
+func (g *gpu) memory() string {
+	if g.MemoryUsedMB == nil {
+		return "-"
+	}
+	return render.Size(*g.MemoryUsedMB<<20) + " of " + render.Size(g.MemoryMB<<20)
+}
+
+// utilization is the mean of the GPUs of which it is known.
+func (n *node) utilization() *float64 {
+	sum, known := 0.0, 0
+	for _, g := range n.GPUs {
+		if g.Utilization != nil {
+			sum += *g.Utilization
+			known++
+		}
+	}
+	if known == 0 {
+		return nil
+	}
+	mean := sum / float64(known)
+	return &mean
+}
+
+func newNodes() *cobra.Command {
+	return rest.Command(&cobra.Command{
+		Use:   "nodes [NODE]",
+		Short: "List the nodes and their GPUs",
+		Long: `Lists the nodes and their GPUs: which nodes cannot be reached and since when, which are being drained, and which GPUs are out of
+service and why. With a node, lists its GPUs.
+
+BUSY is the share of time in which GPUs worked lately, as their drivers say; FREE counts those that no job holds. Without the
+permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your tenant hold; - means that it is not known.`,
+		Example: `  mind nodes
+  mind nodes n1 -o yaml`,
+		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeNodes,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		var got struct {
+			Nodes []node `json:"nodes"`
+		}
+		path, into := "/cluster/nodes", any(&got)
+		if len(args) == 1 {
+			got.Nodes = make([]node, 1)
+			path, into = path+"/"+url.PathEscape(args[0]), any(&got.Nodes[0])
+		}
+		data, err := c.Get(ctx, path, nil, into)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		if err := nodeTable(cmd.OutOrStdout(), got.Nodes); err != nil || len(args) == 0 {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout())
+		return gpuTable(cmd.OutOrStdout(), got.Nodes[0].GPUs)
+	})
+}
+
+func nodeTable(w io.Writer, nodes []node) error {
+	t := render.NewTable(w, "NODE", "STATE", "GPUS", "FREE", "BUSY", "CPUS", "MEMORY", "TASKS", "SEEN", "VERSION", "REASON")
+	for _, n := range nodes {
+		seen := render.Ago(n.LastSeen)
+		if seen == "" {
+			seen = render.Ago(n.AwaySince)
+		}
+		if seen != "" {
+			seen += " ago"
+		}
+		t.Row(n.ID, n.State, n.gpus(), strconv.Itoa(n.Free), percent(n.utilization()), strconv.Itoa(n.CPUs), render.Size(n.MemoryMB<<20), strconv.Itoa(n.Tasks), seen, n.Version, n.why())
+	}
+	return t.Flush()
+}
+
+func gpuTable(w io.Writer, gpus []gpu) error {
+	t := render.NewTable(w, "GPU", "TYPE", "HEALTH", "BUSY", "MEMORY", "JOB", "REASON")
+	for _, g := range gpus {
+		t.Row(strconv.Itoa(g.Index), g.Type, g.Health, percent(g.Utilization), g.memory(), g.Job, g.Reason)
+	}
+	return t.Flush()
+}
+
+// maxIll bounds the GPUs that a line on a node names.
+const maxIll = 3
+
+// why is what there is to say of a node that is not simply at work.
+func (n *node) why() string {
+	var parts []string
+	if n.AwaySince != nil {
+		parts = append(parts, "since "+n.AwaySince.Local().Format(time.DateTime))
+	}
+	if n.Reason != "" {
+		parts = append(parts, n.Reason)
+	}
+	if n.State == "DRAINING" && n.Deadline != nil {
+		parts = append(parts, "what still runs is stopped at "+n.Deadline.Local().Format(time.TimeOnly))
+	}
+	ill := 0
+	for _, g := range n.GPUs {
+		if g.Health == "" || g.Health == "HEALTHY" {
+			continue
+		}
+		if ill++; ill <= maxIll {
+			parts = append(parts, fmt.Sprintf("GPU %d %s%s", g.Index, g.Health, render.Because(g.Reason)))
+		}
+	}
+	if ill > maxIll {
+		parts = append(parts, fmt.Sprintf("and %d more GPUs: see `mind nodes %s`", ill-maxIll, n.ID))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// gpus is such as "8xH100 (simulated)".
+func (n *node) gpus() string {
+	count, ill, simulated := map[string]int{}, 0, ""
+	for _, g := range n.GPUs {
+		count[g.Type]++
+		if g.Health != "" && g.Health != "HEALTHY" {
+			ill++
+		}
+		if g.Simulated {
+			simulated = " (simulated)"
+		}
+	}
+	if len(count) == 0 {
+		return "-"
+	}
+	var parts []string
+	for kind, n := range count {
+		parts = append(parts, fmt.Sprintf("%dx%s", n, kind))
+	}
+	sort.Strings(parts)
+	text := strings.Join(parts, ",") + simulated
+	if ill > 0 {
+		text += fmt.Sprintf(" (%d unhealthy)", ill)
+	}
+	return text
+}
+
+// completeNodes offers the nodes.
+func completeNodes(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return rest.CompleteNames(cmd, args, "/cluster/nodes", "nodes", "node_id", "state")
+}

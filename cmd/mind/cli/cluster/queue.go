@@ -1,0 +1,187 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+)
+
+func newQueue() *cobra.Command {
+	var limit int
+	cmd := rest.Command(&cobra.Command{
+		Use:   "queue [QUEUE]",
+		Short: "Show the jobs that wait, and why",
+		Long: `Shows the jobs of your tenant that wait, in the order in which they are considered: their places among the jobs of all
+tenants, and why they wait. A job that is held back, until a time or the end of another job, has no place: such jobs are only counted.
+
+STARTS IN is an estimate of the earliest start: how long your own jobs ahead are expected to hold what it needs, from their
+progress, from how long jobs of the same name took, or from their limits (--time-limit). Jobs of other tenants are not taken into
+account. It is empty when no job of yours is in the way, and when it is not known how long those jobs take.`,
+		Example: `  mind queue
+  mind queue research --limit 20`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeQueues,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		query := url.Values{"limit": {strconv.Itoa(limit)}}
+		if len(args) == 1 {
+			query.Set("queue", args[0])
+		}
+		var got struct {
+			Depth int `json:"depth"`
+			Held  int `json:"held"`
+			Jobs  []struct {
+				ID        string     `json:"job_id"`
+				Name      string     `json:"name"`
+				Queue     string     `json:"queue"`
+				Position  int        `json:"position"`
+				Priority  int        `json:"priority"`
+				GPUs      int        `json:"gpu_count"`
+				GPUType   string     `json:"gpu_type"`
+				Reason    string     `json:"reason"`
+				CreatedAt *time.Time `json:"created_at"`
+				Wait      *float64   `json:"estimated_wait_seconds"`
+			} `json:"jobs"`
+		}
+		data, err := c.Get(ctx, "/queue", query, &got)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		t := render.NewTable(cmd.OutOrStdout(), "POS", "JOB", "NAME", "QUEUE", "PRIO", "GPUS", "AGE", "STARTS IN", "REASON")
+		for _, j := range got.Jobs {
+			wait := ""
+			if j.Wait != nil {
+				wait = "~" + render.Duration(time.Duration(*j.Wait*float64(time.Second)))
+			}
+			gpus := strconv.Itoa(j.GPUs)
+			if j.GPUType != "" {
+				gpus += "x" + j.GPUType
+			}
+			t.Row(strconv.Itoa(j.Position), j.ID, j.Name, j.Queue, strconv.Itoa(j.Priority), gpus, render.Ago(j.CreatedAt), wait, j.Reason)
+		}
+		if err := t.Flush(); err != nil {
+			return err
+		}
+		if got.Depth > len(got.Jobs) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d jobs wait in all\n", got.Depth)
+		}
+		if got.Held > 0 {
+			fmt.Fprintf(cmd.ErrOrStderr(), "held back: %d (`mind jobs --status QUEUED` says until when)\n", got.Held)
+		}
+		return nil
+	})
+	cmd.Flags().IntVar(&limit, "limit", 100, "how many, from the head")
+	return cmd
+}
+
+func newQueues() *cobra.Command {
+	cmd := rest.Command(&cobra.Command{
+		Use:   "queues",
+		Short: "List the queues; make, change and delete them",
+		Example: `  mind queues
+  mind queues put research --max-gpus 64
+  mind queues delete research`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
+		var got struct {
+			Queues []struct {
+				Name    string `json:"name"`
+				Queued  int    `json:"queued"`
+				Held    int    `json:"held"`
+				Running int    `json:"running"`
+				GPUs    int    `json:"gpus_allocated"`
+				MaxGPUs int    `json:"max_gpus"`
+			} `json:"queues"`
+		}
+		data, err := c.Get(ctx, "/queues", nil, &got)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		t := render.NewTable(cmd.OutOrStdout(), "QUEUE", "QUEUED", "HELD", "RUNNING", "GPUS", "MAX GPUS")
+		for _, q := range got.Queues {
+			limit := "none"
+			if q.MaxGPUs > 0 {
+				limit = strconv.Itoa(q.MaxGPUs)
+			}
+			t.Row(q.Name, strconv.Itoa(q.Queued), strconv.Itoa(q.Held), strconv.Itoa(q.Running), strconv.Itoa(q.GPUs), limit)
+		}
+		return t.Flush()
+	})
+	cmd.AddCommand(newQueuesPut(), newQueuesDelete())
+	return cmd
+}
+
+func newQueuesPut() *cobra.Command {
+	var weight, maxGPUs int
+	cmd := rest.Command(&cobra.Command{
+		Use:   "put QUEUE",
+		Short: "Make a queue, or change one",
+		Long: `Makes a queue, or sets all there is to set of one: what is not given goes back to its default.
+
+--max-gpus bounds the GPUs that all jobs of the queue hold together, of all tenants. Lowering it stops no job: the queue starts
+nothing new until enough jobs have ended.`,
+		Example: `  mind queues put research
+  mind queues put batch --max-gpus 64`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeQueues,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		body := map[string]any{"max_gpus": maxGPUs}
+		if cmd.Flags().Changed("weight") {
+			body["weight"] = weight
+		}
+		data, err := c.Call(ctx, http.MethodPut, "/queues/"+url.PathEscape(args[0]), nil, body, rest.NewKey(), nil)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		limit := "any number of GPUs"
+		if maxGPUs > 0 {
+			limit = fmt.Sprintf("at most %d GPUs", maxGPUs)
+		}
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "the jobs of queue %s may hold %s together\n", args[0], limit)
+		return err
+	})
+	cmd.Flags().IntVar(&weight, "weight", 1, "share of the queue beside the others (this version has no shares: coordinators refuse any but 1)")
+	cmd.Flags().IntVar(&maxGPUs, "max-gpus", 0, "GPUs that all its jobs may hold together; 0: no limit")
+	return cmd
+}
+
+func newQueuesDelete() *cobra.Command {
+	return rest.Command(&cobra.Command{
+		Use:               "delete QUEUE",
+		Short:             "Delete a queue that no unfinished job is in",
+		Example:           `  mind queues delete research`,
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: completeQueues,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		data, err := c.Call(ctx, http.MethodDelete, "/queues/"+url.PathEscape(args[0]), nil, nil, rest.NewKey(), nil)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s deleted\n", args[0])
+		return nil
+	})
+}
+
+// completeQueues offers the queues.
+func completeQueues(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return rest.CompleteNames(cmd, args, "/queues", "queues", "name", "")
+}

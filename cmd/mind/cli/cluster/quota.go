@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+)
+
+// quota is what a tenant may have, and what it has. A limit that is nil is none.
+type quota struct {
+	Tenant     string  `json:"tenant_id"`
+	MaxGPUs    *int    `json:"max_gpus"`
+	MaxRunning *int    `json:"max_running_jobs"`
+	MaxJobs    *int    `json:"max_jobs"`
+	GPUs       float64 `json:"gpus"`
+	Running    int     `json:"running_jobs"`
+	Jobs       int     `json:"jobs"`
+	UpdatedBy  string  `json:"updated_by"`
+}
+
+func newQuota() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "quota",
+		Short: "Show and set how much of the cluster a tenant may have",
+		Long: `Shows and sets how much of the cluster a tenant may have.
+
+A quota bounds three things, each if it is set: the GPUs that a tenant's jobs hold at once (a fraction of a GPU counts as what it
+is), the jobs that run at once, and the unfinished jobs. Jobs beyond the first two wait, and say why; a job beyond the third is
+refused when it is submitted. Lowering a quota stops no job: nothing new is started until enough jobs have ended.
+
+Everybody may see the quota of their own tenant. Setting it takes the permission scaimind:cluster_admin, and for another
+tenant mind:operator, which the token of mind dev has.`,
+		Example: `  mind quota show
+  mind quota set acme --max-gpus 16 --max-jobs 1000
+  mind quota list`,
+	}
+	cmd.AddCommand(newQuotaShow(), newQuotaSet(), newQuotaClear(), newQuotaList())
+	return cmd
+}
+
+// quotaPath is where the quota of a tenant is; without a tenant, of one's own.
+func quotaPath(args []string) string {
+	tenant := "-"
+	if len(args) > 0 {
+		tenant = args[0]
+	}
+	return "/tenants/" + url.PathEscape(tenant) + "/quota"
+}
+
+func newQuotaShow() *cobra.Command {
+	return rest.Command(&cobra.Command{
+		Use:   "show [TENANT]",
+		Short: "Show what a tenant may have, and what it has (default: your own)",
+		Example: `  mind quota show
+  mind quota show acme`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		var got quota
+		data, err := c.Get(ctx, quotaPath(args), nil, &got)
+		if err != nil {
+			return err
+		}
+		return printQuotas(cmd.OutOrStdout(), output, data, got)
+	})
+}
+
+func newQuotaList() *cobra.Command {
+	return rest.Command(&cobra.Command{
+		Use:     "list",
+		Short:   "List the quotas: of all tenants for an operator, else of your own",
+		Example: `  mind quota list`,
+		Args:    cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
+		var got struct {
+			Quotas []quota `json:"quotas"`
+		}
+		data, err := c.Get(ctx, "/quotas", nil, &got)
+		if err != nil {
+			return err
+		}
+		return printQuotas(cmd.OutOrStdout(), output, data, got.Quotas...)
+	})
+}
+
+func newQuotaSet() *cobra.Command {
+	limits := []struct {
+		flag, field, help string
+		value             int
+	}{
+		{flag: "max-gpus", field: "max_gpus", help: "GPUs that its jobs may hold at once"},
+		{flag: "max-running-jobs", field: "max_running_jobs", help: "jobs that may run at once"},
+		{flag: "max-jobs", field: "max_jobs", help: "unfinished jobs; one more is refused at submit"},
+	}
+	cmd := rest.Command(&cobra.Command{
+		Use:   "set TENANT",
+		Short: "Set the limits of a tenant; a limit that is not given is removed",
+		Long: `Sets the limits of a tenant, all at once: a limit that is not given is removed. 0 allows nothing.
+
+Jobs that run are left alone; jobs that wait are considered again at once.`,
+		Example: `  mind quota set acme --max-gpus 16 --max-running-jobs 50 --max-jobs 1000
+  mind quota set guests --max-gpus 0`,
+		Args: cobra.ExactArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		body := map[string]any{}
+		for i := range limits {
+			if cmd.Flags().Changed(limits[i].flag) {
+				body[limits[i].field] = limits[i].value
+			}
+		}
+		if len(body) == 0 {
+			return exit.Misuse(errors.New("give at least one limit; mind quota clear takes all of them away"))
+		}
+		var got quota
+		data, err := c.Call(ctx, http.MethodPut, quotaPath(args), nil, body, rest.NewKey(), &got)
+		if err != nil {
+			return err
+		}
+		return printQuotas(cmd.OutOrStdout(), output, data, got)
+	})
+	for i := range limits {
+		cmd.Flags().IntVar(&limits[i].value, limits[i].flag, 0, limits[i].help+"; not given: no limit")
+	}
+	return cmd
+}
+
+func newQuotaClear() *cobra.Command {
+	return rest.Command(&cobra.Command{
+		Use:     "clear TENANT",
+		Short:   "Take every limit of a tenant away",
+		Example: `  mind quota clear acme`,
+		Args:    cobra.ExactArgs(1),
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		data, err := c.Call(ctx, http.MethodDelete, quotaPath(args), nil, nil, rest.NewKey(), nil)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Data(cmd.OutOrStdout(), output, data)
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s has no quota\n", args[0])
+		return nil
+	})
+}
+
+func printQuotas(w io.Writer, output string, data json.RawMessage, quotas ...quota) error {
+	if output != "table" {
+		return render.Data(w, output, data)
+	}
+	t := render.NewTable(w, "TENANT", "GPUS", "RUNNING", "JOBS", "SET BY")
+	for _, q := range quotas {
+		t.Row(q.Tenant, ofLimit(strconv.FormatFloat(q.GPUs, 'f', -1, 64), q.MaxGPUs), ofLimit(strconv.Itoa(q.Running), q.MaxRunning),
+			ofLimit(strconv.Itoa(q.Jobs), q.MaxJobs), q.UpdatedBy)
+	}
+	return t.Flush()
+}
+
+func ofLimit(have string, limit *int) string {
+	if limit == nil {
+		return have + " of any"
+	}
+	return have + " of " + strconv.Itoa(*limit)
+}

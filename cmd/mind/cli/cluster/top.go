@@ -1,0 +1,155 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/jobs"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+)
+
+type clusterSummary struct {
+	NodesTotal   int            `json:"nodes_total"`
+	NodesReady   int            `json:"nodes_ready"`
+	GPUsTotal    int            `json:"gpus_total"`
+	GPUsUsed     int            `json:"gpus_allocated"`
+	GPUsBusy     *float64       `json:"gpu_utilization"` // nil: not known
+	Jobs         map[string]int `json:"jobs"`
+	Leader       string         `json:"leader"`
+	Coordinators []struct {
+		ID       string `json:"id"`
+		Leader   bool   `json:"leader"`
+		Liveness string `json:"liveness"`
+	} `json:"coordinators"`
+}
+
+func newTop() *cobra.Command {
+	var every time.Duration
+	cmd := rest.Command(&cobra.Command{
+		Use:   "top",
+		Short: "Watch the cluster: coordinators, nodes, running jobs",
+		Long:  "Shows the cluster and refreshes it, until interrupted. When stdout is not a terminal it shows it once.",
+		Example: `  mind top
+  mind top --every 5s`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
+		w := cmd.OutOrStdout()
+		if every <= 0 {
+			return exit.Misuse(fmt.Errorf("--every %s: it must be more than 0", every))
+		}
+		if output != "table" {
+			data, err := c.Get(ctx, "/cluster", nil, nil)
+			if err != nil {
+				return err
+			}
+			return render.Data(w, output, data)
+		}
+		if !render.IsTerminal(w) {
+			return printTop(ctx, c, w)
+		}
+		for {
+			var page bytes.Buffer
+			if err := printTop(ctx, c, &page); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				fmt.Fprintln(&page, "mind: "+exit.OneLine(err))
+			}
+			// To the corner, each line cleared behind what is written, then all below.
+			fmt.Fprint(w, "\x1b[H"+strings.ReplaceAll(page.String(), "\n", "\x1b[K\n")+"\x1b[J")
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(every):
+			}
+		}
+	})
+	cmd.Flags().DurationVar(&every, "every", time.Second, "pause between refreshes")
+	return cmd
+}
+
+// jobsInWords says how many jobs there are of each status. The cluster counts them by state.
+func jobsInWords(byState map[string]int) string {
+	counts := map[string]int{}
+	for state, n := range byState {
+		word := state
+		// HELD is no state, and RUNNING shows as one of several statuses.
+		if number, ok := v1.JobState_Value_value[state]; ok && state != v1.JobState_RUNNING.String() {
+			word = status.Of(v1.JobState_Value(number), v1.JobPhase_UNSPECIFIED, true).String()
+		}
+		counts[strings.ToLower(word)] += n
+	}
+	var words []string
+	for _, word := range slices.Sorted(maps.Keys(counts)) {
+		if counts[word] > 0 {
+			words = append(words, fmt.Sprintf("%d %s", counts[word], word))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+func printTop(ctx context.Context, c *rest.Client, w io.Writer) error {
+	var cluster clusterSummary
+	if _, err := c.Get(ctx, "/cluster", nil, &cluster); err != nil {
+		return err
+	}
+	var nodes struct {
+		Nodes []node `json:"nodes"`
+	}
+	if _, err := c.Get(ctx, "/cluster/nodes", nil, &nodes); err != nil {
+		return err
+	}
+	running := url.Values{"status": {"SCHEDULING", "PREPARING", "TRAINING", "CHECKPOINTING", "EVALUATING", "EXPORTING"}}
+	jobs, _, total, err := jobs.List(ctx, c, running, 20)
+	if err != nil {
+		return err
+	}
+	var replicas []string
+	for _, r := range cluster.Coordinators {
+		text := r.ID
+		if r.Leader {
+			text += "*"
+		}
+		if r.Liveness != "alive" && r.Liveness != "" {
+			text += " (" + r.Liveness + ")"
+		}
+		replicas = append(replicas, text)
+	}
+	fmt.Fprintf(w, "coordinators  %s   (* leads)\n", strings.Join(replicas, " "))
+	fmt.Fprintf(w, "nodes         %d of %d ready\n", cluster.NodesReady, cluster.NodesTotal)
+	busy := ""
+	if cluster.GPUsBusy != nil {
+		busy = ", " + percent(cluster.GPUsBusy) + " busy"
+	}
+	fmt.Fprintf(w, "gpus          %d of %d in use%s\n", cluster.GPUsUsed, cluster.GPUsTotal, busy)
+	fmt.Fprintf(w, "jobs          %s\n\n", jobsInWords(cluster.Jobs))
+	if err := nodeTable(w, nodes.Nodes); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	t := render.NewTable(w, "JOB", "NAME", "STATUS", "GPUS", "NODES", "PROGRESS", "AGE")
+	for i := range jobs {
+		j := &jobs[i]
+		t.Row(j.ID, j.Name, j.Status, j.GPUsWanted(), strings.Join(j.Nodes, ","), j.Steps(), render.Ago(j.StartedAt))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if total.Total > len(jobs) {
+		fmt.Fprintf(w, "and %d more\n", total.Total-len(jobs))
+	}
+	return nil
+}

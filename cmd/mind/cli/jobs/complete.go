@@ -1,0 +1,45 @@
+package jobs
+
+import (
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+)
+
+// CompleteJobs offers the newest jobs. Where they cannot be had, it offers nothing.
+func CompleteJobs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	c, ctx, cancel := rest.ForCompletion(cmd)
+	defer cancel()
+	if c == nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	jobs, _, _, err := List(ctx, c, url.Values{}, 50)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var found []cobra.Completion
+	for _, j := range jobs {
+		found = append(found, cobra.CompletionWithDesc(j.ID, j.Name+" "+j.Status))
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+}
+
+// completeFlags offers what the flags of a submit may say.
+func completeFlags(cmd *cobra.Command) {
+	fixed := func(words ...string) cobra.CompletionFunc {
+		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+	}
+	for flag, complete := range map[string]cobra.CompletionFunc{
+		"queue": completeQueueFlag, "after": CompleteJobs, "topology": fixed("any", "nvlink", "single_node"),
+		"retry-on": fixed("node_lost", "gpu_fault", "launch_failed", "data_fetch", "exit"),
+	} {
+		_ = cmd.RegisterFlagCompletionFunc(flag, complete) // it fails only for a flag that is not there, or twice
+	}
+}
+
+// completeQueueFlag offers the queues for a flag, whatever was said before it.
+func completeQueueFlag(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return rest.CompleteNames(cmd, nil, "/queues", "queues", "name", "")
+}

@@ -1,0 +1,177 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+)
+
+func newJobs() *cobra.Command {
+	var status, labels []string
+	var queue, orderBy string
+	var limit int
+	cmd := rest.Command(&cobra.Command{
+		Use:   "jobs",
+		Short: "List jobs",
+		Example: `  mind jobs
+  mind jobs --status TRAINING --status QUEUED
+  mind jobs --label team=vision --limit 500 -o json`,
+		Args: cobra.NoArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
+		if err := rest.Positive("limit", limit); err != nil {
+			return err
+		}
+		query := url.Values{}
+		for _, v := range status {
+			query.Add("status", strings.ToUpper(v))
+		}
+		for _, v := range labels {
+			query.Add("label", v)
+		}
+		if queue != "" {
+			query.Set("queue", queue)
+		}
+		if orderBy != "" {
+			query.Set("order_by", orderBy)
+		}
+		all, raw, total, err := List(ctx, c, query, limit)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			return render.Value(cmd.OutOrStdout(), output, total.Of("jobs", raw))
+		}
+		if err := jobTable(cmd, all); err != nil {
+			return err
+		}
+		total.More(cmd, len(all))
+		return nil
+	})
+	f := cmd.Flags()
+	f.StringArrayVar(&status, "status", nil, "only jobs of this status, such as QUEUED; may be repeated")
+	f.StringArrayVar(&labels, "label", nil, "only jobs with this label KEY=VALUE; may be repeated")
+	f.StringVar(&queue, "queue", "", "only jobs of this queue")
+	f.StringVar(&orderBy, "order-by", "", `"created_at desc" (default), "created_at" or "priority desc"`)
+	f.IntVar(&limit, "limit", 50, "how many")
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(strings.Fields(
+		"PENDING QUEUED SCHEDULING PREPARING TRAINING CHECKPOINTING PAUSED EVALUATING EXPORTING COMPLETED FAILED CANCELLED PREEMPTED"),
+		cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// List reads the jobs that a query asks for, up to limit.
+func List(ctx context.Context, c *rest.Client, query url.Values, limit int) ([]Job, []json.RawMessage, rest.Count, error) {
+	return rest.List[Job](ctx, c, "/jobs", "jobs", query, limit)
+}
+
+func jobTable(cmd *cobra.Command, jobs []Job) error {
+	t := render.NewTable(cmd.OutOrStdout(), "JOB", "NAME", "STATUS", "GPUS", "NODES", "PRIO", "AGE", "PROGRESS", "REASON")
+	for i := range jobs {
+		j := &jobs[i]
+		t.Row(j.ID, j.Name, j.Status, j.GPUsWanted(), strings.Join(j.Nodes, ","), strconv.Itoa(j.Priority), render.Ago(j.CreatedAt), j.Steps(), j.Why())
+	}
+	return t.Flush()
+}
+
+func newJob() *cobra.Command {
+	return rest.Command(&cobra.Command{
+		Use:   "job JOB",
+		Short: "Show one job",
+		Example: `  mind job job_1a2b
+  mind job job_1a2b -o json`,
+		Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteJobs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		var j Job
+		data, err := c.Get(ctx, "/jobs/"+url.PathEscape(args[0]), nil, &j)
+		if err != nil {
+			return err
+		}
+		return showJob(cmd, output, data, &j)
+	})
+}
+
+func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) error {
+	if output != "table" {
+		return render.Data(cmd.OutOrStdout(), output, data)
+	}
+	f := render.NewFacts(cmd.OutOrStdout())
+	f.Add("job", j.ID)
+	f.Add("name", j.Name)
+	f.Add("status", j.Status)
+	f.Add("reason", j.Reason)
+	if j.QueuePosition != nil {
+		f.Add("position", strconv.Itoa(*j.QueuePosition)+" in queue "+j.Queue)
+	} else {
+		f.Add("queue", j.Queue)
+	}
+	if j.StartsAt != nil {
+		starts := "in " + render.Duration(time.Until(*j.StartsAt)) + " at the earliest"
+		if !j.Held {
+			starts += ", by an estimate from the jobs of your tenant"
+		}
+		f.Add("starts", starts)
+	}
+	f.Add("priority", strconv.Itoa(j.Priority))
+	f.Add("user", j.User)
+	if len(j.Command.Argv) > 0 {
+		f.Add("command", strings.Join(j.Command.Argv, " "))
+	} else {
+		f.Add("command", j.Command.Command)
+	}
+	f.Add("cwd", j.Command.Cwd)
+	f.Add("gpus", j.GPUsWanted())
+	f.Add("nodes", strings.Join(j.Nodes, ","))
+	if j.Attempt > 0 {
+		f.Add("attempt", strconv.Itoa(j.Attempt))
+	}
+	f.Add("retries", j.retried())
+	f.Add("stopping", j.Stopping)
+	f.Add("progress", j.Steps())
+	f.Add("checkpoint", j.LastCheckpoint)
+	if j.ExitCode != nil {
+		f.Add("exit code", strconv.Itoa(*j.ExitCode))
+	}
+	f.Add("error", strings.TrimSpace(j.ErrorType+" "+j.ErrorMessage))
+	for _, at := range []struct {
+		name string
+		time *time.Time
+	}{{"created", j.CreatedAt}, {"started", j.StartedAt}, {"finished", j.FinishedAt}} {
+		if at.time != nil {
+			f.Add(at.name, at.time.Local().Format(time.DateTime)+" ("+render.Ago(at.time)+" ago)")
+		}
+	}
+	if err := f.Flush(); err != nil || len(j.Past) == 0 {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout())
+	return attemptTable(cmd.OutOrStdout(), j.Past)
+}
+
+// attemptTable lists the attempts that are over.
+func attemptTable(w io.Writer, past []attempt) error {
+	t := render.NewTable(w, "ATTEMPT", "NODES", "RAN", "ENDED", "EXIT", "CAUSE", "FAILED ON", "REASON")
+	for _, a := range past {
+		ran, ended, exit := "", "", ""
+		if a.StartedAt != nil && a.FinishedAt != nil {
+			ran = render.Duration(a.FinishedAt.Sub(*a.StartedAt))
+		}
+		if a.FinishedAt != nil {
+			ended = render.Ago(a.FinishedAt) + " ago"
+		}
+		if a.ExitCode != nil {
+			exit = strconv.Itoa(*a.ExitCode)
+		}
+		t.Row(strconv.Itoa(a.Attempt), strings.Join(a.Nodes, ","), ran, ended, exit, a.ErrorType, a.FailedNode, a.Reason)
+	}
+	return t.Flush()
+}

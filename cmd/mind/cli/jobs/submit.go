@@ -1,0 +1,101 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
+)
+
+func newSubmit() *cobra.Command {
+	o := &submitOptions{}
+	cmd := rest.Command(&cobra.Command{
+		Use:   "submit [flags] -- COMMAND ARGS...",
+		Short: "Submit a job and print its id",
+		Long: `Submits a command, or the job described in a file, and prints the id of the job alone on stdout.
+
+A command runs on one node. With --nodes N it is started once on each of N nodes, and must know how to share the work
+(MIND_NODE_RANK, MASTER_ADDR). A job that could never run on the nodes of the cluster is refused, with what would fit.
+
+With --wait or --follow it returns when the job has ended, and exits as the job did: with its exit code, or with 75 when it was
+canceled or lost. Ctrl-C stops the watching, not the job, and exits with 130.
+
+What follows the first word of the command belongs to the command.`,
+		Example: `  mind submit --gpus 2 -- python train.py --lr 3e-4
+  mind submit --gpus 16 --nodes 2 --gpu-type H100 --time-limit 12h -- torchrun train.py
+  mind submit --cpus 4 --memory 64Gi --wait -- ./preprocess.sh
+  mind submit -f job.yaml --follow
+  make-job | mind submit -f -`,
+		Args: cobra.ArbitraryArgs,
+	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		body, err := o.request(cmd.Flags(), args, os.Getwd)
+		if err != nil {
+			return exit.Misuse(err)
+		}
+		var made struct {
+			ID string `json:"job_id"`
+		}
+		data, err := c.Post(ctx, "/jobs", body, o.key, &made)
+		if err != nil {
+			return err
+		}
+		if output != "table" {
+			if err := render.Data(cmd.OutOrStdout(), output, data); err != nil {
+				return err
+			}
+		} else {
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), made.ID); err != nil {
+				return fmt.Errorf("%s was submitted, but its id could not be printed: %w", made.ID, err)
+			}
+		}
+		if o.follow {
+			err := printLogs(ctx, c, cmd.OutOrStdout(), made.ID, logOptions{follow: true, tail: -1, rank: -1, output: "table"})
+			if err != nil && ctx.Err() == nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "mind: cannot follow the log: %s\n", exit.OneLine(err))
+			}
+		}
+		if o.follow || o.wait {
+			return interrupted(waitForJob(ctx, c, made.ID), made.ID)
+		}
+		return nil
+	})
+	// What follows the command's first word is not ours, also without "--".
+	cmd.Flags().SetInterspersed(false)
+	o.bind(cmd)
+	return cmd
+}
+
+// interrupted says that the job does not end because nobody watches any more.
+func interrupted(err error, id string) error {
+	if errors.Is(err, context.Canceled) {
+		return exit.Interrupted(fmt.Sprintf("stopped watching; the job goes on: `mind job %s` shows it, `mind logs -f %s` follows it again, `mind cancel %s` ends it", id, id, id))
+	}
+	return err
+}
+
+// wait returns when the job has ended, with how it ended.
+func waitForJob(ctx context.Context, c *rest.Client, id string) error {
+	j, _, err := rest.Poll(ctx, c, "/jobs/"+url.PathEscape(id), func(j *Job) (bool, error) { return j.Over(), nil })
+	if err != nil {
+		return err
+	}
+	return j.Exit()
+}
+
+func baseName(argv []string, command string) string {
+	if len(argv) > 0 {
+		return filepath.Base(argv[0])
+	}
+	if command != "" {
+		return "command"
+	}
+	return "job"
+}

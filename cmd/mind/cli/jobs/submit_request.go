@@ -1,0 +1,192 @@
+package jobs
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/request"
+	"github.com/mindcoordinator/mind/cmd/mind/settings"
+)
+
+// submitOptions are the flags of submit.
+type submitOptions struct {
+	file, key    string
+	wait, follow bool
+
+	name, gpuType, memory, queue, cwd, array, outputDir string
+	gpus, nodes, cpus, priority, retries                int
+	noRestart                                           bool
+	fraction                                            float64
+	env, labels, selector, after, retryOn               []string
+	timeLimit, lostAfter, grace                         time.Duration
+	preemptible, pending                                bool
+	topology                                            string
+}
+
+func (o *submitOptions) bind(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "file", "f", "", "YAML or JSON file with a job as in POST /jobs, or - for stdin; flags beat what it says")
+	f.StringVar(&o.name, "name", "", "name of the job (default: that of the command)")
+	f.IntVar(&o.gpus, "gpus", 0, "GPUs, of all nodes together")
+	f.Float64Var(&o.fraction, "gpu-fraction", 0, "part of one GPU, such as 0.25")
+	f.StringVar(&o.gpuType, "gpu-type", "", "type of the GPUs, such as H100")
+	f.IntVar(&o.nodes, "nodes", 1, "nodes, each with an equal share of the GPUs")
+	f.IntVar(&o.cpus, "cpus", 0, "CPUs of each node")
+	f.StringVar(&o.memory, "memory", "", "memory of each node, such as 64Gi or 512Mi")
+	f.StringVar(&o.queue, "queue", "", "queue (default: default)")
+	f.IntVar(&o.priority, "priority", 5, "0 to 10; 10 goes first")
+	f.StringVar(&o.cwd, "cwd", "", "working directory on the nodes (default: this one)")
+	f.StringArrayVar(&o.env, "env", nil, "environment variable KEY=VALUE; may be repeated")
+	f.StringArrayVar(&o.labels, "label", nil, "label KEY=VALUE; may be repeated")
+	f.StringArrayVar(&o.selector, "node-selector", nil, "only nodes with this label KEY=VALUE; may be repeated")
+	f.StringVar(&o.topology, "topology", "", "any, nvlink or single_node")
+	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop the job after this time, such as 2h")
+	f.IntVar(&o.retries, "max-retries", 0, "restarts after its own process failed; restarts after a lost node or a failed GPU do not count")
+	f.StringSliceVar(&o.retryOn, "retry-on", nil, "restart only after these: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all)")
+	f.BoolVar(&o.noRestart, "no-restart", false, "never restart it, not even after a lost node, a preemption or a drain")
+	f.DurationVar(&o.lostAfter, "lost-after", 0, "silence of its node after which it may run elsewhere, such as 2m (default 1m)")
+	f.DurationVar(&o.grace, "grace", 0, "time between the notice and the end when it is stopped (default 30s)")
+	f.BoolVar(&o.preemptible, "preemptible", false, "may give way to jobs of higher priority (no job has to in this version)")
+	f.BoolVar(&o.pending, "allow-pending-capacity", false, "let the job wait although it is too large for the nodes, the queue or the quota of today")
+	f.StringVar(&o.outputDir, "output-dir", "", "folder of its outputs on the nodes")
+	f.StringVar(&o.array, "array", "", "one job for each number: FIRST-LAST, or FIRST-LAST%MOST-AT-ONCE (coordinators of this version refuse it)")
+	f.StringArrayVar(&o.after, "after", nil, "wait for another job: JOB, JOB:ok, JOB:fail or JOB:any; may be repeated (coordinators of this version refuse it)")
+	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's job")
+	f.BoolVar(&o.wait, "wait", false, "wait for the end and exit with the job's exit code")
+	f.BoolVar(&o.follow, "follow", false, "print the log until the job ends, and exit with the job's exit code")
+	completeFlags(cmd)
+}
+
+// request makes the body of POST /jobs.
+func (o *submitOptions) request(flags *pflag.FlagSet, argv []string, getwd func() (string, error)) (map[string]any, error) {
+	body := request.Object{}
+	if o.file != "" {
+		var err error
+		if body, err = request.Read(o.file); err != nil {
+			return nil, err
+		}
+	} else if len(argv) == 0 {
+		return nil, errors.New("there is nothing to run: give a command after --, or a file with -f")
+	}
+	var faults []error
+	set := func(flag, section, field string, value func() (any, error)) {
+		if !flags.Changed(flag) {
+			return
+		}
+		v, err := value()
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--%s: %w", flag, err))
+			return
+		}
+		body.In(section)[field] = v
+	}
+	pairs := func(texts []string) func() (any, error) {
+		return func() (any, error) { return settings.Pairs(texts) }
+	}
+
+	if len(argv) > 0 {
+		command := body.In("command_config")
+		command["argv"] = argv
+		delete(command, "command")
+	}
+	if command, ok := body["command_config"]; ok {
+		if _, given := request.AsObject(command)["cwd"]; !given || flags.Changed("cwd") {
+			dir := o.cwd
+			if dir == "" {
+				here, err := getwd()
+				if err != nil {
+					return nil, fmt.Errorf("finding the working directory (give --cwd): %w", err)
+				}
+				dir = here
+			} else if !filepath.IsAbs(dir) {
+				here, err := getwd()
+				if err != nil {
+					return nil, fmt.Errorf("finding the working directory (give --cwd in full): %w", err)
+				}
+				dir = filepath.Join(here, dir)
+			}
+			body.In("command_config")["cwd"] = dir
+		}
+	}
+	if flags.Changed("name") || body["name"] == nil {
+		if body["name"] = o.name; o.name == "" {
+			body["name"] = baseName(argv, "")
+		}
+	}
+	if flags.Changed("label") {
+		labels, err := settings.Pairs(o.labels)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--label: %w", err))
+		}
+		body["labels"] = labels
+	}
+
+	environment := "command_config"
+	if _, training := body["training_config"]; training {
+		environment = "training_config"
+	}
+	set("env", environment, "environment", pairs(o.env))
+	set("gpus", "resource_config", "gpu_count", request.Just(o.gpus))
+	set("gpu-fraction", "resource_config", "gpu_fraction", request.Just(o.fraction))
+	set("gpu-type", "resource_config", "gpu_type", request.Just(o.gpuType))
+	set("nodes", "resource_config", "node_count", request.Just(o.nodes))
+	set("cpus", "resource_config", "cpu_count", request.Just(o.cpus))
+	set("memory", "resource_config", "memory_mb", func() (any, error) { return request.Mebibytes(o.memory) })
+	set("node-selector", "resource_config", "node_selector", pairs(o.selector))
+	set("topology", "resource_config", "topology", request.Just(o.topology))
+	set("output-dir", "output_config", "output_dir", request.Just(o.outputDir))
+	set("queue", "scheduling_config", "queue", request.Just(o.queue))
+	set("priority", "scheduling_config", "priority", request.Just(o.priority))
+	set("max-retries", "scheduling_config", "max_retries", request.Just(o.retries))
+	set("no-restart", "scheduling_config", "restartable", request.Just(!o.noRestart))
+	set("retry-on", "scheduling_config", "retry_on", request.Just(o.retryOn))
+	set("preemptible", "scheduling_config", "preemptible", request.Just(o.preemptible))
+	set("allow-pending-capacity", "scheduling_config", "allow_pending_capacity", request.Just(o.pending))
+	set("time-limit", "scheduling_config", "max_runtime_seconds", request.Seconds(o.timeLimit))
+	set("lost-after", "scheduling_config", "lost_after_seconds", request.Seconds(o.lostAfter))
+	set("grace", "scheduling_config", "grace_period_seconds", request.Seconds(o.grace))
+	set("array", "scheduling_config", "array", func() (any, error) { return array(o.array) })
+	set("after", "scheduling_config", "dependencies", func() (any, error) { return dependencies(o.after) })
+	if len(faults) == 0 {
+		return body, request.CheckUTF8(map[string]any(body), "")
+	}
+	return body, errors.Join(faults...)
+}
+
+var arrayForm = regexp.MustCompile(`^(\d{1,9})-(\d{1,9})(?:%(\d{1,9}))?$`)
+
+func array(text string) (any, error) {
+	m := arrayForm.FindStringSubmatch(text)
+	if m == nil {
+		return nil, fmt.Errorf("%q is not of the form FIRST-LAST or FIRST-LAST%%MOST-AT-ONCE, such as 0-9%%3", text)
+	}
+	number := func(s string) int { n, _ := strconv.Atoi(s); return n }
+	spec := map[string]any{"start": number(m[1]), "end": number(m[2])}
+	if m[3] != "" {
+		spec["max_parallel"] = number(m[3])
+	}
+	return spec, nil
+}
+
+func dependencies(texts []string) (any, error) {
+	var all []map[string]any
+	for _, text := range texts {
+		id, condition, given := strings.Cut(text, ":")
+		if !given {
+			condition = "ok"
+		}
+		if id == "" || (condition != "ok" && condition != "fail" && condition != "any") {
+			return nil, fmt.Errorf("%q is not of the form JOB, JOB:ok, JOB:fail or JOB:any", text)
+		}
+		all = append(all, map[string]any{"job_id": id, "condition": condition})
+	}
+	return all, nil
+}

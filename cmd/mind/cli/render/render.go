@@ -1,0 +1,183 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
+)
+
+// Data writes the data of an answer as JSON or YAML, with all fields that the gateway gave, in its order.
+func Data(w io.Writer, output string, data json.RawMessage) error {
+	if output == "json" {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		e.SetEscapeHTML(false)
+		return e.Encode(data)
+	}
+	var node yaml.Node // JSON is YAML
+	if err := yaml.Unmarshal(data, &node); err != nil {
+		return err
+	}
+	block(&node)
+	e := yaml.NewEncoder(w)
+	e.SetIndent(2)
+	if err := e.Encode(&node); err != nil {
+		return err
+	}
+	return e.Close()
+}
+
+// block takes from a node the braces and quotes that it had as JSON.
+func block(n *yaml.Node) {
+	n.Style = 0
+	for _, c := range n.Content {
+		block(c)
+	}
+}
+
+// Value writes a value as JSON or YAML.
+func Value(w io.Writer, output string, v any) error {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return Data(w, output, text)
+}
+
+// Table is columns of text.
+type Table struct {
+	w *tabwriter.Writer
+}
+
+// NewTable begins a table with its header.
+func NewTable(w io.Writer, header ...string) *Table {
+	t := &Table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	t.Row(header...)
+	return t
+}
+
+// Row adds a line.
+func (t *Table) Row(cells ...string) {
+	for i, c := range cells {
+		cells[i] = Printable(c)
+	}
+	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+}
+
+// Printable is text that others wrote (names, reasons, messages) as it may reach a terminal: on one line, without what a
+// terminal would obey, and without what turns the order of the letters around.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r):
+			return unicode.ReplacementChar
+		}
+		return r
+	}, text)
+}
+
+// Flush writes the table, its columns aligned.
+func (t *Table) Flush() error { return t.w.Flush() }
+
+// Facts is a list of names and values; those without a value are left out.
+type Facts struct {
+	t *Table
+}
+
+// NewFacts begins a list.
+func NewFacts(w io.Writer) *Facts {
+	return &Facts{t: &Table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}}
+}
+
+// Add adds a line.
+func (f *Facts) Add(name, value string) {
+	if value != "" {
+		f.t.Row(name, value)
+	}
+}
+
+// Flush writes the list.
+func (f *Facts) Flush() error { return f.t.Flush() }
+
+// Ago is how long it has been, in two figures or so.
+func Ago(t *time.Time) string {
+	if t == nil || t.IsZero() {
+		return ""
+	}
+	return Duration(time.Since(*t))
+}
+
+// Duration is a duration in two figures or so.
+func Duration(d time.Duration) string {
+	switch d = max(d, 0); {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours())/24)
+	}
+}
+
+// IsTerminal says whether a reader or a writer is one.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	// Only a terminal has these settings; /dev/null is a character device too.
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// Size is a number of bytes, as people read it.
+func Size(bytes int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	f, u := float64(bytes), 0
+	for f >= 1024 && u < len(units)-1 {
+		f, u = f/1024, u+1
+	}
+	return strconv.FormatFloat(f, 'f', min(u, 1), 64) + " " + units[u]
+}
+
+// CheckOutput refuses a format that there is not.
+func CheckOutput(output string) error {
+	switch output {
+	case "table", "json", "yaml":
+		return nil
+	}
+	return fmt.Errorf("-o %s: it must be table, json or yaml", output)
+}
+
+// Line writes one event: JSON as one line, YAML as one document.
+func Line(w io.Writer, output, data string) error {
+	if output == "json" {
+		_, err := io.WriteString(w, data+"\n")
+		return err
+	}
+	if _, err := io.WriteString(w, "---\n"); err != nil {
+		return err
+	}
+	return Data(w, output, json.RawMessage(data))
+}
+
+// Because is a reason in brackets, to stand behind what it is about.
+func Because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return " (" + reason + ")"
+}

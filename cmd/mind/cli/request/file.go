@@ -1,0 +1,125 @@
+package request
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+)
+
+// No request is nearly as large; a device or a pipe that never ends would be.
+const fileLimit = 8 << 20
+
+// Read reads a YAML or JSON file with the body of a request; "-" is stdin. What it says is sent as it is written: a
+// date stays the text that it was, and a key that looks like a number stays a key.
+func Read(file string) (Object, error) {
+	text, err := readInput(file)
+	if err != nil {
+		return nil, err
+	}
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	var node yaml.Node
+	switch err := documents.Decode(&node); {
+	case errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("%s is empty", file)
+	case err != nil:
+		return nil, fmt.Errorf("%s is neither YAML nor JSON: %w", file, err)
+	case node.Content[0].Kind != yaml.MappingNode:
+		return nil, fmt.Errorf("%s must hold an object such as {name: ...}, and nothing else", file)
+	}
+	if err := documents.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("%s holds more than one document: put each into a file of its own", file)
+	}
+	if err := asWritten(&node); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	body := Object{}
+	if err := node.Decode((*map[string]any)(&body)); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for field, v := range body {
+		// Flags go into these. What is no object would make way for them silently.
+		if AsObject(v) == nil && v != nil && strings.HasSuffix(field, "_config") {
+			return nil, fmt.Errorf("%s: %s must be an object", file, field)
+		}
+	}
+	return body, nil
+}
+
+func readInput(file string) ([]byte, error) {
+	from := os.Stdin
+	if file != "-" {
+		var err error
+		if from, err = os.Open(file); err != nil {
+			return nil, err
+		}
+		defer from.Close()
+	}
+	text, err := io.ReadAll(io.LimitReader(from, fileLimit+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > fileLimit {
+		return nil, fmt.Errorf("%s is larger than %s", file, render.Size(fileLimit))
+	}
+	return text, nil
+}
+
+// asWritten keeps YAML from taking for a time or for a number what JSON would not.
+func asWritten(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		switch tag := n.ShortTag(); {
+		case tag == "!!timestamp":
+			n.Tag = "!!str"
+		case tag == "!!float" && strings.ContainsAny(n.Value, "nN"): // .nan, .inf
+			return fmt.Errorf("line %d: %s is not a number that can be sent", n.Line, n.Value)
+		}
+	}
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && c.Kind == yaml.ScalarNode && c.ShortTag() != "!!merge" {
+			c.Tag = "!!str"
+		}
+		if err := asWritten(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckUTF8 refuses text that is not UTF-8. JSON would carry something else in its place, silently.
+func CheckUTF8(v any, at string) error {
+	switch v := v.(type) {
+	case string:
+		if !utf8.ValidString(v) {
+			return fmt.Errorf("%s: %q is not UTF-8", at, v)
+		}
+	case []string:
+		for i, s := range v {
+			if err := CheckUTF8(s, fmt.Sprintf("%s[%d]", at, i)); err != nil {
+				return err
+			}
+		}
+	case map[string]string:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := errors.Join(CheckUTF8(name, at), CheckUTF8(v[name], at+"."+name)); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if err := CheckUTF8(v[name], strings.TrimPrefix(at+"."+name, ".")); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base32"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
+)
+
+const (
+	// A gateway answers within its own limit, which is shorter.
+	callTimeout = 60 * time.Second
+	// Tries of a call whose connection broke, and the pause between them.
+	tries    = 4
+	tryPause = 300 * time.Millisecond
+)
+
+// Client speaks REST to one gateway.
+type Client struct {
+	base, token string
+	// stale: reads take what one coordinator has.
+	stale bool
+	http  *http.Client
+}
+
+// NewClient makes a client of the gateway that the flags lead to.
+func NewClient(t target.Flags) (*Client, error) {
+	found, err := t.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if found.CACert != "" {
+		text, err := os.ReadFile(found.CACert)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate of the authority: %w", err)
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(text) {
+			return nil, fmt.Errorf("%s holds no certificate", found.CACert)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return &Client{base: found.Addr, token: found.Token, stale: t.Stale, http: &http.Client{Transport: transport}}, nil
+}
+
+// NewKey mints an idempotency key, so that a write may be sent twice.
+func NewKey() string {
+	b := make([]byte, 15)
+	_, _ = rand.Read(b) // it never fails
+	return "cli-" + strings.ToLower(base32.StdEncoding.EncodeToString(b))
+}
+
+// Get reads; into may be nil. The raw data is returned for -o json and yaml.
+func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) (json.RawMessage, error) {
+	return c.Call(ctx, http.MethodGet, path, query, nil, "", into)
+}
+
+// Post writes, under a key.
+func (c *Client) Post(ctx context.Context, path string, body any, key string, into any) (json.RawMessage, error) {
+	if key == "" {
+		key = NewKey()
+	}
+	return c.Call(ctx, http.MethodPost, path, nil, body, key, into)
+}
+
+// Call makes one call and takes its envelope off. All calls are reads or carry a key, so one whose connection broke is
+// made again.
+func (c *Client) Call(ctx context.Context, method, path string, query url.Values, body any, key string, into any) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	var text []byte
+	if body != nil {
+		var err error
+		if text, err = json.Marshal(body); err != nil {
+			return nil, err
+		}
+	}
+	for try := 1; ; try++ {
+		data, err := c.once(ctx, method, path, query, text, key)
+		if method != http.MethodGet && errors.Is(err, context.Canceled) {
+			return nil, exit.Interrupted(interruptedWrite(path, key))
+		}
+		if err == nil {
+			if into != nil {
+				if err := json.Unmarshal(data, into); err != nil {
+					return nil, notUnderstood(err)
+				}
+			}
+			return data, nil
+		}
+		if try == tries || !broke(err) {
+			return nil, c.advised(err)
+		}
+		if wait.For(ctx, tryPause); ctx.Err() != nil {
+			return nil, c.advised(err)
+		}
+	}
+}
+
+func notUnderstood(err error) error {
+	return fmt.Errorf("cannot read the gateway's answer (is it of another version than this program?): %w", err)
+}
+
+// interruptedWrite says what is known of a write that was given up before its answer: nothing.
+func interruptedWrite(path, key string) string {
+	text := "interrupted before the gateway answered, so it may have been done or not"
+	if path == "/jobs" || path == "/evaluations" {
+		text += "; with --idempotency-key " + key + " it is not done twice"
+	}
+	return text
+}
+
+func (c *Client) once(ctx context.Context, method, path string, query url.Values, body []byte, key string) (json.RawMessage, error) {
+	req, err := c.request(ctx, method, path, query, body)
+	if err != nil {
+		return nil, err
+	}
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	answer, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode >= 300 {
+		return nil, c.refused(method, path, answer.StatusCode, text)
+	}
+	var envelope struct {
+		Data json.RawMessage `json:"data"`
+	}
+	if err := json.Unmarshal(text, &envelope); err != nil {
+		return nil, fmt.Errorf("%s does not answer as a gateway of Mind does: check the address", c.base)
+	}
+	return envelope.Data, nil
+}
+
+func (c *Client) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {
+	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		// What is no segment of a path would ask for something else.
+		if segment == "" || segment == "." || segment == ".." {
+			return nil, exit.Misuse(fmt.Errorf("there is nothing with the id %q: ids are like job_1a2b", segment))
+		}
+	}
+	address := c.base + target.APIPath + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.stale && method == http.MethodGet {
+		req.Header.Set("X-Mind-Consistency", "stale")
+	}
+	return req, nil
+}
+
+// broke says whether the connection broke before the answer was whole. One that was never made does not count: that no
+// gateway listens is worth telling at once.
+func broke(err error) bool {
+	var r *refusal
+	return !errors.As(err, &r) && !errors.Is(err, syscall.ECONNREFUSED) &&
+		(errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))
+}

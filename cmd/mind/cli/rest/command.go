@@ -1,0 +1,49 @@
+package rest
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
+	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
+)
+
+// Command makes a command that speaks REST; run gets a client, and the format that -o asks for.
+func Command(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, c *Client, output string, args []string) error) *cobra.Command {
+	var t target.Flags
+	var output string
+	t.Bind(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := render.CheckOutput(output); err != nil {
+			return exit.Misuse(err)
+		}
+		t.Warnings = cmd.ErrOrStderr()
+		c, err := NewClient(t)
+		if err != nil {
+			return err
+		}
+		return run(cmd.Context(), cmd, c, output, args)
+	}
+	return cmd
+}
+
+// Positive refuses a number that asks for nothing.
+func Positive(flag string, n int) error {
+	if n < 1 {
+		return exit.Misuse(fmt.Errorf("--%s %d: it must be 1 or more", flag, n))
+	}
+	return nil
+}
+
+// HideDefaults keeps the help from showing numbers that stand for a flag that is not given.
+func HideDefaults(flags *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		flags.Lookup(name).DefValue = "0"
+	}
+}

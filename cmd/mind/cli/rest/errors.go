@@ -1,0 +1,172 @@
+package rest
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
+)
+
+// Errors say what to do. Here are those that the gateway answers, and those of the way to it.
+
+// refusal is an error that the gateway answered.
+type refusal struct {
+	status  int
+	code    string
+	message string
+	// advice is what may be wrong when there is no such thing.
+	advice string
+	// read: stale would have been an answer, and was not asked for.
+	read bool
+}
+
+// refused reads the answer to a call of a path.
+func (c *Client) refused(method, path string, status int, text []byte) error {
+	var envelope struct {
+		Error struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+			Details []struct {
+				Field   string `json:"field"`
+				Message string `json:"message"`
+			} `json:"details"`
+		} `json:"error"`
+	}
+	r := &refusal{status: status, read: method == http.MethodGet && !c.stale}
+	switch {
+	case strings.Contains(string(text), "Client sent an HTTP request to an HTTPS server"):
+		r.message = "the gateway speaks HTTPS: write https:// before its address"
+	case json.Unmarshal(text, &envelope) == nil && envelope.Error.Code != "":
+		r.code, r.message = envelope.Error.Code, envelope.Error.Message
+		if details := envelope.Error.Details; len(details) > 1 {
+			lines := make([]string, len(details))
+			for i, d := range details {
+				lines[i] = strings.ReplaceAll(d.Field+": "+d.Message, "\n", " ")
+			}
+			r.message = strings.Join(lines, "\n")
+		}
+		r.advice = whereToLook(path)
+	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
+		r.message = fmt.Sprintf("%s answers %d %s, and not as a gateway of Mind does: %s", c.base, status, http.StatusText(status), giveGateway)
+	}
+	return r
+}
+
+// giveGateway is what to do when somebody else answers.
+const giveGateway = "give the address of a gateway, not one of a coordinator or an agent"
+
+// whereToLook says how to see what there is of the kind that a path is about.
+func whereToLook(path string) string {
+	for _, known := range []struct{ start, advice string }{
+		{"/jobs/", "`mind jobs` lists those of your tenant"},
+		{"/checkpoints/", "`mind checkpoints JOB` lists those of a job"},
+		{"/evaluations/", "`mind evaluations` lists those of your tenant"},
+		{"/nodes/", "`mind nodes` lists them"},
+		{"/cluster/nodes/", "`mind nodes` lists them"},
+		{"/queue", "`mind queues` lists them"},
+		{"/tokens/", "`mind token list` lists them"},
+	} {
+		if strings.HasPrefix(path, known.start) {
+			return known.advice
+		}
+	}
+	return ""
+}
+
+func (r *refusal) Error() string {
+	text := r.message
+	if text == "" {
+		text = fmt.Sprintf("the gateway answers %d %s", r.status, http.StatusText(r.status))
+	}
+	switch {
+	case r.code == "AUTH_TOKEN_MISSING":
+		text = "there is no token: give one with MIND_TOKEN or --token; with MIND_DEV, the data directory of a `mind dev`, its own is taken"
+	case r.status == http.StatusUnauthorized:
+		text += ": give a good token with MIND_TOKEN or --token"
+	case r.status == http.StatusForbidden:
+		text += ": use a token that has this permission"
+	case r.status == http.StatusNotFound && r.advice != "":
+		text += ": " + r.advice
+	case r.status == http.StatusServiceUnavailable:
+		text, _, _ = strings.Cut(text, "; try again") // that advice is for programs
+		text += ": try again in a moment; if it stays so, look at `mind raft peers`"
+		if r.read {
+			text += ", and use --stale to see what one coordinator has"
+		}
+	}
+	return text
+}
+
+// Gone says whether the gateway answered that there is no such thing.
+func Gone(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.status == http.StatusNotFound
+}
+
+// final says whether the gateway would refuse the same again: a token that has expired does not become good by waiting.
+func final(err error) bool {
+	var r *refusal
+	return errors.As(err, &r) && r.status >= 400 && r.status < 500 && r.status != http.StatusTooManyRequests
+}
+
+// advised makes an error of the network one that says what to do.
+func (c *Client) advised(err error) error {
+	var r *refusal
+	var op *net.OpError
+	switch {
+	case errors.As(err, &r):
+		return err
+	case errors.Is(err, context.Canceled):
+		return exit.Interrupted("interrupted")
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s did not answer in %s: is it overloaded?", c.base, callTimeout)
+	case errors.As(err, &op) && op.Op == "dial":
+		return fmt.Errorf("cannot reach %s: is it running? Start a cluster with `mind dev`, or name another with MIND_ADDR (%w)", c.base, op.Err)
+	}
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	if advice := certificateAdvice(err, "the gateway's certificate"); advice != "" {
+		return fmt.Errorf("talking to %s: %w: %s", c.base, err, advice)
+	}
+	switch text := err.Error(); {
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		return fmt.Errorf("%s does not speak HTTPS: write http:// before the address", c.base)
+	case strings.Contains(text, "certificate required"):
+		return fmt.Errorf("%s asks for a certificate, as coordinators and agents do: %s", c.base, giveGateway)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), strings.Contains(text, "malformed HTTP"):
+		return fmt.Errorf("%s hangs up, or speaks something else than HTTP (%w): try again; if it stays so, %s", c.base, err, giveGateway)
+	}
+	return fmt.Errorf("talking to %s: %w", c.base, err)
+}
+
+// certificateAdvice says what to do about a certificate that is not accepted.
+func certificateAdvice(err error, whose string) string {
+	var (
+		unknown x509.UnknownAuthorityError
+		host    x509.HostnameError
+		invalid x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		return "say which authority signed its certificate with MIND_CACERT or --ca-cert"
+	case errors.As(err, &host):
+		return "write the address with a name that is in " + whose + ", or have one made for this name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && time.Now().After(invalid.Cert.NotAfter):
+		return "have " + whose + " replaced, or set the clock of this machine if that is wrong"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "set the clock of this machine if that is wrong, or wait until " + whose + " is valid"
+	}
+	return ""
+}

@@ -1,0 +1,21 @@
+package rest
+
+import (
+	"encoding/json"
+)
+
+// Number is a whole number that may be written as a string, as 64-bit ones sometimes are in JSON.
+type Number int64
+
+func (n *Number) UnmarshalJSON(text []byte) error {
+	var v json.Number
+	if err := json.Unmarshal(text, &v); err != nil {
+		return err
+	}
+	if v == "" {
+		return nil
+	}
+	f, err := v.Float64()
+	*n = Number(f)
+	return err
+}

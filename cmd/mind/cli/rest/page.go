@@ -1,0 +1,76 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+)
+
+// pageSize is how many items are asked for at a time.
+const pageSize = 100
+
+// List reads the pages of a path until there are limit items, or no more; name is the field that holds them. Each item is
+// returned decoded and as the gateway wrote it. A page may be empty and not be the last.
+func List[T any](ctx context.Context, c *Client, path, name string, query url.Values, limit int) (all []T, raw []json.RawMessage, total Count, err error) {
+	raw = []json.RawMessage{}
+	for len(all) < limit {
+		query.Set("page_size", strconv.Itoa(min(pageSize, limit-len(all))))
+		var page struct {
+			Next string `json:"next_page_token"`
+			Count
+		}
+		data, err := c.Get(ctx, path, query, &page)
+		if err != nil {
+			return nil, nil, Count{}, err
+		}
+		var fields map[string]json.RawMessage
+		var items []json.RawMessage
+		if err := json.Unmarshal(data, &fields); err != nil {
+			return nil, nil, Count{}, notUnderstood(err)
+		}
+		if text, ok := fields[name]; ok {
+			if err := json.Unmarshal(text, &items); err != nil {
+				return nil, nil, Count{}, notUnderstood(err)
+			}
+		}
+		for _, text := range items {
+			var item T
+			if err := json.Unmarshal(text, &item); err != nil {
+				return nil, nil, Count{}, notUnderstood(err)
+			}
+			all = append(all, item)
+		}
+		raw, total = append(raw, items...), page.Count
+		if page.Next == "" || page.Next == query.Get("page_token") {
+			break
+		}
+		query.Set("page_token", page.Next)
+	}
+	return all, raw, total, nil
+}
+
+// Count is how many there are of what a list lists.
+type Count struct {
+	Total int `json:"total_count"`
+	// AtLeast: there may be more; not all were looked at.
+	AtLeast bool `json:"total_count_is_minimum"`
+}
+
+// More says on stderr that there are more than were shown.
+func (n Count) More(cmd *cobra.Command, shown int) {
+	switch {
+	case n.AtLeast:
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of at least %d; more with --limit\n", shown, max(shown, n.Total))
+	case n.Total > shown:
+		fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d; more with --limit\n", shown, n.Total)
+	}
+}
+
+// Of is a list as JSON, with how many there are.
+func (n Count) Of(name string, raw []json.RawMessage) map[string]any {
+	return map[string]any{name: raw, "total_count": n.Total, "total_count_is_minimum": n.AtLeast}
+}

@@ -1,0 +1,37 @@
+package rest
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/wait"
+)
+
+// The pause between two reads of a poll grows from the first to the second.
+const (
+	pollPause    = 50 * time.Millisecond
+	pollPauseMax = time.Second
+)
+
+// Poll reads a path again and again until done says so, and returns what it read last. Reads that fail are repeated for
+// reopenFor; a refusal that would be the same again ends the poll.
+func Poll[T any](ctx context.Context, c *Client, path string, done func(*T) (bool, error)) (*T, json.RawMessage, error) {
+	answered := time.Now()
+	for pause := pollPause; ; pause = min(pause*5/4, pollPauseMax) {
+		var got T
+		data, err := c.Get(ctx, path, nil, &got)
+		switch {
+		case err == nil:
+			if over, err := done(&got); over || err != nil {
+				return &got, data, err
+			}
+			answered = time.Now()
+		case ctx.Err() != nil:
+			return nil, nil, ctx.Err()
+		case final(err) || time.Since(answered) > reopenFor:
+			return nil, nil, err
+		}
+		wait.For(ctx, pause)
+	}
+}

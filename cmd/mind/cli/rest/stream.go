@@ -1,0 +1,163 @@
+package rest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/wait"
+)
+
+const (
+	// The gateway sends a comment at least every 15 s; a stream that is silent for longer than this is dead.
+	streamSilence = 50 * time.Second
+	reopenPause   = 500 * time.Millisecond
+	// How long a stream is opened again and again while no gateway answers.
+	reopenFor = 5 * time.Minute
+)
+
+// Event is one event of a stream.
+type Event struct {
+	id, Name, Data string
+}
+
+// errEnded ends a stream: the gateway said that all was sent.
+var errEnded = errors.New("stream ended")
+
+// Stream hands over the events of a path until the gateway says that the stream has ended. When the connection breaks it
+// is opened again after the last event that was seen, so nothing is missed and nothing comes twice.
+func (c *Client) Stream(ctx context.Context, path string, query url.Values, take func(Event) error) error {
+	last, since, heard := "", time.Now(), false
+	for try := 1; ; try++ {
+		err := c.streamOnce(ctx, path, query, last, func() { heard = true }, func(e Event) error {
+			since = time.Now()
+			if e.Name == "error" {
+				return ending(e)
+			}
+			if e.Name == "" && e.Data == "" {
+				// Where to go on when the stream breaks before its first event.
+				last = e.id
+				return nil
+			}
+			if err := take(e); err != nil {
+				return err
+			}
+			if e.id != "" {
+				last = e.id
+			}
+			return nil
+		})
+		var own *takeError
+		var r *refusal
+		switch {
+		case errors.Is(err, errEnded):
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case errors.As(err, &own):
+			return own.err
+		case errors.As(err, &r) && r.status != http.StatusServiceUnavailable && r.status != http.StatusGatewayTimeout && r.status != http.StatusTooManyRequests:
+			return err
+		case last == "" && time.Since(since) < reopenPause && !errors.As(err, &r) && err != nil && !broke(err):
+			return c.advised(err) // it never worked
+		case !heard && try == tries && broke(err) && err != nil:
+			return c.advised(err) // something is there, and it is no gateway
+		case time.Since(since) > reopenFor:
+			return fmt.Errorf("the stream broke and cannot be opened again: %w", c.advised(err))
+		}
+		if wait.For(ctx, reopenPause); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+}
+
+// takeError is an error of the reader of a stream, which ends it.
+type takeError struct{ err error }
+
+func (e *takeError) Error() string { return e.err.Error() }
+
+// ending reads an error event: the regular end, or what went wrong.
+func ending(e Event) error {
+	var said struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	if json.Unmarshal([]byte(e.Data), &said) != nil || said.Code == "" {
+		return errEnded
+	}
+	return &takeError{fmt.Errorf("the stream ended: %s", said.Message)}
+}
+
+func (c *Client) streamOnce(ctx context.Context, path string, query url.Values, last string, heard func(), take func(Event) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	req, err := c.request(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "text/event-stream")
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
+	}
+	silence := time.AfterFunc(streamSilence, cancel)
+	defer silence.Stop()
+	answer, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(answer.Body)
+		return errors.Join(c.refused(http.MethodGet, path, answer.StatusCode, text), err)
+	}
+	heard()
+	return readEvents(answer.Body, func() { silence.Reset(streamSilence) }, take)
+}
+
+// readEvents takes a stream apart. Each line is a sign of life. It returns io.ErrUnexpectedEOF when the stream stops.
+func readEvents(r io.Reader, alive func(), take func(Event) error) error {
+	lines := bufio.NewReaderSize(r, 64<<10)
+	var e Event
+	for {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return io.ErrUnexpectedEOF // also for an event that is not whole: it comes again
+		}
+		alive()
+		line = strings.TrimRight(line, "\r\n")
+		if line == "" {
+			if e.Data != "" || e.Name != "" || e.id != "" {
+				e.Data = strings.TrimSuffix(e.Data, "\n")
+				if err := take(e); err != nil {
+					if errors.Is(err, errEnded) {
+						return err
+					}
+					var own *takeError
+					if errors.As(err, &own) {
+						return err
+					}
+					return &takeError{err}
+				}
+			}
+			e = Event{}
+			continue
+		}
+		field, value, _ := strings.Cut(line, ":")
+		value = strings.TrimPrefix(value, " ")
+		switch field {
+		case "id":
+			e.id = value
+		case "event":
+			e.Name = value
+		case "data":
+			e.Data += value + "\n"
+		}
+	}
+}

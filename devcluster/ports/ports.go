@@ -1,0 +1,95 @@
+// Package ports finds ports of this machine for components that start later, so that no two clusters are given the same.
+//
+// A component that is started again, after a crash too, must find its port free. A port that was merely found free once is
+// somebody else's by then: the kernel gives those from 32768 up to outgoing connections, and another cluster looks for ports at
+// the same time. So ports are chosen below those of the kernel, and each is claimed for as long as its cluster lives, whether
+// its component runs or not. Claims end with the process that made them. Only programs that ask this package honour them.
+package ports
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// Where ports are looked for.
+const (
+	lowest  = 20000
+	highest = 32767
+)
+
+// Set is the ports of one cluster. The zero value is empty.
+type Set struct {
+	claims  []io.Closer
+	sockets []io.Closer
+}
+
+// Take takes an address, with its UDP port if wanted, or says why it is not free. Nobody can listen there until Release.
+func (s *Set) Take(addr string, udp bool) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return err
+	}
+	// An abstract socket: it is in the same network namespace as the port, leaves no file, and ends with its process.
+	claim, err := net.Listen("unix", "@mind-port-"+port)
+	if err != nil {
+		return fmt.Errorf("port %s belongs to another cluster: %w", port, err)
+	}
+	taken := []io.Closer{}
+	tcp, err := net.Listen("tcp", addr)
+	if err == nil {
+		taken = append(taken, tcp)
+		if udp {
+			var packets net.PacketConn
+			if packets, err = net.ListenPacket("udp", addr); err == nil {
+				taken = append(taken, packets)
+			}
+		}
+	}
+	if err != nil {
+		closeAll(append(taken, claim))
+		return err
+	}
+	s.claims, s.sockets = append(s.claims, claim), append(s.sockets, taken...)
+	return nil
+}
+
+// Keep takes an address if it is free, and else finds another one on the host.
+func (s *Set) Keep(addr, host string, udp bool) (string, error) {
+	if addr != "" && s.Take(addr, udp) == nil {
+		return addr, nil
+	}
+	return s.Find(host, udp)
+}
+
+// Find takes any address on the host that is free.
+func (s *Set) Find(host string, udp bool) (string, error) {
+	for range 200 {
+		addr := net.JoinHostPort(host, strconv.Itoa(lowest+rand.IntN(highest-lowest)))
+		if s.Take(addr, udp) == nil {
+			return addr, nil
+		}
+	}
+	return "", fmt.Errorf("found no free port on %s between %d and %d", host, lowest, highest)
+}
+
+// Release lets components listen. The ports stay claimed.
+func (s *Set) Release() {
+	closeAll(s.sockets)
+	s.sockets = nil
+}
+
+// Close gives the ports to whoever wants them.
+func (s *Set) Close() {
+	s.Release()
+	closeAll(s.claims)
+	s.claims = nil
+}
+
+func closeAll(all []io.Closer) {
+	for _, c := range all {
+		_ = c.Close()
+	}
+}
