@@ -12,6 +12,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/mindcoordinator/mind/api/denials"
+	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/call"
@@ -79,7 +80,7 @@ func (s *server) writeDenials(ctx context.Context) {
 		}
 		c := &call.Call{}
 		within, cancel := context.WithTimeout(call.With(ctx, c), max(s.config.Timers.Denials, denialsTime))
-		if _, err := s.replica.Write(within, c, name, &v1.RecordDenialsRequest{Denials: told}, writes[name], record); err != nil && ctx.Err() == nil {
+		if _, err := s.replica.Write(within, c, name, &v1.RecordDenialsRequest{Denials: told}, methods.Of(name).NewReply, record); err != nil && ctx.Err() == nil {
 			s.log.Error("denied calls are not in the audit log", "kinds", len(told), "error", err)
 		}
 		cancel()

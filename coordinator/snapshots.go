@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
@@ -29,7 +30,7 @@ func (s *server) SaveSnapshot(_ *v1.SaveSnapshotRequest, stream v1.OperatorServi
 		if c.User == "" {
 			c.User = c.Peer.String()
 		}
-		if _, err := s.replica.Write(ctx, c, name, &v1.RecordSnapshotRequest{CoordinatorId: s.config.ID}, writes[name], record); err != nil {
+		if _, err := s.replica.Write(ctx, c, name, &v1.RecordSnapshotRequest{CoordinatorId: s.config.ID}, methods.Of(name).NewReply, record); err != nil {
 			return err
 		}
 	}
