@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -41,13 +42,13 @@ func drainNode(x *exchange) error {
 
 // appendDrain writes the node as ever, and beside its fields what the drain does to each job.
 func appendDrain(b []byte, reply *v1.DrainNodeResponse, hide bool) []byte {
-	b = appendMessage(b, reply.GetNode(), hide)
+	b = wire.Append(b, reply.GetNode(), hide)
 	b = append(b[:len(b)-1], `,"effects":[`...) // in the place of the brace
 	for i, e := range reply.GetEffects() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendMessage(b, e, hide)
+		b = wire.Append(b, e, hide)
 	}
 	return append(b, "]}"...)
 }
@@ -71,8 +72,8 @@ func enableNode(x *exchange) error {
 func getQueue(x *exchange) error {
 	query := x.r.URL.Query()
 	request := &v1.GetQueueRequest{Queue: query.Get("queue")}
-	var faults []Fault
-	if request.Limit, faults = intParameter(query, "limit", 1, 1000, nil); len(faults) > 0 {
+	var faults []wire.Fault
+	if request.Limit, faults = wire.Int(query, "limit", 1, 1000, nil); len(faults) > 0 {
 		return invalidBody(faults)
 	}
 	return unary(x, http.StatusOK, false, request, x.server.cluster.GetQueue, whole)
@@ -101,15 +102,15 @@ func deleteQueue(x *exchange) error {
 func getMe(x *exchange) error {
 	x.data(http.StatusOK, func(b []byte) []byte {
 		b = append(b, `{"tenant_id":`...)
-		b = appendString(b, x.caller.Tenant)
+		b = wire.AppendString(b, x.caller.Tenant)
 		b = append(b, `,"user_id":`...)
-		b = appendString(b, x.caller.User)
+		b = wire.AppendString(b, x.caller.User)
 		b = append(b, `,"permissions":[`...)
 		for i, p := range x.caller.Permissions {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendString(b, p)
+			b = wire.AppendString(b, p)
 		}
 		return append(b, "]}"...)
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -229,10 +230,10 @@ type answer struct {
 	Status string          `json:"status"`
 	Data   json.RawMessage `json:"data"`
 	Error  struct {
-		Code       string  `json:"code"`
-		Message    string  `json:"message"`
-		RetryAfter int     `json:"retry_after"`
-		Details    []Fault `json:"details"`
+		Code       string       `json:"code"`
+		Message    string       `json:"message"`
+		RetryAfter int          `json:"retry_after"`
+		Details    []wire.Fault `json:"details"`
 	} `json:"error"`
 	Meta struct {
 		RequestID string `json:"request_id"`

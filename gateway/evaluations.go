@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -25,9 +26,9 @@ func submitEvaluation(x *exchange) error {
 func listEvaluations(x *exchange) error {
 	query := x.r.URL.Query()
 	request := &v1.ListEvaluationsRequest{JobId: query.Get("job_id"), PageToken: query.Get("page_token")}
-	var faults []Fault
-	request.Status, faults = statusParameter(query, faults)
-	if request.PageSize, faults = intParameter(query, "page_size", 1, 100, faults); len(faults) > 0 {
+	var faults []wire.Fault
+	request.Status, faults = wire.Statuses(query, faults)
+	if request.PageSize, faults = wire.Int(query, "page_size", 1, 100, faults); len(faults) > 0 {
 		return invalidBody(faults)
 	}
 	return unary(x, http.StatusOK, false, request, x.server.evaluations.ListEvaluations, whole)
@@ -48,7 +49,7 @@ func compareEvaluations(x *exchange) error {
 		}
 	}
 	if len(request.GetEvaluationIds()) < 2 {
-		return invalidBody([]Fault{{"ids", "must name at least two evaluations, as in ?ids=eval_1,eval_2"}})
+		return invalidBody([]wire.Fault{{Field: "ids", Message: "must name at least two evaluations, as in ?ids=eval_1,eval_2"}})
 	}
 	return unary(x, http.StatusOK, false, request, x.server.evaluations.CompareEvaluations, whole)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/fanout"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc"
 )
 
@@ -19,7 +20,7 @@ func streamEvents(x *exchange) error {
 	if raw := query.Get("since_index"); raw != "" {
 		since, err := strconv.ParseUint(raw, 10, 64)
 		if err != nil || since > math.MaxInt64 {
-			return invalid("since_index", fmt.Sprintf("must be a state index, as X-Mind-Index tells, not %q", printable(raw)))
+			return invalid("since_index", fmt.Sprintf("must be a state index, as X-Mind-Index tells, not %q", wire.Printable(raw)))
 		}
 		request.SinceIndex = &since
 	}
@@ -62,7 +63,7 @@ func eventPiece(m *v1.WatchEventsResponse) fanout.Piece {
 		b = append(b, "event: "...)
 		b = append(b, e.GetTopic()...)
 		b = append(b, "\ndata: "...)
-		b = appendMessage(b, e, true) // callers of different permissions share it
+		b = wire.Append(b, e, true) // callers of different permissions share it
 		p.Frames = append(b, "\n\n"...)
 		mark.End = len(p.Frames)
 		p.Marks = append(p.Marks, mark)

@@ -8,12 +8,12 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // Headers of the REST interface.
@@ -98,8 +98,8 @@ func (x *exchange) idempotencyKey() (string, error) {
 		// Never the request id: a caller may send one id with many requests.
 		return status.AutoKeyPrefix + randomID(), nil
 	}
-	if !callersKey(key) {
-		return "", invalid(headerIdempotencyKey, keyRule)
+	if !wire.CallersKey(key) {
+		return "", invalid(headerIdempotencyKey, wire.KeyRule)
 	}
 	return key, nil
 }
@@ -118,20 +118,7 @@ func (x *exchange) consistency() (string, error) {
 	return "", invalid(where, "must be linearizable or stale")
 }
 
-const keyRule = `must be 1 to 255 printable ASCII characters and not begin with "` + status.AutoKeyPrefix + `"`
-
-// callersKey says whether a caller may use this idempotency key.
-func callersKey(key string) bool {
-	if key == "" || len(key) > 255 || strings.HasPrefix(key, status.AutoKeyPrefix) {
-		return false
-	}
-	for i := range len(key) {
-		if key[i] < ' ' || key[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
+const hexDigits = "0123456789abcdef"
 
 func randomID() string {
 	var b [32]byte
@@ -142,6 +129,16 @@ func randomID() string {
 		}
 	}
 	return string(b[:])
+}
+
+// hides says whether answers to this caller leave secrets out. The coordinators cannot do this: they know who calls, and not what
+// he may.
+func (x *exchange) hides() bool {
+	may := x.route.secrets
+	if may == nil {
+		may = manage
+	}
+	return x.caller == nil || !x.caller.May(may...)
 }
 
 // requestIDOf takes the caller's id when it is a sane one.

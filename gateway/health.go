@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 )
@@ -172,9 +173,9 @@ func ready(x *exchange) error {
 	if failing && !waiting {
 		code, verdict = http.StatusServiceUnavailable, "not_ready"
 	}
-	b := appendString([]byte(`{"status":`), verdict)
-	b = appendString(append(b, `,"checks":{"gateway":"ok","coordinators":`...), coordinators)
-	b = appendString(append(b, `,"leader":`...), leader)
+	b := wire.AppendString([]byte(`{"status":`), verdict)
+	b = wire.AppendString(append(b, `,"checks":{"gateway":"ok","coordinators":`...), coordinators)
+	b = wire.AppendString(append(b, `,"leader":`...), leader)
 	x.send(code, append(b, "}}\n"...))
 	return nil
 }

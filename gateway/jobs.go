@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/gorilla/mux"
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
@@ -44,7 +44,7 @@ func (x *exchange) decode(m proto.Message, mayBeEmpty bool, without ...string) (
 	if mayBeEmpty && len(*body) == 0 {
 		return nil, nil
 	}
-	faults, ignored := decodeBody(*body, m, without...)
+	faults, ignored := wire.Decode(*body, m, without...)
 	if len(faults) > 0 {
 		return nil, invalidBody(faults)
 	}
@@ -61,8 +61,6 @@ func segment(x *exchange, name string) string {
 	}
 	return escaped // it cannot be: the server has unescaped the whole path
 }
-
-var nameMissing = Fault{Field: "name", Message: "is required: a label for people, such as \"support-lora-v3\""}
 
 func submitJob(x *exchange) error {
 	request := &v1.SubmitJobRequest{}
@@ -98,10 +96,7 @@ func (x *exchange) decodeJob(request *v1.SubmitJobRequest) (ignored []string, er
 		return nil, err
 	}
 	defer release(body)
-	faults, ignored, named := decodeNamed(*body, request)
-	if !named {
-		faults = append(faults, nameMissing)
-	}
+	faults, ignored := wire.DecodeJob(*body, request)
 	if len(faults) > 0 {
 		return nil, invalidBody(faults)
 	}
@@ -137,49 +132,21 @@ func listJobs(x *exchange) error {
 }
 
 func listRequest(query url.Values) (*v1.ListJobsRequest, error) {
-	var faults []Fault
+	var faults []wire.Fault
 	request := &v1.ListJobsRequest{
 		Queue: query.Get("queue"), PageToken: query.Get("page_token"), OrderBy: query.Get("order_by"), Label: query["label"],
 	}
-	request.Status, faults = statusParameter(query, faults)
+	request.Status, faults = wire.Statuses(query, faults)
 	for _, label := range request.Label {
 		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
-			faults = append(faults, Fault{"label", fmt.Sprintf("must be key=value, not %q", printable(label))})
+			faults = append(faults, wire.Fault{Field: "label", Message: fmt.Sprintf("must be key=value, not %q", wire.Printable(label))})
 		}
 	}
-	request.PageSize, faults = intParameter(query, "page_size", 1, 100, faults)
+	request.PageSize, faults = wire.Int(query, "page_size", 1, 100, faults)
 	if len(faults) > 0 {
 		return nil, invalidBody(faults)
 	}
 	return request, nil
-}
-
-// statusParameter reads the statuses that a list is limited to.
-func statusParameter(query url.Values, faults []Fault) ([]v1.JobStatus_Value, []Fault) {
-	var out []v1.JobStatus_Value
-	statuses := schemaOf((&v1.ListJobsRequest{}).ProtoReflect().Descriptor()).fields["status"]
-	for _, name := range query["status"] {
-		n, ok := statuses.enum[name]
-		if !ok {
-			faults = append(faults, Fault{"status", fmt.Sprintf("must be one of %s, not %q", statuses.allowed, printable(name))})
-			continue
-		}
-		out = append(out, v1.JobStatus_Value(n))
-	}
-	return out, faults
-}
-
-// intParameter reads a number from a query; 0 when it is not there.
-func intParameter(query url.Values, name string, low, high int64, faults []Fault) (int32, []Fault) {
-	raw := query.Get(name)
-	if raw == "" {
-		return 0, faults
-	}
-	n, err := strconv.ParseInt(raw, 10, 32)
-	if err != nil || n < low || n > high {
-		return 0, append(faults, Fault{name, fmt.Sprintf("must be a whole number from %d to %d, not %q", low, high, printable(raw))})
-	}
-	return int32(n), faults
 }
 
 func getJob(x *exchange) error {

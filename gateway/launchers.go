@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -37,7 +38,7 @@ func getLauncher(x *exchange) error {
 	}
 	return &problem{
 		http: http.StatusNotFound, code: "NOT_FOUND",
-		message: fmt.Sprintf("there is no launcher %s: they are %s", printable(framework), strings.Join(all, ", ")),
+		message: fmt.Sprintf("there is no launcher %s: they are %s", wire.Printable(framework), strings.Join(all, ", ")),
 	}
 }
 

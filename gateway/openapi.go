@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
@@ -236,9 +237,9 @@ func (s schemaBook) give(d protoreflect.MessageDescriptor) object {
 
 func (s schemaBook) message(d protoreflect.MessageDescriptor, suffix string, without []string) object {
 	switch d.FullName() {
-	case timestampName:
+	case "google.protobuf.Timestamp":
 		return object{"type": "string", "format": "date-time"}
-	case structName:
+	case "google.protobuf.Struct":
 		return object{"type": "object"}
 	}
 	name := string(d.Name()) + suffix
@@ -260,7 +261,7 @@ func (s schemaBook) message(d protoreflect.MessageDescriptor, suffix string, wit
 	shape["properties"] = properties
 	if suffix != "" {
 		shape["required"] = names
-	} else if !slices.Contains(lenientMessages, d.FullName()) {
+	} else if !wire.Lenient(d) {
 		shape["additionalProperties"] = false
 	}
 	return ref

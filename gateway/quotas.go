@@ -1,14 +1,12 @@
 package gateway
 
 import (
-	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // ofTenant holds that only operators ask about, or set, what is another tenant's.
@@ -73,26 +71,13 @@ func listAudit(x *exchange) error {
 	if err := x.ofTenant(request.TenantId, "the audit log"); err != nil {
 		return err
 	}
-	var faults []Fault
-	request.PageSize, faults = intParameter(query, "page_size", 1, 1000, nil)
+	var faults []wire.Fault
+	request.PageSize, faults = wire.Int(query, "page_size", 1, 1000, nil)
 	now := time.Now()
-	request.Since, faults = timeParameter(query, "since", now, faults)
-	request.Until, faults = timeParameter(query, "until", now, faults)
+	request.Since, faults = wire.Time(query, "since", now, faults)
+	request.Until, faults = wire.Time(query, "until", now, faults)
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}
 	return unary(x, http.StatusOK, false, request, x.server.audit.ListAuditRecords, whole)
-}
-
-// timeParameter reads a moment from a query; nil when it is not there.
-func timeParameter(query url.Values, name string, now time.Time, faults []Fault) (*timestamppb.Timestamp, []Fault) {
-	raw := query.Get(name)
-	if raw == "" {
-		return nil, faults
-	}
-	at, ok := parseSince(raw, now)
-	if !ok {
-		return nil, append(faults, Fault{name, fmt.Sprintf("must be a time as 2026-01-31T08:00:00Z, seconds back from now, or a duration such as 10m, not %q", printable(raw))})
-	}
-	return timestamppb.New(at), faults
 }

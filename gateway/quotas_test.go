@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // What is another tenant's takes the permission of an operator, whatever else somebody may do; and the coordinator is told
@@ -47,7 +48,7 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 	require.Empty(t, calls[len(calls)-1].md[status.KeyOperator], "to run the cluster is not to look after all tenants")
 	// Of a time that is centuries away, coordinators could not tell on which side it lies.
 	for raw, year := range map[string]int{"9999-12-31T00:00:00Z": 2262, "0001-01-01T00:00:00Z": 1677, "99999999999": 2262} {
-		at, ok := parseSince(raw, time.Now())
+		at, ok := wire.Since(raw, time.Now())
 		require.True(t, ok)
 		require.Equal(t, year, at.UTC().Year(), raw)
 		require.True(t, time.Unix(0, at.UnixNano()).Equal(at), raw)

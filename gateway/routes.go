@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gorilla/mux"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // prefix of everything that ScaiMind published.
@@ -136,7 +137,7 @@ func (s *server) router() http.Handler {
 	router.NotFoundHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *exchange) error {
 		return &problem{
 			http: http.StatusNotFound, code: "NOT_FOUND",
-			message: fmt.Sprintf("there is no %s; paths begin with %s", printable(x.r.URL.Path), prefix),
+			message: fmt.Sprintf("there is no %s; paths begin with %s", wire.Printable(x.r.URL.Path), prefix),
 		}
 	}})
 	router.MethodNotAllowedHandler = s.handler(&route{open: true, name: "unknown", serve: func(x *exchange) error {
@@ -149,7 +150,7 @@ func (s *server) router() http.Handler {
 		serves := slices.DeleteFunc(allowed, func(m string) bool { return m == http.MethodHead })
 		return &problem{
 			http: http.StatusMethodNotAllowed, code: "METHOD_NOT_ALLOWED",
-			message: fmt.Sprintf("%s takes %s, not %s", printable(x.r.URL.Path), strings.Join(serves, " or "), printable(x.r.Method)),
+			message: fmt.Sprintf("%s takes %s, not %s", wire.Printable(x.r.URL.Path), strings.Join(serves, " or "), wire.Printable(x.r.Method)),
 		}
 	}})
 	return s.withCORS(router)

@@ -22,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc"
 )
 
@@ -116,7 +117,7 @@ func newServer(config Config) (*server, error) {
 	}
 	if config.JobCache != "" {
 		if s.listed, err = jobcache.Open(jobcache.Config{
-			Database: config.JobCache, Keep: config.JobCacheKeep, Encode: withoutSecrets, Logger: config.Logger, Registry: config.Registry,
+			Database: config.JobCache, Keep: config.JobCacheKeep, Encode: wire.AppendPublic, Logger: config.Logger, Registry: config.Registry,
 		}); err != nil {
 			return nil, err
 		}

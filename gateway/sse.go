@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/gateway/fanout"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // How long a coordinator may be silent before the answer begins without it:
@@ -151,9 +152,9 @@ func (e *events) ending(err error) []byte {
 // closing is the last event of a stream that something ended.
 func (e *events) closing(p *problem) []byte {
 	b := []byte("event: error\ndata: {\"error\":\"stream ended\",\"code\":")
-	b = appendString(b, p.code)
+	b = wire.AppendString(b, p.code)
 	b = append(b, `,"message":`...)
-	b = appendString(b, p.message)
+	b = wire.AppendString(b, p.message)
 	return append(b, "}\n\n"...)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/fanout"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -55,19 +56,19 @@ func streamLogs(x *exchange) error {
 
 func appendLogEvent(b []byte, entry *v1.LogEntry) []byte {
 	b = append(b, "event: log\ndata: {\"level\":"...)
-	b = appendString(b, entry.GetLevel())
+	b = wire.AppendString(b, entry.GetLevel())
 	b = append(b, `,"message":`...)
-	b = appendString(b, entry.GetMessage())
+	b = wire.AppendString(b, entry.GetMessage())
 	b = append(b, `,"timestamp":`...)
 	if ts := entry.GetTimestamp(); ts != nil {
-		b = appendTimestamp(b, ts.ProtoReflect())
+		b = wire.AppendTimestamp(b, ts.ProtoReflect())
 	} else {
 		b = append(b, `""`...)
 	}
 	b = append(b, `,"rank":`...)
 	b = strconv.AppendInt(b, int64(entry.GetRank()), 10)
 	b = append(b, `,"stream":`...)
-	b = appendString(b, entry.GetStream())
+	b = wire.AppendString(b, entry.GetStream())
 	b = append(b, `,"attempt":`...)
 	b = strconv.AppendInt(b, int64(entry.GetAttempt()), 10)
 	return append(b, "}\n\n"...)
@@ -75,8 +76,8 @@ func appendLogEvent(b []byte, entry *v1.LogEntry) []byte {
 
 func streamMetrics(x *exchange) error {
 	request := &v1.StreamJobMetricsRequest{JobId: id(x)}
-	var faults []Fault
-	request.Follow, faults = boolParameter(x.r.URL.Query(), "follow", nil)
+	var faults []wire.Fault
+	request.Follow, faults = wire.Bool(x.r.URL.Query(), "follow", nil)
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}
@@ -111,7 +112,7 @@ func appendMetricsEvent(b []byte, entry *v1.MetricsEntry) []byte {
 	line := strings.TrimSpace(entry.GetJson())
 	if !strings.HasPrefix(line, "{") || strings.ContainsAny(line, "\n\r") || !json.Valid([]byte(line)) {
 		b = append(b, `{"line":`...)
-		b = appendString(b, line)
+		b = wire.AppendString(b, line)
 		b = append(b, '}')
 	} else {
 		b = append(b, line...)
@@ -151,13 +152,13 @@ func (x *exchange) lastEventID() (string, error) {
 
 func logsRequest(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, error) {
 	request := &v1.StreamJobLogsRequest{}
-	var faults []Fault
+	var faults []wire.Fault
 	number := func(name string) *int32 {
 		if query.Get(name) == "" {
 			return nil
 		}
 		var n int32
-		n, faults = intParameter(query, name, 0, math.MaxInt32, faults)
+		n, faults = wire.Int(query, name, 0, math.MaxInt32, faults)
 		return &n
 	}
 	request.Tail = number("tail")
@@ -165,12 +166,12 @@ func logsRequest(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, err
 	if attempt := number("attempt"); attempt != nil {
 		request.Attempt = *attempt
 	}
-	request.Follow, faults = boolParameter(query, "follow", faults)
+	request.Follow, faults = wire.Bool(query, "follow", faults)
 	if raw := query.Get("since"); raw != "" {
-		since, ok := parseSince(raw, now)
+		since, ok := wire.Since(raw, now)
 		if !ok {
-			faults = append(faults, Fault{"since", fmt.Sprintf(
-				"must be a time in RFC 3339, a number of seconds back from now, or a duration such as 10m, not %q", printable(raw))})
+			faults = append(faults, wire.Fault{Field: "since", Message: fmt.Sprintf(
+				"must be a time in RFC 3339, a number of seconds back from now, or a duration such as 10m, not %q", wire.Printable(raw))})
 		} else {
 			request.Since = timestamppb.New(since)
 		}
@@ -179,49 +180,4 @@ func logsRequest(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, err
 		return nil, invalidBody(faults)
 	}
 	return request, nil
-}
-
-// Larger numbers of seconds are taken for Unix times.
-const unixTimesFrom = 1_000_000_000
-
-func parseSince(raw string, now time.Time) (time.Time, bool) {
-	if t, err := time.Parse(time.RFC3339Nano, raw); err == nil {
-		return countable(t), timestamppb.New(t).IsValid()
-	}
-	if d, err := time.ParseDuration(raw); err == nil && d >= 0 {
-		return now.Add(-d), true
-	}
-	seconds, err := strconv.ParseFloat(raw, 64)
-	if err != nil || !(seconds >= 0) || seconds > 1e11 {
-		return time.Time{}, false
-	}
-	if seconds >= unixTimesFrom {
-		return countable(time.Unix(int64(seconds), 0)), true
-	}
-	return now.Add(-time.Duration(seconds * float64(time.Second))), true
-}
-
-// countable is a time that can be said in nanoseconds, as coordinators and agents count it: what lies centuries away is before or
-// after everything, wherever it lies.
-func countable(t time.Time) time.Time {
-	first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
-	switch {
-	case t.Before(first):
-		return first
-	case t.After(last):
-		return last
-	}
-	return t
-}
-
-func boolParameter(query url.Values, name string, faults []Fault) (*bool, []Fault) {
-	raw := query.Get(name)
-	if raw == "" {
-		return nil, faults
-	}
-	v, err := strconv.ParseBool(raw)
-	if err != nil {
-		return nil, append(faults, Fault{name, fmt.Sprintf("must be true or false, not %q", printable(raw))})
-	}
-	return &v, faults
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -65,18 +66,18 @@ func createToken(x *exchange) error {
 // mayCreate holds that nobody gives what he does not have: no other tenant than his own, no permission that he lacks,
 // unless he is an operator.
 func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
-	var faults []Fault
+	var faults []wire.Fault
 	if len(request.Permissions) == 0 {
-		faults = append(faults, Fault{"permissions", "give at least one of " + strings.Join(AllPermissions, ", ")})
+		faults = append(faults, wire.Fault{Field: "permissions", Message: "give at least one of " + strings.Join(AllPermissions, ", ")})
 	}
 	for _, f := range []struct{ field, name string }{{"tenant_id", request.TenantId}, {"user_id", request.UserId}} {
 		if f.name != "" && !identifier(f.name) {
-			faults = append(faults, Fault{f.field, identifierRule})
+			faults = append(faults, wire.Fault{Field: f.field, Message: identifierRule})
 		}
 	}
 	for i, p := range request.Permissions {
-		if !slices.Contains(AllPermissions, p) && p != PermissionOperator && len(faults) < maxFaults {
-			faults = append(faults, Fault{fmt.Sprintf("permissions[%d]", i), fmt.Sprintf("there is no permission %s: they are %s", printable(p), strings.Join(AllPermissions, ", "))})
+		if !slices.Contains(AllPermissions, p) && p != PermissionOperator && len(faults) < wire.MaxFaults {
+			faults = append(faults, wire.Fault{Field: fmt.Sprintf("permissions[%d]", i), Message: fmt.Sprintf("there is no permission %s: they are %s", wire.Printable(p), strings.Join(AllPermissions, ", "))})
 		}
 	}
 	if len(faults) > 0 {

@@ -75,7 +75,7 @@ var edgeMutants = []mutant{
 		Package: "api/client", Tests: []string{"TestInvoke_outcomes"},
 	},
 	{
-		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/secrets.go",
+		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/exchange.go",
 		What: "who may only look at jobs reads the values of their environments",
 		Old:  "return x.caller == nil || !x.caller.May(may...)", New: "return x.caller == nil",
 		Package: "gateway", Tests: []string{"TestSecrets_ofJobsAreForThoseWhoManageThem"},

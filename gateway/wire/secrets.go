@@ -1,9 +1,8 @@
-package gateway
+package wire
 
 import (
 	"strings"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 )
@@ -15,18 +14,6 @@ import (
 // hidden stands in the place of what is not shown.
 const hidden = "***"
 
-// hides says whether answers to this caller leave secrets out.
-func (x *exchange) hides() bool {
-	may := x.route.secrets
-	if may == nil {
-		may = manage
-	}
-	return x.caller == nil || !x.caller.May(may...)
-}
-
-// withoutSecrets is appendMessage for those of whom nobody knows what they may see.
-func withoutSecrets(b []byte, m proto.Message) []byte { return appendMessage(b, m, true) }
-
 func secretField(fd protoreflect.FieldDescriptor) bool {
 	options, ok := fd.Options().(*descriptorpb.FieldOptions)
 	return ok && options.GetDebugRedact()
@@ -36,7 +23,7 @@ func secretField(fd protoreflect.FieldDescriptor) bool {
 func unlessHidden(value appender) appender {
 	return func(b []byte, v protoreflect.Value, hide bool) []byte {
 		if hide {
-			return appendString(b, hidden)
+			return AppendString(b, hidden)
 		}
 		return value(b, v, hide)
 	}

@@ -1,4 +1,4 @@
-package gateway
+package wire
 
 import (
 	"maps"
@@ -14,15 +14,18 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// appendMessage appends a message as the REST interface shows it: names as in
+// Append appends a message as the REST interface shows it: names as in
 // the protos, enums by name, 64-bit integers as numbers, times in RFC 3339.
 // Every field is always there, so that callers need not ask: what can be unset
 // (messages, optional fields and enums) is null then. hide leaves out what
 // may be secret (secrets.go).
-func appendMessage(b []byte, m proto.Message, hide bool) []byte {
+func Append(b []byte, m proto.Message, hide bool) []byte {
 	r := m.ProtoReflect()
 	return encoderOf(r.Descriptor()).append(b, r, hide)
 }
+
+// AppendPublic is Append for those of whom nobody knows what they may see.
+func AppendPublic(b []byte, m proto.Message) []byte { return Append(b, m, true) }
 
 // encoder writes one type of message. It is made once from the descriptor.
 type encoder struct {
@@ -49,7 +52,7 @@ func encoderOf(d protoreflect.MessageDescriptor) *encoder {
 	e := &encoder{}
 	switch d.FullName() {
 	case "google.protobuf.Timestamp":
-		e.special = func(b []byte, m protoreflect.Message, _ bool) []byte { return appendTimestamp(b, m) }
+		e.special = func(b []byte, m protoreflect.Message, _ bool) []byte { return AppendTimestamp(b, m) }
 	case "google.protobuf.Struct":
 		e.special = appendStruct
 	default:
@@ -62,7 +65,7 @@ func encoderOf(d protoreflect.MessageDescriptor) *encoder {
 }
 
 func newEncodedField(fd protoreflect.FieldDescriptor) encodedField {
-	f := encodedField{key: string(appendString(nil, string(fd.Name()))) + ":", fd: fd}
+	f := encodedField{key: string(AppendString(nil, string(fd.Name()))) + ":", fd: fd}
 	switch {
 	case fd.IsMap():
 		value := valueAppender(fd.MapValue())
@@ -120,7 +123,7 @@ func appendMap(b []byte, entries protoreflect.Map, value appender, hide bool) []
 			if len(b) > start {
 				b = append(b, ',')
 			}
-			b = appendString(b, k.String())
+			b = AppendString(b, k.String())
 			b = append(b, ':')
 			b = value(b, v, hide)
 			return true
@@ -138,22 +141,22 @@ func valueAppender(fd protoreflect.FieldDescriptor) appender {
 	case protoreflect.StringKind:
 		return func(b []byte, v protoreflect.Value, hide bool) []byte {
 			if hide {
-				return appendString(b, hideCredentials(v.String()))
+				return AppendString(b, hideCredentials(v.String()))
 			}
-			return appendString(b, v.String())
+			return AppendString(b, v.String())
 		}
 	case protoreflect.BytesKind:
-		return func(b []byte, v protoreflect.Value, _ bool) []byte { return appendString(b, string(v.Bytes())) }
+		return func(b []byte, v protoreflect.Value, _ bool) []byte { return AppendString(b, string(v.Bytes())) }
 	case protoreflect.FloatKind, protoreflect.DoubleKind:
 		return func(b []byte, v protoreflect.Value, _ bool) []byte { return appendFloat(b, v.Float()) }
 	case protoreflect.EnumKind:
 		values := fd.Enum().Values()
 		return func(b []byte, v protoreflect.Value, _ bool) []byte {
 			if ev := values.ByNumber(v.Enum()); ev != nil {
-				return appendString(b, string(ev.Name()))
+				return AppendString(b, string(ev.Name()))
 			}
 			// A newer coordinator's value; its name is not known here.
-			return appendString(b, strconv.Itoa(int(v.Enum())))
+			return AppendString(b, strconv.Itoa(int(v.Enum())))
 		}
 	case protoreflect.MessageKind, protoreflect.GroupKind:
 		d := fd.Message()
@@ -182,7 +185,7 @@ func appendFloat(b []byte, f float64) []byte {
 	return strconv.AppendFloat(b, f, format, -1, 64)
 }
 
-func appendTimestamp(b []byte, m protoreflect.Message) []byte {
+func AppendTimestamp(b []byte, m protoreflect.Message) []byte {
 	fields := m.Descriptor().Fields()
 	seconds, nanos := m.Get(fields.ByNumber(1)).Int(), m.Get(fields.ByNumber(2)).Int()
 	b = append(b, '"')
@@ -200,7 +203,7 @@ func appendStruct(b []byte, m protoreflect.Message, hide bool) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendString(b, name)
+		b = AppendString(b, name)
 		b = append(b, ':')
 		b = appendFree(b, s.GetFields()[name], hide)
 	}
@@ -216,9 +219,9 @@ func appendFree(b []byte, v *structpb.Value, hide bool) []byte {
 		return appendFloat(b, v.NumberValue)
 	case *structpb.Value_StringValue:
 		if hide {
-			return appendString(b, hideCredentials(v.StringValue))
+			return AppendString(b, hideCredentials(v.StringValue))
 		}
-		return appendString(b, v.StringValue)
+		return AppendString(b, v.StringValue)
 	case *structpb.Value_StructValue:
 		return appendStruct(b, v.StructValue.ProtoReflect(), hide)
 	case *structpb.Value_ListValue:
@@ -236,8 +239,8 @@ func appendFree(b []byte, v *structpb.Value, hide bool) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString appends a JSON string. Bytes that are not UTF-8 become U+FFFD.
-func appendString(b []byte, s string) []byte {
+// AppendString appends a JSON string. Bytes that are not UTF-8 become U+FFFD.
+func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
 	for i := 0; i < len(s); {

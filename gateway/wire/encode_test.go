@@ -1,4 +1,4 @@
-package gateway
+package wire
 
 import (
 	"encoding/json"
@@ -34,7 +34,7 @@ func fullJob() *v1.Job {
 
 func encoded(t *testing.T, m proto.Message) map[string]any {
 	t.Helper()
-	text := appendMessage(nil, m, false)
+	text := Append(nil, m, false)
 	var out map[string]any
 	require.NoError(t, json.Unmarshal(text, &out), string(text))
 	return out
@@ -46,7 +46,7 @@ func TestEncode_job(t *testing.T) {
 	require.Equal(t, "RUNNING", out["state"])
 	require.Equal(t, "2026-01-31T08:00:00.123Z", out["created_at"])
 	require.Equal(t, map[string]any{"step": 200.0, "total_steps": 1000.0}, out["progress"], "64-bit integers are numbers")
-	require.Contains(t, string(appendMessage(nil, fullJob(), false)), `"revision":18446744073709551615`)
+	require.Contains(t, string(Append(nil, fullJob(), false)), `"revision":18446744073709551615`)
 	require.Equal(t, "nvlink", out["resource_config"].(map[string]any)["topology"])
 	require.Equal(t, "LORA", out["training_config"].(map[string]any)["training_type"])
 	for _, unset := range []string{"queue_position", "exit_code", "finished_at", "output_config", "error_type", "stopping"} {
@@ -87,12 +87,12 @@ func TestAppendString_readsBackTheSame(t *testing.T) {
 		"<script>&</script>",
 	} {
 		var back string
-		text := appendString(nil, s)
+		text := AppendString(nil, s)
 		require.NoError(t, json.Unmarshal(text, &back), string(text))
 		require.Equal(t, s, back)
 	}
-	require.Equal(t, `"a\ufffdb\ufffd\ufffd"`, string(appendString(nil, "a\xffb\xc0\xaf")))
-	require.Equal(t, `"\u2028"`, string(appendString(nil, "\u2028")))
+	require.Equal(t, `"a\ufffdb\ufffd\ufffd"`, string(AppendString(nil, "a\xffb\xc0\xaf")))
+	require.Equal(t, `"\u2028"`, string(AppendString(nil, "\u2028")))
 }
 
 func TestAppendFloat_readsBackTheSame(t *testing.T) {
@@ -107,7 +107,7 @@ func FuzzAppendString(f *testing.F) {
 	f.Add("a\xff\u2028\"")
 	f.Fuzz(func(t *testing.T, s string) {
 		var back string
-		require.NoError(t, json.Unmarshal(appendString(nil, s), &back))
+		require.NoError(t, json.Unmarshal(AppendString(nil, s), &back))
 		require.Equal(t, string([]rune(s)), back, "each bad byte becomes U+FFFD")
 	})
 }

@@ -1,4 +1,4 @@
-package gateway
+package wire
 
 import (
 	"slices"
@@ -40,6 +40,11 @@ var lenientMessages = []protoreflect.FullName{
 	"scaimind.v1.DataConfig", "scaimind.v1.DataSource", "scaimind.v1.OutputConfig",
 }
 
+// Lenient says whether fields that a message does not have are let through.
+func Lenient(d protoreflect.MessageDescriptor) bool {
+	return slices.Contains(lenientMessages, d.FullName())
+}
+
 const (
 	timestampName protoreflect.FullName = "google.protobuf.Timestamp"
 	structName    protoreflect.FullName = "google.protobuf.Struct"
@@ -60,7 +65,7 @@ func buildSchema(d protoreflect.MessageDescriptor) *schema {
 	if s, ok := schemas[d.FullName()]; ok {
 		return s
 	}
-	s := &schema{desc: d, fields: map[string]*schemaField{}, lenient: slices.Contains(lenientMessages, d.FullName())}
+	s := &schema{desc: d, fields: map[string]*schemaField{}, lenient: Lenient(d)}
 	schemas[d.FullName()] = s
 	if d.FullName() == timestampName || d.FullName() == structName {
 		s.wellKnown = d.FullName()

@@ -1,4 +1,4 @@
-package gateway
+package wire
 
 import (
 	"fmt"
@@ -34,7 +34,7 @@ func TestDecode_agreesWithProtojsonOnWhatIsOfTheSchema(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, want := &v1.SubmitJobRequest{}, &v1.SubmitJobRequest{}
-			faults, ignored := decodeBody([]byte(body), got)
+			faults, ignored := Decode([]byte(body), got)
 			require.Empty(t, faults)
 			require.Empty(t, ignored)
 			require.NoError(t, protojson.Unmarshal([]byte(body), want))
@@ -134,7 +134,7 @@ func TestDecode_namesEveryFault(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			faults, _ := decodeBody([]byte(tc.body), &v1.SubmitJobRequest{})
+			faults, _ := Decode([]byte(tc.body), &v1.SubmitJobRequest{})
 			require.Equal(t, tc.want, faults)
 		})
 	}
@@ -150,7 +150,7 @@ func numbered(n int) string {
 
 func TestDecode_unknownFieldsOfWhatWasPublishedInPartAreIgnoredAndNamed(t *testing.T) {
 	request := &v1.SubmitJobRequest{}
-	faults, ignored := decodeBody([]byte(`{"name":"x","training_config":{"mixup":{"name":1},"base_model":{"model_id":"m","lora":[1]}},`+
+	faults, ignored := Decode([]byte(`{"name":"x","training_config":{"mixup":{"name":1},"base_model":{"model_id":"m","lora":[1]}},`+
 		`"data_config":{"sources":[{"path":"p","shuffle":true}],"tail":null},"output_config":{"format":"safetensors"}}`), request)
 	require.Empty(t, faults)
 	require.Equal(t, []string{
@@ -160,15 +160,15 @@ func TestDecode_unknownFieldsOfWhatWasPublishedInPartAreIgnoredAndNamed(t *testi
 }
 
 func TestDecode_fieldsThatThePathGives(t *testing.T) {
-	faults, _ := decodeBody([]byte(`{"job_id":"job_2","reason":"r"}`), &v1.CancelJobRequest{}, "job_id")
+	faults, _ := Decode([]byte(`{"job_id":"job_2","reason":"r"}`), &v1.CancelJobRequest{}, "job_id")
 	require.Equal(t, []Fault{{"job_id", "unknown field"}}, faults)
 }
 
 func TestDecode_faultsAreBounded(t *testing.T) {
-	faults, _ := decodeBody([]byte(`{"command_config":{"argv":[`+strings.Repeat("1,", 1000)+`1]}}`), &v1.SubmitJobRequest{})
-	require.Len(t, faults, maxFaults)
-	_, ignored := decodeBody([]byte(`{"data_config":{`+strings.Repeat(`"x":1,`, 1000)+`"y":1}}`), &v1.SubmitJobRequest{})
-	require.Len(t, ignored, maxFaults)
+	faults, _ := Decode([]byte(`{"command_config":{"argv":[`+strings.Repeat("1,", 1000)+`1]}}`), &v1.SubmitJobRequest{})
+	require.Len(t, faults, MaxFaults)
+	_, ignored := Decode([]byte(`{"data_config":{`+strings.Repeat(`"x":1,`, 1000)+`"y":1}}`), &v1.SubmitJobRequest{})
+	require.Len(t, ignored, MaxFaults)
 }
 
 // Whatever the body: no panic, and what is let through can be sent.
@@ -180,16 +180,17 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"jobs":[{"name":"x"},3,null],"idempotency_keys":["k"]}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		request := &v1.SubmitJobRequest{}
-		faults, _, _ := decodeNamed(body, request)
+		faults, _ := Decode(body, request)
 		if len(faults) == 0 {
 			wire, err := proto.Marshal(request)
 			require.NoError(t, err)
 			require.NoError(t, proto.Unmarshal(wire, &v1.SubmitJobRequest{}))
 			again := &v1.SubmitJobRequest{}
-			faults, _ = decodeBody(appendMessage(nil, request, false), again)
+			faults, _ = Decode(Append(nil, request, false), again)
 			require.Empty(t, faults, "what is shown can be sent")
 		}
-		decodeBody(body, &v1.RetryJobRequest{}, "job_id")
-		_, _ = readBatch(body, 10)
+		Decode(body, &v1.RetryJobRequest{}, "job_id")
+		_, _ = DecodeJob(body, &v1.SubmitJobRequest{})
+		_, _ = DecodeBatch(body, 10)
 	})
 }

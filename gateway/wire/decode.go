@@ -1,4 +1,4 @@
-package gateway
+package wire
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -23,7 +22,7 @@ type Fault struct {
 // Most faults that are reported of one body, and the deepest object that a
 // field without a schema may hold.
 const (
-	maxFaults  = 50
+	MaxFaults  = 50
 	maxNesting = 64
 	// Entries of one list or map, messages of one list, and values of a field without a schema: a message takes far more memory
 	// than the two or three bytes in which an entry can be said.
@@ -31,10 +30,10 @@ const (
 	maxMessages = 2_000
 )
 
-// decodeBody turns a JSON object into a message. All faults are collected; the
+// Decode turns a JSON object into a message. All faults are collected; the
 // message is to be used only when there are none. Names of fields that were
 // ignored are returned too. Fields named in without are not known.
-func decodeBody(body []byte, m proto.Message, without ...string) (faults []Fault, ignored []string) {
+func Decode(body []byte, m proto.Message, without ...string) (faults []Fault, ignored []string) {
 	text, fault := validJSON(body)
 	if fault != nil {
 		return []Fault{*fault}, nil
@@ -47,31 +46,6 @@ func decodeBody(body []byte, m proto.Message, without ...string) (faults []Fault
 	}, '{', "an object")
 	return d.faults, d.ignored
 }
-
-// decodeNamed is decodeBody for a job, and says whether it has a name.
-func decodeNamed(body []byte, job *v1.SubmitJobRequest) (faults []Fault, ignored []string, named bool) {
-	text, fault := validJSON(body)
-	if fault != nil {
-		return []Fault{*fault}, nil, true
-	}
-	d := decoder{text: text}
-	d.space()
-	named = d.named(job)
-	return d.faults, d.ignored, named
-}
-
-// named reads a job; it is true when no name is missing.
-func (d *decoder) named(job *v1.SubmitJobRequest) bool {
-	named := true
-	d.value(func() {
-		r := job.ProtoReflect()
-		named = d.object(r, schemaOf(r.Descriptor()))&nameField != 0
-	}, '{', "an object")
-	return named
-}
-
-// nameField is the bit of SubmitJobRequest.name among the fields seen.
-const nameField = 1 << 1
 
 // validJSON returns the body as a string, or why it is not JSON.
 func validJSON(body []byte) (string, *Fault) {
@@ -134,7 +108,7 @@ func (d *decoder) where(last string) string {
 }
 
 func (d *decoder) fault(format string, args ...any) {
-	if len(d.faults) < maxFaults {
+	if len(d.faults) < MaxFaults {
 		d.faults = append(d.faults, Fault{Field: d.where(""), Message: fmt.Sprintf(format, args...)})
 	}
 }
@@ -193,8 +167,8 @@ func (d *decoder) left(name string) bool {
 func (d *decoder) unknown(s *schema, name string) {
 	d.skip()
 	if s.lenient {
-		if len(d.ignored) < maxFaults {
-			d.ignored = append(d.ignored, d.where(printable(name)))
+		if len(d.ignored) < MaxFaults {
+			d.ignored = append(d.ignored, d.where(Printable(name)))
 		}
 		return
 	}
@@ -202,13 +176,13 @@ func (d *decoder) unknown(s *schema, name string) {
 	if near := s.suggest(name); near != "" && !(len(d.path) == 0 && d.left(near)) {
 		message += "; did you mean " + near + "?"
 	}
-	if len(d.faults) < maxFaults {
-		d.faults = append(d.faults, Fault{Field: d.where(printable(name)), Message: message})
+	if len(d.faults) < MaxFaults {
+		d.faults = append(d.faults, Fault{Field: d.where(Printable(name)), Message: message})
 	}
 }
 
-// printable cuts a name from a body to what an answer may repeat.
-func printable(name string) string {
+// Printable cuts a name from a body to what an answer may repeat.
+func Printable(name string) string {
 	if len(name) > 64 {
 		name = strings.ToValidUTF8(name[:64], "") + "..."
 	}
@@ -223,7 +197,7 @@ func (d *decoder) field(m protoreflect.Message, f *schemaField) {
 	case f.isList && f.kind == protoreflect.StringKind && d.text[d.at] == '"':
 		start := d.at
 		kind := d.skip()
-		d.fault("must be a list, not %s; write [%s]", kind, printable(d.text[start:d.at]))
+		d.fault("must be a list, not %s; write [%s]", kind, Printable(d.text[start:d.at]))
 	case f.isList:
 		d.value(func() {
 			list, most := m.Mutable(f.fd).List(), maxEntries
@@ -248,7 +222,7 @@ func (d *decoder) field(m protoreflect.Message, f *schemaField) {
 				if i++; d.tooMany(i, maxEntries) {
 					return
 				}
-				d.push(step{name: printable(key)})
+				d.push(step{name: Printable(key)})
 				defer d.pop()
 				at := protoreflect.ValueOfString(key).MapKey()
 				if entries.Has(at) {
@@ -292,7 +266,7 @@ func (d *decoder) one(f *schemaField, fresh func() protoreflect.Value) (protoref
 		start := d.at
 		kind := d.skip()
 		if c == '-' || (c >= '0' && c <= '9') {
-			d.fault("must be a string, not a number; write \"%s\"", printable(d.text[start:d.at]))
+			d.fault("must be a string, not a number; write \"%s\"", Printable(d.text[start:d.at]))
 		} else {
 			d.fault("must be a string, not %s", kind)
 		}
@@ -308,7 +282,7 @@ func (d *decoder) one(f *schemaField, fresh func() protoreflect.Value) (protoref
 			if n, ok := f.enum[name]; ok {
 				return protoreflect.ValueOfEnum(n), true
 			}
-			d.fault("must be one of %s, not %q", f.allowed, printable(name))
+			d.fault("must be one of %s, not %q", f.allowed, Printable(name))
 			return none, false
 		}
 	case protoreflect.MessageKind:
@@ -331,7 +305,7 @@ func (d *decoder) message(f *schemaField, fresh func() protoreflect.Value) (prot
 		t, err := time.Parse(time.RFC3339Nano, raw)
 		ts := timestamppb.New(t)
 		if err != nil || !ts.IsValid() {
-			d.fault("must be %s, not %q", f.describe, printable(raw))
+			d.fault("must be %s, not %q", f.describe, Printable(raw))
 			return none, false
 		}
 		return protoreflect.ValueOfMessage(ts.ProtoReflect()), true

@@ -1,4 +1,4 @@
-package gateway
+package wire
 
 import (
 	"encoding/json"
@@ -55,7 +55,7 @@ func (d *decoder) number(f *schemaField) (protoreflect.Value, bool) {
 		// 1e3 and 8.0 are whole numbers too.
 		v, ferr := strconv.ParseFloat(raw, 64)
 		if ferr != nil || v != math.Trunc(v) {
-			d.fault("must be %s, not %s", f.describe, printable(raw))
+			d.fault("must be %s, not %s", f.describe, Printable(raw))
 			return none, false
 		}
 		if math.Abs(v) >= 1<<53 {
