@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net/http"
 	"strconv"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -15,7 +14,7 @@ func submitBatch(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel, err := x.call(true)
+	ctx, cancel, err := x.call()
 	if err != nil {
 		return err
 	}
@@ -29,7 +28,7 @@ func submitBatch(x *exchange) error {
 			return grpcstatus.Errorf(codes.Internal, "%d results for %d jobs", len(reply.GetResults()), len(b.Request.Jobs))
 		}
 	}
-	x.data(http.StatusMultiStatus, func(buf []byte) []byte { return x.appendResults(buf, b, reply.GetResults()) })
+	x.data(func(buf []byte) []byte { return x.appendResults(buf, b, reply.GetResults()) })
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net/http"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/wire"
@@ -9,15 +8,15 @@ import (
 )
 
 func getCluster(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetClusterRequest{}, x.server.cluster.GetCluster, whole)
+	return unary(x, &v1.GetClusterRequest{}, x.server.cluster.GetCluster, whole)
 }
 
 func listNodes(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListNodesRequest{}, x.server.cluster.ListNodes, whole)
+	return unary(x, &v1.ListNodesRequest{}, x.server.cluster.ListNodes, whole)
 }
 
 func getNode(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetNodeRequest{NodeId: id(x)}, x.server.cluster.GetNode,
+	return unary(x, &v1.GetNodeRequest{NodeId: id(x)}, x.server.cluster.GetNode,
 		func(r *v1.GetNodeResponse) proto.Message { return r.GetNode() })
 }
 
@@ -27,7 +26,7 @@ func drainNode(x *exchange) error {
 		return err
 	}
 	request.NodeId = id(x)
-	ctx, cancel, err := x.call(true)
+	ctx, cancel, err := x.call()
 	if err != nil {
 		return err
 	}
@@ -36,7 +35,7 @@ func drainNode(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.data(http.StatusOK, func(b []byte) []byte { return appendDrain(b, reply, x.hides()) })
+	x.data(func(b []byte) []byte { return appendDrain(b, reply, x.hides()) })
 	return nil
 }
 
@@ -55,7 +54,7 @@ func appendDrain(b []byte, reply *v1.DrainNodeResponse, hide bool) []byte {
 
 func forgetNode(x *exchange) error {
 	request := &v1.ForgetNodeRequest{NodeId: id(x)}
-	return unary(x, http.StatusOK, true, request, x.server.cluster.ForgetNode,
+	return unary(x, request, x.server.cluster.ForgetNode,
 		func(*v1.ForgetNodeResponse) proto.Message { return request })
 }
 
@@ -65,7 +64,7 @@ func enableNode(x *exchange) error {
 		return err
 	}
 	request.NodeId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.cluster.EnableNode,
+	return unary(x, request, x.server.cluster.EnableNode,
 		func(r *v1.EnableNodeResponse) proto.Message { return r.GetNode() })
 }
 
@@ -76,11 +75,11 @@ func getQueue(x *exchange) error {
 	if request.Limit, faults = wire.Int(query, "limit", 1, 1000, nil); len(faults) > 0 {
 		return invalidBody(faults)
 	}
-	return unary(x, http.StatusOK, false, request, x.server.cluster.GetQueue, whole)
+	return unary(x, request, x.server.cluster.GetQueue, whole)
 }
 
 func listQueues(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListQueuesRequest{}, x.server.cluster.ListQueues, whole)
+	return unary(x, &v1.ListQueuesRequest{}, x.server.cluster.ListQueues, whole)
 }
 
 func putQueue(x *exchange) error {
@@ -89,18 +88,18 @@ func putQueue(x *exchange) error {
 		return err
 	}
 	request.Name = segment(x, "name")
-	return unary(x, http.StatusOK, true, request, x.server.cluster.PutQueue,
+	return unary(x, request, x.server.cluster.PutQueue,
 		func(r *v1.PutQueueResponse) proto.Message { return r.GetQueue() })
 }
 
 func deleteQueue(x *exchange) error {
 	request := &v1.DeleteQueueRequest{Name: segment(x, "name")}
-	return unary(x, http.StatusOK, true, request, x.server.cluster.DeleteQueue,
+	return unary(x, request, x.server.cluster.DeleteQueue,
 		func(*v1.DeleteQueueResponse) proto.Message { return request })
 }
 
 func getMe(x *exchange) error {
-	x.data(http.StatusOK, func(b []byte) []byte {
+	x.data(func(b []byte) []byte {
 		b = append(b, `{"tenant_id":`...)
 		b = wire.AppendString(b, x.caller.Tenant)
 		b = append(b, `,"user_id":`...)

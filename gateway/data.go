@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net/http"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -12,9 +11,9 @@ func validateData(x *exchange) error {
 	if _, err := x.decode(request, false); err != nil {
 		return err
 	}
-	return unary(x, http.StatusOK, false, request, x.server.sources.ValidateData, whole)
+	return unary(x, request, x.server.sources.ValidateData, whole)
 }
 
 func getDataCache(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetDataCacheRequest{}, x.server.sources.GetDataCache, whole)
+	return unary(x, &v1.GetDataCacheRequest{}, x.server.sources.GetDataCache, whole)
 }

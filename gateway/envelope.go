@@ -40,18 +40,18 @@ func invalidBody(faults []wire.Fault) *problem {
 }
 
 // ok answers with a message as data.
-func (x *exchange) ok(code int, m proto.Message) {
-	x.data(code, func(b []byte) []byte { return wire.Append(b, m, x.hides()) })
+func (x *exchange) ok(m proto.Message) {
+	x.data(func(b []byte) []byte { return wire.Append(b, m, x.hides()) })
 }
 
 // data answers with whatever appendData writes as data.
-func (x *exchange) data(code int, appendData func([]byte) []byte) {
+func (x *exchange) data(appendData func([]byte) []byte) {
 	buf := bodies.Get().(*[]byte)
 	b := append((*buf)[:0], `{"status":"ok","data":`...)
 	b = appendData(b)
 	b = x.appendMeta(b)
 	*buf = b
-	x.send(code, b)
+	x.send(x.route.Code, b)
 	release(buf)
 }
 

@@ -59,9 +59,9 @@ func (x *exchange) explain(err error, outcome string) *problem {
 // advice is what to do after a call that failed for want of a coordinator. Only a write can have taken effect.
 func (x *exchange) advice(outcome string) string {
 	switch {
-	case !x.write && x.staleRead():
+	case !x.route.write && x.staleRead():
 		return "; try again"
-	case !x.write:
+	case !x.route.write:
 		return "; try again, or read what one coordinator has with consistency=stale"
 	case outcome == status.NotSent:
 		return "; nothing was done: try again"

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"net/http"
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -20,7 +19,7 @@ func submitEvaluation(x *exchange) error {
 		},
 		Name: body.GetName(), ResourceConfig: body.GetResourceConfig(), SchedulingConfig: body.GetSchedulingConfig(), Labels: body.GetLabels(),
 	}
-	return unary(x, http.StatusCreated, true, request, x.server.evaluations.SubmitEvaluation, whole)
+	return unary(x, request, x.server.evaluations.SubmitEvaluation, whole)
 }
 
 func listEvaluations(x *exchange) error {
@@ -31,11 +30,11 @@ func listEvaluations(x *exchange) error {
 	if request.PageSize, faults = wire.Int(query, "page_size", 1, 100, faults); len(faults) > 0 {
 		return invalidBody(faults)
 	}
-	return unary(x, http.StatusOK, false, request, x.server.evaluations.ListEvaluations, whole)
+	return unary(x, request, x.server.evaluations.ListEvaluations, whole)
 }
 
 func getEvaluation(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetEvaluationRequest{EvaluationId: id(x)}, x.server.evaluations.GetEvaluation,
+	return unary(x, &v1.GetEvaluationRequest{EvaluationId: id(x)}, x.server.evaluations.GetEvaluation,
 		func(r *v1.GetEvaluationResponse) proto.Message { return r.GetEvaluation() })
 }
 
@@ -51,5 +50,5 @@ func compareEvaluations(x *exchange) error {
 	if len(request.GetEvaluationIds()) < 2 {
 		return invalidBody([]wire.Fault{{Field: "ids", Message: "must name at least two evaluations, as in ?ids=eval_1,eval_2"}})
 	}
-	return unary(x, http.StatusOK, false, request, x.server.evaluations.CompareEvaluations, whole)
+	return unary(x, request, x.server.evaluations.CompareEvaluations, whole)
 }

@@ -11,6 +11,12 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
+// What evaluations need; reading them was published under both permissions.
+var (
+	evaluate        = []string{PermissionEvaluate}
+	viewEvaluations = []string{PermissionView, PermissionEvaluate}
+)
+
 // Each route, who may, and the call that it leads to. Two permissions let somebody read, so they are not in the table of TestRoutes.
 func TestEvaluations_routes(t *testing.T) {
 	for _, tc := range []struct {

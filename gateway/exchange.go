@@ -40,15 +40,14 @@ type exchange struct {
 	recheck    func(context.Context) (*Caller, error)
 
 	stale  string // how consistent a stream's beginning is to be; empty: linearizable
-	write  bool   // the call that it leads to may change something
 	answer client.Answer
 	code   int // of the answer; 0: none was begun
 	sent   int // bytes of the answer's body
 }
 
 // call returns the context for the one call that this request leads to.
-func (x *exchange) call(write bool) (context.Context, context.CancelFunc, error) {
-	call, limit, err := x.prepare(write)
+func (x *exchange) call() (context.Context, context.CancelFunc, error) {
+	call, limit, err := x.prepare()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,7 +58,7 @@ func (x *exchange) call(write bool) (context.Context, context.CancelFunc, error)
 // prepare returns how the call is to be made and how long it may take. Writes
 // always carry an idempotency key: a minted one when the caller gave none, so
 // that the client may repeat what it does not know the outcome of.
-func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, err error) {
+func (x *exchange) prepare() (call client.Call, limit time.Duration, err error) {
 	timeouts := x.server.config.Timeouts
 	limit, retryFor := timeouts.Request, timeouts.NoLeader
 	if raw := x.r.Header.Get(headerTimeout); raw != "" {
@@ -72,9 +71,9 @@ func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, e
 	}
 	call = client.Call{
 		Tenant: x.caller.Tenant, User: x.caller.User, Token: x.caller.Token, RequestID: x.requestID, RetryFor: retryFor, Answer: &x.answer,
-		Operator: x.route.nodes && x.caller.May(PermissionClusterAdmin) || x.route.tenants && x.caller.May(PermissionOperator),
+		Operator: x.route.operator != "" && x.caller.May(x.route.operator),
 	}
-	if x.write = write; write {
+	if x.route.write {
 		call.IdempotencyKey, err = x.idempotencyKey()
 	} else {
 		call.Consistency, err = x.consistency()
@@ -83,7 +82,7 @@ func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, e
 		// The server would take the end of its reading time for the end of the caller.
 		_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
 	}
-	if err == nil && x.server.exchanger != nil && exchanged[x.route.name] {
+	if err == nil && x.server.exchanger != nil && x.route.tokens {
 		limit, err = x.mint(&call, limit)
 	}
 	return call, limit, err
@@ -134,11 +133,7 @@ func randomID() string {
 // hides says whether answers to this caller leave secrets out. The coordinators cannot do this: they know who calls, and not what
 // he may.
 func (x *exchange) hides() bool {
-	may := x.route.secrets
-	if may == nil {
-		may = manage
-	}
-	return x.caller == nil || !x.caller.May(may...)
+	return x.caller == nil || !x.caller.May(x.route.secrets...)
 }
 
 // requestIDOf takes the caller's id when it is a sane one.

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -16,10 +15,10 @@ import (
 )
 
 // unary makes one call and answers with what project makes of its reply.
-func unary[Request, Reply any](x *exchange, code int, write bool, request Request,
+func unary[Request, Reply any](x *exchange, request Request,
 	call func(context.Context, Request, ...grpc.CallOption) (Reply, error), project func(Reply) proto.Message,
 ) error {
-	ctx, cancel, err := x.call(write)
+	ctx, cancel, err := x.call()
 	if err != nil {
 		return err
 	}
@@ -28,7 +27,7 @@ func unary[Request, Reply any](x *exchange, code int, write bool, request Reques
 	if err != nil {
 		return err
 	}
-	x.ok(code, project(reply))
+	x.ok(project(reply))
 	return nil
 }
 
@@ -68,7 +67,7 @@ func submitJob(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	call, limit, err := x.prepare(true)
+	call, limit, err := x.prepare()
 	if err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func submitJob(x *exchange) error {
 		return err
 	}
 	reply.Message = withIgnored(reply.Message, ignored)
-	x.ok(http.StatusCreated, reply)
+	x.ok(reply)
 	return nil
 }
 
@@ -121,7 +120,7 @@ func listJobs(x *exchange) error {
 		return err
 	}
 	var jobs []*v1.Job
-	err = unary(x, http.StatusOK, false, request, x.server.jobs.ListJobs, func(r *v1.ListJobsResponse) proto.Message {
+	err = unary(x, request, x.server.jobs.ListJobs, func(r *v1.ListJobsResponse) proto.Message {
 		jobs = r.GetJobs()
 		return r
 	})
@@ -150,20 +149,20 @@ func listRequest(query url.Values) (*v1.ListJobsRequest, error) {
 }
 
 func getJob(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetJobRequest{JobId: id(x)}, x.server.jobs.GetJob,
+	return unary(x, &v1.GetJobRequest{JobId: id(x)}, x.server.jobs.GetJob,
 		func(r *v1.GetJobResponse) proto.Message { return r.GetJob() })
 }
 
 func explainJob(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ExplainJobRequest{JobId: id(x)}, x.server.jobs.ExplainJob, whole)
+	return unary(x, &v1.ExplainJobRequest{JobId: id(x)}, x.server.jobs.ExplainJob, whole)
 }
 
 func getJobMetrics(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetJobMetricsRequest{JobId: id(x)}, x.server.jobs.GetJobMetrics, whole)
+	return unary(x, &v1.GetJobMetricsRequest{JobId: id(x)}, x.server.jobs.GetJobMetrics, whole)
 }
 
 func listCheckpoints(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListCheckpointsRequest{JobId: id(x)}, x.server.jobs.ListCheckpoints, whole)
+	return unary(x, &v1.ListCheckpointsRequest{JobId: id(x)}, x.server.jobs.ListCheckpoints, whole)
 }
 
 func cancelJob(x *exchange) error {
@@ -172,7 +171,7 @@ func cancelJob(x *exchange) error {
 		return err
 	}
 	request.JobId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.jobs.CancelJob,
+	return unary(x, request, x.server.jobs.CancelJob,
 		func(r *v1.CancelJobResponse) proto.Message { return r.GetJob() })
 }
 
@@ -182,7 +181,7 @@ func pauseJob(x *exchange) error {
 		return err
 	}
 	request.JobId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.jobs.PauseJob,
+	return unary(x, request, x.server.jobs.PauseJob,
 		func(r *v1.PauseJobResponse) proto.Message { return r.GetJob() })
 }
 
@@ -192,7 +191,7 @@ func resumeJob(x *exchange) error {
 		return err
 	}
 	request.JobId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.jobs.ResumeJob,
+	return unary(x, request, x.server.jobs.ResumeJob,
 		func(r *v1.ResumeJobResponse) proto.Message { return r.GetJob() })
 }
 
@@ -202,17 +201,17 @@ func retryJob(x *exchange) error {
 		return err
 	}
 	request.JobId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.jobs.RetryJob,
+	return unary(x, request, x.server.jobs.RetryJob,
 		func(r *v1.RetryJobResponse) proto.Message { return r.GetJob() })
 }
 
 func getCheckpoint(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetCheckpointRequest{CheckpointId: id(x)}, x.server.jobs.GetCheckpoint,
+	return unary(x, &v1.GetCheckpointRequest{CheckpointId: id(x)}, x.server.jobs.GetCheckpoint,
 		func(r *v1.GetCheckpointResponse) proto.Message { return r.GetCheckpoint() })
 }
 
 func deleteCheckpoint(x *exchange) error {
 	request := &v1.DeleteCheckpointRequest{CheckpointId: id(x)}
-	return unary(x, http.StatusOK, true, request, x.server.jobs.DeleteCheckpoint,
+	return unary(x, request, x.server.jobs.DeleteCheckpoint,
 		func(*v1.DeleteCheckpointResponse) proto.Message { return request })
 }

@@ -14,12 +14,12 @@ import (
 var launcherToldOnly = []string{"framework", "builtin", "updated_by", "updated_at"}
 
 func listLaunchers(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListLaunchersRequest{}, x.server.launchers.ListLaunchers, whole)
+	return unary(x, &v1.ListLaunchersRequest{}, x.server.launchers.ListLaunchers, whole)
 }
 
 func getLauncher(x *exchange) error {
 	framework := segment(x, "framework")
-	ctx, cancel, err := x.call(false)
+	ctx, cancel, err := x.call()
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func getLauncher(x *exchange) error {
 	var all []string
 	for _, l := range reply.GetLaunchers() {
 		if l.GetFramework() == framework {
-			x.ok(http.StatusOK, l)
+			x.ok(l)
 			return nil
 		}
 		all = append(all, l.GetFramework())
@@ -48,11 +48,11 @@ func putLauncher(x *exchange) error {
 		return err
 	}
 	l.Framework = segment(x, "framework")
-	return unary(x, http.StatusOK, true, &v1.PutLauncherRequest{Launcher: l}, x.server.launchers.PutLauncher,
+	return unary(x, &v1.PutLauncherRequest{Launcher: l}, x.server.launchers.PutLauncher,
 		func(r *v1.PutLauncherResponse) proto.Message { return r.GetLauncher() })
 }
 
 func deleteLauncher(x *exchange) error {
-	return unary(x, http.StatusOK, true, &v1.DeleteLauncherRequest{Framework: segment(x, "framework")}, x.server.launchers.DeleteLauncher,
+	return unary(x, &v1.DeleteLauncherRequest{Framework: segment(x, "framework")}, x.server.launchers.DeleteLauncher,
 		func(r *v1.DeleteLauncherResponse) proto.Message { return r.GetLauncher() })
 }

@@ -11,13 +11,6 @@ import (
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
-// exchanged are the routes whose calls carry tokens for ScaiDrive and ScaiAtlas: the published ones, a batch, an evaluation,
-// which fetches its model, and those by which a job that has run before needs its data again.
-var exchanged = map[string]bool{
-	"POST /jobs": true, "POST /jobs/batch": true, "POST /jobs/{id}/resume": true, "POST /jobs/{id}/retry": true, "POST /evaluations": true,
-	"POST /data/validate": true, "GET /data/cache": true,
-}
-
 // mint puts tokens for ScaiDrive and ScaiAtlas into the call, and returns the time that is left for it.
 func (x *exchange) mint(call *client.Call, limit time.Duration) (time.Duration, error) {
 	s := x.server

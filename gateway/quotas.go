@@ -26,14 +26,14 @@ func tenantID(x *exchange) string {
 }
 
 func listQuotas(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListQuotasRequest{}, x.server.quotas.ListQuotas, whole)
+	return unary(x, &v1.ListQuotasRequest{}, x.server.quotas.ListQuotas, whole)
 }
 
 func getQuota(x *exchange) error {
 	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {
 		return err
 	}
-	return unary(x, http.StatusOK, false, &v1.GetQuotaRequest{TenantId: tenantID(x)}, x.server.quotas.GetQuota,
+	return unary(x, &v1.GetQuotaRequest{TenantId: tenantID(x)}, x.server.quotas.GetQuota,
 		func(r *v1.GetQuotaResponse) proto.Message { return r.GetQuota() })
 }
 
@@ -46,7 +46,7 @@ func putQuota(x *exchange) error {
 		return err
 	}
 	quota.TenantId = tenantID(x)
-	return unary(x, http.StatusOK, true, &v1.PutQuotaRequest{Quota: quota}, x.server.quotas.PutQuota,
+	return unary(x, &v1.PutQuotaRequest{Quota: quota}, x.server.quotas.PutQuota,
 		func(r *v1.PutQuotaResponse) proto.Message { return r.GetQuota() })
 }
 
@@ -58,7 +58,7 @@ func deleteQuota(x *exchange) error {
 		return err
 	}
 	request := &v1.DeleteQuotaRequest{TenantId: tenantID(x)}
-	return unary(x, http.StatusOK, true, request, x.server.quotas.DeleteQuota,
+	return unary(x, request, x.server.quotas.DeleteQuota,
 		func(*v1.DeleteQuotaResponse) proto.Message { return request })
 }
 
@@ -79,5 +79,5 @@ func listAudit(x *exchange) error {
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}
-	return unary(x, http.StatusOK, false, request, x.server.audit.ListAuditRecords, whole)
+	return unary(x, request, x.server.audit.ListAuditRecords, whole)
 }

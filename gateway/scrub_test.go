@@ -125,13 +125,13 @@ func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 	for _, code := range []codes.Code{codes.Internal, codes.Unknown, codes.DataLoss} {
 		want := status.OfCode(code)
 		require.Equal(t, status.Sanitise, want.Policy)
-		for _, r := range table() {
-			t.Run(code.String()+" "+r.method+" "+r.path, func(t *testing.T) {
+		for _, r := range allRoutes() {
+			t.Run(code.String()+" "+r.Method+" "+r.Path, func(t *testing.T) {
 				// Streams that fail so are tried again for a while.
 				synctest.Test(t, func(t *testing.T) {
 					g, log := (&faulty{code: code}).gate(t)
-					name := r.method + " " + strings.TrimPrefix(r.path, prefix)
-					a := g.do(r.method, strings.NewReplacer("/tenants/{id}", "/tenants/-", "{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.path)+goodQueries[name], goodBodies[name], "X-Request-Id", "r-4712", "Authorization", "Bearer operator")
+					name := r.Method + " " + strings.TrimPrefix(r.Path, prefix)
+					a := g.do(r.Method, strings.NewReplacer("/tenants/{id}", "/tenants/-", "{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.Path)+goodQueries[name], goodBodies[name], "X-Request-Id", "r-4712", "Authorization", "Bearer operator")
 					requireClean(t, a)
 					if callNobody[name] {
 						return
@@ -157,17 +157,17 @@ func TestErrors_nothingFromInsideGetsOutOfAStreamThatHasBegun(t *testing.T) {
 		"/jobs/{id}/metrics/stream": {v1.JobService_StreamJobMetrics_FullMethodName, &v1.StreamJobMetricsResponse{Entries: []*v1.MetricsEntry{{Cursor: "1", Json: "{}"}}}},
 		"/events":                   {v1.EventService_WatchEvents_FullMethodName, &v1.WatchEventsResponse{Cursor: "1.0", Events: []*v1.Event{{Index: 1, Cursor: "1.0", Topic: "job"}}}},
 	}
-	for _, r := range table() {
+	for _, r := range allRoutes() {
 		if !r.stream {
 			continue
 		}
-		path := strings.TrimPrefix(r.path, prefix)
+		path := strings.TrimPrefix(r.Path, prefix)
 		t.Run(path, func(t *testing.T) {
 			one, ok := begun[path]
 			require.True(t, ok, "the stream has no test")
 			synctest.Test(t, func(t *testing.T) {
 				g, log := (&faulty{code: codes.Internal, first: map[string]proto.Message{one.method: one.first}}).gate(t)
-				a := g.do(r.method, strings.ReplaceAll(r.path, "{id}", "job_1"), "", "X-Request-Id", "r-1")
+				a := g.do(r.Method, strings.ReplaceAll(r.Path, "{id}", "job_1"), "", "X-Request-Id", "r-1")
 				require.Equal(t, 200, a.code)
 				require.Contains(t, a.body, "event: error\ndata: {\"error\":\"stream ended\",\"code\":\"INTERNAL\"")
 				requireClean(t, a)

@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/oidc"
+	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 	"github.com/mindcoordinator/mind/pki"
@@ -103,7 +104,7 @@ func newServer(config Config) (*server, error) {
 			return nil, err
 		}
 	}
-	s.document = sync.OnceValue(openAPIDocument)
+	s.document = sync.OnceValue(func() []byte { _, operations := routes(); return openapi.Document(operations) })
 	if s.auth == nil {
 		known := firstOf{newStaticTokens(config.Tokens), s.issued}
 		if config.OIDC != nil {
@@ -162,7 +163,7 @@ func (s *server) handler(route *route) http.Handler {
 				x.refuse(p)
 				return
 			}
-			if len(s.config.ModuleTenants) > 0 && strings.HasPrefix(route.path, prefix) && !slices.Contains(s.config.ModuleTenants, caller.Tenant) {
+			if len(s.config.ModuleTenants) > 0 && strings.HasPrefix(route.Path, prefix) && !slices.Contains(s.config.ModuleTenants, caller.Tenant) {
 				x.refuse(&problem{
 					http: http.StatusForbidden, code: "MODULE_NOT_ENABLED", message: "ScaiMind is not enabled for this tenant",
 				})

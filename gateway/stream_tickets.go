@@ -43,7 +43,7 @@ func createStreamTicket(x *exchange) error {
 	if !x.caller.Expires.IsZero() {
 		whose.TokenExpiresAt = timestamppb.New(x.caller.Expires)
 	}
-	ctx, cancel, err := x.call(true)
+	ctx, cancel, err := x.call()
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func createStreamTicket(x *exchange) error {
 		return err
 	}
 	x.w.Header()["Cache-Control"] = []string{"no-store"}
-	x.ok(http.StatusCreated, &v1.NewStreamTicket{Ticket: ticket, ExpiresAt: reply.GetExpiresAt()})
+	x.ok(&v1.NewStreamTicket{Ticket: ticket, ExpiresAt: reply.GetExpiresAt()})
 	return nil
 }
 

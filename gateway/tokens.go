@@ -42,7 +42,7 @@ func createToken(x *exchange) error {
 	token := mintToken()
 	digest := sha256.Sum256([]byte(token))
 	request.Digest = digest[:]
-	call, limit, err := x.prepare(true)
+	call, limit, err := x.prepare()
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func createToken(x *exchange) error {
 		return err
 	}
 	t := reply.GetToken()
-	x.ok(http.StatusCreated, &v1.NewToken{
+	x.ok(&v1.NewToken{
 		Token: token, TokenId: t.GetTokenId(), Name: t.GetName(), TenantId: t.GetTenantId(), UserId: t.GetUserId(),
 		Permissions: t.GetPermissions(), CreatedAt: t.GetCreatedAt(), ExpiresAt: t.GetExpiresAt(),
 	})
@@ -117,7 +117,7 @@ func listTokens(x *exchange) error {
 	if err := asTenant(x); err != nil {
 		return err
 	}
-	return unary(x, http.StatusOK, false, &v1.ListTokensRequest{}, x.server.tokens.ListTokens, whole)
+	return unary(x, &v1.ListTokensRequest{}, x.server.tokens.ListTokens, whole)
 }
 
 func revokeToken(x *exchange) error {
@@ -125,7 +125,7 @@ func revokeToken(x *exchange) error {
 		return err
 	}
 	request := &v1.RevokeTokenRequest{TokenId: id(x)}
-	if err := unary(x, http.StatusOK, true, request, x.server.tokens.RevokeToken,
+	if err := unary(x, request, x.server.tokens.RevokeToken,
 		func(*v1.RevokeTokenResponse) proto.Message { return request }); err != nil {
 		return err
 	}

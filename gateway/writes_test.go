@@ -49,17 +49,17 @@ func TestWrites_beyondTheTenant(t *testing.T) {
 	}
 	g := newGate(t, config)
 	documented := beyondTheTenant(t)
-	for _, r := range table() {
-		write := r.method + " " + strings.TrimPrefix(r.path, prefix)
-		if r.method == "GET" || slices.Contains(ownWrites, write) {
+	for _, r := range allRoutes() {
+		write := r.Method + " " + strings.TrimPrefix(r.Path, prefix)
+		if r.Method == "GET" || slices.Contains(ownWrites, write) {
 			require.NotContains(t, documented, write)
 			continue
 		}
 		permission := documented[write]
 		delete(documented, write)
 		require.Equal(t, []string{permission}, r.anyOf, "%s: the permission that docs/operate/security.md says", write)
-		path := strings.NewReplacer("{id}", "x", "{name}", "x", "{framework}", "CUSTOM").Replace(r.path)
-		a := g.do(r.method, path, "{}", "Authorization", "Bearer all-but-"+permission)
+		path := strings.NewReplacer("{id}", "x", "{name}", "x", "{framework}", "CUSTOM").Replace(r.Path)
+		a := g.do(r.Method, path, "{}", "Authorization", "Bearer all-but-"+permission)
 		require.Equal(t, 403, a.code, write)
 		require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code, write)
 		require.Contains(t, a.Error.Message, permission, write)
