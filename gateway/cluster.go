@@ -1,7 +1,6 @@
 package gateway
 
 import (
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"

@@ -3,8 +3,6 @@ package gateway
 import (
 	"errors"
 	"log/slog"
-	"strings"
-	"unicode"
 
 	"github.com/mindcoordinator/mind/api/status"
 	"google.golang.org/grpc/codes"
@@ -32,7 +30,7 @@ func (x *exchange) translate(err error) *problem { return x.explain(err, x.answe
 func (x *exchange) explain(err error, outcome string) *problem {
 	s := grpcstatus.Convert(err)
 	entry := status.OfOutcome(s.Code(), outcome)
-	x.server.metrics.coordinatorErrors.WithLabelValues(codeName(s.Code())).Inc()
+	x.server.metrics.coordinatorErrors.WithLabelValues(status.CodeName(s.Code())).Inc()
 	message := s.Message()
 	if entry.Policy != status.Pass {
 		message = entry.Message
@@ -46,7 +44,7 @@ func (x *exchange) explain(err error, outcome string) *problem {
 		if x.r.Context().Err() == nil { // else the caller hung up, which is no error of a coordinator
 			x.server.log.LogAttrs(x.r.Context(), level, "coordinator error", slog.String("event", "scaimind_coordinator_error"),
 				slog.String("request_id", x.requestID), slog.String("tenant_id", x.tenant()), slog.String("route", x.route.name),
-				slog.String("code", codeName(s.Code())), slog.String("raw_detail", s.Message()))
+				slog.String("code", status.CodeName(s.Code())), slog.String("raw_detail", s.Message()))
 		}
 	}
 	p := &problem{http: entry.HTTP, code: entry.Code, message: message, retryAfter: retryAfter[s.Code()], coordinators: true}
@@ -83,17 +81,4 @@ func (x *exchange) tenant() string {
 		return ""
 	}
 	return x.caller.Tenant
-}
-
-// codeName is the gRPC name of a code: FailedPrecondition is FAILED_PRECONDITION.
-func codeName(c codes.Code) string {
-	var b strings.Builder
-	name := c.String()
-	for i, r := range name {
-		if unicode.IsUpper(r) && i > 0 && unicode.IsLower(rune(name[i-1])) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToUpper(r))
-	}
-	return b.String()
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/submits"
 	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
@@ -76,10 +77,10 @@ func submitJob(x *exchange) error {
 	var reply *v1.SubmitJobResponse
 	// Jobs with tokens of their own cannot share a call, which carries one of each.
 	own := call.DriveToken != "" || call.AtlasToken != ""
-	if own || x.r.ContentLength > maxTogetherBytes || x.r.ContentLength < 0 || limit != x.server.config.Timeouts.Request {
+	if own || x.r.ContentLength > submits.MaxBytes || x.r.ContentLength < 0 || limit != x.server.config.Timeouts.Request {
 		reply, err = x.server.jobs.SubmitJob(client.WithCall(ctx, call), request)
 	} else {
-		reply, x.answer, err = x.server.submits.submit(ctx, call, request, limit)
+		reply, x.answer, err = x.server.submits.Submit(ctx, call, request, limit)
 	}
 	if err != nil {
 		return err

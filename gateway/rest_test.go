@@ -507,15 +507,6 @@ func TestIndex_ofAnswersThatReflectNone(t *testing.T) {
 	require.Equal(t, "42", g.do("GET", "/nowhere", "").header.Get("X-Mind-Index"))
 }
 
-func TestCodeName(t *testing.T) {
-	for code, want := range map[codes.Code]string{
-		codes.FailedPrecondition: "FAILED_PRECONDITION", codes.OK: "OK", codes.NotFound: "NOT_FOUND", codes.Internal: "INTERNAL",
-		codes.DeadlineExceeded: "DEADLINE_EXCEEDED", codes.DataLoss: "DATA_LOSS",
-	} {
-		require.Equal(t, want, codeName(code))
-	}
-}
-
 func TestConfig_saysAllThatIsWrong(t *testing.T) {
 	err := Config{CertFile: "c", HTTPKeyFile: "k", Tokens: []StaticToken{{}}}.Validate()
 	for _, part := range []string{"http_addr", "coordinators", "cert_file", "http_cert_file", "tokens[0]: token", "tokens[0]: tenant"} {

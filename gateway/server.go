@@ -19,6 +19,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
+	"github.com/mindcoordinator/mind/gateway/readiness"
+	"github.com/mindcoordinator/mind/gateway/submits"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 	"github.com/mindcoordinator/mind/pki"
 
@@ -36,7 +38,7 @@ type server struct {
 	client  *client.Client
 	jobs    v1.JobServiceClient
 	cluster v1.ClusterServiceClient
-	submits *submits
+	submits *submits.Submits
 	limiter *ratelimit.Limiter
 	proxies proxies
 	tokens  v1.TokenServiceClient
@@ -63,7 +65,7 @@ type server struct {
 
 	draining atomic.Bool
 	drained  chan struct{} // closed when event streams are to end
-	ready    readiness
+	ready    *readiness.Watcher
 	streams  sync.WaitGroup
 }
 
@@ -91,7 +93,7 @@ func newServer(config Config) (*server, error) {
 	hub := fanout.New()
 	s := &server{
 		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry, hub), hub: hub,
-		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), proxies: trusted, drained: make(chan struct{}),
+		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: submits.New(c.Jobs()), limiter: ratelimit.New(), proxies: trusted, drained: make(chan struct{}),
 	}
 	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
 	s.evaluations = v1.NewEvaluationServiceClient(c)
@@ -99,6 +101,7 @@ func newServer(config Config) (*server, error) {
 	s.sources = v1.NewDataServiceClient(c)
 	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
 	s.issued = newAPITokens(s.tokens)
+	s.ready = readiness.New(s.cluster, config.Timeouts.NoLeader)
 	if config.TokenExchange != nil {
 		if s.exchanger, err = tokenexchange.New(*config.TokenExchange); err != nil {
 			return nil, err

@@ -99,9 +99,9 @@ var edgeMutants = []mutant{
 		Package: "gateway", Tests: []string{"TestCORS_pagesOfTheConfiguredOrigins"},
 	},
 	{
-		Name: "ready-without-a-leader", Breaks: "operations.md", File: "gateway/health.go",
+		Name: "ready-without-a-leader", Breaks: "operations.md", File: "gateway/readiness/readiness.go",
 		What: "a gateway is ready although what is sent to it is answered 503",
-		Old:  "failing := coordinators != checkOK || leader != checkOK && consistency != status.Stale", New: "failing := coordinators != checkOK",
+		Old:  "failing := v.Coordinators != checkOK || v.Leader != checkOK && !stale", New: "failing := v.Coordinators != checkOK",
 		Package: "gateway", Tests: []string{"TestReady_withoutAQuorum"},
 	},
 	{

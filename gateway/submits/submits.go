@@ -1,4 +1,14 @@
-package gateway
+// Package submits sends submits that arrive together to the coordinators together: under load most of what a submit costs is its way
+// through two processes, and SubmitJobs shares it.
+//
+// Guarantees: nobody waits for company: a submit goes alone unless others of its caller are under way already. Each keeps its own
+// idempotency key, so that it may be sent alone after all. What travels together has one tenant, one user and one token.
+//
+// Not guaranteed: an order among submits that arrive together.
+//
+// There are no goroutines here. Of the requests that travel together one drives, in its own handler; when it is back, it hands what
+// has gathered meanwhile to one of those that wait.
+package submits
 
 import (
 	"context"
@@ -11,16 +21,8 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 )
 
-// Submits that arrive together travel together: under load most of what a
-// submit costs is its way through two processes, and SubmitJobs shares it.
-// Nobody waits for company: a submit goes alone unless others of its caller are
-// under way already, and each keeps its own idempotency key, so that it may be
-// sent alone after all.
-//
-// There are no goroutines here. Of the requests that travel together one
-// drives, in its own handler; when it is back, it hands what has gathered
-// meanwhile to one of those that wait.
-type submits struct {
+// Submits sends jobs to the coordinators.
+type Submits struct {
 	jobs  v1.JobServiceClient
 	mu    sync.Mutex
 	lanes map[laneKey]*lane
@@ -52,24 +54,25 @@ type result struct {
 }
 
 const (
-	// Calls under way for one caller. More leave less to share: with 64 clients
-	// on 2 cores, 2 carried a sixth more than 4, and 4 a tenth more than 8.
-	maxDriving = 2
-	// Jobs that travel together, so that they fit one log entry.
-	maxTogether = 64
-	// A job whose body is larger goes alone.
-	maxTogetherBytes = 4 << 10
-	// Nobody waits longer to be taken along: those ahead are stuck.
-	maxWaiting = 250 * time.Millisecond
+	// MaxCalls are under way for one caller. More leave less to share: with 64 clients on 2 cores, 2 carried a sixth more than 4,
+	// and 4 a tenth more than 8.
+	MaxCalls = 2
+	// MaxJobs travel together, so that they fit one log entry.
+	MaxJobs = 64
+	// MaxBytes is how large the body of a job may be that travels with others. A larger one goes alone, by its caller's own call.
+	MaxBytes = 4 << 10
+	// MaxWait is how long a submit waits to be taken along: those ahead are stuck.
+	MaxWait = 250 * time.Millisecond
 )
 
-func newSubmits(jobs v1.JobServiceClient) *submits {
-	return &submits{jobs: jobs, lanes: map[laneKey]*lane{}}
+// New sends jobs by a client.
+func New(jobs v1.JobServiceClient) *Submits {
+	return &Submits{jobs: jobs, lanes: map[laneKey]*lane{}}
 }
 
-// submit sends one job, with others or alone. limit bounds a call that several
+// Submit sends one job, with others or alone. limit bounds a call that several
 // requests share.
-func (s *submits) submit(ctx context.Context, call client.Call, request *v1.SubmitJobRequest, limit time.Duration) (*v1.SubmitJobResponse, client.Answer, error) {
+func (s *Submits) Submit(ctx context.Context, call client.Call, request *v1.SubmitJobRequest, limit time.Duration) (*v1.SubmitJobResponse, client.Answer, error) {
 	key := laneKey{call.Tenant, call.User, call.Token}
 	own := &submission{request: request, call: call}
 	s.mu.Lock()
@@ -78,7 +81,7 @@ func (s *submits) submit(ctx context.Context, call client.Call, request *v1.Subm
 		l = &lane{}
 		s.lanes[key] = l
 	}
-	if l.driving < maxDriving {
+	if l.driving < MaxCalls {
 		l.driving++
 		s.mu.Unlock()
 		defer s.handOver(key, l)
@@ -98,7 +101,7 @@ func (s *submits) submit(ctx context.Context, call client.Call, request *v1.Subm
 }
 
 // alone sends one job by itself.
-func (s *submits) alone(ctx context.Context, own *submission) (*v1.SubmitJobResponse, client.Answer, error) {
+func (s *Submits) alone(ctx context.Context, own *submission) (*v1.SubmitJobResponse, client.Answer, error) {
 	var answer client.Answer
 	call := own.call
 	call.Answer = &answer
@@ -107,8 +110,8 @@ func (s *submits) alone(ctx context.Context, own *submission) (*v1.SubmitJobResp
 }
 
 // wait returns what became of a submission, or that it is to go alone.
-func (s *submits) wait(ctx context.Context, l *lane, own *submission) result {
-	patience := time.NewTimer(maxWaiting)
+func (s *Submits) wait(ctx context.Context, l *lane, own *submission) result {
+	patience := time.NewTimer(MaxWait)
 	defer patience.Stop()
 	select {
 	case r := <-own.done:
@@ -138,7 +141,7 @@ func (s *submits) wait(ctx context.Context, l *lane, own *submission) result {
 }
 
 // leave takes a submission out of those that wait, if it is there still.
-func (s *submits) leave(l *lane, own *submission) bool {
+func (s *Submits) leave(l *lane, own *submission) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i, w := range l.waiting {
@@ -151,7 +154,7 @@ func (s *submits) leave(l *lane, own *submission) bool {
 }
 
 // handOver ends a drive: one of those that wait drives on with the others.
-func (s *submits) handOver(key laneKey, l *lane) {
+func (s *Submits) handOver(key laneKey, l *lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(l.waiting) == 0 {
@@ -160,7 +163,7 @@ func (s *submits) handOver(key laneKey, l *lane) {
 		}
 		return
 	}
-	n := min(len(l.waiting), maxTogether)
+	n := min(len(l.waiting), MaxJobs)
 	group := append([]*submission(nil), l.waiting[:n]...)
 	l.waiting = append(l.waiting[:0], l.waiting[n:]...)
 	group[0].done <- result{drive: group}
@@ -168,7 +171,7 @@ func (s *submits) handOver(key laneKey, l *lane) {
 
 // drive sends a group and tells each member what became of it; it returns what
 // became of its own.
-func (s *submits) drive(ctx context.Context, key laneKey, l *lane, group []*submission, own *submission, limit time.Duration) result {
+func (s *Submits) drive(ctx context.Context, key laneKey, l *lane, group []*submission, own *submission, limit time.Duration) result {
 	defer s.handOver(key, l)
 	if len(group) == 1 {
 		reply, answer, err := s.alone(ctx, own)
@@ -185,7 +188,7 @@ func (s *submits) drive(ctx context.Context, key laneKey, l *lane, group []*subm
 
 // together makes one call for a group. It goes on when the caller of the
 // driver hangs up, because it is not the driver's alone.
-func (s *submits) together(ctx context.Context, group []*submission, limit time.Duration) []result {
+func (s *Submits) together(ctx context.Context, group []*submission, limit time.Duration) []result {
 	request := &v1.SubmitJobsRequest{
 		Jobs: make([]*v1.SubmitJobRequest, len(group)), IdempotencyKeys: make([]string, len(group)),
 		RequestIds: make([]string, len(group)),
@@ -232,4 +235,11 @@ func ofOne(r *v1.SubmitJobResult, answer client.Answer) result {
 		return result{answer: answer, err: grpcstatus.Error(code, r.GetMessage())}
 	}
 	return result{answer: answer, reply: r.GetJob()}
+}
+
+// Callers is of how many callers submits are under way.
+func (s *Submits) Callers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lanes)
 }
