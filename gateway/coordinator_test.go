@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/wire"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -188,8 +189,8 @@ func testConfig(coordinators ...*scripted) Config {
 	config := Config{
 		HTTPAddr: "127.0.0.1:0", APISecret: "secret",
 		Tokens: []StaticToken{
-			{Token: tokenAll, Tenant: "acme", User: "ann", Permissions: AllPermissions},
-			{Token: tokenViewer, Tenant: "acme", User: "vic", Permissions: []string{PermissionView}},
+			{Token: tokenAll, Tenant: "acme", User: "ann", Permissions: auth.AllPermissions},
+			{Token: tokenViewer, Tenant: "acme", User: "vic", Permissions: []string{auth.PermissionView}},
 			{Token: tokenNone, Tenant: "acme", User: "nat"},
 		},
 		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),

@@ -39,7 +39,7 @@ func (x *exchange) noteDenial(p *problem) {
 	if outcome == "" {
 		return
 	}
-	d := denials.Denial{Outcome: outcome, Reason: p.code, What: x.route.name, Address: s.proxies.clientOf(x.r)}
+	d := denials.Denial{Outcome: outcome, Reason: p.code, What: x.route.name, Address: s.proxies.ClientOf(x.r)}
 	if x.caller != nil {
 		d.Tenant, d.User, d.Token = x.caller.Tenant, x.caller.User, x.caller.Token
 	}

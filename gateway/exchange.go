@@ -13,6 +13,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
@@ -34,10 +35,10 @@ type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	requestID string
-	caller    *Caller
+	caller    *auth.Caller
 	// credential is the SHA-256 of the token behind the request, and recheck looks at it again.
 	credential [sha256.Size]byte
-	recheck    func(context.Context) (*Caller, error)
+	recheck    func(context.Context) (*auth.Caller, error)
 
 	stale  string // how consistent a stream's beginning is to be; empty: linearizable
 	answer client.Answer

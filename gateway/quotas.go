@@ -5,16 +5,17 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 )
 
 // ofTenant holds that only operators ask about, or set, what is another tenant's.
 func (x *exchange) ofTenant(tenant, what string) error {
-	if tenant == "" || tenant == x.caller.Tenant || x.caller.May(PermissionOperator) {
+	if tenant == "" || tenant == x.caller.Tenant || x.caller.May(auth.PermissionOperator) {
 		return nil
 	}
-	return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: what + " of another tenant needs the permission " + PermissionOperator}
+	return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: what + " of another tenant needs the permission " + auth.PermissionOperator}
 }
 
 // tenantID is the tenant that the path names; - is the caller's own.

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
@@ -23,8 +24,8 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 	c := newScripted(t)
 	config := testConfig(c)
 	config.Tokens = append(config.Tokens,
-		StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{PermissionOperator}, AllPermissions...)},
-		StaticToken{Token: "admin", Tenant: "acme", User: "ann", Permissions: AllPermissions})
+		StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{auth.PermissionOperator}, auth.AllPermissions...)},
+		StaticToken{Token: "admin", Tenant: "acme", User: "ann", Permissions: auth.AllPermissions})
 	g := newGate(t, config)
 	for _, tc := range []struct{ method, path, body string }{
 		{"GET", "/tenants/evil/quota", ""},
@@ -112,7 +113,7 @@ func TestQuotaExceeded(t *testing.T) {
 func TestCalls_carryTheTokenOfTheCaller(t *testing.T) {
 	c := newScripted(t)
 	c.on("VerifyToken", func(context.Context, any) (any, error) {
-		return &v1.VerifyTokenResponse{Token: &v1.Token{TokenId: "tok_7", TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+		return &v1.VerifyTokenResponse{Token: &v1.Token{TokenId: "tok_7", TenantId: "acme", UserId: "ann", Permissions: auth.AllPermissions}}, nil
 	})
 	g := newGate(t, testConfig(c))
 	require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"a"}`, "Authorization", "Bearer sgk_x").code)

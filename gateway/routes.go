@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorilla/mux"
 	"github.com/mindcoordinator/mind/api/methods"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
@@ -60,7 +61,7 @@ func routes() ([]route, []openapi.Operation) {
 				name: at.Method + " " + strings.TrimPrefix(at.Path, prefix),
 			}
 			if len(r.secrets) == 0 {
-				r.secrets = []string{PermissionManage}
+				r.secrets = []string{auth.PermissionManage}
 			}
 			all = append(all, r)
 			o := e.doc

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -73,7 +74,7 @@ func (f *faulty) gate(t *testing.T) (*gate, *bytes.Buffer) {
 	t.Cleanup(server.Stop)
 	config := testConfig()
 	config.Coordinators = []string{"a:1"}
-	config.Tokens = append(config.Tokens, StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{PermissionOperator}, AllPermissions...)})
+	config.Tokens = append(config.Tokens, StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{auth.PermissionOperator}, auth.AllPermissions...)})
 	config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) })}
 	log := &bytes.Buffer{}
 	config.Logger = slog.New(slog.NewJSONHandler(log, nil))
@@ -197,7 +198,7 @@ func TestErrors_nothingFromInsideGetsOutOfABatch(t *testing.T) {
 // The coordinators are asked whose token it is before anything else is known of the request.
 func TestErrors_nothingFromInsideGetsOutWhenATokenCannotBeChecked(t *testing.T) {
 	g, log := (&faulty{code: codes.Internal}).gate(t)
-	a := g.do("GET", prefix+"/jobs", "", "Authorization", "Bearer "+mintToken(), "X-Request-Id", "r-1")
+	a := g.do("GET", prefix+"/jobs", "", "Authorization", "Bearer "+auth.MintToken(), "X-Request-Id", "r-1")
 	require.Equal(t, 503, a.code)
 	requireClean(t, a)
 	requireLogged(t, log, "r-1")

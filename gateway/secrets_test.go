@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
 // confide fills every text of a message with a URL that carries a password and a signature, and every map with values that may be
@@ -63,8 +64,8 @@ func confide(m protoreflect.Message, depth int) {
 func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 	const secretOf = "hunter-"
 	var others []string
-	for _, p := range append(AllPermissions, PermissionOperator) {
-		if p != PermissionManage {
+	for _, p := range append(auth.AllPermissions, auth.PermissionOperator) {
+		if p != auth.PermissionManage {
 			others = append(others, p)
 		}
 	}
@@ -80,7 +81,7 @@ func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 	c.on("VerifyToken", nil)
 	config := testConfig(c)
 	config.Tokens = append(config.Tokens, StaticToken{Token: "others", Tenant: "acme", User: "olga", Permissions: others})
-	config.Tokens = append(config.Tokens, StaticToken{Token: "manager", Tenant: "acme", User: "mia", Permissions: append(others, PermissionManage)})
+	config.Tokens = append(config.Tokens, StaticToken{Token: "manager", Tenant: "acme", User: "mia", Permissions: append(others, auth.PermissionManage)})
 	g := newGate(t, config)
 	shown := 0
 	for _, r := range allRoutes() {

@@ -25,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc"
 )
@@ -33,14 +34,14 @@ import (
 type server struct {
 	config  Config
 	log     *slog.Logger
-	auth    Authenticator
+	auth    auth.Authenticator
 	metrics *metrics
 	client  *client.Client
 	jobs    v1.JobServiceClient
 	cluster v1.ClusterServiceClient
 	submits *submits.Submits
 	limiter *ratelimit.Limiter
-	proxies proxies
+	proxies auth.Proxies
 	tokens  v1.TokenServiceClient
 	quotas  v1.QuotaServiceClient
 	audit   v1.AuditServiceClient
@@ -50,7 +51,7 @@ type server struct {
 	sources     v1.DataServiceClient
 	// launchers say how the processes of a framework start.
 	launchers v1.LauncherServiceClient
-	issued    *apiTokens
+	issued    *auth.APITokens
 	// denied are the requests of people who may not, until they are told to the coordinators.
 	denied denials.Tally
 	// exchanger mints tokens for ScaiDrive and ScaiAtlas; nil: none are.
@@ -86,7 +87,7 @@ func newServer(config Config) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := parseProxies(config.TrustedProxies)
+	trusted, err := auth.ParseProxies(config.TrustedProxies)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func newServer(config Config) (*server, error) {
 	s.launchers = v1.NewLauncherServiceClient(c)
 	s.sources = v1.NewDataServiceClient(c)
 	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
-	s.issued = newAPITokens(s.tokens)
+	s.issued = auth.NewAPITokens(s.tokens)
 	s.ready = readiness.New(s.cluster, config.Timeouts.NoLeader)
 	if config.TokenExchange != nil {
 		if s.exchanger, err = tokenexchange.New(*config.TokenExchange); err != nil {
@@ -109,13 +110,13 @@ func newServer(config Config) (*server, error) {
 	}
 	s.document = sync.OnceValue(func() []byte { _, operations := routes(); return openapi.Document(operations) })
 	if s.auth == nil {
-		known := firstOf{newStaticTokens(config.Tokens), s.issued}
+		known := auth.FirstOf{auth.NewStaticTokens(config.Tokens), s.issued}
 		if config.OIDC != nil {
 			verifier, err := oidc.New(*config.OIDC)
 			if err != nil {
 				return nil, err
 			}
-			known = append(known, issuedTokens{verifier})
+			known = append(known, auth.Issuer{Verifier: verifier})
 		}
 		s.auth = known
 	}
@@ -191,7 +192,7 @@ func (s *server) handler(route *route) http.Handler {
 }
 
 // authenticate says who is calling.
-func (s *server) authenticate(x *exchange) (*Caller, *problem) {
+func (s *server) authenticate(x *exchange) (*auth.Caller, *problem) {
 	r := x.r
 	if tickets := r.URL.Query()[queryTicket]; len(tickets) > 0 && (x.route.stream || r.Header.Get("Authorization") == "") {
 		return s.admitTicket(x, tickets)
@@ -207,8 +208,8 @@ func (s *server) authenticate(x *exchange) (*Caller, *problem) {
 		return nil, invalidToken
 	}
 	x.credential = sha256.Sum256([]byte(token))
-	x.recheck = func(ctx context.Context) (*Caller, error) { return s.auth.Authenticate(ctx, token) }
-	caller, err := x.recheck(withAddress(r.Context(), s.proxies.clientOf(r)))
+	x.recheck = func(ctx context.Context) (*auth.Caller, error) { return s.auth.Authenticate(ctx, token) }
+	caller, err := x.recheck(auth.WithAddress(r.Context(), s.proxies.ClientOf(r)))
 	if err != nil {
 		return nil, s.unchecked(x, err, "token", invalidToken)
 	}

@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -242,7 +243,7 @@ func TestLogs_nobodySharesWithAnotherTenantOrAnotherWish(t *testing.T) {
 			return p.serve(r, s)
 		}
 		config := testConfig(c)
-		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "evil", User: "eve", Permissions: AllPermissions})
+		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "evil", User: "eve", Permissions: auth.AllPermissions})
 		g := runGateway(t, config)
 		p.print(1, false)
 		for i, path := range []string{

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
 // lastWords is how long the end of a stream may take to be written to a reader who may not go on.
@@ -69,9 +71,9 @@ func (w *tokenWatch) look() {
 // mayGoOn is nil while the token is good for what it was good for at the beginning. When that cannot be found out now, it is
 // found out later: no stream ends because the coordinators elect a leader.
 func (x *exchange) mayGoOn(ctx context.Context) *problem {
-	now, err := x.recheck(withAddress(ctx, x.server.proxies.clientOf(x.r)))
+	now, err := x.recheck(auth.WithAddress(ctx, x.server.proxies.ClientOf(x.r)))
 	switch {
-	case errors.Is(err, ErrInvalidToken), err == nil && (now.Tenant != x.caller.Tenant || now.User != x.caller.User):
+	case errors.Is(err, auth.ErrInvalidToken), err == nil && (now.Tenant != x.caller.Tenant || now.User != x.caller.User):
 		return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the token ran out or was revoked: go on from the last id with a good one"}
 	case err == nil && len(x.route.anyOf) > 0 && !now.May(x.route.anyOf...):
 		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the token lost the permission to read this"}

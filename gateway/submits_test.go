@@ -12,6 +12,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/submits"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -214,7 +215,7 @@ func TestSubmits_callersAreNotMixed(t *testing.T) {
 		c := newScripted(t)
 		slowly(c, nil)
 		config := testConfig(c)
-		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "other", User: "ann", Permissions: AllPermissions})
+		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "other", User: "ann", Permissions: auth.AllPermissions})
 		g := newGate(t, config)
 		var all sync.WaitGroup
 		for i := range 40 {

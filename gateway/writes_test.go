@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,7 +43,7 @@ func beyondTheTenant(t *testing.T) map[string]string {
 func TestWrites_beyondTheTenant(t *testing.T) {
 	c := newScripted(t)
 	config := testConfig(c)
-	every := append([]string{PermissionOperator}, AllPermissions...)
+	every := append([]string{auth.PermissionOperator}, auth.AllPermissions...)
 	for _, p := range every {
 		rest := slices.DeleteFunc(slices.Clone(every), func(other string) bool { return other == p })
 		config.Tokens = append(config.Tokens, StaticToken{Token: "all-but-" + p, Tenant: "acme", User: "ann", Permissions: rest})

@@ -1,11 +1,11 @@
-package gateway
+package auth
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
-	"math"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -18,10 +18,11 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 )
 
-// How long a gateway believes what it was told of a token: a revoked one may be good for so long at another gateway, and an unknown one is
-// not asked for again for so long.
 const (
-	trustToken  = 10 * time.Second
+	// TrustToken is how long a gateway believes what it was told of a good token: a revoked one may be good for so long at another
+	// gateway.
+	TrustToken = 10 * time.Second
+	// doubtToken is how long it does not ask for an unknown one again.
 	doubtToken  = time.Second
 	maxTold     = 100_000
 	verifyToken = 10 * time.Second
@@ -30,8 +31,8 @@ const (
 	askLeader = 4 * time.Second
 )
 
-// apiTokens knows the callers whose tokens the coordinators keep.
-type apiTokens struct {
+// APITokens knows the callers whose tokens the coordinators keep.
+type APITokens struct {
 	service v1.TokenServiceClient
 	// guesses bounds the questions about tokens that this gateway has never known as good.
 	guesses *guesses.Limiter
@@ -57,32 +58,26 @@ type told struct {
 	until  time.Time
 }
 
-func newAPITokens(service v1.TokenServiceClient) *apiTokens {
-	return &apiTokens{service: service, guesses: guesses.New(), told: map[[sha256.Size]byte]told{}, asking: map[[sha256.Size]byte]*tokenQuestion{}}
+// NewAPITokens asks the coordinators by a client.
+func NewAPITokens(service v1.TokenServiceClient) *APITokens {
+	return &APITokens{service: service, guesses: guesses.New(), told: map[[sha256.Size]byte]told{}, asking: map[[sha256.Size]byte]*tokenQuestion{}}
 }
 
-// tooManyGuesses is returned for a token that was not looked up, because too many unknown ones came from the same address.
-type tooManyGuesses struct{ wait time.Duration }
+// TooManyGuesses is returned for a token that was not looked up, because too many unknown ones came from the same address.
+type TooManyGuesses struct{ Wait time.Duration }
 
-func (e *tooManyGuesses) Error() string { return "too many unknown tokens from one address" }
+func (e *TooManyGuesses) Error() string { return "too many unknown tokens from one address" }
 
-func (e *tooManyGuesses) problem(address string) *problem {
-	wait := max(1, int(math.Ceil(e.wait.Seconds())))
-	return &problem{
-		http: http.StatusTooManyRequests, code: "RATE_LIMITED", reason: "UNKNOWN_TOKENS", retryAfter: wait,
-		message: fmt.Sprintf("too many unknown tokens from %s: try again in %d s; tokens that were good here before are not held up", address, wait),
-	}
-}
-
-func (t *apiTokens) Authenticate(ctx context.Context, token string) (*Caller, error) {
-	if !strings.HasPrefix(token, tokenStart) {
+// Authenticate implements Authenticator.
+func (t *APITokens) Authenticate(ctx context.Context, token string) (*Caller, error) {
+	if !strings.HasPrefix(token, TokenStart) {
 		return nil, ErrInvalidToken
 	}
 	return t.AuthenticateDigest(ctx, sha256.Sum256([]byte(token)))
 }
 
 // AuthenticateDigest implements DigestAuthenticator.
-func (t *apiTokens) AuthenticateDigest(ctx context.Context, digest [sha256.Size]byte) (*Caller, error) {
+func (t *APITokens) AuthenticateDigest(ctx context.Context, digest [sha256.Size]byte) (*Caller, error) {
 	now := time.Now()
 	t.mu.Lock()
 	have, ok := t.told[digest]
@@ -100,7 +95,7 @@ func (t *apiTokens) AuthenticateDigest(ctx context.Context, digest [sha256.Size]
 }
 
 // lookUp asks the coordinators, or waits for the answer to somebody else who asks about the same token.
-func (t *apiTokens) lookUp(ctx context.Context, digest [sha256.Size]byte, wasGood bool, now time.Time) (told, error) {
+func (t *APITokens) lookUp(ctx context.Context, digest [sha256.Size]byte, wasGood bool, now time.Time) (told, error) {
 	for {
 		t.mu.Lock()
 		q, ok := t.asking[digest]
@@ -125,7 +120,7 @@ func (t *apiTokens) lookUp(ctx context.Context, digest [sha256.Size]byte, wasGoo
 
 // answer finds the answer to a question, unless the token may be one more guess of somebody who has guessed a lot. One that was good
 // before is none.
-func (t *apiTokens) answer(ctx context.Context, q *tokenQuestion, digest [sha256.Size]byte, wasGood bool, now time.Time) (told, error) {
+func (t *APITokens) answer(ctx context.Context, q *tokenQuestion, digest [sha256.Size]byte, wasGood bool, now time.Time) (told, error) {
 	defer func() {
 		t.mu.Lock()
 		delete(t.asking, digest)
@@ -136,7 +131,7 @@ func (t *apiTokens) answer(ctx context.Context, q *tokenQuestion, digest [sha256
 	if !wasGood {
 		look, wait := t.guesses.Begin(now, addressOf(ctx), digest)
 		if look == nil {
-			q.dropped, q.err = false, &tooManyGuesses{wait}
+			q.dropped, q.err = false, &TooManyGuesses{wait}
 			return q.have, q.err
 		}
 		defer func() { look.Done(outcome) }()
@@ -153,7 +148,7 @@ func (t *apiTokens) answer(ctx context.Context, q *tokenQuestion, digest [sha256
 	return have, err
 }
 
-func (t *apiTokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.Time) (told, error) {
+func (t *APITokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.Time) (told, error) {
 	ctx, cancel := context.WithTimeout(ctx, verifyToken)
 	defer cancel()
 	request := &v1.VerifyTokenRequest{Digest: digest[:]}
@@ -172,7 +167,7 @@ func (t *apiTokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.
 		return told{}, fmt.Errorf("ask whose token it is: %w", err)
 	default:
 		k := reply.GetToken()
-		answer = told{caller: &Caller{Tenant: k.GetTenantId(), User: k.GetUserId(), Permissions: k.GetPermissions(), Token: k.GetTokenId()}, until: now.Add(trustToken)}
+		answer = told{caller: &Caller{Tenant: k.GetTenantId(), User: k.GetUserId(), Permissions: k.GetPermissions(), Token: k.GetTokenId()}, until: now.Add(TrustToken)}
 		if expires := k.GetExpiresAt(); expires != nil && expires.AsTime().Before(answer.until) {
 			answer.until = expires.AsTime()
 		}
@@ -193,12 +188,24 @@ func (t *apiTokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.
 	return answer, nil
 }
 
-// forget makes the next use of every token ask again: one was revoked here.
-func (t *apiTokens) forget() {
+// Forget makes the next use of every token ask again: one was revoked here.
+func (t *APITokens) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for digest, have := range t.told {
 		have.until = time.Time{}
 		t.told[digest] = have
 	}
+}
+
+// TokenStart is what API tokens begin with, as published.
+const TokenStart = "sgk_"
+
+// MintToken makes an API token that nobody can guess.
+func MintToken() string { return mint(TokenStart) }
+
+func mint(start string) string {
+	var secret [32]byte
+	_, _ = rand.Read(secret[:]) // never fails
+	return start + base64.RawURLEncoding.EncodeToString(secret[:])
 }

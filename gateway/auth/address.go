@@ -1,4 +1,4 @@
-package gateway
+package auth
 
 import (
 	"context"
@@ -10,12 +10,12 @@ import (
 	"strings"
 )
 
-// proxies are the networks of the proxies in front, whose word on where a request came from is taken.
-type proxies []netip.Prefix
+// Proxies are the networks of the proxies in front, whose word on where a request came from is taken.
+type Proxies []netip.Prefix
 
-// parseProxies reads addresses and networks.
-func parseProxies(texts []string) (proxies, error) {
-	var all proxies
+// ParseProxies reads addresses and networks.
+func ParseProxies(texts []string) (Proxies, error) {
+	var all Proxies
 	for _, text := range texts {
 		if ip, err := netip.ParseAddr(text); err == nil {
 			all = append(all, netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen()))
@@ -30,14 +30,14 @@ func parseProxies(texts []string) (proxies, error) {
 	return all, nil
 }
 
-func (p proxies) has(ip netip.Addr) bool {
+func (p Proxies) has(ip netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(ip.Unmap()) })
 }
 
-// clientOf is the address that a request came from: of whoever opened the connection, or, if that is a trusted proxy, of whom the
+// ClientOf is the address that a request came from: of whoever opened the connection, or, if that is a trusted proxy, of whom the
 // proxy names. Each proxy appends who came to it, so the list is read from its end, up to the first address that is no trusted
 // proxy's: what stands before that anybody may have written.
-func (p proxies) clientOf(r *http.Request) string {
+func (p Proxies) ClientOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
 		host = r.RemoteAddr
@@ -72,8 +72,8 @@ func namedAddr(text string) (netip.Addr, error) {
 
 type addressKey struct{}
 
-// withAddress says where a request came from.
-func withAddress(ctx context.Context, address string) context.Context {
+// WithAddress says where a request came from.
+func WithAddress(ctx context.Context, address string) context.Context {
 	return context.WithValue(ctx, addressKey{}, address)
 }
 

@@ -1,13 +1,14 @@
-package gateway
+package auth
 
 // maxIdentifier bounds the name of a tenant or a user, as OpenID Connect does for a subject.
 const maxIdentifier = 255
 
-const identifierRule = "must be 1 to 255 wire.Printable ASCII characters"
+// IdentifierRule is what Identifier asks for, in words.
+const IdentifierRule = "must be 1 to 255 wire.Printable ASCII characters"
 
-// identifier says whether a tenant or user can be called so. Coordinators are told who is calling in the metadata of the
+// Identifier says whether a tenant or user can be called so. Coordinators are told who is calling in the metadata of the
 // call, which carries nothing else.
-func identifier(s string) bool {
+func Identifier(s string) bool {
 	if s == "" || len(s) > maxIdentifier {
 		return false
 	}
