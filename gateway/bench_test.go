@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/mindcoordinator/mind/gateway/wire"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -181,7 +182,7 @@ func BenchmarkLogs(b *testing.B) {
 	defer func() { _ = resp.Body.Close() }()
 	var frames []byte
 	for n := range 100 {
-		frames = appendLogEvent(frames, entry(n))
+		frames = stream.AppendLog(frames, entry(n))
 	}
 	b.SetBytes(int64(len(frames)))
 	b.ResetTimer()

@@ -12,15 +12,16 @@ import (
 // retryAfter is how many seconds a caller is told to wait; 0: it is not told.
 var retryAfter = map[codes.Code]int{codes.Unavailable: 1, codes.ResourceExhausted: 1}
 
-// fail answers with an error: a problem as it is, anything else as a failed
-// call to a coordinator.
-func (x *exchange) fail(err error) {
+// fail answers with an error.
+func (x *exchange) fail(err error) { x.refuse(x.problemOf(err)) }
+
+// problemOf is a problem as it is, and anything else as a failed call to a coordinator.
+func (x *exchange) problemOf(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
-		x.refuse(p)
-		return
+		return p
 	}
-	x.refuse(x.translate(err))
+	return x.translate(err)
 }
 
 // translate turns a coordinator's error into what a caller may see of it.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -120,5 +121,12 @@ func TestSecrets_notInEvents(t *testing.T) {
 	event := &v1.Event{}
 	confide(event.ProtoReflect(), 0)
 	event.Index, event.Cursor, event.Topic = 1, "1.0", "job"
-	require.NotContains(t, string(eventPiece(&v1.WatchEventsResponse{Events: []*v1.Event{event}}).Frames), "hunter-")
+	f := &faulty{code: codes.NotFound, first: map[string]proto.Message{
+		v1.EventService_WatchEvents_FullMethodName: &v1.WatchEventsResponse{Cursor: "1.0", Events: []*v1.Event{event}},
+	}}
+	g, _ := f.gate(t)
+	a := g.do("GET", prefix+"/events", "")
+	require.Contains(t, a.body, "event: job\n")
+	require.Contains(t, a.body, "fetch https://***@host/path")
+	require.NotContains(t, a.body, "hunter-")
 }

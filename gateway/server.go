@@ -20,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
 	"github.com/mindcoordinator/mind/gateway/readiness"
+	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/mindcoordinator/mind/gateway/submits"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 	"github.com/mindcoordinator/mind/pki"
@@ -45,7 +46,8 @@ type server struct {
 	tokens  v1.TokenServiceClient
 	quotas  v1.QuotaServiceClient
 	audit   v1.AuditServiceClient
-	events  v1.EventServiceClient
+	// watched is what event streams tell.
+	watched stream.Source
 	// evaluations is a service of the coordinators, like those above.
 	evaluations v1.EvaluationServiceClient
 	sources     v1.DataServiceClient
@@ -96,7 +98,8 @@ func newServer(config Config) (*server, error) {
 		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry, hub), hub: hub,
 		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: submits.New(c.Jobs()), limiter: ratelimit.New(), proxies: trusted, drained: make(chan struct{}),
 	}
-	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
+	s.tokens = v1.NewTokenServiceClient(c)
+	s.watched = stream.Source{Jobs: s.jobs, Events: v1.NewEventServiceClient(c), Longest: config.Timeouts.Stream}
 	s.evaluations = v1.NewEvaluationServiceClient(c)
 	s.launchers = v1.NewLauncherServiceClient(c)
 	s.sources = v1.NewDataServiceClient(c)

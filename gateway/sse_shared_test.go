@@ -14,6 +14,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -102,7 +103,7 @@ func digest(next func() event) (sum [sha256.Size]byte, lines int, ending string)
 func printed(from, to int) [sha256.Size]byte {
 	h := sha256.New()
 	for n := from; n <= to; n++ {
-		frame := string(appendLogEvent(nil, entry(n)))
+		frame := string(stream.AppendLog(nil, entry(n)))
 		_, data, _ := strings.Cut(strings.TrimSpace(frame), "\ndata: ")
 		fmt.Fprintf(h, "%s %s\n", entry(n).Cursor, data)
 	}

@@ -217,7 +217,7 @@ func TestLogs_aSilentJobOpensAndIsKeptAlive(t *testing.T) {
 		start := time.Now()
 		next, resp := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs")
 		require.Equal(t, 200, resp.StatusCode)
-		require.LessOrEqual(t, time.Since(start), openSilence)
+		require.LessOrEqual(t, time.Since(start), time.Second)
 		for k := 1; k <= 2; k++ {
 			require.Equal(t, event{comment: "keepalive"}, next())
 			require.InDelta(t, float64(15*k), time.Since(start).Seconds(), 1.1)
@@ -342,12 +342,4 @@ func TestMetricsStream(t *testing.T) {
 		require.Equal(t, event{name: "error", data: streamEnded}, next())
 		require.True(t, *c.seen()[0].request.(*v1.StreamJobMetricsRequest).Follow)
 	})
-}
-
-func TestAppendID_neverBreaksTheFrame(t *testing.T) {
-	require.Equal(t, "", string(appendID(nil, "a\nevent: evil")))
-	require.Equal(t, "id: 1:0=5\n", string(appendID(nil, "1:0=5")))
-	frame := string(appendLogEvent(nil, &v1.LogEntry{Message: "a\r\n\ndata: evil\u2028"}))
-	require.Equal(t, 3, strings.Count(frame, "\n"), frame)
-	require.NotContains(t, frame, "\r")
 }

@@ -2,19 +2,21 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/stream"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/wire"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
@@ -28,50 +30,7 @@ func streamLogs(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	tailed := request.Tail != nil
-	s := logSubject(x, feed[v1.StreamJobLogsResponse]{
-		open: func(ctx context.Context, opening bool, cursor string) (grpc.ServerStreamingClient[v1.StreamJobLogsResponse], error) {
-			r := proto.CloneOf(request)
-			if r.Cursor = cursor; cursor != "" || !opening {
-				r.Tail = nil // it is for the beginning
-			}
-			return x.server.jobs.StreamJobLogs(ctx, r)
-		},
-		cursor: func(m *v1.StreamJobLogsResponse) string {
-			if n := len(m.GetEntries()); n > 0 {
-				return m.GetEntries()[n-1].GetCursor()
-			}
-			return m.GetCursor()
-		},
-		piece: func(m *v1.StreamJobLogsResponse) fanout.Piece { return logPiece(m, tailed) },
-	})
-	if tailed {
-		s.Opening = strconv.Itoa(int(request.GetTail()))
-	}
-	if request.Follow == nil || *request.Follow {
-		s.Key = subjectKey("logs", x.caller.Tenant, request.GetJobId(), optional(request.Rank), strconv.Itoa(int(request.GetAttempt())), when(request.GetSince()), x.stale)
-	}
-	return relay(x, s, cursor)
-}
-
-func appendLogEvent(b []byte, entry *v1.LogEntry) []byte {
-	b = append(b, "event: log\ndata: {\"level\":"...)
-	b = wire.AppendString(b, entry.GetLevel())
-	b = append(b, `,"message":`...)
-	b = wire.AppendString(b, entry.GetMessage())
-	b = append(b, `,"timestamp":`...)
-	if ts := entry.GetTimestamp(); ts != nil {
-		b = wire.AppendTimestamp(b, ts.ProtoReflect())
-	} else {
-		b = append(b, `""`...)
-	}
-	b = append(b, `,"rank":`...)
-	b = strconv.AppendInt(b, int64(entry.GetRank()), 10)
-	b = append(b, `,"stream":`...)
-	b = wire.AppendString(b, entry.GetStream())
-	b = append(b, `,"attempt":`...)
-	b = strconv.AppendInt(b, int64(entry.GetAttempt()), 10)
-	return append(b, "}\n\n"...)
+	return relay(x, x.server.watched.Logs(x.watching(), request), cursor)
 }
 
 func streamMetrics(x *exchange) error {
@@ -85,48 +44,94 @@ func streamMetrics(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	s := logSubject(x, feed[v1.StreamJobMetricsResponse]{
-		open: func(ctx context.Context, _ bool, cursor string) (grpc.ServerStreamingClient[v1.StreamJobMetricsResponse], error) {
-			r := proto.CloneOf(request)
-			r.Cursor = cursor
-			return x.server.jobs.StreamJobMetrics(ctx, r)
-		},
-		cursor: func(m *v1.StreamJobMetricsResponse) string {
-			if n := len(m.GetEntries()); n > 0 {
-				return m.GetEntries()[n-1].GetCursor()
-			}
-			return m.GetCursor()
-		},
-		piece: metricsPiece,
+	return relay(x, x.server.watched.Metrics(x.watching(), request), cursor)
+}
+
+func streamEvents(x *exchange) error {
+	query := x.r.URL.Query()
+	var since *uint64
+	if raw := query.Get("since_index"); raw != "" {
+		index, err := strconv.ParseUint(raw, 10, 64)
+		if err != nil || index > math.MaxInt64 {
+			return invalid("since_index", fmt.Sprintf("must be a state index, as X-Mind-Index tells, not %q", wire.Printable(raw)))
+		}
+		since = &index
+	}
+	from, err := x.beginning()
+	if err != nil {
+		return err
+	}
+	if from == "" && since != nil {
+		from = stream.Behind(*since)
+	}
+	return relay(x, x.server.watched.Changes(x.watching(), query["topic"]), from)
+}
+
+// watching is the call by which a stream is read. No idempotency key or deadline goes with it: it is not this caller's alone.
+func (x *exchange) watching() client.Call {
+	return client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, Consistency: x.stale}
+}
+
+// relay answers with the events of a subject until it ends. Errors before the first event are answered in the envelope.
+func relay(x *exchange, subject fanout.Subject, cursor string) error {
+	s := x.server
+	s.streams.Add(1)
+	defer s.streams.Done()
+	w := s.hub.Watch(subject, cursor)
+	defer w.Close()
+	r := &reader{x: x}
+	defer r.gone()
+	err := stream.Relay(x.r.Context(), x.w, r, w, stream.Times{
+		NoLeader: s.config.Timeouts.NoLeader, Keepalive: s.config.Timeouts.Keepalive, Recheck: s.config.Timeouts.StreamToken, Drained: s.drained,
 	})
-	if request.Follow == nil || *request.Follow {
-		s.Key = subjectKey("metrics", x.caller.Tenant, request.GetJobId(), x.stale)
+	if errors.Is(err, stream.ErrDraining) {
+		return &problem{
+			http: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: "this gateway is shutting down; try again", retryAfter: 1,
+		}
 	}
-	return relay(x, s, cursor)
+	return err
 }
 
-// appendMetricsEvent hands the line of the workload on as it is, unless it is
-// no JSON object on one line: that is handed on as {"line": "..."}.
-func appendMetricsEvent(b []byte, entry *v1.MetricsEntry) []byte {
-	b = append(b, "event: metrics\ndata: "...)
-	line := strings.TrimSpace(entry.GetJson())
-	if !strings.HasPrefix(line, "{") || strings.ContainsAny(line, "\n\r") || !json.Valid([]byte(line)) {
-		b = append(b, `{"line":`...)
-		b = wire.AppendString(b, line)
-		b = append(b, '}')
-	} else {
-		b = append(b, line...)
-	}
-	return append(b, "\n\n"...)
+// reader is the caller of a stream.
+type reader struct {
+	x     *exchange
+	reads bool
 }
 
-func appendID(b []byte, cursor string) []byte {
-	if cursor == "" || strings.ContainsAny(cursor, "\n\r\x00") {
-		return b
+// Begin implements stream.Reader.
+func (r *reader) Begin(index uint64) {
+	r.reads = true
+	r.x.server.metrics.streams.Inc()
+	r.x.answer.Index = index
+	r.x.mark(r.x.w.Header())
+	r.x.code = http.StatusOK
+}
+
+func (r *reader) gone() {
+	if r.reads {
+		r.x.server.metrics.streams.Dec()
 	}
-	b = append(b, "id: "...)
-	b = append(b, cursor...)
-	return append(b, '\n')
+}
+
+// MayGoOn implements stream.Reader: it is nil while the token is good for what it was good for at the beginning. When that cannot
+// be found out now, it is found out later: no stream ends because the coordinators elect a leader.
+func (r *reader) MayGoOn(ctx context.Context) error {
+	x := r.x
+	now, err := x.recheck(auth.WithAddress(ctx, x.server.proxies.ClientOf(x.r)))
+	switch {
+	case errors.Is(err, auth.ErrInvalidToken), err == nil && (now.Tenant != x.caller.Tenant || now.User != x.caller.User):
+		return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the token ran out or was revoked: go on from the last id with a good one"}
+	case err == nil && len(x.route.anyOf) > 0 && !now.May(x.route.anyOf...):
+		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the token lost the permission to read this"}
+	}
+	return nil
+}
+
+// Ended implements stream.Reader.
+func (r *reader) Ended(err error) (code, message string) {
+	p := r.x.problemOf(err)
+	r.x.noteDenial(p)
+	return p.code, p.message
 }
 
 // beginning is where a stream begins, and of which state: without a leader, one coordinator's may have to do.

@@ -45,15 +45,15 @@ var edgeMutants = []mutant{
 		Package: "gateway/fanout", Tests: []string{"TestWatcher_eachLineOnceAndInOrder"},
 	},
 	{
-		Name: "streams-shared-by-tenants", Breaks: "I11", File: "gateway/streams.go",
+		Name: "streams-shared-by-tenants", Breaks: "I11", File: "gateway/stream/subjects.go",
 		What: "callers of two tenants share a stream",
-		Old:  `subjectKey("logs", x.caller.Tenant, `, New: `subjectKey("logs", "", `,
+		Old:  `subjectKey("logs", call.Tenant, `, New: `subjectKey("logs", "", `,
 		Package: "gateway", Tests: []string{"TestLogs_nobodySharesWithAnotherTenantOrAnotherWish"},
 	},
 	{
-		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/streams_token.go",
+		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/streams.go",
 		What: "who opened a stream reads on with a token that was revoked",
-		Old:  "case errors.Is(err, ErrInvalidToken), ", New: "case errors.Is(err, ErrInvalidToken) && now != nil, ",
+		Old:  "case errors.Is(err, auth.ErrInvalidToken), ", New: "case errors.Is(err, auth.ErrInvalidToken) && now != nil, ",
 		Package: "gateway", Tests: []string{"TestLogs_endWithTheToken"},
 	},
 	{

@@ -1,6 +1,8 @@
-package gateway
+package stream
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -12,36 +14,53 @@ import (
 // a job that prints nothing must still open the caller's stream.
 const openSilence = time.Second
 
-// How long an upstream that is gone is looked for, and how a stream ends.
-const (
-	sseGiveUp  = 5 * time.Minute
-	sseEndText = "event: error\ndata: {\"error\":\"stream ended\"}\n\n"
-)
+// endText is the last event of a stream of which everything was told.
+const endText = "event: error\ndata: {\"error\":\"stream ended\"}\n\n"
 
-// relay answers with the events of a subject until it ends. Errors before the
-// first event are answered in the envelope.
-func relay(x *exchange, subject fanout.Subject, cursor string) error {
-	s := x.server
-	s.streams.Add(1)
-	defer s.streams.Done()
-	w := s.hub.Watch(subject, cursor)
-	defer w.Close()
-	if err := await(x, w); err != nil {
+// Reader is the caller whom a stream is told to.
+type Reader interface {
+	// Begin is called before the first byte of the answer, and sets the headers that every answer has. The stream begins at a state
+	// index; 0: it is not known.
+	Begin(index uint64)
+	// MayGoOn returns why the caller may not read on; nil: he may.
+	MayGoOn(ctx context.Context) error
+	// Ended is called when the stream is ended by an error, and says what the caller is told of it.
+	Ended(err error) (code, message string)
+}
+
+// Times are the durations of a stream.
+type Times struct {
+	// NoLeader is how long the answer waits for a coordinator that takes the call.
+	NoLeader time.Duration
+	// Keepalive is the pause after which a silent stream gets a comment.
+	Keepalive time.Duration
+	// Recheck is how often the reader is asked whether he may go on.
+	Recheck time.Duration
+	// Drained is closed when streams are to end because the gateway does.
+	Drained <-chan struct{}
+}
+
+// ErrDraining is returned when the gateway ends before the stream began.
+var ErrDraining = errors.New("the gateway is shutting down")
+
+// Relay answers with what a watcher is told until that ends, the caller goes, or the gateway does. An error means that nothing was
+// written yet.
+func Relay(ctx context.Context, w http.ResponseWriter, reader Reader, from *fanout.Watcher, times Times) error {
+	e := events{ctx: ctx, w: w, rc: http.NewResponseController(w), reader: reader, times: times}
+	index, err := e.await(from)
+	if err != nil {
 		return err
 	}
-	s.metrics.streams.Inc()
-	defer s.metrics.streams.Dec()
-	e := events{x: x, rc: http.NewResponseController(x.w)}
-	if e.begin() {
-		e.run(w)
+	if e.begin(index) {
+		e.run(from)
 	}
 	return nil
 }
 
 // await waits until a coordinator has taken the call, or holds it and is
 // silent. Nothing is taken from the watcher.
-func await(x *exchange, w *fanout.Watcher) error {
-	limit := time.NewTimer(x.server.config.Timeouts.NoLeader)
+func (e *events) await(w *fanout.Watcher) (index uint64, err error) {
+	limit := time.NewTimer(e.times.NoLeader)
 	defer limit.Stop()
 	silence := time.NewTimer(time.Hour)
 	defer silence.Stop()
@@ -51,13 +70,12 @@ func await(x *exchange, w *fanout.Watcher) error {
 		st := w.State()
 		switch {
 		case st.Ended && !st.Begun && st.Err != nil:
-			if x.r.Context().Err() != nil {
-				return x.r.Context().Err()
+			if e.ctx.Err() != nil {
+				return 0, e.ctx.Err()
 			}
-			return st.Err
+			return 0, st.Err
 		case st.Begun || st.Ended:
-			x.answer.Index = st.Index
-			return nil
+			return st.Index, nil
 		case st.Asked && !asked:
 			silence.Reset(openSilence)
 		case !st.Asked && asked:
@@ -70,15 +88,13 @@ func await(x *exchange, w *fanout.Watcher) error {
 		select {
 		case <-st.Changed:
 		case <-silence.C:
-			return nil
+			return 0, nil
 		case <-limit.C:
-			return broken
-		case <-x.r.Context().Done():
-			return x.r.Context().Err()
-		case <-x.server.drained:
-			return &problem{
-				http: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: "this gateway is shutting down; try again", retryAfter: 1,
-			}
+			return 0, broken
+		case <-e.ctx.Done():
+			return 0, e.ctx.Err()
+		case <-e.times.Drained:
+			return 0, ErrDraining
 		}
 	}
 }
@@ -86,7 +102,7 @@ func await(x *exchange, w *fanout.Watcher) error {
 // run writes what comes until the subject ends, the caller goes, or the gateway
 // does.
 func (e *events) run(w *fanout.Watcher) {
-	pause := e.x.server.config.Timeouts.Keepalive
+	pause := e.times.Keepalive
 	keepalive := time.NewTimer(pause)
 	defer keepalive.Stop()
 	token := e.watchToken()
@@ -94,8 +110,7 @@ func (e *events) run(w *fanout.Watcher) {
 	for {
 		select {
 		case <-token.over: // However much there is to write.
-			e.x.noteDenial(token.why)
-			if e.write(e.closing(token.why)) {
+			if e.write(e.ending(token.why)) {
 				e.flush()
 			}
 			return
@@ -129,13 +144,13 @@ func (e *events) run(w *fanout.Watcher) {
 				return
 			}
 			keepalive.Reset(pause)
-		case <-e.x.server.drained:
+		case <-e.times.Drained:
 			// No error event: the caller is to come back, at another gateway.
 			if e.write([]byte(": this gateway is shutting down\n\n")) {
 				e.flush()
 			}
 			return
-		case <-e.x.r.Context().Done():
+		case <-e.ctx.Done():
 			return
 		}
 	}
@@ -144,46 +159,44 @@ func (e *events) run(w *fanout.Watcher) {
 // ending is the last event: why there are no more.
 func (e *events) ending(err error) []byte {
 	if err == nil {
-		return []byte(sseEndText)
+		return []byte(endText)
 	}
-	return e.closing(e.x.translate(err))
-}
-
-// closing is the last event of a stream that something ended.
-func (e *events) closing(p *problem) []byte {
+	code, message := e.reader.Ended(err)
 	b := []byte("event: error\ndata: {\"error\":\"stream ended\",\"code\":")
-	b = wire.AppendString(b, p.code)
+	b = wire.AppendString(b, code)
 	b = append(b, `,"message":`...)
-	b = wire.AppendString(b, p.message)
+	b = wire.AppendString(b, message)
 	return append(b, "}\n\n"...)
 }
 
 // events is the answer side of a stream.
 type events struct {
-	x  *exchange
-	rc *http.ResponseController
+	ctx    context.Context
+	w      http.ResponseWriter
+	rc     *http.ResponseController
+	reader Reader
+	times  Times
 	// written: something waits for a flush.
 	written bool
 }
 
 // begin sends the headers. A stream lives as long as it likes.
-func (e *events) begin() bool {
+func (e *events) begin(index uint64) bool {
 	_ = e.rc.SetReadDeadline(time.Time{})
 	_ = e.rc.SetWriteDeadline(time.Time{})
-	h := e.x.w.Header()
+	h := e.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("Cache-Control", "no-cache")
 	h.Set("Referrer-Policy", "no-referrer") // the URL may hold a ticket
 	h.Set("X-Accel-Buffering", "no")
-	e.x.mark(h)
-	e.x.code = http.StatusOK
-	e.x.w.WriteHeader(http.StatusOK)
+	e.reader.Begin(index)
+	e.w.WriteHeader(http.StatusOK)
 	return e.rc.Flush() == nil
 }
 
 func (e *events) write(b []byte) bool {
 	e.written = true
-	_, err := e.x.w.Write(b)
+	_, err := e.w.Write(b)
 	return err == nil
 }
 

@@ -1,78 +1,11 @@
-package gateway
+package stream
 
 import (
-	"context"
-	"strconv"
-	"strings"
-
-	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/fanout"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
-
-// What callers watch, as the hub that they share it by knows it.
-
-// subjectKey names what is told. A tenant is part of every key: nobody shares with another tenant.
-func subjectKey(kind string, parts ...string) string {
-	var b strings.Builder
-	b.WriteString(kind)
-	for _, p := range parts {
-		// With its length before it no part can pass for two.
-		b.WriteString("\x00" + strconv.Itoa(len(p)) + ":" + p)
-	}
-	return b.String()
-}
-
-func optional(n *int32) string {
-	if n == nil {
-		return ""
-	}
-	return strconv.Itoa(int(*n))
-}
-
-func when(t *timestamppb.Timestamp) string {
-	if t == nil {
-		return ""
-	}
-	return strconv.FormatInt(t.GetSeconds(), 10) + "." + strconv.Itoa(int(t.GetNanos()))
-}
-
-// follow reads a feed for the caller that opens it, and for all who join it.
-func follow[M any](x *exchange, f feed[M]) func(context.Context, bool, string, chan<- fanout.News) {
-	call := client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, Consistency: x.stale}
-	f.longest = x.server.config.Timeouts.Stream
-	return func(ctx context.Context, opening bool, cursor string, out chan<- fanout.News) {
-		pump(client.WithCall(ctx, call), f, opening, cursor, sseGiveUp, out)
-	}
-}
-
-// logSubject is one whose cursors are those of logs.
-func logSubject[M any](x *exchange, f feed[M]) fanout.Subject {
-	return fanout.Subject{
-		Follow: follow(x, f),
-		Place: func(text string) (fanout.Place, bool) {
-			c, err := cursor.ParseLog(text)
-			return fanout.Place{Epoch: uint64(c.Attempt), Offsets: c.Offsets}, err == nil
-		},
-		Cursor: func(p fanout.Place) string { return cursor.Log{Attempt: uint32(p.Epoch), Offsets: p.Offsets}.String() },
-	}
-}
-
-// eventSubject is one whose cursors are those of events. Offsets are counted from 1: at offset 0 nothing was seen.
-func eventSubject[M any](x *exchange, f feed[M]) fanout.Subject {
-	return fanout.Subject{
-		Follow: follow(x, f),
-		Place: func(text string) (fanout.Place, bool) {
-			m := eventMark(text)
-			return fanout.Place{Epoch: m.Epoch, Offsets: map[uint16]uint64{0: m.Offset}}, m.Epoch > 0
-		},
-		Cursor: func(p fanout.Place) string {
-			return cursor.Event{Index: p.Epoch, Position: int(p.Offsets[0]) - 1}.String()
-		},
-	}
-}
 
 func logMark(text string, rank int32) fanout.Mark {
 	attempt, offset, ok := cursor.At(text, uint16(rank))
@@ -114,7 +47,7 @@ func logPiece(m *v1.StreamJobLogsResponse, tailed bool) fanout.Piece {
 		p.Frames = appendID(p.Frames, entry.GetCursor())
 		mark := logMark(entry.GetCursor(), entry.GetRank())
 		mark.IDLen = len(p.Frames) - begin
-		p.Frames = appendLogEvent(p.Frames, entry)
+		p.Frames = AppendLog(p.Frames, entry)
 		mark.End = len(p.Frames)
 		p.Marks[i] = mark
 	}
@@ -154,6 +87,27 @@ func metricsPiece(m *v1.StreamJobMetricsResponse) fanout.Piece {
 		p.Frames = appendMetricsEvent(p.Frames, entry)
 		mark.End = len(p.Frames)
 		p.Marks[i] = mark
+	}
+	return p
+}
+
+func eventPiece(m *v1.WatchEventsResponse) fanout.Piece {
+	if len(m.GetEvents()) == 0 {
+		return placePiece(m.GetCursor())
+	}
+	var p fanout.Piece
+	for _, e := range m.GetEvents() {
+		begin := len(p.Frames)
+		b := appendID(p.Frames, e.GetCursor())
+		mark := eventMark(e.GetCursor())
+		mark.IDLen = len(b) - begin
+		b = append(b, "event: "...)
+		b = append(b, e.GetTopic()...)
+		b = append(b, "\ndata: "...)
+		b = wire.Append(b, e, true) // callers of different permissions share it
+		p.Frames = append(b, "\n\n"...)
+		mark.End = len(p.Frames)
+		p.Marks = append(p.Marks, mark)
 	}
 	return p
 }
