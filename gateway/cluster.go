@@ -3,21 +3,7 @@ package gateway
 import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/wire"
-	"google.golang.org/protobuf/proto"
 )
-
-func getCluster(x *exchange) error {
-	return unary(x, &v1.GetClusterRequest{}, x.server.cluster.GetCluster, whole)
-}
-
-func listNodes(x *exchange) error {
-	return unary(x, &v1.ListNodesRequest{}, x.server.cluster.ListNodes, whole)
-}
-
-func getNode(x *exchange) error {
-	return unary(x, &v1.GetNodeRequest{NodeId: id(x)}, x.server.cluster.GetNode,
-		func(r *v1.GetNodeResponse) proto.Message { return r.GetNode() })
-}
 
 func drainNode(x *exchange) error {
 	request := &v1.DrainNodeRequest{}
@@ -51,22 +37,6 @@ func appendDrain(b []byte, reply *v1.DrainNodeResponse, hide bool) []byte {
 	return append(b, "]}"...)
 }
 
-func forgetNode(x *exchange) error {
-	request := &v1.ForgetNodeRequest{NodeId: id(x)}
-	return unary(x, request, x.server.cluster.ForgetNode,
-		func(*v1.ForgetNodeResponse) proto.Message { return request })
-}
-
-func enableNode(x *exchange) error {
-	request := &v1.EnableNodeRequest{}
-	if _, err := x.decode(request, true, "node_id"); err != nil {
-		return err
-	}
-	request.NodeId = id(x)
-	return unary(x, request, x.server.cluster.EnableNode,
-		func(r *v1.EnableNodeResponse) proto.Message { return r.GetNode() })
-}
-
 func getQueue(x *exchange) error {
 	query := x.r.URL.Query()
 	request := &v1.GetQueueRequest{Queue: query.Get("queue")}
@@ -75,26 +45,6 @@ func getQueue(x *exchange) error {
 		return invalidBody(faults)
 	}
 	return unary(x, request, x.server.cluster.GetQueue, whole)
-}
-
-func listQueues(x *exchange) error {
-	return unary(x, &v1.ListQueuesRequest{}, x.server.cluster.ListQueues, whole)
-}
-
-func putQueue(x *exchange) error {
-	request := &v1.PutQueueRequest{}
-	if _, err := x.decode(request, true, "name"); err != nil {
-		return err
-	}
-	request.Name = segment(x, "name")
-	return unary(x, request, x.server.cluster.PutQueue,
-		func(r *v1.PutQueueResponse) proto.Message { return r.GetQueue() })
-}
-
-func deleteQueue(x *exchange) error {
-	request := &v1.DeleteQueueRequest{Name: segment(x, "name")}
-	return unary(x, request, x.server.cluster.DeleteQueue,
-		func(*v1.DeleteQueueResponse) proto.Message { return request })
 }
 
 func getMe(x *exchange) error {

@@ -15,8 +15,9 @@ type endpoint struct {
 	rpc, variant string
 	own          methods.Route
 	open         bool // no token is needed
-	serve        func(x *exchange) error
-	doc          doc
+	// serve answers; nil: path and body make the request, and the response is the answer, as the protos say.
+	serve func(x *exchange) error
+	doc   doc
 }
 
 type (
@@ -67,7 +68,7 @@ func endpoints() []endpoint {
 			InSchema:  object{"type": "object", "required": []string{"jobs"}, "properties": object{"jobs": list(object{"$ref": "#/components/schemas/SubmitJobRequest"})}},
 			OutSchema: object{"type": "object", "properties": object{"results": list(anything), "accepted": integer(0, 1000), "refused": integer(0, 1000)}},
 		}},
-		{rpc: v1.JobService_GetJob_FullMethodName, serve: getJob, doc: doc{Out: &v1.Job{}, Query: read}},
+		{rpc: v1.JobService_GetJob_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_ListJobs_FullMethodName, serve: listJobs, doc: doc{Out: &v1.ListJobsResponse{}, Query: params{
 			texts("status", "only these; repeatable"),
 			text("queue", "only of this queue"),
@@ -77,11 +78,11 @@ func endpoints() []endpoint {
 			text("order_by", "created_at, created_at desc (default) or priority desc"),
 			consistency,
 		}}},
-		{rpc: v1.JobService_ExplainJob_FullMethodName, serve: explainJob, doc: doc{Out: &v1.ExplainJobResponse{}, Query: read}},
-		{rpc: v1.JobService_CancelJob_FullMethodName, serve: cancelJob, doc: doc{In: &v1.CancelJobRequest{}, Without: []string{"job_id"}, Optional: true, Out: &v1.Job{}}},
-		{rpc: v1.JobService_PauseJob_FullMethodName, serve: pauseJob, doc: doc{In: &v1.PauseJobRequest{}, Without: []string{"job_id"}, Optional: true, Out: &v1.Job{}}},
-		{rpc: v1.JobService_ResumeJob_FullMethodName, serve: resumeJob, doc: doc{In: &v1.ResumeJobRequest{}, Without: []string{"job_id"}, Optional: true, Out: &v1.Job{}}},
-		{rpc: v1.JobService_RetryJob_FullMethodName, serve: retryJob, doc: doc{In: &v1.RetryJobRequest{}, Without: []string{"job_id"}, Optional: true, Out: &v1.Job{}}},
+		{rpc: v1.JobService_ExplainJob_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_CancelJob_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.JobService_PauseJob_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.JobService_ResumeJob_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.JobService_RetryJob_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.JobService_StreamJobLogs_FullMethodName, serve: streamLogs, doc: doc{Query: params{
 			number("tail", "only the last lines of what is there; 0: from now on", 0, maxInt32),
 			following,
@@ -90,11 +91,11 @@ func endpoints() []endpoint {
 			text("since", "RFC 3339, seconds back from now, or a duration such as 10m"),
 			lastEvent, ticket, consistency,
 		}}},
-		{rpc: v1.JobService_GetJobMetrics_FullMethodName, serve: getJobMetrics, doc: doc{Out: &v1.GetJobMetricsResponse{}, Query: read}},
+		{rpc: v1.JobService_GetJobMetrics_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_StreamJobMetrics_FullMethodName, serve: streamMetrics, doc: doc{Query: params{following, lastEvent, ticket, consistency}}},
-		{rpc: v1.JobService_ListCheckpoints_FullMethodName, serve: listCheckpoints, doc: doc{Out: &v1.ListCheckpointsResponse{}, Query: read}},
-		{rpc: v1.JobService_GetCheckpoint_FullMethodName, serve: getCheckpoint, doc: doc{Out: &v1.Checkpoint{}, Query: read}},
-		{rpc: v1.JobService_DeleteCheckpoint_FullMethodName, serve: deleteCheckpoint, doc: doc{Out: &v1.DeleteCheckpointRequest{}}},
+		{rpc: v1.JobService_ListCheckpoints_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_GetCheckpoint_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_DeleteCheckpoint_FullMethodName},
 
 		{rpc: v1.EvaluationService_SubmitEvaluation_FullMethodName, serve: submitEvaluation, doc: doc{Missing: true, In: &v1.NewEvaluation{}, Out: &v1.SubmitEvaluationResponse{}}},
 		{rpc: v1.EvaluationService_ListEvaluations_FullMethodName, serve: listEvaluations, doc: doc{Out: &v1.ListEvaluationsResponse{}, Query: params{
@@ -108,27 +109,27 @@ func endpoints() []endpoint {
 			text("ids", "2 to 20 ids, with commas between or repeated; the first that has a metric is what the others are compared with"),
 			consistency,
 		}}},
-		{rpc: v1.EvaluationService_GetEvaluation_FullMethodName, serve: getEvaluation, doc: doc{Out: &v1.Evaluation{}, Query: read}},
+		{rpc: v1.EvaluationService_GetEvaluation_FullMethodName, doc: doc{Query: read}},
 
-		{rpc: v1.ClusterService_GetCluster_FullMethodName, serve: getCluster, doc: doc{Out: &v1.GetClusterResponse{}, Query: read}},
-		{rpc: v1.ClusterService_ListNodes_FullMethodName, serve: listNodes, doc: doc{Out: &v1.ListNodesResponse{}, Query: read}},
-		{rpc: v1.ClusterService_GetNode_FullMethodName, serve: getNode, doc: doc{Out: &v1.Node{}, Query: read}},
+		{rpc: v1.ClusterService_GetCluster_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.ClusterService_ListNodes_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.ClusterService_GetNode_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.ClusterService_DrainNode_FullMethodName, serve: drainNode, doc: doc{In: &v1.DrainNodeRequest{}, Without: []string{"node_id"}, Optional: true, OutSchema: anything}},
-		{rpc: v1.ClusterService_EnableNode_FullMethodName, serve: enableNode, doc: doc{In: &v1.EnableNodeRequest{}, Without: []string{"node_id"}, Optional: true, Out: &v1.Node{}}},
-		{rpc: v1.ClusterService_ForgetNode_FullMethodName, serve: forgetNode, doc: doc{OutSchema: anything}},
+		{rpc: v1.ClusterService_EnableNode_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.ClusterService_ForgetNode_FullMethodName, doc: doc{OutSchema: anything}},
 		{rpc: v1.ClusterService_GetQueue_FullMethodName, serve: getQueue, doc: doc{Missing: true, Out: &v1.GetQueueResponse{}, Query: params{
 			text("queue", "only this queue"), number("limit", "default 100", 1, 1000), consistency,
 		}}},
-		{rpc: v1.ClusterService_ListQueues_FullMethodName, serve: listQueues, doc: doc{Out: &v1.ListQueuesResponse{}, Query: read}},
-		{rpc: v1.ClusterService_PutQueue_FullMethodName, serve: putQueue, doc: doc{In: &v1.PutQueueRequest{}, Without: []string{"name"}, Optional: true, Out: &v1.Queue{}}},
-		{rpc: v1.ClusterService_DeleteQueue_FullMethodName, serve: deleteQueue, doc: doc{Out: &v1.DeleteQueueRequest{}}},
+		{rpc: v1.ClusterService_ListQueues_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.ClusterService_PutQueue_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.ClusterService_DeleteQueue_FullMethodName},
 
-		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, serve: listLaunchers, doc: doc{Out: &v1.ListLaunchersResponse{}, Query: read}},
+		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, variant: "one", serve: getLauncher, doc: doc{Out: &v1.Launcher{}, Query: read}},
 		{rpc: v1.LauncherService_PutLauncher_FullMethodName, serve: putLauncher, doc: doc{In: &v1.Launcher{}, Without: launcherToldOnly, Out: &v1.Launcher{}}},
-		{rpc: v1.LauncherService_DeleteLauncher_FullMethodName, serve: deleteLauncher, doc: doc{Out: &v1.Launcher{}}},
-		{rpc: v1.DataService_ValidateData_FullMethodName, serve: validateData, doc: doc{Missing: true, In: &v1.ValidateDataRequest{}, Out: &v1.ValidateDataResponse{}}},
-		{rpc: v1.DataService_GetDataCache_FullMethodName, serve: getDataCache, doc: doc{Out: &v1.GetDataCacheResponse{}, Query: read}},
+		{rpc: v1.LauncherService_DeleteLauncher_FullMethodName},
+		{rpc: v1.DataService_ValidateData_FullMethodName, doc: doc{Missing: true}},
+		{rpc: v1.DataService_GetDataCache_FullMethodName, doc: doc{Query: read}},
 
 		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
 			texts("topic", "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable"),
@@ -144,7 +145,7 @@ func endpoints() []endpoint {
 			text("tenant_id", "of this tenant, for operators"),
 		}}},
 
-		{rpc: v1.QuotaService_ListQuotas_FullMethodName, serve: listQuotas, doc: doc{Out: &v1.ListQuotasResponse{}, Query: read}},
+		{rpc: v1.QuotaService_ListQuotas_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.QuotaService_GetQuota_FullMethodName, serve: getQuota, doc: doc{Out: &v1.Quota{}, Query: read}},
 		{rpc: v1.QuotaService_PutQuota_FullMethodName, serve: putQuota, doc: doc{In: &v1.Quota{}, Without: quotaFigures, Optional: true, Out: &v1.Quota{}}},
 		{rpc: v1.QuotaService_DeleteQuota_FullMethodName, serve: deleteQuota, doc: doc{Out: &v1.DeleteQuotaRequest{}}},

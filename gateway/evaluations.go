@@ -5,7 +5,6 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/wire"
-	"google.golang.org/protobuf/proto"
 )
 
 func submitEvaluation(x *exchange) error {
@@ -31,11 +30,6 @@ func listEvaluations(x *exchange) error {
 		return invalidBody(faults)
 	}
 	return unary(x, request, x.server.evaluations.ListEvaluations, whole)
-}
-
-func getEvaluation(x *exchange) error {
-	return unary(x, &v1.GetEvaluationRequest{EvaluationId: id(x)}, x.server.evaluations.GetEvaluation,
-		func(r *v1.GetEvaluationResponse) proto.Message { return r.GetEvaluation() })
 }
 
 func compareEvaluations(x *exchange) error {

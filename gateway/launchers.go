@@ -13,10 +13,6 @@ import (
 // launcherToldOnly are the fields of a launcher that nobody sets.
 var launcherToldOnly = []string{"framework", "builtin", "updated_by", "updated_at"}
 
-func listLaunchers(x *exchange) error {
-	return unary(x, &v1.ListLaunchersRequest{}, x.server.launchers.ListLaunchers, whole)
-}
-
 func getLauncher(x *exchange) error {
 	framework := segment(x, "framework")
 	ctx, cancel, err := x.call()
@@ -50,9 +46,4 @@ func putLauncher(x *exchange) error {
 	l.Framework = segment(x, "framework")
 	return unary(x, &v1.PutLauncherRequest{Launcher: l}, x.server.launchers.PutLauncher,
 		func(r *v1.PutLauncherResponse) proto.Message { return r.GetLauncher() })
-}
-
-func deleteLauncher(x *exchange) error {
-	return unary(x, &v1.DeleteLauncherRequest{Framework: segment(x, "framework")}, x.server.launchers.DeleteLauncher,
-		func(r *v1.DeleteLauncherResponse) proto.Message { return r.GetLauncher() })
 }

@@ -39,7 +39,7 @@ func TestEndpoints_serveWhatTheProtosDeclare(t *testing.T) {
 		}
 	}
 	for _, e := range endpoints() {
-		require.NotNil(t, e.serve)
+		require.True(t, e.serve != nil || e.rpc != "" && !methods.Of(e.rpc).Streams, "%s %s: nothing answers", e.rpc, e.own.Path)
 		require.NotEqual(t, e.rpc == "", e.own.Path == "", "either a method's or the gateway's own: %s %s", e.rpc, e.own.Path)
 		require.False(t, e.open && e.rpc != "", "%s: what coordinators are asked for needs a token", e.rpc)
 		if e.rpc != "" {
@@ -48,6 +48,11 @@ func TestEndpoints_serveWhatTheProtosDeclare(t *testing.T) {
 		}
 	}
 	require.Equal(t, declared, serving)
+	all, _ := routes()
+	for _, r := range all {
+		require.NotNil(t, r.serve, r.name)
+		require.True(t, r.Field == "" || strings.Contains(r.Path, "{"), "%s: no segment says %s", r.name, r.Field)
+	}
 }
 
 func TestOpenAPI_refersOnlyToWhatIsThere(t *testing.T) {

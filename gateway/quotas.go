@@ -26,10 +26,6 @@ func tenantID(x *exchange) string {
 	return x.caller.Tenant
 }
 
-func listQuotas(x *exchange) error {
-	return unary(x, &v1.ListQuotasRequest{}, x.server.quotas.ListQuotas, whole)
-}
-
 func getQuota(x *exchange) error {
 	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {
 		return err

@@ -63,8 +63,17 @@ func routes() ([]route, []openapi.Operation) {
 			if len(r.secrets) == 0 {
 				r.secrets = []string{auth.PermissionManage}
 			}
-			all = append(all, r)
 			o := e.doc
+			if r.serve == nil {
+				r.serve = plain(declared, at, o.Optional)
+				if takesBody(at) {
+					o.In, o.Without = declared.NewRequest(), []string{at.Field}
+				}
+				if o.OutSchema == nil {
+					o.Out = answerOf(at, declared.NewRequest(), declared.NewReply())
+				}
+			}
+			all = append(all, r)
 			o.Method, o.Path, o.Summary, o.Code, o.Choice = at.Method, at.Path, at.Summary, at.Code, at.Choice
 			o.Open, o.Stream, o.Permissions = r.open, r.stream, r.anyOf
 			document = append(document, o)

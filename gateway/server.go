@@ -37,23 +37,21 @@ type server struct {
 	log     *slog.Logger
 	auth    auth.Authenticator
 	metrics *metrics
-	client  *client.Client
-	jobs    v1.JobServiceClient
-	cluster v1.ClusterServiceClient
 	submits *submits.Submits
 	limiter *ratelimit.Limiter
 	proxies auth.Proxies
-	tokens  v1.TokenServiceClient
-	quotas  v1.QuotaServiceClient
-	audit   v1.AuditServiceClient
+	issued  *auth.APITokens
+	// client calls the coordinators; what follows are their services, for the handlers that are not plain.
+	client      *client.Client
+	jobs        v1.JobServiceClient
+	evaluations v1.EvaluationServiceClient
+	cluster     v1.ClusterServiceClient
+	launchers   v1.LauncherServiceClient
+	tokens      v1.TokenServiceClient
+	quotas      v1.QuotaServiceClient
+	audit       v1.AuditServiceClient
 	// watched is what event streams tell.
 	watched stream.Source
-	// evaluations is a service of the coordinators, like those above.
-	evaluations v1.EvaluationServiceClient
-	sources     v1.DataServiceClient
-	// launchers say how the processes of a framework start.
-	launchers v1.LauncherServiceClient
-	issued    *auth.APITokens
 	// denied are the requests of people who may not, until they are told to the coordinators.
 	denied denials.Tally
 	// exchanger mints tokens for ScaiDrive and ScaiAtlas; nil: none are.
@@ -102,7 +100,6 @@ func newServer(config Config) (*server, error) {
 	s.watched = stream.Source{Jobs: s.jobs, Events: v1.NewEventServiceClient(c), Longest: config.Timeouts.Stream}
 	s.evaluations = v1.NewEvaluationServiceClient(c)
 	s.launchers = v1.NewLauncherServiceClient(c)
-	s.sources = v1.NewDataServiceClient(c)
 	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
 	s.issued = auth.NewAPITokens(s.tokens)
 	s.ready = readiness.New(s.cluster, config.Timeouts.NoLeader)

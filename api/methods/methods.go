@@ -68,7 +68,7 @@ type Method struct {
 	// Routes are how REST reaches it.
 	Routes []Route
 
-	reply protoreflect.MessageType
+	request, reply protoreflect.MessageType
 }
 
 // Route is one way by which REST reaches a method.
@@ -84,14 +84,24 @@ type Route struct {
 	Choice bool
 	// Batch: it takes the larger body.
 	Batch bool
+	// Field of the request that the open segment of the path says.
+	Field string
+	// Answer is the field of the response that is the answer; empty: all of it. Echo: the answer is the request.
+	Answer string
+	Echo   bool
 }
 
+// NewRequest makes an empty message of the kind that the method takes; nil for a method of somebody else's protos.
+func (m *Method) NewRequest() proto.Message { return fresh(m.request) }
+
 // NewReply makes an empty message of the kind that the method answers with; nil for a method of somebody else's protos.
-func (m *Method) NewReply() proto.Message {
-	if m.reply == nil {
+func (m *Method) NewReply() proto.Message { return fresh(m.reply) }
+
+func fresh(kind protoreflect.MessageType) proto.Message {
+	if kind == nil {
 		return nil
 	}
-	return m.reply.New().Interface()
+	return kind.New().Interface()
 }
 
 // Of returns what holds for a method, by its full name. The result is never nil.
@@ -156,11 +166,13 @@ func read(d protoreflect.MethodDescriptor) (*Method, error) {
 	for _, route := range rule.GetRoutes() {
 		m.Routes = append(m.Routes, routesOf(route)...)
 	}
-	reply, err := protoregistry.GlobalTypes.FindMessageByName(d.Output().FullName())
-	if err != nil {
+	var err error
+	if m.request, err = protoregistry.GlobalTypes.FindMessageByName(d.Input().FullName()); err != nil {
+		return nil, fmt.Errorf("the request of %s: %w", m.Name, err)
+	}
+	if m.reply, err = protoregistry.GlobalTypes.FindMessageByName(d.Output().FullName()); err != nil {
 		return nil, fmt.Errorf("the answer of %s: %w", m.Name, err)
 	}
-	m.reply = reply
 	return m, nil
 }
 
@@ -168,7 +180,7 @@ func read(d protoreflect.MethodDescriptor) (*Method, error) {
 func routesOf(declared *v1.Route) []Route {
 	r := Route{
 		Variant: declared.GetVariant(), Summary: declared.GetSummary(), Code: int(declared.GetCode()),
-		Choice: declared.GetChoice(), Batch: declared.GetBatch(),
+		Choice: declared.GetChoice(), Batch: declared.GetBatch(), Field: declared.GetField(), Answer: declared.GetAnswer(), Echo: declared.GetEcho(),
 	}
 	if r.Code == 0 {
 		r.Code = http.StatusOK

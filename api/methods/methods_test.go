@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -91,6 +92,17 @@ func TestAll_routes(t *testing.T) {
 			variants[r.Variant]++
 			require.True(t, r.Method != http.MethodGet || m.ReadOnly, "%s: a GET that changes something", m.Name)
 			require.True(t, r.Code >= 200 && r.Code < 300, m.Name)
+			if r.Field != "" {
+				require.Equal(t, 1, strings.Count(r.Path, "{"), "%s: one segment says one field", m.Name)
+				field := m.NewRequest().ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(r.Field))
+				require.NotNil(t, field, "%s has no field %s", m.Name, r.Field)
+				require.Equal(t, protoreflect.StringKind, field.Kind(), m.Name)
+			}
+			if r.Answer != "" {
+				field := m.NewReply().ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(r.Answer))
+				require.NotNil(t, field, "%s answers no %s", m.Name, r.Answer)
+				require.Equal(t, protoreflect.MessageKind, field.Kind(), m.Name)
+			}
 		}
 	}
 	require.Greater(t, len(taken), 40)

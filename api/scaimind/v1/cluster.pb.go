@@ -1956,28 +1956,28 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x05queue\x18\x01 \x01(\v2\x12.scaimind.v1.QueueR\x05queue\"(\n" +
 	"\x12DeleteQueueRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x15\n" +
-	"\x13DeleteQueueResponse2\x89\x11\n" +
+	"\x13DeleteQueueResponse2\xca\x11\n" +
 	"\x0eClusterService\x12\x9d\x01\n" +
 	"\n" +
 	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\"N\x8a\xb5\x18J\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ2:\x12Sum up the cluster\n" +
 	"\x1c/v1/modules/scaimind/cluster\x12\xe1\x01\n" +
 	"\tListNodes\x12\x1d.scaimind.v1.ListNodesRequest\x1a\x1e.scaimind.v1.ListNodesResponse\"\x94\x01\x8a\xb5\x18\x8f\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZ_2\x1a/v1/modules/scaimind/nodes:\x1dList the nodes and their GPUs\n" +
-	"\"/v1/modules/scaimind/cluster/nodes\x12\xd7\x01\n" +
-	"\aGetNode\x12\x1b.scaimind.v1.GetNodeRequest\x1a\x1c.scaimind.v1.GetNodeResponse\"\x90\x01\x8a\xb5\x18\x8b\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZ[2\x1f/v1/modules/scaimind/nodes/{id}:\rShow one nodeH\x01\n" +
+	"\"/v1/modules/scaimind/cluster/nodes\x12\xe6\x01\n" +
+	"\aGetNode\x12\x1b.scaimind.v1.GetNodeRequest\x1a\x1c.scaimind.v1.GetNodeResponse\"\x9f\x01\x8a\xb5\x18\x9a\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZj2\x1f/v1/modules/scaimind/nodes/{id}:\rShow one nodeH\x01Z\anode_idb\x04node\n" +
 	"'/v1/modules/scaimind/cluster/nodes/{id}\x12\xa5\x02\n" +
 	"\tDrainNode\x12\x1d.scaimind.v1.DrainNodeRequest\x1a\x1e.scaimind.v1.DrainNodeResponse\"\xd8\x01\x8a\xb5\x18\xd3\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\x16scaimind:cluster_adminR\n" +
-	"node.drainZ\x8d\x012%/v1/modules/scaimind/nodes/{id}/drain:5Give a node nothing new, so that it can be taken away\x12-/v1/modules/scaimind/cluster/nodes/{id}/drain\x12\x92\x02\n" +
+	"node.drainZ\x8d\x012%/v1/modules/scaimind/nodes/{id}/drain:5Give a node nothing new, so that it can be taken away\x12-/v1/modules/scaimind/cluster/nodes/{id}/drain\x12\xa2\x02\n" +
 	"\n" +
-	"EnableNode\x12\x1e.scaimind.v1.EnableNodeRequest\x1a\x1f.scaimind.v1.EnableNodeResponse\"\xc2\x01\x8a\xb5\x18\xbd\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\x16scaimind:cluster_adminR\vnode.enableZw2&/v1/modules/scaimind/nodes/{id}/enable:\x1dLet a drained node work again\x12./v1/modules/scaimind/cluster/nodes/{id}/enable\x12\x81\x02\n" +
+	"EnableNode\x12\x1e.scaimind.v1.EnableNodeRequest\x1a\x1f.scaimind.v1.EnableNodeResponse\"\xd2\x01\x8a\xb5\x18\xcd\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\x16scaimind:cluster_adminR\vnode.enableZ\x86\x012&/v1/modules/scaimind/nodes/{id}/enable:\x1dLet a drained node work againZ\anode_idb\x04node\x12./v1/modules/scaimind/cluster/nodes/{id}/enable\x12\x8d\x02\n" +
 	"\n" +
-	"ForgetNode\x12\x1e.scaimind.v1.ForgetNodeRequest\x1a\x1f.scaimind.v1.ForgetNodeResponse\"\xb1\x01\x8a\xb5\x18\xac\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\vnode.forgetZ~2\x1f/v1/modules/scaimind/nodes/{id}:0Forget a node of which nothing is alive any moreH\x01\"'/v1/modules/scaimind/cluster/nodes/{id}\x12\x9a\x01\n" +
+	"ForgetNode\x12\x1e.scaimind.v1.ForgetNodeRequest\x1a\x1f.scaimind.v1.ForgetNodeResponse\"\xbd\x01\x8a\xb5\x18\xb8\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\vnode.forgetZ\x89\x012\x1f/v1/modules/scaimind/nodes/{id}:0Forget a node of which nothing is alive any moreH\x01Z\anode_idh\x01\"'/v1/modules/scaimind/cluster/nodes/{id}\x12\x9a\x01\n" +
 	"\bGetQueue\x12\x1c.scaimind.v1.GetQueueRequest\x1a\x1d.scaimind.v1.GetQueueResponse\"Q\x8a\xb5\x18M\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ5:\x17List the jobs that wait\n" +
 	"\x1a/v1/modules/scaimind/queue\x12\x9b\x01\n" +
 	"\n" +
 	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponse\"L\x8a\xb5\x18H\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ0:\x0fList the queuesH\x01\n" +
-	"\x1b/v1/modules/scaimind/queues\x12\xbc\x01\n" +
-	"\bPutQueue\x12\x1c.scaimind.v1.PutQueueRequest\x1a\x1d.scaimind.v1.PutQueueResponse\"s\x8a\xb5\x18o\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\tqueue.putZC:\x1bMake a queue, or change oneH\x01\x1a\"/v1/modules/scaimind/queues/{name}\x12\xdd\x01\n" +
-	"\vDeleteQueue\x12\x1f.scaimind.v1.DeleteQueueRequest\x1a .scaimind.v1.DeleteQueueResponse\"\x8a\x01\x8a\xb5\x18\x85\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\fqueue.deleteZV:.Take away a queue that no unfinished job is inH\x01\"\"/v1/modules/scaimind/queues/{name}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x1b/v1/modules/scaimind/queues\x12\xca\x01\n" +
+	"\bPutQueue\x12\x1c.scaimind.v1.PutQueueRequest\x1a\x1d.scaimind.v1.PutQueueResponse\"\x80\x01\x8a\xb5\x18|\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\tqueue.putZP:\x1bMake a queue, or change oneH\x01Z\x04nameb\x05queue\x1a\"/v1/modules/scaimind/queues/{name}\x12\xe5\x01\n" +
+	"\vDeleteQueue\x12\x1f.scaimind.v1.DeleteQueueRequest\x1a .scaimind.v1.DeleteQueueResponse\"\x92\x01\x8a\xb5\x18\x8d\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\fqueue.deleteZ^:.Take away a queue that no unfinished job is inH\x01Z\x04nameh\x01\"\"/v1/modules/scaimind/queues/{name}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_cluster_proto_rawDescOnce sync.Once

@@ -1115,11 +1115,12 @@ const file_scaimind_v1_evaluations_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x01H\x00R\x05value\x88\x01\x01\x12\x19\n" +
 	"\x05delta\x18\x03 \x01(\x01H\x01R\x05delta\x88\x01\x01B\b\n" +
 	"\x06_valueB\b\n" +
-	"\x06_delta2\x9e\a\n" +
+	"\x06_delta2\xbb\a\n" +
 	"\x11EvaluationService\x12\xd1\x01\n" +
 	"\x10SubmitEvaluation\x12$.scaimind.v1.SubmitEvaluationRequest\x1a%.scaimind.v1.SubmitEvaluationResponse\"p\x8a\xb5\x18l\b\x03\x12\x03\x02\x03\x042\x11scaimind:evaluateH\x01R\n" +
-	"job.submitZB:\x1bScore a model by benchmarks@\xc9\x01\x12 /v1/modules/scaimind/evaluations\x12\xd3\x01\n" +
-	"\rGetEvaluation\x12!.scaimind.v1.GetEvaluationRequest\x1a\".scaimind.v1.GetEvaluationResponse\"{\x8a\xb5\x18w\b\x01\x12\x03\x02\x03\x042\rscaimind:view2\x11scaimind:evaluateZL:#Show one evaluation and its results\n" +
+	"job.submitZB:\x1bScore a model by benchmarks@\xc9\x01\x12 /v1/modules/scaimind/evaluations\x12\xf0\x01\n" +
+	"\rGetEvaluation\x12!.scaimind.v1.GetEvaluationRequest\x1a\".scaimind.v1.GetEvaluationResponse\"\x97\x01\x8a\xb5\x18\x92\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view2\x11scaimind:evaluateZg:#Show one evaluation and its resultsZ\revaluation_idb\n" +
+	"evaluation\n" +
 	"%/v1/modules/scaimind/evaluations/{id}\x12\xe2\x01\n" +
 	"\x0fListEvaluations\x12#.scaimind.v1.ListEvaluationsRequest\x1a$.scaimind.v1.ListEvaluationsResponse\"\x83\x01\x8a\xb5\x18\x7f\b\x01\x12\x03\x02\x03\x042\rscaimind:view2\x11scaimind:evaluateZT:0List the evaluations of the tenant, newest first\n" +
 	" /v1/modules/scaimind/evaluations\x12\xf9\x01\n" +

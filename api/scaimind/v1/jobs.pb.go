@@ -3004,38 +3004,39 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"checkpoint\">\n" +
 	"\x17DeleteCheckpointRequest\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"\x1a\n" +
-	"\x18DeleteCheckpointResponse2\x9a\x16\n" +
+	"\x18DeleteCheckpointResponse2\xa1\x17\n" +
 	"\n" +
 	"JobService\x12\xa4\x01\n" +
 	"\tSubmitJob\x12\x1d.scaimind.v1.SubmitJobRequest\x1a\x1e.scaimind.v1.SubmitJobResponse\"X\x8a\xb5\x18T\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
 	"job.submitZ,:\fSubmit a job@\xc9\x01\x12\x19/v1/modules/scaimind/jobs\x12\xcd\x01\n" +
 	"\n" +
 	"SubmitJobs\x12\x1e.scaimind.v1.SubmitJobsRequest\x1a\x1f.scaimind.v1.SubmitJobsResponse\"~\x8a\xb5\x18z\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
-	"job.submitZR:(Submit up to 1,000 jobs, each for itself@\xcf\x01H\x01P\x01\x12\x1f/v1/modules/scaimind/jobs/batch\x12\x8d\x01\n" +
-	"\x06GetJob\x12\x1a.scaimind.v1.GetJobRequest\x1a\x1b.scaimind.v1.GetJobResponse\"J\x8a\xb5\x18F\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ.:\fShow one job\n" +
+	"job.submitZR:(Submit up to 1,000 jobs, each for itself@\xcf\x01H\x01P\x01\x12\x1f/v1/modules/scaimind/jobs/batch\x12\x9a\x01\n" +
+	"\x06GetJob\x12\x1a.scaimind.v1.GetJobRequest\x1a\x1b.scaimind.v1.GetJobResponse\"W\x8a\xb5\x18S\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ;:\fShow one jobZ\x06job_idb\x03job\n" +
 	"\x1e/v1/modules/scaimind/jobs/{id}\x12\x9d\x01\n" +
 	"\bListJobs\x12\x1c.scaimind.v1.ListJobsRequest\x1a\x1d.scaimind.v1.ListJobsResponse\"T\x8a\xb5\x18P\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ8:\x1bList the jobs of the tenant\n" +
-	"\x19/v1/modules/scaimind/jobs\x12\xb2\x01\n" +
-	"\tCancelJob\x12\x1d.scaimind.v1.CancelJobRequest\x1a\x1e.scaimind.v1.CancelJobResponse\"f\x8a\xb5\x18b\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\n" +
-	"job.cancelZ<:\x13Stop a job for good\x12%/v1/modules/scaimind/jobs/{id}/cancel\x12\xb9\x01\n" +
-	"\bPauseJob\x12\x1c.scaimind.v1.PauseJobRequest\x1a\x1d.scaimind.v1.PauseJobResponse\"p\x8a\xb5\x18l\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\tjob.pauseZG:\x1fStop a job so that it can go on\x12$/v1/modules/scaimind/jobs/{id}/pause\x12\xb7\x01\n" +
-	"\tResumeJob\x12\x1d.scaimind.v1.ResumeJobRequest\x1a\x1e.scaimind.v1.ResumeJobResponse\"k\x8a\xb5\x18g\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
-	"job.resumeZ?:\x16Let a paused job go on\x12%/v1/modules/scaimind/jobs/{id}/resume\x12\xc7\x01\n" +
-	"\bRetryJob\x12\x1c.scaimind.v1.RetryJobRequest\x1a\x1d.scaimind.v1.RetryJobResponse\"~\x8a\xb5\x18z\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\tjob.retryZS:+Try a finished job again, under the same id\x12$/v1/modules/scaimind/jobs/{id}/retry\x12\xb3\x01\n" +
+	"\x19/v1/modules/scaimind/jobs\x12\xbf\x01\n" +
+	"\tCancelJob\x12\x1d.scaimind.v1.CancelJobRequest\x1a\x1e.scaimind.v1.CancelJobResponse\"s\x8a\xb5\x18o\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\n" +
+	"job.cancelZI:\x13Stop a job for goodZ\x06job_idb\x03job\x12%/v1/modules/scaimind/jobs/{id}/cancel\x12\xc6\x01\n" +
+	"\bPauseJob\x12\x1c.scaimind.v1.PauseJobRequest\x1a\x1d.scaimind.v1.PauseJobResponse\"}\x8a\xb5\x18y\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\tjob.pauseZT:\x1fStop a job so that it can go onZ\x06job_idb\x03job\x12$/v1/modules/scaimind/jobs/{id}/pause\x12\xc4\x01\n" +
+	"\tResumeJob\x12\x1d.scaimind.v1.ResumeJobRequest\x1a\x1e.scaimind.v1.ResumeJobResponse\"x\x8a\xb5\x18t\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
+	"job.resumeZL:\x16Let a paused job go onZ\x06job_idb\x03job\x12%/v1/modules/scaimind/jobs/{id}/resume\x12\xd6\x01\n" +
+	"\bRetryJob\x12\x1c.scaimind.v1.RetryJobRequest\x1a\x1d.scaimind.v1.RetryJobResponse\"\x8c\x01\x8a\xb5\x18\x87\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\tjob.retryZ`:+Try a finished job again, under the same idZ\x06job_idb\x03job\x12$/v1/modules/scaimind/jobs/{id}/retry\x12\xbb\x01\n" +
 	"\n" +
-	"ExplainJob\x12\x1e.scaimind.v1.ExplainJobRequest\x1a\x1f.scaimind.v1.ExplainJobResponse\"d\x8a\xb5\x18`\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZH:\x1cSay why a job is where it isH\x01\n" +
+	"ExplainJob\x12\x1e.scaimind.v1.ExplainJobRequest\x1a\x1f.scaimind.v1.ExplainJobResponse\"l\x8a\xb5\x18h\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZP:\x1cSay why a job is where it isH\x01Z\x06job_id\n" +
 	"&/v1/modules/scaimind/jobs/{id}/explain\x12\xb5\x01\n" +
 	"\rStreamJobLogs\x12!.scaimind.v1.StreamJobLogsRequest\x1a\".scaimind.v1.StreamJobLogsResponse\"[\x8a\xb5\x18W\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ?:\x18Follow what a job prints\n" +
-	"#/v1/modules/scaimind/jobs/{id}/logs0\x01\x12\xc0\x01\n" +
-	"\rGetJobMetrics\x12!.scaimind.v1.GetJobMetricsRequest\x1a\".scaimind.v1.GetJobMetricsResponse\"h\x8a\xb5\x18d\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZL: Show the newest metrics of a jobH\x01\n" +
+	"#/v1/modules/scaimind/jobs/{id}/logs0\x01\x12\xc8\x01\n" +
+	"\rGetJobMetrics\x12!.scaimind.v1.GetJobMetricsRequest\x1a\".scaimind.v1.GetJobMetricsResponse\"p\x8a\xb5\x18l\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZT: Show the newest metrics of a jobH\x01Z\x06job_id\n" +
 	"&/v1/modules/scaimind/jobs/{id}/metrics\x12\xcb\x01\n" +
 	"\x10StreamJobMetrics\x12$.scaimind.v1.StreamJobMetricsRequest\x1a%.scaimind.v1.StreamJobMetricsResponse\"h\x8a\xb5\x18d\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZL:\x1bFollow the metrics of a job\n" +
-	"-/v1/modules/scaimind/jobs/{id}/metrics/stream0\x01\x12\xc7\x01\n" +
-	"\x0fListCheckpoints\x12#.scaimind.v1.ListCheckpointsRequest\x1a$.scaimind.v1.ListCheckpointsResponse\"i\x8a\xb5\x18e\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZM:\x1dList the checkpoints of a jobH\x01\n" +
-	"*/v1/modules/scaimind/jobs/{id}/checkpoints\x12\xb2\x01\n" +
-	"\rGetCheckpoint\x12!.scaimind.v1.GetCheckpointRequest\x1a\".scaimind.v1.GetCheckpointResponse\"Z\x8a\xb5\x18V\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ>:\x13Show one checkpointH\x01\n" +
-	"%/v1/modules/scaimind/checkpoints/{id}\x12\xf1\x01\n" +
-	"\x10DeleteCheckpoint\x12$.scaimind.v1.DeleteCheckpointRequest\x1a%.scaimind.v1.DeleteCheckpointResponse\"\x8f\x01\x8a\xb5\x18\x8a\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\x11checkpoint.deleteZ]:2Take a checkpoint out of the state; its files stayH\x01\"%/v1/modules/scaimind/checkpoints/{id}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"-/v1/modules/scaimind/jobs/{id}/metrics/stream0\x01\x12\xcf\x01\n" +
+	"\x0fListCheckpoints\x12#.scaimind.v1.ListCheckpointsRequest\x1a$.scaimind.v1.ListCheckpointsResponse\"q\x8a\xb5\x18m\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZU:\x1dList the checkpoints of a jobH\x01Z\x06job_id\n" +
+	"*/v1/modules/scaimind/jobs/{id}/checkpoints\x12\xcd\x01\n" +
+	"\rGetCheckpoint\x12!.scaimind.v1.GetCheckpointRequest\x1a\".scaimind.v1.GetCheckpointResponse\"u\x8a\xb5\x18q\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZY:\x13Show one checkpointH\x01Z\rcheckpoint_idb\n" +
+	"checkpoint\n" +
+	"%/v1/modules/scaimind/checkpoints/{id}\x12\x82\x02\n" +
+	"\x10DeleteCheckpoint\x12$.scaimind.v1.DeleteCheckpointRequest\x1a%.scaimind.v1.DeleteCheckpointResponse\"\xa0\x01\x8a\xb5\x18\x9b\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\x11checkpoint.deleteZn:2Take a checkpoint out of the state; its files stayH\x01Z\rcheckpoint_idh\x01\"%/v1/modules/scaimind/checkpoints/{id}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_jobs_proto_rawDescOnce sync.Once

@@ -428,13 +428,13 @@ const file_scaimind_v1_launchers_proto_rawDesc = "" +
 	"\x15DeleteLauncherRequest\x12\x1c\n" +
 	"\tframework\x18\x01 \x01(\tR\tframework\"K\n" +
 	"\x16DeleteLauncherResponse\x121\n" +
-	"\blauncher\x18\x01 \x01(\v2\x15.scaimind.v1.LauncherR\blauncher2\x95\a\n" +
+	"\blauncher\x18\x01 \x01(\v2\x15.scaimind.v1.LauncherR\blauncher2\xaa\a\n" +
 	"\x0fLauncherService\x12\xca\x02\n" +
 	"\rListLaunchers\x12!.scaimind.v1.ListLaunchersRequest\x1a\".scaimind.v1.ListLaunchersResponse\"\xf1\x01\x8a\xb5\x18\xec\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:viewB\x0fscaimind:manageB\rmind:operatorZR:.List how the processes of each framework startH\x01\n" +
 	"\x1e/v1/modules/scaimind/launchersZ`*\x03one:+Show how the processes of a framework startH\x01\n" +
 	"*/v1/modules/scaimind/launchers/{framework}\x12\x9c\x02\n" +
-	"\vPutLauncher\x12\x1f.scaimind.v1.PutLauncherRequest\x1a .scaimind.v1.PutLauncherResponse\"\xc9\x01\x8a\xb5\x18\xc4\x01\b\x03\x12\x03\x02\x03\x042\rmind:operator:\rmind:operatorB\x0fscaimind:manageB\rmind:operatorR\flauncher.putZo:?Replace how the processes of a framework start, for all tenantsH\x01\x1a*/v1/modules/scaimind/launchers/{framework}\x12\x95\x02\n" +
-	"\x0eDeleteLauncher\x12\".scaimind.v1.DeleteLauncherRequest\x1a#.scaimind.v1.DeleteLauncherResponse\"\xb9\x01\x8a\xb5\x18\xb4\x01\b\x03\x12\x03\x02\x03\x042\rmind:operator:\rmind:operatorB\x0fscaimind:manageB\rmind:operatorR\x0flauncher.deleteZ\\:,Go back to the launcher that mind comes withH\x01\"*/v1/modules/scaimind/launchers/{framework}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\vPutLauncher\x12\x1f.scaimind.v1.PutLauncherRequest\x1a .scaimind.v1.PutLauncherResponse\"\xc9\x01\x8a\xb5\x18\xc4\x01\b\x03\x12\x03\x02\x03\x042\rmind:operator:\rmind:operatorB\x0fscaimind:manageB\rmind:operatorR\flauncher.putZo:?Replace how the processes of a framework start, for all tenantsH\x01\x1a*/v1/modules/scaimind/launchers/{framework}\x12\xaa\x02\n" +
+	"\x0eDeleteLauncher\x12\".scaimind.v1.DeleteLauncherRequest\x1a#.scaimind.v1.DeleteLauncherResponse\"\xce\x01\x8a\xb5\x18\xc9\x01\b\x03\x12\x03\x02\x03\x042\rmind:operator:\rmind:operatorB\x0fscaimind:manageB\rmind:operatorR\x0flauncher.deleteZq:,Go back to the launcher that mind comes withH\x01Z\tframeworkb\blauncher\"*/v1/modules/scaimind/launchers/{framework}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_launchers_proto_rawDescOnce sync.Once

@@ -288,7 +288,13 @@ type Route struct {
 	// The path was not published, or only that there is one: what it takes and answers is our choice.
 	Choice bool `protobuf:"varint,9,opt,name=choice,proto3" json:"choice,omitempty"`
 	// Takes the larger body.
-	Batch         bool `protobuf:"varint,10,opt,name=batch,proto3" json:"batch,omitempty"`
+	Batch bool `protobuf:"varint,10,opt,name=batch,proto3" json:"batch,omitempty"`
+	// The field of the request that the open segment of the path says.
+	Field string `protobuf:"bytes,11,opt,name=field,proto3" json:"field,omitempty"`
+	// The field of the response that is the answer; empty: the whole response.
+	Answer string `protobuf:"bytes,12,opt,name=answer,proto3" json:"answer,omitempty"`
+	// The answer is the request: it names what is gone.
+	Echo          bool `protobuf:"varint,13,opt,name=echo,proto3" json:"echo,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -408,6 +414,27 @@ func (x *Route) GetBatch() bool {
 	return false
 }
 
+func (x *Route) GetField() string {
+	if x != nil {
+		return x.Field
+	}
+	return ""
+}
+
+func (x *Route) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
+func (x *Route) GetEcho() bool {
+	if x != nil {
+		return x.Echo
+	}
+	return false
+}
+
 type isRoute_Path interface {
 	isRoute_Path()
 }
@@ -485,7 +512,7 @@ const file_scaimind_v1_options_proto_rawDesc = "" +
 	"\x05AGENT\x10\x01\x12\v\n" +
 	"\aGATEWAY\x10\x02\x12\f\n" +
 	"\bOPERATOR\x10\x03\x12\x0f\n" +
-	"\vCOORDINATOR\x10\x04\"\xf3\x01\n" +
+	"\vCOORDINATOR\x10\x04\"\xb5\x02\n" +
 	"\x05Route\x12\x12\n" +
 	"\x03get\x18\x01 \x01(\tH\x00R\x03get\x12\x14\n" +
 	"\x04post\x18\x02 \x01(\tH\x00R\x04post\x12\x12\n" +
@@ -497,7 +524,10 @@ const file_scaimind_v1_options_proto_rawDesc = "" +
 	"\x04code\x18\b \x01(\x05R\x04code\x12\x16\n" +
 	"\x06choice\x18\t \x01(\bR\x06choice\x12\x14\n" +
 	"\x05batch\x18\n" +
-	" \x01(\bR\x05batchB\x06\n" +
+	" \x01(\bR\x05batch\x12\x14\n" +
+	"\x05field\x18\v \x01(\tR\x05field\x12\x16\n" +
+	"\x06answer\x18\f \x01(\tR\x06answer\x12\x12\n" +
+	"\x04echo\x18\r \x01(\bR\x04echoB\x06\n" +
 	"\x04path:M\n" +
 	"\x04rule\x12\x1e.google.protobuf.MethodOptions\x18ц\x03 \x01(\v2\x17.scaimind.v1.MethodRuleR\x04ruleB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
