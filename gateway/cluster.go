@@ -37,16 +37,6 @@ func appendDrain(b []byte, reply *v1.DrainNodeResponse, hide bool) []byte {
 	return append(b, "]}"...)
 }
 
-func getQueue(x *exchange) error {
-	query := x.r.URL.Query()
-	request := &v1.GetQueueRequest{Queue: query.Get("queue")}
-	var faults []wire.Fault
-	if request.Limit, faults = wire.Int(query, "limit", 1, 1000, nil); len(faults) > 0 {
-		return invalidBody(faults)
-	}
-	return unary(x, request, x.server.cluster.GetQueue, whole)
-}
-
 func getMe(x *exchange) error {
 	x.data(func(b []byte) []byte {
 		b = append(b, `{"tenant_id":`...)

@@ -35,7 +35,7 @@ func (x *exchange) noteDenial(p *problem) {
 		return
 	}
 	s := x.server
-	s.metrics.denied.WithLabelValues(cmp.Or(p.reason, p.code)).Inc()
+	s.metrics.Denied.WithLabelValues(cmp.Or(p.reason, p.code)).Inc()
 	if outcome == "" {
 		return
 	}

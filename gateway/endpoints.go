@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/openapi"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // endpoint is what serves the routes of one method, and what the document says of its query, body and answer. Everything else is
@@ -15,8 +16,9 @@ type endpoint struct {
 	rpc, variant string
 	own          methods.Route
 	open         bool // no token is needed
-	// serve answers; nil: path and body make the request, and the response is the answer, as the protos say.
+	// serve answers; nil: path, query and body make the request, and the response is the answer, as the protos say.
 	serve func(x *exchange) error
+	query asked // nil: the query says nothing but the consistency
 	doc   doc
 }
 
@@ -98,14 +100,14 @@ func endpoints() []endpoint {
 		{rpc: v1.JobService_DeleteCheckpoint_FullMethodName},
 
 		{rpc: v1.EvaluationService_SubmitEvaluation_FullMethodName, serve: submitEvaluation, doc: doc{Missing: true, In: &v1.NewEvaluation{}, Out: &v1.SubmitEvaluationResponse{}}},
-		{rpc: v1.EvaluationService_ListEvaluations_FullMethodName, serve: listEvaluations, doc: doc{Out: &v1.ListEvaluationsResponse{}, Query: params{
+		{rpc: v1.EvaluationService_ListEvaluations_FullMethodName, query: fromQuery(wire.ListEvaluations), doc: doc{Query: params{
 			texts("status", "only these; repeatable"),
 			text("job_id", "only those of this job's model"),
 			number("page_size", "default 20", 1, 100),
 			pageToken,
 			consistency,
 		}}},
-		{rpc: v1.EvaluationService_CompareEvaluations_FullMethodName, serve: compareEvaluations, doc: doc{Missing: true, Out: &v1.CompareEvaluationsResponse{}, Query: params{
+		{rpc: v1.EvaluationService_CompareEvaluations_FullMethodName, query: fromQuery(wire.CompareEvaluations), doc: doc{Missing: true, Query: params{
 			text("ids", "2 to 20 ids, with commas between or repeated; the first that has a metric is what the others are compared with"),
 			consistency,
 		}}},
@@ -117,7 +119,7 @@ func endpoints() []endpoint {
 		{rpc: v1.ClusterService_DrainNode_FullMethodName, serve: drainNode, doc: doc{In: &v1.DrainNodeRequest{}, Without: []string{"node_id"}, Optional: true, OutSchema: anything}},
 		{rpc: v1.ClusterService_EnableNode_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.ClusterService_ForgetNode_FullMethodName, doc: doc{OutSchema: anything}},
-		{rpc: v1.ClusterService_GetQueue_FullMethodName, serve: getQueue, doc: doc{Missing: true, Out: &v1.GetQueueResponse{}, Query: params{
+		{rpc: v1.ClusterService_GetQueue_FullMethodName, query: fromQuery(wire.GetQueue), doc: doc{Missing: true, Query: params{
 			text("queue", "only this queue"), number("limit", "default 100", 1, 1000), consistency,
 		}}},
 		{rpc: v1.ClusterService_ListQueues_FullMethodName, doc: doc{Query: read}},

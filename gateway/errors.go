@@ -31,7 +31,7 @@ func (x *exchange) translate(err error) *problem { return x.explain(err, x.answe
 func (x *exchange) explain(err error, outcome string) *problem {
 	s := grpcstatus.Convert(err)
 	entry := status.OfOutcome(s.Code(), outcome)
-	x.server.metrics.coordinatorErrors.WithLabelValues(status.CodeName(s.Code())).Inc()
+	x.server.metrics.CoordinatorErrors.WithLabelValues(status.CodeName(s.Code())).Inc()
 	message := s.Message()
 	if entry.Policy != status.Pass {
 		message = entry.Message

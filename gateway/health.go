@@ -41,7 +41,7 @@ func ready(x *exchange) error {
 func serveMetrics(x *exchange) error {
 	x.code = http.StatusOK
 	x.mark(x.w.Header())
-	x.server.metrics.handler.ServeHTTP(x.w, x.r)
+	x.server.metrics.Handler.ServeHTTP(x.w, x.r)
 	return nil
 }
 

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -116,12 +115,12 @@ func withIgnored(message string, ignored []string) string {
 }
 
 func listJobs(x *exchange) error {
-	request, err := listRequest(x.r.URL.Query())
-	if err != nil {
-		return err
+	request, faults := wire.ListJobs(x.r.URL.Query())
+	if len(faults) > 0 {
+		return invalidBody(faults)
 	}
 	var jobs []*v1.Job
-	err = unary(x, request, x.server.jobs.ListJobs, func(r *v1.ListJobsResponse) proto.Message {
+	err := unary(x, request, x.server.jobs.ListJobs, func(r *v1.ListJobsResponse) proto.Message {
 		jobs = r.GetJobs()
 		return r
 	})
@@ -129,22 +128,4 @@ func listJobs(x *exchange) error {
 		x.server.listed.Note(jobs, x.sent)
 	}
 	return err
-}
-
-func listRequest(query url.Values) (*v1.ListJobsRequest, error) {
-	var faults []wire.Fault
-	request := &v1.ListJobsRequest{
-		Queue: query.Get("queue"), PageToken: query.Get("page_token"), OrderBy: query.Get("order_by"), Label: query["label"],
-	}
-	request.Status, faults = wire.Statuses(query, faults)
-	for _, label := range request.Label {
-		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
-			faults = append(faults, wire.Fault{Field: "label", Message: fmt.Sprintf("must be key=value, not %q", wire.Printable(label))})
-		}
-	}
-	request.PageSize, faults = wire.Int(query, "page_size", 1, 100, faults)
-	if len(faults) > 0 {
-		return nil, invalidBody(faults)
-	}
-	return request, nil
 }

@@ -37,7 +37,7 @@ func (s *server) admit(x *exchange, now time.Time) *problem {
 	if v.Admitted {
 		return nil
 	}
-	s.metrics.rateLimited.Inc()
+	s.metrics.RateLimited.Inc()
 	return &problem{
 		http: http.StatusTooManyRequests, code: "RATE_LIMITED",
 		message:    fmt.Sprintf("Rate limit exceeded: %d requests per minute", v.Limit),

@@ -16,7 +16,7 @@ func (x *exchange) mint(call *client.Call, limit time.Duration) (time.Duration, 
 	s := x.server
 	if !x.caller.Issued {
 		if s.config.ExchangeIssuedOnly {
-			s.metrics.exchanges.WithLabelValues("skipped").Inc()
+			s.metrics.Exchanges.WithLabelValues("skipped").Inc()
 			return limit, nil
 		}
 		return 0, x.notMinted("not_exchangeable", errNotExchangeable)
@@ -26,10 +26,10 @@ func (x *exchange) mint(call *client.Call, limit time.Duration) (time.Duration, 
 	defer cancel()
 	tokens, err := s.exchanger.Mint(ctx, bearer(x.r))
 	took := time.Since(start)
-	s.metrics.exchangeSeconds.Observe(took.Seconds())
+	s.metrics.ExchangeSeconds.Observe(took.Seconds())
 	switch {
 	case err == nil:
-		s.metrics.exchanges.WithLabelValues("ok").Inc()
+		s.metrics.Exchanges.WithLabelValues("ok").Inc()
 		call.DriveToken, call.AtlasToken = tokens.Drive, tokens.Atlas
 		return limit - took, nil
 	case errors.Is(err, tokenexchange.ErrRefused):
@@ -52,7 +52,7 @@ var notMintedWhy = map[string]string{
 
 // notMinted answers as published: 500, whatever the reason.
 func (x *exchange) notMinted(outcome string, err error) *problem {
-	x.server.metrics.exchanges.WithLabelValues(outcome).Inc()
+	x.server.metrics.Exchanges.WithLabelValues(outcome).Inc()
 	if x.r.Context().Err() == nil { // else the caller hung up, and nobody failed
 		x.server.log.LogAttrs(x.r.Context(), slog.LevelWarn, "a token exchange failed", slog.String("event", "scaimind_token_exchange_failed"),
 			slog.String("request_id", x.requestID), slog.String("tenant_id", x.tenant()), slog.String("route", x.route.name),

@@ -60,19 +60,10 @@ func deleteQuota(x *exchange) error {
 }
 
 func listAudit(x *exchange) error {
-	query := x.r.URL.Query()
-	request := &v1.ListAuditRecordsRequest{
-		UserId: query.Get("user_id"), Action: query.Get("action"), Object: query.Get("object"), Outcome: query.Get("outcome"),
-		PageToken: query.Get("page_token"), TenantId: query.Get("tenant_id"),
-	}
+	request, faults := wire.ListAuditRecords(x.r.URL.Query(), time.Now())
 	if err := x.ofTenant(request.TenantId, "the audit log"); err != nil {
 		return err
 	}
-	var faults []wire.Fault
-	request.PageSize, faults = wire.Int(query, "page_size", 1, 1000, nil)
-	now := time.Now()
-	request.Since, faults = wire.Time(query, "since", now, faults)
-	request.Until, faults = wire.Time(query, "until", now, faults)
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}

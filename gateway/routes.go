@@ -65,7 +65,7 @@ func routes() ([]route, []openapi.Operation) {
 			}
 			o := e.doc
 			if r.serve == nil {
-				r.serve = plain(declared, at, o.Optional)
+				r.serve = plain(declared, at, e.query, o.Optional)
 				if takesBody(at) {
 					o.In, o.Without = declared.NewRequest(), []string{at.Field}
 				}

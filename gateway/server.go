@@ -27,6 +27,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/metrics"
 	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc"
 )
@@ -36,7 +37,7 @@ type server struct {
 	config  Config
 	log     *slog.Logger
 	auth    auth.Authenticator
-	metrics *metrics
+	metrics *metrics.Metrics
 	submits *submits.Submits
 	limiter *ratelimit.Limiter
 	proxies auth.Proxies
@@ -80,7 +81,7 @@ func newServer(config Config) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
-		config.Registry.MustRegister(certificateEnd("coordinators", keys))
+		config.Registry.MustRegister(metrics.CertificateEnd("coordinators", keys))
 		dial.DialOptions = append([]grpc.DialOption{grpc.WithTransportCredentials(keys.Client(pki.RoleCoordinator).Credentials())}, dial.DialOptions...)
 	}
 	c, err := client.Dial(dial)
@@ -93,7 +94,7 @@ func newServer(config Config) (*server, error) {
 	}
 	hub := fanout.New()
 	s := &server{
-		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry, hub), hub: hub,
+		config: config, log: config.Logger, auth: config.Authenticator, metrics: metrics.New(config.Registry, hub), hub: hub,
 		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: submits.New(c.Jobs()), limiter: ratelimit.New(), proxies: trusted, drained: make(chan struct{}),
 	}
 	s.tokens = v1.NewTokenServiceClient(c)
@@ -154,7 +155,7 @@ func (s *server) handler(route *route) http.Handler {
 			if fault := recover(); fault != nil {
 				x.panicked(fault)
 			}
-			s.metrics.observe(route, x.code, time.Since(start))
+			s.metrics.Observe(route.name, route.stream, x.code, time.Since(start))
 		}()
 		if !route.open {
 			caller, p := s.authenticate(x)

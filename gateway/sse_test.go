@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -288,8 +289,8 @@ func TestLogs_query(t *testing.T) {
 				values[name] = []string{value}
 			}
 		}
-		r, err := logsRequest(values, now)
-		require.NoError(t, err, query)
+		r, faults := wire.StreamJobLogs(values, now)
+		require.Empty(t, faults, query)
 		require.True(t, want(r), query)
 	}
 }

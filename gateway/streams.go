@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -17,13 +16,12 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/wire"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 func streamLogs(x *exchange) error {
-	request, err := logsRequest(x.r.URL.Query(), time.Now())
-	if err != nil {
-		return err
+	request, faults := wire.StreamJobLogs(x.r.URL.Query(), time.Now())
+	if len(faults) > 0 {
+		return invalidBody(faults)
 	}
 	request.JobId = id(x)
 	cursor, err := x.beginning()
@@ -101,7 +99,7 @@ type reader struct {
 // Begin implements stream.Reader.
 func (r *reader) Begin(index uint64) {
 	r.reads = true
-	r.x.server.metrics.streams.Inc()
+	r.x.server.metrics.Streams.Inc()
 	r.x.answer.Index = index
 	r.x.mark(r.x.w.Header())
 	r.x.code = http.StatusOK
@@ -109,7 +107,7 @@ func (r *reader) Begin(index uint64) {
 
 func (r *reader) gone() {
 	if r.reads {
-		r.x.server.metrics.streams.Dec()
+		r.x.server.metrics.Streams.Dec()
 	}
 }
 
@@ -153,36 +151,4 @@ func (x *exchange) lastEventID() (string, error) {
 		return "", invalid("last_event_id", "is longer than 4096 bytes")
 	}
 	return cursor, nil
-}
-
-func logsRequest(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, error) {
-	request := &v1.StreamJobLogsRequest{}
-	var faults []wire.Fault
-	number := func(name string) *int32 {
-		if query.Get(name) == "" {
-			return nil
-		}
-		var n int32
-		n, faults = wire.Int(query, name, 0, math.MaxInt32, faults)
-		return &n
-	}
-	request.Tail = number("tail")
-	request.Rank = number("rank")
-	if attempt := number("attempt"); attempt != nil {
-		request.Attempt = *attempt
-	}
-	request.Follow, faults = wire.Bool(query, "follow", faults)
-	if raw := query.Get("since"); raw != "" {
-		since, ok := wire.Since(raw, now)
-		if !ok {
-			faults = append(faults, wire.Fault{Field: "since", Message: fmt.Sprintf(
-				"must be a time in RFC 3339, a number of seconds back from now, or a duration such as 10m, not %q", wire.Printable(raw))})
-		} else {
-			request.Since = timestamppb.New(since)
-		}
-	}
-	if len(faults) > 0 {
-		return nil, invalidBody(faults)
-	}
-	return request, nil
 }

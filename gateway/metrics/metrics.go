@@ -1,4 +1,7 @@
-package gateway
+// Package metrics counts what a gateway does, for Prometheus.
+//
+// Guarantees: no label has values that callers choose: routes are those of the gateway's table, and what no route fits is "unknown".
+package metrics
 
 import (
 	"net/http"
@@ -12,20 +15,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-type metrics struct {
+// Metrics of one gateway.
+type Metrics struct {
 	requests          *prometheus.CounterVec
 	seconds           *prometheus.HistogramVec
-	streams           prometheus.Gauge
-	coordinatorErrors *prometheus.CounterVec
-	rateLimited       prometheus.Counter
-	denied            *prometheus.CounterVec
-	exchanges         *prometheus.CounterVec
-	exchangeSeconds   prometheus.Histogram
-	handler           http.Handler
+	Streams           prometheus.Gauge
+	CoordinatorErrors *prometheus.CounterVec
+	RateLimited       prometheus.Counter
+	Denied            *prometheus.CounterVec
+	Exchanges         *prometheus.CounterVec
+	ExchangeSeconds   prometheus.Histogram
+	Handler           http.Handler
 }
 
-func newMetrics(registry *prometheus.Registry, hub *fanout.Hub) *metrics {
-	m := &metrics{
+// New registers the metrics, also those of the hub of event streams.
+func New(registry *prometheus.Registry, hub *fanout.Hub) *Metrics {
+	m := &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_gateway_requests_total", Help: "Requests answered, by route and HTTP status.",
 		}, []string{"route", "code"}),
@@ -33,29 +38,29 @@ func newMetrics(registry *prometheus.Registry, hub *fanout.Hub) *metrics {
 			Name: "mind_gateway_request_seconds", Help: "Time to answer a request; event streams are left out.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"route"}),
-		streams: prometheus.NewGauge(prometheus.GaugeOpts{
+		Streams: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "mind_sse_streams", Help: "Event streams that are open.",
 		}),
-		coordinatorErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+		CoordinatorErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_coordinator_errors_total", Help: "Calls to coordinators that failed for good, by gRPC code.",
 		}, []string{"code"}),
-		rateLimited: prometheus.NewCounter(prometheus.CounterOpts{
+		RateLimited: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "mind_gateway_rate_limited_total", Help: "Requests refused because their token, user or tenant asked too often.",
 		}),
-		denied: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Denied: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_denied_total", Help: "Requests that the gateway refused by itself, by error.code: no token or a wrong one, a permission that lacks, too many, not of the schema; UNKNOWN_TOKENS: too many unknown tokens from one address.",
 		}, []string{"reason"}),
-		exchanges: prometheus.NewCounterVec(prometheus.CounterOpts{
+		Exchanges: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_gateway_token_exchanges_total",
 			Help: "Exchanges of callers' tokens, by outcome: ok, refused, unreachable, bad_answer, not_exchangeable (nobody was asked, and the caller was refused), skipped.",
 		}, []string{"outcome"}),
-		exchangeSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+		ExchangeSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "mind_gateway_token_exchange_seconds", Help: "Time that a request waits for its tokens.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}),
-		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 	}
-	registry.MustRegister(m.requests, m.seconds, m.streams, m.coordinatorErrors, m.rateLimited, m.denied, m.exchanges, m.exchangeSeconds,
+	registry.MustRegister(m.requests, m.seconds, m.Streams, m.CoordinatorErrors, m.RateLimited, m.Denied, m.Exchanges, m.ExchangeSeconds,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "mind_sse_upstreams", Help: "Streams of coordinators that event streams are fed from; many share one.",
 		}, func() float64 { return float64(hub.Streams()) }),
@@ -68,10 +73,11 @@ func newMetrics(registry *prometheus.Registry, hub *fanout.Hub) *metrics {
 	return m
 }
 
-func (m *metrics) observe(route *route, code int, took time.Duration) {
-	m.requests.WithLabelValues(route.name, statusText(code)).Inc()
-	if !route.stream {
-		m.seconds.WithLabelValues(route.name).Observe(took.Seconds())
+// Observe counts a request that was answered. The time of an event stream says nothing.
+func (m *Metrics) Observe(route string, stream bool, code int, took time.Duration) {
+	m.requests.WithLabelValues(route, statusText(code)).Inc()
+	if !stream {
+		m.seconds.WithLabelValues(route).Observe(took.Seconds())
 	}
 }
 
@@ -86,8 +92,8 @@ func statusText(code int) string {
 	return strconv.Itoa(code)
 }
 
-// certificateEnd tells when a certificate runs out. Each look reads the files again if they changed.
-func certificateEnd(shownTo string, keys *pki.Keys) prometheus.Collector {
+// CertificateEnd tells when a certificate runs out. Each look reads the files again if they changed.
+func CertificateEnd(shownTo string, keys *pki.Keys) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "mind_certificate_not_after_seconds", Help: "When the certificate runs out, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": shownTo},
 	}, func() float64 { return float64(keys.NotAfter().Unix()) })
