@@ -68,7 +68,7 @@ func (x *exchange) appendResults(buf []byte, b *wire.Batch, results []*v1.Submit
 		}
 		accepted++
 		job := result.GetJob()
-		job.Message = withIgnored(job.Message, item.Ignored)
+		job.Message = wire.WithIgnored(job.Message, item.Ignored)
 		buf = append(buf, `{"http_status":201,`...)
 		at := len(buf)
 		buf = wire.Append(buf, job, x.hides())

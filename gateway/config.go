@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/oidc"
+	"github.com/mindcoordinator/mind/gateway/origins"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
@@ -176,7 +177,7 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("rate limits: give numbers of requests per minute, or 0 for no limit"))
 	}
 	for _, origin := range c.CORSOrigins {
-		if err := checkOrigin(origin); err != nil {
+		if err := origins.Check(origin); err != nil {
 			errs = append(errs, err)
 		}
 	}

@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"net/url"
-	"strings"
 
 	"github.com/gorilla/mux"
 	"github.com/mindcoordinator/mind/api/client"
@@ -84,7 +83,7 @@ func submitJob(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	reply.Message = withIgnored(reply.Message, ignored)
+	reply.Message = wire.WithIgnored(reply.Message, ignored)
 	x.ok(reply)
 	return nil
 }
@@ -100,18 +99,6 @@ func (x *exchange) decodeJob(request *v1.SubmitJobRequest) (ignored []string, er
 		return nil, invalidBody(faults)
 	}
 	return ignored, nil
-}
-
-// withIgnored says in a message which fields had no effect.
-func withIgnored(message string, ignored []string) string {
-	if len(ignored) == 0 {
-		return message
-	}
-	note := "ignored unknown fields: " + strings.Join(ignored, ", ")
-	if message == "" {
-		return note
-	}
-	return message + "; " + note
 }
 
 func listJobs(x *exchange) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/api/methods"
 	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/openapi"
+	"github.com/mindcoordinator/mind/gateway/origins"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
@@ -114,7 +115,9 @@ func (s *server) router() http.Handler {
 			message: fmt.Sprintf("%s takes %s, not %s", wire.Printable(x.r.URL.Path), strings.Join(serves, " or "), wire.Printable(x.r.Method)),
 		}
 	}})
-	return s.withCORS(router)
+	return origins.Allow(router, s.config.CORSOrigins,
+		[]string{"Authorization", "Content-Type", headerIdempotencyKey, headerLastEventID, headerRequestID, headerTimeout, headerConsistency},
+		[]string{headerRequestID, headerIndex, "Retry-After", headerLimit, headerRemaining, headerReset})
 }
 
 // methodsOf lists what a path takes, but for OPTIONS, which every path does.

@@ -93,9 +93,9 @@ var edgeMutants = []mutant{
 		Package: "gateway/guesses", Tests: []string{"TestBegin_aGoodCredentialBehindTheAddressOfAGuesser"},
 	},
 	{
-		Name: "page-of-any-origin", Breaks: "security.md", File: "gateway/cors.go",
+		Name: "page-of-any-origin", Breaks: "security.md", File: "gateway/origins/origins.go",
 		What: "a page of any origin may use the gateway from a browser",
-		Old:  "AllowedOrigins: s.config.CORSOrigins,", New: "AllowOriginFunc: func(string) bool { return true },",
+		Old:  "AllowedOrigins: origins,", New: "AllowOriginFunc: func(string) bool { return true },",
 		Package: "gateway", Tests: []string{"TestCORS_pagesOfTheConfiguredOrigins"},
 	},
 	{

@@ -3,6 +3,7 @@ package wire
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -137,4 +138,16 @@ func (b *Batch) keepKeys() {
 		}
 	}
 	b.Request.IdempotencyKeys = kept
+}
+
+// WithIgnored says in a message which fields had no effect.
+func WithIgnored(message string, ignored []string) string {
+	if len(ignored) == 0 {
+		return message
+	}
+	note := "ignored unknown fields: " + strings.Join(ignored, ", ")
+	if message == "" {
+		return note
+	}
+	return message + "; " + note
 }

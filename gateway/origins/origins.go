@@ -1,4 +1,8 @@
-package gateway
+// Package origins says which pages may use a gateway from a browser (CORS).
+//
+// Guarantees: without a configured origin no answer allows any. No cookie is a credential here, so browsers are never told that they
+// may send some.
+package origins
 
 import (
 	"fmt"
@@ -13,28 +17,22 @@ import (
 // preflightFor is how long a browser may remember what it was allowed.
 const preflightFor = 10 * time.Minute
 
-// withCORS lets pages of the configured origins use the gateway from a browser. Without any, no answer allows it. No cookie is a
-// credential here, so browsers are never told that they may send some.
-func (s *server) withCORS(handler http.Handler) http.Handler {
-	if len(s.config.CORSOrigins) == 0 {
+// Allow lets pages of these origins use what a handler serves: send these headers, and read those.
+func Allow(handler http.Handler, origins, send, read []string) http.Handler {
+	if len(origins) == 0 {
 		return handler
 	}
 	return cors.New(cors.Options{
-		AllowedOrigins: s.config.CORSOrigins,
+		AllowedOrigins: origins,
 		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete},
-		AllowedHeaders: []string{
-			"Authorization", "Content-Type", headerIdempotencyKey, headerLastEventID, headerRequestID, headerTimeout, headerConsistency,
-		},
-		ExposedHeaders: []string{
-			headerRequestID, headerIndex, "Retry-After",
-			"X-Scaigrid-Ratelimit-Limit", "X-Scaigrid-Ratelimit-Remaining", "X-Scaigrid-Ratelimit-Reset",
-		},
-		MaxAge: int(preflightFor.Seconds()),
+		AllowedHeaders: send,
+		ExposedHeaders: read,
+		MaxAge:         int(preflightFor.Seconds()),
 	}).Handler(handler)
 }
 
-// checkOrigin holds that an origin of the configuration is one, as browsers write it: only then it is equal to what they send.
-func checkOrigin(origin string) error {
+// Check holds that an origin of the configuration is one, as browsers write it: only then it is equal to what they send.
+func Check(origin string) error {
 	const want = "is not an origin such as https://dashboard.example.com: scheme, host in lower case, and a port that is not the scheme's own"
 	u, err := url.Parse(origin)
 	switch {
