@@ -6,13 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/methods"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/pki"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 )
@@ -24,13 +23,13 @@ func (s *server) admit(c *call.Call, method string) error {
 		return err
 	}
 	c.Admitted = true
-	if !s.replica.Opened() && !answeredBeforeStart[method] {
+	if !s.replica.Opened() && !methods.Of(method).BeforeStart {
 		return call.NotSent("%s is not up yet: %s", s.config.ID, s.recovery.NotUp())
 	}
 	if err := s.replica.Retired(); err != nil {
 		return err
 	}
-	if !call.TenantScoped(method) {
+	if !methods.Of(method).ForTenant {
 		return nil
 	}
 	switch {
@@ -64,12 +63,6 @@ func (s *server) identify(c *call.Call, method string) error {
 		return grpcstatus.Errorf(codes.Unauthenticated, "%s is missing or wrong", status.KeySecret)
 	}
 	return nil
-}
-
-// answeredBeforeStart are the calls that need no data.
-var answeredBeforeStart = map[string]bool{
-	v1.OperatorService_DescribeReplica_FullMethodName: true,
-	healthpb.Health_Check_FullMethodName:              true,
 }
 
 // seal sends along what every answer carries: its index, the leader, and with a failure what became of a write. A caller

@@ -14,6 +14,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/emptypb"
 
+	"github.com/mindcoordinator/mind/api/methods"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
@@ -80,7 +81,7 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 	c := startCluster(t, 1, nil)
 	var others []string
 	for method, stream := range servedCalls() {
-		if !call.TenantScoped(method) {
+		if !methods.Of(method).ForTenant {
 			others = append(others, method)
 			continue
 		}

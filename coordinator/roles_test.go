@@ -13,16 +13,36 @@ import (
 	"google.golang.org/grpc/credentials"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/mindcoordinator/mind/api/methods"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/pki"
 )
 
-func TestCallers_theTableIsWhatIsServed(t *testing.T) {
-	require.ElementsMatch(t, slices.Collect(maps.Keys(servedCalls())), slices.Collect(maps.Keys(call.Callers)))
-	for call, roles := range call.Callers {
-		require.NotEmpty(t, roles, call)
+// What is served is declared, and what is declared for coordinators is served.
+func TestCallers_whatIsServedIsDeclared(t *testing.T) {
+	ofAgents := []string{v1.TaskService_ServiceDesc.ServiceName, v1.PeerService_ServiceDesc.ServiceName}
+	var declared []string
+	for m := range methods.All() {
+		require.NotEmpty(t, m.Callers, m.Name)
+		if service, _, _ := strings.Cut(strings.TrimPrefix(m.Name, "/"), "/"); !slices.Contains(ofAgents, service) {
+			declared = append(declared, m.Name)
+		}
 	}
+	require.ElementsMatch(t, slices.Collect(maps.Keys(servedCalls())), declared)
+}
+
+// The audit log knows the words that the protos have for its actions, and each action but one comes from a call.
+func TestCallers_auditActions(t *testing.T) {
+	called := map[string]bool{"cluster.recover": true} // an offline command on a stopped cluster
+	for m := range methods.All() {
+		if m.Audit != "" {
+			called[m.Audit] = true
+		}
+	}
+	require.ElementsMatch(t, fsm.AuditActions(), slices.Collect(maps.Keys(called)))
 }
 
 // secured is one coordinator that asks for certificates, and what dials it as anybody.
@@ -55,7 +75,7 @@ func secured(t *testing.T) (c *cluster, dial func(id, role string) *grpc.ClientC
 	return c, dial
 }
 
-// neverFor says what the table must not allow, whatever is written into it.
+// neverFor says what must not be allowed, whatever the protos declare.
 func neverFor(full, role string) bool {
 	switch role {
 	case pki.RoleGateway:
@@ -74,7 +94,7 @@ func TestCallers_everyRoleMakesEveryCall(t *testing.T) {
 	for _, role := range []string{pki.RoleAgent, pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator, "intruder", ""} {
 		for full := range servedCalls() {
 			err := s.identify(&call.Call{Peer: pki.Identity{ID: "x", Role: role}, Secret: "secret"}, full)
-			require.Equal(t, !slices.Contains(call.Callers[full], role), grpcstatus.Code(err) == codes.PermissionDenied, "%s as %s: %v", full, role, err)
+			require.Equal(t, !slices.Contains(methods.Of(full).Callers, role), grpcstatus.Code(err) == codes.PermissionDenied, "%s as %s: %v", full, role, err)
 			require.False(t, neverFor(full, role) && err == nil, "%s as %s", full, role)
 		}
 		require.Error(t, s.identify(&call.Call{Peer: pki.Identity{ID: "x", Role: role}, Secret: "secret"}, "/scaimind.v1.JobService/NewAndForgotten"))
@@ -87,7 +107,7 @@ func TestCallers_whoIsRefusedHearsWhy(t *testing.T) {
 	for _, role := range []string{pki.RoleAgent, pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator} {
 		c.members["as"] = &member{conn: dial("c1", role)}
 		for full, stream := range servedCalls() {
-			if slices.Contains(call.Callers[full], role) {
+			if slices.Contains(methods.Of(full).Callers, role) {
 				continue
 			}
 			_, err := c.bare("as", full, stream, status.KeySecret, "secret", status.KeyTenant, "t1", status.KeyUser, "u")

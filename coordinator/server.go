@@ -18,6 +18,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/access"
 	"github.com/mindcoordinator/mind/coordinator/admin"
@@ -142,8 +143,8 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := s.admit(c, info.FullMethod); err != nil {
 		return nil, err
 	}
-	if reply, ok := writes[info.FullMethod]; ok && !(c.Stale && info.FullMethod == v1.TokenService_VerifyToken_FullMethodName) {
-		return s.replica.Write(ctx, c, info.FullMethod, req, reply, handler)
+	if m := methods.Of(info.FullMethod); m.LeaderOnly && !(c.Stale && info.FullMethod == v1.TokenService_VerifyToken_FullMethodName) {
+		return s.replica.Write(ctx, c, info.FullMethod, req, m.NewReply, handler)
 	}
 	return handler(ctx, req)
 }

@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
 // Without a leader, reads of what a coordinator has still work, also for who comes with an API token. While there is one, it is
@@ -41,11 +42,11 @@ func TestTokens_withoutALeader(t *testing.T) {
 					if code != codes.OK {
 						return nil, grpcstatus.Error(code, "as the test has it")
 					}
-					return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: []string{PermissionView}}}, nil
+					return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: []string{auth.PermissionView}}}, nil
 				})
 				g := newGate(t, testConfig(c))
 				begin := time.Now()
-				a := g.do("GET", prefix+"/queue?consistency=stale", "", "Authorization", "Bearer "+mintToken())
+				a := g.do("GET", prefix+"/queue?consistency=stale", "", "Authorization", "Bearer "+auth.MintToken())
 				require.Equal(t, tc.want, a.code, a.body)
 				require.LessOrEqual(t, time.Since(begin), 11*time.Second)
 			})

@@ -15,6 +15,7 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 )
 
@@ -55,16 +56,16 @@ func TestAuthentication_issuer(t *testing.T) {
 	config := testConfig(newScripted(t))
 	config.OIDC = &oidc.Config{Issuer: url, Audience: "mind", Client: patient, KeysURL: url}
 	g := newGate(t, config)
-	all := []any{PermissionView, PermissionManage, PermissionClusterAdmin, PermissionEvaluate}
+	all := []any{auth.PermissionView, auth.PermissionManage, auth.PermissionClusterAdmin, auth.PermissionEvaluate}
 	for name, tc := range map[string]struct {
 		claims map[string]any
 		want   []any // nil: 401
 	}{
 		"an administrator":                   {map[string]any{"role": "tenant_admin"}, all},
 		"the platform's":                     {map[string]any{"role": "super_admin"}, all},
-		"a viewer":                           {map[string]any{"role": "tenant_viewer"}, []any{PermissionView}},
+		"a viewer":                           {map[string]any{"role": "tenant_viewer"}, []any{auth.PermissionView}},
 		"a user":                             {map[string]any{"role": "tenant_user"}, []any{}},
-		"a viewer with a scope":              {map[string]any{"role": "tenant_viewer", "scope": "openid scaimind:manage scaimind:view"}, []any{PermissionView, PermissionManage}},
+		"a viewer with a scope":              {map[string]any{"role": "tenant_viewer", "scope": "openid scaimind:manage scaimind:view"}, []any{auth.PermissionView, auth.PermissionManage}},
 		"a scope that does not exist":        {map[string]any{"scope": "scaimind:root"}, []any{}},
 		"a role that does not exist":         {map[string]any{"role": "emperor"}, []any{}},
 		"a token of no tenant":               {map[string]any{"role": "tenant_admin", "tenant_id": ""}, nil},
@@ -107,7 +108,7 @@ func TestAuthentication_issuerDown(t *testing.T) {
 func TestRateLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config := testConfig(newScripted(t))
-		config.Tokens = append(config.Tokens, StaticToken{Token: "bob", Tenant: "acme", User: "bob", Permissions: AllPermissions})
+		config.Tokens = append(config.Tokens, StaticToken{Token: "bob", Tenant: "acme", User: "bob", Permissions: auth.AllPermissions})
 		config.RateLimits = RateLimits{User: 5, Tenant: 7}
 		g := newGate(t, config)
 		admitted := 0

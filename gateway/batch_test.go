@@ -85,13 +85,6 @@ func TestBatch_badInput(t *testing.T) {
 	require.Equal(t, 207, g.do("POST", prefix+"/jobs/batch", many(1000)).code)
 }
 
-// A body of 8 MiB may say four million jobs. Nothing is kept of those that are too many.
-func TestBatch_keepsNothingOfWhatIsTooMuch(t *testing.T) {
-	b, faults := readBatch([]byte(`{"jobs":[1`+strings.Repeat(",1", 50_000)+`]}`), 1000)
-	require.Equal(t, []Fault{{"jobs", "holds 50001 jobs; at most 1000 may be sent at once"}}, faults)
-	require.Len(t, b.items, 1000)
-}
-
 func TestBatch_aCoordinatorThatAnswersTheWrongNumber(t *testing.T) {
 	c := newScripted(t)
 	c.on("SubmitJobs", func(context.Context, any) (any, error) { return &v1.SubmitJobsResponse{}, nil })

@@ -17,10 +17,11 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/stream"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/encoding/protojson"
 )
 
 var submitBody = []byte(`{"name":"bench","command_config":{"argv":["/bin/true"],"cwd":"/tmp","environment":{"A":"1"}},` +
@@ -142,7 +143,7 @@ func BenchmarkSubmit(b *testing.B) {
 		config.Coordinators, config.DialOptions = []string{quickCoordinator(b)}, nil
 		g := newGate(b, config)
 		request := &v1.SubmitJobRequest{}
-		_, _ = decodeBody(submitBody, request)
+		_, _ = wire.Decode(submitBody, request)
 		b.ReportAllocs()
 		b.SetParallelism(64 / runtime.GOMAXPROCS(0))
 		before := cpuTime()
@@ -168,44 +169,6 @@ func serve(b *testing.B, handler http.Handler, path string) {
 	load(b, "http://"+lis.Addr().String()+path)
 }
 
-func BenchmarkDecode(b *testing.B) {
-	b.Run("ours", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if faults, _ := decodeBody(submitBody, &v1.SubmitJobRequest{}); len(faults) > 0 {
-				b.Fatal(faults)
-			}
-		}
-	})
-	b.Run("protojson", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if err := protojson.Unmarshal(submitBody, &v1.SubmitJobRequest{}); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}
-
-func BenchmarkEncode(b *testing.B) {
-	job := fullJob()
-	b.Run("ours", func(b *testing.B) {
-		b.ReportAllocs()
-		var buf []byte
-		for b.Loop() {
-			buf = appendMessage(buf[:0], job, false)
-		}
-	})
-	b.Run("protojson", func(b *testing.B) {
-		b.ReportAllocs()
-		options := protojson.MarshalOptions{UseProtoNames: true}
-		var buf []byte
-		for b.Loop() {
-			buf, _ = options.MarshalAppend(buf[:0], job)
-		}
-	})
-}
-
 // BenchmarkLogs reads a long log through the gateway; one op is 100 lines.
 func BenchmarkLogs(b *testing.B) {
 	config := testConfig()
@@ -219,7 +182,7 @@ func BenchmarkLogs(b *testing.B) {
 	defer func() { _ = resp.Body.Close() }()
 	var frames []byte
 	for n := range 100 {
-		frames = appendLogEvent(frames, entry(n))
+		frames = stream.AppendLog(frames, entry(n))
 	}
 	b.SetBytes(int64(len(frames)))
 	b.ResetTimer()

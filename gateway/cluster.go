@@ -1,24 +1,9 @@
 package gateway
 
 import (
-	"net/http"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"google.golang.org/protobuf/proto"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
-
-func getCluster(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetClusterRequest{}, x.server.cluster.GetCluster, whole)
-}
-
-func listNodes(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListNodesRequest{}, x.server.cluster.ListNodes, whole)
-}
-
-func getNode(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetNodeRequest{NodeId: id(x)}, x.server.cluster.GetNode,
-		func(r *v1.GetNodeResponse) proto.Message { return r.GetNode() })
-}
 
 func drainNode(x *exchange) error {
 	request := &v1.DrainNodeRequest{}
@@ -26,7 +11,7 @@ func drainNode(x *exchange) error {
 		return err
 	}
 	request.NodeId = id(x)
-	ctx, cancel, err := x.call(true)
+	ctx, cancel, err := x.call()
 	if err != nil {
 		return err
 	}
@@ -35,81 +20,35 @@ func drainNode(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	x.data(http.StatusOK, func(b []byte) []byte { return appendDrain(b, reply, x.hides()) })
+	x.data(func(b []byte) []byte { return appendDrain(b, reply, x.hides()) })
 	return nil
 }
 
 // appendDrain writes the node as ever, and beside its fields what the drain does to each job.
 func appendDrain(b []byte, reply *v1.DrainNodeResponse, hide bool) []byte {
-	b = appendMessage(b, reply.GetNode(), hide)
+	b = wire.Append(b, reply.GetNode(), hide)
 	b = append(b[:len(b)-1], `,"effects":[`...) // in the place of the brace
 	for i, e := range reply.GetEffects() {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = appendMessage(b, e, hide)
+		b = wire.Append(b, e, hide)
 	}
 	return append(b, "]}"...)
 }
 
-func forgetNode(x *exchange) error {
-	request := &v1.ForgetNodeRequest{NodeId: id(x)}
-	return unary(x, http.StatusOK, true, request, x.server.cluster.ForgetNode,
-		func(*v1.ForgetNodeResponse) proto.Message { return request })
-}
-
-func enableNode(x *exchange) error {
-	request := &v1.EnableNodeRequest{}
-	if _, err := x.decode(request, true, "node_id"); err != nil {
-		return err
-	}
-	request.NodeId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.cluster.EnableNode,
-		func(r *v1.EnableNodeResponse) proto.Message { return r.GetNode() })
-}
-
-func getQueue(x *exchange) error {
-	query := x.r.URL.Query()
-	request := &v1.GetQueueRequest{Queue: query.Get("queue")}
-	var faults []Fault
-	if request.Limit, faults = intParameter(query, "limit", 1, 1000, nil); len(faults) > 0 {
-		return invalidBody(faults)
-	}
-	return unary(x, http.StatusOK, false, request, x.server.cluster.GetQueue, whole)
-}
-
-func listQueues(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListQueuesRequest{}, x.server.cluster.ListQueues, whole)
-}
-
-func putQueue(x *exchange) error {
-	request := &v1.PutQueueRequest{}
-	if _, err := x.decode(request, true, "name"); err != nil {
-		return err
-	}
-	request.Name = segment(x, "name")
-	return unary(x, http.StatusOK, true, request, x.server.cluster.PutQueue,
-		func(r *v1.PutQueueResponse) proto.Message { return r.GetQueue() })
-}
-
-func deleteQueue(x *exchange) error {
-	request := &v1.DeleteQueueRequest{Name: segment(x, "name")}
-	return unary(x, http.StatusOK, true, request, x.server.cluster.DeleteQueue,
-		func(*v1.DeleteQueueResponse) proto.Message { return request })
-}
-
 func getMe(x *exchange) error {
-	x.data(http.StatusOK, func(b []byte) []byte {
+	x.data(func(b []byte) []byte {
 		b = append(b, `{"tenant_id":`...)
-		b = appendString(b, x.caller.Tenant)
+		b = wire.AppendString(b, x.caller.Tenant)
 		b = append(b, `,"user_id":`...)
-		b = appendString(b, x.caller.User)
+		b = wire.AppendString(b, x.caller.User)
 		b = append(b, `,"permissions":[`...)
 		for i, p := range x.caller.Permissions {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendString(b, p)
+			b = wire.AppendString(b, p)
 		}
 		return append(b, "]}"...)
 	})

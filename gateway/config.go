@@ -10,21 +10,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
 
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/oidc"
+	"github.com/mindcoordinator/mind/gateway/origins"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
-
-// The permissions that routes ask for.
-const (
-	PermissionView         = "scaimind:view"
-	PermissionManage       = "scaimind:manage"
-	PermissionClusterAdmin = "scaimind:cluster_admin"
-	PermissionEvaluate     = "scaimind:evaluate"
-)
-
-// AllPermissions are the four of ScaiMind.
-var AllPermissions = []string{PermissionView, PermissionManage, PermissionClusterAdmin, PermissionEvaluate}
 
 // Config says how one gateway runs. The zero value of an optional field means its default.
 type Config struct {
@@ -46,7 +37,7 @@ type Config struct {
 
 	// Tokens are the bearer tokens that are accepted, unless Authenticator is set.
 	Tokens        []StaticToken
-	Authenticator Authenticator
+	Authenticator auth.Authenticator
 	// OIDC accepts the tokens of an issuer, too; nil: none.
 	OIDC *oidc.Config
 	// TokenExchange has tokens for ScaiDrive and ScaiAtlas minted for the calls that need them; nil: none.
@@ -81,12 +72,7 @@ type Config struct {
 }
 
 // StaticToken is a bearer token from the configuration.
-type StaticToken struct {
-	Token       string   `yaml:"token"`
-	Tenant      string   `yaml:"tenant"`
-	User        string   `yaml:"user"`
-	Permissions []string `yaml:"permissions"`
-}
+type StaticToken = auth.StaticToken
 
 // Timeouts are the durations a gateway lives by.
 type Timeouts struct {
@@ -191,22 +177,22 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("rate limits: give numbers of requests per minute, or 0 for no limit"))
 	}
 	for _, origin := range c.CORSOrigins {
-		if err := checkOrigin(origin); err != nil {
+		if err := origins.Check(origin); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	if _, err := parseProxies(c.TrustedProxies); err != nil {
+	if _, err := auth.ParseProxies(c.TrustedProxies); err != nil {
 		errs = append(errs, err)
 	}
 	for i, t := range c.Tokens {
 		if t.Token == "" {
 			errs = append(errs, fmt.Errorf("tokens[%d]: token is required", i))
 		}
-		if !identifier(t.Tenant) {
-			errs = append(errs, fmt.Errorf("tokens[%d]: tenant %s", i, identifierRule))
+		if !auth.Identifier(t.Tenant) {
+			errs = append(errs, fmt.Errorf("tokens[%d]: tenant %s", i, auth.IdentifierRule))
 		}
-		if t.User != "" && !identifier(t.User) {
-			errs = append(errs, fmt.Errorf("tokens[%d]: user %s", i, identifierRule))
+		if t.User != "" && !auth.Identifier(t.User) {
+			errs = append(errs, fmt.Errorf("tokens[%d]: user %s", i, auth.IdentifierRule))
 		}
 	}
 	return errors.Join(errs...)

@@ -16,6 +16,8 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -187,8 +189,8 @@ func testConfig(coordinators ...*scripted) Config {
 	config := Config{
 		HTTPAddr: "127.0.0.1:0", APISecret: "secret",
 		Tokens: []StaticToken{
-			{Token: tokenAll, Tenant: "acme", User: "ann", Permissions: AllPermissions},
-			{Token: tokenViewer, Tenant: "acme", User: "vic", Permissions: []string{PermissionView}},
+			{Token: tokenAll, Tenant: "acme", User: "ann", Permissions: auth.AllPermissions},
+			{Token: tokenViewer, Tenant: "acme", User: "vic", Permissions: []string{auth.PermissionView}},
 			{Token: tokenNone, Tenant: "acme", User: "nat"},
 		},
 		Logger:   slog.New(slog.NewTextHandler(io.Discard, nil)),
@@ -229,10 +231,10 @@ type answer struct {
 	Status string          `json:"status"`
 	Data   json.RawMessage `json:"data"`
 	Error  struct {
-		Code       string  `json:"code"`
-		Message    string  `json:"message"`
-		RetryAfter int     `json:"retry_after"`
-		Details    []Fault `json:"details"`
+		Code       string       `json:"code"`
+		Message    string       `json:"message"`
+		RetryAfter int          `json:"retry_after"`
+		Details    []wire.Fault `json:"details"`
 	} `json:"error"`
 	Meta struct {
 		RequestID string `json:"request_id"`

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mindcoordinator/mind/gateway/origins"
 	"github.com/stretchr/testify/require"
 )
 
@@ -68,14 +69,14 @@ func TestCORS_pagesOfTheConfiguredOrigins(t *testing.T) {
 
 func TestCORS_originsAreChecked(t *testing.T) {
 	for _, good := range []string{dashboard, "http://localhost:5173", "https://10.0.0.1:8443", "http://[::1]:3000"} {
-		require.NoError(t, checkOrigin(good), good)
+		require.NoError(t, origins.Check(good), good)
 	}
 	for _, bad := range []string{
 		"", "*", "null", "https://*.example.com", "dashboard.example.com", "https://dashboard.example.com/", "https://Dashboard.example.com", "HTTPS://dashboard.example.com",
 		"https://u:p@dashboard.example.com", "https://dashboard.example.com?x", "https://dashboard.example.com#x", "ftp://dashboard.example.com", "https://", "https://h:443", "http://h:80", "https://h:",
 		"file:///x", "https://a https://b",
 	} {
-		require.Error(t, checkOrigin(bad), bad)
+		require.Error(t, origins.Check(bad), bad)
 		config := testConfig(newScripted(t))
 		config.CORSOrigins = []string{bad}
 		require.ErrorContains(t, config.Validate(), "cors_origins", bad)

@@ -35,11 +35,11 @@ func (x *exchange) noteDenial(p *problem) {
 		return
 	}
 	s := x.server
-	s.metrics.denied.WithLabelValues(cmp.Or(p.reason, p.code)).Inc()
+	s.metrics.Denied.WithLabelValues(cmp.Or(p.reason, p.code)).Inc()
 	if outcome == "" {
 		return
 	}
-	d := denials.Denial{Outcome: outcome, Reason: p.code, What: x.route.name, Address: s.proxies.clientOf(x.r)}
+	d := denials.Denial{Outcome: outcome, Reason: p.code, What: x.route.name, Address: s.proxies.ClientOf(x.r)}
 	if x.caller != nil {
 		d.Tenant, d.User, d.Token = x.caller.Tenant, x.caller.User, x.caller.Token
 	}

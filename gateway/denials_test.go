@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/api/denials"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
@@ -56,8 +57,8 @@ func TestDenials_areToldToTheCoordinatorsAddedUp(t *testing.T) {
 	config := testConfig(c)
 	config.ModuleTenants = []string{"acme"}
 	config.Tokens = append(config.Tokens,
-		StaticToken{Token: "viewer", Tenant: "acme", User: "vic", Permissions: []string{PermissionView, PermissionClusterAdmin}},
-		StaticToken{Token: "elsewhere", Tenant: "umbrella", User: "eve", Permissions: AllPermissions})
+		StaticToken{Token: "viewer", Tenant: "acme", User: "vic", Permissions: []string{auth.PermissionView, auth.PermissionClusterAdmin}},
+		StaticToken{Token: "elsewhere", Tenant: "umbrella", User: "eve", Permissions: auth.AllPermissions})
 	var log keptLog
 	config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
 	g := newGate(t, config)
@@ -109,7 +110,7 @@ func TestDenials_aFloodIsOneCall(t *testing.T) {
 	config := testConfig(c)
 	var log keptLog
 	config.Logger = slog.New(slog.NewJSONHandler(&log, nil))
-	config.Tokens = append(config.Tokens, StaticToken{Token: "viewer", Tenant: "acme", User: "vic", Permissions: []string{PermissionView}})
+	config.Tokens = append(config.Tokens, StaticToken{Token: "viewer", Tenant: "acme", User: "vic", Permissions: []string{auth.PermissionView}})
 	g := newGate(t, config)
 	route := &route{name: "GET /jobs"}
 	const flood = 100_000

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -12,7 +13,7 @@ type problem struct {
 	http       int
 	code       string // error.code
 	message    string
-	details    []Fault
+	details    []wire.Fault
 	retryAfter int // seconds; 0: none
 	// reason is what a denial is counted as; empty: the code.
 	reason string
@@ -24,10 +25,10 @@ func (p *problem) Error() string { return p.code + ": " + p.message }
 
 // invalid is a 422 about one field, parameter or header.
 func invalid(field, message string) *problem {
-	return invalidBody([]Fault{{Field: field, Message: message}})
+	return invalidBody([]wire.Fault{{Field: field, Message: message}})
 }
 
-func invalidBody(faults []Fault) *problem {
+func invalidBody(faults []wire.Fault) *problem {
 	message := faults[0].Message
 	if faults[0].Field != "" {
 		message = faults[0].Field + ": " + message
@@ -39,18 +40,18 @@ func invalidBody(faults []Fault) *problem {
 }
 
 // ok answers with a message as data.
-func (x *exchange) ok(code int, m proto.Message) {
-	x.data(code, func(b []byte) []byte { return appendMessage(b, m, x.hides()) })
+func (x *exchange) ok(m proto.Message) {
+	x.data(func(b []byte) []byte { return wire.Append(b, m, x.hides()) })
 }
 
 // data answers with whatever appendData writes as data.
-func (x *exchange) data(code int, appendData func([]byte) []byte) {
+func (x *exchange) data(appendData func([]byte) []byte) {
 	buf := bodies.Get().(*[]byte)
 	b := append((*buf)[:0], `{"status":"ok","data":`...)
 	b = appendData(b)
 	b = x.appendMeta(b)
 	*buf = b
-	x.send(code, b)
+	x.send(x.route.Code, b)
 	release(buf)
 }
 
@@ -74,9 +75,9 @@ func (x *exchange) refuse(p *problem) {
 
 func appendProblem(b []byte, p *problem) []byte {
 	b = append(b, `{"code":`...)
-	b = appendString(b, p.code)
+	b = wire.AppendString(b, p.code)
 	b = append(b, `,"message":`...)
-	b = appendString(b, p.message)
+	b = wire.AppendString(b, p.message)
 	if len(p.details) > 0 {
 		b = append(b, `,"details":[`...)
 		for i, f := range p.details {
@@ -87,9 +88,9 @@ func appendProblem(b []byte, p *problem) []byte {
 				f.Field = "body"
 			}
 			b = append(b, `{"field":`...)
-			b = appendString(b, f.Field)
+			b = wire.AppendString(b, f.Field)
 			b = append(b, `,"message":`...)
-			b = appendString(b, f.Message)
+			b = wire.AppendString(b, f.Message)
 			b = append(b, '}')
 		}
 		b = append(b, ']')
@@ -103,7 +104,7 @@ func appendProblem(b []byte, p *problem) []byte {
 
 func (x *exchange) appendMeta(b []byte) []byte {
 	b = append(b, `,"meta":{"request_id":`...)
-	b = appendString(b, x.requestID)
+	b = wire.AppendString(b, x.requestID)
 	return append(b, "}}\n"...)
 }
 

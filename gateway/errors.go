@@ -3,8 +3,6 @@ package gateway
 import (
 	"errors"
 	"log/slog"
-	"strings"
-	"unicode"
 
 	"github.com/mindcoordinator/mind/api/status"
 	"google.golang.org/grpc/codes"
@@ -14,15 +12,16 @@ import (
 // retryAfter is how many seconds a caller is told to wait; 0: it is not told.
 var retryAfter = map[codes.Code]int{codes.Unavailable: 1, codes.ResourceExhausted: 1}
 
-// fail answers with an error: a problem as it is, anything else as a failed
-// call to a coordinator.
-func (x *exchange) fail(err error) {
+// fail answers with an error.
+func (x *exchange) fail(err error) { x.refuse(x.problemOf(err)) }
+
+// problemOf is a problem as it is, and anything else as a failed call to a coordinator.
+func (x *exchange) problemOf(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
-		x.refuse(p)
-		return
+		return p
 	}
-	x.refuse(x.translate(err))
+	return x.translate(err)
 }
 
 // translate turns a coordinator's error into what a caller may see of it.
@@ -32,7 +31,7 @@ func (x *exchange) translate(err error) *problem { return x.explain(err, x.answe
 func (x *exchange) explain(err error, outcome string) *problem {
 	s := grpcstatus.Convert(err)
 	entry := status.OfOutcome(s.Code(), outcome)
-	x.server.metrics.coordinatorErrors.WithLabelValues(codeName(s.Code())).Inc()
+	x.server.metrics.CoordinatorErrors.WithLabelValues(status.CodeName(s.Code())).Inc()
 	message := s.Message()
 	if entry.Policy != status.Pass {
 		message = entry.Message
@@ -46,7 +45,7 @@ func (x *exchange) explain(err error, outcome string) *problem {
 		if x.r.Context().Err() == nil { // else the caller hung up, which is no error of a coordinator
 			x.server.log.LogAttrs(x.r.Context(), level, "coordinator error", slog.String("event", "scaimind_coordinator_error"),
 				slog.String("request_id", x.requestID), slog.String("tenant_id", x.tenant()), slog.String("route", x.route.name),
-				slog.String("code", codeName(s.Code())), slog.String("raw_detail", s.Message()))
+				slog.String("code", status.CodeName(s.Code())), slog.String("raw_detail", s.Message()))
 		}
 	}
 	p := &problem{http: entry.HTTP, code: entry.Code, message: message, retryAfter: retryAfter[s.Code()], coordinators: true}
@@ -59,9 +58,9 @@ func (x *exchange) explain(err error, outcome string) *problem {
 // advice is what to do after a call that failed for want of a coordinator. Only a write can have taken effect.
 func (x *exchange) advice(outcome string) string {
 	switch {
-	case !x.write && x.staleRead():
+	case !x.route.write && x.staleRead():
 		return "; try again"
-	case !x.write:
+	case !x.route.write:
 		return "; try again, or read what one coordinator has with consistency=stale"
 	case outcome == status.NotSent:
 		return "; nothing was done: try again"
@@ -83,17 +82,4 @@ func (x *exchange) tenant() string {
 		return ""
 	}
 	return x.caller.Tenant
-}
-
-// codeName is the gRPC name of a code: FailedPrecondition is FAILED_PRECONDITION.
-func codeName(c codes.Code) string {
-	var b strings.Builder
-	name := c.String()
-	for i, r := range name {
-		if unicode.IsUpper(r) && i > 0 && unicode.IsLower(rune(name[i-1])) {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToUpper(r))
-	}
-	return b.String()
 }

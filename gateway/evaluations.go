@@ -1,11 +1,7 @@
 package gateway
 
 import (
-	"net/http"
-	"strings"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"google.golang.org/protobuf/proto"
 )
 
 func submitEvaluation(x *exchange) error {
@@ -19,36 +15,5 @@ func submitEvaluation(x *exchange) error {
 		},
 		Name: body.GetName(), ResourceConfig: body.GetResourceConfig(), SchedulingConfig: body.GetSchedulingConfig(), Labels: body.GetLabels(),
 	}
-	return unary(x, http.StatusCreated, true, request, x.server.evaluations.SubmitEvaluation, whole)
-}
-
-func listEvaluations(x *exchange) error {
-	query := x.r.URL.Query()
-	request := &v1.ListEvaluationsRequest{JobId: query.Get("job_id"), PageToken: query.Get("page_token")}
-	var faults []Fault
-	request.Status, faults = statusParameter(query, faults)
-	if request.PageSize, faults = intParameter(query, "page_size", 1, 100, faults); len(faults) > 0 {
-		return invalidBody(faults)
-	}
-	return unary(x, http.StatusOK, false, request, x.server.evaluations.ListEvaluations, whole)
-}
-
-func getEvaluation(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetEvaluationRequest{EvaluationId: id(x)}, x.server.evaluations.GetEvaluation,
-		func(r *v1.GetEvaluationResponse) proto.Message { return r.GetEvaluation() })
-}
-
-func compareEvaluations(x *exchange) error {
-	request := &v1.CompareEvaluationsRequest{}
-	for _, given := range x.r.URL.Query()["ids"] {
-		for id := range strings.SplitSeq(given, ",") {
-			if id = strings.TrimSpace(id); id != "" {
-				request.EvaluationIds = append(request.EvaluationIds, id)
-			}
-		}
-	}
-	if len(request.GetEvaluationIds()) < 2 {
-		return invalidBody([]Fault{{"ids", "must name at least two evaluations, as in ?ids=eval_1,eval_2"}})
-	}
-	return unary(x, http.StatusOK, false, request, x.server.evaluations.CompareEvaluations, whole)
+	return unary(x, request, x.server.evaluations.SubmitEvaluation, whole)
 }

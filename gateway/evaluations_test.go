@@ -9,6 +9,13 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
+)
+
+// What evaluations need; reading them was published under both permissions.
+var (
+	evaluate        = []string{auth.PermissionEvaluate}
+	viewEvaluations = []string{auth.PermissionView, auth.PermissionEvaluate}
 )
 
 // Each route, who may, and the call that it leads to. Two permissions let somebody read, so they are not in the table of TestRoutes.
@@ -52,11 +59,11 @@ func TestEvaluations_routes(t *testing.T) {
 		t.Run(tc.method+" "+tc.path, func(t *testing.T) {
 			c := newScripted(t)
 			config := testConfig(c)
-			for _, permission := range AllPermissions {
+			for _, permission := range auth.AllPermissions {
 				config.Tokens = append(config.Tokens, StaticToken{Token: "only-" + permission, Tenant: "acme", User: "ann", Permissions: []string{permission}})
 			}
 			g := newGate(t, config)
-			for _, permission := range AllPermissions {
+			for _, permission := range auth.AllPermissions {
 				before := len(c.seen())
 				a := g.do(tc.method, prefix+tc.path, tc.body, "Authorization", "Bearer only-"+permission)
 				if !strings.Contains(strings.Join(tc.anyOf, " "), permission) {

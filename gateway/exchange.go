@@ -8,12 +8,13 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // Headers of the REST interface.
@@ -34,21 +35,20 @@ type exchange struct {
 	w         http.ResponseWriter
 	r         *http.Request
 	requestID string
-	caller    *Caller
+	caller    *auth.Caller
 	// credential is the SHA-256 of the token behind the request, and recheck looks at it again.
 	credential [sha256.Size]byte
-	recheck    func(context.Context) (*Caller, error)
+	recheck    func(context.Context) (*auth.Caller, error)
 
 	stale  string // how consistent a stream's beginning is to be; empty: linearizable
-	write  bool   // the call that it leads to may change something
 	answer client.Answer
 	code   int // of the answer; 0: none was begun
 	sent   int // bytes of the answer's body
 }
 
 // call returns the context for the one call that this request leads to.
-func (x *exchange) call(write bool) (context.Context, context.CancelFunc, error) {
-	call, limit, err := x.prepare(write)
+func (x *exchange) call() (context.Context, context.CancelFunc, error) {
+	call, limit, err := x.prepare()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,7 +59,7 @@ func (x *exchange) call(write bool) (context.Context, context.CancelFunc, error)
 // prepare returns how the call is to be made and how long it may take. Writes
 // always carry an idempotency key: a minted one when the caller gave none, so
 // that the client may repeat what it does not know the outcome of.
-func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, err error) {
+func (x *exchange) prepare() (call client.Call, limit time.Duration, err error) {
 	timeouts := x.server.config.Timeouts
 	limit, retryFor := timeouts.Request, timeouts.NoLeader
 	if raw := x.r.Header.Get(headerTimeout); raw != "" {
@@ -72,9 +72,9 @@ func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, e
 	}
 	call = client.Call{
 		Tenant: x.caller.Tenant, User: x.caller.User, Token: x.caller.Token, RequestID: x.requestID, RetryFor: retryFor, Answer: &x.answer,
-		Operator: x.route.nodes && x.caller.May(PermissionClusterAdmin) || x.route.tenants && x.caller.May(PermissionOperator),
+		Operator: x.route.operator != "" && x.caller.May(x.route.operator),
 	}
-	if x.write = write; write {
+	if x.route.write {
 		call.IdempotencyKey, err = x.idempotencyKey()
 	} else {
 		call.Consistency, err = x.consistency()
@@ -83,7 +83,7 @@ func (x *exchange) prepare(write bool) (call client.Call, limit time.Duration, e
 		// The server would take the end of its reading time for the end of the caller.
 		_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
 	}
-	if err == nil && x.server.exchanger != nil && exchanged[x.route.name] {
+	if err == nil && x.server.exchanger != nil && x.route.tokens {
 		limit, err = x.mint(&call, limit)
 	}
 	return call, limit, err
@@ -98,8 +98,8 @@ func (x *exchange) idempotencyKey() (string, error) {
 		// Never the request id: a caller may send one id with many requests.
 		return status.AutoKeyPrefix + randomID(), nil
 	}
-	if !callersKey(key) {
-		return "", invalid(headerIdempotencyKey, keyRule)
+	if !wire.CallersKey(key) {
+		return "", invalid(headerIdempotencyKey, wire.KeyRule)
 	}
 	return key, nil
 }
@@ -118,20 +118,7 @@ func (x *exchange) consistency() (string, error) {
 	return "", invalid(where, "must be linearizable or stale")
 }
 
-const keyRule = `must be 1 to 255 printable ASCII characters and not begin with "` + status.AutoKeyPrefix + `"`
-
-// callersKey says whether a caller may use this idempotency key.
-func callersKey(key string) bool {
-	if key == "" || len(key) > 255 || strings.HasPrefix(key, status.AutoKeyPrefix) {
-		return false
-	}
-	for i := range len(key) {
-		if key[i] < ' ' || key[i] > '~' {
-			return false
-		}
-	}
-	return true
-}
+const hexDigits = "0123456789abcdef"
 
 func randomID() string {
 	var b [32]byte
@@ -142,6 +129,12 @@ func randomID() string {
 		}
 	}
 	return string(b[:])
+}
+
+// hides says whether answers to this caller leave secrets out. The coordinators cannot do this: they know who calls, and not what
+// he may.
+func (x *exchange) hides() bool {
+	return x.caller == nil || !x.caller.May(x.route.secrets...)
 }
 
 // requestIDOf takes the caller's id when it is a sane one.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
 func sha(token string) [32]byte { return sha256.Sum256([]byte(token)) }
@@ -31,7 +31,7 @@ func issuer(c *scripted, good ...string) (asked *atomic.Int64) {
 		asked.Add(1)
 		time.Sleep(2 * time.Millisecond)
 		if known[[32]byte(r.(*v1.VerifyTokenRequest).GetDigest())] {
-			return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+			return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: auth.AllPermissions}}, nil
 		}
 		return nil, grpcstatus.Error(codes.NotFound, "nobody's")
 	})
@@ -42,7 +42,7 @@ func issuer(c *scripted, good ...string) (asked *atomic.Int64) {
 func TestGuesses_aFloodOfUnknownTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
-		before, after := mintToken(), mintToken()
+		before, after := auth.MintToken(), auth.MintToken()
 		asked := issuer(c, before, after)
 		g := newGate(t, testConfig(c))
 		me := func(token string) *answer { return g.do("GET", "/v1/me", "", "Authorization", "Bearer "+token) }
@@ -53,7 +53,7 @@ func TestGuesses_aFloodOfUnknownTokens(t *testing.T) {
 		var flood sync.WaitGroup
 		for range 300 { // within 0.2 s
 			flood.Go(func() {
-				switch a := me(mintToken()); a.code {
+				switch a := me(auth.MintToken()); a.code {
 				case 401:
 					refused.Add(1)
 				case 429:
@@ -72,19 +72,19 @@ func TestGuesses_aFloodOfUnknownTokens(t *testing.T) {
 		require.Equal(t, refused.Load(), asked.Load()-1)
 		require.LessOrEqual(t, asked.Load(), int64(25))
 
-		a := me(mintToken())
+		a := me(auth.MintToken())
 		require.Equal(t, 429, a.code)
 		require.Equal(t, "too many unknown tokens from 192.0.2.1: try again in 1 s; tokens that were good here before are not held up", a.Error.Message)
 		require.Equal(t, 200, g.do("GET", "/v1/me", "").code, "tokens of the configuration are not looked up")
 		require.Equal(t, 200, me(before).code)
-		time.Sleep(trustToken + time.Second)
+		time.Sleep(auth.TrustToken + time.Second)
 		for range 100 {
-			me(mintToken())
+			me(auth.MintToken())
 		}
 		require.Equal(t, 200, me(before).code, "it is looked up again, because it was good before")
 		require.Equal(t, 429, me(after).code)
 		for range 1000 {
-			me(mintToken())
+			me(auth.MintToken())
 			time.Sleep(time.Millisecond)
 		}
 		require.Equal(t, 200, me(after).code, "a new one behind the address of the flood is good when it comes again")
@@ -98,10 +98,10 @@ func TestGuesses_aFloodOfUnknownTokens(t *testing.T) {
 func TestGuesses_oneTokenManyTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
-		good := mintToken()
+		good := auth.MintToken()
 		asked := issuer(c, good)
 		g := newGate(t, testConfig(c))
-		bad := mintToken()
+		bad := auth.MintToken()
 		for range 100 {
 			require.Equal(t, 401, g.do("GET", "/v1/me", "", "Authorization", "Bearer "+bad).code)
 		}
@@ -129,20 +129,20 @@ func TestGuesses_whoeverAskedHangsUp(t *testing.T) {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
-			return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+			return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: auth.AllPermissions}}, nil
 		})
 		g := newGate(t, testConfig(c))
 		ctx, hangUp := context.WithCancel(t.Context())
 		tokens := g.server.issued
 		first := make(chan error, 1)
 		go func() {
-			_, err := tokens.Authenticate(ctx, tokenStart+"x")
+			_, err := tokens.Authenticate(ctx, auth.TokenStart+"x")
 			first <- err
 		}()
 		synctest.Wait()
 		second := make(chan error, 1)
 		go func() {
-			_, err := tokens.Authenticate(t.Context(), tokenStart+"x")
+			_, err := tokens.Authenticate(t.Context(), auth.TokenStart+"x")
 			second <- err
 		}()
 		synctest.Wait()
@@ -160,7 +160,7 @@ func TestGuesses_manyGoodTokens(t *testing.T) {
 		c := newScripted(t)
 		var good []string
 		for range 1000 {
-			good = append(good, mintToken())
+			good = append(good, auth.MintToken())
 		}
 		issuer(c, good...)
 		g := newGate(t, testConfig(c))
@@ -168,40 +168,6 @@ func TestGuesses_manyGoodTokens(t *testing.T) {
 			require.Equal(t, 200, g.do("GET", "/v1/me", "", "Authorization", "Bearer "+token).code)
 		}
 	})
-}
-
-func TestProxies_whereARequestCameFrom(t *testing.T) {
-	trusted, err := parseProxies([]string{"10.0.0.0/8", "2001:db8::1"})
-	require.NoError(t, err)
-	for name, tc := range map[string]struct {
-		peer      string
-		forwarded []string
-		want      string
-	}{
-		"a client that says something":      {"192.0.2.1:99", []string{"1.2.3.4"}, "192.0.2.1"},
-		"a proxy that says nothing":         {"10.1.1.1:99", nil, "10.1.1.1"},
-		"a proxy":                           {"10.1.1.1:99", []string{"192.0.2.7"}, "192.0.2.7"},
-		"what the client wrote before it":   {"10.1.1.1:99", []string{"1.2.3.4, 192.0.2.7"}, "192.0.2.7"},
-		"two headers":                       {"10.1.1.1:99", []string{"1.2.3.4", "192.0.2.7"}, "192.0.2.7"},
-		"two proxies":                       {"10.1.1.1:99", []string{"1.2.3.4,192.0.2.7, 10.2.2.2"}, "192.0.2.7"},
-		"proxies alone":                     {"10.1.1.1:99", []string{"10.3.3.3, 10.2.2.2"}, "10.3.3.3"},
-		"what is no address":                {"10.1.1.1:99", []string{"192.0.2.7, unknown, 10.2.2.2"}, "10.2.2.2"},
-		"an address with a port":            {"10.1.1.1:99", []string{"192.0.2.7:80"}, "192.0.2.7"},
-		"an IPv6 address with a port":       {"10.1.1.1:99", []string{"[2001:db8::7]:80"}, "2001:db8::7"},
-		"an IPv6 address in brackets":       {"10.1.1.1:99", []string{"[2001:db8::7]"}, "2001:db8::7"},
-		"a proxy with IPv6":                 {"[2001:db8::1]:99", []string{"2001:db8::7"}, "2001:db8::7"},
-		"IPv4 written as IPv6":              {"[::ffff:10.1.1.1]:99", []string{"::ffff:192.0.2.7"}, "192.0.2.7"},
-		"no address of a connection at all": {"pipe", []string{"192.0.2.7"}, "pipe"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := httptest.NewRequest("GET", "/", nil)
-			r.RemoteAddr = tc.peer
-			r.Header["X-Forwarded-For"] = tc.forwarded
-			require.Equal(t, tc.want, trusted.clientOf(r))
-		})
-	}
-	_, err = parseProxies([]string{"10.0.0.0/40"})
-	require.ErrorContains(t, err, "trusted_proxies")
 }
 
 // Behind a proxy that is trusted, the flood of one client is not that of another.
@@ -213,7 +179,7 @@ func TestProxies_boundEachClient(t *testing.T) {
 		config.TrustedProxies = []string{"192.0.2.1"} // whoever a test's request comes from
 		g := newGate(t, config)
 		from := func(client string) int {
-			return g.do("GET", "/v1/me", "", "Authorization", "Bearer "+mintToken(), "X-Forwarded-For", client).code
+			return g.do("GET", "/v1/me", "", "Authorization", "Bearer "+auth.MintToken(), "X-Forwarded-For", client).code
 		}
 		for range 50 {
 			from("203.0.113.7")

@@ -2,24 +2,22 @@ package gateway
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 
 	"github.com/gorilla/mux"
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/submits"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 )
 
 // unary makes one call and answers with what project makes of its reply.
-func unary[Request, Reply any](x *exchange, code int, write bool, request Request,
+func unary[Request, Reply any](x *exchange, request Request,
 	call func(context.Context, Request, ...grpc.CallOption) (Reply, error), project func(Reply) proto.Message,
 ) error {
-	ctx, cancel, err := x.call(write)
+	ctx, cancel, err := x.call()
 	if err != nil {
 		return err
 	}
@@ -28,7 +26,7 @@ func unary[Request, Reply any](x *exchange, code int, write bool, request Reques
 	if err != nil {
 		return err
 	}
-	x.ok(code, project(reply))
+	x.ok(project(reply))
 	return nil
 }
 
@@ -44,7 +42,7 @@ func (x *exchange) decode(m proto.Message, mayBeEmpty bool, without ...string) (
 	if mayBeEmpty && len(*body) == 0 {
 		return nil, nil
 	}
-	faults, ignored := decodeBody(*body, m, without...)
+	faults, ignored := wire.Decode(*body, m, without...)
 	if len(faults) > 0 {
 		return nil, invalidBody(faults)
 	}
@@ -62,15 +60,13 @@ func segment(x *exchange, name string) string {
 	return escaped // it cannot be: the server has unescaped the whole path
 }
 
-var nameMissing = Fault{Field: "name", Message: "is required: a label for people, such as \"support-lora-v3\""}
-
 func submitJob(x *exchange) error {
 	request := &v1.SubmitJobRequest{}
 	ignored, err := x.decodeJob(request)
 	if err != nil {
 		return err
 	}
-	call, limit, err := x.prepare(true)
+	call, limit, err := x.prepare()
 	if err != nil {
 		return err
 	}
@@ -79,16 +75,16 @@ func submitJob(x *exchange) error {
 	var reply *v1.SubmitJobResponse
 	// Jobs with tokens of their own cannot share a call, which carries one of each.
 	own := call.DriveToken != "" || call.AtlasToken != ""
-	if own || x.r.ContentLength > maxTogetherBytes || x.r.ContentLength < 0 || limit != x.server.config.Timeouts.Request {
+	if own || x.r.ContentLength > submits.MaxBytes || x.r.ContentLength < 0 || limit != x.server.config.Timeouts.Request {
 		reply, err = x.server.jobs.SubmitJob(client.WithCall(ctx, call), request)
 	} else {
-		reply, x.answer, err = x.server.submits.submit(ctx, call, request, limit)
+		reply, x.answer, err = x.server.submits.Submit(ctx, call, request, limit)
 	}
 	if err != nil {
 		return err
 	}
-	reply.Message = withIgnored(reply.Message, ignored)
-	x.ok(http.StatusCreated, reply)
+	reply.Message = wire.WithIgnored(reply.Message, ignored)
+	x.ok(reply)
 	return nil
 }
 
@@ -98,35 +94,20 @@ func (x *exchange) decodeJob(request *v1.SubmitJobRequest) (ignored []string, er
 		return nil, err
 	}
 	defer release(body)
-	faults, ignored, named := decodeNamed(*body, request)
-	if !named {
-		faults = append(faults, nameMissing)
-	}
+	faults, ignored := wire.DecodeJob(*body, request)
 	if len(faults) > 0 {
 		return nil, invalidBody(faults)
 	}
 	return ignored, nil
 }
 
-// withIgnored says in a message which fields had no effect.
-func withIgnored(message string, ignored []string) string {
-	if len(ignored) == 0 {
-		return message
-	}
-	note := "ignored unknown fields: " + strings.Join(ignored, ", ")
-	if message == "" {
-		return note
-	}
-	return message + "; " + note
-}
-
 func listJobs(x *exchange) error {
-	request, err := listRequest(x.r.URL.Query())
-	if err != nil {
-		return err
+	request, faults := wire.ListJobs(x.r.URL.Query())
+	if len(faults) > 0 {
+		return invalidBody(faults)
 	}
 	var jobs []*v1.Job
-	err = unary(x, http.StatusOK, false, request, x.server.jobs.ListJobs, func(r *v1.ListJobsResponse) proto.Message {
+	err := unary(x, request, x.server.jobs.ListJobs, func(r *v1.ListJobsResponse) proto.Message {
 		jobs = r.GetJobs()
 		return r
 	})
@@ -134,118 +115,4 @@ func listJobs(x *exchange) error {
 		x.server.listed.Note(jobs, x.sent)
 	}
 	return err
-}
-
-func listRequest(query url.Values) (*v1.ListJobsRequest, error) {
-	var faults []Fault
-	request := &v1.ListJobsRequest{
-		Queue: query.Get("queue"), PageToken: query.Get("page_token"), OrderBy: query.Get("order_by"), Label: query["label"],
-	}
-	request.Status, faults = statusParameter(query, faults)
-	for _, label := range request.Label {
-		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
-			faults = append(faults, Fault{"label", fmt.Sprintf("must be key=value, not %q", printable(label))})
-		}
-	}
-	request.PageSize, faults = intParameter(query, "page_size", 1, 100, faults)
-	if len(faults) > 0 {
-		return nil, invalidBody(faults)
-	}
-	return request, nil
-}
-
-// statusParameter reads the statuses that a list is limited to.
-func statusParameter(query url.Values, faults []Fault) ([]v1.JobStatus_Value, []Fault) {
-	var out []v1.JobStatus_Value
-	statuses := schemaOf((&v1.ListJobsRequest{}).ProtoReflect().Descriptor()).fields["status"]
-	for _, name := range query["status"] {
-		n, ok := statuses.enum[name]
-		if !ok {
-			faults = append(faults, Fault{"status", fmt.Sprintf("must be one of %s, not %q", statuses.allowed, printable(name))})
-			continue
-		}
-		out = append(out, v1.JobStatus_Value(n))
-	}
-	return out, faults
-}
-
-// intParameter reads a number from a query; 0 when it is not there.
-func intParameter(query url.Values, name string, low, high int64, faults []Fault) (int32, []Fault) {
-	raw := query.Get(name)
-	if raw == "" {
-		return 0, faults
-	}
-	n, err := strconv.ParseInt(raw, 10, 32)
-	if err != nil || n < low || n > high {
-		return 0, append(faults, Fault{name, fmt.Sprintf("must be a whole number from %d to %d, not %q", low, high, printable(raw))})
-	}
-	return int32(n), faults
-}
-
-func getJob(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetJobRequest{JobId: id(x)}, x.server.jobs.GetJob,
-		func(r *v1.GetJobResponse) proto.Message { return r.GetJob() })
-}
-
-func explainJob(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ExplainJobRequest{JobId: id(x)}, x.server.jobs.ExplainJob, whole)
-}
-
-func getJobMetrics(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetJobMetricsRequest{JobId: id(x)}, x.server.jobs.GetJobMetrics, whole)
-}
-
-func listCheckpoints(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListCheckpointsRequest{JobId: id(x)}, x.server.jobs.ListCheckpoints, whole)
-}
-
-func cancelJob(x *exchange) error {
-	request := &v1.CancelJobRequest{}
-	if _, err := x.decode(request, true, "job_id"); err != nil {
-		return err
-	}
-	request.JobId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.jobs.CancelJob,
-		func(r *v1.CancelJobResponse) proto.Message { return r.GetJob() })
-}
-
-func pauseJob(x *exchange) error {
-	request := &v1.PauseJobRequest{}
-	if _, err := x.decode(request, true, "job_id"); err != nil {
-		return err
-	}
-	request.JobId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.jobs.PauseJob,
-		func(r *v1.PauseJobResponse) proto.Message { return r.GetJob() })
-}
-
-func resumeJob(x *exchange) error {
-	request := &v1.ResumeJobRequest{}
-	if _, err := x.decode(request, true, "job_id"); err != nil {
-		return err
-	}
-	request.JobId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.jobs.ResumeJob,
-		func(r *v1.ResumeJobResponse) proto.Message { return r.GetJob() })
-}
-
-func retryJob(x *exchange) error {
-	request := &v1.RetryJobRequest{}
-	if _, err := x.decode(request, true, "job_id"); err != nil {
-		return err
-	}
-	request.JobId = id(x)
-	return unary(x, http.StatusOK, true, request, x.server.jobs.RetryJob,
-		func(r *v1.RetryJobResponse) proto.Message { return r.GetJob() })
-}
-
-func getCheckpoint(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.GetCheckpointRequest{CheckpointId: id(x)}, x.server.jobs.GetCheckpoint,
-		func(r *v1.GetCheckpointResponse) proto.Message { return r.GetCheckpoint() })
-}
-
-func deleteCheckpoint(x *exchange) error {
-	request := &v1.DeleteCheckpointRequest{CheckpointId: id(x)}
-	return unary(x, http.StatusOK, true, request, x.server.jobs.DeleteCheckpoint,
-		func(*v1.DeleteCheckpointResponse) proto.Message { return request })
 }

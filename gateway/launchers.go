@@ -6,19 +6,16 @@ import (
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 )
 
 // launcherToldOnly are the fields of a launcher that nobody sets.
 var launcherToldOnly = []string{"framework", "builtin", "updated_by", "updated_at"}
 
-func listLaunchers(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListLaunchersRequest{}, x.server.launchers.ListLaunchers, whole)
-}
-
 func getLauncher(x *exchange) error {
 	framework := segment(x, "framework")
-	ctx, cancel, err := x.call(false)
+	ctx, cancel, err := x.call()
 	if err != nil {
 		return err
 	}
@@ -30,14 +27,14 @@ func getLauncher(x *exchange) error {
 	var all []string
 	for _, l := range reply.GetLaunchers() {
 		if l.GetFramework() == framework {
-			x.ok(http.StatusOK, l)
+			x.ok(l)
 			return nil
 		}
 		all = append(all, l.GetFramework())
 	}
 	return &problem{
 		http: http.StatusNotFound, code: "NOT_FOUND",
-		message: fmt.Sprintf("there is no launcher %s: they are %s", printable(framework), strings.Join(all, ", ")),
+		message: fmt.Sprintf("there is no launcher %s: they are %s", wire.Printable(framework), strings.Join(all, ", ")),
 	}
 }
 
@@ -47,11 +44,6 @@ func putLauncher(x *exchange) error {
 		return err
 	}
 	l.Framework = segment(x, "framework")
-	return unary(x, http.StatusOK, true, &v1.PutLauncherRequest{Launcher: l}, x.server.launchers.PutLauncher,
+	return unary(x, &v1.PutLauncherRequest{Launcher: l}, x.server.launchers.PutLauncher,
 		func(r *v1.PutLauncherResponse) proto.Message { return r.GetLauncher() })
-}
-
-func deleteLauncher(x *exchange) error {
-	return unary(x, http.StatusOK, true, &v1.DeleteLauncherRequest{Framework: segment(x, "framework")}, x.server.launchers.DeleteLauncher,
-		func(r *v1.DeleteLauncherResponse) proto.Message { return r.GetLauncher() })
 }

@@ -5,13 +5,15 @@ import (
 	"net/http"
 	"net/url"
 	"unicode/utf8"
+
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // legible refuses a path or query that is no UTF-8, or a query that is not escaped as it should be. Messages cannot carry such
 // texts, and nothing is named by one; what cannot be read would be left out, and with it a filter, or whom the request is about.
 func legible(r *http.Request) *problem {
 	if !utf8.ValidString(r.URL.Path) {
-		return &problem{http: http.StatusNotFound, code: "NOT_FOUND", message: fmt.Sprintf("there is no %s", printable(r.URL.Path))}
+		return &problem{http: http.StatusNotFound, code: "NOT_FOUND", message: fmt.Sprintf("there is no %s", wire.Printable(r.URL.Path))}
 	}
 	if r.URL.RawQuery == "" {
 		return nil
@@ -23,7 +25,7 @@ func legible(r *http.Request) *problem {
 	for name, values := range query {
 		for _, v := range append(values, name) {
 			if !utf8.ValidString(v) {
-				return invalid(printable(name), "must be UTF-8")
+				return invalid(wire.Printable(name), "must be UTF-8")
 			}
 		}
 	}

@@ -10,6 +10,13 @@ import (
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
 )
 
+// Headers of what a limit leaves, as published.
+const (
+	headerLimit     = "X-Scaigrid-Ratelimit-Limit"
+	headerRemaining = "X-Scaigrid-Ratelimit-Remaining"
+	headerReset     = "X-Scaigrid-Ratelimit-Reset"
+)
+
 // RateLimits are requests per minute; 0: any number. Each gateway counts for itself.
 type RateLimits struct {
 	// Token bounds each bearer token, User each user of a tenant, Tenant all users of one together.
@@ -31,13 +38,13 @@ func (s *server) admit(x *exchange, now time.Time) *problem {
 		ratelimit.Limit{Kind: "tenant", Key: x.caller.Tenant, PerMinute: limits.Tenant},
 	)
 	header := x.w.Header()
-	header["X-Scaigrid-Ratelimit-Limit"] = []string{strconv.Itoa(v.Limit)}
-	header["X-Scaigrid-Ratelimit-Remaining"] = []string{strconv.Itoa(v.Remaining)}
-	header["X-Scaigrid-Ratelimit-Reset"] = []string{strconv.FormatInt(v.Reset.Unix(), 10)}
+	header[headerLimit] = []string{strconv.Itoa(v.Limit)}
+	header[headerRemaining] = []string{strconv.Itoa(v.Remaining)}
+	header[headerReset] = []string{strconv.FormatInt(v.Reset.Unix(), 10)}
 	if v.Admitted {
 		return nil
 	}
-	s.metrics.rateLimited.Inc()
+	s.metrics.RateLimited.Inc()
 	return &problem{
 		http: http.StatusTooManyRequests, code: "RATE_LIMITED",
 		message:    fmt.Sprintf("Rate limit exceeded: %d requests per minute", v.Limit),

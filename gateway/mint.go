@@ -11,19 +11,12 @@ import (
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
-// exchanged are the routes whose calls carry tokens for ScaiDrive and ScaiAtlas: the published ones, a batch, an evaluation,
-// which fetches its model, and those by which a job that has run before needs its data again.
-var exchanged = map[string]bool{
-	"POST /jobs": true, "POST /jobs/batch": true, "POST /jobs/{id}/resume": true, "POST /jobs/{id}/retry": true, "POST /evaluations": true,
-	"POST /data/validate": true, "GET /data/cache": true,
-}
-
 // mint puts tokens for ScaiDrive and ScaiAtlas into the call, and returns the time that is left for it.
 func (x *exchange) mint(call *client.Call, limit time.Duration) (time.Duration, error) {
 	s := x.server
 	if !x.caller.Issued {
 		if s.config.ExchangeIssuedOnly {
-			s.metrics.exchanges.WithLabelValues("skipped").Inc()
+			s.metrics.Exchanges.WithLabelValues("skipped").Inc()
 			return limit, nil
 		}
 		return 0, x.notMinted("not_exchangeable", errNotExchangeable)
@@ -33,10 +26,10 @@ func (x *exchange) mint(call *client.Call, limit time.Duration) (time.Duration, 
 	defer cancel()
 	tokens, err := s.exchanger.Mint(ctx, bearer(x.r))
 	took := time.Since(start)
-	s.metrics.exchangeSeconds.Observe(took.Seconds())
+	s.metrics.ExchangeSeconds.Observe(took.Seconds())
 	switch {
 	case err == nil:
-		s.metrics.exchanges.WithLabelValues("ok").Inc()
+		s.metrics.Exchanges.WithLabelValues("ok").Inc()
 		call.DriveToken, call.AtlasToken = tokens.Drive, tokens.Atlas
 		return limit - took, nil
 	case errors.Is(err, tokenexchange.ErrRefused):
@@ -59,7 +52,7 @@ var notMintedWhy = map[string]string{
 
 // notMinted answers as published: 500, whatever the reason.
 func (x *exchange) notMinted(outcome string, err error) *problem {
-	x.server.metrics.exchanges.WithLabelValues(outcome).Inc()
+	x.server.metrics.Exchanges.WithLabelValues(outcome).Inc()
 	if x.r.Context().Err() == nil { // else the caller hung up, and nobody failed
 		x.server.log.LogAttrs(x.r.Context(), slog.LevelWarn, "a token exchange failed", slog.String("event", "scaimind_token_exchange_failed"),
 			slog.String("request_id", x.requestID), slog.String("tenant_id", x.tenant()), slog.String("route", x.route.name),

@@ -7,28 +7,52 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/api/methods"
 )
 
-// The document, the routes and docs/use/rest.md say the same.
+// The document and docs/use/rest.md speak of every route, and say what it takes and answers.
 func TestOpenAPI_holdsCodeAndDocsTogether(t *testing.T) {
-	described := descriptions()
 	page, err := os.ReadFile("../docs/use/rest.md")
 	require.NoError(t, err)
-	routes := table()
-	for _, r := range routes {
-		key := r.method + " " + strings.TrimPrefix(r.path, prefix)
-		d, ok := described[key]
-		require.True(t, ok, "%s has no description", key)
-		require.NotEmpty(t, d.summary, key)
-		if r.method == "POST" && !r.open {
-			require.True(t, d.in != nil || d.inSchema != nil, "%s takes no body", key)
+	all, document := routes()
+	require.Len(t, document, len(all))
+	for i, r := range all {
+		d := document[i]
+		require.NotEmpty(t, d.Summary, r.name)
+		if r.Method == "POST" && !r.open {
+			require.True(t, d.In != nil || d.InSchema != nil, "%s takes no body", r.name)
 		}
-		require.True(t, r.stream || d.out != nil || d.outSchema != nil || r.path == "/metrics", "%s answers nothing", key)
-		path := strings.TrimPrefix(strings.TrimPrefix(r.path, prefix), "/cluster")
-		require.True(t, strings.Contains(string(page), path), "docs/use/rest.md does not speak of %s", key)
-		delete(described, key)
+		require.True(t, r.stream || d.Out != nil || d.OutSchema != nil || r.Path == "/metrics", "%s answers nothing", r.name)
+		path := strings.TrimPrefix(strings.TrimPrefix(r.Path, prefix), "/cluster")
+		require.True(t, strings.Contains(string(page), path), "docs/use/rest.md does not speak of %s", r.name)
 	}
-	require.Empty(t, described, "described and not served")
+}
+
+// Every route that the protos declare is served, once, and every endpoint serves one.
+func TestEndpoints_serveWhatTheProtosDeclare(t *testing.T) {
+	type key struct{ rpc, variant string }
+	declared, serving := map[key]bool{}, map[key]bool{}
+	for m := range methods.All() {
+		for _, r := range m.Routes {
+			declared[key{m.Name, r.Variant}] = true
+		}
+	}
+	for _, e := range endpoints() {
+		require.True(t, e.serve != nil || e.rpc != "" && !methods.Of(e.rpc).Streams, "%s %s: nothing answers", e.rpc, e.own.Path)
+		require.NotEqual(t, e.rpc == "", e.own.Path == "", "either a method's or the gateway's own: %s %s", e.rpc, e.own.Path)
+		require.False(t, e.open && e.rpc != "", "%s: what coordinators are asked for needs a token", e.rpc)
+		if e.rpc != "" {
+			require.False(t, serving[key{e.rpc, e.variant}], "%s is there twice", e.rpc)
+			serving[key{e.rpc, e.variant}] = true
+		}
+	}
+	require.Equal(t, declared, serving)
+	all, _ := routes()
+	for _, r := range all {
+		require.NotNil(t, r.serve, r.name)
+		require.True(t, r.Field == "" || strings.Contains(r.Path, "{"), "%s: no segment says %s", r.name, r.Field)
+	}
 }
 
 func TestOpenAPI_refersOnlyToWhatIsThere(t *testing.T) {

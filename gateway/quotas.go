@@ -1,22 +1,21 @@
 package gateway
 
 import (
-	"fmt"
 	"net/http"
-	"net/url"
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // ofTenant holds that only operators ask about, or set, what is another tenant's.
 func (x *exchange) ofTenant(tenant, what string) error {
-	if tenant == "" || tenant == x.caller.Tenant || x.caller.May(PermissionOperator) {
+	if tenant == "" || tenant == x.caller.Tenant || x.caller.May(auth.PermissionOperator) {
 		return nil
 	}
-	return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: what + " of another tenant needs the permission " + PermissionOperator}
+	return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: what + " of another tenant needs the permission " + auth.PermissionOperator}
 }
 
 // tenantID is the tenant that the path names; - is the caller's own.
@@ -27,15 +26,11 @@ func tenantID(x *exchange) string {
 	return x.caller.Tenant
 }
 
-func listQuotas(x *exchange) error {
-	return unary(x, http.StatusOK, false, &v1.ListQuotasRequest{}, x.server.quotas.ListQuotas, whole)
-}
-
 func getQuota(x *exchange) error {
 	if err := x.ofTenant(tenantID(x), "the quota"); err != nil {
 		return err
 	}
-	return unary(x, http.StatusOK, false, &v1.GetQuotaRequest{TenantId: tenantID(x)}, x.server.quotas.GetQuota,
+	return unary(x, &v1.GetQuotaRequest{TenantId: tenantID(x)}, x.server.quotas.GetQuota,
 		func(r *v1.GetQuotaResponse) proto.Message { return r.GetQuota() })
 }
 
@@ -48,7 +43,7 @@ func putQuota(x *exchange) error {
 		return err
 	}
 	quota.TenantId = tenantID(x)
-	return unary(x, http.StatusOK, true, &v1.PutQuotaRequest{Quota: quota}, x.server.quotas.PutQuota,
+	return unary(x, &v1.PutQuotaRequest{Quota: quota}, x.server.quotas.PutQuota,
 		func(r *v1.PutQuotaResponse) proto.Message { return r.GetQuota() })
 }
 
@@ -60,39 +55,17 @@ func deleteQuota(x *exchange) error {
 		return err
 	}
 	request := &v1.DeleteQuotaRequest{TenantId: tenantID(x)}
-	return unary(x, http.StatusOK, true, request, x.server.quotas.DeleteQuota,
+	return unary(x, request, x.server.quotas.DeleteQuota,
 		func(*v1.DeleteQuotaResponse) proto.Message { return request })
 }
 
 func listAudit(x *exchange) error {
-	query := x.r.URL.Query()
-	request := &v1.ListAuditRecordsRequest{
-		UserId: query.Get("user_id"), Action: query.Get("action"), Object: query.Get("object"), Outcome: query.Get("outcome"),
-		PageToken: query.Get("page_token"), TenantId: query.Get("tenant_id"),
-	}
+	request, faults := wire.ListAuditRecords(x.r.URL.Query(), time.Now())
 	if err := x.ofTenant(request.TenantId, "the audit log"); err != nil {
 		return err
 	}
-	var faults []Fault
-	request.PageSize, faults = intParameter(query, "page_size", 1, 1000, nil)
-	now := time.Now()
-	request.Since, faults = timeParameter(query, "since", now, faults)
-	request.Until, faults = timeParameter(query, "until", now, faults)
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}
-	return unary(x, http.StatusOK, false, request, x.server.audit.ListAuditRecords, whole)
-}
-
-// timeParameter reads a moment from a query; nil when it is not there.
-func timeParameter(query url.Values, name string, now time.Time, faults []Fault) (*timestamppb.Timestamp, []Fault) {
-	raw := query.Get(name)
-	if raw == "" {
-		return nil, faults
-	}
-	at, ok := parseSince(raw, now)
-	if !ok {
-		return nil, append(faults, Fault{name, fmt.Sprintf("must be a time as 2026-01-31T08:00:00Z, seconds back from now, or a duration such as 10m, not %q", printable(raw))})
-	}
-	return timestamppb.New(at), faults
+	return unary(x, request, x.server.audit.ListAuditRecords, whole)
 }

@@ -14,6 +14,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // What is another tenant's takes the permission of an operator, whatever else somebody may do; and the coordinator is told
@@ -22,8 +24,8 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 	c := newScripted(t)
 	config := testConfig(c)
 	config.Tokens = append(config.Tokens,
-		StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{PermissionOperator}, AllPermissions...)},
-		StaticToken{Token: "admin", Tenant: "acme", User: "ann", Permissions: AllPermissions})
+		StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{auth.PermissionOperator}, auth.AllPermissions...)},
+		StaticToken{Token: "admin", Tenant: "acme", User: "ann", Permissions: auth.AllPermissions})
 	g := newGate(t, config)
 	for _, tc := range []struct{ method, path, body string }{
 		{"GET", "/tenants/evil/quota", ""},
@@ -47,7 +49,7 @@ func TestTenants_ofOthersAreForOperators(t *testing.T) {
 	require.Empty(t, calls[len(calls)-1].md[status.KeyOperator], "to run the cluster is not to look after all tenants")
 	// Of a time that is centuries away, coordinators could not tell on which side it lies.
 	for raw, year := range map[string]int{"9999-12-31T00:00:00Z": 2262, "0001-01-01T00:00:00Z": 1677, "99999999999": 2262} {
-		at, ok := parseSince(raw, time.Now())
+		at, ok := wire.Since(raw, time.Now())
 		require.True(t, ok)
 		require.Equal(t, year, at.UTC().Year(), raw)
 		require.True(t, time.Unix(0, at.UnixNano()).Equal(at), raw)
@@ -111,7 +113,7 @@ func TestQuotaExceeded(t *testing.T) {
 func TestCalls_carryTheTokenOfTheCaller(t *testing.T) {
 	c := newScripted(t)
 	c.on("VerifyToken", func(context.Context, any) (any, error) {
-		return &v1.VerifyTokenResponse{Token: &v1.Token{TokenId: "tok_7", TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+		return &v1.VerifyTokenResponse{Token: &v1.Token{TokenId: "tok_7", TenantId: "acme", UserId: "ann", Permissions: auth.AllPermissions}}, nil
 	})
 	g := newGate(t, testConfig(c))
 	require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"a"}`, "Authorization", "Bearer sgk_x").code)

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -34,73 +35,73 @@ func TestRoutes(t *testing.T) {
 		request            proto.Message
 	}{
 		{
-			"GET", p + "/jobs?status=TRAINING&status=PENDING&queue=q&label=a%3Db&label=c%3D&page_size=100&page_token=t&order_by=priority+desc", "", PermissionView, 200, "ListJobs",
+			"GET", p + "/jobs?status=TRAINING&status=PENDING&queue=q&label=a%3Db&label=c%3D&page_size=100&page_token=t&order_by=priority+desc", "", auth.PermissionView, 200, "ListJobs",
 			&v1.ListJobsRequest{
 				Status: []v1.JobStatus_Value{v1.JobStatus_TRAINING, v1.JobStatus_PENDING}, Queue: "q", Label: []string{"a=b", "c="},
 				PageSize: 100, PageToken: "t", OrderBy: "priority desc",
 			},
 		},
-		{"GET", p + "/jobs", "", PermissionView, 200, "ListJobs", &v1.ListJobsRequest{}},
-		{"POST", p + "/jobs", `{"name":"x"}`, PermissionManage, 201, "SubmitJob", &v1.SubmitJobRequest{Name: "x"}},
-		{"GET", p + "/jobs/job_1", "", PermissionView, 200, "GetJob", &v1.GetJobRequest{JobId: "job_1"}},
-		{"GET", p + "/jobs/job_1/explain", "", PermissionView, 200, "ExplainJob", &v1.ExplainJobRequest{JobId: "job_1"}},
-		{"POST", p + "/jobs/job_1/cancel", "", PermissionManage, 200, "CancelJob", &v1.CancelJobRequest{JobId: "job_1"}},
-		{"POST", p + "/jobs/job_1/cancel", `{"reason":"r"}`, PermissionManage, 200, "CancelJob", &v1.CancelJobRequest{JobId: "job_1", Reason: "r"}},
-		{"POST", p + "/jobs/job_1/pause", `{"save_checkpoint":false}`, PermissionManage, 200, "PauseJob", &v1.PauseJobRequest{JobId: "job_1", SaveCheckpoint: proto.Bool(false)}},
-		{"POST", p + "/jobs/job_1/resume", `{"checkpoint_id":"ckpt_1"}`, PermissionManage, 200, "ResumeJob", &v1.ResumeJobRequest{JobId: "job_1", CheckpointId: "ckpt_1"}},
+		{"GET", p + "/jobs", "", auth.PermissionView, 200, "ListJobs", &v1.ListJobsRequest{}},
+		{"POST", p + "/jobs", `{"name":"x"}`, auth.PermissionManage, 201, "SubmitJob", &v1.SubmitJobRequest{Name: "x"}},
+		{"GET", p + "/jobs/job_1", "", auth.PermissionView, 200, "GetJob", &v1.GetJobRequest{JobId: "job_1"}},
+		{"GET", p + "/jobs/job_1/explain", "", auth.PermissionView, 200, "ExplainJob", &v1.ExplainJobRequest{JobId: "job_1"}},
+		{"POST", p + "/jobs/job_1/cancel", "", auth.PermissionManage, 200, "CancelJob", &v1.CancelJobRequest{JobId: "job_1"}},
+		{"POST", p + "/jobs/job_1/cancel", `{"reason":"r"}`, auth.PermissionManage, 200, "CancelJob", &v1.CancelJobRequest{JobId: "job_1", Reason: "r"}},
+		{"POST", p + "/jobs/job_1/pause", `{"save_checkpoint":false}`, auth.PermissionManage, 200, "PauseJob", &v1.PauseJobRequest{JobId: "job_1", SaveCheckpoint: proto.Bool(false)}},
+		{"POST", p + "/jobs/job_1/resume", `{"checkpoint_id":"ckpt_1"}`, auth.PermissionManage, 200, "ResumeJob", &v1.ResumeJobRequest{JobId: "job_1", CheckpointId: "ckpt_1"}},
 		{
-			"POST", p + "/jobs/job_1/retry", `{"modify_resources":{"gpu_type":"H100"}}`, PermissionManage, 200, "RetryJob",
+			"POST", p + "/jobs/job_1/retry", `{"modify_resources":{"gpu_type":"H100"}}`, auth.PermissionManage, 200, "RetryJob",
 			&v1.RetryJobRequest{JobId: "job_1", ModifyResources: &v1.ResourceConfig{GpuType: "H100"}},
 		},
-		{"GET", p + "/jobs/job_1/metrics", "", PermissionView, 200, "GetJobMetrics", &v1.GetJobMetricsRequest{JobId: "job_1"}},
-		{"GET", p + "/jobs/job_1/checkpoints", "", PermissionView, 200, "ListCheckpoints", &v1.ListCheckpointsRequest{JobId: "job_1"}},
-		{"GET", p + "/cluster", "", PermissionView, 200, "GetCluster", &v1.GetClusterRequest{}},
-		{"GET", p + "/cluster/nodes", "", PermissionView, 200, "ListNodes", &v1.ListNodesRequest{}},
-		{"GET", p + "/cluster/nodes/n1", "", PermissionView, 200, "GetNode", &v1.GetNodeRequest{NodeId: "n1"}},
+		{"GET", p + "/jobs/job_1/metrics", "", auth.PermissionView, 200, "GetJobMetrics", &v1.GetJobMetricsRequest{JobId: "job_1"}},
+		{"GET", p + "/jobs/job_1/checkpoints", "", auth.PermissionView, 200, "ListCheckpoints", &v1.ListCheckpointsRequest{JobId: "job_1"}},
+		{"GET", p + "/cluster", "", auth.PermissionView, 200, "GetCluster", &v1.GetClusterRequest{}},
+		{"GET", p + "/cluster/nodes", "", auth.PermissionView, 200, "ListNodes", &v1.ListNodesRequest{}},
+		{"GET", p + "/cluster/nodes/n1", "", auth.PermissionView, 200, "GetNode", &v1.GetNodeRequest{NodeId: "n1"}},
 		{
-			"POST", p + "/cluster/nodes/n1/drain", `{"force":true,"deadline_seconds":60,"reason":"disk"}`, PermissionClusterAdmin, 200, "DrainNode",
+			"POST", p + "/cluster/nodes/n1/drain", `{"force":true,"deadline_seconds":60,"reason":"disk"}`, auth.PermissionClusterAdmin, 200, "DrainNode",
 			&v1.DrainNodeRequest{NodeId: "n1", Force: true, DeadlineSeconds: 60, Reason: "disk"},
 		},
 		{
-			"POST", p + "/cluster/nodes/n1/drain", `{"dry_run":true}`, PermissionClusterAdmin, 200, "DrainNode",
+			"POST", p + "/cluster/nodes/n1/drain", `{"dry_run":true}`, auth.PermissionClusterAdmin, 200, "DrainNode",
 			&v1.DrainNodeRequest{NodeId: "n1", DryRun: true},
 		},
-		{"DELETE", p + "/cluster/nodes/n1", "", PermissionClusterAdmin, 200, "ForgetNode", &v1.ForgetNodeRequest{NodeId: "n1"}},
-		{"DELETE", p + "/nodes/n1", "", PermissionClusterAdmin, 200, "ForgetNode", &v1.ForgetNodeRequest{NodeId: "n1"}},
-		{"POST", p + "/cluster/nodes/n1/enable", "", PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
-		{"GET", p + "/nodes", "", PermissionView, 200, "ListNodes", &v1.ListNodesRequest{}},
-		{"GET", p + "/nodes/n1", "", PermissionView, 200, "GetNode", &v1.GetNodeRequest{NodeId: "n1"}},
-		{"POST", p + "/nodes/n1/drain", "", PermissionClusterAdmin, 200, "DrainNode", &v1.DrainNodeRequest{NodeId: "n1"}},
-		{"POST", p + "/nodes/n1/enable", "{}", PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
-		{"GET", p + "/queue?queue=q&limit=7", "", PermissionView, 200, "GetQueue", &v1.GetQueueRequest{Queue: "q", Limit: 7}},
-		{"PUT", p + "/queues/fast", `{"weight":1}`, PermissionClusterAdmin, 200, "PutQueue", &v1.PutQueueRequest{Name: "fast", Weight: 1}},
-		{"DELETE", p + "/queues/fast", "", PermissionClusterAdmin, 200, "DeleteQueue", &v1.DeleteQueueRequest{Name: "fast"}},
-		{"GET", p + "/checkpoints/ckpt_1", "", PermissionView, 200, "GetCheckpoint", &v1.GetCheckpointRequest{CheckpointId: "ckpt_1"}},
-		{"DELETE", p + "/checkpoints/ckpt_1", "", PermissionManage, 200, "DeleteCheckpoint", &v1.DeleteCheckpointRequest{CheckpointId: "ckpt_1"}},
-		{"GET", p + "/queues", "", PermissionView, 200, "ListQueues", &v1.ListQueuesRequest{}},
-		{"GET", p + "/launchers", "", PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},
-		{"GET", p + "/launchers/CUSTOM", "", PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},
+		{"DELETE", p + "/cluster/nodes/n1", "", auth.PermissionClusterAdmin, 200, "ForgetNode", &v1.ForgetNodeRequest{NodeId: "n1"}},
+		{"DELETE", p + "/nodes/n1", "", auth.PermissionClusterAdmin, 200, "ForgetNode", &v1.ForgetNodeRequest{NodeId: "n1"}},
+		{"POST", p + "/cluster/nodes/n1/enable", "", auth.PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
+		{"GET", p + "/nodes", "", auth.PermissionView, 200, "ListNodes", &v1.ListNodesRequest{}},
+		{"GET", p + "/nodes/n1", "", auth.PermissionView, 200, "GetNode", &v1.GetNodeRequest{NodeId: "n1"}},
+		{"POST", p + "/nodes/n1/drain", "", auth.PermissionClusterAdmin, 200, "DrainNode", &v1.DrainNodeRequest{NodeId: "n1"}},
+		{"POST", p + "/nodes/n1/enable", "{}", auth.PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
+		{"GET", p + "/queue?queue=q&limit=7", "", auth.PermissionView, 200, "GetQueue", &v1.GetQueueRequest{Queue: "q", Limit: 7}},
+		{"PUT", p + "/queues/fast", `{"weight":1}`, auth.PermissionClusterAdmin, 200, "PutQueue", &v1.PutQueueRequest{Name: "fast", Weight: 1}},
+		{"DELETE", p + "/queues/fast", "", auth.PermissionClusterAdmin, 200, "DeleteQueue", &v1.DeleteQueueRequest{Name: "fast"}},
+		{"GET", p + "/checkpoints/ckpt_1", "", auth.PermissionView, 200, "GetCheckpoint", &v1.GetCheckpointRequest{CheckpointId: "ckpt_1"}},
+		{"DELETE", p + "/checkpoints/ckpt_1", "", auth.PermissionManage, 200, "DeleteCheckpoint", &v1.DeleteCheckpointRequest{CheckpointId: "ckpt_1"}},
+		{"GET", p + "/queues", "", auth.PermissionView, 200, "ListQueues", &v1.ListQueuesRequest{}},
+		{"GET", p + "/launchers", "", auth.PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},
+		{"GET", p + "/launchers/CUSTOM", "", auth.PermissionView, 200, "ListLaunchers", &v1.ListLaunchersRequest{}},
 		{
-			"PUT", p + "/launchers/CUSTOM", `{"argv":["a","{config}"],"environment":{"A":"b"}}`, PermissionOperator, 200, "PutLauncher",
+			"PUT", p + "/launchers/CUSTOM", `{"argv":["a","{config}"],"environment":{"A":"b"}}`, auth.PermissionOperator, 200, "PutLauncher",
 			&v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "CUSTOM", Argv: []string{"a", "{config}"}, Environment: map[string]string{"A": "b"}}},
 		},
-		{"DELETE", p + "/launchers/CUSTOM", "", PermissionOperator, 200, "DeleteLauncher", &v1.DeleteLauncherRequest{Framework: "CUSTOM"}},
+		{"DELETE", p + "/launchers/CUSTOM", "", auth.PermissionOperator, 200, "DeleteLauncher", &v1.DeleteLauncherRequest{Framework: "CUSTOM"}},
 		{
-			"POST", p + "/data/validate", `{"sources":[{"path":"/d","format":"jsonl"}],"node_id":"n1"}`, PermissionManage, 200, "ValidateData",
+			"POST", p + "/data/validate", `{"sources":[{"path":"/d","format":"jsonl"}],"node_id":"n1"}`, auth.PermissionManage, 200, "ValidateData",
 			&v1.ValidateDataRequest{Sources: []*v1.DataSource{{Path: "/d", Format: "jsonl"}}, NodeId: "n1"},
 		},
-		{"GET", p + "/data/cache", "", PermissionManage, 200, "GetDataCache", &v1.GetDataCacheRequest{}},
-		{"PUT", p + "/queues/fast", `{"max_gpus":8}`, PermissionClusterAdmin, 200, "PutQueue", &v1.PutQueueRequest{Name: "fast", MaxGpus: 8}},
-		{"GET", p + "/quotas", "", PermissionView, 200, "ListQuotas", &v1.ListQuotasRequest{}},
-		{"GET", p + "/tenants/acme/quota", "", PermissionView, 200, "GetQuota", &v1.GetQuotaRequest{TenantId: "acme"}},
+		{"GET", p + "/data/cache", "", auth.PermissionManage, 200, "GetDataCache", &v1.GetDataCacheRequest{}},
+		{"PUT", p + "/queues/fast", `{"max_gpus":8}`, auth.PermissionClusterAdmin, 200, "PutQueue", &v1.PutQueueRequest{Name: "fast", MaxGpus: 8}},
+		{"GET", p + "/quotas", "", auth.PermissionView, 200, "ListQuotas", &v1.ListQuotasRequest{}},
+		{"GET", p + "/tenants/acme/quota", "", auth.PermissionView, 200, "GetQuota", &v1.GetQuotaRequest{TenantId: "acme"}},
 		{
-			"PUT", p + "/tenants/acme/quota", `{"max_gpus":8,"max_running_jobs":0}`, PermissionClusterAdmin, 200, "PutQuota",
+			"PUT", p + "/tenants/acme/quota", `{"max_gpus":8,"max_running_jobs":0}`, auth.PermissionClusterAdmin, 200, "PutQuota",
 			&v1.PutQuotaRequest{Quota: &v1.Quota{TenantId: "acme", MaxGpus: proto.Int32(8), MaxRunningJobs: proto.Int32(0)}},
 		},
-		{"DELETE", p + "/tenants/acme/quota", "", PermissionClusterAdmin, 200, "DeleteQuota", &v1.DeleteQuotaRequest{TenantId: "acme"}},
+		{"DELETE", p + "/tenants/acme/quota", "", auth.PermissionClusterAdmin, 200, "DeleteQuota", &v1.DeleteQuotaRequest{TenantId: "acme"}},
 		{
 			"GET", p + "/audit?user_id=u&action=node&object=n1&outcome=OK&since=2026-01-31T08:00:00Z&until=2026-02-01T08:00:00Z&page_size=1000&page_token=t",
-			"", PermissionClusterAdmin, 200, "ListAuditRecords",
+			"", auth.PermissionClusterAdmin, 200, "ListAuditRecords",
 			&v1.ListAuditRecordsRequest{
 				UserId: "u", Action: "node", Object: "n1", Outcome: "OK", PageSize: 1000, PageToken: "t",
 				Since: &timestamppb.Timestamp{Seconds: 1769846400}, Until: &timestamppb.Timestamp{Seconds: 1769932800},
@@ -121,7 +122,7 @@ func TestRoutes(t *testing.T) {
 		t.Run(tc.method+" "+tc.path+" "+tc.body, func(t *testing.T) {
 			c := newScripted(t)
 			config := testConfig(c)
-			permissions := append([]string{PermissionOperator}, AllPermissions...)
+			permissions := append([]string{auth.PermissionOperator}, auth.AllPermissions...)
 			for _, permission := range permissions {
 				config.Tokens = append(config.Tokens, StaticToken{Token: "only-" + permission, Tenant: "acme", User: "ann", Permissions: []string{permission}})
 			}
@@ -156,9 +157,9 @@ func TestRoutes(t *testing.T) {
 		path = strings.NewReplacer("job_1", "{id}", "ckpt_1", "{id}", "/fast", "/{name}", "/n1", "/{id}", "/CUSTOM", "/{framework}", "/acme", "/{id}").Replace(path)
 		tested[tc.method+" "+path] = true
 	}
-	for _, r := range table() {
-		if !r.stream && !r.batch {
-			require.True(t, tested[r.method+" "+r.path], "%s %s has no test", r.method, r.path)
+	for _, r := range allRoutes() {
+		if !r.stream && !r.Batch {
+			require.True(t, tested[r.Method+" "+r.Path], "%s %s has no test", r.Method, r.Path)
 		}
 	}
 }
@@ -192,7 +193,7 @@ func TestAuthentication(t *testing.T) {
 
 type broken struct{}
 
-func (broken) Authenticate(context.Context, string) (*Caller, error) {
+func (broken) Authenticate(context.Context, string) (*auth.Caller, error) {
 	return nil, fmt.Errorf("the token service is down")
 }
 
@@ -505,15 +506,6 @@ func TestIndex_ofAnswersThatReflectNone(t *testing.T) {
 	require.Equal(t, "0", g.do("GET", "/health", "").header.Get("X-Mind-Index"))
 	g.do("GET", prefix+"/jobs", "")
 	require.Equal(t, "42", g.do("GET", "/nowhere", "").header.Get("X-Mind-Index"))
-}
-
-func TestCodeName(t *testing.T) {
-	for code, want := range map[codes.Code]string{
-		codes.FailedPrecondition: "FAILED_PRECONDITION", codes.OK: "OK", codes.NotFound: "NOT_FOUND", codes.Internal: "INTERNAL",
-		codes.DeadlineExceeded: "DEADLINE_EXCEEDED", codes.DataLoss: "DATA_LOSS",
-	} {
-		require.Equal(t, want, codeName(code))
-	}
 }
 
 func TestConfig_saysAllThatIsWrong(t *testing.T) {

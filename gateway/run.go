@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mindcoordinator/mind/gateway/metrics"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -38,7 +39,7 @@ func Run(ctx context.Context, config Config) error {
 		if err != nil {
 			return errors.Join(fmt.Errorf("the gateway's HTTPS: %w", err), listener.Close())
 		}
-		config.Registry.MustRegister(certificateEnd("https", keys))
+		config.Registry.MustRegister(metrics.CertificateEnd("https", keys))
 		secure.NextProtos = []string{"http/1.1"}
 		listener = tls.NewListener(listener, secure)
 	}
@@ -54,7 +55,7 @@ func Run(ctx context.Context, config Config) error {
 	var loops sync.WaitGroup
 	background, enough := context.WithCancel(context.WithoutCancel(ctx))
 	loops.Go(func() { s.tellDenials(background) })
-	loops.Go(func() { s.watchReadiness(background) })
+	loops.Go(func() { s.ready.Run(background) })
 	defer func() { enough(); loops.Wait() }()
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -73,7 +74,7 @@ func (f *faulty) gate(t *testing.T) (*gate, *bytes.Buffer) {
 	t.Cleanup(server.Stop)
 	config := testConfig()
 	config.Coordinators = []string{"a:1"}
-	config.Tokens = append(config.Tokens, StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{PermissionOperator}, AllPermissions...)})
+	config.Tokens = append(config.Tokens, StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{auth.PermissionOperator}, auth.AllPermissions...)})
 	config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) })}
 	log := &bytes.Buffer{}
 	config.Logger = slog.New(slog.NewJSONHandler(log, nil))
@@ -125,13 +126,13 @@ func TestErrors_nothingFromInsideGetsOut(t *testing.T) {
 	for _, code := range []codes.Code{codes.Internal, codes.Unknown, codes.DataLoss} {
 		want := status.OfCode(code)
 		require.Equal(t, status.Sanitise, want.Policy)
-		for _, r := range table() {
-			t.Run(code.String()+" "+r.method+" "+r.path, func(t *testing.T) {
+		for _, r := range allRoutes() {
+			t.Run(code.String()+" "+r.Method+" "+r.Path, func(t *testing.T) {
 				// Streams that fail so are tried again for a while.
 				synctest.Test(t, func(t *testing.T) {
 					g, log := (&faulty{code: code}).gate(t)
-					name := r.method + " " + strings.TrimPrefix(r.path, prefix)
-					a := g.do(r.method, strings.NewReplacer("/tenants/{id}", "/tenants/-", "{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.path)+goodQueries[name], goodBodies[name], "X-Request-Id", "r-4712", "Authorization", "Bearer operator")
+					name := r.Method + " " + strings.TrimPrefix(r.Path, prefix)
+					a := g.do(r.Method, strings.NewReplacer("/tenants/{id}", "/tenants/-", "{id}", "n1", "{name}", "fast", "{framework}", "CUSTOM").Replace(r.Path)+goodQueries[name], goodBodies[name], "X-Request-Id", "r-4712", "Authorization", "Bearer operator")
 					requireClean(t, a)
 					if callNobody[name] {
 						return
@@ -157,17 +158,17 @@ func TestErrors_nothingFromInsideGetsOutOfAStreamThatHasBegun(t *testing.T) {
 		"/jobs/{id}/metrics/stream": {v1.JobService_StreamJobMetrics_FullMethodName, &v1.StreamJobMetricsResponse{Entries: []*v1.MetricsEntry{{Cursor: "1", Json: "{}"}}}},
 		"/events":                   {v1.EventService_WatchEvents_FullMethodName, &v1.WatchEventsResponse{Cursor: "1.0", Events: []*v1.Event{{Index: 1, Cursor: "1.0", Topic: "job"}}}},
 	}
-	for _, r := range table() {
+	for _, r := range allRoutes() {
 		if !r.stream {
 			continue
 		}
-		path := strings.TrimPrefix(r.path, prefix)
+		path := strings.TrimPrefix(r.Path, prefix)
 		t.Run(path, func(t *testing.T) {
 			one, ok := begun[path]
 			require.True(t, ok, "the stream has no test")
 			synctest.Test(t, func(t *testing.T) {
 				g, log := (&faulty{code: codes.Internal, first: map[string]proto.Message{one.method: one.first}}).gate(t)
-				a := g.do(r.method, strings.ReplaceAll(r.path, "{id}", "job_1"), "", "X-Request-Id", "r-1")
+				a := g.do(r.Method, strings.ReplaceAll(r.Path, "{id}", "job_1"), "", "X-Request-Id", "r-1")
 				require.Equal(t, 200, a.code)
 				require.Contains(t, a.body, "event: error\ndata: {\"error\":\"stream ended\",\"code\":\"INTERNAL\"")
 				requireClean(t, a)
@@ -197,7 +198,7 @@ func TestErrors_nothingFromInsideGetsOutOfABatch(t *testing.T) {
 // The coordinators are asked whose token it is before anything else is known of the request.
 func TestErrors_nothingFromInsideGetsOutWhenATokenCannotBeChecked(t *testing.T) {
 	g, log := (&faulty{code: codes.Internal}).gate(t)
-	a := g.do("GET", prefix+"/jobs", "", "Authorization", "Bearer "+mintToken(), "X-Request-Id", "r-1")
+	a := g.do("GET", prefix+"/jobs", "", "Authorization", "Bearer "+auth.MintToken(), "X-Request-Id", "r-1")
 	require.Equal(t, 503, a.code)
 	requireClean(t, a)
 	requireLogged(t, log, "r-1")

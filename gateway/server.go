@@ -17,11 +17,18 @@ import (
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
 	"github.com/mindcoordinator/mind/gateway/oidc"
+	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
+	"github.com/mindcoordinator/mind/gateway/readiness"
+	"github.com/mindcoordinator/mind/gateway/stream"
+	"github.com/mindcoordinator/mind/gateway/submits"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 	"github.com/mindcoordinator/mind/pki"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/metrics"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/grpc"
 )
 
@@ -29,24 +36,23 @@ import (
 type server struct {
 	config  Config
 	log     *slog.Logger
-	auth    Authenticator
-	metrics *metrics
-	client  *client.Client
-	jobs    v1.JobServiceClient
-	cluster v1.ClusterServiceClient
-	submits *submits
+	auth    auth.Authenticator
+	metrics *metrics.Metrics
+	submits *submits.Submits
 	limiter *ratelimit.Limiter
-	proxies proxies
-	tokens  v1.TokenServiceClient
-	quotas  v1.QuotaServiceClient
-	audit   v1.AuditServiceClient
-	events  v1.EventServiceClient
-	// evaluations is a service of the coordinators, like those above.
+	proxies auth.Proxies
+	issued  *auth.APITokens
+	// client calls the coordinators; what follows are their services, for the handlers that are not plain.
+	client      *client.Client
+	jobs        v1.JobServiceClient
 	evaluations v1.EvaluationServiceClient
-	sources     v1.DataServiceClient
-	// launchers say how the processes of a framework start.
-	launchers v1.LauncherServiceClient
-	issued    *apiTokens
+	cluster     v1.ClusterServiceClient
+	launchers   v1.LauncherServiceClient
+	tokens      v1.TokenServiceClient
+	quotas      v1.QuotaServiceClient
+	audit       v1.AuditServiceClient
+	// watched is what event streams tell.
+	watched stream.Source
 	// denied are the requests of people who may not, until they are told to the coordinators.
 	denied denials.Tally
 	// exchanger mints tokens for ScaiDrive and ScaiAtlas; nil: none are.
@@ -61,7 +67,7 @@ type server struct {
 
 	draining atomic.Bool
 	drained  chan struct{} // closed when event streams are to end
-	ready    readiness
+	ready    *readiness.Watcher
 	streams  sync.WaitGroup
 }
 
@@ -75,48 +81,49 @@ func newServer(config Config) (*server, error) {
 		if err != nil {
 			return nil, err
 		}
-		config.Registry.MustRegister(certificateEnd("coordinators", keys))
+		config.Registry.MustRegister(metrics.CertificateEnd("coordinators", keys))
 		dial.DialOptions = append([]grpc.DialOption{grpc.WithTransportCredentials(keys.Client(pki.RoleCoordinator).Credentials())}, dial.DialOptions...)
 	}
 	c, err := client.Dial(dial)
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := parseProxies(config.TrustedProxies)
+	trusted, err := auth.ParseProxies(config.TrustedProxies)
 	if err != nil {
 		return nil, err
 	}
 	hub := fanout.New()
 	s := &server{
-		config: config, log: config.Logger, auth: config.Authenticator, metrics: newMetrics(config.Registry, hub), hub: hub,
-		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: newSubmits(c.Jobs()), limiter: ratelimit.New(), proxies: trusted, drained: make(chan struct{}),
+		config: config, log: config.Logger, auth: config.Authenticator, metrics: metrics.New(config.Registry, hub), hub: hub,
+		client: c, jobs: c.Jobs(), cluster: c.Cluster(), submits: submits.New(c.Jobs()), limiter: ratelimit.New(), proxies: trusted, drained: make(chan struct{}),
 	}
-	s.tokens, s.events = v1.NewTokenServiceClient(c), v1.NewEventServiceClient(c)
+	s.tokens = v1.NewTokenServiceClient(c)
+	s.watched = stream.Source{Jobs: s.jobs, Events: v1.NewEventServiceClient(c), Longest: config.Timeouts.Stream}
 	s.evaluations = v1.NewEvaluationServiceClient(c)
 	s.launchers = v1.NewLauncherServiceClient(c)
-	s.sources = v1.NewDataServiceClient(c)
 	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
-	s.issued = newAPITokens(s.tokens)
+	s.issued = auth.NewAPITokens(s.tokens)
+	s.ready = readiness.New(s.cluster, config.Timeouts.NoLeader)
 	if config.TokenExchange != nil {
 		if s.exchanger, err = tokenexchange.New(*config.TokenExchange); err != nil {
 			return nil, err
 		}
 	}
-	s.document = sync.OnceValue(openAPIDocument)
+	s.document = sync.OnceValue(func() []byte { _, operations := routes(); return openapi.Document(operations) })
 	if s.auth == nil {
-		known := firstOf{newStaticTokens(config.Tokens), s.issued}
+		known := auth.FirstOf{auth.NewStaticTokens(config.Tokens), s.issued}
 		if config.OIDC != nil {
 			verifier, err := oidc.New(*config.OIDC)
 			if err != nil {
 				return nil, err
 			}
-			known = append(known, issuedTokens{verifier})
+			known = append(known, auth.Issuer{Verifier: verifier})
 		}
 		s.auth = known
 	}
 	if config.JobCache != "" {
 		if s.listed, err = jobcache.Open(jobcache.Config{
-			Database: config.JobCache, Keep: config.JobCacheKeep, Encode: withoutSecrets, Logger: config.Logger, Registry: config.Registry,
+			Database: config.JobCache, Keep: config.JobCacheKeep, Encode: wire.AppendPublic, Logger: config.Logger, Registry: config.Registry,
 		}); err != nil {
 			return nil, err
 		}
@@ -148,7 +155,7 @@ func (s *server) handler(route *route) http.Handler {
 			if fault := recover(); fault != nil {
 				x.panicked(fault)
 			}
-			s.metrics.observe(route, x.code, time.Since(start))
+			s.metrics.Observe(route.name, route.stream, x.code, time.Since(start))
 		}()
 		if !route.open {
 			caller, p := s.authenticate(x)
@@ -161,7 +168,7 @@ func (s *server) handler(route *route) http.Handler {
 				x.refuse(p)
 				return
 			}
-			if len(s.config.ModuleTenants) > 0 && strings.HasPrefix(route.path, prefix) && !slices.Contains(s.config.ModuleTenants, caller.Tenant) {
+			if len(s.config.ModuleTenants) > 0 && strings.HasPrefix(route.Path, prefix) && !slices.Contains(s.config.ModuleTenants, caller.Tenant) {
 				x.refuse(&problem{
 					http: http.StatusForbidden, code: "MODULE_NOT_ENABLED", message: "ScaiMind is not enabled for this tenant",
 				})
@@ -186,7 +193,7 @@ func (s *server) handler(route *route) http.Handler {
 }
 
 // authenticate says who is calling.
-func (s *server) authenticate(x *exchange) (*Caller, *problem) {
+func (s *server) authenticate(x *exchange) (*auth.Caller, *problem) {
 	r := x.r
 	if tickets := r.URL.Query()[queryTicket]; len(tickets) > 0 && (x.route.stream || r.Header.Get("Authorization") == "") {
 		return s.admitTicket(x, tickets)
@@ -202,8 +209,8 @@ func (s *server) authenticate(x *exchange) (*Caller, *problem) {
 		return nil, invalidToken
 	}
 	x.credential = sha256.Sum256([]byte(token))
-	x.recheck = func(ctx context.Context) (*Caller, error) { return s.auth.Authenticate(ctx, token) }
-	caller, err := x.recheck(withAddress(r.Context(), s.proxies.clientOf(r)))
+	x.recheck = func(ctx context.Context) (*auth.Caller, error) { return s.auth.Authenticate(ctx, token) }
+	caller, err := x.recheck(auth.WithAddress(r.Context(), s.proxies.ClientOf(r)))
 	if err != nil {
 		return nil, s.unchecked(x, err, "token", invalidToken)
 	}

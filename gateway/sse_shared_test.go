@@ -13,6 +13,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -101,7 +103,7 @@ func digest(next func() event) (sum [sha256.Size]byte, lines int, ending string)
 func printed(from, to int) [sha256.Size]byte {
 	h := sha256.New()
 	for n := from; n <= to; n++ {
-		frame := string(appendLogEvent(nil, entry(n)))
+		frame := string(stream.AppendLog(nil, entry(n)))
 		_, data, _ := strings.Cut(strings.TrimSpace(frame), "\ndata: ")
 		fmt.Fprintf(h, "%s %s\n", entry(n).Cursor, data)
 	}
@@ -242,7 +244,7 @@ func TestLogs_nobodySharesWithAnotherTenantOrAnotherWish(t *testing.T) {
 			return p.serve(r, s)
 		}
 		config := testConfig(c)
-		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "evil", User: "eve", Permissions: AllPermissions})
+		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "evil", User: "eve", Permissions: auth.AllPermissions})
 		g := runGateway(t, config)
 		p.print(1, false)
 		for i, path := range []string{

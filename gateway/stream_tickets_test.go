@@ -21,6 +21,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
 // keepTickets makes a coordinator keep tickets as the leader does; the coordinators test that it does.
@@ -175,12 +176,12 @@ func TestStreamTickets_endWithTheirToken(t *testing.T) {
 			c.logs = silent
 			keepTickets(c)
 			var revoked atomic.Bool
-			token := mintToken()
+			token := auth.MintToken()
 			c.on("VerifyToken", func(_ context.Context, r any) (any, error) {
 				if revoked.Load() || sha(token) != [32]byte(r.(*v1.VerifyTokenRequest).GetDigest()) {
 					return nil, grpcstatus.Error(codes.NotFound, "nobody's")
 				}
-				return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+				return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: auth.AllPermissions}}, nil
 			})
 			g := runGateway(t, testConfig(c))
 			ticket, _ := g.ticket(token)
@@ -224,8 +225,8 @@ func TestStreamTickets_endWithTheirToken(t *testing.T) {
 // issuedUntil knows a caller whose token an issuer made.
 type issuedUntil time.Time
 
-func (i issuedUntil) Authenticate(context.Context, string) (*Caller, error) {
-	return &Caller{Tenant: "acme", User: "ann", Permissions: AllPermissions, Issued: true, Expires: time.Time(i)}, nil
+func (i issuedUntil) Authenticate(context.Context, string) (*auth.Caller, error) {
+	return &auth.Caller{Tenant: "acme", User: "ann", Permissions: auth.AllPermissions, Issued: true, Expires: time.Time(i)}, nil
 }
 
 // A ticket shows nowhere but in the answer that makes it.
@@ -277,7 +278,7 @@ func TestStreamTickets_areNotWrittenDown(t *testing.T) {
 		require.Contains(t, said, "disk on fire")
 		for _, ticket := range tickets {
 			require.NotContains(t, said, ticket)
-			require.NotContains(t, said, strings.TrimPrefix(ticket, ticketStart))
+			require.NotContains(t, said, strings.TrimPrefix(ticket, auth.TicketStart))
 		}
 	})
 }
@@ -290,7 +291,7 @@ func TestStreamTickets_aFloodOfGuesses(t *testing.T) {
 		g := newGate(t, testConfig(c))
 		refused := 0
 		for range 300 {
-			a := g.do("GET", prefix+"/jobs/job_1/logs?ticket="+ticketStart+randomID(), "", "Authorization", "")
+			a := g.do("GET", prefix+"/jobs/job_1/logs?ticket="+auth.TicketStart+randomID(), "", "Authorization", "")
 			if a.code == 429 {
 				refused++
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 )
@@ -18,7 +19,7 @@ func TestLogs_upstreamsOfBoundedTimeAreOneStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
 		var opened atomic.Int64
-		silent := int64(sseGiveUp/time.Minute) + 3
+		silent := int64(stream.GiveUp/time.Minute) + 3
 		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
 			if n := opened.Add(1) - silent; n > 0 {
 				if err := lines(r, s, int(n)*5); err != nil || n == 3 {

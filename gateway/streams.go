@@ -2,81 +2,39 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
-	"net/url"
+	"net/http"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/mindcoordinator/mind/api/client"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/stream"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/fanout"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/timestamppb"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 func streamLogs(x *exchange) error {
-	request, err := logsRequest(x.r.URL.Query(), time.Now())
-	if err != nil {
-		return err
+	request, faults := wire.StreamJobLogs(x.r.URL.Query(), time.Now())
+	if len(faults) > 0 {
+		return invalidBody(faults)
 	}
 	request.JobId = id(x)
 	cursor, err := x.beginning()
 	if err != nil {
 		return err
 	}
-	tailed := request.Tail != nil
-	s := logSubject(x, feed[v1.StreamJobLogsResponse]{
-		open: func(ctx context.Context, opening bool, cursor string) (grpc.ServerStreamingClient[v1.StreamJobLogsResponse], error) {
-			r := proto.CloneOf(request)
-			if r.Cursor = cursor; cursor != "" || !opening {
-				r.Tail = nil // it is for the beginning
-			}
-			return x.server.jobs.StreamJobLogs(ctx, r)
-		},
-		cursor: func(m *v1.StreamJobLogsResponse) string {
-			if n := len(m.GetEntries()); n > 0 {
-				return m.GetEntries()[n-1].GetCursor()
-			}
-			return m.GetCursor()
-		},
-		piece: func(m *v1.StreamJobLogsResponse) fanout.Piece { return logPiece(m, tailed) },
-	})
-	if tailed {
-		s.Opening = strconv.Itoa(int(request.GetTail()))
-	}
-	if request.Follow == nil || *request.Follow {
-		s.Key = subjectKey("logs", x.caller.Tenant, request.GetJobId(), optional(request.Rank), strconv.Itoa(int(request.GetAttempt())), when(request.GetSince()), x.stale)
-	}
-	return relay(x, s, cursor)
-}
-
-func appendLogEvent(b []byte, entry *v1.LogEntry) []byte {
-	b = append(b, "event: log\ndata: {\"level\":"...)
-	b = appendString(b, entry.GetLevel())
-	b = append(b, `,"message":`...)
-	b = appendString(b, entry.GetMessage())
-	b = append(b, `,"timestamp":`...)
-	if ts := entry.GetTimestamp(); ts != nil {
-		b = appendTimestamp(b, ts.ProtoReflect())
-	} else {
-		b = append(b, `""`...)
-	}
-	b = append(b, `,"rank":`...)
-	b = strconv.AppendInt(b, int64(entry.GetRank()), 10)
-	b = append(b, `,"stream":`...)
-	b = appendString(b, entry.GetStream())
-	b = append(b, `,"attempt":`...)
-	b = strconv.AppendInt(b, int64(entry.GetAttempt()), 10)
-	return append(b, "}\n\n"...)
+	return relay(x, x.server.watched.Logs(x.watching(), request), cursor)
 }
 
 func streamMetrics(x *exchange) error {
 	request := &v1.StreamJobMetricsRequest{JobId: id(x)}
-	var faults []Fault
-	request.Follow, faults = boolParameter(x.r.URL.Query(), "follow", nil)
+	var faults []wire.Fault
+	request.Follow, faults = wire.Bool(x.r.URL.Query(), "follow", nil)
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}
@@ -84,48 +42,94 @@ func streamMetrics(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	s := logSubject(x, feed[v1.StreamJobMetricsResponse]{
-		open: func(ctx context.Context, _ bool, cursor string) (grpc.ServerStreamingClient[v1.StreamJobMetricsResponse], error) {
-			r := proto.CloneOf(request)
-			r.Cursor = cursor
-			return x.server.jobs.StreamJobMetrics(ctx, r)
-		},
-		cursor: func(m *v1.StreamJobMetricsResponse) string {
-			if n := len(m.GetEntries()); n > 0 {
-				return m.GetEntries()[n-1].GetCursor()
-			}
-			return m.GetCursor()
-		},
-		piece: metricsPiece,
+	return relay(x, x.server.watched.Metrics(x.watching(), request), cursor)
+}
+
+func streamEvents(x *exchange) error {
+	query := x.r.URL.Query()
+	var since *uint64
+	if raw := query.Get("since_index"); raw != "" {
+		index, err := strconv.ParseUint(raw, 10, 64)
+		if err != nil || index > math.MaxInt64 {
+			return invalid("since_index", fmt.Sprintf("must be a state index, as X-Mind-Index tells, not %q", wire.Printable(raw)))
+		}
+		since = &index
+	}
+	from, err := x.beginning()
+	if err != nil {
+		return err
+	}
+	if from == "" && since != nil {
+		from = stream.Behind(*since)
+	}
+	return relay(x, x.server.watched.Changes(x.watching(), query["topic"]), from)
+}
+
+// watching is the call by which a stream is read. No idempotency key or deadline goes with it: it is not this caller's alone.
+func (x *exchange) watching() client.Call {
+	return client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, Consistency: x.stale}
+}
+
+// relay answers with the events of a subject until it ends. Errors before the first event are answered in the envelope.
+func relay(x *exchange, subject fanout.Subject, cursor string) error {
+	s := x.server
+	s.streams.Add(1)
+	defer s.streams.Done()
+	w := s.hub.Watch(subject, cursor)
+	defer w.Close()
+	r := &reader{x: x}
+	defer r.gone()
+	err := stream.Relay(x.r.Context(), x.w, r, w, stream.Times{
+		NoLeader: s.config.Timeouts.NoLeader, Keepalive: s.config.Timeouts.Keepalive, Recheck: s.config.Timeouts.StreamToken, Drained: s.drained,
 	})
-	if request.Follow == nil || *request.Follow {
-		s.Key = subjectKey("metrics", x.caller.Tenant, request.GetJobId(), x.stale)
+	if errors.Is(err, stream.ErrDraining) {
+		return &problem{
+			http: http.StatusServiceUnavailable, code: "UNAVAILABLE", message: "this gateway is shutting down; try again", retryAfter: 1,
+		}
 	}
-	return relay(x, s, cursor)
+	return err
 }
 
-// appendMetricsEvent hands the line of the workload on as it is, unless it is
-// no JSON object on one line: that is handed on as {"line": "..."}.
-func appendMetricsEvent(b []byte, entry *v1.MetricsEntry) []byte {
-	b = append(b, "event: metrics\ndata: "...)
-	line := strings.TrimSpace(entry.GetJson())
-	if !strings.HasPrefix(line, "{") || strings.ContainsAny(line, "\n\r") || !json.Valid([]byte(line)) {
-		b = append(b, `{"line":`...)
-		b = appendString(b, line)
-		b = append(b, '}')
-	} else {
-		b = append(b, line...)
-	}
-	return append(b, "\n\n"...)
+// reader is the caller of a stream.
+type reader struct {
+	x     *exchange
+	reads bool
 }
 
-func appendID(b []byte, cursor string) []byte {
-	if cursor == "" || strings.ContainsAny(cursor, "\n\r\x00") {
-		return b
+// Begin implements stream.Reader.
+func (r *reader) Begin(index uint64) {
+	r.reads = true
+	r.x.server.metrics.Streams.Inc()
+	r.x.answer.Index = index
+	r.x.mark(r.x.w.Header())
+	r.x.code = http.StatusOK
+}
+
+func (r *reader) gone() {
+	if r.reads {
+		r.x.server.metrics.Streams.Dec()
 	}
-	b = append(b, "id: "...)
-	b = append(b, cursor...)
-	return append(b, '\n')
+}
+
+// MayGoOn implements stream.Reader: it is nil while the token is good for what it was good for at the beginning. When that cannot
+// be found out now, it is found out later: no stream ends because the coordinators elect a leader.
+func (r *reader) MayGoOn(ctx context.Context) error {
+	x := r.x
+	now, err := x.recheck(auth.WithAddress(ctx, x.server.proxies.ClientOf(x.r)))
+	switch {
+	case errors.Is(err, auth.ErrInvalidToken), err == nil && (now.Tenant != x.caller.Tenant || now.User != x.caller.User):
+		return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the token ran out or was revoked: go on from the last id with a good one"}
+	case err == nil && len(x.route.anyOf) > 0 && !now.May(x.route.anyOf...):
+		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the token lost the permission to read this"}
+	}
+	return nil
+}
+
+// Ended implements stream.Reader.
+func (r *reader) Ended(err error) (code, message string) {
+	p := r.x.problemOf(err)
+	r.x.noteDenial(p)
+	return p.code, p.message
 }
 
 // beginning is where a stream begins, and of which state: without a leader, one coordinator's may have to do.
@@ -147,81 +151,4 @@ func (x *exchange) lastEventID() (string, error) {
 		return "", invalid("last_event_id", "is longer than 4096 bytes")
 	}
 	return cursor, nil
-}
-
-func logsRequest(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, error) {
-	request := &v1.StreamJobLogsRequest{}
-	var faults []Fault
-	number := func(name string) *int32 {
-		if query.Get(name) == "" {
-			return nil
-		}
-		var n int32
-		n, faults = intParameter(query, name, 0, math.MaxInt32, faults)
-		return &n
-	}
-	request.Tail = number("tail")
-	request.Rank = number("rank")
-	if attempt := number("attempt"); attempt != nil {
-		request.Attempt = *attempt
-	}
-	request.Follow, faults = boolParameter(query, "follow", faults)
-	if raw := query.Get("since"); raw != "" {
-		since, ok := parseSince(raw, now)
-		if !ok {
-			faults = append(faults, Fault{"since", fmt.Sprintf(
-				"must be a time in RFC 3339, a number of seconds back from now, or a duration such as 10m, not %q", printable(raw))})
-		} else {
-			request.Since = timestamppb.New(since)
-		}
-	}
-	if len(faults) > 0 {
-		return nil, invalidBody(faults)
-	}
-	return request, nil
-}
-
-// Larger numbers of seconds are taken for Unix times.
-const unixTimesFrom = 1_000_000_000
-
-func parseSince(raw string, now time.Time) (time.Time, bool) {
-	if t, err := time.Parse(time.RFC3339Nano, raw); err == nil {
-		return countable(t), timestamppb.New(t).IsValid()
-	}
-	if d, err := time.ParseDuration(raw); err == nil && d >= 0 {
-		return now.Add(-d), true
-	}
-	seconds, err := strconv.ParseFloat(raw, 64)
-	if err != nil || !(seconds >= 0) || seconds > 1e11 {
-		return time.Time{}, false
-	}
-	if seconds >= unixTimesFrom {
-		return countable(time.Unix(int64(seconds), 0)), true
-	}
-	return now.Add(-time.Duration(seconds * float64(time.Second))), true
-}
-
-// countable is a time that can be said in nanoseconds, as coordinators and agents count it: what lies centuries away is before or
-// after everything, wherever it lies.
-func countable(t time.Time) time.Time {
-	first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
-	switch {
-	case t.Before(first):
-		return first
-	case t.After(last):
-		return last
-	}
-	return t
-}
-
-func boolParameter(query url.Values, name string, faults []Fault) (*bool, []Fault) {
-	raw := query.Get(name)
-	if raw == "" {
-		return nil, faults
-	}
-	v, err := strconv.ParseBool(raw)
-	if err != nil {
-		return nil, append(faults, Fault{name, fmt.Sprintf("must be true or false, not %q", printable(raw))})
-	}
-	return &v, faults
 }

@@ -15,6 +15,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
 // A stream ends with the token of its reader, whether the job is silent or prints all the time, and whether he reads or not.
@@ -36,7 +37,7 @@ func TestLogs_endWithTheToken(t *testing.T) {
 	}
 	revoked := func() (any, error) { return nil, grpcstatus.Error(codes.NotFound, "revoked") }
 	robbed := func() (any, error) {
-		return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: []string{PermissionManage}}}, nil
+		return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: []string{auth.PermissionManage}}}, nil
 	}
 	for name, tc := range map[string]struct {
 		logs   func(*v1.StreamJobLogsRequest, grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error
@@ -58,14 +59,14 @@ func TestLogs_endWithTheToken(t *testing.T) {
 					if !good.Load() {
 						return tc.then()
 					}
-					return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+					return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: auth.AllPermissions}}, nil
 				})
 				gone := make(chan struct{})
 				c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
 					defer close(gone)
 					return tc.logs(r, s)
 				}
-				next, resp := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs", "Authorization", "Bearer "+mintToken())
+				next, resp := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs", "Authorization", "Bearer "+auth.MintToken())
 				require.Equal(t, 200, resp.StatusCode)
 				expectLines(t, next, 1, 1)
 				time.Sleep(5 * time.Minute / 2)
@@ -109,7 +110,7 @@ func TestLogs_goOnWhileTheTokenCannotBeLookedAt(t *testing.T) {
 			if away.Load() {
 				return nil, grpcstatus.Error(codes.Internal, "disk on fire")
 			}
-			return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: AllPermissions}}, nil
+			return &v1.VerifyTokenResponse{Token: &v1.Token{TenantId: "acme", UserId: "ann", Permissions: auth.AllPermissions}}, nil
 		})
 		more := make(chan struct{})
 		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
@@ -120,7 +121,7 @@ func TestLogs_goOnWhileTheTokenCannotBeLookedAt(t *testing.T) {
 			r.Cursor = "1:0=1"
 			return lines(r, s, 2)
 		}
-		next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs", "Authorization", "Bearer "+mintToken())
+		next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs", "Authorization", "Bearer "+auth.MintToken())
 		expectLines(t, next, 1, 1)
 		away.Store(true)
 		time.Sleep(10 * time.Minute)

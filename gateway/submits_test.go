@@ -12,6 +12,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/submits"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
@@ -82,9 +84,9 @@ func TestSubmits_travelTogetherUnderLoad(t *testing.T) {
 			require.Equal(t, "42", a.header.Get("X-Mind-Index"))
 		}
 		alone, together := sentBy(t, c)
-		require.Equal(t, maxDriving, alone)
+		require.Equal(t, submits.MaxCalls, alone)
 		require.Equal(t, 1, together)
-		require.Empty(t, g.server.submits.lanes, "nothing is kept of callers that have gone")
+		require.Zero(t, g.server.submits.Callers(), "nothing is kept of callers that have gone")
 	})
 }
 
@@ -118,7 +120,7 @@ func TestSubmits_eachHasItsOwnRefusal(t *testing.T) {
 		})
 		g := newGate(t, testConfig(c))
 		refused := 0
-		for name, a := range crowd(g, maxDriving+12) {
+		for name, a := range crowd(g, submits.MaxCalls+12) {
 			if a.code == 409 {
 				refused++
 				require.Equal(t, "key used for "+name, a.Error.Message)
@@ -147,7 +149,7 @@ func TestSubmits_goAloneWhenTheGroupIsRefused(t *testing.T) {
 				for _, a := range crowd(newGate(t, testConfig(c)), 10) {
 					codes[a.code]++
 				}
-				require.Equal(t, 10-maxDriving, codes[tc.code]-map[bool]int{true: maxDriving}[tc.code == 201])
+				require.Equal(t, 10-submits.MaxCalls, codes[tc.code]-map[bool]int{true: submits.MaxCalls}[tc.code == 201])
 			})
 		})
 	}
@@ -157,20 +159,20 @@ func TestSubmits_nobodyWaitsLongBehindAStuckCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
 		c.on("SubmitJob", func(ctx context.Context, r any) (any, error) {
-			if n := len(c.seen()); n <= maxDriving {
+			if n := len(c.seen()); n <= submits.MaxCalls {
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 			return &v1.SubmitJobResponse{JobId: "job_x"}, nil
 		})
 		g := newGate(t, testConfig(c))
-		for range maxDriving {
+		for range submits.MaxCalls {
 			go g.do("POST", prefix+"/jobs", `{"name":"stuck"}`)
 			synctest.Wait()
 		}
 		start := time.Now()
 		require.Equal(t, 201, g.do("POST", prefix+"/jobs", `{"name":"x"}`).code)
-		require.LessOrEqual(t, time.Since(start), maxWaiting+10*time.Millisecond)
+		require.LessOrEqual(t, time.Since(start), submits.MaxWait+10*time.Millisecond)
 		time.Sleep(time.Minute) // the stuck ones end
 	})
 }
@@ -180,7 +182,7 @@ func TestSubmits_aDriverWhoseCallerHangsUpDrivesTheOthers(t *testing.T) {
 		c := newScripted(t)
 		slowly(c, nil)
 		g := newGate(t, testConfig(c))
-		for range maxDriving {
+		for range submits.MaxCalls {
 			go g.do("POST", prefix+"/jobs", `{"name":"first"}`, "Idempotency-Key", "key-first")
 		}
 		synctest.Wait()
@@ -203,8 +205,8 @@ func TestSubmits_aDriverWhoseCallerHangsUpDrivesTheOthers(t *testing.T) {
 			require.Equal(t, 201, <-codes)
 		}
 		time.Sleep(time.Second)
-		require.Empty(t, g.server.submits.lanes)
-		require.Len(t, c.seen(), maxDriving+1, "nobody has to be sent again")
+		require.Zero(t, g.server.submits.Callers())
+		require.Len(t, c.seen(), submits.MaxCalls+1, "nobody has to be sent again")
 	})
 }
 
@@ -213,7 +215,7 @@ func TestSubmits_callersAreNotMixed(t *testing.T) {
 		c := newScripted(t)
 		slowly(c, nil)
 		config := testConfig(c)
-		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "other", User: "ann", Permissions: AllPermissions})
+		config.Tokens = append(config.Tokens, StaticToken{Token: "other", Tenant: "other", User: "ann", Permissions: auth.AllPermissions})
 		g := newGate(t, config)
 		var all sync.WaitGroup
 		for i := range 40 {

@@ -2,9 +2,7 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"slices"
@@ -12,22 +10,10 @@ import (
 
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
+	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 )
-
-// PermissionOperator lets a caller make tokens for every tenant. It is not one of ScaiMind's: it is given to those who run the
-// cluster, in the gateway's configuration, and no role has it.
-const PermissionOperator = "mind:operator"
-
-// tokenStart is what API tokens begin with, as published.
-const tokenStart = "sgk_"
-
-// mintToken makes a token that nobody can guess.
-func mintToken() string {
-	var secret [32]byte
-	_, _ = rand.Read(secret[:]) // never fails
-	return tokenStart + base64.RawURLEncoding.EncodeToString(secret[:])
-}
 
 func createToken(x *exchange) error {
 	request := &v1.CreateTokenRequest{}
@@ -38,10 +24,10 @@ func createToken(x *exchange) error {
 		return err
 	}
 	// The token is made here, and only its digest goes further: nobody else can tell it.
-	token := mintToken()
+	token := auth.MintToken()
 	digest := sha256.Sum256([]byte(token))
 	request.Digest = digest[:]
-	call, limit, err := x.prepare(true)
+	call, limit, err := x.prepare()
 	if err != nil {
 		return err
 	}
@@ -55,7 +41,7 @@ func createToken(x *exchange) error {
 		return err
 	}
 	t := reply.GetToken()
-	x.ok(http.StatusCreated, &v1.NewToken{
+	x.ok(&v1.NewToken{
 		Token: token, TokenId: t.GetTokenId(), Name: t.GetName(), TenantId: t.GetTenantId(), UserId: t.GetUserId(),
 		Permissions: t.GetPermissions(), CreatedAt: t.GetCreatedAt(), ExpiresAt: t.GetExpiresAt(),
 	})
@@ -65,31 +51,31 @@ func createToken(x *exchange) error {
 // mayCreate holds that nobody gives what he does not have: no other tenant than his own, no permission that he lacks,
 // unless he is an operator.
 func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
-	var faults []Fault
+	var faults []wire.Fault
 	if len(request.Permissions) == 0 {
-		faults = append(faults, Fault{"permissions", "give at least one of " + strings.Join(AllPermissions, ", ")})
+		faults = append(faults, wire.Fault{Field: "permissions", Message: "give at least one of " + strings.Join(auth.AllPermissions, ", ")})
 	}
 	for _, f := range []struct{ field, name string }{{"tenant_id", request.TenantId}, {"user_id", request.UserId}} {
-		if f.name != "" && !identifier(f.name) {
-			faults = append(faults, Fault{f.field, identifierRule})
+		if f.name != "" && !auth.Identifier(f.name) {
+			faults = append(faults, wire.Fault{Field: f.field, Message: auth.IdentifierRule})
 		}
 	}
 	for i, p := range request.Permissions {
-		if !slices.Contains(AllPermissions, p) && p != PermissionOperator && len(faults) < maxFaults {
-			faults = append(faults, Fault{fmt.Sprintf("permissions[%d]", i), fmt.Sprintf("there is no permission %s: they are %s", printable(p), strings.Join(AllPermissions, ", "))})
+		if !slices.Contains(auth.AllPermissions, p) && p != auth.PermissionOperator && len(faults) < wire.MaxFaults {
+			faults = append(faults, wire.Fault{Field: fmt.Sprintf("permissions[%d]", i), Message: fmt.Sprintf("there is no permission %s: they are %s", wire.Printable(p), strings.Join(auth.AllPermissions, ", "))})
 		}
 	}
 	if len(faults) > 0 {
 		return invalidBody(faults)
 	}
-	operator := x.caller.May(PermissionOperator)
+	operator := x.caller.May(auth.PermissionOperator)
 	for _, p := range request.Permissions {
 		if !operator && !x.caller.May(p) {
 			return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "only who has the permission " + p + " can give it"}
 		}
 	}
 	if request.TenantId != "" && request.TenantId != x.caller.Tenant && !operator {
-		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "a token for another tenant needs the permission " + PermissionOperator}
+		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "a token for another tenant needs the permission " + auth.PermissionOperator}
 	}
 	return nil
 }
@@ -100,11 +86,11 @@ func asTenant(x *exchange) error {
 	if tenant == "" || tenant == x.caller.Tenant {
 		return nil
 	}
-	if !identifier(tenant) {
-		return invalid("tenant_id", identifierRule)
+	if !auth.Identifier(tenant) {
+		return invalid("tenant_id", auth.IdentifierRule)
 	}
-	if !x.caller.May(PermissionOperator) {
-		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the tokens of another tenant need the permission " + PermissionOperator}
+	if !x.caller.May(auth.PermissionOperator) {
+		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the tokens of another tenant need the permission " + auth.PermissionOperator}
 	}
 	as := *x.caller
 	as.Tenant = tenant
@@ -116,7 +102,7 @@ func listTokens(x *exchange) error {
 	if err := asTenant(x); err != nil {
 		return err
 	}
-	return unary(x, http.StatusOK, false, &v1.ListTokensRequest{}, x.server.tokens.ListTokens, whole)
+	return unary(x, &v1.ListTokensRequest{}, x.server.tokens.ListTokens, whole)
 }
 
 func revokeToken(x *exchange) error {
@@ -124,10 +110,10 @@ func revokeToken(x *exchange) error {
 		return err
 	}
 	request := &v1.RevokeTokenRequest{TokenId: id(x)}
-	if err := unary(x, http.StatusOK, true, request, x.server.tokens.RevokeToken,
+	if err := unary(x, request, x.server.tokens.RevokeToken,
 		func(*v1.RevokeTokenResponse) proto.Message { return request }); err != nil {
 		return err
 	}
-	x.server.issued.forget()
+	x.server.issued.Forget()
 	return nil
 }

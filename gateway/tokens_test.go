@@ -16,13 +16,14 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
 func tokensConfig(c *scripted) Config {
 	config := testConfig(c)
 	config.Tokens = append(config.Tokens,
-		StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{PermissionOperator}, AllPermissions...)},
-		StaticToken{Token: "admin", Tenant: "acme", User: "adam", Permissions: []string{PermissionClusterAdmin, PermissionView}})
+		StaticToken{Token: "operator", Tenant: "acme", User: "olga", Permissions: append([]string{auth.PermissionOperator}, auth.AllPermissions...)},
+		StaticToken{Token: "admin", Tenant: "acme", User: "adam", Permissions: []string{auth.PermissionClusterAdmin, auth.PermissionView}})
 	return config
 }
 
@@ -99,11 +100,11 @@ func TestTokens_nobodyGivesWhatHeLacks(t *testing.T) {
 func TestTokens_used(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
-		good, expiring := mintToken(), mintToken()
+		good, expiring := auth.MintToken(), auth.MintToken()
 		down := false
 		c.unary["VerifyToken"] = func(_ context.Context, request any) (any, error) {
 			digest := string(request.(*v1.VerifyTokenRequest).GetDigest())
-			answer := &v1.Token{TenantId: "acme", UserId: "ann", Permissions: []string{PermissionView}}
+			answer := &v1.Token{TenantId: "acme", UserId: "ann", Permissions: []string{auth.PermissionView}}
 			switch sum, other := sha256.Sum256([]byte(good)), sha256.Sum256([]byte(expiring)); {
 			case down:
 				return nil, grpcstatus.Error(codes.Internal, "disk on fire at /var/lib")
@@ -130,7 +131,7 @@ func TestTokens_used(t *testing.T) {
 		}
 		require.Equal(t, 1, verified(), "an answer is believed for a while")
 		require.Equal(t, 403, g.do("POST", prefix+"/jobs", `{"name":"x"}`, "Authorization", "Bearer "+good).code)
-		require.Equal(t, 401, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+mintToken()).code)
+		require.Equal(t, 401, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+auth.MintToken()).code)
 		for range 2 {
 			before := verified()
 			require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+expiring).code, "the coordinator says when one has expired")
@@ -141,7 +142,7 @@ func TestTokens_used(t *testing.T) {
 		require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+good).code)
 		require.Equal(t, before+1, verified(), "after a revocation all are asked for anew")
 		down = true
-		a := g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+mintToken())
+		a := g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+auth.MintToken())
 		require.Equal(t, 503, a.code)
 		require.NotContains(t, a.body, "disk")
 		require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+good).code, "who is known goes on meanwhile")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/stretchr/testify/require"
 )
 
@@ -42,24 +43,24 @@ func beyondTheTenant(t *testing.T) map[string]string {
 func TestWrites_beyondTheTenant(t *testing.T) {
 	c := newScripted(t)
 	config := testConfig(c)
-	every := append([]string{PermissionOperator}, AllPermissions...)
+	every := append([]string{auth.PermissionOperator}, auth.AllPermissions...)
 	for _, p := range every {
 		rest := slices.DeleteFunc(slices.Clone(every), func(other string) bool { return other == p })
 		config.Tokens = append(config.Tokens, StaticToken{Token: "all-but-" + p, Tenant: "acme", User: "ann", Permissions: rest})
 	}
 	g := newGate(t, config)
 	documented := beyondTheTenant(t)
-	for _, r := range table() {
-		write := r.method + " " + strings.TrimPrefix(r.path, prefix)
-		if r.method == "GET" || slices.Contains(ownWrites, write) {
+	for _, r := range allRoutes() {
+		write := r.Method + " " + strings.TrimPrefix(r.Path, prefix)
+		if r.Method == "GET" || slices.Contains(ownWrites, write) {
 			require.NotContains(t, documented, write)
 			continue
 		}
 		permission := documented[write]
 		delete(documented, write)
 		require.Equal(t, []string{permission}, r.anyOf, "%s: the permission that docs/operate/security.md says", write)
-		path := strings.NewReplacer("{id}", "x", "{name}", "x", "{framework}", "CUSTOM").Replace(r.path)
-		a := g.do(r.method, path, "{}", "Authorization", "Bearer all-but-"+permission)
+		path := strings.NewReplacer("{id}", "x", "{name}", "x", "{framework}", "CUSTOM").Replace(r.Path)
+		a := g.do(r.Method, path, "{}", "Authorization", "Bearer all-but-"+permission)
 		require.Equal(t, 403, a.code, write)
 		require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code, write)
 		require.Contains(t, a.Error.Message, permission, write)

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 var three = Config{Addrs: []string{"a:1", "b:1", "c:1"}}
@@ -339,48 +338,6 @@ func TestNewStream_passesOverTheDeadAndTheIll(t *testing.T) {
 			require.ErrorContains(t, err, "EOF")
 		}
 	})
-}
-
-// Each method is a read, or known to be a write: a new one must be thought of.
-func TestReads_everyMethodIsClassified(t *testing.T) {
-	writes := map[string]bool{}
-	for _, m := range []string{
-		v1.JobService_SubmitJob_FullMethodName, v1.JobService_SubmitJobs_FullMethodName, v1.JobService_CancelJob_FullMethodName,
-		v1.JobService_PauseJob_FullMethodName, v1.JobService_ResumeJob_FullMethodName, v1.JobService_RetryJob_FullMethodName,
-		v1.JobService_DeleteCheckpoint_FullMethodName,
-		v1.ClusterService_DrainNode_FullMethodName, v1.ClusterService_EnableNode_FullMethodName, v1.ClusterService_ForgetNode_FullMethodName,
-		v1.ClusterService_PutQueue_FullMethodName, v1.ClusterService_DeleteQueue_FullMethodName,
-		v1.TokenService_CreateToken_FullMethodName, v1.TokenService_RevokeToken_FullMethodName,
-		v1.TokenService_CreateStreamTicket_FullMethodName, v1.TokenService_RedeemStreamTicket_FullMethodName,
-		v1.QuotaService_PutQuota_FullMethodName, v1.QuotaService_DeleteQuota_FullMethodName,
-		v1.LauncherService_PutLauncher_FullMethodName, v1.LauncherService_DeleteLauncher_FullMethodName,
-		v1.EvaluationService_SubmitEvaluation_FullMethodName, v1.AuditService_RecordDenials_FullMethodName,
-		v1.OperatorService_TransferLeadership_FullMethodName, v1.OperatorService_JoinPeer_FullMethodName,
-		v1.OperatorService_RemovePeer_FullMethodName, v1.OperatorService_RecordSnapshot_FullMethodName,
-	} {
-		writes[m] = true
-	}
-	known := 0
-	for _, file := range []protoreflect.FileDescriptor{
-		v1.File_scaimind_v1_jobs_proto, v1.File_scaimind_v1_cluster_proto, v1.File_scaimind_v1_operators_proto,
-		v1.File_scaimind_v1_identity_proto, v1.File_scaimind_v1_events_proto,
-		v1.File_scaimind_v1_quotas_proto, v1.File_scaimind_v1_launchers_proto, v1.File_scaimind_v1_evaluations_proto,
-		v1.File_scaimind_v1_data_proto, v1.File_scaimind_v1_audit_proto,
-	} {
-		for i := range file.Services().Len() {
-			service := file.Services().Get(i)
-			for k := range service.Methods().Len() {
-				method := service.Methods().Get(k)
-				if method.IsStreamingServer() || method.IsStreamingClient() {
-					continue
-				}
-				name := "/" + string(service.FullName()) + "/" + string(method.Name())
-				require.NotEqual(t, reads[name], writes[name], "%s must be in exactly one list", name)
-				known++
-			}
-		}
-	}
-	require.Equal(t, known, len(reads)+len(writes), "a list names a method that does not exist")
 }
 
 func TestDial_refusesWhatCannotWork(t *testing.T) {

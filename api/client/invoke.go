@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/methods"
 	"github.com/mindcoordinator/mind/api/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -21,13 +22,13 @@ const (
 
 // Invoke makes one unary call; see the package comment for when it is repeated.
 func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	call := callOf(ctx)
+	call, declared := callOf(ctx), methods.Of(method)
 	a := attempt{
 		client: c, method: method, args: args, reply: reply, opts: opts,
-		repeatable: reads[method] || hasKey(ctx, call),
+		repeatable: declared.ReadOnly || hasKey(ctx, call),
 		start:      time.Now(), retryFor: call.RetryFor, timeout: c.config.TryTimeout,
 	}
-	if slow[method] {
+	if declared.WaitsForNodes {
 		a.timeout = slowTry
 	}
 	ctx = c.outgoing(ctx, call)

@@ -45,15 +45,15 @@ var edgeMutants = []mutant{
 		Package: "gateway/fanout", Tests: []string{"TestWatcher_eachLineOnceAndInOrder"},
 	},
 	{
-		Name: "streams-shared-by-tenants", Breaks: "I11", File: "gateway/streams.go",
+		Name: "streams-shared-by-tenants", Breaks: "I11", File: "gateway/stream/subjects.go",
 		What: "callers of two tenants share a stream",
-		Old:  `subjectKey("logs", x.caller.Tenant, `, New: `subjectKey("logs", "", `,
+		Old:  `subjectKey("logs", call.Tenant, `, New: `subjectKey("logs", "", `,
 		Package: "gateway", Tests: []string{"TestLogs_nobodySharesWithAnotherTenantOrAnotherWish"},
 	},
 	{
-		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/streams_token.go",
+		Name: "stream-outlives-its-token", Breaks: "I11", File: "gateway/streams.go",
 		What: "who opened a stream reads on with a token that was revoked",
-		Old:  "case errors.Is(err, ErrInvalidToken), ", New: "case errors.Is(err, ErrInvalidToken) && now != nil, ",
+		Old:  "case errors.Is(err, auth.ErrInvalidToken), ", New: "case errors.Is(err, auth.ErrInvalidToken) && now != nil, ",
 		Package: "gateway", Tests: []string{"TestLogs_endWithTheToken"},
 	},
 	{
@@ -75,9 +75,9 @@ var edgeMutants = []mutant{
 		Package: "api/client", Tests: []string{"TestInvoke_outcomes"},
 	},
 	{
-		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/secrets.go",
+		Name: "secrets-for-viewers", Breaks: "security.md", File: "gateway/exchange.go",
 		What: "who may only look at jobs reads the values of their environments",
-		Old:  "return x.caller == nil || !x.caller.May(may...)", New: "return x.caller == nil",
+		Old:  "return x.caller == nil || !x.caller.May(x.route.secrets...)", New: "return x.caller == nil",
 		Package: "gateway", Tests: []string{"TestSecrets_ofJobsAreForThoseWhoManageThem"},
 	},
 	{
@@ -93,15 +93,15 @@ var edgeMutants = []mutant{
 		Package: "gateway/guesses", Tests: []string{"TestBegin_aGoodCredentialBehindTheAddressOfAGuesser"},
 	},
 	{
-		Name: "page-of-any-origin", Breaks: "security.md", File: "gateway/cors.go",
+		Name: "page-of-any-origin", Breaks: "security.md", File: "gateway/origins/origins.go",
 		What: "a page of any origin may use the gateway from a browser",
-		Old:  "AllowedOrigins: s.config.CORSOrigins,", New: "AllowOriginFunc: func(string) bool { return true },",
+		Old:  "AllowedOrigins: origins,", New: "AllowOriginFunc: func(string) bool { return true },",
 		Package: "gateway", Tests: []string{"TestCORS_pagesOfTheConfiguredOrigins"},
 	},
 	{
-		Name: "ready-without-a-leader", Breaks: "operations.md", File: "gateway/health.go",
+		Name: "ready-without-a-leader", Breaks: "operations.md", File: "gateway/readiness/readiness.go",
 		What: "a gateway is ready although what is sent to it is answered 503",
-		Old:  "failing := coordinators != checkOK || leader != checkOK && consistency != status.Stale", New: "failing := coordinators != checkOK",
+		Old:  "failing := v.Coordinators != checkOK || v.Leader != checkOK && !stale", New: "failing := v.Coordinators != checkOK",
 		Package: "gateway", Tests: []string{"TestReady_withoutAQuorum"},
 	},
 	{

@@ -88,14 +88,14 @@ var coordinatorMutants = []mutant{
 	},
 	{
 		Name: "call-in-no-table-is-allowed", Breaks: "security.md", File: "coordinator/call/roles.go",
-		What: "a call that is not in the table of callers is allowed to everybody",
-		Old:  "if !who.Is(Callers[full]...) {", New: "if roles, listed := Callers[full]; listed && !who.Is(roles...) {",
+		What: "a call that the protos do not declare is allowed to everybody",
+		Old:  "if !who.Is(methods.Of(full).Callers...) {", New: "if roles := methods.Of(full).Callers; roles != nil && !who.Is(roles...) {",
 		Package: "coordinator", Tests: []string{"TestCallers_everyRoleMakesEveryCall"},
 	},
 	{
-		Name: "gateway-changes-the-membership", Breaks: "security.md", File: "coordinator/call/roles.go",
+		Name: "gateway-changes-the-membership", Breaks: "security.md", File: "api/methods/methods.go",
 		What: "the certificate of a gateway is enough to take a coordinator out",
-		Old:  "v1.OperatorService_RemovePeer_FullMethodName:         ops,", New: "v1.OperatorService_RemovePeer_FullMethodName:         users,",
+		Old:  "v1.MethodRule_OPERATOR: roleOperator,", New: "v1.MethodRule_OPERATOR: roleGateway,",
 		Package: "coordinator", Tests: []string{"TestCallers_everyRoleMakesEveryCall"},
 	},
 	{

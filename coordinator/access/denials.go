@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	grpcstatus "google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/api/denials"
+	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
@@ -79,7 +79,7 @@ func (s *Service) WriteDenials(ctx context.Context) {
 		}
 		c := &call.Call{}
 		within, cancel := context.WithTimeout(call.With(ctx, c), max(s.denialsEvery, denialsTime))
-		if _, err := s.replica.Write(within, c, name, &v1.RecordDenialsRequest{Denials: told}, func() proto.Message { return new(v1.RecordDenialsResponse) }, record); err != nil && ctx.Err() == nil {
+		if _, err := s.replica.Write(within, c, name, &v1.RecordDenialsRequest{Denials: told}, methods.Of(name).NewReply, record); err != nil && ctx.Err() == nil {
 			s.log.Error("denied calls are not in the audit log", "kinds", len(told), "error", err)
 		}
 		cancel()

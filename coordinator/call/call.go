@@ -2,12 +2,10 @@ package call
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 
 	"google.golang.org/grpc/metadata"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -78,12 +76,4 @@ const (
 const (
 	AgentService    = "/scaimind.v1.AgentService/"
 	OperatorService = "/scaimind.v1.OperatorService/"
-	healthService   = "/grpc.health.v1.Health/"
 )
-
-// TenantScoped says whether a call is made for a tenant. Those that are not concern the cluster, find out whose a token is, or
-// tell of callers of all tenants.
-func TenantScoped(method string) bool {
-	return !strings.HasPrefix(method, AgentService) && !strings.HasPrefix(method, OperatorService) && !strings.HasPrefix(method, healthService) &&
-		method != v1.TokenService_VerifyToken_FullMethodName && method != v1.TokenService_RedeemStreamTicket_FullMethodName && method != v1.AuditService_RecordDenials_FullMethodName
-}

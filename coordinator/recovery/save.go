@@ -5,12 +5,12 @@ import (
 	"context"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode"
-	"google.golang.org/protobuf/proto"
 )
 
 // snapshotChunk bounds one message of a state that is handed out, in bytes.
@@ -30,7 +30,7 @@ func (s *Service) SaveSnapshot(_ *v1.SaveSnapshotRequest, stream v1.OperatorServ
 		if c.User == "" {
 			c.User = c.Peer.String()
 		}
-		if _, err := s.replica.Write(ctx, c, name, &v1.RecordSnapshotRequest{CoordinatorId: s.replica.ID()}, func() proto.Message { return new(v1.RecordSnapshotResponse) }, record); err != nil {
+		if _, err := s.replica.Write(ctx, c, name, &v1.RecordSnapshotRequest{CoordinatorId: s.replica.ID()}, methods.Of(name).NewReply, record); err != nil {
 			return err
 		}
 	}

@@ -3078,7 +3078,7 @@ var File_scaimind_v1_agents_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x19scaimind/v1/configs.proto\x1a\x16scaimind/v1/data.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\x1a\x1bscaimind/v1/launchers.proto\"K\n" +
+	"\x18scaimind/v1/agents.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/cluster.proto\x1a\x19scaimind/v1/configs.proto\x1a\x16scaimind/v1/data.proto\x1a\x17scaimind/v1/enums.proto\x1a\x16scaimind/v1/jobs.proto\x1a\x1bscaimind/v1/launchers.proto\x1a\x19scaimind/v1/options.proto\"K\n" +
 	"\x17GetNeededOutputsRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x17\n" +
 	"\ajob_ids\x18\x02 \x03(\tR\x06jobIds\"s\n" +
@@ -3307,18 +3307,18 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\tR\x04json\x12\x1d\n" +
 	"\n" +
-	"unix_nanos\x18\x03 \x01(\x03R\tunixNanos2\xb9\x01\n" +
-	"\fAgentService\x12H\n" +
-	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse(\x010\x01\x12_\n" +
-	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse2\xe8\x02\n" +
-	"\vTaskService\x12U\n" +
-	"\fReadTaskLogs\x12 .scaimind.v1.ReadTaskLogsRequest\x1a!.scaimind.v1.ReadTaskLogsResponse0\x01\x12^\n" +
-	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse0\x01\x12J\n" +
-	"\tProbeData\x12\x1d.scaimind.v1.ProbeDataRequest\x1a\x1e.scaimind.v1.ProbeDataResponse\x12V\n" +
-	"\rReadDataCache\x12!.scaimind.v1.ReadDataCacheRequest\x1a\".scaimind.v1.ReadDataCacheResponse2\x8a\x01\n" +
-	"\vPeerService\x12;\n" +
-	"\x04Ping\x12\x18.scaimind.v1.PingRequest\x1a\x19.scaimind.v1.PingResponse\x12>\n" +
-	"\x05Relay\x12\x19.scaimind.v1.RelayRequest\x1a\x1a.scaimind.v1.RelayResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"unix_nanos\x18\x03 \x01(\x03R\tunixNanos2\xd3\x01\n" +
+	"\fAgentService\x12U\n" +
+	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse\"\v\x8a\xb5\x18\a\b\x03\x12\x01\x01\x18\x01(\x010\x01\x12l\n" +
+	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x012\x9c\x03\n" +
+	"\vTaskService\x12b\n" +
+	"\fReadTaskLogs\x12 .scaimind.v1.ReadTaskLogsRequest\x1a!.scaimind.v1.ReadTaskLogsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12k\n" +
+	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12W\n" +
+	"\tProbeData\x12\x1d.scaimind.v1.ProbeDataRequest\x1a\x1e.scaimind.v1.ProbeDataResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12c\n" +
+	"\rReadDataCache\x12!.scaimind.v1.ReadDataCacheRequest\x1a\".scaimind.v1.ReadDataCacheResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x012\xa4\x01\n" +
+	"\vPeerService\x12H\n" +
+	"\x04Ping\x12\x18.scaimind.v1.PingRequest\x1a\x19.scaimind.v1.PingResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x01\x12K\n" +
+	"\x05Relay\x12\x19.scaimind.v1.RelayRequest\x1a\x1a.scaimind.v1.RelayResponse\"\v\x8a\xb5\x18\a\b\x03\x12\x01\x01\x18\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_agents_proto_rawDescOnce sync.Once
@@ -3471,6 +3471,7 @@ func file_scaimind_v1_agents_proto_init() {
 	file_scaimind_v1_enums_proto_init()
 	file_scaimind_v1_jobs_proto_init()
 	file_scaimind_v1_launchers_proto_init()
+	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_agents_proto_msgTypes[2].OneofWrappers = []any{
 		(*SessionRequest_Hello)(nil),
 		(*SessionRequest_Heartbeat)(nil),

@@ -559,7 +559,7 @@ var File_scaimind_v1_audit_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_audit_proto_rawDesc = "" +
 	"\n" +
-	"\x17scaimind/v1/audit.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xfb\x02\n" +
+	"\x17scaimind/v1/audit.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\xfb\x02\n" +
 	"\x06Denial\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12\x19\n" +
@@ -607,10 +607,11 @@ const file_scaimind_v1_audit_proto_rawDesc = "" +
 	"\x18ListAuditRecordsResponse\x122\n" +
 	"\arecords\x18\x01 \x03(\v2\x18.scaimind.v1.AuditRecordR\arecords\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x120\n" +
-	"\x14dropped_before_index\x18\x03 \x01(\x04R\x12droppedBeforeIndex2\xc7\x01\n" +
-	"\fAuditService\x12_\n" +
-	"\x10ListAuditRecords\x12$.scaimind.v1.ListAuditRecordsRequest\x1a%.scaimind.v1.ListAuditRecordsResponse\x12V\n" +
-	"\rRecordDenials\x12!.scaimind.v1.RecordDenialsRequest\x1a\".scaimind.v1.RecordDenialsResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x14dropped_before_index\x18\x03 \x01(\x04R\x12droppedBeforeIndex2\xd7\x02\n" +
+	"\fAuditService\x12\xd3\x01\n" +
+	"\x10ListAuditRecords\x12$.scaimind.v1.ListAuditRecordsRequest\x1a%.scaimind.v1.ListAuditRecordsResponse\"r\x8a\xb5\x18n\b\x01\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\rmind:operatorZ>:\x1eSay who did what, newest firstH\x01\n" +
+	"\x1a/v1/modules/scaimind/audit\x12q\n" +
+	"\rRecordDenials\x12!.scaimind.v1.RecordDenialsRequest\x1a\".scaimind.v1.RecordDenialsResponse\"\x19\x8a\xb5\x18\x15\b\x03\x12\x02\x02\x04\x18\x01R\vaccess.denyB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_audit_proto_rawDescOnce sync.Once
@@ -658,6 +659,7 @@ func file_scaimind_v1_audit_proto_init() {
 	if File_scaimind_v1_audit_proto != nil {
 		return
 	}
+	file_scaimind_v1_options_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

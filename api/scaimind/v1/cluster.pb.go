@@ -1813,7 +1813,7 @@ var File_scaimind_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\n" +
-	"\x19scaimind/v1/cluster.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"\x13\n" +
+	"\x19scaimind/v1/cluster.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/options.proto\"\x13\n" +
 	"\x11GetClusterRequest\"\xc2\x04\n" +
 	"\x12GetClusterResponse\x12\x1f\n" +
 	"\vnodes_total\x18\x01 \x01(\x05R\n" +
@@ -1956,22 +1956,28 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x05queue\x18\x01 \x01(\v2\x12.scaimind.v1.QueueR\x05queue\"(\n" +
 	"\x12DeleteQueueRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x15\n" +
-	"\x13DeleteQueueResponse2\x8e\x06\n" +
-	"\x0eClusterService\x12M\n" +
+	"\x13DeleteQueueResponse2\xca\x11\n" +
+	"\x0eClusterService\x12\x9d\x01\n" +
 	"\n" +
-	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\x12J\n" +
-	"\tListNodes\x12\x1d.scaimind.v1.ListNodesRequest\x1a\x1e.scaimind.v1.ListNodesResponse\x12D\n" +
-	"\aGetNode\x12\x1b.scaimind.v1.GetNodeRequest\x1a\x1c.scaimind.v1.GetNodeResponse\x12J\n" +
-	"\tDrainNode\x12\x1d.scaimind.v1.DrainNodeRequest\x1a\x1e.scaimind.v1.DrainNodeResponse\x12M\n" +
+	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\"N\x8a\xb5\x18J\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ2:\x12Sum up the cluster\n" +
+	"\x1c/v1/modules/scaimind/cluster\x12\xe1\x01\n" +
+	"\tListNodes\x12\x1d.scaimind.v1.ListNodesRequest\x1a\x1e.scaimind.v1.ListNodesResponse\"\x94\x01\x8a\xb5\x18\x8f\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZ_2\x1a/v1/modules/scaimind/nodes:\x1dList the nodes and their GPUs\n" +
+	"\"/v1/modules/scaimind/cluster/nodes\x12\xe6\x01\n" +
+	"\aGetNode\x12\x1b.scaimind.v1.GetNodeRequest\x1a\x1c.scaimind.v1.GetNodeResponse\"\x9f\x01\x8a\xb5\x18\x9a\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZj2\x1f/v1/modules/scaimind/nodes/{id}:\rShow one nodeH\x01Z\anode_idb\x04node\n" +
+	"'/v1/modules/scaimind/cluster/nodes/{id}\x12\xa5\x02\n" +
+	"\tDrainNode\x12\x1d.scaimind.v1.DrainNodeRequest\x1a\x1e.scaimind.v1.DrainNodeResponse\"\xd8\x01\x8a\xb5\x18\xd3\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\x16scaimind:cluster_adminR\n" +
+	"node.drainZ\x8d\x012%/v1/modules/scaimind/nodes/{id}/drain:5Give a node nothing new, so that it can be taken away\x12-/v1/modules/scaimind/cluster/nodes/{id}/drain\x12\xa2\x02\n" +
 	"\n" +
-	"EnableNode\x12\x1e.scaimind.v1.EnableNodeRequest\x1a\x1f.scaimind.v1.EnableNodeResponse\x12M\n" +
+	"EnableNode\x12\x1e.scaimind.v1.EnableNodeRequest\x1a\x1f.scaimind.v1.EnableNodeResponse\"\xd2\x01\x8a\xb5\x18\xcd\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\x16scaimind:cluster_adminR\vnode.enableZ\x86\x012&/v1/modules/scaimind/nodes/{id}/enable:\x1dLet a drained node work againZ\anode_idb\x04node\x12./v1/modules/scaimind/cluster/nodes/{id}/enable\x12\x8d\x02\n" +
 	"\n" +
-	"ForgetNode\x12\x1e.scaimind.v1.ForgetNodeRequest\x1a\x1f.scaimind.v1.ForgetNodeResponse\x12G\n" +
-	"\bGetQueue\x12\x1c.scaimind.v1.GetQueueRequest\x1a\x1d.scaimind.v1.GetQueueResponse\x12M\n" +
+	"ForgetNode\x12\x1e.scaimind.v1.ForgetNodeRequest\x1a\x1f.scaimind.v1.ForgetNodeResponse\"\xbd\x01\x8a\xb5\x18\xb8\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\vnode.forgetZ\x89\x012\x1f/v1/modules/scaimind/nodes/{id}:0Forget a node of which nothing is alive any moreH\x01Z\anode_idh\x01\"'/v1/modules/scaimind/cluster/nodes/{id}\x12\x9a\x01\n" +
+	"\bGetQueue\x12\x1c.scaimind.v1.GetQueueRequest\x1a\x1d.scaimind.v1.GetQueueResponse\"Q\x8a\xb5\x18M\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ5:\x17List the jobs that wait\n" +
+	"\x1a/v1/modules/scaimind/queue\x12\x9b\x01\n" +
 	"\n" +
-	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponse\x12G\n" +
-	"\bPutQueue\x12\x1c.scaimind.v1.PutQueueRequest\x1a\x1d.scaimind.v1.PutQueueResponse\x12P\n" +
-	"\vDeleteQueue\x12\x1f.scaimind.v1.DeleteQueueRequest\x1a .scaimind.v1.DeleteQueueResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"ListQueues\x12\x1e.scaimind.v1.ListQueuesRequest\x1a\x1f.scaimind.v1.ListQueuesResponse\"L\x8a\xb5\x18H\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ0:\x0fList the queuesH\x01\n" +
+	"\x1b/v1/modules/scaimind/queues\x12\xca\x01\n" +
+	"\bPutQueue\x12\x1c.scaimind.v1.PutQueueRequest\x1a\x1d.scaimind.v1.PutQueueResponse\"\x80\x01\x8a\xb5\x18|\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\tqueue.putZP:\x1bMake a queue, or change oneH\x01Z\x04nameb\x05queue\x1a\"/v1/modules/scaimind/queues/{name}\x12\xe5\x01\n" +
+	"\vDeleteQueue\x12\x1f.scaimind.v1.DeleteQueueRequest\x1a .scaimind.v1.DeleteQueueResponse\"\x92\x01\x8a\xb5\x18\x8d\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\fqueue.deleteZ^:.Take away a queue that no unfinished job is inH\x01Z\x04nameh\x01\"\"/v1/modules/scaimind/queues/{name}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_cluster_proto_rawDescOnce sync.Once
@@ -2075,6 +2081,7 @@ func file_scaimind_v1_cluster_proto_init() {
 		return
 	}
 	file_scaimind_v1_enums_proto_init()
+	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_cluster_proto_msgTypes[4].OneofWrappers = []any{}
 	file_scaimind_v1_cluster_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}

@@ -483,7 +483,7 @@ var File_scaimind_v1_data_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_data_proto_rawDesc = "" +
 	"\n" +
-	"\x16scaimind/v1/data.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\"a\n" +
+	"\x16scaimind/v1/data.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x19scaimind/v1/options.proto\"a\n" +
 	"\x13ValidateDataRequest\x121\n" +
 	"\asources\x18\x01 \x03(\v2\x17.scaimind.v1.DataSourceR\asources\x12\x17\n" +
 	"\anode_id\x18\x02 \x01(\tR\x06nodeId\"}\n" +
@@ -521,10 +521,11 @@ const file_scaimind_v1_data_proto_rawDesc = "" +
 	"fetched_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tfetchedAt\x12<\n" +
 	"\flast_used_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"lastUsedAt\x12\x15\n" +
-	"\x06in_use\x18\a \x01(\bR\x05inUse2\xb7\x01\n" +
-	"\vDataService\x12S\n" +
-	"\fValidateData\x12 .scaimind.v1.ValidateDataRequest\x1a!.scaimind.v1.ValidateDataResponse\x12S\n" +
-	"\fGetDataCache\x12 .scaimind.v1.GetDataCacheRequest\x1a!.scaimind.v1.GetDataCacheResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x06in_use\x18\a \x01(\bR\x05inUse2\xaa\x03\n" +
+	"\vDataService\x12\xd0\x01\n" +
+	"\fValidateData\x12 .scaimind.v1.ValidateDataRequest\x1a!.scaimind.v1.ValidateDataResponse\"{\x8a\xb5\x18w\b\x01\x12\x03\x02\x03\x04(\x012\x0fscaimind:manageH\x01ZY:3Let a node look whether it could fetch data sources\x12\"/v1/modules/scaimind/data/validate\x12\xc7\x01\n" +
+	"\fGetDataCache\x12 .scaimind.v1.GetDataCacheRequest\x1a!.scaimind.v1.GetDataCacheResponse\"r\x8a\xb5\x18n\b\x01\x12\x03\x02\x03\x04(\x012\x0fscaimind:manageH\x01ZP:-List what the nodes keep of the tenant's data\n" +
+	"\x1f/v1/modules/scaimind/data/cacheB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_data_proto_rawDescOnce sync.Once
@@ -574,6 +575,7 @@ func file_scaimind_v1_data_proto_init() {
 		return
 	}
 	file_scaimind_v1_configs_proto_init()
+	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_data_proto_msgTypes[2].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

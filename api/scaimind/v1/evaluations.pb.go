@@ -1012,7 +1012,7 @@ var File_scaimind_v1_evaluations_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_evaluations_proto_rawDesc = "" +
 	"\n" +
-	"\x1dscaimind/v1/evaluations.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\"\x90\x03\n" +
+	"\x1dscaimind/v1/evaluations.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/options.proto\"\x90\x03\n" +
 	"\x17SubmitEvaluationRequest\x12J\n" +
 	"\x11evaluation_config\x18\x01 \x01(\v2\x1d.scaimind.v1.EvaluationConfigR\x10evaluationConfig\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12D\n" +
@@ -1115,12 +1115,17 @@ const file_scaimind_v1_evaluations_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x01H\x00R\x05value\x88\x01\x01\x12\x19\n" +
 	"\x05delta\x18\x03 \x01(\x01H\x01R\x05delta\x88\x01\x01B\b\n" +
 	"\x06_valueB\b\n" +
-	"\x06_delta2\x91\x03\n" +
-	"\x11EvaluationService\x12_\n" +
-	"\x10SubmitEvaluation\x12$.scaimind.v1.SubmitEvaluationRequest\x1a%.scaimind.v1.SubmitEvaluationResponse\x12V\n" +
-	"\rGetEvaluation\x12!.scaimind.v1.GetEvaluationRequest\x1a\".scaimind.v1.GetEvaluationResponse\x12\\\n" +
-	"\x0fListEvaluations\x12#.scaimind.v1.ListEvaluationsRequest\x1a$.scaimind.v1.ListEvaluationsResponse\x12e\n" +
-	"\x12CompareEvaluations\x12&.scaimind.v1.CompareEvaluationsRequest\x1a'.scaimind.v1.CompareEvaluationsResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\x06_delta2\xbb\a\n" +
+	"\x11EvaluationService\x12\xd1\x01\n" +
+	"\x10SubmitEvaluation\x12$.scaimind.v1.SubmitEvaluationRequest\x1a%.scaimind.v1.SubmitEvaluationResponse\"p\x8a\xb5\x18l\b\x03\x12\x03\x02\x03\x042\x11scaimind:evaluateH\x01R\n" +
+	"job.submitZB:\x1bScore a model by benchmarks@\xc9\x01\x12 /v1/modules/scaimind/evaluations\x12\xf0\x01\n" +
+	"\rGetEvaluation\x12!.scaimind.v1.GetEvaluationRequest\x1a\".scaimind.v1.GetEvaluationResponse\"\x97\x01\x8a\xb5\x18\x92\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view2\x11scaimind:evaluateZg:#Show one evaluation and its resultsZ\revaluation_idb\n" +
+	"evaluation\n" +
+	"%/v1/modules/scaimind/evaluations/{id}\x12\xe2\x01\n" +
+	"\x0fListEvaluations\x12#.scaimind.v1.ListEvaluationsRequest\x1a$.scaimind.v1.ListEvaluationsResponse\"\x83\x01\x8a\xb5\x18\x7f\b\x01\x12\x03\x02\x03\x042\rscaimind:view2\x11scaimind:evaluateZT:0List the evaluations of the tenant, newest first\n" +
+	" /v1/modules/scaimind/evaluations\x12\xf9\x01\n" +
+	"\x12CompareEvaluations\x12&.scaimind.v1.CompareEvaluationsRequest\x1a'.scaimind.v1.CompareEvaluationsResponse\"\x91\x01\x8a\xb5\x18\x8c\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view2\x11scaimind:evaluateZa:3Lay the results of several evaluations side by sideH\x01\n" +
+	"(/v1/modules/scaimind/evaluations/compareB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_evaluations_proto_rawDescOnce sync.Once
@@ -1211,6 +1216,7 @@ func file_scaimind_v1_evaluations_proto_init() {
 	}
 	file_scaimind_v1_configs_proto_init()
 	file_scaimind_v1_enums_proto_init()
+	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_evaluations_proto_msgTypes[2].OneofWrappers = []any{}
 	file_scaimind_v1_evaluations_proto_msgTypes[12].OneofWrappers = []any{}
 	type x struct{}

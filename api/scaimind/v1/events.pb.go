@@ -348,7 +348,7 @@ var File_scaimind_v1_events_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_events_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/events.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\"z\n" +
+	"\x18scaimind/v1/events.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/options.proto\"z\n" +
 	"\x12WatchEventsRequest\x12\x16\n" +
 	"\x06topics\x18\x01 \x03(\tR\x06topics\x12$\n" +
 	"\vsince_index\x18\x02 \x01(\x04H\x00R\n" +
@@ -380,9 +380,10 @@ const file_scaimind_v1_events_proto_rawDesc = "" +
 	"\btransfer\x18\x12 \x01(\tR\btransfer\x12=\n" +
 	"\vstatus_from\x18\x13 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\n" +
 	"statusFrom\x129\n" +
-	"\tstatus_to\x18\x14 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\bstatusTo2b\n" +
-	"\fEventService\x12R\n" +
-	"\vWatchEvents\x12\x1f.scaimind.v1.WatchEventsRequest\x1a .scaimind.v1.WatchEventsResponse0\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\tstatus_to\x18\x14 \x01(\x0e2\x1c.scaimind.v1.JobStatus.ValueR\bstatusTo2\xc4\x01\n" +
+	"\fEventService\x12\xb3\x01\n" +
+	"\vWatchEvents\x12\x1f.scaimind.v1.WatchEventsRequest\x1a .scaimind.v1.WatchEventsResponse\"_\x8a\xb5\x18[\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZC:\"Follow what changes in the clusterH\x01\n" +
+	"\x1b/v1/modules/scaimind/events0\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_events_proto_rawDescOnce sync.Once
@@ -432,6 +433,7 @@ func file_scaimind_v1_events_proto_init() {
 		return
 	}
 	file_scaimind_v1_enums_proto_init()
+	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_events_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

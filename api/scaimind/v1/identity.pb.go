@@ -997,7 +997,7 @@ var File_scaimind_v1_identity_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_identity_proto_rawDesc = "" +
 	"\n" +
-	"\x1ascaimind/v1/identity.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x82\x02\n" +
+	"\x1ascaimind/v1/identity.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\x82\x02\n" +
 	"\fStreamTicket\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x17\n" +
 	"\auser_id\x18\x02 \x01(\tR\x06userId\x12 \n" +
@@ -1064,15 +1064,16 @@ const file_scaimind_v1_identity_proto_rawDesc = "" +
 	"\x12VerifyTokenRequest\x12\x16\n" +
 	"\x06digest\x18\x01 \x01(\fR\x06digest\"?\n" +
 	"\x13VerifyTokenResponse\x12(\n" +
-	"\x05token\x18\x01 \x01(\v2\x12.scaimind.v1.TokenR\x05token2\xa1\x04\n" +
-	"\fTokenService\x12P\n" +
-	"\vCreateToken\x12\x1f.scaimind.v1.CreateTokenRequest\x1a .scaimind.v1.CreateTokenResponse\x12M\n" +
+	"\x05token\x18\x01 \x01(\v2\x12.scaimind.v1.TokenR\x05token2\x91\b\n" +
+	"\fTokenService\x12\xcc\x01\n" +
+	"\vCreateToken\x12\x1f.scaimind.v1.CreateTokenRequest\x1a .scaimind.v1.CreateTokenResponse\"z\x8a\xb5\x18v\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\ftoken.createZG:#Make an API token, and tell it once@\xc9\x01H\x01\x12\x1b/v1/modules/scaimind/tokens\x12\xb0\x01\n" +
 	"\n" +
-	"ListTokens\x12\x1e.scaimind.v1.ListTokensRequest\x1a\x1f.scaimind.v1.ListTokensResponse\x12P\n" +
-	"\vRevokeToken\x12\x1f.scaimind.v1.RevokeTokenRequest\x1a .scaimind.v1.RevokeTokenResponse\x12P\n" +
-	"\vVerifyToken\x12\x1f.scaimind.v1.VerifyTokenRequest\x1a .scaimind.v1.VerifyTokenResponse\x12e\n" +
-	"\x12CreateStreamTicket\x12&.scaimind.v1.CreateStreamTicketRequest\x1a'.scaimind.v1.CreateStreamTicketResponse\x12e\n" +
-	"\x12RedeemStreamTicket\x12&.scaimind.v1.RedeemStreamTicketRequest\x1a'.scaimind.v1.RedeemStreamTicketResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"ListTokens\x12\x1e.scaimind.v1.ListTokensRequest\x1a\x1f.scaimind.v1.ListTokensResponse\"a\x8a\xb5\x18]\b\x01\x12\x03\x02\x03\x042\x16scaimind:cluster_adminZ<:\x1bList the tokens of a tenantH\x01\n" +
+	"\x1b/v1/modules/scaimind/tokens\x12\xb9\x01\n" +
+	"\vRevokeToken\x12\x1f.scaimind.v1.RevokeTokenRequest\x1a .scaimind.v1.RevokeTokenResponse\"g\x8a\xb5\x18c\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_adminR\ftoken.revokeZ4:\x0eRevoke a tokenH\x01\" /v1/modules/scaimind/tokens/{id}\x12^\n" +
+	"\vVerifyToken\x12\x1f.scaimind.v1.VerifyTokenRequest\x1a .scaimind.v1.VerifyTokenResponse\"\f\x8a\xb5\x18\b\b\x02\x12\x02\x02\x04\x18\x01\x12\xed\x01\n" +
+	"\x12CreateStreamTicket\x12&.scaimind.v1.CreateStreamTicketRequest\x1a'.scaimind.v1.CreateStreamTicketResponse\"\x85\x01\x8a\xb5\x18\x80\x01\b\x03\x12\x02\x02\x04Zx:]Make a ticket that opens one event stream within a minute, for those who cannot send a header@\xc9\x01H\x01\x12\x12/v1/stream-tickets\x12s\n" +
+	"\x12RedeemStreamTicket\x12&.scaimind.v1.RedeemStreamTicketRequest\x1a'.scaimind.v1.RedeemStreamTicketResponse\"\f\x8a\xb5\x18\b\b\x03\x12\x02\x02\x04\x18\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_identity_proto_rawDescOnce sync.Once
@@ -1145,6 +1146,7 @@ func file_scaimind_v1_identity_proto_init() {
 	if File_scaimind_v1_identity_proto != nil {
 		return
 	}
+	file_scaimind_v1_options_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

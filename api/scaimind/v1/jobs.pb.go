@@ -2759,7 +2759,7 @@ var File_scaimind_v1_jobs_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\n" +
-	"\x16scaimind/v1/jobs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\"\x85\x05\n" +
+	"\x16scaimind/v1/jobs.proto\x12\vscaimind.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/configs.proto\x1a\x17scaimind/v1/enums.proto\x1a\x19scaimind/v1/options.proto\"\x85\x05\n" +
 	"\x10SubmitJobRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12D\n" +
 	"\x0ftraining_config\x18\x02 \x01(\v2\x1b.scaimind.v1.TrainingConfigR\x0etrainingConfig\x128\n" +
@@ -3004,26 +3004,39 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"checkpoint\">\n" +
 	"\x17DeleteCheckpointRequest\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"\x1a\n" +
-	"\x18DeleteCheckpointResponse2\xd8\t\n" +
+	"\x18DeleteCheckpointResponse2\xa1\x17\n" +
 	"\n" +
-	"JobService\x12J\n" +
-	"\tSubmitJob\x12\x1d.scaimind.v1.SubmitJobRequest\x1a\x1e.scaimind.v1.SubmitJobResponse\x12M\n" +
+	"JobService\x12\xa4\x01\n" +
+	"\tSubmitJob\x12\x1d.scaimind.v1.SubmitJobRequest\x1a\x1e.scaimind.v1.SubmitJobResponse\"X\x8a\xb5\x18T\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
+	"job.submitZ,:\fSubmit a job@\xc9\x01\x12\x19/v1/modules/scaimind/jobs\x12\xcd\x01\n" +
 	"\n" +
-	"SubmitJobs\x12\x1e.scaimind.v1.SubmitJobsRequest\x1a\x1f.scaimind.v1.SubmitJobsResponse\x12A\n" +
-	"\x06GetJob\x12\x1a.scaimind.v1.GetJobRequest\x1a\x1b.scaimind.v1.GetJobResponse\x12G\n" +
-	"\bListJobs\x12\x1c.scaimind.v1.ListJobsRequest\x1a\x1d.scaimind.v1.ListJobsResponse\x12J\n" +
-	"\tCancelJob\x12\x1d.scaimind.v1.CancelJobRequest\x1a\x1e.scaimind.v1.CancelJobResponse\x12G\n" +
-	"\bPauseJob\x12\x1c.scaimind.v1.PauseJobRequest\x1a\x1d.scaimind.v1.PauseJobResponse\x12J\n" +
-	"\tResumeJob\x12\x1d.scaimind.v1.ResumeJobRequest\x1a\x1e.scaimind.v1.ResumeJobResponse\x12G\n" +
-	"\bRetryJob\x12\x1c.scaimind.v1.RetryJobRequest\x1a\x1d.scaimind.v1.RetryJobResponse\x12M\n" +
+	"SubmitJobs\x12\x1e.scaimind.v1.SubmitJobsRequest\x1a\x1f.scaimind.v1.SubmitJobsResponse\"~\x8a\xb5\x18z\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
+	"job.submitZR:(Submit up to 1,000 jobs, each for itself@\xcf\x01H\x01P\x01\x12\x1f/v1/modules/scaimind/jobs/batch\x12\x9a\x01\n" +
+	"\x06GetJob\x12\x1a.scaimind.v1.GetJobRequest\x1a\x1b.scaimind.v1.GetJobResponse\"W\x8a\xb5\x18S\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ;:\fShow one jobZ\x06job_idb\x03job\n" +
+	"\x1e/v1/modules/scaimind/jobs/{id}\x12\x9d\x01\n" +
+	"\bListJobs\x12\x1c.scaimind.v1.ListJobsRequest\x1a\x1d.scaimind.v1.ListJobsResponse\"T\x8a\xb5\x18P\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ8:\x1bList the jobs of the tenant\n" +
+	"\x19/v1/modules/scaimind/jobs\x12\xbf\x01\n" +
+	"\tCancelJob\x12\x1d.scaimind.v1.CancelJobRequest\x1a\x1e.scaimind.v1.CancelJobResponse\"s\x8a\xb5\x18o\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\n" +
+	"job.cancelZI:\x13Stop a job for goodZ\x06job_idb\x03job\x12%/v1/modules/scaimind/jobs/{id}/cancel\x12\xc6\x01\n" +
+	"\bPauseJob\x12\x1c.scaimind.v1.PauseJobRequest\x1a\x1d.scaimind.v1.PauseJobResponse\"}\x8a\xb5\x18y\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\tjob.pauseZT:\x1fStop a job so that it can go onZ\x06job_idb\x03job\x12$/v1/modules/scaimind/jobs/{id}/pause\x12\xc4\x01\n" +
+	"\tResumeJob\x12\x1d.scaimind.v1.ResumeJobRequest\x1a\x1e.scaimind.v1.ResumeJobResponse\"x\x8a\xb5\x18t\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
+	"job.resumeZL:\x16Let a paused job go onZ\x06job_idb\x03job\x12%/v1/modules/scaimind/jobs/{id}/resume\x12\xd6\x01\n" +
+	"\bRetryJob\x12\x1c.scaimind.v1.RetryJobRequest\x1a\x1d.scaimind.v1.RetryJobResponse\"\x8c\x01\x8a\xb5\x18\x87\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\tjob.retryZ`:+Try a finished job again, under the same idZ\x06job_idb\x03job\x12$/v1/modules/scaimind/jobs/{id}/retry\x12\xbb\x01\n" +
 	"\n" +
-	"ExplainJob\x12\x1e.scaimind.v1.ExplainJobRequest\x1a\x1f.scaimind.v1.ExplainJobResponse\x12X\n" +
-	"\rStreamJobLogs\x12!.scaimind.v1.StreamJobLogsRequest\x1a\".scaimind.v1.StreamJobLogsResponse0\x01\x12V\n" +
-	"\rGetJobMetrics\x12!.scaimind.v1.GetJobMetricsRequest\x1a\".scaimind.v1.GetJobMetricsResponse\x12a\n" +
-	"\x10StreamJobMetrics\x12$.scaimind.v1.StreamJobMetricsRequest\x1a%.scaimind.v1.StreamJobMetricsResponse0\x01\x12\\\n" +
-	"\x0fListCheckpoints\x12#.scaimind.v1.ListCheckpointsRequest\x1a$.scaimind.v1.ListCheckpointsResponse\x12V\n" +
-	"\rGetCheckpoint\x12!.scaimind.v1.GetCheckpointRequest\x1a\".scaimind.v1.GetCheckpointResponse\x12_\n" +
-	"\x10DeleteCheckpoint\x12$.scaimind.v1.DeleteCheckpointRequest\x1a%.scaimind.v1.DeleteCheckpointResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"ExplainJob\x12\x1e.scaimind.v1.ExplainJobRequest\x1a\x1f.scaimind.v1.ExplainJobResponse\"l\x8a\xb5\x18h\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZP:\x1cSay why a job is where it isH\x01Z\x06job_id\n" +
+	"&/v1/modules/scaimind/jobs/{id}/explain\x12\xb5\x01\n" +
+	"\rStreamJobLogs\x12!.scaimind.v1.StreamJobLogsRequest\x1a\".scaimind.v1.StreamJobLogsResponse\"[\x8a\xb5\x18W\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ?:\x18Follow what a job prints\n" +
+	"#/v1/modules/scaimind/jobs/{id}/logs0\x01\x12\xc8\x01\n" +
+	"\rGetJobMetrics\x12!.scaimind.v1.GetJobMetricsRequest\x1a\".scaimind.v1.GetJobMetricsResponse\"p\x8a\xb5\x18l\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZT: Show the newest metrics of a jobH\x01Z\x06job_id\n" +
+	"&/v1/modules/scaimind/jobs/{id}/metrics\x12\xcb\x01\n" +
+	"\x10StreamJobMetrics\x12$.scaimind.v1.StreamJobMetricsRequest\x1a%.scaimind.v1.StreamJobMetricsResponse\"h\x8a\xb5\x18d\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZL:\x1bFollow the metrics of a job\n" +
+	"-/v1/modules/scaimind/jobs/{id}/metrics/stream0\x01\x12\xcf\x01\n" +
+	"\x0fListCheckpoints\x12#.scaimind.v1.ListCheckpointsRequest\x1a$.scaimind.v1.ListCheckpointsResponse\"q\x8a\xb5\x18m\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZU:\x1dList the checkpoints of a jobH\x01Z\x06job_id\n" +
+	"*/v1/modules/scaimind/jobs/{id}/checkpoints\x12\xcd\x01\n" +
+	"\rGetCheckpoint\x12!.scaimind.v1.GetCheckpointRequest\x1a\".scaimind.v1.GetCheckpointResponse\"u\x8a\xb5\x18q\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZY:\x13Show one checkpointH\x01Z\rcheckpoint_idb\n" +
+	"checkpoint\n" +
+	"%/v1/modules/scaimind/checkpoints/{id}\x12\x82\x02\n" +
+	"\x10DeleteCheckpoint\x12$.scaimind.v1.DeleteCheckpointRequest\x1a%.scaimind.v1.DeleteCheckpointResponse\"\xa0\x01\x8a\xb5\x18\x9b\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\x11checkpoint.deleteZn:2Take a checkpoint out of the state; its files stayH\x01Z\rcheckpoint_idh\x01\"%/v1/modules/scaimind/checkpoints/{id}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_jobs_proto_rawDescOnce sync.Once
@@ -3202,6 +3215,7 @@ func file_scaimind_v1_jobs_proto_init() {
 	}
 	file_scaimind_v1_configs_proto_init()
 	file_scaimind_v1_enums_proto_init()
+	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_jobs_proto_msgTypes[1].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[5].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[6].OneofWrappers = []any{}

@@ -402,7 +402,7 @@ var File_scaimind_v1_launchers_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_launchers_proto_rawDesc = "" +
 	"\n" +
-	"\x1bscaimind/v1/launchers.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xbb\x03\n" +
+	"\x1bscaimind/v1/launchers.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\xbb\x03\n" +
 	"\bLauncher\x12\x1c\n" +
 	"\tframework\x18\x01 \x01(\tR\tframework\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12)\n" +
@@ -428,11 +428,13 @@ const file_scaimind_v1_launchers_proto_rawDesc = "" +
 	"\x15DeleteLauncherRequest\x12\x1c\n" +
 	"\tframework\x18\x01 \x01(\tR\tframework\"K\n" +
 	"\x16DeleteLauncherResponse\x121\n" +
-	"\blauncher\x18\x01 \x01(\v2\x15.scaimind.v1.LauncherR\blauncher2\x96\x02\n" +
-	"\x0fLauncherService\x12V\n" +
-	"\rListLaunchers\x12!.scaimind.v1.ListLaunchersRequest\x1a\".scaimind.v1.ListLaunchersResponse\x12P\n" +
-	"\vPutLauncher\x12\x1f.scaimind.v1.PutLauncherRequest\x1a .scaimind.v1.PutLauncherResponse\x12Y\n" +
-	"\x0eDeleteLauncher\x12\".scaimind.v1.DeleteLauncherRequest\x1a#.scaimind.v1.DeleteLauncherResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"\blauncher\x18\x01 \x01(\v2\x15.scaimind.v1.LauncherR\blauncher2\xaa\a\n" +
+	"\x0fLauncherService\x12\xca\x02\n" +
+	"\rListLaunchers\x12!.scaimind.v1.ListLaunchersRequest\x1a\".scaimind.v1.ListLaunchersResponse\"\xf1\x01\x8a\xb5\x18\xec\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:viewB\x0fscaimind:manageB\rmind:operatorZR:.List how the processes of each framework startH\x01\n" +
+	"\x1e/v1/modules/scaimind/launchersZ`*\x03one:+Show how the processes of a framework startH\x01\n" +
+	"*/v1/modules/scaimind/launchers/{framework}\x12\x9c\x02\n" +
+	"\vPutLauncher\x12\x1f.scaimind.v1.PutLauncherRequest\x1a .scaimind.v1.PutLauncherResponse\"\xc9\x01\x8a\xb5\x18\xc4\x01\b\x03\x12\x03\x02\x03\x042\rmind:operator:\rmind:operatorB\x0fscaimind:manageB\rmind:operatorR\flauncher.putZo:?Replace how the processes of a framework start, for all tenantsH\x01\x1a*/v1/modules/scaimind/launchers/{framework}\x12\xaa\x02\n" +
+	"\x0eDeleteLauncher\x12\".scaimind.v1.DeleteLauncherRequest\x1a#.scaimind.v1.DeleteLauncherResponse\"\xce\x01\x8a\xb5\x18\xc9\x01\b\x03\x12\x03\x02\x03\x042\rmind:operator:\rmind:operatorB\x0fscaimind:manageB\rmind:operatorR\x0flauncher.deleteZq:,Go back to the launcher that mind comes withH\x01Z\tframeworkb\blauncher\"*/v1/modules/scaimind/launchers/{framework}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_launchers_proto_rawDescOnce sync.Once
@@ -483,6 +485,7 @@ func file_scaimind_v1_launchers_proto_init() {
 	if File_scaimind_v1_launchers_proto != nil {
 		return
 	}
+	file_scaimind_v1_options_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

@@ -1484,7 +1484,7 @@ var File_scaimind_v1_operators_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\n" +
-	"\x1bscaimind/v1/operators.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18scaimind/v1/agents.proto\"1\n" +
+	"\x1bscaimind/v1/operators.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18scaimind/v1/agents.proto\x1a\x19scaimind/v1/options.proto\"1\n" +
 	"\x16GetNodeActivityRequest\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"J\n" +
 	"\x17GetNodeActivityResponse\x12/\n" +
@@ -1577,20 +1577,20 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
 	"\x04dead\x18\x02 \x01(\bR\x04dead\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bliveness\x18\x04 \x01(\tR\bliveness2\xb4\a\n" +
-	"\x0fOperatorService\x12J\n" +
-	"\tListPeers\x12\x1d.scaimind.v1.ListPeersRequest\x1a\x1e.scaimind.v1.ListPeersResponse\x12e\n" +
-	"\x12TransferLeadership\x12&.scaimind.v1.TransferLeadershipRequest\x1a'.scaimind.v1.TransferLeadershipResponse\x12G\n" +
-	"\bJoinPeer\x12\x1c.scaimind.v1.JoinPeerRequest\x1a\x1d.scaimind.v1.JoinPeerResponse\x12M\n" +
+	"\bliveness\x18\x04 \x01(\tR\bliveness2\xfe\b\n" +
+	"\x0fOperatorService\x12X\n" +
+	"\tListPeers\x12\x1d.scaimind.v1.ListPeersRequest\x1a\x1e.scaimind.v1.ListPeersResponse\"\f\x8a\xb5\x18\b\b\x01\x12\x02\x03\x04\x18\x01\x12s\n" +
+	"\x12TransferLeadership\x12&.scaimind.v1.TransferLeadershipRequest\x1a'.scaimind.v1.TransferLeadershipResponse\"\f\x8a\xb5\x18\b\b\x03\x12\x02\x03\x04\x18\x01\x12f\n" +
+	"\bJoinPeer\x12\x1c.scaimind.v1.JoinPeerRequest\x1a\x1d.scaimind.v1.JoinPeerResponse\"\x1d\x8a\xb5\x18\x19\b\x03\x12\x01\x04\x18\x01R\x10coordinator.join\x12o\n" +
 	"\n" +
-	"RemovePeer\x12\x1e.scaimind.v1.RemovePeerRequest\x1a\x1f.scaimind.v1.RemovePeerResponse\x12\\\n" +
-	"\x0fDescribeReplica\x12#.scaimind.v1.DescribeReplicaRequest\x1a$.scaimind.v1.DescribeReplicaResponse\x12U\n" +
-	"\fSaveSnapshot\x12 .scaimind.v1.SaveSnapshotRequest\x1a!.scaimind.v1.SaveSnapshotResponse0\x01\x12Y\n" +
-	"\x0eRecordSnapshot\x12\".scaimind.v1.RecordSnapshotRequest\x1a#.scaimind.v1.RecordSnapshotResponse\x12J\n" +
-	"\tReadIndex\x12\x1d.scaimind.v1.ReadIndexRequest\x1a\x1e.scaimind.v1.ReadIndexResponse\x12S\n" +
-	"\fGetStateHash\x12 .scaimind.v1.GetStateHashRequest\x1a!.scaimind.v1.GetStateHashResponse\x12G\n" +
-	"\bGetVotes\x12\x1c.scaimind.v1.GetVotesRequest\x1a\x1d.scaimind.v1.GetVotesResponse\x12\\\n" +
-	"\x0fGetNodeActivity\x12#.scaimind.v1.GetNodeActivityRequest\x1a$.scaimind.v1.GetNodeActivityResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"RemovePeer\x12\x1e.scaimind.v1.RemovePeerRequest\x1a\x1f.scaimind.v1.RemovePeerResponse\" \x8a\xb5\x18\x1c\b\x03\x12\x02\x03\x04\x18\x01R\x12coordinator.remove\x12k\n" +
+	"\x0fDescribeReplica\x12#.scaimind.v1.DescribeReplicaRequest\x1a$.scaimind.v1.DescribeReplicaResponse\"\r\x8a\xb5\x18\t\b\x01\x12\x01\x04\x18\x01 \x01\x12b\n" +
+	"\fSaveSnapshot\x12 .scaimind.v1.SaveSnapshotRequest\x1a!.scaimind.v1.SaveSnapshotResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x03\x18\x010\x01\x12u\n" +
+	"\x0eRecordSnapshot\x12\".scaimind.v1.RecordSnapshotRequest\x1a#.scaimind.v1.RecordSnapshotResponse\"\x1a\x8a\xb5\x18\x16\b\x03\x12\x01\x04\x18\x01R\rsnapshot.save\x12W\n" +
+	"\tReadIndex\x12\x1d.scaimind.v1.ReadIndexRequest\x1a\x1e.scaimind.v1.ReadIndexResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12a\n" +
+	"\fGetStateHash\x12 .scaimind.v1.GetStateHashRequest\x1a!.scaimind.v1.GetStateHashResponse\"\f\x8a\xb5\x18\b\b\x01\x12\x02\x03\x04\x18\x01\x12T\n" +
+	"\bGetVotes\x12\x1c.scaimind.v1.GetVotesRequest\x1a\x1d.scaimind.v1.GetVotesResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12i\n" +
+	"\x0fGetNodeActivity\x12#.scaimind.v1.GetNodeActivityRequest\x1a$.scaimind.v1.GetNodeActivityResponse\"\v\x8a\xb5\x18\a\b\x02\x12\x01\x04\x18\x01B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_operators_proto_rawDescOnce sync.Once
@@ -1679,6 +1679,7 @@ func file_scaimind_v1_operators_proto_init() {
 		return
 	}
 	file_scaimind_v1_agents_proto_init()
+	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_operators_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

@@ -477,7 +477,7 @@ var File_scaimind_v1_quotas_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_quotas_proto_rawDesc = "" +
 	"\n" +
-	"\x18scaimind/v1/quotas.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\xe7\x02\n" +
+	"\x18scaimind/v1/quotas.proto\x12\vscaimind.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19scaimind/v1/options.proto\"\xe7\x02\n" +
 	"\x05Quota\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x12\x1e\n" +
 	"\bmax_gpus\x18\x02 \x01(\x05H\x00R\amaxGpus\x88\x01\x01\x12-\n" +
@@ -506,13 +506,15 @@ const file_scaimind_v1_quotas_proto_rawDesc = "" +
 	"\x05quota\x18\x01 \x01(\v2\x12.scaimind.v1.QuotaR\x05quota\"1\n" +
 	"\x12DeleteQuotaRequest\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\"\x15\n" +
-	"\x13DeleteQuotaResponse2\xc1\x02\n" +
-	"\fQuotaService\x12G\n" +
-	"\bGetQuota\x12\x1c.scaimind.v1.GetQuotaRequest\x1a\x1d.scaimind.v1.GetQuotaResponse\x12M\n" +
+	"\x13DeleteQuotaResponse2\xa4\a\n" +
+	"\fQuotaService\x12\xcf\x01\n" +
+	"\bGetQuota\x12\x1c.scaimind.v1.GetQuotaRequest\x1a\x1d.scaimind.v1.GetQuotaResponse\"\x85\x01\x8a\xb5\x18\x80\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\rmind:operatorZY:,Show what a tenant may have, and what it hasH\x01\n" +
+	"'/v1/modules/scaimind/tenants/{id}/quota\x12\xe8\x01\n" +
 	"\n" +
-	"ListQuotas\x12\x1e.scaimind.v1.ListQuotasRequest\x1a\x1f.scaimind.v1.ListQuotasResponse\x12G\n" +
-	"\bPutQuota\x12\x1c.scaimind.v1.PutQuotaRequest\x1a\x1d.scaimind.v1.PutQuotaResponse\x12P\n" +
-	"\vDeleteQuota\x12\x1f.scaimind.v1.DeleteQuotaRequest\x1a .scaimind.v1.DeleteQuotaResponseB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
+	"ListQuotas\x12\x1e.scaimind.v1.ListQuotasRequest\x1a\x1f.scaimind.v1.ListQuotasResponse\"\x98\x01\x8a\xb5\x18\x93\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\rmind:operatorZl:KList the quotas of all tenants, for operators; for others that of their ownH\x01\n" +
+	"\x1b/v1/modules/scaimind/quotas\x12\xef\x01\n" +
+	"\bPutQuota\x12\x1c.scaimind.v1.PutQuotaRequest\x1a\x1d.scaimind.v1.PutQuotaResponse\"\xa5\x01\x8a\xb5\x18\xa0\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\rmind:operatorR\tquota.putZe:8Set all limits of a tenant; one that is left out is noneH\x01\x1a'/v1/modules/scaimind/tenants/{id}/quota\x12\xe4\x01\n" +
+	"\vDeleteQuota\x12\x1f.scaimind.v1.DeleteQuotaRequest\x1a .scaimind.v1.DeleteQuotaResponse\"\x91\x01\x8a\xb5\x18\x8c\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\rmind:operatorR\fquota.deleteZN:!Take every limit of a tenant awayH\x01\"'/v1/modules/scaimind/tenants/{id}/quotaB<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
 	file_scaimind_v1_quotas_proto_rawDescOnce sync.Once
@@ -565,6 +567,7 @@ func file_scaimind_v1_quotas_proto_init() {
 	if File_scaimind_v1_quotas_proto != nil {
 		return
 	}
+	file_scaimind_v1_options_proto_init()
 	file_scaimind_v1_quotas_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{

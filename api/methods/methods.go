@@ -1,0 +1,217 @@
+// Package methods says what holds for each method of the services: whether it reads or writes, which components and users may
+// call it, what the audit log calls it, and by which routes REST reaches it.
+//
+// All of it is declared in the protos (scaimind/v1/options.proto) and read from their descriptors once, when the program starts.
+// Nothing else in the tree repeats it: coordinators, the client and the gateway look it up here.
+//
+// Guarantees: a method that is declared nowhere has no callers, and is taken for a write.
+//
+// Not guaranteed: that a call is refused. Who serves a method asks here, and refuses.
+package methods
+
+import (
+	"fmt"
+	"iter"
+	"maps"
+	"net/http"
+	"slices"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// The roles of certificates, in the words that certificates have for them.
+const (
+	roleAgent       = "agent"
+	roleGateway     = "gateway"
+	roleOperator    = "operator"
+	roleCoordinator = "coordinator"
+)
+
+var roles = map[v1.MethodRule_Role]string{
+	v1.MethodRule_AGENT: roleAgent, v1.MethodRule_GATEWAY: roleGateway,
+	v1.MethodRule_OPERATOR: roleOperator, v1.MethodRule_COORDINATOR: roleCoordinator,
+}
+
+// Method is what holds for one method. It is read only.
+type Method struct {
+	// Name is the full name, as gRPC has it: /package.Service/Method.
+	Name string
+	// ReadOnly: it changes nothing, and a client may repeat it.
+	ReadOnly bool
+	// LeaderOnly: other replicas forward it to the leader.
+	LeaderOnly bool
+	// Streams: it answers with a stream, or takes one.
+	Streams bool
+	// Callers are the roles of certificates that may call it.
+	Callers []string
+	// ForTenant: it is called on behalf of one tenant.
+	ForTenant bool
+	// BeforeStart: it is answered before a replica has its data.
+	BeforeStart bool
+	// WaitsForNodes: asking another coordinator soon would only ask the same nodes again.
+	WaitsForNodes bool
+	// Permissions of which a user needs one; none: any user may.
+	Permissions []string
+	// OperatorPermission makes a user who has it an operator in this call; empty: nobody is one.
+	OperatorPermission string
+	// SecretPermissions are those of which a user needs one to be shown what may be secret; none: who manages jobs is.
+	SecretPermissions []string
+	// DataTokens: the call carries the user's tokens for ScaiDrive and ScaiAtlas.
+	DataTokens bool
+	// Audit is what the audit log calls it; empty: it is not audited.
+	Audit string
+	// Routes are how REST reaches it.
+	Routes []Route
+
+	request, reply protoreflect.MessageType
+}
+
+// Route is one way by which REST reaches a method.
+type Route struct {
+	// Method and Path, such as GET and /v1/modules/scaimind/jobs/{id}.
+	Method, Path string
+	// Variant tells routes apart that one method serves in different ways.
+	Variant string
+	Summary string
+	// Code is the HTTP status of an answer that is no error.
+	Code int
+	// Choice: the path was not published, or only that there is one.
+	Choice bool
+	// Batch: it takes the larger body.
+	Batch bool
+	// Field of the request that the open segment of the path says.
+	Field string
+	// Answer is the field of the response that is the answer; empty: all of it. Echo: the answer is the request.
+	Answer string
+	Echo   bool
+}
+
+// NewRequest makes an empty message of the kind that the method takes; nil for a method of somebody else's protos.
+func (m *Method) NewRequest() proto.Message { return fresh(m.request) }
+
+// NewReply makes an empty message of the kind that the method answers with; nil for a method of somebody else's protos.
+func (m *Method) NewReply() proto.Message { return fresh(m.reply) }
+
+func fresh(kind protoreflect.MessageType) proto.Message {
+	if kind == nil {
+		return nil
+	}
+	return kind.New().Interface()
+}
+
+// Of returns what holds for a method, by its full name. The result is never nil.
+func Of(name string) *Method {
+	if m, ok := declared[name]; ok {
+		return m
+	}
+	return &Method{Name: name, ForTenant: true}
+}
+
+// All lists the methods that are declared, by name.
+func All() iter.Seq[*Method] {
+	return func(yield func(*Method) bool) {
+		for _, name := range slices.Sorted(maps.Keys(declared)) {
+			if !yield(declared[name]) {
+				return
+			}
+		}
+	}
+}
+
+var declared = load()
+
+// load reads the rules of the protos. A descriptor is part of the program, so what is wrong in one is wrong in every run: the tests
+// of this package find it.
+func load() map[string]*Method {
+	all := health()
+	protoregistry.GlobalFiles.RangeFilesByPackage(v1.File_scaimind_v1_options_proto.Package(), func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Services().Len() {
+			service := file.Services().Get(i)
+			for k := range service.Methods().Len() {
+				m, err := read(service.Methods().Get(k))
+				if err != nil {
+					panic(err)
+				}
+				all[m.Name] = m
+			}
+		}
+		return true
+	})
+	return all
+}
+
+func read(d protoreflect.MethodDescriptor) (*Method, error) {
+	m := &Method{
+		Name:    fmt.Sprintf("/%s/%s", d.Parent().FullName(), d.Name()),
+		Streams: d.IsStreamingClient() || d.IsStreamingServer(), ForTenant: true,
+	}
+	options, ok := d.Options().(*descriptorpb.MethodOptions)
+	if !ok || !proto.HasExtension(options, v1.E_Rule) {
+		return m, nil
+	}
+	rule := proto.GetExtension(options, v1.E_Rule).(*v1.MethodRule)
+	m.ReadOnly = rule.GetEffect() == v1.MethodRule_READ || rule.GetEffect() == v1.MethodRule_LEADER_READ
+	m.LeaderOnly = rule.GetEffect() == v1.MethodRule_WRITE || rule.GetEffect() == v1.MethodRule_LEADER_READ
+	for _, role := range rule.GetCallers() {
+		m.Callers = append(m.Callers, roles[role])
+	}
+	m.ForTenant, m.BeforeStart, m.WaitsForNodes = !rule.GetWithoutTenant(), rule.GetBeforeStart(), rule.GetWaitsForNodes()
+	m.Permissions, m.OperatorPermission, m.SecretPermissions = rule.GetPermissions(), rule.GetOperatorPermission(), rule.GetSecretPermissions()
+	m.DataTokens, m.Audit = rule.GetDataTokens(), rule.GetAudit()
+	for _, route := range rule.GetRoutes() {
+		m.Routes = append(m.Routes, routesOf(route)...)
+	}
+	var err error
+	if m.request, err = protoregistry.GlobalTypes.FindMessageByName(d.Input().FullName()); err != nil {
+		return nil, fmt.Errorf("the request of %s: %w", m.Name, err)
+	}
+	if m.reply, err = protoregistry.GlobalTypes.FindMessageByName(d.Output().FullName()); err != nil {
+		return nil, fmt.Errorf("the answer of %s: %w", m.Name, err)
+	}
+	return m, nil
+}
+
+// routesOf returns a route, and the same under its alias.
+func routesOf(declared *v1.Route) []Route {
+	r := Route{
+		Variant: declared.GetVariant(), Summary: declared.GetSummary(), Code: int(declared.GetCode()),
+		Choice: declared.GetChoice(), Batch: declared.GetBatch(), Field: declared.GetField(), Answer: declared.GetAnswer(), Echo: declared.GetEcho(),
+	}
+	if r.Code == 0 {
+		r.Code = http.StatusOK
+	}
+	switch path := declared.GetPath().(type) {
+	case *v1.Route_Get:
+		r.Method, r.Path = http.MethodGet, path.Get
+	case *v1.Route_Post:
+		r.Method, r.Path = http.MethodPost, path.Post
+	case *v1.Route_Put:
+		r.Method, r.Path = http.MethodPut, path.Put
+	case *v1.Route_Delete:
+		r.Method, r.Path = http.MethodDelete, path.Delete
+	}
+	if declared.GetAlias() == "" {
+		return []Route{r}
+	}
+	alias := r
+	alias.Path, alias.Choice = declared.GetAlias(), true
+	return []Route{r, alias}
+}
+
+// health are the methods of gRPC's own health service. Its protos are not ours, and cannot carry a rule.
+func health() map[string]*Method {
+	all := map[string]*Method{}
+	for _, method := range []string{"Check", "Watch", "List"} {
+		name := "/grpc.health.v1.Health/" + method
+		all[name] = &Method{
+			Name: name, ReadOnly: true, Streams: method == "Watch", Callers: []string{roleGateway, roleOperator, roleCoordinator},
+			BeforeStart: method == "Check",
+		}
+	}
+	return all
+}

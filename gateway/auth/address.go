@@ -1,0 +1,83 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Proxies are the networks of the proxies in front, whose word on where a request came from is taken.
+type Proxies []netip.Prefix
+
+// ParseProxies reads addresses and networks.
+func ParseProxies(texts []string) (Proxies, error) {
+	var all Proxies
+	for _, text := range texts {
+		if ip, err := netip.ParseAddr(text); err == nil {
+			all = append(all, netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen()))
+			continue
+		}
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("trusted_proxies: %q is neither an address nor a network such as 10.0.0.0/8", text)
+		}
+		all = append(all, network.Masked())
+	}
+	return all, nil
+}
+
+func (p Proxies) has(ip netip.Addr) bool {
+	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(ip.Unmap()) })
+}
+
+// ClientOf is the address that a request came from: of whoever opened the connection, or, if that is a trusted proxy, of whom the
+// proxy names. Each proxy appends who came to it, so the list is read from its end, up to the first address that is no trusted
+// proxy's: what stands before that anybody may have written.
+func (p Proxies) ClientOf(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		host = r.RemoteAddr
+	}
+	if len(p) == 0 {
+		return host
+	}
+	at, err := netip.ParseAddr(host)
+	if err != nil || !p.has(at) {
+		return host
+	}
+	named := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
+	for i := len(named) - 1; i >= 0; i-- {
+		ip, err := namedAddr(strings.TrimSpace(named[i]))
+		if err != nil {
+			break
+		}
+		if at = ip.Unmap(); !p.has(at) {
+			break
+		}
+	}
+	return at.String()
+}
+
+// namedAddr reads an address as proxies write it, some with the port.
+func namedAddr(text string) (netip.Addr, error) {
+	if withPort, err := netip.ParseAddrPort(text); err == nil {
+		return withPort.Addr(), nil
+	}
+	return netip.ParseAddr(strings.Trim(text, "[]"))
+}
+
+type addressKey struct{}
+
+// WithAddress says where a request came from.
+func WithAddress(ctx context.Context, address string) context.Context {
+	return context.WithValue(ctx, addressKey{}, address)
+}
+
+func addressOf(ctx context.Context) string {
+	address, _ := ctx.Value(addressKey{}).(string)
+	return address
+}

@@ -1,0 +1,52 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/mindcoordinator/mind/gateway/oidc"
+)
+
+// roleGrants are the permissions that come with a role, as published. A role that is not here has none.
+var roleGrants = map[string][]string{
+	"super_admin":   AllPermissions,
+	"partner_admin": AllPermissions,
+	"tenant_admin":  AllPermissions,
+	"tenant_viewer": {PermissionView},
+	"tenant_user":   {},
+}
+
+// Issuer knows the callers that an OpenID Connect issuer vouches for.
+type Issuer struct {
+	Verifier *oidc.Verifier
+}
+
+// Authenticate implements Authenticator.
+func (i Issuer) Authenticate(ctx context.Context, token string) (*Caller, error) {
+	if !oidc.LooksLikeOne(token) {
+		return nil, ErrInvalidToken
+	}
+	claims, err := i.Verifier.Verify(ctx, token)
+	switch {
+	case errors.Is(err, oidc.ErrInvalid):
+		return nil, ErrInvalidToken
+	case err != nil:
+		return nil, err
+	case !Identifier(claims.Tenant), claims.Subject != "" && !Identifier(claims.Subject):
+		return nil, ErrInvalidToken // nobody's: there is nothing that it could see
+	}
+	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims), Issued: true, Expires: claims.Expires}, nil
+}
+
+// granted adds up what the role grants and what the scopes name.
+func granted(claims *oidc.Claims) []string {
+	permissions := slices.Clone(roleGrants[claims.Role])
+	for _, scope := range claims.Scopes {
+		if strings.HasPrefix(scope, "scaimind:") && slices.Contains(AllPermissions, scope) && !slices.Contains(permissions, scope) {
+			permissions = append(permissions, scope)
+		}
+	}
+	return permissions
+}

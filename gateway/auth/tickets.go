@@ -1,0 +1,75 @@
+package auth
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	"github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/guesses"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+)
+
+// A browser's EventSource cannot send a token. A page that has one gets a ticket for it, and puts that into the URL of one event
+// stream. The leader of the coordinators keeps tickets, so that one that was made at one gateway is good at each, and at one only.
+
+const (
+	// TicketStart is what tickets begin with.
+	TicketStart = "sst_"
+	// redeemWithin is how long it may take to find out whose a ticket is.
+	redeemWithin = 10 * time.Second
+)
+
+// MintTicket makes a ticket that nobody can guess, and the digest under which the coordinators keep it.
+func MintTicket() (ticket string, digest [sha256.Size]byte) {
+	ticket = mint(TicketStart)
+	return ticket, sha256.Sum256([]byte(ticket))
+}
+
+// RedeemTicket asks the leader whose a ticket is, and takes it away. One that nobody knows is a guess.
+func (t *APITokens) RedeemTicket(ctx context.Context, ticket string) (*v1.StreamTicket, error) {
+	if !strings.HasPrefix(ticket, TicketStart) {
+		return nil, ErrInvalidToken
+	}
+	digest := sha256.Sum256([]byte(ticket))
+	look, wait := t.guesses.Begin(time.Now(), addressOf(ctx), digest)
+	if look == nil {
+		return nil, &TooManyGuesses{wait}
+	}
+	ctx, cancel := context.WithTimeout(ctx, redeemWithin)
+	defer cancel()
+	reply, err := t.service.RedeemStreamTicket(client.WithCall(ctx, client.Call{RetryFor: redeemWithin}), &v1.RedeemStreamTicketRequest{Digest: digest[:]})
+	switch {
+	case err == nil && len(reply.GetTicket().GetTokenDigest()) == sha256.Size:
+		look.Done(guesses.Good)
+		return reply.GetTicket(), nil
+	case err == nil, grpcstatus.Code(err) == codes.NotFound:
+		look.Done(guesses.Bad)
+		return nil, ErrInvalidToken
+	}
+	look.Done(guesses.Undecided)
+	return nil, err
+}
+
+// BehindTicket looks at the token behind a ticket, when the stream is opened and again and again: the ticket gives what the token does.
+func BehindTicket(who Authenticator, whose *v1.StreamTicket) func(context.Context) (*Caller, error) {
+	digests, known := who.(DigestAuthenticator)
+	return func(ctx context.Context) (*Caller, error) {
+		if !whose.GetIssued() && known {
+			now, err := digests.AuthenticateDigest(ctx, [sha256.Size]byte(whose.GetTokenDigest()))
+			if err == nil && (now.Tenant != whose.GetTenantId() || now.User != whose.GetUserId()) {
+				return nil, ErrInvalidToken
+			}
+			return now, err
+		}
+		if ends := whose.GetTokenExpiresAt(); ends != nil && !time.Now().Before(ends.AsTime()) {
+			return nil, ErrInvalidToken
+		}
+		return &Caller{
+			Tenant: whose.GetTenantId(), User: whose.GetUserId(), Permissions: whose.GetPermissions(), Issued: whose.GetIssued(), Token: whose.GetTokenId(),
+		}, nil
+	}
+}

@@ -1,0 +1,203 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/mindcoordinator/mind/api/methods"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/openapi"
+	"github.com/mindcoordinator/mind/gateway/wire"
+)
+
+// endpoint is what serves the routes of one method, and what the document says of its query, body and answer. Everything else is
+// said in the protos: paths, permissions, status and summary.
+type endpoint struct {
+	// rpc is the method of the coordinators that is called, and variant which of its routes; own is a route that leads to none.
+	rpc, variant string
+	own          methods.Route
+	open         bool // no token is needed
+	// serve answers; nil: path, query and body make the request, and the response is the answer, as the protos say.
+	serve func(x *exchange) error
+	query asked // nil: the query says nothing but the consistency
+	doc   doc
+}
+
+type (
+	doc    = openapi.Operation
+	object = openapi.Object
+	params = []openapi.Parameter
+)
+
+// What several endpoints take.
+var (
+	consistency = openapi.Parameter{
+		Name: queryConsistency, Text: "linearizable (default), or stale: one coordinator answers without asking the others",
+		Schema: object{"enum": []string{"linearizable", "stale"}},
+	}
+	read      = params{consistency}
+	ticket    = text(queryTicket, "of POST /v1/stream-tickets, in place of the header Authorization; good once")
+	lastEvent = text("last_event_id", "go on after this event, as the header Last-Event-ID says")
+	following = openapi.Parameter{Name: "follow", Text: "default true; false: end when all that is there was sent", Schema: object{"type": "boolean"}}
+	pageToken = text("page_token", "next_page_token of the page before")
+	anything  = object{"type": "object"}
+)
+
+func text(name, says string) openapi.Parameter {
+	return openapi.Parameter{Name: name, Text: says, Schema: openapi.Text}
+}
+
+func texts(name, says string) openapi.Parameter {
+	return openapi.Parameter{Name: name, Text: says, Schema: list(object{"type": "string"})}
+}
+
+func number(name, says string, from, to int) openapi.Parameter {
+	return openapi.Parameter{Name: name, Text: says, Schema: integer(from, to)}
+}
+
+func integer(from, to int) object {
+	return object{"type": "integer", "minimum": from, "maximum": to}
+}
+
+func list(of object) object { return object{"type": "array", "items": of} }
+
+const maxInt32 = 1<<31 - 1
+
+// endpoints lists them; those that are asked for most come first.
+func endpoints() []endpoint {
+	return []endpoint{
+		{rpc: v1.JobService_SubmitJob_FullMethodName, serve: submitJob, doc: doc{In: &v1.SubmitJobRequest{}, Out: &v1.SubmitJobResponse{}}},
+		{rpc: v1.JobService_SubmitJobs_FullMethodName, serve: submitBatch, doc: doc{
+			InSchema:  object{"type": "object", "required": []string{"jobs"}, "properties": object{"jobs": list(object{"$ref": "#/components/schemas/SubmitJobRequest"})}},
+			OutSchema: object{"type": "object", "properties": object{"results": list(anything), "accepted": integer(0, 1000), "refused": integer(0, 1000)}},
+		}},
+		{rpc: v1.JobService_GetJob_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_ListJobs_FullMethodName, serve: listJobs, doc: doc{Out: &v1.ListJobsResponse{}, Query: params{
+			texts("status", "only these; repeatable"),
+			text("queue", "only of this queue"),
+			texts("label", "key=value; repeatable: all must match"),
+			number("page_size", "default 20", 1, 100),
+			pageToken,
+			text("order_by", "created_at, created_at desc (default) or priority desc"),
+			consistency,
+		}}},
+		{rpc: v1.JobService_ExplainJob_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_CancelJob_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.JobService_PauseJob_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.JobService_ResumeJob_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.JobService_RetryJob_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.JobService_StreamJobLogs_FullMethodName, serve: streamLogs, doc: doc{Query: params{
+			number("tail", "only the last lines of what is there; 0: from now on", 0, maxInt32),
+			following,
+			number("rank", "only this rank", 0, maxInt32),
+			number("attempt", "this attempt; default: the newest, and those that follow", 0, maxInt32),
+			text("since", "RFC 3339, seconds back from now, or a duration such as 10m"),
+			lastEvent, ticket, consistency,
+		}}},
+		{rpc: v1.JobService_GetJobMetrics_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_StreamJobMetrics_FullMethodName, serve: streamMetrics, doc: doc{Query: params{following, lastEvent, ticket, consistency}}},
+		{rpc: v1.JobService_ListCheckpoints_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_GetCheckpoint_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_DeleteCheckpoint_FullMethodName},
+
+		{rpc: v1.EvaluationService_SubmitEvaluation_FullMethodName, serve: submitEvaluation, doc: doc{Missing: true, In: &v1.NewEvaluation{}, Out: &v1.SubmitEvaluationResponse{}}},
+		{rpc: v1.EvaluationService_ListEvaluations_FullMethodName, query: fromQuery(wire.ListEvaluations), doc: doc{Query: params{
+			texts("status", "only these; repeatable"),
+			text("job_id", "only those of this job's model"),
+			number("page_size", "default 20", 1, 100),
+			pageToken,
+			consistency,
+		}}},
+		{rpc: v1.EvaluationService_CompareEvaluations_FullMethodName, query: fromQuery(wire.CompareEvaluations), doc: doc{Missing: true, Query: params{
+			text("ids", "2 to 20 ids, with commas between or repeated; the first that has a metric is what the others are compared with"),
+			consistency,
+		}}},
+		{rpc: v1.EvaluationService_GetEvaluation_FullMethodName, doc: doc{Query: read}},
+
+		{rpc: v1.ClusterService_GetCluster_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.ClusterService_ListNodes_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.ClusterService_GetNode_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.ClusterService_DrainNode_FullMethodName, serve: drainNode, doc: doc{In: &v1.DrainNodeRequest{}, Without: []string{"node_id"}, Optional: true, OutSchema: anything}},
+		{rpc: v1.ClusterService_EnableNode_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.ClusterService_ForgetNode_FullMethodName, doc: doc{OutSchema: anything}},
+		{rpc: v1.ClusterService_GetQueue_FullMethodName, query: fromQuery(wire.GetQueue), doc: doc{Missing: true, Query: params{
+			text("queue", "only this queue"), number("limit", "default 100", 1, 1000), consistency,
+		}}},
+		{rpc: v1.ClusterService_ListQueues_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.ClusterService_PutQueue_FullMethodName, doc: doc{Optional: true}},
+		{rpc: v1.ClusterService_DeleteQueue_FullMethodName},
+
+		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.LauncherService_ListLaunchers_FullMethodName, variant: "one", serve: getLauncher, doc: doc{Out: &v1.Launcher{}, Query: read}},
+		{rpc: v1.LauncherService_PutLauncher_FullMethodName, serve: putLauncher, doc: doc{In: &v1.Launcher{}, Without: launcherToldOnly, Out: &v1.Launcher{}}},
+		{rpc: v1.LauncherService_DeleteLauncher_FullMethodName},
+		{rpc: v1.DataService_ValidateData_FullMethodName, doc: doc{Missing: true}},
+		{rpc: v1.DataService_GetDataCache_FullMethodName, doc: doc{Query: read}},
+
+		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
+			texts("topic", "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable"),
+			{Name: "since_index", Text: "begin after this state index; default: now", Schema: object{"type": "integer", "minimum": 0}},
+			lastEvent, ticket, consistency,
+		}}},
+
+		{rpc: v1.TokenService_CreateToken_FullMethodName, serve: createToken, doc: doc{In: &v1.CreateTokenRequest{}, Without: []string{"digest"}, Out: &v1.NewToken{}}},
+		{rpc: v1.TokenService_ListTokens_FullMethodName, serve: listTokens, doc: doc{Out: &v1.ListTokensResponse{}, Query: params{
+			text("tenant_id", "of this tenant, for operators"), consistency,
+		}}},
+		{rpc: v1.TokenService_RevokeToken_FullMethodName, serve: revokeToken, doc: doc{Out: &v1.RevokeTokenRequest{}, Query: params{
+			text("tenant_id", "of this tenant, for operators"),
+		}}},
+
+		{rpc: v1.QuotaService_ListQuotas_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.QuotaService_GetQuota_FullMethodName, serve: getQuota, doc: doc{Out: &v1.Quota{}, Query: read}},
+		{rpc: v1.QuotaService_PutQuota_FullMethodName, serve: putQuota, doc: doc{In: &v1.Quota{}, Without: quotaFigures, Optional: true, Out: &v1.Quota{}}},
+		{rpc: v1.QuotaService_DeleteQuota_FullMethodName, serve: deleteQuota, doc: doc{Out: &v1.DeleteQuotaRequest{}}},
+		{rpc: v1.AuditService_ListAuditRecords_FullMethodName, serve: listAudit, doc: doc{Out: &v1.ListAuditRecordsResponse{}, Query: params{
+			text("user_id", "only what this user did"),
+			text("action", "only this action, as node.drain, or what is about this, as node"),
+			text("object", "only what was done to this: an id or a name"),
+			text("outcome", "OK, or the code of a refusal as NOT_FOUND"),
+			text("since", "from then on: RFC 3339, seconds back from now, or a duration such as 10m"),
+			text("until", "before then"),
+			number("page_size", "default 100", 1, 1000),
+			pageToken,
+			text("tenant_id", "of this tenant, or * for all: for operators"),
+			consistency,
+		}}},
+		{rpc: v1.TokenService_CreateStreamTicket_FullMethodName, serve: createStreamTicket, doc: doc{
+			In: &v1.StreamTicketRequest{}, Optional: true, Out: &v1.NewStreamTicket{},
+		}},
+
+		{own: get("/v1/me", "Say who is calling", true), serve: getMe, doc: doc{OutSchema: meSchema}},
+		{own: get("/v1/auth/me", "Say who is calling", true), serve: getMe, doc: doc{OutSchema: meSchema}},
+		{own: get("/health", "Say that the gateway lives", false), open: true, serve: health, doc: doc{
+			OutSchema: object{"type": "object", "properties": object{"status": object{"type": "string", "description": "ok"}}},
+		}},
+		{own: get("/health/ready", "Say whether requests sent here are answered", false), open: true, serve: ready, doc: doc{
+			OutSchema: readySchema, Unready: readySchema, Query: params{
+				{Name: queryConsistency, Text: "stale: say whether stale reads are, which need no leader", Schema: object{"enum": []string{"linearizable", "stale"}}},
+			},
+		}},
+		{own: get("/metrics", "Metrics for Prometheus", false), open: true, serve: serveMetrics},
+		{own: get("/openapi.json", "This document", true), open: true, serve: serveOpenAPI, doc: doc{OutSchema: anything}},
+	}
+}
+
+// get is a route of the gateway's own.
+func get(path, summary string, choice bool) methods.Route {
+	return methods.Route{Method: http.MethodGet, Path: path, Summary: summary, Code: http.StatusOK, Choice: choice}
+}
+
+var (
+	meSchema = object{
+		"type":       "object",
+		"properties": object{"tenant_id": openapi.Text, "user_id": openapi.Text, "permissions": list(openapi.Text)},
+	}
+	// readySchema is an answer of /health/ready, of either status.
+	readySchema = object{
+		"type": "object", "required": []string{"status", "checks"},
+		"properties": object{
+			"status": object{"enum": []string{"ready", "not_ready"}},
+			"checks": object{"type": "object", "additionalProperties": object{"type": "string"}},
+		},
+	}
+)

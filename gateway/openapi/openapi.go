@@ -1,0 +1,297 @@
+package openapi
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mindcoordinator/mind/gateway/wire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// Operation is one method of one path.
+type Operation struct {
+	Method, Path string
+	Summary      string
+	// Open: no token is needed.
+	Open bool
+	// Stream: it answers with events.
+	Stream bool
+	// Permissions of which the caller needs one; none: any caller may.
+	Permissions []string
+	// Code is the HTTP status of an answer that is no error.
+	Code int
+	// Choice: the path was not published, or only that there is one; what it takes and answers is our choice.
+	Choice bool
+
+	// In and Out are the messages of body and answer; nil: none, or one that is spelled out in InSchema and OutSchema.
+	In, Out             proto.Message
+	InSchema, OutSchema Object
+	// Optional: the body may be left out.
+	Optional bool
+	// Without are fields of In that cannot be set from outside.
+	Without []string
+	// Missing: what query or body name may not be there.
+	Missing bool
+	Query   []Parameter
+	// Unready is the schema of the answer with status 503 of an open operation that takes a query; nil: it has none.
+	Unready Object
+}
+
+// Parameter is one of a query.
+type Parameter struct {
+	Name, Text string
+	Schema     Object
+}
+
+// Object is a part of the document.
+type Object = map[string]any
+
+// prefix of most paths; operation ids do without it.
+const prefix = "/v1/modules/scaimind"
+
+// Document is the document as JSON.
+func Document(operations []Operation) []byte {
+	raw, err := json.Marshal(document(operations))
+	if err != nil { // it is made of strings, numbers and maps
+		panic(err)
+	}
+	return raw
+}
+
+func document(operations []Operation) Object {
+	schemas := schemaBook{}
+	paths := map[string]Object{}
+	for i := range operations {
+		o := &operations[i]
+		if paths[o.Path] == nil {
+			paths[o.Path] = Object{}
+		}
+		paths[o.Path][strings.ToLower(o.Method)] = operation(o, schemas)
+	}
+	schemas["Error"] = errorSchema
+	return Object{
+		"openapi": "3.1.0",
+		"info": Object{
+			"title": "Mind", "version": "1",
+			"description": "The ScaiMind surface of Mind. Operations marked x-mind-choice were not published, or only in part: their shape is our choice. " +
+				"What takes GET and is no event stream takes HEAD; every path takes OPTIONS.",
+			"license": Object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+		},
+		"servers":  []Object{{"url": "/"}},
+		"security": []Object{{"bearer": []string{}}},
+		"paths":    paths,
+		"components": Object{
+			"schemas":         schemas,
+			"securitySchemes": Object{"bearer": Object{"type": "http", "scheme": "bearer"}},
+		},
+	}
+}
+
+func operation(o *Operation, schemas schemaBook) Object {
+	op := Object{
+		"operationId": operationID(o), "summary": o.Summary, "responses": responses(o, schemas),
+	}
+	if o.Choice {
+		op["x-mind-choice"] = true
+	}
+	if o.Open {
+		op["security"] = []Object{}
+	} else if len(o.Permissions) > 0 {
+		op["x-permissions"] = o.Permissions
+	}
+	var parameters []Object
+	for segment := range strings.SplitSeq(o.Path, "/") {
+		if name, ok := strings.CutPrefix(segment, "{"); ok {
+			parameters = append(parameters, Object{
+				"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true, "schema": Object{"type": "string"},
+			})
+		}
+	}
+	for _, q := range o.Query {
+		parameters = append(parameters, Object{"name": q.Name, "in": "query", "description": q.Text, "schema": q.Schema})
+	}
+	if o.Method != "GET" && !o.Open {
+		parameters = append(parameters, Object{
+			"name": "Idempotency-Key", "in": "header", "description": "the same key with the same body gets the first answer again",
+			"schema": Object{"type": "string", "maxLength": 255},
+		})
+	}
+	if len(parameters) > 0 {
+		op["parameters"] = parameters
+	}
+	if body := o.InSchema; body != nil || o.In != nil {
+		if body == nil {
+			body = schemas.take(o.In.ProtoReflect().Descriptor(), o.Without)
+		}
+		op["requestBody"] = Object{"required": !o.Optional, "content": Object{"application/json": Object{"schema": body}}}
+	}
+	return op
+}
+
+func operationID(o *Operation) string {
+	var b strings.Builder
+	b.WriteString(strings.ToLower(o.Method))
+	for segment := range strings.SplitSeq(strings.TrimPrefix(o.Path, prefix), "/") {
+		segment = strings.Trim(segment, "{}")
+		if segment != "" {
+			b.WriteString("_" + strings.NewReplacer(".", "_", "-", "_").Replace(segment))
+		}
+	}
+	return b.String()
+}
+
+// responses lists what a route may answer. Every error is of one shape.
+func responses(o *Operation, schemas schemaBook) Object {
+	code := o.Code
+	success := Object{"description": http.StatusText(code)}
+	switch {
+	case o.Stream:
+		success["content"] = Object{"text/event-stream": Object{"schema": Object{"type": "string"}}}
+	case o.OutSchema != nil && o.Open:
+		success["content"] = Object{"application/json": Object{"schema": o.OutSchema}}
+	case o.OutSchema != nil:
+		success["content"] = Object{"application/json": Object{"schema": envelope(o.OutSchema)}}
+	case o.Out != nil:
+		success["content"] = Object{"application/json": Object{"schema": envelope(schemas.give(o.Out.ProtoReflect().Descriptor()))}}
+	}
+	out := Object{strconv.Itoa(code): success}
+	refused := []int{}
+	if !o.Open {
+		refused = append(refused, 400, 401, 403, 422, 429, 500, 503, 504)
+		if o.Missing || strings.Contains(o.Path, "{") {
+			refused = append(refused, 404)
+		}
+		if o.Method != "GET" || o.Stream {
+			refused = append(refused, 409)
+		}
+		if o.Method != "GET" {
+			refused = append(refused, 413)
+		}
+	} else if o.Unready != nil {
+		refused = append(refused, 422)
+		out["503"] = Object{
+			"description": http.StatusText(http.StatusServiceUnavailable), "content": Object{"application/json": Object{"schema": o.Unready}},
+		}
+	}
+	for _, code := range refused {
+		out[strconv.Itoa(code)] = Object{
+			"description": http.StatusText(code),
+			"content":     Object{"application/json": Object{"schema": Object{"$ref": "#/components/schemas/Error"}}},
+		}
+	}
+	return out
+}
+
+// envelope is the schema of an answer that is no error.
+func envelope(data Object) Object {
+	return Object{
+		"type": "object", "required": []string{"status", "data", "meta"},
+		"properties": Object{"status": Object{"const": "ok"}, "data": data, "meta": metaSchema},
+	}
+}
+
+var (
+	// Text is the schema of any text.
+	Text       = Object{"type": "string"}
+	metaSchema = Object{"type": "object", "required": []string{"request_id"}, "properties": Object{"request_id": Text}}
+	// faultSchema is one wrong field.
+	faultSchema = Object{"type": "object", "required": []string{"field", "message"}, "properties": Object{"field": Text, "message": Text}}
+	errorSchema = Object{
+		"type": "object", "required": []string{"status", "error", "meta"},
+		"properties": Object{
+			"status": Object{"const": "error"}, "meta": metaSchema,
+			"error": Object{
+				"type": "object", "required": []string{"code", "message"},
+				"properties": Object{
+					"code": Text, "message": Text, "retry_after": Object{"type": "integer"},
+					"details": Object{"type": "array", "items": faultSchema},
+				},
+			},
+		},
+	}
+)
+
+// schemaBook collects the schemas of messages, as they are taken and as they are given: what is given has every field, what
+// is taken need have none.
+type schemaBook map[string]Object
+
+func (s schemaBook) take(d protoreflect.MessageDescriptor, without []string) Object {
+	return s.message(d, "", without)
+}
+
+func (s schemaBook) give(d protoreflect.MessageDescriptor) Object {
+	return s.message(d, "Answer", nil)
+}
+
+func (s schemaBook) message(d protoreflect.MessageDescriptor, suffix string, without []string) Object {
+	switch d.FullName() {
+	case "google.protobuf.Timestamp":
+		return Object{"type": "string", "format": "date-time"}
+	case "google.protobuf.Struct":
+		return Object{"type": "object"}
+	}
+	name := string(d.Name()) + suffix
+	ref := Object{"$ref": "#/components/schemas/" + name}
+	if s[name] != nil {
+		return ref
+	}
+	shape := Object{"type": "object"}
+	s[name] = shape // before its fields: a message may hold its own kind
+	properties, names := Object{}, []string{}
+	for i := range d.Fields().Len() {
+		f := d.Fields().Get(i)
+		if slices.Contains(without, string(f.Name())) {
+			continue
+		}
+		properties[string(f.Name())] = s.field(f, suffix)
+		names = append(names, string(f.Name()))
+	}
+	shape["properties"] = properties
+	if suffix != "" {
+		shape["required"] = names
+	} else if !wire.Lenient(d) {
+		shape["additionalProperties"] = false
+	}
+	return ref
+}
+
+func (s schemaBook) field(f protoreflect.FieldDescriptor, suffix string) Object {
+	switch {
+	case f.IsMap():
+		return Object{"type": "object", "additionalProperties": s.value(f.MapValue(), suffix)}
+	case f.IsList():
+		return Object{"type": "array", "items": s.value(f, suffix)}
+	case suffix != "" && (f.HasPresence() || f.Kind() == protoreflect.EnumKind || f.Kind() == protoreflect.DoubleKind): // NaN is null
+		return Object{"anyOf": []Object{s.value(f, suffix), {"type": "null"}}}
+	}
+	return s.value(f, suffix)
+}
+
+func (s schemaBook) value(f protoreflect.FieldDescriptor, suffix string) Object {
+	switch f.Kind() {
+	case protoreflect.StringKind:
+		return Text
+	case protoreflect.BytesKind:
+		return Object{"type": "string", "contentEncoding": "base64"}
+	case protoreflect.BoolKind:
+		return Object{"type": "boolean"}
+	case protoreflect.DoubleKind, protoreflect.FloatKind:
+		return Object{"type": "number"}
+	case protoreflect.EnumKind:
+		var names []string
+		values := f.Enum().Values()
+		for i := range values.Len() {
+			if v := values.Get(i); v.Number() != 0 {
+				names = append(names, string(v.Name()))
+			}
+		}
+		return Object{"type": "string", "enum": names}
+	case protoreflect.MessageKind:
+		return s.message(f.Message(), suffix, nil)
+	}
+	return Object{"type": "integer"}
+}

@@ -1,0 +1,47 @@
+// Package origins says which pages may use a gateway from a browser (CORS).
+//
+// Guarantees: without a configured origin no answer allows any. No cookie is a credential here, so browsers are never told that they
+// may send some.
+package origins
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rs/cors"
+)
+
+// preflightFor is how long a browser may remember what it was allowed.
+const preflightFor = 10 * time.Minute
+
+// Allow lets pages of these origins use what a handler serves: send these headers, and read those.
+func Allow(handler http.Handler, origins, send, read []string) http.Handler {
+	if len(origins) == 0 {
+		return handler
+	}
+	return cors.New(cors.Options{
+		AllowedOrigins: origins,
+		AllowedMethods: []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete},
+		AllowedHeaders: send,
+		ExposedHeaders: read,
+		MaxAge:         int(preflightFor.Seconds()),
+	}).Handler(handler)
+}
+
+// Check holds that an origin of the configuration is one, as browsers write it: only then it is equal to what they send.
+func Check(origin string) error {
+	const want = "is not an origin such as https://dashboard.example.com: scheme, host in lower case, and a port that is not the scheme's own"
+	u, err := url.Parse(origin)
+	switch {
+	case origin == "*":
+		return fmt.Errorf("cors_origins: * would let every page in the world use this gateway: list the origins")
+	case err != nil, u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.User != nil, u.Scheme+"://"+u.Host != origin,
+		origin != strings.ToLower(origin), strings.Contains(origin, "*"), u.Scheme == "http" && u.Port() == "80", u.Scheme == "https" && u.Port() == "443",
+		strings.HasSuffix(u.Host, ":"):
+		return fmt.Errorf("cors_origins: %q %s", origin, want)
+	}
+	return nil
+}

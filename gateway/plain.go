@@ -1,0 +1,72 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/mindcoordinator/mind/api/methods"
+	"github.com/mindcoordinator/mind/gateway/wire"
+)
+
+// asked reads the request of a plain route from its query.
+type asked func(query url.Values) (proto.Message, []wire.Fault)
+
+func fromQuery[M proto.Message](read func(url.Values) (M, []wire.Fault)) asked {
+	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query) }
+}
+
+// plain serves a route as the protos say: the open segment of the path and the query or the body make the request, and the response,
+// or one field of it, is the answer.
+func plain(m *methods.Method, at methods.Route, query asked, mayBeEmpty bool) func(x *exchange) error {
+	_, name, _ := strings.Cut(at.Path, "{")
+	name, _, _ = strings.Cut(name, "}")
+	return func(x *exchange) error {
+		request := m.NewRequest()
+		if query != nil {
+			var faults []wire.Fault
+			if request, faults = query(x.r.URL.Query()); len(faults) > 0 {
+				return invalidBody(faults)
+			}
+		}
+		if takesBody(at) {
+			if _, err := x.decode(request, mayBeEmpty, at.Field); err != nil {
+				return err
+			}
+		}
+		if at.Field != "" {
+			r := request.ProtoReflect()
+			r.Set(r.Descriptor().Fields().ByName(protoreflect.Name(at.Field)), protoreflect.ValueOfString(segment(x, name)))
+		}
+		ctx, cancel, err := x.call()
+		if err != nil {
+			return err
+		}
+		defer cancel()
+		reply := m.NewReply()
+		if err := x.server.client.Invoke(ctx, m.Name, request, reply); err != nil {
+			return err
+		}
+		x.ok(answerOf(at, request, reply))
+		return nil
+	}
+}
+
+func takesBody(at methods.Route) bool {
+	return at.Method == http.MethodPost || at.Method == http.MethodPut
+}
+
+// answerOf is what a plain route answers with.
+func answerOf(at methods.Route, request, reply proto.Message) proto.Message {
+	if at.Echo {
+		return request
+	}
+	if at.Answer == "" {
+		return reply
+	}
+	r := reply.ProtoReflect()
+	return r.Get(r.Descriptor().Fields().ByName(protoreflect.Name(at.Answer))).Message().Interface()
+}

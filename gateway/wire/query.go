@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strconv"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// Statuses reads the statuses that a list is limited to.
+func Statuses(query url.Values, faults []Fault) ([]v1.JobStatus_Value, []Fault) {
+	var out []v1.JobStatus_Value
+	statuses := schemaOf((&v1.ListJobsRequest{}).ProtoReflect().Descriptor()).fields["status"]
+	for _, name := range query["status"] {
+		n, ok := statuses.enum[name]
+		if !ok {
+			faults = append(faults, Fault{"status", fmt.Sprintf("must be one of %s, not %q", statuses.allowed, Printable(name))})
+			continue
+		}
+		out = append(out, v1.JobStatus_Value(n))
+	}
+	return out, faults
+}
+
+// Int reads a number from a query; 0 when it is not there.
+func Int(query url.Values, name string, low, high int64, faults []Fault) (int32, []Fault) {
+	raw := query.Get(name)
+	if raw == "" {
+		return 0, faults
+	}
+	n, err := strconv.ParseInt(raw, 10, 32)
+	if err != nil || n < low || n > high {
+		return 0, append(faults, Fault{name, fmt.Sprintf("must be a whole number from %d to %d, not %q", low, high, Printable(raw))})
+	}
+	return int32(n), faults
+}
+
+// Time reads a moment from a query; nil when it is not there.
+func Time(query url.Values, name string, now time.Time, faults []Fault) (*timestamppb.Timestamp, []Fault) {
+	raw := query.Get(name)
+	if raw == "" {
+		return nil, faults
+	}
+	at, ok := Since(raw, now)
+	if !ok {
+		return nil, append(faults, Fault{name, fmt.Sprintf("must be a time as 2026-01-31T08:00:00Z, seconds back from now, or a duration such as 10m, not %q", Printable(raw))})
+	}
+	return timestamppb.New(at), faults
+}
+
+// Larger numbers of seconds are taken for Unix times.
+const unixTimesFrom = 1_000_000_000
+
+func Since(raw string, now time.Time) (time.Time, bool) {
+	if t, err := time.Parse(time.RFC3339Nano, raw); err == nil {
+		return countable(t), timestamppb.New(t).IsValid()
+	}
+	if d, err := time.ParseDuration(raw); err == nil && d >= 0 {
+		return now.Add(-d), true
+	}
+	seconds, err := strconv.ParseFloat(raw, 64)
+	if err != nil || !(seconds >= 0) || seconds > 1e11 {
+		return time.Time{}, false
+	}
+	if seconds >= unixTimesFrom {
+		return countable(time.Unix(int64(seconds), 0)), true
+	}
+	return now.Add(-time.Duration(seconds * float64(time.Second))), true
+}
+
+// countable is a time that can be said in nanoseconds, as coordinators and agents count it: what lies centuries away is before or
+// after everything, wherever it lies.
+func countable(t time.Time) time.Time {
+	first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
+	switch {
+	case t.Before(first):
+		return first
+	case t.After(last):
+		return last
+	}
+	return t
+}
+
+func Bool(query url.Values, name string, faults []Fault) (*bool, []Fault) {
+	raw := query.Get(name)
+	if raw == "" {
+		return nil, faults
+	}
+	v, err := strconv.ParseBool(raw)
+	if err != nil {
+		return nil, append(faults, Fault{name, fmt.Sprintf("must be true or false, not %q", Printable(raw))})
+	}
+	return &v, faults
+}

@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+	"net/url"
+	"strings"
+	"time"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/protobuf/types/known/timestamppb"
+)
+
+// These read the requests that queries say. A request is to be used only when there are no faults.
+
+// ListJobs reads which jobs are to be listed.
+func ListJobs(query url.Values) (*v1.ListJobsRequest, []Fault) {
+	var faults []Fault
+	request := &v1.ListJobsRequest{
+		Queue: query.Get("queue"), PageToken: query.Get("page_token"), OrderBy: query.Get("order_by"), Label: query["label"],
+	}
+	request.Status, faults = Statuses(query, faults)
+	for _, label := range request.Label {
+		if key, _, ok := strings.Cut(label, "="); !ok || key == "" {
+			faults = append(faults, Fault{"label", fmt.Sprintf("must be key=value, not %q", Printable(label))})
+		}
+	}
+	request.PageSize, faults = Int(query, "page_size", 1, 100, faults)
+	return request, faults
+}
+
+// ListEvaluations reads which evaluations are to be listed.
+func ListEvaluations(query url.Values) (*v1.ListEvaluationsRequest, []Fault) {
+	request := &v1.ListEvaluationsRequest{JobId: query.Get("job_id"), PageToken: query.Get("page_token")}
+	var faults []Fault
+	request.Status, faults = Statuses(query, faults)
+	request.PageSize, faults = Int(query, "page_size", 1, 100, faults)
+	return request, faults
+}
+
+// CompareEvaluations reads which evaluations are to be compared.
+func CompareEvaluations(query url.Values) (*v1.CompareEvaluationsRequest, []Fault) {
+	request := &v1.CompareEvaluationsRequest{}
+	for _, given := range query["ids"] {
+		for id := range strings.SplitSeq(given, ",") {
+			if id = strings.TrimSpace(id); id != "" {
+				request.EvaluationIds = append(request.EvaluationIds, id)
+			}
+		}
+	}
+	if len(request.GetEvaluationIds()) < 2 {
+		return nil, []Fault{{"ids", "must name at least two evaluations, as in ?ids=eval_1,eval_2"}}
+	}
+	return request, nil
+}
+
+// GetQueue reads which jobs that wait are to be listed.
+func GetQueue(query url.Values) (*v1.GetQueueRequest, []Fault) {
+	request := &v1.GetQueueRequest{Queue: query.Get("queue")}
+	var faults []Fault
+	request.Limit, faults = Int(query, "limit", 1, 1000, nil)
+	return request, faults
+}
+
+// ListAuditRecords reads which records of the audit log are wanted.
+func ListAuditRecords(query url.Values, now time.Time) (*v1.ListAuditRecordsRequest, []Fault) {
+	request := &v1.ListAuditRecordsRequest{
+		UserId: query.Get("user_id"), Action: query.Get("action"), Object: query.Get("object"), Outcome: query.Get("outcome"),
+		PageToken: query.Get("page_token"), TenantId: query.Get("tenant_id"),
+	}
+	var faults []Fault
+	request.PageSize, faults = Int(query, "page_size", 1, 1000, nil)
+	request.Since, faults = Time(query, "since", now, faults)
+	request.Until, faults = Time(query, "until", now, faults)
+	return request, faults
+}
+
+// StreamJobLogs reads which part of a job's log is wanted.
+func StreamJobLogs(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, []Fault) {
+	request := &v1.StreamJobLogsRequest{}
+	var faults []Fault
+	number := func(name string) *int32 {
+		if query.Get(name) == "" {
+			return nil
+		}
+		var n int32
+		n, faults = Int(query, name, 0, math.MaxInt32, faults)
+		return &n
+	}
+	request.Tail = number("tail")
+	request.Rank = number("rank")
+	if attempt := number("attempt"); attempt != nil {
+		request.Attempt = *attempt
+	}
+	request.Follow, faults = Bool(query, "follow", faults)
+	if raw := query.Get("since"); raw != "" {
+		since, ok := Since(raw, now)
+		if !ok {
+			faults = append(faults, Fault{"since", fmt.Sprintf(
+				"must be a time in RFC 3339, a number of seconds back from now, or a duration such as 10m, not %q", Printable(raw))})
+		} else {
+			request.Since = timestamppb.New(since)
+		}
+	}
+	return request, faults
+}

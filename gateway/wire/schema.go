@@ -1,0 +1,178 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// schema is what a JSON object may hold to become a message of one type. It is
+// made once from the descriptor.
+type schema struct {
+	desc   protoreflect.MessageDescriptor
+	fields map[string]*schemaField
+	names  []string
+	// Its field names were not published whole: unknown ones are let through,
+	// and named in the answer.
+	lenient bool
+	// Well-known types are not objects with fields.
+	wellKnown protoreflect.FullName
+}
+
+type schemaField struct {
+	name     string
+	number   int
+	fd       protoreflect.FieldDescriptor
+	kind     protoreflect.Kind // of a value, an element or a map value
+	isList   bool
+	isMap    bool
+	message  *schema
+	enum     map[string]protoreflect.EnumNumber
+	allowed  string // of an enum, for messages
+	describe string // what a value must be, for messages
+}
+
+// lenientMessages are the roots of what ScaiMind published in part only.
+var lenientMessages = []protoreflect.FullName{
+	"scaimind.v1.TrainingConfig", "scaimind.v1.BaseModel", "scaimind.v1.Framework", "scaimind.v1.Distributed",
+	"scaimind.v1.DataConfig", "scaimind.v1.DataSource", "scaimind.v1.OutputConfig",
+}
+
+// Lenient says whether fields that a message does not have are let through.
+func Lenient(d protoreflect.MessageDescriptor) bool {
+	return slices.Contains(lenientMessages, d.FullName())
+}
+
+const (
+	timestampName protoreflect.FullName = "google.protobuf.Timestamp"
+	structName    protoreflect.FullName = "google.protobuf.Struct"
+)
+
+var (
+	schemasMu sync.Mutex
+	schemas   = map[protoreflect.FullName]*schema{}
+)
+
+func schemaOf(d protoreflect.MessageDescriptor) *schema {
+	schemasMu.Lock()
+	defer schemasMu.Unlock()
+	return buildSchema(d)
+}
+
+func buildSchema(d protoreflect.MessageDescriptor) *schema {
+	if s, ok := schemas[d.FullName()]; ok {
+		return s
+	}
+	s := &schema{desc: d, fields: map[string]*schemaField{}, lenient: Lenient(d)}
+	schemas[d.FullName()] = s
+	if d.FullName() == timestampName || d.FullName() == structName {
+		s.wellKnown = d.FullName()
+		return s
+	}
+	for i := range d.Fields().Len() {
+		fd := d.Fields().Get(i)
+		f := newSchemaField(fd)
+		s.fields[f.name] = f
+		s.names = append(s.names, f.name)
+	}
+	return s
+}
+
+func newSchemaField(fd protoreflect.FieldDescriptor) *schemaField {
+	value := fd
+	if fd.IsMap() {
+		value = fd.MapValue()
+	}
+	f := &schemaField{
+		name: string(fd.Name()), number: int(fd.Number()), fd: fd,
+		kind: value.Kind(), isList: fd.IsList(), isMap: fd.IsMap(),
+	}
+	switch f.kind {
+	case protoreflect.MessageKind:
+		f.message = buildSchema(value.Message())
+	case protoreflect.EnumKind:
+		f.enum = map[string]protoreflect.EnumNumber{}
+		var names []string
+		values := value.Enum().Values()
+		for i := range values.Len() {
+			if v := values.Get(i); v.Number() != 0 {
+				f.enum[string(v.Name())] = v.Number()
+				names = append(names, string(v.Name()))
+			}
+		}
+		f.allowed = strings.Join(names, ", ")
+	}
+	f.describe = f.description()
+	return f
+}
+
+func (f *schemaField) description() string {
+	switch f.kind {
+	case protoreflect.StringKind:
+		return "a string"
+	case protoreflect.BoolKind:
+		return "true or false"
+	case protoreflect.EnumKind:
+		return "one of " + f.allowed
+	case protoreflect.DoubleKind, protoreflect.FloatKind:
+		return "a number"
+	case protoreflect.MessageKind:
+		if f.message.wellKnown == timestampName {
+			return "a time in RFC 3339, such as 2026-01-31T08:00:00Z"
+		}
+		return "an object"
+	case protoreflect.Uint32Kind, protoreflect.Uint64Kind:
+		return "a whole number, 0 or more"
+	}
+	return "a whole number"
+}
+
+// suggest returns the known name that is closest to an unknown one, or "".
+func (s *schema) suggest(unknown string) string {
+	best, bestDistance := "", 3
+	for _, name := range s.names {
+		if d := distance(strings.ToLower(unknown), name, bestDistance); d < bestDistance {
+			best, bestDistance = name, d
+		}
+	}
+	if best != "" {
+		return best
+	}
+	// One is a part of the other: gpus -> gpu_count has no short edit.
+	plain := strings.TrimSuffix(strings.ReplaceAll(strings.ToLower(unknown), "-", "_"), "s")
+	if len(plain) < 3 {
+		return ""
+	}
+	for _, name := range s.names {
+		if strings.HasPrefix(name, plain) || strings.HasSuffix(name, plain) || strings.HasPrefix(plain, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// distance is Levenshtein's, or limit when it is at least that.
+func distance(a, b string, limit int) int {
+	if len(a) > 64 || len(a)-len(b) >= limit || len(b)-len(a) >= limit {
+		return limit
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost++
+			}
+			diagonal = row[j]
+			row[j] = min(cost, row[j]+1, row[j-1]+1)
+		}
+	}
+	return min(row[len(b)], limit)
+}

@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// What a job was given in secret is shown to those who may manage jobs, and to nobody else: values of environments, which
+// the protos mark with debug_redact, and in any text what opens or signs a URL. Names stay, so that everybody sees what was set.
+// The coordinators cannot do this: they know who calls, and not what he may.
+
+// hidden stands in the place of what is not shown.
+const hidden = "***"
+
+func secretField(fd protoreflect.FieldDescriptor) bool {
+	options, ok := fd.Options().(*descriptorpb.FieldOptions)
+	return ok && options.GetDebugRedact()
+}
+
+// unlessHidden writes values of a field that is secret.
+func unlessHidden(value appender) appender {
+	return func(b []byte, v protoreflect.Value, hide bool) []byte {
+		if hide {
+			return AppendString(b, hidden)
+		}
+		return value(b, v, hide)
+	}
+}
+
+// hideCredentials replaces, in each URL of a text, the user before the host and the values of the query: names and passwords,
+// signatures and tokens. A URL goes to the next blank or quote.
+func hideCredentials(text string) string {
+	if !strings.Contains(text, "://") {
+		return text
+	}
+	var b strings.Builder
+	for text != "" {
+		end := strings.IndexAny(text, " \t\r\n\"'<>`")
+		if end == 0 {
+			b.WriteByte(text[0])
+			text = text[1:]
+			continue
+		}
+		if end < 0 {
+			end = len(text)
+		}
+		if word := text[:end]; strings.Contains(word, "://") {
+			hideInURL(&b, word)
+		} else {
+			b.WriteString(word)
+		}
+		text = text[end:]
+	}
+	return b.String()
+}
+
+// hideInURL writes a word that holds a URL, or several one after the other.
+func hideInURL(b *strings.Builder, word string) {
+	place, query, asked := strings.Cut(word, "?")
+	for i, piece := range strings.Split(place, "://") {
+		if i == 0 {
+			b.WriteString(piece)
+			continue
+		}
+		host := strings.IndexAny(piece, "/#")
+		if host < 0 {
+			host = len(piece)
+		}
+		b.WriteString("://")
+		if user := strings.LastIndexByte(piece[:host], '@'); user >= 0 {
+			b.WriteString(hidden)
+			piece = piece[user:]
+		}
+		b.WriteString(piece)
+	}
+	if !asked {
+		return
+	}
+	b.WriteByte('?')
+	query, fragment, marked := strings.Cut(query, "#")
+	for query != "" {
+		end := strings.IndexAny(query, "&;")
+		if end < 0 {
+			end = len(query)
+		}
+		if name, _, ok := strings.Cut(query[:end], "="); ok && !strings.ContainsAny(name, ":/@#") { // else it may be a URL itself
+			b.WriteString(name + "=")
+		}
+		b.WriteString(hidden)
+		if end < len(query) {
+			b.WriteByte(query[end])
+			end++
+		}
+		query = query[end:]
+	}
+	if marked {
+		b.WriteByte('#')
+		hideInURL(b, fragment)
+	}
+}
