@@ -11,6 +11,8 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
 // StateMachine is what a node replicates. Apply, Snapshot, Restore and
@@ -42,8 +44,8 @@ type Server struct {
 
 // Log stores that Config.LogStore can name.
 const (
-	StoreBolt = "boltdb"
-	StoreWAL  = "wal"
+	StoreWAL  = store.WAL
+	StoreBolt = store.Bolt
 )
 
 // Config says how a node takes part. The zero value of every field but ID, Dir,
@@ -72,7 +74,7 @@ type Config struct {
 	// yet; it may take its time. False: there is a cluster already, and the
 	// node waits until a leader adds it. nil: always.
 	MayBootstrap func() (bool, error)
-	// LogStore is StoreBolt (default) or StoreWAL.
+	// LogStore is StoreWAL (default) or StoreBolt. A log of the other kind is moved when the node is opened.
 	LogStore string
 
 	// HeartbeatTimeout (400 ms) is how long a follower waits for its leader
@@ -132,15 +134,11 @@ type Config struct {
 }
 
 // Store is where a node keeps its log and its votes.
-type Store interface {
-	raft.LogStore
-	raft.StableStore
-	io.Closer
-}
+type Store = store.Store
 
 // withDefaults fills what was left at zero.
 func (c Config) withDefaults() Config {
-	c.LogStore = cmp.Or(c.LogStore, StoreBolt)
+	c.LogStore = cmp.Or(c.LogStore, StoreWAL)
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 400*time.Millisecond)
 	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, 400*time.Millisecond)
 	c.LeaderLease = cmp.Or(c.LeaderLease, 400*time.Millisecond)

@@ -13,6 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/mindcoordinator/mind/durable"
+	"github.com/mindcoordinator/mind/raftnode/hostlog"
+	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
 const (
@@ -41,7 +43,7 @@ type Node struct {
 	raft *raft.Raft
 
 	transport *transport
-	store     *latch
+	store     *store.Latch
 	machine   *machine
 	proposer  *proposer
 	reads     reads
@@ -100,9 +102,9 @@ func (n *Node) start() error {
 	if open == nil {
 		open = n.openStores
 	}
-	store, snapshots, err := open()
-	if store != nil {
-		n.store = newLatch(store, n.diskFailed)
+	disk, snapshots, err := open()
+	if disk != nil {
+		n.store = store.NewLatch(disk, n.diskFailed)
 	}
 	if err != nil {
 		return err
@@ -119,7 +121,7 @@ func (n *Node) start() error {
 	if err != nil {
 		return err
 	}
-	if n.transport, err = openTransport(n.cfg, n.pacing, newBridge(n.log)); err != nil {
+	if n.transport, err = openTransport(n.cfg, n.pacing, hostlog.New(n.log)); err != nil {
 		return err
 	}
 	if begins {
@@ -144,15 +146,18 @@ func (n *Node) start() error {
 
 // openStores opens the log and the snapshots on disk.
 func (n *Node) openStores() (Store, raft.SnapshotStore, error) {
-	store, err := openStore(n.cfg)
+	disk, err := store.Open(store.Config{Dir: n.cfg.Dir, Log: n.cfg.LogStore, Logger: n.log})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("open log store: %w", err)
 	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(n.cfg.Dir, "snapshots"), snapshotsKept, newBridge(n.log))
+	if n.cfg.WrapStore != nil {
+		disk = n.cfg.WrapStore(disk)
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(n.cfg.Dir, "snapshots"), snapshotsKept, hostlog.New(n.log))
 	if err != nil {
-		return store, nil, fmt.Errorf("open snapshot store: %w", err)
+		return disk, nil, fmt.Errorf("open snapshot store: %w", err)
 	}
-	return store, snapshots, nil
+	return disk, snapshots, nil
 }
 
 // newRaft starts raft. It panics when it cannot write its term, which before
@@ -186,7 +191,7 @@ func (n *Node) raftConfig() *raft.Config {
 	c.SnapshotThreshold = n.cfg.SnapshotThreshold
 	c.TrailingLogs = n.cfg.TrailingLogs
 	c.NotifyCh = n.notify
-	c.Logger = newBridge(n.log)
+	c.Logger = hostlog.New(n.log)
 	c.NoLegacyTelemetry = true
 	// Raft forgets to answer some of the writes that it holds when it shuts
 	// itself down. The node does that instead, once they are answered: see stop.

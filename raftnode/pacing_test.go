@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/raftnode/hostlog"
 	"github.com/mindcoordinator/mind/raftnode/memnet"
 )
 
@@ -217,7 +218,7 @@ func TestTransport_whichAnswersCountAsSlow(t *testing.T) {
 					stream, err := network.Listen(addr)
 					require.NoError(t, err)
 					cfg := Config{Stream: &slowToDial{stream}}.withDefaults()
-					tr, err := openTransport(cfg, newPacing(cfg, cfg.Logger), newBridge(cfg.Logger))
+					tr, err := openTransport(cfg, newPacing(cfg, cfg.Logger), hostlog.New(cfg.Logger))
 					require.NoError(t, err)
 					return tr
 				}

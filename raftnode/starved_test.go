@@ -88,6 +88,8 @@ func (s *starvedStore) SetUint64(k []byte, v uint64) error {
 	return s.InmemStore.SetUint64(k, v)
 }
 
+func (s *starvedStore) IsMonotonic() bool { return false }
+
 func (s *starvedStore) Close() error { return nil }
 
 // runStarved starts three replicas on the machine, one after the other, and runs fn.

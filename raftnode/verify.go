@@ -3,20 +3,18 @@ package raftnode
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
-	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
 // ErrInUse says that a replica still runs on the data that was to be verified.
-var ErrInUse = errors.New("the data is in use")
+var ErrInUse = store.ErrInUse
 
 // Replay is a state machine that Verify replays a log into.
 type Replay interface {
@@ -168,13 +166,12 @@ func Verify(ctx context.Context, cfg VerifyConfig) (*Report, error) {
 // use the data before unlock is called;
 // somebody who uses it now has so much time to let go of it.
 func replay(ctx context.Context, cfg VerifyConfig, within time.Duration) (r *Report, m *machine, unlock func(), err error) {
-	kind, err := findStore(cfg)
+	place, err := findStore(cfg)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	r = &Report{Dir: cfg.Dir, LogStore: kind, Snapshots: []SnapshotReport{}, Members: []Member{}, Flaws: []Flaw{}, Notes: []string{}}
-	path := map[string]string{StoreBolt: boltPath(cfg.Dir), StoreWAL: filepath.Join(walPath(cfg.Dir), walMetaFile)}[kind]
-	if unlock, err = awaitLock(path, within); err != nil {
+	r = &Report{Dir: cfg.Dir, LogStore: place.Log, Snapshots: []SnapshotReport{}, Members: []Member{}, Flaws: []Flaw{}, Notes: []string{}}
+	if unlock, err = store.Lock(cfg.Dir, place, within); err != nil {
 		return nil, nil, nil, err
 	}
 	defer func() {
@@ -182,14 +179,16 @@ func replay(ctx context.Context, cfg VerifyConfig, within time.Duration) (r *Rep
 			unlock()
 		}
 	}()
-	source, err := openSource(r, kind, cfg.Dir)
+	source, err := openSource(r, place, cfg.Dir)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer source.close()
 	verifySnapshots(ctx, r, cfg)
+	if source.votes != nil {
+		verifyVotes(r, source.votes)
+	}
 	if source.log != nil {
-		verifyVotes(r, source.log)
 		err := guarded(func() (err error) {
 			m, err = verifyLog(ctx, r, cfg, source)
 			return err
@@ -205,58 +204,26 @@ func replay(ctx context.Context, cfg VerifyConfig, within time.Duration) (r *Rep
 	return r, m, unlock, nil
 }
 
-// findStore says which log store lies in the directory.
-func findStore(cfg VerifyConfig) (string, error) {
-	there := func(path string) bool {
-		_, err := os.Stat(path)
-		return err == nil
+// findStore says where the log lies.
+func findStore(cfg VerifyConfig) (store.Place, error) {
+	switch cfg.LogStore {
+	case "", StoreBolt, StoreWAL:
+	default:
+		return store.Place{}, fmt.Errorf("log store %q: it must be %s or %s", cfg.LogStore, StoreBolt, StoreWAL)
 	}
-	bolt, segments := there(boltPath(cfg.Dir)), there(filepath.Join(walPath(cfg.Dir), walMetaFile))
+	place, err := store.Find(cfg.Dir, cfg.LogStore)
+	if _, statErr := os.Stat(store.BoltPath(cfg.Dir)); err == nil && place.Log == "" && statErr == nil {
+		place.Log = StoreBolt // an empty file, as of one that was only just made, or was cut to nothing
+	}
 	switch {
-	case cfg.LogStore == StoreBolt && bolt, cfg.LogStore == "" && bolt && !segments:
-		return StoreBolt, nil
-	case cfg.LogStore == StoreWAL && segments, cfg.LogStore == "" && segments && !bolt:
-		return StoreWAL, nil
-	case cfg.LogStore == "" && bolt && segments:
-		return "", fmt.Errorf("%s holds a log of both kinds: say which one, %s or %s", cfg.Dir, StoreBolt, StoreWAL)
-	case cfg.LogStore != "" && cfg.LogStore != StoreBolt && cfg.LogStore != StoreWAL:
-		return "", fmt.Errorf("log store %q: it must be %s or %s", cfg.LogStore, StoreBolt, StoreWAL)
+	case err != nil:
+		return place, err
+	case place.Log == "":
+		return place, fmt.Errorf("there is no log of a coordinator in %s", cfg.Dir)
+	case cfg.LogStore != "" && cfg.LogStore != place.Log:
+		return place, fmt.Errorf("there is no log of the kind %s in %s, but one of the kind %s", cfg.LogStore, cfg.Dir, place.Log)
 	}
-	return "", fmt.Errorf("there is no log of a coordinator in %s", cfg.Dir)
-}
-
-func boltPath(dir string) string { return filepath.Join(dir, "raft.db") }
-func walPath(dir string) string  { return filepath.Join(dir, "wal") }
-
-// lockStore takes the lock that a running replica holds, shared with others who only read.
-func lockStore(path string) (unlock func(), err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open the log store: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: a coordinator runs on %s; stop it first", ErrInUse, path)
-		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return func() { _ = f.Close() }, nil
-}
-
-// source is a log that is read and not written.
-type source struct {
-	log Store // nil: it is too damaged to be read
-	// indices are those of its entries, in order.
-	indices []uint64
-	close   func()
-}
-
-func openSource(r *Report, kind, dir string) (*source, error) {
-	if kind == StoreWAL {
-		return openWALSource(r, walPath(dir))
-	}
-	return openBoltSource(r, boltPath(dir))
+	return place, nil
 }
 
 // verifyVotes looks at what the replica has promised to others.
@@ -282,15 +249,4 @@ func verifyVotes(r *Report, s raft.StableStore) {
 	if r.Log.VotedTerm > r.Log.CurrentTerm {
 		r.flaw(inStore, 0, r.Log.VotedTerm, "it voted in term %d, and has come to term %d only", r.Log.VotedTerm, r.Log.CurrentTerm)
 	}
-}
-
-// guarded runs f. What damaged data makes it panic or fault on becomes an error.
-func guarded(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
-		}
-	}()
-	return f()
 }

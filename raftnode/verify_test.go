@@ -16,6 +16,8 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
 // replayedChain is the chain as Verify wants it.
@@ -139,11 +141,11 @@ func TestVerify_refusesWhatIsInUseOrNotThere(t *testing.T) {
 // handmade writes a log with nothing of raft's care.
 func handmade(t *testing.T, term uint64, entries ...*raft.Log) string {
 	dir := t.TempDir()
-	store, err := raftboltdb.NewBoltStore(boltPath(dir))
+	bolt, err := raftboltdb.NewBoltStore(store.BoltPath(dir))
 	require.NoError(t, err)
-	require.NoError(t, store.StoreLogs(entries))
-	require.NoError(t, store.SetUint64([]byte("CurrentTerm"), term))
-	require.NoError(t, store.Close())
+	require.NoError(t, bolt.StoreLogs(entries))
+	require.NoError(t, bolt.SetUint64([]byte("CurrentTerm"), term))
+	require.NoError(t, bolt.Close())
 	return dir
 }
 
@@ -182,7 +184,7 @@ func TestVerify_wrongLogs(t *testing.T) {
 
 func TestVerify_anEntryUnderTheWrongIndex(t *testing.T) {
 	dir := handmade(t, 1, commandAt(1, 1, "a"), commandAt(2, 1, "b"))
-	flipIn(t, boltPath(dir), func(b []byte) {
+	flipIn(t, store.BoltPath(dir), func(b []byte) {
 		at := strings.LastIndex(string(b), "\xa5Index\x02")
 		if at < 0 {
 			at = strings.LastIndex(string(b), "\xa5Index\xcf\x00\x00\x00\x00\x00\x00\x00\x02")

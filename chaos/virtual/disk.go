@@ -141,6 +141,9 @@ func (m *mount) write(f func(d *Disk)) error {
 	return nil
 }
 
+// IsMonotonic implements raft.MonotonicLogStore.
+func (m *mount) IsMonotonic() bool { return false }
+
 // FirstIndex implements raft.LogStore.
 func (m *mount) FirstIndex() (i uint64, err error) {
 	err = m.read(func(d *Disk) error { i = d.low; return nil })

@@ -73,7 +73,7 @@ The data is kept as it was beside the new one.`,
 	f.StringVar(&dir, "data-dir", "", "data directory of the coordinator")
 	f.StringArrayVar(&voters, "voter", nil, "voter of the new life, ID=RAFT_ADDR: this coordinator; others only if they have their disks")
 	f.BoolVar(&sure, "i-know-others-are-dead", false, "no other coordinator will run again with the data that it has")
-	f.StringVar(&store, "log-store", "", "boltdb or wal (default: the one that is there)")
+	f.StringVar(&store, "log-store", "", "wal or boltdb (default: the one that is there)")
 	f.StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	_ = cmd.MarkFlagRequired("data-dir")
 	_ = cmd.MarkFlagRequired("voter")

@@ -41,7 +41,7 @@ Exits with 1 when something is wrong.`,
 	f := cmd.Flags()
 	f.BoolVar(&reach, "reach", true, "with --data-dir: try to reach the other members")
 	f.StringVar(&dir, "data-dir", "", "data directory of a coordinator that is stopped")
-	f.StringVar(&store, "log-store", "", "boltdb or wal (default: the one that is there)")
+	f.StringVar(&store, "log-store", "", "wal or boltdb (default: the one that is there)")
 	f.Uint64Var(&at, "at", 0, "say the hash at this index too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := checkOutput(o.output); err != nil {
