@@ -14,12 +14,13 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/recovery"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 // What follows works on the data of coordinators that do not run, and is for when the quorum is gone.
 
-func newReplayed() raftnode.Replay { return replayed{hosted{Machine: fsm.New()}} }
+func newReplayed() verify.Replay { return replayed{hosted{Machine: fsm.New()}} }
 
 // Begun is how a new life of a cluster begins.
 type Begun struct {
@@ -32,7 +33,7 @@ type Begun struct {
 	Jobs  int `json:"jobs_held"`
 }
 
-func begun(life raftnode.Life, voters []raftnode.Server) Begun {
+func begun(life recovery.Life, voters []recovery.Server) Begun {
 	b := Begun{Index: life.Index, Term: life.Term, Hash: life.Hash}
 	for _, v := range voters {
 		b.Voters = append(b.Voters, v.ID)
@@ -44,7 +45,7 @@ func begun(life raftnode.Life, voters []raftnode.Server) Begun {
 }
 
 // beginWith makes the first entry of a new life.
-func beginWith(voters []raftnode.Server, from, who string) func() []byte {
+func beginWith(voters []recovery.Server, from, who string) func() []byte {
 	return func() []byte {
 		var ids []string
 		for _, v := range voters {
@@ -62,15 +63,15 @@ func beginWith(voters []raftnode.Server, from, who string) func() []byte {
 type Recovery struct {
 	Begun
 	// From is the end of the log that it was recovered from.
-	From raftnode.StateReport `json:"from"`
+	From verify.StateReport `json:"from"`
 	// Kept is where the data lies as it was.
 	Kept string `json:"kept"`
 }
 
 // Recover begins a new life of a cluster from the data directory of one coordinator that does not run. The caller knows that
 // the voters of before that are not among the new ones will never run again with their data. who is for the audit log.
-func Recover(ctx context.Context, dataDir, logStore string, voters []raftnode.Server, who string) (*Recovery, error) {
-	done, err := raftnode.Recover(ctx, raftnode.RecoverConfig{
+func Recover(ctx context.Context, dataDir, logStore string, voters []recovery.Server, who string) (*Recovery, error) {
+	done, err := recovery.Recover(ctx, recovery.Config{
 		Dir: filepath.Join(dataDir, "raft"), LogStore: logStore, New: newReplayed, Voters: voters,
 		Begin: beginWith(voters, "the log of "+dataDir, who),
 	})
@@ -82,7 +83,7 @@ func Recover(ctx context.Context, dataDir, logStore string, voters []raftnode.Se
 
 // SavedState is what a saved state has.
 type SavedState struct {
-	raftnode.Saved
+	recovery.Saved
 	Nodes        int            `json:"nodes"`
 	Jobs         map[string]int `json:"jobs"`
 	Queues       int            `json:"queues"`
@@ -100,7 +101,7 @@ func Inspect(file string) (*SavedState, error) {
 	}
 	defer f.Close()
 	machine := fsm.New()
-	about, err := raftnode.Load(f, hosted{Machine: machine})
+	about, err := recovery.Load(f, hosted{Machine: machine})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -188,8 +189,8 @@ func (s *server) restorePending(ctx context.Context) error {
 		s.log.Warn("another coordinator of the list has begun a cluster: the saved state is not used", "file", file+".unused")
 		return durable.Rename(file, file+".unused")
 	}
-	self := []raftnode.Server{{ID: s.config.ID, Addr: s.self().RaftAddr}}
-	about, life, err := raftnode.Restore(file, raftnode.RecoverConfig{
+	self := []recovery.Server{{ID: s.config.ID, Addr: s.self().RaftAddr}}
+	about, life, err := recovery.Restore(file, recovery.Config{
 		Dir: dir, LogStore: s.config.LogStore, New: newReplayed, Voters: self, Begin: beginWith(self, "a snapshot", s.config.ID),
 	})
 	if err != nil {

@@ -5,36 +5,22 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mindcoordinator/mind/raftnode/machine"
+	"github.com/mindcoordinator/mind/raftnode/pace"
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
-// StateMachine is what a node replicates. Apply, Snapshot, Restore and
-// StoreConfiguration are called from one goroutine at a time.
-type StateMachine interface {
-	// Apply applies one committed entry, as Config.Pack made it, and returns
-	// one result for each of its commands, in their order.
-	Apply(index uint64, entry []byte) []any
-	// Snapshot returns the state as of now. It must be quick: nothing is
-	// applied until it returns. Writing the snapshot runs beside Apply.
-	Snapshot() (Snapshot, error)
-	// Restore replaces the state.
-	Restore(io.Reader) error
-	// StoreConfiguration is told the ids of the voters as of index.
-	StoreConfiguration(index uint64, voters []string)
-}
+// StateMachine is what a node replicates.
+type StateMachine = machine.StateMachine
 
 // Snapshot is a state that does not change while it is written.
-type Snapshot interface {
-	WriteTo(io.Writer) (int64, error)
-	Release()
-}
+type Snapshot = machine.Snapshot
 
 // Server is one replica: its id and the address its raft listener advertises.
 type Server struct {
@@ -142,7 +128,7 @@ func (c Config) withDefaults() Config {
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 400*time.Millisecond)
 	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, 400*time.Millisecond)
 	c.LeaderLease = cmp.Or(c.LeaderLease, 400*time.Millisecond)
-	c.MaxTimeout = cmp.Or(c.MaxTimeout, paceMost*c.HeartbeatTimeout)
+	c.MaxTimeout = cmp.Or(c.MaxTimeout, pace.Most*c.HeartbeatTimeout)
 	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Millisecond)
 	c.LinkTimeout = cmp.Or(c.LinkTimeout, 3*time.Second)
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, 60*time.Second)

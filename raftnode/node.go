@@ -14,6 +14,8 @@ import (
 
 	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/raftnode/hostlog"
+	"github.com/mindcoordinator/mind/raftnode/machine"
+	"github.com/mindcoordinator/mind/raftnode/round"
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
@@ -44,9 +46,9 @@ type Node struct {
 
 	transport *transport
 	store     *store.Latch
-	machine   *machine
+	machine   *machine.Machine
 	proposer  *proposer
-	reads     reads
+	reads     round.Rounds[readAt]
 	metrics   *metrics
 	pacing    *pacing
 	gate      gate
@@ -87,7 +89,7 @@ func Open(cfg Config, sm StateMachine) (*Node, error) {
 		done:     make(chan struct{}),
 	}
 	n.background, n.end = context.WithCancel(context.Background())
-	n.machine = newMachine(sm)
+	n.machine = machine.New(sm)
 	n.pacing = newPacing(cfg, n.log)
 	defer close(n.opened)
 	if err := n.start(); err != nil {

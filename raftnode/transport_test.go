@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -174,38 +173,6 @@ type slowDisk struct {
 func (d *slowDisk) StoreLogs(l []*raft.Log) error {
 	d.wait()
 	return d.Store.StoreLogs(l)
-}
-
-func TestTarget_wakesWhoeverIsReached(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var target target
-		var mu sync.Mutex
-		woken := map[uint64]int{}
-		for i := range uint64(30) {
-			go func() {
-				index := i/3 + 1 // three wait for each
-				if target.wait(t.Context(), index, nil) == nil {
-					mu.Lock()
-					woken[index]++
-					mu.Unlock()
-				}
-			}()
-		}
-		synctest.Wait()
-		require.Empty(t, woken)
-		for _, to := range []uint64{0, 1, 4, 3, 10} {
-			target.reach(to)
-			synctest.Wait()
-			require.Len(t, woken, int(target.current()))
-		}
-		for index, count := range woken {
-			require.Equal(t, 3, count, "index %d", index)
-		}
-		require.Empty(t, target.waiting)
-		stopped := make(chan struct{})
-		close(stopped)
-		require.ErrorIs(t, target.wait(t.Context(), 11, stopped), ErrStopped)
-	})
 }
 
 func TestMetrics_tellWhatTheNodeDoes(t *testing.T) {

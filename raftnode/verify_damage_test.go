@@ -81,7 +81,7 @@ func TestVerify_damagedBoltPages(t *testing.T) {
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, os.WriteFile(store.BoltPath(dir), c.damage(append([]byte(nil), whole...)), 0o600))
-			r := verify(t, dir)
+			r := verified(t, dir)
 			if name == "a branch out of order" && r.Sound() {
 				t.Skip("the last byte of the page is not in use")
 			}
@@ -94,9 +94,9 @@ func TestVerify_damagedBoltPages(t *testing.T) {
 		last := int(leaves[len(leaves)-1]) * pageSize
 		b[last+8] = 0x40
 		require.NoError(t, os.WriteFile(store.BoltPath(dir), b, 0o600))
-		r := verify(t, dir)
+		r := verified(t, dir)
 		require.Len(t, r.Flaws, 1, problems(r))
-		require.Equal(t, inStore, r.Flaws[0].Where)
+		require.Equal(t, "log store", r.Flaws[0].Where)
 	})
 }
 
@@ -106,7 +106,7 @@ func TestVerify_anyByteOfABoltFile(t *testing.T) {
 	dir, _ := written(t, StoreBolt, 4096, 40)
 	whole, err := os.ReadFile(store.BoltPath(dir))
 	require.NoError(t, err)
-	want := verify(t, dir)
+	want := verified(t, dir)
 	require.True(t, want.Sound(), problems(want))
 	pageSize, leaves, _ := logPages(t, store.BoltPath(dir))
 	places := map[int]bool{}
@@ -126,7 +126,7 @@ func TestVerify_anyByteOfABoltFile(t *testing.T) {
 		b := append([]byte(nil), whole...)
 		b[at] ^= 0x11
 		require.NoError(t, os.WriteFile(store.BoltPath(dir), b, 0o600))
-		if r := verify(t, dir); !r.Sound() {
+		if r := verified(t, dir); !r.Sound() {
 			told++
 		}
 	}
@@ -182,7 +182,7 @@ func TestVerify_damagedWAL(t *testing.T) {
 			b := append([]byte(nil), whole...)
 			c.damage(b)
 			require.NoError(t, os.WriteFile(segments[0], b, 0o600))
-			r := verify(t, dir)
+			r := verified(t, dir)
 			if c.says == "" {
 				require.True(t, r.Sound(), problems(r))
 				require.Len(t, r.Notes, 1)
@@ -198,7 +198,7 @@ func TestVerify_damagedWAL(t *testing.T) {
 	t.Run("its meta file", func(t *testing.T) {
 		require.NoError(t, os.WriteFile(segments[0], whole, 0o600))
 		flipIn(t, filepath.Join(store.WALPath(dir), metadb.FileName), func(b []byte) { b[boltHeader+20] ^= 1 })
-		r := verify(t, dir)
+		r := verified(t, dir)
 		require.False(t, r.Sound())
 		require.Contains(t, problems(r), fmt.Sprintf("%s: meta page 0 is damaged", metadb.FileName))
 	})

@@ -198,16 +198,16 @@ var stateMutants = []mutant{
 		Package: "raftnode", Tests: []string{"TestWriteError_threeOutcomes"},
 	},
 	{
-		Name: "timeouts-never-lengthen", Breaks: "L1", File: "raftnode/pace.go",
+		Name: "timeouts-never-lengthen", Breaks: "L1", File: "raftnode/pace/pace.go",
 		What: "a coordinator keeps its timeouts on a machine that is slow",
 		Old:  "return max(p.measured, p.guessed)", New: "return p.base",
 		Package: "raftnode", Tests: []string{"TestStarved_aLeaderWithinTenSecondsAndForLong", "TestStarved_comesAndGoes"},
 	},
 	{
-		Name: "timeouts-never-shorten", Breaks: "L1", File: "raftnode/pace.go",
+		Name: "timeouts-never-shorten", Breaks: "L1", File: "raftnode/pace/pace.go",
 		What: "a coordinator that was slow once stays patient",
-		Old:  "now.Sub(p.noted) >= calmFor &&", New: "p.base == 0 &&",
-		Package: "raftnode", Tests: []string{"TestStarved_comesAndGoes", "TestPace_always"},
+		Old:  "now.Sub(p.noted) >= CalmFor &&", New: "p.base == 0 &&",
+		Package: "raftnode/pace", Tests: []string{"TestPace_always"},
 	},
 	{
 		Name: "recovered-jobs-not-held", Breaks: "I2", File: "fsm/recovery.go",
@@ -228,10 +228,10 @@ var stateMutants = []mutant{
 		Package: "fsm", Tests: []string{"TestRecover_whatStillRunsGoesOn"},
 	},
 	{
-		Name: "next-life-overlaps", Breaks: "I3", File: "raftnode/seed.go",
+		Name: "next-life-overlaps", Breaks: "I3", File: "raftnode/recovery/seed.go",
 		What: "a new life begins at indices that the lost part of the log may have used",
 		Old:  "return max(index+1, seconds<<lifeShift), max(term+1, seconds)", New: "return index + 1, max(term+1, seconds)",
-		Package: "raftnode", Tests: []string{"TestNextLife"},
+		Package: "raftnode/recovery", Tests: []string{"TestNextLife"},
 	},
 	{
 		Name: "infrastructure-spends-retries", Breaks: "concepts.md", File: "fsm/restarts.go",

@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mindcoordinator/mind/coordinator"
-	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/recovery"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 func newRaftRecover() *cobra.Command {
@@ -48,7 +49,7 @@ The data is kept as it was beside the new one.`,
 			}
 			done, err := coordinator.Recover(cmd.Context(), dir, store, servers, whoami())
 			switch {
-			case errors.Is(err, raftnode.ErrInUse):
+			case errors.Is(err, verify.ErrInUse):
 				return fmt.Errorf("a coordinator runs on %s: stop it first", dir)
 			case err != nil:
 				return fmt.Errorf("recovering %s: %w", dir, err)
@@ -80,14 +81,14 @@ The data is kept as it was beside the new one.`,
 	return cmd
 }
 
-func parseVoters(texts []string) ([]raftnode.Server, error) {
-	var voters []raftnode.Server
+func parseVoters(texts []string) ([]recovery.Server, error) {
+	var voters []recovery.Server
 	for _, text := range texts {
 		id, addr, ok := strings.Cut(text, "=")
 		if _, _, err := net.SplitHostPort(addr); !ok || id == "" || err != nil {
 			return nil, fmt.Errorf("--voter %s: it must be ID=HOST:PORT, with the raft_addr of the coordinator, such as c3=10.0.0.3:7003", text)
 		}
-		voters = append(voters, raftnode.Server{ID: id, Addr: addr})
+		voters = append(voters, recovery.Server{ID: id, Addr: addr})
 	}
 	return voters, nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mindcoordinator/mind/coordinator"
-	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 func newRaftVerify() *cobra.Command {
@@ -77,7 +77,7 @@ Exits with 1 when something is wrong.`,
 	return cmd
 }
 
-func verifyTable(w io.Writer, r *raftnode.Report) error {
+func verifyTable(w io.Writer, r *verify.Report) error {
 	f := newFacts(w)
 	f.add("log store", r.LogStore)
 	if r.Log.Entries > 0 {

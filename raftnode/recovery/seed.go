@@ -1,4 +1,4 @@
-package raftnode
+package recovery
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/raftnode/hostlog"
+	"github.com/mindcoordinator/mind/raftnode/machine"
 	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
@@ -36,7 +37,7 @@ type seed struct {
 	logStore    string
 	index, term uint64
 	voters      []Server
-	machine     *machine
+	machine     *machine.Machine
 }
 
 // write makes the data in a new directory. All of it is on disk when it returns.
@@ -47,7 +48,7 @@ func (s *seed) write(dir string) error {
 	if err := store.Begin(store.Config{Dir: dir, Log: s.logStore}, s.term); err != nil {
 		return fmt.Errorf("make the log store: %w", err)
 	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(dir, "snapshots"), snapshotsKept, hostlog.New(slog.New(slog.DiscardHandler)))
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(dir, "snapshots"), 1, hostlog.New(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return fmt.Errorf("make the snapshot store: %w", err)
 	}

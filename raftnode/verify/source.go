@@ -1,4 +1,4 @@
-package raftnode
+package verify
 
 import (
 	"bytes"
@@ -71,7 +71,7 @@ func (s *source) openBolt(r *Report, path string, logs bool) error {
 		return nil
 	}
 	var bolt *raftboltdb.BoltStore
-	err = guarded(func() (err error) {
+	err = Guarded(func() (err error) {
 		bolt, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{ReadOnly: true, Timeout: sourceLockTime}})
 		return err
 	})
@@ -83,7 +83,7 @@ func (s *source) openBolt(r *Report, path string, logs bool) error {
 	if logs {
 		s.log = bolt
 	}
-	s.close = func() { _ = guarded(bolt.Close) }
+	s.close = func() { _ = Guarded(bolt.Close) }
 	return nil
 }
 
@@ -123,7 +123,7 @@ func (s *source) openWAL(r *Report, data string, votes bool) error {
 		}
 	}
 	var segments []store.Segment
-	err = guarded(func() (err error) {
+	err = Guarded(func() (err error) {
 		segments, err = store.CheckSegments(copied)
 		return err
 	})
@@ -143,7 +143,7 @@ func (s *source) openWAL(r *Report, data string, votes bool) error {
 		return nil
 	}
 	var log *wal.WAL
-	err = guarded(func() (err error) {
+	err = Guarded(func() (err error) {
 		log, err = wal.Open(copied, wal.WithLogger(hostlog.New(slog.New(slog.DiscardHandler))))
 		return err
 	})
@@ -157,7 +157,7 @@ func (s *source) openWAL(r *Report, data string, votes bool) error {
 	}
 	s.close = func() {
 		before()
-		_ = guarded(log.Close)
+		_ = Guarded(log.Close)
 		_ = os.RemoveAll(copied)
 	}
 	first, err := log.FirstIndex()
