@@ -40,6 +40,42 @@ type pacing struct {
 
 	// now is what pace said last.
 	now atomic.Int64
+
+	// sent is when the last entry was proposed here, in nanoseconds since 1970; quiet: that is a while ago, and the
+	// followers are told at a slower pace what is committed.
+	sent  atomic.Int64
+	quiet atomic.Bool
+}
+
+// A leader that was asked to write nothing for quietAfter has nothing to tell its followers but that it is there, which
+// heartbeats do. From then on its empty messages come quietPace times less often.
+const (
+	quietAfter = time.Second
+	quietPace  = 20
+)
+
+// sending is told that an entry is about to be proposed.
+func (p *pacing) sending() {
+	p.sent.Store(time.Now().UnixNano())
+	if p.quiet.Load() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.hush()
+	}
+}
+
+// hush sets the pace of the empty messages; the lock is held. It says that it is quiet before it looks whether it is: so an
+// entry that comes in between is seen here, or sees it.
+func (p *pacing) hush() {
+	was := p.quiet.Swap(true)
+	quiet := p.leads && time.Since(time.Unix(0, p.sent.Load())) >= quietAfter
+	p.quiet.Store(quiet)
+	switch {
+	case quiet && !was:
+		p.leader.SetCommit(quietPace * p.cfg.CommitTimeout)
+	case !quiet && was:
+		p.leader.SetCommit(p.cfg.CommitTimeout)
+	}
 }
 
 func newPacing(cfg Config, log *slog.Logger) *pacing {
@@ -113,6 +149,7 @@ func (p *pacing) look(period time.Duration) {
 		p.resigned = false
 	}
 	p.tell()
+	p.hush()
 }
 
 // leading is called when this replica begins or ceases to lead. Raft waits
@@ -123,6 +160,8 @@ func (p *pacing) leading(leads bool) {
 	defer p.mu.Unlock()
 	p.resigned = p.leads && !leads && term == p.term
 	p.leads, p.term = leads, term
+	p.sent.Store(time.Now().UnixNano()) // a new leader has something to tell
+	p.hush()
 	// What a leader has, raft would not take for a follower, nor change it.
 	p.leader.Set(p.cfg.LeaderLease, p.cfg.ElectionTimeout)
 	p.told = raft.ReloadableConfig{}

@@ -35,13 +35,25 @@ func TimesOf(r *raft.Raft) LeaderTimes {
 	return LeaderTimes{(*atomic.Value)(unsafe.Add(unsafe.Pointer(r), confField.Offset))}
 }
 
-// Set may run at any time, but not beside ReloadConfig.
+// Set may run at any time, but not beside ReloadConfig or SetCommit.
 func (l LeaderTimes) Set(lease, election time.Duration) {
 	if l.conf == nil {
 		return
 	}
 	if c, ok := l.conf.Load().(raft.Config); ok {
 		c.LeaderLeaseTimeout, c.ElectionTimeout = lease, election
+		l.conf.Store(c)
+	}
+}
+
+// SetCommit changes how long after the last entry followers learn that it is committed. A leader sends an empty message to
+// each of them at this pace, for ever. It may run at any time, but not beside ReloadConfig or Set.
+func (l LeaderTimes) SetCommit(d time.Duration) {
+	if l.conf == nil {
+		return
+	}
+	if c, ok := l.conf.Load().(raft.Config); ok {
+		c.CommitTimeout = d
 		l.conf.Store(c)
 	}
 }

@@ -24,4 +24,7 @@ func TestLeaderTimes(t *testing.T) {
 	now := times.conf.Load().(raft.Config)
 	require.Equal(t, 7*time.Second, now.LeaderLeaseTimeout)
 	require.Equal(t, conf.HeartbeatTimeout, now.HeartbeatTimeout)
+	times.SetCommit(3 * time.Second)
+	now = times.conf.Load().(raft.Config)
+	require.Equal(t, []time.Duration{3 * time.Second, 7 * time.Second}, []time.Duration{now.CommitTimeout, now.LeaderLeaseTimeout})
 }
