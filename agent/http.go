@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/taskservice"
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/profiling"
 )
 
 // listen opens the two doors: TaskService for coordinators and PeerService for
@@ -66,6 +67,7 @@ func (a *agent) listenHTTP(fatal chan<- error) (stop func(), err error) {
 	}
 	a.httpAddr = advertised(a.cfg.HTTPAdvertise, listener)
 	mux := http.NewServeMux()
+	mux.Handle(profiling.Path, profiling.Handler())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.cfg.Metrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /health/ready", func(w http.ResponseWriter, _ *http.Request) {

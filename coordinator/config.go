@@ -59,7 +59,7 @@ type Config struct {
 	// LogArchive is read where agents do not have (any more) what tasks wrote.
 	LogArchive output.Archive
 
-	// LogStore is "boltdb" (default) or "wal".
+	// LogStore is "wal" (default) or "boltdb". A log of the other kind is moved at the start.
 	LogStore string
 	Timers   Timers
 	Limits   Limits
@@ -169,7 +169,7 @@ func (c Config) withDefaults() Config {
 		c.Limits.EstimateRest = forecast.DefaultRest
 	}
 	if c.LogStore == "" {
-		c.LogStore = "boltdb"
+		c.LogStore = "wal"
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -218,7 +218,7 @@ func (c Config) Validate() error {
 	switch c.LogStore {
 	case "", "boltdb", "wal":
 	default:
-		errs = append(errs, fmt.Errorf("log_store %q: it must be boltdb or wal", c.LogStore))
+		errs = append(errs, fmt.Errorf("log_store %q: it must be wal or boltdb", c.LogStore))
 	}
 	if len(c.Peers) > 0 {
 		self := false

@@ -10,12 +10,14 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	grpcstatus "google.golang.org/grpc/status"
 
+	"github.com/mindcoordinator/mind/profiling"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
 // httpHandler serves what machines that watch over this one ask for.
 func (s *server) httpHandler() http.Handler {
 	mux := http.NewServeMux()
+	mux.Handle(profiling.Path, profiling.Handler())
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.config.Registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		writeHealth(w, http.StatusOK, health{Status: "ok", ID: s.config.ID})

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 func TestVerify_whatAClusterWrote(t *testing.T) {
@@ -36,7 +37,7 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 				}
 			}
 			_, err := recovery.Verify(t.Context(), c.members["c1"].config.DataDir, "", 0)
-			require.ErrorIs(t, err, raftnode.ErrInUse)
+			require.ErrorIs(t, err, verify.ErrInUse)
 			for _, id := range c.ids {
 				c.eventually(id+" takes no snapshot", func() bool { return newestSnapshot(c.members[id].config.DataDir) > 0 })
 			}

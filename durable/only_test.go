@@ -52,7 +52,8 @@ var elsewhere = map[string]string{
 	"devcluster/layout.go lock os.OpenFile":                     ofALock,
 	"devcluster/process.go start os.OpenFile":                   ofALog,
 	"gateway/jobcache/dialect.go open os.OpenFile":              "an empty file, which SQLite then writes as its own",
-	"raftnode/verify_wal.go copyFile os.Create":                 ofAScratch,
+	"raftnode/store/check_wal.go clearFrom os.OpenFile":         "it ends with a sync",
+	"raftnode/verify/source.go copyFile os.Create":              ofAScratch,
 }
 
 // notOurs are folders whose programs keep nothing that anybody relies on: attacks, examples, and tests of the documents.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mindcoordinator/mind/gateway/metrics"
 	"github.com/mindcoordinator/mind/pki"
+	"github.com/mindcoordinator/mind/profiling"
 )
 
 // Run serves until ctx ends, then lets requests in flight finish, closes event
@@ -44,7 +45,7 @@ func Run(ctx context.Context, config Config) error {
 		listener = tls.NewListener(listener, secure)
 	}
 	server := &http.Server{
-		Handler:           s.router(),
+		Handler:           profiling.Beside(s.router()),
 		ReadHeaderTimeout: config.Timeouts.Header,
 		ReadTimeout:       config.Timeouts.Body,
 		WriteTimeout:      config.Timeouts.MaxRequest + time.Minute, // event streams lift it

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/pki"
+	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
 // Links that are made from now on know the authorities of now, at both ends, and still let in coordinators only.
@@ -21,7 +22,7 @@ func TestTransport_aReplacedAuthorityIsFollowed(t *testing.T) {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	// component makes one whose CA file is one of its own.
-	component := func(ca *pki.CA, id, role string, believes ...*pki.CA) (*stream, pki.Files) {
+	component := func(ca *pki.CA, id, role string, believes ...*pki.CA) (*stream.Stream, pki.Files) {
 		files, err := ca.Issue(dir, id, role)
 		require.NoError(t, err)
 		files.CA = filepath.Join(dir, id+"-believes")
@@ -49,7 +50,7 @@ func TestTransport_aReplacedAuthorityIsFollowed(t *testing.T) {
 	c1, files1 := component(before, "c1", "coordinator", before)
 	c2, files2 := component(after, "c2", "coordinator", after)
 	n1, _ := component(after, "n1", "agent", before, after)
-	speak := func(from, to *stream) error {
+	speak := func(from, to *stream.Stream) error {
 		c, err := from.Dial(raft.ServerAddress(to.Addr().String()), 30*time.Second)
 		if err != nil {
 			return err

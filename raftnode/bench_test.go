@@ -156,8 +156,8 @@ func BenchmarkApply(b *testing.B) {
 		})
 	}
 	for name, tune := range map[string]func(string, *Config){
-		"boltdb": nil,
-		"wal":    func(_ string, c *Config) { c.LogStore = StoreWAL },
+		"boltdb": func(_ string, c *Config) { c.LogStore = StoreBolt },
+		"wal":    nil,
 	} {
 		for _, proposers := range []int{1, 64, 256} {
 			b.Run(fmt.Sprintf("propose-%s/%d", name, proposers), func(b *testing.B) {

@@ -5,34 +5,22 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mindcoordinator/mind/raftnode/machine"
+	"github.com/mindcoordinator/mind/raftnode/pace"
+	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
-// StateMachine is what a node replicates. Apply, Snapshot, Restore and
-// StoreConfiguration are called from one goroutine at a time.
-type StateMachine interface {
-	// Apply applies one committed entry, as Config.Pack made it, and returns
-	// one result for each of its commands, in their order.
-	Apply(index uint64, entry []byte) []any
-	// Snapshot returns the state as of now. It must be quick: nothing is
-	// applied until it returns. Writing the snapshot runs beside Apply.
-	Snapshot() (Snapshot, error)
-	// Restore replaces the state.
-	Restore(io.Reader) error
-	// StoreConfiguration is told the ids of the voters as of index.
-	StoreConfiguration(index uint64, voters []string)
-}
+// StateMachine is what a node replicates.
+type StateMachine = machine.StateMachine
 
 // Snapshot is a state that does not change while it is written.
-type Snapshot interface {
-	WriteTo(io.Writer) (int64, error)
-	Release()
-}
+type Snapshot = machine.Snapshot
 
 // Server is one replica: its id and the address its raft listener advertises.
 type Server struct {
@@ -42,8 +30,8 @@ type Server struct {
 
 // Log stores that Config.LogStore can name.
 const (
-	StoreBolt = "boltdb"
-	StoreWAL  = "wal"
+	StoreWAL  = store.WAL
+	StoreBolt = store.Bolt
 )
 
 // Config says how a node takes part. The zero value of every field but ID, Dir,
@@ -72,7 +60,7 @@ type Config struct {
 	// yet; it may take its time. False: there is a cluster already, and the
 	// node waits until a leader adds it. nil: always.
 	MayBootstrap func() (bool, error)
-	// LogStore is StoreBolt (default) or StoreWAL.
+	// LogStore is StoreWAL (default) or StoreBolt. A log of the other kind is moved when the node is opened.
 	LogStore string
 
 	// HeartbeatTimeout (400 ms) is how long a follower waits for its leader
@@ -89,7 +77,8 @@ type Config struct {
 	MaxTimeout       time.Duration
 	// CommitTimeout (10 ms) bounds how long after the last write of a burst the
 	// followers learn that it is committed (up to twice this). The price is an
-	// empty message to each follower at this pace, for ever.
+	// empty message to each follower at this pace, and at a twentieth of it once
+	// nothing was proposed for a second.
 	CommitTimeout time.Duration
 	// LinkTimeout (3 s) bounds dialling a peer and one message to it.
 	LinkTimeout time.Duration
@@ -132,19 +121,15 @@ type Config struct {
 }
 
 // Store is where a node keeps its log and its votes.
-type Store interface {
-	raft.LogStore
-	raft.StableStore
-	io.Closer
-}
+type Store = store.Store
 
 // withDefaults fills what was left at zero.
 func (c Config) withDefaults() Config {
-	c.LogStore = cmp.Or(c.LogStore, StoreBolt)
+	c.LogStore = cmp.Or(c.LogStore, StoreWAL)
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 400*time.Millisecond)
 	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, 400*time.Millisecond)
 	c.LeaderLease = cmp.Or(c.LeaderLease, 400*time.Millisecond)
-	c.MaxTimeout = cmp.Or(c.MaxTimeout, paceMost*c.HeartbeatTimeout)
+	c.MaxTimeout = cmp.Or(c.MaxTimeout, pace.Most*c.HeartbeatTimeout)
 	c.CommitTimeout = cmp.Or(c.CommitTimeout, 10*time.Millisecond)
 	c.LinkTimeout = cmp.Or(c.LinkTimeout, 3*time.Second)
 	c.SnapshotInterval = cmp.Or(c.SnapshotInterval, 60*time.Second)

@@ -57,6 +57,7 @@ func (n *Node) AddLearner(ctx context.Context, id, addr string) error {
 		return fmt.Errorf("%w: add learner: id and address are needed", ErrNotSent)
 	}
 	return n.changeMembership(ctx, "add learner", func() raft.IndexFuture {
+		n.pacing.sending()
 		return n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(addr), 0, membershipTime)
 	})
 }
@@ -68,6 +69,7 @@ func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
 		return fmt.Errorf("%w: add voter: id and address are needed", ErrNotSent)
 	}
 	return n.changeMembership(ctx, "add voter", func() raft.IndexFuture {
+		n.pacing.sending()
 		return n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(addr), 0, membershipTime)
 	})
 }
@@ -77,6 +79,7 @@ func (n *Node) AddVoter(ctx context.Context, id, addr string) error {
 // running without a voice until somebody stops it.
 func (n *Node) RemoveServer(ctx context.Context, id string) error {
 	err := n.changeMembership(ctx, "remove server", func() raft.IndexFuture {
+		n.pacing.sending()
 		return n.raft.RemoveServer(raft.ServerID(id), 0, membershipTime)
 	})
 	if err == nil && id == n.cfg.ID {

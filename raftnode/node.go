@@ -13,6 +13,10 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/mindcoordinator/mind/durable"
+	"github.com/mindcoordinator/mind/raftnode/hostlog"
+	"github.com/mindcoordinator/mind/raftnode/machine"
+	"github.com/mindcoordinator/mind/raftnode/round"
+	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
 const (
@@ -41,10 +45,10 @@ type Node struct {
 	raft *raft.Raft
 
 	transport *transport
-	store     *latch
-	machine   *machine
+	store     *store.Latch
+	machine   *machine.Machine
 	proposer  *proposer
-	reads     reads
+	reads     round.Rounds[readAt]
 	metrics   *metrics
 	pacing    *pacing
 	gate      gate
@@ -85,7 +89,7 @@ func Open(cfg Config, sm StateMachine) (*Node, error) {
 		done:     make(chan struct{}),
 	}
 	n.background, n.end = context.WithCancel(context.Background())
-	n.machine = newMachine(sm)
+	n.machine = machine.New(sm)
 	n.pacing = newPacing(cfg, n.log)
 	defer close(n.opened)
 	if err := n.start(); err != nil {
@@ -100,9 +104,9 @@ func (n *Node) start() error {
 	if open == nil {
 		open = n.openStores
 	}
-	store, snapshots, err := open()
-	if store != nil {
-		n.store = newLatch(store, n.diskFailed)
+	disk, snapshots, err := open()
+	if disk != nil {
+		n.store = store.NewLatch(disk, n.diskFailed)
 	}
 	if err != nil {
 		return err
@@ -119,7 +123,7 @@ func (n *Node) start() error {
 	if err != nil {
 		return err
 	}
-	if n.transport, err = openTransport(n.cfg, n.pacing, newBridge(n.log)); err != nil {
+	if n.transport, err = openTransport(n.cfg, n.pacing, hostlog.New(n.log)); err != nil {
 		return err
 	}
 	if begins {
@@ -144,15 +148,18 @@ func (n *Node) start() error {
 
 // openStores opens the log and the snapshots on disk.
 func (n *Node) openStores() (Store, raft.SnapshotStore, error) {
-	store, err := openStore(n.cfg)
+	disk, err := store.Open(store.Config{Dir: n.cfg.Dir, Log: n.cfg.LogStore, Logger: n.log})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("open log store: %w", err)
 	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(n.cfg.Dir, "snapshots"), snapshotsKept, newBridge(n.log))
+	if n.cfg.WrapStore != nil {
+		disk = n.cfg.WrapStore(disk)
+	}
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(n.cfg.Dir, "snapshots"), snapshotsKept, hostlog.New(n.log))
 	if err != nil {
-		return store, nil, fmt.Errorf("open snapshot store: %w", err)
+		return disk, nil, fmt.Errorf("open snapshot store: %w", err)
 	}
-	return store, snapshots, nil
+	return disk, snapshots, nil
 }
 
 // newRaft starts raft. It panics when it cannot write its term, which before
@@ -186,7 +193,7 @@ func (n *Node) raftConfig() *raft.Config {
 	c.SnapshotThreshold = n.cfg.SnapshotThreshold
 	c.TrailingLogs = n.cfg.TrailingLogs
 	c.NotifyCh = n.notify
-	c.Logger = newBridge(n.log)
+	c.Logger = hostlog.New(n.log)
 	c.NoLegacyTelemetry = true
 	// Raft forgets to answer some of the writes that it holds when it shuts
 	// itself down. The node does that instead, once they are answered: see stop.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/mindcoordinator/mind/raftnode/pace"
 )
 
 // pacing tells pace what happens, and raft what pace decides.
@@ -25,11 +27,11 @@ type pacing struct {
 	log *slog.Logger
 	// Set by begin, before which only answered and timeout are called.
 	raft   *raft.Raft
-	leader leaderTimes
+	leader pace.LeaderTimes
 
 	mu       sync.Mutex
-	pace     *pace
-	trips    roundTrips
+	pace     *pace.Pace
+	trips    pace.RoundTrips
 	leads    bool
 	resigned bool
 	term     uint64 // in which it leads, or resigned
@@ -38,17 +40,53 @@ type pacing struct {
 
 	// now is what pace said last.
 	now atomic.Int64
+
+	// sent is when the last entry was proposed here, in nanoseconds since 1970; quiet: that is a while ago, and the
+	// followers are told at a slower pace what is committed.
+	sent  atomic.Int64
+	quiet atomic.Bool
+}
+
+// A leader that was asked to write nothing for quietAfter has nothing to tell its followers but that it is there, which
+// heartbeats do. From then on its empty messages come quietPace times less often.
+const (
+	quietAfter = time.Second
+	quietPace  = 20
+)
+
+// sending is told that an entry is about to be proposed.
+func (p *pacing) sending() {
+	p.sent.Store(time.Now().UnixNano())
+	if p.quiet.Load() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.hush()
+	}
+}
+
+// hush sets the pace of the empty messages; the lock is held. It says that it is quiet before it looks whether it is: so an
+// entry that comes in between is seen here, or sees it.
+func (p *pacing) hush() {
+	was := p.quiet.Swap(true)
+	quiet := p.leads && time.Since(time.Unix(0, p.sent.Load())) >= quietAfter
+	p.quiet.Store(quiet)
+	switch {
+	case quiet && !was:
+		p.leader.SetCommit(quietPace * p.cfg.CommitTimeout)
+	case !quiet && was:
+		p.leader.SetCommit(p.cfg.CommitTimeout)
+	}
 }
 
 func newPacing(cfg Config, log *slog.Logger) *pacing {
-	p := &pacing{cfg: cfg, log: log, pace: newPace(cfg.HeartbeatTimeout, cfg.MaxTimeout)}
+	p := &pacing{cfg: cfg, log: log, pace: pace.New(cfg.HeartbeatTimeout, cfg.MaxTimeout)}
 	p.now.Store(int64(cfg.HeartbeatTimeout))
 	return p
 }
 
 // begin takes raft up, before it says anything.
 func (p *pacing) begin(r *raft.Raft) {
-	p.raft, p.leader, p.told = r, timesOf(r), r.ReloadableConfig()
+	p.raft, p.leader, p.told = r, pace.TimesOf(r), r.ReloadableConfig()
 }
 
 // timeout is how long this replica waits for the others now.
@@ -59,8 +97,8 @@ func (p *pacing) answered(addr string, began time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if majority, ok := p.trips.answered(now, addr, now.Sub(began)); ok {
-		p.pace.delayed(now, majority)
+	if majority, ok := p.trips.Answered(now, addr, now.Sub(began)); ok {
+		p.pace.Delayed(now, majority)
 	}
 }
 
@@ -93,24 +131,25 @@ func (p *pacing) look(period time.Duration) {
 	now := time.Now()
 	// A process that gets no processor is slow, whatever it sees of the others.
 	if !p.looked.IsZero() {
-		p.pace.delayed(now, now.Sub(p.looked)-period)
+		p.pace.Delayed(now, now.Sub(p.looked)-period)
 	}
-	p.looked, p.trips.voters = now, voters
+	p.looked, p.trips.Voters = now, voters
 	switch {
 	case p.leads:
-		p.pace.underLeader(now)
+		p.pace.UnderLeader(now)
 	case leader == "":
-		p.pace.leaderless(now)
+		p.pace.Leaderless(now)
 	default:
-		p.pace.heard(now, string(leader), term, contact)
-		if now.Sub(contact) < p.pace.timeout()/2 {
-			p.pace.underLeader(now)
+		p.pace.Heard(now, string(leader), term, contact)
+		if now.Sub(contact) < p.pace.Timeout()/2 {
+			p.pace.UnderLeader(now)
 		}
 	}
 	if leader != "" || term != p.term {
 		p.resigned = false
 	}
 	p.tell()
+	p.hush()
 }
 
 // leading is called when this replica begins or ceases to lead. Raft waits
@@ -121,18 +160,20 @@ func (p *pacing) leading(leads bool) {
 	defer p.mu.Unlock()
 	p.resigned = p.leads && !leads && term == p.term
 	p.leads, p.term = leads, term
+	p.sent.Store(time.Now().UnixNano()) // a new leader has something to tell
+	p.hush()
 	// What a leader has, raft would not take for a follower, nor change it.
-	p.leader.set(p.cfg.LeaderLease, p.cfg.ElectionTimeout)
+	p.leader.Set(p.cfg.LeaderLease, p.cfg.ElectionTimeout)
 	p.told = raft.ReloadableConfig{}
 	p.tell()
 }
 
 // tell gives raft the times of the moment; the lock is held.
 func (p *pacing) tell() {
-	timeout := p.pace.timeout()
+	timeout := p.pace.Timeout()
 	if before := p.timeout(); timeout != before {
 		p.now.Store(int64(timeout))
-		p.log.Info("raft timeouts changed", "from", before, "to", timeout, "base", p.cfg.HeartbeatTimeout)
+		p.log.Info("raft timeouts changed", "from", before, "to", timeout, "base", p.cfg.HeartbeatTimeout, "longest_delay", p.pace.Longest())
 	}
 	longer := timeout - p.cfg.HeartbeatTimeout
 	want := p.raft.ReloadableConfig()
@@ -150,7 +191,7 @@ func (p *pacing) tell() {
 		}
 	}
 	if p.leads {
-		p.leader.set(p.cfg.LeaderLease+longer, want.ElectionTimeout)
+		p.leader.Set(p.cfg.LeaderLease+longer, want.ElectionTimeout)
 	}
 	p.told = want
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/raftnode/hostlog"
 	"github.com/mindcoordinator/mind/raftnode/memnet"
 )
 
@@ -24,25 +25,12 @@ func (c *cluster) slow(timeout time.Duration) {
 func (n *Node) slow(timeout time.Duration) {
 	n.pacing.mu.Lock()
 	defer n.pacing.mu.Unlock()
-	n.pacing.pace.measured, n.pacing.pace.noted = timeout, time.Now()
+	n.pacing.pace.Lengthen(time.Now(), timeout)
 	n.pacing.tell()
 }
 
 // leads says whether a replica is raft's leader.
 func leads(n *Node) bool { return n.raft.State() == raft.Leader }
-
-func TestLeaderTimes(t *testing.T) {
-	runCluster(t, 1, nil, func(t *testing.T, c *cluster) {
-		n := c.leader()
-		times := timesOf(n.raft)
-		require.NotNil(t, times.conf, "this version of raft keeps its configuration elsewhere: see leaderTimes")
-		times.set(7*time.Second, 9*time.Second)
-		require.Equal(t, 9*time.Second, n.raft.ReloadableConfig().ElectionTimeout)
-		conf := times.conf.Load().(raft.Config)
-		require.Equal(t, 7*time.Second, conf.LeaderLeaseTimeout)
-		require.Equal(t, n.cfg.HeartbeatTimeout, conf.HeartbeatTimeout)
-	})
-}
 
 // A leader goes on for as long as its followers would wait for it, and no longer.
 func TestPacing_theLeaseOfALeader(t *testing.T) {
@@ -217,12 +205,12 @@ func TestTransport_whichAnswersCountAsSlow(t *testing.T) {
 					stream, err := network.Listen(addr)
 					require.NoError(t, err)
 					cfg := Config{Stream: &slowToDial{stream}}.withDefaults()
-					tr, err := openTransport(cfg, newPacing(cfg, cfg.Logger), newBridge(cfg.Logger))
+					tr, err := openTransport(cfg, newPacing(cfg, cfg.Logger), hostlog.New(cfg.Logger))
 					require.NoError(t, err)
 					return tr
 				}
 				a, b := open("a:1"), open("b:1")
-				a.pacing.trips.voters = []string{"b:1"}
+				a.pacing.trips.Voters = []string{"b:1"}
 				go func() {
 					rpc := <-b.Consumer()
 					time.Sleep(time.Second)
@@ -233,7 +221,7 @@ func TestTransport_whichAnswersCountAsSlow(t *testing.T) {
 				if tc.counts {
 					want = time.Second // and not the time of dialling
 				}
-				require.Equal(t, want, a.pacing.pace.largest.took)
+				require.Equal(t, want, a.pacing.pace.Longest())
 				require.NoError(t, errors.Join(a.Close(), b.Close()))
 			})
 		})

@@ -224,6 +224,7 @@ func (q *proposer) send(batch []*proposal) {
 		<-q.room
 		return
 	}
+	n.pacing.sending()
 	sent := time.Now()
 	q.flights <- flight{batch: batch, future: n.raft.Apply(entry, enqueueTime), sent: sent}
 }

@@ -7,20 +7,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// reads lets concurrent readers share a round of verification. A reader joins
-// the round that has not started: one that runs may have chosen its index before
-// the reader came.
-type reads struct {
-	mu   sync.Mutex
-	next *readRound
-	busy bool
-}
-
-type readRound struct {
-	done        chan struct{}
-	index, term uint64
-	err         error
-}
+// readAt is an index at which a read is linearizable, and the term in which this was so.
+type readAt struct{ index, term uint64 }
 
 // ReadIndex returns an index such that a replica that has applied it shows
 // every write answered before the call, and the term in which this was so. Only
@@ -32,67 +20,37 @@ func (n *Node) ReadIndex(ctx context.Context) (index, term uint64, err error) {
 		}
 		return 0, 0, n.notLeader()
 	}
-	round := n.joinRound()
-	if round == nil {
+	next, ok := n.reads.Join(func() bool {
+		if !n.gate.enter() {
+			return false
+		}
+		n.running.Go(func() {
+			defer n.gate.leave()
+			n.reads.Run(n.verify)
+		})
+		return true
+	})
+	if !ok {
 		return 0, 0, ErrStopped
 	}
-	select {
-	case <-round.done:
-		return round.index, round.term, round.err
-	case <-ctx.Done():
-		return 0, 0, context.Cause(ctx)
-	}
-}
-
-func (n *Node) joinRound() *readRound {
-	n.reads.mu.Lock()
-	defer n.reads.mu.Unlock()
-	if n.reads.next == nil {
-		n.reads.next = &readRound{done: make(chan struct{})}
-	}
-	round := n.reads.next
-	if !n.reads.busy {
-		if !n.gate.enter() {
-			n.reads.next = nil
-			return nil
-		}
-		n.reads.busy = true
-		n.running.Go(n.runRounds)
-	}
-	return round
-}
-
-// runRounds runs until nobody waits for a round.
-func (n *Node) runRounds() {
-	defer n.gate.leave()
-	for {
-		n.reads.mu.Lock()
-		round := n.reads.next
-		n.reads.next = nil
-		n.reads.busy = round != nil
-		n.reads.mu.Unlock()
-		if round == nil {
-			return
-		}
-		round.index, round.term, round.err = n.verify()
-		close(round.done)
-	}
+	at, err := next.Wait(ctx)
+	return at.index, at.term, err
 }
 
 // verify takes the commit index first and proves leadership afterwards. In the
 // other order a new leader could commit in between.
-func (n *Node) verify() (index, term uint64, err error) {
+func (n *Node) verify() (readAt, error) {
 	r := n.leading.Load()
 	if r == nil {
-		return 0, 0, n.notLeader()
+		return readAt{}, n.notLeader()
 	}
 	select {
 	case <-r.ready:
 	case <-r.ctx.Done():
-		return 0, 0, n.notLeader()
+		return readAt{}, n.notLeader()
 	}
 	mark := n.transport.acks.mark()
-	index = n.raft.CommitIndex()
+	index := n.raft.CommitIndex()
 	// VerifyLeader sends every replica a heartbeat, but believes the first
 	// answers that come in, also to messages sent before it was called, and
 	// counts replicas without a vote. A replica that answered before it
@@ -100,25 +58,25 @@ func (n *Node) verify() (index, term uint64, err error) {
 	// triggers the heartbeats here, and the answers are counted by what they
 	// answer.
 	if err := await(n.background, n.raft.VerifyLeader()); err != nil {
-		return 0, 0, n.notLeader()
+		return readAt{}, n.notLeader()
 	}
 	if err := n.transport.acks.quorum(r.ctx, mark, r.term, n.voterIDs()); err != nil {
-		return 0, 0, n.notLeader()
+		return readAt{}, n.notLeader()
 	}
 	if r.ctx.Err() != nil {
-		return 0, 0, n.notLeader()
+		return readAt{}, n.notLeader()
 	}
-	return index, r.term, nil
+	return readAt{index, r.term}, nil
 }
 
 // WaitApplied returns once this replica has applied index: an index that
 // ReadIndex or Propose returned, here or on another replica.
 func (n *Node) WaitApplied(ctx context.Context, index uint64) error {
-	return n.machine.applied.wait(ctx, index, n.stopping)
+	return n.machine.Wait(ctx, index, n.stopping, ErrStopped)
 }
 
 // AppliedIndex is the highest index that this replica has applied.
-func (n *Node) AppliedIndex() uint64 { return n.machine.applied.current() }
+func (n *Node) AppliedIndex() uint64 { return n.machine.Applied() }
 
 // acks remembers which replicas acknowledged this one as their leader, and how
 // recent the message was that they answered. Age is counted in marks, not in
@@ -127,7 +85,7 @@ type acks struct {
 	mu      sync.Mutex
 	now     uint64
 	last    map[string]ack
-	changed chan struct{} // made by who waits, closed by who changes
+	changed chan struct{} // created by the waiter, closed by the updater
 }
 
 type ack struct{ mark, term uint64 }

@@ -9,18 +9,21 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/raftnode/recovery"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-func newReplayed() Replay { return replayedChain{&chain{}} }
+func newReplayed() verify.Replay { return replayedChain{&chain{}} }
 
 // recovering is what recovers from the data of one replica of a test.
-func (c *cluster) recovering(from string, voters ...string) RecoverConfig {
-	cfg := RecoverConfig{
+func (c *cluster) recovering(from string, voters ...string) recovery.Config {
+	cfg := recovery.Config{
 		Dir: filepath.Join(c.dir, from), New: newReplayed,
 		Begin: func() []byte { return packChain(time.Time{}, [][]byte{[]byte("a new life")}) },
 	}
 	for _, v := range voters {
-		cfg.Voters = append(cfg.Voters, Server{ID: v, Addr: addrOf(v)})
+		cfg.Voters = append(cfg.Voters, recovery.Server{ID: v, Addr: addrOf(v)})
 	}
 	return cfg
 }
@@ -40,23 +43,23 @@ func TestRecover_oneOfThreeGoesOn(t *testing.T) {
 					if snapshot {
 						require.NoError(t, c.nodes["c3"].TakeSnapshot(t.Context()))
 					}
-					_, err := Recover(t.Context(), c.recovering("c3", "c3"))
-					require.ErrorIs(t, err, ErrInUse)
+					_, err := recovery.Recover(t.Context(), c.recovering("c3", "c3"))
+					require.ErrorIs(t, err, verify.ErrInUse)
 					for _, id := range []string{"c1", "c2", "c3"} {
 						c.stop(id)
 					}
 					for _, lost := range []string{"c1", "c2"} {
 						require.NoError(t, os.RemoveAll(filepath.Join(c.dir, lost)))
 					}
-					before := verify(t, filepath.Join(c.dir, "c3"))
-					require.Equal(t, []Member{{"c1", addrOf("c1"), true}, {"c2", addrOf("c2"), true}, {"c3", addrOf("c3"), true}}, before.Members)
-					done, err := Recover(t.Context(), c.recovering("c3", "c3"))
+					before := verified(t, filepath.Join(c.dir, "c3"))
+					require.Equal(t, []verify.Member{{ID: "c1", RaftAddr: addrOf("c1"), Voter: true}, {ID: "c2", RaftAddr: addrOf("c2"), Voter: true}, {ID: "c3", RaftAddr: addrOf("c3"), Voter: true}}, before.Members)
+					done, err := recovery.Recover(t.Context(), c.recovering("c3", "c3"))
 					require.NoError(t, err)
 					require.Equal(t, "a new life", done.Result.(chainResult).Command)
 					require.Greater(t, done.Index, last.Index)
 					require.Equal(t, uint64(time.Now().Unix()), done.Term)
-					require.Equal(t, before.State, verify(t, done.Kept).State, "what was before is kept")
-					require.True(t, verify(t, filepath.Join(c.dir, "c3")).Sound())
+					require.Equal(t, before.State, verified(t, done.Kept).State, "what was before is kept")
+					require.True(t, verified(t, filepath.Join(c.dir, "c3")).Sound())
 
 					c.start("c3", []string{"c1", "c2", "c3"})
 					leader := c.leader()
@@ -88,7 +91,7 @@ func TestRecover_eachLifeBeginsBeyondAllBefore(t *testing.T) {
 		for range 3 {
 			ends = append(ends, c.propose(c.leader(), "x").Index)
 			c.stop("c1")
-			done, err := Recover(t.Context(), c.recovering("c1", "c1"))
+			done, err := recovery.Recover(t.Context(), c.recovering("c1", "c1"))
 			require.NoError(t, err)
 			require.Greater(t, done.Index, ends[len(ends)-1])
 			c.start("c1", []string{"c1"})
@@ -97,40 +100,28 @@ func TestRecover_eachLifeBeginsBeyondAllBefore(t *testing.T) {
 	})
 }
 
-func TestNextLife(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	index, term := nextLife(5000, 7, now)
-	require.Equal(t, uint64(1_800_000_000)<<14, index)
-	require.Equal(t, uint64(1_800_000_000), term)
-	// A clock that stands, or was set back, still leads on.
-	again, later := nextLife(index+10, term+3, now)
-	require.Equal(t, index+11, again)
-	require.Equal(t, term+4, later)
-	require.Less(t, uint64(time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC).Unix())<<lifeShift, uint64(1)<<48, "ids have room for 48 bits of index")
-}
-
 func TestRecover_refuses(t *testing.T) {
 	dir, _ := written(t, StoreBolt, 5, 30)
-	recovering := func(change func(*RecoverConfig)) error {
-		cfg := RecoverConfig{Dir: dir, New: newReplayed, Voters: []Server{{"c1", "a:1"}}, Begin: func() []byte { return []byte{1, 'x'} }}
+	recovering := func(change func(*recovery.Config)) error {
+		cfg := recovery.Config{Dir: dir, New: newReplayed, Voters: []recovery.Server{{ID: "c1", Addr: "a:1"}}, Begin: func() []byte { return []byte{1, 'x'} }}
 		change(&cfg)
 		before := bytesOf(t, dir)
-		_, err := Recover(t.Context(), cfg)
+		_, err := recovery.Recover(t.Context(), cfg)
 		require.Equal(t, before, bytesOf(t, dir), "nothing has changed")
 		return err
 	}
-	require.ErrorContains(t, recovering(func(c *RecoverConfig) { c.Voters = nil }), "no voter")
-	require.ErrorContains(t, recovering(func(c *RecoverConfig) { c.Voters = append(c.Voters, Server{"c2", "a:1"}) }), "twice")
-	require.ErrorContains(t, recovering(func(c *RecoverConfig) { c.Voters[0].Addr = "" }), "needs an id")
-	require.ErrorContains(t, recovering(func(c *RecoverConfig) { c.Dir = t.TempDir() }), "there is no log")
-	require.ErrorContains(t, recovering(func(c *RecoverConfig) { c.Begin = func() []byte { return []byte{10, 'i', 'm'} } }), "begin a new life")
-	require.ErrorContains(t, recovering(func(c *RecoverConfig) {
+	require.ErrorContains(t, recovering(func(c *recovery.Config) { c.Voters = nil }), "no voter")
+	require.ErrorContains(t, recovering(func(c *recovery.Config) { c.Voters = append(c.Voters, recovery.Server{ID: "c2", Addr: "a:1"}) }), "twice")
+	require.ErrorContains(t, recovering(func(c *recovery.Config) { c.Voters[0].Addr = "" }), "needs an id")
+	require.ErrorContains(t, recovering(func(c *recovery.Config) { c.Dir = t.TempDir() }), "there is no log")
+	require.ErrorContains(t, recovering(func(c *recovery.Config) { c.Begin = func() []byte { return []byte{10, 'i', 'm'} } }), "begin a new life")
+	require.ErrorContains(t, recovering(func(c *recovery.Config) {
 		c.Begin = func() []byte { return packChain(time.Time{}, [][]byte{[]byte("impossible")}) }
 	}), "an invariant would be broken")
 	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshots", "snapshots", "*", "state.bin"))
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(snapshots[0], 10))
-	require.ErrorIs(t, recovering(func(*RecoverConfig) {}), ErrDamaged)
+	require.ErrorIs(t, recovering(func(*recovery.Config) {}), recovery.ErrDamaged)
 }
 
 // saved is a chain that took some commands, as a saved state.
@@ -142,8 +133,8 @@ func saved(t *testing.T, commands int) (*chain, []byte) {
 	state, err := sm.Snapshot()
 	require.NoError(t, err)
 	var file bytes.Buffer
-	about := Saved{Program: "v1", By: "c1", At: time.Unix(1_800_000_000, 0).UTC(), Index: uint64(commands), Term: 3, Hash: replayedChain{sm}.Hash()}
-	require.NoError(t, Save(&file, about, state))
+	about := recovery.Saved{Program: "v1", By: "c1", At: time.Unix(1_800_000_000, 0).UTC(), Index: uint64(commands), Term: 3, Hash: replayedChain{sm}.Hash()}
+	require.NoError(t, recovery.Save(&file, about, state))
 	return sm, file.Bytes()
 }
 
@@ -151,7 +142,7 @@ func TestSaved_readsBackWhatItWrote(t *testing.T) {
 	for _, commands := range []int{0, 1, 100_000} {
 		sm, file := saved(t, commands)
 		again := &chain{}
-		about, err := Load(bytes.NewReader(file), again)
+		about, err := recovery.Load(bytes.NewReader(file), again)
 		require.NoError(t, err)
 		require.Equal(t, uint64(commands), about.Index)
 		require.Equal(t, "c1", about.By)
@@ -163,17 +154,17 @@ func TestSaved_readsBackWhatItWrote(t *testing.T) {
 func TestSaved_noticesEveryDamage(t *testing.T) {
 	_, file := saved(t, 3)
 	for cut := range file {
-		_, err := Load(bytes.NewReader(file[:cut]), &chain{})
-		require.ErrorIs(t, err, ErrNotSaved, "cut off after %d of %d bytes", cut, len(file))
+		_, err := recovery.Load(bytes.NewReader(file[:cut]), &chain{})
+		require.ErrorIs(t, err, recovery.ErrNotSaved, "cut off after %d of %d bytes", cut, len(file))
 	}
 	for at := range file {
 		damaged := bytes.Clone(file)
 		damaged[at] ^= 0x20
-		_, err := Load(bytes.NewReader(damaged), &chain{})
+		_, err := recovery.Load(bytes.NewReader(damaged), &chain{})
 		require.Error(t, err, "byte %d of %d", at, len(file))
 	}
-	_, err := Load(bytes.NewReader(append(bytes.Clone(file), 0)), &chain{})
-	require.ErrorIs(t, err, ErrNotSaved)
+	_, err := recovery.Load(bytes.NewReader(append(bytes.Clone(file), 0)), &chain{})
+	require.ErrorIs(t, err, recovery.ErrNotSaved)
 }
 
 func TestRestore_beginsANewLife(t *testing.T) {
@@ -181,9 +172,9 @@ func TestRestore_beginsANewLife(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "saved")
 	require.NoError(t, os.WriteFile(path, file, 0o600))
 	runCluster(t, 1, nil, func(t *testing.T, c *cluster) {
-		_, _, err := Restore(path, c.recovering("c1", "c1"))
+		_, _, err := recovery.Restore(path, c.recovering("c1", "c1"))
 		require.ErrorIs(t, err, os.ErrExist, "there is a cluster")
-		about, life, err := Restore(path, c.recovering("c2", "c2"))
+		about, life, err := recovery.Restore(path, c.recovering("c2", "c2"))
 		require.NoError(t, err)
 		require.Equal(t, uint64(50), about.Index)
 		require.Greater(t, life.Index, about.Index)
@@ -196,8 +187,8 @@ func TestRestore_beginsANewLife(t *testing.T) {
 	})
 	require.NoError(t, os.WriteFile(path, file[:len(file)-40], 0o600))
 	dir := filepath.Join(t.TempDir(), "raft")
-	_, _, err := Restore(path, RecoverConfig{Dir: dir, New: newReplayed, Voters: []Server{{"c1", "a:1"}}, Begin: func() []byte { return nil }})
-	require.ErrorIs(t, err, ErrNotSaved)
+	_, _, err := recovery.Restore(path, recovery.Config{Dir: dir, New: newReplayed, Voters: []recovery.Server{{ID: "c1", Addr: "a:1"}}, Begin: func() []byte { return nil }})
+	require.ErrorIs(t, err, recovery.ErrNotSaved)
 	require.NoDirExists(t, dir)
 }
 

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 // A replica whose newest snapshot was cut off goes on from the one before, as long as its log reaches back to that; where it
@@ -26,11 +28,11 @@ func TestOpen_withDamagedSnapshots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, last := written(t, StoreBolt, tc.trailing, 30)
-			names, err := os.ReadDir(snapshotsPath(dir))
+			names, err := os.ReadDir(verify.SnapshotsPath(dir))
 			require.NoError(t, err)
 			require.Len(t, names, 2)
 			for _, i := range tc.damaged {
-				require.NoError(t, os.Truncate(filepath.Join(snapshotsPath(dir), names[i].Name(), "state.bin"), 100))
+				require.NoError(t, os.Truncate(filepath.Join(verify.SnapshotsPath(dir), names[i].Name(), "state.bin"), 100))
 			}
 			sm := &chain{}
 			n, err := Open(Config{ID: "c1", Dir: dir, BindAddr: "127.0.0.1:0", Pack: packChain, LogStore: StoreBolt}, sm)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/raftnode/memnet"
+	"github.com/mindcoordinator/mind/raftnode/pace"
 )
 
 // starved is a machine that is 20 times slower than a busy one. On a busy one the way of a message from one replica's
@@ -87,6 +88,8 @@ func (s *starvedStore) SetUint64(k []byte, v uint64) error {
 	time.Sleep(s.machine.write())
 	return s.InmemStore.SetUint64(k, v)
 }
+
+func (s *starvedStore) IsMonotonic() bool { return false }
 
 func (s *starvedStore) Close() error { return nil }
 
@@ -193,7 +196,7 @@ func TestStarved_comesAndGoes(t *testing.T) {
 					require.Greater(t, n.Timeout(), n.cfg.HeartbeatTimeout)
 				}
 				m.become(false)
-				require.Equal(t, 1, c.watch(calmFor+10*time.Second+5*halvePace).reigns)
+				require.Equal(t, 1, c.watch(pace.CalmFor+10*time.Second+5*pace.HalvePace).reigns)
 				for _, n := range c.nodes {
 					require.Equal(t, n.cfg.HeartbeatTimeout, n.Timeout(), "as before")
 				}

@@ -1,12 +1,15 @@
 package raftnode
 
 import (
+	"crypto/tls"
 	"errors"
 	"net"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+
+	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
 // pooledLinks are idle connections kept to each peer: one each for heartbeats,
@@ -36,14 +39,14 @@ type transport struct {
 }
 
 func openTransport(cfg Config, pacing *pacing, logger hclog.Logger) (*transport, error) {
-	stream := cfg.Stream
-	if stream == nil {
+	layer := cfg.Stream
+	if layer == nil {
 		var err error
-		if stream, err = listen(cfg); err != nil {
+		if layer, err = listen(cfg); err != nil {
 			return nil, err
 		}
 	}
-	l := &links{StreamLayer: stream, open: map[net.Conn]struct{}{}, dialled: map[raft.ServerAddress]time.Time{}, pacing: pacing}
+	l := &links{StreamLayer: layer, open: map[net.Conn]struct{}{}, dialled: map[raft.ServerAddress]time.Time{}, pacing: pacing}
 	return &transport{
 		links:    l,
 		pacing:   pacing,
@@ -55,6 +58,17 @@ func openTransport(cfg Config, pacing *pacing, logger hclog.Logger) (*transport,
 			Logger:  logger,
 		}),
 	}, nil
+}
+
+func listen(cfg Config) (*stream.Stream, error) {
+	c := stream.Config{
+		BindAddr: cfg.BindAddr, AdvertiseAddr: cfg.AdvertiseAddr,
+		Server: cfg.ServerTLS, Client: cfg.DialTLS, HandshakeTime: 5 * cfg.LinkTimeout,
+	}
+	if c.Client == nil && cfg.ClientTLS != nil {
+		c.Client = func() *tls.Config { return cfg.ClientTLS }
+	}
+	return stream.Listen(c)
 }
 
 // SetHeartbeatHandler does nothing; see transport.

@@ -1,18 +1,14 @@
 package raftnode
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -179,38 +175,6 @@ func (d *slowDisk) StoreLogs(l []*raft.Log) error {
 	return d.Store.StoreLogs(l)
 }
 
-func TestTarget_wakesWhoeverIsReached(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var target target
-		var mu sync.Mutex
-		woken := map[uint64]int{}
-		for i := range uint64(30) {
-			go func() {
-				index := i/3 + 1 // three wait for each
-				if target.wait(t.Context(), index, nil) == nil {
-					mu.Lock()
-					woken[index]++
-					mu.Unlock()
-				}
-			}()
-		}
-		synctest.Wait()
-		require.Empty(t, woken)
-		for _, to := range []uint64{0, 1, 4, 3, 10} {
-			target.reach(to)
-			synctest.Wait()
-			require.Len(t, woken, int(target.current()))
-		}
-		for index, count := range woken {
-			require.Equal(t, 3, count, "index %d", index)
-		}
-		require.Empty(t, target.waiting)
-		stopped := make(chan struct{})
-		close(stopped)
-		require.ErrorIs(t, target.wait(t.Context(), 11, stopped), ErrStopped)
-	})
-}
-
 func TestMetrics_tellWhatTheNodeDoes(t *testing.T) {
 	registries := map[string]*prometheus.Registry{}
 	runCluster(t, 3, func(id string, cfg *Config) {
@@ -247,32 +211,6 @@ func TestMetrics_tellWhatTheNodeDoes(t *testing.T) {
 		families, err := registries["c1"].Gather()
 		require.NoError(t, err)
 		require.Len(t, families, 6)
-	})
-}
-
-func TestBridge_isQuiet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
-		b := newBridge(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey {
-				return slog.Attr{}
-			}
-			return a
-		}})))
-		b.Info("entering follower state")
-		require.Empty(t, out.String())
-		b = b.Named("net").With("peer", "c2")
-		b.Error("failed to heartbeat", "servers", hclog.Fmt("%d of %d", 1, 3), "error", io.EOF)
-		const want = `level=WARN msg="failed to heartbeat" peer=c2 servers="1 of 3" error=EOF` + "\n"
-		require.Equal(t, want, out.String())
-		b.Error("failed to heartbeat")
-		require.Equal(t, want, out.String(), "said a moment ago")
-		time.Sleep(repeatAfter)
-		b.Error("failed to heartbeat")
-		require.Greater(t, out.Len(), len(want))
-		require.Equal(t, "net.x", b.Named("x").Name())
-		require.False(t, b.IsDebug())
-		require.True(t, b.IsWarn())
 	})
 }
 

@@ -8,41 +8,50 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/bbolt"
+
+	"github.com/mindcoordinator/mind/raftnode/store"
+)
+
+// The format of a page of BoltDB.
+const (
+	boltHeader    = 16
+	boltMetaBytes = 64
 )
 
 // logPages finds the pages of a BoltDB file that the newest commit reaches, by the kind of page.
 func logPages(t *testing.T, path string) (pageSize int, leaves, branches []uint64) {
 	t.Helper()
-	w, err := walkBolt(path)
+	db, err := bbolt.Open(path, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true})
 	require.NoError(t, err)
-	require.Empty(t, w.flaws)
-	f, err := os.Open(path)
-	require.NoError(t, err)
-	defer f.Close()
-	for id := range w.seen {
-		head := make([]byte, boltHeader)
-		_, err := f.ReadAt(head, int64(id)*w.pageSize)
-		require.NoError(t, err)
-		if binary.NativeEndian.Uint64(head) != id {
-			continue // a page goes on here
+	defer func() { require.NoError(t, db.Close()) }()
+	pageSize = db.Info().PageSize
+	require.NoError(t, db.View(func(tx *bbolt.Tx) error {
+		for id := 2; int64(id)*int64(pageSize) < tx.Size(); id++ {
+			page, err := tx.Page(id)
+			switch {
+			case err != nil || page == nil:
+				return err
+			case page.Type == "leaf" && page.Count > 2:
+				leaves = append(leaves, uint64(id))
+			case page.Type == "branch":
+				branches = append(branches, uint64(id))
+			}
+			id += page.OverflowCount
 		}
-		switch {
-		case binary.NativeEndian.Uint16(head[8:]) == boltLeaf && binary.NativeEndian.Uint16(head[10:]) > 2:
-			leaves = append(leaves, id)
-		case binary.NativeEndian.Uint16(head[8:]) == boltBranch:
-			branches = append(branches, id)
-		}
-	}
-	return int(w.pageSize), leaves, branches
+		return nil
+	}))
+	return pageSize, leaves, branches
 }
 
 func TestVerify_damagedBoltPages(t *testing.T) {
 	dir, _ := written(t, StoreBolt, 4096, 100)
-	whole, err := os.ReadFile(boltPath(dir))
+	whole, err := os.ReadFile(store.BoltPath(dir))
 	require.NoError(t, err)
-	pageSize, leaves, branches := logPages(t, boltPath(dir))
+	pageSize, leaves, branches := logPages(t, store.BoltPath(dir))
 	require.NotEmpty(t, leaves)
 	require.NotEmpty(t, branches, "the log is too short to have a tree")
 	leaf, branch := int(leaves[0])*pageSize, int(branches[0])*pageSize
@@ -71,8 +80,8 @@ func TestVerify_damagedBoltPages(t *testing.T) {
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, os.WriteFile(boltPath(dir), c.damage(append([]byte(nil), whole...)), 0o600))
-			r := verify(t, dir)
+			require.NoError(t, os.WriteFile(store.BoltPath(dir), c.damage(append([]byte(nil), whole...)), 0o600))
+			r := verified(t, dir)
 			if name == "a branch out of order" && r.Sound() {
 				t.Skip("the last byte of the page is not in use")
 			}
@@ -84,10 +93,10 @@ func TestVerify_damagedBoltPages(t *testing.T) {
 		b := append([]byte(nil), whole...)
 		last := int(leaves[len(leaves)-1]) * pageSize
 		b[last+8] = 0x40
-		require.NoError(t, os.WriteFile(boltPath(dir), b, 0o600))
-		r := verify(t, dir)
+		require.NoError(t, os.WriteFile(store.BoltPath(dir), b, 0o600))
+		r := verified(t, dir)
 		require.Len(t, r.Flaws, 1, problems(r))
-		require.Equal(t, inStore, r.Flaws[0].Where)
+		require.Equal(t, "log store", r.Flaws[0].Where)
 	})
 }
 
@@ -95,11 +104,11 @@ func TestVerify_damagedBoltPages(t *testing.T) {
 // or the change is within an entry.
 func TestVerify_anyByteOfABoltFile(t *testing.T) {
 	dir, _ := written(t, StoreBolt, 4096, 40)
-	whole, err := os.ReadFile(boltPath(dir))
+	whole, err := os.ReadFile(store.BoltPath(dir))
 	require.NoError(t, err)
-	want := verify(t, dir)
+	want := verified(t, dir)
 	require.True(t, want.Sound(), problems(want))
-	pageSize, leaves, _ := logPages(t, boltPath(dir))
+	pageSize, leaves, _ := logPages(t, store.BoltPath(dir))
 	places := map[int]bool{}
 	for at := 0; at < len(whole); at += 509 {
 		places[at] = true
@@ -116,30 +125,44 @@ func TestVerify_anyByteOfABoltFile(t *testing.T) {
 	for at := range places {
 		b := append([]byte(nil), whole...)
 		b[at] ^= 0x11
-		require.NoError(t, os.WriteFile(boltPath(dir), b, 0o600))
-		if r := verify(t, dir); !r.Sound() {
+		require.NoError(t, os.WriteFile(store.BoltPath(dir), b, 0o600))
+		if r := verified(t, dir); !r.Sound() {
 			told++
 		}
 	}
 	require.Greater(t, told, len(places)/4)
 }
 
+// The format of a segment.
+const (
+	segmentHeader = 32
+	frameHeader   = 8
+)
+
+// commitsOf says where the commits of a segment end.
+func commitsOf(b []byte) (ends []int) {
+	for at := segmentHeader; at+frameHeader <= len(b); {
+		switch kind, n := b[at], binary.LittleEndian.Uint32(b[at+4:]); kind {
+		case segment.FrameEntry, segment.FrameIndex:
+			at += frameHeader + (int(n)+7)&^7
+		case segment.FrameCommit:
+			at += frameHeader
+			ends = append(ends, at)
+		default:
+			return ends
+		}
+	}
+	return ends
+}
+
 func TestVerify_damagedWAL(t *testing.T) {
 	dir, last := written(t, StoreWAL, 4096, 60)
-	segments, err := filepath.Glob(filepath.Join(walPath(dir), "*.wal"))
+	segments, err := filepath.Glob(filepath.Join(store.WALPath(dir), "*.wal"))
 	require.NoError(t, err)
 	require.Len(t, segments, 1)
 	whole, err := os.ReadFile(segments[0])
 	require.NoError(t, err)
-	var commits []int // where the commits end
-	for from, at := 0, segmentHeader; ; {
-		end, is, err := nextCommit(whole, from, at)
-		require.NoError(t, err)
-		if !is {
-			break
-		}
-		commits, from, at = append(commits, end), end, end
-	}
+	commits := commitsOf(whole)
 	require.Greater(t, len(commits), 40)
 	middle, tail := commits[20], commits[len(commits)-1]
 	tests := map[string]struct {
@@ -159,7 +182,7 @@ func TestVerify_damagedWAL(t *testing.T) {
 			b := append([]byte(nil), whole...)
 			c.damage(b)
 			require.NoError(t, os.WriteFile(segments[0], b, 0o600))
-			r := verify(t, dir)
+			r := verified(t, dir)
 			if c.says == "" {
 				require.True(t, r.Sound(), problems(r))
 				require.Len(t, r.Notes, 1)
@@ -174,10 +197,10 @@ func TestVerify_damagedWAL(t *testing.T) {
 	}
 	t.Run("its meta file", func(t *testing.T) {
 		require.NoError(t, os.WriteFile(segments[0], whole, 0o600))
-		flipIn(t, filepath.Join(walPath(dir), walMetaFile), func(b []byte) { b[boltHeader+20] ^= 1 })
-		r := verify(t, dir)
+		flipIn(t, filepath.Join(store.WALPath(dir), metadb.FileName), func(b []byte) { b[boltHeader+20] ^= 1 })
+		r := verified(t, dir)
 		require.False(t, r.Sound())
-		require.Contains(t, problems(r), fmt.Sprintf("%s: meta page 0 is damaged", walMetaFile))
+		require.Contains(t, problems(r), fmt.Sprintf("%s: meta page 0 is damaged", metadb.FileName))
 	})
 }
 
@@ -190,8 +213,8 @@ func TestOpen_refusesADamagedLog(t *testing.T) {
 		return err
 	}
 	bolt, _ := written(t, StoreBolt, 4096, 100)
-	pageSize, leaves, _ := logPages(t, boltPath(bolt))
-	whole, err := os.ReadFile(boltPath(bolt))
+	pageSize, leaves, _ := logPages(t, store.BoltPath(bolt))
+	whole, err := os.ReadFile(store.BoltPath(bolt))
 	require.NoError(t, err)
 	for name, change := range map[string]func(b []byte) []byte{
 		"a torn leaf": func(b []byte) []byte {
@@ -204,33 +227,25 @@ func TestOpen_refusesADamagedLog(t *testing.T) {
 		"half of it":        func(b []byte) []byte { return b[:len(b)/2] },
 		"a third of a page": func(b []byte) []byte { return b[:pageSize/3] },
 	} {
-		require.NoError(t, os.WriteFile(boltPath(bolt), change(append([]byte(nil), whole...)), 0o600))
+		require.NoError(t, os.WriteFile(store.BoltPath(bolt), change(append([]byte(nil), whole...)), 0o600))
 		err := open(t, bolt, StoreBolt)
-		require.ErrorContains(t, err, boltPath(bolt)+" is damaged", name)
+		require.ErrorContains(t, err, store.BoltPath(bolt)+" is damaged", name)
 	}
-	require.NoError(t, os.WriteFile(boltPath(bolt), whole, 0o600))
+	require.NoError(t, os.WriteFile(store.BoltPath(bolt), whole, 0o600))
 	require.NoError(t, open(t, bolt, StoreBolt))
-	require.NoError(t, os.WriteFile(boltPath(bolt), nil, 0o600))
+	require.NoError(t, os.WriteFile(store.BoltPath(bolt), nil, 0o600))
 	require.NoError(t, open(t, bolt, StoreBolt), "a file that was only just made")
 
 	dir, _ := written(t, StoreWAL, 4096, 60)
-	segments, err := filepath.Glob(filepath.Join(walPath(dir), "*.wal"))
+	segments, err := filepath.Glob(filepath.Join(store.WALPath(dir), "*.wal"))
 	require.NoError(t, err)
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
 	require.ErrorContains(t, open(t, dir, StoreWAL), segments[0]+" is damaged")
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
 	// A crash while the newest write was on its way is no damage.
-	last := 0
 	flipIn(t, segments[0], func(b []byte) {
-		for from, at := 0, segmentHeader; ; {
-			end, is, err := nextCommit(b, from, at)
-			require.NoError(t, err)
-			if !is {
-				break
-			}
-			last, from, at = at, end, end
-		}
-		b[last+frameHeader+3] ^= 1
+		commits := commitsOf(b)
+		b[commits[len(commits)-2]+frameHeader+3] ^= 1
 	})
 	require.NoError(t, open(t, dir, StoreWAL))
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/raftnode/store"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 // replayedChain is the chain as Verify wants it.
@@ -39,20 +42,20 @@ func (c replayedChain) Check() []string {
 	return nil
 }
 
-func verify(t *testing.T, dir string, change ...func(*VerifyConfig)) *Report {
+func verified(t *testing.T, dir string, change ...func(*verify.Config)) *verify.Report {
 	t.Helper()
-	cfg := VerifyConfig{Dir: dir, New: func() Replay { return replayedChain{&chain{}} }}
+	cfg := verify.Config{Dir: dir, New: func() verify.Replay { return replayedChain{&chain{}} }}
 	for _, c := range change {
 		c(&cfg)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	r, err := Verify(ctx, cfg)
+	r, err := verify.Data(ctx, cfg)
 	require.NoError(t, err)
 	return r
 }
 
-func problems(r *Report) string {
+func problems(r *verify.Report) string {
 	raw, _ := json.Marshal(r.Flaws)
 	return string(raw)
 }
@@ -81,7 +84,7 @@ func TestVerify_soundData(t *testing.T) {
 			t.Run(fmt.Sprint(store, trailing), func(t *testing.T) {
 				dir, last := written(t, store, trailing, 100)
 				before := bytesOf(t, dir)
-				r := verify(t, dir)
+				r := verified(t, dir)
 				require.True(t, r.Sound(), problems(r))
 				require.Equal(t, before, bytesOf(t, dir), "verifying changed the data")
 				require.Equal(t, store, r.LogStore)
@@ -101,7 +104,7 @@ func TestVerify_soundData(t *testing.T) {
 					require.Empty(t, r.State.From, "it is replayed from the beginning, past both snapshots")
 				}
 				at := r.Snapshots[1].Index
-				r = verify(t, dir, func(c *VerifyConfig) { c.At = at })
+				r = verified(t, dir, func(c *verify.Config) { c.At = at })
 				require.Equal(t, at, r.State.AtIndex)
 				require.Equal(t, r.Snapshots[1].Hash, r.State.AtHash)
 			})
@@ -125,25 +128,25 @@ func bytesOf(t *testing.T, dir string) map[string]string {
 func TestVerify_refusesWhatIsInUseOrNotThere(t *testing.T) {
 	for _, store := range []string{StoreBolt, StoreWAL} {
 		runCluster(t, 1, func(_ string, c *Config) { c.LogStore = store }, func(t *testing.T, c *cluster) {
-			_, err := Verify(t.Context(), VerifyConfig{Dir: filepath.Join(c.dir, "c1"), New: func() Replay { return replayedChain{&chain{}} }})
-			require.ErrorIs(t, err, ErrInUse)
+			_, err := verify.Data(t.Context(), verify.Config{Dir: filepath.Join(c.dir, "c1"), New: func() verify.Replay { return replayedChain{&chain{}} }})
+			require.ErrorIs(t, err, verify.ErrInUse)
 			c.propose(c.leader(), "it goes on")
 		})
 	}
-	_, err := Verify(t.Context(), VerifyConfig{Dir: t.TempDir()})
+	_, err := verify.Data(t.Context(), verify.Config{Dir: t.TempDir()})
 	require.ErrorContains(t, err, "there is no log")
-	_, err = Verify(t.Context(), VerifyConfig{Dir: t.TempDir(), LogStore: "paper"})
+	_, err = verify.Data(t.Context(), verify.Config{Dir: t.TempDir(), LogStore: "paper"})
 	require.ErrorContains(t, err, "it must be boltdb or wal")
 }
 
 // handmade writes a log with nothing of raft's care.
 func handmade(t *testing.T, term uint64, entries ...*raft.Log) string {
 	dir := t.TempDir()
-	store, err := raftboltdb.NewBoltStore(boltPath(dir))
+	bolt, err := raftboltdb.NewBoltStore(store.BoltPath(dir))
 	require.NoError(t, err)
-	require.NoError(t, store.StoreLogs(entries))
-	require.NoError(t, store.SetUint64([]byte("CurrentTerm"), term))
-	require.NoError(t, store.Close())
+	require.NoError(t, bolt.StoreLogs(entries))
+	require.NoError(t, bolt.SetUint64([]byte("CurrentTerm"), term))
+	require.NoError(t, bolt.Close())
 	return dir
 }
 
@@ -155,22 +158,22 @@ func TestVerify_wrongLogs(t *testing.T) {
 	tests := map[string]struct {
 		term    uint64
 		entries []*raft.Log
-		want    Flaw
+		want    verify.Flaw
 		replays int
 	}{
-		"a gap":             {1, []*raft.Log{commandAt(1, 1, "a"), commandAt(2, 1, "b"), commandAt(5, 1, "c")}, Flaw{inLog, 3, 0, "entries 3 to 4 are missing"}, 2},
-		"a term goes back":  {3, []*raft.Log{commandAt(1, 1, "a"), commandAt(2, 3, "b"), commandAt(3, 2, "c")}, Flaw{inLog, 3, 2, "the term goes back, from 3 to 2"}, 3},
-		"a term to come":    {1, []*raft.Log{commandAt(1, 1, "a"), commandAt(2, 2, "b")}, Flaw{inLog, 2, 2, "the entry is of term 2, and the replica has come to term 1 only"}, 2},
-		"no snapshot":       {1, []*raft.Log{commandAt(7, 1, "a")}, Flaw{inLog, 7, 0, "the log begins at 7, and there is no sound snapshot that it continues"}, 0},
-		"not decodable":     {1, []*raft.Log{commandAt(1, 1, "a"), {Index: 2, Term: 1, Data: []byte{9, 1}}}, Flaw{inLog, 2, 1, "the entry cannot be decoded: a command is cut off"}, 1},
-		"not applicable":    {1, []*raft.Log{commandAt(1, 1, "a"), {Index: 2, Term: 1, Data: []byte{1, 'a', 9, 1}}}, Flaw{inLog, 2, 1, "the entry cannot be applied: runtime error: slice bounds out of range [:10] with capacity"}, 1},
-		"a kind of its own": {1, []*raft.Log{{Index: 1, Term: 1, Type: 77}}, Flaw{inLog, 1, 1, "the entry cannot be decoded: it is of a kind that is not known (77)"}, 0},
-		"no configuration":  {1, []*raft.Log{{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: []byte("?")}}, Flaw{inLog, 1, 1, "the entry cannot be decoded: "}, 0},
-		"broken invariants": {1, []*raft.Log{commandAt(1, 1, "impossible")}, Flaw{inState, 1, 1, "an invariant is broken: the impossible happened"}, 1},
+		"a gap":             {1, []*raft.Log{commandAt(1, 1, "a"), commandAt(2, 1, "b"), commandAt(5, 1, "c")}, verify.Flaw{Where: "log", Index: 3, Term: 0, Problem: "entries 3 to 4 are missing"}, 2},
+		"a term goes back":  {3, []*raft.Log{commandAt(1, 1, "a"), commandAt(2, 3, "b"), commandAt(3, 2, "c")}, verify.Flaw{Where: "log", Index: 3, Term: 2, Problem: "the term goes back, from 3 to 2"}, 3},
+		"a term to come":    {1, []*raft.Log{commandAt(1, 1, "a"), commandAt(2, 2, "b")}, verify.Flaw{Where: "log", Index: 2, Term: 2, Problem: "the entry is of term 2, and the replica has come to term 1 only"}, 2},
+		"no snapshot":       {1, []*raft.Log{commandAt(7, 1, "a")}, verify.Flaw{Where: "log", Index: 7, Term: 0, Problem: "the log begins at 7, and there is no sound snapshot that it continues"}, 0},
+		"not decodable":     {1, []*raft.Log{commandAt(1, 1, "a"), {Index: 2, Term: 1, Data: []byte{9, 1}}}, verify.Flaw{Where: "log", Index: 2, Term: 1, Problem: "the entry cannot be decoded: a command is cut off"}, 1},
+		"not applicable":    {1, []*raft.Log{commandAt(1, 1, "a"), {Index: 2, Term: 1, Data: []byte{1, 'a', 9, 1}}}, verify.Flaw{Where: "log", Index: 2, Term: 1, Problem: "the entry cannot be applied: runtime error: slice bounds out of range [:10] with capacity"}, 1},
+		"a kind of its own": {1, []*raft.Log{{Index: 1, Term: 1, Type: 77}}, verify.Flaw{Where: "log", Index: 1, Term: 1, Problem: "the entry cannot be decoded: it is of a kind that is not known (77)"}, 0},
+		"no configuration":  {1, []*raft.Log{{Index: 1, Term: 1, Type: raft.LogConfiguration, Data: []byte("?")}}, verify.Flaw{Where: "log", Index: 1, Term: 1, Problem: "the entry cannot be decoded: "}, 0},
+		"broken invariants": {1, []*raft.Log{commandAt(1, 1, "impossible")}, verify.Flaw{Where: "state", Index: 1, Term: 1, Problem: "an invariant is broken: the impossible happened"}, 1},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			r := verify(t, handmade(t, c.term, c.entries...))
+			r := verified(t, handmade(t, c.term, c.entries...))
 			require.Len(t, r.Flaws, 1, problems(r))
 			require.Contains(t, r.Flaws[0].Problem, c.want.Problem)
 			c.want.Problem = r.Flaws[0].Problem
@@ -182,7 +185,7 @@ func TestVerify_wrongLogs(t *testing.T) {
 
 func TestVerify_anEntryUnderTheWrongIndex(t *testing.T) {
 	dir := handmade(t, 1, commandAt(1, 1, "a"), commandAt(2, 1, "b"))
-	flipIn(t, boltPath(dir), func(b []byte) {
+	flipIn(t, store.BoltPath(dir), func(b []byte) {
 		at := strings.LastIndex(string(b), "\xa5Index\x02")
 		if at < 0 {
 			at = strings.LastIndex(string(b), "\xa5Index\xcf\x00\x00\x00\x00\x00\x00\x00\x02")
@@ -192,7 +195,7 @@ func TestVerify_anEntryUnderTheWrongIndex(t *testing.T) {
 		}
 		b[at+6] = 3
 	})
-	r := verify(t, dir)
+	r := verified(t, dir)
 	require.Contains(t, problems(r), "the entry says that it is entry 3")
 }
 
@@ -217,19 +220,19 @@ func TestVerify_damagedSnapshots(t *testing.T) {
 		"no description":     {func(t *testing.T, s string) { require.NoError(t, os.Remove(filepath.Join(s, "meta.json"))) }, "its description cannot be read"},
 		"half a description": {func(t *testing.T, s string) { require.NoError(t, os.Truncate(filepath.Join(s, "meta.json"), 30)) }, "its description is damaged"},
 		"another version": {func(t *testing.T, s string) {
-			describe(t, s, func(m *storedSnapshot) { m.Version = 9 })
+			describe(t, s, func(m *verify.StoredSnapshot) { m.Version = 9 })
 		}, "version 9 of raft's snapshots is not known"},
 		"another's description": {func(t *testing.T, s string) {
-			describe(t, s, func(m *storedSnapshot) { m.ID = "1-2-3" })
+			describe(t, s, func(m *verify.StoredSnapshot) { m.ID = "1-2-3" })
 		}, "its description is that of"},
 		"no voters": {func(t *testing.T, s string) {
-			describe(t, s, func(m *storedSnapshot) { m.Configuration = raft.Configuration{} })
+			describe(t, s, func(m *verify.StoredSnapshot) { m.Configuration = raft.Configuration{} })
 		}, "it knows of no voter"},
 		"another term": {func(t *testing.T, s string) {
-			describe(t, s, func(m *storedSnapshot) { m.Term = 99 })
+			describe(t, s, func(m *verify.StoredSnapshot) { m.Term = 99 })
 		}, "it ends in term 99, and the log's entry there is of term"},
 		"an index of the past": {func(t *testing.T, s string) {
-			describe(t, s, func(m *storedSnapshot) { m.Index = 3 })
+			describe(t, s, func(m *verify.StoredSnapshot) { m.Index = 3 })
 		}, "it is said to be of 3"},
 		"a state that the log does not come to": {func(t *testing.T, s string) {
 			path := filepath.Join(s, "state.bin")
@@ -241,17 +244,17 @@ func TestVerify_damagedSnapshots(t *testing.T) {
 			require.NoError(t, err)
 			sum := crc64.New(crc64.MakeTable(crc64.ECMA))
 			_, _ = sum.Write(raw)
-			describe(t, s, func(m *storedSnapshot) { m.CRC = sum.Sum(nil) })
+			describe(t, s, func(m *verify.StoredSnapshot) { m.CRC = sum.Sum(nil) })
 		}, "and the log comes to"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			dir, last := written(t, StoreBolt, 4096, 30)
-			names, err := os.ReadDir(snapshotsPath(dir))
+			names, err := os.ReadDir(verify.SnapshotsPath(dir))
 			require.NoError(t, err)
 			require.Len(t, names, 2)
-			c.damage(t, filepath.Join(snapshotsPath(dir), names[1].Name()))
-			r := verify(t, dir)
+			c.damage(t, filepath.Join(verify.SnapshotsPath(dir), names[1].Name()))
+			r := verified(t, dir)
 			require.Len(t, r.Flaws, 1, problems(r))
 			require.Contains(t, r.Flaws[0].Problem, c.says)
 			require.Equal(t, names[1].Name(), r.Flaws[0].Where)
@@ -260,11 +263,11 @@ func TestVerify_damagedSnapshots(t *testing.T) {
 	}
 }
 
-func describe(t *testing.T, snapshot string, change func(*storedSnapshot)) {
+func describe(t *testing.T, snapshot string, change func(*verify.StoredSnapshot)) {
 	path := filepath.Join(snapshot, "meta.json")
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	var m storedSnapshot
+	var m verify.StoredSnapshot
 	require.NoError(t, json.Unmarshal(raw, &m))
 	change(&m)
 	raw, err = json.Marshal(m)
@@ -274,11 +277,11 @@ func describe(t *testing.T, snapshot string, change func(*storedSnapshot)) {
 
 func TestVerify_theNewestSnapshotIsDamagedAndTheLogReachesTheOlder(t *testing.T) {
 	dir, last := written(t, StoreBolt, 60, 100) // the log begins between the snapshots
-	names, err := os.ReadDir(snapshotsPath(dir))
+	names, err := os.ReadDir(verify.SnapshotsPath(dir))
 	require.NoError(t, err)
-	require.NoError(t, os.Truncate(filepath.Join(snapshotsPath(dir), names[1].Name(), "state.bin"), 10))
-	require.NoError(t, os.MkdirAll(filepath.Join(snapshotsPath(dir), "1-2-3.tmp"), 0o700))
-	r := verify(t, dir)
+	require.NoError(t, os.Truncate(filepath.Join(verify.SnapshotsPath(dir), names[1].Name(), "state.bin"), 10))
+	require.NoError(t, os.MkdirAll(filepath.Join(verify.SnapshotsPath(dir), "1-2-3.tmp"), 0o700))
+	r := verified(t, dir)
 	require.Len(t, r.Flaws, 1, problems(r))
 	require.Equal(t, names[0].Name(), r.State.From)
 	require.Equal(t, hex.EncodeToString(last.Hash[:8]), r.State.Hash)

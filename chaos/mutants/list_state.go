@@ -137,16 +137,29 @@ var stateMutants = []mutant{
 		Package: "raftnode", Tests: []string{"TestAcks_quorum"},
 	},
 	{
-		Name: "failed-write-is-acknowledged", Breaks: "I4", File: "raftnode/stores.go",
+		Name: "failed-write-is-acknowledged", Breaks: "I4", File: "raftnode/store/latch.go",
 		What: "a write that the disk refused counts as done",
 		Old:  "if first {\n\t\tl.tripped(err)\n\t}\n\treturn failed", New: "_ = failed\n\treturn nil",
 		Package: "raftnode", Tests: []string{"TestLatch_leaderWhoseDiskFailsStopsForGood"},
 	},
 	{
-		Name: "log-is-not-synced", Breaks: "I4", File: "raftnode/stores.go",
-		What: "the log is not synced",
+		Name: "log-is-not-synced", Breaks: "I4", File: "raftnode/store/store.go",
+		What: "the votes, or the whole log, are not synced",
 		Old:  "Path: path,\n\t\tBoltOptions:", New: "Path: path, NoSync: true,\n\t\tBoltOptions:",
-		Package: "raftnode", Tests: []string{"TestStore_syncsEveryWrite"},
+		Package: "raftnode/store", Tests: []string{"TestStore_syncsEveryWrite"},
+	},
+	{
+		Name: "full-segment-is-not-mended", Breaks: "I8", File: "raftnode/store/check_wal.go",
+		What: "a coordinator that was killed when a segment of its log was full never writes again",
+		Old:  "if walk.index == 0 {", New: "if walk.index >= 0 {",
+		Package: "raftnode/store", Tests: []string{"TestOpen_afterACrashBetweenSealAndRotation"},
+	},
+	{
+		Name: "log-is-moved-too-soon", Breaks: "I4", File: "raftnode/store/move.go",
+		What:    "a crash while the log is moved loses it",
+		Old:     "if err = errors.Join(err, old.Close()); err != nil {\n\t\treturn err\n\t}\n\tlog, err := c.openWAL()",
+		New:     "if err = errors.Join(err, old.Close(), c.writeBolt(v, false, nil)); err != nil {\n\t\treturn err\n\t}\n\tlog, err := c.openWAL()",
+		Package: "raftnode/store", Tests: []string{"TestOpen_killedAtEachStepOfAMove"},
 	},
 	{
 		Name: "contradiction-counts", Breaks: "I6", File: "fsm/lost.go",
@@ -185,16 +198,16 @@ var stateMutants = []mutant{
 		Package: "raftnode", Tests: []string{"TestWriteError_threeOutcomes"},
 	},
 	{
-		Name: "timeouts-never-lengthen", Breaks: "L1", File: "raftnode/pace.go",
+		Name: "timeouts-never-lengthen", Breaks: "L1", File: "raftnode/pace/pace.go",
 		What: "a coordinator keeps its timeouts on a machine that is slow",
 		Old:  "return max(p.measured, p.guessed)", New: "return p.base",
 		Package: "raftnode", Tests: []string{"TestStarved_aLeaderWithinTenSecondsAndForLong", "TestStarved_comesAndGoes"},
 	},
 	{
-		Name: "timeouts-never-shorten", Breaks: "L1", File: "raftnode/pace.go",
+		Name: "timeouts-never-shorten", Breaks: "L1", File: "raftnode/pace/pace.go",
 		What: "a coordinator that was slow once stays patient",
-		Old:  "now.Sub(p.noted) >= calmFor &&", New: "p.base == 0 &&",
-		Package: "raftnode", Tests: []string{"TestStarved_comesAndGoes", "TestPace_always"},
+		Old:  "now.Sub(p.noted) >= CalmFor &&", New: "p.base == 0 &&",
+		Package: "raftnode/pace", Tests: []string{"TestPace_always"},
 	},
 	{
 		Name: "recovered-jobs-not-held", Breaks: "I2", File: "fsm/recovery.go",
@@ -215,10 +228,10 @@ var stateMutants = []mutant{
 		Package: "fsm", Tests: []string{"TestRecover_whatStillRunsGoesOn"},
 	},
 	{
-		Name: "next-life-overlaps", Breaks: "I3", File: "raftnode/seed.go",
+		Name: "next-life-overlaps", Breaks: "I3", File: "raftnode/recovery/seed.go",
 		What: "a new life begins at indices that the lost part of the log may have used",
 		Old:  "return max(index+1, seconds<<lifeShift), max(term+1, seconds)", New: "return index + 1, max(term+1, seconds)",
-		Package: "raftnode", Tests: []string{"TestNextLife"},
+		Package: "raftnode/recovery", Tests: []string{"TestNextLife"},
 	},
 	{
 		Name: "infrastructure-spends-retries", Breaks: "concepts.md", File: "fsm/restarts.go",

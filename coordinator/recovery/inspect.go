@@ -7,12 +7,12 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/recovery"
 )
 
 // SavedState is what a saved state has.
 type SavedState struct {
-	raftnode.Saved
+	recovery.Saved
 	Nodes        int            `json:"nodes"`
 	Jobs         map[string]int `json:"jobs"`
 	Queues       int            `json:"queues"`
@@ -30,7 +30,7 @@ func Inspect(file string) (*SavedState, error) {
 	}
 	defer f.Close()
 	machine := fsm.New()
-	about, err := raftnode.Load(f, replica.Hosted{Machine: machine})
+	about, err := recovery.Load(f, replica.Hosted{Machine: machine})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -8,12 +8,13 @@ import (
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/recovery"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 // What follows works on the data of coordinators that do not run, and is for when the quorum is gone.
 
-func newReplayed() raftnode.Replay { return replayed{replica.Hosted{Machine: fsm.New()}} }
+func newReplayed() verify.Replay { return replayed{replica.Hosted{Machine: fsm.New()}} }
 
 // Begun is how a new life of a cluster begins.
 type Begun struct {
@@ -26,7 +27,7 @@ type Begun struct {
 	Jobs  int `json:"jobs_held"`
 }
 
-func begun(life raftnode.Life, voters []raftnode.Server) Begun {
+func begun(life recovery.Life, voters []recovery.Server) Begun {
 	b := Begun{Index: life.Index, Term: life.Term, Hash: life.Hash}
 	for _, v := range voters {
 		b.Voters = append(b.Voters, v.ID)
@@ -38,7 +39,7 @@ func begun(life raftnode.Life, voters []raftnode.Server) Begun {
 }
 
 // beginWith makes the first entry of a new life.
-func beginWith(voters []raftnode.Server, from, who string) func() []byte {
+func beginWith(voters []recovery.Server, from, who string) func() []byte {
 	return func() []byte {
 		var ids []string
 		for _, v := range voters {
@@ -56,15 +57,15 @@ func beginWith(voters []raftnode.Server, from, who string) func() []byte {
 type Recovery struct {
 	Begun
 	// From is the end of the log that it was recovered from.
-	From raftnode.StateReport `json:"from"`
+	From verify.StateReport `json:"from"`
 	// Kept is where the data lies as it was.
 	Kept string `json:"kept"`
 }
 
 // Recover begins a new life of a cluster from the data directory of one coordinator that does not run. The caller knows that
 // the voters of before that are not among the new ones will never run again with their data. who is for the audit log.
-func Recover(ctx context.Context, dataDir, logStore string, voters []raftnode.Server, who string) (*Recovery, error) {
-	done, err := raftnode.Recover(ctx, raftnode.RecoverConfig{
+func Recover(ctx context.Context, dataDir, logStore string, voters []recovery.Server, who string) (*Recovery, error) {
+	done, err := recovery.Recover(ctx, recovery.Config{
 		Dir: filepath.Join(dataDir, "raft"), LogStore: logStore, New: newReplayed, Voters: voters,
 		Begin: beginWith(voters, "the log of "+dataDir, who),
 	})

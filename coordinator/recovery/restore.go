@@ -13,7 +13,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/durable"
-	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/recovery"
 )
 
 // RestoreFile lies in the data directory of a coordinator that is to begin from it.
@@ -80,8 +80,8 @@ func (s *Service) RestorePending(ctx context.Context) error {
 		s.log.Warn("another coordinator of the list has begun a cluster: the saved state is not used", "file", file+".unused")
 		return durable.Rename(file, file+".unused")
 	}
-	self := []raftnode.Server{{ID: s.replica.ID(), Addr: s.raftAddr}}
-	about, life, err := raftnode.Restore(file, raftnode.RecoverConfig{
+	self := []recovery.Server{{ID: s.replica.ID(), Addr: s.raftAddr}}
+	about, life, err := recovery.Restore(file, recovery.Config{
 		Dir: dir, LogStore: s.logStore, New: newReplayed, Voters: self, Begin: beginWith(self, "a snapshot", s.replica.ID()),
 	})
 	if err != nil {

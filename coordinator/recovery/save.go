@@ -10,7 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/recovery"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 // snapshotChunk bounds one message of a state that is handed out, in bytes.
@@ -40,16 +41,16 @@ func (s *Service) SaveSnapshot(_ *v1.SaveSnapshotRequest, stream v1.OperatorServ
 	}
 	state := s.machine.Snapshot()
 	defer state.Release()
-	about := raftnode.Saved{
+	about := recovery.Saved{
 		Program: s.program, By: s.replica.ID(), At: time.Now().UTC().Round(time.Second), Stale: c.Stale,
 		Index: state.Index(), Term: s.replica.Raft().Stats().Term, Hash: replica.HashText(state.Hash()),
 	}
 	for _, p := range s.replica.Raft().Peers() {
-		about.Members = append(about.Members, raftnode.Member{ID: p.ID, RaftAddr: p.Addr, Voter: p.Voter})
+		about.Members = append(about.Members, verify.Member{ID: p.ID, RaftAddr: p.Addr, Voter: p.Voter})
 	}
 	s.log.Info("state handed out", "to", c.Peer.String(), "index", state.Index(), "asked_at", v.Index(), "stale", c.Stale)
 	out := bufio.NewWriterSize(snapshotStream{stream}, snapshotChunk)
-	if err := raftnode.Save(out, about, state); err != nil {
+	if err := recovery.Save(out, about, state); err != nil {
 		return err
 	}
 	return out.Flush()

@@ -141,6 +141,9 @@ func (m *Mount) write(f func(d *Disk)) error {
 	return nil
 }
 
+// IsMonotonic implements raft.MonotonicLogStore.
+func (m *Mount) IsMonotonic() bool { return false }
+
 // FirstIndex implements raft.LogStore.
 func (m *Mount) FirstIndex() (i uint64, err error) {
 	err = m.read(func(d *Disk) error { i = d.low; return nil })

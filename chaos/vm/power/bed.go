@@ -20,7 +20,7 @@ type Options struct {
 	Dir string
 	// Coordinators is 1, 3 or 5; default 1. Agents default to 2.
 	Coordinators, Agents int
-	// LogStore of the coordinators is boltdb, the default, or wal.
+	// LogStore of the coordinators is wal, the default, boltdb, or moving: one of them at each start.
 	LogStore string
 	// Changes are made to the sources of the mind inside, for this build alone.
 	Changes []Change
@@ -68,13 +68,11 @@ func NewBed(ctx context.Context, o Options) (*Bed, error) {
 	if o.Agents == 0 {
 		o.Agents = 2
 	}
-	switch o.LogStore {
-	case "", "boltdb":
-	case "wal":
-		o.Changes = slices.Concat(withWAL, o.Changes)
-	default:
-		return nil, fmt.Errorf("there is no log store %q: boltdb or wal", o.LogStore)
+	change, ok := logStores[o.LogStore]
+	if !ok {
+		return nil, fmt.Errorf("there is no log store %q: wal, boltdb or moving", o.LogStore)
 	}
+	o.Changes = slices.Concat(change, o.Changes)
 	b := &Bed{Options: o, initramfs: filepath.Join(o.Dir, "initramfs")}
 	programs := map[string]string{"init": filepath.Join(o.Dir, "init"), "mind": filepath.Join(o.Dir, "mind")}
 	if err := vm.Build(ctx, vm.InitPackage, programs["init"]); err != nil {

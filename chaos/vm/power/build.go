@@ -25,8 +25,14 @@ var pace = []Change{
 	{"raftnode/config.go", "cmp.Or(c.TrailingLogs, 4096)", "cmp.Or(c.TrailingLogs, 64)"},
 }
 
-// withWAL makes the log of the coordinators another one, which mind dev has no flag for.
-var withWAL = []Change{{"coordinator/config.go", "c.LogStore = \"boltdb\"", "c.LogStore = \"wal\""}}
+// logStores are the logs that coordinators can be given; mind dev has no flag for that. With "moving" each start draws which
+// one it has: logs are moved again and again, and the power is cut meanwhile.
+var logStores = map[string][]Change{
+	"":       nil,
+	"wal":    nil,
+	"boltdb": {{"coordinator/config.go", "c.LogStore = \"wal\"", "c.LogStore = \"boltdb\""}},
+	"moving": {{"coordinator/config.go", "c.LogStore = \"wal\"", "c.LogStore = []string{\"wal\", \"boltdb\"}[time.Now().UnixMicro()%2]"}},
+}
 
 // root is the folder of the sources.
 func root(ctx context.Context) (string, error) {

@@ -13,7 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
-	"github.com/mindcoordinator/mind/raftnode"
+	data "github.com/mindcoordinator/mind/raftnode/recovery"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 func newRaftRecover() *cobra.Command {
@@ -50,7 +51,7 @@ The data is kept as it was beside the new one.`,
 			}
 			done, err := recovery.Recover(cmd.Context(), dir, store, servers, whoami())
 			switch {
-			case errors.Is(err, raftnode.ErrInUse):
+			case errors.Is(err, verify.ErrInUse):
 				return fmt.Errorf("a coordinator runs on %s: stop it first", dir)
 			case err != nil:
 				return fmt.Errorf("recovering %s: %w", dir, err)
@@ -75,21 +76,21 @@ The data is kept as it was beside the new one.`,
 	f.StringVar(&dir, "data-dir", "", "data directory of the coordinator")
 	f.StringArrayVar(&voters, "voter", nil, "voter of the new life, ID=RAFT_ADDR: this coordinator; others only if they have their disks")
 	f.BoolVar(&sure, "i-know-others-are-dead", false, "no other coordinator will run again with the data that it has")
-	f.StringVar(&store, "log-store", "", "boltdb or wal (default: the one that is there)")
+	f.StringVar(&store, "log-store", "", "wal or boltdb (default: the one that is there)")
 	f.StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	_ = cmd.MarkFlagRequired("data-dir")
 	_ = cmd.MarkFlagRequired("voter")
 	return cmd
 }
 
-func parseVoters(texts []string) ([]raftnode.Server, error) {
-	var voters []raftnode.Server
+func parseVoters(texts []string) ([]data.Server, error) {
+	var voters []data.Server
 	for _, text := range texts {
 		id, addr, ok := strings.Cut(text, "=")
 		if _, _, err := net.SplitHostPort(addr); !ok || id == "" || err != nil {
 			return nil, fmt.Errorf("--voter %s: it must be ID=HOST:PORT, with the raft_addr of the coordinator, such as c3=10.0.0.3:7003", text)
 		}
-		voters = append(voters, raftnode.Server{ID: id, Addr: addr})
+		voters = append(voters, data.Server{ID: id, Addr: addr})
 	}
 	return voters, nil
 }

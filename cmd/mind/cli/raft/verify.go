@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
-	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 func newRaftVerify() *cobra.Command {
@@ -43,7 +43,7 @@ Exits with 1 when something is wrong.`,
 	f := cmd.Flags()
 	f.BoolVar(&reach, "reach", true, "with --data-dir: try to reach the other members")
 	f.StringVar(&dir, "data-dir", "", "data directory of a coordinator that is stopped")
-	f.StringVar(&store, "log-store", "", "boltdb or wal (default: the one that is there)")
+	f.StringVar(&store, "log-store", "", "wal or boltdb (default: the one that is there)")
 	f.Uint64Var(&at, "at", 0, "say the hash at this index too")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := render.CheckOutput(o.output); err != nil {
@@ -79,7 +79,7 @@ Exits with 1 when something is wrong.`,
 	return cmd
 }
 
-func verifyTable(w io.Writer, r *raftnode.Report) error {
+func verifyTable(w io.Writer, r *verify.Report) error {
 	f := render.NewFacts(w)
 	f.Add("log store", r.LogStore)
 	if r.Log.Entries > 0 {

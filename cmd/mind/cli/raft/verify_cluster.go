@@ -14,7 +14,7 @@ import (
 	coordinators "github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
-	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 // reachTime bounds the try to reach one coordinator.
@@ -220,7 +220,7 @@ func (r *clusterReport) table(cmd *cobra.Command) error {
 }
 
 // reachMembers tries to reach the members that the log of a stopped coordinator names, and says what that means.
-func reachMembers(ctx context.Context, r *raftnode.Report) []string {
+func reachMembers(ctx context.Context, r *verify.Report) []string {
 	var (
 		mu    sync.Mutex
 		calls sync.WaitGroup

@@ -1,4 +1,4 @@
-package raftnode
+package verify
 
 import (
 	"context"
@@ -6,14 +6,16 @@ import (
 	"fmt"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/mindcoordinator/mind/raftnode/machine"
 )
 
 // replayer goes through a log once, entry by entry.
 type replayer struct {
 	r   *Report
-	cfg VerifyConfig
+	cfg Config
 	// m is the state so far, nil when nothing is replayed (any more). It is that of all entries up to at.
-	m  *machine
+	m  *machine.Machine
 	at uint64
 	// decoder is a state machine that is only asked whether it understands entries.
 	decoder Replay
@@ -23,7 +25,7 @@ type replayer struct {
 
 // verifyLog reads every entry, and replays what can be replayed. It returns the state that the log comes to; nil: it comes
 // to none, or a snapshot is newer.
-func verifyLog(ctx context.Context, r *Report, cfg VerifyConfig, s *source) (*machine, error) {
+func verifyLog(ctx context.Context, r *Report, cfg Config, s *source) (*machine.Machine, error) {
 	var sound []SnapshotReport
 	for _, snap := range r.Snapshots {
 		if snap.Sound {
@@ -87,14 +89,14 @@ func (p *replayer) begin(indices []uint64, sound []SnapshotReport) error {
 	}
 	first, last := indices[0], indices[len(indices)-1]
 	if first == 1 {
-		p.m, p.ahead = newMachine(p.cfg.New()), sound
+		p.m, p.ahead = machine.New(p.cfg.New()), sound
 		return nil
 	}
 	for i, s := range sound {
 		if first > s.Index+1 || s.Index > last {
 			continue
 		}
-		m, _, err := restoreSnapshot(p.cfg, s.ID)
+		m, _, err := RestoreSnapshot(p.cfg, s.ID)
 		if err != nil {
 			return fmt.Errorf("restore snapshot %s: %w", s.ID, err)
 		}
@@ -113,7 +115,7 @@ func (p *replayer) stop() { p.m = nil }
 
 func readEntry(log raft.LogStore, index uint64) (*raft.Log, error) {
 	entry := &raft.Log{}
-	err := guarded(func() error { return log.GetLog(index, entry) })
+	err := Guarded(func() error { return log.GetLog(index, entry) })
 	switch {
 	case errors.Is(err, raft.ErrLogNotFound):
 		return nil, errors.New("the entry is missing")
@@ -128,7 +130,7 @@ func readEntry(log raft.LogStore, index uint64) (*raft.Log, error) {
 // entry looks at one entry and applies it if its turn has come.
 func (p *replayer) entry(entry *raft.Log) {
 	r := p.r
-	err := guarded(func() error {
+	err := Guarded(func() error {
 		switch entry.Type {
 		case raft.LogCommand:
 			if len(entry.Data) == 0 {
@@ -138,7 +140,7 @@ func (p *replayer) entry(entry *raft.Log) {
 			return p.decoder.Decode(entry.Data)
 		case raft.LogConfiguration:
 			r.Log.Configurations++
-			r.Members = membersOf(raft.DecodeConfiguration(entry.Data))
+			r.Members = MembersOf(raft.DecodeConfiguration(entry.Data))
 		case raft.LogNoop, raft.LogBarrier:
 		default:
 			return fmt.Errorf("it is of a kind that is not known (%d)", entry.Type)
@@ -158,7 +160,7 @@ func (p *replayer) entry(entry *raft.Log) {
 	if entry.Type != raft.LogCommand && entry.Type != raft.LogConfiguration {
 		return
 	}
-	if err := guarded(func() error { p.m.ApplyBatch([]*raft.Log{entry}); return nil }); err != nil {
+	if err := Guarded(func() error { p.m.ApplyBatch([]*raft.Log{entry}); return nil }); err != nil {
 		r.flaw(inLog, entry.Index, entry.Term, "the entry cannot be applied: %v", err)
 		p.stop()
 		return
@@ -171,7 +173,7 @@ func (p *replayer) pass(index uint64) {
 	if p.m == nil || p.at != index {
 		return
 	}
-	sm := p.m.sm.(Replay)
+	sm := p.m.State().(Replay)
 	for len(p.ahead) > 0 && p.ahead[0].Index <= index {
 		if s := p.ahead[0]; s.Index == index && s.Hash != sm.Hash() {
 			p.r.flaw(s.ID, s.Index, s.Term, "its state has the hash %s, and the log comes to %s there", s.Hash, sm.Hash())
@@ -188,7 +190,7 @@ func (p *replayer) end(sound []SnapshotReport) {
 	r := p.r
 	if p.m != nil {
 		p.pass(p.at)
-		sm := p.m.sm.(Replay)
+		sm := p.m.State().(Replay)
 		r.State.Index, r.State.Term, r.State.Hash = p.at, r.Log.LastTerm, sm.Hash()
 		for _, broken := range sm.Check() {
 			r.flaw(inState, p.at, r.Log.LastTerm, "an invariant is broken: %s", broken)

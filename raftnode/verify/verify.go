@@ -1,26 +1,33 @@
-package raftnode
+// Package verify reads the data directory of a replica that does not run: it walks the log and the snapshots, replays them, and
+// says what is wrong.
+//
+// Guarantees: it changes nothing, and refuses while a replica uses the data. It finds gaps, terms that go back, what cannot be
+// decoded, wrong checksums, and snapshots that do not belong to the log.
+//
+// Not guaranteed: that a change of bytes in BoltDB is found that still makes a valid entry. BoltDB has no checksums of its
+// pages; such a change shows in the hash, when that is compared with another replica's.
+package verify
 
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
-	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/raftnode/machine"
+	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
 // ErrInUse says that a replica still runs on the data that was to be verified.
-var ErrInUse = errors.New("the data is in use")
+var ErrInUse = store.ErrInUse
 
-// Replay is a state machine that Verify replays a log into.
+// Replay is a state machine that a log is replayed into.
 type Replay interface {
-	StateMachine
+	machine.StateMachine
 	// Decode says whether an entry can be understood, and changes nothing.
 	Decode(entry []byte) error
 	// Hash is the hash of the state, as replicas compare it.
@@ -29,11 +36,11 @@ type Replay interface {
 	Check() []string
 }
 
-// VerifyConfig says what to verify.
-type VerifyConfig struct {
-	// Dir is that of Config.
+// Config says what to verify.
+type Config struct {
+	// Dir is that of the replica.
 	Dir string
-	// LogStore is StoreBolt or StoreWAL; empty: whichever is there.
+	// LogStore is store.WAL or store.Bolt; empty: whichever is there.
 	LogStore string
 	// New makes a state machine in its first state.
 	New func() Replay
@@ -50,7 +57,7 @@ type Flaw struct {
 	Problem string `json:"problem"`
 }
 
-// Report is what Verify found.
+// Report is what was found.
 type Report struct {
 	Dir       string           `json:"dir"`
 	LogStore  string           `json:"log_store"`
@@ -74,7 +81,8 @@ type Member struct {
 	Voter    bool   `json:"voter"`
 }
 
-func membersOf(c raft.Configuration) []Member {
+// MembersOf lists the servers of a membership.
+func MembersOf(c raft.Configuration) []Member {
 	members := []Member{}
 	for _, s := range c.Servers {
 		members = append(members, Member{string(s.ID), string(s.Address), s.Suffrage == raft.Voter})
@@ -121,7 +129,7 @@ type StateReport struct {
 	Term     uint64 `json:"term"`
 	Hash     string `json:"hash"`
 	Replayed int    `json:"replayed"`
-	// AtIndex and AtHash are what VerifyConfig.At asked for.
+	// AtIndex and AtHash are what Config.At asked for.
 	AtIndex uint64 `json:"at_index,omitempty"`
 	AtHash  string `json:"at_hash,omitempty"`
 }
@@ -148,49 +156,54 @@ const (
 	inState = "state"
 )
 
-// Verify walks the log and the snapshots of a replica that does not run, and changes nothing. It reads every entry and
-// every snapshot, looks for gaps, for terms that go back, for what cannot be decoded and for wrong checksums, replays
-// the log onto the oldest snapshot that it continues, compares what comes of it with the newer snapshots, and checks the
-// invariants of the state. An error means that it could not look; what it found wrong is in the report.
-//
-// Not found: a change of bytes in BoltDB that still makes a valid entry. BoltDB has no checksums of its pages; such a
-// change shows in the hash, when that is compared with another replica's.
-func Verify(ctx context.Context, cfg VerifyConfig) (*Report, error) {
-	r, _, unlock, err := replay(ctx, cfg, 0)
+// Data walks the log and the snapshots of a replica. It reads every entry and every snapshot, replays the log onto the oldest
+// snapshot that it continues, compares what comes of it with the newer snapshots, and checks the invariants of the state. An
+// error means that it could not look; what it found wrong is in the report.
+func Data(ctx context.Context, cfg Config) (*Report, error) {
+	h, err := Hold(ctx, cfg, 0)
 	if err != nil {
 		return nil, err
 	}
-	unlock()
-	return r, nil
+	h.Unlock()
+	return h.Report, nil
 }
 
-// replay does the work of Verify, and returns the state that it came to as well (nil: it came to none). Nobody else can
-// use the data before unlock is called;
-// somebody who uses it now has so much time to let go of it.
-func replay(ctx context.Context, cfg VerifyConfig, within time.Duration) (r *Report, m *machine, unlock func(), err error) {
-	kind, err := findStore(cfg)
+// Held is data that was verified, and that nobody else can use before Unlock is called.
+type Held struct {
+	Report *Report
+	// Machine is the state that the log comes to; nil: it comes to none, or a snapshot is newer.
+	Machine *machine.Machine
+	Unlock  func()
+}
+
+// Hold verifies data as Data does. A replica that uses it has so much time to end.
+func Hold(ctx context.Context, cfg Config, within time.Duration) (held *Held, err error) {
+	place, err := findStore(cfg)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	r = &Report{Dir: cfg.Dir, LogStore: kind, Snapshots: []SnapshotReport{}, Members: []Member{}, Flaws: []Flaw{}, Notes: []string{}}
-	path := map[string]string{StoreBolt: boltPath(cfg.Dir), StoreWAL: filepath.Join(walPath(cfg.Dir), walMetaFile)}[kind]
-	if unlock, err = awaitLock(path, within); err != nil {
-		return nil, nil, nil, err
+	unlock, err := store.Lock(cfg.Dir, place, within)
+	if err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
 			unlock()
 		}
 	}()
-	source, err := openSource(r, kind, cfg.Dir)
+	r := &Report{Dir: cfg.Dir, LogStore: place.Log, Snapshots: []SnapshotReport{}, Members: []Member{}, Flaws: []Flaw{}, Notes: []string{}}
+	source, err := openSource(r, place, cfg.Dir)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	defer source.close()
 	verifySnapshots(ctx, r, cfg)
+	if source.votes != nil {
+		verifyVotes(r, source.votes)
+	}
+	var m *machine.Machine
 	if source.log != nil {
-		verifyVotes(r, source.log)
-		err := guarded(func() (err error) {
+		err := Guarded(func() (err error) {
 			m, err = verifyLog(ctx, r, cfg, source)
 			return err
 		})
@@ -199,71 +212,39 @@ func replay(ctx context.Context, cfg VerifyConfig, within time.Duration) (r *Rep
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, nil, nil, context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
 	slices.SortStableFunc(r.Flaws, func(a, b Flaw) int { return cmp.Compare(a.Index, b.Index) })
-	return r, m, unlock, nil
+	return &Held{Report: r, Machine: m, Unlock: unlock}, nil
 }
 
-// findStore says which log store lies in the directory.
-func findStore(cfg VerifyConfig) (string, error) {
-	there := func(path string) bool {
-		_, err := os.Stat(path)
-		return err == nil
+// findStore says where the log lies.
+func findStore(cfg Config) (store.Place, error) {
+	switch cfg.LogStore {
+	case "", store.Bolt, store.WAL:
+	default:
+		return store.Place{}, fmt.Errorf("log store %q: it must be %s or %s", cfg.LogStore, store.Bolt, store.WAL)
 	}
-	bolt, segments := there(boltPath(cfg.Dir)), there(filepath.Join(walPath(cfg.Dir), walMetaFile))
+	place, err := store.Find(cfg.Dir, cfg.LogStore)
+	if _, statErr := os.Stat(store.BoltPath(cfg.Dir)); err == nil && place.Log == "" && statErr == nil {
+		place.Log = store.Bolt // an empty file, as of one that was only just made, or was cut to nothing
+	}
 	switch {
-	case cfg.LogStore == StoreBolt && bolt, cfg.LogStore == "" && bolt && !segments:
-		return StoreBolt, nil
-	case cfg.LogStore == StoreWAL && segments, cfg.LogStore == "" && segments && !bolt:
-		return StoreWAL, nil
-	case cfg.LogStore == "" && bolt && segments:
-		return "", fmt.Errorf("%s holds a log of both kinds: say which one, %s or %s", cfg.Dir, StoreBolt, StoreWAL)
-	case cfg.LogStore != "" && cfg.LogStore != StoreBolt && cfg.LogStore != StoreWAL:
-		return "", fmt.Errorf("log store %q: it must be %s or %s", cfg.LogStore, StoreBolt, StoreWAL)
+	case err != nil:
+		return place, err
+	case place.Log == "":
+		return place, fmt.Errorf("there is no log of a coordinator in %s", cfg.Dir)
+	case cfg.LogStore != "" && cfg.LogStore != place.Log:
+		return place, fmt.Errorf("there is no log of the kind %s in %s, but one of the kind %s", cfg.LogStore, cfg.Dir, place.Log)
 	}
-	return "", fmt.Errorf("there is no log of a coordinator in %s", cfg.Dir)
-}
-
-func boltPath(dir string) string { return filepath.Join(dir, "raft.db") }
-func walPath(dir string) string  { return filepath.Join(dir, "wal") }
-
-// lockStore takes the lock that a running replica holds, shared with others who only read.
-func lockStore(path string) (unlock func(), err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open the log store: %w", err)
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB); err != nil {
-		_ = f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: a coordinator runs on %s; stop it first", ErrInUse, path)
-		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
-	}
-	return func() { _ = f.Close() }, nil
-}
-
-// source is a log that is read and not written.
-type source struct {
-	log Store // nil: it is too damaged to be read
-	// indices are those of its entries, in order.
-	indices []uint64
-	close   func()
-}
-
-func openSource(r *Report, kind, dir string) (*source, error) {
-	if kind == StoreWAL {
-		return openWALSource(r, walPath(dir))
-	}
-	return openBoltSource(r, boltPath(dir))
+	return place, nil
 }
 
 // verifyVotes looks at what the replica has promised to others.
 func verifyVotes(r *Report, s raft.StableStore) {
 	number := func(key string) uint64 {
 		var v uint64
-		err := guarded(func() (err error) {
+		err := Guarded(func() (err error) {
 			v, err = s.GetUint64([]byte(key))
 			return err
 		})
@@ -274,7 +255,7 @@ func verifyVotes(r *Report, s raft.StableStore) {
 		return v
 	}
 	r.Log.CurrentTerm, r.Log.VotedTerm = number("CurrentTerm"), number("LastVoteTerm")
-	_ = guarded(func() error {
+	_ = Guarded(func() error {
 		v, err := s.Get([]byte("LastVoteCand"))
 		r.Log.VotedFor = string(v)
 		return err
@@ -282,15 +263,4 @@ func verifyVotes(r *Report, s raft.StableStore) {
 	if r.Log.VotedTerm > r.Log.CurrentTerm {
 		r.flaw(inStore, 0, r.Log.VotedTerm, "it voted in term %d, and has come to term %d only", r.Log.VotedTerm, r.Log.CurrentTerm)
 	}
-}
-
-// guarded runs f. What damaged data makes it panic or fault on becomes an error.
-func guarded(f func() error) (err error) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("%v", p)
-		}
-	}()
-	return f()
 }

@@ -1,4 +1,4 @@
-package raftnode
+package store
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func TestCheckBolt_damageIsAnErrorThatSaysWhatToDo(t *testing.T) {
 			err := checkBolt(file)
 			require.ErrorContains(t, err, file+" is damaged")
 			require.ErrorContains(t, err, "mind raft remove")
-			_, err = openLog(Config{Dir: filepath.Dir(file)})
+			_, err = Open(Config{Dir: filepath.Dir(file)})
 			require.ErrorContains(t, err, "is damaged")
 		})
 	}

@@ -2,7 +2,6 @@ package raftnode
 
 import (
 	"errors"
-	"reflect"
 	"sync/atomic"
 	"testing"
 
@@ -118,15 +117,4 @@ func TestOpen_diskThatFailsAtOnce(t *testing.T) {
 		WrapStore: func(s Store) Store { broken.Store = s; return broken },
 	}, &chain{})
 	require.Error(t, err)
-}
-
-// A log whose writes are not synced looks like any other until the power fails, so the switch itself is looked at.
-func TestStore_syncsEveryWrite(t *testing.T) {
-	store, err := openLog(Config{Dir: t.TempDir(), LogStore: StoreBolt})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, store.Close()) }()
-	handle := reflect.ValueOf(store).Elem().FieldByName("conn").Elem()
-	for _, option := range []string{"NoSync", "NoGrowSync"} {
-		require.Falsef(t, handle.FieldByName(option).Bool(), "%s is set: what was acknowledged can be gone after a power failure", option)
-	}
 }

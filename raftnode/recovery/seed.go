@@ -1,9 +1,10 @@
-package raftnode
+package recovery
 
 import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,6 +12,9 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/mindcoordinator/mind/durable"
+	"github.com/mindcoordinator/mind/raftnode/hostlog"
+	"github.com/mindcoordinator/mind/raftnode/machine"
+	"github.com/mindcoordinator/mind/raftnode/store"
 )
 
 // A life of a cluster is what happens between its first entry, or a recovery,
@@ -33,7 +37,7 @@ type seed struct {
 	logStore    string
 	index, term uint64
 	voters      []Server
-	machine     *machine
+	machine     *machine.Machine
 }
 
 // write makes the data in a new directory. All of it is on disk when it returns.
@@ -41,15 +45,10 @@ func (s *seed) write(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	store, err := openLog(Config{Dir: dir, LogStore: s.logStore}.withDefaults())
-	if err != nil {
+	if err := store.Begin(store.Config{Dir: dir, Log: s.logStore}, s.term); err != nil {
 		return fmt.Errorf("make the log store: %w", err)
 	}
-	err = store.SetUint64([]byte("CurrentTerm"), s.term)
-	if err = errors.Join(err, store.Close()); err != nil {
-		return fmt.Errorf("write the term: %w", err)
-	}
-	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(dir, "snapshots"), snapshotsKept, newBridge(Config{}.withDefaults().Logger))
+	snapshots, err := raft.NewFileSnapshotStoreWithLogger(filepath.Join(dir, "snapshots"), 1, hostlog.New(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return fmt.Errorf("make the snapshot store: %w", err)
 	}

@@ -1,4 +1,4 @@
-package raftnode
+package pace
 
 import (
 	"math/bits"
@@ -13,25 +13,25 @@ const paceBase = 400 * time.Millisecond
 
 // paced is a pace with a time of its own.
 type paced struct {
-	*pace
+	*Pace
 	now time.Time
 }
 
 func newPaced() *paced {
-	return &paced{newPace(paceBase, 16*paceBase), time.Unix(1_000_000, 0)}
+	return &paced{New(paceBase, 16*paceBase), time.Unix(1_000_000, 0)}
 }
 
 func (p *paced) pass(d time.Duration) *paced { p.now = p.now.Add(d); return p }
 
 // took lets an exchange begin now and succeed after d.
 func (p *paced) took(d time.Duration) *paced {
-	p.pass(d).delayed(p.now, d)
+	p.pass(d).Delayed(p.now, d)
 	return p
 }
 
 // under lets time pass under a leader that is heard, and alone without one.
-func (p *paced) under(d time.Duration) *paced { return p.look(d, p.underLeader) }
-func (p *paced) alone(d time.Duration) *paced { return p.look(d, p.leaderless) }
+func (p *paced) under(d time.Duration) *paced { return p.look(d, p.UnderLeader) }
+func (p *paced) alone(d time.Duration) *paced { return p.look(d, p.Leaderless) }
 
 func (p *paced) look(d time.Duration, see func(time.Time)) *paced {
 	for end := p.now.Add(d); p.now.Before(end); p.pass(paceBase / 8) {
@@ -59,7 +59,7 @@ func TestPace(t *testing.T) {
 		"two did, and the second had begun before the first was there: one cause": {
 			func(p *paced) {
 				p.under(time.Second).took(time.Second).pass(10 * ms)
-				p.delayed(p.now, time.Second)
+				p.Delayed(p.now, time.Second)
 			}, paceBase,
 		},
 		"two did, far apart": {
@@ -106,37 +106,37 @@ func TestPace(t *testing.T) {
 			}, 4 * paceBase,
 		},
 		"it is calm, not for long yet": {
-			func(p *paced) { p.under(time.Second).took(time.Second).took(time.Second).under(calmFor - ms) }, 8 * paceBase,
+			func(p *paced) { p.under(time.Second).took(time.Second).took(time.Second).under(CalmFor - ms) }, 8 * paceBase,
 		},
 		"it is calm": {
-			func(p *paced) { p.under(time.Second).took(time.Second).took(time.Second).under(calmFor + 100*ms) }, 4 * paceBase,
+			func(p *paced) { p.under(time.Second).took(time.Second).took(time.Second).under(CalmFor + 100*ms) }, 4 * paceBase,
 		},
 		"it stays calm": {
 			func(p *paced) {
-				p.under(time.Second).took(time.Second).took(time.Second).under(calmFor + 3*halvePace)
+				p.under(time.Second).took(time.Second).took(time.Second).under(CalmFor + 3*HalvePace)
 			}, paceBase,
 		},
 		"an eighth of the timeout is not calm": {
 			func(p *paced) {
 				p.under(time.Second).took(time.Second).took(time.Second)
 				for range 100 {
-					p.under(time.Second).took(8 * paceBase / paceNotable)
+					p.under(time.Second).took(8 * paceBase / notable)
 				}
 			}, 8 * paceBase,
 		},
 		"the leader was silent twice, and is the same": {
 			func(p *paced) {
 				for range 3 {
-					p.heard(p.now, "c1", 5, p.now)
+					p.Heard(p.now, "c1", 5, p.now)
 					p.under(0).pass(time.Second)
 				}
-				p.heard(p.now, "c1", 5, p.now)
+				p.Heard(p.now, "c1", 5, p.now)
 			}, 8 * paceBase,
 		},
 		"the leader was silent, and then there was another one": {
 			func(p *paced) {
 				for term := range uint64(9) {
-					p.heard(p.now, "c1", term, p.now)
+					p.Heard(p.now, "c1", term, p.now)
 					p.pass(time.Second)
 				}
 			}, paceBase,
@@ -145,7 +145,7 @@ func TestPace(t *testing.T) {
 			func(p *paced) {
 				at := p.now
 				for range 100 {
-					p.heard(p.now, "c1", 5, at)
+					p.Heard(p.now, "c1", 5, at)
 					p.pass(50 * ms)
 				}
 			}, paceBase,
@@ -154,7 +154,7 @@ func TestPace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPaced()
 			tc.happens(p)
-			require.Equal(t, tc.want, p.timeout())
+			require.Equal(t, tc.want, p.Timeout())
 		})
 	}
 }
@@ -167,32 +167,32 @@ func TestPace_always(t *testing.T) {
 		p := newPaced()
 		longest := time.Duration(0)
 		for range 500 {
-			before := p.timeout()
+			before := p.Timeout()
 			switch r.IntN(4) {
 			case 0:
 				d := time.Duration(r.ExpFloat64() * float64(500*time.Millisecond))
 				longest = max(longest, d)
 				p.took(d)
-				require.GreaterOrEqual(t, p.timeout(), before, "a delay made it shorter")
-				require.LessOrEqual(t, p.timeout(), max(before, 2*paceMargin*longest), "longer than any delay asks for")
+				require.GreaterOrEqual(t, p.Timeout(), before, "a delay made it shorter")
+				require.LessOrEqual(t, p.Timeout(), max(before, 2*margin*longest), "longer than any delay asks for")
 			case 1:
 				p.alone(time.Duration(r.Int64N(int64(3 * time.Second))))
-				require.GreaterOrEqual(t, p.timeout(), before, "shorter without a leader")
-				require.LessOrEqual(t, p.timeout(), max(before, paceBlind*paceBase), "elections alone say little")
+				require.GreaterOrEqual(t, p.Timeout(), before, "shorter without a leader")
+				require.LessOrEqual(t, p.Timeout(), max(before, blind*paceBase), "elections alone say little")
 			case 2:
 				p.under(time.Duration(r.Int64N(int64(3 * time.Second))))
-				require.LessOrEqual(t, p.timeout(), before, "longer under a leader")
+				require.LessOrEqual(t, p.Timeout(), before, "longer under a leader")
 			case 3:
-				p.heard(p.now, "c1", uint64(r.IntN(3)), p.now.Add(-time.Duration(r.Int64N(int64(time.Second)))))
-				require.GreaterOrEqual(t, p.timeout(), before, "contact made it shorter")
+				p.Heard(p.now, "c1", uint64(r.IntN(3)), p.now.Add(-time.Duration(r.Int64N(int64(time.Second)))))
+				require.GreaterOrEqual(t, p.Timeout(), before, "contact made it shorter")
 			}
-			doubled := p.timeout() / paceBase
-			require.Zero(t, p.timeout()%paceBase)
+			doubled := p.Timeout() / paceBase
+			require.Zero(t, p.Timeout()%paceBase)
 			require.Equal(t, 1, bits.OnesCount64(uint64(doubled)))
-			require.LessOrEqual(t, doubled, time.Duration(paceMost))
+			require.LessOrEqual(t, doubled, time.Duration(Most))
 		}
-		p.under(calmFor + 5*halvePace)
-		require.Equal(t, paceBase, p.timeout(), "seed %d", seed)
+		p.under(CalmFor + 5*HalvePace)
+		require.Equal(t, paceBase, p.Timeout(), "seed %d", seed)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestRoundTrips_aMajorityCounts(t *testing.T) {
 		"who is silent now may not count": {four, []answer{{"b", 5}, {"", 0}, {"c", 7}}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trips := roundTrips{voters: tc.voters}
+			trips := RoundTrips{Voters: tc.voters}
 			var got time.Duration
 			at := now
 			for _, a := range tc.answers {
@@ -225,7 +225,7 @@ func TestRoundTrips_aMajorityCounts(t *testing.T) {
 					at = at.Add(delaysWithin + 1)
 					continue
 				}
-				got, _ = trips.answered(at, a.from, a.took)
+				got, _ = trips.Answered(at, a.from, a.took)
 			}
 			require.Equal(t, tc.want, got)
 		})

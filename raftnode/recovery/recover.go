@@ -1,4 +1,12 @@
-package raftnode
+// Package recovery begins a new life of a cluster, when a majority of its voters is gone for good: from the log of one replica,
+// or from a saved state, which it also writes.
+//
+// Guarantees: what was there before is kept beside the new data. The exchange is one step: a crash at any moment leaves the old
+// data or the new, whole. Terms and indices of a new life are beyond those of every life before. A saved state that is damaged
+// or cut off is noticed.
+//
+// Not guaranteed: that voters of the old life never run again with their data. The caller sees to that.
+package recovery
 
 import (
 	"context"
@@ -10,15 +18,16 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/mindcoordinator/mind/durable"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// RecoverConfig says from what a new life of a cluster begins, and who votes in
+// Config says from what a new life of a cluster begins, and who votes in
 // it.
-type RecoverConfig struct {
-	// Dir and LogStore are those of Config; New is that of VerifyConfig.
+type Config struct {
+	// Dir, LogStore and New are those of verify.Config.
 	Dir      string
 	LogStore string
-	New      func() Replay
+	New      func() verify.Replay
 	// Voters of the new life. Each of them must be empty, or hold an older part
 	// of the same log.
 	Voters []Server
@@ -28,14 +37,14 @@ type RecoverConfig struct {
 	Now func() time.Time
 }
 
-func (c RecoverConfig) withDefaults() RecoverConfig {
+func (c Config) withDefaults() Config {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
 	return c
 }
 
-func (c RecoverConfig) validate() error {
+func (c Config) validate() error {
 	if len(c.Voters) == 0 {
 		return errors.New("no voter is named")
 	}
@@ -52,6 +61,12 @@ func (c RecoverConfig) validate() error {
 	return nil
 }
 
+// Server is a voter: its id and the address that its raft listener advertises.
+type Server struct {
+	ID   string
+	Addr string
+}
+
 // Life is how a new life begins.
 type Life struct {
 	Index uint64 `json:"index"`
@@ -65,12 +80,12 @@ type Life struct {
 type Recovery struct {
 	Life
 	// Before is what it was recovered from.
-	Before *Report `json:"before"`
+	Before *verify.Report `json:"before"`
 	// Kept is where the data lies as it was.
 	Kept string `json:"kept"`
 }
 
-// ErrDamaged says that data cannot be recovered from, because Verify finds
+// ErrDamaged says that data cannot be recovered from, because package verify finds
 // something wrong with it.
 var ErrDamaged = errors.New("the data is damaged")
 
@@ -84,16 +99,17 @@ const exitTime = 2 * time.Second
 //
 // The caller sees to it that the voters of the old life that are not among the
 // new ones never run again with the data that they have.
-func Recover(ctx context.Context, cfg RecoverConfig) (*Recovery, error) {
+func Recover(ctx context.Context, cfg Config) (*Recovery, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	before, m, unlock, err := replay(ctx, VerifyConfig{Dir: cfg.Dir, LogStore: cfg.LogStore, New: cfg.New}, exitTime)
+	held, err := verify.Hold(ctx, verify.Config{Dir: cfg.Dir, LogStore: cfg.LogStore, New: cfg.New}, exitTime)
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
+	defer held.Unlock()
+	before, m := held.Report, held.Machine
 	if !before.Sound() {
 		f := before.Flaws[0]
 		return nil, fmt.Errorf("%w (%s: %s): recover from another coordinator's disk, or restore a snapshot", ErrDamaged, f.Where, f.Problem)
@@ -102,7 +118,7 @@ func Recover(ctx context.Context, cfg RecoverConfig) (*Recovery, error) {
 		if before.State.From == "" {
 			return nil, fmt.Errorf("there is no state in %s: this coordinator never took part in a cluster", cfg.Dir)
 		}
-		if m, _, err = restoreSnapshot(VerifyConfig{Dir: cfg.Dir, New: cfg.New}, before.State.From); err != nil {
+		if m, _, err = verify.RestoreSnapshot(verify.Config{Dir: cfg.Dir, New: cfg.New}, before.State.From); err != nil {
 			return nil, fmt.Errorf("restore snapshot %s: %w", before.State.From, err)
 		}
 	}
@@ -130,10 +146,10 @@ func Recover(ctx context.Context, cfg RecoverConfig) (*Recovery, error) {
 }
 
 // begin applies the first entry of the new life.
-func (s *seed) begin(cfg RecoverConfig, index, term uint64) (Life, error) {
+func (s *seed) begin(cfg Config, index, term uint64) (Life, error) {
 	s.index, s.term = nextLife(index, term, cfg.Now())
 	var answers []any
-	err := guarded(func() error {
+	err := verify.Guarded(func() error {
 		results := s.machine.ApplyBatch([]*raft.Log{{Index: s.index, Term: s.term, Type: raft.LogCommand, Data: cfg.Begin()}})
 		answers, _ = results[0].([]any)
 		return nil
@@ -141,7 +157,7 @@ func (s *seed) begin(cfg RecoverConfig, index, term uint64) (Life, error) {
 	if err != nil {
 		return Life{}, fmt.Errorf("begin a new life: %w", err)
 	}
-	sm := s.machine.sm.(Replay)
+	sm := s.machine.State().(verify.Replay)
 	if broken := sm.Check(); len(broken) > 0 {
 		return Life{}, fmt.Errorf("begin a new life: an invariant would be broken: %s", broken[0])
 	}

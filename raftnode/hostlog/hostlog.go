@@ -1,4 +1,5 @@
-package raftnode
+// Package hostlog gives libraries of HashiCorp a logger that writes to slog, quietly.
+package hostlog
 
 import (
 	"context"
@@ -32,7 +33,8 @@ type said struct {
 	last map[string]time.Time
 }
 
-func newBridge(l *slog.Logger) hclog.Logger {
+// New returns a logger for one library.
+func New(l *slog.Logger) hclog.Logger {
 	return &bridge{log: l, said: &said{last: map[string]time.Time{}}}
 }
 

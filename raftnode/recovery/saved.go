@@ -1,4 +1,4 @@
-package raftnode
+package recovery
 
 import (
 	"bufio"
@@ -12,6 +12,9 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/mindcoordinator/mind/raftnode/machine"
+	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
 // A saved state is a file that somebody keeps, and that a new life can begin
@@ -40,15 +43,15 @@ type Saved struct {
 	By string    `json:"by"`
 	At time.Time `json:"at"`
 	// Stale: it may lack what was acknowledged before At.
-	Stale   bool     `json:"stale,omitempty"`
-	Index   uint64   `json:"index"`
-	Term    uint64   `json:"term"`
-	Hash    string   `json:"hash"`
-	Members []Member `json:"members"`
+	Stale   bool            `json:"stale,omitempty"`
+	Index   uint64          `json:"index"`
+	Term    uint64          `json:"term"`
+	Hash    string          `json:"hash"`
+	Members []verify.Member `json:"members"`
 }
 
 // Save writes a state, and what is to be said of it.
-func Save(w io.Writer, about Saved, state Snapshot) error {
+func Save(w io.Writer, about Saved, state machine.Snapshot) error {
 	sum := sha256.New()
 	out := io.MultiWriter(w, sum)
 	text, err := json.Marshal(about)
@@ -88,7 +91,7 @@ func (c chunkWriter) Write(b []byte) (int, error) {
 
 // Load reads a saved state into a state machine. The state counts only when
 // there is no error: the sum comes last.
-func Load(from io.Reader, into StateMachine) (Saved, error) {
+func Load(from io.Reader, into machine.StateMachine) (Saved, error) {
 	var about Saved
 	r := &summedReader{r: bufio.NewReaderSize(from, savedChunk), sum: sha256.New()}
 	head := make([]byte, len(savedMagic)+2)
@@ -110,7 +113,7 @@ func Load(from io.Reader, into StateMachine) (Saved, error) {
 		return about, fmt.Errorf("%w: its header is damaged: %w", ErrNotSaved, err)
 	}
 	chunks := &chunkReader{r: r}
-	err = guarded(func() error { return into.Restore(chunks) })
+	err = verify.Guarded(func() error { return into.Restore(chunks) })
 	if err != nil {
 		return about, fmt.Errorf("%w: %w", ErrNotSaved, err)
 	}
@@ -189,7 +192,7 @@ func (c *chunkReader) end() error {
 
 // Restore begins a new life from a saved state, in a directory that does not
 // exist yet.
-func Restore(file string, cfg RecoverConfig) (Saved, Life, error) {
+func Restore(file string, cfg Config) (Saved, Life, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return Saved{}, Life{}, err
@@ -207,7 +210,7 @@ func Restore(file string, cfg RecoverConfig) (Saved, Life, error) {
 	if got := sm.Hash(); got != about.Hash {
 		return about, Life{}, fmt.Errorf("%s: %w: the state has the hash %s and should have %s", file, ErrNotSaved, got, about.Hash)
 	}
-	s := &seed{logStore: cfg.LogStore, voters: cfg.Voters, machine: newMachine(sm)}
+	s := &seed{logStore: cfg.LogStore, voters: cfg.Voters, machine: machine.New(sm)}
 	life, err := s.begin(cfg, about.Index, about.Term)
 	if err != nil {
 		return about, Life{}, err

@@ -1,4 +1,4 @@
-package raftnode
+package store
 
 import (
 	"bytes"
@@ -7,43 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
-
-	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
-	"go.etcd.io/bbolt"
 )
-
-// openBoltSource looks at every page that the newest commit reaches before it lets BoltDB read the file: on a damaged
-// page BoltDB panics, runs off the mapped file or descends for ever.
-func openBoltSource(r *Report, path string) (*source, error) {
-	walk, err := walkBolt(path)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range []string{"logs", "conf"} {
-		if _, ok := walk.buckets[name]; !ok && !walk.unreadable {
-			walk.damage(nil, "there is no bucket %q: this is not the log of a coordinator, or it was never begun", name)
-		}
-	}
-	for _, f := range walk.flaws {
-		r.flaw(inStore, f.Index, 0, "%s", f.Problem)
-	}
-	s := &source{close: func() {}, indices: walk.keys("logs")}
-	if walk.unreadable {
-		return s, nil
-	}
-	var store *raftboltdb.BoltStore
-	err = guarded(func() (err error) {
-		store, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{ReadOnly: true, Timeout: lockTime}})
-		return err
-	})
-	if err != nil {
-		r.flaw(inStore, 0, 0, "BoltDB does not open it: %v", err)
-		return s, nil
-	}
-	s.log = store
-	s.close = func() { _ = guarded(store.Close) }
-	return s, nil
-}
 
 // The format of a BoltDB file, version 2. Numbers are in the byte order of the machine.
 const (
@@ -59,8 +23,8 @@ const (
 	boltNoFreelist = ^uint64(0)
 )
 
-// boltWalk goes through a BoltDB file from the newest commit down.
-type boltWalk struct {
+// BoltWalk goes through a BoltDB file from the newest commit down.
+type BoltWalk struct {
 	file     *os.File
 	size     int64
 	pageSize int64
@@ -68,10 +32,23 @@ type boltWalk struct {
 	highest uint64
 	seen    map[uint64]bool
 	buckets map[string][]uint64
-	flaws   []Flaw
-	// unreadable: BoltDB must not be let near it.
-	unreadable bool
+	// keysIn counts the keys of each bucket; marked: it has the mark.
+	keysIn map[string]int
+	marked bool
+
+	Flaws []Flaw
+	// Unreadable: BoltDB must not be let near it.
+	Unreadable bool
 }
+
+// Flaw is something that is wrong in a file. Index is that of the first entry that it hits, where that is known.
+type Flaw struct {
+	Index   uint64
+	Problem string
+}
+
+// maxFlaws bounds a report: what is broken all through need not be told entry by entry.
+const maxFlaws = 100
 
 type boltMeta struct {
 	pageSize             uint32
@@ -79,8 +56,8 @@ type boltMeta struct {
 	tx                   uint64
 }
 
-// walkBolt returns an error only when the file cannot be read at all.
-func walkBolt(path string) (*boltWalk, error) {
+// WalkBolt returns an error only when the file cannot be read at all.
+func WalkBolt(path string) (*BoltWalk, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open the log store: %w", err)
@@ -90,7 +67,7 @@ func walkBolt(path string) (*boltWalk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log store: %w", err)
 	}
-	w := &boltWalk{file: f, size: info.Size(), seen: map[uint64]bool{}, buckets: map[string][]uint64{}}
+	w := &BoltWalk{file: f, size: info.Size(), seen: map[uint64]bool{}, buckets: map[string][]uint64{}, keysIn: map[string]int{}}
 	meta, ok := w.metas()
 	if !ok {
 		return w, nil
@@ -107,22 +84,26 @@ func walkBolt(path string) (*boltWalk, error) {
 	return w, nil
 }
 
-func (w *boltWalk) damage(key []byte, format string, args ...any) {
-	w.unreadable = true
+func (w *BoltWalk) damage(key []byte, format string, args ...any) {
+	w.Unreadable = true
 	f := Flaw{Problem: fmt.Sprintf(format, args...)}
 	if len(key) == 8 {
 		f.Index = binary.BigEndian.Uint64(key)
 	}
-	if len(w.flaws) < maxFlaws {
-		w.flaws = append(w.flaws, f)
+	if len(w.Flaws) < maxFlaws {
+		w.Flaws = append(w.Flaws, f)
 	}
 }
 
-func (w *boltWalk) keys(bucket string) []uint64 { return w.buckets[bucket] }
+// Has says whether there is a bucket.
+func (w *BoltWalk) Has(bucket string) bool { _, ok := w.buckets[bucket]; return ok }
+
+// Indices are those of the entries of the log, in order.
+func (w *BoltWalk) Indices() []uint64 { return w.buckets[boltLogs] }
 
 // metas reads the two pages of which one names the newest commit. BoltDB goes on from the other one when one is damaged,
 // and silently loses a commit by that.
-func (w *boltWalk) metas() (boltMeta, bool) {
+func (w *BoltWalk) metas() (boltMeta, bool) {
 	var sound []boltMeta
 	first, err := w.meta(0)
 	size := int64(os.Getpagesize())
@@ -130,17 +111,17 @@ func (w *boltWalk) metas() (boltMeta, bool) {
 		size = int64(first.pageSize)
 		sound = append(sound, first)
 	} else {
-		w.flaws = append(w.flaws, Flaw{Problem: "meta page 0 is damaged: " + err.Error() + "; the newest commit may be lost"})
+		w.Flaws = append(w.Flaws, Flaw{Problem: "meta page 0 is damaged: " + err.Error() + "; the newest commit may be lost"})
 	}
 	second, err := w.meta(size)
 	if err == nil {
 		sound = append(sound, second)
 	} else {
-		w.flaws = append(w.flaws, Flaw{Problem: "meta page 1 is damaged: " + err.Error() + "; the newest commit may be lost"})
+		w.Flaws = append(w.Flaws, Flaw{Problem: "meta page 1 is damaged: " + err.Error() + "; the newest commit may be lost"})
 	}
 	switch len(sound) {
 	case 0:
-		w.unreadable = true
+		w.Unreadable = true
 		return boltMeta{}, false
 	case 2:
 		if sound[1].tx > sound[0].tx {
@@ -150,7 +131,7 @@ func (w *boltWalk) metas() (boltMeta, bool) {
 	return sound[0], true
 }
 
-func (w *boltWalk) meta(at int64) (boltMeta, error) {
+func (w *BoltWalk) meta(at int64) (boltMeta, error) {
 	page := make([]byte, boltHeader+boltMetaBytes)
 	if _, err := w.file.ReadAt(page, at); err != nil {
 		return boltMeta{}, fmt.Errorf("it cannot be read: %w", err)
@@ -173,7 +154,7 @@ func (w *boltWalk) meta(at int64) (boltMeta, error) {
 }
 
 // page reads a page that a parent names, with what it overflows into.
-func (w *boltWalk) page(id uint64, key []byte) ([]byte, bool) {
+func (w *BoltWalk) page(id uint64, key []byte) ([]byte, bool) {
 	if id < 2 || id >= w.highest {
 		w.damage(key, "a page is said to be number %d of %d", id, w.highest)
 		return nil, false
@@ -209,7 +190,7 @@ func (w *boltWalk) page(id uint64, key []byte) ([]byte, bool) {
 }
 
 // freelist reads the list of free pages, where there is one.
-func (w *boltWalk) freelist(id uint64) {
+func (w *BoltWalk) freelist(id uint64) {
 	page, ok := w.page(id, nil)
 	if ok && binary.NativeEndian.Uint16(page[8:]) != boltFreelist {
 		w.damage(nil, "page %d is not the list of free pages", id)
@@ -217,14 +198,14 @@ func (w *boltWalk) freelist(id uint64) {
 }
 
 // bucket walks the tree below a root page. name is "" for the root bucket, whose values are the others.
-func (w *boltWalk) bucket(root uint64, name string) {
+func (w *BoltWalk) bucket(root uint64, name string) {
 	if page, ok := w.page(root, nil); ok {
 		w.tree(page, root, name, nil, nil)
 	}
 }
 
 // tree walks a page: its keys lie from low up to, but not including, high.
-func (w *boltWalk) tree(page []byte, id uint64, name string, low, high []byte) {
+func (w *BoltWalk) tree(page []byte, id uint64, name string, low, high []byte) {
 	order := binary.NativeEndian
 	flags, count := order.Uint16(page[8:]), int(order.Uint16(page[10:]))
 	if flags != boltBranch && flags != boltLeaf {
@@ -278,7 +259,7 @@ func (w *boltWalk) tree(page []byte, id uint64, name string, low, high []byte) {
 }
 
 // leaf takes down one key and its value.
-func (w *boltWalk) leaf(name string, id uint64, flags uint32, key, value []byte) {
+func (w *BoltWalk) leaf(name string, id uint64, flags uint32, key, value []byte) {
 	switch {
 	case name == "" && flags&boltIsBucket != 0:
 		if len(value) < 16 {
@@ -293,11 +274,15 @@ func (w *boltWalk) leaf(name string, id uint64, flags uint32, key, value []byte)
 		} else {
 			w.tree(inline, id, string(key), nil, nil)
 		}
+	case (name == boltVotes || name == walVotes) && flags == boltIsBucket && string(key) == mark:
+		w.marked = true
 	case name == "" || flags != 0:
 		w.damage(nil, "page %d has a key %q that does not belong there", id, key)
-	case name == "logs" && len(key) != 8:
+	case name == boltLogs && len(key) != 8:
 		w.damage(nil, "page %d has an entry whose index has %d bytes", id, len(key))
-	case name == "logs":
+	case name == boltLogs:
 		w.buckets[name] = append(w.buckets[name], binary.BigEndian.Uint64(key))
+	default:
+		w.keysIn[name]++
 	}
 }

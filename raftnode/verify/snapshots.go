@@ -1,4 +1,4 @@
-package raftnode
+package verify
 
 import (
 	"bytes"
@@ -15,19 +15,22 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/mindcoordinator/mind/raftnode/machine"
 )
 
-// storedSnapshot is what raft keeps beside the bytes of a snapshot.
-type storedSnapshot struct {
+// StoredSnapshot is what raft keeps beside the bytes of a snapshot.
+type StoredSnapshot struct {
 	raft.SnapshotMeta
 	CRC []byte
 }
 
-func snapshotsPath(dir string) string { return filepath.Join(dir, "snapshots", "snapshots") }
+// SnapshotsPath is the folder of the snapshots in that of a replica.
+func SnapshotsPath(dir string) string { return filepath.Join(dir, "snapshots", "snapshots") }
 
 // verifySnapshots restores every snapshot into a state machine of its own.
-func verifySnapshots(ctx context.Context, r *Report, cfg VerifyConfig) {
-	entries, err := os.ReadDir(snapshotsPath(cfg.Dir))
+func verifySnapshots(ctx context.Context, r *Report, cfg Config) {
+	entries, err := os.ReadDir(SnapshotsPath(cfg.Dir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.flaw("snapshots", 0, 0, "they cannot be listed: %v", err)
 	}
@@ -52,13 +55,13 @@ func verifySnapshots(ctx context.Context, r *Report, cfg VerifyConfig) {
 	}
 }
 
-func verifySnapshot(r *Report, cfg VerifyConfig, id string) {
+func verifySnapshot(r *Report, cfg Config, id string) {
 	s := SnapshotReport{ID: id, Voters: []string{}}
 	defer func() { r.Snapshots = append(r.Snapshots, s) }()
-	m, meta, err := restoreSnapshot(cfg, id)
+	m, meta, err := RestoreSnapshot(cfg, id)
 	if meta != nil {
 		s.Index, s.Term, s.Version, s.Bytes = meta.Index, meta.Term, int(meta.Version), meta.Size
-		s.members = membersOf(meta.Configuration)
+		s.members = MembersOf(meta.Configuration)
 		for _, m := range s.members {
 			if m.Voter {
 				s.Voters = append(s.Voters, m.ID)
@@ -69,7 +72,7 @@ func verifySnapshot(r *Report, cfg VerifyConfig, id string) {
 		r.flaw(id, s.Index, s.Term, "%v", err)
 		return
 	}
-	if reached := m.applied.current(); reached > meta.Index {
+	if reached := m.Applied(); reached > meta.Index {
 		r.flaw(id, s.Index, s.Term, "the state in it is of index %d, it is said to be of %d", reached, meta.Index)
 		return
 	}
@@ -77,7 +80,7 @@ func verifySnapshot(r *Report, cfg VerifyConfig, id string) {
 		r.flaw(id, s.Index, s.Term, "it knows of no voter")
 		return
 	}
-	sm := m.sm.(Replay)
+	sm := m.State().(Replay)
 	s.Hash, s.Sound = sm.Hash(), true
 	for _, broken := range sm.Check() {
 		s.Sound = false
@@ -85,15 +88,15 @@ func verifySnapshot(r *Report, cfg VerifyConfig, id string) {
 	}
 }
 
-// restoreSnapshot reads one snapshot whole. meta is nil when not even that can be read.
-func restoreSnapshot(cfg VerifyConfig, id string) (m *machine, meta *storedSnapshot, err error) {
-	err = guarded(func() error {
-		dir := filepath.Join(snapshotsPath(cfg.Dir), id)
+// RestoreSnapshot reads one snapshot whole. meta is nil when not even that can be read.
+func RestoreSnapshot(cfg Config, id string) (m *machine.Machine, meta *StoredSnapshot, err error) {
+	err = Guarded(func() error {
+		dir := filepath.Join(SnapshotsPath(cfg.Dir), id)
 		text, err := os.ReadFile(filepath.Join(dir, "meta.json"))
 		if err != nil {
 			return fmt.Errorf("its description cannot be read: %w", err)
 		}
-		read := &storedSnapshot{}
+		read := &StoredSnapshot{}
 		if err := json.Unmarshal(text, read); err != nil {
 			return fmt.Errorf("its description is damaged: %w", err)
 		}
@@ -112,13 +115,13 @@ func restoreSnapshot(cfg VerifyConfig, id string) (m *machine, meta *storedSnaps
 		if err != nil {
 			return err
 		}
-		m = newMachine(cfg.New())
+		m = machine.New(cfg.New())
 		return m.Restore(f)
 	})
 	return m, meta, err
 }
 
-func checkSum(path string, meta *storedSnapshot) error {
+func checkSum(path string, meta *StoredSnapshot) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("its state cannot be read: %w", err)

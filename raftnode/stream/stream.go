@@ -1,4 +1,8 @@
-package raftnode
+// Package stream carries raft over TCP, with mutual TLS.
+//
+// Guarantees: with TLS configured, both ends of a connection have shown a certificate of a coordinator. A caller that sends
+// nothing holds up nobody, and is cut off after a while.
+package stream
 
 import (
 	"context"
@@ -16,14 +20,12 @@ import (
 // coordinatorRole is the organisational unit in a replica's certificate.
 const coordinatorRole = "coordinator"
 
-// stream carries raft over TCP, with mutual TLS when it is configured.
-type stream struct {
-	listener  net.Listener
-	advertise address
-	server    *tls.Config
-	client    func() *tls.Config // nil: plain
-	// handshakeTime bounds a handshake that another replica began. That one gives up by
-	// itself, so this only ends connections that send nothing.
+// Stream implements raft.StreamLayer.
+type Stream struct {
+	listener      net.Listener
+	advertise     address
+	server        *tls.Config
+	client        func() *tls.Config // nil: plain
 	handshakeTime time.Duration
 	dialer        net.Dialer
 	dialing       context.Context
@@ -36,20 +38,30 @@ type address string
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
-func listen(cfg Config) (*stream, error) {
+// Config says where to listen, and with which certificates.
+type Config struct {
+	// BindAddr is host:port to listen on. AdvertiseAddr is where the others reach it; empty: the address that was bound.
+	BindAddr, AdvertiseAddr string
+	// Server and Client secure the connections; both or neither. Client is asked before each handshake.
+	Server *tls.Config
+	Client func() *tls.Config
+	// HandshakeTime bounds a handshake that another replica began. That one gives up by itself, so this only ends
+	// connections that send nothing.
+	HandshakeTime time.Duration
+}
+
+// Listen begins to listen.
+func Listen(cfg Config) (*Stream, error) {
 	listener, err := net.Listen("tcp", cfg.BindAddr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for raft: %w", err)
 	}
-	s := &stream{
+	s := &Stream{
 		listener:      listener,
 		advertise:     address(cfg.AdvertiseAddr),
-		server:        requireCoordinator(cfg.ServerTLS),
-		client:        cfg.DialTLS,
-		handshakeTime: 5 * cfg.LinkTimeout,
-	}
-	if s.client == nil && cfg.ClientTLS != nil {
-		s.client = func() *tls.Config { return cfg.ClientTLS }
+		server:        requireCoordinator(cfg.Server),
+		client:        cfg.Client,
+		handshakeTime: cfg.HandshakeTime,
 	}
 	s.dialing, s.stopDialing = context.WithCancel(context.Background())
 	if s.advertise == "" {
@@ -103,7 +115,7 @@ func requireCoordinator(config *tls.Config) *tls.Config {
 // Accept implements net.Listener. The handshake is left to the first read,
 // which raft does on the connection's own goroutine, so that a silent caller
 // keeps nobody waiting.
-func (s *stream) Accept() (net.Conn, error) {
+func (s *Stream) Accept() (net.Conn, error) {
 	c, err := s.listener.Accept()
 	if err != nil {
 		return nil, err
@@ -116,7 +128,7 @@ func (s *stream) Accept() (net.Conn, error) {
 }
 
 // Dial implements raft.StreamLayer.
-func (s *stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (s *Stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(s.dialing, timeout)
 	defer cancel()
 	c, err := s.dialer.DialContext(ctx, "tcp", string(to))
@@ -145,13 +157,13 @@ func (s *stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, e
 }
 
 // Close implements net.Listener.
-func (s *stream) Close() error {
+func (s *Stream) Close() error {
 	s.stopDialing()
 	return s.listener.Close()
 }
 
 // Addr is the advertised address: raft tells it to the others as its own.
-func (s *stream) Addr() net.Addr { return s.advertise }
+func (s *Stream) Addr() net.Addr { return s.advertise }
 
 // noDelay is Go's default; said here because commit latency depends on it.
 func noDelay(c net.Conn) {

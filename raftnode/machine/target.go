@@ -1,4 +1,4 @@
-package raftnode
+package machine
 
 import (
 	"context"
@@ -37,8 +37,8 @@ func (t *target) current() uint64 {
 }
 
 // wait returns nil once index is reached, or errors early: with ctx's cause, or
-// with ErrStopped when stopped is closed.
-func (t *target) wait(ctx context.Context, index uint64, stopped <-chan struct{}) error {
+// with why when stopped is closed.
+func (t *target) wait(ctx context.Context, index uint64, stopped <-chan struct{}, why error) error {
 	t.mu.Lock()
 	if index <= t.reached {
 		t.mu.Unlock()
@@ -62,7 +62,7 @@ func (t *target) wait(ctx context.Context, index uint64, stopped <-chan struct{}
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	case <-stopped:
-		err = ErrStopped
+		err = why
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
