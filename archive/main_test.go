@@ -26,6 +26,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator"
+	"github.com/mindcoordinator/mind/coordinator/output"
 )
 
 const agentEnv = "MIND_TEST_AGENT_CONFIG"
@@ -85,7 +86,7 @@ func startSite(t *testing.T, archiveURL string) *site {
 	s := &site{t: t, addr: ports[0], archive: archiveURL, dir: t.TempDir()}
 	config := coordinator.Config{
 		ID: "c1", DataDir: filepath.Join(s.dir, "c1"), GRPCAddr: ports[0], HTTPAddr: ports[1], RaftAddr: ports[2],
-		LogArchive: coordinator.LogArchive{URL: archiveURL}, Logger: slog.New(slog.DiscardHandler),
+		LogArchive: output.Archive{URL: archiveURL}, Logger: slog.New(slog.DiscardHandler),
 		Timers: coordinator.Timers{AgentHeartbeat: 100 * time.Millisecond, UnreachableAfter: time.Second},
 	}
 	config.Peers = []coordinator.Peer{{ID: "c1", RaftAddr: config.RaftAddr, GRPCAddr: config.GRPCAddr, HTTPAddr: config.HTTPAddr}}

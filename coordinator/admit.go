@@ -6,14 +6,15 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mindcoordinator/mind/api/methods"
-	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/pki"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/methods"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/pki"
 )
 
 // admit decides whether a call may be made at all: who by, with which secret, for which tenant. Whoever has not shown that

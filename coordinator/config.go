@@ -13,8 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 	"github.com/mindcoordinator/mind/coordinator/output"
-
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/raftnode"
 )
@@ -79,7 +79,7 @@ type Config struct {
 	Network         Network
 	GossipTransport gossip.Transport
 	RaftTuning      func(*raftnode.Config)
-	Observe         func(*fsm.View, []fsm.Event)
+	Observe         func(*fsm.View, []event.Event)
 	Tamper          func(index uint64, entry []byte) []byte
 }
 

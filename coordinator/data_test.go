@@ -18,7 +18,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/sealed"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // keep lets the node have something of a tenant.
@@ -129,7 +129,7 @@ func TestCluster_credentialsReachTheTaskSealed(t *testing.T) {
 		e.Benchmarks = []*v1.Benchmark{{Name: "mmlu"}}
 		sent, err := v1.NewEvaluationServiceClient(c.members[at].conn).SubmitEvaluation(with(drive), &v1.SubmitEvaluationRequest{EvaluationConfig: e, ResourceConfig: &v1.ResourceConfig{}})
 		require.NoError(t, err)
-		id, _ := fsm.ParseEvaluationID(sent.GetEvaluationId())
+		id, _ := ident.ParseEvaluation(sent.GetEvaluationId())
 		c.await(at, id.String(), func(*v1.Job) bool { return agent.has(id.String()) != nil })
 		return id.String()
 	}

@@ -14,7 +14,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
 )
 
 // denials are the denied calls that a tenant's part of the audit log has, oldest first; * is everybody's.
@@ -108,7 +108,7 @@ func TestRecordDenials_takesWhatGatewaysTell(t *testing.T) {
 	none := c.ctx("", "")
 	for name, denials := range map[string][]*v1.Denial{
 		"nothing":         nil,
-		"too many":        slices.Repeat([]*v1.Denial{good()}, fsm.MaxDenials+1),
+		"too many":        slices.Repeat([]*v1.Denial{good()}, access.MaxDenials+1),
 		"another outcome": {{Outcome: "NOT_FOUND", Count: 1}},
 		"no outcome":      {{Count: 1}},
 		"no count":        {{Outcome: "UNAUTHENTICATED"}},
@@ -120,11 +120,11 @@ func TestRecordDenials_takesWhatGatewaysTell(t *testing.T) {
 	}
 	huge := good()
 	huge.TenantId, huge.UserId, huge.Reason = "x"+strings.Repeat("ä", 1000), strings.Repeat("u", 100_000), strings.Repeat("r", 100_000)
-	reply, err := c.auditLog(at).RecordDenials(none, &v1.RecordDenialsRequest{Denials: append(slices.Repeat([]*v1.Denial{good()}, fsm.MaxDenials-1), huge)})
+	reply, err := c.auditLog(at).RecordDenials(none, &v1.RecordDenialsRequest{Denials: append(slices.Repeat([]*v1.Denial{good()}, access.MaxDenials-1), huge)})
 	require.NoError(t, err)
-	require.EqualValues(t, fsm.MaxDenials, reply.GetRecorded())
+	require.EqualValues(t, access.MaxDenials, reply.GetRecorded())
 	require.Equal(t, "acme/ann access.deny PUT /queues/{name} PERMISSION_DENIED: AUTHZ_PERMISSION_DENIED, 9 times within a second, by gateway, from 10.0.0.1", c.denials(at, "acme")[0])
-	require.Len(t, c.denials(at, "*"), fsm.MaxDenials, "also the one whose text was cut in the middle of a letter")
+	require.Len(t, c.denials(at, "*"), access.MaxDenials, "also the one whose text was cut in the middle of a letter")
 
 	_, err = c.auditLog(at).RecordDenials(context.Background(), &v1.RecordDenialsRequest{Denials: []*v1.Denial{good()}})
 	requireCode(t, codes.Unauthenticated, err)

@@ -14,7 +14,9 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/session"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/catalog"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -125,15 +127,15 @@ func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
 	require.NoError(t, err)
 	training.Tenant, command.Tenant = "t1", "t1"
 	m, apply := stateOf(t,
-		fsm.RegisterNode{Node: fsm.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []fsm.GPU{
+		work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 			{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 			{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		}}},
-		fsm.SubmitJobs{Jobs: []fsm.NewJob{training, command}},
+		work.SubmitJobs{Jobs: []work.NewJob{training, command}},
 	)
-	apply(fsm.PlaceJobs{Placements: []fsm.Placement{
-		{Job: fsm.JobID(2 << 16), Attempt: 1, Tasks: []fsm.TaskPlacement{{Node: "n1", GPUs: 1}}},
-		{Job: fsm.JobID(2<<16 + 1), Attempt: 1, Tasks: []fsm.TaskPlacement{{Node: "n1", GPUs: 2}}},
+	apply(work.PlaceJobs{Placements: []work.Placement{
+		{Job: ident.Job(2 << 16), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}},
+		{Job: ident.Job(2<<16 + 1), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 2}}},
 	}})
 	tasks := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()
 	require.Len(t, tasks, 2)
@@ -141,7 +143,7 @@ func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
 	require.Empty(t, tasks[0].GetSpec().GetLauncher().GetHyperparameters(), "the node has no use for them")
 	require.Nil(t, tasks[1].GetSpec().GetLauncher(), "a command says itself what runs")
 
-	apply(fsm.PutLauncher{Launcher: fsm.Launcher{Framework: "HF_TRAINER", Argv: []string{"/opt/hf"}, Environment: map[string]string{"A": "{model}"}}})
+	apply(catalog.PutLauncher{Launcher: catalog.Launcher{Framework: "HF_TRAINER", Argv: []string{"/opt/hf"}, Environment: map[string]string{"A": "{model}"}}})
 	told := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()[0].GetSpec().GetLauncher()
 	require.Equal(t, []string{"/opt/hf"}, told.GetArgv())
 	require.Equal(t, map[string]string{"A": "{model}"}, told.GetEnvironment())

@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/term"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // lead is all that only the leader does. raftnode calls it once per term, after everything that earlier leaders
@@ -36,18 +37,18 @@ func (s *server) currentSessions() *session.Table {
 func (s *server) leads() bool { return s.term.Load() != nil }
 
 // applied is called on the applying goroutine after each entry: it wakes only what waits for a change like this one.
-func (s *server) applied(v *fsm.View, events []fsm.Event) {
+func (s *server) applied(v *fsm.View, events []event.Event) {
 	if !s.replica.Opened() {
 		return
 	}
 	s.replica.Changed()
 	for i := range events {
 		switch e := &events[i]; e.Topic {
-		case fsm.TopicNode:
+		case event.TopicNode:
 			s.capacity.Changed(e.Nodes)
-		case fsm.TopicState:
+		case event.TopicState:
 			s.capacity.Replaced()
-		case fsm.TopicCoordinator:
+		case event.TopicCoordinator:
 			s.replica.RefreshLeader()
 		}
 	}

@@ -20,6 +20,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -74,7 +75,7 @@ func startGossiping(t *testing.T, gossiping3 int) *gossiping {
 		}
 		i++
 		config.Timers.UnreachableAfter = 4 * time.Second
-		config.Observe = func(v *fsm.View, _ []fsm.Event) { g.view.Store(v) }
+		config.Observe = func(v *fsm.View, _ []event.Event) { g.view.Store(v) }
 		config.Logger = slog.New(slog.NewTextHandler(g.logs, nil))
 	})
 	return g

@@ -11,19 +11,22 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
 // stateOf applies commands, one entry each, and returns the machine.
-func stateOf(t *testing.T, commands ...fsm.Command) (*fsm.Machine, func(fsm.Command) any) {
+func stateOf(t *testing.T, commands ...kernel.Command) (*fsm.Machine, func(kernel.Command) any) {
 	t.Helper()
 	m := fsm.New()
 	index := uint64(0)
-	apply := func(c fsm.Command) any {
-		data, err := fsm.Encode(c)
+	apply := func(c kernel.Command) any {
+		data, err := kernel.Encode(c)
 		require.NoError(t, err)
 		index++
-		return m.Apply(index, fsm.Pack(time.Unix(1_700_000_000, int64(index)), [][]byte{data}))[0]
+		return m.Apply(index, kernel.Pack(time.Unix(1_700_000_000, int64(index)), [][]byte{data}))[0]
 	}
 	for _, c := range commands {
 		apply(c)
@@ -36,21 +39,21 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	require.NoError(t, err)
 	spec.Tenant = "t1"
 	m, apply := stateOf(t,
-		fsm.RegisterNode{Node: fsm.Node{ID: "n1", BootID: "b", GRPCAddr: "10.0.0.7:1", CPUs: 8, MemMB: 1000, GPUs: []fsm.GPU{
+		work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", GRPCAddr: "10.0.0.7:1", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 			{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 			{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		}}},
-		fsm.SubmitJobs{Jobs: []fsm.NewJob{spec, spec}},
+		work.SubmitJobs{Jobs: []work.NewJob{spec, spec}},
 	)
-	first, second := fsm.JobID(2<<16), fsm.JobID(2<<16+1)
+	first, second := ident.Job(2<<16), ident.Job(2<<16+1)
 	book := session.NewOrderBook("n1", admin.LauncherFor, nil)
 	orders := book.Update(m.View())
 	require.NotNil(t, orders, "the first orders say that nothing is wanted")
 	require.Empty(t, orders.GetTasks())
 	require.Nil(t, book.Update(m.View()))
 
-	place := func(id fsm.JobID, gpu uint64) {
-		r := apply(fsm.PlaceJobs{Placements: []fsm.Placement{{Job: id, Attempt: 1, Tasks: []fsm.TaskPlacement{{Node: "n1", GPUs: gpu}}}}}).(fsm.PlaceResult)
+	place := func(id ident.Job, gpu uint64) {
+		r := apply(work.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: gpu}}}}}).(work.PlaceResult)
 		require.Empty(t, r.Refused)
 	}
 	place(first, 1)
@@ -69,29 +72,29 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	require.NotNil(t, orders.GetTasks()[1].GetSpec())
 	require.NotNil(t, session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()[0].GetSpec(), "another session is told everything again")
 
-	report := func(kind fsm.ReportKind) {
+	report := func(kind work.ReportKind) {
 		zero := int32(0)
-		r := fsm.TaskReport{Job: first, Attempt: 1, Token: 3, Kind: kind}
-		if kind == fsm.ReportEnded {
+		r := work.TaskReport{Job: first, Attempt: 1, Token: 3, Kind: kind}
+		if kind == work.ReportEnded {
 			r.ExitCode = &zero
 		}
-		require.Equal(t, 1, apply(fsm.ReportTasks{Node: "n1", Reports: []fsm.TaskReport{r}}).(fsm.ReportResult).Applied)
+		require.Equal(t, 1, apply(work.ReportTasks{Node: "n1", Reports: []work.TaskReport{r}}).(work.ReportResult).Applied)
 	}
-	report(fsm.ReportStarting)
+	report(work.ReportStarting)
 	require.Nil(t, book.Update(m.View()), "what the agent said is no news to it")
-	apply(fsm.ControlJob{Tenant: "t1", Job: second, Action: fsm.ActionCancel})
+	apply(work.ControlJob{Tenant: "t1", Job: second, Action: work.ActionCancel})
 	orders = book.Update(m.View())
 	require.Equal(t, v1.StopReason_CANCEL, orders.GetTasks()[1].GetStop())
 	require.EqualValues(t, 30, orders.GetTasks()[1].GetGracePeriodSeconds())
 	require.Nil(t, orders.GetTasks()[1].GetSpec())
-	report(fsm.ReportRunning)
-	report(fsm.ReportEnded)
+	report(work.ReportRunning)
+	report(work.ReportEnded)
 	require.Nil(t, book.Update(m.View()), "the agent said itself that it has ended")
 	full := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View())
 	require.Len(t, full.GetTasks(), 1, "what has ended is not wanted any more")
 	require.Equal(t, second.String(), full.GetTasks()[0].GetTask().GetJobId())
 
-	apply(fsm.SetNode{ID: "n1", Action: fsm.NodeForget})
+	apply(work.SetNode{ID: "n1", Action: work.NodeForget})
 	orders = book.Update(m.View())
 	require.NotNil(t, orders, "what ended without the agent it must hear, and stop")
 	require.Empty(t, orders.GetTasks())

@@ -17,7 +17,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -42,7 +42,7 @@ func TestCallers_auditActions(t *testing.T) {
 			called[m.Audit] = true
 		}
 	}
-	require.ElementsMatch(t, fsm.AuditActions(), slices.Collect(maps.Keys(called)))
+	require.ElementsMatch(t, access.AuditActions(), slices.Collect(maps.Keys(called)))
 }
 
 // secured is one coordinator that asks for certificates, and what dials it as anybody.

@@ -41,6 +41,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/term"
 	"github.com/mindcoordinator/mind/coordinator/votes"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -198,7 +199,7 @@ func (s *server) complain(c *call.Call, method string, err error) {
 }
 
 // self is this coordinator as the others should know it: as it says itself, else as the list of initial voters has it.
-func (s *server) self() fsm.Coordinator {
+func (s *server) self() coordinators.Coordinator {
 	c := &s.config
 	var listed Peer
 	for _, p := range c.Peers {
@@ -206,7 +207,7 @@ func (s *server) self() fsm.Coordinator {
 			listed = p
 		}
 	}
-	return fsm.Coordinator{
+	return coordinators.Coordinator{
 		ID: c.ID, RaftAddr: cmp.Or(c.RaftAdvertise, listed.RaftAddr, c.RaftAddr),
 		GRPCAddr: cmp.Or(c.GRPCAdvertise, listed.GRPCAddr, c.GRPCAddr), HTTPAddr: cmp.Or(c.HTTPAdvertise, listed.HTTPAddr, c.HTTPAddr),
 		GossipAddr: cmp.Or(c.GossipAdvertise, c.GossipAddr),

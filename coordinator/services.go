@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
 )
 
 // makeServices makes the services that answer calls. None of them knows another: what one needs of another is handed in here.
@@ -38,9 +38,9 @@ func (s *server) makeServices() (err error) {
 			return s.sessions.Activity(ctx, node)
 		},
 	})
-	var listed []fsm.Coordinator
+	var listed []coordinators.Coordinator
 	for _, p := range s.config.Peers {
-		listed = append(listed, fsm.Coordinator{ID: p.ID, RaftAddr: p.RaftAddr, GRPCAddr: p.GRPCAddr, HTTPAddr: p.HTTPAddr})
+		listed = append(listed, coordinators.Coordinator{ID: p.ID, RaftAddr: p.RaftAddr, GRPCAddr: p.GRPCAddr, HTTPAddr: p.HTTPAddr})
 	}
 	s.recovery = recovery.New(recovery.Config{
 		Replica: s.replica, Machine: s.machine, Listed: listed, RaftAddr: s.self().RaftAddr, DataDir: s.config.DataDir,

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -23,8 +23,8 @@ func TestToStatus_everythingThatGoesWrong(t *testing.T) {
 		outcome string
 	}{
 		"bad request":           {call.Bad("field", "is wrong"), codes.InvalidArgument, ""},
-		"refused":               {&fsm.Refusal{Code: fsm.CodeFailedPrecondition, Message: "no"}, codes.FailedPrecondition, ""},
-		"not found":             {&fsm.Refusal{Code: fsm.CodeNotFound, Message: "no"}, codes.NotFound, ""},
+		"refused":               {&kernel.Refusal{Code: kernel.CodeFailedPrecondition, Message: "no"}, codes.FailedPrecondition, ""},
+		"not found":             {&kernel.Refusal{Code: kernel.CodeNotFound, Message: "no"}, codes.NotFound, ""},
 		"not the leader":        {&raftnode.NotLeaderError{LeaderID: "c2"}, codes.Unavailable, status.NotSent},
 		"backlog full":          {raftnode.ErrBacklogFull, codes.ResourceExhausted, status.NotSent},
 		"too large":             {raftnode.ErrCommandTooLarge, codes.InvalidArgument, status.NotSent},

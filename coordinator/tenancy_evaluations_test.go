@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // What tenants do with evaluations.
@@ -50,7 +50,7 @@ func (p *party) evaluate(call partyCall, with []grpc.CallOption) (proto.Message,
 func (p *party) compare(call partyCall, with []grpc.CallOption) (proto.Message, error) {
 	ids := []string{p.pick("eval", partyCall{n: call.n}), p.pick("eval", partyCall{n: call.n + 1, foreign: call.foreign})}
 	if ids[0] == nobodys["eval"] {
-		ids[0] = fsm.JobID(1 << 59).EvaluationID() // Not the same one that nobody has.
+		ids[0] = ident.Job(1 << 59).EvaluationID() // Not the same one that nobody has.
 	}
 	return p.evaluationService().CompareEvaluations(p.ctx(""), &v1.CompareEvaluationsRequest{EvaluationIds: ids}, with...)
 }

@@ -21,7 +21,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // party is one tenant at one cluster. Its mark is in every text that it sends, so that it can be told wherever it shows up.
@@ -66,8 +66,8 @@ func (p *party) tokenService() v1.TokenServiceClient {
 
 // nobodys are ids that no log here comes to.
 var nobodys = map[string]string{
-	"job": fsm.JobID(1 << 60).String(), "ckpt": fsm.CheckpointID(1 << 60).String(), "tok": fsm.TokenID(1 << 60).String(),
-	"eval": fsm.JobID(1 << 60).EvaluationID(),
+	"job": ident.Job(1 << 60).String(), "ckpt": ident.Checkpoint(1 << 60).String(), "tok": ident.Token(1 << 60).String(),
+	"eval": ident.Job(1 << 60).EvaluationID(),
 }
 
 // pick is an id of a kind: one of the party's own, or one of the other's, which is as good as one that nobody has.

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"testing"
@@ -7,10 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // lostOn is a job of which an attempt was lost with n1, and the task that may still be alive there.
-func lostOn(t require.TestingT, change ...func(*NewJob)) (*world, JobID, TaskRef) {
+func lostOn(t require.TestingT, change ...func(*work.NewJob)) (*world, ident.Job, work.TaskRef) {
 	w := cluster(t)
 	n := retried(oneGPU(), 3)
 	for _, f := range change {
@@ -19,7 +22,7 @@ func lostOn(t require.TestingT, change ...func(*NewJob)) (*world, JobID, TaskRef
 	id := w.submit(n)
 	w.place(id, "n1")
 	w.run(id)
-	ref := TaskRef{Job: id, Attempt: 1, Token: w.job(id).Token}
+	ref := work.TaskRef{Job: id, Attempt: 1, Token: w.job(id).Token}
 	w.away("n1")
 	require.Equal(t, 1, w.lose("n1", "n2").Lost)
 	return w, id, ref
@@ -28,49 +31,49 @@ func lostOn(t require.TestingT, change ...func(*NewJob)) (*world, JobID, TaskRef
 func TestAwaits_endWhenTheTaskIsKnownToBeGone(t *testing.T) {
 	other := testNode("n2", "boot9", 8)
 	tests := map[string]struct {
-		command func(ref TaskRef) Command
+		command func(ref work.TaskRef) kernel.Command
 		goes    bool
 	}{
-		"its node was restarted": {func(TaskRef) Command { return RegisterNode{Node: testNode("n1", "boot2", 8)} }, true},
-		"its node was restarted and lists it": {func(ref TaskRef) Command {
-			return RegisterNode{Node: testNode("n1", "boot2", 8), Tasks: []TaskRef{ref}}
+		"its node was restarted": {func(work.TaskRef) kernel.Command { return work.RegisterNode{Node: testNode("n1", "boot2", 8)} }, true},
+		"its node was restarted and lists it": {func(ref work.TaskRef) kernel.Command {
+			return work.RegisterNode{Node: testNode("n1", "boot2", 8), Tasks: []work.TaskRef{ref}}
 		}, true},
-		"its node is back without it": {func(TaskRef) Command { return RegisterNode{Node: testNode("n1", "boot1", 8)} }, true},
-		"its node is back with another task": {func(ref TaskRef) Command {
+		"its node is back without it": {func(work.TaskRef) kernel.Command { return work.RegisterNode{Node: testNode("n1", "boot1", 8)} }, true},
+		"its node is back with another task": {func(ref work.TaskRef) kernel.Command {
 			ref.Attempt++
-			return RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []TaskRef{ref}}
+			return work.RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []work.TaskRef{ref}}
 		}, true},
-		"its node is back with it": {func(ref TaskRef) Command {
-			return RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []TaskRef{{Job: 9}, ref}}
+		"its node is back with it": {func(ref work.TaskRef) kernel.Command {
+			return work.RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []work.TaskRef{{Job: 9}, ref}}
 		}, false},
-		"its node was forgotten":              {func(TaskRef) Command { return SetNode{ID: "n1", Action: NodeForget} }, true},
-		"another node was restarted":          {func(TaskRef) Command { return RegisterNode{Node: other} }, false},
-		"another node was forgotten":          {func(TaskRef) Command { return SetNode{ID: "n2", Action: NodeForget} }, false},
-		"its node can be reached, it is said": {func(TaskRef) Command { return SetNode{ID: "n1", Action: NodeReachable} }, false},
-		"it says that it has ended":           {func(ref TaskRef) Command { return says("n1", ref, ReportEnded) }, true},
-		"it says that it runs":                {func(ref TaskRef) Command { return says("n1", ref, ReportRunning) }, false},
-		"another node says that it has ended": {func(ref TaskRef) Command { return says("n2", ref, ReportEnded) }, false},
-		"another rank has ended": {func(ref TaskRef) Command {
+		"its node was forgotten":              {func(work.TaskRef) kernel.Command { return work.SetNode{ID: "n1", Action: work.NodeForget} }, true},
+		"another node was restarted":          {func(work.TaskRef) kernel.Command { return work.RegisterNode{Node: other} }, false},
+		"another node was forgotten":          {func(work.TaskRef) kernel.Command { return work.SetNode{ID: "n2", Action: work.NodeForget} }, false},
+		"its node can be reached, it is said": {func(work.TaskRef) kernel.Command { return work.SetNode{ID: "n1", Action: work.NodeReachable} }, false},
+		"it says that it has ended":           {func(ref work.TaskRef) kernel.Command { return says("n1", ref, work.ReportEnded) }, true},
+		"it says that it runs":                {func(ref work.TaskRef) kernel.Command { return says("n1", ref, work.ReportRunning) }, false},
+		"another node says that it has ended": {func(ref work.TaskRef) kernel.Command { return says("n2", ref, work.ReportEnded) }, false},
+		"another rank has ended": {func(ref work.TaskRef) kernel.Command {
 			ref.Rank++
-			return says("n1", ref, ReportEnded)
+			return says("n1", ref, work.ReportEnded)
 		}, false},
-		"under another token": {func(ref TaskRef) Command {
+		"under another token": {func(ref work.TaskRef) kernel.Command {
 			ref.Token++
-			return says("n1", ref, ReportEnded)
+			return says("n1", ref, work.ReportEnded)
 		}, false},
-		"time passes": {func(TaskRef) Command { return Tick{Settled: true} }, false},
+		"time passes": {func(work.TaskRef) kernel.Command { return work.Tick{Settled: true} }, false},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			for state, prepare := range map[string]func(w *world, id JobID){
-				"while it waits":        func(*world, JobID) {},
-				"while it runs again":   func(w *world, id JobID) { w.place(id, "n3") },
-				"while it is paused":    func(w *world, id JobID) { w.do(ControlJob{Job: id, Action: ActionPause}) },
-				"after it was canceled": func(w *world, id JobID) { w.do(ControlJob{Job: id, Action: ActionCancel}) },
+			for state, prepare := range map[string]func(w *world, id ident.Job){
+				"while it waits":        func(*world, ident.Job) {},
+				"while it runs again":   func(w *world, id ident.Job) { w.place(id, "n3") },
+				"while it is paused":    func(w *world, id ident.Job) { w.do(work.ControlJob{Job: id, Action: work.ActionPause}) },
+				"after it was canceled": func(w *world, id ident.Job) { w.do(work.ControlJob{Job: id, Action: work.ActionCancel}) },
 			} {
 				w, id, ref := lostOn(t)
 				prepare(w, id)
-				require.Equal(t, []JobID{id}, w.m.View().AwaitedOn("n1"))
+				require.Equal(t, []ident.Job{id}, w.m.View().AwaitedOn("n1"))
 				w.do(c.command(ref))
 				require.Equal(t, !c.goes, w.job(id).Replacement(), state)
 				require.Equal(t, c.goes, len(w.m.View().AwaitedOn("n1")) == 0, state)
@@ -79,8 +82,8 @@ func TestAwaits_endWhenTheTaskIsKnownToBeGone(t *testing.T) {
 	}
 }
 
-func says(node string, ref TaskRef, kind ReportKind) ReportTasks {
-	return ReportTasks{Node: node, Reports: []TaskReport{{Job: ref.Job, Attempt: ref.Attempt, Rank: ref.Rank, Token: ref.Token, Kind: kind}}}
+func says(node string, ref work.TaskRef, kind work.ReportKind) work.ReportTasks {
+	return work.ReportTasks{Node: node, Reports: []work.TaskReport{{Job: ref.Job, Attempt: ref.Attempt, Rank: ref.Rank, Token: ref.Token, Kind: kind}}}
 }
 
 func TestAwaits_limitWhereTheNextAttemptGoes(t *testing.T) {
@@ -88,24 +91,24 @@ func TestAwaits_limitWhereTheNextAttemptGoes(t *testing.T) {
 	w.node("n5", 8)
 	w.ack()
 	refused := func(node, why string) {
-		r := do[PlaceResult](w, PlaceJobs{Placements: []Placement{w.placement(id, node)}})
+		r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{w.placement(id, node)}})
 		require.Len(t, r.Refused, 1)
 		require.Contains(t, r.Refused[0].Message, why)
 		require.Zero(t, w.m.View().LeaseCount())
 	}
 	refused("n5", "node n5 may not take over from node n1, which may still run attempt 1 of job")
-	w.do(RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []TaskRef{ref}})
+	w.do(work.RegisterNode{Node: testNode("n1", "boot1", 8), Tasks: []work.TaskRef{ref}})
 	refused("n1", "may not take over")
 	w.away("n2")
-	w.setNode(SetNode{ID: "n2", Action: NodeReachable})
+	w.setNode(work.SetNode{ID: "n2", Action: work.NodeReachable})
 	refused("n2", "may not take over")
 	// Others are not held to it.
 	w.place(w.submit(oneGPU()), "n5")
 	w.place(w.submit(oneGPU()), "n1")
 
-	require.Equal(t, ClassKey{Queue: "default", Shape: w.job(id).Shape, Own: id}, w.job(id).class())
-	r := do[ReportResult](w, says("n1", ref, ReportEnded))
-	require.Equal(t, ReportResult{Stale: 1}, r, "what it says of itself is not believed: the attempt is over")
+	require.Equal(t, work.ClassKey{Queue: "default", Shape: w.job(id).Shape, Own: id}, w.job(id).Class())
+	r := do[work.ReportResult](w, says("n1", ref, work.ReportEnded))
+	require.Equal(t, work.ReportResult{Stale: 1}, r, "what it says of itself is not believed: the attempt is over")
 	require.EqualValues(t, 1, w.m.View().Fenced())
 	require.False(t, w.job(id).Replacement())
 	w.place(id, "n5")
@@ -128,33 +131,33 @@ func TestAwaits_nobodyWhoJoinedAfterTheLostNodeLastHeard(t *testing.T) {
 	w.away("n1")
 	require.Equal(t, 1, w.lose("n1", "n2").Lost)
 	require.Equal(t, kept, w.job(id).Awaits[0].Roster)
-	r := do[PlaceResult](w, PlaceJobs{Placements: []Placement{w.placement(id, "n3")}})
+	r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{w.placement(id, "n3")}})
 	require.Len(t, r.Refused, 1)
 	require.Contains(t, r.Refused[0].Message, "node n3 may not take over from node n1")
 	w.place(id, "n2")
 }
 
 func TestAwaits_outliveTheJobsEndForWhoRetriesIt(t *testing.T) {
-	for name, end := range map[string]func(w *world, id JobID){
-		"canceled": func(w *world, id JobID) { w.do(ControlJob{Job: id, Action: ActionCancel}) },
-		"failed": func(w *world, id JobID) {
+	for name, end := range map[string]func(w *world, id ident.Job){
+		"canceled": func(w *world, id ident.Job) { w.do(work.ControlJob{Job: id, Action: work.ActionCancel}) },
+		"failed": func(w *world, id ident.Job) {
 			w.place(id, "n3")
-			w.report(id, 0, ReportEnded, exit(1))
+			w.report(id, 0, work.ReportEnded, exit(1))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, id, ref := lostOn(t)
 			end(w, id)
 			require.True(t, w.job(id).Terminal())
-			w.do(ControlJob{Job: id, Action: ActionRetry})
+			w.do(work.ControlJob{Job: id, Action: work.ActionRetry})
 			j := w.job(id)
 			require.Equal(t, queued, j.State)
 			require.Len(t, j.Awaits, 1)
-			require.Equal(t, id, j.class().Own)
+			require.Equal(t, id, j.Class().Own)
 			w.node("n5", 8)
-			require.Len(t, do[PlaceResult](w, PlaceJobs{Placements: []Placement{w.placement(id, "n5")}}).Refused, 1)
-			w.do(says("n1", ref, ReportEnded))
-			require.Zero(t, w.job(id).class().Own, "nothing speaks against any node any more")
+			require.Len(t, do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{w.placement(id, "n5")}}).Refused, 1)
+			w.do(says("n1", ref, work.ReportEnded))
+			require.Zero(t, w.job(id).Class().Own, "nothing speaks against any node any more")
 			w.place(id, "n5")
 		})
 	}
@@ -162,11 +165,11 @@ func TestAwaits_outliveTheJobsEndForWhoRetriesIt(t *testing.T) {
 
 func TestAwaits_areForgottenWithTheirJob(t *testing.T) {
 	w, id, _ := lostOn(t)
-	w.do(ControlJob{Job: id, Action: ActionCancel}, Configure{KeepFinished: 1})
+	w.do(work.ControlJob{Job: id, Action: work.ActionCancel}, work.Configure{KeepFinished: 1})
 	b := w.submit(oneGPU())
 	w.later(time.Second)
-	w.do(ControlJob{Job: b, Action: ActionCancel})
-	w.do(Tick{})
+	w.do(work.ControlJob{Job: b, Action: work.ActionCancel})
+	w.do(work.Tick{})
 	_, ok := w.m.View().Job(id)
 	require.False(t, ok)
 	require.Empty(t, w.m.View().AwaitedOn("n1"))
@@ -180,12 +183,12 @@ func TestAwaits_ofATaskGivenUp(t *testing.T) {
 	w.place(b, "n2")
 	w.away("n1")
 	w.away("n2")
-	w.setNode(SetNode{ID: "n2", Action: NodeForget})
+	w.setNode(work.SetNode{ID: "n2", Action: work.NodeForget})
 	w.later(24 * time.Hour)
-	require.Equal(t, 1, do[TickResult](w, Tick{Settled: true}).GaveUp)
-	for id, waits := range map[JobID]bool{a: true, b: false} {
+	require.Equal(t, 1, do[work.TickResult](w, work.Tick{Settled: true}).GaveUp)
+	for id, waits := range map[ident.Job]bool{a: true, b: false} {
 		require.Equal(t, lostJob, w.job(id).State)
-		w.do(ControlJob{Job: id, Action: ActionRetry})
+		w.do(work.ControlJob{Job: id, Action: work.ActionRetry})
 		require.Equal(t, waits, w.job(id).Replacement())
 	}
 	w.node("n1", 8)
@@ -194,7 +197,7 @@ func TestAwaits_ofATaskGivenUp(t *testing.T) {
 
 func TestAvoids_whereACountedFailureWas(t *testing.T) {
 	for name, c := range map[string]struct {
-		report func(*TaskReport)
+		report func(*work.TaskReport)
 		avoids bool
 	}{
 		"a GPU":               {failed(v1.ErrorType_GPU_FAULT, "XID 79"), true},
@@ -206,26 +209,26 @@ func TestAvoids_whereACountedFailureWas(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := cluster(t)
 			n := gang(2)
-			n.Retry = RetryPolicy{Max: 4, On: RetryAll}
+			n.Retry = work.RetryPolicy{Max: 4, On: work.RetryAll}
 			id := w.submit(n)
 			w.place(id, "n1", "n2")
 			w.run(id)
-			w.report(id, 1, ReportEnded, c.report)
-			w.report(id, 0, ReportEnded, exit(143))
+			w.report(id, 1, work.ReportEnded, c.report)
+			w.report(id, 0, work.ReportEnded, exit(143))
 			j := w.job(id)
 			require.Equal(t, queued, j.State)
 			require.Equal(t, c.avoids, j.Avoids("n2"))
 			require.False(t, j.Avoids("n1"), "it did nothing wrong")
 			require.False(t, j.Avoids(""))
-			require.Equal(t, c.avoids, j.class().Own == id)
+			require.Equal(t, c.avoids, j.Class().Own == id)
 			// It is a preference: the state takes the node that failed.
 			w.place(id, "n2", "n3")
-			w.do(ControlJob{Job: id, Action: ActionCancel})
-			w.report(id, 0, ReportEnded, exit(0))
-			w.report(id, 1, ReportEnded, exit(0))
-			w.do(ControlJob{Job: id, Action: ActionRetry})
+			w.do(work.ControlJob{Job: id, Action: work.ActionCancel})
+			w.report(id, 0, work.ReportEnded, exit(0))
+			w.report(id, 1, work.ReportEnded, exit(0))
+			w.do(work.ControlJob{Job: id, Action: work.ActionRetry})
 			require.False(t, w.job(id).Avoids("n2"), "whoever retries it says that the nodes are well")
-			require.Zero(t, w.job(id).class().Own)
+			require.Zero(t, w.job(id).Class().Own)
 			require.Equal(t, c.avoids, w.job(id).Past[0].FailedNode == "n2", "what happened is remembered all the same")
 		})
 	}

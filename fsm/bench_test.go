@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"fmt"
@@ -12,10 +12,15 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // benchJob is a job as the gateway would send it: a command, an environment, labels, a minted key.
-func benchJob(b testing.TB, i int) NewJob {
+func benchJob(b testing.TB, i int) work.NewJob {
 	spec, err := proto.Marshal(&v1.SubmitJobRequest{
 		Name: fmt.Sprintf("train-%06d", i),
 		CommandConfig: &v1.CommandConfig{
@@ -26,11 +31,11 @@ func benchJob(b testing.TB, i int) NewJob {
 		Labels:         map[string]string{"team": "nlp", "run": fmt.Sprint(i)},
 	})
 	require.NoError(b, err)
-	return NewJob{
-		Tenant: "acme", User: "ada", Name: fmt.Sprintf("train-%06d", i), Queue: DefaultQueue, Priority: 5,
-		Spec: spec, Shape: Shape{Nodes: 1, GPUs: 1, GPUType: "H100"},
+	return work.NewJob{
+		Tenant: "acme", User: "ada", Name: fmt.Sprintf("train-%06d", i), Queue: work.DefaultQueue, Priority: 5,
+		Spec: spec, Shape: work.Shape{Nodes: 1, GPUs: 1, GPUType: "H100"},
 		Labels: map[string]string{"team": "nlp", "run": fmt.Sprint(i)},
-		Retry:  RetryPolicy{On: RetryInfrastructure}, LostAfter: DefaultLostAfter, GiveUpAfter: DefaultGiveUpAfter, Grace: DefaultGrace,
+		Retry:  work.RetryPolicy{On: work.RetryInfrastructure}, LostAfter: work.DefaultLostAfter, GiveUpAfter: work.DefaultGiveUpAfter, Grace: work.DefaultGrace,
 		Key: fmt.Sprintf("auto:%032x", uint64(i)*0x9e3779b97f4a7c15), Fingerprint: uint64(i), AutoKey: true,
 	}
 }
@@ -44,20 +49,20 @@ func cpu(b testing.TB) time.Duration {
 }
 
 // submitEntries makes entries of n commands of one job each, as the proposer packs them.
-func submitEntries(b testing.TB, jobs, perEntry int) []Entry {
-	return entriesBy(b, jobs, perEntry, func(int) *Actor { return nil })
+func submitEntries(b testing.TB, jobs, perEntry int) []entry {
+	return entriesBy(b, jobs, perEntry, func(int) *access.Actor { return nil })
 }
 
 // entriesBy are the same of somebody, who is audited.
-func entriesBy(b testing.TB, jobs, perEntry int, actor func(i int) *Actor) []Entry {
-	var entries []Entry
+func entriesBy(b testing.TB, jobs, perEntry int, actor func(i int) *access.Actor) []entry {
+	var entries []entry
 	var cmds [][]byte
 	for i := range jobs {
-		c, err := Encode(SubmitJobs{Jobs: []NewJob{benchJob(b, i)}, Actor: actor(i)})
+		c, err := kernel.Encode(work.SubmitJobs{Jobs: []work.NewJob{benchJob(b, i)}, Actor: actor(i)})
 		require.NoError(b, err)
 		cmds = append(cmds, c)
 		if len(cmds) == perEntry || i == jobs-1 {
-			entries = append(entries, Entry{Index: uint64(len(entries) + 1), Data: Pack(time.Unix(0, startOfTime), cmds)})
+			entries = append(entries, entry{Index: uint64(len(entries) + 1), Data: kernel.Pack(time.Unix(0, startOfTime), cmds)})
 			cmds = nil
 		}
 	}
@@ -72,7 +77,7 @@ func BenchmarkApplySubmit(b *testing.B) {
 			b.ReportAllocs()
 			done, from := 0, cpu(b)
 			for b.Loop() {
-				m := New()
+				m := fsm.New()
 				for _, e := range entries {
 					m.Apply(e.Index, e.Data)
 				}
@@ -87,7 +92,9 @@ func BenchmarkApplySubmit(b *testing.B) {
 // BenchmarkApplySubmitAudited is BenchmarkApplySubmit with an audit record for each job, so that both can be compared in one run.
 func BenchmarkApplySubmitAudited(b *testing.B) {
 	const jobs = 100_000
-	with := entriesBy(b, jobs, 16, func(i int) *Actor { return &Actor{Token: TokenID(7), Request: fmt.Sprintf("req_%026d", i)} })
+	with := entriesBy(b, jobs, 16, func(i int) *access.Actor {
+		return &access.Actor{Token: ident.Token(7), Request: fmt.Sprintf("req_%026d", i)}
+	})
 	without := submitEntries(b, jobs, 16)
 	b.ReportAllocs()
 	var spent [2]time.Duration
@@ -95,9 +102,9 @@ func BenchmarkApplySubmitAudited(b *testing.B) {
 	for b.Loop() {
 		for turn := range 4 { // Each comes first as often as the other.
 			i := (turn + turn/2) % 2
-			entries := [][]Entry{without, with}[i]
+			entries := [][]entry{without, with}[i]
 			runtime.GC()
-			m, from := New(), cpu(b)
+			m, from := fsm.New(), cpu(b)
 			for _, e := range entries {
 				m.Apply(e.Index, e.Data)
 			}
@@ -115,7 +122,7 @@ func BenchmarkDecodeSubmit(b *testing.B) {
 	done, from := 0, cpu(b)
 	for b.Loop() {
 		for _, e := range entries {
-			_, err := decodeEntry(e.Data)
+			err := fsm.CheckEntry(e.Data)
 			require.NoError(b, err)
 		}
 		done += 6400
@@ -125,31 +132,31 @@ func BenchmarkDecodeSubmit(b *testing.B) {
 }
 
 func BenchmarkEncodeSubmit(b *testing.B) {
-	c := SubmitJobs{Jobs: []NewJob{benchJob(b, 1)}}
+	c := work.SubmitJobs{Jobs: []work.NewJob{benchJob(b, 1)}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Encode(c); err != nil {
+		if _, err := kernel.Encode(c); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
 // benchCluster has nodes of 8 GPUs and queued jobs.
-func benchCluster(b testing.TB, nodes, jobs int) (*Machine, uint64) {
-	m := New()
+func benchCluster(b testing.TB, nodes, jobs int) (*fsm.Machine, uint64) {
+	m := fsm.New()
 	index := uint64(0)
-	do := func(cmds ...Command) {
+	do := func(cmds ...kernel.Command) {
 		raw := make([][]byte, len(cmds))
 		for i, c := range cmds {
 			var err error
-			raw[i], err = Encode(c)
+			raw[i], err = kernel.Encode(c)
 			require.NoError(b, err)
 		}
 		index++
-		m.Apply(index, Pack(time.Unix(0, startOfTime), raw))
+		m.Apply(index, kernel.Pack(time.Unix(0, startOfTime), raw))
 	}
 	for i := range nodes {
-		do(RegisterNode{Node: testNode(fmt.Sprintf("n%04d", i), "boot1", 8)})
+		do(work.RegisterNode{Node: testNode(fmt.Sprintf("n%04d", i), "boot1", 8)})
 	}
 	for _, e := range submitEntries(b, jobs, 64) {
 		index++
@@ -166,23 +173,23 @@ func BenchmarkApplyPlace(b *testing.B) {
 		b.StopTimer()
 		m, index := benchCluster(b, nodes, nodes*8)
 		var entries [][]byte
-		var p PlaceJobs
+		var p work.PlaceJobs
 		i := 0
 		for j := range m.View().Jobs(false, 0) {
-			p.Placements = append(p.Placements, Placement{
-				Job: j.ID, Attempt: 1, Tasks: []TaskPlacement{{Node: fmt.Sprintf("n%04d", i/8), GPUs: 1 << (i % 8)}},
+			p.Placements = append(p.Placements, work.Placement{
+				Job: j.ID, Attempt: 1, Tasks: []work.TaskPlacement{{Node: fmt.Sprintf("n%04d", i/8), GPUs: 1 << (i % 8)}},
 			})
 			if i++; i%perEntry == 0 {
-				c, err := Encode(p)
+				c, err := kernel.Encode(p)
 				require.NoError(b, err)
-				entries = append(entries, Pack(time.Unix(0, startOfTime), [][]byte{c}))
-				p = PlaceJobs{}
+				entries = append(entries, kernel.Pack(time.Unix(0, startOfTime), [][]byte{c}))
+				p = work.PlaceJobs{}
 			}
 		}
 		b.StartTimer()
 		for _, e := range entries {
 			index++
-			res := m.Apply(index, e)[0].(PlaceResult)
+			res := m.Apply(index, e)[0].(work.PlaceResult)
 			require.Empty(b, res.Refused)
 			done += len(res.Placed)
 		}
@@ -197,35 +204,35 @@ func BenchmarkApplyReport(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		m, index := benchCluster(b, nodes, nodes*8)
-		var p PlaceJobs
+		var p work.PlaceJobs
 		i := 0
-		var byNode [nodes]ReportTasks
+		var byNode [nodes]work.ReportTasks
 		zero := int32(0)
 		for j := range m.View().Jobs(false, 0) {
 			node := fmt.Sprintf("n%04d", i/8)
-			p.Placements = append(p.Placements, Placement{
-				Job: j.ID, Attempt: 1, Tasks: []TaskPlacement{{Node: node, GPUs: 1 << (i % 8)}},
+			p.Placements = append(p.Placements, work.Placement{
+				Job: j.ID, Attempt: 1, Tasks: []work.TaskPlacement{{Node: node, GPUs: 1 << (i % 8)}},
 			})
 			r := &byNode[i/8]
 			r.Node = node
-			for _, k := range []ReportKind{ReportStarting, ReportRunning, ReportEnded} {
-				rep := TaskReport{Job: j.ID, Attempt: 1, Token: index + 1, Kind: k, Time: startOfTime}
-				if k == ReportEnded {
+			for _, k := range []work.ReportKind{work.ReportStarting, work.ReportRunning, work.ReportEnded} {
+				rep := work.TaskReport{Job: j.ID, Attempt: 1, Token: index + 1, Kind: k, Time: startOfTime}
+				if k == work.ReportEnded {
 					rep.ExitCode = &zero
 				}
 				r.Reports = append(r.Reports, rep)
 			}
 			i++
 		}
-		c, err := Encode(p)
+		c, err := kernel.Encode(p)
 		require.NoError(b, err)
 		index++
-		m.Apply(index, Pack(time.Unix(0, startOfTime), [][]byte{c}))
+		m.Apply(index, kernel.Pack(time.Unix(0, startOfTime), [][]byte{c}))
 		var entries [][]byte
 		for i := range byNode {
-			c, err := Encode(byNode[i])
+			c, err := kernel.Encode(byNode[i])
 			require.NoError(b, err)
-			entries = append(entries, Pack(time.Unix(0, startOfTime), [][]byte{c}))
+			entries = append(entries, kernel.Pack(time.Unix(0, startOfTime), [][]byte{c}))
 		}
 		b.StartTimer()
 		for _, e := range entries {
@@ -255,7 +262,7 @@ func BenchmarkSnapshot(b *testing.B) {
 func BenchmarkAhead(b *testing.B) {
 	m, _ := benchCluster(b, 1, 100_000)
 	v := m.View()
-	var last *Job
+	var last *work.Job
 	for j := range v.Jobs(true, 0) {
 		last = j
 		break
@@ -276,7 +283,7 @@ func BenchmarkMemory(b *testing.B) {
 		return s.HeapAlloc
 	}
 	for b.Loop() {
-		m := New()
+		m := fsm.New()
 		before := heap()
 		for i, e := range submitEntries(b, jobs, 64) {
 			m.Apply(uint64(i+1), e.Data)

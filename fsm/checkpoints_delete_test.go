@@ -1,9 +1,13 @@
-package fsm
+package fsm_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func TestDeleteCheckpoint(t *testing.T) {
@@ -13,29 +17,29 @@ func TestDeleteCheckpoint(t *testing.T) {
 	n.Tenant = "acme"
 	id := w.submit(n)
 	token := w.place(id, "n1")
-	report := func(path string) CheckpointID {
-		r := do[ReportResult](w, ReportTasks{Node: "n1", Reports: []TaskReport{
-			{Job: id, Attempt: 1, Token: token, Kind: ReportCheckpoint, Path: path, Digest: "d", Step: 1},
+	report := func(path string) ident.Checkpoint {
+		r := do[work.ReportResult](w, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{
+			{Job: id, Attempt: 1, Token: token, Kind: work.ReportCheckpoint, Path: path, Digest: "d", Step: 1},
 		}})
 		require.Len(t, r.Checkpoints, 1)
 		return r.Checkpoints[0]
 	}
 	first, second := report("/a"), report("/b")
-	require.Equal(t, CodeNotFound, do[CheckpointResult](w, DeleteCheckpoint{Tenant: "evil", ID: first}).Refusal.Code)
-	refused := do[CheckpointResult](w, DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal
-	require.Equal(t, CodeFailedPrecondition, refused.Code, "the job would go on from it")
-	require.Nil(t, do[CheckpointResult](w, DeleteCheckpoint{Tenant: "acme", ID: first}).Refusal)
+	require.Equal(t, kernel.CodeNotFound, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "evil", ID: first}).Refusal.Code)
+	refused := do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal
+	require.Equal(t, kernel.CodeFailedPrecondition, refused.Code, "the job would go on from it")
+	require.Nil(t, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: first}).Refusal)
 	_, ok := w.m.View().Checkpoint(first)
 	require.False(t, ok)
 
 	third := report("/c")
 	zero := int32(0)
-	do[ReportResult](w, ReportTasks{Node: "n1", Reports: []TaskReport{{Job: id, Attempt: 1, Token: token, Kind: ReportEnded, ExitCode: &zero}}})
+	do[work.ReportResult](w, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{{Job: id, Attempt: 1, Token: token, Kind: work.ReportEnded, ExitCode: &zero}}})
 	require.True(t, w.job(id).Terminal())
 	require.Equal(t, third, w.job(id).LastCheckpoint)
-	require.Nil(t, do[CheckpointResult](w, DeleteCheckpoint{Tenant: "acme", ID: third}).Refusal)
+	require.Nil(t, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: third}).Refusal)
 	require.Equal(t, second, w.job(id).LastCheckpoint, "the newest that is left")
-	require.Nil(t, do[CheckpointResult](w, DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal)
+	require.Nil(t, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal)
 	require.Zero(t, w.job(id).LastCheckpoint)
-	require.Equal(t, CodeNotFound, do[CheckpointResult](w, DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal.Code)
+	require.Equal(t, kernel.CodeNotFound, do[work.CheckpointResult](w, work.DeleteCheckpoint{Tenant: "acme", ID: second}).Refusal.Code)
 }

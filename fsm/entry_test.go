@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"bytes"
@@ -7,47 +7,52 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func TestEntry_commandsKeepTheirOrder(t *testing.T) {
 	w := newWorld(t)
-	res := w.do(PutQueue{Queue: Queue{Name: "a"}}, SubmitJobs{Jobs: []NewJob{oneGPU()}}, SubmitJobs{Jobs: []NewJob{oneGPU()}}, Tick{})
+	res := w.do(work.PutQueue{Queue: work.Queue{Name: "a"}}, work.SubmitJobs{Jobs: []work.NewJob{oneGPU()}}, work.SubmitJobs{Jobs: []work.NewJob{oneGPU()}}, work.Tick{})
 	require.Len(t, res, 4)
-	require.Equal(t, "a", res[0].(QueueResult).Queue.Name)
-	require.Equal(t, JobID(1<<16), res[1].(SubmitJobsResult).Results[0].Job)
-	require.Equal(t, JobID(1<<16+1), res[2].(SubmitJobsResult).Results[0].Job)
-	require.IsType(t, TickResult{}, res[3])
+	require.Equal(t, "a", res[0].(work.QueueResult).Queue.Name)
+	require.Equal(t, ident.Job(1<<16), res[1].(work.SubmitJobsResult).Results[0].Job)
+	require.Equal(t, ident.Job(1<<16+1), res[2].(work.SubmitJobsResult).Results[0].Job)
+	require.IsType(t, work.TickResult{}, res[3])
 	require.Empty(t, w.do())
 }
 
 func TestEntry_timeNeverGoesBack(t *testing.T) {
 	w := newWorld(t)
-	w.do(Tick{})
+	w.do(work.Tick{})
 	w.later(-time.Hour)
-	w.do(Tick{})
+	w.do(work.Tick{})
 	require.Equal(t, startOfTime, w.m.View().Now())
 	w.now = startOfTime + 5
-	w.do(Tick{})
+	w.do(work.Tick{})
 	require.Equal(t, startOfTime+5, w.m.View().Now())
 }
 
 func TestEntry_idsRunOutPolitely(t *testing.T) {
 	w := newWorld(t)
-	m := New()
-	jobs := make([]NewJob, MaxIDsPerEntry+1)
-	res := m.Apply(1, w.entry(SubmitJobs{Jobs: jobs}))[0].(SubmitJobsResult).Results
-	require.Nil(t, res[MaxIDsPerEntry-1].Refusal)
-	require.Equal(t, CodeResourceExhausted, res[MaxIDsPerEntry].Refusal.Code)
-	last, _ := m.View().Job(JobID(1<<16 + MaxIDsPerEntry - 1))
+	m := fsm.New()
+	jobs := make([]work.NewJob, kernel.MaxIDsPerEntry+1)
+	res := m.Apply(1, w.entry(work.SubmitJobs{Jobs: jobs}))[0].(work.SubmitJobsResult).Results
+	require.Nil(t, res[kernel.MaxIDsPerEntry-1].Refusal)
+	require.Equal(t, kernel.CodeResourceExhausted, res[kernel.MaxIDsPerEntry].Refusal.Code)
+	last, _ := m.View().Job(ident.Job(1<<16 + kernel.MaxIDsPerEntry - 1))
 	require.NotNil(t, last)
 }
 
 func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 	w := newWorld(t)
-	good := w.entry(Tick{}, PutQueue{Queue: Queue{Name: "a"}})
+	good := w.entry(work.Tick{}, work.PutQueue{Queue: work.Queue{Name: "a"}})
 	command := func(number uint16, flags byte, body ...byte) []byte {
 		c := append(binary.BigEndian.AppendUint16(nil, number), flags)
-		return Pack(time.Unix(0, 1), [][]byte{append(c, body...)})
+		return kernel.Pack(time.Unix(0, 1), [][]byte{append(c, body...)})
 	}
 	edit := func(at int, to byte) []byte {
 		b := bytes.Clone(good)
@@ -74,7 +79,7 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
-			m := New()
+			m := fsm.New()
 			before := m.View()
 			require.PanicsWithValue(t, stopsWith{c.says}, func() {
 				defer func() {
@@ -88,23 +93,23 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 			require.Same(t, before, m.View(), "no part of the entry was applied")
 		})
 	}
-	require.Equal(t, []any{Ignored{}}, New().Apply(1, command(999, flagIgnorable)))
+	require.Equal(t, []any{kernel.Ignored{}}, fsm.New().Apply(1, command(999, 1)))
 }
 
 type stopsWith struct{ text string }
 
 func TestApply_refusesAnEntryTwice(t *testing.T) {
 	w := newWorld(t)
-	w.do(Tick{})
-	require.Panics(t, func() { w.m.Apply(1, w.entry(Tick{})) })
+	w.do(work.Tick{})
+	require.Panics(t, func() { w.m.Apply(1, w.entry(work.Tick{})) })
 }
 
 func TestEncode_textThatIsNotUTF8DoesNotStopReplicas(t *testing.T) {
 	w := newWorld(t)
-	w.do(PutQueue{Queue: Queue{Name: "a\xff"}}, SetNode{ID: "\xfe"}, ControlJob{Reason: "\xff"})
+	w.do(work.PutQueue{Queue: work.Queue{Name: "a\xff"}}, work.SetNode{ID: "\xfe"}, work.ControlJob{Reason: "\xff"})
 	_, ok := w.m.View().Queue("a\xff")
 	require.True(t, ok)
-	require.NoError(t, New().Restore(bytes.NewReader(snapshotBytes(t, w.m))))
+	require.NoError(t, fsm.New().Restore(bytes.NewReader(snapshotBytes(t, w.m))))
 }
 
 // FuzzDecodeEntry holds that bytes from anywhere are decoded or refused, and that what is decoded can be applied.
@@ -113,12 +118,12 @@ func FuzzDecodeEntry(f *testing.F) {
 		f.Add(e.Data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if _, err := decodeEntry(data); err != nil {
+		if fsm.CheckEntry(data) != nil {
 			return
 		}
 		w := story(t)
 		w.m.Apply(w.index+1, data)
-		require.Empty(t, Check(w.m.View()))
+		require.Empty(t, fsm.Check(w.m.View()))
 	})
 }
 
@@ -132,18 +137,12 @@ func FuzzRestoreSnapshot(f *testing.F) {
 		if sealed && len(data) > 64 {
 			data = seal(data)
 		}
-		m := New()
+		m := fsm.New()
 		if m.Restore(bytes.NewReader(data)) != nil {
 			require.Zero(t, m.View().Index())
 			return
 		}
-		var sum uint64
-		for _, d := range domains {
-			for _, r := range d.records {
-				sum += r.recount(&m.View().state)
-			}
-		}
-		require.Equal(t, sum, m.View().Hash())
+		require.Equal(t, m.View().Recount(), m.View().Hash())
 		require.NotEmpty(t, snapshotBytes(t, m))
 	})
 }

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"fmt"
@@ -6,22 +6,25 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-func anEvaluation() NewJob {
+func anEvaluation() work.NewJob {
 	n := oneGPU()
-	n.Name, n.Labels = "evaluation of job_1", map[string]string{EvaluationLabel: EvaluationValue}
+	n.Name, n.Labels = "evaluation of job_1", map[string]string{work.EvaluationLabel: work.EvaluationValue}
 	return n
 }
 
 // scores reports a result of rank 0.
-func (w *world) scores(id JobID, benchmark, metrics string, change ...func(*TaskReport)) ReportResult {
-	return w.report(id, 0, ReportEvaluation, append([]func(*TaskReport){func(r *TaskReport) {
+func (w *world) scores(id ident.Job, benchmark, metrics string, change ...func(*work.TaskReport)) work.ReportResult {
+	return w.report(id, 0, work.ReportEvaluation, append([]func(*work.TaskReport){func(r *work.TaskReport) {
 		r.Benchmark, r.Metrics, r.Samples = benchmark, metrics, 100
 	}}, change...)...)
 }
 
-func (w *world) results(id JobID) []string {
+func (w *world) results(id ident.Job) []string {
 	var out []string
 	for _, r := range w.m.View().EvaluationResults(id) {
 		out = append(out, fmt.Sprintf("%s %s %d %s@%d", r.Benchmark, r.Metrics, r.Samples, r.Error, r.Attempt))
@@ -34,11 +37,11 @@ func TestEvaluation_resultsReplaceEachOther(t *testing.T) {
 	id := w.submit(retried(anEvaluation(), 3))
 	w.runOn(id, "n1")
 	revision := w.job(id).Revision
-	require.Equal(t, ReportResult{Applied: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
+	require.Equal(t, work.ReportResult{Applied: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
 	require.Greater(t, w.job(id).Revision, revision, "who waits for a change must see it")
-	require.Equal(t, ReportResult{Applied: 1}, w.scores(id, "arc", `{"accuracy":0.7}`))
+	require.Equal(t, work.ReportResult{Applied: 1}, w.scores(id, "arc", `{"accuracy":0.7}`))
 	same := w.job(id)
-	require.Equal(t, ReportResult{Duplicate: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
+	require.Equal(t, work.ReportResult{Duplicate: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
 	require.Same(t, same, w.job(id))
 	require.Equal(t, []string{`mmlu {"accuracy":0.5} 100 @1`, `arc {"accuracy":0.7} 100 @1`}, w.results(id))
 
@@ -47,21 +50,21 @@ func TestEvaluation_resultsReplaceEachOther(t *testing.T) {
 	w.breaks(id)
 	w.runOn(id, "n2")
 	require.Len(t, w.results(id), 2, "what was reported stays until it is reported again")
-	require.Equal(t, ReportResult{Applied: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
-	w.scores(id, "humaneval", "", func(r *TaskReport) { r.Samples, r.ErrorMessage = 0, "no sandbox" })
+	require.Equal(t, work.ReportResult{Applied: 1}, w.scores(id, "mmlu", `{"accuracy":0.5}`))
+	w.scores(id, "humaneval", "", func(r *work.TaskReport) { r.Samples, r.ErrorMessage = 0, "no sandbox" })
 	want := []string{`arc {"accuracy":0.7} 100 @1`, `mmlu {"accuracy":0.5} 100 @2`, `humaneval  0 no sandbox@2`}
 	require.Equal(t, want, w.results(id))
 
 	// Who was replaced is not believed any more.
 	fenced := w.m.View().Fenced()
-	late := do[ReportResult](w, ReportTasks{Node: "n1", Reports: []TaskReport{
-		{Job: id, Attempt: first.Attempt, Token: first.Token, Kind: ReportEvaluation, Benchmark: "mmlu", Metrics: `{"accuracy":1}`},
+	late := do[work.ReportResult](w, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{
+		{Job: id, Attempt: first.Attempt, Token: first.Token, Kind: work.ReportEvaluation, Benchmark: "mmlu", Metrics: `{"accuracy":1}`},
 	}})
-	require.Equal(t, ReportResult{Stale: 1}, late)
+	require.Equal(t, work.ReportResult{Stale: 1}, late)
 	require.Equal(t, fenced+1, w.m.View().Fenced())
-	w.report(id, 0, ReportEnded, exit(0))
-	require.Equal(t, ReportResult{Stale: 1}, do[ReportResult](w, ReportTasks{Node: "n2", Reports: []TaskReport{
-		{Job: id, Attempt: 2, Token: w.job(id).Token, Kind: ReportEvaluation, Benchmark: "mmlu", Metrics: `{"accuracy":1}`},
+	w.report(id, 0, work.ReportEnded, exit(0))
+	require.Equal(t, work.ReportResult{Stale: 1}, do[work.ReportResult](w, work.ReportTasks{Node: "n2", Reports: []work.TaskReport{
+		{Job: id, Attempt: 2, Token: w.job(id).Token, Kind: work.ReportEvaluation, Benchmark: "mmlu", Metrics: `{"accuracy":1}`},
 	}}), "after its end")
 	require.Equal(t, want, w.results(id))
 }
@@ -70,39 +73,39 @@ func TestEvaluation_resultsAreBounded(t *testing.T) {
 	w := cluster(t)
 	plain := w.submit(oneGPU())
 	w.runOn(plain, "n1")
-	require.Equal(t, ReportResult{Refused: 1}, w.scores(plain, "mmlu", "{}"), "it is no evaluation")
+	require.Equal(t, work.ReportResult{Refused: 1}, w.scores(plain, "mmlu", "{}"), "it is no evaluation")
 	require.Empty(t, w.results(plain))
 	id := w.submit(anEvaluation())
 	w.runOn(id, "n2")
-	for name, change := range map[string]func(*TaskReport){
-		"no name":      func(r *TaskReport) { r.Benchmark = "" },
-		"a long name":  func(r *TaskReport) { r.Benchmark = strings.Repeat("x", MaxBenchmarkName+1) },
-		"many figures": func(r *TaskReport) { r.Metrics = strings.Repeat("x", MaxResultMetrics+1) },
-		"a long error": func(r *TaskReport) { r.ErrorMessage = strings.Repeat("x", maxResultError+1) },
-		"less than no": func(r *TaskReport) { r.Samples = -1 },
+	for name, change := range map[string]func(*work.TaskReport){
+		"no name":      func(r *work.TaskReport) { r.Benchmark = "" },
+		"a long name":  func(r *work.TaskReport) { r.Benchmark = strings.Repeat("x", work.MaxBenchmarkName+1) },
+		"many figures": func(r *work.TaskReport) { r.Metrics = strings.Repeat("x", work.MaxResultMetrics+1) },
+		"a long error": func(r *work.TaskReport) { r.ErrorMessage = strings.Repeat("x", work.MaxResultError+1) },
+		"less than no": func(r *work.TaskReport) { r.Samples = -1 },
 	} {
-		require.Equal(t, ReportResult{Refused: 1}, w.scores(id, "mmlu", "{}", change), name)
+		require.Equal(t, work.ReportResult{Refused: 1}, w.scores(id, "mmlu", "{}", change), name)
 	}
-	for i := range MaxResultsPerJob {
+	for i := range work.MaxResultsPerJob {
 		require.Equal(t, 1, w.scores(id, fmt.Sprintf("b%d", i), "{}").Applied)
 	}
-	require.Equal(t, ReportResult{Refused: 1}, w.scores(id, "one more", "{}"))
-	require.Equal(t, ReportResult{Applied: 1}, w.scores(id, "b0", `{"x":1}`), "that one is known")
-	require.Len(t, w.results(id), MaxResultsPerJob)
+	require.Equal(t, work.ReportResult{Refused: 1}, w.scores(id, "one more", "{}"))
+	require.Equal(t, work.ReportResult{Applied: 1}, w.scores(id, "b0", `{"x":1}`), "that one is known")
+	require.Len(t, w.results(id), work.MaxResultsPerJob)
 }
 
 func TestEvaluation_resultsGoWithTheJob(t *testing.T) {
 	w := cluster(t)
-	w.do(Configure{KeepFinished: 1})
-	var ids []JobID
+	w.do(work.Configure{KeepFinished: 1})
+	var ids []ident.Job
 	for range 2 {
 		id := w.submit(anEvaluation())
 		w.runOn(id, "n1")
 		w.scores(id, "mmlu", `{"accuracy":0.5}`)
-		w.report(id, 0, ReportEnded, exit(0))
+		w.report(id, 0, work.ReportEnded, exit(0))
 		ids = append(ids, id)
 	}
-	w.do(Tick{})
+	w.do(work.Tick{})
 	_, there := w.m.View().Job(ids[0])
 	require.False(t, there)
 	require.Empty(t, w.results(ids[0]))
@@ -110,13 +113,13 @@ func TestEvaluation_resultsGoWithTheJob(t *testing.T) {
 }
 
 func TestEvaluationID_isTheJobs(t *testing.T) {
-	id := JobID(1 << 11)
+	id := ident.Job(1 << 11)
 	require.Equal(t, "eval_200", id.EvaluationID())
-	back, ok := ParseEvaluationID("eval_200")
+	back, ok := ident.ParseEvaluation("eval_200")
 	require.True(t, ok)
 	require.Equal(t, id, back)
 	for _, other := range []string{"job_200", "eval_", "eval_0200", "eval_I", "200", ""} {
-		_, ok := ParseEvaluationID(other)
+		_, ok := ident.ParseEvaluation(other)
 		require.False(t, ok, other)
 	}
 }

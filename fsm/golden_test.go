@@ -1,16 +1,25 @@
-package fsm
+package fsm_test
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // The files under testdata/golden are what released versions wrote. They are made once, with MIND_WRITE_GOLDEN=v5, and
@@ -30,7 +39,7 @@ func TestGolden_oldLogsAndSnapshotsAreUnderstood(t *testing.T) {
 		t.Run(v.Name(), func(t *testing.T) {
 			dir := filepath.Join(goldenDir, v.Name())
 			want := readFile(t, dir, "hash")
-			m := New()
+			m := fsm.New()
 			kinds := map[string]bool{}
 			lines := bufio.NewScanner(bytes.NewReader(readFile(t, dir, "log")))
 			lines.Buffer(nil, 1<<20)
@@ -45,23 +54,23 @@ func TestGolden_oldLogsAndSnapshotsAreUnderstood(t *testing.T) {
 				}
 				data, err := hex.DecodeString(rest)
 				require.NoError(t, err)
-				e, err := decodeEntry(data)
+				commands, err := registry.Decode(data)
 				require.NoError(t, err)
-				for _, c := range e.commands {
+				for _, c := range commands {
 					kinds[fmt.Sprintf("%T", c)] = true
 				}
 				m.Apply(index, data)
-				require.Empty(t, Check(m.View()))
+				require.Empty(t, fsm.Check(m.View()))
 			}
 			require.Equal(t, string(want), fmt.Sprintf("%d %016x\n", m.View().Index(), m.View().Hash()))
 			require.Len(t, kinds, goldenCommands[v.Name()], "kinds of commands in the log")
 
-			restored := New()
+			restored := fsm.New()
 			require.NoError(t, restored.Restore(bytes.NewReader(readFile(t, dir, "snapshot"))))
 			sameState(t, m, restored)
 			if v.Name() == currentGolden {
 				require.Equal(t, readFile(t, dir, "snapshot"), snapshotBytes(t, m), "the format has changed without a new version")
-				require.Len(t, kinds, len(commandDefs), "a command is missing in the golden log")
+				require.Len(t, kinds, len(registry.Commands()), "a command is missing in the golden log")
 			}
 		})
 	}
@@ -82,32 +91,34 @@ func writeGolden(t *testing.T, dir string) {
 	_, err := os.Stat(dir)
 	require.ErrorIs(t, err, os.ErrNotExist, "golden files are never written again")
 	w := story(t)
-	w.do(RecordDenials{Denials: []Denial{
-		{Tenant: "acme", User: "ada", Token: 1, Code: CodePermissionDenied, Reason: "AUTHZ_PERMISSION_DENIED", What: "PUT /queues/{name}", From: "10.0.0.1", Count: 3, Lasted: 5e9, Request: "req_1", By: "gateway"},
-		{Code: CodeUnauthenticated, Reason: "AUTH_TOKEN_INVALID", Count: 1},
+	w.do(access.RecordDenials{Denials: []access.Denial{
+		{Tenant: "acme", User: "ada", Token: 1, Code: kernel.CodePermissionDenied, Reason: "AUTHZ_PERMISSION_DENIED", What: "PUT /queues/{name}", From: "10.0.0.1", Count: 3, Lasted: 5e9, Request: "req_1", By: "gateway"},
+		{Code: kernel.CodeUnauthenticated, Reason: "AUTH_TOKEN_INVALID", Count: 1},
 	}})
-	w.do(Configure{KeepFinished: 1000, KeepAudit: 5000}, Tick{Settled: true, Renewing: []string{"n2"}}, DeleteQueue{Name: "nope"}, DeleteCoordinator{ID: "nope"})
+	w.do(work.Configure{KeepFinished: 1000, KeepAudit: 5000}, work.Tick{Settled: true, Renewing: []string{"n2"}}, work.DeleteQueue{Name: "nope"}, coordinators.DeleteCoordinator{ID: "nope"})
 	token, ok := w.m.View().TokenByDigest(digestOf(9))
 	require.True(t, ok)
-	w.do(TouchTokens{IDs: []TokenID{token.ID}}, RevokeToken{Tenant: "nope", ID: token.ID})
+	w.do(access.TouchTokens{IDs: []ident.Token{token.ID}}, access.RevokeToken{Tenant: "nope", ID: token.ID})
 	n := testNode("n1", "boot1", 8)
 	n.Incarnation = 3
-	w.do(RegisterNode{Node: n, Tasks: []TaskRef{{Job: 1, Attempt: 2, Rank: 3, Token: 4}}}, SetNode{ID: "n1", Action: NodeEnable})
+	w.do(work.RegisterNode{Node: n, Tasks: []work.TaskRef{{Job: 1, Attempt: 2, Rank: 3, Token: 4}}}, work.SetNode{ID: "n1", Action: work.NodeEnable})
 	w.index += 3
-	w.do(NoteSnapshot{By: "c1"}, Recover{Voters: w.m.View().Voters(), From: "c1", Actor: &Actor{User: "root"}})
+	w.do(work.NoteSnapshot{By: "c1"}, work.Recover{Voters: w.m.View().Voters(), From: "c1", Actor: &access.Actor{User: "root"}})
 	w.back("n2")
 	// What the story does not need is in the log all the same, with nothing in it.
 	told := map[string]bool{}
 	for _, e := range w.log {
-		decoded, err := decodeEntry(e.Data)
+		commands, err := registry.Decode(e.Data)
 		require.NoError(t, err)
-		for _, c := range decoded.commands {
+		for _, c := range commands {
 			told[fmt.Sprintf("%T", c)] = true
 		}
 	}
-	for number := range uint16(1 << 10) {
-		if def, ok := commandDefs[number]; ok && !told[fmt.Sprintf("%T", def.blank())] {
-			w.do(def.blank())
+	defs := registry.Commands()
+	slices.SortFunc(defs, func(a, b kernel.CommandDef) int { return cmp.Compare(a.Number, b.Number) })
+	for _, def := range defs {
+		if !told[fmt.Sprintf("%T", def.Blank())] {
+			w.do(def.Blank())
 		}
 	}
 	var log strings.Builder

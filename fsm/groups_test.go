@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"fmt"
@@ -9,35 +9,39 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // crowd is a state of jobs of several tenants, queues and priorities, some of which have gone on from QUEUED.
 func crowd(t *rapid.T) *world {
 	w := newWorld(t)
-	w.do(PutQueue{Queue: Queue{Name: "fast"}})
+	w.do(work.PutQueue{Queue: work.Queue{Name: "fast"}})
 	w.node("n1", 8)
-	apply := func(c Command) any { // without checking everything each time
+	apply := func(c kernel.Command) any { // without checking everything each time
 		w.index++
 		return w.m.Apply(w.index, w.entry(c))[0]
 	}
 	for range rapid.IntRange(0, 200).Draw(t, "entries") {
-		var c SubmitJobs
+		var c work.SubmitJobs
 		for range rapid.IntRange(1, 3).Draw(t, "jobs") {
 			n := oneGPU()
 			n.Tenant = rapid.SampledFrom([]string{"acme", "umbrella", "acm"}).Draw(t, "tenant")
 			n.Queue = rapid.SampledFrom([]string{"default", "fast"}).Draw(t, "queue")
 			n.Priority = uint8(rapid.IntRange(4, 6).Draw(t, "priority"))
 			if rapid.IntRange(0, 4).Draw(t, "evaluation") == 0 {
-				n.Labels = map[string]string{EvaluationLabel: EvaluationValue}
+				n.Labels = map[string]string{work.EvaluationLabel: work.EvaluationValue}
 			}
 			c.Jobs = append(c.Jobs, n)
 		}
-		results := apply(c).(SubmitJobsResult).Results
+		results := apply(c).(work.SubmitJobsResult).Results
 		switch id, tenant := results[0].Job, c.Jobs[0].Tenant; rapid.IntRange(0, 5).Draw(t, "then") {
 		case 0:
-			apply(ControlJob{Tenant: tenant, Job: id, Action: ActionCancel})
+			apply(work.ControlJob{Tenant: tenant, Job: id, Action: work.ActionCancel})
 		case 1:
-			apply(PlaceJobs{Placements: []Placement{{Job: id, Attempt: 1, Tasks: []TaskPlacement{{Node: "n1", GPUs: 1}}}}}) // if it is free
+			apply(work.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}}}}) // if it is free
 		}
 	}
 	return w
@@ -48,17 +52,17 @@ func TestJobGroups_findWhatAWalkOverAllJobsFinds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := crowd(t)
 		v := w.m.View()
-		require.Empty(t, Check(v))
+		require.Empty(t, fsm.Check(v))
 		for _, tenant := range []string{"acme", "umbrella", "acm", "nobody"} {
 			state := v1.JobState_Value(rapid.IntRange(0, 10).Draw(t, "state"))
-			wants := func(g JobGroup) bool { return state == 0 || g.State == state }
-			var want []JobID
+			wants := func(g work.JobGroup) bool { return state == 0 || g.State == state }
+			var want []ident.Job
 			for j := range v.Jobs(false, 0) {
-				if j.Tenant == tenant && wants(j.group()) {
+				if j.Tenant == tenant && wants(j.Group()) {
 					want = append(want, j.ID)
 				}
 			}
-			var groups []CountedGroup
+			var groups []work.CountedGroup
 			total := 0
 			for g := range v.JobGroups(tenant) {
 				if wants(g.JobGroup) {
@@ -67,10 +71,10 @@ func TestJobGroups_findWhatAWalkOverAllJobsFinds(t *testing.T) {
 				}
 			}
 			require.Equal(t, len(want), total)
-			require.Equal(t, want, append([]JobID(nil), ids(slices.Collect(v.JobsOfGroups(groups, false, 0)))...))
+			require.Equal(t, want, append([]ident.Job(nil), ids(slices.Collect(v.JobsOfGroups(groups, false, 0)))...))
 			backwards := slices.Clone(want)
 			slices.Reverse(backwards)
-			require.Equal(t, backwards, append([]JobID(nil), ids(slices.Collect(v.JobsOfGroups(groups, true, 0)))...))
+			require.Equal(t, backwards, append([]ident.Job(nil), ids(slices.Collect(v.JobsOfGroups(groups, true, 0)))...))
 			if len(want) == 0 {
 				continue
 			}
@@ -86,14 +90,14 @@ func TestJobGroups_findWhatAWalkOverAllJobsFinds(t *testing.T) {
 }
 
 // inQueue is the waiting jobs of a queue in the order in which they are considered.
-func inQueue(v *View, queue string) []*Job {
-	var jobs []*Job
+func inQueue(v *fsm.View, queue string) []*work.Job {
+	var jobs []*work.Job
 	for j := range v.Jobs(false, 0) {
 		if j.Queue == queue && j.Waiting() {
 			jobs = append(jobs, j)
 		}
 	}
-	slices.SortStableFunc(jobs, func(a, b *Job) int { return int(b.Priority) - int(a.Priority) })
+	slices.SortStableFunc(jobs, func(a, b *work.Job) int { return int(b.Priority) - int(a.Priority) })
 	return jobs
 }
 
@@ -123,12 +127,12 @@ func TestQueuePlaces_areThoseOfAWalkOverTheQueue(t *testing.T) {
 
 func BenchmarkAhead_ofAMillion(b *testing.B) {
 	for _, perEntry := range []int{1, 64} {
-		m := New()
+		m := fsm.New()
 		for _, e := range submitEntries(b, 1_000_000, perEntry) {
 			m.Apply(e.Index, e.Data)
 		}
 		v := m.View()
-		var last *Job
+		var last *work.Job
 		for j := range v.Jobs(true, 0) {
 			last = j
 			break

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"testing"
@@ -7,6 +7,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 const (
@@ -21,9 +26,9 @@ const (
 	lostJob   = v1.JobState_LOST
 )
 
-func gang(nodes uint16) NewJob {
+func gang(nodes uint16) work.NewJob {
 	n := oneGPU()
-	n.Shape = Shape{Nodes: nodes, GPUs: 2}
+	n.Shape = work.Shape{Nodes: nodes, GPUs: 2}
 	return n
 }
 
@@ -40,16 +45,16 @@ func TestJob_fromSubmitToSuccess(t *testing.T) {
 	require.Equal(t, uint64(1), w.m.View().Use("n1").Exclusive)
 	require.False(t, w.m.View().Pending(w.job(id)))
 
-	w.report(id, 0, ReportStarting)
+	w.report(id, 0, work.ReportStarting)
 	require.Equal(t, starting, w.job(id).State)
 	w.later(time.Second)
-	w.report(id, 0, ReportRunning)
+	w.report(id, 0, work.ReportRunning)
 	require.Equal(t, running, w.job(id).State)
 	require.Equal(t, v1.JobPhase_TRAINING, w.job(id).Phase)
 	require.Equal(t, w.now, w.job(id).StartedAt)
-	w.report(id, 0, ReportPhase, func(r *TaskReport) { r.Phase = v1.JobPhase_EVALUATING })
+	w.report(id, 0, work.ReportPhase, func(r *work.TaskReport) { r.Phase = v1.JobPhase_EVALUATING })
 	require.Equal(t, v1.JobPhase_EVALUATING, w.job(id).Phase)
-	w.report(id, 0, ReportEnded, exit(0))
+	w.report(id, 0, work.ReportEnded, exit(0))
 
 	j := w.job(id)
 	require.Equal(t, succeeded, j.State)
@@ -65,27 +70,27 @@ func TestJob_shortOneReportsAllAtOnce(t *testing.T) {
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
 	j, zero := w.job(id), int32(0)
-	batch := ReportTasks{Node: "n1"}
-	for _, k := range []ReportKind{ReportStarting, ReportRunning, ReportEnded} {
-		r := TaskReport{Job: id, Attempt: 1, Token: j.Token, Kind: k}
-		if k == ReportEnded {
+	batch := work.ReportTasks{Node: "n1"}
+	for _, k := range []work.ReportKind{work.ReportStarting, work.ReportRunning, work.ReportEnded} {
+		r := work.TaskReport{Job: id, Attempt: 1, Token: j.Token, Kind: k}
+		if k == work.ReportEnded {
 			r.ExitCode = &zero
 		}
 		batch.Reports = append(batch.Reports, r)
 	}
 	var states []v1.JobState_Value
-	w.m.OnApply(func(_ *View, events []Event) {
+	w.m.OnApply(func(_ *fsm.View, events []event.Event) {
 		for _, e := range events {
-			if e.Topic == TopicJob {
+			if e.Topic == event.TopicJob {
 				states = append(states, e.To)
 				require.Equal(t, []string{"n1"}, e.Nodes)
 			}
 		}
 	})
-	require.Equal(t, ReportResult{Applied: 3}, do[ReportResult](w, batch))
+	require.Equal(t, work.ReportResult{Applied: 3}, do[work.ReportResult](w, batch))
 	require.Equal(t, []v1.JobState_Value{starting, running, succeeded}, states)
 	// The agent did not hear the answer, and says it all again.
-	require.Equal(t, ReportResult{Duplicate: 3}, do[ReportResult](w, batch))
+	require.Equal(t, work.ReportResult{Duplicate: 3}, do[work.ReportResult](w, batch))
 	require.Equal(t, succeeded, w.job(id).State)
 }
 
@@ -95,7 +100,7 @@ func TestJob_endedWithoutHavingRun(t *testing.T) {
 		w.node("n1", 8)
 		id := w.submit(oneGPU())
 		w.place(id, "n1")
-		w.report(id, 0, ReportEnded, failed(e, "no such directory"))
+		w.report(id, 0, work.ReportEnded, failed(e, "no such directory"))
 		j := w.job(id)
 		require.Equal(t, failedJob, j.State)
 		require.Equal(t, e, j.ErrorType)
@@ -111,30 +116,30 @@ func TestReport_fromStaleHoldersIsRefused(t *testing.T) {
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
 	before := w.job(id)
-	good := TaskReport{Job: id, Attempt: 1, Token: before.Token, Kind: ReportRunning}
+	good := work.TaskReport{Job: id, Attempt: 1, Token: before.Token, Kind: work.ReportRunning}
 	tests := map[string]struct {
 		node   string
-		change func(*TaskReport)
+		change func(*work.TaskReport)
 	}{
-		"an older token":     {"n1", func(r *TaskReport) { r.Token-- }},
-		"a newer token":      {"n1", func(r *TaskReport) { r.Token++ }},
-		"another attempt":    {"n1", func(r *TaskReport) { r.Attempt = 2 }},
-		"a rank too high":    {"n1", func(r *TaskReport) { r.Rank = 1 }},
-		"an unknown job":     {"n1", func(r *TaskReport) { r.Job = 99 }},
-		"another node":       {"n2", func(*TaskReport) {}},
-		"an unknown node":    {"n9", func(*TaskReport) {}},
-		"a stale checkpoint": {"n1", func(r *TaskReport) { r.Kind, r.Token, r.Path = ReportCheckpoint, 1, "/c" }},
+		"an older token":     {"n1", func(r *work.TaskReport) { r.Token-- }},
+		"a newer token":      {"n1", func(r *work.TaskReport) { r.Token++ }},
+		"another attempt":    {"n1", func(r *work.TaskReport) { r.Attempt = 2 }},
+		"a rank too high":    {"n1", func(r *work.TaskReport) { r.Rank = 1 }},
+		"an unknown job":     {"n1", func(r *work.TaskReport) { r.Job = 99 }},
+		"another node":       {"n2", func(*work.TaskReport) {}},
+		"an unknown node":    {"n9", func(*work.TaskReport) {}},
+		"a stale checkpoint": {"n1", func(r *work.TaskReport) { r.Kind, r.Token, r.Path = work.ReportCheckpoint, 1, "/c" }},
 	}
 	fenced := w.m.View().Fenced()
 	for name, c := range tests {
 		r := good
 		c.change(&r)
-		require.Equal(t, ReportResult{Stale: 1}, do[ReportResult](w, ReportTasks{Node: c.node, Reports: []TaskReport{r}}), name)
+		require.Equal(t, work.ReportResult{Stale: 1}, do[work.ReportResult](w, work.ReportTasks{Node: c.node, Reports: []work.TaskReport{r}}), name)
 		fenced++
 		require.Equal(t, fenced, w.m.View().Fenced())
 		require.Same(t, before, w.job(id), name)
 	}
-	require.Equal(t, ReportResult{Applied: 1}, do[ReportResult](w, ReportTasks{Node: "n1", Reports: []TaskReport{good}}))
+	require.Equal(t, work.ReportResult{Applied: 1}, do[work.ReportResult](w, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{good}}))
 }
 
 func TestGang_failsAsOne(t *testing.T) {
@@ -145,14 +150,14 @@ func TestGang_failsAsOne(t *testing.T) {
 	id := w.submit(gang(3))
 	w.place(id, "n1", "n2", "n3")
 	w.run(id)
-	w.report(id, 1, ReportEnded, exit(1), failed(v1.ErrorType_OOM, "out of memory"))
+	w.report(id, 1, work.ReportEnded, exit(1), failed(v1.ErrorType_OOM, "out of memory"))
 	j := w.job(id)
 	require.Equal(t, running, j.State)
 	require.Equal(t, v1.StopReason_GANG, j.Stop)
 	require.Equal(t, 3, w.m.View().LeaseCount(), "leases end together")
 	// What follows from the first failure is not the cause.
-	w.report(id, 0, ReportEnded, exit(143))
-	w.report(id, 2, ReportEnded, exit(137), failed(v1.ErrorType_EXIT_NONZERO, "killed"))
+	w.report(id, 0, work.ReportEnded, exit(143))
+	w.report(id, 2, work.ReportEnded, exit(137), failed(v1.ErrorType_EXIT_NONZERO, "killed"))
 	j = w.job(id)
 	require.Equal(t, failedJob, j.State)
 	require.Equal(t, v1.ErrorType_OOM, j.ErrorType)
@@ -166,58 +171,60 @@ func TestGang_succeedsWhenAllDo(t *testing.T) {
 	w.node("n2", 8)
 	id := w.submit(gang(2))
 	w.place(id, "n1", "n2")
-	w.report(id, 0, ReportStarting)
-	w.report(id, 0, ReportRunning)
+	w.report(id, 0, work.ReportStarting)
+	w.report(id, 0, work.ReportRunning)
 	require.Equal(t, starting, w.job(id).State, "alive on every rank, or not RUNNING")
-	w.report(id, 0, ReportEnded, exit(0))
+	w.report(id, 0, work.ReportEnded, exit(0))
 	require.Equal(t, starting, w.job(id).State)
-	w.report(id, 1, ReportRunning)
+	w.report(id, 1, work.ReportRunning)
 	require.Equal(t, running, w.job(id).State)
-	w.report(id, 1, ReportEnded, exit(0))
+	w.report(id, 1, work.ReportEnded, exit(0))
 	require.Equal(t, succeeded, w.job(id).State)
 }
 
 func TestControl_answers(t *testing.T) {
-	type step func(w *world, id JobID)
-	place := func(w *world, id JobID) { w.place(id, "n1") }
-	run := func(w *world, id JobID) { w.place(id, "n1"); w.run(id) }
-	act := func(a Action) step {
-		return func(w *world, id JobID) {
-			require.Nil(w.t, do[ControlResult](w, ControlJob{Job: id, Action: a}).Refusal)
+	type step func(w *world, id ident.Job)
+	place := func(w *world, id ident.Job) { w.place(id, "n1") }
+	run := func(w *world, id ident.Job) { w.place(id, "n1"); w.run(id) }
+	act := func(a work.Action) step {
+		return func(w *world, id ident.Job) {
+			require.Nil(w.t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: a}).Refusal)
 		}
 	}
-	end := func(code int32) step { return func(w *world, id JobID) { w.report(id, 0, ReportEnded, exit(code)) } }
+	end := func(code int32) step {
+		return func(w *world, id ident.Job) { w.report(id, 0, work.ReportEnded, exit(code)) }
+	}
 	tests := map[string]struct {
 		before []step
-		action Action
-		code   Code // 0: done
+		action work.Action
+		code   kernel.Code // 0: done
 		state  v1.JobState_Value
 		stop   v1.StopReason_Value
 	}{
-		"cancel a queued job":            {nil, ActionCancel, 0, canceled, 0},
-		"cancel a placed job":            {[]step{place}, ActionCancel, 0, allocated, v1.StopReason_CANCEL},
-		"cancel a running job":           {[]step{run}, ActionCancel, 0, running, v1.StopReason_CANCEL},
-		"cancel it again":                {[]step{run, act(ActionCancel)}, ActionCancel, 0, running, v1.StopReason_CANCEL},
-		"cancel a paused job":            {[]step{act(ActionPause)}, ActionCancel, 0, canceled, 0},
-		"cancel overrides pause":         {[]step{run, act(ActionPause)}, ActionCancel, 0, running, v1.StopReason_CANCEL},
-		"cancel a finished job":          {[]step{run, end(0)}, ActionCancel, CodeFailedPrecondition, succeeded, 0},
-		"cancel a canceled job":          {[]step{act(ActionCancel)}, ActionCancel, CodeFailedPrecondition, canceled, 0},
-		"a canceled attempt ends":        {[]step{run, act(ActionCancel), end(143)}, ActionCancel, CodeFailedPrecondition, canceled, 0},
-		"pause a queued job":             {nil, ActionPause, 0, paused, 0},
-		"pause a running job":            {[]step{run}, ActionPause, 0, running, v1.StopReason_PAUSE},
-		"pause it again":                 {[]step{run, act(ActionPause)}, ActionPause, 0, running, v1.StopReason_PAUSE},
-		"pause a job that is canceled":   {[]step{run, act(ActionCancel)}, ActionPause, CodeFailedPrecondition, running, v1.StopReason_CANCEL},
-		"pause a finished job":           {[]step{run, end(1)}, ActionPause, CodeFailedPrecondition, failedJob, 0},
-		"a paused attempt ends with 0":   {[]step{run, act(ActionPause), end(0)}, ActionPause, 0, paused, 0},
-		"resume a paused job":            {[]step{run, act(ActionPause), end(0)}, ActionResume, 0, queued, 0},
-		"resume a running job":           {[]step{run}, ActionResume, CodeFailedPrecondition, running, 0},
-		"resume a failed job":            {[]step{run, end(1)}, ActionResume, CodeFailedPrecondition, failedJob, 0},
-		"retry a failed job":             {[]step{run, end(1)}, ActionRetry, 0, queued, 0},
-		"retry a canceled job":           {[]step{act(ActionCancel)}, ActionRetry, 0, queued, 0},
-		"retry a job that has succeeded": {[]step{run, end(0)}, ActionRetry, CodeFailedPrecondition, succeeded, 0},
-		"retry a running job":            {[]step{run}, ActionRetry, CodeFailedPrecondition, running, 0},
-		"retry a paused job":             {[]step{act(ActionPause)}, ActionRetry, CodeFailedPrecondition, paused, 0},
-		"do what nobody knows how to do": {nil, 99, CodeInvalidArgument, queued, 0},
+		"cancel a queued job":            {nil, work.ActionCancel, 0, canceled, 0},
+		"cancel a placed job":            {[]step{place}, work.ActionCancel, 0, allocated, v1.StopReason_CANCEL},
+		"cancel a running job":           {[]step{run}, work.ActionCancel, 0, running, v1.StopReason_CANCEL},
+		"cancel it again":                {[]step{run, act(work.ActionCancel)}, work.ActionCancel, 0, running, v1.StopReason_CANCEL},
+		"cancel a paused job":            {[]step{act(work.ActionPause)}, work.ActionCancel, 0, canceled, 0},
+		"cancel overrides pause":         {[]step{run, act(work.ActionPause)}, work.ActionCancel, 0, running, v1.StopReason_CANCEL},
+		"cancel a finished job":          {[]step{run, end(0)}, work.ActionCancel, kernel.CodeFailedPrecondition, succeeded, 0},
+		"cancel a canceled job":          {[]step{act(work.ActionCancel)}, work.ActionCancel, kernel.CodeFailedPrecondition, canceled, 0},
+		"a canceled attempt ends":        {[]step{run, act(work.ActionCancel), end(143)}, work.ActionCancel, kernel.CodeFailedPrecondition, canceled, 0},
+		"pause a queued job":             {nil, work.ActionPause, 0, paused, 0},
+		"pause a running job":            {[]step{run}, work.ActionPause, 0, running, v1.StopReason_PAUSE},
+		"pause it again":                 {[]step{run, act(work.ActionPause)}, work.ActionPause, 0, running, v1.StopReason_PAUSE},
+		"pause a job that is canceled":   {[]step{run, act(work.ActionCancel)}, work.ActionPause, kernel.CodeFailedPrecondition, running, v1.StopReason_CANCEL},
+		"pause a finished job":           {[]step{run, end(1)}, work.ActionPause, kernel.CodeFailedPrecondition, failedJob, 0},
+		"a paused attempt ends with 0":   {[]step{run, act(work.ActionPause), end(0)}, work.ActionPause, 0, paused, 0},
+		"resume a paused job":            {[]step{run, act(work.ActionPause), end(0)}, work.ActionResume, 0, queued, 0},
+		"resume a running job":           {[]step{run}, work.ActionResume, kernel.CodeFailedPrecondition, running, 0},
+		"resume a failed job":            {[]step{run, end(1)}, work.ActionResume, kernel.CodeFailedPrecondition, failedJob, 0},
+		"retry a failed job":             {[]step{run, end(1)}, work.ActionRetry, 0, queued, 0},
+		"retry a canceled job":           {[]step{act(work.ActionCancel)}, work.ActionRetry, 0, queued, 0},
+		"retry a job that has succeeded": {[]step{run, end(0)}, work.ActionRetry, kernel.CodeFailedPrecondition, succeeded, 0},
+		"retry a running job":            {[]step{run}, work.ActionRetry, kernel.CodeFailedPrecondition, running, 0},
+		"retry a paused job":             {[]step{act(work.ActionPause)}, work.ActionRetry, kernel.CodeFailedPrecondition, paused, 0},
+		"do what nobody knows how to do": {nil, 99, kernel.CodeInvalidArgument, queued, 0},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -228,7 +235,7 @@ func TestControl_answers(t *testing.T) {
 				s(w, id)
 			}
 			before := w.job(id)
-			r := do[ControlResult](w, ControlJob{Tenant: "acme", Job: id, Action: c.action})
+			r := do[work.ControlResult](w, work.ControlJob{Tenant: "acme", Job: id, Action: c.action})
 			if c.code != 0 {
 				require.NotNil(t, r.Refusal)
 				require.Equal(t, c.code, r.Refusal.Code)
@@ -247,19 +254,19 @@ func TestControl_answers(t *testing.T) {
 func TestControl_ofAnotherTenantsJobIsNotFound(t *testing.T) {
 	w := newWorld(t)
 	id := w.submit(oneGPU())
-	r := do[ControlResult](w, ControlJob{Tenant: "umbrella", Job: id, Action: ActionCancel})
-	require.Equal(t, CodeNotFound, r.Refusal.Code)
+	r := do[work.ControlResult](w, work.ControlJob{Tenant: "umbrella", Job: id, Action: work.ActionCancel})
+	require.Equal(t, kernel.CodeNotFound, r.Refusal.Code)
 	require.Equal(t, queued, w.job(id).State)
 }
 
 func TestPause_withoutSavingTakesNoGrace(t *testing.T) {
-	for save, want := range map[bool]int64{true: DefaultGrace, false: 0} {
+	for save, want := range map[bool]int64{true: work.DefaultGrace, false: 0} {
 		w := newWorld(t)
 		w.node("n1", 8)
 		id := w.submit(oneGPU())
 		w.place(id, "n1")
 		w.run(id)
-		do[ControlResult](w, ControlJob{Job: id, Action: ActionPause, SaveCheckpoint: save})
+		do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionPause, SaveCheckpoint: save})
 		require.Equal(t, want, w.job(id).StopGrace)
 	}
 }
@@ -270,50 +277,50 @@ func TestCheckpoints_areWhereTheNextAttemptGoesOn(t *testing.T) {
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
 	w.run(id)
-	at := func(path string, step int64) func(*TaskReport) {
-		return func(r *TaskReport) { r.Path, r.Step, r.Digest = path, step, "d" }
+	at := func(path string, step int64) func(*work.TaskReport) {
+		return func(r *work.TaskReport) { r.Path, r.Step, r.Digest = path, step, "d" }
 	}
-	first := w.report(id, 0, ReportCheckpoint, at("/c/100", 100)).Checkpoints[0]
-	again := w.report(id, 0, ReportCheckpoint, at("/c/100", 100))
-	require.Equal(t, ReportResult{Duplicate: 1}, again, "reported twice, registered once")
-	second := w.report(id, 0, ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
+	first := w.report(id, 0, work.ReportCheckpoint, at("/c/100", 100)).Checkpoints[0]
+	again := w.report(id, 0, work.ReportCheckpoint, at("/c/100", 100))
+	require.Equal(t, work.ReportResult{Duplicate: 1}, again, "reported twice, registered once")
+	second := w.report(id, 0, work.ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
 	require.Equal(t, second, w.job(id).LastCheckpoint)
 
-	do[ControlResult](w, ControlJob{Job: id, Action: ActionPause, SaveCheckpoint: true})
-	w.report(id, 0, ReportEnded, exit(0))
+	do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionPause, SaveCheckpoint: true})
+	w.report(id, 0, work.ReportEnded, exit(0))
 	require.Equal(t, second, w.job(id).ResumeFrom)
-	late := w.report(id, 0, ReportCheckpoint, at("/c/300", 300))
-	require.Equal(t, ReportResult{Stale: 1}, late, "the lease is gone")
+	late := w.report(id, 0, work.ReportCheckpoint, at("/c/300", 300))
+	require.Equal(t, work.ReportResult{Stale: 1}, late, "the lease is gone")
 
-	r := do[ControlResult](w, ControlJob{Job: id, Action: ActionResume, Checkpoint: 12345})
-	require.Equal(t, CodeInvalidArgument, r.Refusal.Code)
-	do[ControlResult](w, ControlJob{Job: id, Action: ActionResume, Checkpoint: first})
+	r := do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionResume, Checkpoint: 12345})
+	require.Equal(t, kernel.CodeInvalidArgument, r.Refusal.Code)
+	do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionResume, Checkpoint: first})
 	require.Equal(t, first, w.job(id).ResumeFrom)
 	w.place(id, "n1")
 	require.Equal(t, first, w.job(id).ResumeFrom)
 	// Written over: one path holds one checkpoint.
 	w.run(id)
-	third := w.report(id, 0, ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
+	third := w.report(id, 0, work.ReportCheckpoint, at("/c/200", 200)).Checkpoints[0]
 	_, ok := w.m.View().Checkpoint(second)
 	require.False(t, ok)
-	var ids []CheckpointID
+	var ids []ident.Checkpoint
 	for c := range w.m.View().CheckpointsOf(id) {
 		ids = append(ids, c.ID)
 	}
-	require.Equal(t, []CheckpointID{first, third}, ids)
+	require.Equal(t, []ident.Checkpoint{first, third}, ids)
 }
 
 func TestRetry_withOtherResources(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.submit(oneGPU())
-	do[ControlResult](w, ControlJob{Job: id, Action: ActionCancel})
-	shape := Shape{Nodes: 1, GPUs: 4, GPUType: "h100"}
+	do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionCancel})
+	shape := work.Shape{Nodes: 1, GPUs: 4, GPUType: "h100"}
 	bad := shape
 	bad.GPUType = "A100"
-	require.Equal(t, CodeInvalidArgument, do[ControlResult](w, ControlJob{Job: id, Action: ActionRetry, Shape: &bad}).Refusal.Code)
+	require.Equal(t, kernel.CodeInvalidArgument, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry, Shape: &bad}).Refusal.Code)
 	require.Equal(t, canceled, w.job(id).State)
-	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionRetry, Shape: &shape, Spec: []byte("new")}).Refusal)
-	require.Equal(t, Shape{Nodes: 1, GPUs: 4, GPUType: "H100"}, w.job(id).Shape, "spelled as the nodes do")
+	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry, Shape: &shape, Spec: []byte("new")}).Refusal)
+	require.Equal(t, work.Shape{Nodes: 1, GPUs: 4, GPUType: "H100"}, w.job(id).Shape, "spelled as the nodes do")
 	require.Equal(t, []byte("new"), w.job(id).Spec)
 }

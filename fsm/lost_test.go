@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"fmt"
@@ -8,15 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // ack has every node that can be reached acknowledge the newest roster.
 func (w *world) ack() {
-	var acks []RosterAck
+	var acks []work.RosterAck
 	for n := range w.m.View().Roster() {
-		acks = append(acks, RosterAck{Node: n.ID, Version: w.m.View().RosterVersion()})
+		acks = append(acks, work.RosterAck{Node: n.ID, Version: w.m.View().RosterVersion()})
 	}
-	w.do(AckRoster{Acks: acks})
+	w.do(work.AckRoster{Acks: acks})
 }
 
 func (w *world) voters(ids ...string) {
@@ -24,27 +27,27 @@ func (w *world) voters(ids ...string) {
 	w.m.StoreConfiguration(w.index, ids)
 }
 
-func dead(coordinators ...string) []Vote {
-	var votes []Vote
+func dead(coordinators ...string) []work.Vote {
+	var votes []work.Vote
 	for _, c := range coordinators {
-		votes = append(votes, Vote{Coordinator: c, Dead: true})
+		votes = append(votes, work.Vote{Coordinator: c, Dead: true})
 	}
 	return votes
 }
 
 // lose declares a node lost that has been silent for a minute, by two votes of three.
-func (w *world) lose(node string, eligible ...string) LoseNodeResult {
-	r := do[LoseNodeResult](w, LoseNode{Node: node, Votes: dead("c1", "c2"), Silent: int64(time.Minute), Eligible: eligible})
+func (w *world) lose(node string, eligible ...string) work.LoseNodeResult {
+	r := do[work.LoseNodeResult](w, work.LoseNode{Node: node, Votes: dead("c1", "c2"), Silent: int64(time.Minute), Eligible: eligible})
 	require.Nil(w.t, r.Refusal)
 	return r
 }
 
 func (w *world) away(node string) {
-	w.setNode(SetNode{ID: node, Action: NodeUnreachable, Reason: "no renewal for 3 s"})
+	w.setNode(work.SetNode{ID: node, Action: work.NodeUnreachable, Reason: "no renewal for 3 s"})
 }
 
-func retried(n NewJob, times uint16) NewJob {
-	n.Retry = RetryPolicy{Max: times, On: RetryInfrastructure}
+func retried(n work.NewJob, times uint16) work.NewJob {
+	n.Retry = work.RetryPolicy{Max: times, On: work.RetryInfrastructure}
 	return n
 }
 
@@ -60,13 +63,13 @@ func cluster(t require.TestingT) *world {
 }
 
 func TestLoseNode_countsTheVotesOfItsOwnVoters(t *testing.T) {
-	alive := func(c string) Vote { return Vote{Coordinator: c} }
-	aged := func(c string, incarnation uint64) Vote {
-		return Vote{Coordinator: c, Dead: true, Incarnation: incarnation}
+	alive := func(c string) work.Vote { return work.Vote{Coordinator: c} }
+	aged := func(c string, incarnation uint64) work.Vote {
+		return work.Vote{Coordinator: c, Dead: true, Incarnation: incarnation}
 	}
 	tests := map[string]struct {
 		voters []string
-		votes  []Vote
+		votes  []work.Vote
 		says   string // empty: lost
 	}{
 		"nobody":                        {[]string{"c1", "c2", "c3"}, nil, "0 of 3 voters say that node n1 is dead: it takes 2"},
@@ -75,34 +78,34 @@ func TestLoseNode_countsTheVotesOfItsOwnVoters(t *testing.T) {
 		"one that votes twice":          {[]string{"c1", "c2", "c3"}, dead("c1", "c1", "c1"), "1 of 3 voters"},
 		"some that do not vote":         {[]string{"c1", "c2", "c3"}, dead("c1", "c4", "c5", "n2", ""), "1 of 3 voters"},
 		"one that contradicts itself":   {[]string{"c1", "c2", "c3"}, append(dead("c1", "c2"), alive("c2")), "1 of 3 voters"},
-		"votes about an earlier start":  {[]string{"c1", "c2", "c3"}, []Vote{aged("c1", 6), aged("c2", 6), aged("c3", 1)}, "0 of 3 voters"},
-		"one vote of now, one of then":  {[]string{"c1", "c2", "c3"}, []Vote{aged("c1", 7), aged("c2", 6)}, "1 of 3 voters"},
-		"against a majority":            {[]string{"c1", "c2", "c3"}, []Vote{aged("c1", 7), alive("c2"), alive("c3")}, "1 of 3 voters"},
+		"votes about an earlier start":  {[]string{"c1", "c2", "c3"}, []work.Vote{aged("c1", 6), aged("c2", 6), aged("c3", 1)}, "0 of 3 voters"},
+		"one vote of now, one of then":  {[]string{"c1", "c2", "c3"}, []work.Vote{aged("c1", 7), aged("c2", 6)}, "1 of 3 voters"},
+		"against a majority":            {[]string{"c1", "c2", "c3"}, []work.Vote{aged("c1", 7), alive("c2"), alive("c3")}, "1 of 3 voters"},
 		"no configuration":              {nil, dead("c1", "c2", "c3"), "0 of 0 voters"},
 		"a majority":                    {[]string{"c1", "c2", "c3"}, dead("c1", "c3"), ""},
 		"a majority of five":            {[]string{"c1", "c2", "c3", "c4", "c5"}, dead("c1", "c3", "c5"), ""},
 		"all":                           {[]string{"c1", "c2", "c3"}, dead("c1", "c2", "c3"), ""},
 		"the only one":                  {[]string{"c1"}, dead("c1"), ""},
-		"votes about this start":        {[]string{"c1", "c2", "c3"}, []Vote{aged("c1", 7), aged("c2", 8)}, ""},
-		"gossip that never heard of it": {[]string{"c1", "c2", "c3"}, []Vote{aged("c1", 0), aged("c2", 7)}, ""},
-		"a stale yes beside a fresh no": {[]string{"c1", "c2", "c3"}, append(dead("c1", "c2"), Vote{Coordinator: "c2", Incarnation: 3}), ""},
+		"votes about this start":        {[]string{"c1", "c2", "c3"}, []work.Vote{aged("c1", 7), aged("c2", 8)}, ""},
+		"gossip that never heard of it": {[]string{"c1", "c2", "c3"}, []work.Vote{aged("c1", 0), aged("c2", 7)}, ""},
+		"a stale yes beside a fresh no": {[]string{"c1", "c2", "c3"}, append(dead("c1", "c2"), work.Vote{Coordinator: "c2", Incarnation: 3}), ""},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := cluster(t)
 			n := testNode("n1", "boot1", 8)
 			n.Incarnation = 7
-			w.do(RegisterNode{Node: n})
+			w.do(work.RegisterNode{Node: n})
 			w.voters(c.voters...)
 			id := w.submit(retried(oneGPU(), 1))
 			w.place(id, "n1")
 			w.run(id)
 			w.away("n1")
 			before := w.m.View().Hash()
-			r := do[LoseNodeResult](w, LoseNode{Node: "n1", Votes: c.votes, Silent: int64(time.Minute), Eligible: []string{"n2"}})
+			r := do[work.LoseNodeResult](w, work.LoseNode{Node: "n1", Votes: c.votes, Silent: int64(time.Minute), Eligible: []string{"n2"}})
 			if c.says != "" {
 				require.NotNil(t, r.Refusal)
-				require.Equal(t, CodeFailedPrecondition, r.Refusal.Code)
+				require.Equal(t, kernel.CodeFailedPrecondition, r.Refusal.Code)
 				require.Contains(t, r.Refusal.Message, c.says)
 				require.Equal(t, before, w.m.View().Hash(), "nothing was changed")
 				return
@@ -120,26 +123,26 @@ func TestLoseNode_countsTheVotesOfItsOwnVoters(t *testing.T) {
 
 func TestLoseNode_refusesWhatMayNotBeSaid(t *testing.T) {
 	tests := map[string]struct {
-		prepare func(w *world, c *LoseNode)
+		prepare func(w *world, c *work.LoseNode)
 		says    string // empty: lost
 	}{
-		"as it should be":             {func(*world, *LoseNode) {}, ""},
-		"a node that there is not":    {func(_ *world, c *LoseNode) { c.Node = "n9" }, `there is no node "n9"`},
-		"a node that can be reached":  {func(w *world, _ *LoseNode) { w.setNode(SetNode{ID: "n1", Action: NodeReachable}) }, "node n1 is READY"},
-		"a lease that still runs":     {func(_ *world, c *LoseNode) { c.Silent = int64(30*time.Second) - 1 }, "of 1 tasks, 1 have not been unheard of"},
-		"exactly its time":            {func(_ *world, c *LoseNode) { c.Silent = int64(30 * time.Second) }, ""},
-		"nobody in session":           {func(_ *world, c *LoseNode) { c.Eligible = nil }, "1 could be taken over by no node"},
-		"only itself":                 {func(_ *world, c *LoseNode) { c.Eligible = []string{"n1"} }, "taken over by no node"},
-		"a node that there never was": {func(_ *world, c *LoseNode) { c.Eligible = []string{"n9"} }, "taken over by no node"},
-		"only one that joined since": {func(w *world, c *LoseNode) {
+		"as it should be":             {func(*world, *work.LoseNode) {}, ""},
+		"a node that there is not":    {func(_ *world, c *work.LoseNode) { c.Node = "n9" }, `there is no node "n9"`},
+		"a node that can be reached":  {func(w *world, _ *work.LoseNode) { w.setNode(work.SetNode{ID: "n1", Action: work.NodeReachable}) }, "node n1 is READY"},
+		"a lease that still runs":     {func(_ *world, c *work.LoseNode) { c.Silent = int64(30*time.Second) - 1 }, "of 1 tasks, 1 have not been unheard of"},
+		"exactly its time":            {func(_ *world, c *work.LoseNode) { c.Silent = int64(30 * time.Second) }, ""},
+		"nobody in session":           {func(_ *world, c *work.LoseNode) { c.Eligible = nil }, "1 could be taken over by no node"},
+		"only itself":                 {func(_ *world, c *work.LoseNode) { c.Eligible = []string{"n1"} }, "taken over by no node"},
+		"a node that there never was": {func(_ *world, c *work.LoseNode) { c.Eligible = []string{"n9"} }, "taken over by no node"},
+		"only one that joined since": {func(w *world, c *work.LoseNode) {
 			w.node("n5", 8)
 			c.Eligible = []string{"n5"}
 		}, "taken over by no node"},
-		"only one that left and came back": {func(w *world, c *LoseNode) {
+		"only one that left and came back": {func(w *world, c *work.LoseNode) {
 			w.away("n2")
-			w.setNode(SetNode{ID: "n2", Action: NodeReachable})
+			w.setNode(work.SetNode{ID: "n2", Action: work.NodeReachable})
 		}, "taken over by no node"},
-		"only one that cannot be reached": {func(w *world, c *LoseNode) { w.away("n2") }, "taken over by no node"},
+		"only one that cannot be reached": {func(w *world, c *work.LoseNode) { w.away("n2") }, "taken over by no node"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -150,10 +153,10 @@ func TestLoseNode_refusesWhatMayNotBeSaid(t *testing.T) {
 			w.place(id, "n1")
 			w.run(id)
 			w.away("n1")
-			cmd := LoseNode{Node: "n1", Votes: dead("c1", "c2"), Silent: int64(45 * time.Second), Eligible: []string{"n2"}}
+			cmd := work.LoseNode{Node: "n1", Votes: dead("c1", "c2"), Silent: int64(45 * time.Second), Eligible: []string{"n2"}}
 			c.prepare(w, &cmd)
 			can := w.m.View().Losable(cmd.Node, cmd.Silent, cmd.Eligible)
-			r := do[LoseNodeResult](w, cmd)
+			r := do[work.LoseNodeResult](w, cmd)
 			require.Equal(t, can, r.Lost, "Losable says what a verdict would do")
 			if c.says == "" {
 				require.Nil(t, r.Refusal)
@@ -173,16 +176,16 @@ func TestLoseNode_takesOnlyWhatIsReplacedAndDue(t *testing.T) {
 	final, early, due := oneGPU(), retried(oneGPU(), 1), retried(oneGPU(), 1)
 	early.LostAfter, due.LostAfter = int64(2*time.Minute), -1
 	a, b, c := w.submit(final), w.submit(early), w.submit(due)
-	for _, id := range []JobID{a, b, c} {
+	for _, id := range []ident.Job{a, b, c} {
 		w.place(id, "n1")
 		w.run(id)
 	}
 	w.away("n1")
-	lose := LoseNode{Node: "n1", Votes: dead("c2", "c3"), Eligible: []string{"n2", "n3"}}
+	lose := work.LoseNode{Node: "n1", Votes: dead("c2", "c3"), Eligible: []string{"n2", "n3"}}
 	lose.Silent = int64(10*time.Second) - 1
-	require.NotNil(t, do[LoseNodeResult](w, lose).Refusal, "nothing is lost within ten seconds, whatever the job says")
+	require.NotNil(t, do[work.LoseNodeResult](w, lose).Refusal, "nothing is lost within ten seconds, whatever the job says")
 	lose.Silent++
-	r := do[LoseNodeResult](w, lose)
+	r := do[work.LoseNodeResult](w, lose)
 	require.Equal(t, 1, r.Lost)
 	require.Equal(t, v1.NodeState_LOST, r.Node.State)
 	require.Equal(t, queued, w.job(c).State)
@@ -190,15 +193,15 @@ func TestLoseNode_takesOnlyWhatIsReplacedAndDue(t *testing.T) {
 	require.Equal(t, running, w.job(a).State)
 	require.Equal(t, running, w.job(b).State)
 	lose.Silent = int64(2 * time.Minute)
-	require.Equal(t, 1, do[LoseNodeResult](w, lose).Lost)
+	require.Equal(t, 1, do[work.LoseNodeResult](w, lose).Lost)
 	require.Equal(t, queued, w.job(b).State)
 	require.Equal(t, running, w.job(a).State, "nobody would replace it")
 	require.EqualValues(t, 1, w.m.View().NodesLost(), "it is one node, lost once")
 
-	r = do[LoseNodeResult](w, lose)
+	r = do[work.LoseNodeResult](w, lose)
 	require.Nil(t, r.Refusal)
 	require.Zero(t, r.Lost)
-	w.setNode(SetNode{ID: "n1", Action: NodeForget})
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeForget})
 	require.Equal(t, lostJob, w.job(a).State)
 }
 
@@ -209,22 +212,22 @@ func TestLoseNode_aNodeIsLostEvenIfNothingOnItIs(t *testing.T) {
 	w.run(id)
 	for _, node := range []string{"n1", "n2"} {
 		w.away(node)
-		lose := LoseNode{Node: node, Votes: dead("c1", "c2"), Silent: int64(time.Minute) - 1}
-		require.NotNil(t, do[LoseNodeResult](w, lose).Refusal)
+		lose := work.LoseNode{Node: node, Votes: dead("c1", "c2"), Silent: int64(time.Minute) - 1}
+		require.NotNil(t, do[work.LoseNodeResult](w, lose).Refusal)
 		lose.Silent++
-		r := do[LoseNodeResult](w, lose)
+		r := do[work.LoseNodeResult](w, lose)
 		require.Nil(t, r.Refusal)
 		require.Equal(t, v1.NodeState_LOST, r.Node.State)
 		require.Contains(t, r.Node.Reason, "2 of 3 coordinators")
 	}
 	require.EqualValues(t, 2, w.m.View().NodesLost())
 	require.Equal(t, running, w.job(id).State)
-	r := do[NodeResult](w, SetNode{ID: "n1", Action: NodeReachable})
+	r := do[work.NodeResult](w, work.SetNode{ID: "n1", Action: work.NodeReachable})
 	require.NotNil(t, r.Refusal, "it has to say what it still runs")
 	w.node("n1", 8)
 	require.Equal(t, v1.NodeState_READY, w.nodeState("n1"))
 	require.Equal(t, running, w.job(id).State)
-	require.Equal(t, 1, w.report(id, 0, ReportEnded, exit(0)).Applied)
+	require.Equal(t, 1, w.report(id, 0, work.ReportEnded, exit(0)).Applied)
 }
 
 func TestLoseNode_oneRankEndsTheGangAndNoLeaseIsGivenOnBefore(t *testing.T) {
@@ -240,13 +243,13 @@ func TestLoseNode_oneRankEndsTheGangAndNoLeaseIsGivenOnBefore(t *testing.T) {
 	require.Equal(t, v1.StopReason_GANG, j.Stop)
 	require.Len(t, j.Awaits, 1)
 	require.Equal(t, 3, w.m.View().LeaseCount(), "no lease is free before every rank has ended")
-	late := TaskReport{Job: id, Attempt: 1, Rank: 0, Token: token, Kind: ReportCheckpoint, Path: "/c/1", Digest: "d"}
-	require.Equal(t, 1, do[ReportResult](w, ReportTasks{Node: "n1", Reports: []TaskReport{late}}).Stale, "a task that is lost saves nothing")
+	late := work.TaskReport{Job: id, Attempt: 1, Rank: 0, Token: token, Kind: work.ReportCheckpoint, Path: "/c/1", Digest: "d"}
+	require.Equal(t, 1, do[work.ReportResult](w, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{late}}).Stale, "a task that is lost saves nothing")
 	for rank := range 2 {
-		r := do[PlaceResult](w, PlaceJobs{Placements: []Placement{{Job: id, Attempt: 2, Tasks: []TaskPlacement{{"n2", 1}, {"n3", 1}, {"n4", 1}}}}})
+		r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{{Job: id, Attempt: 2, Tasks: []work.TaskPlacement{{Node: "n2", GPUs: 1}, {Node: "n3", GPUs: 1}, {Node: "n4", GPUs: 1}}}}})
 		require.Len(t, r.Refused, 1, "after %d ranks", rank)
 		require.Equal(t, 3, w.m.View().LeaseCount())
-		w.report(id, uint16(1+rank), ReportEnded, exit(143))
+		w.report(id, uint16(1+rank), work.ReportEnded, exit(143))
 	}
 	require.Equal(t, queued, w.job(id).State)
 	require.Zero(t, w.m.View().LeaseCount())
@@ -267,11 +270,11 @@ func TestLoseNode_everyLostAttemptIsWaitedFor(t *testing.T) {
 	w.ack()
 	w.away("n2")
 	// n2 knows n5, n1 does not: n5 could run a third attempt beside the first.
-	lose := LoseNode{Node: "n2", Votes: dead("c1", "c3"), Silent: int64(time.Minute), Eligible: []string{"n5"}}
-	require.Zero(t, do[LoseNodeResult](w, lose).Lost)
+	lose := work.LoseNode{Node: "n2", Votes: dead("c1", "c3"), Silent: int64(time.Minute), Eligible: []string{"n5"}}
+	require.Zero(t, do[work.LoseNodeResult](w, lose).Lost)
 	require.Equal(t, allocated, w.job(id).State)
 	lose.Eligible = []string{"n5", "n3"}
-	require.Equal(t, 1, do[LoseNodeResult](w, lose).Lost)
+	require.Equal(t, 1, do[work.LoseNodeResult](w, lose).Lost)
 	j := w.job(id)
 	require.Len(t, j.Awaits, 2)
 	require.Less(t, j.Awaits[0].Roster, j.Awaits[1].Roster)
@@ -280,7 +283,7 @@ func TestLoseNode_everyLostAttemptIsWaitedFor(t *testing.T) {
 		n, _ := v.Node(node)
 		require.Equal(t, may, v.MayTakeOver(j, n), node)
 	}
-	w.do(RegisterNode{Node: testNode("n1", "boot2", 8)})
+	w.do(work.RegisterNode{Node: testNode("n1", "boot2", 8)})
 	n5, _ := w.m.View().Node("n5")
 	require.True(t, w.m.View().MayTakeOver(w.job(id), n5), "n2 would ask n5")
 }

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"testing"
@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func (w *world) nodeState(id string) v1.NodeState_Value {
@@ -15,8 +17,8 @@ func (w *world) nodeState(id string) v1.NodeState_Value {
 	return n.State
 }
 
-func (w *world) setNode(c SetNode) *Node {
-	r := do[NodeResult](w, c)
+func (w *world) setNode(c work.SetNode) *work.Node {
+	r := do[work.NodeResult](w, c)
 	require.Nil(w.t, r.Refusal)
 	return r.Node
 }
@@ -26,19 +28,19 @@ func TestNode_newBootEndsItsTasks(t *testing.T) {
 	w.node("n1", 8)
 	w.node("n2", 8)
 	n := gang(2)
-	n.Retry = RetryPolicy{On: RetryInfrastructure}
+	n.Retry = work.RetryPolicy{On: work.RetryInfrastructure}
 	id := w.submit(n)
 	w.place(id, "n1", "n2")
 	w.run(id)
 	w.node("n1", 8)
 	require.Equal(t, running, w.job(id).State, "the same boot changes nothing")
-	w.do(RegisterNode{Node: testNode("n1", "boot2", 8)})
+	w.do(work.RegisterNode{Node: testNode("n1", "boot2", 8)})
 	j := w.job(id)
 	require.Equal(t, v1.StopReason_GANG, j.Stop)
 	require.Equal(t, v1.ErrorType_NODE_LOST, j.Ending.ErrorType)
 	require.Nil(t, j.Tasks[0].ExitCode, "nobody knows how it ended")
 	require.Equal(t, 2, w.m.View().LeaseCount())
-	w.report(id, 1, ReportEnded, exit(143))
+	w.report(id, 1, work.ReportEnded, exit(143))
 	j = w.job(id)
 	require.Equal(t, queued, j.State)
 	require.EqualValues(t, 1, j.Retries.NodeLost)
@@ -46,8 +48,8 @@ func TestNode_newBootEndsItsTasks(t *testing.T) {
 	n.Retry.Never = true
 	id = w.submit(n)
 	w.place(id, "n1", "n2")
-	w.do(RegisterNode{Node: testNode("n1", "boot3", 8)})
-	w.report(id, 1, ReportEnded, exit(143))
+	w.do(work.RegisterNode{Node: testNode("n1", "boot3", 8)})
+	w.report(id, 1, work.ReportEnded, exit(143))
 	require.Equal(t, lostJob, w.job(id).State)
 	require.Equal(t, v1.ErrorType_NODE_LOST, w.job(id).ErrorType)
 }
@@ -57,12 +59,12 @@ func TestNode_unreachableKeepsItsTasks(t *testing.T) {
 	w.node("n1", 8)
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
-	w.setNode(SetNode{ID: "n1", Action: NodeUnreachable, Reason: "no renewal for 3 s"})
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeUnreachable, Reason: "no renewal for 3 s"})
 	require.Equal(t, v1.NodeState_UNREACHABLE, w.nodeState("n1"))
 	require.Equal(t, allocated, w.job(id).State)
 	// What it says late is still believed: it holds the lease.
-	require.Equal(t, 1, w.report(id, 0, ReportRunning).Applied)
-	w.setNode(SetNode{ID: "n1", Action: NodeReachable})
+	require.Equal(t, 1, w.report(id, 0, work.ReportRunning).Applied)
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeReachable})
 	require.Equal(t, v1.NodeState_READY, w.nodeState("n1"))
 }
 
@@ -72,25 +74,25 @@ func TestNode_drainWaitsForItsTasks(t *testing.T) {
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
 	w.run(id)
-	w.setNode(SetNode{ID: "n1", Action: NodeDrain, Deadline: int64(time.Minute)})
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeDrain, Deadline: int64(time.Minute)})
 	require.Equal(t, v1.NodeState_DRAINING, w.nodeState("n1"))
 	due, ok := w.m.View().NextDue()
 	require.True(t, ok)
 	require.Equal(t, w.now+int64(time.Minute), due)
-	w.do(Tick{})
+	w.do(work.Tick{})
 	require.Zero(t, w.job(id).Stop)
 	w.later(time.Minute)
-	w.do(Tick{})
+	w.do(work.Tick{})
 	require.Equal(t, v1.StopReason_DRAIN, w.job(id).Stop)
 	_, ok = w.m.View().NextDue()
 	require.False(t, ok)
-	w.report(id, 0, ReportEnded, exit(143))
+	w.report(id, 0, work.ReportEnded, exit(143))
 	require.Equal(t, v1.NodeState_DRAINED, w.nodeState("n1"))
 	j := w.job(id)
 	require.Equal(t, queued, j.State, "a drain is no failure: it takes no retry")
 	require.EqualValues(t, 1, j.Retries.Drained)
 	require.Zero(t, j.Spent())
-	w.setNode(SetNode{ID: "n1", Action: NodeEnable})
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
 	require.Equal(t, v1.NodeState_READY, w.nodeState("n1"))
 }
 
@@ -99,12 +101,12 @@ func TestNode_forcedDrainStopsAtOnce(t *testing.T) {
 	w.node("n1", 8)
 	id := w.submit(oneGPU())
 	w.place(id, "n1")
-	w.setNode(SetNode{ID: "n1", Action: NodeDrain, Force: true})
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeDrain, Force: true})
 	require.Equal(t, v1.StopReason_DRAIN, w.job(id).Stop)
 }
 
 func TestNode_tasksThatItStoppedItselfGoBackToTheQueue(t *testing.T) {
-	for name, end := range map[string][]func(*TaskReport){
+	for name, end := range map[string][]func(*work.TaskReport){
 		"by a signal":                {exit(143), failed(v1.ErrorType_DRAINED, "the agent was stopped")},
 		"though the program exits 0": {exit(0), failed(v1.ErrorType_DRAINED, "the agent was stopped")},
 	} {
@@ -114,7 +116,7 @@ func TestNode_tasksThatItStoppedItselfGoBackToTheQueue(t *testing.T) {
 			id := w.submit(oneGPU())
 			w.place(id, "n1")
 			w.run(id)
-			w.report(id, 0, ReportEnded, end...)
+			w.report(id, 0, work.ReportEnded, end...)
 			j := w.job(id)
 			require.Equal(t, v1.JobState_QUEUED, j.State)
 			require.EqualValues(t, 1, j.Retries.Drained)
@@ -131,27 +133,27 @@ func TestNode_forgottenTakesItsTasksWithIt(t *testing.T) {
 	solo, both := w.submit(oneGPU()), w.submit(gang(2))
 	w.place(solo, "n1")
 	w.place(both, "n1", "n2")
-	w.do(SetNode{ID: "n1", Action: NodeForget})
+	w.do(work.SetNode{ID: "n1", Action: work.NodeForget})
 	require.Equal(t, lostJob, w.job(solo).State)
 	require.Equal(t, v1.StopReason_GANG, w.job(both).Stop)
 	_, ok := w.m.View().Node("n1")
 	require.False(t, ok)
-	w.report(both, 1, ReportEnded, exit(143))
+	w.report(both, 1, work.ReportEnded, exit(143))
 	require.Equal(t, lostJob, w.job(both).State)
 	require.Zero(t, w.m.View().LeaseCount())
-	r := do[NodeResult](w, SetNode{ID: "n1", Action: NodeForget})
-	require.Equal(t, CodeNotFound, r.Refusal.Code)
+	r := do[work.NodeResult](w, work.SetNode{ID: "n1", Action: work.NodeForget})
+	require.Equal(t, kernel.CodeNotFound, r.Refusal.Code)
 }
 
 func TestNode_vanishedGPUsAreRemembered(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)
 	inventory := testNode("n1", "", 4).GPUs[:3]
-	n := w.setNode(SetNode{ID: "n1", Action: NodeHealth, GPUs: inventory})
+	n := w.setNode(work.SetNode{ID: "n1", Action: work.NodeHealth, GPUs: inventory})
 	require.Len(t, n.GPUs, 4)
 	require.Equal(t, v1.GpuHealth_VANISHED, n.GPUs[3].Health)
 	use := w.m.View().Use("n1")
-	require.Equal(t, uint64(0b111), Eligible(n, &use, Shape{GPUs: 1}))
+	require.Equal(t, uint64(0b111), work.Eligible(n, &use, work.Shape{GPUs: 1}))
 	require.Equal(t, v1.GpuHealth_HEALTHY, w.node("n1", 4).GPUs[3].Health, "it is back")
 }
 
@@ -160,9 +162,9 @@ func TestNode_badInventoryIsRefused(t *testing.T) {
 	twice := testNode("n1", "b", 2)
 	twice.GPUs[1].Index = 0
 	far := testNode("n1", "b", 1)
-	far.GPUs[0].Index = MaxGPUs
-	for _, n := range []Node{twice, far, {}} {
-		require.Equal(t, CodeInvalidArgument, do[NodeResult](w, RegisterNode{Node: n}).Refusal.Code)
+	far.GPUs[0].Index = work.MaxGPUs
+	for _, n := range []work.Node{twice, far, {}} {
+		require.Equal(t, kernel.CodeInvalidArgument, do[work.NodeResult](w, work.RegisterNode{Node: n}).Refusal.Code)
 	}
 	require.Zero(t, w.m.View().NodeCount())
 }
@@ -172,20 +174,20 @@ func TestTick_givesUpOnWhatNothingWouldReplace(t *testing.T) {
 	w.node("n1", 8)
 	plain, retried := oneGPU(), oneGPU()
 	plain.GiveUpAfter, retried.GiveUpAfter = int64(time.Hour), int64(time.Hour)
-	retried.Retry = RetryPolicy{Max: 1, On: RetryNodeLost}
+	retried.Retry = work.RetryPolicy{Max: 1, On: work.RetryNodeLost}
 	a, b := w.submit(plain), w.submit(retried)
 	w.place(a, "n1")
 	w.place(b, "n1")
-	w.setNode(SetNode{ID: "n1", Action: NodeUnreachable})
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeUnreachable})
 	w.later(time.Hour - 1)
-	require.Zero(t, do[TickResult](w, Tick{Settled: true}).GaveUp)
+	require.Zero(t, do[work.TickResult](w, work.Tick{Settled: true}).GaveUp)
 	w.later(1)
-	require.Zero(t, do[TickResult](w, Tick{}).GaveUp, "a new leader waits for who may come back")
-	require.Zero(t, do[TickResult](w, Tick{Settled: true, Renewing: []string{"n1"}}).GaveUp, "its peers say that it is alive")
-	require.Equal(t, 1, do[TickResult](w, Tick{Settled: true}).GaveUp)
+	require.Zero(t, do[work.TickResult](w, work.Tick{}).GaveUp, "a new leader waits for who may come back")
+	require.Zero(t, do[work.TickResult](w, work.Tick{Settled: true, Renewing: []string{"n1"}}).GaveUp, "its peers say that it is alive")
+	require.Equal(t, 1, do[work.TickResult](w, work.Tick{Settled: true}).GaveUp)
 	require.Equal(t, lostJob, w.job(a).State)
-	require.Equal(t, []AwaitedTask{{
-		Node: "n1", Attempt: 1, Token: w.job(a).Token, Loss: Loss{How: LossGivenUp},
+	require.Equal(t, []work.AwaitedTask{{
+		Node: "n1", Attempt: 1, Token: w.job(a).Token, Loss: work.Loss{How: work.LossGivenUp},
 	}}, w.job(a).Awaits, "whoever retries it must not start it twice")
 	require.Equal(t, allocated, w.job(b).State, "that takes a majority of the coordinators")
 }

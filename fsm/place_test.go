@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"testing"
@@ -6,48 +6,52 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
-	one := func(node string, gpus uint64) []TaskPlacement { return []TaskPlacement{{node, gpus}} }
+	one := func(node string, gpus uint64) []work.TaskPlacement {
+		return []work.TaskPlacement{{Node: node, GPUs: gpus}}
+	}
 	tests := map[string]struct {
-		shape Shape
-		tasks []TaskPlacement
-		spoil func(w *world, p *Placement)
-		code  Code // 0: granted
+		shape work.Shape
+		tasks []work.TaskPlacement
+		spoil func(w *world, p *work.Placement)
+		code  kernel.Code // 0: granted
 	}{
-		"fits":                        {Shape{GPUs: 2}, one("n1", 0b11), nil, 0},
-		"an attempt that is not next": {Shape{GPUs: 1}, one("n1", 1), func(_ *world, p *Placement) { p.Attempt = 2 }, CodeAborted},
-		"an unknown job":              {Shape{GPUs: 1}, one("n1", 1), func(_ *world, p *Placement) { p.Job = 9 }, CodeNotFound},
-		"a job that was canceled": {Shape{GPUs: 1}, one("n1", 1), func(w *world, p *Placement) {
-			do[ControlResult](w, ControlJob{Job: p.Job, Action: ActionCancel})
-		}, CodeFailedPrecondition},
-		"an unknown node":         {Shape{GPUs: 1}, one("n9", 1), nil, CodeNotFound},
-		"too few GPUs":            {Shape{GPUs: 2}, one("n1", 1), nil, CodeInvalidArgument},
-		"too many GPUs":           {Shape{GPUs: 1}, one("n1", 3), nil, CodeInvalidArgument},
-		"a GPU that is not there": {Shape{GPUs: 1}, one("n1", 1<<20), nil, CodeFailedPrecondition},
-		"a GPU that is ill":       {Shape{GPUs: 1}, one("ill", 1), nil, CodeFailedPrecondition},
-		"a GPU that is taken":     {Shape{GPUs: 1}, one("busy", 1), nil, CodeFailedPrecondition},
-		"a GPU that is shared":    {Shape{GPUs: 1}, one("busy", 2), nil, CodeFailedPrecondition},
-		"a share that fits":       {Shape{FractionMilli: 400}, one("busy", 2), nil, 0},
-		"a share too many":        {Shape{FractionMilli: 401}, one("busy", 2), nil, CodeFailedPrecondition},
-		"a share of a taken GPU":  {Shape{FractionMilli: 100}, one("busy", 1), nil, CodeFailedPrecondition},
-		"a share of two GPUs":     {Shape{FractionMilli: 100}, one("n1", 3), nil, CodeInvalidArgument},
-		"another type of GPU":     {Shape{GPUs: 1, GPUType: "A100"}, one("n1", 1), nil, CodeFailedPrecondition},
-		"the model by name":       {Shape{GPUs: 1, GPUType: "nvidia h100 80gb hbm3"}, one("n1", 1), nil, 0},
-		"memory too small":        {Shape{GPUs: 1, GPUMemMB: 90_000}, one("n1", 1), nil, CodeFailedPrecondition},
-		"no CPUs left":            {Shape{CPUs: 65}, one("n1", 0), nil, CodeFailedPrecondition},
-		"no memory left":          {Shape{MemMB: 600 << 10}, one("n1", 0), nil, CodeFailedPrecondition},
-		"a label that is lacking": {Shape{Selector: "zone=b"}, one("n1", 0), nil, CodeFailedPrecondition},
-		"the labels asked for":    {Shape{Selector: "name=n1,zone=a"}, one("n1", 0), nil, 0},
-		"GPUs without a link":     {Shape{GPUs: 2, Topology: TopologyNVLink}, one("unlinked", 3), nil, CodeFailedPrecondition},
-		"GPUs with a link":        {Shape{GPUs: 2, Topology: TopologyNVLink}, one("n1", 3), nil, 0},
-		"an unreachable node":     {Shape{GPUs: 1}, one("away", 1), nil, CodeFailedPrecondition},
-		"a draining node":         {Shape{GPUs: 1}, one("drained", 1), nil, CodeFailedPrecondition},
-		"a gang, whole":           {Shape{Nodes: 2, GPUs: 1}, []TaskPlacement{{"n1", 1}, {"n2", 4}}, nil, 0},
-		"half a gang":             {Shape{Nodes: 2, GPUs: 1}, one("n1", 1), nil, CodeInvalidArgument},
-		"a gang on one node":      {Shape{Nodes: 2, GPUs: 1}, []TaskPlacement{{"n1", 1}, {"n1", 2}}, nil, CodeInvalidArgument},
-		"a gang that half fits":   {Shape{Nodes: 2, GPUs: 1}, []TaskPlacement{{"n1", 1}, {"busy", 1}}, nil, CodeFailedPrecondition},
+		"fits":                        {work.Shape{GPUs: 2}, one("n1", 0b11), nil, 0},
+		"an attempt that is not next": {work.Shape{GPUs: 1}, one("n1", 1), func(_ *world, p *work.Placement) { p.Attempt = 2 }, kernel.CodeAborted},
+		"an unknown job":              {work.Shape{GPUs: 1}, one("n1", 1), func(_ *world, p *work.Placement) { p.Job = 9 }, kernel.CodeNotFound},
+		"a job that was canceled": {work.Shape{GPUs: 1}, one("n1", 1), func(w *world, p *work.Placement) {
+			do[work.ControlResult](w, work.ControlJob{Job: p.Job, Action: work.ActionCancel})
+		}, kernel.CodeFailedPrecondition},
+		"an unknown node":         {work.Shape{GPUs: 1}, one("n9", 1), nil, kernel.CodeNotFound},
+		"too few GPUs":            {work.Shape{GPUs: 2}, one("n1", 1), nil, kernel.CodeInvalidArgument},
+		"too many GPUs":           {work.Shape{GPUs: 1}, one("n1", 3), nil, kernel.CodeInvalidArgument},
+		"a GPU that is not there": {work.Shape{GPUs: 1}, one("n1", 1<<20), nil, kernel.CodeFailedPrecondition},
+		"a GPU that is ill":       {work.Shape{GPUs: 1}, one("ill", 1), nil, kernel.CodeFailedPrecondition},
+		"a GPU that is taken":     {work.Shape{GPUs: 1}, one("busy", 1), nil, kernel.CodeFailedPrecondition},
+		"a GPU that is shared":    {work.Shape{GPUs: 1}, one("busy", 2), nil, kernel.CodeFailedPrecondition},
+		"a share that fits":       {work.Shape{FractionMilli: 400}, one("busy", 2), nil, 0},
+		"a share too many":        {work.Shape{FractionMilli: 401}, one("busy", 2), nil, kernel.CodeFailedPrecondition},
+		"a share of a taken GPU":  {work.Shape{FractionMilli: 100}, one("busy", 1), nil, kernel.CodeFailedPrecondition},
+		"a share of two GPUs":     {work.Shape{FractionMilli: 100}, one("n1", 3), nil, kernel.CodeInvalidArgument},
+		"another type of GPU":     {work.Shape{GPUs: 1, GPUType: "A100"}, one("n1", 1), nil, kernel.CodeFailedPrecondition},
+		"the model by name":       {work.Shape{GPUs: 1, GPUType: "nvidia h100 80gb hbm3"}, one("n1", 1), nil, 0},
+		"memory too small":        {work.Shape{GPUs: 1, GPUMemMB: 90_000}, one("n1", 1), nil, kernel.CodeFailedPrecondition},
+		"no CPUs left":            {work.Shape{CPUs: 65}, one("n1", 0), nil, kernel.CodeFailedPrecondition},
+		"no memory left":          {work.Shape{MemMB: 600 << 10}, one("n1", 0), nil, kernel.CodeFailedPrecondition},
+		"a label that is lacking": {work.Shape{Selector: "zone=b"}, one("n1", 0), nil, kernel.CodeFailedPrecondition},
+		"the labels asked for":    {work.Shape{Selector: "name=n1,zone=a"}, one("n1", 0), nil, 0},
+		"GPUs without a link":     {work.Shape{GPUs: 2, Topology: work.TopologyNVLink}, one("unlinked", 3), nil, kernel.CodeFailedPrecondition},
+		"GPUs with a link":        {work.Shape{GPUs: 2, Topology: work.TopologyNVLink}, one("n1", 3), nil, 0},
+		"an unreachable node":     {work.Shape{GPUs: 1}, one("away", 1), nil, kernel.CodeFailedPrecondition},
+		"a draining node":         {work.Shape{GPUs: 1}, one("drained", 1), nil, kernel.CodeFailedPrecondition},
+		"a gang, whole":           {work.Shape{Nodes: 2, GPUs: 1}, []work.TaskPlacement{{Node: "n1", GPUs: 1}, {Node: "n2", GPUs: 4}}, nil, 0},
+		"half a gang":             {work.Shape{Nodes: 2, GPUs: 1}, one("n1", 1), nil, kernel.CodeInvalidArgument},
+		"a gang on one node":      {work.Shape{Nodes: 2, GPUs: 1}, []work.TaskPlacement{{Node: "n1", GPUs: 1}, {Node: "n1", GPUs: 2}}, nil, kernel.CodeInvalidArgument},
+		"a gang that half fits":   {work.Shape{Nodes: 2, GPUs: 1}, []work.TaskPlacement{{Node: "n1", GPUs: 1}, {Node: "busy", GPUs: 1}}, nil, kernel.CodeFailedPrecondition},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -61,25 +65,25 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 			unlinked.GPUs[0].NVLink = 0
 			a100 := testNode("a100", "b", 1)
 			a100.GPUs[0].Type, a100.GPUs[0].Model = "A100", "NVIDIA A100"
-			w.do(RegisterNode{Node: ill}, RegisterNode{Node: unlinked}, RegisterNode{Node: a100})
-			w.do(SetNode{ID: "away", Action: NodeUnreachable}, SetNode{ID: "drained", Action: NodeDrain})
+			w.do(work.RegisterNode{Node: ill}, work.RegisterNode{Node: unlinked}, work.RegisterNode{Node: a100})
+			w.do(work.SetNode{ID: "away", Action: work.NodeUnreachable}, work.SetNode{ID: "drained", Action: work.NodeDrain})
 			w.place(w.submit(oneGPU()), "busy")
 			share := oneGPU()
-			share.Shape = Shape{FractionMilli: 600}
+			share.Shape = work.Shape{FractionMilli: 600}
 			w.place(w.submit(share), "busy")
 
 			n := oneGPU()
 			n.Shape = c.shape
 			id := w.submit(n)
-			p := Placement{Job: id, Attempt: 1, Tasks: c.tasks}
+			p := work.Placement{Job: id, Attempt: 1, Tasks: c.tasks}
 			if c.spoil != nil {
 				c.spoil(w, &p)
 			}
 			leases := w.m.View().LeaseCount()
-			r := do[PlaceResult](w, PlaceJobs{Placements: []Placement{p}})
+			r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{p}})
 			if c.code == 0 {
 				require.Empty(t, r.Refused)
-				require.Equal(t, []PlacedJob{{Job: id, Attempt: 1, Token: w.index}}, r.Placed)
+				require.Equal(t, []work.PlacedJob{{Job: id, Attempt: 1, Token: w.index}}, r.Placed)
 				require.Equal(t, allocated, w.job(id).State)
 				require.Equal(t, leases+len(c.tasks), w.m.View().LeaseCount())
 				return
@@ -95,13 +99,13 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 func TestPlace_refusesOnlyWhatDoesNotFit(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
-	var p PlaceJobs
+	var p work.PlaceJobs
 	for range 3 {
 		id := w.submit(oneGPU())
-		p.Placements = append(p.Placements, Placement{Job: id, Attempt: 1, Tasks: []TaskPlacement{{"n1", 1}}})
+		p.Placements = append(p.Placements, work.Placement{Job: id, Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}})
 	}
 	p.Placements[2].Tasks[0].GPUs = 2
-	r := do[PlaceResult](w, p)
+	r := do[work.PlaceResult](w, p)
 	require.Len(t, r.Placed, 2)
 	require.Equal(t, p.Placements[1].Job, r.Refused[0].Job)
 }
@@ -110,16 +114,16 @@ func TestPlace_reasonsLiveAsLongAsTheirClass(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 2)
 	id := w.submit(oneGPU())
-	class := w.job(id).class()
+	class := w.job(id).Class()
 	other := class
 	other.Queue = "elsewhere"
-	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{class, "no GPU is free"}, {other, "nobody waits"}}})
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: class, Reason: "no GPU is free"}, {Class: other, Reason: "nobody waits"}}})
 	require.Equal(t, "no GPU is free", w.m.View().ClassReason(class))
 	require.Empty(t, w.m.View().ClassReason(other))
 	require.False(t, w.m.View().Pending(w.job(id)), "it was considered")
-	w.do(PlaceJobs{Reasons: []ClassReason{{class, ""}}})
+	w.do(work.PlaceJobs{Reasons: []work.ClassReason{{Class: class, Reason: ""}}})
 	require.Empty(t, w.m.View().ClassReason(class))
-	w.do(PlaceJobs{Reasons: []ClassReason{{class, "again"}}})
+	w.do(work.PlaceJobs{Reasons: []work.ClassReason{{Class: class, Reason: "again"}}})
 	w.place(id, "n1")
 	require.Empty(t, w.m.View().ClassReason(class))
 }

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"bytes"
@@ -8,12 +8,17 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // checkLosses holds what the failure protocol promises against one entry, by rules that are written down here anew:
 // nothing is lost without a majority, nothing that may still be alive is forgotten without a reason, and nothing of it is
 // replaced where its node would not ask first.
-func checkLosses(t *rapid.T, before, after *View, cmds []Command) {
+func checkLosses(t *rapid.T, before, after *fsm.View, cmds []kernel.Command) {
 	for j := range after.Jobs(false, 0) {
 		old, ok := before.Job(j.ID)
 		if !ok {
@@ -30,16 +35,16 @@ func checkLosses(t *rapid.T, before, after *View, cmds []Command) {
 				continue
 			}
 			switch a.Loss.How {
-			case LossVerdict:
+			case work.LossVerdict:
 				require.True(t, judged(after, cmds, a), "I6: %s rank %d was lost with %s", j.ID, a.Rank, a.Node)
-				require.NotZero(t, j.Retry.On&RetryNodeLost)
-			case LossGivenUp:
-				require.True(t, slices.ContainsFunc(cmds, func(c Command) bool { tick, ok := c.(Tick); return ok && tick.Settled }))
+				require.NotZero(t, j.Retry.On&work.RetryNodeLost)
+			case work.LossGivenUp:
+				require.True(t, slices.ContainsFunc(cmds, func(c kernel.Command) bool { tick, ok := c.(work.Tick); return ok && tick.Settled }))
 			default:
 				require.Fail(t, "lost without a reason")
 			}
 		}
-		if _, plan := cmds[0].(PlaceJobs); !plan || len(cmds) > 1 || j.Attempt == old.Attempt {
+		if _, plan := cmds[0].(work.PlaceJobs); !plan || len(cmds) > 1 || j.Attempt == old.Attempt {
 			continue
 		}
 		for _, task := range j.Tasks {
@@ -52,23 +57,23 @@ func checkLosses(t *rapid.T, before, after *View, cmds []Command) {
 	}
 	for n := range after.Nodes() {
 		if old, ok := before.Node(n.ID); ok && old.LostSince == 0 && n.LostSince != 0 {
-			require.True(t, judged(after, cmds, AwaitedTask{Node: n.ID}), "I6: %s was lost", n.ID)
+			require.True(t, judged(after, cmds, work.AwaitedTask{Node: n.ID}), "I6: %s was lost", n.ID)
 		}
 	}
 	require.GreaterOrEqual(t, after.RosterVersion(), before.RosterVersion())
 }
 
 // explained says whether any of the commands says that the task is gone.
-func explained(cmds []Command, id JobID, a AwaitedTask) bool {
-	return slices.ContainsFunc(cmds, func(c Command) bool {
+func explained(cmds []kernel.Command, id ident.Job, a work.AwaitedTask) bool {
+	return slices.ContainsFunc(cmds, func(c kernel.Command) bool {
 		switch c := c.(type) {
-		case RegisterNode:
+		case work.RegisterNode:
 			return c.Node.ID == a.Node
-		case SetNode:
-			return c.Action == NodeForget && c.ID == a.Node
-		case ReportTasks:
-			return c.Node == a.Node && slices.ContainsFunc(c.Reports, func(r TaskReport) bool {
-				return r.Kind == ReportEnded && r.Job == id && r.Attempt == a.Attempt && r.Rank == a.Rank && r.Token == a.Token
+		case work.SetNode:
+			return c.Action == work.NodeForget && c.ID == a.Node
+		case work.ReportTasks:
+			return c.Node == a.Node && slices.ContainsFunc(c.Reports, func(r work.TaskReport) bool {
+				return r.Kind == work.ReportEnded && r.Job == id && r.Attempt == a.Attempt && r.Rank == a.Rank && r.Token == a.Token
 			})
 		}
 		return false
@@ -77,15 +82,15 @@ func explained(cmds []Command, id JobID, a AwaitedTask) bool {
 
 // judged says whether any of the commands had the votes of a majority. The incarnation of the node may have changed in the
 // same entry, so that votes about any start of the agent are taken here.
-func judged(v *View, cmds []Command, a AwaitedTask) bool {
-	return slices.ContainsFunc(cmds, func(c Command) bool {
-		lose, ok := c.(LoseNode)
+func judged(v *fsm.View, cmds []kernel.Command, a work.AwaitedTask) bool {
+	return slices.ContainsFunc(cmds, func(c kernel.Command) bool {
+		lose, ok := c.(work.LoseNode)
 		if !ok || lose.Node != a.Node {
 			return false
 		}
 		dead := 0
 		for _, voter := range v.Voters() {
-			if slices.ContainsFunc(lose.Votes, func(vote Vote) bool { return vote.Coordinator == voter && vote.Dead }) {
+			if slices.ContainsFunc(lose.Votes, func(vote work.Vote) bool { return vote.Coordinator == voter && vote.Dead }) {
 				dead++
 			}
 		}
@@ -113,15 +118,15 @@ func TestMachine_anyLoss(t *testing.T) {
 		g.w.do(g.replace())
 		for range rapid.IntRange(5, 40).Draw(t, "entries") {
 			g.w.later(time.Duration(rapid.SampledFrom([]int64{0, 1e9, 60e9}).Draw(t, "dt")))
-			cmds := []Command{g.trouble()}
+			cmds := []kernel.Command{g.trouble()}
 			switch g.n("more", 0, 9) {
 			case 0:
 				cmds = append(cmds, g.trouble())
 			case 1, 2, 3:
 				node := g.nodeID()
-				cmds = []Command{
-					SetNode{ID: node, Action: NodeUnreachable},
-					LoseNode{Node: node, Votes: dead("c1", "c2"), Silent: 61e9, Eligible: []string{"n1", "n2", "n3"}},
+				cmds = []kernel.Command{
+					work.SetNode{ID: node, Action: work.NodeUnreachable},
+					work.LoseNode{Node: node, Votes: dead("c1", "c2"), Silent: 61e9, Eligible: []string{"n1", "n2", "n3"}},
 				}
 			}
 			before := g.w.m.View()
@@ -129,30 +134,30 @@ func TestMachine_anyLoss(t *testing.T) {
 			checkLosses(t, before, g.w.m.View(), cmds)
 		}
 		// Replayed, and restored, it is the same.
-		twin := New()
+		twin := fsm.New()
 		twin.StoreConfiguration(1, []string{"c1", "c2", "c3"})
-		twin.ApplyBatch(g.w.log)
+		g.w.replay(twin)
 		sameState(t, g.w.m, twin)
-		restored := New()
+		restored := fsm.New()
 		require.NoError(t, restored.Restore(bytes.NewReader(snapshotBytes(t, g.w.m))))
-		require.Empty(t, Check(restored.View()))
+		require.Empty(t, fsm.Check(restored.View()))
 		sameState(t, g.w.m, restored)
 	})
 }
 
-func (g *generator) trouble() Command {
+func (g *generator) trouble() kernel.Command {
 	switch g.n("trouble", 0, 15) {
 	case 0, 1:
-		return SetNode{ID: g.nodeID(), Action: NodeUnreachable}
+		return work.SetNode{ID: g.nodeID(), Action: work.NodeUnreachable}
 	case 2, 3, 4:
-		c := g.lose().(LoseNode)
+		c := g.lose().(work.LoseNode)
 		if g.n("honest", 0, 3) > 0 {
 			c.Votes, c.Silent = dead("c1", "c2", "c3"), 61e9
 		}
 		return c
 	case 5:
 		n := testNode(g.nodeID(), pick(g, "boot", "boot1", "boot1", "boot2"), 8)
-		return RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
+		return work.RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
 	case 6:
 		return g.acks()
 	case 7, 8, 9, 10:
@@ -160,28 +165,28 @@ func (g *generator) trouble() Command {
 	case 11, 12:
 		return g.reports()
 	case 13:
-		return Tick{Settled: g.yes("settled")}
+		return work.Tick{Settled: g.yes("settled")}
 	case 14:
-		return ControlJob{Job: g.job(), Action: pick(g, "action", ActionRetry, ActionRetry, ActionPause, ActionResume, ActionCancel)}
+		return work.ControlJob{Job: g.job(), Action: pick(g, "action", work.ActionRetry, work.ActionRetry, work.ActionPause, work.ActionResume, work.ActionCancel)}
 	}
-	return SetNode{ID: g.nodeID(), Action: pick(g, "node", NodeReachable, NodeForget, NodeDrain, NodeEnable)}
+	return work.SetNode{ID: g.nodeID(), Action: pick(g, "node", work.NodeReachable, work.NodeForget, work.NodeDrain, work.NodeEnable)}
 }
 
 // replace places every waiting job somewhere, on the right nodes or on wrong ones.
-func (g *generator) replace() Command {
+func (g *generator) replace() kernel.Command {
 	v := g.w.m.View()
-	var p PlaceJobs
+	var p work.PlaceJobs
 	for key := range v.Classes() {
 		for j := range v.ClassJobs(key) {
-			place := Placement{Job: j.ID, Attempt: j.Attempt + 1}
+			place := work.Placement{Job: j.ID, Attempt: j.Attempt + 1}
 			for _, id := range rapid.Permutation([]string{"n1", "n2", "n3"}).Draw(g.T, "nodes") {
 				n, ok := v.Node(id)
 				if !ok || len(place.Tasks) == int(j.Shape.Nodes) || !v.MayTakeOver(j, n) && g.n("careless", 0, 2) > 0 {
 					continue
 				}
 				use := v.Use(id)
-				free := Eligible(n, &use, j.Shape)
-				place.Tasks = append(place.Tasks, TaskPlacement{id, free & -free})
+				free := work.Eligible(n, &use, j.Shape)
+				place.Tasks = append(place.Tasks, work.TaskPlacement{Node: id, GPUs: free & -free})
 			}
 			p.Placements = append(p.Placements, place)
 		}

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"bytes"
@@ -10,6 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/catalog"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // TestMachine_anyLog drives machines with random commands, sensible and absurd, and requires after every step that the
@@ -18,21 +26,19 @@ import (
 func TestMachine_anyLog(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := &generator{T: t, w: newWorld(t)}
-		twin, batched := New(), New()
+		twin := fsm.New()
 		voters := rapid.SampledFrom([][]string{{"c1", "c2", "c3"}, {"c1"}, {"c1", "c2", "c3", "c4"}, nil}).Draw(t, "voters")
 		g.w.voters(voters...)
-		for _, m := range []*Machine{twin, batched} {
-			m.StoreConfiguration(g.w.index, voters)
-		}
-		var restored *Machine
-		final := map[JobID]finalState{}
-		tokens := map[JobID]uint64{}
-		var events []Event
-		g.w.m.OnApply(func(_ *View, e []Event) { events = append(events, e...) })
+		twin.StoreConfiguration(g.w.index, voters)
+		var restored *fsm.Machine
+		final := map[ident.Job]finalState{}
+		tokens := map[ident.Job]uint64{}
+		var events []event.Event
+		g.w.m.OnApply(func(_ *fsm.View, e []event.Event) { events = append(events, e...) })
 
 		for range rapid.IntRange(1, 40).Draw(t, "entries") {
 			g.w.later(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 1e9, 60e9, 20 * 60e9, 25 * 3600e9, -5e9}).Draw(t, "dt")))
-			cmds := make([]Command, rapid.IntRange(1, 4).Draw(t, "n"))
+			cmds := make([]kernel.Command, rapid.IntRange(1, 4).Draw(t, "n"))
 			for i := range cmds {
 				cmds[i] = g.command()
 			}
@@ -49,18 +55,16 @@ func TestMachine_anyLog(t *testing.T) {
 				restored.Apply(e.Index, e.Data)
 				require.Equal(t, g.w.m.View().Hash(), restored.View().Hash())
 			case rapid.IntRange(0, 9).Draw(t, "snapshot") == 0:
-				restored = New()
+				restored = fsm.New()
 				require.NoError(t, restored.Restore(bytes.NewReader(snapshotBytes(t, g.w.m))))
-				require.Empty(t, Check(restored.View()))
+				require.Empty(t, fsm.Check(restored.View()))
 			}
 		}
 		sameState(t, g.w.m, twin)
 		if restored != nil {
 			sameState(t, g.w.m, restored)
-			require.Empty(t, Check(restored.View()))
+			require.Empty(t, fsm.Check(restored.View()))
 		}
-		batched.ApplyBatch(g.w.log)
-		sameState(t, g.w.m, batched)
 		checkEvents(t, events)
 	})
 }
@@ -73,10 +77,10 @@ type finalState struct {
 
 // checkHistory holds what one state cannot show: that tokens only grow, and that what is final stays, unless it was
 // retried by one of the commands.
-func checkHistory(t *rapid.T, v *View, final map[JobID]finalState, tokens map[JobID]uint64, cmds []Command) {
-	retried := map[JobID]bool{}
+func checkHistory(t *rapid.T, v *fsm.View, final map[ident.Job]finalState, tokens map[ident.Job]uint64, cmds []kernel.Command) {
+	retried := map[ident.Job]bool{}
 	for _, c := range cmds {
-		if c, ok := c.(ControlJob); ok && c.Action == ActionRetry {
+		if c, ok := c.(work.ControlJob); ok && c.Action == work.ActionRetry {
 			retried[c.Job] = true
 		}
 	}
@@ -94,17 +98,17 @@ func checkHistory(t *rapid.T, v *View, final map[JobID]finalState, tokens map[Jo
 }
 
 // checkEvents holds that events are in order, and tell of each job a story that the transition table allows.
-func checkEvents(t *rapid.T, events []Event) {
-	states := map[JobID]v1.JobState_Value{}
-	last := Event{}
+func checkEvents(t *rapid.T, events []event.Event) {
+	states := map[ident.Job]v1.JobState_Value{}
+	last := event.Event{}
 	for _, e := range events {
 		require.True(t, e.Index > last.Index && e.Pos == 0 || e.Index == last.Index && e.Pos == last.Pos+1, "I10: %v after %v", e, last)
 		last = e
-		if e.Topic != TopicJob {
+		if e.Topic != event.TopicJob {
 			continue
 		}
 		require.Equal(t, states[e.Job], e.From, "%s", e.Job)
-		require.True(t, e.From == e.To || CanMove(e.From, e.To), "%s: %s to %s", e.Job, e.From, e.To)
+		require.True(t, e.From == e.To || work.CanMove(e.From, e.To), "%s: %s to %s", e.Job, e.From, e.To)
 		states[e.Job] = e.To
 	}
 }
@@ -125,14 +129,14 @@ func pick[T any](g *generator, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(g.T, label)
 }
 
-func (g *generator) command() Command {
+func (g *generator) command() kernel.Command {
 	switch g.n("kind", 0, 29) {
 	case 0, 1, 2, 3:
-		jobs := make([]NewJob, g.n("jobs", 1, 3))
+		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
 			jobs[i] = g.newJob()
 		}
-		return SubmitJobs{Jobs: jobs, Actor: g.actor()}
+		return work.SubmitJobs{Jobs: jobs, Actor: g.actor()}
 	case 4, 5, 6:
 		return g.control()
 	case 7, 8, 9, 10, 11:
@@ -147,67 +151,67 @@ func (g *generator) command() Command {
 		if len(n.GPUs) > 0 && g.yes("ill") {
 			n.GPUs[0].Health = v1.GpuHealth_QUARANTINED
 		}
-		return RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
+		return work.RegisterNode{Node: n, Tasks: g.tasks(n.ID)}
 	case 20:
-		a := NodeAction(g.n("node action", 0, 7))
-		s := SetNode{ID: g.nodeID(), Action: a, Force: g.yes("force"), Deadline: int64(pick(g, "deadline", 0, 30e9, -1))}
-		if a == NodeHealth {
+		a := work.NodeAction(g.n("node action", 0, 7))
+		s := work.SetNode{ID: g.nodeID(), Action: a, Force: g.yes("force"), Deadline: int64(pick(g, "deadline", 0, 30e9, -1))}
+		if a == work.NodeHealth {
 			s.GPUs = testNode(s.ID, "", g.n("gpus", 0, 4)).GPUs
 		}
 		return s
 	case 21:
 		if g.yes("delete") {
-			return DeleteQueue{Name: g.queue(), Actor: g.actor()}
+			return work.DeleteQueue{Name: g.queue(), Actor: g.actor()}
 		}
-		return PutQueue{Queue: Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4))}}
+		return work.PutQueue{Queue: work.Queue{Name: g.queue(), Weight: 3, MaxGPUs: uint32(pick(g, "queue gpus", 0, 0, 4))}}
 	case 22:
 		if g.yes("configure") {
-			return Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5)), KeepAudit: uint32(pick(g, "keep audit", 0, 1, 3))}
+			return work.Configure{KeepFinished: uint32(pick(g, "keep", 0, 1, 5)), KeepAudit: uint32(pick(g, "keep audit", 0, 1, 3))}
 		}
 		if g.n("recover", 0, 2) == 0 {
-			return Recover{Voters: g.w.m.View().Voters(), From: "c1", Actor: g.actor()}
+			return work.Recover{Voters: g.w.m.View().Voters(), From: "c1", Actor: g.actor()}
 		}
 		if g.n("save", 0, 9) == 0 {
-			return NoteSnapshot{By: "c1", Actor: g.actor()}
+			return work.NoteSnapshot{By: "c1", Actor: g.actor()}
 		}
 		if g.yes("denials") {
-			return RecordDenials{Denials: []Denial{
-				{Tenant: g.tenant(), User: "ann", Code: pick(g, "code", CodePermissionDenied, CodeUnauthenticated, CodeAborted), Count: uint64(g.n("times", 0, 2))},
-				{Code: CodeUnauthenticated, Count: 1, From: "10.0.0.1"},
+			return access.RecordDenials{Denials: []access.Denial{
+				{Tenant: g.tenant(), User: "ann", Code: pick(g, "code", kernel.CodePermissionDenied, kernel.CodeUnauthenticated, kernel.CodeAborted), Count: uint64(g.n("times", 0, 2))},
+				{Code: kernel.CodeUnauthenticated, Count: 1, From: "10.0.0.1"},
 			}}
 		}
 		if g.yes("checkpoint") {
-			return DeleteCheckpoint{Tenant: g.tenant(), ID: g.checkpoint()}
+			return work.DeleteCheckpoint{Tenant: g.tenant(), ID: g.checkpoint()}
 		}
 		if g.yes("launcher") {
 			if g.yes("delete") {
-				return DeleteLauncher{Framework: pick(g, "framework", "CUSTOM", "FSDP")}
+				return catalog.DeleteLauncher{Framework: pick(g, "framework", "CUSTOM", "FSDP")}
 			}
 			l := testLauncher(pick(g, "framework", "CUSTOM", "FSDP", ""))
 			l.User = pick(g, "user", "ann", "bob")
-			return PutLauncher{Launcher: l}
+			return catalog.PutLauncher{Launcher: l}
 		}
-		return PutCoordinator{Coordinator: Coordinator{ID: pick(g, "id", "c1", "c2"), GRPCAddr: pick(g, "addr", "a", "b")}}
+		return coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: pick(g, "id", "c1", "c2"), GRPCAddr: pick(g, "addr", "a", "b")}}
 	case 23, 24:
 		return g.lose()
 	case 25:
-		return SetNode{ID: g.nodeID(), Action: pick(g, "fall silent", NodeUnreachable, NodeUnreachable, NodeReachable)}
+		return work.SetNode{ID: g.nodeID(), Action: pick(g, "fall silent", work.NodeUnreachable, work.NodeUnreachable, work.NodeReachable)}
 	case 26:
 		return g.acks()
 	case 27, 28:
 		return g.quotaCommand()
 	}
-	return Tick{Settled: g.yes("settled")}
+	return work.Tick{Settled: g.yes("settled")}
 }
 
 // lose calls a node dead, by some votes of some coordinators about some start of its agent.
-func (g *generator) lose() Command {
-	c := LoseNode{Node: g.nodeID(), Silent: int64(pick(g, "silent", 5, 60, 60, 4000)) * 1e9, Eligible: []string{"n1", "n2", "n3", "n9"}}
+func (g *generator) lose() kernel.Command {
+	c := work.LoseNode{Node: g.nodeID(), Silent: int64(pick(g, "silent", 5, 60, 60, 4000)) * 1e9, Eligible: []string{"n1", "n2", "n3", "n9"}}
 	if g.n("few", 0, 3) == 0 {
 		c.Eligible = c.Eligible[:g.n("eligible", 0, 1)]
 	}
 	for range g.n("votes", 0, 5) {
-		c.Votes = append(c.Votes, Vote{
+		c.Votes = append(c.Votes, work.Vote{
 			Coordinator: pick(g, "voter", "c1", "c2", "c2", "c3", "c4", "n1"), Dead: g.n("alive", 0, 4) > 0,
 			Incarnation: uint64(pick(g, "of", 0, 3, 3, 1)),
 		})
@@ -215,30 +219,30 @@ func (g *generator) lose() Command {
 	return c
 }
 
-func (g *generator) acks() Command {
-	var c AckRoster
+func (g *generator) acks() kernel.Command {
+	var c work.AckRoster
 	for _, n := range []string{"n1", "n2", "n3", "n9"} {
 		version := g.w.m.View().RosterVersion()
 		if g.n("spoil", 0, 4) == 0 {
 			version = uint64(g.n("version", 0, int(g.w.index)+5))
 		}
-		c.Acks = append(c.Acks, RosterAck{n, version})
+		c.Acks = append(c.Acks, work.RosterAck{Node: n, Version: version})
 	}
 	return c
 }
 
 // tasks are some of those that a node had.
-func (g *generator) tasks(node string) []TaskRef {
-	var refs []TaskRef
+func (g *generator) tasks(node string) []work.TaskRef {
+	var refs []work.TaskRef
 	for j := range g.w.m.View().Jobs(true, 0) {
 		for i := range j.Tasks {
 			if j.Tasks[i].Node == node && g.yes("live") {
-				refs = append(refs, TaskRef{j.ID, j.Attempt, uint16(i), j.Token})
+				refs = append(refs, work.TaskRef{Job: j.ID, Attempt: j.Attempt, Rank: uint16(i), Token: j.Token})
 			}
 		}
 		for _, a := range j.Awaits {
 			if a.Node == node && g.yes("lost") {
-				refs = append(refs, TaskRef{j.ID, a.Attempt, a.Rank, a.Token})
+				refs = append(refs, work.TaskRef{Job: j.ID, Attempt: a.Attempt, Rank: a.Rank, Token: a.Token})
 			}
 		}
 	}
@@ -251,20 +255,20 @@ func (g *generator) queue() string { return pick(g, "queue", "", "default", "def
 
 func (g *generator) tenant() string { return pick(g, "tenant", "acme", "acme", "umbrella") }
 
-func (g *generator) newJob() NewJob {
-	n := NewJob{
+func (g *generator) newJob() work.NewJob {
+	n := work.NewJob{
 		Tenant: g.tenant(), Name: "j", Queue: g.queue(), Priority: uint8(pick(g, "priority", 0, 5, 5, 10, 11)),
 		Spec: []byte("spec"), Shape: g.shape(), Labels: map[string]string{"a": "1", "b": "2"},
-		Retry:      RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: RetryCause(pick(g, "on", 0, int(RetryInfrastructure), int(RetryInfrastructure), int(RetryAll), 255))},
+		Retry:      work.RetryPolicy{Max: uint16(g.n("retries", 0, 2)), On: work.RetryCause(pick(g, "on", 0, int(work.RetryInfrastructure), int(work.RetryInfrastructure), int(work.RetryAll), 255))},
 		MaxRuntime: int64(pick(g, "limit", 0, 0, 30e9, -1)), NotBefore: pick(g, "not before", 0, 0, 0, startOfTime+90e9),
 		GiveUpAfter: int64(pick(g, "give up", 0, 60e9)),
 	}
 	n.Retry.Never = g.n("not restartable", 0, 4) == 0
 	if g.n("evaluates", 0, 2) == 0 {
-		n.Labels = map[string]string{EvaluationLabel: EvaluationValue}
+		n.Labels = map[string]string{work.EvaluationLabel: work.EvaluationValue}
 	}
 	if g.n("depends", 0, 3) == 0 {
-		n.Dependencies = []Dependency{{Job: g.job(), When: Condition(g.n("when", 0, 3))}}
+		n.Dependencies = []work.Dependency{{Job: g.job(), When: work.Condition(g.n("when", 0, 3))}}
 	}
 	if g.n("resumes", 0, 9) == 0 {
 		n.ResumeFrom = g.checkpoint()
@@ -278,8 +282,8 @@ func (g *generator) newJob() NewJob {
 	return n
 }
 
-func (g *generator) shape() Shape {
-	s := Shape{
+func (g *generator) shape() work.Shape {
+	s := work.Shape{
 		Nodes: uint16(pick(g, "nodes", 0, 1, 1, 1, 2, 3)), GPUs: uint16(pick(g, "gpus each", 0, 1, 1, 2, 4, 65)),
 		GPUType: pick(g, "type", "", "", "h100", "NVIDIA H100 80GB HBM3", "A100"), CPUs: uint32(pick(g, "job cpus", 0, 1, 8)),
 		Topology: uint8(pick(g, "topology", 0, 0, 1, 2, 3)), Selector: pick(g, "selector", "", "", "zone=a", "zone=b"),
@@ -291,8 +295,8 @@ func (g *generator) shape() Shape {
 }
 
 // job picks a job that is there, or one that is not.
-func (g *generator) job() JobID {
-	var ids []JobID
+func (g *generator) job() ident.Job {
+	var ids []ident.Job
 	for j := range g.w.m.View().Jobs(true, 0) {
 		if len(ids) == 8 {
 			break
@@ -302,17 +306,19 @@ func (g *generator) job() JobID {
 	return pick(g, "job", append(ids, 77)...)
 }
 
-func (g *generator) checkpoint() CheckpointID {
-	ids := []CheckpointID{0, 99}
-	for c := range g.w.m.View().checkpoints.rows.rows() {
-		ids = append(ids, c.ID)
+func (g *generator) checkpoint() ident.Checkpoint {
+	ids := []ident.Checkpoint{0, 99}
+	for j := range g.w.m.View().Jobs(false, 0) {
+		for c := range g.w.m.View().CheckpointsOf(j.ID) {
+			ids = append(ids, c.ID)
+		}
 	}
 	return pick(g, "checkpoint", ids...)
 }
 
-func (g *generator) control() Command {
-	c := ControlJob{
-		Tenant: pick(g, "as", "", "acme", "umbrella"), Job: g.job(), Action: Action(g.n("action", 0, 5)),
+func (g *generator) control() kernel.Command {
+	c := work.ControlJob{
+		Tenant: pick(g, "as", "", "acme", "umbrella"), Job: g.job(), Action: work.Action(g.n("action", 0, 5)),
 		SaveCheckpoint: g.yes("save"), Checkpoint: g.checkpoint(), Actor: g.actor(),
 	}
 	c.Vouch = g.n("vouch", 0, 3) == 0
@@ -327,24 +333,24 @@ func (g *generator) control() Command {
 }
 
 // plan places waiting jobs, mostly well, sometimes twice, on wrong nodes, or on GPUs that are taken.
-func (g *generator) plan() Command {
+func (g *generator) plan() kernel.Command {
 	v := g.w.m.View()
-	p := PlaceJobs{BasedOn: uint64(g.n("based on", 0, int(v.Index())+2))}
+	p := work.PlaceJobs{BasedOn: uint64(g.n("based on", 0, int(v.Index())+2))}
 	for key := range v.Classes() {
 		if g.n("reason", 0, 3) == 0 {
-			p.Reasons = append(p.Reasons, ClassReason{Class: key, Reason: pick(g, "why", "", "no GPU is free", "too large")})
+			p.Reasons = append(p.Reasons, work.ClassReason{Class: key, Reason: pick(g, "why", "", "no GPU is free", "too large")})
 		}
 		for j := range v.ClassJobs(key) {
 			if g.n("skip", 0, 3) == 0 {
 				continue
 			}
 			nodes := rapid.Permutation([]string{"n1", "n2", "n3"}).Draw(g.T, "nodes")
-			place := Placement{Job: j.ID, Attempt: j.Attempt + 1}
+			place := work.Placement{Job: j.ID, Attempt: j.Attempt + 1}
 			for i := range int(j.Shape.Nodes) {
-				t := TaskPlacement{Node: nodes[i%len(nodes)]}
+				t := work.TaskPlacement{Node: nodes[i%len(nodes)]}
 				if n, ok := v.Node(t.Node); ok {
 					use := v.Use(t.Node)
-					free := Eligible(n, &use, j.Shape)
+					free := work.Eligible(n, &use, j.Shape)
 					want := int(j.Shape.GPUs)
 					if j.Shape.FractionMilli > 0 {
 						want = 1
@@ -360,7 +366,7 @@ func (g *generator) plan() Command {
 			case 0:
 				place.Attempt++
 			case 1:
-				place.Tasks = append(place.Tasks, TaskPlacement{Node: "n1", GPUs: 1})
+				place.Tasks = append(place.Tasks, work.TaskPlacement{Node: "n1", GPUs: 1})
 			case 2:
 				place.Tasks[0].GPUs = rapid.Uint64().Draw(g.T, "mask")
 			case 3:
@@ -373,8 +379,8 @@ func (g *generator) plan() Command {
 }
 
 // reports tells of tasks, mostly of live ones in a sensible order, sometimes of attempts that are over.
-func (g *generator) reports() Command {
-	r := ReportTasks{Node: g.nodeID()}
+func (g *generator) reports() kernel.Command {
+	r := work.ReportTasks{Node: g.nodeID()}
 	for j := range g.w.m.View().Jobs(true, 0) {
 		for i := range j.Tasks {
 			t := &j.Tasks[i]
@@ -382,15 +388,15 @@ func (g *generator) reports() Command {
 				continue
 			}
 			for range g.n("reports", 1, 3) {
-				rep := TaskReport{
+				rep := work.TaskReport{
 					Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token,
-					Kind: ReportKind(g.n("kind", 0, 8)), Time: g.w.now,
+					Kind: work.ReportKind(g.n("kind", 0, 8)), Time: g.w.now,
 					Phase: v1.JobPhase_Value(g.n("phase", 0, 5)), Step: int64(g.n("step", 0, 3)), Total: 3,
 					Path: pick(g, "path", "/c/1", "/c/2"), Digest: pick(g, "digest", "x", "y", ""), Metrics: "{}",
 					Benchmark: pick(g, "benchmark", "mmlu", "mmlu", "arc", ""), Samples: int64(g.n("samples", -1, 2)),
-					Transfer: pick(g, "transfer", "", "a", "b", strings.Repeat("c", MaxTransfer+1)),
+					Transfer: pick(g, "transfer", "", "a", "b", strings.Repeat("c", work.MaxTransfer+1)),
 				}
-				if rep.Kind == ReportEnded {
+				if rep.Kind == work.ReportEnded {
 					if code := int32(pick(g, "exit", 0, 0, 0, 1, 137, -1)); code >= 0 {
 						rep.ExitCode = &code
 					}
@@ -411,8 +417,8 @@ func (g *generator) reports() Command {
 		}
 		for _, a := range j.Awaits {
 			if a.Node == r.Node && g.n("late", 0, 2) == 0 {
-				r.Reports = append(r.Reports, TaskReport{
-					Job: j.ID, Attempt: a.Attempt, Rank: a.Rank, Token: a.Token, Kind: ReportKind(g.n("kind", 1, 6)), Path: "/c/3", Digest: "z",
+				r.Reports = append(r.Reports, work.TaskReport{
+					Job: j.ID, Attempt: a.Attempt, Rank: a.Rank, Token: a.Token, Kind: work.ReportKind(g.n("kind", 1, 6)), Path: "/c/3", Digest: "z",
 				})
 			}
 		}

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"slices"
@@ -7,6 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func TestStem(t *testing.T) {
@@ -14,20 +17,20 @@ func TestStem(t *testing.T) {
 		"train": "train", "nightly-2026-01-31": "nightly", "nightly": "nightly", "run_7": "run", "a1b2": "a1b", "2026-01-31": "2026-01-31", "": "",
 		"llama-3-8b": "llama-3-8b", "v1.2.3": "v", "Lauf 12": "Lauf",
 	} {
-		require.Equal(t, want, Stem(name), name)
+		require.Equal(t, want, work.Stem(name), name)
 	}
 }
 
 func TestRanLike(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 4)
-	run := func(tenant, name string, code int32) JobID {
+	run := func(tenant, name string, code int32) ident.Job {
 		n := oneGPU()
 		n.Tenant, n.Name = tenant, name
 		id := w.submit(n)
 		w.place(id, "n1")
 		w.run(id)
-		w.report(id, 0, ReportEnded, func(r *TaskReport) { r.ExitCode = &code })
+		w.report(id, 0, work.ReportEnded, func(r *work.TaskReport) { r.ExitCode = &code })
 		return id
 	}
 	run("before", "train-0", 0) // the tenant that is listed before it
@@ -38,27 +41,27 @@ func TestRanLike(t *testing.T) {
 	waiting := oneGPU()
 	waiting.Name = "train-5"
 	w.submit(waiting)
-	like := func(m *Machine) []JobID { return ids(slices.Collect(m.View().RanLike("acme", "train-77"))) }
-	require.Equal(t, []JobID{second, first}, like(w.m))
+	like := func(m *fsm.Machine) []ident.Job { return ids(slices.Collect(m.View().RanLike("acme", "train-77"))) }
+	require.Equal(t, []ident.Job{second, first}, like(w.m))
 	require.Empty(t, slices.Collect(w.m.View().RanLike("nobody", "train-1")))
 
 	// What succeeds only when it is tried again does not count.
-	w.do(ControlJob{Tenant: "acme", Job: failed, Action: ActionRetry})
+	w.do(work.ControlJob{Tenant: "acme", Job: failed, Action: work.ActionRetry})
 	w.place(failed, "n1")
 	w.run(failed)
-	w.report(failed, 0, ReportEnded, func(r *TaskReport) { r.ExitCode = new(int32) })
+	w.report(failed, 0, work.ReportEnded, func(r *work.TaskReport) { r.ExitCode = new(int32) })
 	require.Equal(t, v1.JobState_SUCCEEDED, w.job(failed).State)
-	require.Equal(t, []JobID{second, first}, like(w.m))
+	require.Equal(t, []ident.Job{second, first}, like(w.m))
 
-	again := New()
+	again := fsm.New()
 	require.NoError(t, again.Restore(w.image()))
 	require.Equal(t, like(w.m), like(again))
-	require.Empty(t, Check(again.View()))
+	require.Empty(t, fsm.Check(again.View()))
 
-	w.do(Configure{KeepFinished: 1})
+	w.do(work.Configure{KeepFinished: 1})
 	for range 4 {
 		w.later(1e12)
-		w.do(Tick{})
+		w.do(work.Tick{})
 	}
 	require.Empty(t, like(w.m))
 }

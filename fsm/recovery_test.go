@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"testing"
@@ -7,50 +7,54 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // recovered goes on with a state under one voter, far ahead in the log, as `mind raft recover` does.
-func (w *world) recovered() RecoverResult {
+func (w *world) recovered() work.RecoverResult {
 	w.index += 1 << 40
-	return do[RecoverResult](w, Recover{Voters: []string{"c1"}, From: "c1", Actor: &Actor{User: "root"}})
+	return do[work.RecoverResult](w, work.Recover{Voters: []string{"c1"}, From: "c1", Actor: &access.Actor{User: "root"}})
 }
 
 // back registers a node as it was, with what it still runs.
-func (w *world) back(id string, tasks ...TaskRef) {
+func (w *world) back(id string, tasks ...work.TaskRef) {
 	row := w.row(id)
 	n := *row
 	n.RosterAcked = 0
-	require.Nil(w.t, do[NodeResult](w, RegisterNode{Node: n, Tasks: tasks}).Refusal)
+	require.Nil(w.t, do[work.NodeResult](w, work.RegisterNode{Node: n, Tasks: tasks}).Refusal)
 }
 
-func (w *world) ref(id JobID, rank uint16) TaskRef {
+func (w *world) ref(id ident.Job, rank uint16) work.TaskRef {
 	j := w.job(id)
-	return TaskRef{Job: id, Attempt: j.Attempt, Rank: rank, Token: j.Token}
+	return work.TaskRef{Job: id, Attempt: j.Attempt, Rank: rank, Token: j.Token}
 }
 
 func TestRecover_whatStillRunsGoesOn(t *testing.T) {
 	w := cluster(t)
-	w.do(PutCoordinator{Coordinator: Coordinator{ID: "c1"}}, PutCoordinator{Coordinator: Coordinator{ID: "c2"}})
+	w.do(coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: "c1"}}, coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: "c2"}})
 	id := w.submit(retried(gang(2), 0))
 	token := w.place(id, "n1", "n2")
 	w.run(id)
 	res := w.recovered()
-	require.Equal(t, RecoverResult{Nodes: 4, Jobs: 0}, res)
+	require.Equal(t, work.RecoverResult{Nodes: 4, Jobs: 0}, res)
 	require.Equal(t, []string{"n1", "n2", "n3", "n4"}, w.m.View().Unheard())
 	require.Equal(t, v1.NodeState_UNREACHABLE, w.nodeState("n1"))
 	require.Equal(t, []string{"c1"}, w.m.View().Voters())
 	_, there := w.m.View().Coordinator("c2")
 	require.False(t, there, "it is no member any more")
-	require.NotNil(t, do[NodeResult](w, SetNode{ID: "n1", Action: NodeReachable}).Refusal, "it has to say what it runs")
+	require.NotNil(t, do[work.NodeResult](w, work.SetNode{ID: "n1", Action: work.NodeReachable}).Refusal, "it has to say what it runs")
 
 	w.back("n1", w.ref(id, 0))
 	w.back("n2", w.ref(id, 1))
 	require.Equal(t, running, w.job(id).State)
 	require.Equal(t, token, w.job(id).Token)
-	w.report(id, 0, ReportEnded, exit(0))
-	w.report(id, 1, ReportEnded, exit(0))
+	w.report(id, 0, work.ReportEnded, exit(0))
+	w.report(id, 1, work.ReportEnded, exit(0))
 	require.Equal(t, succeeded, w.job(id).State)
-	require.Greater(t, w.submit(oneGPU()), JobID(1<<56), "no id of the lost part of the log is given again")
+	require.Greater(t, w.submit(oneGPU()), ident.Job(1<<56), "no id of the lost part of the log is given again")
 }
 
 // The lost part of the log may have ended an attempt, and begun another one elsewhere: neither is known.
@@ -60,33 +64,33 @@ func TestRecover_whatEndedMeanwhileIsRunAgainAfterAllWereHeard(t *testing.T) {
 	w.runOn(ran, "n1")
 	w.place(assigned, "n1")
 	waits := w.submit(oneGPU())
-	require.Equal(t, RecoverResult{Nodes: 4, Jobs: 1}, w.recovered())
-	require.Equal(t, HoldRecovery, w.job(waits).Held)
+	require.Equal(t, work.RecoverResult{Nodes: 4, Jobs: 1}, w.recovered())
+	require.Equal(t, work.HoldRecovery, w.job(waits).Held)
 
 	w.back("n1") // It has neither of them any more.
-	for _, id := range []JobID{ran, assigned} {
+	for _, id := range []ident.Job{ran, assigned} {
 		j := w.job(id)
 		require.Equal(t, queued, j.State, "not launched there: it may live elsewhere")
-		require.Equal(t, HoldRecovery, j.Held)
+		require.Equal(t, work.HoldRecovery, j.Held)
 		require.Equal(t, v1.ErrorType_NODE_LOST, j.Past[0].ErrorType)
-		require.Equal(t, LossForgottenByLog, j.Past[0].Loss.How)
+		require.Equal(t, work.LossForgottenByLog, j.Past[0].Loss.How)
 	}
 	fresh := w.submit(oneGPU())
 	require.True(t, w.job(fresh).Waiting(), "what was submitted since lives nowhere else")
 	w.place(fresh, "n1")
 
 	w.later(time.Hour)
-	w.do(Tick{})
+	w.do(work.Tick{})
 	require.False(t, w.job(waits).Waiting(), "three nodes have not been heard of")
 	w.back("n2")
 	w.back("n3")
-	require.Nil(t, do[NodeResult](w, SetNode{ID: "n4", Action: NodeForget}).Refusal)
+	require.Nil(t, do[work.NodeResult](w, work.SetNode{ID: "n4", Action: work.NodeForget}).Refusal)
 	require.Empty(t, w.m.View().Unheard())
 	at, any := w.m.View().NextDue()
 	require.True(t, any)
 	require.LessOrEqual(t, at, w.now)
-	require.Equal(t, 3, do[TickResult](w, Tick{}).Released)
-	for _, id := range []JobID{ran, assigned, waits} {
+	require.Equal(t, 3, do[work.TickResult](w, work.Tick{}).Released)
+	for _, id := range []ident.Job{ran, assigned, waits} {
 		require.True(t, w.job(id).Waiting())
 	}
 	w.place(waits, "n2")
@@ -100,20 +104,20 @@ func TestRecover_waitsForTheLeasesOfNodesThatNobodyKnows(t *testing.T) {
 	n.LostAfter = int64(30 * time.Second)
 	id := w.submit(n)
 	paused := w.submit(n)
-	w.do(ControlJob{Job: paused, Action: ActionPause})
+	w.do(work.ControlJob{Job: paused, Action: work.ActionPause})
 	w.recovered()
 	for _, node := range []string{"n1", "n2", "n3", "n4"} {
 		w.back(node)
 	}
-	w.do(ControlJob{Job: paused, Action: ActionResume})
-	require.Equal(t, HoldRecovery, w.job(paused).Held, "it may have been resumed before")
+	w.do(work.ControlJob{Job: paused, Action: work.ActionResume})
+	require.Equal(t, work.HoldRecovery, w.job(paused).Held, "it may have been resumed before")
 	w.later(38*time.Second - 1)
-	w.do(Tick{})
-	require.Equal(t, HoldRecovery, w.job(id).Held)
+	w.do(work.Tick{})
+	require.Equal(t, work.HoldRecovery, w.job(id).Held)
 	w.later(1)
-	require.Equal(t, 2, do[TickResult](w, Tick{}).Released)
+	require.Equal(t, 2, do[work.TickResult](w, work.Tick{}).Released)
 	require.True(t, w.job(id).Waiting())
-	w.do(ControlJob{Job: paused, Action: ActionPause}, ControlJob{Job: paused, Action: ActionResume})
+	w.do(work.ControlJob{Job: paused, Action: work.ActionPause}, work.ControlJob{Job: paused, Action: work.ActionResume})
 	require.Zero(t, w.job(paused).Held, "it is over")
 }
 
@@ -121,7 +125,7 @@ func TestRecover_aHeldJobCanBeCanceledAndPaused(t *testing.T) {
 	w := cluster(t)
 	one, two := w.submit(oneGPU()), w.submit(oneGPU())
 	w.recovered()
-	w.do(ControlJob{Job: one, Action: ActionCancel}, ControlJob{Job: two, Action: ActionPause})
+	w.do(work.ControlJob{Job: one, Action: work.ActionCancel}, work.ControlJob{Job: two, Action: work.ActionPause})
 	require.Equal(t, canceled, w.job(one).State)
 	require.Equal(t, v1.JobState_PAUSED, w.job(two).State)
 }
@@ -129,9 +133,9 @@ func TestRecover_aHeldJobCanBeCanceledAndPaused(t *testing.T) {
 func TestRecover_isAudited(t *testing.T) {
 	w := cluster(t)
 	w.recovered()
-	w.do(NoteSnapshot{By: "c1", Actor: &Actor{User: "root"}})
+	w.do(work.NoteSnapshot{By: "c1", Actor: &access.Actor{User: "root"}})
 	var actions []string
-	for r := range w.m.View().AuditRecords(AuditSnapshotSave) {
+	for r := range w.m.View().AuditRecords(work.AuditSnapshotSave) {
 		actions = append(actions, r.Action.String()+" by "+r.User)
 	}
 	require.Equal(t, []string{"snapshot.save by root", "cluster.recover by root"}, actions)

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // A rank that has ended while others of its gang go on stays as it ended, whatever its node says later.
@@ -16,20 +17,20 @@ func TestReport_theEndOfATaskIsToldOnce(t *testing.T) {
 	id := w.submit(gang(2))
 	w.place(id, "n1", "n2")
 	w.run(id)
-	w.report(id, 0, ReportEnded, exit(0))
+	w.report(id, 0, work.ReportEnded, exit(0))
 	before := w.job(id)
 	require.Equal(t, running, before.State)
-	for name, say := range map[string]func() ReportResult{
-		"the same end again": func() ReportResult { return w.report(id, 0, ReportEnded, exit(0)) },
-		"another end": func() ReportResult {
-			return w.report(id, 0, ReportEnded, exit(1), failed(v1.ErrorType_OOM, "out of memory"))
+	for name, say := range map[string]func() work.ReportResult{
+		"the same end again": func() work.ReportResult { return w.report(id, 0, work.ReportEnded, exit(0)) },
+		"another end": func() work.ReportResult {
+			return w.report(id, 0, work.ReportEnded, exit(1), failed(v1.ErrorType_OOM, "out of memory"))
 		},
-		"that it starts": func() ReportResult { return w.report(id, 0, ReportStarting) },
-		"that it runs":   func() ReportResult { return w.report(id, 0, ReportRunning) },
+		"that it starts": func() work.ReportResult { return w.report(id, 0, work.ReportStarting) },
+		"that it runs":   func() work.ReportResult { return w.report(id, 0, work.ReportRunning) },
 	} {
-		require.Equal(t, ReportResult{Duplicate: 1}, say(), name)
+		require.Equal(t, work.ReportResult{Duplicate: 1}, say(), name)
 		require.Same(t, before, w.job(id), name)
 	}
-	w.report(id, 1, ReportEnded, exit(0))
+	w.report(id, 1, work.ReportEnded, exit(0))
 	require.Equal(t, succeeded, w.job(id).State)
 }

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"fmt"
@@ -8,17 +8,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // fail ends the newest attempt of a job by an error, on its node.
-func (w *world) fail(id JobID, cause v1.ErrorType_Value) {
-	w.report(id, 0, ReportEnded, exit(1), failed(cause, "why"))
+func (w *world) fail(id ident.Job, cause v1.ErrorType_Value) {
+	w.report(id, 0, work.ReportEnded, exit(1), failed(cause, "why"))
 }
 
 func TestRestart_byCause(t *testing.T) {
-	all := RetryPolicy{On: RetryAll}
+	all := work.RetryPolicy{On: work.RetryAll}
 	tests := map[string]struct {
-		retry RetryPolicy
+		retry work.RetryPolicy
 		error v1.ErrorType_Value
 		want  v1.JobState_Value
 	}{
@@ -28,13 +32,13 @@ func TestRestart_byCause(t *testing.T) {
 		"nor a launch that failed on one node": {all, v1.ErrorType_LAUNCH_FAILED, queued},
 		"an exit is the job's own":             {all, v1.ErrorType_EXIT_NONZERO, failedJob},
 		"so is lack of memory":                 {all, v1.ErrorType_OOM, failedJob},
-		"an exit with a retry left":            {RetryPolicy{Max: 1, On: RetryAll}, v1.ErrorType_EXIT_NONZERO, queued},
-		"retry_on without exit":                {RetryPolicy{Max: 1, On: RetryInfrastructure}, v1.ErrorType_EXIT_NONZERO, failedJob},
-		"retry_on without the cause":           {RetryPolicy{Max: 9, On: RetryExit | RetryNodeLost}, v1.ErrorType_GPU_FAULT, failedJob},
-		"retry_on without node_lost":           {RetryPolicy{Max: 9, On: RetryExit}, v1.ErrorType_NODE_LOST, lostJob},
-		"what would fail anywhere":             {RetryPolicy{Max: 9, On: RetryAll}, v1.ErrorType_CWD_MISSING, failedJob},
-		"not restartable":                      {RetryPolicy{On: RetryAll, Never: true}, v1.ErrorType_GPU_FAULT, failedJob},
-		"not restartable, and its node lost":   {RetryPolicy{On: RetryAll, Never: true}, v1.ErrorType_NODE_LOST, lostJob},
+		"an exit with a retry left":            {work.RetryPolicy{Max: 1, On: work.RetryAll}, v1.ErrorType_EXIT_NONZERO, queued},
+		"retry_on without exit":                {work.RetryPolicy{Max: 1, On: work.RetryInfrastructure}, v1.ErrorType_EXIT_NONZERO, failedJob},
+		"retry_on without the cause":           {work.RetryPolicy{Max: 9, On: work.RetryExit | work.RetryNodeLost}, v1.ErrorType_GPU_FAULT, failedJob},
+		"retry_on without node_lost":           {work.RetryPolicy{Max: 9, On: work.RetryExit}, v1.ErrorType_NODE_LOST, lostJob},
+		"what would fail anywhere":             {work.RetryPolicy{Max: 9, On: work.RetryAll}, v1.ErrorType_CWD_MISSING, failedJob},
+		"not restartable":                      {work.RetryPolicy{On: work.RetryAll, Never: true}, v1.ErrorType_GPU_FAULT, failedJob},
+		"not restartable, and its node lost":   {work.RetryPolicy{On: work.RetryAll, Never: true}, v1.ErrorType_NODE_LOST, lostJob},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -67,25 +71,25 @@ func TestRestart_countsExitsAlone(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	n := oneGPU()
-	n.Retry = RetryPolicy{Max: 1, On: RetryAll}
+	n.Retry = work.RetryPolicy{Max: 1, On: work.RetryAll}
 	id := w.submit(n)
 	for step := int64(1); step <= 5; step++ {
 		w.runOn(id, "n1")
-		w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = step })
+		w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = step })
 		w.fail(id, v1.ErrorType_GPU_FAULT)
 		require.Equal(t, queued, w.job(id).State)
-		w.later(longestPause)
-		w.do(Tick{})
+		w.later(work.LongestPause)
+		w.do(work.Tick{})
 	}
 	w.runOn(id, "n1")
-	w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = 6 })
+	w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = 6 })
 	w.fail(id, v1.ErrorType_EXIT_NONZERO)
 	require.Equal(t, queued, w.job(id).State)
 	require.EqualValues(t, 1, w.job(id).Spent())
-	w.later(longestPause)
-	w.do(Tick{})
+	w.later(work.LongestPause)
+	w.do(work.Tick{})
 	w.runOn(id, "n1")
-	w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = 7 })
+	w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = 7 })
 	w.fail(id, v1.ErrorType_EXIT_NONZERO)
 	require.Equal(t, failedJob, w.job(id).State)
 	require.Equal(t, v1.ErrorType_EXIT_NONZERO, w.job(id).ErrorType)
@@ -93,26 +97,26 @@ func TestRestart_countsExitsAlone(t *testing.T) {
 
 // A job whose attempts bring nothing new is ended, whatever ends them.
 func TestRestart_noProgress(t *testing.T) {
-	step := func(n int64) func(w *world, id JobID) {
-		return func(w *world, id JobID) {
-			w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = n })
+	step := func(n int64) func(w *world, id ident.Job) {
+		return func(w *world, id ident.Job) {
+			w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = n })
 		}
 	}
-	save := func(w *world, id JobID) {
-		w.report(id, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Digest = fmt.Sprint("/c/", w.index), "sha256:1" })
+	save := func(w *world, id ident.Job) {
+		w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest = fmt.Sprint("/c/", w.index), "sha256:1" })
 	}
-	nothing := func(*world, JobID) {}
+	nothing := func(*world, ident.Job) {}
 	tests := map[string]struct {
-		attempts []func(w *world, id JobID)
+		attempts []func(w *world, id ident.Job)
 		want     v1.JobState_Value
 	}{
-		"nothing at all, three times":         {[]func(*world, JobID){nothing, nothing, nothing}, failedJob},
-		"nothing at all, twice":               {[]func(*world, JobID){nothing, nothing}, queued},
-		"a step in between begins anew":       {[]func(*world, JobID){nothing, step(1), nothing, nothing}, queued},
-		"and is followed by three others":     {[]func(*world, JobID){nothing, step(1), nothing, nothing, nothing}, failedJob},
-		"a checkpoint in between begins anew": {[]func(*world, JobID){nothing, nothing, save, nothing, nothing}, queued},
-		"the same steps over and over":        {[]func(*world, JobID){step(80), step(80), step(70), step(80)}, failedJob},
-		"one step more each time":             {[]func(*world, JobID){step(1), step(2), step(3), step(4), step(5)}, queued},
+		"nothing at all, three times":         {[]func(*world, ident.Job){nothing, nothing, nothing}, failedJob},
+		"nothing at all, twice":               {[]func(*world, ident.Job){nothing, nothing}, queued},
+		"a step in between begins anew":       {[]func(*world, ident.Job){nothing, step(1), nothing, nothing}, queued},
+		"and is followed by three others":     {[]func(*world, ident.Job){nothing, step(1), nothing, nothing, nothing}, failedJob},
+		"a checkpoint in between begins anew": {[]func(*world, ident.Job){nothing, nothing, save, nothing, nothing}, queued},
+		"the same steps over and over":        {[]func(*world, ident.Job){step(80), step(80), step(70), step(80)}, failedJob},
+		"one step more each time":             {[]func(*world, ident.Job){step(1), step(2), step(3), step(4), step(5)}, queued},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -121,8 +125,8 @@ func TestRestart_noProgress(t *testing.T) {
 			id := w.submit(retried(oneGPU(), 0))
 			for i, attempt := range c.attempts {
 				require.Equal(t, queued, w.job(id).State, "attempt %d", i+1)
-				w.later(longestPause)
-				w.do(Tick{})
+				w.later(work.LongestPause)
+				w.do(work.Tick{})
 				w.runOn(id, "n1")
 				attempt(w, id)
 				w.fail(id, v1.ErrorType_GPU_FAULT)
@@ -136,7 +140,7 @@ func TestRestart_noProgress(t *testing.T) {
 			require.Contains(t, j.ErrorMessage, "3 attempts in a row saved no checkpoint and reported no new step; the last one ended with GPU_FAULT: why")
 			require.EqualValues(t, 1, *j.ExitCode)
 			// A user who retries it forgets all that.
-			require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionRetry}).Refusal)
+			require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry}).Refusal)
 			require.Zero(t, w.job(id).Streak)
 		})
 	}
@@ -147,11 +151,11 @@ func TestRestart_stopsByTheClusterDoNotCount(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	id := w.submit(retried(oneGPU(), 0))
-	for range 2 * MaxFruitless {
+	for range 2 * work.MaxFruitless {
 		w.runOn(id, "n1")
-		w.setNode(SetNode{ID: "n1", Action: NodeDrain, Force: true})
-		w.report(id, 0, ReportEnded, exit(143))
-		w.setNode(SetNode{ID: "n1", Action: NodeEnable})
+		w.setNode(work.SetNode{ID: "n1", Action: work.NodeDrain, Force: true})
+		w.report(id, 0, work.ReportEnded, exit(143))
+		w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
 		require.Equal(t, queued, w.job(id).State)
 		require.Zero(t, w.job(id).Held)
 	}
@@ -162,17 +166,17 @@ func TestRestart_notRestartableEndsWhenTheClusterStopsIt(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
 	n := oneGPU()
-	n.Retry = RetryPolicy{On: RetryAll, Never: true}
+	n.Retry = work.RetryPolicy{On: work.RetryAll, Never: true}
 	id := w.submit(n)
 	w.runOn(id, "n1")
-	w.setNode(SetNode{ID: "n1", Action: NodeDrain, Force: true})
-	w.report(id, 0, ReportEnded, exit(143))
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeDrain, Force: true})
+	w.report(id, 0, work.ReportEnded, exit(143))
 	j := w.job(id)
 	require.Equal(t, v1.JobState_PREEMPTED, j.State)
 	require.Equal(t, v1.ErrorType_DRAINED, j.ErrorType)
 	require.Contains(t, j.ErrorMessage, "not restartable")
-	w.setNode(SetNode{ID: "n1", Action: NodeEnable})
-	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionRetry}).Refusal, "a user may still say so")
+	w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
+	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry}).Refusal, "a user may still say so")
 }
 
 func TestRestart_waitsLongerEachTime(t *testing.T) {
@@ -181,7 +185,7 @@ func TestRestart_waitsLongerEachTime(t *testing.T) {
 	id := w.submit(retried(oneGPU(), 0))
 	for i, want := range []time.Duration{0, 10, 20, 40, 80, 160, 300, 300} {
 		w.runOn(id, "n1")
-		w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = int64(i + 1) })
+		w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = int64(i + 1) })
 		w.fail(id, v1.ErrorType_GPU_FAULT)
 		j := w.job(id)
 		if want == 0 {
@@ -189,21 +193,21 @@ func TestRestart_waitsLongerEachTime(t *testing.T) {
 			require.Equal(t, "restarted after GPU_FAULT: why", j.Reason)
 			continue
 		}
-		require.Equal(t, HoldBackoff, j.Held)
+		require.Equal(t, work.HoldBackoff, j.Held)
 		require.Equal(t, fmt.Sprintf("restarts in %d s after GPU_FAULT: why", want), j.Reason)
 		w.later(want*time.Second - 1)
-		w.do(Tick{})
+		w.do(work.Tick{})
 		require.False(t, w.job(id).Waiting())
 		w.later(1)
 		due, any := w.m.View().NextDue()
 		require.True(t, any)
 		require.Equal(t, w.now, due)
-		require.Equal(t, 1, do[TickResult](w, Tick{}).Released)
+		require.Equal(t, 1, do[work.TickResult](w, work.Tick{}).Released)
 		require.True(t, w.job(id).Waiting())
 	}
 	// An attempt that ran for long shows that the job can.
 	w.runOn(id, "n1")
-	w.report(id, 0, ReportProgress, func(r *TaskReport) { r.Step = 100 })
+	w.report(id, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step = 100 })
 	w.later(10 * time.Minute)
 	w.fail(id, v1.ErrorType_GPU_FAULT)
 	require.Zero(t, w.job(id).Held)
@@ -218,10 +222,10 @@ func TestRestart_usersNeedNotWait(t *testing.T) {
 		w.runOn(id, "n1")
 		w.fail(id, v1.ErrorType_GPU_FAULT)
 	}
-	require.Equal(t, HoldBackoff, w.job(id).Held)
-	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionPause}).Refusal)
+	require.Equal(t, work.HoldBackoff, w.job(id).Held)
+	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionPause}).Refusal)
 	require.Zero(t, w.job(id).Held)
-	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionResume}).Refusal)
+	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionResume}).Refusal)
 	require.True(t, w.job(id).Waiting())
 }
 
@@ -256,11 +260,11 @@ func TestRestart_aLaunchIsTriedOnAnotherNode(t *testing.T) {
 func TestRestart_olderJobsKeepTheirRules(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	submit := func(n NewJob) JobID {
-		return w.doAs(2, SubmitJobs{Jobs: []NewJob{n}})[0].(SubmitJobsResult).Results[0].Job
+	submit := func(n work.NewJob) ident.Job {
+		return w.doAs(2, work.SubmitJobs{Jobs: []work.NewJob{n}})[0].(work.SubmitJobsResult).Results[0].Job
 	}
 	none, two := submit(retried(oneGPU(), 0)), submit(retried(oneGPU(), 2))
-	require.False(t, w.job(none).RetryLeft(RetryNodeLost))
+	require.False(t, w.job(none).RetryLeft(work.RetryNodeLost))
 	w.runOn(none, "n1")
 	w.fail(none, v1.ErrorType_GPU_FAULT)
 	require.Equal(t, failedJob, w.job(none).State)
@@ -277,12 +281,12 @@ func TestRestart_olderJobsKeepTheirRules(t *testing.T) {
 
 // TestCancel_onANodeThatIsAway: the owner of a job that is out of reach need not wait for its node.
 func TestCancel_onANodeThatIsAway(t *testing.T) {
-	cancel := func(w *world, id JobID, vouch bool) *Refusal {
-		return do[ControlResult](w, ControlJob{Job: id, Action: ActionCancel, Vouch: vouch, Actor: &Actor{Tenant: "acme", User: "ada"}}).Refusal
+	cancel := func(w *world, id ident.Job, vouch bool) *kernel.Refusal {
+		return do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionCancel, Vouch: vouch, Actor: &access.Actor{Tenant: "acme", User: "ada"}}).Refusal
 	}
 	w := cluster(t)
 	n := gang(2)
-	n.Retry = RetryPolicy{On: RetryAll, Never: true}
+	n.Retry = work.RetryPolicy{On: work.RetryAll, Never: true}
 	id := w.submit(n)
 	w.place(id, "n1", "n2")
 	w.run(id)
@@ -292,7 +296,7 @@ func TestCancel_onANodeThatIsAway(t *testing.T) {
 	w.away("n1")
 	require.Nil(t, cancel(w, id, false))
 	require.Equal(t, v1.StopReason_CANCEL, w.job(id).Stop)
-	w.report(id, 1, ReportEnded, exit(143))
+	w.report(id, 1, work.ReportEnded, exit(143))
 	require.Equal(t, running, w.job(id).State, "rank 0 may be alive")
 	require.Nil(t, cancel(w, id, true))
 	j := w.job(id)
@@ -306,7 +310,7 @@ func TestCancel_onANodeThatIsAway(t *testing.T) {
 	w.away("n3")
 	require.Nil(t, cancel(w, both, true))
 	require.Equal(t, running, w.job(both).State, "rank 0 can be asked to stop")
-	w.report(both, 0, ReportEnded, exit(143))
+	w.report(both, 0, work.ReportEnded, exit(143))
 	require.Equal(t, canceled, w.job(both).State)
 }
 
@@ -317,7 +321,7 @@ func TestCancel_endsWithTheVerdict(t *testing.T) {
 	id := w.submit(retried(oneGPU(), 0))
 	w.runOn(id, "n1")
 	w.away("n1")
-	require.Nil(t, do[ControlResult](w, ControlJob{Job: id, Action: ActionCancel}).Refusal)
+	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionCancel}).Refusal)
 	require.Equal(t, running, w.job(id).State)
 	w.lose("n1", "n2")
 	require.Equal(t, canceled, w.job(id).State)

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"bytes"
@@ -6,13 +6,21 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"os"
 	"testing"
 	"testing/iotest"
 	"time"
 
+	"github.com/fxamacker/cbor/v2"
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/catalog"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // story is a short log in which every kind of row comes to be.
@@ -20,13 +28,13 @@ func story(t require.TestingT) *world {
 	w := newWorld(t)
 	w.node("n1", 8)
 	w.node("n2", 4)
-	w.do(PutQueue{Queue: Queue{Name: "fast", Weight: 3}}, PutCoordinator{Coordinator: Coordinator{ID: "c1", RaftAddr: "c1:1", GRPCAddr: "c1:2"}})
-	w.do(PutToken{Digest: digestOf(9), Tenant: "acme", User: "ann", Permissions: []string{"scaimind:view"}})
-	w.do(PutLauncher{Launcher: testLauncher("CUSTOM")})
+	w.do(work.PutQueue{Queue: work.Queue{Name: "fast", Weight: 3}}, coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: "c1", RaftAddr: "c1:1", GRPCAddr: "c1:2"}})
+	w.do(access.PutToken{Digest: digestOf(9), Tenant: "acme", User: "ann", Permissions: []string{"scaimind:view"}})
+	w.do(catalog.PutLauncher{Launcher: testLauncher("CUSTOM")})
 	w.index++
 	w.m.StoreConfiguration(w.index, []string{"c1", "c2", "c3"})
 	n := oneGPU()
-	n.Key, n.Fingerprint, n.Retry = "k", 7, RetryPolicy{Max: 3, On: RetryInfrastructure}
+	n.Key, n.Fingerprint, n.Retry = "k", 7, work.RetryPolicy{Max: 3, On: work.RetryInfrastructure}
 	id := w.submit(n)
 	w.later(time.Second)
 	g := gang(2)
@@ -36,25 +44,25 @@ func story(t require.TestingT) *world {
 	w.place(both, "n1", "n2")
 	w.run(id)
 	w.run(both)
-	w.report(id, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Digest, r.Step, r.Metrics = "/c/1", "sha256:1", 100, `{"loss":1}` })
-	w.report(both, 1, ReportEnded, exit(1))
-	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).class(), "no GPU is free"}}})
-	w.do(SetNode{ID: "n2", Action: NodeDrain, Deadline: int64(time.Hour), Reason: "new fans"})
-	w.do(ControlJob{Job: waits, Action: ActionPause, Key: "p", Fingerprint: 1})
+	w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Step, r.Metrics = "/c/1", "sha256:1", 100, `{"loss":1}` })
+	w.report(both, 1, work.ReportEnded, exit(1))
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(waits).Class(), Reason: "no GPU is free"}}})
+	w.do(work.SetNode{ID: "n2", Action: work.NodeDrain, Deadline: int64(time.Hour), Reason: "new fans"})
+	w.do(work.ControlJob{Job: waits, Action: work.ActionPause, Key: "p", Fingerprint: 1})
 	w.submit(oneGPU())
-	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(waits).class(), "no GPU is free"}}})
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(waits).Class(), Reason: "no GPU is free"}}})
 	loss(w)
 	scored := w.submit(anEvaluation())
 	w.place(scored, "n4")
 	w.run(scored)
 	w.scores(scored, "mmlu", `{"accuracy":0.5}`)
 	three := int32(3)
-	w.do(PutQuota{Tenant: "umbrella", MaxJobs: &three, MaxRunning: &three, By: "root", Actor: &Actor{Tenant: "ops", User: "root", Token: 9, Request: "req-1"}})
+	w.do(work.PutQuota{Tenant: "umbrella", MaxJobs: &three, MaxRunning: &three, By: "root", Actor: &access.Actor{Tenant: "ops", User: "root", Token: 9, Request: "req-1"}})
 	limited := oneGPU()
 	limited.Tenant = "umbrella"
-	held := do[SubmitJobsResult](w, SubmitJobs{Jobs: []NewJob{limited}, Actor: &Actor{Request: "req-2"}}).Results[0].Job
-	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.m.View().ClassOf(w.job(held)), "tenant quota: 3 of 3 jobs running"}}})
-	w.do(ControlJob{Job: id, Action: ActionCancel, Reason: "enough", Actor: &Actor{Tenant: "acme", User: "ada"}})
+	held := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{limited}, Actor: &access.Actor{Request: "req-2"}}).Results[0].Job
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.m.View().ClassOf(w.job(held)), Reason: "tenant quota: 3 of 3 jobs running"}}})
+	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
 	return w
 }
@@ -67,8 +75,8 @@ func restarts(w *world) {
 	w.runOn(again, "n1")
 	w.breaks(again)
 	w.runOn(again, "n1")
-	w.report(again, 0, ReportProgress, func(r *TaskReport) { r.Step, r.Total = 7, 9 })
-	w.report(again, 0, ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
+	w.report(again, 0, work.ReportProgress, func(r *work.TaskReport) { r.Step, r.Total = 7, 9 })
+	w.report(again, 0, work.ReportEnded, failed(v1.ErrorType_GPU_FAULT, "XID 79"))
 	w.runOn(never, "n1")
 }
 
@@ -78,17 +86,17 @@ func loss(w *world) {
 	w.node("n4", 8)
 	w.ack()
 	again := oneGPU()
-	again.Retry = RetryPolicy{Max: 3, On: RetryInfrastructure}
+	again.Retry = work.RetryPolicy{Max: 3, On: work.RetryInfrastructure}
 	one, other := w.submit(again), w.submit(again)
 	w.place(one, "n3")
 	w.place(other, "n3")
 	w.run(one)
-	w.report(one, 0, ReportCheckpoint, func(r *TaskReport) { r.Path, r.Digest, r.Step = "/c/2", "sha256:2", 7 })
-	w.do(SetNode{ID: "n3", Action: NodeUnreachable, Reason: "no renewal for 3 s"})
+	w.report(one, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Step = "/c/2", "sha256:2", 7 })
+	w.do(work.SetNode{ID: "n3", Action: work.NodeUnreachable, Reason: "no renewal for 3 s"})
 	w.later(time.Minute)
 	w.lose("n3", "n4")
 	w.place(one, "n4")
-	w.do(PlaceJobs{BasedOn: w.index, Reasons: []ClassReason{{w.job(other).class(), "waits for node n3"}}})
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(other).Class(), Reason: "waits for node n3"}}})
 	w.later(-time.Minute)
 }
 
@@ -98,18 +106,18 @@ func TestSnapshot_restoresTheSameState(t *testing.T) {
 	for name, r := range map[string]io.Reader{
 		"at once": bytes.NewReader(raw), "byte by byte": iotest.OneByteReader(bytes.NewReader(raw)),
 	} {
-		m := New()
-		var seen []Event
-		m.OnApply(func(v *View, e []Event) {
+		m := fsm.New()
+		var seen []event.Event
+		m.OnApply(func(v *fsm.View, e []event.Event) {
 			require.Equal(t, w.index, v.Index())
 			seen = append(seen, e...)
 		})
 		require.NoError(t, m.Restore(r), name)
 		sameState(t, w.m, m)
-		require.Empty(t, Check(m.View()))
+		require.Empty(t, fsm.Check(m.View()))
 		require.Equal(t, []string{"c1", "c2", "c3"}, m.View().Voters())
 		require.Len(t, seen, 1)
-		require.Equal(t, TopicState, seen[0].Topic)
+		require.Equal(t, event.TopicState, seen[0].Topic)
 	}
 }
 
@@ -130,14 +138,14 @@ func TestSnapshot_isOfTheMomentItWasTaken(t *testing.T) {
 func TestSnapshot_writesEveryRecordType(t *testing.T) {
 	seen := map[uint64]bool{}
 	eachRecord(t, snapshotBytes(t, story(t).m), func(_, number uint64) { seen[number] = true })
-	for number, def := range recordDefs {
-		require.True(t, seen[uint64(number)], "the story has no %s", def.name)
+	for _, def := range registry.Records() {
+		require.True(t, seen[uint64(def.Number)], "the story has no %s", def.Name)
 	}
 }
 
 // eachRecord finds the records of a snapshot: where each starts, and its type.
 func eachRecord(t *testing.T, raw []byte, visit func(at, number uint64)) {
-	at := uint64(len(snapshotMagic) + 2)
+	at := uint64(len("MINDSNAP") + 2)
 	next := func() uint64 {
 		n, used := binary.Uvarint(raw[at:])
 		require.Positive(t, used)
@@ -202,22 +210,26 @@ func TestRestore_refusesWhatIsNotWhole(t *testing.T) {
 		})
 	}
 	for cut := 0; cut < len(good); cut += 7 {
-		require.Error(t, New().Restore(bytes.NewReader(good[:cut])), "cut off after %d bytes", cut)
+		require.Error(t, fsm.New().Restore(bytes.NewReader(good[:cut])), "cut off after %d bytes", cut)
 	}
 	broken := errors.New("the disk is gone")
-	err := New().Restore(io.MultiReader(bytes.NewReader(good[:len(good)/2]), iotest.ErrReader(broken)))
+	err := fsm.New().Restore(io.MultiReader(bytes.NewReader(good[:len(good)/2]), iotest.ErrReader(broken)))
 	require.ErrorIs(t, err, broken)
 }
 
 // otherHash is a snapshot whose header promises another state.
 func otherHash(t *testing.T) []byte {
-	w := story(t)
-	v := *w.m.View()
-	v.sum++
-	var b bytes.Buffer
-	_, err := (&Snapshot{view: &v}).WriteTo(&b)
+	raw := snapshotBytes(t, story(t).m)
+	start := len("MINDSNAP") + 2
+	size, n := binary.Uvarint(raw[start:])
+	end := start + n + int(size)
+	header := map[uint64]uint64{}
+	require.NoError(t, cbor.Unmarshal(raw[start+n:end], &header))
+	header[3]++
+	body, err := cbor.Marshal(header)
 	require.NoError(t, err)
-	return b.Bytes()
+	out := binary.AppendUvarint(append([]byte(nil), raw[:start]...), uint64(len(body)))
+	return seal(append(append(out, body...), raw[end:]...))
 }
 
 func TestSnapshot_reportsWhatTheWriterSays(t *testing.T) {
@@ -229,3 +241,16 @@ func TestSnapshot_reportsWhatTheWriterSays(t *testing.T) {
 type iotestWriter struct{ err error }
 
 func (w iotestWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// TestStory_isWhatTheChecksAreTriedOn holds that the story on which TestCheck_canFail of package tables tries the checks is the
+// one that is told here. MIND_WRITE_STORY=1 writes it down anew.
+func TestStory_isWhatTheChecksAreTriedOn(t *testing.T) {
+	const file = "work/tables/testdata/story.snapshot"
+	raw := snapshotBytes(t, story(t).m)
+	if os.Getenv("MIND_WRITE_STORY") != "" {
+		require.NoError(t, os.WriteFile(file, raw, 0o644))
+	}
+	kept, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, kept, raw, "the story has changed: run this test with MIND_WRITE_STORY=1")
+}

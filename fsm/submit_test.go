@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"fmt"
@@ -6,47 +6,50 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/apply"
 )
 
-func (w *world) trySubmit(change func(*NewJob)) SubmitResult {
+func (w *world) trySubmit(change func(*work.NewJob)) work.SubmitResult {
 	n := oneGPU()
 	change(&n)
-	return do[SubmitJobsResult](w, SubmitJobs{Jobs: []NewJob{n}}).Results[0]
+	return do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{n}}).Results[0]
 }
 
 func TestSubmit_refusals(t *testing.T) {
 	tests := map[string]struct {
-		change func(*NewJob)
+		change func(*work.NewJob)
 		says   string
 	}{
-		"unknown queue":         {func(n *NewJob) { n.Queue = "nope" }, "the queues are default, fast"},
-		"unknown GPU type":      {func(n *NewJob) { n.Shape.GPUType = "A100" }, "the types there are: H100"},
-		"priority":              {func(n *NewJob) { n.Priority = 11 }, "0 to 10"},
-		"more GPUs than a node": {func(n *NewJob) { n.Shape.GPUs = 65 }, "a node can have 64"},
-		"GPUs and a fraction":   {func(n *NewJob) { n.Shape.FractionMilli = 500 }, "not for both"},
-		"a whole fraction":      {func(n *NewJob) { n.Shape = Shape{FractionMilli: 1000} }, "less than 1"},
-		"topology":              {func(n *NewJob) { n.Shape.Topology = 3 }, "any, nvlink or single_node"},
-		"single node of two":    {func(n *NewJob) { n.Shape.Nodes, n.Shape.Topology = 2, TopologySingleNode }, "contradicts 2 nodes"},
-		"absurd CPUs":           {func(n *NewJob) { n.Shape.CPUs = 1 << 31 }, "beyond any node"},
-		"retry causes":          {func(n *NewJob) { n.Retry.On = 128 }, "unknown cause"},
-		"unknown dependency":    {func(n *NewJob) { n.Dependencies = []Dependency{{Job: 7}} }, "no job job_7"},
-		"unknown condition":     {func(n *NewJob) { n.Dependencies = []Dependency{{Job: 1 << 16 * 3, When: 9}} }, "ok, fail or any"},
-		"unknown checkpoint":    {func(n *NewJob) { n.ResumeFrom = 7 }, "no checkpoint ckpt_7"},
-		"a long key":            {func(n *NewJob) { n.Key = string(make([]byte, MaxKeyLength+1)) }, "at most 255"},
+		"unknown queue":         {func(n *work.NewJob) { n.Queue = "nope" }, "the queues are default, fast"},
+		"unknown GPU type":      {func(n *work.NewJob) { n.Shape.GPUType = "A100" }, "the types there are: H100"},
+		"priority":              {func(n *work.NewJob) { n.Priority = 11 }, "0 to 10"},
+		"more GPUs than a node": {func(n *work.NewJob) { n.Shape.GPUs = 65 }, "a node can have 64"},
+		"GPUs and a fraction":   {func(n *work.NewJob) { n.Shape.FractionMilli = 500 }, "not for both"},
+		"a whole fraction":      {func(n *work.NewJob) { n.Shape = work.Shape{FractionMilli: 1000} }, "less than 1"},
+		"topology":              {func(n *work.NewJob) { n.Shape.Topology = 3 }, "any, nvlink or single_node"},
+		"single node of two":    {func(n *work.NewJob) { n.Shape.Nodes, n.Shape.Topology = 2, work.TopologySingleNode }, "contradicts 2 nodes"},
+		"absurd CPUs":           {func(n *work.NewJob) { n.Shape.CPUs = 1 << 31 }, "beyond any node"},
+		"retry causes":          {func(n *work.NewJob) { n.Retry.On = 128 }, "unknown cause"},
+		"unknown dependency":    {func(n *work.NewJob) { n.Dependencies = []work.Dependency{{Job: 7}} }, "no job job_7"},
+		"unknown condition":     {func(n *work.NewJob) { n.Dependencies = []work.Dependency{{Job: 1 << 16 * 3, When: 9}} }, "ok, fail or any"},
+		"unknown checkpoint":    {func(n *work.NewJob) { n.ResumeFrom = 7 }, "no checkpoint ckpt_7"},
+		"a long key":            {func(n *work.NewJob) { n.Key = string(make([]byte, apply.MaxKeyLength+1)) }, "at most 255"},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.node("n1", 8)
-			w.do(PutQueue{Queue: Queue{Name: "fast"}})
-			require.Equal(t, JobID(1<<16*3), w.submit(oneGPU()))
+			w.do(work.PutQueue{Queue: work.Queue{Name: "fast"}})
+			require.Equal(t, ident.Job(1<<16*3), w.submit(oneGPU()))
 			before := w.m.View()
 			r := w.trySubmit(c.change)
 			require.NotNil(t, r.Refusal)
-			require.Equal(t, CodeInvalidArgument, r.Refusal.Code)
+			require.Equal(t, kernel.CodeInvalidArgument, r.Refusal.Code)
 			require.Contains(t, r.Refusal.Message, c.says)
 			require.Equal(t, before.Hash(), w.m.View().Hash(), "a refusal changes nothing")
 		})
@@ -55,10 +58,10 @@ func TestSubmit_refusals(t *testing.T) {
 
 func TestSubmit_gpuTypeIsTakenOnTrustWhileThereIsNoNode(t *testing.T) {
 	w := newWorld(t)
-	require.Nil(t, w.trySubmit(func(n *NewJob) { n.Shape.GPUType = "B200" }).Refusal)
+	require.Nil(t, w.trySubmit(func(n *work.NewJob) { n.Shape.GPUType = "B200" }).Refusal)
 	w.node("n1", 1)
-	require.NotNil(t, w.trySubmit(func(n *NewJob) { n.Shape.GPUType = "B200" }).Refusal)
-	r := w.trySubmit(func(n *NewJob) { n.Shape.GPUType = "h100" })
+	require.NotNil(t, w.trySubmit(func(n *work.NewJob) { n.Shape.GPUType = "B200" }).Refusal)
+	r := w.trySubmit(func(n *work.NewJob) { n.Shape.GPUType = "h100" })
 	require.Equal(t, "H100", w.job(r.Job).Shape.GPUType, "spelled as the nodes do, so that classes do not split")
 }
 
@@ -66,30 +69,30 @@ func TestSubmit_oneRefusalDoesNotKeepTheOthersOut(t *testing.T) {
 	w := newWorld(t)
 	bad := oneGPU()
 	bad.Queue = "nope"
-	r := do[SubmitJobsResult](w, SubmitJobs{Jobs: []NewJob{oneGPU(), bad, oneGPU()}}).Results
-	require.Equal(t, JobID(1<<16), r[0].Job)
+	r := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{oneGPU(), bad, oneGPU()}}).Results
+	require.Equal(t, ident.Job(1<<16), r[0].Job)
 	require.NotNil(t, r[1].Refusal)
-	require.Equal(t, JobID(1<<16+1), r[2].Job)
+	require.Equal(t, ident.Job(1<<16+1), r[2].Job)
 }
 
 func TestSubmit_idempotency(t *testing.T) {
 	w := newWorld(t)
-	key := func(k string, print uint64) func(*NewJob) {
-		return func(n *NewJob) { n.Key, n.Fingerprint = k, print }
+	key := func(k string, print uint64) func(*work.NewJob) {
+		return func(n *work.NewJob) { n.Key, n.Fingerprint = k, print }
 	}
 	first := w.trySubmit(key("k", 1))
 	require.False(t, first.Duplicate)
 	again := w.trySubmit(key("k", 1))
-	require.Equal(t, SubmitResult{Job: first.Job, State: queued, Duplicate: true}, again)
+	require.Equal(t, work.SubmitResult{Job: first.Job, State: queued, Duplicate: true}, again)
 	other := w.trySubmit(key("k", 2))
-	require.Equal(t, CodeAlreadyExists, other.Refusal.Code)
-	neighbour := w.trySubmit(func(n *NewJob) { n.Tenant, n.Key, n.Fingerprint = "umbrella", "k", 2 })
+	require.Equal(t, kernel.CodeAlreadyExists, other.Refusal.Code)
+	neighbour := w.trySubmit(func(n *work.NewJob) { n.Tenant, n.Key, n.Fingerprint = "umbrella", "k", 2 })
 	require.Nil(t, neighbour.Refusal, "keys are a tenant's own")
 	require.NotEqual(t, first.Job, neighbour.Job)
-	control := do[ControlResult](w, ControlJob{Job: first.Job, Action: ActionCancel, Key: "k", Fingerprint: 1})
-	require.Equal(t, CodeAlreadyExists, control.Refusal.Code, "a submit's key is not a cancel's")
+	control := do[work.ControlResult](w, work.ControlJob{Job: first.Job, Action: work.ActionCancel, Key: "k", Fingerprint: 1})
+	require.Equal(t, kernel.CodeAlreadyExists, control.Refusal.Code, "a submit's key is not a cancel's")
 
-	w.later(KeyLifetime - 1)
+	w.later(apply.KeyLifetime - 1)
 	require.True(t, w.trySubmit(key("k", 1)).Duplicate)
 	w.later(1)
 	// Expired, though no Tick has come by.
@@ -97,14 +100,14 @@ func TestSubmit_idempotency(t *testing.T) {
 }
 
 func TestSubmit_mintedKeysExpireSooner(t *testing.T) {
-	for _, change := range []func(*NewJob){
-		func(n *NewJob) { n.Key = "auto:1" },
-		func(n *NewJob) { n.Key, n.AutoKey = "minted", true },
+	for _, change := range []func(*work.NewJob){
+		func(n *work.NewJob) { n.Key = "auto:1" },
+		func(n *work.NewJob) { n.Key, n.AutoKey = "minted", true },
 	} {
 		w := newWorld(t)
 		first := w.trySubmit(change)
-		w.later(AutoKeyLifetime)
-		require.Equal(t, 1, do[TickResult](w, Tick{}).KeysExpired)
+		w.later(apply.AutoKeyLifetime)
+		require.Equal(t, 1, do[work.TickResult](w, work.Tick{}).KeysExpired)
 		require.NotEqual(t, first.Job, w.trySubmit(change).Job)
 	}
 }
@@ -112,65 +115,65 @@ func TestSubmit_mintedKeysExpireSooner(t *testing.T) {
 func TestControl_isIdempotentByKey(t *testing.T) {
 	w := newWorld(t)
 	id, other := w.submit(oneGPU()), w.submit(oneGPU())
-	retry := ControlJob{Job: id, Action: ActionRetry, Key: "r", Fingerprint: 1}
-	w.do(ControlJob{Job: id, Action: ActionCancel})
-	require.False(t, do[ControlResult](w, retry).Duplicate)
-	w.do(ControlJob{Job: id, Action: ActionCancel})
-	again := do[ControlResult](w, retry)
+	retry := work.ControlJob{Job: id, Action: work.ActionRetry, Key: "r", Fingerprint: 1}
+	w.do(work.ControlJob{Job: id, Action: work.ActionCancel})
+	require.False(t, do[work.ControlResult](w, retry).Duplicate)
+	w.do(work.ControlJob{Job: id, Action: work.ActionCancel})
+	again := do[work.ControlResult](w, retry)
 	require.True(t, again.Duplicate)
 	require.Nil(t, again.Refusal)
 	require.Equal(t, canceled, w.job(id).State, "a repeated retry does not retry again")
 	retry.Job = other
-	require.Equal(t, CodeAlreadyExists, do[ControlResult](w, retry).Refusal.Code)
+	require.Equal(t, kernel.CodeAlreadyExists, do[work.ControlResult](w, retry).Refusal.Code)
 }
 
 func TestHold_untilItsTime(t *testing.T) {
 	w := newWorld(t)
 	at := w.now + int64(time.Hour)
-	r := w.trySubmit(func(n *NewJob) { n.NotBefore = at })
+	r := w.trySubmit(func(n *work.NewJob) { n.NotBefore = at })
 	require.False(t, w.job(r.Job).Waiting())
 	require.NotEmpty(t, w.job(r.Job).Reason)
 	held := func(tenant string) [3]int {
 		v := w.m.View()
-		return [3]int{v.QueueHeld(DefaultQueue), v.QueueHeldOf(tenant, DefaultQueue), v.HeldOf(tenant)}
+		return [3]int{v.QueueHeld(work.DefaultQueue), v.QueueHeldOf(tenant, work.DefaultQueue), v.HeldOf(tenant)}
 	}
 	require.Equal(t, [3]int{1, 1, 1}, held(w.job(r.Job).Tenant))
 	require.Equal(t, [3]int{1, 0, 0}, held("another"))
 	due, _ := w.m.View().NextDue()
 	require.Equal(t, at, due)
-	w.do(Tick{})
+	w.do(work.Tick{})
 	require.False(t, w.job(r.Job).Waiting())
 	w.later(time.Hour)
-	require.Equal(t, 1, do[TickResult](w, Tick{}).Released)
+	require.Equal(t, 1, do[work.TickResult](w, work.Tick{}).Released)
 	require.True(t, w.job(r.Job).Waiting())
 	require.Equal(t, [3]int{}, held(w.job(r.Job).Tenant))
 }
 
 func TestHold_untilItsDependencies(t *testing.T) {
 	for _, c := range []struct {
-		when Condition
+		when work.Condition
 		exit int32
 		want v1.JobState_Value
 	}{
-		{AfterOK, 0, queued},
-		{AfterOK, 1, canceled},
-		{AfterFail, 0, canceled},
-		{AfterFail, 1, queued},
-		{AfterAny, 0, queued},
-		{AfterAny, 1, queued},
+		{work.AfterOK, 0, queued},
+		{work.AfterOK, 1, canceled},
+		{work.AfterFail, 0, canceled},
+		{work.AfterFail, 1, queued},
+		{work.AfterAny, 0, queued},
+		{work.AfterAny, 1, queued},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			w := newWorld(t)
 			w.node("n1", 8)
 			first := w.submit(oneGPU())
-			after := func(id JobID, when Condition) func(*NewJob) {
-				return func(n *NewJob) { n.Dependencies = []Dependency{{id, when}} }
+			after := func(id ident.Job, when work.Condition) func(*work.NewJob) {
+				return func(n *work.NewJob) { n.Dependencies = []work.Dependency{{Job: id, When: when}} }
 			}
 			second := w.trySubmit(after(first, c.when)).Job
-			third := w.trySubmit(after(second, AfterOK)).Job
+			third := w.trySubmit(after(second, work.AfterOK)).Job
 			require.False(t, w.job(second).Waiting())
 			w.place(first, "n1")
-			w.report(first, 0, ReportEnded, exit(c.exit))
+			w.report(first, 0, work.ReportEnded, exit(c.exit))
 			require.Equal(t, c.want, w.job(second).State)
 			if c.want == queued {
 				require.True(t, w.job(second).Waiting())
@@ -187,83 +190,52 @@ func TestHold_untilItsDependencies(t *testing.T) {
 func TestTick_timeLimit(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
-	r := w.trySubmit(func(n *NewJob) { n.MaxRuntime = int64(time.Hour) })
+	r := w.trySubmit(func(n *work.NewJob) { n.MaxRuntime = int64(time.Hour) })
 	w.later(2 * time.Hour)
-	require.Zero(t, do[TickResult](w, Tick{}).TimeLimits, "waiting does not count")
+	require.Zero(t, do[work.TickResult](w, work.Tick{}).TimeLimits, "waiting does not count")
 	w.place(r.Job, "n1")
 	w.run(r.Job)
 	w.later(time.Hour)
-	require.Equal(t, 1, do[TickResult](w, Tick{}).TimeLimits)
+	require.Equal(t, 1, do[work.TickResult](w, work.Tick{}).TimeLimits)
 	require.Equal(t, v1.StopReason_TIME_LIMIT, w.job(r.Job).Stop)
-	require.Zero(t, do[TickResult](w, Tick{}).TimeLimits)
-	w.report(r.Job, 0, ReportEnded, exit(143))
+	require.Zero(t, do[work.TickResult](w, work.Tick{}).TimeLimits)
+	w.report(r.Job, 0, work.ReportEnded, exit(143))
 	require.Equal(t, failedJob, w.job(r.Job).State)
 	require.Equal(t, v1.ErrorType_TIME_LIMIT, w.job(r.Job).ErrorType)
 }
 
 func TestTick_dropsTheOldestFinishedJobs(t *testing.T) {
 	w := newWorld(t)
-	w.do(Configure{KeepFinished: 2})
-	var ids []JobID
+	w.do(work.Configure{KeepFinished: 2})
+	var ids []ident.Job
 	for i := range 5 {
-		r := w.trySubmit(func(n *NewJob) { n.Key = fmt.Sprint("k", i) })
+		r := w.trySubmit(func(n *work.NewJob) { n.Key = fmt.Sprint("k", i) })
 		ids = append(ids, r.Job)
 		w.later(time.Second)
-		w.do(ControlJob{Job: r.Job, Action: ActionCancel})
+		w.do(work.ControlJob{Job: r.Job, Action: work.ActionCancel})
 	}
 	waiting := w.submit(oneGPU())
 	_, due := w.m.View().NextDue()
 	require.True(t, due)
-	require.Equal(t, 3, do[TickResult](w, Tick{}).Dropped)
+	require.Equal(t, 3, do[work.TickResult](w, work.Tick{}).Dropped)
 	for i, id := range ids {
 		_, ok := w.m.View().Job(id)
 		require.Equal(t, i >= 3, ok)
 	}
 	w.job(waiting)
 	// The key outlives the job: a repeat still makes no second one.
-	again := w.trySubmit(func(n *NewJob) { n.Key = "k0" })
-	require.Equal(t, SubmitResult{Job: ids[0], Duplicate: true}, again)
+	again := w.trySubmit(func(n *work.NewJob) { n.Key = "k0" })
+	require.Equal(t, work.SubmitResult{Job: ids[0], Duplicate: true}, again)
 }
 
 func TestQueues_deletion(t *testing.T) {
 	w := newWorld(t)
-	w.do(PutQueue{Queue: Queue{Name: "fast", Weight: 2}})
-	r := w.trySubmit(func(n *NewJob) { n.Queue = "fast" })
-	for name, code := range map[string]Code{"fast": CodeFailedPrecondition, "default": CodeFailedPrecondition, "nope": CodeNotFound} {
-		require.Equal(t, code, do[QueueResult](w, DeleteQueue{Name: name}).Refusal.Code, name)
+	w.do(work.PutQueue{Queue: work.Queue{Name: "fast", Weight: 2}})
+	r := w.trySubmit(func(n *work.NewJob) { n.Queue = "fast" })
+	for name, code := range map[string]kernel.Code{"fast": kernel.CodeFailedPrecondition, "default": kernel.CodeFailedPrecondition, "nope": kernel.CodeNotFound} {
+		require.Equal(t, code, do[work.QueueResult](w, work.DeleteQueue{Name: name}).Refusal.Code, name)
 	}
-	w.do(ControlJob{Job: r.Job, Action: ActionCancel})
-	require.Nil(t, do[QueueResult](w, DeleteQueue{Name: "fast"}).Refusal)
-	require.Equal(t, CodeFailedPrecondition, do[ControlResult](w, ControlJob{Job: r.Job, Action: ActionRetry}).Refusal.Code)
-}
-
-func TestSubmitCodec_readsBackWhatItWrote(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		want := SubmitJobs{Jobs: rapid.SliceOfN(rapid.Make[NewJob](), 1, 4).Draw(t, "jobs")}
-		for i := range want.Jobs {
-			n := &want.Jobs[i]
-			if len(n.Spec) == 0 {
-				n.Spec = nil
-			}
-			if len(n.Labels) == 0 {
-				n.Labels = nil
-			}
-			if len(n.Dependencies) == 0 {
-				n.Dependencies = nil
-			}
-			if len(n.Credentials) == 0 {
-				n.Credentials = nil
-			}
-		}
-		b, err := Encode(want)
-		require.NoError(t, err)
-		got, err := decodeCommand(b)
-		require.NoError(t, err)
-		require.Equal(t, &want, got)
-		cut := rapid.IntRange(0, len(b)-1).Draw(t, "cut")
-		_, err = decodeCommand(b[:cut])
-		require.Error(t, err, "cut off after %d of %d bytes", cut, len(b))
-		_, err = decodeCommand(append(b, 0))
-		require.Error(t, err)
-	})
+	w.do(work.ControlJob{Job: r.Job, Action: work.ActionCancel})
+	require.Nil(t, do[work.QueueResult](w, work.DeleteQueue{Name: "fast"}).Refusal)
+	require.Equal(t, kernel.CodeFailedPrecondition, do[work.ControlResult](w, work.ControlJob{Job: r.Job, Action: work.ActionRetry}).Refusal.Code)
 }

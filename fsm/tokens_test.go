@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"bytes"
@@ -7,6 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
 func digestOf(b byte) string {
@@ -15,25 +20,25 @@ func digestOf(b byte) string {
 
 func TestTokens(t *testing.T) {
 	w := newWorld(t)
-	put := PutToken{Digest: digestOf(1), Tenant: "acme", User: "ann", Name: "ci", Permissions: []string{"scaimind:view"}, CreatedBy: "root", Lifetime: int64(time.Hour)}
-	made := do[TokenResult](w, put)
+	put := access.PutToken{Digest: digestOf(1), Tenant: "acme", User: "ann", Name: "ci", Permissions: []string{"scaimind:view"}, CreatedBy: "root", Lifetime: int64(time.Hour)}
+	made := do[access.TokenResult](w, put)
 	require.Nil(t, made.Refusal)
 	require.Equal(t, "acme", made.Token.Tenant)
 	require.Equal(t, made.Token.CreatedAt+int64(time.Hour), made.Token.ExpiresAt)
-	require.Equal(t, made.Token.ID, do[TokenResult](w, put).Token.ID, "the same token again is the same token")
+	require.Equal(t, made.Token.ID, do[access.TokenResult](w, put).Token.ID, "the same token again is the same token")
 	stolen := put
 	stolen.Tenant = "evil"
-	require.Equal(t, CodeAlreadyExists, do[TokenResult](w, stolen).Refusal.Code)
+	require.Equal(t, kernel.CodeAlreadyExists, do[access.TokenResult](w, stolen).Refusal.Code)
 
 	found, ok := w.m.View().TokenByDigest(put.Digest)
 	require.True(t, ok)
 	require.Equal(t, made.Token, found)
-	w.do(TouchTokens{IDs: []TokenID{made.Token.ID, 77}})
+	w.do(access.TouchTokens{IDs: []ident.Token{made.Token.ID, 77}})
 	found, _ = w.m.View().TokenByDigest(put.Digest)
 	require.Positive(t, found.LastUsedAt)
 
-	require.Equal(t, CodeNotFound, do[TokenResult](w, RevokeToken{Tenant: "evil", ID: made.Token.ID}).Refusal.Code, "another tenant's is not there")
-	require.Nil(t, do[TokenResult](w, RevokeToken{Tenant: "acme", ID: made.Token.ID}).Refusal)
+	require.Equal(t, kernel.CodeNotFound, do[access.TokenResult](w, access.RevokeToken{Tenant: "evil", ID: made.Token.ID}).Refusal.Code, "another tenant's is not there")
+	require.Nil(t, do[access.TokenResult](w, access.RevokeToken{Tenant: "acme", ID: made.Token.ID}).Refusal)
 	_, ok = w.m.View().TokenByDigest(put.Digest)
 	require.False(t, ok)
 	for range w.m.View().TokensOf("acme") {
@@ -42,19 +47,19 @@ func TestTokens(t *testing.T) {
 }
 
 func TestTokens_refused(t *testing.T) {
-	good := PutToken{Digest: digestOf(2), Tenant: "acme", User: "ann", Permissions: []string{"scaimind:view"}}
-	for name, change := range map[string]func(*PutToken){
-		"a short digest":    func(c *PutToken) { c.Digest = "abc" },
-		"no tenant":         func(c *PutToken) { c.Tenant = "" },
-		"no permission":     func(c *PutToken) { c.Permissions = nil },
-		"many permissions":  func(c *PutToken) { c.Permissions = make([]string, 65) },
-		"a long name":       func(c *PutToken) { c.Name = strings.Repeat("x", 257) },
-		"a name with a nul": func(c *PutToken) { c.Name = "a\x00b" },
+	good := access.PutToken{Digest: digestOf(2), Tenant: "acme", User: "ann", Permissions: []string{"scaimind:view"}}
+	for name, change := range map[string]func(*access.PutToken){
+		"a short digest":    func(c *access.PutToken) { c.Digest = "abc" },
+		"no tenant":         func(c *access.PutToken) { c.Tenant = "" },
+		"no permission":     func(c *access.PutToken) { c.Permissions = nil },
+		"many permissions":  func(c *access.PutToken) { c.Permissions = make([]string, 65) },
+		"a long name":       func(c *access.PutToken) { c.Name = strings.Repeat("x", 257) },
+		"a name with a nul": func(c *access.PutToken) { c.Name = "a\x00b" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, c := newWorld(t), good
 			change(&c)
-			require.Equal(t, CodeInvalidArgument, do[TokenResult](w, c).Refusal.Code)
+			require.Equal(t, kernel.CodeInvalidArgument, do[access.TokenResult](w, c).Refusal.Code)
 		})
 	}
 }
@@ -62,16 +67,16 @@ func TestTokens_refused(t *testing.T) {
 func TestTokens_surviveSnapshots(t *testing.T) {
 	w := newWorld(t)
 	for i := range byte(5) {
-		require.Nil(t, do[TokenResult](w, PutToken{Digest: digestOf(i), Tenant: "acme", User: "ann", Permissions: []string{"scaimind:view"}}).Refusal)
+		require.Nil(t, do[access.TokenResult](w, access.PutToken{Digest: digestOf(i), Tenant: "acme", User: "ann", Permissions: []string{"scaimind:view"}}).Refusal)
 	}
 	var image bytes.Buffer
 	snapshot := w.m.Snapshot()
 	_, err := snapshot.WriteTo(&image)
 	require.NoError(t, err)
-	other := New()
+	other := fsm.New()
 	require.NoError(t, other.Restore(&image))
 	require.Equal(t, w.m.View().Hash(), other.View().Hash())
-	require.Empty(t, Check(other.View()))
+	require.Empty(t, fsm.Check(other.View()))
 	_, ok := other.View().TokenByDigest(digestOf(3))
 	require.True(t, ok)
 }

@@ -1,4 +1,4 @@
-package fsm
+package fsm_test
 
 import (
 	"slices"
@@ -8,10 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-func ids(jobs []*Job) []JobID {
-	out := make([]JobID, len(jobs))
+func ids(jobs []*work.Job) []ident.Job {
+	out := make([]ident.Job, len(jobs))
 	for i, j := range jobs {
 		out[i] = j.ID
 	}
@@ -20,9 +24,9 @@ func ids(jobs []*Job) []JobID {
 
 func TestView_jobsByIDFromEitherEnd(t *testing.T) {
 	w := newWorld(t)
-	var all, acme []JobID
+	var all, acme []ident.Job
 	for i := range 20 {
-		r := w.trySubmit(func(n *NewJob) {
+		r := w.trySubmit(func(n *work.NewJob) {
 			if i%3 == 0 {
 				n.Tenant = "umbrella"
 			}
@@ -33,7 +37,7 @@ func TestView_jobsByIDFromEitherEnd(t *testing.T) {
 		}
 	}
 	v := w.m.View()
-	backwards := func(in []JobID) []JobID {
+	backwards := func(in []ident.Job) []ident.Job {
 		out := slices.Clone(in)
 		slices.Reverse(out)
 		return out
@@ -42,7 +46,7 @@ func TestView_jobsByIDFromEitherEnd(t *testing.T) {
 	require.Equal(t, backwards(all), ids(slices.Collect(v.Jobs(true, 0))))
 	require.Equal(t, all[7:], ids(slices.Collect(v.Jobs(false, all[7]))))
 	require.Equal(t, backwards(all[:8]), ids(slices.Collect(v.Jobs(true, all[7]))))
-	of := func(tenant string, desc bool, from JobID) []JobID {
+	of := func(tenant string, desc bool, from ident.Job) []ident.Job {
 		return ids(slices.Collect(v.JobsOfGroups(slices.Collect(v.JobGroups(tenant)), desc, from)))
 	}
 	require.Equal(t, acme, of("acme", false, 0))
@@ -56,8 +60,8 @@ func TestView_jobsByIDFromEitherEnd(t *testing.T) {
 func TestView_queueOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.do(PutQueue{Queue: Queue{Name: "fast"}})
-		var c SubmitJobs
+		w.do(work.PutQueue{Queue: work.Queue{Name: "fast"}})
+		var c work.SubmitJobs
 		for range rapid.IntRange(0, 300).Draw(t, "jobs") {
 			n := oneGPU()
 			n.Queue = rapid.SampledFrom([]string{"default", "fast"}).Draw(t, "queue")
@@ -78,10 +82,10 @@ func TestView_queueOrder(t *testing.T) {
 		}
 		for key := range v.Classes() {
 			whole := slices.Collect(v.ClassJobs(key))
-			var pieces []*Job
-			var last *Job
+			var pieces []*work.Job
+			var last *work.Job
 			for {
-				part := v.ClassJobsAfter(key, last, make([]*Job, 7))
+				part := v.ClassJobsAfter(key, last, make([]*work.Job, 7))
 				if len(part) == 0 {
 					break
 				}
@@ -101,12 +105,12 @@ func TestView_doesNotChange(t *testing.T) {
 	for range 50 {
 		w.submit(oneGPU())
 	}
-	w.do(SetNode{ID: "n1", Action: NodeForget})
+	w.do(work.SetNode{ID: "n1", Action: work.NodeForget})
 	require.Equal(t, hash, v.Hash())
 	require.Equal(t, counts, v.Counts())
 	require.Equal(t, use, v.Use("n1"))
 	require.Equal(t, jobs, slices.Collect(v.Jobs(false, 0)))
-	require.Empty(t, Check(v))
+	require.Empty(t, fsm.Check(v))
 }
 
 // TestView_readWhileApplying is for the race detector: readers walk over views while entries are applied and
@@ -125,7 +129,7 @@ func TestView_readWhileApplying(t *testing.T) {
 				default:
 				}
 				v := w.m.View()
-				if found := Check(v); len(found) != 0 {
+				if found := fsm.Check(v); len(found) != 0 {
 					t.Error(found)
 					return
 				}
@@ -140,7 +144,7 @@ func TestView_readWhileApplying(t *testing.T) {
 		id := w.submit(oneGPU())
 		w.place(id, "n1")
 		w.run(id)
-		w.report(id, 0, ReportEnded, exit(0))
+		w.report(id, 0, work.ReportEnded, exit(0))
 		w.later(time.Second)
 	}
 	close(stop)
@@ -156,7 +160,7 @@ func TestView_countsAndGPUs(t *testing.T) {
 	w.node("n1", 8)
 	id := w.submit(gang(1))
 	share := oneGPU()
-	share.Shape = Shape{FractionMilli: 250}
+	share.Shape = work.Shape{FractionMilli: 250}
 	other := w.submit(share)
 	require.Equal(t, 2, w.m.View().Counts().Of(queued))
 	w.place(id, "n1")
@@ -174,18 +178,18 @@ func TestView_countsAndGPUs(t *testing.T) {
 		require.Zero(t, v.QueueCountsOf(other, "default"))
 		require.Zero(t, v.QueueGPUsOf(other, "default"))
 	}
-	require.Equal(t, []JobID{id, other}, ids(slices.Collect(v.ActiveJobs())))
+	require.Equal(t, []ident.Job{id, other}, ids(slices.Collect(v.ActiveJobs())))
 	require.Len(t, slices.Collect(v.LeasesOn("n1")), 2)
 	require.Empty(t, slices.Collect(v.LeasesOn("n")))
 	require.Equal(t, []string{"H100"}, v.GPUTypes())
 }
 
 func TestSelector_isCanonical(t *testing.T) {
-	s := CanonicalSelector(map[string]string{"zone": "a", "arch": "x"})
+	s := work.CanonicalSelector(map[string]string{"zone": "a", "arch": "x"})
 	require.Equal(t, "arch=x,zone=a", s)
-	require.True(t, MatchesSelector(map[string]string{"zone": "a", "arch": "x", "more": ""}, s))
-	require.False(t, MatchesSelector(map[string]string{"zone": "a"}, s))
-	require.False(t, MatchesSelector(map[string]string{"zone": "a", "arch": "y"}, s))
-	require.True(t, MatchesSelector(nil, ""))
-	require.False(t, MatchesSelector(nil, "a="), "absent is not empty")
+	require.True(t, work.MatchesSelector(map[string]string{"zone": "a", "arch": "x", "more": ""}, s))
+	require.False(t, work.MatchesSelector(map[string]string{"zone": "a"}, s))
+	require.False(t, work.MatchesSelector(map[string]string{"zone": "a", "arch": "y"}, s))
+	require.True(t, work.MatchesSelector(nil, ""))
+	require.False(t, work.MatchesSelector(nil, "a="), "absent is not empty")
 }

@@ -13,8 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mindcoordinator/mind/api/status"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/api/status"
 )
 
 // served is a gateway that listens; raw sends bytes to it, and reads what comes back.

@@ -5,10 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // takesAll answers a batch job by job; a job named "refused" is.

@@ -4,8 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mindcoordinator/mind/gateway/origins"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/gateway/origins"
 )
 
 const dashboard = "https://dashboard.example.com"

@@ -4,8 +4,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // problem is an answer that is an error.

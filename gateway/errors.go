@@ -4,9 +4,10 @@ import (
 	"errors"
 	"log/slog"
 
-	"github.com/mindcoordinator/mind/api/status"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/status"
 )
 
 // retryAfter is how many seconds a caller is told to wait; 0: it is not told.

@@ -5,12 +5,13 @@ import (
 	"net/url"
 
 	"github.com/gorilla/mux"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
 	"github.com/mindcoordinator/mind/api/client"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/submits"
 	"github.com/mindcoordinator/mind/gateway/wire"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/proto"
 )
 
 // unary makes one call and answers with what project makes of its reply.

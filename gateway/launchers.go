@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/wire"
-	"google.golang.org/protobuf/proto"
 )
 
 // launcherToldOnly are the fields of a launcher that nobody sets.

@@ -4,10 +4,11 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/wire"
-	"google.golang.org/protobuf/proto"
 )
 
 // ofTenant holds that only operators ask about, or set, what is another tenant's.

@@ -12,10 +12,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/mindcoordinator/mind/api/client"
 	"github.com/mindcoordinator/mind/api/denials"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/fanout"
 	"github.com/mindcoordinator/mind/gateway/jobcache"
+	"github.com/mindcoordinator/mind/gateway/metrics"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/openapi"
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
@@ -23,13 +28,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/mindcoordinator/mind/gateway/submits"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
-	"github.com/mindcoordinator/mind/pki"
-
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/gateway/auth"
-	"github.com/mindcoordinator/mind/gateway/metrics"
 	"github.com/mindcoordinator/mind/gateway/wire"
-	"google.golang.org/grpc"
+	"github.com/mindcoordinator/mind/pki"
 )
 
 // server is what the handlers share.

@@ -8,13 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/gateway/wire"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 func TestLogs_asPublished(t *testing.T) {

@@ -9,9 +9,10 @@ import (
 	"net/http"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/gateway/auth"
-	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
 // queryTicket is the parameter that carries a ticket.

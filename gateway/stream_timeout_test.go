@@ -7,10 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/stream"
 )
 
 // Streams of coordinators that are opened anew after a while are one stream to the caller; a job that is silent for longer

@@ -10,11 +10,10 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/api/client"
-	"github.com/mindcoordinator/mind/gateway/auth"
-	"github.com/mindcoordinator/mind/gateway/stream"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/mindcoordinator/mind/gateway/fanout"
+	"github.com/mindcoordinator/mind/gateway/stream"
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mindcoordinator/mind/gateway/auth"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
 // ownWrites are the writes that touch nothing but what is the caller's tenant's.

@@ -17,7 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -65,14 +66,14 @@ func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) worth {
 	start := s.now
 	var (
 		ends     due
-		took     = map[fsm.JobID]time.Duration{}
-		foretold = map[fsm.JobID]int64{}
+		took     = map[ident.Job]time.Duration{}
+		foretold = map[ident.Job]int64{}
 		out      worth
-		waiting  = map[fsm.JobID]time.Time{}
+		waiting  = map[ident.Job]time.Time{}
 	)
 	place := func() {
 		for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{Quiet: true}).Commands {
-			for _, id := range s.apply(c)[0].(fsm.PlaceResult).Placed {
+			for _, id := range s.apply(c)[0].(work.PlaceResult).Placed {
 				s.begin(id.Job)
 				heap.Push(&ends, end{s.now.Add(took[id.Job]), id.Job})
 				if asked, waited := waiting[id.Job]; waited {
@@ -133,7 +134,7 @@ func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) worth {
 
 type end struct {
 	at  time.Time
-	job fsm.JobID
+	job ident.Job
 }
 
 type due []end

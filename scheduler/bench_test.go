@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -19,9 +19,9 @@ func loaded(b *testing.B, jobs int) *state {
 		s.node(id, gpus(id, "H100", 8, 8), map[string]string{"rack": fmt.Sprint(i / 10)})
 	}
 	for range jobs / 1000 {
-		batch := fsm.SubmitJobs{}
+		batch := work.SubmitJobs{}
 		for range 1000 {
-			batch.Jobs = append(batch.Jobs, s.job(fsm.Shape{GPUs: 1, GPUType: "H100"}, 5))
+			batch.Jobs = append(batch.Jobs, s.job(work.Shape{GPUs: 1, GPUType: "H100"}, 5))
 		}
 		s.apply(batch)
 	}
@@ -58,7 +58,7 @@ func BenchmarkPlan_NoChange(b *testing.B) {
 func BenchmarkPlan_NoChange_1000Classes(b *testing.B) {
 	s := loaded(b, 100_000)
 	for i := range 1000 {
-		shape := fsm.Shape{GPUs: 1, MemMB: uint32(1 + i)}
+		shape := work.Shape{GPUs: 1, MemMB: uint32(1 + i)}
 		if i%4 == 0 {
 			shape.Selector = fmt.Sprintf("rack=%d", i%125)
 		}
@@ -90,9 +90,9 @@ func BenchmarkForesee_100kQueued_1250x8(b *testing.B) {
 		done.node(id, gpus(id, "H100", 8, 8), map[string]string{"rack": fmt.Sprint(i / 10)})
 	}
 	for i := range 110 {
-		batch := fsm.SubmitJobs{}
+		batch := work.SubmitJobs{}
 		for k := range 1000 {
-			j := done.job(fsm.Shape{GPUs: 1, GPUType: "H100"}, 5)
+			j := done.job(work.Shape{GPUs: 1, GPUType: "H100"}, 5)
 			j.MaxRuntime = int64(time.Minute) * int64(1+(i*1000+k*7919)%5000)
 			batch.Jobs = append(batch.Jobs, j)
 		}

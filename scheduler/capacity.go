@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Capacity is what the nodes could hold if nothing ran on them and nothing were broken: a shape that it has no room for can
@@ -18,7 +18,7 @@ import (
 type Capacity struct {
 	nodes map[string]countedNode
 	specs map[string]*spec
-	known map[fsm.Shape]Room
+	known map[work.Shape]Room
 }
 
 // maxKnown bounds the answers that are remembered.
@@ -26,7 +26,7 @@ const maxKnown = 4096
 
 // spec is the machines with the same GPUs: those that a gang may span.
 type spec struct {
-	gpus     []fsm.GPU
+	gpus     []work.GPU
 	machines map[machineKey]*machines
 }
 
@@ -46,7 +46,7 @@ type machines struct {
 
 // countedNode is a node, and where it is counted.
 type countedNode struct {
-	*fsm.Node
+	*work.Node
 	spec string
 	key  machineKey
 }
@@ -78,14 +78,14 @@ type Room struct {
 
 // NewCapacity returns the capacity of a cluster without nodes.
 func NewCapacity() *Capacity {
-	return &Capacity{nodes: map[string]countedNode{}, specs: map[string]*spec{}, known: map[fsm.Shape]Room{}}
+	return &Capacity{nodes: map[string]countedNode{}, specs: map[string]*spec{}, known: map[work.Shape]Room{}}
 }
 
 // Nodes is how many nodes are counted.
 func (c *Capacity) Nodes() int { return len(c.nodes) }
 
 // Put counts a node as it is now.
-func (c *Capacity) Put(n *fsm.Node) {
+func (c *Capacity) Put(n *work.Node) {
 	old, known := c.nodes[n.ID]
 	if known && old.Node == n {
 		return
@@ -129,7 +129,7 @@ func (c *Capacity) Remove(id string) {
 }
 
 // RoomFor says whether all tasks of a shape could be placed at once.
-func (c *Capacity) RoomFor(s fsm.Shape) Room {
+func (c *Capacity) RoomFor(s work.Shape) Room {
 	r, ok := c.known[s]
 	if ok {
 		return r
@@ -142,7 +142,7 @@ func (c *Capacity) RoomFor(s fsm.Shape) Room {
 	return r
 }
 
-func (c *Capacity) survey(s *fsm.Shape) Room {
+func (c *Capacity) survey(s *work.Shape) Room {
 	all, largest, first := 0, 0, Room{Lacks: NeedLabels}
 	for _, spec := range c.specs {
 		able, gpus := 0, spec.suit(s)
@@ -173,8 +173,8 @@ func (c *Capacity) survey(s *fsm.Shape) Room {
 
 // Largest is the most GPUs that a job could have which needs on each node what the shape needs beside GPUs, and the nodes that
 // it would take.
-func (c *Capacity) Largest(s fsm.Shape) (gpus, nodes int) {
-	s.GPUs, s.FractionMilli, s.Topology = 1, 0, fsm.TopologyAny
+func (c *Capacity) Largest(s work.Shape) (gpus, nodes int) {
+	s.GPUs, s.FractionMilli, s.Topology = 1, 0, work.TopologyAny
 	for _, spec := range c.specs {
 		able, each := 0, spec.suit(&s)
 		for _, m := range spec.machines {
@@ -207,13 +207,13 @@ type suited struct {
 	lacks Room
 }
 
-func (sp *spec) suit(s *fsm.Shape) suited {
+func (sp *spec) suit(s *work.Shape) suited {
 	out := suited{lacks: Room{Lacks: NeedGPUType}}
 	for i := range sp.gpus {
 		g := &sp.gpus[i]
 		if suits(g, s) {
 			out.set |= 1 << g.Index
-		} else if typed := (fsm.Shape{GPUType: s.GPUType}); suits(g, &typed) {
+		} else if typed := (work.Shape{GPUType: s.GPUType}); suits(g, &typed) {
 			out.lacks = Room{NeedGPUMemory, max(out.lacks.Most, int(g.MemMB))}
 		}
 	}
@@ -221,8 +221,8 @@ func (sp *spec) suit(s *fsm.Shape) suited {
 }
 
 // lacks is the first need of a shape that such a machine does not meet.
-func (m *machines) lacks(s *fsm.Shape, gpus suited) Room {
-	if !fsm.MatchesSelector(m.labels, s.Selector) {
+func (m *machines) lacks(s *work.Shape, gpus suited) Room {
+	if !work.MatchesSelector(m.labels, s.Selector) {
 		return Room{Lacks: NeedLabels}
 	}
 	if s.NeedsGPU() {
@@ -233,7 +233,7 @@ func (m *machines) lacks(s *fsm.Shape, gpus suited) Room {
 		if have < want {
 			return Room{NeedGPUs, have}
 		}
-		if s.Topology == fsm.TopologyNVLink {
+		if s.Topology == work.TopologyNVLink {
 			if _, linked := m.wire.pick(gpus.set, want, true); !linked {
 				return Room{Lacks: NeedNVLink}
 			}
@@ -249,14 +249,14 @@ func (m *machines) lacks(s *fsm.Shape, gpus suited) Room {
 }
 
 // sameMachine says whether two states of a node can hold the same.
-func sameMachine(a, b *fsm.Node) bool {
+func sameMachine(a, b *work.Node) bool {
 	return a.CPUs == b.CPUs && a.MemMB == b.MemMB && maps.Equal(a.Labels, b.Labels) &&
-		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y fsm.GPU) bool {
+		slices.EqualFunc(a.GPUs, b.GPUs, func(x, y work.GPU) bool {
 			return x.Index == y.Index && x.MemMB == y.MemMB && x.NVLink == y.NVLink && x.NUMA == y.NUMA && x.Type == y.Type && x.Model == y.Model
 		})
 }
 
-func specKey(gpus []fsm.GPU) string {
+func specKey(gpus []work.GPU) string {
 	var b []byte
 	for i := range gpus {
 		g := &gpus[i]
@@ -267,7 +267,7 @@ func specKey(gpus []fsm.GPU) string {
 	return string(b)
 }
 
-func linksKey(gpus []fsm.GPU) string {
+func linksKey(gpus []work.GPU) string {
 	var b []byte
 	for i := range gpus {
 		b = append(binary.BigEndian.AppendUint64(b, gpus[i].NVLink), byte(gpus[i].NUMA))

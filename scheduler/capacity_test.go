@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-func capacityOf(nodes ...*fsm.Node) *scheduler.Capacity {
+func capacityOf(nodes ...*work.Node) *scheduler.Capacity {
 	c := scheduler.NewCapacity()
 	for _, n := range nodes {
 		c.Put(n)
@@ -21,8 +21,8 @@ func capacityOf(nodes ...*fsm.Node) *scheduler.Capacity {
 	return c
 }
 
-func machine(id string, gpus []fsm.GPU, cpus, mem uint32, labels map[string]string) *fsm.Node {
-	return &fsm.Node{ID: id, GPUs: gpus, CPUs: cpus, MemMB: mem, Labels: labels}
+func machine(id string, gpus []work.GPU, cpus, mem uint32, labels map[string]string) *work.Node {
+	return &work.Node{ID: id, GPUs: gpus, CPUs: cpus, MemMB: mem, Labels: labels}
 }
 
 func TestCapacity_saysWhatIsLacking(t *testing.T) {
@@ -33,26 +33,26 @@ func TestCapacity_saysWhatIsLacking(t *testing.T) {
 		machine("n4", nil, 256, 64_000, nil),
 	)
 	for name, tt := range map[string]struct {
-		shape fsm.Shape
+		shape work.Shape
 		want  scheduler.Room
 	}{
-		"fits":                          {fsm.Shape{Nodes: 1, GPUs: 8, GPUType: "h100"}, scheduler.Room{}},
-		"a fraction fits":               {fsm.Shape{Nodes: 1, FractionMilli: 500, GPUType: "A100"}, scheduler.Room{}},
-		"a gang fits":                   {fsm.Shape{Nodes: 2, GPUs: 8}, scheduler.Room{}},
-		"tasks without GPUs anywhere":   {fsm.Shape{Nodes: 4, CPUs: 32}, scheduler.Room{}},
-		"no such label":                 {fsm.Shape{Nodes: 1, Selector: "zone=c"}, scheduler.Room{Lacks: scheduler.NeedLabels}},
-		"no such type":                  {fsm.Shape{Nodes: 1, GPUs: 1, GPUType: "B200"}, scheduler.Room{Lacks: scheduler.NeedGPUType}},
-		"no such type with these":       {fsm.Shape{Nodes: 1, GPUs: 1, GPUType: "A100", Selector: "zone=a"}, scheduler.Room{Lacks: scheduler.NeedGPUType}},
-		"GPU memory":                    {fsm.Shape{Nodes: 1, GPUs: 1, GPUMemMB: 90_000}, scheduler.Room{Lacks: scheduler.NeedGPUMemory, Most: 80_000}},
-		"GPUs on one node":              {fsm.Shape{Nodes: 1, GPUs: 8, GPUType: "A100"}, scheduler.Room{Lacks: scheduler.NeedGPUs, Most: 4}},
-		"linked GPUs":                   {fsm.Shape{Nodes: 1, GPUs: 8, Topology: fsm.TopologyNVLink}, scheduler.Room{Lacks: scheduler.NeedNVLink}},
-		"CPUs":                          {fsm.Shape{Nodes: 1, CPUs: 4000}, scheduler.Room{Lacks: scheduler.NeedCPUs, Most: 256}},
-		"CPUs beside GPUs":              {fsm.Shape{Nodes: 1, GPUs: 8, CPUs: 128}, scheduler.Room{Lacks: scheduler.NeedCPUs, Most: 64}},
-		"memory":                        {fsm.Shape{Nodes: 1, MemMB: 1 << 20}, scheduler.Room{Lacks: scheduler.NeedMemory, Most: 512_000}},
-		"memory where the CPUs are":     {fsm.Shape{Nodes: 1, CPUs: 200, MemMB: 100_000}, scheduler.Room{Lacks: scheduler.NeedMemory, Most: 64_000}},
-		"nodes with equal GPUs":         {fsm.Shape{Nodes: 3, GPUs: 4}, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 2}},
-		"nodes at all":                  {fsm.Shape{Nodes: 5}, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 4}},
-		"nodes that have the rest, too": {fsm.Shape{Nodes: 2, GPUs: 8, CPUs: 64}, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 1}},
+		"fits":                          {work.Shape{Nodes: 1, GPUs: 8, GPUType: "h100"}, scheduler.Room{}},
+		"a fraction fits":               {work.Shape{Nodes: 1, FractionMilli: 500, GPUType: "A100"}, scheduler.Room{}},
+		"a gang fits":                   {work.Shape{Nodes: 2, GPUs: 8}, scheduler.Room{}},
+		"tasks without GPUs anywhere":   {work.Shape{Nodes: 4, CPUs: 32}, scheduler.Room{}},
+		"no such label":                 {work.Shape{Nodes: 1, Selector: "zone=c"}, scheduler.Room{Lacks: scheduler.NeedLabels}},
+		"no such type":                  {work.Shape{Nodes: 1, GPUs: 1, GPUType: "B200"}, scheduler.Room{Lacks: scheduler.NeedGPUType}},
+		"no such type with these":       {work.Shape{Nodes: 1, GPUs: 1, GPUType: "A100", Selector: "zone=a"}, scheduler.Room{Lacks: scheduler.NeedGPUType}},
+		"GPU memory":                    {work.Shape{Nodes: 1, GPUs: 1, GPUMemMB: 90_000}, scheduler.Room{Lacks: scheduler.NeedGPUMemory, Most: 80_000}},
+		"GPUs on one node":              {work.Shape{Nodes: 1, GPUs: 8, GPUType: "A100"}, scheduler.Room{Lacks: scheduler.NeedGPUs, Most: 4}},
+		"linked GPUs":                   {work.Shape{Nodes: 1, GPUs: 8, Topology: work.TopologyNVLink}, scheduler.Room{Lacks: scheduler.NeedNVLink}},
+		"CPUs":                          {work.Shape{Nodes: 1, CPUs: 4000}, scheduler.Room{Lacks: scheduler.NeedCPUs, Most: 256}},
+		"CPUs beside GPUs":              {work.Shape{Nodes: 1, GPUs: 8, CPUs: 128}, scheduler.Room{Lacks: scheduler.NeedCPUs, Most: 64}},
+		"memory":                        {work.Shape{Nodes: 1, MemMB: 1 << 20}, scheduler.Room{Lacks: scheduler.NeedMemory, Most: 512_000}},
+		"memory where the CPUs are":     {work.Shape{Nodes: 1, CPUs: 200, MemMB: 100_000}, scheduler.Room{Lacks: scheduler.NeedMemory, Most: 64_000}},
+		"nodes with equal GPUs":         {work.Shape{Nodes: 3, GPUs: 4}, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 2}},
+		"nodes at all":                  {work.Shape{Nodes: 5}, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 4}},
+		"nodes that have the rest, too": {work.Shape{Nodes: 2, GPUs: 8, CPUs: 64}, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, tt.want, c.RoomFor(tt.shape))
@@ -60,14 +60,14 @@ func TestCapacity_saysWhatIsLacking(t *testing.T) {
 		})
 	}
 	for _, tt := range []struct {
-		shape       fsm.Shape
+		shape       work.Shape
 		gpus, nodes int
 	}{
-		{fsm.Shape{GPUs: 9999}, 16, 2},
-		{fsm.Shape{GPUs: 9999, GPUType: "A100"}, 4, 1},
-		{fsm.Shape{GPUs: 9999, CPUs: 64}, 8, 1},
-		{fsm.Shape{GPUs: 9999, Selector: "zone=b"}, 8, 1},
-		{fsm.Shape{GPUs: 9999, GPUType: "B200"}, 0, 0},
+		{work.Shape{GPUs: 9999}, 16, 2},
+		{work.Shape{GPUs: 9999, GPUType: "A100"}, 4, 1},
+		{work.Shape{GPUs: 9999, CPUs: 64}, 8, 1},
+		{work.Shape{GPUs: 9999, Selector: "zone=b"}, 8, 1},
+		{work.Shape{GPUs: 9999, GPUType: "B200"}, 0, 0},
 	} {
 		gpus, nodes := c.Largest(tt.shape)
 		require.Equal(t, [2]int{tt.gpus, tt.nodes}, [2]int{gpus, nodes}, "%v", tt.shape)
@@ -77,7 +77,7 @@ func TestCapacity_saysWhatIsLacking(t *testing.T) {
 // What changes what a node can hold is seen at once; what does not, such as its state, costs no answer.
 func TestCapacity_followsTheNodes(t *testing.T) {
 	c := scheduler.NewCapacity()
-	four, eight := fsm.Shape{Nodes: 1, GPUs: 4}, fsm.Shape{Nodes: 1, GPUs: 8}
+	four, eight := work.Shape{Nodes: 1, GPUs: 4}, work.Shape{Nodes: 1, GPUs: 8}
 	require.Equal(t, scheduler.Room{Lacks: scheduler.NeedLabels}, c.RoomFor(four), "there is no node")
 	c.Put(machine("n1", gpus("n1", "H100", 4, 4), 64, 1000, nil))
 	require.Zero(t, c.RoomFor(four))
@@ -85,19 +85,19 @@ func TestCapacity_followsTheNodes(t *testing.T) {
 	c.Put(machine("n1", gpus("n1", "H100", 8, 8), 64, 1000, nil))
 	require.Zero(t, c.RoomFor(eight))
 	c.Put(machine("n2", gpus("n2", "H100", 8, 8), 64, 1000, nil))
-	require.Zero(t, c.RoomFor(fsm.Shape{Nodes: 2, GPUs: 8}))
+	require.Zero(t, c.RoomFor(work.Shape{Nodes: 2, GPUs: 8}))
 
 	ill := gpus("n1", "H100", 8, 8)
 	ill[3].Health = v1.GpuHealth_QUARANTINED
 	away := machine("n1", ill, 64, 1000, nil)
 	away.State = v1.NodeState_LOST
 	c.Put(away)
-	require.Zero(t, c.RoomFor(fsm.Shape{Nodes: 2, GPUs: 8}), "it may be back tomorrow")
+	require.Zero(t, c.RoomFor(work.Shape{Nodes: 2, GPUs: 8}), "it may be back tomorrow")
 
 	c.Remove("n1")
 	c.Remove("n1")
 	require.Equal(t, 1, c.Nodes())
-	require.Equal(t, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 1}, c.RoomFor(fsm.Shape{Nodes: 2, GPUs: 8}))
+	require.Equal(t, scheduler.Room{Lacks: scheduler.NeedNodes, Most: 1}, c.RoomFor(work.Shape{Nodes: 2, GPUs: 8}))
 	c.Remove("n2")
 	require.Zero(t, c.Nodes())
 	require.NotZero(t, c.RoomFor(four))
@@ -139,7 +139,7 @@ func TestCapacity_isWhatThePlannerPlaces(t *testing.T) {
 			for n := range well.machine.View().Nodes() {
 				w.node(n.ID, n.GPUs, n.Labels)
 			}
-			result := w.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{w.job(j.Shape, 5)}})[0].(fsm.SubmitJobsResult).Results[0]
+			result := w.apply(work.SubmitJobs{Jobs: []work.NewJob{w.job(j.Shape, 5)}})[0].(work.SubmitJobsResult).Results[0]
 			require.Nil(r, result.Refusal)
 			placed := scheduler.Plan(w.machine.View(), w.now, scheduler.Options{}).Placed
 			require.Equal(r, placed == 1, c.RoomFor(j.Shape) == scheduler.Room{}, "%+v on %d nodes: %+v", j.Shape, c.Nodes(), c.RoomFor(j.Shape))
@@ -154,7 +154,7 @@ func BenchmarkCapacity(b *testing.B) {
 		id := fmt.Sprintf("n%05d", i)
 		c.Put(machine(id, gpus(id, "H100", 8, 8), 64, 512_000, map[string]string{"name": id, "rack": fmt.Sprint(i / 40)}))
 	}
-	shape := fsm.Shape{Nodes: 1, GPUs: 4, GPUType: "H100", CPUs: 8, Selector: "rack=17"}
+	shape := work.Shape{Nodes: 1, GPUs: 4, GPUType: "H100", CPUs: 8, Selector: "rack=17"}
 	b.Run("asked before", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

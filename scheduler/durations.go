@@ -5,6 +5,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 const (
@@ -31,14 +32,14 @@ type durations struct {
 
 type sampleKey struct {
 	stem  string
-	shape fsm.Shape
+	shape work.Shape
 }
 
 // whole is how long a job takes from its start.
-func (d *durations) whole(j *fsm.Job) (int64, bool) { return d.beyond(j, 0) }
+func (d *durations) whole(j *work.Job) (int64, bool) { return d.beyond(j, 0) }
 
 // beyond is how long a job takes that has run for so long already.
-func (d *durations) beyond(j *fsm.Job, ran int64) (int64, bool) {
+func (d *durations) beyond(j *work.Job, ran int64) (int64, bool) {
 	samples := d.samples(j)
 	i, _ := slices.BinarySearch(samples, ran+1)
 	longer := samples[i:]
@@ -54,7 +55,7 @@ func (d *durations) beyond(j *fsm.Job, ran int64) (int64, bool) {
 }
 
 // end is when a job that holds something is expected to let go of it, later than now.
-func (d *durations) end(j *fsm.Job, now int64) (int64, bool) {
+func (d *durations) end(j *work.Job, now int64) (int64, bool) {
 	if j.Stop != v1.StopReason_UNSPECIFIED {
 		return now + max(j.StopGrace, 1), true
 	}
@@ -73,7 +74,7 @@ func (d *durations) end(j *fsm.Job, now int64) (int64, bool) {
 }
 
 // byProgress goes on from the steps that a job has done since it began. One that went on from a checkpoint did not do them all.
-func byProgress(j *fsm.Job) (int64, bool) {
+func byProgress(j *work.Job) (int64, bool) {
 	p, took := j.Progress, j.UpdatedAt-j.StartedAt
 	if j.Attempt != 1 || j.ResumeFrom != 0 || took <= 0 || p.Step <= 0 || p.Step >= p.Total || p.Step < p.Total/progressFrom {
 		return 0, false
@@ -82,8 +83,8 @@ func byProgress(j *fsm.Job) (int64, bool) {
 }
 
 // samples are how long jobs like this one took, shortest first.
-func (d *durations) samples(j *fsm.Job) []int64 {
-	key := sampleKey{fsm.Stem(j.Name), j.Shape}
+func (d *durations) samples(j *work.Job) []int64 {
+	key := sampleKey{work.Stem(j.Name), j.Shape}
 	if s, ok := d.known[key]; ok {
 		return s
 	}

@@ -4,14 +4,14 @@ import (
 	"math/bits"
 	"strings"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // fit finds places for the jobs of one shape. What does not fit a host now will not fit it later in the same pass,
 // because capacity only shrinks: such hosts are remembered and not looked at again.
 type fit struct {
 	pool  *pool
-	shape fsm.Shape
+	shape work.Shape
 	kinds []candidate
 	spent bitset
 	// own is nil for the jobs that only their shape limits.
@@ -26,7 +26,7 @@ type candidate struct {
 	gpus uint64
 }
 
-func (p *pool) fit(shape fsm.Shape) *fit {
+func (p *pool) fit(shape work.Shape) *fit {
 	f := &fit{pool: p, shape: shape, spent: newBitset(len(p.hosts))}
 	for _, k := range p.kinds {
 		if !k.selected(shape.Selector, p.keys) {
@@ -60,12 +60,12 @@ func (k *kind) selected(selector string, keys []string) bool {
 	return true
 }
 
-func suits(g *fsm.GPU, s *fsm.Shape) bool {
+func suits(g *work.GPU, s *work.Shape) bool {
 	return g.MemMB >= s.GPUMemMB && (s.GPUType == "" || strings.EqualFold(s.GPUType, g.Type) || strings.EqualFold(s.GPUType, g.Model))
 }
 
 // place takes capacity for one job, all tasks or none.
-func (f *fit) place() ([]fsm.TaskPlacement, bool) {
+func (f *fit) place() ([]work.TaskPlacement, bool) {
 	want := max(1, int(f.shape.Nodes))
 	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
 	switch {
@@ -79,10 +79,10 @@ func (f *fit) place() ([]fsm.TaskPlacement, bool) {
 	if len(f.nodes) < want {
 		return nil, false
 	}
-	tasks := make([]fsm.TaskPlacement, want)
+	tasks := make([]work.TaskPlacement, want)
 	for i, h := range f.nodes {
 		f.pool.take(h, &f.shape, f.masks[i])
-		tasks[i] = fsm.TaskPlacement{Node: f.pool.hosts[h].node.ID, GPUs: f.masks[i]}
+		tasks[i] = work.TaskPlacement{Node: f.pool.hosts[h].node.ID, GPUs: f.masks[i]}
 	}
 	return tasks, true
 }
@@ -137,7 +137,7 @@ func (f *fit) whole(h *host, suited uint64) (uint64, bool) {
 	if f.shape.GPUs == 0 {
 		return 0, true
 	}
-	return h.wiring().pick(h.free&suited, int(f.shape.GPUs), f.shape.Topology == fsm.TopologyNVLink)
+	return h.wiring().pick(h.free&suited, int(f.shape.GPUs), f.shape.Topology == work.TopologyNVLink)
 }
 
 func (f *fit) barred(i int) bool { return f.own != nil && f.own.barred.has(i) }
@@ -171,7 +171,7 @@ func (f *fit) share() {
 		f.nodes, f.masks = append(f.nodes, host), append(f.masks, 1<<gpu)
 		return
 	}
-	for n := 1; n <= fsm.MaxGPUs; n++ {
+	for n := 1; n <= work.MaxGPUs; n++ {
 		for _, c := range f.kinds {
 			if n > c.most || c.counts[n] == 0 {
 				continue

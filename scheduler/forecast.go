@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // Bounds of a forecast.
@@ -29,18 +30,18 @@ type Start struct {
 	// At is in Unix nanoseconds; 0: it starts when After ends, and how long that takes is not known.
 	At int64
 	// After is the job of the same tenant whose end lets it start; 0: none is in its way, so At is the time of the forecast.
-	After fsm.JobID
+	After ident.Job
 }
 
 // Forecast is what can be foreseen for the waiting jobs of one tenant.
 type Forecast struct {
-	starts map[fsm.JobID]Start
+	starts map[ident.Job]Start
 	// Passes is how many plans it took.
 	Passes int
 }
 
 // Start is when a job is expected to start; false: that cannot be said.
-func (f *Forecast) Start(id fsm.JobID) (Start, bool) {
+func (f *Forecast) Start(id ident.Job) (Start, bool) {
 	s, ok := f.starts[id]
 	return s, ok
 }
@@ -57,7 +58,7 @@ func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *F
 	if opts.Passes <= 0 {
 		opts.Passes = forecastPasses
 	}
-	out := &Forecast{starts: map[fsm.JobID]Start{}}
+	out := &Forecast{starts: map[ident.Job]Start{}}
 	f := newFuture(v, tenant)
 	f.wait(opts.Jobs)
 	if len(f.classes) == 0 {
@@ -133,7 +134,7 @@ func newCauses(freed []*holding) causes {
 }
 
 // of is which of them let a job start: the last one that made room where it goes, or else the last one. 0: none ended.
-func (c *causes) of(held *holding) fsm.JobID {
+func (c *causes) of(held *holding) ident.Job {
 	if len(c.freed) == 0 {
 		return 0
 	}

@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -28,8 +29,8 @@ func drawAsked(r *rapid.T, tenant string) asked {
 type pair struct {
 	r             *rapid.T
 	alone, shared *state
-	jobs          [][2]fsm.JobID
-	others        []fsm.JobID
+	jobs          [][2]ident.Job
+	others        []ident.Job
 }
 
 func newPair(t testing.TB, r *rapid.T) *pair {
@@ -39,7 +40,7 @@ func newPair(t testing.TB, r *rapid.T) *pair {
 		for _, id := range []string{"own0", "own1", "theirs0", "theirs1"} {
 			s.node(id, gpus(id, "H100", 4, 4), nil)
 		}
-		s.apply(fsm.PutQueue{Queue: fsm.Queue{Name: "narrow", MaxGPUs: 5}})
+		s.apply(work.PutQueue{Queue: work.Queue{Name: "narrow", MaxGPUs: 5}})
 	})
 	return p
 }
@@ -57,12 +58,12 @@ func (p *pair) both(do func(s *state, world int)) {
 }
 
 // placements are those of a plan that lie on some nodes only.
-func placements(s *state, of func(*fsm.Job) bool, prefix string) []fsm.Placement {
-	var out []fsm.Placement
+func placements(s *state, of func(*work.Job) bool, prefix string) []work.Placement {
+	var out []work.Placement
 	for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
 		for _, p := range c.Placements {
 			j, _ := s.machine.View().Job(p.Job)
-			if of(j) && !slices.ContainsFunc(p.Tasks, func(t fsm.TaskPlacement) bool { return t.Node[:3] != prefix }) {
+			if of(j) && !slices.ContainsFunc(p.Tasks, func(t work.TaskPlacement) bool { return t.Node[:3] != prefix }) {
 				out = append(out, p)
 			}
 		}
@@ -74,7 +75,7 @@ func (p *pair) step() {
 	switch rapid.SampledFrom([]string{"submit", "submit", "place", "place", "end", "wait", "their submit", "their submit", "their place", "their end", "their quota"}).Draw(p.r, "step") {
 	case "submit":
 		a := drawAsked(p.r, "first")
-		var ids [2]fsm.JobID
+		var ids [2]ident.Job
 		p.both(func(s *state, world int) { ids[world] = s.ask(a) })
 		p.jobs = append(p.jobs, ids)
 	case "place":
@@ -87,8 +88,8 @@ func (p *pair) step() {
 	case "their submit":
 		p.others = append(p.others, p.shared.ask(drawAsked(p.r, "second")))
 	case "their place":
-		for _, place := range placements(p.shared, func(j *fsm.Job) bool { return j.Tenant == "second" }, "the") {
-			p.shared.apply(fsm.PlaceJobs{Placements: []fsm.Placement{place}})
+		for _, place := range placements(p.shared, func(j *work.Job) bool { return j.Tenant == "second" }, "the") {
+			p.shared.apply(work.PlaceJobs{Placements: []work.Placement{place}})
 			if p.shared.get(place.Job).Live() {
 				p.shared.begin(place.Job)
 			}
@@ -102,24 +103,24 @@ func (p *pair) step() {
 		}
 	case "their quota":
 		most := int32(rapid.IntRange(0, 5).Draw(p.r, "most"))
-		p.shared.apply(fsm.PutQuota{Tenant: "second", MaxGPUs: &most})
+		p.shared.apply(work.PutQuota{Tenant: "second", MaxGPUs: &most})
 	}
 }
 
 // place starts what the first tenant could start on nodes that the second does not use, unless the shared world refuses it.
 func (p *pair) place() {
-	for _, place := range placements(p.alone, func(*fsm.Job) bool { return true }, "own") {
-		i := slices.IndexFunc(p.jobs, func(ids [2]fsm.JobID) bool { return ids[0] == place.Job })
+	for _, place := range placements(p.alone, func(*work.Job) bool { return true }, "own") {
+		i := slices.IndexFunc(p.jobs, func(ids [2]ident.Job) bool { return ids[0] == place.Job })
 		theirs := place
 		theirs.Job = p.jobs[i][1]
 		p.both(func(*state, int) {})
 		now := p.shared.now
-		p.shared.apply(fsm.PlaceJobs{Placements: []fsm.Placement{theirs}})
+		p.shared.apply(work.PlaceJobs{Placements: []work.Placement{theirs}})
 		if !p.shared.get(theirs.Job).Live() {
 			continue
 		}
 		p.alone.now = now
-		p.alone.apply(fsm.PlaceJobs{Placements: []fsm.Placement{place}})
+		p.alone.apply(work.PlaceJobs{Placements: []work.Placement{place}})
 		p.both(func(s *state, world int) { s.begin(p.jobs[i][world]) })
 	}
 }
@@ -141,7 +142,7 @@ func (p *pair) told(world int) []string {
 	out := []string{fmt.Sprint(f.Passes, " plans")}
 	for i, ids := range p.jobs {
 		start, ok := f.Start(ids[world])
-		after := slices.IndexFunc(p.jobs, func(ids [2]fsm.JobID) bool { return ids[world] == start.After })
+		after := slices.IndexFunc(p.jobs, func(ids [2]ident.Job) bool { return ids[world] == start.After })
 		out = append(out, fmt.Sprint(i, ok, start.At, " after ", after))
 	}
 	return out
@@ -154,7 +155,7 @@ func TestForesee_nothingOfAnotherTenantShows(t *testing.T) {
 		p := newPair(t, r)
 		if rapid.Bool().Draw(r, "quota") {
 			most := int32(rapid.IntRange(1, 6).Draw(r, "most"))
-			p.both(func(s *state, _ int) { s.apply(fsm.PutQuota{Tenant: "first", MaxGPUs: &most}) })
+			p.both(func(s *state, _ int) { s.apply(work.PutQuota{Tenant: "first", MaxGPUs: &most}) })
 		}
 		for range rapid.IntRange(5, 30).Draw(r, "steps") {
 			p.step()
@@ -175,8 +176,8 @@ func TestForesee_comesTrue(t *testing.T) {
 		for _, id := range []string{"n0", "n1", "n2"} {
 			s.node(id, gpus(id, "H100", 4, 4), nil)
 		}
-		s.apply(fsm.PutQueue{Queue: fsm.Queue{Name: "narrow", MaxGPUs: 5}})
-		var ids []fsm.JobID
+		s.apply(work.PutQueue{Queue: work.Queue{Name: "narrow", MaxGPUs: 5}})
+		var ids []ident.Job
 		for range rapid.IntRange(1, 15).Draw(r, "jobs") {
 			a := drawAsked(r, "t")
 			a.limit = time.Duration(rapid.IntRange(1, 500).Draw(r, "minutes")) * time.Minute
@@ -194,7 +195,7 @@ func TestForesee_comesTrue(t *testing.T) {
 		begin()
 		foreseen, foreseenAt := s.foresee("t"), s.now.UnixNano()
 		for {
-			var ends []fsm.JobID
+			var ends []ident.Job
 			at := int64(0)
 			for _, id := range ids {
 				j := s.get(id)
@@ -204,7 +205,7 @@ func TestForesee_comesTrue(t *testing.T) {
 				case len(ends) > 0 && end == at:
 					ends = append(ends, id)
 				default:
-					ends, at = []fsm.JobID{id}, end
+					ends, at = []ident.Job{id}, end
 				}
 			}
 			if len(ends) == 0 {

@@ -7,7 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -20,9 +21,9 @@ type asked struct {
 	selector            string
 }
 
-func (s *state) ask(a asked) fsm.JobID {
+func (s *state) ask(a asked) ident.Job {
 	s.t.Helper()
-	j := s.job(fsm.Shape{GPUs: uint16(a.gpus), Nodes: uint16(a.nodes), Selector: a.selector}, 5)
+	j := s.job(work.Shape{GPUs: uint16(a.gpus), Nodes: uint16(a.nodes), Selector: a.selector}, 5)
 	if a.tenant != "" {
 		j.Tenant = a.tenant
 	}
@@ -36,33 +37,33 @@ func (s *state) ask(a asked) fsm.JobID {
 		j.Priority = a.priority
 	}
 	j.MaxRuntime = int64(a.limit)
-	r := s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{j}})[0].(fsm.SubmitJobsResult).Results[0]
+	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0]
 	require.Nil(s.t, r.Refusal)
 	return r.Job
 }
 
 // begin lets the tasks of a placed job run.
-func (s *state) begin(id fsm.JobID) {
+func (s *state) begin(id ident.Job) {
 	s.t.Helper()
 	j := s.get(id)
 	for _, t := range j.Tasks {
-		for _, kind := range []fsm.ReportKind{fsm.ReportStarting, fsm.ReportRunning} {
-			s.report(id, t.Rank, fsm.TaskReport{Kind: kind})
+		for _, kind := range []work.ReportKind{work.ReportStarting, work.ReportRunning} {
+			s.report(id, t.Rank, work.TaskReport{Kind: kind})
 		}
 	}
 }
 
-func (s *state) report(id fsm.JobID, rank uint16, r fsm.TaskReport) {
+func (s *state) report(id ident.Job, rank uint16, r work.TaskReport) {
 	j := s.get(id)
 	r.Job, r.Attempt, r.Rank, r.Token = id, j.Attempt, rank, j.Token
-	s.apply(fsm.ReportTasks{Node: j.Tasks[rank].Node, Reports: []fsm.TaskReport{r}})
+	s.apply(work.ReportTasks{Node: j.Tasks[rank].Node, Reports: []work.TaskReport{r}})
 }
 
 // over lets a running job finish.
-func (s *state) over(id fsm.JobID, code int32) {
+func (s *state) over(id ident.Job, code int32) {
 	s.t.Helper()
 	for _, t := range s.get(id).Tasks {
-		s.report(id, t.Rank, fsm.TaskReport{Kind: fsm.ReportEnded, ExitCode: &code})
+		s.report(id, t.Rank, work.TaskReport{Kind: work.ReportEnded, ExitCode: &code})
 	}
 	require.True(s.t, s.get(id).Terminal())
 }
@@ -82,7 +83,7 @@ func (s *state) foresee(tenant string) *scheduler.Forecast {
 }
 
 // expected is what is foreseen for a job, after which other: "10m0s after a", "now", "when a ends", or "".
-func (s *state) expected(names map[string]fsm.JobID, id fsm.JobID) string {
+func (s *state) expected(names map[string]ident.Job, id ident.Job) string {
 	start, ok := s.foresee(s.get(id).Tenant).Start(id)
 	if !ok {
 		return ""
@@ -111,7 +112,7 @@ func TestForesee(t *testing.T) {
 		setup   func(s *state)
 		running []asked
 		waiting []asked
-		then    func(s *state, jobs map[string]fsm.JobID)
+		then    func(s *state, jobs map[string]ident.Job)
 		wants   map[string]string
 	}{
 		{
@@ -159,19 +160,19 @@ func TestForesee(t *testing.T) {
 				}
 			},
 			running: []asked{{name: "a", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
-			then:  func(s *state, _ map[string]fsm.JobID) { s.now = s.now.Add(9 * minute) },
+			then:  func(s *state, _ map[string]ident.Job) { s.now = s.now.Add(9 * minute) },
 			wants: map[string]string{"b": "31m0s after a"},
 		}, {
 			name:    "longer than any before, and no limit",
 			setup:   func(s *state) { s.took(asked{name: "a", gpus: 2}, minute) },
 			running: []asked{{name: "a", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
-			then:  func(s *state, _ map[string]fsm.JobID) { s.now = s.now.Add(9 * minute) },
+			then:  func(s *state, _ map[string]ident.Job) { s.now = s.now.Add(9 * minute) },
 			wants: map[string]string{"b": "when a ends"},
 		}, {
 			name:    "longer than any before, and a limit",
 			setup:   func(s *state) { s.took(asked{name: "a", gpus: 2}, minute) },
 			running: []asked{{name: "a", gpus: 2, limit: 20 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
-			then:  func(s *state, _ map[string]fsm.JobID) { s.now = s.now.Add(9 * minute) },
+			then:  func(s *state, _ map[string]ident.Job) { s.now = s.now.Add(9 * minute) },
 			wants: map[string]string{"b": "11m0s after a"},
 		}, {
 			name: "what failed, and what was tried again, tells nothing",
@@ -180,7 +181,7 @@ func TestForesee(t *testing.T) {
 				s.run()
 				s.begin(id)
 				s.over(id, 1)
-				require.Nil(s.t, s.apply(fsm.ControlJob{Tenant: "t", Job: id, Action: fsm.ActionRetry})[0].(fsm.ControlResult).Refusal)
+				require.Nil(s.t, s.apply(work.ControlJob{Tenant: "t", Job: id, Action: work.ActionRetry})[0].(work.ControlResult).Refusal)
 				s.run()
 				s.begin(id)
 				s.over(id, 0)
@@ -190,38 +191,38 @@ func TestForesee(t *testing.T) {
 		}, {
 			name:    "its own progress",
 			running: []asked{{name: "a", gpus: 2, limit: 100 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
-			then: func(s *state, jobs map[string]fsm.JobID) {
+			then: func(s *state, jobs map[string]ident.Job) {
 				s.now = s.now.Add(10 * minute)
-				s.report(jobs["a"], 0, fsm.TaskReport{Kind: fsm.ReportProgress, Step: 100, Total: 400})
+				s.report(jobs["a"], 0, work.TaskReport{Kind: work.ReportProgress, Step: 100, Total: 400})
 				s.now = s.now.Add(5 * minute)
 			},
 			wants: map[string]string{"b": "25m0s after a"},
 		}, {
 			name:    "progress of the first moments",
 			running: []asked{{name: "a", gpus: 2, limit: 100 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
-			then: func(s *state, jobs map[string]fsm.JobID) {
+			then: func(s *state, jobs map[string]ident.Job) {
 				s.now = s.now.Add(10 * minute)
-				s.report(jobs["a"], 0, fsm.TaskReport{Kind: fsm.ReportProgress, Step: 1, Total: 400})
+				s.report(jobs["a"], 0, work.TaskReport{Kind: work.ReportProgress, Step: 1, Total: 400})
 			},
 			wants: map[string]string{"b": "1h30m0s after a"},
 		}, {
 			name: "the quota of the tenant",
 			setup: func(s *state) {
 				one := int32(1)
-				s.apply(fsm.PutQuota{Tenant: "t", MaxGPUs: &one})
+				s.apply(work.PutQuota{Tenant: "t", MaxGPUs: &one})
 			},
 			running: []asked{{name: "a", gpus: 1, limit: 10 * minute}}, waiting: []asked{{name: "b", gpus: 1}},
 			wants: map[string]string{"b": "10m0s after a"},
 		}, {
 			name:    "the limit of the queue",
-			setup:   func(s *state) { s.apply(fsm.PutQueue{Queue: fsm.Queue{Name: "narrow", MaxGPUs: 1}}) },
+			setup:   func(s *state) { s.apply(work.PutQueue{Queue: work.Queue{Name: "narrow", MaxGPUs: 1}}) },
 			running: []asked{{name: "a", gpus: 1, queue: "narrow", limit: 10 * minute}}, waiting: []asked{{name: "b", gpus: 1, queue: "narrow"}, {name: "c", gpus: 1}},
 			wants: map[string]string{"b": "10m0s after a", "c": "now"},
 		}, {
 			name:    "one that is being stopped",
 			running: []asked{{name: "a", gpus: 2}}, waiting: []asked{{name: "b", gpus: 1}},
-			then: func(s *state, jobs map[string]fsm.JobID) {
-				require.Nil(s.t, s.apply(fsm.ControlJob{Tenant: "t", Job: jobs["a"], Action: fsm.ActionCancel})[0].(fsm.ControlResult).Refusal)
+			then: func(s *state, jobs map[string]ident.Job) {
+				require.Nil(s.t, s.apply(work.ControlJob{Tenant: "t", Job: jobs["a"], Action: work.ActionCancel})[0].(work.ControlResult).Refusal)
 			},
 			wants: map[string]string{"b": "30s after a"},
 		},
@@ -233,7 +234,7 @@ func TestForesee(t *testing.T) {
 			if tt.setup != nil {
 				tt.setup(s)
 			}
-			jobs := map[string]fsm.JobID{}
+			jobs := map[string]ident.Job{}
 			for _, a := range tt.running {
 				jobs[a.name] = s.ask(a)
 			}

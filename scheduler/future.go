@@ -7,6 +7,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // future is the view of a time to come, as if one tenant had the cluster to itself. The embedded interface is not kept: of the
@@ -15,28 +17,28 @@ type future struct {
 	now    *fsm.View
 	tenant string
 
-	use     map[string]*fsm.NodeUse
-	usage   fsm.Usage
+	use     map[string]*work.NodeUse
+	usage   work.Usage
 	byQueue map[string]int // thousandths of GPUs
 	// running are the tenant's jobs that hold something now.
 	running []*holding
 	// classes are the groups of its waiting jobs; lines their jobs, in order; waiting finds a job that is in one.
-	classes []fsm.ClassKey
-	lines   map[fsm.ClassKey][]*fsm.Job
-	waiting map[fsm.JobID]*fsm.Job
+	classes []work.ClassKey
+	lines   map[work.ClassKey][]*work.Job
+	waiting map[ident.Job]*work.Job
 }
 
 // holding is a job with what it holds.
 type holding struct {
-	job   *fsm.Job
-	tasks []fsm.TaskPlacement
+	job   *work.Job
+	tasks []work.TaskPlacement
 }
 
 var _ View = (*future)(nil)
 
 func newFuture(v *fsm.View, tenant string) *future {
-	f := &future{now: v, tenant: tenant, use: map[string]*fsm.NodeUse{}, byQueue: map[string]int{}}
-	f.usage = fsm.Usage{Unfinished: v.Usage(tenant).Unfinished}
+	f := &future{now: v, tenant: tenant, use: map[string]*work.NodeUse{}, byQueue: map[string]int{}}
+	f.usage = work.Usage{Unfinished: v.Usage(tenant).Unfinished}
 	for j := range v.ActiveJobs() {
 		if j.Tenant != tenant {
 			continue
@@ -44,7 +46,7 @@ func newFuture(v *fsm.View, tenant string) *future {
 		h := &holding{job: j}
 		for i := range j.Tasks {
 			if t := &j.Tasks[i]; t.State != v1.TaskState_ENDED {
-				h.tasks = append(h.tasks, fsm.TaskPlacement{Node: t.Node, GPUs: t.GPUs})
+				h.tasks = append(h.tasks, work.TaskPlacement{Node: t.Node, GPUs: t.GPUs})
 			}
 		}
 		f.running = append(f.running, h)
@@ -55,7 +57,7 @@ func newFuture(v *fsm.View, tenant string) *future {
 
 // wait takes in the tenant's waiting jobs: so many, from the head.
 func (f *future) wait(most int) {
-	var all []*fsm.Job
+	var all []*work.Job
 	for key := range f.now.Classes() {
 		if key.Tenant != "" && key.Tenant != f.tenant {
 			continue
@@ -73,7 +75,7 @@ func (f *future) wait(most int) {
 	}
 	slices.SortFunc(all, inOrder)
 	all = all[:min(len(all), most)]
-	f.lines, f.waiting = map[fsm.ClassKey][]*fsm.Job{}, make(map[fsm.JobID]*fsm.Job, len(all))
+	f.lines, f.waiting = map[work.ClassKey][]*work.Job{}, make(map[ident.Job]*work.Job, len(all))
 	for _, j := range all {
 		key := f.now.ClassOf(j)
 		if f.lines[key] == nil {
@@ -85,7 +87,7 @@ func (f *future) wait(most int) {
 }
 
 // inOrder compares two jobs by which is offered first.
-func inOrder(a, b *fsm.Job) int {
+func inOrder(a, b *work.Job) int {
 	switch {
 	case before(&class{head: a}, &class{head: b}):
 		return -1
@@ -96,13 +98,13 @@ func inOrder(a, b *fsm.Job) int {
 }
 
 // start gives a waiting job what was planned for it. Plan takes the jobs of a class from its head.
-func (f *future) start(p *fsm.Placement) *holding {
+func (f *future) start(p *work.Placement) *holding {
 	j := f.waiting[p.Job]
 	delete(f.waiting, p.Job)
 	key := f.now.ClassOf(j)
 	if f.lines[key] = f.lines[key][1:]; len(f.lines[key]) == 0 {
 		delete(f.lines, key)
-		f.classes = slices.DeleteFunc(f.classes, func(k fsm.ClassKey) bool { return k == key })
+		f.classes = slices.DeleteFunc(f.classes, func(k work.ClassKey) bool { return k == key })
 	}
 	h := &holding{job: j, tasks: p.Tasks}
 	f.hold(h)
@@ -116,7 +118,7 @@ func (f *future) hold(h *holding) {
 		t := &h.tasks[i]
 		u := f.use[t.Node]
 		if u == nil {
-			u = &fsm.NodeUse{}
+			u = &work.NodeUse{}
 			f.use[t.Node] = u
 		}
 		u.CPUs += s.CPUDemand()
@@ -156,25 +158,25 @@ func (f *future) end(h *holding) {
 	f.byQueue[h.job.Queue] -= s.GPUMilli()
 }
 
-func (f *future) Index() uint64                          { return f.now.Index() }
-func (f *future) Nodes() iter.Seq[*fsm.Node]             { return f.now.Nodes() }
-func (f *future) Queue(name string) (*fsm.Queue, bool)   { return f.now.Queue(name) }
-func (f *future) QueueGPUs(queue string) int             { return f.byQueue[queue] }
-func (f *future) Quota(tenant string) (*fsm.Quota, bool) { return f.now.Quota(tenant) }
-func (f *future) Usage(string) fsm.Usage                 { return f.usage }
-func (f *future) ClassReason(fsm.ClassKey) string        { return "" }
-func (f *future) Classes() iter.Seq[fsm.ClassKey]        { return slices.Values(f.classes) }
+func (f *future) Index() uint64                           { return f.now.Index() }
+func (f *future) Nodes() iter.Seq[*work.Node]             { return f.now.Nodes() }
+func (f *future) Queue(name string) (*work.Queue, bool)   { return f.now.Queue(name) }
+func (f *future) QueueGPUs(queue string) int              { return f.byQueue[queue] }
+func (f *future) Quota(tenant string) (*work.Quota, bool) { return f.now.Quota(tenant) }
+func (f *future) Usage(string) work.Usage                 { return f.usage }
+func (f *future) ClassReason(work.ClassKey) string        { return "" }
+func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
 
-func (f *future) Use(node string) fsm.NodeUse {
+func (f *future) Use(node string) work.NodeUse {
 	if u := f.use[node]; u != nil {
 		return *u
 	}
-	return fsm.NodeUse{}
+	return work.NodeUse{}
 }
 
-func (f *future) ClassJobs(key fsm.ClassKey) iter.Seq[*fsm.Job] { return slices.Values(f.lines[key]) }
+func (f *future) ClassJobs(key work.ClassKey) iter.Seq[*work.Job] { return slices.Values(f.lines[key]) }
 
-func (f *future) ClassJobsAfter(key fsm.ClassKey, after *fsm.Job, buf []*fsm.Job) []*fsm.Job {
+func (f *future) ClassJobsAfter(key work.ClassKey, after *work.Job, buf []*work.Job) []*work.Job {
 	line := f.lines[key]
 	if after != nil {
 		i, found := slices.BinarySearchFunc(line, after, inOrder)

@@ -1,6 +1,6 @@
 package scheduler
 
-import "github.com/mindcoordinator/mind/fsm"
+import "github.com/mindcoordinator/mind/fsm/work"
 
 // readAhead is how many jobs of a class are read at a time.
 const readAhead = 128
@@ -14,14 +14,14 @@ type line struct {
 
 // class is a group of waiting jobs that need the same.
 type class struct {
-	key  fsm.ClassKey
-	head *fsm.Job
+	key  work.ClassKey
+	head *work.Job
 	fit  *fit
 	// limits are those of its tenant and its queue, once they were asked for.
 	limits limits
 	// rest are the next jobs, read ahead a few at a time once the head has found a place.
-	rest []*fsm.Job
-	buf  []*fsm.Job
+	rest []*work.Job
+	buf  []*work.Job
 }
 
 // before is the policy: which of two classes is offered first. Fair share belongs here: it compares what the queues
@@ -53,7 +53,7 @@ func newLine(v View) *line {
 }
 
 // first is the job to offer now, or nil at the end.
-func (l *line) first() (*class, *fsm.Job) {
+func (l *line) first() (*class, *work.Job) {
 	if len(l.heap) == 0 {
 		return nil, nil
 	}
@@ -65,7 +65,7 @@ func (l *line) next() {
 	c := l.heap[0]
 	if len(c.rest) == 0 {
 		if c.buf == nil {
-			c.buf = make([]*fsm.Job, readAhead)
+			c.buf = make([]*work.Job, readAhead)
 		}
 		c.rest = l.view.ClassJobsAfter(c.key, c.head, c.buf)
 	}

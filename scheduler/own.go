@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // own is what limits the places of one job beyond its shape: tasks of its earlier attempts that may still be alive, and
 // nodes on which attempts of it have failed. The first is a must, because two attempts of a job must never live at once.
 // The second is a wish: a node that failed is taken again when the others could never hold the job.
 type own struct {
-	job *fsm.Job
+	job *work.Job
 	// barred are the hosts that get no task of it in this pass.
 	barred bitset
 	// able counts the hosts that could hold a task of it if they were empty; takers are those among them that may take
@@ -37,7 +37,7 @@ func (t *tally) add(spec, by int) {
 }
 
 // hold says whether the hosts that were counted could hold all tasks of a shape at once.
-func (t *tally) hold(s *fsm.Shape) bool {
+func (t *tally) hold(s *work.Shape) bool {
 	if s.Nodes <= 1 || s.GPUs == 0 {
 		return t.all >= max(1, int(s.Nodes))
 	}
@@ -45,7 +45,7 @@ func (t *tally) hold(s *fsm.Shape) bool {
 }
 
 // narrow limits a fit to the hosts that one job may have.
-func (f *fit) narrow(job *fsm.Job, settled func(node string) bool) {
+func (f *fit) narrow(job *work.Job, settled func(node string) bool) {
 	p := f.pool
 	o := &own{job: job, barred: newBitset(len(p.hosts))}
 	able := p.able(f)
@@ -95,7 +95,7 @@ func (f *fit) narrow(job *fsm.Job, settled func(node string) bool) {
 }
 
 // lastFailure is the position of the newest attempt that failed on the node.
-func lastFailure(job *fsm.Job, node string) int {
+func lastFailure(job *work.Job, node string) int {
 	for i := len(job.Past) - 1; i >= 0; i-- {
 		if job.Past[i].FailedNode == node {
 			return i
@@ -121,14 +121,14 @@ func (p *pool) able(f *fit) bitset {
 			continue
 		}
 		if f.shape.NeedsGPU() {
-			_, ok = h.wiring().pick(h.healthy()&gpus, max(1, int(f.shape.GPUs)), f.shape.Topology == fsm.TopologyNVLink)
+			_, ok = h.wiring().pick(h.healthy()&gpus, max(1, int(f.shape.GPUs)), f.shape.Topology == work.TopologyNVLink)
 		}
 		if ok {
 			set.add(i)
 		}
 	}
 	if p.empty == nil {
-		p.empty = map[fsm.Shape]bitset{}
+		p.empty = map[work.Shape]bitset{}
 	}
 	p.empty[f.shape] = set
 	return set
@@ -161,12 +161,12 @@ func (p *pool) isSettled(i int, settled func(node string) bool) bool {
 }
 
 // settling says whether the job waits for nothing but nodes to have been in session for longer.
-func (o *own) settling(s *fsm.Shape) bool {
+func (o *own) settling(s *work.Shape) bool {
 	return o.job.Replacement() && o.takers.hold(s) && !o.trusted.hold(s)
 }
 
 // explain adds to why nothing fits what holds for this job alone.
-func (o *own) explain(why string, s *fsm.Shape) string {
+func (o *own) explain(why string, s *work.Shape) string {
 	if !o.able.hold(s) {
 		if o.job.Replacement() {
 			why += "; node " + strings.Join(o.awaited(), ", ") + " may still run its last attempt"

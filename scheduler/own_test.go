@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -24,10 +25,10 @@ func three(t testing.TB) *state {
 
 func TestPlan_replacementsGoWhereTheLostNodeWouldAsk(t *testing.T) {
 	s := three(t)
-	id := s.submitRetried(fsm.Shape{GPUs: 8})
+	id := s.submitRetried(work.Shape{GPUs: 8})
 	s.run()
 	require.Equal(t, "n1:0,1,2,3,4,5,6,7", s.placed(id))
-	others := []fsm.JobID{s.submit(fsm.Shape{GPUs: 8}, 5), s.submit(fsm.Shape{GPUs: 8}, 5)}
+	others := []ident.Job{s.submit(work.Shape{GPUs: 8}, 5), s.submit(work.Shape{GPUs: 8}, 5)}
 	s.run()
 	s.away("n1")
 	s.node("n4", gpus("n4", "H100", 8, 8), nil)
@@ -37,7 +38,7 @@ func TestPlan_replacementsGoWhereTheLostNodeWouldAsk(t *testing.T) {
 	require.Empty(t, s.get(id).Tasks, "n4 is free, but n1 has never heard of it")
 	require.Equal(t, "needs 8 x GPU on one node; most free on a node is 0; only 2 nodes may take over from node n1, "+
 		"which may still run its last attempt: bring it back, or `mind node forget n1`", s.reason(id))
-	free := s.submit(fsm.Shape{GPUs: 8}, 5)
+	free := s.submit(work.Shape{GPUs: 8}, 5)
 	s.run()
 	require.Equal(t, "n4:0,1,2,3,4,5,6,7", s.placed(free), "nobody else is held to it")
 
@@ -57,36 +58,36 @@ func TestPlan_replacementsGoWhereTheLostNodeWouldAsk(t *testing.T) {
 
 func TestPlan_waitsForTheLostNodeWhenNobodyMayTakeOver(t *testing.T) {
 	const why = "waits for node n1, which may still run its last attempt: bring it back, or `mind node forget n1`"
-	ends := map[string]func(s *state, ref fsm.TaskRef){
-		"forgotten": func(s *state, _ fsm.TaskRef) { s.apply(fsm.SetNode{ID: "n1", Action: fsm.NodeForget}) },
-		"restarted": func(s *state, _ fsm.TaskRef) {
+	ends := map[string]func(s *state, ref work.TaskRef){
+		"forgotten": func(s *state, _ work.TaskRef) { s.apply(work.SetNode{ID: "n1", Action: work.NodeForget}) },
+		"restarted": func(s *state, _ work.TaskRef) {
 			n := testNode("n1")
 			n.BootID = "b2"
-			s.apply(fsm.RegisterNode{Node: n})
+			s.apply(work.RegisterNode{Node: n})
 		},
-		"back without the task": func(s *state, _ fsm.TaskRef) { s.apply(fsm.RegisterNode{Node: testNode("n1")}) },
-		"back with the task, which then ends": func(s *state, ref fsm.TaskRef) {
-			s.apply(fsm.RegisterNode{Node: testNode("n1"), Tasks: []fsm.TaskRef{ref}})
+		"back without the task": func(s *state, _ work.TaskRef) { s.apply(work.RegisterNode{Node: testNode("n1")}) },
+		"back with the task, which then ends": func(s *state, ref work.TaskRef) {
+			s.apply(work.RegisterNode{Node: testNode("n1"), Tasks: []work.TaskRef{ref}})
 			s.run()
 			require.Empty(s.t, s.get(ref.Job).Tasks)
 			require.Equal(s.t, why, s.reason(ref.Job))
-			s.apply(fsm.ReportTasks{Node: "n1", Reports: []fsm.TaskReport{
-				{Job: ref.Job, Attempt: ref.Attempt, Token: ref.Token, Kind: fsm.ReportEnded},
+			s.apply(work.ReportTasks{Node: "n1", Reports: []work.TaskReport{
+				{Job: ref.Job, Attempt: ref.Attempt, Token: ref.Token, Kind: work.ReportEnded},
 			}})
 		},
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
 			s := three(t)
-			id := s.submitRetried(fsm.Shape{GPUs: 1})
+			id := s.submitRetried(work.Shape{GPUs: 1})
 			s.run()
-			ref := fsm.TaskRef{Job: id, Attempt: 1, Token: s.get(id).Token}
+			ref := work.TaskRef{Job: id, Attempt: 1, Token: s.get(id).Token}
 			s.away("n1")
 			require.Equal(t, 1, s.lose("n1", "n3"))
 			// Those who could have taken over go away, and come back as others.
 			for _, n := range []string{"n2", "n3"} {
 				s.away(n)
-				s.apply(fsm.RegisterNode{Node: testNode(n)})
+				s.apply(work.RegisterNode{Node: testNode(n)})
 			}
 			s.run()
 			require.Empty(t, s.get(id).Tasks)
@@ -101,21 +102,21 @@ func TestPlan_waitsForTheLostNodeWhenNobodyMayTakeOver(t *testing.T) {
 	}
 }
 
-func testNode(id string) fsm.Node {
-	return fsm.Node{
+func testNode(id string) work.Node {
+	return work.Node{
 		ID: id, Hostname: id, BootID: "b1", AgentVersion: "test", GRPCAddr: id + ":1", GPUs: gpus(id, "H100", 8, 8), CPUs: 64, MemMB: 512 << 10,
 	}
 }
 
 func TestPlan_staysAwayFromWhereItFailed(t *testing.T) {
 	s := three(t)
-	id := s.submitRetried(fsm.Shape{GPUs: 4})
+	id := s.submitRetried(work.Shape{GPUs: 4})
 	s.run()
 	require.Equal(t, "n1:0,1,2,3", s.placed(id))
 	s.fail(id, 0)
-	first := s.submit(fsm.Shape{GPUs: 8}, 9)
+	first := s.submit(work.Shape{GPUs: 8}, 9)
 	for range 2 {
-		s.submit(fsm.Shape{GPUs: 8}, 9)
+		s.submit(work.Shape{GPUs: 8}, 9)
 	}
 	s.run()
 	require.Equal(t, []string{"n1"}, s.nodes(first))
@@ -123,11 +124,11 @@ func TestPlan_staysAwayFromWhereItFailed(t *testing.T) {
 	s.run()
 	require.Empty(t, s.get(id).Tasks, "two nodes are full and the third one failed it: the two will be free one day")
 	require.Equal(t, "needs 4 x GPU on one node; most free on a node is 0; not on n1, where an attempt failed", s.reason(id))
-	young := s.submit(fsm.Shape{GPUs: 4}, 5)
+	young := s.submit(work.Shape{GPUs: 4}, 5)
 	s.run()
 	require.Equal(t, "n1:0,1,2,3", s.placed(young), "others may go there")
-	s.apply(fsm.SetNode{ID: "n2", Action: fsm.NodeForget})
-	s.apply(fsm.SetNode{ID: "n3", Action: fsm.NodeDrain})
+	s.apply(work.SetNode{ID: "n2", Action: work.NodeForget})
+	s.apply(work.SetNode{ID: "n3", Action: work.NodeDrain})
 	s.run()
 	require.Equal(t, "n1:4,5,6,7", s.placed(id), "there is no other node for it")
 }
@@ -135,34 +136,34 @@ func TestPlan_staysAwayFromWhereItFailed(t *testing.T) {
 func TestPlan_takesANodeThatFailedWhenNoOtherCouldEverDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		others func(s *state)
-		shape  fsm.Shape
+		shape  work.Shape
 		away   bool
 	}{
-		"another like it":     {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil) }, fsm.Shape{GPUs: 4}, true},
-		"nobody else":         {func(*state) {}, fsm.Shape{GPUs: 4}, false},
-		"too few GPUs":        {func(s *state) { s.node("b", gpus("b", "H100", 2, 2), nil) }, fsm.Shape{GPUs: 4}, false},
-		"other GPUs":          {func(s *state) { s.node("b", gpus("b", "L4", 8, 8), nil) }, fsm.Shape{GPUs: 4, GPUType: "H100"}, false},
-		"sick GPUs":           {func(s *state) { s.node("b", sick(gpus("b", "H100", 8, 8)), nil) }, fsm.Shape{GPUs: 4}, false},
-		"too little memory":   {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil) }, fsm.Shape{GPUs: 4, MemMB: 600 << 10}, false},
-		"not linked":          {func(s *state) { s.node("b", gpus("b", "H100", 8, 2), nil) }, fsm.Shape{GPUs: 4, Topology: fsm.TopologyNVLink}, false},
-		"linked":              {func(s *state) { s.node("b", gpus("b", "H100", 8, 4), nil) }, fsm.Shape{GPUs: 4, Topology: fsm.TopologyNVLink}, true},
-		"a fraction":          {func(s *state) { s.node("b", gpus("b", "H100", 1, 1), nil) }, fsm.Shape{FractionMilli: 500}, true},
-		"no GPU asked for":    {func(s *state) { s.node("b", nil, nil) }, fsm.Shape{CPUs: 4}, true},
-		"no GPU, nobody else": {func(*state) {}, fsm.Shape{CPUs: 4}, false},
-		"a fraction, alone":   {func(*state) {}, fsm.Shape{FractionMilli: 500}, false},
-		"without the label":   {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil) }, fsm.Shape{GPUs: 4, Selector: "zone=a"}, false},
+		"another like it":     {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil) }, work.Shape{GPUs: 4}, true},
+		"nobody else":         {func(*state) {}, work.Shape{GPUs: 4}, false},
+		"too few GPUs":        {func(s *state) { s.node("b", gpus("b", "H100", 2, 2), nil) }, work.Shape{GPUs: 4}, false},
+		"other GPUs":          {func(s *state) { s.node("b", gpus("b", "L4", 8, 8), nil) }, work.Shape{GPUs: 4, GPUType: "H100"}, false},
+		"sick GPUs":           {func(s *state) { s.node("b", sick(gpus("b", "H100", 8, 8)), nil) }, work.Shape{GPUs: 4}, false},
+		"too little memory":   {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil) }, work.Shape{GPUs: 4, MemMB: 600 << 10}, false},
+		"not linked":          {func(s *state) { s.node("b", gpus("b", "H100", 8, 2), nil) }, work.Shape{GPUs: 4, Topology: work.TopologyNVLink}, false},
+		"linked":              {func(s *state) { s.node("b", gpus("b", "H100", 8, 4), nil) }, work.Shape{GPUs: 4, Topology: work.TopologyNVLink}, true},
+		"a fraction":          {func(s *state) { s.node("b", gpus("b", "H100", 1, 1), nil) }, work.Shape{FractionMilli: 500}, true},
+		"no GPU asked for":    {func(s *state) { s.node("b", nil, nil) }, work.Shape{CPUs: 4}, true},
+		"no GPU, nobody else": {func(*state) {}, work.Shape{CPUs: 4}, false},
+		"a fraction, alone":   {func(*state) {}, work.Shape{FractionMilli: 500}, false},
+		"without the label":   {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil) }, work.Shape{GPUs: 4, Selector: "zone=a"}, false},
 		"drained by now": {func(s *state) {
 			s.node("b", gpus("b", "H100", 8, 8), nil)
-			s.apply(fsm.SetNode{ID: "b", Action: fsm.NodeDrain})
-		}, fsm.Shape{GPUs: 4}, false},
-		"cannot be reached":    {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil); s.away("b") }, fsm.Shape{GPUs: 4}, false},
-		"big, but of one rank": {func(s *state) { s.node("b", gpus("b", "A100", 8, 8), nil) }, fsm.Shape{GPUs: 4}, true},
+			s.apply(work.SetNode{ID: "b", Action: work.NodeDrain})
+		}, work.Shape{GPUs: 4}, false},
+		"cannot be reached":    {func(s *state) { s.node("b", gpus("b", "H100", 8, 8), nil); s.away("b") }, work.Shape{GPUs: 4}, false},
+		"big, but of one rank": {func(s *state) { s.node("b", gpus("b", "A100", 8, 8), nil) }, work.Shape{GPUs: 4}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newState(t)
 			big := testNode("a")
 			big.Labels, big.MemMB = map[string]string{"zone": "a"}, 1<<20
-			s.apply(fsm.RegisterNode{Node: big})
+			s.apply(work.RegisterNode{Node: big})
 			id := s.submitRetried(c.shape)
 			s.run()
 			require.Equal(t, "a", s.get(id).Tasks[0].Node)
@@ -175,7 +176,7 @@ func TestPlan_takesANodeThatFailedWhenNoOtherCouldEverDo(t *testing.T) {
 	}
 }
 
-func sick(g []fsm.GPU) []fsm.GPU {
+func sick(g []work.GPU) []work.GPU {
 	for i := range g {
 		g[i].Health = v1.GpuHealth_QUARANTINED
 	}
@@ -188,7 +189,7 @@ func TestPlan_aGangAvoidsWhatItCan(t *testing.T) {
 	for _, n := range []string{"a1", "a2", "a3"} {
 		s.node(n, gpus(n, "A100", 8, 8), nil)
 	}
-	id := s.submitRetried(fsm.Shape{Nodes: 2, GPUs: 8})
+	id := s.submitRetried(work.Shape{Nodes: 2, GPUs: 8})
 	s.run()
 	require.Equal(t, []string{"a1", "a2"}, s.nodes(id))
 	s.fail(id, 0)
@@ -204,7 +205,7 @@ func TestPlan_aGangAvoidsWhatItCan(t *testing.T) {
 	require.Equal(t, []string{"h1", "h2"}, s.nodes(id))
 }
 
-func (s *state) nodes(id fsm.JobID) []string {
+func (s *state) nodes(id ident.Job) []string {
 	var out []string
 	for _, t := range s.get(id).Tasks {
 		out = append(out, t.Node)
@@ -217,10 +218,10 @@ func (s *state) nodes(id fsm.JobID) []string {
 func BenchmarkPlan_NoChange_1000Replacements(b *testing.B) {
 	s := loaded(b, 100_000)
 	s.ack()
-	var retried fsm.SubmitJobs
+	var retried work.SubmitJobs
 	for range 1000 {
-		j := s.job(fsm.Shape{GPUs: 1}, 9)
-		j.Retry = fsm.RetryPolicy{Max: 3, On: fsm.RetryInfrastructure}
+		j := s.job(work.Shape{GPUs: 1}, 9)
+		j.Retry = work.RetryPolicy{Max: 3, On: work.RetryInfrastructure}
 		retried.Jobs = append(retried.Jobs, j)
 	}
 	s.apply(retried)

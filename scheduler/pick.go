@@ -3,7 +3,7 @@ package scheduler
 import (
 	"math/bits"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // wiring is how the GPUs of one node reach each other: for each index, the peers over NVLink and the GPUs of the same
@@ -15,7 +15,7 @@ type wiring struct {
 	uniform bool
 }
 
-func wire(gpus []fsm.GPU) *wiring {
+func wire(gpus []work.GPU) *wiring {
 	w := &wiring{uniform: true}
 	var all uint64
 	for i := range gpus {

@@ -19,24 +19,24 @@ import (
 	"iter"
 	"time"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // View is what planning reads of the state. *fsm.View is one.
 type View interface {
 	Index() uint64
-	Nodes() iter.Seq[*fsm.Node]
-	Use(node string) fsm.NodeUse
+	Nodes() iter.Seq[*work.Node]
+	Use(node string) work.NodeUse
 	// Classes are the groups of waiting jobs; ClassJobs are those of one, highest priority first, then oldest.
-	Classes() iter.Seq[fsm.ClassKey]
-	ClassJobs(fsm.ClassKey) iter.Seq[*fsm.Job]
+	Classes() iter.Seq[work.ClassKey]
+	ClassJobs(work.ClassKey) iter.Seq[*work.Job]
 	// ClassJobsAfter fills buf with the jobs that follow one.
-	ClassJobsAfter(key fsm.ClassKey, after *fsm.Job, buf []*fsm.Job) []*fsm.Job
-	ClassReason(fsm.ClassKey) string
+	ClassJobsAfter(key work.ClassKey, after *work.Job, buf []*work.Job) []*work.Job
+	ClassReason(work.ClassKey) string
 	// Quota is what a tenant may have, Usage what it has; QueueGPUs is what the jobs of a queue hold.
-	Quota(tenant string) (*fsm.Quota, bool)
-	Usage(tenant string) fsm.Usage
-	Queue(name string) (*fsm.Queue, bool)
+	Quota(tenant string) (*work.Quota, bool)
+	Usage(tenant string) work.Usage
+	Queue(name string) (*work.Queue, bool)
 	QueueGPUs(queue string) int
 }
 
@@ -56,12 +56,12 @@ type Options struct {
 // Result is what a pass found.
 type Result struct {
 	// Commands to propose, in this order; none when nothing changes. Reasons go with the last one.
-	Commands []fsm.PlaceJobs
+	Commands []work.PlaceJobs
 	// Placed and Offered count jobs.
 	Placed  int
 	Offered int
 	// Blocked are the classes whose first job fits nowhere: until something is freed, no job of theirs does.
-	Blocked []fsm.ClassKey
+	Blocked []work.ClassKey
 	// ReasonsOnly: nothing was placed; the one command tells users why, and is not urgent.
 	ReasonsOnly bool
 	// Settling: a job waits for nothing but nodes to settle. Nothing will tell of that but time: plan again in a second.
@@ -80,22 +80,22 @@ func Plan(v View, now time.Time, opts Options) Result {
 	}
 	var (
 		res     Result
-		reasons []fsm.ClassReason
+		reasons []work.ClassReason
 		line    = newLine(v)
 		pool    *pool
 		room    = newRoom(v)
-		batch   []fsm.Placement
+		batch   []work.Placement
 	)
 	flush := func() {
 		if len(batch) > 0 {
-			res.Commands = append(res.Commands, fsm.PlaceJobs{BasedOn: v.Index(), Placements: batch})
+			res.Commands = append(res.Commands, work.PlaceJobs{BasedOn: v.Index(), Placements: batch})
 			batch = nil
 		}
 	}
 	blocked := func(class *class, why string) {
 		res.Blocked = append(res.Blocked, class.key)
 		if !opts.Quiet && why != v.ClassReason(class.key) {
-			reasons = append(reasons, fsm.ClassReason{Class: class.key, Reason: why})
+			reasons = append(reasons, work.ClassReason{Class: class.key, Reason: why})
 		}
 		line.drop()
 	}
@@ -129,7 +129,7 @@ func Plan(v View, now time.Time, opts Options) Result {
 			continue
 		}
 		class.limits.take(class.key.Shape)
-		batch = append(batch, fsm.Placement{Job: job.ID, Attempt: job.Attempt + 1, Tasks: tasks})
+		batch = append(batch, work.Placement{Job: job.ID, Attempt: job.Attempt + 1, Tasks: tasks})
 		if len(batch) == opts.PerCommand {
 			flush()
 		}
@@ -145,7 +145,7 @@ func Plan(v View, now time.Time, opts Options) Result {
 		res.Commands[len(res.Commands)-1].Reasons = reasons
 	case len(reasons) > 0:
 		res.ReasonsOnly = true
-		res.Commands = []fsm.PlaceJobs{{BasedOn: v.Index(), Reasons: reasons}}
+		res.Commands = []work.PlaceJobs{{BasedOn: v.Index(), Reasons: reasons}}
 	}
 	return res
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // pool is the free capacity of the cluster during one pass. It only shrinks.
@@ -16,18 +16,18 @@ type pool struct {
 	keys  []string // the labels that any waiting job asks for
 	// empty has, for the shapes that it was asked for, the hosts that could hold a task of it if they were empty; settled
 	// are the hosts that may be trusted with replacements, nil before it is asked.
-	empty   map[fsm.Shape]bitset
+	empty   map[work.Shape]bitset
 	settled bitset
 }
 
 // host is a node that may be given tasks.
 type host struct {
-	node *fsm.Node
+	node *work.Node
 	kind *kind
 	wire *wiring
 	// free are the healthy GPUs of which nothing is leased; shared are those leased in part, with left milli to go.
 	free, shared uint64
-	left         *[fsm.MaxGPUs]uint16
+	left         *[work.MaxGPUs]uint16
 	cpus, mem    uint32
 }
 
@@ -35,13 +35,13 @@ type host struct {
 // waiting job asks for. Hosts of a kind lie in buckets by their number of free GPUs, so that the best fit is found
 // without looking at the others.
 type kind struct {
-	gpus   []fsm.GPU
+	gpus   []work.GPU
 	labels []string // values, in the order of the pool's keys
 	has    []bool   // whether the label is there at all
 	spec   int      // number shared by kinds with the same GPUs
 	// byFree[n] are the hosts with n free GPUs; counts has their number; partial those with a shared GPU.
-	byFree  [fsm.MaxGPUs + 1]bitset
-	counts  [fsm.MaxGPUs + 1]int
+	byFree  [work.MaxGPUs + 1]bitset
+	counts  [work.MaxGPUs + 1]int
 	most    int
 	partial bitset
 	// Greatest of any host of this kind, used or not: what could ever fit.
@@ -74,7 +74,7 @@ func newPool(v View, classes []*class) *pool {
 	return p
 }
 
-func newHost(node *fsm.Node, use fsm.NodeUse, k *kind) host {
+func newHost(node *work.Node, use work.NodeUse, k *kind) host {
 	h := host{node: node, kind: k, cpus: sub(node.CPUs, use.CPUs), mem: sub(node.MemMB, use.MemMB)}
 	for i := range node.GPUs {
 		g := &node.GPUs[i]
@@ -88,7 +88,7 @@ func newHost(node *fsm.Node, use fsm.NodeUse, k *kind) host {
 		}
 		if left := sub(1000, uint32(use.Milli[g.Index])); left > 0 {
 			if h.left == nil {
-				h.left = new([fsm.MaxGPUs]uint16)
+				h.left = new([work.MaxGPUs]uint16)
 			}
 			h.shared |= bit
 			h.left[g.Index] = uint16(left)
@@ -108,7 +108,7 @@ func sub(a, b uint32) uint32 {
 	return a - b
 }
 
-func (p *pool) kindOf(node *fsm.Node, values []string, has []bool) *kind {
+func (p *pool) kindOf(node *work.Node, values []string, has []bool) *kind {
 	spec := len(p.kinds)
 	for i := len(p.kinds) - 1; i >= 0; i-- {
 		if !p.kinds[i].sameGPUs(node) {
@@ -124,7 +124,7 @@ func (p *pool) kindOf(node *fsm.Node, values []string, has []bool) *kind {
 	return k
 }
 
-func (k *kind) holds(node *fsm.Node, values []string, has []bool) bool {
+func (k *kind) holds(node *work.Node, values []string, has []bool) bool {
 	for i, v := range values {
 		if k.labels[i] != v || k.has[i] != has[i] {
 			return false
@@ -133,7 +133,7 @@ func (k *kind) holds(node *fsm.Node, values []string, has []bool) bool {
 	return k.sameGPUs(node)
 }
 
-func (k *kind) sameGPUs(node *fsm.Node) bool {
+func (k *kind) sameGPUs(node *work.Node) bool {
 	if len(k.gpus) != len(node.GPUs) {
 		return false
 	}
@@ -178,7 +178,7 @@ func (p *pool) leave(i int) {
 }
 
 // take removes what a task of this shape uses from a host.
-func (p *pool) take(i int, s *fsm.Shape, gpus uint64) {
+func (p *pool) take(i int, s *work.Shape, gpus uint64) {
 	h := &p.hosts[i]
 	h.cpus -= min(h.cpus, s.CPUDemand())
 	h.mem -= min(h.mem, s.MemMB)
@@ -191,7 +191,7 @@ func (p *pool) take(i int, s *fsm.Shape, gpus uint64) {
 	} else {
 		g := bits.TrailingZeros64(gpus)
 		if h.left == nil {
-			h.left = new([fsm.MaxGPUs]uint16)
+			h.left = new([work.MaxGPUs]uint16)
 		}
 		if h.free&gpus != 0 {
 			h.free &^= gpus

@@ -10,6 +10,9 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -32,15 +35,15 @@ func TestPlan_properties(t *testing.T) {
 			require.Equal(r, plan, scheduler.Plan(v, s.now, opts), "pure")
 			checkPlan(r, v, plan)
 			checkReplacements(r, v, plan, opts)
-			var commands []fsm.Command
+			var commands []kernel.Command
 			for _, c := range plan.Commands {
 				commands = append(commands, c)
 			}
 			if len(commands) > 0 {
 				placed := 0
 				for _, result := range s.apply(commands...) {
-					require.Empty(r, result.(fsm.PlaceResult).Refused)
-					placed += len(result.(fsm.PlaceResult).Placed)
+					require.Empty(r, result.(work.PlaceResult).Refused)
+					placed += len(result.(work.PlaceResult).Placed)
 				}
 				require.Equal(r, plan.Placed, placed)
 			}
@@ -72,14 +75,14 @@ func drawNodes(r *rapid.T, s *state) {
 		}
 		s.node(id, inventory, labels)
 		if rapid.IntRange(0, 5).Draw(r, "away") == 0 {
-			s.apply(fsm.SetNode{ID: id, Action: fsm.NodeUnreachable})
+			s.apply(work.SetNode{ID: id, Action: work.NodeUnreachable})
 		}
 	}
 }
 
 func drawJobs(r *rapid.T, s *state) {
 	for range rapid.IntRange(0, 30).Draw(r, "jobs") {
-		shape := fsm.Shape{Nodes: 1}
+		shape := work.Shape{Nodes: 1}
 		switch rapid.IntRange(0, 4).Draw(r, "kind") {
 		case 0:
 			shape.FractionMilli = uint16(rapid.SampledFrom([]int{100, 250, 500, 999}).Draw(r, "fraction"))
@@ -93,14 +96,14 @@ func drawJobs(r *rapid.T, s *state) {
 		}
 		if shape.NeedsGPU() {
 			shape.GPUType = rapid.SampledFrom([]string{"", "", "H100", "A100", "L4"}).Draw(r, "type")
-			shape.Topology = rapid.SampledFrom([]uint8{fsm.TopologyAny, fsm.TopologyAny, fsm.TopologyNVLink}).Draw(r, "topology")
+			shape.Topology = rapid.SampledFrom([]uint8{work.TopologyAny, work.TopologyAny, work.TopologyNVLink}).Draw(r, "topology")
 		}
 		shape.Selector = rapid.SampledFrom([]string{"", "", "zone=a", "zone=b"}).Draw(r, "selector")
 		shape.MemMB = uint32(rapid.SampledFrom([]int{0, 0, 1000, 300_000}).Draw(r, "mem"))
 		// A type that no node ever had may be refused at once; then there is no job.
 		j := s.job(shape, uint8(rapid.IntRange(0, 10).Draw(r, "priority")))
-		j.Retry = fsm.RetryPolicy{Max: uint16(rapid.IntRange(0, 9).Draw(r, "retries")), On: fsm.RetryInfrastructure}
-		s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{j}})
+		j.Retry = work.RetryPolicy{Max: uint16(rapid.IntRange(0, 9).Draw(r, "retries")), On: work.RetryInfrastructure}
+		s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})
 	}
 }
 
@@ -114,11 +117,11 @@ func drawLimits(r *rapid.T, s *state) {
 	}
 	switch rapid.IntRange(0, 3).Draw(r, "limits") {
 	case 0:
-		s.apply(fsm.PutQuota{Tenant: "t", MaxGPUs: limit("gpus"), MaxRunning: limit("running")})
+		s.apply(work.PutQuota{Tenant: "t", MaxGPUs: limit("gpus"), MaxRunning: limit("running")})
 	case 1:
-		s.apply(fsm.DeleteQuota{Tenant: "t"})
+		s.apply(work.DeleteQuota{Tenant: "t"})
 	case 2:
-		s.apply(fsm.PutQueue{Queue: fsm.Queue{Name: fsm.DefaultQueue, MaxGPUs: uint32(rapid.IntRange(0, 12).Draw(r, "of the queue"))}})
+		s.apply(work.PutQueue{Queue: work.Queue{Name: work.DefaultQueue, MaxGPUs: uint32(rapid.IntRange(0, 12).Draw(r, "of the queue"))}})
 	}
 }
 
@@ -131,8 +134,8 @@ func drawEnds(r *rapid.T, s *state) {
 			}
 		case 2:
 			t := j.Tasks[rapid.IntRange(0, len(j.Tasks)-1).Draw(r, "rank")]
-			s.apply(fsm.ReportTasks{Node: t.Node, Reports: []fsm.TaskReport{{
-				Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: fsm.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT,
+			s.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{{
+				Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT,
 			}}})
 		}
 	}
@@ -141,7 +144,7 @@ func drawEnds(r *rapid.T, s *state) {
 // drawLosses lets nodes fall silent, be lost and come back, with their tasks or without.
 func drawLosses(r *rapid.T, s *state) {
 	s.ack()
-	var nodes []*fsm.Node
+	var nodes []*work.Node
 	for n := range s.machine.View().Nodes() {
 		nodes = append(nodes, n)
 	}
@@ -151,11 +154,11 @@ func drawLosses(r *rapid.T, s *state) {
 			s.away(n.ID)
 			s.lose(n.ID, "n0", "n1", "n2")
 		case 1:
-			back := fsm.RegisterNode{Node: *n}
+			back := work.RegisterNode{Node: *n}
 			if rapid.Bool().Draw(r, "still there") {
 				for _, id := range s.machine.View().AwaitedOn(n.ID) {
 					for _, a := range s.get(id).Awaits {
-						back.Tasks = append(back.Tasks, fsm.TaskRef{Job: id, Attempt: a.Attempt, Rank: a.Rank, Token: a.Token})
+						back.Tasks = append(back.Tasks, work.TaskRef{Job: id, Attempt: a.Attempt, Rank: a.Rank, Token: a.Token})
 					}
 				}
 			}
@@ -181,8 +184,8 @@ func checkReplacements(r *rapid.T, v *fsm.View, plan scheduler.Result, opts sche
 }
 
 func checkPlan(r *rapid.T, v *fsm.View, plan scheduler.Result) {
-	seen := map[fsm.JobID]bool{}
-	last := map[fsm.ClassKey]*fsm.Job{}
+	seen := map[ident.Job]bool{}
+	last := map[work.ClassKey]*work.Job{}
 	for _, command := range plan.Commands {
 		require.Equal(r, v.Index(), command.BasedOn)
 		for _, p := range command.Placements {
@@ -207,7 +210,7 @@ func checkNothingSimpleFits(r *rapid.T, v *fsm.View, opts scheduler.Options) {
 	for key := range v.Classes() {
 		s := key.Shape
 		own, _ := v.Job(key.Own)
-		if s.Nodes > 1 || s.Topology == fsm.TopologyNVLink {
+		if s.Nodes > 1 || s.Topology == work.TopologyNVLink {
 			continue
 		}
 		if q, ok := v.Quota(key.Tenant); ok && q.Bars(v.Usage(key.Tenant), s) != "" {
@@ -221,7 +224,7 @@ func checkNothingSimpleFits(r *rapid.T, v *fsm.View, opts scheduler.Options) {
 				continue
 			}
 			use := v.Use(n.ID)
-			able := fsm.Eligible(n, &use, s)
+			able := work.Eligible(n, &use, s)
 			want := int(s.GPUs)
 			if s.FractionMilli > 0 {
 				want = 1
@@ -234,7 +237,7 @@ func checkNothingSimpleFits(r *rapid.T, v *fsm.View, opts scheduler.Options) {
 				some |= able & -able
 				able &= able - 1
 			}
-			require.NotNil(r, fsm.CheckTask(n, &use, s, some), "%+v would fit on %s", s, n.ID)
+			require.NotNil(r, work.CheckTask(n, &use, s, some), "%+v would fit on %s", s, n.ID)
 		}
 	}
 }

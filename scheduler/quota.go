@@ -1,6 +1,6 @@
 package scheduler
 
-import "github.com/mindcoordinator/mind/fsm"
+import "github.com/mindcoordinator/mind/fsm/work"
 
 // room is what quotas and the limits of queues leave in one pass. Like the capacity of the nodes it only shrinks, so a
 // class that finds none is done for the pass, however many jobs it has.
@@ -11,12 +11,12 @@ type room struct {
 }
 
 type tenantRoom struct {
-	quota *fsm.Quota
-	usage fsm.Usage
+	quota *work.Quota
+	usage work.Usage
 }
 
 type queueRoom struct {
-	queue    *fsm.Queue
+	queue    *work.Queue
 	gpuMilli int
 }
 
@@ -32,7 +32,7 @@ func newRoom(v View) *room {
 }
 
 // limitsOf finds what holds for a class. Only the classes of tenants with a quota name their tenant.
-func (r *room) limitsOf(key fsm.ClassKey) limits {
+func (r *room) limitsOf(key work.ClassKey) limits {
 	l := limits{known: true}
 	asked := false
 	if key.Tenant != "" {
@@ -53,7 +53,7 @@ func (r *room) limitsOf(key fsm.ClassKey) limits {
 }
 
 // bars says why no more job of a shape may run; empty: one may.
-func (l *limits) bars(s fsm.Shape) string {
+func (l *limits) bars(s work.Shape) string {
 	if l.tenant != nil {
 		if why := l.tenant.quota.Bars(l.tenant.usage, s); why != "" {
 			return why
@@ -66,7 +66,7 @@ func (l *limits) bars(s fsm.Shape) string {
 }
 
 // take counts a job that was given its places.
-func (l *limits) take(s fsm.Shape) {
+func (l *limits) take(s work.Shape) {
 	if l.tenant != nil {
 		l.tenant.usage.Grant(s)
 	}

@@ -5,27 +5,28 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
 func (s *state) quota(tenant string, gpus, running int32) {
 	s.t.Helper()
-	c := fsm.PutQuota{Tenant: tenant, MaxGPUs: &gpus}
+	c := work.PutQuota{Tenant: tenant, MaxGPUs: &gpus}
 	if running >= 0 {
 		c.MaxRunning = &running
 	}
-	require.Nil(s.t, s.apply(c)[0].(fsm.QuotaResult).Refusal)
+	require.Nil(s.t, s.apply(c)[0].(work.QuotaResult).Refusal)
 }
 
 // A plan gives a tenant what its quota leaves, in the order of the queue, and says to it alone why the rest waits.
 func TestPlan_keepsToQuotas(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
-	a, b, c := s.submit(fsm.Shape{GPUs: 2}, 5), s.submit(fsm.Shape{GPUs: 2}, 5), s.submit(fsm.Shape{GPUs: 1}, 4)
-	other := s.job(fsm.Shape{GPUs: 2}, 1)
+	a, b, c := s.submit(work.Shape{GPUs: 2}, 5), s.submit(work.Shape{GPUs: 2}, 5), s.submit(work.Shape{GPUs: 1}, 4)
+	other := s.job(work.Shape{GPUs: 2}, 1)
 	other.Tenant = "other"
-	theirs := s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{other}})[0].(fsm.SubmitJobsResult).Results[0].Job
+	theirs := s.apply(work.SubmitJobs{Jobs: []work.NewJob{other}})[0].(work.SubmitJobsResult).Results[0].Job
 	s.quota("t", 3, -1)
 	require.Equal(t, 3, s.run().Placed)
 	require.NotEmpty(t, s.placed(a))
@@ -47,12 +48,12 @@ func TestPlan_keepsToQuotas(t *testing.T) {
 func TestPlan_keepsToTheLimitsOfQueues(t *testing.T) {
 	s := newState(t)
 	s.node("n1", gpus("n1", "H100", 8, 8), nil)
-	s.apply(fsm.PutQueue{Queue: fsm.Queue{Name: "default", MaxGPUs: 3}})
-	jobs := []fsm.JobID{s.submit(fsm.Shape{GPUs: 1}, 5), s.submit(fsm.Shape{GPUs: 1}, 5), s.submit(fsm.Shape{GPUs: 1}, 5), s.submit(fsm.Shape{GPUs: 1}, 5)}
+	s.apply(work.PutQueue{Queue: work.Queue{Name: "default", MaxGPUs: 3}})
+	jobs := []ident.Job{s.submit(work.Shape{GPUs: 1}, 5), s.submit(work.Shape{GPUs: 1}, 5), s.submit(work.Shape{GPUs: 1}, 5), s.submit(work.Shape{GPUs: 1}, 5)}
 	require.Equal(t, 3, s.run().Placed)
 	s.run()
 	require.Contains(t, s.reason(jobs[3]), `the jobs of queue "default" may have 3 GPUs together`)
-	s.apply(fsm.PutQueue{Queue: fsm.Queue{Name: "default"}})
+	s.apply(work.PutQueue{Queue: work.Queue{Name: "default"}})
 	require.Equal(t, 1, s.run().Placed)
 }
 
@@ -65,7 +66,7 @@ func benchQuota(b *testing.B, quota bool) {
 			s.apply(c)
 		}
 	} else {
-		s.submit(fsm.Shape{GPUs: 1, GPUType: "H100"}, 5)
+		s.submit(work.Shape{GPUs: 1, GPUType: "H100"}, 5)
 		for range 10 {
 			for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
 				s.apply(c)

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"strconv"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // reason says, in words for the one who waits, why nothing fits now.
@@ -49,7 +49,7 @@ func (f *fit) shortage() string {
 		return fmt.Sprintf("%s; most free on a node is %d", need, most)
 	case s.Nodes > 1:
 		return fmt.Sprintf("%s; %s have that free", need, count(fitting, "node"))
-	case s.Topology == fsm.TopologyNVLink && s.GPUs > 1:
+	case s.Topology == work.TopologyNVLink && s.GPUs > 1:
 		return need + "; no node has so many free that are linked, with room beside them"
 	case s.NeedsGPU():
 		return need + "; where GPUs are free, CPUs or memory are not"
@@ -125,7 +125,7 @@ func (f *fit) never() string {
 }
 
 // demand is the shape in words: "4 x H100 on one node".
-func demand(s *fsm.Shape) string {
+func demand(s *work.Shape) string {
 	out := ""
 	kind := s.GPUType
 	if kind == "" {
@@ -140,7 +140,7 @@ func demand(s *fsm.Shape) string {
 	if s.NeedsGPU() && s.GPUMemMB > 0 {
 		out += fmt.Sprintf(" of %d MiB", s.GPUMemMB)
 	}
-	if s.Topology == fsm.TopologyNVLink && s.GPUs > 1 {
+	if s.Topology == work.TopologyNVLink && s.GPUs > 1 {
 		out += " linked by NVLink"
 	}
 	if n := s.CPUDemand(); n > 0 {

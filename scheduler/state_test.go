@@ -9,6 +9,9 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -25,24 +28,24 @@ func newState(t testing.TB) *state {
 	return &state{t: t, machine: fsm.New(), now: time.Unix(1_700_000_000, 0), step: time.Millisecond}
 }
 
-func (s *state) apply(commands ...fsm.Command) []any {
+func (s *state) apply(commands ...kernel.Command) []any {
 	s.t.Helper()
 	var raw [][]byte
 	for _, c := range commands {
-		data, err := fsm.Encode(c)
+		data, err := kernel.Encode(c)
 		require.NoError(s.t, err)
 		raw = append(raw, data)
 	}
 	s.index++
 	s.now = s.now.Add(s.step)
-	return s.machine.Apply(s.index, fsm.Pack(s.now, raw))
+	return s.machine.Apply(s.index, kernel.Pack(s.now, raw))
 }
 
 // gpus makes an inventory: n GPUs in islands of so many that reach each other over NVLink, one NUMA node per island.
-func gpus(node, kind string, n, island int) []fsm.GPU {
-	out := make([]fsm.GPU, n)
+func gpus(node, kind string, n, island int) []work.GPU {
+	out := make([]work.GPU, n)
 	for i := range out {
-		g := fsm.GPU{
+		g := work.GPU{
 			UUID: fmt.Sprintf("GPU-%s-%d", node, i), Index: uint8(i), Model: "NVIDIA " + kind, Type: kind, MemMB: 80_000,
 			NUMA: int8(i / island), Health: v1.GpuHealth_HEALTHY, Simulated: true,
 		}
@@ -56,26 +59,26 @@ func gpus(node, kind string, n, island int) []fsm.GPU {
 	return out
 }
 
-func (s *state) node(id string, inventory []fsm.GPU, labels map[string]string) {
+func (s *state) node(id string, inventory []work.GPU, labels map[string]string) {
 	s.t.Helper()
-	r := s.apply(fsm.RegisterNode{Node: fsm.Node{
+	r := s.apply(work.RegisterNode{Node: work.Node{
 		ID: id, Hostname: id, BootID: "b1", AgentVersion: "test", GRPCAddr: id + ":1", GPUs: inventory, CPUs: 64, MemMB: 512 << 10, Labels: labels,
-	}})[0].(fsm.NodeResult)
+	}})[0].(work.NodeResult)
 	require.Nil(s.t, r.Refusal)
 }
 
-func (s *state) submit(shape fsm.Shape, priority uint8) fsm.JobID {
+func (s *state) submit(shape work.Shape, priority uint8) ident.Job {
 	s.t.Helper()
-	r := s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{s.job(shape, priority)}})[0].(fsm.SubmitJobsResult)
+	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{s.job(shape, priority)}})[0].(work.SubmitJobsResult)
 	require.Nil(s.t, r.Results[0].Refusal)
 	return r.Results[0].Job
 }
 
-func (s *state) job(shape fsm.Shape, priority uint8) fsm.NewJob {
+func (s *state) job(shape work.Shape, priority uint8) work.NewJob {
 	if shape.Nodes == 0 {
 		shape.Nodes = 1
 	}
-	return fsm.NewJob{Tenant: "t", User: "u", Name: "j", Queue: "default", Priority: priority, Spec: []byte("spec"), Shape: shape}
+	return work.NewJob{Tenant: "t", User: "u", Name: "j", Queue: "default", Priority: priority, Spec: []byte("spec"), Shape: shape}
 }
 
 // run plans once and applies what was planned; nothing of it may be refused.
@@ -87,7 +90,7 @@ func (s *state) run() scheduler.Result {
 func (s *state) runWith(opts scheduler.Options) scheduler.Result {
 	s.t.Helper()
 	plan := scheduler.Plan(s.machine.View(), s.now, opts)
-	var commands []fsm.Command
+	var commands []kernel.Command
 	for _, c := range plan.Commands {
 		commands = append(commands, c)
 	}
@@ -95,13 +98,13 @@ func (s *state) runWith(opts scheduler.Options) scheduler.Result {
 		return plan
 	}
 	for _, r := range s.apply(commands...) {
-		require.Empty(s.t, r.(fsm.PlaceResult).Refused)
+		require.Empty(s.t, r.(work.PlaceResult).Refused)
 	}
 	require.Empty(s.t, fsm.Check(s.machine.View()))
 	return plan
 }
 
-func (s *state) get(id fsm.JobID) *fsm.Job {
+func (s *state) get(id ident.Job) *work.Job {
 	s.t.Helper()
 	j, ok := s.machine.View().Job(id)
 	require.True(s.t, ok)
@@ -109,7 +112,7 @@ func (s *state) get(id fsm.JobID) *fsm.Job {
 }
 
 // placed says where the tasks of a job are: "n1:0,1 n2:0".
-func (s *state) placed(id fsm.JobID) string {
+func (s *state) placed(id ident.Job) string {
 	out := ""
 	for i, t := range s.get(id).Tasks {
 		if i > 0 {
@@ -130,73 +133,73 @@ func (s *state) placed(id fsm.JobID) string {
 // away makes a node fall silent; lose declares it lost, by two of three votes, and returns how many tasks were.
 func (s *state) away(node string) {
 	s.t.Helper()
-	require.Nil(s.t, s.apply(fsm.SetNode{ID: node, Action: fsm.NodeUnreachable})[0].(fsm.NodeResult).Refusal)
+	require.Nil(s.t, s.apply(work.SetNode{ID: node, Action: work.NodeUnreachable})[0].(work.NodeResult).Refusal)
 }
 
 func (s *state) lose(node string, eligible ...string) int {
 	s.index++
 	s.machine.StoreConfiguration(s.index, []string{"c1", "c2", "c3"})
-	return s.apply(fsm.LoseNode{
-		Node: node, Votes: []fsm.Vote{{Coordinator: "c1", Dead: true}, {Coordinator: "c3", Dead: true}},
+	return s.apply(work.LoseNode{
+		Node: node, Votes: []work.Vote{{Coordinator: "c1", Dead: true}, {Coordinator: "c3", Dead: true}},
 		Silent: int64(time.Minute), Eligible: eligible,
-	})[0].(fsm.LoseNodeResult).Lost
+	})[0].(work.LoseNodeResult).Lost
 }
 
 // ack has all nodes that can be reached acknowledge the newest roster.
 func (s *state) ack() {
-	var c fsm.AckRoster
+	var c work.AckRoster
 	for n := range s.machine.View().Roster() {
-		c.Acks = append(c.Acks, fsm.RosterAck{Node: n.ID, Version: s.machine.View().RosterVersion()})
+		c.Acks = append(c.Acks, work.RosterAck{Node: n.ID, Version: s.machine.View().RosterVersion()})
 	}
 	s.apply(c)
 }
 
-func (s *state) submitRetried(shape fsm.Shape) fsm.JobID {
+func (s *state) submitRetried(shape work.Shape) ident.Job {
 	s.t.Helper()
 	j := s.job(shape, 5)
-	j.Retry = fsm.RetryPolicy{Max: 9, On: fsm.RetryInfrastructure}
-	r := s.apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{j}})[0].(fsm.SubmitJobsResult).Results[0]
+	j.Retry = work.RetryPolicy{Max: 9, On: work.RetryInfrastructure}
+	r := s.apply(work.SubmitJobs{Jobs: []work.NewJob{j}})[0].(work.SubmitJobsResult).Results[0]
 	require.Nil(s.t, r.Refusal)
 	return r.Job
 }
 
 // fail has one task of a job fail for a reason that a retry follows, and the others stop.
-func (s *state) fail(id fsm.JobID, rank int) {
+func (s *state) fail(id ident.Job, rank int) {
 	j := s.get(id)
-	order := append([]fsm.Task{j.Tasks[rank]}, append(append([]fsm.Task(nil), j.Tasks[:rank]...), j.Tasks[rank+1:]...)...)
+	order := append([]work.Task{j.Tasks[rank]}, append(append([]work.Task(nil), j.Tasks[:rank]...), j.Tasks[rank+1:]...)...)
 	for i, t := range order {
-		ended := fsm.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: fsm.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT}
+		ended := work.TaskReport{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded, ErrorType: v1.ErrorType_GPU_FAULT}
 		progress := ended
-		progress.Kind, progress.ErrorType, progress.Step = fsm.ReportProgress, 0, int64(j.Attempt)
-		reports := []fsm.TaskReport{ended}
+		progress.Kind, progress.ErrorType, progress.Step = work.ReportProgress, 0, int64(j.Attempt)
+		reports := []work.TaskReport{ended}
 		if i == 0 {
-			reports = []fsm.TaskReport{progress, ended}
+			reports = []work.TaskReport{progress, ended}
 		}
-		s.apply(fsm.ReportTasks{Node: t.Node, Reports: reports})
+		s.apply(work.ReportTasks{Node: t.Node, Reports: reports})
 	}
 	// It pauses before it is restarted.
 	s.now = s.now.Add(5 * time.Minute)
-	s.apply(fsm.Tick{})
+	s.apply(work.Tick{})
 	require.True(s.t, s.get(id).Waiting())
 }
 
-func (s *state) reason(id fsm.JobID) string {
+func (s *state) reason(id ident.Job) string {
 	return s.machine.View().ClassReason(s.machine.View().ClassOf(s.get(id)))
 }
 
 // end lets a job finish.
-func (s *state) end(id fsm.JobID) {
+func (s *state) end(id ident.Job) {
 	j := s.get(id)
 	zero := int32(0)
 	for _, t := range j.Tasks {
-		s.apply(fsm.ReportTasks{Node: t.Node, Reports: []fsm.TaskReport{
-			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: fsm.ReportStarting},
-			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: fsm.ReportRunning},
+		s.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{
+			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportStarting},
+			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportRunning},
 		}})
 	}
 	for _, t := range j.Tasks {
-		s.apply(fsm.ReportTasks{Node: t.Node, Reports: []fsm.TaskReport{
-			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: fsm.ReportEnded, ExitCode: &zero},
+		s.apply(work.ReportTasks{Node: t.Node, Reports: []work.TaskReport{
+			{Job: id, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token, Kind: work.ReportEnded, ExitCode: &zero},
 		}})
 	}
 	require.Equal(s.t, v1.JobState_SUCCEEDED, s.get(id).State)

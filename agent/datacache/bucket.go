@@ -12,9 +12,10 @@ import (
 	"path"
 	"strings"
 
-	"github.com/mindcoordinator/mind/agent/datacache/reach"
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/mindcoordinator/mind/agent/datacache/reach"
 )
 
 // bucket is s3://BUCKET/KEY: an object, or all objects below a prefix.

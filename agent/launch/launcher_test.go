@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/agent/taskid"
 )
 
 func TestModules(t *testing.T) {

@@ -5,8 +5,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mindcoordinator/mind/api/status"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/mindcoordinator/mind/api/status"
 )
 
 // Call says for whom a call is made, and how.

@@ -33,12 +33,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // KeepaliveTime is how often a connection with nothing to say is probed. A

@@ -15,13 +15,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/peer"
 	grpcstatus "google.golang.org/grpc/status"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // silentUntil are the answers of a coordinator that gives none, until it is well.

@@ -5,13 +5,14 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/mindcoordinator/mind/api/methods"
-	"github.com/mindcoordinator/mind/api/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/methods"
+	"github.com/mindcoordinator/mind/api/status"
 )
 
 // Pauses between rounds in which nobody could take the call.

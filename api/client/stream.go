@@ -4,12 +4,13 @@ import (
 	"context"
 	"time"
 
-	"github.com/mindcoordinator/mind/api/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/status"
 )
 
 // NewStream opens a stream at some coordinator that answers: streams are spread

@@ -13,8 +13,9 @@ import (
 	"sync"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // Bounds of one tally.

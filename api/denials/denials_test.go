@@ -7,9 +7,10 @@ import (
 	"testing"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)

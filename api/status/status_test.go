@@ -5,9 +5,10 @@ import (
 	"net/http"
 	"testing"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // What the design says, state by state; the phase matters in RUNNING only, and

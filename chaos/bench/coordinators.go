@@ -4,10 +4,9 @@ import (
 	"context"
 
 	"github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/chaos/procs"
 	"github.com/mindcoordinator/mind/pki"
-
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // dial speaks gRPC to the coordinators directly, with the operator's certificate of the cluster.

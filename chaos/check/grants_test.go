@@ -7,16 +7,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // after applies commands to a new state, an entry each.
-func after(t *testing.T, commands ...fsm.Command) *fsm.View {
+func after(t *testing.T, commands ...kernel.Command) *fsm.View {
 	t.Helper()
 	m := fsm.New()
 	for i, c := range commands {
-		raw, err := fsm.Encode(c)
+		raw, err := kernel.Encode(c)
 		require.NoError(t, err)
-		m.Apply(uint64(i+1), fsm.Pack(time.Unix(1_700_000_000+int64(i), 0), [][]byte{raw}))
+		m.Apply(uint64(i+1), kernel.Pack(time.Unix(1_700_000_000+int64(i), 0), [][]byte{raw}))
 	}
 	return m.View()
 }
@@ -24,22 +26,22 @@ func after(t *testing.T, commands ...fsm.Command) *fsm.View {
 // The state refuses what a quota does not allow; so that the check is seen to notice, one state follows another here that
 // it cannot follow: the same quota, and jobs that were never granted.
 func TestReplicas_noticeAGrantBeyondAQuota(t *testing.T) {
-	jobs := func(n int) fsm.Command {
-		c := fsm.SubmitJobs{}
+	jobs := func(n int) kernel.Command {
+		c := work.SubmitJobs{}
 		for range n {
-			c.Jobs = append(c.Jobs, fsm.NewJob{Tenant: "t", User: "u", Name: "j", Queue: fsm.DefaultQueue, Spec: []byte("spec"), Shape: fsm.Shape{Nodes: 1}})
+			c.Jobs = append(c.Jobs, work.NewJob{Tenant: "t", User: "u", Name: "j", Queue: work.DefaultQueue, Spec: []byte("spec"), Shape: work.Shape{Nodes: 1}})
 		}
 		return c
 	}
-	quota := func(n int32) fsm.Command { return fsm.PutQuota{Tenant: "t", MaxJobs: &n} }
+	quota := func(n int32) kernel.Command { return work.PutQuota{Tenant: "t", MaxJobs: &n} }
 	for name, c := range map[string]struct {
-		before, later []fsm.Command
+		before, later []kernel.Command
 		found         int
 	}{
-		"within":                    {[]fsm.Command{jobs(1), quota(3)}, []fsm.Command{jobs(2), quota(3), jobs(1)}, 0},
-		"beyond":                    {[]fsm.Command{jobs(1), quota(1)}, []fsm.Command{jobs(3), quota(1), jobs(1)}, 1},
-		"lowered, which takes none": {[]fsm.Command{jobs(3), quota(1)}, []fsm.Command{jobs(3), quota(1), jobs(1)}, 0},
-		"another quota by now":      {[]fsm.Command{jobs(1), quota(1)}, []fsm.Command{jobs(3), jobs(1), quota(1)}, 0},
+		"within":                    {[]kernel.Command{jobs(1), quota(3)}, []kernel.Command{jobs(2), quota(3), jobs(1)}, 0},
+		"beyond":                    {[]kernel.Command{jobs(1), quota(1)}, []kernel.Command{jobs(3), quota(1), jobs(1)}, 1},
+		"lowered, which takes none": {[]kernel.Command{jobs(3), quota(1)}, []kernel.Command{jobs(3), quota(1), jobs(1)}, 0},
+		"another quota by now":      {[]kernel.Command{jobs(1), quota(1)}, []kernel.Command{jobs(3), jobs(1), quota(1)}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &Findings{}

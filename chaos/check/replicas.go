@@ -6,6 +6,9 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Replicas holds the views of all replicas against each other (I8) and against what one state must be (fsm.Check), and the
@@ -16,7 +19,7 @@ type Replicas struct {
 	mu     sync.Mutex
 	hashes map[uint64]seen
 	newest uint64
-	jobs   map[fsm.JobID]course
+	jobs   map[ident.Job]course
 	// Lost counts jobs that were declared lost, Moves all changes of state.
 	lost, moves int
 	states      map[v1.JobState_Value]int
@@ -45,15 +48,15 @@ const keepHashes = 200_000
 
 // NewReplicas returns one that has seen nothing.
 func NewReplicas(f *Findings) *Replicas {
-	return &Replicas{findings: f, hashes: map[uint64]seen{}, jobs: map[fsm.JobID]course{}, states: map[v1.JobState_Value]int{}}
+	return &Replicas{findings: f, hashes: map[uint64]seen{}, jobs: map[ident.Job]course{}, states: map[v1.JobState_Value]int{}}
 }
 
 // Observer returns what a replica calls for each view that it publishes: see fsm.Machine.OnApply.
-func (r *Replicas) Observer(id string) func(*fsm.View, []fsm.Event) {
-	return func(v *fsm.View, events []fsm.Event) { r.observe(id, v, events) }
+func (r *Replicas) Observer(id string) func(*fsm.View, []event.Event) {
+	return func(v *fsm.View, events []event.Event) { r.observe(id, v, events) }
 }
 
-func (r *Replicas) observe(id string, v *fsm.View, events []fsm.Event) {
+func (r *Replicas) observe(id string, v *fsm.View, events []event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	index, hash := v.Index(), v.Hash()
@@ -70,7 +73,7 @@ func (r *Replicas) observe(id string, v *fsm.View, events []fsm.Event) {
 	}
 	r.grants(v)
 	for i := range events {
-		if events[i].Topic != fsm.TopicState {
+		if events[i].Topic != event.TopicState {
 			r.note(&events[i])
 		}
 		r.follow(v, &events[i])
@@ -119,8 +122,8 @@ func (r *Replicas) grants(v *fsm.View) {
 	}
 }
 
-func (r *Replicas) follow(v *fsm.View, e *fsm.Event) {
-	if e.Topic != fsm.TopicJob || e.From == e.To {
+func (r *Replicas) follow(v *fsm.View, e *event.Event) {
+	if e.Topic != event.TopicJob || e.From == e.To {
 		return
 	}
 	r.moves++
@@ -132,7 +135,7 @@ func (r *Replicas) follow(v *fsm.View, e *fsm.Event) {
 	if known && before.state != e.From {
 		r.findings.Add("I5: %s went from %s to %s at index %d, but was %s", e.Job, e.From, e.To, e.Index, before.state)
 	}
-	if e.From != 0 && !fsm.CanMove(e.From, e.To) {
+	if e.From != 0 && !work.CanMove(e.From, e.To) {
 		r.findings.Add("I5: %s went from %s to %s at index %d", e.Job, e.From, e.To, e.Index)
 	}
 	next := course{index: e.Index, pos: e.Pos, state: e.To, attempt: before.attempt, token: before.token}

@@ -3,7 +3,7 @@ package check
 import (
 	"sync"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // Stamp is the place of an event in the log.
@@ -20,12 +20,12 @@ func behind(index uint64) Stamp { return Stamp{index, 1<<31 - 1} }
 // report is an event as the first replica that applied it told it.
 type report struct {
 	at     Stamp
-	topic  fsm.Topic
+	topic  event.Topic
 	tenant string
 }
 
 // note keeps an event for the watchers. Replicas' lock is held.
-func (r *Replicas) note(e *fsm.Event) {
+func (r *Replicas) note(e *event.Event) {
 	r.told = append(r.told, report{Stamp{e.Index, e.Pos}, e.Topic, e.Tenant})
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 func TestWatch_noticesWhatIsMissingRepeatedOrOfAnother(t *testing.T) {
@@ -27,9 +27,9 @@ func TestWatch_noticesWhatIsMissingRepeatedOrOfAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &Findings{}
 			r := NewReplicas(f)
-			r.note(&fsm.Event{Index: 5, Tenant: "a"})
-			r.note(&fsm.Event{Index: 6, Tenant: "b"})
-			r.note(&fsm.Event{Index: 7, Pos: 1, Topic: fsm.TopicNode})
+			r.note(&event.Event{Index: 5, Tenant: "a"})
+			r.note(&event.Event{Index: 6, Tenant: "b"})
+			r.note(&event.Event{Index: 7, Pos: 1, Topic: event.TopicNode})
 			w := NewWatch(f, "a")
 			w.Begin(4)
 			tc.does(w)

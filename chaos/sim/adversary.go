@@ -1,6 +1,6 @@
 package sim
 
-import "github.com/mindcoordinator/mind/fsm"
+import "github.com/mindcoordinator/mind/fsm/work"
 
 // knobs are what a seed draws once: how large the cluster is, and how bad the world.
 type knobs struct {
@@ -247,7 +247,7 @@ func (w *world) harmCoordinator(c *coordinator, kill bool, from, to int64) {
 func (w *world) forget(a *agent) {
 	if c := w.users.server(); c != nil && !a.powered {
 		boots := a.boots
-		c.propose(fsm.SetNode{ID: a.name, Action: fsm.NodeForget}, func(o outcome, _ any) {
+		c.propose(work.SetNode{ID: a.name, Action: work.NodeForget}, func(o outcome, _ any) {
 			w.note("forgotten", a.name, "", uint64(boots), uint64(o))
 		})
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/lease"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 const (
@@ -57,7 +57,7 @@ type sending struct {
 
 type report struct {
 	seq  uint64
-	body fsm.TaskReport
+	body work.TaskReport
 	end  *task
 }
 
@@ -142,7 +142,7 @@ func (a *agent) startAgent() {
 	for _, t := range a.tasks {
 		switch {
 		case t.state == ended && !t.acked:
-			a.report(t, fsm.ReportEnded)
+			a.report(t, work.ReportEnded)
 		case t.state != ended:
 			a.keeper.Add(t.key.text(), t.lease())
 			a.keeper.Restore(t.key.text(), t.told)
@@ -200,22 +200,22 @@ func (a *agent) call() {
 		a.callBy = a.clock() + 500*ms // no connection comes about
 		return
 	}
-	hello := fsm.RegisterNode{Node: a.row()}
+	hello := work.RegisterNode{Node: a.row()}
 	for _, t := range a.tasks {
 		if t.state != ended || !t.acked {
-			hello.Tasks = append(hello.Tasks, fsm.TaskRef{Job: t.key.job, Attempt: t.key.attempt, Rank: t.key.rank, Token: t.key.token})
+			hello.Tasks = append(hello.Tasks, work.TaskRef{Job: t.key.job, Attempt: t.key.attempt, Rank: t.key.rank, Token: t.key.token})
 		}
 	}
 	s.up.send(func() { c.enter(a, s, hello) })
 }
 
-func (a *agent) row() fsm.Node {
-	n := fsm.Node{
+func (a *agent) row() work.Node {
+	n := work.Node{
 		ID: a.name, Hostname: a.name, BootID: fmt.Sprintf("boot-%d", a.boots), GRPCAddr: a.name + ":1", CPUs: 64, MemMB: 1 << 20,
 		Incarnation: a.incarnation, RosterAcked: a.keeper.RosterVersion(),
 	}
 	for i := range gpusPerNode {
-		n.GPUs = append(n.GPUs, fsm.GPU{UUID: fmt.Sprintf("%s-%d", a.name, i), Index: uint8(i), Type: "H100", MemMB: 80_000, Health: v1.GpuHealth_HEALTHY})
+		n.GPUs = append(n.GPUs, work.GPU{UUID: fmt.Sprintf("%s-%d", a.name, i), Index: uint8(i), Type: "H100", MemMB: 80_000, Health: v1.GpuHealth_HEALTHY})
 	}
 	return n
 }
@@ -348,12 +348,12 @@ func (a *agent) tellShims() {
 	}
 }
 
-func (a *agent) report(t *task, kind fsm.ReportKind) {
+func (a *agent) report(t *task, kind work.ReportKind) {
 	a.reportSeq++
-	r := report{seq: a.reportSeq, body: fsm.TaskReport{
+	r := report{seq: a.reportSeq, body: work.TaskReport{
 		Job: t.key.job, Attempt: t.key.attempt, Rank: t.key.rank, Token: t.key.token, Kind: kind, Time: epoch + a.w.now,
 	}}
-	if kind == fsm.ReportEnded {
+	if kind == work.ReportEnded {
 		r.end = t
 		r.body.ExitCode, r.body.ErrorType, r.body.ErrorMessage = t.exit, t.cause, t.why
 	}

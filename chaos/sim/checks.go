@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // truth is what somebody knows who sees everything. Nothing in the cluster reads it.
@@ -12,11 +14,11 @@ type truth struct {
 	view    *fsm.View // the newest that anybody has
 	renewed map[string]int64
 	tokens  map[rank]uint64 // of the newest process of each rank
-	kept    []fsm.JobID     // acknowledged submits
+	kept    []ident.Job     // acknowledged submits
 }
 
 type rank struct {
-	job  fsm.JobID
+	job  ident.Job
 	rank uint16
 }
 
@@ -46,8 +48,8 @@ func (t *truth) applied(c *coordinator, index int, e *entry) {
 	}
 	retried := false
 	for _, command := range e.commands {
-		control, ok := command.(fsm.ControlJob)
-		retried = retried || ok && control.Action == fsm.ActionRetry
+		control, ok := command.(work.ControlJob)
+		retried = retried || ok && control.Action == work.ActionRetry
 	}
 	for j := range v.Jobs(false, 0) {
 		old, ok := before.Job(j.ID)
@@ -61,7 +63,7 @@ func (t *truth) applied(c *coordinator, index int, e *entry) {
 			w.fail(Token, "%s went from attempt %d, token %d to %d, %d", j.ID, old.Attempt, old.Token, j.Attempt, j.Token)
 		}
 		for _, a := range j.Awaits {
-			if a.Loss.How == fsm.LossVerdict && !slices.Contains(old.Awaits, a) {
+			if a.Loss.How == work.LossVerdict && !slices.Contains(old.Awaits, a) {
 				t.judged(w, j, a)
 			}
 		}
@@ -82,11 +84,11 @@ func (t *truth) compare(c *coordinator, index int) {
 
 // judged holds a verdict against the promise: a majority, and a lease that has run out. A twentieth of it is left to
 // clocks; they are wrong by a hundredth at most.
-func (t *truth) judged(w *world, j *fsm.Job, a fsm.AwaitedTask) {
+func (t *truth) judged(w *world, j *work.Job, a work.AwaitedTask) {
 	if 2*int(a.Loss.Votes) <= int(a.Loss.Voters) || int(a.Loss.Voters) != len(w.coordinators) {
 		w.fail(Evidence, "%s rank %d is lost with %d of %d votes", j.ID, a.Rank, a.Loss.Votes, a.Loss.Voters)
 	}
-	lost := max(j.LostAfter, fsm.MinLostAfter)
+	lost := max(j.LostAfter, work.MinLostAfter)
 	if since := w.now - t.renewed[a.Node]; since < lost-lost/20 {
 		w.fail(Evidence, "%s rank %d on %s is lost %.3f s after a renewal was sent that was acknowledged; lost_after is %.0f s",
 			j.ID, a.Rank, a.Node, float64(since)/float64(second), float64(lost)/float64(second))
@@ -233,7 +235,7 @@ func (w *world) unsettled() string {
 	return ""
 }
 
-func (w *world) lives(j *fsm.Job, i int) bool {
+func (w *world) lives(j *work.Job, i int) bool {
 	a := w.agent(j.Tasks[i].Node)
 	return a != nil && slices.ContainsFunc(a.tasks, func(t *task) bool {
 		return t.alive && t.key == key{j.ID, j.Attempt, uint16(i), j.Token}

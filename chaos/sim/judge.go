@@ -5,7 +5,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -22,7 +22,7 @@ func (c *coordinator) look(t *term) {
 		t.judging++
 		c.propose(change, func(outcome, any) {
 			t.judging--
-			if change.Action == fsm.NodeUnreachable {
+			if change.Action == work.NodeUnreachable {
 				t.end(c.w.agent(change.ID))
 			}
 		})
@@ -88,7 +88,7 @@ func (c *coordinator) poll(t *term, suspect *liveness.Suspect) {
 		t.condemning++
 		c.propose(command, func(o outcome, result any) {
 			t.condemning--
-			switch lost, _ := result.(fsm.LoseNodeResult); {
+			switch lost, _ := result.(work.LoseNodeResult); {
 			case o == unknown:
 			case o != applied || lost.Refusal != nil:
 				t.Unbar(node)
@@ -108,12 +108,12 @@ func (c *coordinator) takeAcks(t *term) {
 		return
 	}
 	v := c.machine.View()
-	command := fsm.AckRoster{Acks: t.Kept(v)}
+	command := work.AckRoster{Acks: t.Kept(v)}
 	if c.w.without(RuleList) {
 		command.Acks = nil
 		for _, a := range c.w.agents {
 			if n, ok := v.Node(a.name); ok && n.RosterAcked < v.RosterVersion() {
-				command.Acks = append(command.Acks, fsm.RosterAck{Node: a.name, Version: v.RosterVersion()})
+				command.Acks = append(command.Acks, work.RosterAck{Node: a.name, Version: v.RosterVersion()})
 			}
 		}
 	}
@@ -169,7 +169,7 @@ func (c *coordinator) tick(t *term) {
 	}
 	c.propose(t.Tick(v, c.listening(), c.time()), func(o outcome, result any) {
 		if o == applied {
-			c.w.seen.GaveUp += result.(fsm.TickResult).GaveUp
+			c.w.seen.GaveUp += result.(work.TickResult).GaveUp
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
 const (
@@ -17,7 +17,7 @@ const (
 type entry struct {
 	term     uint64
 	data     []byte // nil: nothing for the state machine
-	commands []fsm.Command
+	commands []kernel.Command
 	voters   []string
 }
 
@@ -56,7 +56,7 @@ const (
 )
 
 type proposal struct {
-	command fsm.Command
+	command kernel.Command
 	done    func(outcome, any)
 }
 
@@ -282,7 +282,7 @@ func (c *coordinator) verify(done func(ok bool)) {
 }
 
 // propose brings a command into the log. done is called when it is applied here, or its fate is known to be unknown.
-func (c *coordinator) propose(command fsm.Command, done func(outcome, any)) {
+func (c *coordinator) propose(command kernel.Command, done func(outcome, any)) {
 	l := &c.log
 	if !l.leads {
 		done(notSent, nil)
@@ -306,14 +306,14 @@ func (c *coordinator) flush() {
 	e := entry{term: l.term}
 	var raw [][]byte
 	for _, p := range batch {
-		b, err := fsm.Encode(p.command)
+		b, err := kernel.Encode(p.command)
 		if err != nil {
 			panic(err)
 		}
 		raw = append(raw, b)
 		e.commands = append(e.commands, p.command)
 	}
-	e.data = fsm.Pack(time.Unix(0, c.wall()), raw)
+	e.data = kernel.Pack(time.Unix(0, c.wall()), raw)
 	l.entries = append(l.entries, e)
 	l.waiting = append(l.waiting, waiting{len(l.entries), batch})
 	c.replicate()

@@ -1,11 +1,12 @@
 package sim
 
 import (
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	coordsession "github.com/mindcoordinator/mind/coordinator/session"
-
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // session is a stream between an agent and a leader, as both ends see it.
@@ -60,7 +61,7 @@ type spec struct {
 }
 
 // enter is a hello that has come to a coordinator; an answer that it does not lead is not worth a message.
-func (c *coordinator) enter(a *agent, s *session, hello fsm.RegisterNode) {
+func (c *coordinator) enter(a *agent, s *session, hello work.RegisterNode) {
 	t := c.term
 	if t == nil {
 		c.w.send(&c.proc, &a.proc, s.over)
@@ -83,7 +84,7 @@ func (c *coordinator) enter(a *agent, s *session, hello fsm.RegisterNode) {
 	c.propose(hello, func(o outcome, result any) {
 		switch {
 		case !s.served:
-		case o != applied || result.(fsm.NodeResult).Refusal != nil:
+		case o != applied || result.(work.NodeResult).Refusal != nil:
 			s.end()
 		default:
 			s.welcome()
@@ -183,7 +184,7 @@ func (s *session) commit() {
 		return
 	}
 	s.committing = true
-	command, last := fsm.ReportTasks{Node: s.a.name}, uint64(0)
+	command, last := work.ReportTasks{Node: s.a.name}, uint64(0)
 	for _, r := range s.inbox {
 		command.Reports = append(command.Reports, r.body)
 		last = r.seq
@@ -228,7 +229,7 @@ func noLauncher(*fsm.View, *v1.SubmitJobRequest) *v1.Launcher { return nil }
 
 // orderOf reads an order as an agent does. What its processes do is made up from the name of the job.
 func orderOf(v *fsm.View, o *v1.TaskOrder) order {
-	id, _ := fsm.ParseJobID(o.GetTask().GetJobId())
+	id, _ := ident.ParseJob(o.GetTask().GetJobId())
 	out := order{
 		key:  key{id, uint32(o.GetTask().GetAttempt()), uint16(o.GetTask().GetRank()), o.GetTask().GetToken()},
 		stop: o.GetStop(), grace: int64(o.GetGracePeriodSeconds()) * second,

@@ -6,7 +6,8 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/lease"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 
 // key names a task.
 type key struct {
-	job     fsm.JobID
+	job     ident.Job
 	attempt uint32
 	rank    uint16
 	token   uint64
@@ -84,7 +85,7 @@ func (a *agent) ordered(s *session, orders []order) {
 		switch {
 		case t.state == ended && t.acked:
 			t.acked = false
-			a.report(t, fsm.ReportEnded)
+			a.report(t, work.ReportEnded)
 		case stop:
 			a.stop(t, o.grace)
 		}
@@ -192,7 +193,7 @@ func (a *agent) startProcess(t *task) {
 			a.ends(t, &code, v1.ErrorType_UNSPECIFIED, "")
 		}
 	})
-	a.later(0, func() { a.report(t, fsm.ReportRunning) })
+	a.later(0, func() { a.report(t, work.ReportRunning) })
 }
 
 // guard has the shim look when its deadline comes.
@@ -249,7 +250,7 @@ func (a *agent) ends(t *task, code *int32, cause v1.ErrorType_Value, why string)
 	t.exit, t.cause, t.why = code, cause, why
 	a.later(0, func() {
 		a.keeper.Remove(t.key.text())
-		a.report(t, fsm.ReportEnded)
+		a.report(t, work.ReportEnded)
 		a.launchNext()
 	})
 }

@@ -3,7 +3,9 @@ package sim
 import (
 	"fmt"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // users submit jobs, and change their minds. They repeat with the same key what had no answer.
@@ -17,9 +19,9 @@ type users struct {
 // wish is a job that a user wants.
 type wish struct {
 	name string
-	id   fsm.JobID // 0: not acknowledged yet
+	id   ident.Job // 0: not acknowledged yet
 	kind int
-	job  fsm.NewJob
+	job  work.NewJob
 }
 
 // Kinds of work.
@@ -43,10 +45,10 @@ func (u *users) submit(i int) {
 	name := fmt.Sprintf("job-%d", i)
 	pick := func(values ...int64) int64 { return values[w.rng.IntN(len(values))] }
 	j := &wish{name: name, kind: []int{workShort, workLong, workEndless, workEndless, workFails}[w.rng.IntN(5)]}
-	j.job = fsm.NewJob{
+	j.job = work.NewJob{
 		Tenant: "t", User: "u", Name: name, Priority: uint8(w.rng.IntN(3)), Key: name, Fingerprint: uint64(i) + 1,
-		Shape:       fsm.Shape{Nodes: 1, GPUs: uint16(1 + w.rng.IntN(2))},
-		Retry:       fsm.RetryPolicy{Max: uint16(pick(0, 1, 3, 9, 9)), On: fsm.RetryInfrastructure},
+		Shape:       work.Shape{Nodes: 1, GPUs: uint16(1 + w.rng.IntN(2))},
+		Retry:       work.RetryPolicy{Max: uint16(pick(0, 1, 3, 9, 9)), On: work.RetryInfrastructure},
 		LostAfter:   pick(10, 12, 15, 20, 30) * second,
 		GiveUpAfter: pick(45, 90, 86_400) * second,
 		Grace:       pick(1, 5, 30) * second,
@@ -55,7 +57,7 @@ func (u *users) submit(i int) {
 		j.job.Shape.Nodes = 2
 	}
 	if w.chance(0.2) {
-		j.job.Retry.On |= fsm.RetryExit
+		j.job.Retry.On |= work.RetryExit
 	}
 	u.jobs = append(u.jobs, j)
 	u.pending++
@@ -72,12 +74,12 @@ func (u *users) try(j *wish) {
 	}
 	// The answer may be lost on its way: then the user asks again, though the job is there.
 	lost := !u.w.healed && u.w.chance(0.2)
-	c.propose(fsm.SubmitJobs{Jobs: []fsm.NewJob{j.job}}, func(o outcome, result any) {
+	c.propose(work.SubmitJobs{Jobs: []work.NewJob{j.job}}, func(o outcome, result any) {
 		if o != applied || lost {
 			again()
 			return
 		}
-		r := result.(fsm.SubmitJobsResult).Results[0]
+		r := result.(work.SubmitJobsResult).Results[0]
 		switch {
 		case r.Refusal != nil:
 			u.w.fail(Forgotten, "%s was refused: %s", j.name, r.Refusal.Message)
@@ -116,22 +118,22 @@ func (u *users) meddle() {
 		if c == nil {
 			return
 		}
-		var command fsm.Command
+		var command kernel.Command
 		j := u.jobs[w.rng.IntN(len(u.jobs))]
 		n := w.agents[w.rng.IntN(len(w.agents))].name
 		switch w.rng.IntN(9) {
 		case 0:
-			command = fsm.ControlJob{Job: j.id, Action: fsm.ActionCancel}
+			command = work.ControlJob{Job: j.id, Action: work.ActionCancel}
 		case 1:
-			command = fsm.ControlJob{Job: j.id, Action: fsm.ActionPause, SaveCheckpoint: w.chance(0.5)}
+			command = work.ControlJob{Job: j.id, Action: work.ActionPause, SaveCheckpoint: w.chance(0.5)}
 		case 2, 3:
-			command = fsm.ControlJob{Job: j.id, Action: fsm.ActionResume}
+			command = work.ControlJob{Job: j.id, Action: work.ActionResume}
 		case 4, 5, 6:
-			command = fsm.ControlJob{Job: j.id, Action: fsm.ActionRetry}
+			command = work.ControlJob{Job: j.id, Action: work.ActionRetry}
 		case 7:
-			command = fsm.SetNode{ID: n, Action: fsm.NodeDrain, Force: w.chance(0.5), Deadline: 20 * second}
+			command = work.SetNode{ID: n, Action: work.NodeDrain, Force: w.chance(0.5), Deadline: 20 * second}
 		case 8:
-			command = fsm.SetNode{ID: n, Action: fsm.NodeEnable}
+			command = work.SetNode{ID: n, Action: work.NodeEnable}
 		}
 		c.propose(command, func(outcome, any) {})
 	})
@@ -141,20 +143,20 @@ func (u *users) meddle() {
 func (u *users) rest() {
 	u.done = true
 	for _, j := range u.jobs {
-		u.insist(func() fsm.Command {
+		u.insist(func() kernel.Command {
 			if j.id == 0 {
 				return nil
 			}
-			return fsm.ControlJob{Job: j.id, Action: fsm.ActionResume}
+			return work.ControlJob{Job: j.id, Action: work.ActionResume}
 		})
 	}
 	for _, a := range u.w.agents {
-		u.insist(func() fsm.Command { return fsm.SetNode{ID: a.name, Action: fsm.NodeEnable} })
+		u.insist(func() kernel.Command { return work.SetNode{ID: a.name, Action: work.NodeEnable} })
 	}
 }
 
 // insist proposes until it is done; nil: not yet.
-func (u *users) insist(what func() fsm.Command) {
+func (u *users) insist(what func() kernel.Command) {
 	u.pending++
 	var try func()
 	try = func() {
@@ -180,7 +182,7 @@ func (u *users) unsettled() string {
 	if u.pending > 0 {
 		return fmt.Sprintf("%d wishes of users have no answer", u.pending)
 	}
-	names := map[string]fsm.JobID{}
+	names := map[string]ident.Job{}
 	for j := range u.w.truth.view.Jobs(false, 0) {
 		if first, twice := names[j.Name]; twice {
 			u.w.fail(Forgotten, "%s is there twice: %s and %s", j.Name, first, j.ID)

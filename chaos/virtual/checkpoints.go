@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/mindcoordinator/mind/chaos/virtual/machine"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // CheckCheckpoints holds what is registered against the files that there are and the processes that wrote them (I9), and
@@ -19,7 +19,7 @@ func (w *Workload) CheckCheckpoints() int {
 	}
 	n := 0
 	for _, j := range w.Jobs() {
-		id, ok := fsm.ParseJobID(j.ID)
+		id, ok := ident.ParseJob(j.ID)
 		if !ok {
 			continue
 		}

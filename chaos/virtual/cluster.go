@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-
 	"google.golang.org/grpc"
 
 	"github.com/mindcoordinator/mind/agent"
@@ -23,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/virtual/network"
 	"github.com/mindcoordinator/mind/coordinator"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -252,7 +252,7 @@ func (c *Cluster) StartCoordinator(i int) {
 	}
 	this := newRun(host)
 	observe := c.Replicas.Observer(r.id)
-	config.Observe = func(v *fsm.View, events []fsm.Event) {
+	config.Observe = func(v *fsm.View, events []event.Event) {
 		if this.dead.Load() {
 			return
 		}

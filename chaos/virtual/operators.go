@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/virtual/disk"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // otherTenant is the second one of an episode.
@@ -52,11 +53,11 @@ type limits struct {
 func (a *Attack) limits(r *rand.Rand) limits {
 	if r.IntN(3) == 0 {
 		put := func(ctx context.Context, gpus int32) error {
-			_, err := a.operators.Cluster().PutQueue(ctx, &v1.PutQueueRequest{Name: fsm.DefaultQueue, Weight: 1, MaxGpus: gpus})
+			_, err := a.operators.Cluster().PutQueue(ctx, &v1.PutQueueRequest{Name: work.DefaultQueue, Weight: 1, MaxGpus: gpus})
 			return err
 		}
 		return limits{
-			what: "of queue " + fsm.DefaultQueue,
+			what: "of queue " + work.DefaultQueue,
 			draw: func(ctx context.Context) error { return put(ctx, 1+r.Int32N(8)) }, clear: func(ctx context.Context) error { return put(ctx, 0) },
 		}
 	}
@@ -101,7 +102,7 @@ func (a *Attack) unlimit(ctx context.Context) {
 		})
 	}
 	a.insist(ctx, "taking the limit of the queue away", func(ctx context.Context) error {
-		_, err := a.operators.Cluster().PutQueue(ctx, &v1.PutQueueRequest{Name: fsm.DefaultQueue, Weight: 1})
+		_, err := a.operators.Cluster().PutQueue(ctx, &v1.PutQueueRequest{Name: work.DefaultQueue, Weight: 1})
 		return err
 	})
 }

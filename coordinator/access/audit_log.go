@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
 )
 
 // Sizes of a page of the audit log.
@@ -43,9 +44,9 @@ type auditQuery struct {
 	tenant string
 	// all: of whichever tenant. It is no name in tenant, because a tenant may be called anything.
 	all     bool
-	actions []fsm.AuditAction
+	actions []access.AuditAction
 	// kind is one of the actions when all of them are kept in the same log; 0: look into both.
-	kind         fsm.AuditAction
+	kind         access.AuditAction
 	since, until int64
 	size         int
 	// Records before this one are wanted; index 0: from the newest on.
@@ -61,9 +62,9 @@ func newAuditQuery(c *call.Call, req *v1.ListAuditRecordsRequest) (*auditQuery, 
 	}
 	q.all = c.Operator && req.GetTenantId() == allTenants
 	if text := req.GetAction(); text != "" {
-		if q.actions = fsm.ParseAuditActions(text); len(q.actions) == 0 {
+		if q.actions = access.ParseAuditActions(text); len(q.actions) == 0 {
 			return nil, call.Bad("action", "there is no action %.60q: they are %s, and what comes before the dot stands for all of them",
-				text, strings.Join(fsm.AuditActions(), ", "))
+				text, strings.Join(access.AuditActions(), ", "))
 		}
 		q.kind = q.actions[0] // What an action is about decides where it is kept.
 	}
@@ -144,7 +145,7 @@ func (q *auditQuery) run(ctx context.Context, v *fsm.View, inWords InWords) (*v1
 	return out, nil
 }
 
-func (q *auditQuery) wants(r *fsm.AuditRecord) bool {
+func (q *auditQuery) wants(r *access.AuditRecord) bool {
 	req := q.req
 	switch {
 	case !q.all && r.Tenant != q.tenant,
@@ -158,14 +159,14 @@ func (q *auditQuery) wants(r *fsm.AuditRecord) bool {
 	return true
 }
 
-func auditObject(r *fsm.AuditRecord) string {
+func auditObject(r *access.AuditRecord) string {
 	if r.Job != 0 {
 		return r.Job.String()
 	}
 	return r.Object
 }
 
-func auditOutcome(r *fsm.AuditRecord) string {
+func auditOutcome(r *access.AuditRecord) string {
 	if r.Code == 0 {
 		return "OK"
 	}
@@ -184,7 +185,7 @@ func grpcName(c codes.Code) string {
 	return strings.ToUpper(b.String())
 }
 
-func auditView(v *fsm.View, r *fsm.AuditRecord, inWords InWords) *v1.AuditRecord {
+func auditView(v *fsm.View, r *access.AuditRecord, inWords InWords) *v1.AuditRecord {
 	out := &v1.AuditRecord{
 		Index: r.Index, Position: int32(r.Pos), Time: call.Time(r.Time), TenantId: r.Tenant, UserId: r.User,
 		Action: r.Action.String(), Object: auditObject(r), Outcome: auditOutcome(r), Message: r.Message, RequestId: r.Request,

@@ -16,7 +16,9 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
 // denialsTime is how long it may take at least to write down what was denied: an election and the commit after it. What was
@@ -24,7 +26,7 @@ import (
 const denialsTime = time.Minute
 
 // denialCodes are the outcomes that a denial can have.
-var denialCodes = map[string]fsm.Code{"UNAUTHENTICATED": fsm.CodeUnauthenticated, "PERMISSION_DENIED": fsm.CodePermissionDenied}
+var denialCodes = map[string]kernel.Code{"UNAUTHENTICATED": kernel.CodeUnauthenticated, "PERMISSION_DENIED": kernel.CodePermissionDenied}
 
 // NoteDenial counts a call that was denied. What a caller says of itself is believed once it has shown that it may call.
 func (s *Service) NoteDenial(ctx context.Context, c *call.Call, full string, err error) {
@@ -88,23 +90,23 @@ func (s *Service) WriteDenials(ctx context.Context) {
 
 // RecordDenials writes down whom a gateway or another coordinator denied a call. They are believed in it, as in who calls.
 func (s *Service) RecordDenials(ctx context.Context, req *v1.RecordDenialsRequest) (*v1.RecordDenialsResponse, error) {
-	if n := len(req.GetDenials()); n == 0 || n > fsm.MaxDenials {
-		return nil, call.Bad("denials", "takes 1 to %d at a time, not %d", fsm.MaxDenials, n)
+	if n := len(req.GetDenials()); n == 0 || n > access.MaxDenials {
+		return nil, call.Bad("denials", "takes 1 to %d at a time, not %d", access.MaxDenials, n)
 	}
-	command := fsm.RecordDenials{}
+	command := access.RecordDenials{}
 	for _, d := range req.GetDenials() {
 		code, ok := denialCodes[d.GetOutcome()]
 		if !ok || d.GetCount() < 1 {
 			return nil, call.Bad("denials", "each has the outcome UNAUTHENTICATED or PERMISSION_DENIED, and a count")
 		}
-		token, _ := fsm.ParseTokenID(d.GetTokenId())
-		command.Denials = append(command.Denials, fsm.Denial{
+		token, _ := ident.ParseToken(d.GetTokenId())
+		command.Denials = append(command.Denials, access.Denial{
 			Tenant: shortened(d.GetTenantId()), User: shortened(d.GetUserId()), Token: token, Code: code, Reason: shortened(d.GetReason()), What: shortened(d.GetObject()),
 			From: shortened(d.GetAddress()), Count: uint64(d.GetCount()), Lasted: int64(max(0, d.GetLastAt().AsTime().Sub(d.GetFirstAt().AsTime()))),
 			Request: shortened(d.GetRequestId()), By: shortened(d.GetDeniedBy()),
 		})
 	}
-	result, err := replica.Propose[fsm.DenialsResult](ctx, s.replica, command)
+	result, err := replica.Propose[access.DenialsResult](ctx, s.replica, command)
 	if err != nil {
 		return nil, err
 	}

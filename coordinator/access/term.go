@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // term is what a leader keeps for one term, in memory alone.
@@ -43,7 +43,7 @@ func (s *Service) configure(ctx context.Context) {
 			return
 		}
 		now.KeepAudit = want
-		if _, err := replica.Propose[fsm.ConfigureResult](ctx, s.replica, now); err == nil {
+		if _, err := replica.Propose[work.ConfigureResult](ctx, s.replica, now); err == nil {
 			s.log.Info("the audit log is bounded anew", "records", want)
 			return
 		}

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // touchPace is how often the uses of tokens are written down, all at once.
@@ -18,24 +19,24 @@ const maxTouched = 10_000
 // tokenUse collects which tokens were used in a term.
 type tokenUse struct {
 	mu   sync.Mutex
-	used map[fsm.TokenID]struct{}
+	used map[ident.Token]struct{}
 }
 
-func (u *tokenUse) note(id fsm.TokenID) {
+func (u *tokenUse) note(id ident.Token) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.used == nil {
-		u.used = map[fsm.TokenID]struct{}{}
+		u.used = map[ident.Token]struct{}{}
 	}
 	if len(u.used) < maxTouched {
 		u.used[id] = struct{}{}
 	}
 }
 
-func (u *tokenUse) take() []fsm.TokenID {
+func (u *tokenUse) take() []ident.Token {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	ids := make([]fsm.TokenID, 0, len(u.used))
+	ids := make([]ident.Token, 0, len(u.used))
 	for id := range u.used {
 		ids = append(ids, id)
 	}
@@ -54,7 +55,7 @@ func (s *Service) noteTokenUse(ctx context.Context, uses *tokenUse) {
 			return
 		case <-ticker.C:
 			if ids := uses.take(); len(ids) > 0 {
-				if _, err := replica.Propose[fsm.TokenResult](ctx, s.replica, fsm.TouchTokens{IDs: ids}); err != nil && ctx.Err() == nil {
+				if _, err := replica.Propose[access.TokenResult](ctx, s.replica, access.TouchTokens{IDs: ids}); err != nil && ctx.Err() == nil {
 					s.log.Warn("uses of tokens were not written down", "error", err)
 				}
 			}

@@ -10,7 +10,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // maxLifetime bounds how long a token is good for, in seconds: ten years.
@@ -32,7 +33,7 @@ func (s *Service) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (
 	if user == "" {
 		user = c.User
 	}
-	result, err := replica.Propose[fsm.TokenResult](ctx, s.replica, fsm.PutToken{
+	result, err := replica.Propose[access.TokenResult](ctx, s.replica, access.PutToken{
 		Digest: hex.EncodeToString(req.GetDigest()), Tenant: c.Tenant, User: user, Name: req.GetName(),
 		Permissions: req.GetPermissions(), CreatedBy: c.User, Lifetime: req.GetExpiresInSeconds() * int64(time.Second),
 		Actor: c.Actor(),
@@ -61,11 +62,11 @@ func (s *Service) ListTokens(ctx context.Context, _ *v1.ListTokensRequest) (*v1.
 
 // RevokeToken takes one of the caller's tenant away.
 func (s *Service) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
-	id, ok := fsm.ParseTokenID(req.GetTokenId())
+	id, ok := ident.ParseToken(req.GetTokenId())
 	if !ok {
 		return nil, call.NotFound("token", req.GetTokenId())
 	}
-	result, err := replica.Propose[fsm.TokenResult](ctx, s.replica, fsm.RevokeToken{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
+	result, err := replica.Propose[access.TokenResult](ctx, s.replica, access.RevokeToken{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +93,7 @@ func (s *Service) VerifyToken(ctx context.Context, req *v1.VerifyTokenRequest) (
 	return &v1.VerifyTokenResponse{Token: tokenView(t)}, nil
 }
 
-func tokenView(t *fsm.Token) *v1.Token {
+func tokenView(t *access.Token) *v1.Token {
 	return &v1.Token{
 		TokenId: t.ID.String(), Name: t.Name, TenantId: t.Tenant, UserId: t.User, Permissions: t.Permissions, CreatedBy: t.CreatedBy,
 		CreatedAt: call.Time(t.CreatedAt), ExpiresAt: call.Time(t.ExpiresAt), LastUsedAt: call.Time(t.LastUsedAt),

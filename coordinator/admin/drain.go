@@ -10,6 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // What a drain does to a job.
@@ -45,8 +47,8 @@ func (s *Service) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.
 	if req.GetDryRun() {
 		return &v1.DrainNodeResponse{Node: nodeView(v, n, c, s.activity(ctx, n.ID)), Effects: effects}, nil
 	}
-	changed, err := s.changeNode(ctx, fsm.SetNode{
-		ID: req.GetNodeId(), Action: fsm.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
+	changed, err := s.changeNode(ctx, work.SetNode{
+		ID: req.GetNodeId(), Action: work.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
 		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second), Actor: c.Actor(),
 	})
 	if err != nil {
@@ -56,10 +58,10 @@ func (s *Service) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.
 }
 
 // drainEffects says what a drain that began now would do to each job on the node: of other tenants' jobs that, and no more.
-func drainEffects(v *fsm.View, n *fsm.Node, tenant string, force bool, deadline time.Duration) []*v1.DrainEffect {
+func drainEffects(v *fsm.View, n *work.Node, tenant string, force bool, deadline time.Duration) []*v1.DrainEffect {
 	now := max(v.Now(), time.Now().UnixNano())
 	var effects []*v1.DrainEffect
-	seen := map[fsm.JobID]bool{}
+	seen := map[ident.Job]bool{}
 	for lease := range v.LeasesOn(n.ID) {
 		j, ok := v.Job(lease.Job)
 		if !ok || seen[j.ID] {
@@ -99,12 +101,12 @@ func drainEffects(v *fsm.View, n *fsm.Node, tenant string, force bool, deadline 
 }
 
 // endsBefore says whether a job's own time limit ends it before a moment.
-func endsBefore(j *fsm.Job, at int64) bool {
+func endsBefore(j *work.Job, at int64) bool {
 	return j.MaxRuntime > 0 && j.StartedAt != 0 && j.StartedAt+j.MaxRuntime <= at
 }
 
 // resumesFrom is the checkpoint that the next attempt would go on from, as things are now.
-func resumesFrom(j *fsm.Job) string {
+func resumesFrom(j *work.Job) string {
 	switch {
 	case j.LastCheckpoint != 0:
 		return j.LastCheckpoint.String()
@@ -116,7 +118,7 @@ func resumesFrom(j *fsm.Job) string {
 
 // EnableNode ends a drain.
 func (s *Service) EnableNode(ctx context.Context, req *v1.EnableNodeRequest) (*v1.EnableNodeResponse, error) {
-	n, err := s.changeNode(ctx, fsm.SetNode{ID: req.GetNodeId(), Action: fsm.NodeEnable, Actor: call.Of(ctx).Actor()})
+	n, err := s.changeNode(ctx, work.SetNode{ID: req.GetNodeId(), Action: work.NodeEnable, Actor: call.Of(ctx).Actor()})
 	return &v1.EnableNodeResponse{Node: n}, err
 }
 
@@ -142,7 +144,7 @@ func (s *Service) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v
 	case n.UnreachableSince == 0 && n.State != v1.NodeState_LOST:
 		return nil, call.Errorf(codes.FailedPrecondition, "node %s was heard of a moment ago: stop its agent, and try again when the node is shown as UNREACHABLE", n.ID)
 	}
-	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, fsm.SetNode{ID: n.ID, Action: fsm.NodeForget, Actor: call.Of(ctx).Actor()})
+	result, err := replica.Propose[work.NodeResult](ctx, s.replica, work.SetNode{ID: n.ID, Action: work.NodeForget, Actor: call.Of(ctx).Actor()})
 	switch {
 	case err != nil:
 		return nil, err
@@ -153,8 +155,8 @@ func (s *Service) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v
 	return &v1.ForgetNodeResponse{}, nil
 }
 
-func (s *Service) changeNode(ctx context.Context, command fsm.SetNode) (*v1.Node, error) {
-	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, command)
+func (s *Service) changeNode(ctx context.Context, command work.SetNode) (*v1.Node, error) {
+	result, err := replica.Propose[work.NodeResult](ctx, s.replica, command)
 	switch {
 	case err != nil:
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/catalog"
 )
 
 // LauncherInForce is the launcher that counts for a framework: the one that was put, else the one that mind comes with; nil for
@@ -86,7 +87,7 @@ func (s *Service) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (
 	c := call.Of(ctx)
 	hyperparameters := slices.Clone(l.GetHyperparameters())
 	slices.Sort(hyperparameters)
-	result, err := replica.Propose[fsm.LauncherResult](ctx, s.replica, fsm.PutLauncher{Launcher: fsm.Launcher{
+	result, err := replica.Propose[catalog.LauncherResult](ctx, s.replica, catalog.PutLauncher{Launcher: catalog.Launcher{
 		Framework: l.GetFramework(), Argv: l.GetArgv(), DistributedArgv: l.GetDistributedArgv(), Environment: l.GetEnvironment(),
 		Hyperparameters: slices.Compact(hyperparameters), TrainingTypes: l.GetTrainingTypes(), Tenant: c.Tenant, User: c.User,
 	}, Actor: c.Actor()})
@@ -109,7 +110,7 @@ func (s *Service) DeleteLauncher(ctx context.Context, req *v1.DeleteLauncherRequ
 		return nil, call.NotFound("launcher", framework)
 	}
 	c := call.Of(ctx)
-	result, err := replica.Propose[fsm.LauncherResult](ctx, s.replica, fsm.DeleteLauncher{Framework: framework, Tenant: c.Tenant, User: c.User, Actor: c.Actor()})
+	result, err := replica.Propose[catalog.LauncherResult](ctx, s.replica, catalog.DeleteLauncher{Framework: framework, Tenant: c.Tenant, User: c.User, Actor: c.Actor()})
 	if err != nil {
 		return nil, err
 	}

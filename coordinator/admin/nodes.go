@@ -5,10 +5,12 @@ import (
 	"math/bits"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
-	"google.golang.org/protobuf/proto"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // ListNodes lists all nodes.
@@ -40,7 +42,7 @@ func (s *Service) GetNode(ctx context.Context, req *v1.GetNodeRequest) (*v1.GetN
 // nodeView is a node as a tenant may see it: of what runs there, only the tenant's own is named and counted. Operators are
 // told how many tasks there are of all tenants, because they must know what a drain waits for; not whose. So it is with what a GPU
 // does: a tenant is told of those that its own jobs hold alone.
-func nodeView(v *fsm.View, n *fsm.Node, c *call.Call, active map[string]*v1.NodeActivity) *v1.Node {
+func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.NodeActivity) *v1.Node {
 	use := v.Use(n.ID)
 	out := &v1.Node{
 		NodeId: n.ID, State: n.State, Reason: n.Reason, Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // queueName is what the names of queues look like: they stand in paths and in commands.
@@ -24,8 +25,8 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 	if req.GetMaxGpus() < 0 {
 		return nil, call.Bad("max_gpus", "must be 1 or more, or 0 for no limit")
 	}
-	result, err := replica.Propose[fsm.QueueResult](ctx, s.replica, fsm.PutQueue{
-		Queue: fsm.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus())}, Actor: call.Of(ctx).Actor(),
+	result, err := replica.Propose[work.QueueResult](ctx, s.replica, work.PutQueue{
+		Queue: work.Queue{Name: req.GetName(), Weight: uint32(req.GetWeight()), MaxGPUs: uint32(req.GetMaxGpus())}, Actor: call.Of(ctx).Actor(),
 	})
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 
 // DeleteQueue takes away a queue that no unfinished job is in.
 func (s *Service) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (*v1.DeleteQueueResponse, error) {
-	result, err := replica.Propose[fsm.QueueResult](ctx, s.replica, fsm.DeleteQueue{Name: req.GetName(), Actor: call.Of(ctx).Actor()})
+	result, err := replica.Propose[work.QueueResult](ctx, s.replica, work.DeleteQueue{Name: req.GetName(), Actor: call.Of(ctx).Actor()})
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func (s *Service) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.
 	return out, nil
 }
 
-func queueView(v *fsm.View, q *fsm.Queue, tenant string) *v1.Queue {
+func queueView(v *fsm.View, q *work.Queue, tenant string) *v1.Queue {
 	counts, held := v.QueueCountsOf(tenant, q.Name), v.QueueHeldOf(tenant, q.Name)
 	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
 	return &v1.Queue{

@@ -3,11 +3,13 @@ package admin
 import (
 	"testing"
 
-	"github.com/mindcoordinator/mind/fsm"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // What an older version took, which did not use it either, is still shown.
 func TestQueueView_showsAWeightOfAnOlderVersion(t *testing.T) {
-	require.EqualValues(t, 3, queueView(fsm.New().View(), &fsm.Queue{Name: "research", Weight: 3}, "t1").GetWeight())
+	require.EqualValues(t, 3, queueView(fsm.New().View(), &work.Queue{Name: "research", Weight: 3}, "t1").GetWeight())
 }

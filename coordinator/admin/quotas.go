@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // GetQuota shows what a tenant may have, and what it has. A tenant without a quota may have anything.
@@ -58,7 +59,7 @@ func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.Pu
 			return nil, call.Bad(field, "must be 0 or more; leave it out for no limit")
 		}
 	}
-	result, err := replica.Propose[fsm.QuotaResult](ctx, s.replica, fsm.PutQuota{
+	result, err := replica.Propose[work.QuotaResult](ctx, s.replica, work.PutQuota{
 		Tenant: tenant, MaxGPUs: q.MaxGpus, MaxRunning: q.MaxRunningJobs, MaxJobs: q.MaxJobs, By: c.User, Actor: c.Actor(),
 	})
 	switch {
@@ -77,7 +78,7 @@ func (s *Service) DeleteQuota(ctx context.Context, req *v1.DeleteQuotaRequest) (
 	if err != nil {
 		return nil, err
 	}
-	result, err := replica.Propose[fsm.QuotaResult](ctx, s.replica, fsm.DeleteQuota{Tenant: tenant, Actor: c.Actor()})
+	result, err := replica.Propose[work.QuotaResult](ctx, s.replica, work.DeleteQuota{Tenant: tenant, Actor: c.Actor()})
 	switch {
 	case err != nil:
 		return nil, err

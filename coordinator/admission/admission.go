@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // State is the state of the cluster as this replica has it.
@@ -48,7 +49,7 @@ func New(state State, capacity *Capacity, sealer Sealer, launchers Launchers) *A
 }
 
 // Job turns a request into a job to create, signed by its caller, or says all that is wrong with it.
-func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (fsm.NewJob, error) {
+func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (work.NewJob, error) {
 	c := call.Of(ctx)
 	var f call.Faults
 	f.Add(reservedForEvaluations(req))
@@ -68,7 +69,7 @@ func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key strin
 
 // acceptedBefore says whether a job was accepted under the same key. It is answered as it was then, whatever has become of the
 // cluster since. The keys that gateways make live for one request, and are not looked for.
-func (a *Admission) acceptedBefore(tenant, key string, job *fsm.NewJob) bool {
+func (a *Admission) acceptedBefore(tenant, key string, job *work.NewJob) bool {
 	if strings.HasPrefix(key, status.AutoKeyPrefix) {
 		return false
 	}
@@ -77,7 +78,7 @@ func (a *Admission) acceptedBefore(tenant, key string, job *fsm.NewJob) bool {
 }
 
 // Workload turns the request of an evaluation's job into a job to create. It is not signed yet.
-func (a *Admission) Workload(ctx context.Context, req *v1.SubmitJobRequest) (fsm.NewJob, error) {
+func (a *Admission) Workload(ctx context.Context, req *v1.SubmitJobRequest) (work.NewJob, error) {
 	job, err := Parse(req, a.capacity)
 	if err != nil {
 		return job, err
@@ -86,7 +87,7 @@ func (a *Admission) Workload(ctx context.Context, req *v1.SubmitJobRequest) (fsm
 }
 
 // Sign says on whose behalf a job is created, and adds the caller's tokens that it will need.
-func (a *Admission) Sign(ctx context.Context, req *v1.SubmitJobRequest, job *fsm.NewJob, key string) (err error) {
+func (a *Admission) Sign(ctx context.Context, req *v1.SubmitJobRequest, job *work.NewJob, key string) (err error) {
 	c := call.Of(ctx)
 	c.Sign(job, key)
 	job.Credentials, err = a.sealer.Seal(c, req)
@@ -95,9 +96,9 @@ func (a *Admission) Sign(ctx context.Context, req *v1.SubmitJobRequest, job *fsm
 
 // Shape reads what a job of a queue needs, with other resources than it was submitted with. anyRoom says that it need not
 // fit the cluster.
-func (a *Admission) Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (fsm.Shape, error) {
+func (a *Admission) Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (work.Shape, error) {
 	var f call.Faults
-	job := fsm.NewJob{Queue: queue, Shape: shapeOf(&f, req, a.capacity)}
+	job := work.NewJob{Queue: queue, Shape: shapeOf(&f, req, a.capacity)}
 	if !anyRoom {
 		f.Add(a.checkRoom(ctx, req, &job))
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -84,7 +85,7 @@ func (c *Capacity) Nodes() (n int) {
 }
 
 // RoomFor implements Inventory.
-func (c *Capacity) RoomFor(shape fsm.Shape) (r scheduler.Room) {
+func (c *Capacity) RoomFor(shape work.Shape) (r scheduler.Room) {
 	c.with(func(sum *scheduler.Capacity) { r = sum.RoomFor(shape) })
 	return r
 }
@@ -96,7 +97,7 @@ func (c *Capacity) GPUTypes() (types []string) {
 }
 
 // Largest implements Inventory.
-func (c *Capacity) Largest(shape fsm.Shape) (gpus, nodes int) {
+func (c *Capacity) Largest(shape work.Shape) (gpus, nodes int) {
 	c.with(func(sum *scheduler.Capacity) { gpus, nodes = sum.Largest(shape) })
 	return gpus, nodes
 }
@@ -104,7 +105,7 @@ func (c *Capacity) Largest(shape fsm.Shape) (gpus, nodes int) {
 // Inventory is what validation asks of the cluster: what its nodes could hold.
 type Inventory interface {
 	Nodes() int
-	RoomFor(shape fsm.Shape) scheduler.Room
-	Largest(shape fsm.Shape) (gpus, nodes int)
+	RoomFor(shape work.Shape) scheduler.Room
+	Largest(shape work.Shape) (gpus, nodes int)
 	GPUTypes() []string
 }

@@ -7,7 +7,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Bounds of an evaluation.
@@ -22,8 +22,8 @@ func reservedForEvaluations(req *v1.SubmitJobRequest) error {
 	switch {
 	case req.GetEvaluationConfig() != nil:
 		return call.Bad("evaluation_config", "is not for jobs: an evaluation is submitted as one (POST /evaluations, mind evaluate)")
-	case req.GetLabels()[fsm.EvaluationLabel] == fsm.EvaluationValue:
-		return call.Bad("labels", "%s=%s is kept for evaluations: choose another value", fsm.EvaluationLabel, fsm.EvaluationValue)
+	case req.GetLabels()[work.EvaluationLabel] == work.EvaluationValue:
+		return call.Bad("labels", "%s=%s is kept for evaluations: choose another value", work.EvaluationLabel, work.EvaluationValue)
 	}
 	return nil
 }
@@ -65,8 +65,8 @@ func checkBenchmark(f *call.Faults, field string, b *v1.Benchmark) {
 	switch {
 	case name == "":
 		f.Bad(field+".name", "is required: the benchmark, such as mmlu")
-	case !status.ValidBenchmark(name, fsm.MaxBenchmarkName):
-		f.Bad(field+".name", "%.64q is no name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, fsm.MaxBenchmarkName)
+	case !status.ValidBenchmark(name, work.MaxBenchmarkName):
+		f.Bad(field+".name", "%.64q is no name of a benchmark: 1 to %d printable ASCII characters without spaces, commas, quotes and backslashes", name, work.MaxBenchmarkName)
 	}
 	if b.GetNumSamples() < 0 {
 		f.Bad(field+".num_samples", "%d must not be negative; 0 means all", b.GetNumSamples())

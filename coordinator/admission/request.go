@@ -12,7 +12,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Defaults of a job.
@@ -22,7 +23,7 @@ const (
 )
 
 // Parse turns a request into a job to create, or says all that is wrong with it. It reads nothing but its arguments.
-func Parse(req *v1.SubmitJobRequest, inv Inventory) (fsm.NewJob, error) {
+func Parse(req *v1.SubmitJobRequest, inv Inventory) (work.NewJob, error) {
 	var f call.Faults
 	f.Add(checkWhatRuns(req))
 	shape := shapeOf(&f, req, inv)
@@ -33,7 +34,7 @@ func Parse(req *v1.SubmitJobRequest, inv Inventory) (fsm.NewJob, error) {
 	job.Labels = req.GetLabels()
 	checkOutput(&f, req.GetOutputConfig())
 	if resume := req.GetTrainingConfig().GetResumeFromCheckpoint(); resume != "" {
-		id, ok := fsm.ParseCheckpointID(resume)
+		id, ok := ident.ParseCheckpoint(resume)
 		if !ok {
 			f.Bad("training_config.resume_from_checkpoint", "%q is not a checkpoint id", resume)
 		}

@@ -17,7 +17,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -25,9 +26,9 @@ import (
 func largest(gpus int) *scheduler.Capacity {
 	c := scheduler.NewCapacity()
 	for i := range min(100, 100*gpus) {
-		n := &fsm.Node{ID: fmt.Sprint("n", i), CPUs: 64, MemMB: 1 << 20, Labels: map[string]string{"a": "2", "z": "1"}}
+		n := &work.Node{ID: fmt.Sprint("n", i), CPUs: 64, MemMB: 1 << 20, Labels: map[string]string{"a": "2", "z": "1"}}
 		for g := range gpus {
-			n.GPUs = append(n.GPUs, fsm.GPU{Index: uint8(g), Model: "NVIDIA H100 80GB", Type: "H100", MemMB: 81_559, NVLink: 1<<gpus - 1})
+			n.GPUs = append(n.GPUs, work.GPU{Index: uint8(g), Model: "NVIDIA H100 80GB", Type: "H100", MemMB: 81_559, NVLink: 1<<gpus - 1})
 		}
 		c.Put(n)
 	}
@@ -60,9 +61,9 @@ func TestNewJob_whatIsLeftUnsaid(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "default", j.Queue)
 	require.EqualValues(t, 5, j.Priority)
-	require.Equal(t, fsm.RetryPolicy{On: fsm.RetryAll}, j.Retry)
+	require.Equal(t, work.RetryPolicy{On: work.RetryAll}, j.Retry)
 	require.Zero(t, j.Grace, "the state knows the default")
-	require.Equal(t, fsm.Shape{Nodes: 1, GPUs: 1}, j.Shape)
+	require.Equal(t, work.Shape{Nodes: 1, GPUs: 1}, j.Shape)
 	var kept v1.SubmitJobRequest
 	require.NoError(t, proto.Unmarshal(j.Spec, &kept))
 	require.True(t, proto.Equal(commandJob(), &kept))
@@ -79,7 +80,7 @@ func TestNewJob_whatIsSaid(t *testing.T) {
 	req.TrainingConfig.Priority = proto.Int32(0)
 	req.TrainingConfig.MaxRetries = proto.Int32(2)
 	req.TrainingConfig.Framework.Distributed = &v1.Distributed{WorldSize: 8}
-	req.TrainingConfig.ResumeFromCheckpoint = fsm.CheckpointID(77).String()
+	req.TrainingConfig.ResumeFromCheckpoint = ident.Checkpoint(77).String()
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	req.SchedulingConfig = &v1.SchedulingConfig{
 		Queue: "night", MaxRetries: proto.Int32(2), RetryOn: []string{"exit", "gpu_fault"}, Preemptible: proto.Bool(true),
@@ -89,9 +90,9 @@ func TestNewJob_whatIsSaid(t *testing.T) {
 	j, err := Parse(req, largest(8))
 	require.NoError(t, err)
 	j.Spec, j.Fingerprint = nil, 0
-	require.Equal(t, fsm.NewJob{
-		Name: "support-lora-v3", Queue: "night", Priority: 0, Shape: fsm.Shape{Nodes: 1, GPUs: 8}, Labels: map[string]string{"team": "a"},
-		Retry: fsm.RetryPolicy{Max: 2, On: fsm.RetryExit | fsm.RetryGPUFault}, Preemptible: true,
+	require.Equal(t, work.NewJob{
+		Name: "support-lora-v3", Queue: "night", Priority: 0, Shape: work.Shape{Nodes: 1, GPUs: 8}, Labels: map[string]string{"team": "a"},
+		Retry: work.RetryPolicy{Max: 2, On: work.RetryExit | work.RetryGPUFault}, Preemptible: true,
 		MaxRuntime: 60e9, LostAfter: 10e9, GiveUpAfter: 100e9, Grace: -1, NotBefore: at.UnixNano(), ResumeFrom: 77,
 	}, j)
 }
@@ -140,17 +141,17 @@ func TestNewJob_theFingerprintTellsRequestsApart(t *testing.T) {
 func TestNewJob_shapes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		resources *v1.ResourceConfig
-		want      fsm.Shape
+		want      work.Shape
 	}{
-		"nothing said":                   {nil, fsm.Shape{Nodes: 1}},
-		"CPU only":                       {&v1.ResourceConfig{CpuCount: 4, MemoryMb: 1024}, fsm.Shape{Nodes: 1, CPUs: 4, MemMB: 1024}},
-		"a CPU gang":                     {&v1.ResourceConfig{CpuCount: 4, NodeCount: 3}, fsm.Shape{Nodes: 3, CPUs: 4}},
-		"fits one node":                  {&v1.ResourceConfig{GpuCount: 8}, fsm.Shape{Nodes: 1, GPUs: 8}},
-		"a command is never spread":      {&v1.ResourceConfig{GpuCount: 16}, fsm.Shape{Nodes: 1, GPUs: 16}},
-		"nodes said":                     {&v1.ResourceConfig{GpuCount: 4, NodeCount: 4}, fsm.Shape{Nodes: 4, GPUs: 1}},
-		"a fraction":                     {&v1.ResourceConfig{GpuFraction: 0.25}, fsm.Shape{Nodes: 1, FractionMilli: 250}},
-		"an odd fraction":                {&v1.ResourceConfig{GpuFraction: 1.0 / 3}, fsm.Shape{Nodes: 1, FractionMilli: 333}},
-		"type, memory, topology, labels": {&v1.ResourceConfig{GpuCount: 2, GpuType: "H100", GpuMemoryMb: 80000, Topology: "nvlink", NodeSelector: map[string]string{"z": "1", "a": "2"}}, fsm.Shape{Nodes: 1, GPUs: 2, GPUType: "H100", GPUMemMB: 80000, Topology: fsm.TopologyNVLink, Selector: "a=2,z=1"}},
+		"nothing said":                   {nil, work.Shape{Nodes: 1}},
+		"CPU only":                       {&v1.ResourceConfig{CpuCount: 4, MemoryMb: 1024}, work.Shape{Nodes: 1, CPUs: 4, MemMB: 1024}},
+		"a CPU gang":                     {&v1.ResourceConfig{CpuCount: 4, NodeCount: 3}, work.Shape{Nodes: 3, CPUs: 4}},
+		"fits one node":                  {&v1.ResourceConfig{GpuCount: 8}, work.Shape{Nodes: 1, GPUs: 8}},
+		"a command is never spread":      {&v1.ResourceConfig{GpuCount: 16}, work.Shape{Nodes: 1, GPUs: 16}},
+		"nodes said":                     {&v1.ResourceConfig{GpuCount: 4, NodeCount: 4}, work.Shape{Nodes: 4, GPUs: 1}},
+		"a fraction":                     {&v1.ResourceConfig{GpuFraction: 0.25}, work.Shape{Nodes: 1, FractionMilli: 250}},
+		"an odd fraction":                {&v1.ResourceConfig{GpuFraction: 1.0 / 3}, work.Shape{Nodes: 1, FractionMilli: 333}},
+		"type, memory, topology, labels": {&v1.ResourceConfig{GpuCount: 2, GpuType: "H100", GpuMemoryMb: 80000, Topology: "nvlink", NodeSelector: map[string]string{"z": "1", "a": "2"}}, work.Shape{Nodes: 1, GPUs: 2, GPUType: "H100", GPUMemMB: 80000, Topology: work.TopologyNVLink, Selector: "a=2,z=1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := commandJob()
@@ -173,18 +174,18 @@ func TestNewJob_spreadsTrainingsAlone(t *testing.T) {
 		largest   int
 		resources *v1.ResourceConfig
 		change    func(*v1.SubmitJobRequest)
-		want      fsm.Shape
+		want      work.Shape
 	}{
-		"fits one node":                 {8, &v1.ResourceConfig{GpuCount: 8}, nil, fsm.Shape{Nodes: 1, GPUs: 8}},
-		"more than one node has":        {8, &v1.ResourceConfig{GpuCount: 16}, nil, fsm.Shape{Nodes: 2, GPUs: 8}},
-		"equal shares":                  {8, &v1.ResourceConfig{GpuCount: 12}, nil, fsm.Shape{Nodes: 2, GPUs: 6}},
-		"a prime number, small nodes":   {4, &v1.ResourceConfig{GpuCount: 7}, nil, fsm.Shape{Nodes: 7, GPUs: 1}},
-		"more than there are":           {4, &v1.ResourceConfig{GpuCount: 1000}, nil, fsm.Shape{Nodes: 250, GPUs: 4}},
-		"no node known":                 {0, &v1.ResourceConfig{GpuCount: 16}, nil, fsm.Shape{Nodes: 2, GPUs: 8}},
-		"nodes said":                    {8, &v1.ResourceConfig{GpuCount: 8, NodeCount: 4}, nil, fsm.Shape{Nodes: 4, GPUs: 2}},
-		"a single node is never spread": {8, &v1.ResourceConfig{GpuCount: 16, Topology: "single_node"}, nil, fsm.Shape{Nodes: 1, GPUs: 16, Topology: fsm.TopologySingleNode}},
-		"a script of one's own":         {8, &v1.ResourceConfig{GpuCount: 16}, custom(nil), fsm.Shape{Nodes: 1, GPUs: 16}},
-		"a script for several nodes":    {8, &v1.ResourceConfig{GpuCount: 16}, custom(&v1.Distributed{}), fsm.Shape{Nodes: 2, GPUs: 8}},
+		"fits one node":                 {8, &v1.ResourceConfig{GpuCount: 8}, nil, work.Shape{Nodes: 1, GPUs: 8}},
+		"more than one node has":        {8, &v1.ResourceConfig{GpuCount: 16}, nil, work.Shape{Nodes: 2, GPUs: 8}},
+		"equal shares":                  {8, &v1.ResourceConfig{GpuCount: 12}, nil, work.Shape{Nodes: 2, GPUs: 6}},
+		"a prime number, small nodes":   {4, &v1.ResourceConfig{GpuCount: 7}, nil, work.Shape{Nodes: 7, GPUs: 1}},
+		"more than there are":           {4, &v1.ResourceConfig{GpuCount: 1000}, nil, work.Shape{Nodes: 250, GPUs: 4}},
+		"no node known":                 {0, &v1.ResourceConfig{GpuCount: 16}, nil, work.Shape{Nodes: 2, GPUs: 8}},
+		"nodes said":                    {8, &v1.ResourceConfig{GpuCount: 8, NodeCount: 4}, nil, work.Shape{Nodes: 4, GPUs: 2}},
+		"a single node is never spread": {8, &v1.ResourceConfig{GpuCount: 16, Topology: "single_node"}, nil, work.Shape{Nodes: 1, GPUs: 16, Topology: work.TopologySingleNode}},
+		"a script of one's own":         {8, &v1.ResourceConfig{GpuCount: 16}, custom(nil), work.Shape{Nodes: 1, GPUs: 16}},
+		"a script for several nodes":    {8, &v1.ResourceConfig{GpuCount: 16}, custom(&v1.Distributed{}), work.Shape{Nodes: 2, GPUs: 8}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := trainingJob()

@@ -9,16 +9,16 @@ import (
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
 var topologies = map[string]uint8{
-	"": fsm.TopologyAny, "any": fsm.TopologyAny, "nvlink": fsm.TopologyNVLink, "single_node": fsm.TopologySingleNode,
+	"": work.TopologyAny, "any": work.TopologyAny, "nvlink": work.TopologyNVLink, "single_node": work.TopologySingleNode,
 }
 
 // shapeOf reads what the job needs, per node. With a fault it is empty.
-func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) fsm.Shape {
+func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) work.Shape {
 	r := req.GetResourceConfig()
 	before := f.Count()
 	checkAmounts(f, r)
@@ -36,12 +36,12 @@ func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) fsm.Shape 
 		}
 	}
 	if f.Count() != before {
-		return fsm.Shape{}
+		return work.Shape{}
 	}
-	shape := fsm.Shape{
+	shape := work.Shape{
 		GPUType: r.GetGpuType(), FractionMilli: uint16(math.Round(r.GetGpuFraction() * 1000)), GPUMemMB: uint32(r.GetGpuMemoryMb()),
 		CPUs: uint32(r.GetCpuCount()), MemMB: uint32(r.GetMemoryMb()), Topology: topology,
-		Selector: fsm.CanonicalSelector(r.GetNodeSelector()),
+		Selector: work.CanonicalSelector(r.GetNodeSelector()),
 	}
 	gpus, nodes := int(r.GetGpuCount()), int(r.GetNodeCount())
 	if nodes == 0 {
@@ -49,15 +49,15 @@ func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) fsm.Shape 
 	}
 	shape.Nodes, shape.GPUs = uint16(nodes), uint16(min(gpus/nodes, math.MaxUint16))
 	switch {
-	case shape.GPUs <= fsm.MaxGPUs:
+	case shape.GPUs <= work.MaxGPUs:
 		return shape
 	case inv.Nodes() == 0 || req.GetSchedulingConfig().GetAllowPendingCapacity():
-		f.Bad("resource_config.gpu_count", "%d on %s: a node has at most %d; node_count (--nodes) spreads them", gpus, call.Plural(nodes, "node"), fsm.MaxGPUs)
+		f.Bad("resource_config.gpu_count", "%d on %s: a node has at most %d; node_count (--nodes) spreads them", gpus, call.Plural(nodes, "node"), work.MaxGPUs)
 	default:
 		wrong := neverFits(r, shape, inv)
 		f.Bad(wrong.Field, "%s", wrong.Message)
 	}
-	return fsm.Shape{}
+	return work.Shape{}
 }
 
 // checkTogether looks at how amounts that are sound by themselves fit together.
@@ -71,12 +71,12 @@ func checkTogether(f *call.Faults, req *v1.SubmitJobRequest, topology uint8) {
 		f.Bad("resource_config.gpu_fraction", "is a share of one GPU, so node_count cannot be %d", nodes)
 	case gpus == 0 && fraction == 0 && req.GetTrainingConfig() != nil:
 		f.Bad("resource_config.gpu_count", "must be at least 1 for a training job")
-	case gpus == 0 && fraction == 0 && (r.GetGpuType() != "" || r.GetGpuMemoryMb() != 0 || topology == fsm.TopologyNVLink):
+	case gpus == 0 && fraction == 0 && (r.GetGpuType() != "" || r.GetGpuMemoryMb() != 0 || topology == work.TopologyNVLink):
 		f.Bad("resource_config.gpu_count", "is 0, so gpu_type, gpu_memory_mb and topology nvlink say nothing: set gpu_count or leave them out")
 	}
 	switch {
 	case f.Count() != before:
-	case topology == fsm.TopologySingleNode && nodes > 1:
+	case topology == work.TopologySingleNode && nodes > 1:
 		f.Bad("resource_config.node_count", "is %d but topology is single_node", nodes)
 	case nodes > 1 && gpus%nodes != 0:
 		f.Bad("resource_config.gpu_count", "%d cannot be shared equally by node_count %d", gpus, nodes)
@@ -116,9 +116,9 @@ const usualNode = 8
 // nodesFor is the number of nodes of a job that does not say it. Only a training that its launcher starts on every node of the
 // job is spread, over as few nodes as could hold equal shares. What knows nothing of other nodes would be started on each of
 // them and do the same work twice: it gets one node.
-func nodesFor(req *v1.SubmitJobRequest, shape fsm.Shape, inv Inventory) int {
+func nodesFor(req *v1.SubmitJobRequest, shape work.Shape, inv Inventory) int {
 	gpus := int(req.GetResourceConfig().GetGpuCount())
-	if _, distributed := launcher.For(req); !distributed || gpus <= 1 || shape.Topology == fsm.TopologySingleNode {
+	if _, distributed := launcher.For(req); !distributed || gpus <= 1 || shape.Topology == work.TopologySingleNode {
 		return 1
 	}
 	if n := fewest(shape, gpus, inv); n > 0 {
@@ -126,7 +126,7 @@ func nodesFor(req *v1.SubmitJobRequest, shape fsm.Shape, inv Inventory) int {
 	}
 	// No cluster of today holds it. The largest node says how it would be spread.
 	largest := usualNode
-	shape.Nodes, shape.GPUs = 1, fsm.MaxGPUs+1
+	shape.Nodes, shape.GPUs = 1, work.MaxGPUs+1
 	if room := inv.RoomFor(shape); room.Lacks == scheduler.NeedGPUs {
 		largest = room.Most
 	}
@@ -138,9 +138,9 @@ func nodesFor(req *v1.SubmitJobRequest, shape fsm.Shape, inv Inventory) int {
 }
 
 // fewest is the least number of nodes that could hold equal shares of so many GPUs; 0: none could.
-func fewest(shape fsm.Shape, gpus int, inv Inventory) int {
+func fewest(shape work.Shape, gpus int, inv Inventory) int {
 	for n := 1; n <= min(gpus, maxNodes); n++ {
-		if gpus%n != 0 || gpus/n > fsm.MaxGPUs {
+		if gpus%n != 0 || gpus/n > work.MaxGPUs {
 			continue
 		}
 		shape.Nodes, shape.GPUs = uint16(n), uint16(gpus/n)

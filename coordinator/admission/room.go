@@ -7,7 +7,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -19,7 +19,7 @@ const waitAnyway = "; scheduling_config.allow_pending_capacity (--allow-pending-
 //
 // Whoever has seen a node register is not told that it is not there: before a job is refused, all that was acknowledged is
 // applied, once a call.
-func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job *fsm.NewJob) error {
+func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job *work.NewJob) error {
 	c := call.Of(ctx)
 	if req.GetSchedulingConfig().GetAllowPendingCapacity() || job.Shape.Nodes == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job
 	return a.neverRuns(c.Tenant, req, job)
 }
 
-func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *fsm.NewJob) error {
+func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *work.NewJob) error {
 	if a.capacity.Nodes() > 0 {
 		if wrong := neverFits(req.GetResourceConfig(), job.Shape, a.capacity); wrong != nil {
 			if wrong.Field != "resource_config.gpu_type" { // The state takes no type that no node has ever had.
@@ -49,13 +49,13 @@ func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *fsm.
 		return call.Bad("scheduling_config.queue", "%s%s", q.Bars(0, job.Shape), waitAnyway)
 	}
 	if q, ok := v.Quota(tenant); ok && q.MaxGPUs != nil && need > 1000*int(*q.MaxGPUs) {
-		return call.Bad("resource_config.gpu_count", "%s%s", q.Bars(fsm.Usage{}, job.Shape), waitAnyway)
+		return call.Bad("resource_config.gpu_count", "%s%s", q.Bars(work.Usage{}, job.Shape), waitAnyway)
 	}
 	return nil
 }
 
 // neverFits says what of a shape the nodes could never hold, and what they could; nil: they could hold all of it.
-func neverFits(r *v1.ResourceConfig, shape fsm.Shape, inv Inventory) *call.Invalid {
+func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Invalid {
 	room := inv.RoomFor(shape)
 	fault := func(field, format string, args ...any) *call.Invalid {
 		return &call.Invalid{Field: "resource_config." + field, Message: fmt.Sprintf(format, args...)}
@@ -113,8 +113,8 @@ func neverFits(r *v1.ResourceConfig, shape fsm.Shape, inv Inventory) *call.Inval
 }
 
 // instead says how many GPUs could be had, or on how many nodes those that are asked for.
-func instead(r *v1.ResourceConfig, shape fsm.Shape, inv Inventory) string {
-	if shape.GPUs == 0 || shape.Topology == fsm.TopologySingleNode {
+func instead(r *v1.ResourceConfig, shape work.Shape, inv Inventory) string {
+	if shape.GPUs == 0 || shape.Topology == work.TopologySingleNode {
 		return ""
 	}
 	if n := fewest(shape, int(r.GetGpuCount()), inv); n > 0 {
@@ -125,7 +125,7 @@ func instead(r *v1.ResourceConfig, shape fsm.Shape, inv Inventory) string {
 		return hint
 	}
 	gpus, nodes := inv.Largest(shape)
-	if gpus == 0 || shape.Topology != fsm.TopologyAny {
+	if gpus == 0 || shape.Topology != work.TopologyAny {
 		return ""
 	}
 	return fmt.Sprintf("; the most that would fit is %s on %s", gpusInWords(gpus, shape.GPUType), call.Plural(nodes, "node"))

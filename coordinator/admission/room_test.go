@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -18,9 +18,9 @@ func mixed() *scheduler.Capacity {
 		gpus     uint8
 		cpus     uint32
 	}{{"n1", "H100", 8, 64}, {"n2", "H100", 8, 32}, {"n3", "A100", 4, 128}} {
-		node := &fsm.Node{ID: n.id, CPUs: n.cpus, MemMB: 500_000, Labels: map[string]string{"kind": n.kind}}
+		node := &work.Node{ID: n.id, CPUs: n.cpus, MemMB: 500_000, Labels: map[string]string{"kind": n.kind}}
 		for i := range n.gpus {
-			node.GPUs = append(node.GPUs, fsm.GPU{Index: i, Model: "NVIDIA " + n.kind, Type: n.kind, MemMB: 80_000})
+			node.GPUs = append(node.GPUs, work.GPU{Index: i, Model: "NVIDIA " + n.kind, Type: n.kind, MemMB: 80_000})
 		}
 		c.Put(node)
 	}

@@ -5,13 +5,13 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // schedulingOf reads what decides when and how often a job runs.
-func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) fsm.NewJob {
+func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
 	s, t := req.GetSchedulingConfig(), req.GetTrainingConfig()
-	job := fsm.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
+	job := work.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
 	if job.Queue == "" {
 		job.Queue = defaultQueue
 	}
@@ -88,16 +88,16 @@ func twice(f *call.Faults, name string, scheduling *int32, training int32, given
 	return &training
 }
 
-var retryCauses = map[string]fsm.RetryCause{
-	"node_lost": fsm.RetryNodeLost, "gpu_fault": fsm.RetryGPUFault, "launch_failed": fsm.RetryLaunchFailed,
-	"data_fetch": fsm.RetryDataFetch, "exit": fsm.RetryExit,
+var retryCauses = map[string]work.RetryCause{
+	"node_lost": work.RetryNodeLost, "gpu_fault": work.RetryGPUFault, "launch_failed": work.RetryLaunchFailed,
+	"data_fetch": work.RetryDataFetch, "exit": work.RetryExit,
 }
 
-func retryOn(f *call.Faults, names []string) fsm.RetryCause {
+func retryOn(f *call.Faults, names []string) work.RetryCause {
 	if len(names) == 0 {
-		return fsm.RetryAll
+		return work.RetryAll
 	}
-	var on fsm.RetryCause
+	var on work.RetryCause
 	for _, name := range names {
 		cause, ok := retryCauses[name]
 		if !ok {

@@ -3,26 +3,29 @@ package call
 import (
 	"strings"
 
-	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/fsm"
 	"google.golang.org/grpc/codes"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Actor is who a command of this call is put down to. What a caller names himself is bounded by the state.
-func (c *Call) Actor() *fsm.Actor {
-	token, _ := fsm.ParseTokenID(c.Token)
-	return &fsm.Actor{Tenant: c.Tenant, User: c.User, Token: token, Request: c.RequestID}
+func (c *Call) Actor() *access.Actor {
+	token, _ := ident.ParseToken(c.Token)
+	return &access.Actor{Tenant: c.Tenant, User: c.User, Token: token, Request: c.RequestID}
 }
 
 // Submitter is actor for submits: each job says itself whose it is.
-func (c *Call) Submitter() *fsm.Actor {
+func (c *Call) Submitter() *access.Actor {
 	a := c.Actor()
 	a.Tenant, a.User = "", ""
 	return a
 }
 
 // OperatorActor is actor for calls that are made for no tenant: who the certificate says it is, if nothing else is said.
-func (c *Call) OperatorActor() *fsm.Actor {
+func (c *Call) OperatorActor() *access.Actor {
 	a := c.Actor()
 	if a.User == "" && c.Peer.ID != "" {
 		a.User = c.Peer.String()
@@ -31,7 +34,7 @@ func (c *Call) OperatorActor() *fsm.Actor {
 }
 
 // Sign says on whose behalf a job is created.
-func (c *Call) Sign(job *fsm.NewJob, key string) {
+func (c *Call) Sign(job *work.NewJob, key string) {
 	job.Tenant, job.User, job.Key = c.Tenant, c.User, key
 	job.AutoKey = strings.HasPrefix(key, status.AutoKeyPrefix)
 }

@@ -7,11 +7,13 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Job finds a job of the caller's tenant. A job of another tenant is not found.
-func (c *Call) Job(v *fsm.View, text string) (*fsm.Job, error) {
-	id, ok := fsm.ParseJobID(text)
+func (c *Call) Job(v *fsm.View, text string) (*work.Job, error) {
+	id, ok := ident.ParseJob(text)
 	if ok {
 		if j, ok := v.Job(id); ok && j.Tenant == c.Tenant {
 			return j, nil

@@ -9,7 +9,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -52,7 +52,7 @@ func ToStatus(err error) error {
 		f       *Failure
 		many    *ManyInvalid
 		wrong   *Invalid
-		refused *fsm.Refusal
+		refused *kernel.Refusal
 	)
 	switch {
 	case errors.As(err, &f):

@@ -21,6 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 const (
@@ -60,7 +61,7 @@ func New(state State, agents Agents, log *slog.Logger) *Service {
 }
 
 // agent is the way to the agent of a node.
-func (s *Service) agent(node *fsm.Node) (v1.TaskServiceClient, error) {
+func (s *Service) agent(node *work.Node) (v1.TaskServiceClient, error) {
 	conn, err := s.agents.To(node.GRPCAddr)
 	if err != nil {
 		return nil, err
@@ -116,15 +117,15 @@ func (s *Service) ValidateData(ctx context.Context, req *v1.ValidateDataRequest)
 }
 
 // probeable lists nodes that may look: the one that was named, else those that take work, beginning anywhere.
-func probeable(v *fsm.View, name string) ([]*fsm.Node, error) {
+func probeable(v *fsm.View, name string) ([]*work.Node, error) {
 	if name != "" {
 		node, ok := v.Node(name)
 		if !ok {
 			return nil, call.NotFound("node", name)
 		}
-		return []*fsm.Node{node}, nil
+		return []*work.Node{node}, nil
 	}
-	var nodes []*fsm.Node
+	var nodes []*work.Node
 	for n := range v.Nodes() {
 		if n.State == v1.NodeState_READY && n.GRPCAddr != "" {
 			nodes = append(nodes, n)
@@ -138,7 +139,7 @@ func probeable(v *fsm.View, name string) ([]*fsm.Node, error) {
 	return nodes[:min(len(nodes), probeNodes)], nil
 }
 
-func (s *Service) probe(ctx context.Context, node *fsm.Node, req *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
+func (s *Service) probe(ctx context.Context, node *work.Node, req *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
 	agent, err := s.agent(node)
 	if err != nil {
 		return nil, err
@@ -156,7 +157,7 @@ func (s *Service) GetDataCache(ctx context.Context, _ *v1.GetDataCacheRequest) (
 	if err != nil {
 		return nil, err
 	}
-	var nodes []*fsm.Node
+	var nodes []*work.Node
 	for n := range v.Nodes() {
 		nodes = append(nodes, n)
 	}
@@ -176,7 +177,7 @@ func (s *Service) GetDataCache(ctx context.Context, _ *v1.GetDataCacheRequest) (
 }
 
 // readCache asks one node. That it could not be asked is part of the answer.
-func (s *Service) readCache(ctx context.Context, node *fsm.Node, req *v1.ReadDataCacheRequest) *v1.NodeDataCache {
+func (s *Service) readCache(ctx context.Context, node *work.Node, req *v1.ReadDataCacheRequest) *v1.NodeDataCache {
 	if node.GRPCAddr == "" || node.State == v1.NodeState_UNREACHABLE || node.State == v1.NodeState_LOST {
 		return &v1.NodeDataCache{NodeId: node.ID, Error: "the node is not in touch with the coordinators"}
 	}

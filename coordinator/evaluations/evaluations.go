@@ -23,6 +23,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // State is the state of the cluster as this replica has it, and the way to change it.
@@ -35,8 +37,8 @@ type State interface {
 
 // Admission decides which requests become jobs (package admission).
 type Admission interface {
-	Workload(ctx context.Context, req *v1.SubmitJobRequest) (fsm.NewJob, error)
-	Sign(ctx context.Context, req *v1.SubmitJobRequest, job *fsm.NewJob, key string) error
+	Workload(ctx context.Context, req *v1.SubmitJobRequest) (work.NewJob, error)
+	Sign(ctx context.Context, req *v1.SubmitJobRequest, job *work.NewJob, key string) error
 }
 
 // Service answers EvaluationService. It holds nothing itself.
@@ -82,7 +84,7 @@ func (s *Service) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluation
 		return nil, err
 	}
 	job.Fingerprint = fingerprint
-	result, err := replica.Propose[fsm.SubmitJobsResult](ctx, s.state, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}, Actor: call.Of(ctx).Submitter()})
+	result, err := replica.Propose[work.SubmitJobsResult](ctx, s.state, work.SubmitJobs{Jobs: []work.NewJob{job}, Actor: call.Of(ctx).Submitter()})
 	if err != nil {
 		return nil, err
 	}
@@ -95,16 +97,16 @@ func (s *Service) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluation
 }
 
 // evaluationJob makes the job, and its request.
-func (s *Service) evaluationJob(ctx context.Context, v *fsm.View, req *v1.SubmitEvaluationRequest) (*v1.SubmitJobRequest, fsm.NewJob, error) {
+func (s *Service) evaluationJob(ctx context.Context, v *fsm.View, req *v1.SubmitEvaluationRequest) (*v1.SubmitJobRequest, work.NewJob, error) {
 	spec, err := evaluationSpec(v, call.Of(ctx).Tenant, req)
 	if err != nil {
-		return nil, fsm.NewJob{}, err
+		return nil, work.NewJob{}, err
 	}
 	job, err := s.admission.Workload(ctx, spec)
 	return spec, job, err
 }
 
-func acceptedEvaluation(id fsm.JobID) *v1.SubmitEvaluationResponse {
+func acceptedEvaluation(id ident.Job) *v1.SubmitEvaluationResponse {
 	return &v1.SubmitEvaluationResponse{EvaluationId: id.EvaluationID(), Status: v1.JobStatus_PENDING, Message: "accepted; its workload is job " + id.String()}
 }
 
@@ -116,13 +118,13 @@ func evaluationSpec(v *fsm.View, tenant string, req *v1.SubmitEvaluationRequest)
 		return nil, err
 	}
 	labels := maps.Clone(req.GetLabels())
-	if kind, given := labels[fsm.EvaluationLabel]; given && kind != fsm.EvaluationValue {
-		return nil, call.Bad("labels", "%s is set to %q by mind: choose another name", fsm.EvaluationLabel, fsm.EvaluationValue)
+	if kind, given := labels[work.EvaluationLabel]; given && kind != work.EvaluationValue {
+		return nil, call.Bad("labels", "%s is set to %q by mind: choose another name", work.EvaluationLabel, work.EvaluationValue)
 	}
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	labels[fsm.EvaluationLabel] = fsm.EvaluationValue
+	labels[work.EvaluationLabel] = work.EvaluationValue
 	spec := &v1.SubmitJobRequest{
 		Name: req.GetName(), EvaluationConfig: config, ResourceConfig: req.GetResourceConfig(), SchedulingConfig: req.GetSchedulingConfig(), Labels: labels,
 	}
@@ -151,12 +153,12 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 	if config.GetJobId() == "" {
 		return nil
 	}
-	id, ok := fsm.ParseJobID(config.GetJobId())
+	id, ok := ident.ParseJob(config.GetJobId())
 	j, known := v.Job(id)
 	if !ok || !known || j.Tenant != tenant {
 		return call.NotFound("job", config.GetJobId())
 	}
-	var newest *fsm.Checkpoint
+	var newest *work.Checkpoint
 	for c := range v.CheckpointsOf(id) {
 		newest = c
 	}
@@ -165,7 +167,7 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 	}
 	switch {
 	case config.GetCheckpointId() != "":
-		at, ok := fsm.ParseCheckpointID(config.GetCheckpointId())
+		at, ok := ident.ParseCheckpoint(config.GetCheckpointId())
 		c, known := v.Checkpoint(at)
 		if !ok || !known || c.Tenant != tenant {
 			return call.NotFound("checkpoint", config.GetCheckpointId())
@@ -183,8 +185,8 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 }
 
 // evaluation finds one of the caller's tenant. Another tenant's does not exist.
-func evaluation(c *call.Call, v *fsm.View, text string) (*fsm.Job, error) {
-	if id, ok := fsm.ParseEvaluationID(text); ok {
+func evaluation(c *call.Call, v *fsm.View, text string) (*work.Job, error) {
+	if id, ok := ident.ParseEvaluation(text); ok {
 		if j, ok := v.Job(id); ok && j.Tenant == c.Tenant && j.Evaluation() {
 			return j, nil
 		}
@@ -207,10 +209,10 @@ func (s *Service) GetEvaluation(ctx context.Context, req *v1.GetEvaluationReques
 
 // ListEvaluations lists those of the caller's tenant, newest first. It is the list of jobs with the label type=evaluation.
 func (s *Service) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsRequest) (*v1.ListEvaluationsResponse, error) {
-	labels := []string{fsm.EvaluationLabel + "=" + fsm.EvaluationValue}
+	labels := []string{work.EvaluationLabel + "=" + work.EvaluationValue}
 	of := req.GetJobId()
 	if of != "" {
-		if _, ok := fsm.ParseJobID(of); !ok {
+		if _, ok := ident.ParseJob(of); !ok {
 			return nil, call.Bad("job_id", "%.64q is no id of a job", of)
 		}
 	}
@@ -219,7 +221,7 @@ func (s *Service) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsRe
 		return nil, err
 	}
 	if of != "" {
-		q.Also = func(j *fsm.Job) bool { return evaluationConfig(j).GetJobId() == of }
+		q.Also = func(j *work.Job) bool { return evaluationConfig(j).GetJobId() == of }
 	}
 	v, err := s.state.Read(ctx)
 	if err != nil {

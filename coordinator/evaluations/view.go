@@ -14,10 +14,11 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // evaluationConfig is what a job evaluates; nil: nothing, or it cannot be read any more.
-func evaluationConfig(j *fsm.Job) *v1.EvaluationConfig {
+func evaluationConfig(j *work.Job) *v1.EvaluationConfig {
 	spec, err := jobspec.Decode(j)
 	if err != nil {
 		return nil
@@ -26,7 +27,7 @@ func evaluationConfig(j *fsm.Job) *v1.EvaluationConfig {
 }
 
 // evaluationView is an evaluation as users see it.
-func evaluationView(v *fsm.View, j *fsm.Job) *v1.Evaluation {
+func evaluationView(v *fsm.View, j *work.Job) *v1.Evaluation {
 	config := evaluationConfig(j)
 	out := &v1.Evaluation{
 		EvaluationId: j.ID.EvaluationID(), Name: j.Name, TenantId: j.Tenant, UserId: j.User, Status: jobview.Status(v, j), State: j.State,

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/cursor"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // keepEvents is how many events a replica remembers for watchers that fell behind or come back. 64 Ki events are about
@@ -27,12 +28,12 @@ type ring struct {
 }
 
 type pastEvent struct {
-	fsm.Event
+	event.Event
 	time int64
 }
 
 // observe takes in the events of an entry. It is called on the applying goroutine.
-func (l *ring) observe(v *fsm.View, events []fsm.Event) {
+func (l *ring) observe(v *fsm.View, events []event.Event) {
 	if len(events) == 0 {
 		return
 	}
@@ -46,7 +47,7 @@ func (l *ring) observe(v *fsm.View, events []fsm.Event) {
 		l.changed = nil
 	}
 	for i := range events {
-		if events[i].Topic == fsm.TopicState {
+		if events[i].Topic == event.TopicState {
 			// What a snapshot skipped was never seen here.
 			l.kept, l.next, l.floor, l.floorPos = nil, 0, v.Index(), cursor.All
 			continue

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/cursor"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // A watcher that goes on from any place sees all that followed, in order, or is told that some of it is gone.
@@ -15,21 +16,21 @@ func TestRing_goesOnFromAnywhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var (
 			l   = ring{keep: 16}
-			all []fsm.Event
+			all []event.Event
 		)
 		v := fsm.New().View()
 		index := uint64(0)
 		for range rapid.IntRange(0, 40).Draw(t, "entries") {
 			index += uint64(rapid.IntRange(1, 3).Draw(t, "gap"))
-			var events []fsm.Event
+			var events []event.Event
 			for pos := range rapid.SampledFrom([]int{0, 1, 3, 20}).Draw(t, "events") {
-				events = append(events, fsm.Event{Index: index, Pos: pos, Topic: fsm.TopicJob})
+				events = append(events, event.Event{Index: index, Pos: pos, Topic: event.TopicJob})
 			}
 			l.observe(v, events)
 			all = append(all, events...)
 		}
 		at := rapid.IntRange(0, len(all)).Draw(t, "from") // the number of events seen before
-		from := fsm.Event{}
+		from := event.Event{}
 		if at > 0 {
 			from = all[at-1]
 		}
@@ -55,7 +56,7 @@ func TestRing_goesOnFromAnywhere(t *testing.T) {
 		default:
 		}
 		more := l.more(number)
-		l.observe(v, []fsm.Event{{Index: index + 1, Topic: fsm.TopicJob}})
+		l.observe(v, []event.Event{{Index: index + 1, Topic: event.TopicJob}})
 		<-more
 	})
 }
@@ -63,16 +64,16 @@ func TestRing_goesOnFromAnywhere(t *testing.T) {
 func TestRing_afterASnapshot(t *testing.T) {
 	var l ring
 	m := fsm.New()
-	l.observe(m.View(), []fsm.Event{{Index: 1, Topic: fsm.TopicJob}})
+	l.observe(m.View(), []event.Event{{Index: 1, Topic: event.TopicJob}})
 	m.StoreConfiguration(7, []string{"c1"})
-	l.observe(m.View(), []fsm.Event{{Topic: fsm.TopicState}})
+	l.observe(m.View(), []event.Event{{Topic: event.TopicState}})
 	_, ok := l.after(6, cursor.All)
 	require.False(t, ok, "what the snapshot skipped was never seen here")
 	_, ok = l.after(7, 0)
 	require.False(t, ok, "nor was the rest of its last entry")
 	number, ok := l.after(7, cursor.All)
 	require.True(t, ok)
-	l.observe(m.View(), []fsm.Event{{Index: 8, Topic: fsm.TopicJob}})
+	l.observe(m.View(), []event.Event{{Index: 8, Topic: event.TopicJob}})
 	n, ok := l.read(number, make([]pastEvent, 5))
 	require.True(t, ok)
 	require.Equal(t, 1, n)

@@ -5,6 +5,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // State is the state of the cluster as this replica has it.
@@ -16,7 +18,7 @@ type State interface {
 }
 
 // StatusIn is the status that a job showed in a state. The job is nil when the state has dropped it.
-type StatusIn func(job *fsm.Job, state v1.JobState_Value) v1.JobStatus_Value
+type StatusIn func(job *work.Job, state v1.JobState_Value) v1.JobStatus_Value
 
 // Service answers EventService, on any replica.
 type Service struct {
@@ -32,4 +34,4 @@ func New(state State, statusIn StatusIn) *Service {
 }
 
 // Observe takes in the events of an entry. It is called on the applying goroutine.
-func (s *Service) Observe(v *fsm.View, events []fsm.Event) { s.log.observe(v, events) }
+func (s *Service) Observe(v *fsm.View, events []event.Event) { s.log.observe(v, events) }

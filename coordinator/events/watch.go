@@ -16,10 +16,11 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // eventTopics are those that watchers may ask for.
-var eventTopics = []fsm.Topic{fsm.TopicJob, fsm.TopicLease, fsm.TopicCheckpoint, fsm.TopicNode, fsm.TopicQueue, fsm.TopicQuota, fsm.TopicCoordinator}
+var eventTopics = []event.Topic{event.TopicJob, event.TopicLease, event.TopicCheckpoint, event.TopicNode, event.TopicQueue, event.TopicQuota, event.TopicCoordinator}
 
 func topicNames() (names []string) {
 	for _, topic := range eventTopics {
@@ -40,10 +41,10 @@ const (
 func (s *Service) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStreamingServer[v1.WatchEventsResponse]) error {
 	w := watcher{service: s, stream: stream, tenant: call.Of(stream.Context()).Tenant}
 	for _, topic := range req.GetTopics() {
-		if !slices.Contains(eventTopics, fsm.Topic(topic)) {
+		if !slices.Contains(eventTopics, event.Topic(topic)) {
 			return call.Bad("topics", "there is no topic %.60q: they are %s", topic, strings.Join(topicNames(), ", "))
 		}
-		w.topics = append(w.topics, fsm.Topic(topic))
+		w.topics = append(w.topics, event.Topic(topic))
 	}
 	if err := w.start(req); err != nil {
 		return err
@@ -61,7 +62,7 @@ type watcher struct {
 	service  *Service
 	stream   grpc.ServerStreamingServer[v1.WatchEventsResponse]
 	tenant   string
-	topics   []fsm.Topic
+	topics   []event.Topic
 	index    uint64
 	position int
 }
@@ -172,7 +173,7 @@ func (w *watcher) wanted(v *fsm.View, events []pastEvent) []*v1.Event {
 		if e.Job != 0 {
 			shown.JobId = e.Job.String()
 		}
-		if e.Topic == fsm.TopicJob {
+		if e.Topic == event.TopicJob {
 			j, _ := v.Job(e.Job)
 			shown.StatusFrom, shown.StatusTo = jobview.StatusIn(j, e.From), jobview.StatusIn(j, e.To)
 		}

@@ -3,8 +3,10 @@ package events
 import (
 	"testing"
 
-	"github.com/mindcoordinator/mind/fsm"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // A watcher that comes from a replica that was ahead was told again what this one had yet to apply. Found by seed 1 of the
@@ -12,9 +14,9 @@ import (
 func TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind(t *testing.T) {
 	var log ring
 	observe := func(index uint64, positions int) {
-		var events []fsm.Event
+		var events []event.Event
 		for pos := range positions {
-			events = append(events, fsm.Event{Index: index, Pos: pos, Topic: fsm.TopicNode})
+			events = append(events, event.Event{Index: index, Pos: pos, Topic: event.TopicNode})
 		}
 		log.observe(&fsm.View{}, events)
 	}

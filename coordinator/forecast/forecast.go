@@ -20,6 +20,8 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -128,7 +130,7 @@ func (f *madeForecast) good(v *fsm.View, rest, longer int) bool {
 }
 
 // Job is the same where it is asked for one job; nil too where it says nothing of that one.
-func (e *Forecasts) Job(ctx context.Context, v *fsm.View, j *fsm.Job) *scheduler.Forecast {
+func (e *Forecasts) Job(ctx context.Context, v *fsm.View, j *work.Job) *scheduler.Forecast {
 	if !j.Waiting() {
 		return nil
 	}
@@ -187,8 +189,8 @@ func (t *tenantForecast) forget(drop func()) {
 
 // StartOf is when a waiting job is expected to start; false: nothing can be said. That nothing of the tenant's own is in the
 // way says nothing: the job waits nevertheless.
-func StartOf(f *scheduler.Forecast, j *fsm.Job) (time.Time, bool) {
-	if j.State == v1.JobState_QUEUED && j.Held == fsm.HoldNotBefore {
+func StartOf(f *scheduler.Forecast, j *work.Job) (time.Time, bool) {
+	if j.State == v1.JobState_QUEUED && j.Held == work.HoldNotBefore {
 		return time.Unix(0, j.NotBefore), true
 	}
 	if f == nil || !j.Waiting() {
@@ -199,7 +201,7 @@ func StartOf(f *scheduler.Forecast, j *fsm.Job) (time.Time, bool) {
 }
 
 // WaitOf is the same in seconds from now.
-func WaitOf(f *scheduler.Forecast, j *fsm.Job) *float64 {
+func WaitOf(f *scheduler.Forecast, j *work.Job) *float64 {
 	at, ok := StartOf(f, j)
 	if !ok {
 		return nil
@@ -209,14 +211,14 @@ func WaitOf(f *scheduler.Forecast, j *fsm.Job) *float64 {
 
 // Waits is what a submit answers of jobs that were just accepted: in how many seconds each is expected to start. It does not
 // wait for a forecast for long.
-func (e *Forecasts) Waits(ctx context.Context, v *fsm.View, tenant string) func(id fsm.JobID) *float64 {
+func (e *Forecasts) Waits(ctx context.Context, v *fsm.View, tenant string) func(id ident.Job) *float64 {
 	if v.CountsOf(tenant)[v1.JobState_QUEUED] > MaxOnSubmit {
-		return func(fsm.JobID) *float64 { return nil }
+		return func(ident.Job) *float64 { return nil }
 	}
 	within, cancel := context.WithTimeout(ctx, submitPatience)
 	defer cancel()
 	forecast := e.foresee(within, v, tenant, submitRest)
-	return func(id fsm.JobID) *float64 {
+	return func(id ident.Job) *float64 {
 		j, ok := v.Job(id)
 		if !ok {
 			return nil
@@ -226,7 +228,7 @@ func (e *Forecasts) Waits(ctx context.Context, v *fsm.View, tenant string) func(
 }
 
 // Explain says in words when a waiting job is expected to start.
-func Explain(f *scheduler.Forecast, j *fsm.Job) []string {
+func Explain(f *scheduler.Forecast, j *work.Job) []string {
 	if f == nil || !j.Waiting() {
 		return nil
 	}

@@ -8,6 +8,9 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // A submit is accepted before it is estimated: it waits neither for a forecast that somebody else makes, nor often for one that
@@ -15,24 +18,24 @@ import (
 func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 	m := fsm.New()
 	index := uint64(0)
-	apply := func(c fsm.Command) any {
-		data, err := fsm.Encode(c)
+	apply := func(c kernel.Command) any {
+		data, err := kernel.Encode(c)
 		require.NoError(t, err)
 		index++
-		return m.Apply(index, fsm.Pack(time.Unix(1_700_000_000, int64(index)), [][]byte{data}))[0]
+		return m.Apply(index, kernel.Pack(time.Unix(1_700_000_000, int64(index)), [][]byte{data}))[0]
 	}
-	apply(fsm.RegisterNode{Node: fsm.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []fsm.GPU{
+	apply(work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 		{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 		{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
 	}}})
 	all := New(DefaultRest)
-	submit := func(name string) fsm.JobID {
-		return apply(fsm.SubmitJobs{Jobs: []fsm.NewJob{{
-			Tenant: "t1", User: "ann", Name: name, Queue: fsm.DefaultQueue, Priority: 5, Shape: fsm.Shape{Nodes: 1, GPUs: 2},
-			MaxRuntime: int64(time.Hour), Retry: fsm.RetryPolicy{On: fsm.RetryAll},
-		}}}).(fsm.SubmitJobsResult).Results[0].Job
+	submit := func(name string) ident.Job {
+		return apply(work.SubmitJobs{Jobs: []work.NewJob{{
+			Tenant: "t1", User: "ann", Name: name, Queue: work.DefaultQueue, Priority: 5, Shape: work.Shape{Nodes: 1, GPUs: 2},
+			MaxRuntime: int64(time.Hour), Retry: work.RetryPolicy{On: work.RetryAll},
+		}}}).(work.SubmitJobsResult).Results[0].Job
 	}
-	waits := func(id fsm.JobID) *float64 { return all.Waits(t.Context(), m.View(), "t1")(id) }
+	waits := func(id ident.Job) *float64 { return all.Waits(t.Context(), m.View(), "t1")(id) }
 	first, second := submit("a"), submit("b")
 	require.NotNil(t, waits(second), "it comes after %s", first)
 
@@ -40,7 +43,7 @@ func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 	kept.turn <- struct{}{}
 	third := submit("c")
 	require.Nil(t, waits(third), "somebody makes a forecast, and does not come to an end")
-	told := func(id fsm.JobID) bool {
+	told := func(id ident.Job) bool {
 		v := m.View()
 		j, _ := v.Job(id)
 		_, ok := StartOf(all.Tenant(t.Context(), v, "t1"), j)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // maxScanned bounds the jobs that one page looks at. Tenant, queue, status, priority and being an evaluation are looked up: such a
@@ -16,7 +18,7 @@ const maxScanned = 5000
 
 // Page is a page of a list.
 type Page struct {
-	Jobs []*fsm.Job
+	Jobs []*work.Job
 	// Total is how many match in all; at least, unless Exact.
 	Total int
 	Exact bool
@@ -67,15 +69,15 @@ func (q *Query) Find(v *fsm.View, tenant string) Page {
 }
 
 // groups are those in which some job may match.
-func (q *Query) groups(v *fsm.View, tenant string) []fsm.CountedGroup {
-	var groups []fsm.CountedGroup
+func (q *Query) groups(v *fsm.View, tenant string) []work.CountedGroup {
+	var groups []work.CountedGroup
 	for g := range v.JobGroups(tenant) {
 		if q.queue != "" && g.Queue != q.queue || q.evaluations && !g.Evaluation {
 			continue
 		}
 		pending, others := q.wants(&g)
 		if pending && !others {
-			g.Since = fsm.FirstJobAfter(v.Considered())
+			g.Since = ident.FirstJobAfter(v.Considered())
 		}
 		if pending || others {
 			groups = append(groups, g)
@@ -85,15 +87,15 @@ func (q *Query) groups(v *fsm.View, tenant string) []fsm.CountedGroup {
 }
 
 // wants says whether jobs of a group match which no scheduler pass has considered yet, and others.
-func (q *Query) wants(g *fsm.CountedGroup) (pending, others bool) {
+func (q *Query) wants(g *work.CountedGroup) (pending, others bool) {
 	phase := jobview.PhaseShown(g.Phase, g.Evaluation)
 	return q.filter.Match(g.State, phase, false), q.filter.Match(g.State, phase, true)
 }
 
 // total adds up how many jobs match. Groups know how many jobs they have, but not which of them no scheduler pass has considered
 // yet: those are the newest ones, and few.
-func (q *Query) total(v *fsm.View, groups []fsm.CountedGroup) (n int, exact bool) {
-	var split []fsm.CountedGroup
+func (q *Query) total(v *fsm.View, groups []work.CountedGroup) (n int, exact bool) {
+	var split []work.CountedGroup
 	waiting, wantsPending := 0, false // of the groups of which some jobs match
 	for _, g := range groups {
 		pending, others := q.wants(&g)
@@ -102,7 +104,7 @@ func (q *Query) total(v *fsm.View, groups []fsm.CountedGroup) (n int, exact bool
 			continue
 		}
 		waiting, wantsPending = waiting+g.Jobs, pending
-		g.Since = fsm.FirstJobAfter(v.Considered())
+		g.Since = ident.FirstJobAfter(v.Considered())
 		split = append(split, g)
 	}
 	looked, pending := 0, 0
@@ -125,7 +127,7 @@ func (q *Query) total(v *fsm.View, groups []fsm.CountedGroup) (n int, exact bool
 }
 
 // walk iterates the jobs of groups in the order of the list, from where the page before ended.
-func (q *Query) walk(v *fsm.View, groups []fsm.CountedGroup) iter.Seq[*fsm.Job] {
+func (q *Query) walk(v *fsm.View, groups []work.CountedGroup) iter.Seq[*work.Job] {
 	switch q.order {
 	case byAgeDesc:
 		if q.after.id == 0 {
@@ -139,14 +141,14 @@ func (q *Query) walk(v *fsm.View, groups []fsm.CountedGroup) iter.Seq[*fsm.Job] 
 }
 
 // ByPriority iterates the jobs of groups as they are considered: by priority, then by age.
-func ByPriority(v *fsm.View, groups []fsm.CountedGroup) iter.Seq[*fsm.Job] {
+func ByPriority(v *fsm.View, groups []work.CountedGroup) iter.Seq[*work.Job] {
 	return byPriorityThenAge(v, groups, pageMark{})
 }
 
 // byPriorityThenAge iterates the jobs of groups as they are considered, from after a job on.
-func byPriorityThenAge(v *fsm.View, groups []fsm.CountedGroup, after pageMark) iter.Seq[*fsm.Job] {
-	slices.SortStableFunc(groups, func(a, b fsm.CountedGroup) int { return int(b.Priority) - int(a.Priority) })
-	return func(yield func(*fsm.Job) bool) {
+func byPriorityThenAge(v *fsm.View, groups []work.CountedGroup, after pageMark) iter.Seq[*work.Job] {
+	slices.SortStableFunc(groups, func(a, b work.CountedGroup) int { return int(b.Priority) - int(a.Priority) })
+	return func(yield func(*work.Job) bool) {
 		for len(groups) > 0 {
 			priority, n := groups[0].Priority, 1
 			for n < len(groups) && groups[n].Priority == priority {
@@ -154,7 +156,7 @@ func byPriorityThenAge(v *fsm.View, groups []fsm.CountedGroup, after pageMark) i
 			}
 			same := groups[:n]
 			groups = groups[n:]
-			from := fsm.JobID(1)
+			from := ident.Job(1)
 			switch {
 			case after.id == 0 || priority < after.priority:
 			case priority > after.priority:
@@ -172,7 +174,7 @@ func byPriorityThenAge(v *fsm.View, groups []fsm.CountedGroup, after pageMark) i
 }
 
 // matches says whether a job of the groups is in the list.
-func (q *Query) matches(v *fsm.View, j *fsm.Job) bool {
+func (q *Query) matches(v *fsm.View, j *work.Job) bool {
 	for _, l := range q.labels {
 		if value, ok := j.Labels[l[0]]; !ok || value != l[1] {
 			return false

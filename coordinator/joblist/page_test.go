@@ -14,20 +14,23 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // manyJobs is a state with jobs as the gateway would send them, and what change makes of each; the scheduler has considered all but
 // the last ones.
-func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *fsm.NewJob)) *fsm.Machine {
+func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *work.NewJob)) *fsm.Machine {
 	m := fsm.New()
 	var commands [][]byte
 	index := uint64(0)
 	apply := func(commands ...[]byte) {
 		index++
-		m.Apply(index, fsm.Pack(time.Unix(0, int64(index)), commands))
+		m.Apply(index, kernel.Pack(time.Unix(0, int64(index)), commands))
 	}
-	encode := func(c fsm.Command) []byte {
-		b, err := fsm.Encode(c)
+	encode := func(c kernel.Command) []byte {
+		b, err := kernel.Encode(c)
 		require.NoError(t, err)
 		return b
 	}
@@ -39,14 +42,14 @@ func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *f
 			ResourceConfig: &v1.ResourceConfig{GpuCount: 1, GpuType: "H100"},
 		})
 		require.NoError(t, err)
-		j := fsm.NewJob{
-			Tenant: "acme", User: "ada", Name: name, Queue: fsm.DefaultQueue, Priority: 5, Spec: spec, Shape: fsm.Shape{Nodes: 1, GPUs: 1, GPUType: "H100"},
-			Labels: map[string]string{"team": "nlp", "run": fmt.Sprint(i)}, LostAfter: fsm.DefaultLostAfter, GiveUpAfter: fsm.DefaultGiveUpAfter, Grace: fsm.DefaultGrace,
+		j := work.NewJob{
+			Tenant: "acme", User: "ada", Name: name, Queue: work.DefaultQueue, Priority: 5, Spec: spec, Shape: work.Shape{Nodes: 1, GPUs: 1, GPUType: "H100"},
+			Labels: map[string]string{"team": "nlp", "run": fmt.Sprint(i)}, LostAfter: work.DefaultLostAfter, GiveUpAfter: work.DefaultGiveUpAfter, Grace: work.DefaultGrace,
 		}
 		if change != nil {
 			change(i, &j)
 		}
-		commands = append(commands, encode(fsm.SubmitJobs{Jobs: []fsm.NewJob{j}}))
+		commands = append(commands, encode(work.SubmitJobs{Jobs: []work.NewJob{j}}))
 		if len(commands) == perEntry || i == jobs-1 {
 			apply(commands...)
 			commands = nil
@@ -55,7 +58,7 @@ func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *f
 			considered = index
 		}
 	}
-	apply(encode(fsm.PlaceJobs{BasedOn: considered}))
+	apply(encode(work.PlaceJobs{BasedOn: considered}))
 	return m
 }
 
@@ -64,23 +67,23 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const jobs = 400
 	tenants, queues := []string{"acme", "acm", "umbrella"}, []string{"default", "fast"}
-	m := manyJobs(t, jobs, 3, 40, func(i int, j *fsm.NewJob) {
+	m := manyJobs(t, jobs, 3, 40, func(i int, j *work.NewJob) {
 		j.Tenant, j.Priority = tenants[random.IntN(3)], uint8(3+random.IntN(3))
 		j.Labels = map[string]string{"team": []string{"nlp", "cv"}[random.IntN(2)], "run": fmt.Sprint(i % 50)}
 		if random.IntN(4) == 0 {
-			j.Labels[fsm.EvaluationLabel] = fsm.EvaluationValue
+			j.Labels[work.EvaluationLabel] = work.EvaluationValue
 		}
 	})
 	index := m.View().Index()
-	apply := func(c fsm.Command) {
+	apply := func(c kernel.Command) {
 		index++
-		b, err := fsm.Encode(c)
+		b, err := kernel.Encode(c)
 		require.NoError(t, err)
-		m.Apply(index, fsm.Pack(time.Unix(0, int64(index)), [][]byte{b}))
+		m.Apply(index, kernel.Pack(time.Unix(0, int64(index)), [][]byte{b}))
 	}
 	for j := range m.View().Jobs(false, 0) {
 		if random.IntN(3) == 0 {
-			apply(fsm.ControlJob{Job: j.ID, Action: []fsm.Action{fsm.ActionCancel, fsm.ActionPause}[random.IntN(2)]})
+			apply(work.ControlJob{Job: j.ID, Action: []work.Action{work.ActionCancel, work.ActionPause}[random.IntN(2)]})
 		}
 	}
 	v := m.View()
@@ -110,8 +113,8 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 		// A walk over all jobs.
 		plain, err := Parse(req, "jobs")
 		require.NoError(t, err)
-		var want []fsm.JobID
-		var rows []*fsm.Job
+		var want []ident.Job
+		var rows []*work.Job
 		for j := range v.Jobs(plain.order == byAgeDesc, 0) {
 			evaluation := !plain.evaluations || j.Evaluation()
 			if j.Tenant == tenant && (req.Queue == "" || j.Queue == req.Queue) && evaluation && plain.matches(v, j) {
@@ -119,13 +122,13 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 			}
 		}
 		if plain.order == byPriority {
-			slices.SortStableFunc(rows, func(a, b *fsm.Job) int { return cmp.Compare(b.Priority, a.Priority) })
+			slices.SortStableFunc(rows, func(a, b *work.Job) int { return cmp.Compare(b.Priority, a.Priority) })
 		}
 		for _, j := range rows {
 			want = append(want, j.ID)
 		}
 
-		var got []fsm.JobID
+		var got []ident.Job
 		for pages := 0; ; pages++ {
 			q, err := Parse(req, "jobs")
 			require.NoError(t, err)
@@ -197,7 +200,7 @@ func BenchmarkList(b *testing.B) {
 		var v *fsm.View
 		b.Run(fmt.Sprintf("jobs=%d", jobs), func(b *testing.B) {
 			if v == nil {
-				v = manyJobs(b, jobs, 64, 100, func(i int, j *fsm.NewJob) { j.Priority = uint8(i % 11) }).View()
+				v = manyJobs(b, jobs, 64, 100, func(i int, j *work.NewJob) { j.Priority = uint8(i % 11) }).View()
 			}
 			for _, list := range []struct {
 				name string

@@ -18,7 +18,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Page sizes of a list.
@@ -48,7 +49,7 @@ type Query struct {
 	after       pageMark
 	scan        int // jobs that a page looks at, at most
 	// Also is one more thing that must be true of a job.
-	Also func(*fsm.Job) bool
+	Also func(*work.Job) bool
 	// sum tells a page token of this query from one of another.
 	sum uint64
 }
@@ -56,7 +57,7 @@ type Query struct {
 // pageMark is where the page before ended: the last job that was looked at, and how many were found up to it. The zero pageMark
 // is the beginning.
 type pageMark struct {
-	id       fsm.JobID
+	id       ident.Job
 	priority uint8
 	found    int
 }
@@ -85,7 +86,7 @@ func Parse(req *v1.ListJobsRequest, of string) (*Query, error) {
 		if !ok || k == "" {
 			return nil, call.Bad("label", "%q must be key=value", text)
 		}
-		if k == fsm.EvaluationLabel && v == fsm.EvaluationValue {
+		if k == work.EvaluationLabel && v == work.EvaluationValue {
 			q.evaluations = true
 			continue
 		}
@@ -122,6 +123,6 @@ func (q *Query) parseToken(text string) error {
 	if err1 != nil || err2 != nil || err3 != nil || id == 0 {
 		return wrong
 	}
-	q.after = pageMark{fsm.JobID(id), uint8(priority), int(found)}
+	q.after = pageMark{ident.Job(id), uint8(priority), int(found)}
 	return nil
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // GetCheckpoint shows one checkpoint of the caller's tenant.
@@ -16,7 +17,7 @@ func (s *Service) GetCheckpoint(ctx context.Context, req *v1.GetCheckpointReques
 	if err != nil {
 		return nil, err
 	}
-	id, ok := fsm.ParseCheckpointID(req.GetCheckpointId())
+	id, ok := ident.ParseCheckpoint(req.GetCheckpointId())
 	if !ok {
 		return nil, call.NotFound("checkpoint", req.GetCheckpointId())
 	}
@@ -29,11 +30,11 @@ func (s *Service) GetCheckpoint(ctx context.Context, req *v1.GetCheckpointReques
 
 // DeleteCheckpoint takes one out of the state.
 func (s *Service) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpointRequest) (*v1.DeleteCheckpointResponse, error) {
-	id, ok := fsm.ParseCheckpointID(req.GetCheckpointId())
+	id, ok := ident.ParseCheckpoint(req.GetCheckpointId())
 	if !ok {
 		return nil, call.NotFound("checkpoint", req.GetCheckpointId())
 	}
-	result, err := replica.Propose[fsm.CheckpointResult](ctx, s.state, fsm.DeleteCheckpoint{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
+	result, err := replica.Propose[work.CheckpointResult](ctx, s.state, work.DeleteCheckpoint{Tenant: call.Of(ctx).Tenant, ID: id, Actor: call.Of(ctx).Actor()})
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // CancelJob stops a job for good.
@@ -23,7 +24,7 @@ func (s *Service) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.
 			return nil, err
 		}
 	}
-	j, err := s.control(ctx, req, req.GetJobId(), fsm.ControlJob{Action: fsm.ActionCancel, Reason: req.GetReason(), Vouch: req.GetVouch()})
+	j, err := s.control(ctx, req, req.GetJobId(), work.ControlJob{Action: work.ActionCancel, Reason: req.GetReason(), Vouch: req.GetVouch()})
 	return &v1.CancelJobResponse{Job: j}, err
 }
 
@@ -31,7 +32,7 @@ func (s *Service) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.
 // its tasks.
 func (s *Service) mayVouch(tenant, id string) error {
 	v := s.state.View()
-	key, ok := fsm.ParseJobID(id)
+	key, ok := ident.ParseJob(id)
 	j, there := v.Job(key)
 	if !ok || !there || j.Tenant != tenant {
 		return nil // control says so
@@ -47,7 +48,7 @@ func (s *Service) mayVouch(tenant, id string) error {
 // PauseJob stops a job so that it can be resumed.
 func (s *Service) PauseJob(ctx context.Context, req *v1.PauseJobRequest) (*v1.PauseJobResponse, error) {
 	save := req.SaveCheckpoint == nil || *req.SaveCheckpoint
-	j, err := s.control(ctx, req, req.GetJobId(), fsm.ControlJob{Action: fsm.ActionPause, SaveCheckpoint: save})
+	j, err := s.control(ctx, req, req.GetJobId(), work.ControlJob{Action: work.ActionPause, SaveCheckpoint: save})
 	return &v1.PauseJobResponse{Job: j}, err
 }
 
@@ -57,7 +58,7 @@ func (s *Service) ResumeJob(ctx context.Context, req *v1.ResumeJobRequest) (*v1.
 	if err != nil {
 		return nil, err
 	}
-	j, err := s.control(ctx, req, req.GetJobId(), fsm.ControlJob{Action: fsm.ActionResume, Checkpoint: checkpoint})
+	j, err := s.control(ctx, req, req.GetJobId(), work.ControlJob{Action: work.ActionResume, Checkpoint: checkpoint})
 	return &v1.ResumeJobResponse{Job: j}, err
 }
 
@@ -67,7 +68,7 @@ func (s *Service) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.Re
 	if err != nil {
 		return nil, err
 	}
-	command := fsm.ControlJob{Action: fsm.ActionRetry, Checkpoint: checkpoint}
+	command := work.ControlJob{Action: work.ActionRetry, Checkpoint: checkpoint}
 	if req.GetModifyResources() != nil {
 		if command.Spec, command.Shape, err = s.reshape(ctx, req); err != nil {
 			return nil, err
@@ -78,7 +79,7 @@ func (s *Service) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.Re
 }
 
 // reshape puts other resources into the request of a job.
-func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte, *fsm.Shape, error) {
+func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte, *work.Shape, error) {
 	j, err := call.Of(ctx).Job(s.state.View(), req.GetJobId())
 	if err != nil {
 		return nil, nil, err
@@ -118,11 +119,11 @@ func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte,
 	return encoded, &shape, nil
 }
 
-func checkpointID(text string) (fsm.CheckpointID, error) {
+func checkpointID(text string) (ident.Checkpoint, error) {
 	if text == "" {
 		return 0, nil
 	}
-	id, ok := fsm.ParseCheckpointID(text)
+	id, ok := ident.ParseCheckpoint(text)
 	if !ok {
 		return 0, call.Bad("checkpoint_id", "%q is not a checkpoint id", text)
 	}
@@ -130,9 +131,9 @@ func checkpointID(text string) (fsm.CheckpointID, error) {
 }
 
 // control carries out a user's will about a job of the caller's tenant.
-func (s *Service) control(ctx context.Context, req proto.Message, text string, command fsm.ControlJob) (*v1.Job, error) {
+func (s *Service) control(ctx context.Context, req proto.Message, text string, command work.ControlJob) (*v1.Job, error) {
 	c := call.Of(ctx)
-	id, ok := fsm.ParseJobID(text)
+	id, ok := ident.ParseJob(text)
 	if !ok {
 		return nil, call.NotFound("job", text)
 	}
@@ -148,13 +149,13 @@ func (s *Service) control(ctx context.Context, req proto.Message, text string, c
 		// The action is part of what was asked: a key of a cancel is no key of a pause.
 		command.Fingerprint = jobspec.Fingerprint(raw, byte(command.Action))
 	}
-	if command.Action == fsm.ActionResume || command.Action == fsm.ActionRetry {
+	if command.Action == work.ActionResume || command.Action == work.ActionRetry {
 		var err error
 		if command.Credentials, err = s.renewed(c, id); err != nil {
 			return nil, err
 		}
 	}
-	result, err := replica.Propose[fsm.ControlResult](ctx, s.state, command)
+	result, err := replica.Propose[work.ControlResult](ctx, s.state, command)
 	switch {
 	case err != nil:
 		return nil, err
@@ -169,7 +170,7 @@ func (s *Service) control(ctx context.Context, req proto.Message, text string, c
 }
 
 // renewed is credentials for a job that is to run again. What is not the caller's has none: the command will be refused.
-func (s *Service) renewed(c *call.Call, id fsm.JobID) ([]byte, error) {
+func (s *Service) renewed(c *call.Call, id ident.Job) ([]byte, error) {
 	if c.DriveToken == "" && c.AtlasToken == "" {
 		return nil, nil
 	}

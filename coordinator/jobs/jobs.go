@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // State is the state of the cluster as this replica has it, and the way to change it.
@@ -28,8 +29,8 @@ type State interface {
 
 // Admission decides which requests become jobs (package admission).
 type Admission interface {
-	Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (fsm.NewJob, error)
-	Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (fsm.Shape, error)
+	Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (work.NewJob, error)
+	Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (work.Shape, error)
 }
 
 // Sealer encrypts those of the caller's tokens that a job will need.

@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/joblist"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
@@ -42,7 +43,7 @@ func (s *Service) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Ge
 // are ahead of each in its queue, is counted as they come and go.
 func queueOf(v *fsm.View, tenant, queue string, limit int, foreseen *scheduler.Forecast) *v1.GetQueueResponse {
 	out := &v1.GetQueueResponse{}
-	waiting := map[string][]fsm.CountedGroup{}
+	waiting := map[string][]work.CountedGroup{}
 	for g := range v.JobGroups(tenant) {
 		switch {
 		case g.State != v1.JobState_QUEUED || queue != "" && g.Queue != queue:
@@ -68,7 +69,7 @@ func queueOf(v *fsm.View, tenant, queue string, limit int, foreseen *scheduler.F
 	return out
 }
 
-func queuedView(v *fsm.View, j *fsm.Job, position int32, foreseen *scheduler.Forecast) *v1.QueuedJob {
+func queuedView(v *fsm.View, j *work.Job, position int32, foreseen *scheduler.Forecast) *v1.QueuedJob {
 	return &v1.QueuedJob{
 		JobId: j.ID.String(), Name: j.Name, Queue: j.Queue, Position: position, Priority: int32(j.Priority),
 		GpuCount: int32(j.Shape.GPUs) * int32(max(1, j.Shape.Nodes)), GpuType: j.Shape.GPUType,

@@ -11,14 +11,15 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // maxBatch is how many jobs one SubmitJobs takes.
 const maxBatch = 1000
 
 // accepted is what a submit answers: the first answer, also when it is repeated.
-func accepted(id fsm.JobID) *v1.SubmitJobResponse {
+func accepted(id ident.Job) *v1.SubmitJobResponse {
 	return &v1.SubmitJobResponse{JobId: id.String(), Status: v1.JobStatus_PENDING, Message: "accepted"}
 }
 
@@ -28,7 +29,7 @@ func (s *Service) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.
 	if err != nil {
 		return nil, err
 	}
-	result, err := replica.Propose[fsm.SubmitJobsResult](ctx, s.state, fsm.SubmitJobs{Jobs: []fsm.NewJob{job}, Actor: call.Of(ctx).Submitter()})
+	result, err := replica.Propose[work.SubmitJobsResult](ctx, s.state, work.SubmitJobs{Jobs: []work.NewJob{job}, Actor: call.Of(ctx).Submitter()})
 	if err != nil {
 		return nil, err
 	}
@@ -114,13 +115,13 @@ const jobOverhead = 256
 
 // batch is a part of a SubmitJobs that travels in one entry; places are the positions of its jobs in the request.
 type batch struct {
-	jobs   []fsm.NewJob
+	jobs   []work.NewJob
 	places []int
 	bytes  int
 }
 
 func (s *Service) submitPart(ctx context.Context, part batch, results []*v1.SubmitJobResult) error {
-	answer, err := replica.Propose[fsm.SubmitJobsResult](ctx, s.state, fsm.SubmitJobs{Jobs: part.jobs, Actor: call.Of(ctx).Submitter()})
+	answer, err := replica.Propose[work.SubmitJobsResult](ctx, s.state, work.SubmitJobs{Jobs: part.jobs, Actor: call.Of(ctx).Submitter()})
 	if err != nil {
 		return err
 	}

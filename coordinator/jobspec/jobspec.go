@@ -15,7 +15,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/model"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // MaxBytes bounds an encoded request.
@@ -36,7 +36,7 @@ func Fingerprint(encoded []byte, salt ...byte) uint64 {
 }
 
 // Decode is the request of a job as it was accepted, with the resources of its newest retry.
-func Decode(j *fsm.Job) (*v1.SubmitJobRequest, error) {
+func Decode(j *work.Job) (*v1.SubmitJobRequest, error) {
 	var request v1.SubmitJobRequest
 	if err := proto.Unmarshal(j.Spec, &request); err != nil {
 		return nil, fmt.Errorf("reading the request of job %s: %w", j.ID, err)

@@ -8,7 +8,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func TestDecode_isWhatWasEncoded(t *testing.T) {
@@ -20,12 +21,12 @@ func TestDecode_isWhatWasEncoded(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, first, again)
 	}
-	got, err := Decode(&fsm.Job{Spec: first})
+	got, err := Decode(&work.Job{Spec: first})
 	require.NoError(t, err)
 	require.True(t, proto.Equal(req, got))
 
-	_, err = Decode(&fsm.Job{ID: 7, Spec: []byte{0xff}})
-	require.ErrorContains(t, err, "reading the request of job "+fsm.JobID(7).String())
+	_, err = Decode(&work.Job{ID: 7, Spec: []byte{0xff}})
+	require.ErrorContains(t, err, "reading the request of job "+ident.Job(7).String())
 }
 
 // Fingerprints are in the state: a version that made others would refuse what it accepted before under the same key.
@@ -68,7 +69,7 @@ func BenchmarkDecode(b *testing.B) {
 		Labels:         map[string]string{"team": "nlp"},
 	})
 	require.NoError(b, err)
-	j := &fsm.Job{Spec: spec}
+	j := &work.Job{Spec: spec}
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Decode(j); err != nil {

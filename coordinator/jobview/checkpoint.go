@@ -8,11 +8,11 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Checkpoint is a checkpoint as users see it.
-func Checkpoint(c *fsm.Checkpoint) *v1.Checkpoint {
+func Checkpoint(c *work.Checkpoint) *v1.Checkpoint {
 	out := &v1.Checkpoint{
 		CheckpointId:   c.ID.String(),
 		JobId:          c.Job.String(),

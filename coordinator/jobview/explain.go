@@ -9,10 +9,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Explain lists what keeps a job where it is, beside its reason: the most telling first.
-func Explain(v *fsm.View, j *fsm.Job) []string {
+func Explain(v *fsm.View, j *work.Job) []string {
 	var out []string
 	if j.State == v1.JobState_QUEUED {
 		out = append(out, explainQueued(v, j)...)
@@ -25,7 +26,7 @@ func Explain(v *fsm.View, j *fsm.Job) []string {
 }
 
 // explainQueued lists what stands in the way of a waiting job.
-func explainQueued(v *fsm.View, j *fsm.Job) []string {
+func explainQueued(v *fsm.View, j *work.Job) []string {
 	if j.HeldBack() {
 		return nil // The reason says it all.
 	}
@@ -39,13 +40,13 @@ func explainQueued(v *fsm.View, j *fsm.Job) []string {
 		}
 		ready++
 		use := v.Use(n.ID)
-		if !fsm.MatchesSelector(n.Labels, j.Shape.Selector) {
+		if !work.MatchesSelector(n.Labels, j.Shape.Selector) {
 			continue
 		}
-		if able := bits.OnesCount64(fsm.Eligible(n, &fsm.NodeUse{}, j.Shape)); !j.Shape.NeedsGPU() || able >= max(1, int(j.Shape.GPUs)) {
+		if able := bits.OnesCount64(work.Eligible(n, &work.NodeUse{}, j.Shape)); !j.Shape.NeedsGPU() || able >= max(1, int(j.Shape.GPUs)) {
 			suited++
 		}
-		free += bits.OnesCount64(fsm.Eligible(n, &use, j.Shape))
+		free += bits.OnesCount64(work.Eligible(n, &use, j.Shape))
 	}
 	out = append(out, fmt.Sprintf("ready: %s, of which %d could hold a task of it when empty", call.Plural(ready, "node"), suited))
 	if j.Shape.NeedsGPU() {
@@ -58,7 +59,7 @@ func explainQueued(v *fsm.View, j *fsm.Job) []string {
 const maxNamed = 8
 
 // explainAvoided says where earlier attempts of a waiting job failed.
-func explainAvoided(v *fsm.View, j *fsm.Job) []string {
+func explainAvoided(v *fsm.View, j *work.Job) []string {
 	var avoided []string
 	for n := range v.Nodes() {
 		if j.Avoids(n.ID) {
@@ -72,7 +73,7 @@ func explainAvoided(v *fsm.View, j *fsm.Job) []string {
 }
 
 // explainLive says what operators are about to do to a live job.
-func explainLive(v *fsm.View, j *fsm.Job) []string {
+func explainLive(v *fsm.View, j *work.Job) []string {
 	var out []string
 	for i := range j.Tasks {
 		t := &j.Tasks[i]

@@ -10,11 +10,12 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Of is a job as users see it. position says whether its place in the queue is worth counting: that walks the queue,
 // which a list of a hundred jobs should not do a hundred times.
-func Of(v *fsm.View, j *fsm.Job, position bool) *v1.Job {
+func Of(v *fsm.View, j *work.Job, position bool) *v1.Job {
 	out := &v1.Job{
 		JobId:        j.ID.String(),
 		Name:         j.Name,
@@ -49,7 +50,7 @@ func Of(v *fsm.View, j *fsm.Job, position bool) *v1.Job {
 		out.OutputConfig, out.SchedulingConfig, out.CommandConfig = spec.OutputConfig, spec.SchedulingConfig, spec.CommandConfig
 		out.EvaluationConfig = spec.EvaluationConfig
 	}
-	if j.Progress != (fsm.Progress{}) {
+	if j.Progress != (work.Progress{}) {
 		out.Progress = &v1.JobProgress{Step: j.Progress.Step, TotalSteps: j.Progress.Total}
 	}
 	if j.LastCheckpoint != 0 {
@@ -69,7 +70,7 @@ func Of(v *fsm.View, j *fsm.Job, position bool) *v1.Job {
 	return out
 }
 
-func taskView(v *fsm.View, t *fsm.Task) *v1.Task {
+func taskView(v *fsm.View, t *work.Task) *v1.Task {
 	return &v1.Task{
 		Rank:       int32(t.Rank),
 		NodeId:     t.Node,
@@ -103,7 +104,7 @@ func gpuUUIDs(v *fsm.View, node string, set uint64) []string {
 	return out
 }
 
-func pastAttempts(j *fsm.Job) []*v1.PastAttempt {
+func pastAttempts(j *work.Job) []*v1.PastAttempt {
 	var out []*v1.PastAttempt
 	for i := range j.Past {
 		p := &j.Past[i]

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Whoever looks at a job that was restarted is told of each attempt where it ran, how long, and how and why it ended.
@@ -17,7 +17,7 @@ func TestPastAttempts_sayHowEachEnded(t *testing.T) {
 	began := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
 	ended := began.Add(90 * time.Minute)
 	exit := int32(137)
-	j := &fsm.Job{Past: []fsm.PastAttempt{
+	j := &work.Job{Past: []work.PastAttempt{
 		{
 			Attempt: 1, Token: 7, Nodes: []string{"n1", "n2"}, ErrorType: v1.ErrorType_NODE_LOST, Reason: "node n2 was declared lost",
 			StartedAt: began.UnixNano(), EndedAt: ended.UnixNano(), FailedNode: "n2",

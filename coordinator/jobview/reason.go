@@ -6,10 +6,11 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Reason is a sentence on why the job is where it is.
-func Reason(v *fsm.View, j *fsm.Job) string {
+func Reason(v *fsm.View, j *work.Job) string {
 	silent := silentReason(v, j)
 	switch {
 	case j.Stop != v1.StopReason_UNSPECIFIED:
@@ -36,22 +37,22 @@ func Reason(v *fsm.View, j *fsm.Job) string {
 }
 
 // heldReason says until when a job is held back, and why.
-func heldReason(v *fsm.View, j *fsm.Job) string {
-	if j.Held&fsm.HoldRecovery != 0 {
+func heldReason(v *fsm.View, j *work.Job) string {
+	if j.Held&work.HoldRecovery != 0 {
 		return recoveryReason(v, j)
 	}
 	var until []string
-	if j.Held&fsm.HoldNotBefore != 0 {
+	if j.Held&work.HoldNotBefore != 0 {
 		until = append(until, clock(j.NotBefore)+" (not_before)")
 	}
-	if j.Held&fsm.HoldDependency != 0 {
+	if j.Held&work.HoldDependency != 0 {
 		until = append(until, "the jobs that it depends on have ended")
 	}
-	if j.Held&fsm.HoldBackoff != 0 {
+	if j.Held&work.HoldBackoff != 0 {
 		until = append(until, clock(j.Streak.After)+" (a pause before its next restart)")
 	}
 	why := "held until " + strings.Join(until, ", and until ")
-	if j.Held == fsm.HoldBackoff {
+	if j.Held == work.HoldBackoff {
 		why += "; it " + j.Reason
 	}
 	return why

@@ -8,12 +8,13 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // What users are told when a node fell silent that holds, or held, tasks of their jobs.
 
 // silentReason says what becomes of a live job with tasks on nodes that cannot be reached; empty: it has none.
-func silentReason(v *fsm.View, j *fsm.Job) string {
+func silentReason(v *fsm.View, j *work.Job) string {
 	for _, n := range SilentTasks(v, j) {
 		return fmt.Sprintf("node %s is unreachable since %s%s; the task there %s", n.ID, clock(n.UnreachableSince), nodeSays(n), fateOf(j, n))
 	}
@@ -21,8 +22,8 @@ func silentReason(v *fsm.View, j *fsm.Job) string {
 }
 
 // SilentTasks iterates the tasks of a live job that have not ended, as far as is known, and whose nodes cannot be reached.
-func SilentTasks(v *fsm.View, j *fsm.Job) iter.Seq2[*fsm.Task, *fsm.Node] {
-	return func(yield func(*fsm.Task, *fsm.Node) bool) {
+func SilentTasks(v *fsm.View, j *work.Job) iter.Seq2[*work.Task, *work.Node] {
+	return func(yield func(*work.Task, *work.Node) bool) {
 		if !j.Live() {
 			return
 		}
@@ -37,7 +38,7 @@ func SilentTasks(v *fsm.View, j *fsm.Job) iter.Seq2[*fsm.Task, *fsm.Node] {
 }
 
 // fateOf says when a task on a node that cannot be reached counts as dead, and what then becomes of its job.
-func fateOf(j *fsm.Job, n *fsm.Node) string {
+func fateOf(j *work.Job, n *work.Node) string {
 	canceled := j.Stop == v1.StopReason_CANCEL
 	then := "the job is restarted on other nodes"
 	if canceled {
@@ -59,7 +60,7 @@ func fateOf(j *fsm.Job, n *fsm.Node) string {
 }
 
 // awaitReason says where a waiting job may not go because of what may still be alive; empty: nothing may.
-func awaitReason(v *fsm.View, j *fsm.Job) string {
+func awaitReason(v *fsm.View, j *work.Job) string {
 	if !j.Replacement() {
 		return ""
 	}
@@ -73,7 +74,7 @@ func awaitReason(v *fsm.View, j *fsm.Job) string {
 }
 
 // recoveryReason says what a job waits for since the cluster was recovered.
-func recoveryReason(v *fsm.View, j *fsm.Job) string {
+func recoveryReason(v *fsm.View, j *work.Job) string {
 	_, at := v.Recovered()
 	unheard := v.Unheard()
 	if len(unheard) == 0 {
@@ -84,7 +85,7 @@ func recoveryReason(v *fsm.View, j *fsm.Job) string {
 }
 
 // explainSilence lists all of it, task by task.
-func explainSilence(v *fsm.View, j *fsm.Job) []string {
+func explainSilence(v *fsm.View, j *work.Job) []string {
 	var out []string
 	for t, n := range SilentTasks(v, j) {
 		out = append(out, fmt.Sprintf("rank %d is on node %s, unreachable since %s%s: it %s", t.Rank, n.ID, clock(n.UnreachableSince), nodeSays(n), fateOf(j, n)))
@@ -111,7 +112,7 @@ func explainSilence(v *fsm.View, j *fsm.Job) []string {
 }
 
 // nodeSays is what is known of why a node is away.
-func nodeSays(n *fsm.Node) string {
+func nodeSays(n *work.Node) string {
 	if n.Reason == "" {
 		return ""
 	}

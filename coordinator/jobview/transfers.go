@@ -3,13 +3,13 @@ package jobview
 import (
 	"fmt"
 
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // What users are told while the data and the model of their jobs are on their way to the nodes.
 
 // transferReason is what a job that is being prepared waits for; empty: nothing is on its way, as far as is known.
-func transferReason(j *fsm.Job) string {
+func transferReason(j *work.Job) string {
 	all := transfers(j)
 	switch len(all) {
 	case 0:
@@ -21,7 +21,7 @@ func transferReason(j *fsm.Job) string {
 }
 
 // transfers lists what is on its way to each rank.
-func transfers(j *fsm.Job) []string {
+func transfers(j *work.Job) []string {
 	var out []string
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
@@ -38,7 +38,7 @@ func transfers(j *fsm.Job) []string {
 }
 
 // explainTransfers lists them for an explanation, whose reason says it all when there is one task.
-func explainTransfers(j *fsm.Job) []string {
+func explainTransfers(j *work.Job) []string {
 	if len(j.Tasks) == 1 {
 		return nil
 	}

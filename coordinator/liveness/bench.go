@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 const (
@@ -42,7 +43,7 @@ func NewBench(t *Term) *Bench { return &Bench{term: t, obstacles: map[string]*ob
 
 // Suspect is a node that was silent for so long that it may be declared lost.
 type Suspect struct {
-	Node   *fsm.Node
+	Node   *work.Node
 	silent time.Duration
 	// fit are the nodes that may run what is replaced.
 	fit []string
@@ -78,15 +79,15 @@ func (b *Bench) Due(v *fsm.View, now time.Time, obstructed func(node, why string
 // Propose makes the command that declares a suspect lost, from a ballot that was won and the newest view: the node may have
 // been heard of, or this process have stood still, while the votes came in. ok is false when nothing is to be proposed any
 // more. From then on the node is not renewed through others, until Unbar.
-func (b *Bench) Propose(c *Suspect, ballot *Ballot, v *fsm.View, listening bool, now time.Time) (command fsm.LoseNode, ok bool) {
+func (b *Bench) Propose(c *Suspect, ballot *Ballot, v *fsm.View, listening bool, now time.Time) (command work.LoseNode, ok bool) {
 	t, node := b.term, c.Node.ID
 	t.bar(node)
 	again, ok := t.suspect(v, node, t.AllSettled(now), now)
 	if !ok || !again.worthwhile || !listening {
 		t.Unbar(node)
-		return fsm.LoseNode{}, false
+		return work.LoseNode{}, false
 	}
-	return fsm.LoseNode{Node: node, Votes: ballot.cast, Silent: int64(again.silent), Eligible: again.fit}, true
+	return work.LoseNode{Node: node, Votes: ballot.cast, Silent: int64(again.silent), Eligible: again.fit}, true
 }
 
 // Failed notes why a node was not declared lost. It says whether that is news, or was not told for a while.
@@ -120,7 +121,7 @@ func (t *Term) suspect(v *fsm.View, id string, settled []string, now time.Time) 
 	switch {
 	case held(v, n, c.silent):
 		c.worthwhile = v.Losable(n.ID, int64(c.silent), c.fit) > 0
-	case n.LostSince == 0 && c.silent >= fsm.DefaultLostAfter:
+	case n.LostSince == 0 && c.silent >= work.DefaultLostAfter:
 		c.worthwhile = true
 	default:
 		return nil, false
@@ -129,7 +130,7 @@ func (t *Term) suspect(v *fsm.View, id string, settled []string, now time.Time) 
 }
 
 // held says whether a node holds a task that may be declared lost after so much silence, if a settled node may take over.
-func held(v *fsm.View, n *fsm.Node, silent time.Duration) bool {
+func held(v *fsm.View, n *work.Node, silent time.Duration) bool {
 	for lease := range v.LeasesOn(n.ID) {
 		j, ok := v.Job(lease.Job)
 		if ok && j.Live() && int(lease.Rank) < len(j.Tasks) && j.Tasks[lease.Rank].State != v1.TaskState_ENDED &&
@@ -141,22 +142,22 @@ func held(v *fsm.View, n *fsm.Node, silent time.Duration) bool {
 }
 
 // LostAfter is the time of silence after which a task of a job may be declared lost.
-func LostAfter(j *fsm.Job) time.Duration { return time.Duration(max(j.LostAfter, fsm.MinLostAfter)) }
+func LostAfter(j *work.Job) time.Duration { return time.Duration(max(j.LostAfter, work.MinLostAfter)) }
 
 // Replaceable says whether another attempt follows one that is lost with its node. It is the same for all of the life of
 // an attempt: what the agent was told when it launched the task stays true.
-func Replaceable(j *fsm.Job) bool { return j.RetryLeft(fsm.RetryNodeLost) }
+func Replaceable(j *work.Job) bool { return j.RetryLeft(work.RetryNodeLost) }
 
 // mayReplace lists the settled nodes to which tasks of a node that is cut off may go, those that are longest on the roster
 // first.
-func mayReplace(v *fsm.View, lost *fsm.Node, settled []string) []string {
-	var fit []*fsm.Node
+func mayReplace(v *fsm.View, lost *work.Node, settled []string) []string {
+	var fit []*work.Node
 	for _, id := range settled {
 		if m, ok := v.Node(id); ok && id != lost.ID && m.RosterSince != 0 && m.RosterSince <= lost.RosterAcked {
 			fit = append(fit, m)
 		}
 	}
-	slices.SortFunc(fit, func(a, b *fsm.Node) int {
+	slices.SortFunc(fit, func(a, b *work.Node) int {
 		return cmp.Or(cmp.Compare(a.RosterSince, b.RosterSince), cmp.Compare(a.ID, b.ID))
 	})
 	ids := make([]string, min(len(fit), maxEligible))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -105,7 +105,7 @@ func TestRound_confirmsOnlyWhatArrivedBeforeTheProofBegan(t *testing.T) {
 	second := term.Enter("n2", now.Time, func() {})
 	require.True(t, term.Round(nil).Empty())
 
-	away := &fsm.Node{ID: "n9", BootID: "b"}
+	away := &work.Node{ID: "n9", BootID: "b"}
 	first.Beat(1, now.Time)
 	require.True(t, term.Relay(first, away, &v1.Renewal{NodeId: "n9", BootId: "b", Seq: 4}, now.Time))
 	round := term.Round(nil)
@@ -137,14 +137,14 @@ func TestRound_confirmsOnlyWhatArrivedBeforeTheProofBegan(t *testing.T) {
 // launch it after all (chaos/sim, seed 1155).
 func TestRelay_renewsOnlyWhatTheStateKnows(t *testing.T) {
 	for what, c := range map[string]struct {
-		row    fsm.Node
+		row    work.Node
 		counts bool
 	}{
-		"of a node that is away":                {fsm.Node{ID: "n1", BootID: "b1", UnreachableSince: 5}, true},
-		"of one that was declared lost":         {fsm.Node{ID: "n1", BootID: "b1", UnreachableSince: 5, LostSince: 9}, false},
-		"after its machine was started again":   {fsm.Node{ID: "n1", BootID: "b0", UnreachableSince: 5}, false},
-		"of the node through which it came":     {fsm.Node{ID: "n2", BootID: "b1"}, false},
-		"of a node that may be lost any moment": {fsm.Node{ID: "barred", BootID: "b1"}, false},
+		"of a node that is away":                {work.Node{ID: "n1", BootID: "b1", UnreachableSince: 5}, true},
+		"of one that was declared lost":         {work.Node{ID: "n1", BootID: "b1", UnreachableSince: 5, LostSince: 9}, false},
+		"after its machine was started again":   {work.Node{ID: "n1", BootID: "b0", UnreachableSince: 5}, false},
+		"of the node through which it came":     {work.Node{ID: "n2", BootID: "b1"}, false},
+		"of a node that may be lost any moment": {work.Node{ID: "barred", BootID: "b1"}, false},
 	} {
 		t.Run(what, func(t *testing.T) {
 			now := newClock()
@@ -249,7 +249,7 @@ func TestVotes_whatGossipSaysOfANode(t *testing.T) {
 }
 
 func TestBallot_saysWhatIsMissing(t *testing.T) {
-	node := &fsm.Node{ID: "n1", Incarnation: 5}
+	node := &work.Node{ID: "n1", Incarnation: 5}
 	dead := func(incarnation uint64) []*v1.Vote {
 		return []*v1.Vote{{NodeId: "n1", Dead: true, Incarnation: incarnation, Liveness: "dead"}}
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Why a node is away, as far as the leader can tell.
@@ -16,7 +17,7 @@ const (
 // Seen is what a look at all nodes found.
 type Seen struct {
 	// Changes are to be proposed. The session of a node that becomes unreachable is to be ended afterwards.
-	Changes []fsm.SetNode
+	Changes []work.SetNode
 	// Again are nodes whose sessions are to be ended so that they register anew.
 	Again []string
 	// Away counts the nodes that the state has as unreachable.
@@ -40,7 +41,7 @@ func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 		switch {
 		case silent && n.UnreachableSince == 0,
 			silent && n.LostSince == 0 && n.Reason != why && strings.HasPrefix(n.Reason, silentFor):
-			seen.Changes = append(seen.Changes, fsm.SetNode{ID: n.ID, Action: fsm.NodeUnreachable, Reason: why})
+			seen.Changes = append(seen.Changes, work.SetNode{ID: n.ID, Action: work.NodeUnreachable, Reason: why})
 		case silent || !inSession || n.UnreachableSince == 0:
 		case n.LostSince != 0 || n.Unheard:
 			// It was declared lost while it was on its way back: it must say again what it still runs.
@@ -48,7 +49,7 @@ func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 				seen.Again = append(seen.Again, n.ID)
 			}
 		default:
-			seen.Changes = append(seen.Changes, fsm.SetNode{ID: n.ID, Action: fsm.NodeReachable})
+			seen.Changes = append(seen.Changes, work.SetNode{ID: n.ID, Action: work.NodeReachable})
 		}
 	}
 	return seen

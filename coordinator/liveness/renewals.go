@@ -4,7 +4,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // RenewPace is the least time between two rounds of renewals. A lease counts from when its heartbeat was sent, so an
@@ -64,7 +64,7 @@ func (r *Round) Confirm() (direct, relayed int) {
 // Relay takes in the renewal of another node, whose row the state has. It renews what that node holds, and does not make
 // it reachable: nothing new may be given to a node to which orders do not come through. It is false when the renewal counts
 // for nothing; otherwise a round of renewals is due.
-func (t *Term) Relay(through *Presence, row *fsm.Node, r *v1.Renewal, now time.Time) bool {
+func (t *Term) Relay(through *Presence, row *work.Node, r *v1.Renewal, now time.Time) bool {
 	if row.ID == through.node || !mayRenew(row, r.GetBootId()) || !t.relayedFor(row.ID, now) {
 		return false
 	}
@@ -76,7 +76,7 @@ func (t *Term) Relay(through *Presence, row *fsm.Node, r *v1.Renewal, now time.T
 // mayRenew says whether leases of a node can be renewed through another one. Those of a node that was declared lost cannot:
 // it may have been ordered to run what is at work elsewhere by now, and learns of that only when it registers again. A
 // renewal after a restart of the machine renews nothing: what the state has there is gone.
-func mayRenew(row *fsm.Node, boot string) bool { return row.BootID == boot && row.LostSince == 0 }
+func mayRenew(row *work.Node, boot string) bool { return row.BootID == boot && row.LostSince == 0 }
 
 // relayedFor notes that a renewal of a node came through another one. It is false when that renews nothing: a proposal to
 // declare the node lost may be in flight.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -51,15 +51,15 @@ func Votes(members []gossip.Member, self string, nodes []string, now time.Time) 
 
 // Ballot is what the voters say of one node.
 type Ballot struct {
-	node   *fsm.Node
+	node   *work.Node
 	voters int
-	cast   []fsm.Vote
+	cast   []work.Vote
 	// against says, voter by voter, why a vote is missing.
 	against []string
 }
 
 // NewBallot begins a vote of so many voters on a node.
-func NewBallot(node *fsm.Node, voters int) *Ballot { return &Ballot{node: node, voters: voters} }
+func NewBallot(node *work.Node, voters int) *Ballot { return &Ballot{node: node, voters: voters} }
 
 // need is how many votes are a majority.
 func (b *Ballot) need() int { return b.voters/2 + 1 }
@@ -99,7 +99,7 @@ func (b *Ballot) Count(voter string, answer []*v1.Vote, err error) {
 		b.against = append(b.against, voter+" speaks of an earlier start of its agent")
 		return
 	}
-	b.cast = append(b.cast, fsm.Vote{Coordinator: voter, Dead: vote.GetDead(), Incarnation: vote.GetIncarnation()})
+	b.cast = append(b.cast, work.Vote{Coordinator: voter, Dead: vote.GetDead(), Incarnation: vote.GetIncarnation()})
 	switch {
 	case !vote.GetDead() && vote.GetLiveness() == unknownLiveness:
 		b.against = append(b.against, voter+" never heard of it")

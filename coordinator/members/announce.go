@@ -10,7 +10,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
 )
 
 // announcePause is how long a coordinator waits before it tries again to make itself known.
@@ -46,7 +46,7 @@ func (s *Service) Announce(ctx context.Context) {
 	}
 }
 
-func (s *Service) announceOnce(ctx context.Context, self fsm.Coordinator, try int) error {
+func (s *Service) announceOnce(ctx context.Context, self coordinators.Coordinator, try int) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if s.replica.IsLeader() {

@@ -11,7 +11,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -49,7 +50,7 @@ func (s *Service) JoinPeer(ctx context.Context, req *v1.JoinPeerRequest) (*v1.Jo
 	if err != nil {
 		return nil, fmt.Errorf("adding %s: %w", req.GetId(), err)
 	}
-	row := fsm.Coordinator{ID: req.GetId(), RaftAddr: req.GetRaftAddr(), GRPCAddr: req.GetGrpcAddr(), HTTPAddr: req.GetHttpAddr(), GossipAddr: req.GetGossipAddr()}
+	row := coordinators.Coordinator{ID: req.GetId(), RaftAddr: req.GetRaftAddr(), GRPCAddr: req.GetGrpcAddr(), HTTPAddr: req.GetHttpAddr(), GossipAddr: req.GetGossipAddr()}
 	if err := s.putCoordinator(ctx, row, call.Of(ctx).OperatorActor()); err != nil {
 		return nil, err
 	}
@@ -69,11 +70,11 @@ func (s *Service) speaksFor(c *call.Call, id string) error {
 	return call.Errorf(codes.PermissionDenied, "%s may not speak for %q", c.Peer, id)
 }
 
-func (s *Service) putCoordinator(ctx context.Context, row fsm.Coordinator, who *fsm.Actor) error {
+func (s *Service) putCoordinator(ctx context.Context, row coordinators.Coordinator, who *access.Actor) error {
 	if known, ok := s.replica.View().Coordinator(row.ID); ok && *known == row {
 		return nil
 	}
-	result, err := replica.Propose[fsm.CoordinatorResult](ctx, s.replica, fsm.PutCoordinator{Coordinator: row, Actor: who})
+	result, err := replica.Propose[coordinators.CoordinatorResult](ctx, s.replica, coordinators.PutCoordinator{Coordinator: row, Actor: who})
 	if err == nil && result.Refusal != nil {
 		err = result.Refusal
 	}
@@ -96,7 +97,7 @@ func (s *Service) RemovePeer(ctx context.Context, req *v1.RemovePeerRequest) (*v
 			return nil, fmt.Errorf("removing %s: %w", req.GetId(), err)
 		}
 	}
-	result, err := replica.Propose[fsm.CoordinatorResult](ctx, s.replica, fsm.DeleteCoordinator{ID: req.GetId(), Actor: call.Of(ctx).OperatorActor()})
+	result, err := replica.Propose[coordinators.CoordinatorResult](ctx, s.replica, coordinators.DeleteCoordinator{ID: req.GetId(), Actor: call.Of(ctx).OperatorActor()})
 	switch {
 	case err != nil:
 		return nil, err

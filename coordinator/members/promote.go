@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
 )
 
 // promotePace is how often the leader looks after the learners.
@@ -66,7 +66,7 @@ func (s *Service) giveUpLearner(ctx context.Context, now *term, id, why string) 
 		return
 	}
 	now.waits.Delete(id)
-	if _, err := replica.Propose[fsm.CoordinatorResult](ctx, s.replica, fsm.DeleteCoordinator{ID: id}); err != nil {
+	if _, err := replica.Propose[coordinators.CoordinatorResult](ctx, s.replica, coordinators.DeleteCoordinator{ID: id}); err != nil {
 		s.log.Warn("learner's addresses were not forgotten", "id", id, "error", err)
 	}
 }

@@ -6,16 +6,16 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
 )
 
 // Config is what a Service needs.
 type Config struct {
 	Replica *replica.Replica
 	// Self is this coordinator as the others should know it.
-	Self fsm.Coordinator
+	Self coordinators.Coordinator
 	// Listed are the initial voters, for as long as the state does not have their addresses.
-	Listed []fsm.Coordinator
+	Listed []coordinators.Coordinator
 	// JoinVia are gRPC addresses through which this coordinator joins a cluster that it is no member of.
 	JoinVia func() []string
 	// Liveness looks up how gossip sees the coordinators, by id.
@@ -30,8 +30,8 @@ type Config struct {
 // Service answers what OperatorService is asked about members and leadership.
 type Service struct {
 	replica    *replica.Replica
-	self       fsm.Coordinator
-	listed     []fsm.Coordinator
+	self       coordinators.Coordinator
+	listed     []coordinators.Coordinator
 	joinVia    func() []string
 	liveness   func() func(id string) string
 	tls        bool

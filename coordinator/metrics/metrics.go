@@ -14,6 +14,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // Metrics are the figures of one coordinator.
@@ -86,7 +87,7 @@ func (m *Metrics) Answered(full string, err error, took time.Duration) {
 	}
 }
 
-func (m *Metrics) transition(v *fsm.View, e *fsm.Event) {
+func (m *Metrics) transition(v *fsm.View, e *event.Event) {
 	switch e.To {
 	case v1.JobState_PREEMPTED:
 		m.preemptions.Inc()

@@ -6,10 +6,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mindcoordinator/mind/fsm"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // What is counted is counted once, however often the leader changes, and by a replica that leads again too.
@@ -23,7 +28,7 @@ func TestTerm_countOnceOverChangesOfTheLeader(t *testing.T) {
 	for i := range replicas {
 		registries[i] = prometheus.NewRegistry()
 		replicas[i] = New(registries[i], machine, func() bool { return false })
-		machine.OnApply(func(v *fsm.View, events []fsm.Event) {
+		machine.OnApply(func(v *fsm.View, events []event.Event) {
 			if terms[i] != nil {
 				terms[i].Applied(v, events)
 			}
@@ -33,9 +38,9 @@ func TestTerm_countOnceOverChangesOfTheLeader(t *testing.T) {
 	stale := func(n int) { // reports of a task that nobody has a lease for
 		for range n {
 			index++
-			command, err := fsm.Encode(fsm.ReportTasks{Node: "n1", Reports: []fsm.TaskReport{{Job: 1 << 20, Attempt: 1, Token: 1, Kind: fsm.ReportRunning}}})
+			command, err := kernel.Encode(work.ReportTasks{Node: "n1", Reports: []work.TaskReport{{Job: 1 << 20, Attempt: 1, Token: 1, Kind: work.ReportRunning}}})
 			require.NoError(t, err)
-			machine.Apply(index, fsm.Pack(time.Now(), [][]byte{command}))
+			machine.Apply(index, kernel.Pack(time.Now(), [][]byte{command}))
 		}
 	}
 	count := func(i int) float64 {
@@ -75,12 +80,12 @@ func TestMetrics_theLogIsAheadOfTheClock(t *testing.T) {
 			return 0
 		}
 		require.Zero(t, ahead())
-		command, err := fsm.Encode(fsm.TouchTokens{})
+		command, err := kernel.Encode(access.TouchTokens{})
 		require.NoError(t, err)
-		machine.Apply(1, fsm.Pack(time.Now(), [][]byte{command}))
+		machine.Apply(1, kernel.Pack(time.Now(), [][]byte{command}))
 		require.Zero(t, ahead())
-		machine.Apply(2, fsm.Pack(time.Now().Add(time.Hour), [][]byte{command}))
-		machine.Apply(3, fsm.Pack(time.Now(), [][]byte{command}))
+		machine.Apply(2, kernel.Pack(time.Now().Add(time.Hour), [][]byte{command}))
+		machine.Apply(3, kernel.Pack(time.Now(), [][]byte{command}))
 		require.InDelta(t, 3600, ahead(), 0.001)
 		time.Sleep(50 * time.Minute)
 		require.InDelta(t, 600, ahead(), 0.001)

@@ -3,10 +3,11 @@ package metrics
 import (
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-
-	"github.com/mindcoordinator/mind/fsm"
 	"github.com/prometheus/client_golang/prometheus"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // stateCollector reads the state when it is asked. A replica that does not lead says nothing of it.
@@ -67,7 +68,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge(descLeases, v.LeaseCount())
 }
 
-func gpuState(g *fsm.GPU, use *fsm.NodeUse) string {
+func gpuState(g *work.GPU, use *work.NodeUse) string {
 	bit := uint64(1) << g.Index
 	switch {
 	case g.Health != v1.GpuHealth_HEALTHY:
@@ -85,7 +86,7 @@ func gpuState(g *fsm.GPU, use *fsm.NodeUse) string {
 const Held = "HELD"
 
 // JobCounts is how many jobs there are, by what they are counted as.
-func JobCounts(counts fsm.Counts, held int) map[string]int {
+func JobCounts(counts work.Counts, held int) map[string]int {
 	out := map[string]int{Held: held}
 	for state, name := range v1.JobState_Value_name {
 		if state != 0 {

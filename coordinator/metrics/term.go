@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // totals are counters of what the state only sums up. Each replica counts what happens while it leads, and keeps its
@@ -37,7 +38,7 @@ func (m *Metrics) Term(v *fsm.View) *Term {
 }
 
 // Applied counts what an entry changed.
-func (t *Term) Applied(v *fsm.View, events []fsm.Event) {
+func (t *Term) Applied(v *fsm.View, events []event.Event) {
 	if n := v.Fenced(); n > t.fenced {
 		t.metrics.totals.fenced.Add(float64(n - t.fenced))
 		t.fenced = n
@@ -47,7 +48,7 @@ func (t *Term) Applied(v *fsm.View, events []fsm.Event) {
 		t.nodesLost = n
 	}
 	for i := range events {
-		if e := &events[i]; e.Topic == fsm.TopicJob && e.From != e.To {
+		if e := &events[i]; e.Topic == event.TopicJob && e.From != e.To {
 			t.metrics.transitions.WithLabelValues(e.From.String(), e.To.String()).Inc()
 			t.metrics.transition(v, e)
 		}

@@ -8,6 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // source is the log of one rank.
@@ -20,7 +22,7 @@ type source struct {
 
 // waitAttempt waits until there is an attempt with a number of at least next (0: the newest) and returns it with where its
 // logs are; attempt 0 when there will be none any more.
-func (s *Service) waitAttempt(ctx context.Context, id fsm.JobID, next, only uint32, follow bool, alive func() error) (uint32, []source, error) {
+func (s *Service) waitAttempt(ctx context.Context, id ident.Job, next, only uint32, follow bool, alive func() error) (uint32, []source, error) {
 	beat := time.NewTicker(signOfLife)
 	defer beat.Stop()
 	for v := s.state.View(); ; {
@@ -76,7 +78,7 @@ func (s *Service) awaitChange(ctx context.Context, v *fsm.View, beat *time.Ticke
 }
 
 // sourcesOf says where the logs of an attempt are. Of an attempt so old that the state forgot its nodes, all are asked.
-func sourcesOf(j *fsm.Job, attempt uint32) []source {
+func sourcesOf(j *work.Job, attempt uint32) []source {
 	var out []source
 	if attempt == j.Attempt && len(j.Tasks) > 0 {
 		for _, t := range j.Tasks {

@@ -13,13 +13,13 @@ import (
 	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // logMerge is the logs of all ranks of one attempt on their way to one reader.
 type logMerge struct {
 	*Service
-	job    fsm.JobID
+	job    ident.Job
 	req    *v1.StreamJobLogsRequest
 	follow bool
 	tail   *int32

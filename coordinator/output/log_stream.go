@@ -9,11 +9,11 @@ import (
 
 	"github.com/mindcoordinator/mind/api/cursor"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // logs streams the lines of a job until it has ended and all was sent; each attempt in turn unless one was asked for.
-func (s *Service) logs(ctx context.Context, job fsm.JobID, req *v1.StreamJobLogsRequest, send func(*v1.StreamJobLogsResponse) error) error {
+func (s *Service) logs(ctx context.Context, job ident.Job, req *v1.StreamJobLogsRequest, send func(*v1.StreamJobLogsResponse) error) error {
 	at, err := cursor.ParseLog(req.Cursor)
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())

@@ -12,14 +12,14 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive/tasks"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // metricsRank is the rank whose metrics stand for the job: the first, as every framework has it.
 const metricsRank = 0
 
 // metrics streams the metrics lines of a job until it has ended and all was sent.
-func (s *Service) metrics(ctx context.Context, job fsm.JobID, req *v1.StreamJobMetricsRequest, send func(*v1.StreamJobMetricsResponse) error) error {
+func (s *Service) metrics(ctx context.Context, job ident.Job, req *v1.StreamJobMetricsRequest, send func(*v1.StreamJobMetricsResponse) error) error {
 	at, err := cursor.ParseLog(req.Cursor)
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -62,7 +62,7 @@ func (s *Service) metrics(ctx context.Context, job fsm.JobID, req *v1.StreamJobM
 }
 
 // latestMetrics merges the metrics lines of the newest attempt: the newest value of each name.
-func (s *Service) latestMetrics(ctx context.Context, job fsm.JobID) (*structpb.Struct, error) {
+func (s *Service) latestMetrics(ctx context.Context, job ident.Job) (*structpb.Struct, error) {
 	attempt, sources, err := s.waitAttempt(ctx, job, 0, 0, false, func() error { return nil })
 	var merged newestMetrics
 	if err == nil && attempt > 0 {
@@ -90,7 +90,7 @@ func (s *Service) latestMetrics(ctx context.Context, job fsm.JobID) (*structpb.S
 	return out, nil
 }
 
-func (s *Service) readMetrics(ctx context.Context, job fsm.JobID, attempt uint32, sources []source, from uint64, follow bool, take func([]*v1.TaskMetricsEntry) error) error {
+func (s *Service) readMetrics(ctx context.Context, job ident.Job, attempt uint32, sources []source, from uint64, follow bool, take func([]*v1.TaskMetricsEntry) error) error {
 	src := source{rank: metricsRank}
 	for _, candidate := range sources {
 		if candidate.rank == metricsRank {

@@ -7,7 +7,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
 // MaxNeededJobs bounds the jobs of one question.
@@ -28,7 +28,7 @@ func (s *Service) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputs
 	}
 	out := &v1.GetNeededOutputsResponse{}
 	for _, text := range req.GetJobIds() {
-		id, ok := fsm.ParseJobID(text)
+		id, ok := ident.ParseJob(text)
 		// What is no job's is not the agent's to remove either.
 		if j, there := v.Job(id); !ok || there && !j.Terminal() {
 			out.UnfinishedJobIds = append(out.UnfinishedJobIds, text)

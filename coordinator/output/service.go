@@ -12,6 +12,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 const (
@@ -100,7 +102,7 @@ func (s *Service) GetJobMetrics(ctx context.Context, req *v1.GetJobMetricsReques
 		return nil, err
 	}
 	out := &v1.GetJobMetricsResponse{JobId: req.GetJobId(), Metrics: metrics}
-	if j, ok := s.state.View().Job(id); ok && j.Progress != (fsm.Progress{}) {
+	if j, ok := s.state.View().Job(id); ok && j.Progress != (work.Progress{}) {
 		out.Progress = &v1.JobProgress{Step: j.Progress.Step, TotalSteps: j.Progress.Total}
 	}
 	return out, nil
@@ -108,7 +110,7 @@ func (s *Service) GetJobMetrics(ctx context.Context, req *v1.GetJobMetricsReques
 
 // streamed finds the job whose output is asked for. A cursor of an attempt that the job has not had is another job's: a reader
 // that went on there would wait for that attempt, and miss everything before it.
-func (s *Service) streamed(ctx context.Context, text, at string) (fsm.JobID, error) {
+func (s *Service) streamed(ctx context.Context, text, at string) (ident.Job, error) {
 	v, err := s.state.Read(ctx)
 	if err != nil {
 		return 0, err

@@ -13,7 +13,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/tasks"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // archiveRetry is how often the archive is asked again about a task whose node does not answer.
@@ -24,7 +25,7 @@ const archiveRetry = 5 * time.Second
 // without a gap and without a repetition.
 type reading[E any] struct {
 	*Service
-	job     fsm.JobID
+	job     ident.Job
 	attempt uint32
 	src     source
 	// follow: wait for what is written later. peek: read what is at hand now, and wait for nobody; what cannot be had now
@@ -206,7 +207,7 @@ func (r *reading[E]) fromNodes(ctx context.Context) error {
 	return last
 }
 
-func (r *reading[E]) fromNode(ctx context.Context, n *fsm.Node) error {
+func (r *reading[E]) fromNode(ctx context.Context, n *work.Node) error {
 	conn, err := r.agents.To(n.GRPCAddr)
 	if err != nil {
 		return status.Errorf(codes.Unavailable, "reaching the agent of node %s: %v", n.ID, err)

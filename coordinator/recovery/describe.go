@@ -3,14 +3,15 @@ package recovery
 import (
 	"context"
 
+	"google.golang.org/grpc/codes"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"google.golang.org/grpc/codes"
 )
 
 // DescribeReplica says what another coordinator of the list must know that has no data. It is answered before there is any
 // data here, too.
-func (s *Service) DescribeReplica(_ context.Context, req *v1.DescribeReplicaRequest) (*v1.DescribeReplicaResponse, error) {
+func (s *Service) DescribeReplica(ctx context.Context, req *v1.DescribeReplicaRequest) (*v1.DescribeReplicaResponse, error) {
 	out := &v1.DescribeReplicaResponse{CoordinatorId: s.replica.ID()}
 	if !s.replica.Opened() {
 		if out.State = v1.ReplicaState_Value(s.beginning.state.Load()); out.State == v1.ReplicaState_UNSPECIFIED {
@@ -28,10 +29,21 @@ func (s *Service) DescribeReplica(_ context.Context, req *v1.DescribeReplicaRequ
 		// It waits to be joined itself.
 		out.State = v1.ReplicaState_EMPTY
 	}
-	out.Leader, out.Current = stats.LeaderID, s.unready(stats) == ""
-	for _, p := range peers {
+	out.Leader = stats.LeaderID
+	if stats.LeaderID == "" || s.unready(stats) != "" {
+		return out, nil
+	}
+	// A replica that is behind may not know yet that the other one has been here: it must not say so.
+	ctx, cancel := context.WithTimeout(ctx, describeTime/2)
+	defer cancel()
+	v, err := s.replica.Read(ctx)
+	if err != nil {
+		return out, nil
+	}
+	out.Current = true
+	for _, p := range s.replica.Raft().Peers() {
 		out.Member = out.Member || p.ID == req.GetCoordinatorId()
 	}
-	_, out.Known = s.replica.View().Coordinator(req.GetCoordinatorId())
+	_, out.Known = v.Coordinator(req.GetCoordinatorId())
 	return out, nil
 }

@@ -8,6 +8,9 @@ import (
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/raftnode/recovery"
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
@@ -32,7 +35,7 @@ func begun(life recovery.Life, voters []recovery.Server) Begun {
 	for _, v := range voters {
 		b.Voters = append(b.Voters, v.ID)
 	}
-	if res, ok := life.Result.(fsm.RecoverResult); ok {
+	if res, ok := life.Result.(work.RecoverResult); ok {
 		b.Nodes, b.Jobs = res.Nodes, res.Jobs
 	}
 	return b
@@ -45,11 +48,11 @@ func beginWith(voters []recovery.Server, from, who string) func() []byte {
 		for _, v := range voters {
 			ids = append(ids, v.ID)
 		}
-		data, err := fsm.Encode(fsm.Recover{Voters: ids, From: from, Actor: &fsm.Actor{User: who}})
+		data, err := kernel.Encode(work.Recover{Voters: ids, From: from, Actor: &access.Actor{User: who}})
 		if err != nil {
 			panic(fmt.Sprintf("encoding a recovery: %v", err)) // It holds nothing that cannot be encoded.
 		}
-		return fsm.Pack(time.Now(), [][]byte{data})
+		return kernel.Pack(time.Now(), [][]byte{data})
 	}
 }
 

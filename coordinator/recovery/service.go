@@ -5,6 +5,7 @@ import (
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -13,7 +14,7 @@ type Config struct {
 	Replica *replica.Replica
 	Machine *fsm.Machine
 	// Listed are the initial voters, in the order of the configuration.
-	Listed []fsm.Coordinator
+	Listed []coordinators.Coordinator
 	// RaftAddr is where the others reach Raft of this coordinator.
 	RaftAddr string
 	DataDir  string
@@ -29,7 +30,7 @@ type Config struct {
 type Service struct {
 	replica                              *replica.Replica
 	machine                              *fsm.Machine
-	listed                               []fsm.Coordinator
+	listed                               []coordinators.Coordinator
 	raftAddr, dataDir, logStore, program string
 	unready                              func(raftnode.Stats) string
 	log                                  *slog.Logger

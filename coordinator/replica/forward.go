@@ -5,15 +5,15 @@ import (
 	"strconv"
 	"time"
 
-	grpcstatus "google.golang.org/grpc/status"
-
-	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/coordinator/call"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
 // Conn makes calls at another component.

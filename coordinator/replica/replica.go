@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -97,11 +98,11 @@ func (r *Replica) AsReplica(ctx context.Context) context.Context {
 
 // Proposer replicates commands.
 type Proposer interface {
-	Propose(ctx context.Context, command fsm.Command) (any, error)
+	Propose(ctx context.Context, command kernel.Command) (any, error)
 }
 
 // Propose replicates a command and returns its result, which must be an R.
-func Propose[R any](ctx context.Context, p Proposer, command fsm.Command) (R, error) {
+func Propose[R any](ctx context.Context, p Proposer, command kernel.Command) (R, error) {
 	var none R
 	answer, err := p.Propose(ctx, command)
 	if err != nil {
@@ -115,8 +116,8 @@ func Propose[R any](ctx context.Context, p Proposer, command fsm.Command) (R, er
 }
 
 // Propose implements Proposer. It returns when the command was applied here.
-func (r *Replica) Propose(ctx context.Context, command fsm.Command) (any, error) {
-	data, err := fsm.Encode(command)
+func (r *Replica) Propose(ctx context.Context, command kernel.Command) (any, error) {
+	data, err := kernel.Encode(command)
 	if err != nil {
 		return nil, err
 	}

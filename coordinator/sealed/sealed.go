@@ -22,7 +22,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // A job fetches its data with the tokens of its submitter when it starts, which may be long after and under another leader.
@@ -115,7 +115,7 @@ func (s Sealer) Seal(c *call.Call, req *v1.SubmitJobRequest) ([]byte, error) {
 }
 
 // Unseal puts the credentials of a job into its specification. A task without them says what it lacks when it needs them.
-func (s Sealer) Unseal(j *fsm.Job, spec *v1.TaskSpec) {
+func (s Sealer) Unseal(j *work.Job, spec *v1.TaskSpec) {
 	if len(j.Credentials) == 0 {
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 const (
@@ -29,11 +30,11 @@ type history struct {
 }
 
 // observe is called after each entry.
-func (h *history) observe(v *fsm.View, events []fsm.Event) {
+func (h *history) observe(v *fsm.View, events []event.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range events {
-		if events[i].Topic == fsm.TopicState {
+		if events[i].Topic == event.TopicState {
 			// The state was replaced. What it was before belongs to the same log, but what lies between is not known.
 			h.recent.clear()
 			h.sparse.clear()

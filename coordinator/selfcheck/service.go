@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // answerTime bounds how long one replica waits for the hash of another.
@@ -54,7 +55,7 @@ func New(r *replica.Replica, every time.Duration, reg prometheus.Registerer, log
 }
 
 // Observe notes the hash after an entry. It is called on the applying goroutine.
-func (s *Service) Observe(v *fsm.View, events []fsm.Event) { s.history.observe(v, events) }
+func (s *Service) Observe(v *fsm.View, events []event.Event) { s.history.observe(v, events) }
 
 // Run compares until ctx ends, or this replica is out of service.
 func (s *Service) Run(ctx context.Context) {

@@ -10,7 +10,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // What agents tell in heartbeats beside renewals (what their GPUs do, and that they are there) stays in the leader's memory: to
@@ -33,7 +33,7 @@ type samples struct {
 type sampled struct{ newest atomic.Pointer[samples] }
 
 func (s *sampled) put(gpus []*v1.GpuSample) {
-	if len(gpus) > 0 && len(gpus) <= fsm.MaxGPUs {
+	if len(gpus) > 0 && len(gpus) <= work.MaxGPUs {
 		s.newest.Store(&samples{time.Now(), gpus})
 	}
 }

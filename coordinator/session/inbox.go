@@ -6,13 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/raftnode"
-	"google.golang.org/grpc/codes"
 )
 
 // inbox is what an agent says, on its way to the state.
@@ -111,15 +113,15 @@ func (in *inbox) commit() error {
 func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.Gpu) error {
 	if gpus != nil {
 		// Refused only when the node was forgotten meanwhile, and then the next session registers it anew.
-		command := fsm.SetNode{ID: in.session.Node(), Action: fsm.NodeHealth, GPUs: gpusOf(gpus)}
-		if _, err := patiently[fsm.NodeResult](ctx, in.service.replica, command); err != nil {
+		command := work.SetNode{ID: in.session.Node(), Action: work.NodeHealth, GPUs: gpusOf(gpus)}
+		if _, err := patiently[work.NodeResult](ctx, in.service.replica, command); err != nil {
 			return err
 		}
 	}
 	if len(reports) == 0 {
 		return nil
 	}
-	command := fsm.ReportTasks{Node: in.session.Node()}
+	command := work.ReportTasks{Node: in.session.Node()}
 	last := uint64(0)
 	for _, r := range reports {
 		last = max(last, r.GetSeq())
@@ -129,7 +131,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 		}
 	}
 	if len(command.Reports) > 0 {
-		if _, err := patiently[fsm.ReportResult](ctx, in.service.replica, command); err != nil {
+		if _, err := patiently[work.ReportResult](ctx, in.service.replica, command); err != nil {
 			return err
 		}
 	}
@@ -139,7 +141,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 }
 
 // patiently proposes again while too many writes wait: an agent has nowhere else to go with what it has to report.
-func patiently[R any](ctx context.Context, state State, command fsm.Command) (R, error) {
+func patiently[R any](ctx context.Context, state State, command kernel.Command) (R, error) {
 	for {
 		result, err := replica.Propose[R](ctx, state, command)
 		if !errors.Is(err, raftnode.ErrBacklogFull) {

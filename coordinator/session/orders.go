@@ -13,6 +13,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // OrderBook makes the orders of one session. Each Orders lists every task that the node should have; what is needed
@@ -25,13 +27,13 @@ type OrderBook struct {
 	// enabledAt is what the session last said of when the node was enabled.
 	enabledAt uint64
 	// unseal puts the credentials of a job into a specification; nil: there are none.
-	unseal   func(*fsm.Job, *v1.TaskSpec)
+	unseal   func(*work.Job, *v1.TaskSpec)
 	launcher Launcher
 }
 
 // taskKey names a task of a node.
 type taskKey struct {
-	job  fsm.JobID
+	job  ident.Job
 	rank uint16
 }
 
@@ -43,7 +45,7 @@ type told struct {
 
 // NewOrderBook makes the orders of a new session of a node. launcher says what a task needs of its launcher; unseal puts
 // the credentials of a job into a specification, and may be nil.
-func NewOrderBook(node string, launcher Launcher, unseal func(*fsm.Job, *v1.TaskSpec)) *OrderBook {
+func NewOrderBook(node string, launcher Launcher, unseal func(*work.Job, *v1.TaskSpec)) *OrderBook {
 	return &OrderBook{node: node, told: map[taskKey]told{}, launcher: launcher, unseal: unseal}
 }
 
@@ -112,7 +114,7 @@ func endedByItself(v *fsm.View, key taskKey, before told) bool {
 }
 
 // spec is all that is needed to launch a task.
-func (b *OrderBook) spec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec {
+func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSpec {
 	request, err := jobspec.Decode(j)
 	if err != nil {
 		// What cannot be read any more cannot be launched either: the agent refuses a job without a command, and says so.
@@ -146,11 +148,11 @@ func (b *OrderBook) spec(v *fsm.View, j *fsm.Job, lease *fsm.Lease) *v1.TaskSpec
 }
 
 // modelPath is where what an evaluation scores is; empty: the checkpoint is not known any more, and the agent says so.
-func modelPath(v *fsm.View, j *fsm.Job, e *v1.EvaluationConfig) string {
+func modelPath(v *fsm.View, j *work.Job, e *v1.EvaluationConfig) string {
 	if e.GetCheckpointId() == "" {
 		return strings.TrimPrefix(e.GetModelUri(), "file://")
 	}
-	id, _ := fsm.ParseCheckpointID(e.GetCheckpointId())
+	id, _ := ident.ParseCheckpoint(e.GetCheckpointId())
 	if c, ok := v.Checkpoint(id); ok && c.Tenant == j.Tenant {
 		return c.Path
 	}
@@ -158,7 +160,7 @@ func modelPath(v *fsm.View, j *fsm.Job, e *v1.EvaluationConfig) string {
 }
 
 // leaseTime is how long a task may live without a renewal: until it may be replaced, or until its job would wait no longer.
-func leaseTime(j *fsm.Job) time.Duration {
+func leaseTime(j *work.Job) time.Duration {
 	if liveness.Replaceable(j) {
 		return liveness.LostAfter(j)
 	}
@@ -185,7 +187,7 @@ const (
 
 // masterPort is the same for all ranks of an attempt, and differs between attempts that are alive together as well as
 // numbers can: entries and places within them follow each other.
-func masterPort(j *fsm.Job, token uint64) int32 {
+func masterPort(j *work.Job, token uint64) int32 {
 	return int32(firstPort + (token*31+uint64(j.ID)*17)%portRange)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // rosterPace is how long changes of the roster are gathered before the nodes are told, and what the nodes say of the
@@ -68,7 +69,7 @@ func (t *Table) Distribute(ctx context.Context, state State, log *slog.Logger) {
 			t.all((*session).poke)
 		}
 		if acks := t.Liveness.Kept(v); len(acks) > 0 {
-			_, err := replica.Propose[fsm.AckRosterResult](ctx, state, fsm.AckRoster{Acks: acks})
+			_, err := replica.Propose[work.AckRosterResult](ctx, state, work.AckRoster{Acks: acks})
 			switch {
 			case ctx.Err() != nil:
 				return

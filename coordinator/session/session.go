@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // State is the replicated state, and the way to change it.
@@ -30,7 +31,7 @@ type Config struct {
 	Heartbeat time.Duration
 	// Launcher and Unseal complete what a node is told of a task: see NewOrderBook.
 	Launcher Launcher
-	Unseal   func(*fsm.Job, *v1.TaskSpec)
+	Unseal   func(*work.Job, *v1.TaskSpec)
 	// Background counts the goroutines of sessions.
 	Background *sync.WaitGroup
 	Log        *slog.Logger
@@ -239,7 +240,7 @@ func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 	if Registered(v, &n) {
 		return nil
 	}
-	result, err := replica.Propose[fsm.NodeResult](ctx, s.replica, fsm.RegisterNode{Node: n, Tasks: taskRefs(hello.GetTasks())})
+	result, err := replica.Propose[work.NodeResult](ctx, s.replica, work.RegisterNode{Node: n, Tasks: taskRefs(hello.GetTasks())})
 	if err != nil {
 		return err
 	}
@@ -251,7 +252,7 @@ func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 
 // Registered says whether a node that says hello need not be registered again: it is reachable and on the roster, its
 // agent has not started anew, lost nothing of the roster that it keeps, and no task is waited for there.
-func Registered(v *fsm.View, n *fsm.Node) bool {
+func Registered(v *fsm.View, n *work.Node) bool {
 	row, ok := v.Node(n.ID)
 	return ok && row.UnreachableSince == 0 && row.RosterSince != 0 && n.Incarnation != 0 && row.Incarnation == n.Incarnation &&
 		row.RosterAcked <= n.RosterAcked && sameNode(row, n) && len(v.AwaitedOn(n.ID)) == 0

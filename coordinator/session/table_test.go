@@ -13,6 +13,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func newTable() *Table {
@@ -65,9 +67,9 @@ func TestSampled_isForgotten(t *testing.T) {
 func BenchmarkRoster_1000Members(b *testing.B) {
 	m := fsm.New()
 	for i := range 1000 {
-		data, err := fsm.Encode(fsm.RegisterNode{Node: fsm.Node{ID: fmt.Sprintf("gpu-node-%04d", i), BootID: "b", GRPCAddr: "10.20.30.40:7101"}})
+		data, err := kernel.Encode(work.RegisterNode{Node: work.Node{ID: fmt.Sprintf("gpu-node-%04d", i), BootID: "b", GRPCAddr: "10.20.30.40:7101"}})
 		require.NoError(b, err)
-		m.Apply(uint64(i+1), fsm.Pack(time.Unix(1_700_000_000, 0), [][]byte{data}))
+		m.Apply(uint64(i+1), kernel.Pack(time.Unix(1_700_000_000, 0), [][]byte{data}))
 	}
 	var size int
 	b.ReportAllocs()
@@ -82,6 +84,6 @@ func BenchmarkRoster_1000Members(b *testing.B) {
 
 func TestModelPath_ofACheckpointThatIsGone(t *testing.T) {
 	v := fsm.New().View()
-	require.Empty(t, modelPath(v, &fsm.Job{Tenant: "t1"}, &v1.EvaluationConfig{CheckpointId: "ckpt_zz"}), "the agent says what is missing")
-	require.Equal(t, "/models/m", modelPath(v, &fsm.Job{Tenant: "t1"}, &v1.EvaluationConfig{ModelUri: "file:///models/m"}))
+	require.Empty(t, modelPath(v, &work.Job{Tenant: "t1"}, &v1.EvaluationConfig{CheckpointId: "ckpt_zz"}), "the agent says what is missing")
+	require.Equal(t, "/models/m", modelPath(v, &work.Job{Tenant: "t1"}, &v1.EvaluationConfig{ModelUri: "file:///models/m"}))
 }

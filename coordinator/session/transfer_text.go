@@ -5,7 +5,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // What users are told while the data and the model of their jobs are on their way to the nodes.
@@ -33,7 +33,7 @@ func transferText(r *v1.TransferReport) string {
 		unit, name := unitOf(r.GetBytesPerSecond())
 		text += fmt.Sprintf(", %s %s/s", inUnits(r.GetBytesPerSecond(), unit), name)
 	}
-	return call.Clip(text, fsm.MaxTransfer)
+	return call.Clip(text, work.MaxTransfer)
 }
 
 // unitOf is the largest of which there is at least one.

@@ -10,13 +10,14 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // What agents say, in the words of the state.
 
-func nodeOf(h *v1.Hello) fsm.Node {
-	return fsm.Node{
+func nodeOf(h *v1.Hello) work.Node {
+	return work.Node{
 		ID: h.GetNodeId(), Hostname: h.GetHostname(), BootID: h.GetBootId(), AgentVersion: h.GetAgentVersion(),
 		GRPCAddr: h.GetGrpcAddr(), HTTPAddr: h.GetHttpAddr(), GPUs: gpusOf(h.GetGpus()),
 		CPUs: uint32(max(0, h.GetCpuCount())), MemMB: uint32(max(0, h.GetMemoryMb())), Labels: h.GetLabels(),
@@ -25,20 +26,20 @@ func nodeOf(h *v1.Hello) fsm.Node {
 }
 
 // taskRefs drops invalid references.
-func taskRefs(refs []*v1.TaskRef) []fsm.TaskRef {
-	var out []fsm.TaskRef
+func taskRefs(refs []*v1.TaskRef) []work.TaskRef {
+	var out []work.TaskRef
 	for _, r := range refs {
-		if id, ok := fsm.ParseJobID(r.GetJobId()); ok && r.GetAttempt() >= 0 && r.GetRank() >= 0 && r.GetRank() <= 0xffff {
-			out = append(out, fsm.TaskRef{Job: id, Attempt: uint32(r.GetAttempt()), Rank: uint16(r.GetRank()), Token: r.GetToken()})
+		if id, ok := ident.ParseJob(r.GetJobId()); ok && r.GetAttempt() >= 0 && r.GetRank() >= 0 && r.GetRank() <= 0xffff {
+			out = append(out, work.TaskRef{Job: id, Attempt: uint32(r.GetAttempt()), Rank: uint16(r.GetRank()), Token: r.GetToken()})
 		}
 	}
 	return out
 }
 
-func gpusOf(gpus []*v1.Gpu) []fsm.GPU {
-	out := make([]fsm.GPU, len(gpus))
+func gpusOf(gpus []*v1.Gpu) []work.GPU {
+	out := make([]work.GPU, len(gpus))
 	for i, g := range gpus {
-		out[i] = fsm.GPU{
+		out[i] = work.GPU{
 			UUID: g.GetUuid(), Index: uint8(max(0, min(255, g.GetIndex()))), Model: g.GetModel(), Type: g.GetGpuType(),
 			MemMB: uint32(max(0, g.GetMemoryMb())), PCI: g.GetPciBusId(), NUMA: int8(max(-1, min(127, g.GetNumaNode()))),
 			Health: g.GetHealth(), HealthReason: g.GetHealthReason(), Simulated: g.GetSimulated(),
@@ -47,7 +48,7 @@ func gpusOf(gpus []*v1.Gpu) []fsm.GPU {
 			out[i].Health = v1.GpuHealth_HEALTHY
 		}
 		for _, peer := range g.GetNvlinkPeers() {
-			if peer >= 0 && peer < fsm.MaxGPUs {
+			if peer >= 0 && peer < work.MaxGPUs {
 				out[i].NVLink |= 1 << peer
 			}
 		}
@@ -56,48 +57,48 @@ func gpusOf(gpus []*v1.Gpu) []fsm.GPU {
 }
 
 // sameNode says whether the state knows the node just as it describes itself now.
-func sameNode(row, n *fsm.Node) bool {
+func sameNode(row, n *work.Node) bool {
 	if row.Hostname != n.Hostname || row.BootID != n.BootID || row.AgentVersion != n.AgentVersion || row.GRPCAddr != n.GRPCAddr ||
 		row.HTTPAddr != n.HTTPAddr || row.CPUs != n.CPUs || row.MemMB != n.MemMB || !maps.Equal(row.Labels, n.Labels) {
 		return false
 	}
 	// A GPU that vanished stays in the row, and is not in the agent's inventory.
-	present := slices.DeleteFunc(slices.Clone(row.GPUs), func(g fsm.GPU) bool { return g.Health == v1.GpuHealth_VANISHED })
+	present := slices.DeleteFunc(slices.Clone(row.GPUs), func(g work.GPU) bool { return g.Health == v1.GpuHealth_VANISHED })
 	return slices.Equal(present, n.GPUs)
 }
 
 // reportOf is false for a report that names no task.
-func reportOf(r *v1.Report) (fsm.TaskReport, bool) {
+func reportOf(r *v1.Report) (work.TaskReport, bool) {
 	ref := r.GetTask()
-	id, ok := fsm.ParseJobID(ref.GetJobId())
+	id, ok := ident.ParseJob(ref.GetJobId())
 	if !ok || ref.GetAttempt() < 0 || ref.GetRank() < 0 || ref.GetRank() > 0xffff {
-		return fsm.TaskReport{}, false
+		return work.TaskReport{}, false
 	}
-	out := fsm.TaskReport{Job: id, Attempt: uint32(ref.GetAttempt()), Rank: uint16(ref.GetRank()), Token: ref.GetToken()}
+	out := work.TaskReport{Job: id, Attempt: uint32(ref.GetAttempt()), Rank: uint16(ref.GetRank()), Token: ref.GetToken()}
 	if r.GetTime().IsValid() {
 		out.Time = r.GetTime().AsTime().UnixNano()
 	}
 	switch body := r.GetBody().(type) {
 	case *v1.Report_Starting:
-		out.Kind = fsm.ReportStarting
+		out.Kind = work.ReportStarting
 	case *v1.Report_Running:
-		out.Kind = fsm.ReportRunning
+		out.Kind = work.ReportRunning
 	case *v1.Report_Ended:
-		out.Kind, out.ExitCode = fsm.ReportEnded, body.Ended.ExitCode
+		out.Kind, out.ExitCode = work.ReportEnded, body.Ended.ExitCode
 		out.ErrorType, out.ErrorMessage = body.Ended.GetErrorType(), call.Clip(body.Ended.GetErrorMessage(), maxErrorMessage)
 	case *v1.Report_Phase:
-		out.Kind, out.Phase = fsm.ReportPhase, body.Phase.GetPhase()
+		out.Kind, out.Phase = work.ReportPhase, body.Phase.GetPhase()
 	case *v1.Report_Progress:
-		out.Kind, out.Step, out.Total = fsm.ReportProgress, body.Progress.GetStep(), body.Progress.GetTotalSteps()
+		out.Kind, out.Step, out.Total = work.ReportProgress, body.Progress.GetStep(), body.Progress.GetTotalSteps()
 	case *v1.Report_Checkpoint:
 		c := body.Checkpoint
-		out.Kind, out.Step, out.Path, out.Digest = fsm.ReportCheckpoint, c.GetStep(), c.GetPath(), c.GetManifestDigest()
+		out.Kind, out.Step, out.Path, out.Digest = work.ReportCheckpoint, c.GetStep(), c.GetPath(), c.GetManifestDigest()
 		out.SizeBytes, out.Metrics = c.GetSizeBytes(), call.Clip(c.GetMetricsJson(), maxMetrics)
 	case *v1.Report_Evaluation:
-		out.Kind = fsm.ReportEvaluation
+		out.Kind = work.ReportEvaluation
 		resultOfBenchmark(&out, body.Evaluation)
 	case *v1.Report_Transfer:
-		out.Kind, out.Transfer = fsm.ReportTransfer, transferText(body.Transfer)
+		out.Kind, out.Transfer = work.ReportTransfer, transferText(body.Transfer)
 	default:
 		return out, false
 	}
@@ -106,9 +107,9 @@ func reportOf(r *v1.Report) (fsm.TaskReport, bool) {
 
 // resultOfBenchmark takes the result of a benchmark in. It is kept for good and shown to users, so whatever the workload wrote
 // must be an object of numbers, or is told as the failure that it is.
-func resultOfBenchmark(out *fsm.TaskReport, e *v1.EvaluationReport) {
+func resultOfBenchmark(out *work.TaskReport, e *v1.EvaluationReport) {
 	out.Benchmark, out.Samples, out.ErrorMessage = e.GetBenchmark(), int64(max(0, e.GetNumSamples())), call.Clip(e.GetError(), maxErrorMessage)
-	if !status.ValidBenchmark(out.Benchmark, fsm.MaxBenchmarkName) {
+	if !status.ValidBenchmark(out.Benchmark, work.MaxBenchmarkName) {
 		out.Benchmark = "" // The state refuses it.
 	}
 	if e.GetMetricsJson() == "" {

@@ -4,9 +4,10 @@ import (
 	"strings"
 	"testing"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm"
 	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func TestReportOf_aResultIsNumbersOrAFailure(t *testing.T) {
@@ -27,7 +28,7 @@ func TestReportOf_aResultIsNumbersOrAFailure(t *testing.T) {
 			c.report.Benchmark, c.report.NumSamples = "mmlu", -3
 			out, ok := reportOf(&v1.Report{Task: &v1.TaskRef{JobId: "job_1"}, Body: &v1.Report_Evaluation{Evaluation: c.report}})
 			require.True(t, ok)
-			require.Equal(t, fsm.ReportEvaluation, out.Kind)
+			require.Equal(t, work.ReportEvaluation, out.Kind)
 			require.Equal(t, "mmlu", out.Benchmark)
 			require.Zero(t, out.Samples)
 			require.Equal(t, c.metrics, out.Metrics)
@@ -54,6 +55,6 @@ func TestTransferText(t *testing.T) {
 		require.Equal(t, want, transferText(r))
 	}
 	long := transferText(&v1.TransferReport{Path: "https://h/" + strings.Repeat("ä", 5000), DoneBytes: 1 << 62, TotalBytes: 1 << 62, BytesPerSecond: 1 << 62})
-	require.LessOrEqual(t, len(long), fsm.MaxTransfer)
+	require.LessOrEqual(t, len(long), work.MaxTransfer)
 	require.Contains(t, long, " of 4096.0 PiB")
 }

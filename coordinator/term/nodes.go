@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 const (
@@ -52,7 +53,7 @@ func replacementsWait(v *fsm.View) bool {
 	return false
 }
 
-func (t *Term) setNodes(ctx context.Context, changes []fsm.SetNode) {
+func (t *Term) setNodes(ctx context.Context, changes []work.SetNode) {
 	var writes sync.WaitGroup
 	room := make(chan struct{}, maxNodeChanges)
 	for _, change := range changes {
@@ -60,7 +61,7 @@ func (t *Term) setNodes(ctx context.Context, changes []fsm.SetNode) {
 		writes.Go(func() {
 			defer func() { <-room }()
 			t.setNode(ctx, change)
-			if change.Action == fsm.NodeUnreachable {
+			if change.Action == work.NodeUnreachable {
 				t.sessions.End(session.ErrSilent, change.ID)
 			}
 		})
@@ -68,15 +69,15 @@ func (t *Term) setNodes(ctx context.Context, changes []fsm.SetNode) {
 	writes.Wait()
 }
 
-func (t *Term) setNode(ctx context.Context, command fsm.SetNode) {
-	result, err := replica.Propose[fsm.NodeResult](ctx, t.state, command)
+func (t *Term) setNode(ctx context.Context, command work.SetNode) {
+	result, err := replica.Propose[work.NodeResult](ctx, t.state, command)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		t.log.Warn("node's state was not written", "node", command.ID, "error", err)
 	case result.Refusal != nil:
 		t.log.Warn("node's state was refused", "node", command.ID, "why", result.Refusal.Message)
-	case command.Action == fsm.NodeUnreachable:
+	case command.Action == work.NodeUnreachable:
 		t.log.Warn("node unreachable", "node", command.ID, "why", command.Reason)
 	default:
 		t.log.Info("node reachable again", "node", command.ID)

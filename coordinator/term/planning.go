@@ -10,6 +10,9 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/raftnode"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -32,7 +35,7 @@ type demand struct {
 	mu   sync.Mutex
 	wake chan struct{}
 	// fresh are jobs that began to wait; freed says that capacity may have grown.
-	fresh []fsm.JobID
+	fresh []ident.Job
 	freed bool
 	// newest is the greatest index of a job's creation.
 	newest uint64
@@ -46,14 +49,14 @@ func newDemand(index uint64) *demand {
 	return d
 }
 
-func (d *demand) note(events []fsm.Event) {
+func (d *demand) note(events []event.Event) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	news := false
 	for i := range events {
 		e := &events[i]
 		switch {
-		case e.Topic == fsm.TopicJob && e.To == v1.JobState_QUEUED:
+		case e.Topic == event.TopicJob && e.To == v1.JobState_QUEUED:
 			news = true
 			d.newest = max(d.newest, uint64(e.Job)>>16)
 			if len(d.fresh) < maxFresh {
@@ -61,7 +64,7 @@ func (d *demand) note(events []fsm.Event) {
 			} else {
 				d.freed = true
 			}
-		case e.Topic == fsm.TopicLease && !e.Granted, e.Topic == fsm.TopicNode, e.Topic == fsm.TopicQueue, e.Topic == fsm.TopicQuota, e.Topic == fsm.TopicState:
+		case e.Topic == event.TopicLease && !e.Granted, e.Topic == event.TopicNode, e.Topic == event.TopicQueue, e.Topic == event.TopicQuota, e.Topic == event.TopicState:
 			news, d.freed = true, true
 		}
 	}
@@ -73,7 +76,7 @@ func (d *demand) note(events []fsm.Event) {
 	}
 }
 
-func (d *demand) take() (fresh []fsm.JobID, freed bool, newest uint64) {
+func (d *demand) take() (fresh []ident.Job, freed bool, newest uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fresh, freed = d.fresh, d.freed
@@ -98,7 +101,7 @@ type planner struct {
 	*Term
 	// blocked are the classes that fit nowhere, since the last time that anything was freed. A new job of one of them
 	// needs no look: it needs what the others do.
-	blocked map[fsm.ClassKey]bool
+	blocked map[work.ClassKey]bool
 	// placed is when a pass last placed something.
 	placed time.Time
 	// quiet runs until the next quiet write is due.
@@ -107,7 +110,7 @@ type planner struct {
 }
 
 func (t *Term) plan(ctx context.Context) {
-	p := &planner{Term: t, blocked: map[fsm.ClassKey]bool{}, quiet: time.NewTimer(0)}
+	p := &planner{Term: t, blocked: map[work.ClassKey]bool{}, quiet: time.NewTimer(0)}
 	defer p.quiet.Stop()
 	<-p.quiet.C
 	idle := true // the quiet timer is not running
@@ -141,7 +144,7 @@ func (t *Term) plan(ctx context.Context) {
 }
 
 // worthwhile says whether any of the new jobs is of a class that is not known to fit nowhere.
-func (p *planner) worthwhile(v *fsm.View, fresh []fsm.JobID) bool {
+func (p *planner) worthwhile(v *fsm.View, fresh []ident.Job) bool {
 	for _, id := range fresh {
 		if j, ok := v.Job(id); ok && j.Waiting() && !p.blocked[v.ClassOf(j)] {
 			return true
@@ -169,7 +172,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 	}
 	p.placed = start
 	for _, command := range result.Commands {
-		answer, err := replica.Propose[fsm.PlaceResult](ctx, p.state, command)
+		answer, err := replica.Propose[work.PlaceResult](ctx, p.state, command)
 		if err != nil {
 			p.failed(ctx, err)
 			return
@@ -195,13 +198,13 @@ func (t *Term) settled(node string) bool { return t.liveness.Settled(node, time.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false
 	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled})
-	command := fsm.PlaceJobs{BasedOn: v.Index()}
+	command := work.PlaceJobs{BasedOn: v.Index()}
 	if result.Placed > 0 {
 		p.demand.again() // Something fits after all: a pass is due.
 	} else if len(result.Commands) > 0 {
 		command = result.Commands[0]
 	}
-	if _, err := replica.Propose[fsm.PlaceResult](ctx, p.state, command); err != nil {
+	if _, err := replica.Propose[work.PlaceResult](ctx, p.state, command); err != nil {
 		p.failed(ctx, err)
 	}
 }

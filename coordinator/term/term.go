@@ -21,6 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
 )
 
 // Raft proves leadership.
@@ -56,7 +57,7 @@ type Config struct {
 	Voters Voters
 	// Figures are those of the coordinator; Applied counts for one term, on the applying goroutine.
 	Figures Figures
-	Applied func(*fsm.View, []fsm.Event)
+	Applied func(*fsm.View, []event.Event)
 	// Heartbeat is how often agents renew; UnreachableAfter is how long a node may be silent.
 	Heartbeat, UnreachableAfter time.Duration
 	// Placements bounds one command of a planning pass.
@@ -93,17 +94,17 @@ func New(config Config, number uint64) *Term {
 func (t *Term) Sessions() *session.Table { return t.sessions }
 
 // Applied is called on the applying goroutine after each entry: it wakes only what waits for a change like this one.
-func (t *Term) Applied(v *fsm.View, events []fsm.Event) {
+func (t *Term) Applied(v *fsm.View, events []event.Event) {
 	nodes := false
 	for i := range events {
 		e := &events[i]
 		switch e.Topic {
-		case fsm.TopicNode:
+		case event.TopicNode:
 			nodes = true
 			t.sessions.Wake(e.Nodes)
-		case fsm.TopicJob, fsm.TopicLease:
+		case event.TopicJob, event.TopicLease:
 			t.sessions.Wake(e.Nodes)
-		case fsm.TopicState:
+		case event.TopicState:
 			nodes = true
 			t.sessions.WakeAll()
 		}

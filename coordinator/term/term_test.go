@@ -12,12 +12,14 @@ import (
 
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
 // state is a state that nobody changes.
 type state struct{ *fsm.Machine }
 
-func (state) Propose(context.Context, fsm.Command) (any, error) { return nil, errors.New("refused") }
+func (state) Propose(context.Context, kernel.Command) (any, error) { return nil, errors.New("refused") }
 
 // proofs answers each proof of leadership when the test says so.
 type proofs struct {
@@ -49,7 +51,7 @@ func (f *figures) Renewed(direct, relayed int) {
 
 func newTerm(p *proofs, f *figures) *Term {
 	return New(Config{
-		State: state{fsm.New()}, Raft: p, Figures: f, Applied: func(*fsm.View, []fsm.Event) {},
+		State: state{fsm.New()}, Raft: p, Figures: f, Applied: func(*fsm.View, []event.Event) {},
 		Heartbeat: time.Second, UnreachableAfter: 5 * time.Second, Placements: 1, Log: slog.New(slog.DiscardHandler),
 	}, p.term)
 }

@@ -9,14 +9,14 @@ import (
 	"fmt"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"google.golang.org/grpc/codes"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
-	"google.golang.org/grpc/codes"
 )
 
 // timeout bounds how long the leader waits for the vote of another coordinator.

@@ -8,11 +8,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mindcoordinator/mind/gateway/fanout"
-	"github.com/mindcoordinator/mind/pki"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/mindcoordinator/mind/gateway/fanout"
+	"github.com/mindcoordinator/mind/pki"
 )
 
 // Metrics of one gateway.

@@ -7,9 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mindcoordinator/mind/gateway/wire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
 // Operation is one method of one path.

@@ -8,12 +8,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/gateway/fanout"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/gateway/fanout"
 )
 
 // feed is a stream of a coordinator that can be gone on with after a cursor.

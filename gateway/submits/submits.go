@@ -15,10 +15,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mindcoordinator/mind/api/client"
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/mindcoordinator/mind/api/client"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // Submits sends jobs to the coordinators.

@@ -7,8 +7,9 @@ import (
 	"strconv"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // Statuses reads the statuses that a list is limited to.

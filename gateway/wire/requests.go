@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
 // These read the requests that queries say. A request is to be used only when there are no faults.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/mindcoordinator/mind/chaos/check"
-	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // Kind is what a job is for.
@@ -205,7 +205,7 @@ func (j *Job) wrongEnd(v *view, cuts int, stopped bool) string {
 		}
 	case Stubborn, Steady:
 		// Attempts that saved no checkpoint, some in a row, are the end of a job.
-		fruitless := v.ErrorType == "NO_PROGRESS" && v.Retries.NodeLost+v.Retries.GPUFault >= fsm.MaxFruitless-1
+		fruitless := v.ErrorType == "NO_PROGRESS" && v.Retries.NodeLost+v.Retries.GPUFault >= work.MaxFruitless-1
 		if !byItself && !fruitless {
 			return say(fmt.Sprintf("exit code %d", j.Code))
 		}

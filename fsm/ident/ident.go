@@ -1,0 +1,63 @@
+// Package ident has the names of things that the log mints: of jobs, checkpoints and API tokens.
+//
+// An id is the index of the entry that created the thing, and its place among the ids minted by that entry. So ids are
+// unique, ordered by age, and cost nothing. Each has one spelling. Zero is none.
+package ident
+
+import "github.com/mindcoordinator/mind/fsm/kernel"
+
+// Job identifies a job.
+type Job uint64
+
+// Checkpoint identifies a checkpoint.
+type Checkpoint uint64
+
+// Token identifies an API token. It is no secret.
+type Token uint64
+
+const (
+	jobPrefix        = "job_"
+	checkpointPrefix = "ckpt_"
+	tokenPrefix      = "tok_"
+	// An evaluation is a job, and goes by two names.
+	evaluationPrefix = "eval_"
+)
+
+// FirstJobAfter is the lowest id that a job can have which was created after the entry of an index.
+func FirstJobAfter(index uint64) Job { return Job(kernel.FirstID(index + 1)) }
+
+// String is the id as users see it, such as "job_1k0g00".
+func (id Job) String() string { return kernel.FormatID(jobPrefix, uint64(id)) }
+
+// String is the id as users see it, such as "ckpt_1k0g00".
+func (id Checkpoint) String() string { return kernel.FormatID(checkpointPrefix, uint64(id)) }
+
+// String is the id as users see it, such as "tok_1k0g00".
+func (id Token) String() string { return kernel.FormatID(tokenPrefix, uint64(id)) }
+
+// EvaluationID is the name of a job as an evaluation, such as "eval_1k0g00".
+func (id Job) EvaluationID() string { return kernel.FormatID(evaluationPrefix, uint64(id)) }
+
+// ParseEvaluation reads what Job.EvaluationID wrote, and nothing else.
+func ParseEvaluation(s string) (Job, bool) {
+	n, ok := kernel.ParseID(evaluationPrefix, s)
+	return Job(n), ok
+}
+
+// ParseToken reads what Token.String wrote, and nothing else.
+func ParseToken(s string) (Token, bool) {
+	n, ok := kernel.ParseID(tokenPrefix, s)
+	return Token(n), ok
+}
+
+// ParseJob reads what Job.String wrote, and nothing else: one job has one spelling.
+func ParseJob(s string) (Job, bool) {
+	n, ok := kernel.ParseID(jobPrefix, s)
+	return Job(n), ok
+}
+
+// ParseCheckpoint reads what Checkpoint.String wrote, and nothing else.
+func ParseCheckpoint(s string) (Checkpoint, bool) {
+	n, ok := kernel.ParseID(checkpointPrefix, s)
+	return Checkpoint(n), ok
+}

@@ -1,0 +1,103 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// Command is one change of the state, as plain data. What it does is what its domain registered for its number.
+type Command interface {
+	// CommandNumber is its type in log entries. Numbers are append-only: never reused, never changed.
+	CommandNumber() uint16
+}
+
+// BodyWriter is a command that writes its body by hand instead of as CBOR.
+type BodyWriter interface{ AppendBody([]byte) []byte }
+
+// BodyParser is the other side of BodyWriter.
+type BodyParser interface{ ParseBody([]byte) error }
+
+// flagIgnorable marks a command that a replica which does not know its type may skip.
+const flagIgnorable byte = 1 << 0
+
+// commandHeaderSize is the type (2 bytes, big endian) and the flags (1 byte) before the body of a command.
+const commandHeaderSize = 3
+
+// CommandDef makes a command known.
+type CommandDef struct {
+	Number uint16
+	Name   string
+	// Blank returns a pointer to a command with nothing in it.
+	Blank func() Command
+	apply func(tx *Tx, c Command) any
+	audit func(tx *Tx, c Command, result any)
+}
+
+// Define is a line of a domain's list of commands: apply does what the command says, and returns its result.
+func Define[T any, P interface {
+	*T
+	Command
+}](name string, apply func(tx *Tx, c *T) any) CommandDef {
+	return CommandDef{
+		Number: P(new(T)).CommandNumber(),
+		Name:   name,
+		Blank:  func() Command { return P(new(T)) },
+		apply:  func(tx *Tx, c Command) any { return apply(tx, (*T)(c.(P))) },
+	}
+}
+
+// DefineAudited is Define of a command that people give: audit writes down who gave it, and what came of it.
+func DefineAudited[T any, P interface {
+	*T
+	Command
+}](name string, apply func(tx *Tx, c *T) any, audit func(tx *Tx, c *T, result any)) CommandDef {
+	def := Define[T, P](name, apply)
+	def.audit = func(tx *Tx, c Command, result any) { audit(tx, (*T)(c.(P)), result) }
+	return def
+}
+
+var encMode = func() cbor.EncMode {
+	m, err := cbor.CoreDetEncOptions().EncMode()
+	if err != nil {
+		panic("fsm: CBOR encoder: " + err.Error())
+	}
+	return m
+}()
+
+var decMode = func() cbor.DecMode {
+	m, err := cbor.DecOptions{
+		// A field that this version does not know would make it differ from one that does.
+		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
+		IndefLength:       cbor.IndefLengthForbidden,
+		TagsMd:            cbor.TagsForbidden,
+		// What was accepted into the log must not stop the replicas: text is not checked again.
+		UTF8:             cbor.UTF8DecodeInvalid,
+		MaxArrayElements: 1 << 24,
+		MaxMapPairs:      1 << 24,
+	}.DecMode()
+	if err != nil {
+		panic("fsm: CBOR decoder: " + err.Error())
+	}
+	return m
+}()
+
+// Encode makes the bytes of a command, for Pack.
+func Encode(c Command) ([]byte, error) {
+	if b, ok := c.(BodyWriter); ok {
+		out := binary.BigEndian.AppendUint16(make([]byte, 0, 1024), c.CommandNumber())
+		return b.AppendBody(append(out, 0)), nil
+	}
+	body, err := encMode.Marshal(c)
+	if err != nil {
+		return nil, fmt.Errorf("encoding %T: %w", c, err)
+	}
+	out := make([]byte, commandHeaderSize, commandHeaderSize+len(body))
+	binary.BigEndian.PutUint16(out, c.CommandNumber())
+	return append(out, body...), nil
+}
+
+// Unmarshal reads a row of a snapshot. A field that it does not know is an error.
+func Unmarshal(data []byte, row any) error { return decMode.Unmarshal(data, row) }

@@ -1,0 +1,123 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A log entry is
+//
+//	version  1 byte: 1 to 3
+//	flags    1 byte, 0
+//	time     8 bytes, big endian: the proposer's clock, Unix nanoseconds
+//	count    uvarint: commands
+//	count x  uvarint length, then the command: type (2 bytes, big endian), flags (1 byte), CBOR body
+//
+// and nothing after it. The versions look alike; a command in an entry of an older version does what it did when that
+// version was the newest, so that a log that was written then comes to the same state.
+const (
+	entryVersion    = 3
+	entryHeaderSize = 10
+
+	// MaxCommandsPerEntry bounds what Pack may be given.
+	MaxCommandsPerEntry = 1 << 16
+)
+
+// Pack makes one log entry of commands that Encode made. It keeps their order.
+func Pack(now time.Time, commands [][]byte) []byte {
+	size := entryHeaderSize + binary.MaxVarintLen32
+	for _, c := range commands {
+		size += len(c) + binary.MaxVarintLen32
+	}
+	b := make([]byte, 0, size)
+	b = append(b, entryVersion, 0)
+	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))
+	b = binary.AppendUvarint(b, uint64(len(commands)))
+	for _, c := range commands {
+		b = binary.AppendUvarint(b, uint64(len(c)))
+		b = append(b, c...)
+	}
+	return b
+}
+
+// decodedEntry is an entry whose commands are known to be whole.
+type decodedEntry struct {
+	version  byte
+	stamp    int64
+	commands []decodedCommand
+}
+
+// decodedCommand is a command and what is known of its type; a nil command is one to skip.
+type decodedCommand struct {
+	command Command
+	def     CommandDef
+}
+
+func (r *Registry) decodeEntry(data []byte) (decodedEntry, error) {
+	var e decodedEntry
+	if len(data) < entryHeaderSize {
+		return e, errors.New("the entry is shorter than its header")
+	}
+	e.version = data[0]
+	if e.version < 1 || e.version > entryVersion {
+		return e, fmt.Errorf("entry format version %d; this version of mind reads versions 1 to %d", e.version, entryVersion)
+	}
+	if data[1] != 0 {
+		return e, fmt.Errorf("entry flags %#x; this version of mind knows none", data[1])
+	}
+	e.stamp = int64(binary.BigEndian.Uint64(data[2:entryHeaderSize]))
+	rest := data[entryHeaderSize:]
+	count, n := binary.Uvarint(rest)
+	if n <= 0 {
+		return e, errors.New("the count of commands is cut off")
+	}
+	rest = rest[n:]
+	if count > MaxCommandsPerEntry || count > uint64(len(rest)) {
+		return e, fmt.Errorf("%d commands do not fit into %d bytes", count, len(rest))
+	}
+	e.commands = make([]decodedCommand, 0, count)
+	for i := range count {
+		size, n := binary.Uvarint(rest)
+		if n <= 0 || size > uint64(len(rest)-n) {
+			return e, fmt.Errorf("command %d is cut off", i)
+		}
+		c, err := r.decodeCommand(rest[n : n+int(size)])
+		if err != nil {
+			return e, fmt.Errorf("command %d: %w", i, err)
+		}
+		e.commands = append(e.commands, c)
+		rest = rest[n+int(size):]
+	}
+	if len(rest) != 0 {
+		return e, fmt.Errorf("%d bytes after the last command", len(rest))
+	}
+	return e, nil
+}
+
+// decodeCommand returns no command for an unknown type that may be skipped.
+func (r *Registry) decodeCommand(data []byte) (decodedCommand, error) {
+	if len(data) < commandHeaderSize {
+		return decodedCommand{}, errors.New("shorter than a command's header")
+	}
+	number, flags, body := binary.BigEndian.Uint16(data), data[2], data[commandHeaderSize:]
+	def, ok := r.commands[number]
+	if !ok {
+		if flags&flagIgnorable != 0 {
+			return decodedCommand{}, nil
+		}
+		return decodedCommand{}, fmt.Errorf("unknown command type %d: a newer version of mind wrote it", number)
+	}
+	c := def.Blank()
+	var err error
+	if p, ok := c.(BodyParser); ok {
+		err = p.ParseBody(body)
+	} else {
+		err = decMode.Unmarshal(body, c)
+	}
+	if err != nil {
+		return decodedCommand{}, fmt.Errorf("decoding %s: %w", def.Name, err)
+	}
+	return decodedCommand{c, def}, nil
+}

@@ -1,0 +1,55 @@
+package kernel
+
+// Tx is the application of one entry to the working state.
+type Tx struct {
+	*State
+	minted int
+	pos    int
+	// audited counts the audit records of this entry.
+	audited uint32
+	// version is that of the entry.
+	version byte
+	// events is a *[]E, where E is what watchers of this machine are told.
+	events any
+}
+
+// Version is the format version of the entry: a command does what it did when that version was the newest.
+func (tx *Tx) Version() byte { return tx.version }
+
+// Mint returns the next id of this entry; false when it has none left.
+func (tx *Tx) Mint() (uint64, bool) {
+	if tx.minted >= MaxIDsPerEntry {
+		return 0, false
+	}
+	id := FirstID(tx.Index()) + uint64(tx.minted)
+	tx.minted++
+	return id, true
+}
+
+// NextEvent is the place of the next event among those of the entry.
+func (tx *Tx) NextEvent() int {
+	tx.pos++
+	return tx.pos - 1
+}
+
+// NextAudit is the place of the next audit record among those of the entry.
+func (tx *Tx) NextAudit() uint32 {
+	tx.audited++
+	return tx.audited - 1
+}
+
+// Emit tells watchers of a change, when the entry has been applied. E is that of the machine.
+func Emit[E any](tx *Tx, e E) {
+	to := tx.events.(*[]E)
+	*to = append(*to, e)
+}
+
+// FireTimers lets all domains with a timer do what is due; true: there is more. A command that lets time pass calls it.
+func (tx *Tx) FireTimers() (more bool) {
+	for i := range tx.registry.domains {
+		if d := &tx.registry.domains[i]; d.Tick != nil && d.Tick(tx) {
+			more = true
+		}
+	}
+	return more
+}

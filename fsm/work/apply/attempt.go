@@ -1,0 +1,240 @@
+package apply
+
+import (
+	"fmt"
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/tables"
+)
+
+// The functions here change a copy of a job (j) that nobody else holds; saveJob puts it in.
+
+// saveJob puts a changed job in the place of the old row, and settles those that waited for its end.
+func (tx *tx) saveJob(old, j *work.Job) {
+	j.UpdatedAt, j.Revision = tx.now, tx.index
+	if j.Terminal() {
+		j.Credentials = nil
+	}
+	tx.PutJob(old, j)
+	if j.Terminal() && !old.Terminal() {
+		tx.settleDependents(j)
+	}
+}
+
+// move changes the state, and says so. A move that the table does not allow is a mistake of this package.
+func (tx *tx) move(j *work.Job, to v1.JobState_Value, reason string) {
+	if !work.CanMove(j.State, to) {
+		panic(fmt.Sprintf("fsm: %s: no job moves from %s to %s", j.ID, j.State, to))
+	}
+	from := j.State
+	j.State, j.Reason = to, reason
+	tx.emitJob(j, from)
+}
+
+func (tx *tx) emitJob(j *work.Job, from v1.JobState_Value) {
+	tx.emit(event.Event{
+		Topic: event.TopicJob, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, From: from, To: j.State,
+		Stop: j.Stop, Queue: j.Queue, Nodes: work.TaskNodes(j.Tasks),
+	})
+}
+
+// emitTransfer tells how far the data of a job is.
+func (tx *tx) emitTransfer(j *work.Job, transfer string) {
+	tx.emit(event.Event{
+		Topic: event.TopicJob, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, From: j.State, To: j.State,
+		Stop: j.Stop, Queue: j.Queue, Nodes: work.TaskNodes(j.Tasks), Transfer: transfer,
+	})
+}
+
+// askToStop sets the stop intent of a live attempt.
+func (tx *tx) askToStop(j *work.Job, stop v1.StopReason_Value, grace int64, reason string) {
+	j.Stop, j.StopGrace, j.Reason = stop, grace, reason
+	tx.emitJob(j, j.State)
+}
+
+// endTask makes one task ENDED. The first failure that nobody asked for is the cause of the attempt's end, and takes
+// the rest of the gang with it. The caller owns j.Tasks.
+func (tx *tx) endTask(j *work.Job, rank uint16, exit *int32, cause v1.ErrorType_Value, message string, at int64) {
+	t := &j.Tasks[rank]
+	failed := cause != v1.ErrorType_UNSPECIFIED || exit == nil || *exit != 0
+	if failed && cause == v1.ErrorType_UNSPECIFIED {
+		cause = v1.ErrorType_EXIT_NONZERO
+		if exit == nil {
+			cause = v1.ErrorType_INTERNAL
+		}
+	}
+	t.State, t.ExitCode, t.ErrorType, t.ErrorMessage, t.EndedAt, t.Transfer = v1.TaskState_ENDED, exit, cause, message, at, ""
+	if t.StartedAt == 0 && exit != nil {
+		t.StartedAt = at
+	}
+	if !failed || j.Ending != nil || j.Stop != v1.StopReason_UNSPECIFIED {
+		return
+	}
+	j.Ending = &work.Ending{Rank: rank, Node: t.Node, ExitCode: exit, ErrorType: cause, ErrorMessage: message}
+	if len(j.Tasks) > 1 && !work.AllEnded(j.Tasks) {
+		tx.askToStop(j, v1.StopReason_GANG, j.Grace, fmt.Sprintf("rank %d failed: %s", rank, j.Ending.Text()))
+	}
+}
+
+// loseTask ends a task whose node is gone. What may still be alive there is waited for.
+func (tx *tx) loseTask(old *work.Job, rank uint16, why string, loss *work.Loss) {
+	if !old.Live() || int(rank) >= len(old.Tasks) || old.Tasks[rank].State == v1.TaskState_ENDED {
+		return
+	}
+	j := *old
+	j.Tasks = slices.Clone(old.Tasks)
+	first := j.Ending == nil
+	tx.endTask(&j, rank, nil, v1.ErrorType_NODE_LOST, why, tx.now)
+	if first && j.Ending != nil && loss != nil {
+		j.Ending.Loss = loss
+	}
+	if loss != nil && (loss.How == work.LossVerdict || loss.How == work.LossGivenUp) {
+		a := work.AwaitedTask{Node: j.Tasks[rank].Node, Attempt: j.Attempt, Rank: rank, Token: j.Token, Loss: *loss}
+		if n, ok := tx.Node(a.Node); ok {
+			a.Roster = n.RosterAcked
+		}
+		j.Await(a)
+	}
+	tx.advance(&j)
+	tx.saveJob(old, &j)
+}
+
+// advance moves a live job on to where its tasks are.
+func (tx *tx) advance(j *work.Job) {
+	started, running := false, true
+	for i := range j.Tasks {
+		t := &j.Tasks[i]
+		started = started || t.State == v1.TaskState_STARTING || t.Ran()
+		running = running && t.Ran()
+	}
+	if started && j.State == v1.JobState_ALLOCATED {
+		tx.move(j, v1.JobState_STARTING, j.Reason)
+	}
+	if running && j.State == v1.JobState_STARTING {
+		j.StartedAt, j.Phase = tx.now, v1.JobPhase_TRAINING
+		tx.move(j, v1.JobState_RUNNING, j.Reason)
+	}
+	if work.AllEnded(j.Tasks) {
+		tx.finishAttempt(j)
+	}
+}
+
+// finishAttempt gives back the leases of an attempt whose tasks have all ended, and moves the job to its outcome.
+func (tx *tx) finishAttempt(j *work.Job) {
+	for i := range j.Tasks {
+		tx.Release(tables.LeaseKey{Node: j.Tasks[i].Node, Job: j.ID, Rank: j.Tasks[i].Rank}, j)
+	}
+	tx.emit(event.Event{Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue, Nodes: work.TaskNodes(j.Tasks)})
+	tx.outcome(j)
+	for i := range j.Tasks {
+		tx.emptied(j.Tasks[i].Node)
+	}
+	if j.State == v1.JobState_QUEUED {
+		j.Tasks = nil
+	}
+}
+
+// outcome decides what an attempt that is over comes to. The leases are gone already.
+func (tx *tx) outcome(j *work.Job) {
+	stop, ending := j.Stop, j.Ending
+	j.Stop, j.StopGrace, j.Ending = v1.StopReason_UNSPECIFIED, 0, nil
+	j.Phase = v1.JobPhase_UNSPECIFIED
+	switch stop {
+	case v1.StopReason_CANCEL:
+		j.FinishedAt = tx.now
+		tx.move(j, v1.JobState_CANCELED, j.Reason)
+		return
+	case v1.StopReason_PAUSE:
+		j.ResumeFrom = tx.newest(j)
+		tx.move(j, v1.JobState_PAUSED, j.Reason)
+		return
+	case v1.StopReason_PREEMPT:
+		if tx.stopsForGood(j, v1.ErrorType_PREEMPTED, "it gave way to other work") {
+			return
+		}
+		j.Retries.Preempted++
+		tx.move(j, v1.JobState_PREEMPTED, j.Reason)
+		tx.requeue(j, &work.Ending{ErrorType: v1.ErrorType_PREEMPTED}, "requeued: it gave way to other work")
+		return
+	case v1.StopReason_DRAIN:
+		tx.drained(j, j.Reason)
+		return
+	case v1.StopReason_TIME_LIMIT:
+		tx.fail(j, v1.JobState_FAILED, &work.Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: "it ran longer than its time limit"})
+		return
+	}
+	if ending == nil {
+		zero := int32(0)
+		j.FinishedAt, j.ExitCode = tx.now, &zero
+		tx.move(j, v1.JobState_SUCCEEDED, "")
+		return
+	}
+	if ending.ErrorType == v1.ErrorType_DRAINED {
+		// The node stopped it of its own accord: its agent was told to take the tasks along.
+		tx.drained(j, ending.Text())
+		return
+	}
+	tx.afterFailure(j, ending)
+}
+
+// drained puts back a job whose node was emptied; that costs it no retry.
+func (tx *tx) drained(j *work.Job, why string) {
+	if tx.stopsForGood(j, v1.ErrorType_DRAINED, "its node was drained") {
+		return
+	}
+	j.Retries.Drained++
+	tx.move(j, v1.JobState_PREEMPTED, why)
+	tx.requeue(j, &work.Ending{ErrorType: v1.ErrorType_DRAINED}, "requeued: its node was drained")
+}
+
+func (tx *tx) fail(j *work.Job, to v1.JobState_Value, e *work.Ending) {
+	j.FinishedAt, j.ExitCode, j.ErrorType, j.ErrorMessage = tx.now, e.ExitCode, e.ErrorType, e.ErrorMessage
+	tx.move(j, to, e.Text())
+}
+
+// newest is the checkpoint that the next attempt goes on from, if nobody says otherwise. What was saved before a user
+// chose another one is not gone back to.
+func (tx *tx) newest(j *work.Job) ident.Checkpoint {
+	if j.LastCheckpoint == 0 {
+		return j.ResumeFrom
+	}
+	if j.ChosenAt != 0 {
+		if c, ok := tx.Checkpoint(j.LastCheckpoint); !ok || c.Attempt <= j.ChosenAt {
+			return j.ResumeFrom
+		}
+	}
+	return j.LastCheckpoint
+}
+
+// requeue makes a job wait for a new attempt. How the last one ended is remembered; a node in it is one that a counted
+// failure speaks against.
+func (tx *tx) requeue(j *work.Job, over *work.Ending, reason string) {
+	if j.Attempt > 0 && (len(j.Past) == 0 || j.Past[len(j.Past)-1].Attempt != j.Attempt) {
+		ended := j.FinishedAt
+		for i := range j.Tasks {
+			ended = max(ended, j.Tasks[i].EndedAt)
+		}
+		p := work.PastAttempt{
+			Attempt: j.Attempt, Token: j.Token, Nodes: work.TaskNodes(j.Tasks), ExitCode: over.ExitCode, ErrorType: over.ErrorType,
+			Reason: j.Reason, StartedAt: j.StartedAt, EndedAt: ended, Loss: over.Loss,
+		}
+		if tx.version >= 2 {
+			p.FailedNode = over.Node
+		}
+		if p.Reason == "" && tx.version >= 3 {
+			p.Reason = over.Text()
+		}
+		from := max(0, len(j.Past)+1-work.MaxPastAttempts)
+		j.Past = append(slices.Clone(j.Past[from:]), p)
+	}
+	j.ResumeFrom = tx.newest(j)
+	j.StartedAt, j.FinishedAt = 0, 0
+	j.ExitCode, j.ErrorType, j.ErrorMessage = nil, v1.ErrorType_UNSPECIFIED, ""
+	j.Held = tx.holds(j)
+	tx.holdForRecovery(j)
+	tx.move(j, v1.JobState_QUEUED, reason)
+}

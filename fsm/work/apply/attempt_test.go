@@ -1,0 +1,47 @@
+package apply
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// moving is a command that moves a job which is in no table.
+type moving struct {
+	From, To v1.JobState_Value
+}
+
+func (moving) CommandNumber() uint16 { return 1000 }
+
+// TestMove_everyIllegalPairStops holds that the table is what moves jobs, not only what describes it.
+func TestMove_everyIllegalPairStops(t *testing.T) {
+	domain := Domain()
+	domain.Commands = append(domain.Commands, kernel.Define("moving", on(func(tx *tx, c *moving) any {
+		tx.move(&work.Job{ID: 1, State: c.From}, c.To, "")
+		return nil
+	})))
+	registry := kernel.Register(domain, access.Audit())
+	for from := range v1.JobState_Value_name {
+		for to := range v1.JobState_Value_name {
+			from, to := v1.JobState_Value(from), v1.JobState_Value(to)
+			m := kernel.New(kernel.Config[kernel.View, event.Event]{
+				Registry: registry, View: func(v *kernel.View) *kernel.View { return v },
+			})
+			c, err := kernel.Encode(moving{from, to})
+			require.NoError(t, err)
+			move := func() { m.Apply(1, kernel.Pack(time.Unix(0, 1), [][]byte{c})) }
+			if work.CanMove(from, to) {
+				require.NotPanics(t, move, "%s to %s", from, to)
+			} else {
+				require.Panics(t, move, "%s to %s", from, to)
+			}
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package apply
+
+import (
+	"fmt"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// holds says what keeps a queued job from the scheduler, as things are now. A dependency that was met before the first
+// attempt is not asked for again.
+func (tx *tx) holds(j *work.Job) work.Hold {
+	h := j.Held & work.HoldRecovery // that one ends otherwise: see releaseRecovered
+	if j.NotBefore > tx.now {
+		h |= work.HoldNotBefore
+	}
+	if j.Streak.After > tx.now {
+		h |= work.HoldBackoff
+	}
+	if j.Attempt > 0 {
+		return h
+	}
+	for _, d := range j.Dependencies {
+		on, _ := tx.Job(d.Job)
+		if d.Judge(on) != work.Met {
+			h |= work.HoldDependency
+		}
+	}
+	return h
+}
+
+// settleDependents looks at the jobs that waited for one that is over now: some come free, some can never run. Those
+// that are canceled may have dependents of their own, so the work goes on through a list.
+func (tx *tx) settleDependents(over *work.Job) {
+	for pending := []*work.Job{over}; len(pending) > 0; {
+		over, pending = pending[0], pending[1:]
+		var waiting []ident.Job
+		for d := range tx.Dependents(over.ID) {
+			waiting = append(waiting, d.ID)
+		}
+		for _, id := range waiting {
+			old, _ := tx.Job(id)
+			if !old.WaitsForOthers() {
+				continue
+			}
+			j := *old
+			if why := tx.hopeless(&j); why != "" {
+				j.FinishedAt, j.Held, j.SettlesAt, j.Credentials = tx.now, 0, 0, nil
+				tx.move(&j, v1.JobState_CANCELED, "canceled: "+why)
+				pending = append(pending, &j)
+			} else if h := tx.holds(&j); h != j.Held {
+				j.Held = h
+				j.Reason = work.HoldReason(&j)
+				tx.emitJob(&j, j.State)
+			} else {
+				continue
+			}
+			j.UpdatedAt, j.Revision = tx.now, tx.index
+			tx.PutJob(old, &j)
+		}
+	}
+}
+
+// hopeless names the dependency that can never be met; empty: none.
+func (tx *tx) hopeless(j *work.Job) string {
+	for _, d := range j.Dependencies {
+		on, _ := tx.Job(d.Job)
+		if d.Judge(on) != work.Unmeetable {
+			continue
+		}
+		want := "fail"
+		if d.When == work.AfterOK {
+			want = "succeed"
+		}
+		if on == nil {
+			return fmt.Sprintf("%s, which it depends on, is gone", d.Job)
+		}
+		return fmt.Sprintf("%s, which it depends on, was to %s and ended %s", d.Job, want, on.State)
+	}
+	return ""
+}

@@ -1,0 +1,129 @@
+package apply
+
+import (
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/tables"
+)
+
+func setNode(tx *tx, c *work.SetNode) any {
+	old, ok := tx.Node(c.ID)
+	if !ok {
+		return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "there is no node %q", c.ID)}
+	}
+	n := *old
+	switch c.Action {
+	case work.NodeUnreachable:
+		if n.UnreachableSince != 0 {
+			if tx.version < 2 || n.LostSince != 0 || c.Reason == "" || c.Reason == n.Reason {
+				return work.NodeResult{Node: old}
+			}
+			n.Reason = c.Reason // It is still away; what is known of why has changed.
+			break
+		}
+		n.UnreachableSince, n.Reason = max(tx.now, 1), c.Reason
+		tx.strike(&n)
+	case work.NodeReachable:
+		if n.UnreachableSince == 0 {
+			return work.NodeResult{Node: old}
+		}
+		if n.LostSince != 0 {
+			return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, "node %s was declared lost: it has to register and to say what it still runs", n.ID)}
+		}
+		if n.Unheard {
+			return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, "the cluster was recovered: node %s has to register and to say what it still runs", n.ID)}
+		}
+		n.UnreachableSince, n.Reason = 0, work.DrainReason(n.Drain)
+		tx.enrol(&n)
+	case work.NodeDrain:
+		d := &work.Drain{Since: tx.now, Force: c.Force, Reason: c.Reason}
+		if c.Deadline > 0 {
+			d.Deadline = tx.now + c.Deadline
+		}
+		n.Drain, n.Reason = d, work.DrainReason(d)
+	case work.NodeEnable:
+		if n.Drain == nil && tx.version < 2 {
+			return work.NodeResult{Node: old}
+		}
+		if n.Drain != nil {
+			n.Drain = nil
+			if n.UnreachableSince == 0 || tx.version < 2 {
+				n.Reason = ""
+			}
+		}
+		if tx.version >= 2 {
+			n.EnabledAt = tx.index
+		}
+	case work.NodeForget:
+		return tx.forgetNode(old)
+	case work.NodeHealth:
+		if r := validateGPUs(c.GPUs); r != nil {
+			return work.NodeResult{Refusal: r}
+		}
+		n.GPUs = withVanished(c.GPUs, old.GPUs)
+		tx.LearnModels(n.GPUs)
+	default:
+		return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, "unknown node action %d", c.Action)}
+	}
+	tx.saveNode(old, &n)
+	if c.Action == work.NodeDrain && c.Force {
+		tx.stopTasksOn(c.ID, v1.StopReason_DRAIN, "node "+c.ID+" is being drained")
+	}
+	now, _ := tx.Node(c.ID)
+	return work.NodeResult{Node: now}
+}
+
+// forgetNode ends what the node held and takes it out of the state.
+func (tx *tx) forgetNode(n *work.Node) any {
+	tx.endTasksOn(n.ID, "node "+n.ID+" was forgotten by an operator", work.LossForgotten)
+	tx.settleAwaits(n.ID, func(work.TaskRef) bool { return false })
+	// A gang that lost a rank here may still hold its lease until its other ranks have ended; they hold on to it by
+	// name, and it is released with theirs.
+	last, _ := tx.Node(n.ID)
+	if last.RosterSince != 0 {
+		tx.changeRoster()
+	}
+	tx.DropNode(last)
+	tx.emit(event.Event{Topic: event.TopicNode, Nodes: []string{n.ID}, NodeFrom: last.State})
+	return work.NodeResult{}
+}
+
+// tasksOn lists the jobs with a lease on a node. It is a list, because the leases change while it is worked on.
+func (tx *tx) tasksOn(node string) []tables.LeaseKey {
+	var keys []tables.LeaseKey
+	for l := range tx.LeasesOn(node) {
+		keys = append(keys, tables.LeaseKey{Node: l.Node, Job: l.Job, Rank: l.Rank})
+	}
+	return keys
+}
+
+// endTasksOn ends every task on a node as lost with it.
+func (tx *tx) endTasksOn(node, why string, how work.LossKind) {
+	var loss *work.Loss
+	if tx.version >= 2 {
+		loss = &work.Loss{How: how}
+	}
+	for _, k := range tx.tasksOn(node) {
+		if old, ok := tx.Job(k.Job); ok {
+			tx.loseTask(old, k.Rank, why, loss)
+		}
+	}
+}
+
+// stopTasksOn asks every attempt with a task on the node to stop, unless it is stopping already.
+func (tx *tx) stopTasksOn(node string, stop v1.StopReason_Value, why string) int {
+	n := 0
+	for _, k := range tx.tasksOn(node) {
+		old, ok := tx.Job(k.Job)
+		if !ok || old.Stop != v1.StopReason_UNSPECIFIED {
+			continue
+		}
+		j := *old
+		tx.askToStop(&j, stop, j.Grace, why)
+		tx.saveJob(old, &j)
+		n++
+	}
+	return n
+}

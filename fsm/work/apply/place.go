@@ -1,0 +1,98 @@
+package apply
+
+import (
+	"fmt"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+func placeJobs(tx *tx, c *work.PlaceJobs) any {
+	res := work.PlaceResult{Placed: make([]work.PlacedJob, 0, len(c.Placements))}
+	for i := range c.Placements {
+		p := &c.Placements[i]
+		if r := tx.place(p); r != nil {
+			res.Refused = append(res.Refused, work.RefusedPlacement{Job: p.Job, Code: r.Code, Message: r.Message})
+			continue
+		}
+		res.Placed = append(res.Placed, work.PlacedJob{Job: p.Job, Attempt: p.Attempt, Token: tx.index})
+	}
+	tx.meta.Considered = max(tx.meta.Considered, min(c.BasedOn, tx.index))
+	tx.meta.Touch()
+	for i := range c.Reasons {
+		tx.Explain(c.Reasons[i].Class, c.Reasons[i].Reason)
+	}
+	return res
+}
+
+// place grants all leases of a new attempt, or none.
+func (tx *tx) place(p *work.Placement) *kernel.Refusal {
+	old, ok := tx.Job(p.Job)
+	switch {
+	case !ok:
+		return kernel.Refuse(kernel.CodeNotFound, "there is no job %s", p.Job)
+	case !old.Waiting():
+		return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s is %s", p.Job, old.State)
+	case p.Attempt != old.Attempt+1:
+		return kernel.Refuse(kernel.CodeAborted, "the plan is for attempt %d of job %s, which is at %d", p.Attempt, p.Job, old.Attempt)
+	case len(p.Tasks) != int(old.Shape.Nodes):
+		return kernel.Refuse(kernel.CodeInvalidArgument, "%d places for the %d tasks of job %s", len(p.Tasks), old.Shape.Nodes, p.Job)
+	}
+	if node := twice(p.Tasks); node != "" {
+		return kernel.Refuse(kernel.CodeInvalidArgument, "node %s twice in the gang of job %s", node, p.Job)
+	}
+	for i := range p.Tasks {
+		t := &p.Tasks[i]
+		n, ok := tx.Node(t.Node)
+		if !ok {
+			return kernel.Refuse(kernel.CodeNotFound, "there is no node %q", t.Node)
+		}
+		if !old.MayRunOn(n) {
+			return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s may not take over from node %s, which may still run attempt %d of job %s",
+				n.ID, old.Awaits[0].Node, old.Awaits[0].Attempt, p.Job)
+		}
+		if r := work.CheckTask(n, tx.InUse(n.ID), old.Shape, t.GPUs); r != nil {
+			return r
+		}
+	}
+	if why := tx.overQuota(old); why != "" {
+		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Message: fmt.Sprintf("job %s: %s", p.Job, why), Quota: true}
+	}
+	j := *old
+	j.Attempt, j.Token = p.Attempt, tx.index
+	j.Streak.Gained = false
+	j.Tasks = make([]work.Task, len(p.Tasks))
+	for i := range p.Tasks {
+		node := tx.entry.Intern(p.Tasks[i].Node)
+		j.Tasks[i] = work.Task{Rank: uint16(i), Node: node, GPUs: p.Tasks[i].GPUs, State: v1.TaskState_ASSIGNED}
+		tx.Grant(&work.Lease{
+			Job: j.ID, Rank: uint16(i), Attempt: j.Attempt, Node: node, GPUs: p.Tasks[i].GPUs,
+			FractionMilli: j.Shape.FractionMilli, CPUs: j.Shape.CPUDemand(), MemMB: j.Shape.MemMB,
+			Token: tx.index, GrantedAt: tx.now,
+		})
+	}
+	tx.move(&j, v1.JobState_ALLOCATED, "")
+	tx.emit(event.Event{
+		Topic: event.TopicLease, Tenant: j.Tenant, Job: j.ID, Attempt: j.Attempt, Queue: j.Queue,
+		Nodes: work.TaskNodes(j.Tasks), Granted: true,
+	})
+	tx.saveJob(old, &j)
+	return nil
+}
+
+// twice returns a node that is in the gang more than once; empty: none.
+func twice(tasks []work.TaskPlacement) string {
+	if len(tasks) < 2 {
+		return ""
+	}
+	seen := make(map[string]struct{}, len(tasks))
+	for i := range tasks {
+		if _, again := seen[tasks[i].Node]; again {
+			return tasks[i].Node
+		}
+		seen[tasks[i].Node] = struct{}{}
+	}
+	return ""
+}

@@ -1,0 +1,41 @@
+package apply
+
+import (
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+func putQueue(tx *tx, c *work.PutQueue) any {
+	q := c.Queue
+	if q.Name == "" || len(q.Name) > work.MaxQueueName {
+		return work.QueueResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, "a queue needs a name of 1 to %d characters", work.MaxQueueName)}
+	}
+	if q.Weight == 0 {
+		q.Weight = 1
+	}
+	q.CreatedAt, q.UpdatedAt, q.Revision = tx.now, tx.now, tx.index
+	if old, ok := tx.Queue(q.Name); ok {
+		q.CreatedAt = old.CreatedAt
+	}
+	tx.SetQueue(&q)
+	tx.emit(event.Event{Topic: event.TopicQueue, Name: q.Name, Queue: q.Name})
+	return work.QueueResult{Queue: &q}
+}
+
+func deleteQueue(tx *tx, c *work.DeleteQueue) any {
+	if _, ok := tx.Queue(c.Name); !ok {
+		return work.QueueResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "there is no queue %q", c.Name)}
+	}
+	if c.Name == work.DefaultQueue {
+		return work.QueueResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, "the queue %q cannot be deleted", work.DefaultQueue)}
+	}
+	if tx.UnfinishedIn(c.Name) > 0 {
+		// How many, and whose, is for their tenants to know.
+		return work.QueueResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition,
+			"the queue %q has unfinished jobs: they must be canceled, or finish, first", c.Name)}
+	}
+	tx.DropQueue(c.Name)
+	tx.emit(event.Event{Topic: event.TopicQueue, Name: c.Name, Queue: c.Name})
+	return work.QueueResult{}
+}

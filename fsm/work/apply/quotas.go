@@ -1,0 +1,66 @@
+package apply
+
+import (
+	"fmt"
+
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// overQuota says why a job must not be given its leases now; empty: it may.
+func (tx *tx) overQuota(j *work.Job) string {
+	if q, ok := tx.Queue(j.Queue); ok && q.MaxGPUs != 0 {
+		if why := q.Bars(tx.GPUsIn(j.Queue), j.Shape); why != "" {
+			return why
+		}
+	}
+	if !tx.Limited(j.Tenant) {
+		return ""
+	}
+	q, _ := tx.Quota(j.Tenant)
+	return q.Bars(tx.UsageNow(j.Tenant), j.Shape)
+}
+
+// admitOneMore says why a tenant may not have one more unfinished job; nil: it may.
+func (tx *tx) admitOneMore(tenant string) *kernel.Refusal {
+	if !tx.Limited(tenant) {
+		return nil
+	}
+	q, _ := tx.Quota(tenant)
+	if q.MaxJobs == nil {
+		return nil
+	}
+	if have := tx.UsageNow(tenant).Unfinished; have >= int(*q.MaxJobs) {
+		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true, Message: fmt.Sprintf(
+			"tenant quota: %d of %d unfinished jobs; wait until some are over, cancel some, or have the quota raised", have, *q.MaxJobs)}
+	}
+	return nil
+}
+
+func putQuota(tx *tx, c *work.PutQuota) any {
+	if c.Tenant == "" || len(c.Tenant) > work.MaxQuotaText || len(c.By) > work.MaxQuotaText {
+		return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, "a quota is for a tenant, named by 1 to %d bytes", work.MaxQuotaText)}
+	}
+	for _, limit := range []*int32{c.MaxGPUs, c.MaxRunning, c.MaxJobs} {
+		if limit != nil && *limit < 0 {
+			return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, "a limit is 0 or more; leave it out for no limit")}
+		}
+	}
+	q := &work.Quota{
+		Tenant: c.Tenant, MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs,
+		UpdatedBy: c.By, UpdatedAt: tx.now, Revision: tx.index,
+	}
+	tx.SetQuota(c.Tenant, q)
+	tx.emit(event.Event{Topic: event.TopicQuota, Tenant: c.Tenant, Name: c.Tenant})
+	return work.QuotaResult{Quota: q}
+}
+
+func deleteQuota(tx *tx, c *work.DeleteQuota) any {
+	if !tx.Limited(c.Tenant) {
+		return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "tenant %q has no quota", c.Tenant)}
+	}
+	tx.SetQuota(c.Tenant, nil)
+	tx.emit(event.Event{Topic: event.TopicQuota, Tenant: c.Tenant, Name: c.Tenant})
+	return work.QuotaResult{}
+}

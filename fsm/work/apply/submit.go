@@ -1,0 +1,157 @@
+package apply
+
+import (
+	"math"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+func submitJobs(tx *tx, c *work.SubmitJobs) any {
+	results := make([]work.SubmitResult, len(c.Jobs))
+	for i := range c.Jobs {
+		results[i] = tx.submit(&c.Jobs[i])
+	}
+	return work.SubmitJobsResult{Results: results}
+}
+
+func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
+	if n.Key != "" {
+		first, r := tx.recall(n.Tenant, n.Key, n.Fingerprint, 0)
+		if r != nil {
+			return work.SubmitResult{Refusal: r}
+		}
+		if first != nil {
+			res := work.SubmitResult{Job: first.Job, Duplicate: true}
+			if j, ok := tx.Job(first.Job); ok {
+				res.State = j.State
+			}
+			return res
+		}
+	}
+	j := &work.Job{
+		Tenant: n.Tenant, User: n.User, Name: n.Name, Queue: n.Queue, Priority: n.Priority,
+		Spec: n.Spec, Shape: n.Shape, Labels: n.Labels, Retry: n.Retry, Preemptible: n.Preemptible,
+		MaxRuntime: min(max(n.MaxRuntime, 0), work.MaxDuration), LostAfter: orDefault(n.LostAfter, work.DefaultLostAfter),
+		GiveUpAfter: orDefault(n.GiveUpAfter, work.DefaultGiveUpAfter), Grace: orDefault(n.Grace, work.DefaultGrace),
+		NotBefore: n.NotBefore, Dependencies: n.Dependencies, ResumeFrom: n.ResumeFrom, Credentials: n.Credentials,
+		CreatedAt: tx.now, UpdatedAt: tx.now, Created: tx.index, Revision: tx.index,
+	}
+	if tx.version >= 3 {
+		j.RetryRules = work.ExitCounts
+	}
+	if r := tx.admit(j); r != nil {
+		return work.SubmitResult{Refusal: r}
+	}
+	id, ok := tx.mint()
+	if !ok {
+		return work.SubmitResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, "too many jobs in one request: send it again")}
+	}
+	j.ID = ident.Job(id)
+	tx.Share(j)
+	j.Held = tx.holds(j)
+	tx.move(j, v1.JobState_QUEUED, work.HoldReason(j))
+	tx.PutJob(nil, j)
+	if n.Key != "" {
+		tx.remember(j.Tenant, n.Key, n.Fingerprint, n.AutoKey, j.ID, 0)
+	}
+	if j.Held&work.HoldDependency != 0 {
+		if why := tx.hopeless(j); why != "" {
+			over := *j
+			over.FinishedAt, over.Held = tx.now, 0
+			tx.move(&over, v1.JobState_CANCELED, "canceled: "+why)
+			tx.saveJob(j, &over)
+			return work.SubmitResult{Job: j.ID, State: over.State}
+		}
+	}
+	return work.SubmitResult{Job: j.ID, State: j.State}
+}
+
+// orDefault takes 0 for "does not say", and less for none at all.
+func orDefault(v, def int64) int64 {
+	if v == 0 {
+		return def
+	}
+	return max(v, 0)
+}
+
+// admit checks what only the state can tell, and what must hold of every job, whoever proposes it.
+func (tx *tx) admit(j *work.Job) *kernel.Refusal {
+	if j.Queue == "" {
+		j.Queue = work.DefaultQueue
+	}
+	if _, ok := tx.Queue(j.Queue); !ok {
+		return kernel.Refuse(kernel.CodeInvalidArgument, "there is no queue %q: the queues are %s", j.Queue, tx.QueueNames())
+	}
+	if j.Priority > work.MaxPriority {
+		return kernel.Refuse(kernel.CodeInvalidArgument, "the priority is 0 to %d, not %d", work.MaxPriority, j.Priority)
+	}
+	if j.Retry.On&^work.RetryAll != 0 {
+		return kernel.Refuse(kernel.CodeInvalidArgument, "retry_on has an unknown cause")
+	}
+	if len(j.Dependencies) > work.MaxDependencies {
+		return kernel.Refuse(kernel.CodeInvalidArgument, "a job can depend on %d jobs, not on %d", work.MaxDependencies, len(j.Dependencies))
+	}
+	for _, d := range j.Dependencies {
+		on, ok := tx.Job(d.Job)
+		if !ok || on.Tenant != j.Tenant {
+			return kernel.Refuse(kernel.CodeInvalidArgument, "there is no job %s to depend on", d.Job)
+		}
+		if d.When > work.AfterAny {
+			return kernel.Refuse(kernel.CodeInvalidArgument, "the condition of a dependency is ok, fail or any")
+		}
+	}
+	if r := tx.admitCheckpoint(j.Tenant, j.ResumeFrom); r != nil {
+		return r
+	}
+	if r := tx.admitShape(&j.Shape); r != nil {
+		return r
+	}
+	return tx.admitOneMore(j.Tenant)
+}
+
+// admitCheckpoint checks that a job of the tenant may go on from a checkpoint.
+func (tx *tx) admitCheckpoint(tenant string, id ident.Checkpoint) *kernel.Refusal {
+	if id == 0 {
+		return nil
+	}
+	if c, ok := tx.Checkpoint(id); !ok || c.Tenant != tenant {
+		return kernel.Refuse(kernel.CodeInvalidArgument, "there is no checkpoint %s", id)
+	}
+	return nil
+}
+
+// admitShape checks a shape, and spells its GPU type as the nodes do. A shape that no node could hold today waits.
+func (tx *tx) admitShape(s *work.Shape) *kernel.Refusal {
+	s.Nodes = max(s.Nodes, 1)
+	switch {
+	case s.GPUs > work.MaxGPUs:
+		return kernel.Refuse(kernel.CodeInvalidArgument, "%d GPUs on one node: a node can have %d", s.GPUs, work.MaxGPUs)
+	case s.GPUs > 0 && s.FractionMilli > 0:
+		return kernel.Refuse(kernel.CodeInvalidArgument, "a job asks for whole GPUs or for a fraction of one, not for both")
+	case s.FractionMilli > work.MaxFractionMilli:
+		return kernel.Refuse(kernel.CodeInvalidArgument, "a GPU fraction is more than 0 and less than 1")
+	case s.Topology > work.TopologySingleNode:
+		return kernel.Refuse(kernel.CodeInvalidArgument, "the topology is any, nvlink or single_node")
+	case s.Topology == work.TopologySingleNode && s.Nodes > 1:
+		return kernel.Refuse(kernel.CodeInvalidArgument, "the topology single_node contradicts %d nodes", s.Nodes)
+	case s.CPUs > math.MaxInt32 || s.MemMB > math.MaxInt32:
+		return kernel.Refuse(kernel.CodeInvalidArgument, "CPUs and memory are beyond any node")
+	}
+	if s.GPUType == "" || !s.NeedsGPU() || tx.NodeCount() == 0 {
+		return nil
+	}
+	spelled, ok := tx.KnownGPU(s.GPUType)
+	if !ok {
+		types := strings.Join(tx.GPUTypes(), ", ")
+		if types == "" {
+			types = "none"
+		}
+		return kernel.Refuse(kernel.CodeInvalidArgument, "no node has GPUs of type %q: the types there are: %s", s.GPUType, types)
+	}
+	s.GPUType = spelled
+	return nil
+}

@@ -1,0 +1,119 @@
+package work
+
+import (
+	"math/bits"
+	"slices"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+)
+
+// GPUMatches says whether a GPU is what the shape asks for: its type or model by name, and its memory.
+func GPUMatches(g *GPU, s *Shape) bool {
+	if s.GPUMemMB > g.MemMB {
+		return false
+	}
+	return s.GPUType == "" || strings.EqualFold(s.GPUType, g.Type) || strings.EqualFold(s.GPUType, g.Model)
+}
+
+// Eligible is the set of GPUs of a node that a task of this shape could use now: healthy, what the shape asks for, and
+// free (or with room for the fraction).
+func Eligible(n *Node, u *NodeUse, s Shape) uint64 {
+	var mask uint64
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		bit := uint64(1) << (g.Index & (MaxGPUs - 1))
+		if g.Health != v1.GpuHealth_HEALTHY || u.Exclusive&bit != 0 || !GPUMatches(g, &s) {
+			continue
+		}
+		if s.FractionMilli == 0 && u.Shared&bit != 0 {
+			continue
+		}
+		if s.FractionMilli > 0 && u.Milli[g.Index&(MaxGPUs-1)]+s.FractionMilli > 1000 {
+			continue
+		}
+		mask |= bit
+	}
+	return mask
+}
+
+// CheckTask says why a task of this shape cannot be on these GPUs of the node; nil: it can. The FSM verifies every
+// placement with it; the scheduler may ask beforehand.
+func CheckTask(n *Node, u *NodeUse, s Shape, gpus uint64) *kernel.Refusal {
+	if n.State != v1.NodeState_READY {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s is %s", n.ID, n.State)
+	}
+	want := int(s.GPUs)
+	if s.FractionMilli > 0 {
+		want = 1
+	}
+	if bits.OnesCount64(gpus) != want {
+		return kernel.Refuse(kernel.CodeInvalidArgument, "%d GPUs were given on node %s where %d are needed", bits.OnesCount64(gpus), n.ID, want)
+	}
+	if gpus != 0 {
+		if missing := gpus &^ Eligible(n, u, s); missing != 0 {
+			return kernel.Refuse(kernel.CodeFailedPrecondition, "GPU %d of node %s is taken, unfit or not there", bits.TrailingZeros64(missing), n.ID)
+		}
+		if s.Topology == TopologyNVLink && !linked(n, gpus) {
+			return kernel.Refuse(kernel.CodeFailedPrecondition, "the GPUs on node %s are not all linked by NVLink", n.ID)
+		}
+	}
+	if cpus := s.CPUDemand(); uint64(u.CPUs)+uint64(cpus) > uint64(n.CPUs) {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s has %d of %d CPUs free, %d are needed", n.ID, n.CPUs-min(u.CPUs, n.CPUs), n.CPUs, cpus)
+	}
+	if uint64(u.MemMB)+uint64(s.MemMB) > uint64(n.MemMB) {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s has %d of %d MiB free, %d are needed", n.ID, n.MemMB-min(u.MemMB, n.MemMB), n.MemMB, s.MemMB)
+	}
+	if !MatchesSelector(n.Labels, s.Selector) {
+		return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s lacks a label of %q", n.ID, s.Selector)
+	}
+	return nil
+}
+
+// CouldHold says whether a task of this shape would fit on the node if nothing else were on it, as the node is today.
+func (n *Node) CouldHold(s Shape) bool {
+	if n.UnreachableSince != 0 || n.Drain != nil || s.CPUDemand() > n.CPUs || s.MemMB > n.MemMB || !MatchesSelector(n.Labels, s.Selector) {
+		return false
+	}
+	want := int(s.GPUs)
+	if s.FractionMilli > 0 {
+		want = 1
+	}
+	return want == 0 || bits.OnesCount64(Eligible(n, &NodeUse{}, s)) >= want
+}
+
+// linked says whether each of the GPUs reaches all the others over NVLink.
+func linked(n *Node, gpus uint64) bool {
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		bit := uint64(1) << (g.Index & (MaxGPUs - 1))
+		if gpus&bit != 0 && gpus&^(g.NVLink|bit) != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// CanonicalSelector makes the Shape.Selector of a node selector: equal for equal selectors.
+func CanonicalSelector(want map[string]string) string {
+	pairs := make([]string, 0, len(want))
+	for k, v := range want { // order-free: sorted below
+		pairs = append(pairs, k+"="+v)
+	}
+	slices.Sort(pairs)
+	return strings.Join(pairs, ",")
+}
+
+// MatchesSelector says whether the labels of a node satisfy a canonical selector.
+func MatchesSelector(labels map[string]string, selector string) bool {
+	for selector != "" {
+		var pair string
+		pair, selector, _ = strings.Cut(selector, ",")
+		k, want, _ := strings.Cut(pair, "=")
+		if have, ok := labels[k]; !ok || have != want {
+			return false
+		}
+	}
+	return true
+}

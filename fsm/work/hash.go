@@ -1,0 +1,172 @@
+package work
+
+import (
+	"github.com/mindcoordinator/mind/fsm/kernel"
+)
+
+func (r *EvaluationResult) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Num(uint64(r.Job)).Text(r.Benchmark).Text(r.Tenant).Num(uint64(r.Attempt)).Num(r.Token).Num(uint64(r.Rank))
+	return f.Text(r.Metrics).Int(r.Samples).Text(r.Error).Int(r.ReportedAt).Num(r.Place)
+}
+
+func (s Shape) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Num(uint64(s.Nodes)<<48 | uint64(s.GPUs)<<32 | uint64(s.FractionMilli)<<16 | uint64(s.Topology))
+	f = f.Num(uint64(s.GPUMemMB)<<32 | uint64(s.CPUs)).Num(uint64(s.MemMB))
+	return f.Text(s.GPUType).Text(s.Selector)
+}
+
+func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Num(uint64(j.ID)).Text(j.Tenant).Text(j.User).Text(j.Name).Text(j.Queue).Num(uint64(j.Priority))
+	f = j.Shape.AppendFields(f.Bytes(j.Spec)).Labels(j.Labels)
+	f = f.Num(uint64(j.Retry.Max)<<8 | uint64(j.Retry.On)).Flag(j.Preemptible)
+	f = f.Int(j.MaxRuntime).Int(j.LostAfter).Int(j.GiveUpAfter).Int(j.Grace).Int(j.NotBefore)
+	f = f.Num(uint64(len(j.Dependencies)))
+	for _, d := range j.Dependencies {
+		f = f.Num(uint64(d.Job)).Num(uint64(d.When))
+	}
+	f = f.Num(uint64(j.State)<<32 | uint64(uint32(j.Phase))).Num(uint64(j.Held)).Text(j.Reason)
+	f = f.Num(uint64(j.Attempt)).Num(j.Token).Num(uint64(len(j.Tasks)))
+	for i := range j.Tasks {
+		t := &j.Tasks[i]
+		f = f.Num(uint64(t.Rank)<<32 | uint64(uint32(t.State))).Text(t.Node).Num(t.GPUs)
+		f = f.Optional(t.ExitCode).Num(uint64(t.ErrorType)).Text(t.ErrorMessage).Int(t.StartedAt).Int(t.EndedAt)
+	}
+	f = f.Num(uint64(j.Stop)).Int(j.StopGrace)
+	if e := j.Ending; e == nil {
+		f = f.Flag(false)
+	} else {
+		f = f.Flag(true).Num(uint64(e.Rank)).Text(e.Node).Optional(e.ExitCode).Num(uint64(e.ErrorType)).Text(e.ErrorMessage)
+	}
+	f = f.Num(uint64(len(j.Past)))
+	for i := range j.Past {
+		p := &j.Past[i]
+		f = f.Num(uint64(p.Attempt)).Num(p.Token).Num(uint64(len(p.Nodes)))
+		for _, n := range p.Nodes {
+			f = f.Text(n)
+		}
+		f = f.Optional(p.ExitCode).Num(uint64(p.ErrorType)).Text(p.Reason).Int(p.StartedAt).Int(p.EndedAt)
+	}
+	r := &j.Retries
+	f = f.Num(uint64(r.NodeLost)<<32 | uint64(r.GPUFault)).Num(uint64(r.LaunchFailed)<<32 | uint64(r.DataFetch))
+	f = f.Num(uint64(r.Exit)<<32 | uint64(r.Preempted)).Num(uint64(r.Drained))
+	f = f.Optional(j.ExitCode).Num(uint64(j.ErrorType)).Text(j.ErrorMessage)
+	f = f.Int(j.Progress.Step).Int(j.Progress.Total).Num(uint64(j.ResumeFrom)).Num(uint64(j.LastCheckpoint))
+	f = f.Int(j.CreatedAt).Int(j.StartedAt).Int(j.FinishedAt).Int(j.UpdatedAt)
+	f = f.Num(j.Created).Num(j.Revision)
+	if j.hasLaterFields() {
+		f = j.appendLaterFields(f)
+	}
+	if len(j.Credentials) > 0 {
+		f = f.Bytes(j.Credentials)
+	}
+	for i := range j.Tasks {
+		if t := &j.Tasks[i]; t.Transfer != "" {
+			f = f.Num(uint64(i)).Text(t.Transfer)
+		}
+	}
+	if j.Retry.Never || j.RetryRules != AllCausesCount {
+		f = f.Flag(j.Retry.Never).Num(uint64(j.RetryRules))
+	}
+	if j.SettlesAt != 0 {
+		f = f.Int(j.SettlesAt)
+	}
+	if s := &j.Streak; *s != (Streak{}) {
+		f = f.Num(uint64(s.Restarts)<<32 | uint64(s.Fruitless)).Int(s.After).Int(s.Best).Flag(s.Gained)
+	}
+	return f
+}
+
+// hasLaterFields says whether anything is set that the first version of the state did not have. Such fields follow after
+// the others, all of them or none, so that a row without them has the hash that the first version gave it.
+func (j *Job) hasLaterFields() bool {
+	if len(j.Awaits) > 0 || j.RetriedAt != 0 || j.ChosenAt != 0 || j.Ending != nil && j.Ending.Loss != nil {
+		return true
+	}
+	for i := range j.Past {
+		if j.Past[i].FailedNode != "" || j.Past[i].Loss != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *Job) appendLaterFields(f kernel.Fields) kernel.Fields {
+	f = f.Num(uint64(j.RetriedAt)<<32 | uint64(j.ChosenAt)).Num(uint64(len(j.Awaits)))
+	for i := range j.Awaits {
+		a := &j.Awaits[i]
+		f = f.Text(a.Node).Num(uint64(a.Attempt)<<32 | uint64(a.Rank)).Num(a.Token).Num(a.Roster)
+		f = a.Loss.AppendFields(f)
+	}
+	if j.Ending != nil {
+		f = lossFields(f, j.Ending.Loss)
+	}
+	for i := range j.Past {
+		f = lossFields(f.Text(j.Past[i].FailedNode), j.Past[i].Loss)
+	}
+	return f
+}
+
+func lossFields(f kernel.Fields, l *Loss) kernel.Fields {
+	if l == nil {
+		return f.Flag(false)
+	}
+	return l.AppendFields(f.Flag(true))
+}
+
+func (l *Loss) AppendFields(f kernel.Fields) kernel.Fields {
+	return f.Num(uint64(l.How)<<32 | uint64(l.Votes)<<16 | uint64(l.Voters)).Int(l.Silent)
+}
+
+func (l *Lease) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Num(uint64(l.Job)).Num(uint64(l.Rank)).Num(uint64(l.Attempt)).Text(l.Node).Num(l.GPUs)
+	f = f.Num(uint64(l.FractionMilli)).Num(uint64(l.CPUs)<<32 | uint64(l.MemMB))
+	return f.Num(l.Token).Int(l.GrantedAt)
+}
+
+func (n *Node) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Text(n.ID).Text(n.Hostname).Text(n.BootID).Text(n.AgentVersion).Text(n.GRPCAddr).Text(n.HTTPAddr)
+	f = f.Num(uint64(len(n.GPUs)))
+	for i := range n.GPUs {
+		g := &n.GPUs[i]
+		f = f.Text(g.UUID).Num(uint64(g.Index)).Text(g.Model).Text(g.Type).Num(uint64(g.MemMB)).Text(g.PCI)
+		f = f.Int(int64(g.NUMA)).Num(g.NVLink).Num(uint64(g.Health)).Text(g.HealthReason).Flag(g.Simulated)
+	}
+	f = f.Num(uint64(n.CPUs)<<32 | uint64(n.MemMB)).Labels(n.Labels).Num(uint64(n.State)).Text(n.Reason)
+	if d := n.Drain; d == nil {
+		f = f.Flag(false)
+	} else {
+		f = f.Flag(true).Int(d.Since).Int(d.Deadline).Flag(d.Force).Text(d.Reason)
+	}
+	f = f.Int(n.RegisteredAt).Int(n.UpdatedAt).Num(n.Revision).Int(n.UnreachableSince)
+	if n.Incarnation|n.RosterSince|n.RosterAcked|n.EnabledAt|uint64(n.LostSince) != 0 {
+		f = f.Num(n.Incarnation).Num(n.RosterSince).Num(n.RosterAcked).Num(n.EnabledAt).Int(n.LostSince)
+	}
+	if n.Unheard {
+		f = f.Flag(true)
+	}
+	return f
+}
+
+func (q *Queue) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Text(q.Name).Num(uint64(q.Weight)).Int(q.CreatedAt).Int(q.UpdatedAt).Num(q.Revision)
+	if q.MaxGPUs != 0 {
+		f = f.Num(uint64(q.MaxGPUs))
+	}
+	return f
+}
+
+func (c *Checkpoint) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Num(uint64(c.ID)).Num(uint64(c.Job)).Text(c.Tenant).Num(uint64(c.Attempt)).Num(c.Token).Num(uint64(c.Rank))
+	f = f.Text(c.Node).Int(c.Step).Text(c.Path).Text(c.Digest).Int(c.SizeBytes).Text(c.Metrics)
+	return f.Int(c.CreatedAt)
+}
+
+func (k *IdempotencyKey) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Text(k.Tenant).Text(k.Key).Num(k.Fingerprint).Num(uint64(k.Job)).Num(uint64(k.Action))
+	return f.Int(k.ExpiresAt)
+}
+
+func (q *Quota) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Text(q.Tenant).Optional(q.MaxGPUs).Optional(q.MaxRunning).Optional(q.MaxJobs)
+	return f.Text(q.UpdatedBy).Int(q.UpdatedAt).Num(q.Revision)
+}

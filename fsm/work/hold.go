@@ -1,0 +1,92 @@
+package work
+
+import (
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// verdict says how a dependency stands.
+type verdict uint8
+
+const (
+	undecided verdict = iota
+	Met
+	Unmeetable
+)
+
+// Judge says how a dependency stands, given the job depended on (nil: it was dropped long after its end).
+func (d Dependency) Judge(on *Job) verdict {
+	switch {
+	case on == nil:
+		return Unmeetable
+	case !on.Terminal():
+		return undecided
+	case d.When == AfterAny, (d.When == AfterOK) == (on.State == v1.JobState_SUCCEEDED):
+		return Met
+	}
+	return Unmeetable
+}
+
+// heldUntil is when the next of the holds that time alone ends is over; 0: there is none.
+func (j *Job) heldUntil() int64 {
+	var at int64
+	if j.Held&HoldNotBefore != 0 {
+		at = j.NotBefore
+	}
+	if j.Held&HoldBackoff != 0 && (at == 0 || j.Streak.After < at) {
+		at = j.Streak.After
+	}
+	return at
+}
+
+// Settles is when a hold of a recovery may end, if all nodes were heard of until then; 0: there is none.
+func (j *Job) Settles() int64 {
+	if j.Held&HoldRecovery == 0 {
+		return 0
+	}
+	return j.SettlesAt
+}
+
+// Release ends the holds whose time has come.
+func (j *Job) Release(now int64) {
+	if j.NotBefore <= now {
+		j.Held &^= HoldNotBefore
+	}
+	if j.Streak.After <= now {
+		j.Held &^= HoldBackoff
+	}
+}
+
+func HoldReason(j *Job) string {
+	switch {
+	case j.Held&HoldDependency != 0:
+		return "it waits for the jobs that it depends on"
+	case j.Held&HoldNotBefore != 0:
+		return "its time has not come"
+	case j.Held&HoldRecovery != 0:
+		return "the cluster was recovered: it waits until all nodes have said what they run"
+	case j.Held&HoldBackoff != 0:
+		return "it pauses before its next restart"
+	}
+	return ""
+}
+
+// Waiting says whether the scheduler may place the job.
+func (j *Job) Waiting() bool { return j.State == v1.JobState_QUEUED && j.Held == 0 }
+
+// HeldBack says whether the job is queued and waits for its time, or for other jobs: the scheduler does not look at it.
+func (j *Job) HeldBack() bool { return j.State == v1.JobState_QUEUED && j.Held != 0 }
+
+// Timer is when a Tick has something to do to the job; 0: never, as it is.
+func (j *Job) Timer() int64 {
+	switch {
+	case j.State == v1.JobState_QUEUED:
+		return j.heldUntil()
+	case j.State == v1.JobState_RUNNING && j.MaxRuntime > 0 && j.Stop == v1.StopReason_UNSPECIFIED:
+		return j.StartedAt + j.MaxRuntime
+	}
+	return 0
+}
+
+func (j *Job) WaitsForOthers() bool {
+	return j.State == v1.JobState_QUEUED && j.Held&HoldDependency != 0
+}

@@ -1,0 +1,182 @@
+package work
+
+import (
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm/ident"
+)
+
+// Job is what a user asked for, and where it stands. Rows are immutable once they are in the state.
+type Job struct {
+	ID       ident.Job `cbor:"1,keyasint"`
+	Tenant   string    `cbor:"2,keyasint,omitempty"`
+	User     string    `cbor:"3,keyasint,omitempty"`
+	Name     string    `cbor:"4,keyasint,omitempty"`
+	Queue    string    `cbor:"5,keyasint,omitempty"`
+	Priority uint8     `cbor:"6,keyasint,omitempty"`
+	// Spec is the job as it was submitted (a marshalled SubmitJobRequest), opaque here.
+	Spec []byte `cbor:"7,keyasint,omitempty"`
+	// Shape is what it needs.
+	Shape       Shape             `cbor:"8,keyasint,omitempty"`
+	Labels      map[string]string `cbor:"9,keyasint,omitempty"`
+	Retry       RetryPolicy       `cbor:"10,keyasint,omitempty"`
+	Preemptible bool              `cbor:"11,keyasint,omitempty"`
+	// Durations in nanoseconds. MaxRuntime 0: no limit.
+	MaxRuntime  int64 `cbor:"12,keyasint,omitempty"`
+	LostAfter   int64 `cbor:"13,keyasint,omitempty"`
+	GiveUpAfter int64 `cbor:"14,keyasint,omitempty"`
+	Grace       int64 `cbor:"15,keyasint,omitempty"`
+	// NotBefore is in Unix nanoseconds; 0: at once.
+	NotBefore    int64        `cbor:"16,keyasint,omitempty"`
+	Dependencies []Dependency `cbor:"17,keyasint,omitempty"`
+
+	State v1.JobState_Value `cbor:"18,keyasint,omitempty"`
+	Phase v1.JobPhase_Value `cbor:"19,keyasint,omitempty"`
+	// Held says why a QUEUED job is not offered to the scheduler yet; 0: it is.
+	Held   Hold   `cbor:"20,keyasint,omitempty"`
+	Reason string `cbor:"21,keyasint,omitempty"`
+	// Attempt is the newest one, 0 before the first. Token is the fencing token of it. Tasks are those of the newest
+	// attempt; they stay readable when the job has finished, and are gone when it is QUEUED again.
+	Attempt uint32 `cbor:"22,keyasint,omitempty"`
+	Token   uint64 `cbor:"23,keyasint,omitempty"`
+	Tasks   []Task `cbor:"24,keyasint,omitempty"`
+	// Stop is set while a live attempt is being stopped; StopGrace is the grace period that goes with it.
+	Stop      v1.StopReason_Value `cbor:"25,keyasint,omitempty"`
+	StopGrace int64               `cbor:"26,keyasint,omitempty"`
+	// Ending is the first thing that went wrong in a live attempt.
+	Ending  *Ending     `cbor:"27,keyasint,omitempty"`
+	Retries RetryCounts `cbor:"28,keyasint,omitempty"`
+
+	ExitCode     *int32             `cbor:"29,keyasint,omitempty"`
+	ErrorType    v1.ErrorType_Value `cbor:"30,keyasint,omitempty"`
+	ErrorMessage string             `cbor:"31,keyasint,omitempty"`
+
+	Progress       Progress         `cbor:"32,keyasint,omitempty"`
+	ResumeFrom     ident.Checkpoint `cbor:"33,keyasint,omitempty"`
+	LastCheckpoint ident.Checkpoint `cbor:"34,keyasint,omitempty"`
+
+	// Unix nanoseconds of log time. StartedAt is that of the newest attempt.
+	CreatedAt  int64 `cbor:"35,keyasint,omitempty"`
+	StartedAt  int64 `cbor:"36,keyasint,omitempty"`
+	FinishedAt int64 `cbor:"37,keyasint,omitempty"`
+	UpdatedAt  int64 `cbor:"38,keyasint,omitempty"`
+	// Index of creation, and of the last change.
+	Created  uint64 `cbor:"39,keyasint,omitempty"`
+	Revision uint64 `cbor:"40,keyasint,omitempty"`
+
+	// Past are the attempts before the newest one, oldest first; at most MaxPastAttempts are remembered.
+	Past []PastAttempt `cbor:"41,keyasint,omitempty"`
+	// Awaits are tasks of lost attempts that may still be alive. They limit where the next attempt may go, until nobody
+	// need be afraid of them any more.
+	Awaits []AwaitedTask `cbor:"42,keyasint,omitempty"`
+	// RetriedAt is the newest attempt when a user last retried the job: what failed up to it is forgiven.
+	RetriedAt uint32 `cbor:"43,keyasint,omitempty"`
+	// ChosenAt is the newest attempt when a user last chose ResumeFrom: the checkpoints of the attempts up to it are passed
+	// over in favour of that one.
+	ChosenAt uint32 `cbor:"44,keyasint,omitempty"`
+	// Credentials are what the job fetches its data with: sealed, opaque here, and gone when it is terminal.
+	Credentials []byte `cbor:"45,keyasint,omitempty"`
+	// Streak is what its last attempts came to.
+	Streak Streak `cbor:"46,keyasint,omitempty"`
+	// RetryRules are those that were in force when it was submitted.
+	RetryRules RetryRules `cbor:"47,keyasint,omitempty"`
+	// SettlesAt is when no attempt of it that was lost with a part of the log can be alive any more, Unix nanoseconds; set
+	// with HoldRecovery.
+	SettlesAt int64 `cbor:"48,keyasint,omitempty"`
+}
+
+// MaxPastAttempts bounds what a job remembers of its earlier attempts.
+const MaxPastAttempts = 16
+
+// PastAttempt is an attempt that another one followed, or may follow.
+type PastAttempt struct {
+	Attempt uint32 `cbor:"1,keyasint,omitempty"`
+	Token   uint64 `cbor:"2,keyasint,omitempty"`
+	// Nodes in order of rank.
+	Nodes     []string           `cbor:"3,keyasint,omitempty"`
+	ExitCode  *int32             `cbor:"4,keyasint,omitempty"`
+	ErrorType v1.ErrorType_Value `cbor:"5,keyasint,omitempty"`
+	// Reason says why it ended.
+	Reason    string `cbor:"6,keyasint,omitempty"`
+	StartedAt int64  `cbor:"7,keyasint,omitempty"`
+	EndedAt   int64  `cbor:"8,keyasint,omitempty"`
+	// FailedNode is where the failure was that a retry followed; empty: nothing that speaks against a node.
+	FailedNode string `cbor:"9,keyasint,omitempty"`
+	// Loss says on what grounds it was declared lost.
+	Loss *Loss `cbor:"10,keyasint,omitempty"`
+}
+
+// Hold is a set of reasons for which a QUEUED job is kept from the scheduler.
+type Hold uint8
+
+// The reasons for a hold.
+const (
+	// HoldNotBefore: its time has not come.
+	HoldNotBefore Hold = 1 << iota
+	// HoldDependency: it waits for other jobs.
+	HoldDependency
+	// HoldBackoff: it pauses before its next restart.
+	HoldBackoff
+	// HoldRecovery: an attempt of it may be alive that the recovered state knows nothing of.
+	HoldRecovery
+)
+
+// Task is the part of an attempt on one node.
+type Task struct {
+	Rank uint16 `cbor:"1,keyasint,omitempty"`
+	Node string `cbor:"2,keyasint,omitempty"`
+	// GPUs is the set of leased GPU indices on the node.
+	GPUs         uint64             `cbor:"3,keyasint,omitempty"`
+	State        v1.TaskState_Value `cbor:"4,keyasint,omitempty"`
+	ExitCode     *int32             `cbor:"5,keyasint,omitempty"`
+	ErrorType    v1.ErrorType_Value `cbor:"6,keyasint,omitempty"`
+	ErrorMessage string             `cbor:"7,keyasint,omitempty"`
+	StartedAt    int64              `cbor:"8,keyasint,omitempty"`
+	EndedAt      int64              `cbor:"9,keyasint,omitempty"`
+	// Transfer says how far what the task needs is on its way to the node; only before it runs.
+	Transfer string `cbor:"10,keyasint,omitempty"`
+}
+
+// MaxTransfer bounds what is kept of how far a transfer is, in bytes.
+const MaxTransfer = 512
+
+// Ending is why an attempt is coming to its end: the first failure counts, what follows from it does not.
+type Ending struct {
+	Rank         uint16             `cbor:"1,keyasint,omitempty"`
+	Node         string             `cbor:"2,keyasint,omitempty"`
+	ExitCode     *int32             `cbor:"3,keyasint,omitempty"`
+	ErrorType    v1.ErrorType_Value `cbor:"4,keyasint,omitempty"`
+	ErrorMessage string             `cbor:"5,keyasint,omitempty"`
+	// Loss is set when the task did not end by its own word but was declared lost.
+	Loss *Loss `cbor:"6,keyasint,omitempty"`
+}
+
+// Progress is what the workload says of itself.
+type Progress struct {
+	Step  int64 `cbor:"1,keyasint,omitempty"`
+	Total int64 `cbor:"2,keyasint,omitempty"`
+}
+
+// Condition is how another job must have ended.
+type Condition uint8
+
+// The conditions of a dependency.
+const (
+	AfterOK Condition = iota
+	AfterFail
+	AfterAny
+)
+
+// Dependency makes a job wait for the end of another one of the same tenant.
+type Dependency struct {
+	Job  ident.Job `cbor:"1,keyasint,omitempty"`
+	When Condition `cbor:"2,keyasint,omitempty"`
+}
+
+// Live says whether the job has an attempt with leases.
+func (j *Job) Live() bool {
+	return j.State == v1.JobState_ALLOCATED || j.State == v1.JobState_STARTING || j.State == v1.JobState_RUNNING
+}
+
+// Terminal says whether the job is over, unless somebody retries it.
+func (j *Job) Terminal() bool { return status.Terminal(j.State) }

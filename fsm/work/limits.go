@@ -1,0 +1,42 @@
+package work
+
+import (
+	"math"
+)
+
+const (
+	// MaxCheckpointsPerJob bounds what is remembered; the oldest go first.
+	MaxCheckpointsPerJob = 1000
+)
+
+// MaxResumePoints bounds what ResumePoints returns of a job's own checkpoints.
+const MaxResumePoints = 5
+
+// MinLostAfter is the least time for which a node must be silent before a task on it can be lost, whatever the job says.
+const MinLostAfter = 10 * 1e9
+
+// DefaultQueue exists from the start and cannot be deleted.
+const DefaultQueue = "default"
+
+// MaxQueueName bounds the name of a queue, in bytes.
+const MaxQueueName = 63
+
+const (
+	// maxQuotaText bounds the texts of a quota, in bytes.
+	MaxQuotaText = 256
+	// MaxQuota bounds each limit.
+	MaxQuota = math.MaxInt32
+)
+
+// What a job gets that does not say (nanoseconds), and the limits of what it may ask.
+const (
+	DefaultLostAfter   = 60 * 1e9
+	DefaultGiveUpAfter = 24 * 60 * 60 * 1e9
+	DefaultGrace       = 30 * 1e9
+	MaxPriority        = 10
+	MaxDependencies    = 100
+	MaxFractionMilli   = 999
+
+	// maxDuration (a hundred years) keeps sums of times from overflowing.
+	MaxDuration = 100 * 365 * 24 * 60 * 60 * 1e9
+)

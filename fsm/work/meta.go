@@ -1,0 +1,61 @@
+package work
+
+import (
+	"github.com/mindcoordinator/mind/fsm/kernel"
+)
+
+// Meta is the meta row: what the kernel keeps, and the figures of this aggregate.
+type Meta struct {
+	kernel.Base
+	// Considered: the scheduler has looked at all jobs created up to this index.
+	Considered uint64 `cbor:"2,keyasint,omitempty"`
+	// Fenced counts the stale reports that were refused.
+	Fenced uint64 `cbor:"3,keyasint,omitempty"`
+	// Dropped counts the finished jobs that were dropped to keep to the bound.
+	Dropped      uint64 `cbor:"4,keyasint,omitempty"`
+	KeepFinished uint32 `cbor:"5,keyasint,omitempty"`
+	// RosterVersion is the index of the last change of the roster.
+	RosterVersion uint64 `cbor:"8,keyasint,omitempty"`
+	// NodesLost counts the nodes that a majority declared lost.
+	NodesLost uint64 `cbor:"9,keyasint,omitempty"`
+	// Incomplete counts the checkpoints that were refused because they had no manifest.
+	Incomplete uint64 `cbor:"10,keyasint,omitempty"`
+	// KeepAudit bounds each kind of audit records; 0: access.DefaultKeepAudit.
+	KeepAudit uint32 `cbor:"12,keyasint,omitempty"`
+	// Recovered is the index of the last Recover, RecoveredAt its log time; 0: there was none.
+	Recovered   uint64 `cbor:"13,keyasint,omitempty"`
+	RecoveredAt int64  `cbor:"14,keyasint,omitempty"`
+}
+
+// Copy implements kernel.MetaRow.
+func (m *Meta) Copy() kernel.MetaRow { c := *m; return &c }
+
+// AppendFields implements kernel.Hashed.
+func (m *Meta) AppendFields(f kernel.Fields) kernel.Fields {
+	f = f.Int(m.Now).Num(m.Considered).Num(m.Fenced).Num(m.Dropped).Num(uint64(m.KeepFinished))
+	f = f.Num(m.VotersIndex).Num(uint64(len(m.Voters)))
+	for _, v := range m.Voters {
+		f = f.Text(v)
+	}
+	if m.RosterVersion|m.NodesLost|m.Incomplete|m.Second != 0 {
+		f = f.Num(m.RosterVersion).Num(m.NodesLost).Num(m.Incomplete).Num(m.Second)
+	}
+	if m.KeepAudit != 0 {
+		f = f.Num(uint64(m.KeepAudit))
+	}
+	if m.Recovered != 0 {
+		f = f.Num(m.Recovered).Int(m.RecoveredAt)
+	}
+	return f
+}
+
+// DefaultKeepFinished bounds the finished jobs that are kept, unless Configure says otherwise.
+const DefaultKeepFinished = 250_000
+
+// KeptFinished is how many finished jobs are kept.
+func (m *Meta) KeptFinished() int {
+	if m.KeepFinished == 0 {
+		return DefaultKeepFinished
+	}
+	return int(m.KeepFinished)
+}

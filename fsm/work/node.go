@@ -1,0 +1,184 @@
+package work
+
+import (
+	"math/bits"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/ident"
+)
+
+// GPUMilli is what the lease holds, in thousandths of a GPU.
+func (l *Lease) GPUMilli() int {
+	if l.FractionMilli > 0 {
+		return int(l.FractionMilli)
+	}
+	return 1000 * bits.OnesCount64(l.GPUs)
+}
+
+func (u *NodeUse) Add(l *Lease) {
+	u.Tasks++
+	u.CPUs += l.CPUs
+	u.MemMB += l.MemMB
+	if l.FractionMilli == 0 {
+		u.Exclusive |= l.GPUs
+		return
+	}
+	for m := l.GPUs; m != 0; m &= m - 1 {
+		u.Milli[bits.TrailingZeros64(m)] += l.FractionMilli
+	}
+	u.Shared |= l.GPUs
+}
+
+func (u *NodeUse) Remove(l *Lease) {
+	u.Tasks--
+	u.CPUs -= l.CPUs
+	u.MemMB -= l.MemMB
+	if l.FractionMilli == 0 {
+		u.Exclusive &^= l.GPUs
+		return
+	}
+	for m := l.GPUs; m != 0; m &= m - 1 {
+		i := bits.TrailingZeros64(m)
+		u.Milli[i] -= l.FractionMilli
+		if u.Milli[i] == 0 {
+			u.Shared &^= 1 << i
+		}
+	}
+}
+
+// MaxGPUs is the number of GPUs that a node can have: sets of GPUs are 64-bit masks.
+const MaxGPUs = 64
+
+// Node is a machine with an agent.
+type Node struct {
+	ID           string            `cbor:"1,keyasint,omitempty"`
+	Hostname     string            `cbor:"2,keyasint,omitempty"`
+	BootID       string            `cbor:"3,keyasint,omitempty"`
+	AgentVersion string            `cbor:"4,keyasint,omitempty"`
+	GRPCAddr     string            `cbor:"5,keyasint,omitempty"`
+	HTTPAddr     string            `cbor:"6,keyasint,omitempty"`
+	GPUs         []GPU             `cbor:"7,keyasint,omitempty"`
+	CPUs         uint32            `cbor:"8,keyasint,omitempty"`
+	MemMB        uint32            `cbor:"9,keyasint,omitempty"`
+	Labels       map[string]string `cbor:"10,keyasint,omitempty"`
+	// State follows from UnreachableSince, LostSince, Drain and the leases; commands do not set it.
+	State  v1.NodeState_Value `cbor:"11,keyasint,omitempty"`
+	Reason string             `cbor:"12,keyasint,omitempty"`
+	// Drain is set while an operator wants the node empty.
+	Drain            *Drain `cbor:"13,keyasint,omitempty"`
+	RegisteredAt     int64  `cbor:"14,keyasint,omitempty"`
+	UpdatedAt        int64  `cbor:"15,keyasint,omitempty"`
+	Revision         uint64 `cbor:"16,keyasint,omitempty"`
+	UnreachableSince int64  `cbor:"17,keyasint,omitempty"`
+	// Incarnation is what gossip calls this start of the agent: a vote about an older one says nothing. 0: unknown.
+	Incarnation uint64 `cbor:"18,keyasint,omitempty"`
+	// RosterSince is the index at which it joined the roster; 0: it is not on it.
+	RosterSince uint64 `cbor:"19,keyasint,omitempty"`
+	// RosterAcked is the newest version of the roster that its agent has on disk, as far as is known.
+	RosterAcked uint64 `cbor:"20,keyasint,omitempty"`
+	// EnabledAt is the index at which an operator last enabled it.
+	EnabledAt uint64 `cbor:"21,keyasint,omitempty"`
+	// LostSince is when a majority declared it lost, Unix nanoseconds of log time; 0: it is not.
+	LostSince int64 `cbor:"22,keyasint,omitempty"`
+	// Unheard: it has not registered since the cluster was recovered.
+	Unheard bool `cbor:"23,keyasint,omitempty"`
+}
+
+// Drain is an operator's wish to empty a node.
+type Drain struct {
+	Since int64 `cbor:"1,keyasint,omitempty"`
+	// Deadline is when what still runs is stopped, in Unix nanoseconds of log time; 0: never.
+	Deadline int64  `cbor:"2,keyasint,omitempty"`
+	Force    bool   `cbor:"3,keyasint,omitempty"`
+	Reason   string `cbor:"4,keyasint,omitempty"`
+}
+
+// GPU is one device of a node.
+type GPU struct {
+	UUID  string `cbor:"1,keyasint,omitempty"`
+	Index uint8  `cbor:"2,keyasint,omitempty"`
+	Model string `cbor:"3,keyasint,omitempty"`
+	Type  string `cbor:"4,keyasint,omitempty"`
+	MemMB uint32 `cbor:"5,keyasint,omitempty"`
+	PCI   string `cbor:"6,keyasint,omitempty"`
+	NUMA  int8   `cbor:"7,keyasint,omitempty"`
+	// NVLink is the set of indices reached over NVLink.
+	NVLink       uint64             `cbor:"8,keyasint,omitempty"`
+	Health       v1.GpuHealth_Value `cbor:"9,keyasint,omitempty"`
+	HealthReason string             `cbor:"10,keyasint,omitempty"`
+	Simulated    bool               `cbor:"11,keyasint,omitempty"`
+}
+
+// NodeUse is what the leases on a node take of it.
+type NodeUse struct {
+	// Exclusive is the set of GPUs leased whole.
+	Exclusive uint64
+	// Shared is the set of GPUs leased in fractions; Milli says how much of each.
+	Shared      uint64
+	Milli       [MaxGPUs]uint16
+	CPUs, MemMB uint32
+	Tasks       int
+}
+
+// Lease is the right of one task to GPUs on one node.
+type Lease struct {
+	Job           ident.Job `cbor:"1,keyasint,omitempty"`
+	Rank          uint16    `cbor:"2,keyasint,omitempty"`
+	Attempt       uint32    `cbor:"3,keyasint,omitempty"`
+	Node          string    `cbor:"4,keyasint,omitempty"`
+	GPUs          uint64    `cbor:"5,keyasint,omitempty"`
+	FractionMilli uint16    `cbor:"6,keyasint,omitempty"`
+	CPUs          uint32    `cbor:"7,keyasint,omitempty"`
+	MemMB         uint32    `cbor:"8,keyasint,omitempty"`
+	// Token is the fencing token: the index of the grant.
+	Token     uint64 `cbor:"9,keyasint,omitempty"`
+	GrantedAt int64  `cbor:"10,keyasint,omitempty"`
+}
+
+// Queue is where jobs wait.
+type Queue struct {
+	Name      string `cbor:"1,keyasint,omitempty"`
+	Weight    uint32 `cbor:"2,keyasint,omitempty"`
+	CreatedAt int64  `cbor:"3,keyasint,omitempty"`
+	UpdatedAt int64  `cbor:"4,keyasint,omitempty"`
+	Revision  uint64 `cbor:"5,keyasint,omitempty"`
+	// MaxGPUs bounds the GPUs that the leases of its jobs hold together; 0: no limit.
+	MaxGPUs uint32 `cbor:"6,keyasint,omitempty"`
+}
+
+// Checkpoint is a saved training state.
+type Checkpoint struct {
+	ID      ident.Checkpoint `cbor:"1,keyasint,omitempty"`
+	Job     ident.Job        `cbor:"2,keyasint,omitempty"`
+	Tenant  string           `cbor:"3,keyasint,omitempty"`
+	Attempt uint32           `cbor:"4,keyasint,omitempty"`
+	Token   uint64           `cbor:"5,keyasint,omitempty"`
+	Rank    uint16           `cbor:"6,keyasint,omitempty"`
+	Node    string           `cbor:"7,keyasint,omitempty"`
+	Step    int64            `cbor:"8,keyasint,omitempty"`
+	Path    string           `cbor:"9,keyasint,omitempty"`
+	// Digest is that of the manifest, SizeBytes that of all files together.
+	Digest    string `cbor:"10,keyasint,omitempty"`
+	SizeBytes int64  `cbor:"11,keyasint,omitempty"`
+	// Metrics is a JSON object, opaque here.
+	Metrics   string `cbor:"12,keyasint,omitempty"`
+	CreatedAt int64  `cbor:"13,keyasint,omitempty"`
+}
+
+// Timer is the deadline of a drain that is still to be enforced; 0: none.
+func (n *Node) Timer() int64 {
+	if n.Drain != nil && !n.Drain.Force {
+		return n.Drain.Deadline
+	}
+	return 0
+}
+
+func DrainReason(d *Drain) string {
+	switch {
+	case d == nil:
+		return ""
+	case d.Reason == "":
+		return "drained by an operator"
+	}
+	return d.Reason
+}

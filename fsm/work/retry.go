@@ -1,0 +1,151 @@
+package work
+
+import (
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+)
+
+// RetryCause is a set of causes after which an attempt may be repeated.
+type RetryCause uint8
+
+// The causes. All but RetryExit are the infrastructure's.
+const (
+	RetryNodeLost RetryCause = 1 << iota
+	RetryGPUFault
+	RetryLaunchFailed
+	RetryDataFetch
+	RetryExit
+
+	// RetryInfrastructure is every cause but the exit of the job's own process.
+	RetryInfrastructure = RetryNodeLost | RetryGPUFault | RetryLaunchFailed | RetryDataFetch
+	// RetryAll is what retry_on means when it is absent.
+	RetryAll = RetryInfrastructure | RetryExit
+)
+
+// RetryRules says which restarts RetryPolicy.Max bounds. A job keeps the rules that it was submitted under: its agents were
+// told what becomes of a task that is lost.
+type RetryRules uint8
+
+// The rules.
+const (
+	// AllCausesCount: entries of version 1 and 2.
+	AllCausesCount RetryRules = iota
+	// ExitCounts: restarts after a cause of the infrastructure are free.
+	ExitCounts
+)
+
+// RetryPolicy says after what a job is restarted, and how often.
+type RetryPolicy struct {
+	// Max bounds the restarts that count.
+	Max uint16     `cbor:"1,keyasint,omitempty"`
+	On  RetryCause `cbor:"2,keyasint,omitempty"`
+	// Never: no attempt follows another, whatever ended it, unless a user says so.
+	Never bool `cbor:"3,keyasint,omitempty"`
+}
+
+// RetryCounts has one counter per cause.
+type RetryCounts struct {
+	NodeLost     uint32 `cbor:"1,keyasint,omitempty"`
+	GPUFault     uint32 `cbor:"2,keyasint,omitempty"`
+	LaunchFailed uint32 `cbor:"3,keyasint,omitempty"`
+	DataFetch    uint32 `cbor:"4,keyasint,omitempty"`
+	Exit         uint32 `cbor:"5,keyasint,omitempty"`
+	Preempted    uint32 `cbor:"6,keyasint,omitempty"`
+	Drained      uint32 `cbor:"7,keyasint,omitempty"`
+}
+
+// Spent is how many of the restarts that RetryPolicy.Max bounds are used up.
+func (j *Job) Spent() uint32 {
+	c := &j.Retries
+	if j.RetryRules == ExitCounts {
+		return c.Exit
+	}
+	return c.NodeLost + c.GPUFault + c.LaunchFailed + c.DataFetch + c.Exit
+}
+
+// RetryLeft says whether an attempt that ends by cause would be followed by another one. (One that brings nothing new may be
+// the last all the same: see MaxFruitless.) For RetryNodeLost the answer is the same for all of the life of an attempt.
+func (j *Job) RetryLeft(cause RetryCause) bool {
+	switch {
+	case j.Retry.Never, j.Retry.On&cause == 0:
+		return false
+	case j.RetryRules == ExitCounts && cause != RetryExit:
+		return true
+	}
+	return j.Spent() < uint32(j.Retry.Max)
+}
+
+// Streak is what the last attempts of a job came to, since it was submitted or a user retried it.
+type Streak struct {
+	// Restarts in a row, each after an attempt that failed and lasted for less than steadyAfter.
+	Restarts uint32 `cbor:"1,keyasint,omitempty"`
+	// Fruitless is how many attempts in a row failed without a new checkpoint, and without a step beyond all before.
+	Fruitless uint32 `cbor:"2,keyasint,omitempty"`
+	// After is when the next attempt may start, Unix nanoseconds; 0: at once.
+	After int64 `cbor:"3,keyasint,omitempty"`
+	// Best is the highest step that any attempt has reported.
+	Best int64 `cbor:"4,keyasint,omitempty"`
+	// Gained: the newest attempt has saved a checkpoint, or got beyond Best.
+	Gained bool `cbor:"5,keyasint,omitempty"`
+}
+
+const (
+	// MaxFruitless attempts in a row that bring nothing new end a job with NO_PROGRESS.
+	MaxFruitless = 3
+	// The pause before a restart: none before the first in a row, firstPause before the second, then twice as long each
+	// time, up to LongestPause.
+	firstPause   = 10 * 1e9
+	LongestPause = 5 * 60 * 1e9
+	// steadyAfter is how long an attempt must have run for the restarts before it to be forgotten: twice the longest pause.
+	SteadyAfter = 2 * LongestPause
+)
+
+// Pause is how long the next restart waits after so many in a row.
+func (s *Streak) Pause() int64 {
+	if s.Restarts == 0 {
+		return 0
+	}
+	pause := int64(firstPause)
+	for n := uint32(1); n < s.Restarts && pause < LongestPause; n++ {
+		pause *= 2
+	}
+	return min(pause, LongestPause)
+}
+
+// Reached takes down that an attempt has come to a step.
+func (s *Streak) Reached(step int64) {
+	if step > s.Best {
+		s.Best, s.Gained = step, true
+	}
+}
+
+// CauseOf says against which of the causes an error counts; 0: nothing is retried after it.
+func CauseOf(e v1.ErrorType_Value) RetryCause {
+	switch e {
+	case v1.ErrorType_NODE_LOST:
+		return RetryNodeLost
+	case v1.ErrorType_GPU_FAULT:
+		return RetryGPUFault
+	case v1.ErrorType_LAUNCH_FAILED:
+		return RetryLaunchFailed
+	case v1.ErrorType_DATA_FETCH, v1.ErrorType_MODEL_NOT_FOUND: // what one node lacks another may have
+		return RetryDataFetch
+	case v1.ErrorType_EXIT_NONZERO, v1.ErrorType_OOM:
+		return RetryExit
+	}
+	return 0
+}
+
+func (c *RetryCounts) Add(cause RetryCause) {
+	switch cause {
+	case RetryNodeLost:
+		c.NodeLost++
+	case RetryGPUFault:
+		c.GPUFault++
+	case RetryLaunchFailed:
+		c.LaunchFailed++
+	case RetryDataFetch:
+		c.DataFetch++
+	case RetryExit:
+		c.Exit++
+	}
+}

@@ -1,0 +1,98 @@
+package work
+
+import (
+	"strings"
+
+	"github.com/mindcoordinator/mind/fsm/ident"
+)
+
+// Class is the class of a job whose tenant has no quota.
+func (j *Job) Class() ClassKey {
+	key := ClassKey{Queue: j.Queue, Shape: j.Shape}
+	if len(j.Awaits) > 0 || j.avoidsAny() {
+		key.Own = j.ID
+	}
+	return key
+}
+
+// Topology says how the GPUs of a task must hang together.
+const (
+	TopologyAny        uint8 = 0
+	TopologyNVLink     uint8 = 1
+	TopologySingleNode uint8 = 2
+)
+
+// Shape is what a job needs, normalised, so that jobs which need the same compare equal.
+type Shape struct {
+	// Nodes is the size of the gang, at least 1. All else is per node.
+	Nodes uint16 `cbor:"1,keyasint,omitempty"`
+	GPUs  uint16 `cbor:"2,keyasint,omitempty"`
+	// GPUType is a short type or a model name; empty: any.
+	GPUType string `cbor:"3,keyasint,omitempty"`
+	// FractionMilli is a share of one GPU, 1-999, instead of GPUs.
+	FractionMilli uint16 `cbor:"4,keyasint,omitempty"`
+	// GPUMemMB is the memory of each GPU, at least.
+	GPUMemMB uint32 `cbor:"5,keyasint,omitempty"`
+	CPUs     uint32 `cbor:"6,keyasint,omitempty"`
+	MemMB    uint32 `cbor:"7,keyasint,omitempty"`
+	Topology uint8  `cbor:"8,keyasint,omitempty"`
+	// Selector is "k=v,k=v" with sorted keys: labels that the node must have.
+	Selector string `cbor:"9,keyasint,omitempty"`
+}
+
+// ClassKey groups the waiting jobs that are the same to the scheduler but for priority and age.
+type ClassKey struct {
+	Queue string `cbor:"1,keyasint,omitempty"`
+	Shape Shape  `cbor:"2,keyasint,omitempty"`
+	// Own is set when the job is a class of its own, because what it did before limits where it may go.
+	Own ident.Job `cbor:"3,keyasint,omitempty"`
+	// Tenant is set when the tenant has a quota: its jobs may be held back by what holds for nobody else.
+	Tenant string `cbor:"4,keyasint,omitempty"`
+}
+
+// CPUDemand is the CPUs that a task of this shape counts on its node: a job without GPUs counts one at least.
+func (s Shape) CPUDemand() uint32 {
+	if s.CPUs == 0 && s.GPUs == 0 && s.FractionMilli == 0 {
+		return 1
+	}
+	return s.CPUs
+}
+
+// GPUMilli is what all tasks of this shape hold together, in thousandths of a GPU.
+func (s Shape) GPUMilli() int {
+	return max(1, int(s.Nodes)) * (1000*int(s.GPUs) + int(s.FractionMilli))
+}
+
+// NeedsGPU says whether a task of this shape touches any GPU.
+func (s Shape) NeedsGPU() bool { return s.GPUs > 0 || s.FractionMilli > 0 }
+
+// ClassLess orders classes: by queue, then shape.
+func ClassLess(a, b ClassKey) bool {
+	if c := strings.Compare(a.Queue, b.Queue); c != 0 {
+		return c < 0
+	}
+	x, y := &a.Shape, &b.Shape
+	if c := strings.Compare(x.GPUType, y.GPUType); c != 0 {
+		return c < 0
+	}
+	if c := strings.Compare(x.Selector, y.Selector); c != 0 {
+		return c < 0
+	}
+	p := [...]uint64{
+		uint64(x.Nodes)<<48 | uint64(x.GPUs)<<32 | uint64(x.FractionMilli)<<16 | uint64(x.Topology),
+		uint64(x.GPUMemMB)<<32 | uint64(x.CPUs), uint64(x.MemMB),
+	}
+	q := [...]uint64{
+		uint64(y.Nodes)<<48 | uint64(y.GPUs)<<32 | uint64(y.FractionMilli)<<16 | uint64(y.Topology),
+		uint64(y.GPUMemMB)<<32 | uint64(y.CPUs), uint64(y.MemMB),
+	}
+	for i := range p {
+		if p[i] != q[i] {
+			return p[i] < q[i]
+		}
+	}
+	if a.Own != b.Own {
+		return a.Own < b.Own
+	}
+	return a.Tenant < b.Tenant
+}

@@ -1,0 +1,153 @@
+package tables
+
+import (
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// grants is what a tenant (or a queue) was given, and when it was last given more.
+type grants struct {
+	work.Usage
+	lastGPU, lastRunning, lastJob uint64
+}
+
+func checkQueues(s *rows, report kernel.Report) {
+	want := map[string]*queueFigures{}
+	at := func(q string) *queueFigures {
+		if want[q] == nil {
+			want[q] = &queueFigures{}
+		}
+		return want[q]
+	}
+	for j := range s.jobs.rows.Rows() {
+		at(j.Queue).counts[j.State&15]++
+		if j.HeldBack() {
+			at(j.Queue).held++
+		}
+		if _, ok := s.Queue(j.Queue); !ok && !j.Terminal() {
+			report("%s is in the queue %q, which does not exist", j.ID, j.Queue)
+		}
+	}
+	for l := range s.Leases() {
+		if j, ok := s.Job(l.Job); ok {
+			at(j.Queue).gpuMilli += l.GPUMilli()
+		}
+	}
+	listed := 0
+	for f := range s.queues.figures.All() {
+		if *f.figures != *at(f.name) {
+			report("the figures of queue %q are %v, counted anew %v", f.name, *f.figures, *want[f.name])
+		}
+		listed++
+	}
+	if listed != len(want) {
+		report("figures of %d queues instead of %d", listed, len(want))
+	}
+	checkShares(s, report)
+	checkQueueLimits(s, report)
+}
+
+// checkQuotas holds I7 as one state can show it: a limit may be below what a tenant has only if nothing was granted since
+// it was set. Leases carry the index of their grant, jobs that of their creation, quotas that of their last change.
+func checkQuotas(s *rows, report kernel.Report) {
+	if s.quotas.rows.Len() == 0 {
+		return
+	}
+	byTenant := map[string]*grants{}
+	at := func(tenant string) *grants {
+		if byTenant[tenant] == nil {
+			byTenant[tenant] = &grants{}
+		}
+		return byTenant[tenant]
+	}
+	for j := range s.jobs.rows.Rows() {
+		g := at(j.Tenant)
+		if j.Live() {
+			g.Running++
+			g.lastRunning = max(g.lastRunning, j.Token)
+		}
+		if !j.Terminal() {
+			g.Unfinished++
+			g.lastJob = max(g.lastJob, j.Created)
+		}
+	}
+	for l := range s.Leases() {
+		if j, ok := s.Job(l.Job); ok && l.GPUMilli() > 0 {
+			g := at(j.Tenant)
+			g.GPUMilli += l.GPUMilli()
+			g.lastGPU = max(g.lastGPU, l.Token)
+		}
+	}
+	for q := range s.Quotas() {
+		g := at(q.Tenant)
+		switch {
+		case q.MaxGPUs != nil && g.lastGPU > q.Revision && g.GPUMilli > 1000*int(*q.MaxGPUs):
+			report("I7: tenant %q holds %s GPUs of %d, some granted at index %d, after the quota of index %d", q.Tenant, work.FormatGPUs(g.GPUMilli), *q.MaxGPUs, g.lastGPU, q.Revision)
+		case q.MaxRunning != nil && g.lastRunning > q.Revision && g.Running > int(*q.MaxRunning):
+			report("I7: tenant %q runs %d jobs of %d, one since index %d, after the quota of index %d", q.Tenant, g.Running, *q.MaxRunning, g.lastRunning, q.Revision)
+		case q.MaxJobs != nil && g.lastJob > q.Revision && g.Unfinished > int(*q.MaxJobs):
+			report("I7: tenant %q has %d unfinished jobs of %d, one since index %d, after the quota of index %d", q.Tenant, g.Unfinished, *q.MaxJobs, g.lastJob, q.Revision)
+		}
+		if q.Revision > s.meta.Index {
+			report("the quota of tenant %q is of index %d, after %d", q.Tenant, q.Revision, s.meta.Index)
+		}
+	}
+}
+
+// checkQueueLimits is the same for queues.
+func checkQueueLimits(s *rows, report kernel.Report) {
+	byQueue := map[string]*grants{}
+	for l := range s.Leases() {
+		j, ok := s.Job(l.Job)
+		if !ok || l.GPUMilli() == 0 {
+			continue
+		}
+		g := byQueue[j.Queue]
+		if g == nil {
+			g = &grants{}
+			byQueue[j.Queue] = g
+		}
+		g.GPUMilli += l.GPUMilli()
+		g.lastGPU = max(g.lastGPU, l.Token)
+	}
+	for q := range s.Queues() {
+		if g := byQueue[q.Name]; q.MaxGPUs != 0 && g != nil && g.lastGPU > q.Revision && g.GPUMilli > 1000*int(q.MaxGPUs) {
+			report("I7: the jobs of queue %q hold %s GPUs of %d, some granted at index %d, after the limit of index %d", q.Name, work.FormatGPUs(g.GPUMilli), q.MaxGPUs, g.lastGPU, q.Revision)
+		}
+	}
+}
+
+func checkShares(s *rows, report kernel.Report) {
+	want := map[tenantQueue]*queueFigures{}
+	at := func(j *work.Job) *queueFigures {
+		k := tenantQueue{j.Tenant, j.Queue}
+		if want[k] == nil {
+			want[k] = &queueFigures{}
+		}
+		return want[k]
+	}
+	for j := range s.jobs.rows.Rows() {
+		at(j).counts[j.State&15]++
+		if j.HeldBack() {
+			at(j).held++
+		}
+	}
+	for l := range s.Leases() {
+		if j, ok := s.Job(l.Job); ok {
+			at(j).gpuMilli += l.GPUMilli()
+		}
+	}
+	for f := range s.queues.shares.All() {
+		counted := want[f.of]
+		if counted == nil {
+			counted = &queueFigures{} // Its last job was dropped.
+		}
+		if *f.figures != *counted {
+			report("I11: the figures of tenant %q in queue %q are %v, counted anew %v", f.of.tenant, f.of.queue, *f.figures, *counted)
+		}
+		delete(want, f.of)
+	}
+	if len(want) > 0 {
+		report("I11: %d parts of queues that tenants have are not counted", len(want))
+	}
+}

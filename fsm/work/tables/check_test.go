@@ -1,0 +1,308 @@
+package tables
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/access"
+	"github.com/mindcoordinator/mind/fsm/catalog"
+	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// TestCheck_canFail breaks a sound state in one place after the other, and requires that Check says so.
+func TestCheck_canFail(t *testing.T) {
+	firstLive := func(s *State) *work.Job {
+		for id := range s.jobs.active.All() {
+			j, _ := s.Job(id)
+			return j
+		}
+		return nil
+	}
+	firstLease := func(s *State) *work.Lease {
+		for l := range s.Leases() {
+			return l
+		}
+		return nil
+	}
+	firstKey := func(s *State) *work.IdempotencyKey {
+		for k := range s.keys.rows.Rows() {
+			return k
+		}
+		return nil
+	}
+	edit := func(s *State, f func(j *work.Job)) {
+		j := *firstLive(s)
+		f(&j)
+		s.jobs.rows.Put(j.ID, &j)
+	}
+	// awaiting breaks the job that runs while a lost task of it may still be alive.
+	awaiting := func(s *State, f func(j *work.Job)) {
+		for j := range s.jobs.rows.Rows() {
+			if j.Live() && j.Replacement() {
+				c := *j
+				c.Awaits = append([]work.AwaitedTask(nil), j.Awaits...)
+				c.Past = append([]work.PastAttempt(nil), j.Past...)
+				f(&c)
+				s.jobs.rows.Put(c.ID, &c)
+				return
+			}
+		}
+		require.Fail(t, "the story has no such job")
+	}
+	node := func(s *State, id string, f func(n *work.Node)) {
+		n, _ := s.Node(id)
+		c := *n
+		f(&c)
+		s.nodes.rows.Put(id, &c)
+	}
+	// result adds one that is like the first but for what f changes.
+	result := func(s *State, f func(r *work.EvaluationResult)) {
+		for r := range s.evaluations.results.Rows() {
+			c := *r
+			f(&c)
+			s.PutResult(&c)
+			return
+		}
+		require.Fail(t, "the story has no result")
+	}
+	tests := map[string]struct {
+		breakIt func(s *State)
+		says    string
+	}{
+		"a GPU leased twice": {func(s *State) {
+			l := *firstLease(s)
+			l.Job = 99
+			s.leases.rows.Put(LeaseKey{l.Node, l.Job, l.Rank}, &l)
+		}, "I1"},
+		"a GPU leased and shared": {func(s *State) {
+			l := *firstLease(s)
+			l.Job, l.FractionMilli = 99, 100
+			s.leases.rows.Put(LeaseKey{l.Node, l.Job, l.Rank}, &l)
+		}, "I1"},
+		"a GPU shared beyond the whole": {func(s *State) {
+			for i := range 3 {
+				l := &work.Lease{Node: "n1", Job: ident.Job(90 + i), FractionMilli: 500, GPUs: 1 << 7}
+				s.leases.rows.Put(LeaseKey{l.Node, l.Job, l.Rank}, l)
+			}
+		}, "I1: n1: GPU 7"},
+		"a lease without a task": {func(s *State) {
+			s.leases.rows.Put(LeaseKey{"n1", 99, 0}, &work.Lease{Job: 99, Node: "n1"})
+		}, "I2"},
+		"half a gang": {func(s *State) {
+			l := firstLease(s)
+			s.leases.rows.Delete(LeaseKey{l.Node, l.Job, l.Rank})
+		}, "I2"},
+		"a lease under another token": {func(s *State) {
+			l := *firstLease(s)
+			l.Token++
+			s.leases.rows.Put(LeaseKey{l.Node, l.Job, l.Rank}, &l)
+		}, "I2"},
+		"leases of a finished job": {func(s *State) { edit(s, func(j *work.Job) { j.State, j.FinishedAt = v1.JobState_FAILED, 1 }) }, "I2"},
+		"a token of the past":      {func(s *State) { edit(s, func(j *work.Job) { j.Token = 1 }) }, "I3"},
+		"a token of the future":    {func(s *State) { edit(s, func(j *work.Job) { j.Token = 1 << 40 }) }, "I3"},
+		"a past attempt out of turn": {func(s *State) {
+			edit(s, func(j *work.Job) { j.Past = []work.PastAttempt{{Attempt: 1, Token: 1 << 40}} })
+		}, "I3"},
+		"a key for no job": {func(s *State) {
+			k := *firstKey(s)
+			s.keys.rows.Delete(placeOf(&k))
+			k.Job = 99
+			s.keys.rows.Put(placeOf(&k), &k)
+		}, "I4"},
+		"a key twice": {func(s *State) {
+			k := *firstKey(s)
+			k.ExpiresAt++
+			s.keys.rows.Put(placeOf(&k), &k)
+		}, "I4"},
+		"finished and not finished": {func(s *State) { edit(s, func(j *work.Job) { j.FinishedAt = 1 }) }, "I5"},
+		"a row changed in place":    {func(s *State) { firstLive(s).Name = "changed" }, "I8"},
+		"a checkpoint of no job":    {func(s *State) { s.PutCheckpoint(&work.Checkpoint{ID: 9, Job: 99}) }, "I9"},
+		"a checkpoint of no attempt": {func(s *State) {
+			j := firstLive(s)
+			s.PutCheckpoint(&work.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: 7, Token: 7})
+		}, "I9"},
+		"a last checkpoint that is not there": {func(s *State) { edit(s, func(j *work.Job) { j.LastCheckpoint = 77 }) }, "I9"},
+		"a checkpoint without a manifest": {func(s *State) {
+			j := firstLive(s)
+			s.PutCheckpoint(&work.Checkpoint{ID: ident.Checkpoint(s.meta.Index << kernel.IDPositionBits), Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token})
+		}, "has no manifest"},
+		"a checkpoint of an attempt to come": {func(s *State) {
+			j := firstLive(s)
+			s.PutCheckpoint(&work.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token + 1})
+		}, "I9"},
+		"lost by a minority": {func(s *State) {
+			awaiting(s, func(j *work.Job) { j.Awaits[0].Loss.Votes = 1 })
+		}, "I6"},
+		"lost before its time": {func(s *State) {
+			awaiting(s, func(j *work.Job) { j.Awaits[0].Loss.Silent = j.LostAfter - 1 })
+		}, "I6"},
+		"lost without grounds": {func(s *State) { awaiting(s, func(j *work.Job) { j.Awaits[0].Loss.How = work.LossReboot }) }, "on the grounds"},
+		"a past attempt by a minority": {func(s *State) {
+			awaiting(s, func(j *work.Job) {
+				j.Past[0].Loss = &work.Loss{How: work.LossVerdict, Votes: 1, Voters: 2, Silent: 1e12}
+			})
+		}, "I6"},
+		"an end by a minority": {func(s *State) {
+			edit(s, func(j *work.Job) { j.Ending = &work.Ending{Loss: &work.Loss{How: work.LossVerdict}} })
+		}, "I6"},
+		"lost and ended by itself":       {func(s *State) { awaiting(s, func(j *work.Job) { j.Past[0].ErrorType = v1.ErrorType_OOM }) }, "I6"},
+		"waiting for one task twice":     {func(s *State) { awaiting(s, func(j *work.Job) { j.Awaits = append(j.Awaits, j.Awaits[0]) }) }, "twice"},
+		"waiting for nobody":             {func(s *State) { awaiting(s, func(j *work.Job) { j.Awaits[0].Node = "n9" }) }, "n9, which there is not"},
+		"waiting for an attempt to come": {func(s *State) { awaiting(s, func(j *work.Job) { j.Awaits[0].Attempt = 9 }) }, "I3"},
+		"waiting by an unknown roster":   {func(s *State) { awaiting(s, func(j *work.Job) { j.Awaits[0].Roster = 1 << 40 }) }, "had acknowledged a roster"},
+		"waiting for a live task": {func(s *State) {
+			awaiting(s, func(j *work.Job) { j.Awaits[0].Attempt, j.Awaits[0].Token = j.Attempt, j.Token })
+		}, "is waited for as lost"},
+		"waiting unlisted": {func(s *State) {
+			for a := range s.jobs.awaits.All() {
+				s.jobs.awaits.Delete(a)
+				return
+			}
+		}, "not listed as waiting for n3"},
+		"listed and not waiting":        {func(s *State) { s.jobs.awaits.Put(awaitingJob{"n1", 9}) }, "the index of awaited tasks"},
+		"away and on the roster":        {func(s *State) { node(s, "n3", func(n *work.Node) { n.RosterSince = 1 }) }, "is on the roster"},
+		"a roster to come":              {func(s *State) { node(s, "n1", func(n *work.Node) { n.RosterSince = 1 << 40 }) }, "the newest is"},
+		"a roster unheard of":           {func(s *State) { node(s, "n1", func(n *work.Node) { n.RosterAcked = 1 << 40 }) }, "has acknowledged"},
+		"a roster of tomorrow":          {func(s *State) { s.meta.RosterVersion = 1 << 40 }, "the roster is of index"},
+		"enabled tomorrow":              {func(s *State) { node(s, "n1", func(n *work.Node) { n.EnabledAt = 1 << 40 }) }, "was enabled"},
+		"lost and there":                {func(s *State) { node(s, "n1", func(n *work.Node) { n.LostSince = 1 }) }, "I6: n1 is lost"},
+		"lost and not counted":          {func(s *State) { s.meta.NodesLost = 0 }, "were declared lost"},
+		"a job unlisted for its tenant": {func(s *State) { edit(s, func(j *work.Job) { j.Tenant = "x" }) }, "I11"},
+		"waiting jobs uncounted": {func(s *State) {
+			for b := range s.jobs.blocks.All() {
+				s.jobs.blocks.Delete(b)
+				return
+			}
+		}, "blocks of waiting jobs are not counted"},
+		"waiting jobs counted wrong": {func(s *State) { s.jobs.blocks.Put(waitingBlock{blockKey{"x", 7}, 3}) }, "of waiting jobs has 3, counted anew 0"},
+		"wrong counts":               {func(s *State) { s.jobs.counts[1]++ }, "counts are"},
+		"wrong figures of a queue":   {func(s *State) { s.queues.figures.Put(namedFigures{"default", &queueFigures{}}) }, "the figures of queue"},
+		"wrong figures of a tenant": {func(s *State) {
+			for f := range s.queues.shares.All() {
+				s.queues.shares.Put(tenantFigures{f.of, &queueFigures{gpuMilli: 1}})
+				return
+			}
+		}, "I11: the figures of tenant"},
+		"a tenant's part uncounted": {func(s *State) {
+			for f := range s.queues.shares.All() {
+				s.queues.shares.Delete(f)
+				return
+			}
+		}, "parts of queues that tenants have are not counted"},
+		"wrong use of a node": {func(s *State) { s.leases.use.Put(nodeUse{"n1", &work.NodeUse{}}) }, "the use of n1"},
+		"a job waiting unlisted": {func(s *State) {
+			for w := range s.jobs.waiting.All() {
+				s.jobs.waiting.Delete(w)
+				return
+			}
+		}, "the index of waiting has"},
+		"a job active unlisted": {func(s *State) { s.jobs.active.Delete(firstLive(s).ID) }, "not listed as active"},
+		"a timer too many":      {func(s *State) { s.jobs.timers.Put(jobTimer{5, 5}) }, "the index of timers"},
+		"a reason for nobody": {func(s *State) {
+			s.jobs.reasons.Put(work.ClassKey{Queue: "x"}, &classReason{Class: work.ClassKey{Queue: "x"}})
+		}, "a reason for class"},
+		"a job in no queue":    {func(s *State) { edit(s, func(j *work.Job) { j.Queue = "x" }) }, "which does not exist"},
+		"a task out of rank":   {func(s *State) { edit(s, func(j *work.Job) { j.Tasks = []work.Task{{Rank: 1}} }) }, "has rank 1"},
+		"a state that is none": {func(s *State) { edit(s, func(j *work.Job) { j.State = 12 }) }, "has the state 12"},
+		"a node in a wrong state": {func(s *State) {
+			n, _ := s.Node("n1")
+			c := *n
+			c.State = v1.NodeState_LOST
+			s.nodes.rows.Put("n1", &c)
+		}, "n1 is LOST and should be READY"},
+		"a result of no job":         {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Job = 99 }) }, "I11: a result"},
+		"a result of another tenant": {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Tenant = "x" }) }, "I11: a result"},
+		"a result of a job that is no evaluation": {func(s *State) {
+			result(s, func(r *work.EvaluationResult) {
+				j, _ := s.Job(r.Job)
+				c := *j
+				c.Labels = nil
+				s.jobs.rows.Put(c.ID, &c)
+			})
+		}, "I11: a result"},
+		"a result of no attempt":         {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Attempt = 7 }) }, "I11: the result"},
+		"a result of an attempt to come": {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Token++ }) }, "I11: the result"},
+		"a result out of bounds":         {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Error = strings.Repeat("x", 2000) }) }, "out of bounds"},
+		"two results in one place":       {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Benchmark = "other" }) }, "the place 1"},
+		"results without end": {func(s *State) {
+			for i := range work.MaxResultsPerJob {
+				result(s, func(r *work.EvaluationResult) {
+					r.Benchmark, r.Place = strings.Repeat("x", 1+i%100)+strings.Repeat("y", i/100), uint64(5+i)
+				})
+			}
+		}, "results of more than"},
+		"a node away unlisted": {func(s *State) { s.nodes.away.Put("x") }, "nodes away"},
+		"a pause without an end": {func(s *State) {
+			for j := range s.jobs.rows.Rows() {
+				if j.Held&work.HoldBackoff != 0 {
+					c := *j
+					c.Streak.After = 0
+					s.jobs.rows.Put(c.ID, &c)
+				}
+			}
+		}, "pauses without an end"},
+		"attempts in vain without end": {func(s *State) { edit(s, func(j *work.Job) { j.Streak.Fruitless = work.MaxFruitless }) }, "brought nothing new"},
+		"a hold of a recovery that ends never": {func(s *State) {
+			for j := range s.jobs.rows.Rows() {
+				if j.Waiting() {
+					c := *j
+					c.Held = work.HoldRecovery
+					s.jobs.rows.Put(c.ID, &c)
+				}
+			}
+		}, "settles at 0"},
+		"a node that is unheard without a recovery": {func(s *State) { node(s, "n1", func(n *work.Node) { n.Unheard = true }) }, "has not been heard of"},
+		"an unheard node unlisted":                  {func(s *State) { s.nodes.unheard.Put("x") }, "were not heard of"},
+		"a job placed before all nodes were heard": {func(s *State) {
+			j := firstLive(s)
+			s.meta.Recovered, s.meta.RecoveredAt = j.Token-1, 1
+			s.nodes.unheard.Put("n1")
+		}, "was given attempt"},
+	}
+	for name, c := range tests {
+		t.Run(name, func(t *testing.T) {
+			m, tables := story(t)
+			require.Empty(t, kernel.Check(m.View()))
+			// The rows that are changed in place are shared with the view: only this test does that.
+			c.breakIt(tables)
+			m.StoreConfiguration(m.View().Index(), m.View().Voters()) // publishes it
+			found := strings.Join(kernel.Check(m.View()), "\n")
+			require.Contains(t, found, c.says)
+		})
+	}
+}
+
+// story restores a state in which everything is that there can be, and returns its tables to be worked on. The snapshot is
+// that of the story that package fsm tells: TestStory_isWhatTheChecksAreTriedOn there holds the two equal.
+func story(t *testing.T) (*kernel.Machine[kernel.View, event.Event], *State) {
+	var tables *State
+	registry := kernel.Register(
+		kernel.Domain{
+			Name: "work", Meta: &kernel.MetaDef{New: func() kernel.MetaRow { return &work.Meta{} }}, Records: Records(), Check: Check,
+			Open: func(s *kernel.State) kernel.Part {
+				part := Open(s)
+				tables = part.(*State)
+				return part
+			},
+		},
+		coordinators.Domain(), access.Tokens(), access.Audit(), catalog.Domain(),
+	)
+	m := kernel.New(kernel.Config[kernel.View, event.Event]{
+		Registry: registry,
+		View:     func(v *kernel.View) *kernel.View { return v },
+		Restored: func(uint64) event.Event { return event.Event{Topic: event.TopicState} },
+	})
+	f, err := os.Open("testdata/story.snapshot")
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, m.Restore(f))
+	return m, tables
+}

@@ -1,0 +1,353 @@
+package tables
+
+import (
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/groups"
+)
+
+func (r *classReason) AppendFields(f kernel.Fields) kernel.Fields {
+	f = r.Class.Shape.AppendFields(f.Text(r.Class.Queue)).Text(r.Reason)
+	if r.Class.Own != 0 || r.Class.Tenant != "" {
+		f = f.Num(uint64(r.Class.Own))
+	}
+	if r.Class.Tenant != "" {
+		f = f.Text(r.Class.Tenant)
+	}
+	return f
+}
+
+// jobTables holds the jobs, and what is derived from them to find them.
+type jobTables struct {
+	rows    kernel.Table[ident.Job, *work.Job]
+	reasons kernel.Table[work.ClassKey, *classReason]
+
+	counts work.Counts
+	// groups lists the jobs by what they have in common.
+	groups groups.Index
+	// tenants are numbered, because numbers compare quickly.
+	tenants kernel.Index[tenantNumber]
+	// waiting lists the jobs that the scheduler may place, by class, then priority, then age.
+	waiting kernel.Index[waitingJob]
+	classes kernel.Index[classNumber]
+	// blocks counts the waiting jobs by queue, priority and age.
+	blocks kernel.Index[waitingBlock]
+	// active lists the jobs with leases.
+	active kernel.Index[ident.Job]
+	// timers lists what a Tick has to do to a job, and when.
+	timers     kernel.Index[jobTimer]
+	finished   kernel.Index[finishedJob]
+	dependents kernel.Index[dependentJob]
+	// ran lists the jobs that tell how long others like them will take.
+	ran kernel.Index[ranJob]
+	// awaits lists the jobs that wait to hear of a task on a node.
+	awaits kernel.Index[awaitingJob]
+	// recovering lists the jobs that are held since the cluster was recovered, and how long at least.
+	recovering kernel.Index[jobTimer]
+}
+
+func newJobTables() jobTables {
+	return jobTables{
+		rows:     kernel.NewTable[ident.Job, *work.Job](recordJob, func(a, b ident.Job) bool { return a < b }),
+		reasons:  kernel.NewTable[work.ClassKey, *classReason](recordClassReason, work.ClassLess),
+		groups:   groups.New(),
+		blocks:   kernel.NewIndex(blockLess),
+		tenants:  kernel.NewIndex(func(a, b tenantNumber) bool { return a.name < b.name }),
+		waiting:  kernel.NewIndex(func(a, b waitingJob) bool { return a.place < b.place || a.place == b.place && a.id < b.id }),
+		classes:  kernel.NewIndex(func(a, b classNumber) bool { return work.ClassLess(a.key, b.key) }),
+		active:   kernel.NewIndex(func(a, b ident.Job) bool { return a < b }),
+		timers:   kernel.NewIndex(func(a, b jobTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
+		finished: kernel.NewIndex(func(a, b finishedJob) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
+		dependents: kernel.NewIndex(func(a, b dependentJob) bool {
+			return a.on < b.on || a.on == b.on && a.id < b.id
+		}),
+		ran:    kernel.NewIndex(ranLess),
+		awaits: kernel.NewIndex(func(a, b awaitingJob) bool { return a.node < b.node || a.node == b.node && a.id < b.id }),
+
+		recovering: kernel.NewIndex(func(a, b jobTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
+	}
+}
+
+func (t *jobTables) freeze() jobTables {
+	return jobTables{
+		rows: t.rows.Freeze(), reasons: t.reasons.Freeze(), counts: t.counts,
+		groups: t.groups.Freeze(), tenants: t.tenants.Freeze(),
+		waiting: t.waiting.Freeze(), classes: t.classes.Freeze(), blocks: t.blocks.Freeze(), active: t.active.Freeze(),
+		timers: t.timers.Freeze(), finished: t.finished.Freeze(), dependents: t.dependents.Freeze(),
+		awaits: t.awaits.Freeze(), ran: t.ran.Freeze(), recovering: t.recovering.Freeze(),
+	}
+}
+
+type tenantNumber struct {
+	name   string
+	number uint32
+}
+
+type waitingJob struct {
+	// place is the number of the class, then 255 - priority.
+	place uint64
+	id    ident.Job
+	job   *work.Job
+}
+
+type classNumber struct {
+	key    work.ClassKey
+	number uint32
+}
+
+type jobTimer struct {
+	at int64
+	id ident.Job
+}
+
+type finishedJob struct {
+	at int64
+	id ident.Job
+}
+
+type dependentJob struct{ on, id ident.Job }
+
+type awaitingJob struct {
+	node string
+	id   ident.Job
+}
+
+// classReason is why the jobs of a class wait, as the scheduler last said.
+type classReason struct {
+	Class  work.ClassKey `cbor:"1,keyasint,omitempty"`
+	Reason string        `cbor:"2,keyasint,omitempty"`
+}
+
+// ClassOf is the class that a job belongs to while it waits.
+func (s *rows) ClassOf(j *work.Job) work.ClassKey {
+	key := j.Class()
+	if s.Limited(j.Tenant) {
+		key.Tenant = j.Tenant
+	}
+	return key
+}
+
+// Share replaces the strings that many jobs have in common by one copy of each.
+func (s *State) Share(j *work.Job) {
+	j.Tenant, j.User, j.Queue = s.kernel.Intern(j.Tenant), s.kernel.Intern(j.User), s.kernel.Intern(j.Queue)
+	j.Shape.GPUType, j.Shape.Selector = s.kernel.Intern(j.Shape.GPUType), s.kernel.Intern(j.Shape.Selector)
+}
+
+// noJob is the row before the first one: nothing is derived from it.
+var noJob work.Job
+
+// PutJob puts a row in, and keeps in step all that is derived from it. old is the row that it replaces, nil if none.
+func (s *State) PutJob(old, j *work.Job) {
+	t := &s.jobs
+	t.rows.Put(j.ID, j)
+	if old == nil {
+		old = &noJob
+	} else {
+		s.count(old, -1)
+	}
+	s.count(j, 1)
+	s.regroup(old, j)
+
+	// A waiting row is listed with its pointer, so it is listed anew even if its place is the same.
+	if old.Waiting() {
+		if !j.Waiting() || old.Priority != j.Priority || old.Class() != j.Class() {
+			s.unlist(old)
+			if j.Waiting() {
+				s.list(j)
+			}
+		} else {
+			t.waiting.Put(waitingJob{waitingPlace(s.work.classes[s.ClassOf(j)].number, j.Priority), j.ID, j})
+		}
+	} else if j.Waiting() {
+		s.list(j)
+	}
+	if was, is := old.Live(), j.Live(); was != is {
+		if is {
+			t.active.Put(j.ID)
+		} else {
+			t.active.Delete(j.ID)
+		}
+	}
+	if was, is := old.Timer(), j.Timer(); was != is {
+		if was != 0 {
+			t.timers.Delete(jobTimer{was, j.ID})
+		}
+		if is != 0 {
+			t.timers.Put(jobTimer{is, j.ID})
+		}
+	}
+	if was, is := old.Terminal(), j.Terminal(); was != is {
+		if is {
+			t.finished.Put(finishedJob{j.FinishedAt, j.ID})
+		} else {
+			t.finished.Delete(finishedJob{old.FinishedAt, j.ID})
+		}
+	}
+	if was, is := old.RanThrough(), j.RanThrough(); was != is {
+		if is {
+			t.ran.Put(s.ranOf(j))
+		} else {
+			t.ran.Delete(s.ranOf(old))
+		}
+	}
+	if was, is := old.WaitsForOthers(), j.WaitsForOthers(); was != is {
+		for _, d := range j.Dependencies {
+			if is {
+				t.dependents.Put(dependentJob{d.Job, j.ID})
+			} else {
+				t.dependents.Delete(dependentJob{d.Job, j.ID})
+			}
+		}
+	}
+	if len(old.Awaits)+len(j.Awaits) > 0 {
+		s.listAwaits(old, j)
+	}
+	if was, is := old.Settles(), j.Settles(); was != is {
+		if was != 0 {
+			t.recovering.Delete(jobTimer{was, j.ID})
+		}
+		if is != 0 {
+			t.recovering.Put(jobTimer{is, j.ID})
+		}
+	}
+}
+
+// DropJob takes a finished job out of the state.
+func (s *State) DropJob(j *work.Job) {
+	t := &s.jobs
+	t.rows.Delete(j.ID)
+	s.regroup(j, &noJob)
+	t.finished.Delete(finishedJob{j.FinishedAt, j.ID})
+	if j.RanThrough() {
+		t.ran.Delete(s.ranOf(j))
+	}
+	s.listAwaits(j, &noJob)
+	s.count(j, -1)
+}
+
+func (s *State) count(j *work.Job, by int) {
+	held := 0
+	if j.HeldBack() {
+		held = by
+	}
+	s.jobs.counts[j.State&15] += by
+	q := s.work.queueOf(j.Queue)
+	q.counts[j.State&15] += by
+	q.held += held
+	s.work.shareOf(j.Tenant, j.Queue).count(j.State, by, held)
+}
+
+func (s *State) tenantNumber(name string) uint32 {
+	w := s.work
+	n, ok := w.tenants[name]
+	if !ok {
+		w.nextTenant++
+		n = w.nextTenant
+		w.tenants[name] = n
+		s.jobs.tenants.Put(tenantNumber{name, n})
+	}
+	return n
+}
+
+func waitingPlace(class uint32, priority uint8) uint64 {
+	return uint64(class)<<8 | uint64(255-priority)
+}
+
+// list puts a job among the waiting ones; its class is born with its first job.
+func (s *State) list(j *work.Job) {
+	w := s.work
+	key := s.ClassOf(j)
+	c, ok := w.classes[key]
+	if !ok {
+		w.nextClass++
+		c = &classSlot{key: key, number: w.nextClass}
+		w.classes[key] = c
+		s.jobs.classes.Put(classNumber{key, c.number})
+	}
+	c.jobs++
+	s.countWaiting(j, 1)
+	s.jobs.waiting.Put(waitingJob{waitingPlace(c.number, j.Priority), j.ID, j})
+}
+
+// unlist takes a job from the waiting ones; its class, and the reason given for it, die with its last job.
+func (s *State) unlist(j *work.Job) {
+	w := s.work
+	key := s.ClassOf(j)
+	c := w.classes[key]
+	s.countWaiting(j, -1)
+	s.jobs.waiting.Delete(waitingJob{place: waitingPlace(c.number, j.Priority), id: j.ID})
+	c.jobs--
+	if c.jobs == 0 {
+		delete(w.classes, key)
+		s.jobs.classes.Delete(classNumber{key: key})
+		s.jobs.reasons.Delete(key)
+	}
+}
+
+// Explain takes down why the jobs of a class wait; a class of which none waits any more needs no reason.
+func (s *State) Explain(class work.ClassKey, reason string) {
+	slot, ok := s.work.classes[class]
+	if !ok {
+		return
+	}
+	if reason == "" {
+		s.jobs.reasons.Delete(slot.key)
+		return
+	}
+	s.jobs.reasons.Put(slot.key, &classReason{Class: slot.key, Reason: reason})
+}
+
+// DueJob returns a job whose time has come, to start or to end; nil: there is none.
+func (s *State) DueJob(now int64) *work.Job { return s.firstDue(&s.jobs.timers, now) }
+
+// SettledJob returns a job that need not be held any longer because the cluster was recovered; nil: there is none.
+func (s *State) SettledJob(now int64) *work.Job { return s.firstDue(&s.jobs.recovering, now) }
+
+func (s *State) firstDue(list *kernel.Index[jobTimer], now int64) *work.Job {
+	t, ok := list.Min()
+	if !ok || t.at > now {
+		return nil
+	}
+	j, _ := s.Job(t.id)
+	return j
+}
+
+// Excess is how many finished jobs there are beyond the bound.
+func (s *rows) Excess() int { return s.jobs.finished.Len() - s.meta.KeptFinished() }
+
+// OldestFinished lists the jobs that finished first, n at most. A job that others still look at, to know whether they may
+// run, is passed over.
+func (s *rows) OldestFinished(n int) []ident.Job {
+	ids := make([]ident.Job, 0, n)
+	for f := range s.jobs.finished.All() {
+		if len(ids) == n {
+			break
+		}
+		if !s.lookedAt(f.id) {
+			ids = append(ids, f.id)
+		}
+	}
+	return ids
+}
+
+func (s *rows) lookedAt(id ident.Job) bool {
+	for range s.Dependents(id) {
+		return true
+	}
+	return false
+}
+
+// regroup moves a job to the group that it is in now. A new job comes from noJob, one that is dropped goes there.
+func (s *State) regroup(old, j *work.Job) {
+	from, to := old.Group(), j.Group()
+	if old != &noJob && j != &noJob && from == to {
+		return
+	}
+	if old != &noJob {
+		s.jobs.groups.Remove(old.ID, from)
+	}
+	if j != &noJob {
+		s.jobs.groups.Add(j.ID, to)
+	}
+}

@@ -1,0 +1,68 @@
+package tables
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// LossesOn lists the tasks on a node that a verdict would declare lost now, and says why it does not list the others.
+func (s *rows) LossesOn(n *work.Node, silent int64, eligible []string) (keys []LeaseKey, why string) {
+	var tasks, final, early, alone int
+	for l := range s.LeasesOn(n.ID) {
+		j, ok := s.Job(l.Job)
+		if !ok || !j.Live() || int(l.Rank) >= len(j.Tasks) || j.Tasks[l.Rank].State == v1.TaskState_ENDED {
+			continue
+		}
+		tasks++
+		switch {
+		case !j.RetryLeft(work.RetryNodeLost):
+			final++
+		case silent < j.SilenceUntilLost():
+			early++
+		case !s.anyoneElse(j, n, eligible):
+			alone++
+		default:
+			keys = append(keys, LeaseKey{l.Node, l.Job, l.Rank})
+		}
+	}
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		text string
+	}{
+		{final, "have no retry left"},
+		{early, "have not been unheard of for as long as their jobs wait"},
+		{alone, "could be taken over by no node"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.text))
+		}
+	}
+	if tasks == 0 {
+		parts = append(parts, "nothing runs there, and it was silent for less than a minute")
+	}
+	return keys, fmt.Sprintf("of %d tasks, ", tasks) + strings.Join(parts, ", ")
+}
+
+// anyoneElse says whether any of the nodes may take over from n what it runs of j.
+func (s *rows) anyoneElse(j *work.Job, n *work.Node, eligible []string) bool {
+	return slices.ContainsFunc(eligible, func(id string) bool {
+		m, ok := s.Node(id)
+		return ok && m.ID != n.ID && m.RosterSince != 0 && m.RosterSince <= n.RosterAcked && j.MayRunOn(m)
+	})
+}
+
+// Losable is how many tasks a LoseNode with such a silence and such nodes to take over would declare lost, given its
+// votes. It saves proposing one that would be refused.
+func (v *View) Losable(node string, silent int64, eligible []string) int {
+	n, ok := v.Node(node)
+	if !ok || n.UnreachableSince == 0 {
+		return 0
+	}
+	keys, _ := v.LossesOn(n, silent, eligible)
+	return len(keys)
+}

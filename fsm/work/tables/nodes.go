@@ -1,0 +1,173 @@
+package tables
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+func (g *gpuModel) AppendFields(f kernel.Fields) kernel.Fields { return f.Text(g.Model).Text(g.Type) }
+
+// NodesLost is how many nodes were declared lost, ever.
+func (v *View) NodesLost() uint64 { return v.meta.NodesLost }
+
+// gpuModel is a kind of GPU that some node once reported.
+type gpuModel struct {
+	Model string `cbor:"1,keyasint,omitempty"`
+	Type  string `cbor:"2,keyasint,omitempty"`
+}
+
+type nodeTables struct {
+	rows   kernel.Table[string, *work.Node]
+	models kernel.Table[gpuModel, *gpuModel]
+	// timers are the deadlines of drains; away are the nodes that cannot be reached.
+	timers kernel.Index[nodeTimer]
+	away   kernel.Index[string]
+	// unheard are those that have not registered since the cluster was recovered.
+	unheard kernel.Index[string]
+}
+
+func newNodeTables() nodeTables {
+	return nodeTables{
+		rows: kernel.NewTable[string, *work.Node](recordNode, func(a, b string) bool { return a < b }),
+		models: kernel.NewTable[gpuModel, *gpuModel](recordGPUModel, func(a, b gpuModel) bool {
+			return a.Type < b.Type || a.Type == b.Type && a.Model < b.Model
+		}),
+		timers: kernel.NewIndex(func(a, b nodeTimer) bool { return a.at < b.at || a.at == b.at && a.id < b.id }),
+		away:   kernel.NewIndex(func(a, b string) bool { return a < b }),
+
+		unheard: kernel.NewIndex(func(a, b string) bool { return a < b }),
+	}
+}
+
+func (t *nodeTables) freeze() nodeTables {
+	return nodeTables{
+		rows: t.rows.Freeze(), models: t.models.Freeze(),
+		timers: t.timers.Freeze(), away: t.away.Freeze(), unheard: t.unheard.Freeze(),
+	}
+}
+
+type nodeTimer struct {
+	at int64
+	id string
+}
+
+func (s *State) PutNode(old, n *work.Node) {
+	s.nodes.rows.Put(n.ID, n)
+	if old == nil {
+		old = &noNode
+	}
+	if was, is := old.Timer(), n.Timer(); was != is {
+		if was != 0 {
+			s.nodes.timers.Delete(nodeTimer{was, n.ID})
+		}
+		if is != 0 {
+			s.nodes.timers.Put(nodeTimer{is, n.ID})
+		}
+	}
+	if was, is := old.UnreachableSince != 0, n.UnreachableSince != 0; was != is {
+		if is {
+			s.nodes.away.Put(n.ID)
+		} else {
+			s.nodes.away.Delete(n.ID)
+		}
+	}
+	if old.Unheard != n.Unheard {
+		if n.Unheard {
+			s.nodes.unheard.Put(n.ID)
+		} else {
+			s.nodes.unheard.Delete(n.ID)
+		}
+	}
+}
+
+var noNode work.Node
+
+// DropNode takes a node out of the state.
+func (s *State) DropNode(n *work.Node) {
+	s.nodes.rows.Delete(n.ID)
+	if at := n.Timer(); at != 0 {
+		s.nodes.timers.Delete(nodeTimer{at, n.ID})
+	}
+	s.nodes.away.Delete(n.ID)
+	s.nodes.unheard.Delete(n.ID)
+}
+
+// DueDrain returns a node whose drain has reached its deadline; nil: there is none.
+func (s *State) DueDrain(now int64) *work.Node {
+	t, ok := s.nodes.timers.Min()
+	if !ok || t.at > now {
+		return nil
+	}
+	n, _ := s.Node(t.id)
+	return n
+}
+
+// AwayNodes lists the nodes that cannot be reached.
+func (s *rows) AwayNodes() []string {
+	var ids []string
+	for id := range s.nodes.away.All() {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// AllHeard says whether every node has registered since the cluster was recovered.
+func (s *rows) AllHeard() bool { return s.nodes.unheard.Len() == 0 }
+
+// Node returns a node by its id.
+func (s *rows) Node(id string) (*work.Node, bool) { return s.nodes.rows.Get(id) }
+
+// Nodes iterates the nodes by id.
+func (s *rows) Nodes() iter.Seq[*work.Node] { return s.nodes.rows.Rows() }
+
+// NodeCount is how many nodes are registered.
+func (s *rows) NodeCount() int { return s.nodes.rows.Len() }
+
+// GPUTypes lists the types of GPU that nodes have ever reported.
+func (s *rows) GPUTypes() []string {
+	var types []string
+	for g := range s.nodes.models.Rows() {
+		if len(types) == 0 || types[len(types)-1] != g.Type {
+			types = append(types, g.Type)
+		}
+	}
+	return types
+}
+
+// KnownGPU resolves a type or model to the spelling that nodes use.
+func (s *rows) KnownGPU(want string) (string, bool) {
+	for g := range s.nodes.models.Rows() {
+		if strings.EqualFold(want, g.Type) {
+			return g.Type, true
+		}
+		if strings.EqualFold(want, g.Model) {
+			return g.Model, true
+		}
+	}
+	return "", false
+}
+
+// LearnModels remembers the kinds of GPU that a node reported.
+func (s *State) LearnModels(gpus []work.GPU) {
+	for i := range gpus {
+		g := gpuModel{Model: gpus[i].Model, Type: gpus[i].Type}
+		if g.Model == "" && g.Type == "" {
+			continue
+		}
+		if _, ok := s.nodes.models.Get(g); !ok {
+			s.nodes.models.Put(g, &g)
+		}
+	}
+}
+
+// Unheard lists the nodes that have not registered since the cluster was recovered, by id.
+func (v *View) Unheard() []string {
+	var ids []string
+	for id := range v.nodes.unheard.All() {
+		ids = append(ids, id)
+	}
+	return ids
+}

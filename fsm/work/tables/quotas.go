@@ -1,0 +1,92 @@
+package tables
+
+import (
+	"iter"
+	"slices"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+func (f *queueFigures) usage() work.Usage {
+	running := f.counts[v1.JobState_ALLOCATED] + f.counts[v1.JobState_STARTING] + f.counts[v1.JobState_RUNNING]
+	return work.Usage{GPUMilli: f.gpuMilli, Running: running, Unfinished: work.Unfinished(f.counts)}
+}
+
+// Usage is what a tenant has in all queues together.
+func (v *View) Usage(tenant string) work.Usage {
+	total := queueFigures{counts: v.CountsOf(tenant), gpuMilli: v.gpusOf(tenant)}
+	return total.usage()
+}
+
+func (v *View) gpusOf(tenant string) int {
+	milli := 0
+	v.queues.shares.AscendFrom(tenantFigures{of: tenantQueue{tenant: tenant}}, func(f tenantFigures) bool {
+		if f.of.tenant != tenant {
+			return false
+		}
+		milli += f.figures.gpuMilli
+		return true
+	})
+	return milli
+}
+
+type quotaTables struct {
+	rows kernel.Table[string, *work.Quota]
+}
+
+func newQuotaTables() (t quotaTables) {
+	t.rows = kernel.NewTable[string, *work.Quota](recordQuota, func(a, b string) bool { return a < b })
+	return t
+}
+
+func (t *quotaTables) freeze() quotaTables {
+	return quotaTables{rows: t.rows.Freeze()}
+}
+
+// SetQuota puts a quota in, or takes it away. The waiting jobs of a tenant are in classes of their own while it has one,
+// so that the scheduler can pass over all of them at once, and tell their tenant alone why: they change places here.
+func (s *State) SetQuota(tenant string, q *work.Quota) {
+	var moved []*work.Job
+	if s.Limited(tenant) != (q != nil) {
+		moved = s.waitingOf(tenant)
+	}
+	for _, j := range moved {
+		s.unlist(j)
+	}
+	if q != nil {
+		s.quotas.rows.Put(tenant, q)
+	} else {
+		s.quotas.rows.Delete(tenant)
+	}
+	for _, j := range moved {
+		s.list(j)
+	}
+}
+
+// waitingOf lists the jobs of a tenant that the scheduler may place.
+func (s *rows) waitingOf(tenant string) []*work.Job {
+	var groups []work.CountedGroup
+	for g := range s.JobGroups(tenant) {
+		if g.State == v1.JobState_QUEUED && !g.Held {
+			groups = append(groups, g)
+		}
+	}
+	return slices.Collect(s.JobsOfGroups(groups, false, 0))
+}
+
+// Limited says whether a tenant has a quota.
+func (s *rows) Limited(tenant string) bool {
+	if s.quotas.rows.Len() == 0 {
+		return false
+	}
+	_, ok := s.quotas.rows.Get(tenant)
+	return ok
+}
+
+// Quota returns the quota of a tenant; false: it has none.
+func (s *rows) Quota(tenant string) (*work.Quota, bool) { return s.quotas.rows.Get(tenant) }
+
+// Quotas iterates the quotas by tenant.
+func (s *rows) Quotas() iter.Seq[*work.Quota] { return s.quotas.rows.Rows() }

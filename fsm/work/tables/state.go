@@ -1,0 +1,117 @@
+package tables
+
+import (
+	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// The numbers of the kinds of rows: append-only, never reused, never changed.
+const (
+	recordNode             = 10
+	recordGPUModel         = 11
+	recordQueue            = 20
+	recordJob              = 30
+	recordClassReason      = 31
+	recordLease            = 40
+	recordCheckpoint       = 45
+	recordKey              = 50
+	recordEvaluationResult = 80
+	recordQuota            = 100
+)
+
+// rows are all tables of the aggregate, and what is read of them. A View holds frozen ones.
+type rows struct {
+	meta        *work.Meta
+	jobs        jobTables
+	leases      leaseTables
+	nodes       nodeTables
+	queues      queueTables
+	checkpoints checkpointTables
+	keys        keyTables
+	evaluations evaluationTables
+	quotas      quotaTables
+}
+
+// State is the tables that are worked on, with what keeps them in step.
+type State struct {
+	rows
+	kernel *kernel.State
+	// work is nil in a frozen state.
+	work *working
+}
+
+func Open(s *kernel.State) kernel.Part {
+	return &State{
+		kernel: s, work: newWorking(),
+		rows: rows{
+			meta: s.Meta().(*work.Meta), jobs: newJobTables(), leases: newLeaseTables(), nodes: newNodeTables(), queues: newQueueTables(),
+			checkpoints: newCheckpointTables(), keys: newKeyTables(), evaluations: newEvaluationTables(), quotas: newQuotaTables(),
+		},
+	}
+}
+
+// Freeze implements kernel.Part.
+func (s *State) Freeze(to *kernel.State) kernel.Part {
+	s.flush()
+	return &State{kernel: to, rows: rows{
+		meta: to.Meta().(*work.Meta), jobs: s.jobs.freeze(), leases: s.leases.freeze(), nodes: s.nodes.freeze(), queues: s.queues.freeze(),
+		checkpoints: s.checkpoints.freeze(), keys: s.keys.freeze(), evaluations: s.evaluations.freeze(), quotas: s.quotas.freeze(),
+	}}
+}
+
+func Of(s *kernel.State) *State { return kernel.PartOf[*State](s) }
+
+// ViewOf returns what there is to read of a view.
+func ViewOf(v *kernel.View) *View { return &View{Of(v.State()).rows} }
+
+// Records are the kinds of rows, by what is derived of others. A queue and a quota come before the nodes and jobs: they
+// decide what class a job is of.
+func Records() []kernel.RecordDef {
+	queues := kernel.Rows(recordQueue, "queue", func(s *kernel.State) *kernel.Table[string, *work.Queue] { return &Of(s).queues.rows },
+		func(s *kernel.State, q *work.Queue) error { Of(s).queues.rows.Put(q.Name, q); return nil })
+	quotas := kernel.Rows(recordQuota, "quota", func(s *kernel.State) *kernel.Table[string, *work.Quota] { return &Of(s).quotas.rows },
+		func(s *kernel.State, q *work.Quota) error { Of(s).SetQuota(q.Tenant, q); return nil })
+	queues.Order, quotas.Order = 2, 3
+	return []kernel.RecordDef{
+		queues,
+		quotas,
+		kernel.Rows(recordNode, "node", func(s *kernel.State) *kernel.Table[string, *work.Node] { return &Of(s).nodes.rows },
+			func(s *kernel.State, n *work.Node) error {
+				n.ID = s.Intern(n.ID)
+				Of(s).PutNode(nil, n)
+				return nil
+			}),
+		kernel.Rows(recordGPUModel, "GPU model", func(s *kernel.State) *kernel.Table[gpuModel, *gpuModel] { return &Of(s).nodes.models },
+			func(s *kernel.State, g *gpuModel) error { Of(s).nodes.models.Put(*g, g); return nil }),
+		kernel.Rows(recordJob, "job", func(s *kernel.State) *kernel.Table[ident.Job, *work.Job] { return &Of(s).jobs.rows },
+			func(s *kernel.State, j *work.Job) error {
+				Of(s).Share(j)
+				Of(s).PutJob(nil, j)
+				return nil
+			}),
+		kernel.Rows(recordClassReason, "class reason", func(s *kernel.State) *kernel.Table[work.ClassKey, *classReason] { return &Of(s).jobs.reasons },
+			func(s *kernel.State, r *classReason) error { Of(s).jobs.reasons.Put(r.Class, r); return nil }),
+		kernel.Rows(recordLease, "lease", func(s *kernel.State) *kernel.Table[LeaseKey, *work.Lease] { return &Of(s).leases.rows },
+			func(s *kernel.State, l *work.Lease) error {
+				l.Node = s.Intern(l.Node)
+				Of(s).Grant(l)
+				return nil
+			}),
+		kernel.Rows(recordCheckpoint, "checkpoint", func(s *kernel.State) *kernel.Table[ident.Checkpoint, *work.Checkpoint] {
+			return &Of(s).checkpoints.rows
+		},
+			func(s *kernel.State, c *work.Checkpoint) error { Of(s).PutCheckpoint(c); return nil }),
+		kernel.Rows(recordKey, "idempotency key", func(s *kernel.State) *kernel.Table[keyPlace, *work.IdempotencyKey] { return &Of(s).keys.rows },
+			func(s *kernel.State, k *work.IdempotencyKey) error {
+				k.Tenant = s.Intern(k.Tenant)
+				Of(s).PutKey(k)
+				return nil
+			}),
+		kernel.Rows(recordEvaluationResult, "evaluation result",
+			func(s *kernel.State) *kernel.Table[resultKey, *work.EvaluationResult] {
+				return &Of(s).evaluations.results
+			},
+			func(s *kernel.State, r *work.EvaluationResult) error { Of(s).PutResult(r); return nil }),
+	}
+}
