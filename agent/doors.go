@@ -10,24 +10,17 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/methods"
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// rolesOf says who may call what.
-var rolesOf = map[string]string{
-	v1.TaskService_ServiceDesc.ServiceName: pki.RoleCoordinator,
-	v1.PeerService_ServiceDesc.ServiceName: pki.RoleAgent,
-}
-
-// admit refuses a call of somebody who has another role than the service is for.
+// admit refuses a call that the caller's certificate may not make.
 func (a *agent) admit(ctx context.Context, method string) error {
 	if a.serverTLS == nil {
 		return nil
 	}
-	service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-	role, served := rolesOf[service]
-	if who, known := pki.PeerIdentity(ctx); !served || !known || !who.Is(role) {
+	if who, known := pki.PeerIdentity(ctx); !known || !who.Is(methods.Of(method).Callers...) {
+		service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 		return status.Errorf(codes.PermissionDenied, "%s is not for %s", service, who)
 	}
 	return nil

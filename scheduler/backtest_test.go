@@ -72,7 +72,7 @@ func replay(t testing.TB, jobs []traced, nodes, every int, limits bool) worth {
 		waiting  = map[ident.Job]time.Time{}
 	)
 	place := func() {
-		for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{Quiet: true}).Commands {
+		for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{Quiet: true}).Commands {
 			for _, id := range s.apply(c)[0].(work.PlaceResult).Placed {
 				s.begin(id.Job)
 				heap.Push(&ends, end{s.now.Add(took[id.Job]), id.Job})

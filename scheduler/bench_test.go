@@ -34,7 +34,7 @@ func BenchmarkPlan_100kQueued_1250x8(b *testing.B) {
 	b.ReportAllocs()
 	placed := 0
 	for b.Loop() {
-		placed += scheduler.Plan(v, s.now, scheduler.Options{}).Placed
+		placed += scheduler.Plan(v, scheduler.Options{}).Placed
 	}
 	b.ReportMetric(float64(placed)/b.Elapsed().Seconds(), "placements/s")
 	require.Equal(b, 10_000*b.N, placed)
@@ -42,13 +42,13 @@ func BenchmarkPlan_100kQueued_1250x8(b *testing.B) {
 
 func BenchmarkPlan_NoChange(b *testing.B) {
 	s := loaded(b, 100_000)
-	for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
+	for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
 		s.apply(c)
 	}
 	v := s.machine.View()
 	b.ReportAllocs()
 	for b.Loop() {
-		if plan := scheduler.Plan(v, s.now, scheduler.Options{}); len(plan.Commands) > 0 {
+		if plan := scheduler.Plan(v, scheduler.Options{}); len(plan.Commands) > 0 {
 			b.Fatalf("%d commands", len(plan.Commands))
 		}
 	}
@@ -64,12 +64,12 @@ func BenchmarkPlan_NoChange_1000Classes(b *testing.B) {
 		}
 		s.submit(shape, 5)
 	}
-	for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
+	for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
 		s.apply(c)
 	}
 	v := s.machine.View()
 	for b.Loop() {
-		if plan := scheduler.Plan(v, s.now, scheduler.Options{}); len(plan.Commands) > 0 {
+		if plan := scheduler.Plan(v, scheduler.Options{}); len(plan.Commands) > 0 {
 			b.Fatalf("%d commands", len(plan.Commands))
 		}
 	}
@@ -78,7 +78,7 @@ func BenchmarkPlan_NoChange_1000Classes(b *testing.B) {
 // The future of a tenant whose own jobs fill the cluster, with 100,000 more of them that wait.
 func BenchmarkForesee_100kQueued_1250x8(b *testing.B) {
 	s := loaded(b, 110_000)
-	for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
+	for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
 		s.apply(c)
 	}
 	b.Run("durations unknown", func(b *testing.B) { benchmarkForesee(b, s, "t") })
@@ -98,7 +98,7 @@ func BenchmarkForesee_100kQueued_1250x8(b *testing.B) {
 		}
 		done.apply(batch)
 	}
-	for _, c := range scheduler.Plan(done.machine.View(), done.now, scheduler.Options{}).Commands {
+	for _, c := range scheduler.Plan(done.machine.View(), scheduler.Options{}).Commands {
 		done.apply(c)
 	}
 	b.Run("limits known", func(b *testing.B) { benchmarkForesee(b, done, "t") })

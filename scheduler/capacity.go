@@ -211,9 +211,9 @@ func (sp *spec) suit(s *work.Shape) suited {
 	out := suited{lacks: Room{Lacks: NeedGPUType}}
 	for i := range sp.gpus {
 		g := &sp.gpus[i]
-		if suits(g, s) {
+		if work.GPUMatches(g, s) {
 			out.set |= 1 << g.Index
-		} else if typed := (work.Shape{GPUType: s.GPUType}); suits(g, &typed) {
+		} else if typed := (work.Shape{GPUType: s.GPUType}); work.GPUMatches(g, &typed) {
 			out.lacks = Room{NeedGPUMemory, max(out.lacks.Most, int(g.MemMB))}
 		}
 	}

@@ -141,7 +141,7 @@ func TestCapacity_isWhatThePlannerPlaces(t *testing.T) {
 			}
 			result := w.apply(work.SubmitJobs{Jobs: []work.NewJob{w.job(j.Shape, 5)}})[0].(work.SubmitJobsResult).Results[0]
 			require.Nil(r, result.Refusal)
-			placed := scheduler.Plan(w.machine.View(), w.now, scheduler.Options{}).Placed
+			placed := scheduler.Plan(w.machine.View(), scheduler.Options{}).Placed
 			require.Equal(r, placed == 1, c.RoomFor(j.Shape) == scheduler.Room{}, "%+v on %d nodes: %+v", j.Shape, c.Nodes(), c.RoomFor(j.Shape))
 		}
 	})

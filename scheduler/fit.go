@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"math/bits"
-	"strings"
 
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -34,7 +33,7 @@ func (p *pool) fit(shape work.Shape) *fit {
 		}
 		c := candidate{kind: k}
 		for i := range k.gpus {
-			if suits(&k.gpus[i], &shape) {
+			if work.GPUMatches(&k.gpus[i], &shape) {
 				c.gpus |= 1 << k.gpus[i].Index
 			}
 		}
@@ -58,10 +57,6 @@ func (k *kind) selected(selector string, keys []string) bool {
 		}
 	}
 	return true
-}
-
-func suits(g *work.GPU, s *work.Shape) bool {
-	return g.MemMB >= s.GPUMemMB && (s.GPUType == "" || strings.EqualFold(s.GPUType, g.Type) || strings.EqualFold(s.GPUType, g.Model))
 }
 
 // place takes capacity for one job, all tasks or none.

@@ -80,7 +80,7 @@ func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *F
 	at, freed := now.UnixNano(), []*holding(nil)
 	for {
 		out.Passes++
-		plan, causes := Plan(f, time.Unix(0, at), Options{Quiet: true}), newCauses(freed)
+		plan, causes := Plan(f, Options{Quiet: true}), newCauses(freed)
 		for i := range plan.Commands {
 			for _, p := range plan.Commands[i].Placements {
 				held := f.start(&p)

@@ -60,7 +60,7 @@ func (p *pair) both(do func(s *state, world int)) {
 // placements are those of a plan that lie on some nodes only.
 func placements(s *state, of func(*work.Job) bool, prefix string) []work.Placement {
 	var out []work.Placement
-	for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
+	for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
 		for _, p := range c.Placements {
 			j, _ := s.machine.View().Job(p.Job)
 			if of(j) && !slices.ContainsFunc(p.Tasks, func(t work.TaskPlacement) bool { return t.Node[:3] != prefix }) {

@@ -225,7 +225,7 @@ func BenchmarkPlan_NoChange_1000Replacements(b *testing.B) {
 		retried.Jobs = append(retried.Jobs, j)
 	}
 	s.apply(retried)
-	for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
+	for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
 		s.apply(c)
 	}
 	lost := 0
@@ -236,13 +236,13 @@ func BenchmarkPlan_NoChange_1000Replacements(b *testing.B) {
 	}
 	require.Equal(b, 1000, lost)
 	opts := scheduler.Options{Settled: func(string) bool { return true }}
-	for _, c := range scheduler.Plan(s.machine.View(), s.now, opts).Commands {
+	for _, c := range scheduler.Plan(s.machine.View(), opts).Commands {
 		s.apply(c)
 	}
 	v := s.machine.View()
 	b.ReportAllocs()
 	for b.Loop() {
-		if plan := scheduler.Plan(v, s.now, opts); len(plan.Commands) > 0 {
+		if plan := scheduler.Plan(v, opts); len(plan.Commands) > 0 {
 			b.Fatalf("%d commands", len(plan.Commands))
 		}
 	}

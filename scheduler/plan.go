@@ -17,7 +17,6 @@ package scheduler
 
 import (
 	"iter"
-	"time"
 
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -73,8 +72,7 @@ type Result struct {
 // Plan offers the waiting jobs to the free capacity: highest priority first, then oldest. The first job of a class
 // that fits nowhere ends the class for this pass (all its jobs need the same), so a pass that changes nothing costs
 // as much as there are classes and nodes, however long the queue is.
-func Plan(v View, now time.Time, opts Options) Result {
-	_ = now // Time enters with not_before and backfill; the state holds jobs back whose time has not come.
+func Plan(v View, opts Options) Result {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512
 	}

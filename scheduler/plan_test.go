@@ -175,7 +175,7 @@ func TestPlan_boundsOfAPass(t *testing.T) {
 	for range 12 {
 		s.submit(work.Shape{GPUs: 1}, 5)
 	}
-	plan := scheduler.Plan(s.machine.View(), s.now, scheduler.Options{PerCommand: 4, PerPass: 10})
+	plan := scheduler.Plan(s.machine.View(), scheduler.Options{PerCommand: 4, PerPass: 10})
 	require.True(t, plan.More)
 	require.Equal(t, 10, plan.Placed)
 	require.Len(t, plan.Commands, 3)

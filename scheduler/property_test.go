@@ -31,8 +31,8 @@ func TestPlan_properties(t *testing.T) {
 			if rapid.Bool().Draw(r, "some are not settled") {
 				opts.Settled = func(node string) bool { return node != "n0" && node != "n3" }
 			}
-			plan := scheduler.Plan(v, s.now, opts)
-			require.Equal(r, plan, scheduler.Plan(v, s.now, opts), "pure")
+			plan := scheduler.Plan(v, opts)
+			require.Equal(r, plan, scheduler.Plan(v, opts), "pure")
 			checkPlan(r, v, plan)
 			checkReplacements(r, v, plan, opts)
 			var commands []kernel.Command
@@ -48,7 +48,7 @@ func TestPlan_properties(t *testing.T) {
 				require.Equal(r, plan.Placed, placed)
 			}
 			require.Empty(r, fsm.Check(s.machine.View()))
-			require.Zero(r, scheduler.Plan(s.machine.View(), s.now, opts).Placed, "a pass leaves nothing that fits")
+			require.Zero(r, scheduler.Plan(s.machine.View(), opts).Placed, "a pass leaves nothing that fits")
 			checkNothingSimpleFits(r, s.machine.View(), opts)
 			drawEnds(r, s)
 			drawLosses(r, s)

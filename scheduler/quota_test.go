@@ -62,13 +62,13 @@ func benchQuota(b *testing.B, quota bool) {
 	s := loaded(b, 10_000)
 	if quota {
 		s.quota("t", 0, -1)
-		for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
+		for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
 			s.apply(c)
 		}
 	} else {
 		s.submit(work.Shape{GPUs: 1, GPUType: "H100"}, 5)
 		for range 10 {
-			for _, c := range scheduler.Plan(s.machine.View(), s.now, scheduler.Options{}).Commands {
+			for _, c := range scheduler.Plan(s.machine.View(), scheduler.Options{}).Commands {
 				s.apply(c)
 			}
 		}
@@ -76,7 +76,7 @@ func benchQuota(b *testing.B, quota bool) {
 	v := s.machine.View()
 	b.ReportAllocs()
 	for b.Loop() {
-		if plan := scheduler.Plan(v, s.now, scheduler.Options{}); len(plan.Commands) > 0 {
+		if plan := scheduler.Plan(v, scheduler.Options{}); len(plan.Commands) > 0 {
 			b.Fatalf("%d commands", len(plan.Commands))
 		}
 	}

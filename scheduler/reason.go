@@ -105,7 +105,7 @@ func (f *fit) never() string {
 		labelled = true
 		n := 0
 		for i := range k.gpus {
-			if suits(&k.gpus[i], s) {
+			if work.GPUMatches(&k.gpus[i], s) {
 				n++
 			}
 		}

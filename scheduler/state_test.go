@@ -89,7 +89,7 @@ func (s *state) run() scheduler.Result {
 
 func (s *state) runWith(opts scheduler.Options) scheduler.Result {
 	s.t.Helper()
-	plan := scheduler.Plan(s.machine.View(), s.now, opts)
+	plan := scheduler.Plan(s.machine.View(), opts)
 	var commands []kernel.Command
 	for _, c := range plan.Commands {
 		commands = append(commands, c)

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"time"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -139,7 +137,7 @@ func (c *coordinator) plan(r *term) {
 		return
 	}
 	r.planned, r.plannedAt = v.Index(), c.clock()
-	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: 4, Settled: c.settled})
+	result := scheduler.Plan(v, scheduler.Options{PerCommand: 4, Settled: c.settled})
 	if len(result.Commands) == 0 || result.ReasonsOnly && v.Index() == r.planned && !c.w.chance(0.1) {
 		return
 	}

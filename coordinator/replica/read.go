@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -42,7 +41,7 @@ func (r *Replica) readIndex(ctx context.Context) (uint64, error) {
 		if r.IsLeader() {
 			index, _, err = r.Raft().ReadIndex(ctx)
 		} else {
-			index, err = r.rounds.join(ctx, r.askLeader)
+			index, err = r.joinRound(ctx)
 		}
 		if err == nil {
 			return index, nil
@@ -79,54 +78,13 @@ func (r *Replica) ReadIndex(ctx context.Context, _ *v1.ReadIndexRequest) (*v1.Re
 }
 
 // Wait returns when the goroutines of the replica have ended, which they do soon after its life.
-func (r *Replica) Wait() { r.rounds.wg.Wait() }
+func (r *Replica) Wait() { r.asking.Wait() }
 
-// rounds lets reads share a question to the leader. A read joins the next round, never the one in flight: that one may be
-// older than a write that this read must see.
-type rounds struct {
-	mu      sync.Mutex
-	running bool
-	next    *round
-	wg      sync.WaitGroup
-}
-
-type round struct {
-	answered chan struct{}
-	index    uint64
-	err      error
-}
-
-func (b *rounds) join(ctx context.Context, ask func() (uint64, error)) (uint64, error) {
-	b.mu.Lock()
-	if b.next == nil {
-		b.next = &round{answered: make(chan struct{})}
-	}
-	q := b.next
-	if !b.running {
-		b.running = true
-		b.wg.Go(func() { b.run(ask) })
-	}
-	b.mu.Unlock()
-	select {
-	case <-q.answered:
-		return q.index, q.err
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-}
-
-func (b *rounds) run(ask func() (uint64, error)) {
-	for {
-		b.mu.Lock()
-		q := b.next
-		b.next = nil
-		if q == nil {
-			b.running = false
-			b.mu.Unlock()
-			return
-		}
-		b.mu.Unlock()
-		q.index, q.err = ask()
-		close(q.answered)
-	}
+// joinRound lets reads share a question to the leader.
+func (r *Replica) joinRound(ctx context.Context) (uint64, error) {
+	next, _ := r.rounds.Join(func() bool {
+		r.asking.Go(func() { r.rounds.Run(r.askLeader) })
+		return true
+	})
+	return next.Wait(ctx)
 }

@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/round"
 )
 
 // Config is what a replica knows of itself and of the others.
@@ -54,7 +56,9 @@ type Replica struct {
 	raft atomic.Pointer[raftnode.Node]
 	// retired says why this replica is out of service; nil: it is not.
 	retired atomic.Pointer[string]
-	rounds  rounds
+	// rounds are the questions for a read index; asking counts the goroutine that asks them.
+	rounds  round.Rounds[uint64]
+	asking  sync.WaitGroup
 	changes changes
 	leader  knownLeader
 }

@@ -156,7 +156,7 @@ func (p *planner) worthwhile(v *fsm.View, fresh []ident.Job) bool {
 // pass plans and places until nothing more fits.
 func (p *planner) pass(ctx context.Context, v *fsm.View) {
 	start := time.Now()
-	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{
+	result := scheduler.Plan(v, scheduler.Options{
 		PerCommand: p.config.Placements, PerPass: 16 * p.config.Placements, Settled: p.settled,
 	})
 	p.config.Figures.Planned(time.Since(start))
@@ -197,7 +197,7 @@ func (t *Term) settled(node string) bool { return t.liveness.Settled(node, time.
 // may be old by the time they may be written.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false
-	result := scheduler.Plan(v, time.Unix(0, v.Now()), scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled})
+	result := scheduler.Plan(v, scheduler.Options{PerCommand: 1, PerPass: 1, Settled: p.settled})
 	command := work.PlaceJobs{BasedOn: v.Index()}
 	if result.Placed > 0 {
 		p.demand.again() // Something fits after all: a pass is due.
