@@ -59,7 +59,7 @@ type Config struct {
 	// LogArchive is read where agents do not have (any more) what tasks wrote.
 	LogArchive output.Archive
 
-	// LogStore is "wal" (default) or "boltdb". A log of the other kind is moved at the start.
+	// LogStore is "boltdb" (default) or "wal". A log of the other kind is moved at the start.
 	LogStore string
 	Timers   Timers
 	Limits   Limits
@@ -169,7 +169,7 @@ func (c Config) withDefaults() Config {
 		c.Limits.EstimateRest = forecast.DefaultRest
 	}
 	if c.LogStore == "" {
-		c.LogStore = "wal"
+		c.LogStore = "boltdb"
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

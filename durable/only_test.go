@@ -31,15 +31,15 @@ const (
 // elsewhere lists the functions that write, make or rename files without this package, as "folder/file.go function call", and
 // why they may.
 var elsewhere = map[string]string{
-	"agent/agent.go lockDir os.OpenFile":                        ofALock,
-	"agent/agent.go open os.OpenFile":                           ofALog,
-	"agent/data.go linkData os.Symlink":                         ofATask,
-	"agent/data.go write os.WriteFile":                          ofATask,
+	"agent/lock.go lockDir os.OpenFile":                         ofALock,
+	"agent/agent.go openTasks os.OpenFile":                      ofALog,
+	"agent/inputs/inputs.go linkData os.Symlink":                ofATask,
+	"agent/inputs/inputs.go Write os.WriteFile":                 ofATask,
 	"agent/datacache/fetch.go publish os.Link":                  ofTheCache,
 	"agent/datacache/objects.go discard os.Rename":              ofTheCache,
 	"agent/datacache/transfer.go fetch os.OpenFile":             ofTheCache,
-	"agent/launch.go writeConfig os.WriteFile":                  ofATask,
-	"agent/outputs_keep.go remove os.Rename":                    "what is being removed, which the next agent finds by its name",
+	"agent/launch/launch.go writeConfig os.WriteFile":           ofATask,
+	"agent/outputs/cleaner.go remove os.Rename":                 "what is being removed, which the next agent finds by its name",
 	"agent/runner/leftovers.go KillLeftovers os.WriteFile":      ofNoDisk,
 	"agent/runner/starter.go exec os.OpenFile":                  ofNoDisk,
 	"agent/runner/starter.go writeSpec os.WriteFile":            ofATask,

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"go.etcd.io/bbolt"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
@@ -25,9 +25,9 @@ type damage struct {
 }
 
 var damages = []damage{
-	{"torn-log-page", "raft/wal/*.wal", tearMiddle},
-	{"torn-votes", "raft/raft.db", tearHead},
-	{"truncated-log", "raft/wal/*.wal", cutShort},
+	{"torn-log-page", "raft/raft.db", tearLeaves},
+	{"torn-log-head", "raft/raft.db", tearHead},
+	{"truncated-log", "raft/raft.db", func(file string) error { return cutShort(file, 3) }},
 }
 
 const pageSize = 4096
@@ -37,26 +37,32 @@ var garbage = []byte(strings.Repeat("torn page. ", pageSize/11+1))[:pageSize]
 // tearHead spoils the pages with which a file begins.
 func tearHead(file string) error { return overwrite(file, 0, 1) }
 
-// tearMiddle spoils a page in the middle of what was written to a segment.
-func tearMiddle(file string) error {
-	used, err := usedOf(file)
+// tearLeaves spoils pages that hold entries; those that are free at the moment could be spoiled without harm.
+func tearLeaves(file string) error {
+	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true, Timeout: time.Minute})
 	if err != nil {
 		return err
 	}
-	return overwrite(file, used/2/pageSize)
-}
-
-// usedOf says how much of a segment was written. What follows is allocated, and empty.
-func usedOf(file string) (int64, error) {
-	b, err := os.ReadFile(file)
-	if err != nil {
-		return 0, err
+	var leaves []int64
+	err = db.View(func(tx *bbolt.Tx) error {
+		for id := 2; int64(id)*pageSize < tx.Size(); id++ {
+			page, err := tx.Page(id)
+			if err != nil || page == nil {
+				return err
+			}
+			if page.Type == "leaf" {
+				leaves = append(leaves, int64(id))
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		return err
 	}
-	used := int64(len(bytes.TrimRight(b, "\x00")))
-	if used < 4*pageSize {
-		return 0, fmt.Errorf("only %d bytes of %s are written: too few to be spoiled", used, file)
+	if len(leaves) == 0 {
+		return fmt.Errorf("%s has no page with entries", file)
 	}
-	return used, nil
+	return overwrite(file, leaves...)
 }
 
 func overwrite(file string, pages ...int64) error {
@@ -72,13 +78,12 @@ func overwrite(file string, pages ...int64) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// cutShort keeps a third of what was written to a segment.
-func cutShort(file string) error {
-	used, err := usedOf(file)
+func cutShort(file string, part int64) error {
+	fi, err := os.Stat(file)
 	if err != nil {
 		return err
 	}
-	return os.Truncate(file, used/3)
+	return os.Truncate(file, fi.Size()/part)
 }
 
 // Damage spoils what a follower keeps while it is down, in another way in each round. It must refuse to start, and say why;

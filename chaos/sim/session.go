@@ -147,6 +147,7 @@ func (s *session) relay(of *agent, boot string, seq, roster uint64) {
 	if s.w.without(RuleReturn) {
 		returned := *row
 		returned.LostSince, row = 0, &returned
+		s.t.Unbar(of.name)
 	}
 	if s.t.Relay(s.presence, row, &v1.Renewal{NodeId: of.name, BootId: boot, Seq: seq, RosterVersion: roster}, now) {
 		s.c.renew()

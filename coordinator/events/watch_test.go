@@ -13,12 +13,13 @@ import (
 // virtual-time cluster, with watchers.
 func TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind(t *testing.T) {
 	var log ring
+	empty := fsm.New().View()
 	observe := func(index uint64, positions int) {
 		var events []event.Event
 		for pos := range positions {
 			events = append(events, event.Event{Index: index, Pos: pos, Topic: event.TopicNode})
 		}
-		log.observe(&fsm.View{}, events)
+		log.observe(empty, events)
 	}
 	observe(356, 2)
 	w := watcher{tenant: "t1", index: 361, position: 0}
@@ -31,7 +32,7 @@ func TestWatcher_hearsNothingAgainFromAReplicaThatIsBehind(t *testing.T) {
 	n, ok := log.read(number, buf)
 	require.True(t, ok)
 	var told []string
-	for _, e := range w.wanted(&fsm.View{}, buf[:n]) {
+	for _, e := range w.wanted(empty, buf[:n]) {
 		told = append(told, e.GetCursor())
 	}
 	require.Equal(t, []string{"361.1", "362.0"}, told)
