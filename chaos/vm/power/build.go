@@ -29,9 +29,9 @@ var pace = []Change{
 // one it has: logs are moved again and again, and the power is cut meanwhile.
 var logStores = map[string][]Change{
 	"":       nil,
-	"wal":    nil,
-	"boltdb": {{"coordinator/config.go", "c.LogStore = \"wal\"", "c.LogStore = \"boltdb\""}},
-	"moving": {{"coordinator/config.go", "c.LogStore = \"wal\"", "c.LogStore = []string{\"wal\", \"boltdb\"}[time.Now().UnixMicro()%2]"}},
+	"boltdb": nil,
+	"wal":    {{"coordinator/config.go", "c.LogStore = \"boltdb\"", "c.LogStore = \"wal\""}},
+	"moving": {{"coordinator/config.go", "c.LogStore = \"boltdb\"", "c.LogStore = []string{\"wal\", \"boltdb\"}[time.Now().UnixMicro()%2]"}},
 }
 
 // root is the folder of the sources.

@@ -17,7 +17,7 @@ type Mutant struct {
 var Mutants = []Mutant{
 	{
 		"log-is-not-synced", "entries are acknowledged before they are on the disk",
-		append([]Change{{"raftnode/store/store.go", "Path: path,\n\t\tBoltOptions:", "Path: path, NoSync: true,\n\t\tBoltOptions:"}}, logStores["boltdb"]...),
+		[]Change{{"raftnode/store/store.go", "Path: path,\n\t\tBoltOptions:", "Path: path, NoSync: true,\n\t\tBoltOptions:"}},
 	},
 	{
 		"files-are-not-synced", "files that must be found again get their names before they are on the disk",
