@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -23,10 +24,10 @@ func stateOf(t *testing.T, commands ...kernel.Command) (*fsm.Machine, func(kerne
 	m := fsm.New()
 	index := uint64(0)
 	apply := func(c kernel.Command) any {
-		data, err := kernel.Encode(c)
+		data, err := kernel.Encode(level.Newest, c)
 		require.NoError(t, err)
 		index++
-		return m.Apply(index, kernel.Pack(time.Unix(1_700_000_000, int64(index)), [][]byte{data}))[0]
+		return m.Apply(index, kernel.Pack(level.Newest, time.Unix(1_700_000_000, int64(index)), [][]byte{data}))[0]
 	}
 	for _, c := range commands {
 		apply(c)

@@ -31,7 +31,6 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/votes"
 	"github.com/mindcoordinator/mind/fsm"
-	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 	"github.com/mindcoordinator/mind/raftnode"
@@ -165,7 +164,7 @@ func (s *server) open(ctx context.Context) error {
 		ServerTLS: s.serverTLS, Bootstrap: voters, MayBootstrap: func() (bool, error) { return s.recovery.MayBegin(ctx) }, LogStore: s.config.LogStore,
 		HeartbeatTimeout: s.config.Timers.RaftHeartbeat, ElectionTimeout: s.config.Timers.RaftElection, LeaderLease: s.config.Timers.RaftLeaderLease,
 		MaxTimeout: s.config.Timers.RaftTimeoutMax,
-		Pack:       kernel.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,
+		Pack:       s.replica.Pack, MaxEntryBytes: s.config.Limits.EntryBytes, Logger: s.log, Metrics: s.config.Registry,
 	}
 	if s.clientTLS != nil {
 		hosting.DialTLS = s.clientTLS.Config

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -58,11 +59,11 @@ func entriesBy(b testing.TB, jobs, perEntry int, actor func(i int) *access.Actor
 	var entries []entry
 	var cmds [][]byte
 	for i := range jobs {
-		c, err := kernel.Encode(work.SubmitJobs{Jobs: []work.NewJob{benchJob(b, i)}, Actor: actor(i)})
+		c, err := kernel.Encode(level.Newest, work.SubmitJobs{Jobs: []work.NewJob{benchJob(b, i)}, Actor: actor(i)})
 		require.NoError(b, err)
 		cmds = append(cmds, c)
 		if len(cmds) == perEntry || i == jobs-1 {
-			entries = append(entries, entry{Index: uint64(len(entries) + 1), Data: kernel.Pack(time.Unix(0, startOfTime), cmds)})
+			entries = append(entries, entry{Index: uint64(len(entries) + 1), Data: kernel.Pack(level.Newest, time.Unix(0, startOfTime), cmds)})
 			cmds = nil
 		}
 	}
@@ -135,7 +136,7 @@ func BenchmarkEncodeSubmit(b *testing.B) {
 	c := work.SubmitJobs{Jobs: []work.NewJob{benchJob(b, 1)}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := kernel.Encode(c); err != nil {
+		if _, err := kernel.Encode(level.Newest, c); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -149,11 +150,11 @@ func benchCluster(b testing.TB, nodes, jobs int) (*fsm.Machine, uint64) {
 		raw := make([][]byte, len(cmds))
 		for i, c := range cmds {
 			var err error
-			raw[i], err = kernel.Encode(c)
+			raw[i], err = kernel.Encode(level.Newest, c)
 			require.NoError(b, err)
 		}
 		index++
-		m.Apply(index, kernel.Pack(time.Unix(0, startOfTime), raw))
+		m.Apply(index, kernel.Pack(level.Newest, time.Unix(0, startOfTime), raw))
 	}
 	for i := range nodes {
 		do(work.RegisterNode{Node: testNode(fmt.Sprintf("n%04d", i), "boot1", 8)})
@@ -180,9 +181,9 @@ func BenchmarkApplyPlace(b *testing.B) {
 				Job: j.ID, Attempt: 1, Tasks: []work.TaskPlacement{{Node: fmt.Sprintf("n%04d", i/8), GPUs: 1 << (i % 8)}},
 			})
 			if i++; i%perEntry == 0 {
-				c, err := kernel.Encode(p)
+				c, err := kernel.Encode(level.Newest, p)
 				require.NoError(b, err)
-				entries = append(entries, kernel.Pack(time.Unix(0, startOfTime), [][]byte{c}))
+				entries = append(entries, kernel.Pack(level.Newest, time.Unix(0, startOfTime), [][]byte{c}))
 				p = work.PlaceJobs{}
 			}
 		}
@@ -224,15 +225,15 @@ func BenchmarkApplyReport(b *testing.B) {
 			}
 			i++
 		}
-		c, err := kernel.Encode(p)
+		c, err := kernel.Encode(level.Newest, p)
 		require.NoError(b, err)
 		index++
-		m.Apply(index, kernel.Pack(time.Unix(0, startOfTime), [][]byte{c}))
+		m.Apply(index, kernel.Pack(level.Newest, time.Unix(0, startOfTime), [][]byte{c}))
 		var entries [][]byte
 		for i := range byNode {
-			c, err := kernel.Encode(byNode[i])
+			c, err := kernel.Encode(level.Newest, byNode[i])
 			require.NoError(b, err)
-			entries = append(entries, kernel.Pack(time.Unix(0, startOfTime), [][]byte{c}))
+			entries = append(entries, kernel.Pack(level.Newest, time.Unix(0, startOfTime), [][]byte{c}))
 		}
 		b.StartTimer()
 		for _, e := range entries {

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -52,7 +53,7 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 	good := w.entry(work.Tick{}, work.PutQueue{Queue: work.Queue{Name: "a"}})
 	command := func(number uint16, flags byte, body ...byte) []byte {
 		c := append(binary.BigEndian.AppendUint16(nil, number), flags)
-		return kernel.Pack(time.Unix(0, 1), [][]byte{append(c, body...)})
+		return kernel.Pack(level.Newest, time.Unix(0, 1), [][]byte{append(c, body...)})
 	}
 	edit := func(at int, to byte) []byte {
 		b := bytes.Clone(good)
@@ -64,7 +65,7 @@ func TestApply_stopsAtWhatItCannotUnderstand(t *testing.T) {
 		says  string
 	}{
 		"nothing":              {nil, "shorter than its header"},
-		"a newer version":      {edit(0, 4), "version 4; this version of mind reads versions 1 to 3"},
+		"a newer version":      {edit(0, byte(level.Newest)+1), "version 5; this version of mind reads versions 1 to 4"},
 		"version 0":            {edit(0, 0), "version 0"},
 		"unknown flags":        {edit(1, 1), "flags"},
 		"cut off":              {good[:len(good)-1], "cut off"},

@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -39,6 +40,7 @@ func TestMachine_anyLog(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "entries") {
 			g.w.later(time.Duration(rapid.SampledFrom([]int64{0, 0, 1, 1e9, 60e9, 20 * 60e9, 25 * 3600e9, -5e9}).Draw(t, "dt")))
 			cmds := make([]kernel.Command, rapid.IntRange(1, 4).Draw(t, "n"))
+			g.drawLevel()
 			for i := range cmds {
 				cmds[i] = g.command()
 			}
@@ -67,6 +69,27 @@ func TestMachine_anyLog(t *testing.T) {
 		}
 		checkEvents(t, events)
 	})
+}
+
+// drawLevel chooses the level of the next entry: that of the state, or a lower one, as of a leader whose view is older.
+func (g *generator) drawLevel() {
+	g.w.at = g.w.m.View().Level()
+	switch {
+	case g.n("at once", 0, 3) == 0:
+		g.w.at = level.Newest
+	case g.w.at > level.Base && g.n("older view", 0, 3) == 0:
+		g.w.at = level.Level(g.n("level", int(level.Base), int(g.w.at)))
+	}
+}
+
+// command draws commands until one can be written at the level of the entry.
+func (g *generator) command() kernel.Command {
+	for {
+		c := g.anyCommand()
+		if _, err := kernel.Encode(g.w.at, c); err == nil {
+			return c
+		}
+	}
 }
 
 type finalState struct {
@@ -129,8 +152,8 @@ func pick[T any](g *generator, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(g.T, label)
 }
 
-func (g *generator) command() kernel.Command {
-	switch g.n("kind", 0, 29) {
+func (g *generator) anyCommand() kernel.Command {
+	switch g.n("kind", 0, 30) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -194,6 +217,9 @@ func (g *generator) command() kernel.Command {
 		return coordinators.PutCoordinator{Coordinator: coordinators.Coordinator{ID: pick(g, "id", "c1", "c2"), GRPCAddr: pick(g, "addr", "a", "b")}}
 	case 23, 24:
 		return g.lose()
+	case 30:
+		v := g.w.m.View()
+		return coordinators.RaiseLevel{To: level.Level(g.n("to", 0, int(level.Newest))), VotersIndex: pick(g, "configuration", v.VotersIndex(), v.VotersIndex(), 99), Actor: g.actor()}
 	case 25:
 		return work.SetNode{ID: g.nodeID(), Action: pick(g, "fall silent", work.NodeUnreachable, work.NodeUnreachable, work.NodeReachable)}
 	case 26:

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -19,13 +20,9 @@ func (w *world) doV1(cmds ...kernel.Command) []any { return w.doAs(1, cmds...) }
 
 // doAs applies an entry of a version.
 func (w *world) doAs(version byte, cmds ...kernel.Command) []any {
-	w.index++
-	e := entry{Index: w.index, Data: w.entry(cmds...)}
-	e.Data[0] = version
-	w.log = append(w.log, e)
-	res := w.m.Apply(e.Index, e.Data)
-	require.Empty(w.t, fsm.Check(w.m.View()))
-	return res
+	defer func(at level.Level) { w.at = at }(w.at)
+	w.at = level.Level(version)
+	return w.do(cmds...)
 }
 
 // TestEntry_olderOnesDoWhatTheyDid holds that a log which was begun by the first version means the same to this one: a

@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -30,13 +31,15 @@ type world struct {
 	working *inside
 	index   uint64
 	now     int64
-	log     []entry
+	// at is the level at which entries are written.
+	at  level.Level
+	log []entry
 }
 
 const startOfTime = int64(1_700_000_000_000_000_000)
 
 func newWorld(t require.TestingT) *world {
-	w := &world{t: t, working: &inside{}, now: startOfTime}
+	w := &world{t: t, working: &inside{}, now: startOfTime, at: level.Newest}
 	see := kernel.Domain{Name: "inside", Open: func(s *kernel.State) kernel.Part {
 		w.working.state = s
 		return w.working
@@ -69,11 +72,11 @@ func (w *world) replay(m *fsm.Machine) {
 func (w *world) entry(cmds ...kernel.Command) []byte {
 	raw := make([][]byte, len(cmds))
 	for i, c := range cmds {
-		b, err := kernel.Encode(c)
+		b, err := kernel.Encode(w.at, c)
 		require.NoError(w.t, err)
 		raw[i] = b
 	}
-	return kernel.Pack(time.Unix(0, w.now), raw)
+	return kernel.Pack(w.at, time.Unix(0, w.now), raw)
 }
 
 // do applies one entry with these commands, and checks that everything holds afterwards.

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -32,13 +33,13 @@ func (s *state) apply(commands ...kernel.Command) []any {
 	s.t.Helper()
 	var raw [][]byte
 	for _, c := range commands {
-		data, err := kernel.Encode(c)
+		data, err := kernel.Encode(level.Newest, c)
 		require.NoError(s.t, err)
 		raw = append(raw, data)
 	}
 	s.index++
 	s.now = s.now.Add(s.step)
-	return s.machine.Apply(s.index, kernel.Pack(s.now, raw))
+	return s.machine.Apply(s.index, kernel.Pack(level.Newest, s.now, raw))
 }
 
 // gpus makes an inventory: n GPUs in islands of so many that reach each other over NVLink, one NUMA node per island.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -16,9 +17,9 @@ func after(t *testing.T, commands ...kernel.Command) *fsm.View {
 	t.Helper()
 	m := fsm.New()
 	for i, c := range commands {
-		raw, err := kernel.Encode(c)
+		raw, err := kernel.Encode(level.Newest, c)
 		require.NoError(t, err)
-		m.Apply(uint64(i+1), kernel.Pack(time.Unix(1_700_000_000+int64(i), 0), [][]byte{raw}))
+		m.Apply(uint64(i+1), kernel.Pack(level.Newest, time.Unix(1_700_000_000+int64(i), 0), [][]byte{raw}))
 	}
 	return m.View()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 const (
@@ -306,14 +307,14 @@ func (c *coordinator) flush() {
 	e := entry{term: l.term}
 	var raw [][]byte
 	for _, p := range batch {
-		b, err := kernel.Encode(p.command)
+		b, err := kernel.Encode(level.Newest, p.command)
 		if err != nil {
 			panic(err)
 		}
 		raw = append(raw, b)
 		e.commands = append(e.commands, p.command)
 	}
-	e.data = kernel.Pack(time.Unix(0, c.wall()), raw)
+	e.data = kernel.Pack(level.Newest, time.Unix(0, c.wall()), raw)
 	l.entries = append(l.entries, e)
 	l.waiting = append(l.waiting, waiting{len(l.entries), batch})
 	c.replicate()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -53,6 +54,7 @@ func ToStatus(err error) error {
 		many    *ManyInvalid
 		wrong   *Invalid
 		refused *kernel.Refusal
+		locked  *level.Locked
 	)
 	switch {
 	case errors.As(err, &f):
@@ -67,6 +69,8 @@ func ToStatus(err error) error {
 			f.Outcome = status.QuotaExceeded
 		}
 		return f
+	case errors.As(err, &locked):
+		return Errorf(codes.FailedPrecondition, "%s", locked.Error())
 	case errors.Is(err, raftnode.ErrBacklogFull):
 		return &Failure{codes.ResourceExhausted, "too many writes are waiting: try again a little later", status.NotSent}
 	case errors.Is(err, raftnode.ErrCommandTooLarge):

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -19,10 +20,10 @@ func TestForecast_hardlyAnybodyWaitsForIt(t *testing.T) {
 	m := fsm.New()
 	index := uint64(0)
 	apply := func(c kernel.Command) any {
-		data, err := kernel.Encode(c)
+		data, err := kernel.Encode(level.Newest, c)
 		require.NoError(t, err)
 		index++
-		return m.Apply(index, kernel.Pack(time.Unix(1_700_000_000, int64(index)), [][]byte{data}))[0]
+		return m.Apply(index, kernel.Pack(level.Newest, time.Unix(1_700_000_000, int64(index)), [][]byte{data}))[0]
 	}
 	apply(work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
 		{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -27,10 +28,10 @@ func manyJobs(t testing.TB, jobs, perEntry, pending int, change func(i int, j *w
 	index := uint64(0)
 	apply := func(commands ...[]byte) {
 		index++
-		m.Apply(index, kernel.Pack(time.Unix(0, int64(index)), commands))
+		m.Apply(index, kernel.Pack(level.Newest, time.Unix(0, int64(index)), commands))
 	}
 	encode := func(c kernel.Command) []byte {
-		b, err := kernel.Encode(c)
+		b, err := kernel.Encode(level.Newest, c)
 		require.NoError(t, err)
 		return b
 	}
@@ -77,9 +78,9 @@ func TestList_isWhatAWalkOverAllJobsFinds(t *testing.T) {
 	index := m.View().Index()
 	apply := func(c kernel.Command) {
 		index++
-		b, err := kernel.Encode(c)
+		b, err := kernel.Encode(level.Newest, c)
 		require.NoError(t, err)
-		m.Apply(index, kernel.Pack(time.Unix(0, int64(index)), [][]byte{b}))
+		m.Apply(index, kernel.Pack(level.Newest, time.Unix(0, int64(index)), [][]byte{b}))
 	}
 	for j := range m.View().Jobs(false, 0) {
 		if random.IntN(3) == 0 {

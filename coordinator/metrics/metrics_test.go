@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -38,9 +39,9 @@ func TestTerm_countOnceOverChangesOfTheLeader(t *testing.T) {
 	stale := func(n int) { // reports of a task that nobody has a lease for
 		for range n {
 			index++
-			command, err := kernel.Encode(work.ReportTasks{Node: "n1", Reports: []work.TaskReport{{Job: 1 << 20, Attempt: 1, Token: 1, Kind: work.ReportRunning}}})
+			command, err := kernel.Encode(level.Newest, work.ReportTasks{Node: "n1", Reports: []work.TaskReport{{Job: 1 << 20, Attempt: 1, Token: 1, Kind: work.ReportRunning}}})
 			require.NoError(t, err)
-			machine.Apply(index, kernel.Pack(time.Now(), [][]byte{command}))
+			machine.Apply(index, kernel.Pack(level.Newest, time.Now(), [][]byte{command}))
 		}
 	}
 	count := func(i int) float64 {
@@ -80,12 +81,12 @@ func TestMetrics_theLogIsAheadOfTheClock(t *testing.T) {
 			return 0
 		}
 		require.Zero(t, ahead())
-		command, err := kernel.Encode(access.TouchTokens{})
+		command, err := kernel.Encode(level.Newest, access.TouchTokens{})
 		require.NoError(t, err)
-		machine.Apply(1, kernel.Pack(time.Now(), [][]byte{command}))
+		machine.Apply(1, kernel.Pack(level.Newest, time.Now(), [][]byte{command}))
 		require.Zero(t, ahead())
-		machine.Apply(2, kernel.Pack(time.Now().Add(time.Hour), [][]byte{command}))
-		machine.Apply(3, kernel.Pack(time.Now(), [][]byte{command}))
+		machine.Apply(2, kernel.Pack(level.Newest, time.Now().Add(time.Hour), [][]byte{command}))
+		machine.Apply(3, kernel.Pack(level.Newest, time.Now(), [][]byte{command}))
 		require.InDelta(t, 3600, ahead(), 0.001)
 		time.Sleep(50 * time.Minute)
 		require.InDelta(t, 600, ahead(), 0.001)

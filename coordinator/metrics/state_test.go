@@ -9,15 +9,16 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // The same state is in all replicas: only the one that leads tells of it.
 func TestMetrics_whoDoesNotLeadTellsNothingOfTheState(t *testing.T) {
 	machine := fsm.New()
-	command, err := kernel.Encode(work.RegisterNode{Node: work.Node{ID: "n1", GPUs: []work.GPU{{UUID: "GPU-1", Model: "H100"}}}})
+	command, err := kernel.Encode(level.Newest, work.RegisterNode{Node: work.Node{ID: "n1", GPUs: []work.GPU{{UUID: "GPU-1", Model: "H100"}}}})
 	require.NoError(t, err)
-	machine.Apply(1, kernel.Pack(time.Now(), [][]byte{command}))
+	machine.Apply(1, kernel.Pack(level.Newest, time.Now(), [][]byte{command}))
 	leads := false
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(&stateCollector{machine: machine, leading: func() bool { return leads }})

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/raftnode/recovery"
 	"github.com/mindcoordinator/mind/raftnode/verify"
@@ -41,18 +42,19 @@ func begun(life recovery.Life, voters []recovery.Server) Begun {
 	return b
 }
 
-// beginWith makes the first entry of a new life.
+// beginWith makes the first entry of a new life. It is of the newest level: all coordinators of the new life run this version
+// of mind, or a newer one.
 func beginWith(voters []recovery.Server, from, who string) func() []byte {
 	return func() []byte {
 		var ids []string
 		for _, v := range voters {
 			ids = append(ids, v.ID)
 		}
-		data, err := kernel.Encode(work.Recover{Voters: ids, From: from, Actor: &access.Actor{User: who}})
+		data, err := kernel.Encode(level.Newest, work.Recover{Voters: ids, From: from, Actor: &access.Actor{User: who}})
 		if err != nil {
 			panic(fmt.Sprintf("encoding a recovery: %v", err)) // It holds nothing that cannot be encoded.
 		}
-		return kernel.Pack(time.Now(), [][]byte{data})
+		return kernel.Pack(level.Newest, time.Now(), [][]byte{data})
 	}
 }
 

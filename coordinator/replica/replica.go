@@ -119,9 +119,15 @@ func Propose[R any](ctx context.Context, p Proposer, command kernel.Command) (R,
 	return result, nil
 }
 
+// Pack makes a log entry of commands, at the level that the state has here.
+func (r *Replica) Pack(now time.Time, commands [][]byte) []byte {
+	return kernel.Pack(r.View().Level(), now, commands)
+}
+
 // Propose implements Proposer. It returns when the command was applied here.
 func (r *Replica) Propose(ctx context.Context, command kernel.Command) (any, error) {
-	data, err := kernel.Encode(command)
+	// The level never falls, so the entry that the command gets into is of this level or above.
+	data, err := kernel.Encode(r.View().Level(), command)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 const (
@@ -205,7 +206,7 @@ func Record(tx *kernel.Tx, who *Actor, r AuditRecord, refused *kernel.Refusal) {
 		return
 	}
 	// Those who run the cluster are of no tenant.
-	if who.Tenant != "" || who.User != "" && tx.Version() >= 3 {
+	if who.Tenant != "" || who.User != "" && tx.Open(level.Operators) {
 		r.Tenant, r.User = who.Tenant, who.User
 	}
 	r.Tenant, r.User = tx.Intern(auditText(r.Tenant)), tx.Intern(auditText(r.User))

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 func TestCheck_seesADamagedAuditLog(t *testing.T) {
@@ -23,11 +24,11 @@ func TestCheck_seesADamagedAuditLog(t *testing.T) {
 		m := kernel.New(kernel.Config[kernel.View, int]{
 			Registry: kernel.Register(domain), View: func(v *kernel.View) *kernel.View { return v },
 		})
-		c, err := kernel.Encode(RecordDenials{Denials: []Denial{
+		c, err := kernel.Encode(level.Newest, RecordDenials{Denials: []Denial{
 			{Code: kernel.CodeUnauthenticated, Count: 1}, {Code: kernel.CodeUnauthenticated, Count: 2}, {Code: kernel.CodeUnauthenticated, Count: 3},
 		}})
 		require.NoError(t, err)
-		m.Apply(1, kernel.Pack(time.Unix(0, 1), [][]byte{c}))
+		m.Apply(1, kernel.Pack(level.Newest, time.Unix(0, 1), [][]byte{c}))
 		require.Empty(t, kernel.Check(m.View()))
 		damage(&logs.logs[AboutDenials].at(1).AuditRecord)
 		require.NotEmpty(t, kernel.Check(m.View()), name)

@@ -1,4 +1,4 @@
-// Package coordinators has the coordinators and their addresses.
+// Package coordinators has the coordinators, their addresses, and the feature level that all of them support.
 //
 // It says where a replica is, not whether it votes: who votes comes from Raft itself, and is in the kernel's part of the
 // state. An address is believed as it is proposed; whether anybody answers there is for others to see.
@@ -65,6 +65,7 @@ func Domain() kernel.Domain {
 		Commands: []kernel.CommandDef{
 			kernel.DefineAudited("PutCoordinator", put, auditPut),
 			kernel.DefineAudited("DeleteCoordinator", remove, auditRemove),
+			kernel.DefineAudited("RaiseLevel", raise, auditRaise),
 		},
 		Records: []kernel.RecordDef{
 			kernel.Rows(recordCoordinator, "coordinator", func(s *kernel.State) *kernel.Table[string, *Coordinator] { return &of(s).rows },

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 // Command is one change of the state, as plain data. What it does is what its domain registered for its number.
@@ -21,6 +23,12 @@ type BodyParser interface{ ParseBody([]byte) error }
 
 // flagIgnorable marks a command that a replica which does not know its type may skip.
 const flagIgnorable byte = 1 << 0
+
+// Demanding is a command that not every version of mind can apply although it can read it.
+type Demanding interface {
+	// Applicable says why this version cannot apply it. A replica stops there.
+	Applicable() error
+}
 
 // commandHeaderSize is the type (2 bytes, big endian) and the flags (1 byte) before the body of a command.
 const commandHeaderSize = 3
@@ -84,8 +92,21 @@ var decMode = func() cbor.DecMode {
 	return m
 }()
 
-// Encode makes the bytes of a command, for Pack.
-func Encode(c Command) ([]byte, error) {
+// Leveled is a command that is not the same at every level.
+type Leveled interface {
+	// AtLevel returns the command as it is written at a level: one that has the same effect, as far as the level has it.
+	// A *level.Locked says that it has not.
+	AtLevel(at level.Level) (Command, error)
+}
+
+// Encode makes the bytes of a command as it is written at a level, for Pack.
+func Encode(at level.Level, c Command) ([]byte, error) {
+	if l, ok := c.(Leveled); ok {
+		var err error
+		if c, err = l.AtLevel(at); err != nil {
+			return nil, err
+		}
+	}
 	if b, ok := c.(BodyWriter); ok {
 		out := binary.BigEndian.AppendUint16(make([]byte, 0, 1024), c.CommandNumber())
 		return b.AppendBody(append(out, 0)), nil

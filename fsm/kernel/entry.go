@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 // A log entry is
 //
-//	version  1 byte: 1 to 3
+//	version  1 byte: the feature level at which it was written, or 1
 //	flags    1 byte, 0
 //	time     8 bytes, big endian: the proposer's clock, Unix nanoseconds
 //	count    uvarint: commands
@@ -18,21 +20,20 @@ import (
 // and nothing after it. The versions look alike; a command in an entry of an older version does what it did when that
 // version was the newest, so that a log that was written then comes to the same state.
 const (
-	entryVersion    = 3
 	entryHeaderSize = 10
 
 	// MaxCommandsPerEntry bounds what Pack may be given.
 	MaxCommandsPerEntry = 1 << 16
 )
 
-// Pack makes one log entry of commands that Encode made. It keeps their order.
-func Pack(now time.Time, commands [][]byte) []byte {
+// Pack makes one log entry of commands that Encode made for this level, or for a lower one. It keeps their order.
+func Pack(at level.Level, now time.Time, commands [][]byte) []byte {
 	size := entryHeaderSize + binary.MaxVarintLen32
 	for _, c := range commands {
 		size += len(c) + binary.MaxVarintLen32
 	}
 	b := make([]byte, 0, size)
-	b = append(b, entryVersion, 0)
+	b = append(b, byte(at), 0)
 	b = binary.BigEndian.AppendUint64(b, uint64(now.UnixNano()))
 	b = binary.AppendUvarint(b, uint64(len(commands)))
 	for _, c := range commands {
@@ -44,7 +45,7 @@ func Pack(now time.Time, commands [][]byte) []byte {
 
 // decodedEntry is an entry whose commands are known to be whole.
 type decodedEntry struct {
-	version  byte
+	version  level.Level
 	stamp    int64
 	commands []decodedCommand
 }
@@ -60,9 +61,9 @@ func (r *Registry) decodeEntry(data []byte) (decodedEntry, error) {
 	if len(data) < entryHeaderSize {
 		return e, errors.New("the entry is shorter than its header")
 	}
-	e.version = data[0]
-	if e.version < 1 || e.version > entryVersion {
-		return e, fmt.Errorf("entry format version %d; this version of mind reads versions 1 to %d", e.version, entryVersion)
+	e.version = level.Level(data[0])
+	if e.version < level.Oldest || e.version > level.Newest {
+		return e, fmt.Errorf("entry format version %d; this version of mind reads versions %d to %d", e.version, level.Oldest, level.Newest)
 	}
 	if data[1] != 0 {
 		return e, fmt.Errorf("entry flags %#x; this version of mind knows none", data[1])
@@ -118,6 +119,11 @@ func (r *Registry) decodeCommand(data []byte) (decodedCommand, error) {
 	}
 	if err != nil {
 		return decodedCommand{}, fmt.Errorf("decoding %s: %w", def.Name, err)
+	}
+	if d, ok := c.(Demanding); ok {
+		if err := d.Applicable(); err != nil {
+			return decodedCommand{}, fmt.Errorf("%s: %w", def.Name, err)
+		}
 	}
 	return decodedCommand{c, def}, nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 // Base is what the kernel itself keeps: the part of the meta row that is there whatever the domains are.
@@ -17,6 +19,8 @@ type Base struct {
 	Voters      []string `cbor:"7,keyasint,omitempty"`
 	// Second is the index of the first entry of version 2; what only that one demands does not hold of what is older.
 	Second uint64 `cbor:"11,keyasint,omitempty"`
+	// Level is the feature level that the cluster was raised to; 0: it never was.
+	Level level.Level `cbor:"15,keyasint,omitempty"`
 
 	// sum is the hash, 0 when it has to be taken anew.
 	sum uint64
@@ -45,6 +49,14 @@ func (m *plainMeta) AppendFields(f Fields) Fields {
 	f = f.Int(m.Now).Num(m.VotersIndex).Num(m.Second).Num(uint64(len(m.Voters)))
 	for _, v := range m.Voters {
 		f = f.Text(v)
+	}
+	return m.AppendLevel(f)
+}
+
+// AppendLevel appends the level to the fields that are hashed, in the way of a state that was never raised when it was not.
+func (b *Base) AppendLevel(f Fields) Fields {
+	if b.Level != 0 {
+		f = f.Num(uint64(b.Level))
 	}
 	return f
 }

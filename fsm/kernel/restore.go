@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 // Restore replaces the state by the one in a snapshot. It builds a new state and verifies it whole before it lets go
@@ -32,8 +34,8 @@ func readSnapshot(known *Registry, from io.Reader) (*State, error) {
 	if string(head[:len(snapshotMagic)]) != snapshotMagic {
 		return nil, errors.New("this is no snapshot of mind")
 	}
-	if v := binary.BigEndian.Uint16(head[len(snapshotMagic):]); v < 1 || v > snapshotVersion {
-		return nil, fmt.Errorf("snapshot format version %d; this version of mind reads versions 1 to %d", v, snapshotVersion)
+	if v := binary.BigEndian.Uint16(head[len(snapshotMagic):]); level.Level(min(v, 255)) < level.Oldest || level.Level(min(v, 255)) > level.Newest {
+		return nil, fmt.Errorf("snapshot format version %d; this version of mind reads versions %d to %d", v, level.Oldest, level.Newest)
 	}
 	body, err := r.block()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // A snapshot is
 //
 //	magic    8 bytes
-//	version  2 bytes, big endian: 1 to 3 (each has more fields than the one before)
+//	version  2 bytes, big endian: the feature level of the state, or 1
 //	header   uvarint length, CBOR
 //	records  uvarint type (not 0), uvarint length, CBOR; in the order of their types and of their keys
 //	end      uvarint 0
@@ -20,8 +20,7 @@ import (
 //
 // Equal states make equal bytes.
 const (
-	snapshotMagic   = "MINDSNAP"
-	snapshotVersion = 3
+	snapshotMagic = "MINDSNAP"
 
 	// maxSnapshotRecord bounds one record when reading.
 	maxSnapshotRecord = 256 << 20
@@ -61,7 +60,7 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 
 func (s *Snapshot) write(w *snapshotWriter) error {
 	v := s.view
-	head := binary.BigEndian.AppendUint16([]byte(snapshotMagic), snapshotVersion)
+	head := binary.BigEndian.AppendUint16([]byte(snapshotMagic), uint16(v.Level()))
 	if err := w.write(head); err != nil {
 		return err
 	}

@@ -1,5 +1,7 @@
 package kernel
 
+import "github.com/mindcoordinator/mind/fsm/level"
+
 // State is the meta row and the parts of all domains. The machine holds the working one; a view holds a frozen copy.
 type State struct {
 	registry *Registry
@@ -43,6 +45,18 @@ func (s *State) Now() int64 { return s.base.Now }
 
 // Voters are the ids of the replicas that vote.
 func (s *State) Voters() []string { return append([]string(nil), s.base.Voters...) }
+
+// Level is the feature level: what may be written. It never falls.
+func (s *State) Level() level.Level { return max(s.base.Level, level.Base) }
+
+// VotersIndex is the index of the newest configuration of the voters in this state.
+func (s *State) VotersIndex() uint64 { return s.base.VotersIndex }
+
+// Raise makes a level that of the state, if it is higher.
+func (s *State) Raise(to level.Level) {
+	s.base.Level = max(s.base.Level, to)
+	s.base.Touch()
+}
 
 // Intern returns one shared copy of a text that many rows will hold.
 func (s *State) Intern(text string) string { return s.names.intern(text) }

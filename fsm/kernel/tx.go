@@ -1,5 +1,7 @@
 package kernel
 
+import "github.com/mindcoordinator/mind/fsm/level"
+
 // Tx is the application of one entry to the working state.
 type Tx struct {
 	*State
@@ -7,14 +9,17 @@ type Tx struct {
 	pos    int
 	// audited counts the audit records of this entry.
 	audited uint32
-	// version is that of the entry.
-	version byte
+	// level is that at which the entry was written.
+	level level.Level
 	// events is a *[]E, where E is what watchers of this machine are told.
 	events any
 }
 
-// Version is the format version of the entry: a command does what it did when that version was the newest.
-func (tx *Tx) Version() byte { return tx.version }
+// At is the level at which the entry was written: a command does what it did at that level.
+func (tx *Tx) At() level.Level { return tx.level }
+
+// Open says whether the entry was written at a level that has what the gate unlocks.
+func (tx *Tx) Open(g level.Gate) bool { return g.Open(tx.level) }
 
 // Mint returns the next id of this entry; false when it has none left.
 func (tx *Tx) Mint() (uint64, bool) {

@@ -1,6 +1,10 @@
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mindcoordinator/mind/fsm/level"
+)
 
 // View is the state as of one log index, as far as the kernel knows it. It never changes, costs no lock to read, and may
 // be kept for as long as anybody likes.
@@ -20,6 +24,12 @@ func (v *View) Now() int64 { return v.state.Now() }
 
 // Voters are the ids of the replicas that vote.
 func (v *View) Voters() []string { return v.state.Voters() }
+
+// VotersIndex is the index of the configuration that Voters is of.
+func (v *View) VotersIndex() uint64 { return v.state.VotersIndex() }
+
+// Level is the feature level: what may be written.
+func (v *View) Level() level.Level { return v.state.Level() }
 
 // Hash is the running state hash: equal on all replicas at the same index.
 func (v *View) Hash() uint64 { return v.sum }

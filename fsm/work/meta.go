@@ -46,7 +46,7 @@ func (m *Meta) AppendFields(f kernel.Fields) kernel.Fields {
 	if m.Recovered != 0 {
 		f = f.Num(m.Recovered).Int(m.RecoveredAt)
 	}
-	return f
+	return m.AppendLevel(f)
 }
 
 // DefaultKeepFinished bounds the finished jobs that are kept, unless Configure says otherwise.

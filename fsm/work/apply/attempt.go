@@ -7,6 +7,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -222,10 +223,10 @@ func (tx *tx) requeue(j *work.Job, over *work.Ending, reason string) {
 			Attempt: j.Attempt, Token: j.Token, Nodes: work.TaskNodes(j.Tasks), ExitCode: over.ExitCode, ErrorType: over.ErrorType,
 			Reason: j.Reason, StartedAt: j.StartedAt, EndedAt: ended, Loss: over.Loss,
 		}
-		if tx.version >= 2 {
+		if tx.open(level.Losses) {
 			p.FailedNode = over.Node
 		}
-		if p.Reason == "" && tx.version >= 3 {
+		if p.Reason == "" && tx.open(level.PastReasons) {
 			p.Reason = over.Text()
 		}
 		from := max(0, len(j.Past)+1-work.MaxPastAttempts)

@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -34,9 +35,9 @@ func TestMove_everyIllegalPairStops(t *testing.T) {
 			m := kernel.New(kernel.Config[kernel.View, event.Event]{
 				Registry: registry, View: func(v *kernel.View) *kernel.View { return v },
 			})
-			c, err := kernel.Encode(moving{from, to})
+			c, err := kernel.Encode(level.Newest, moving{from, to})
 			require.NoError(t, err)
-			move := func() { m.Apply(1, kernel.Pack(time.Unix(0, 1), [][]byte{c})) }
+			move := func() { m.Apply(1, kernel.Pack(level.Newest, time.Unix(0, 1), [][]byte{c})) }
 			if work.CanMove(from, to) {
 				require.NotPanics(t, move, "%s to %s", from, to)
 			} else {

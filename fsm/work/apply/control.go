@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -187,7 +188,7 @@ func (tx *tx) retry(j *work.Job, c *work.ControlJob) *kernel.Refusal {
 	j.Retries, j.Streak = work.RetryCounts{}, work.Streak{}
 	// Whoever retries a job wants it to run: what it waited for in vain is not asked for again.
 	j.Dependencies = nil
-	if tx.version >= 2 {
+	if tx.open(level.FreshRetries) {
 		// The nodes that failed it may be mended. Tasks that may still be alive are not made harmless by that.
 		j.RetriedAt = j.Attempt
 	}
@@ -203,7 +204,7 @@ func (tx *tx) startFresh(j *work.Job, from ident.Checkpoint) {
 		return
 	}
 	j.ResumeFrom = from
-	if tx.version >= 2 {
+	if tx.open(level.FreshRetries) {
 		j.ChosenAt = j.Attempt
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -15,8 +16,6 @@ type tx struct {
 	entry *kernel.Tx
 	index uint64
 	now   int64
-	// version is that of the entry: a command does what it did when that version was the newest.
-	version byte
 }
 
 // on lets a command of this aggregate be applied by f.
@@ -24,10 +23,13 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 	return func(entry *kernel.Tx, c *T) any {
 		return f(&tx{
 			State: tables.Of(entry.State), meta: entry.Meta().(*work.Meta), entry: entry,
-			index: entry.Index(), now: entry.Now(), version: entry.Version(),
+			index: entry.Index(), now: entry.Now(),
 		}, c)
 	}
 }
+
+// open says whether the entry was written at a level that has what a gate unlocks.
+func (tx *tx) open(g level.Gate) bool { return tx.entry.Open(g) }
 
 // mint returns the next id of this entry; false when it has none left.
 func (tx *tx) mint() (uint64, bool) { return tx.entry.Mint() }

@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -22,7 +23,7 @@ func registerNode(tx *tx, c *work.RegisterNode) any {
 	if known {
 		n.Drain, n.RegisteredAt = old.Drain, old.RegisteredAt
 		n.EnabledAt, n.RosterSince = old.EnabledAt, old.RosterSince
-		if tx.version >= 2 {
+		if tx.open(level.NodeReasons) {
 			n.Reason = work.DrainReason(n.Drain)
 		}
 		if n.RosterAcked == 0 {

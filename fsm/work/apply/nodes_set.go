@@ -4,6 +4,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -17,7 +18,7 @@ func setNode(tx *tx, c *work.SetNode) any {
 	switch c.Action {
 	case work.NodeUnreachable:
 		if n.UnreachableSince != 0 {
-			if tx.version < 2 || n.LostSince != 0 || c.Reason == "" || c.Reason == n.Reason {
+			if !tx.open(level.NodeReasons) || n.LostSince != 0 || c.Reason == "" || c.Reason == n.Reason {
 				return work.NodeResult{Node: old}
 			}
 			n.Reason = c.Reason // It is still away; what is known of why has changed.
@@ -44,16 +45,16 @@ func setNode(tx *tx, c *work.SetNode) any {
 		}
 		n.Drain, n.Reason = d, work.DrainReason(d)
 	case work.NodeEnable:
-		if n.Drain == nil && tx.version < 2 {
+		if n.Drain == nil && !tx.open(level.FreshRetries) {
 			return work.NodeResult{Node: old}
 		}
 		if n.Drain != nil {
 			n.Drain = nil
-			if n.UnreachableSince == 0 || tx.version < 2 {
+			if n.UnreachableSince == 0 || !tx.open(level.NodeReasons) {
 				n.Reason = ""
 			}
 		}
-		if tx.version >= 2 {
+		if tx.open(level.FreshRetries) {
 			n.EnabledAt = tx.index
 		}
 	case work.NodeForget:
@@ -102,7 +103,7 @@ func (tx *tx) tasksOn(node string) []tables.LeaseKey {
 // endTasksOn ends every task on a node as lost with it.
 func (tx *tx) endTasksOn(node, why string, how work.LossKind) {
 	var loss *work.Loss
-	if tx.version >= 2 {
+	if tx.open(level.Losses) {
 		loss = &work.Loss{How: how}
 	}
 	for _, k := range tx.tasksOn(node) {

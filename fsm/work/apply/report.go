@@ -5,6 +5,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -32,7 +33,7 @@ func reportTasks(tx *tx, c *work.ReportTasks) any {
 			}
 			continue
 		}
-		if r.Kind == work.ReportCheckpoint && r.Digest == "" && tx.version >= 2 {
+		if r.Kind == work.ReportCheckpoint && r.Digest == "" && tx.open(level.Manifests) {
 			// Only a manifest says that all files of it are there: half a checkpoint must never be gone on from.
 			res.Incomplete++
 			continue
@@ -161,7 +162,7 @@ func (e *editor) apply(r *work.TaskReport, res *work.ReportResult) bool {
 		}
 		j := e.edit()
 		j.Progress = p
-		if tx.version >= 3 {
+		if tx.open(level.FreeRestarts) {
 			j.Streak.Reached(p.Step)
 		}
 		tx.emitJob(j, j.State)
@@ -195,7 +196,7 @@ func (e *editor) checkpoint(r *work.TaskReport, res *work.ReportResult) bool {
 	res.Checkpoints = append(res.Checkpoints, id)
 	j = e.edit()
 	j.LastCheckpoint = id
-	if tx.version >= 3 {
+	if tx.open(level.FreeRestarts) {
 		j.Streak.Gained = true
 	}
 	return true

@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -23,7 +24,7 @@ func ackRoster(tx *tx, c *work.AckRoster) any {
 
 // enrol puts a node on the roster.
 func (tx *tx) enrol(n *work.Node) {
-	if tx.version < 2 || n.RosterSince != 0 {
+	if !tx.open(level.Rosters) || n.RosterSince != 0 {
 		return
 	}
 	n.RosterSince = tx.index

@@ -7,6 +7,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -40,7 +41,7 @@ func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
 		NotBefore: n.NotBefore, Dependencies: n.Dependencies, ResumeFrom: n.ResumeFrom, Credentials: n.Credentials,
 		CreatedAt: tx.now, UpdatedAt: tx.now, Created: tx.index, Revision: tx.index,
 	}
-	if tx.version >= 3 {
+	if tx.open(level.FreeRestarts) {
 		j.RetryRules = work.ExitCounts
 	}
 	if r := tx.admit(j); r != nil {

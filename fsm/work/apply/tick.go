@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -20,7 +21,7 @@ func applyTick(tx *tx, c *work.Tick) any {
 	tx.fireTimers(&res)
 	tx.releaseRecovered(&res)
 	tx.enforceDrains()
-	if c.Settled || tx.version < 2 {
+	if c.Settled || !tx.open(level.SettledTicks) {
 		tx.giveUp(c.Renewing, &res)
 	}
 	tx.dropFinished(&res)
@@ -102,7 +103,7 @@ func (tx *tx) enforceDrains() {
 // would replace is ended here: to declare one LOST that a retry replaces takes the votes of a majority.
 func (tx *tx) giveUp(renewing []string, res *work.TickResult) {
 	var loss *work.Loss
-	if tx.version >= 2 {
+	if tx.open(level.Losses) {
 		loss = &work.Loss{How: work.LossGivenUp}
 	}
 	for _, id := range tx.AwayNodes() {
