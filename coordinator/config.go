@@ -19,6 +19,14 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
+// When the feature level is raised.
+const (
+	// RaiseAuto: as soon as all coordinators support a higher one.
+	RaiseAuto = "auto"
+	// RaiseManual: when an operator says so.
+	RaiseManual = "manual"
+)
+
 // Config says how one coordinator runs. The zero value of an optional field means its default.
 type Config struct {
 	// ID names this coordinator among the voters, such as "c1". Its certificate carries the same name.
@@ -61,6 +69,8 @@ type Config struct {
 
 	// LogStore is "boltdb" (default) or "wal". A log of the other kind is moved at the start.
 	LogStore string
+	// Raise says when the feature level is raised after an upgrade: RaiseAuto (default) or RaiseManual.
+	Raise string
 	Timers   Timers
 	Limits   Limits
 
@@ -214,6 +224,11 @@ func (c Config) Validate() error {
 	}
 	if n := c.Limits.AuditRecords; n != 0 && (n < minAuditRecords || n > maxAuditRecords) {
 		errs = append(errs, fmt.Errorf("audit_records %d: it must be %d to %d", n, minAuditRecords, maxAuditRecords))
+	}
+	switch c.Raise {
+	case "", RaiseAuto, RaiseManual:
+	default:
+		errs = append(errs, fmt.Errorf("raise %q: it must be auto or manual", c.Raise))
 	}
 	switch c.LogStore {
 	case "", "boltdb", "wal":

@@ -39,6 +39,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/coordinator/term"
+	"github.com/mindcoordinator/mind/coordinator/upgrade"
 	"github.com/mindcoordinator/mind/coordinator/votes"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
@@ -82,6 +83,7 @@ type server struct {
 	access      *access.Service
 	admin       *admin.Service
 	members     *members.Service
+	upgrade     *upgrade.Service
 	recovery    *recovery.Service
 	// replayTo is how far the log was committed when that was first known here; 0: it is not known yet.
 	replayTo atomic.Uint64
@@ -107,7 +109,7 @@ func (s *server) grpcServer() *grpc.Server {
 	server := grpc.NewServer(options...)
 	v1.RegisterJobServiceServer(server, jobService{s.jobs, s.output})
 	v1.RegisterClusterServiceServer(server, clusterService{unansweredCluster{}, s.admin, s.jobs})
-	v1.RegisterOperatorServiceServer(server, operatorService{s, s.members, s.recovery, s.selfcheck, s.replica})
+	v1.RegisterOperatorServiceServer(server, operatorService{s, s.members, s.upgrade, s.recovery, s.selfcheck, s.replica})
 	v1.RegisterAgentServiceServer(server, agentService{s, s.output})
 	v1.RegisterTokenServiceServer(server, s.access)
 	v1.RegisterEventServiceServer(server, s.events)

@@ -2,6 +2,7 @@ package coordinator
 
 import (
 	"context"
+	"sync"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/access"
@@ -18,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/selfcheck"
+	"github.com/mindcoordinator/mind/coordinator/upgrade"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 )
 
@@ -46,8 +48,12 @@ func (s *server) makeServices() (err error) {
 		Replica: s.replica, Machine: s.machine, Listed: listed, RaftAddr: s.self().RaftAddr, DataDir: s.config.DataDir,
 		LogStore: s.config.LogStore, Program: s.config.Program, Unready: s.unready, Log: s.log,
 	})
+	changing := &sync.Mutex{}
+	s.upgrade = upgrade.New(upgrade.Config{
+		Replica: s.replica, Listed: listed, Manual: s.config.Raise == RaiseManual, Program: s.config.Program, Changing: changing, Log: s.log,
+	})
 	s.members = members.New(members.Config{
-		Replica: s.replica, Self: s.self(), Listed: listed, TLS: s.tls, Liveness: s.coordinatorLiveness, LeaderWait: s.config.Timers.LeaderWait, Log: s.log,
+		Replica: s.replica, Self: s.self(), Listed: listed, TLS: s.tls, Liveness: s.coordinatorLiveness, LeaderWait: s.config.Timers.LeaderWait, Changing: changing, Log: s.log,
 		JoinVia: func() []string { return append(s.recovery.Found(), s.config.JoinVia...) },
 	})
 	return err
@@ -72,6 +78,7 @@ type (
 	checker        = selfcheck.Service
 	administration = admin.Service
 	membership     = members.Service
+	levels         = upgrade.Service
 	beginner       = recovery.Service
 	reads          = replica.Replica
 
@@ -87,6 +94,7 @@ type (
 	operatorService struct {
 		*server
 		*membership
+		*levels
 		*beginner
 		*checker
 		*reads

@@ -30,7 +30,7 @@ var writers = []string{
 	v1.LauncherService_PutLauncher_FullMethodName, v1.LauncherService_DeleteLauncher_FullMethodName,
 	v1.EvaluationService_SubmitEvaluation_FullMethodName, v1.AuditService_RecordDenials_FullMethodName,
 	v1.OperatorService_TransferLeadership_FullMethodName, v1.OperatorService_JoinPeer_FullMethodName,
-	v1.OperatorService_RemovePeer_FullMethodName, v1.OperatorService_RecordSnapshot_FullMethodName,
+	v1.OperatorService_RemovePeer_FullMethodName, v1.OperatorService_RecordSnapshot_FullMethodName, v1.OperatorService_RaiseFeatureLevel_FullMethodName,
 	v1.AgentService_Session_FullMethodName, v1.PeerService_Relay_FullMethodName,
 }
 

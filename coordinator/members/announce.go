@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 // announcePause is how long a coordinator waits before it tries again to make itself known.
@@ -63,8 +64,10 @@ func (s *Service) announceOnce(ctx context.Context, self coordinators.Coordinato
 	if err != nil {
 		return err
 	}
+	levels := level.Supported()
 	_, err = v1.NewOperatorServiceClient(conn).JoinPeer(s.replica.AsReplica(ctx), &v1.JoinPeerRequest{
 		Id: self.ID, RaftAddr: self.RaftAddr, GrpcAddr: self.GRPCAddr, HttpAddr: self.HTTPAddr, GossipAddr: self.GossipAddr,
+		OldestLevel: uint32(levels.Oldest), NewestLevel: uint32(levels.Newest),
 	})
 	return err
 }

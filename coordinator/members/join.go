@@ -11,6 +11,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/upgrade"
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/pki"
@@ -33,6 +34,12 @@ func (s *Service) JoinPeer(ctx context.Context, req *v1.JoinPeerRequest) (*v1.Jo
 	}
 	if err := s.speaksFor(call.Of(ctx), req.GetId()); err != nil {
 		return nil, err
+	}
+	// The level must not be raised between the look at it and the change of the membership.
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	if now := s.replica.View().Level(); !upgrade.Levels(req.GetOldestLevel(), req.GetNewestLevel()).Has(now) {
+		return nil, call.Errorf(codes.FailedPrecondition, "%s cannot join: %s", req.GetId(), upgrade.Unfit(now, upgrade.Levels(req.GetOldestLevel(), req.GetNewestLevel())))
 	}
 	how, refused := s.membership().mayJoin(req.GetId(), req.GetRaftAddr())
 	if refused != "" {

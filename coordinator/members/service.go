@@ -2,6 +2,7 @@ package members
 
 import (
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -24,7 +25,9 @@ type Config struct {
 	TLS bool
 	// LeaderWait bounds how long a transfer of leadership waits for the new leader to be known.
 	LeaderWait time.Duration
-	Log        *slog.Logger
+	// Changing is held while a coordinator is added, and while the feature level is raised.
+	Changing sync.Locker
+	Log      *slog.Logger
 }
 
 // Service answers what OperatorService is asked about members and leadership.
@@ -36,6 +39,7 @@ type Service struct {
 	liveness   func() func(id string) string
 	tls        bool
 	leaderWait time.Duration
+	changing   sync.Locker
 	log        *slog.Logger
 
 	// term is nil while this coordinator does not lead.
@@ -46,6 +50,6 @@ type Service struct {
 func New(c Config) *Service {
 	return &Service{
 		replica: c.Replica, self: c.Self, listed: c.Listed, joinVia: c.JoinVia, liveness: c.Liveness, tls: c.TLS,
-		leaderWait: c.LeaderWait, log: c.Log,
+		leaderWait: c.LeaderWait, changing: c.Changing, log: c.Log,
 	}
 }

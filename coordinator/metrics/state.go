@@ -22,12 +22,13 @@ var (
 	descNodes  = prometheus.NewDesc("mind_nodes", "Nodes by state.", []string{"state"}, nil)
 	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
 
+	descLevel = prometheus.NewDesc("mind_feature_level", "Feature level of the cluster, as this coordinator has it.", nil, nil)
 	descAhead = prometheus.NewDesc("mind_log_time_ahead_seconds", "By how much the time of the log is ahead of this coordinator's clock.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descAhead} {
+	for _, d := range []*prometheus.Desc{descJobs, descGPUs, descNodes, descLeases, descLevel, descAhead} {
 		ch <- d
 	}
 }
@@ -37,6 +38,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	v := c.machine.View()
 	// That the log is behind is how long nothing was written.
 	ch <- prometheus.MustNewConstMetric(descAhead, prometheus.GaugeValue, max(0, time.Duration(v.Now()-time.Now().UnixNano()).Seconds()))
+	ch <- prometheus.MustNewConstMetric(descLevel, prometheus.GaugeValue, float64(v.Level()))
 	if !c.leading() {
 		return
 	}

@@ -7,12 +7,16 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm/level"
 )
 
 // DescribeReplica says what another coordinator of the list must know that has no data. It is answered before there is any
 // data here, too.
 func (s *Service) DescribeReplica(ctx context.Context, req *v1.DescribeReplicaRequest) (*v1.DescribeReplicaResponse, error) {
-	out := &v1.DescribeReplicaResponse{CoordinatorId: s.replica.ID()}
+	supported := level.Supported()
+	out := &v1.DescribeReplicaResponse{
+		CoordinatorId: s.replica.ID(), OldestLevel: uint32(supported.Oldest), NewestLevel: uint32(supported.Newest), Program: s.program,
+	}
 	if !s.replica.Opened() {
 		if out.State = v1.ReplicaState_Value(s.beginning.state.Load()); out.State == v1.ReplicaState_UNSPECIFIED {
 			return nil, call.Errorf(codes.Unavailable, "%s is starting", s.replica.ID())

@@ -77,7 +77,7 @@ func (x ReplicaState_Value) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ReplicaState_Value.Descriptor instead.
 func (ReplicaState_Value) EnumDescriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{14, 0}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{20, 0}
 }
 
 type GetNodeActivityRequest struct {
@@ -594,9 +594,12 @@ type JoinPeerRequest struct {
 	Id       string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	RaftAddr string                 `protobuf:"bytes,2,opt,name=raft_addr,json=raftAddr,proto3" json:"raft_addr,omitempty"`
 	// Where the others and their clients reach it.
-	GrpcAddr      string `protobuf:"bytes,3,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
-	HttpAddr      string `protobuf:"bytes,4,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
-	GossipAddr    string `protobuf:"bytes,5,opt,name=gossip_addr,json=gossipAddr,proto3" json:"gossip_addr,omitempty"`
+	GrpcAddr   string `protobuf:"bytes,3,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`
+	HttpAddr   string `protobuf:"bytes,4,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`
+	GossipAddr string `protobuf:"bytes,5,opt,name=gossip_addr,json=gossipAddr,proto3" json:"gossip_addr,omitempty"`
+	// The feature levels that it supports; 0: it runs a version of mind that knows nothing of levels.
+	OldestLevel   uint32 `protobuf:"varint,6,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
+	NewestLevel   uint32 `protobuf:"varint,7,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -664,6 +667,20 @@ func (x *JoinPeerRequest) GetGossipAddr() string {
 		return x.GossipAddr
 	}
 	return ""
+}
+
+func (x *JoinPeerRequest) GetOldestLevel() uint32 {
+	if x != nil {
+		return x.OldestLevel
+	}
+	return 0
+}
+
+func (x *JoinPeerRequest) GetNewestLevel() uint32 {
+	if x != nil {
+		return x.NewestLevel
+	}
+	return 0
 }
 
 type JoinPeerResponse struct {
@@ -846,8 +863,12 @@ type DescribeReplicaResponse struct {
 	// It has applied all that it knows to be committed. Only then is what follows believed.
 	Current bool `protobuf:"varint,4,opt,name=current,proto3" json:"current,omitempty"`
 	// Whoever asks is in the membership; and has once made itself known there.
-	Member        bool `protobuf:"varint,5,opt,name=member,proto3" json:"member,omitempty"`
-	Known         bool `protobuf:"varint,6,opt,name=known,proto3" json:"known,omitempty"`
+	Member bool `protobuf:"varint,5,opt,name=member,proto3" json:"member,omitempty"`
+	Known  bool `protobuf:"varint,6,opt,name=known,proto3" json:"known,omitempty"`
+	// The feature levels that it supports, and the version of mind that it runs.
+	OldestLevel   uint32 `protobuf:"varint,7,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
+	NewestLevel   uint32 `protobuf:"varint,8,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
+	Program       string `protobuf:"bytes,9,opt,name=program,proto3" json:"program,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -924,6 +945,370 @@ func (x *DescribeReplicaResponse) GetKnown() bool {
 	return false
 }
 
+func (x *DescribeReplicaResponse) GetOldestLevel() uint32 {
+	if x != nil {
+		return x.OldestLevel
+	}
+	return 0
+}
+
+func (x *DescribeReplicaResponse) GetNewestLevel() uint32 {
+	if x != nil {
+		return x.NewestLevel
+	}
+	return 0
+}
+
+func (x *DescribeReplicaResponse) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+type GetFeatureLevelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFeatureLevelRequest) Reset() {
+	*x = GetFeatureLevelRequest{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFeatureLevelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFeatureLevelRequest) ProtoMessage() {}
+
+func (x *GetFeatureLevelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFeatureLevelRequest.ProtoReflect.Descriptor instead.
+func (*GetFeatureLevelRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{14}
+}
+
+type GetFeatureLevelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level uint32                 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	// The highest level that all coordinators support, as far as they answer.
+	PossibleLevel uint32 `protobuf:"varint,2,opt,name=possible_level,json=possibleLevel,proto3" json:"possible_level,omitempty"`
+	// What the levels above this one unlock, up to the newest that the coordinator that answers supports.
+	Locked       []*FeatureLevel    `protobuf:"bytes,3,rep,name=locked,proto3" json:"locked,omitempty"`
+	Coordinators []*SupportedLevels `protobuf:"bytes,4,rep,name=coordinators,proto3" json:"coordinators,omitempty"`
+	// Why the level is not raised; empty: it is the newest that this version of mind supports, or is about to be raised.
+	WaitsFor      string `protobuf:"bytes,5,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetFeatureLevelResponse) Reset() {
+	*x = GetFeatureLevelResponse{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetFeatureLevelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetFeatureLevelResponse) ProtoMessage() {}
+
+func (x *GetFeatureLevelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetFeatureLevelResponse.ProtoReflect.Descriptor instead.
+func (*GetFeatureLevelResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetFeatureLevelResponse) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *GetFeatureLevelResponse) GetPossibleLevel() uint32 {
+	if x != nil {
+		return x.PossibleLevel
+	}
+	return 0
+}
+
+func (x *GetFeatureLevelResponse) GetLocked() []*FeatureLevel {
+	if x != nil {
+		return x.Locked
+	}
+	return nil
+}
+
+func (x *GetFeatureLevelResponse) GetCoordinators() []*SupportedLevels {
+	if x != nil {
+		return x.Coordinators
+	}
+	return nil
+}
+
+func (x *GetFeatureLevelResponse) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return ""
+}
+
+type FeatureLevel struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Level         uint32                 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	Unlocks       []string               `protobuf:"bytes,2,rep,name=unlocks,proto3" json:"unlocks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FeatureLevel) Reset() {
+	*x = FeatureLevel{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FeatureLevel) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FeatureLevel) ProtoMessage() {}
+
+func (x *FeatureLevel) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FeatureLevel.ProtoReflect.Descriptor instead.
+func (*FeatureLevel) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *FeatureLevel) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *FeatureLevel) GetUnlocks() []string {
+	if x != nil {
+		return x.Unlocks
+	}
+	return nil
+}
+
+type SupportedLevels struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CoordinatorId string                 `protobuf:"bytes,1,opt,name=coordinator_id,json=coordinatorId,proto3" json:"coordinator_id,omitempty"`
+	Voter         bool                   `protobuf:"varint,2,opt,name=voter,proto3" json:"voter,omitempty"`
+	// The version of mind that it runs; empty: unknown.
+	Program string `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"`
+	// 0: unknown.
+	OldestLevel uint32 `protobuf:"varint,4,opt,name=oldest_level,json=oldestLevel,proto3" json:"oldest_level,omitempty"`
+	NewestLevel uint32 `protobuf:"varint,5,opt,name=newest_level,json=newestLevel,proto3" json:"newest_level,omitempty"`
+	// Why they are unknown.
+	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SupportedLevels) Reset() {
+	*x = SupportedLevels{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SupportedLevels) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SupportedLevels) ProtoMessage() {}
+
+func (x *SupportedLevels) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SupportedLevels.ProtoReflect.Descriptor instead.
+func (*SupportedLevels) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *SupportedLevels) GetCoordinatorId() string {
+	if x != nil {
+		return x.CoordinatorId
+	}
+	return ""
+}
+
+func (x *SupportedLevels) GetVoter() bool {
+	if x != nil {
+		return x.Voter
+	}
+	return false
+}
+
+func (x *SupportedLevels) GetProgram() string {
+	if x != nil {
+		return x.Program
+	}
+	return ""
+}
+
+func (x *SupportedLevels) GetOldestLevel() uint32 {
+	if x != nil {
+		return x.OldestLevel
+	}
+	return 0
+}
+
+func (x *SupportedLevels) GetNewestLevel() uint32 {
+	if x != nil {
+		return x.NewestLevel
+	}
+	return 0
+}
+
+func (x *SupportedLevels) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type RaiseFeatureLevelRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseFeatureLevelRequest) Reset() {
+	*x = RaiseFeatureLevelRequest{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseFeatureLevelRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseFeatureLevelRequest) ProtoMessage() {}
+
+func (x *RaiseFeatureLevelRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseFeatureLevelRequest.ProtoReflect.Descriptor instead.
+func (*RaiseFeatureLevelRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{18}
+}
+
+type RaiseFeatureLevelResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Level uint32                 `protobuf:"varint,1,opt,name=level,proto3" json:"level,omitempty"`
+	// The level before.
+	From          uint32 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RaiseFeatureLevelResponse) Reset() {
+	*x = RaiseFeatureLevelResponse{}
+	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RaiseFeatureLevelResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RaiseFeatureLevelResponse) ProtoMessage() {}
+
+func (x *RaiseFeatureLevelResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RaiseFeatureLevelResponse.ProtoReflect.Descriptor instead.
+func (*RaiseFeatureLevelResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RaiseFeatureLevelResponse) GetLevel() uint32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *RaiseFeatureLevelResponse) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
 type ReplicaState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -932,7 +1317,7 @@ type ReplicaState struct {
 
 func (x *ReplicaState) Reset() {
 	*x = ReplicaState{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -944,7 +1329,7 @@ func (x *ReplicaState) String() string {
 func (*ReplicaState) ProtoMessage() {}
 
 func (x *ReplicaState) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[14]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -957,7 +1342,7 @@ func (x *ReplicaState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplicaState.ProtoReflect.Descriptor instead.
 func (*ReplicaState) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{14}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{20}
 }
 
 type SaveSnapshotRequest struct {
@@ -968,7 +1353,7 @@ type SaveSnapshotRequest struct {
 
 func (x *SaveSnapshotRequest) Reset() {
 	*x = SaveSnapshotRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1365,7 @@ func (x *SaveSnapshotRequest) String() string {
 func (*SaveSnapshotRequest) ProtoMessage() {}
 
 func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[15]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1378,7 @@ func (x *SaveSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{15}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{21}
 }
 
 type SaveSnapshotResponse struct {
@@ -1005,7 +1390,7 @@ type SaveSnapshotResponse struct {
 
 func (x *SaveSnapshotResponse) Reset() {
 	*x = SaveSnapshotResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1017,7 +1402,7 @@ func (x *SaveSnapshotResponse) String() string {
 func (*SaveSnapshotResponse) ProtoMessage() {}
 
 func (x *SaveSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[16]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1030,7 +1415,7 @@ func (x *SaveSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*SaveSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{16}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SaveSnapshotResponse) GetData() []byte {
@@ -1049,7 +1434,7 @@ type RecordSnapshotRequest struct {
 
 func (x *RecordSnapshotRequest) Reset() {
 	*x = RecordSnapshotRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1446,7 @@ func (x *RecordSnapshotRequest) String() string {
 func (*RecordSnapshotRequest) ProtoMessage() {}
 
 func (x *RecordSnapshotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[17]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1459,7 @@ func (x *RecordSnapshotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSnapshotRequest.ProtoReflect.Descriptor instead.
 func (*RecordSnapshotRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RecordSnapshotRequest) GetCoordinatorId() string {
@@ -1092,7 +1477,7 @@ type RecordSnapshotResponse struct {
 
 func (x *RecordSnapshotResponse) Reset() {
 	*x = RecordSnapshotResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1489,7 @@ func (x *RecordSnapshotResponse) String() string {
 func (*RecordSnapshotResponse) ProtoMessage() {}
 
 func (x *RecordSnapshotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[18]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1502,7 @@ func (x *RecordSnapshotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordSnapshotResponse.ProtoReflect.Descriptor instead.
 func (*RecordSnapshotResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{24}
 }
 
 type ReadIndexRequest struct {
@@ -1128,7 +1513,7 @@ type ReadIndexRequest struct {
 
 func (x *ReadIndexRequest) Reset() {
 	*x = ReadIndexRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1525,7 @@ func (x *ReadIndexRequest) String() string {
 func (*ReadIndexRequest) ProtoMessage() {}
 
 func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[19]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1538,7 @@ func (x *ReadIndexRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexRequest.ProtoReflect.Descriptor instead.
 func (*ReadIndexRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{25}
 }
 
 type ReadIndexResponse struct {
@@ -1166,7 +1551,7 @@ type ReadIndexResponse struct {
 
 func (x *ReadIndexResponse) Reset() {
 	*x = ReadIndexResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1563,7 @@ func (x *ReadIndexResponse) String() string {
 func (*ReadIndexResponse) ProtoMessage() {}
 
 func (x *ReadIndexResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[20]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1576,7 @@ func (x *ReadIndexResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadIndexResponse.ProtoReflect.Descriptor instead.
 func (*ReadIndexResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReadIndexResponse) GetIndex() uint64 {
@@ -1218,7 +1603,7 @@ type GetStateHashRequest struct {
 
 func (x *GetStateHashRequest) Reset() {
 	*x = GetStateHashRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1230,7 +1615,7 @@ func (x *GetStateHashRequest) String() string {
 func (*GetStateHashRequest) ProtoMessage() {}
 
 func (x *GetStateHashRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[21]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1243,7 +1628,7 @@ func (x *GetStateHashRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateHashRequest.ProtoReflect.Descriptor instead.
 func (*GetStateHashRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *GetStateHashRequest) GetIndex() uint64 {
@@ -1264,7 +1649,7 @@ type GetStateHashResponse struct {
 
 func (x *GetStateHashResponse) Reset() {
 	*x = GetStateHashResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1276,7 +1661,7 @@ func (x *GetStateHashResponse) String() string {
 func (*GetStateHashResponse) ProtoMessage() {}
 
 func (x *GetStateHashResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[22]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,7 +1674,7 @@ func (x *GetStateHashResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetStateHashResponse.ProtoReflect.Descriptor instead.
 func (*GetStateHashResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GetStateHashResponse) GetIndex() uint64 {
@@ -1322,7 +1707,7 @@ type GetVotesRequest struct {
 
 func (x *GetVotesRequest) Reset() {
 	*x = GetVotesRequest{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[23]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1334,7 +1719,7 @@ func (x *GetVotesRequest) String() string {
 func (*GetVotesRequest) ProtoMessage() {}
 
 func (x *GetVotesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[23]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1347,7 +1732,7 @@ func (x *GetVotesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVotesRequest.ProtoReflect.Descriptor instead.
 func (*GetVotesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GetVotesRequest) GetNodeIds() []string {
@@ -1367,7 +1752,7 @@ type GetVotesResponse struct {
 
 func (x *GetVotesResponse) Reset() {
 	*x = GetVotesResponse{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[24]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1764,7 @@ func (x *GetVotesResponse) String() string {
 func (*GetVotesResponse) ProtoMessage() {}
 
 func (x *GetVotesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[24]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1777,7 @@ func (x *GetVotesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetVotesResponse.ProtoReflect.Descriptor instead.
 func (*GetVotesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetVotesResponse) GetCoordinatorId() string {
@@ -1424,7 +1809,7 @@ type Vote struct {
 
 func (x *Vote) Reset() {
 	*x = Vote{}
-	mi := &file_scaimind_v1_operators_proto_msgTypes[25]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1436,7 +1821,7 @@ func (x *Vote) String() string {
 func (*Vote) ProtoMessage() {}
 
 func (x *Vote) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_operators_proto_msgTypes[25]
+	mi := &file_scaimind_v1_operators_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1449,7 +1834,7 @@ func (x *Vote) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Vote.ProtoReflect.Descriptor instead.
 func (*Vote) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_operators_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Vote) GetNodeId() string {
@@ -1523,28 +1908,54 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\x19TransferLeadershipRequest\x12\x0e\n" +
 	"\x02to\x18\x01 \x01(\tR\x02to\"4\n" +
 	"\x1aTransferLeadershipResponse\x12\x16\n" +
-	"\x06leader\x18\x01 \x01(\tR\x06leader\"\x99\x01\n" +
+	"\x06leader\x18\x01 \x01(\tR\x06leader\"\xdf\x01\n" +
 	"\x0fJoinPeerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1b\n" +
 	"\traft_addr\x18\x02 \x01(\tR\braftAddr\x12\x1b\n" +
 	"\tgrpc_addr\x18\x03 \x01(\tR\bgrpcAddr\x12\x1b\n" +
 	"\thttp_addr\x18\x04 \x01(\tR\bhttpAddr\x12\x1f\n" +
 	"\vgossip_addr\x18\x05 \x01(\tR\n" +
-	"gossipAddr\"(\n" +
+	"gossipAddr\x12!\n" +
+	"\foldest_level\x18\x06 \x01(\rR\voldestLevel\x12!\n" +
+	"\fnewest_level\x18\a \x01(\rR\vnewestLevel\"(\n" +
 	"\x10JoinPeerResponse\x12\x14\n" +
 	"\x05voter\x18\x01 \x01(\bR\x05voter\"#\n" +
 	"\x11RemovePeerRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x14\n" +
 	"\x12RemovePeerResponse\"?\n" +
 	"\x16DescribeReplicaRequest\x12%\n" +
-	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\"\xd7\x01\n" +
+	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\"\xb7\x02\n" +
 	"\x17DescribeReplicaResponse\x12%\n" +
 	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\x125\n" +
 	"\x05state\x18\x02 \x01(\x0e2\x1f.scaimind.v1.ReplicaState.ValueR\x05state\x12\x16\n" +
 	"\x06leader\x18\x03 \x01(\tR\x06leader\x12\x18\n" +
 	"\acurrent\x18\x04 \x01(\bR\acurrent\x12\x16\n" +
 	"\x06member\x18\x05 \x01(\bR\x06member\x12\x14\n" +
-	"\x05known\x18\x06 \x01(\bR\x05known\"W\n" +
+	"\x05known\x18\x06 \x01(\bR\x05known\x12!\n" +
+	"\foldest_level\x18\a \x01(\rR\voldestLevel\x12!\n" +
+	"\fnewest_level\x18\b \x01(\rR\vnewestLevel\x12\x18\n" +
+	"\aprogram\x18\t \x01(\tR\aprogram\"\x18\n" +
+	"\x16GetFeatureLevelRequest\"\xe8\x01\n" +
+	"\x17GetFeatureLevelResponse\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\x12%\n" +
+	"\x0epossible_level\x18\x02 \x01(\rR\rpossibleLevel\x121\n" +
+	"\x06locked\x18\x03 \x03(\v2\x19.scaimind.v1.FeatureLevelR\x06locked\x12@\n" +
+	"\fcoordinators\x18\x04 \x03(\v2\x1c.scaimind.v1.SupportedLevelsR\fcoordinators\x12\x1b\n" +
+	"\twaits_for\x18\x05 \x01(\tR\bwaitsFor\">\n" +
+	"\fFeatureLevel\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\x12\x18\n" +
+	"\aunlocks\x18\x02 \x03(\tR\aunlocks\"\xc6\x01\n" +
+	"\x0fSupportedLevels\x12%\n" +
+	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\x12\x14\n" +
+	"\x05voter\x18\x02 \x01(\bR\x05voter\x12\x18\n" +
+	"\aprogram\x18\x03 \x01(\tR\aprogram\x12!\n" +
+	"\foldest_level\x18\x04 \x01(\rR\voldestLevel\x12!\n" +
+	"\fnewest_level\x18\x05 \x01(\rR\vnewestLevel\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\"\x1a\n" +
+	"\x18RaiseFeatureLevelRequest\"E\n" +
+	"\x19RaiseFeatureLevelResponse\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\rR\x05level\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\rR\x04from\"W\n" +
 	"\fReplicaState\"G\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
@@ -1577,13 +1988,16 @@ const file_scaimind_v1_operators_proto_rawDesc = "" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
 	"\x04dead\x18\x02 \x01(\bR\x04dead\x12 \n" +
 	"\vincarnation\x18\x03 \x01(\x04R\vincarnation\x12\x1a\n" +
-	"\bliveness\x18\x04 \x01(\tR\bliveness2\xfe\b\n" +
+	"\bliveness\x18\x04 \x01(\tR\bliveness2\xe9\n" +
+	"\n" +
 	"\x0fOperatorService\x12X\n" +
 	"\tListPeers\x12\x1d.scaimind.v1.ListPeersRequest\x1a\x1e.scaimind.v1.ListPeersResponse\"\f\x8a\xb5\x18\b\b\x01\x12\x02\x03\x04\x18\x01\x12s\n" +
 	"\x12TransferLeadership\x12&.scaimind.v1.TransferLeadershipRequest\x1a'.scaimind.v1.TransferLeadershipResponse\"\f\x8a\xb5\x18\b\b\x03\x12\x02\x03\x04\x18\x01\x12f\n" +
 	"\bJoinPeer\x12\x1c.scaimind.v1.JoinPeerRequest\x1a\x1d.scaimind.v1.JoinPeerResponse\"\x1d\x8a\xb5\x18\x19\b\x03\x12\x01\x04\x18\x01R\x10coordinator.join\x12o\n" +
 	"\n" +
-	"RemovePeer\x12\x1e.scaimind.v1.RemovePeerRequest\x1a\x1f.scaimind.v1.RemovePeerResponse\" \x8a\xb5\x18\x1c\b\x03\x12\x02\x03\x04\x18\x01R\x12coordinator.remove\x12k\n" +
+	"RemovePeer\x12\x1e.scaimind.v1.RemovePeerRequest\x1a\x1f.scaimind.v1.RemovePeerResponse\" \x8a\xb5\x18\x1c\b\x03\x12\x02\x03\x04\x18\x01R\x12coordinator.remove\x12j\n" +
+	"\x0fGetFeatureLevel\x12#.scaimind.v1.GetFeatureLevelRequest\x1a$.scaimind.v1.GetFeatureLevelResponse\"\f\x8a\xb5\x18\b\b\x01\x12\x02\x03\x04\x18\x01\x12}\n" +
+	"\x11RaiseFeatureLevel\x12%.scaimind.v1.RaiseFeatureLevelRequest\x1a&.scaimind.v1.RaiseFeatureLevelResponse\"\x19\x8a\xb5\x18\x15\b\x03\x12\x02\x03\x04\x18\x01R\vlevel.raise\x12k\n" +
 	"\x0fDescribeReplica\x12#.scaimind.v1.DescribeReplicaRequest\x1a$.scaimind.v1.DescribeReplicaResponse\"\r\x8a\xb5\x18\t\b\x01\x12\x01\x04\x18\x01 \x01\x12b\n" +
 	"\fSaveSnapshot\x12 .scaimind.v1.SaveSnapshotRequest\x1a!.scaimind.v1.SaveSnapshotResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x03\x18\x010\x01\x12u\n" +
 	"\x0eRecordSnapshot\x12\".scaimind.v1.RecordSnapshotRequest\x1a#.scaimind.v1.RecordSnapshotResponse\"\x1a\x8a\xb5\x18\x16\b\x03\x12\x01\x04\x18\x01R\rsnapshot.save\x12W\n" +
@@ -1605,7 +2019,7 @@ func file_scaimind_v1_operators_proto_rawDescGZIP() []byte {
 }
 
 var file_scaimind_v1_operators_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_scaimind_v1_operators_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_scaimind_v1_operators_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_scaimind_v1_operators_proto_goTypes = []any{
 	(ReplicaState_Value)(0),            // 0: scaimind.v1.ReplicaState.Value
 	(*GetNodeActivityRequest)(nil),     // 1: scaimind.v1.GetNodeActivityRequest
@@ -1622,55 +2036,67 @@ var file_scaimind_v1_operators_proto_goTypes = []any{
 	(*RemovePeerResponse)(nil),         // 12: scaimind.v1.RemovePeerResponse
 	(*DescribeReplicaRequest)(nil),     // 13: scaimind.v1.DescribeReplicaRequest
 	(*DescribeReplicaResponse)(nil),    // 14: scaimind.v1.DescribeReplicaResponse
-	(*ReplicaState)(nil),               // 15: scaimind.v1.ReplicaState
-	(*SaveSnapshotRequest)(nil),        // 16: scaimind.v1.SaveSnapshotRequest
-	(*SaveSnapshotResponse)(nil),       // 17: scaimind.v1.SaveSnapshotResponse
-	(*RecordSnapshotRequest)(nil),      // 18: scaimind.v1.RecordSnapshotRequest
-	(*RecordSnapshotResponse)(nil),     // 19: scaimind.v1.RecordSnapshotResponse
-	(*ReadIndexRequest)(nil),           // 20: scaimind.v1.ReadIndexRequest
-	(*ReadIndexResponse)(nil),          // 21: scaimind.v1.ReadIndexResponse
-	(*GetStateHashRequest)(nil),        // 22: scaimind.v1.GetStateHashRequest
-	(*GetStateHashResponse)(nil),       // 23: scaimind.v1.GetStateHashResponse
-	(*GetVotesRequest)(nil),            // 24: scaimind.v1.GetVotesRequest
-	(*GetVotesResponse)(nil),           // 25: scaimind.v1.GetVotesResponse
-	(*Vote)(nil),                       // 26: scaimind.v1.Vote
-	(*timestamppb.Timestamp)(nil),      // 27: google.protobuf.Timestamp
-	(*GpuSample)(nil),                  // 28: scaimind.v1.GpuSample
+	(*GetFeatureLevelRequest)(nil),     // 15: scaimind.v1.GetFeatureLevelRequest
+	(*GetFeatureLevelResponse)(nil),    // 16: scaimind.v1.GetFeatureLevelResponse
+	(*FeatureLevel)(nil),               // 17: scaimind.v1.FeatureLevel
+	(*SupportedLevels)(nil),            // 18: scaimind.v1.SupportedLevels
+	(*RaiseFeatureLevelRequest)(nil),   // 19: scaimind.v1.RaiseFeatureLevelRequest
+	(*RaiseFeatureLevelResponse)(nil),  // 20: scaimind.v1.RaiseFeatureLevelResponse
+	(*ReplicaState)(nil),               // 21: scaimind.v1.ReplicaState
+	(*SaveSnapshotRequest)(nil),        // 22: scaimind.v1.SaveSnapshotRequest
+	(*SaveSnapshotResponse)(nil),       // 23: scaimind.v1.SaveSnapshotResponse
+	(*RecordSnapshotRequest)(nil),      // 24: scaimind.v1.RecordSnapshotRequest
+	(*RecordSnapshotResponse)(nil),     // 25: scaimind.v1.RecordSnapshotResponse
+	(*ReadIndexRequest)(nil),           // 26: scaimind.v1.ReadIndexRequest
+	(*ReadIndexResponse)(nil),          // 27: scaimind.v1.ReadIndexResponse
+	(*GetStateHashRequest)(nil),        // 28: scaimind.v1.GetStateHashRequest
+	(*GetStateHashResponse)(nil),       // 29: scaimind.v1.GetStateHashResponse
+	(*GetVotesRequest)(nil),            // 30: scaimind.v1.GetVotesRequest
+	(*GetVotesResponse)(nil),           // 31: scaimind.v1.GetVotesResponse
+	(*Vote)(nil),                       // 32: scaimind.v1.Vote
+	(*timestamppb.Timestamp)(nil),      // 33: google.protobuf.Timestamp
+	(*GpuSample)(nil),                  // 34: scaimind.v1.GpuSample
 }
 var file_scaimind_v1_operators_proto_depIdxs = []int32{
 	3,  // 0: scaimind.v1.GetNodeActivityResponse.nodes:type_name -> scaimind.v1.NodeActivity
-	27, // 1: scaimind.v1.NodeActivity.last_seen_at:type_name -> google.protobuf.Timestamp
-	28, // 2: scaimind.v1.NodeActivity.gpus:type_name -> scaimind.v1.GpuSample
+	33, // 1: scaimind.v1.NodeActivity.last_seen_at:type_name -> google.protobuf.Timestamp
+	34, // 2: scaimind.v1.NodeActivity.gpus:type_name -> scaimind.v1.GpuSample
 	4,  // 3: scaimind.v1.ListPeersResponse.peers:type_name -> scaimind.v1.Peer
 	0,  // 4: scaimind.v1.DescribeReplicaResponse.state:type_name -> scaimind.v1.ReplicaState.Value
-	26, // 5: scaimind.v1.GetVotesResponse.votes:type_name -> scaimind.v1.Vote
-	5,  // 6: scaimind.v1.OperatorService.ListPeers:input_type -> scaimind.v1.ListPeersRequest
-	7,  // 7: scaimind.v1.OperatorService.TransferLeadership:input_type -> scaimind.v1.TransferLeadershipRequest
-	9,  // 8: scaimind.v1.OperatorService.JoinPeer:input_type -> scaimind.v1.JoinPeerRequest
-	11, // 9: scaimind.v1.OperatorService.RemovePeer:input_type -> scaimind.v1.RemovePeerRequest
-	13, // 10: scaimind.v1.OperatorService.DescribeReplica:input_type -> scaimind.v1.DescribeReplicaRequest
-	16, // 11: scaimind.v1.OperatorService.SaveSnapshot:input_type -> scaimind.v1.SaveSnapshotRequest
-	18, // 12: scaimind.v1.OperatorService.RecordSnapshot:input_type -> scaimind.v1.RecordSnapshotRequest
-	20, // 13: scaimind.v1.OperatorService.ReadIndex:input_type -> scaimind.v1.ReadIndexRequest
-	22, // 14: scaimind.v1.OperatorService.GetStateHash:input_type -> scaimind.v1.GetStateHashRequest
-	24, // 15: scaimind.v1.OperatorService.GetVotes:input_type -> scaimind.v1.GetVotesRequest
-	1,  // 16: scaimind.v1.OperatorService.GetNodeActivity:input_type -> scaimind.v1.GetNodeActivityRequest
-	6,  // 17: scaimind.v1.OperatorService.ListPeers:output_type -> scaimind.v1.ListPeersResponse
-	8,  // 18: scaimind.v1.OperatorService.TransferLeadership:output_type -> scaimind.v1.TransferLeadershipResponse
-	10, // 19: scaimind.v1.OperatorService.JoinPeer:output_type -> scaimind.v1.JoinPeerResponse
-	12, // 20: scaimind.v1.OperatorService.RemovePeer:output_type -> scaimind.v1.RemovePeerResponse
-	14, // 21: scaimind.v1.OperatorService.DescribeReplica:output_type -> scaimind.v1.DescribeReplicaResponse
-	17, // 22: scaimind.v1.OperatorService.SaveSnapshot:output_type -> scaimind.v1.SaveSnapshotResponse
-	19, // 23: scaimind.v1.OperatorService.RecordSnapshot:output_type -> scaimind.v1.RecordSnapshotResponse
-	21, // 24: scaimind.v1.OperatorService.ReadIndex:output_type -> scaimind.v1.ReadIndexResponse
-	23, // 25: scaimind.v1.OperatorService.GetStateHash:output_type -> scaimind.v1.GetStateHashResponse
-	25, // 26: scaimind.v1.OperatorService.GetVotes:output_type -> scaimind.v1.GetVotesResponse
-	2,  // 27: scaimind.v1.OperatorService.GetNodeActivity:output_type -> scaimind.v1.GetNodeActivityResponse
-	17, // [17:28] is the sub-list for method output_type
-	6,  // [6:17] is the sub-list for method input_type
-	6,  // [6:6] is the sub-list for extension type_name
-	6,  // [6:6] is the sub-list for extension extendee
-	0,  // [0:6] is the sub-list for field type_name
+	17, // 5: scaimind.v1.GetFeatureLevelResponse.locked:type_name -> scaimind.v1.FeatureLevel
+	18, // 6: scaimind.v1.GetFeatureLevelResponse.coordinators:type_name -> scaimind.v1.SupportedLevels
+	32, // 7: scaimind.v1.GetVotesResponse.votes:type_name -> scaimind.v1.Vote
+	5,  // 8: scaimind.v1.OperatorService.ListPeers:input_type -> scaimind.v1.ListPeersRequest
+	7,  // 9: scaimind.v1.OperatorService.TransferLeadership:input_type -> scaimind.v1.TransferLeadershipRequest
+	9,  // 10: scaimind.v1.OperatorService.JoinPeer:input_type -> scaimind.v1.JoinPeerRequest
+	11, // 11: scaimind.v1.OperatorService.RemovePeer:input_type -> scaimind.v1.RemovePeerRequest
+	15, // 12: scaimind.v1.OperatorService.GetFeatureLevel:input_type -> scaimind.v1.GetFeatureLevelRequest
+	19, // 13: scaimind.v1.OperatorService.RaiseFeatureLevel:input_type -> scaimind.v1.RaiseFeatureLevelRequest
+	13, // 14: scaimind.v1.OperatorService.DescribeReplica:input_type -> scaimind.v1.DescribeReplicaRequest
+	22, // 15: scaimind.v1.OperatorService.SaveSnapshot:input_type -> scaimind.v1.SaveSnapshotRequest
+	24, // 16: scaimind.v1.OperatorService.RecordSnapshot:input_type -> scaimind.v1.RecordSnapshotRequest
+	26, // 17: scaimind.v1.OperatorService.ReadIndex:input_type -> scaimind.v1.ReadIndexRequest
+	28, // 18: scaimind.v1.OperatorService.GetStateHash:input_type -> scaimind.v1.GetStateHashRequest
+	30, // 19: scaimind.v1.OperatorService.GetVotes:input_type -> scaimind.v1.GetVotesRequest
+	1,  // 20: scaimind.v1.OperatorService.GetNodeActivity:input_type -> scaimind.v1.GetNodeActivityRequest
+	6,  // 21: scaimind.v1.OperatorService.ListPeers:output_type -> scaimind.v1.ListPeersResponse
+	8,  // 22: scaimind.v1.OperatorService.TransferLeadership:output_type -> scaimind.v1.TransferLeadershipResponse
+	10, // 23: scaimind.v1.OperatorService.JoinPeer:output_type -> scaimind.v1.JoinPeerResponse
+	12, // 24: scaimind.v1.OperatorService.RemovePeer:output_type -> scaimind.v1.RemovePeerResponse
+	16, // 25: scaimind.v1.OperatorService.GetFeatureLevel:output_type -> scaimind.v1.GetFeatureLevelResponse
+	20, // 26: scaimind.v1.OperatorService.RaiseFeatureLevel:output_type -> scaimind.v1.RaiseFeatureLevelResponse
+	14, // 27: scaimind.v1.OperatorService.DescribeReplica:output_type -> scaimind.v1.DescribeReplicaResponse
+	23, // 28: scaimind.v1.OperatorService.SaveSnapshot:output_type -> scaimind.v1.SaveSnapshotResponse
+	25, // 29: scaimind.v1.OperatorService.RecordSnapshot:output_type -> scaimind.v1.RecordSnapshotResponse
+	27, // 30: scaimind.v1.OperatorService.ReadIndex:output_type -> scaimind.v1.ReadIndexResponse
+	29, // 31: scaimind.v1.OperatorService.GetStateHash:output_type -> scaimind.v1.GetStateHashResponse
+	31, // 32: scaimind.v1.OperatorService.GetVotes:output_type -> scaimind.v1.GetVotesResponse
+	2,  // 33: scaimind.v1.OperatorService.GetNodeActivity:output_type -> scaimind.v1.GetNodeActivityResponse
+	21, // [21:34] is the sub-list for method output_type
+	8,  // [8:21] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_operators_proto_init() }
@@ -1687,7 +2113,7 @@ func file_scaimind_v1_operators_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_operators_proto_rawDesc), len(file_scaimind_v1_operators_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

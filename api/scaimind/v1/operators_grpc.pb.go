@@ -25,6 +25,8 @@ const (
 	OperatorService_TransferLeadership_FullMethodName = "/scaimind.v1.OperatorService/TransferLeadership"
 	OperatorService_JoinPeer_FullMethodName           = "/scaimind.v1.OperatorService/JoinPeer"
 	OperatorService_RemovePeer_FullMethodName         = "/scaimind.v1.OperatorService/RemovePeer"
+	OperatorService_GetFeatureLevel_FullMethodName    = "/scaimind.v1.OperatorService/GetFeatureLevel"
+	OperatorService_RaiseFeatureLevel_FullMethodName  = "/scaimind.v1.OperatorService/RaiseFeatureLevel"
 	OperatorService_DescribeReplica_FullMethodName    = "/scaimind.v1.OperatorService/DescribeReplica"
 	OperatorService_SaveSnapshot_FullMethodName       = "/scaimind.v1.OperatorService/SaveSnapshot"
 	OperatorService_RecordSnapshot_FullMethodName     = "/scaimind.v1.OperatorService/RecordSnapshot"
@@ -43,6 +45,11 @@ type OperatorServiceClient interface {
 	// A new coordinator asks to be sent the log. It becomes a voter once it has kept up for a while.
 	JoinPeer(ctx context.Context, in *JoinPeerRequest, opts ...grpc.CallOption) (*JoinPeerResponse, error)
 	RemovePeer(ctx context.Context, in *RemovePeerRequest, opts ...grpc.CallOption) (*RemovePeerResponse, error)
+	// The feature level of the cluster, the levels that each coordinator supports, and what keeps the level from being raised.
+	GetFeatureLevel(ctx context.Context, in *GetFeatureLevelRequest, opts ...grpc.CallOption) (*GetFeatureLevelResponse, error)
+	// Raises the feature level to the highest one that all coordinators support. A version of mind that does not support it
+	// cannot be started on this cluster afterwards.
+	RaiseFeatureLevel(ctx context.Context, in *RaiseFeatureLevelRequest, opts ...grpc.CallOption) (*RaiseFeatureLevelResponse, error)
 	// What a coordinator that has no data yet must know before it begins a cluster: whether there is one already.
 	DescribeReplica(ctx context.Context, in *DescribeReplicaRequest, opts ...grpc.CallOption) (*DescribeReplicaResponse, error)
 	// The whole state, as a file that `mind raft snapshot restore` takes. The call is audited before anything is sent.
@@ -101,6 +108,26 @@ func (c *operatorServiceClient) RemovePeer(ctx context.Context, in *RemovePeerRe
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(RemovePeerResponse)
 	err := c.cc.Invoke(ctx, OperatorService_RemovePeer_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) GetFeatureLevel(ctx context.Context, in *GetFeatureLevelRequest, opts ...grpc.CallOption) (*GetFeatureLevelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetFeatureLevelResponse)
+	err := c.cc.Invoke(ctx, OperatorService_GetFeatureLevel_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *operatorServiceClient) RaiseFeatureLevel(ctx context.Context, in *RaiseFeatureLevelRequest, opts ...grpc.CallOption) (*RaiseFeatureLevelResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RaiseFeatureLevelResponse)
+	err := c.cc.Invoke(ctx, OperatorService_RaiseFeatureLevel_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +222,11 @@ type OperatorServiceServer interface {
 	// A new coordinator asks to be sent the log. It becomes a voter once it has kept up for a while.
 	JoinPeer(context.Context, *JoinPeerRequest) (*JoinPeerResponse, error)
 	RemovePeer(context.Context, *RemovePeerRequest) (*RemovePeerResponse, error)
+	// The feature level of the cluster, the levels that each coordinator supports, and what keeps the level from being raised.
+	GetFeatureLevel(context.Context, *GetFeatureLevelRequest) (*GetFeatureLevelResponse, error)
+	// Raises the feature level to the highest one that all coordinators support. A version of mind that does not support it
+	// cannot be started on this cluster afterwards.
+	RaiseFeatureLevel(context.Context, *RaiseFeatureLevelRequest) (*RaiseFeatureLevelResponse, error)
 	// What a coordinator that has no data yet must know before it begins a cluster: whether there is one already.
 	DescribeReplica(context.Context, *DescribeReplicaRequest) (*DescribeReplicaResponse, error)
 	// The whole state, as a file that `mind raft snapshot restore` takes. The call is audited before anything is sent.
@@ -230,6 +262,12 @@ func (UnimplementedOperatorServiceServer) JoinPeer(context.Context, *JoinPeerReq
 }
 func (UnimplementedOperatorServiceServer) RemovePeer(context.Context, *RemovePeerRequest) (*RemovePeerResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RemovePeer not implemented")
+}
+func (UnimplementedOperatorServiceServer) GetFeatureLevel(context.Context, *GetFeatureLevelRequest) (*GetFeatureLevelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetFeatureLevel not implemented")
+}
+func (UnimplementedOperatorServiceServer) RaiseFeatureLevel(context.Context, *RaiseFeatureLevelRequest) (*RaiseFeatureLevelResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RaiseFeatureLevel not implemented")
 }
 func (UnimplementedOperatorServiceServer) DescribeReplica(context.Context, *DescribeReplicaRequest) (*DescribeReplicaResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DescribeReplica not implemented")
@@ -341,6 +379,42 @@ func _OperatorService_RemovePeer_Handler(srv interface{}, ctx context.Context, d
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(OperatorServiceServer).RemovePeer(ctx, req.(*RemovePeerRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_GetFeatureLevel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetFeatureLevelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).GetFeatureLevel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_GetFeatureLevel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).GetFeatureLevel(ctx, req.(*GetFeatureLevelRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _OperatorService_RaiseFeatureLevel_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RaiseFeatureLevelRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(OperatorServiceServer).RaiseFeatureLevel(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: OperatorService_RaiseFeatureLevel_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(OperatorServiceServer).RaiseFeatureLevel(ctx, req.(*RaiseFeatureLevelRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -486,6 +560,14 @@ var OperatorService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RemovePeer",
 			Handler:    _OperatorService_RemovePeer_Handler,
+		},
+		{
+			MethodName: "GetFeatureLevel",
+			Handler:    _OperatorService_GetFeatureLevel_Handler,
+		},
+		{
+			MethodName: "RaiseFeatureLevel",
+			Handler:    _OperatorService_RaiseFeatureLevel_Handler,
 		},
 		{
 			MethodName: "DescribeReplica",

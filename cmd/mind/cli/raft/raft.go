@@ -44,7 +44,7 @@ Which coordinators, and how to prove who you are, come from the flags, or from d
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newRaftPeers(), newRaftTransfer(), newRaftRemove(), newRaftVerify(), newRaftSnapshot(), newRaftRecover())
+	cmd.AddCommand(newRaftPeers(), newRaftTransfer(), newRaftRemove(), newRaftVerify(), newRaftLevel(), newRaftSnapshot(), newRaftRecover())
 	return cmd
 }
 
@@ -140,6 +140,8 @@ func (o *operator) explain(err error) error {
 	}
 	hint, known := "", o.advice(s.Message())
 	switch code := s.Code(); {
+	case code == codes.Unimplemented:
+		hint = ": the coordinator runs an older version of mind"
 	case code == codes.Unauthenticated:
 		hint = ": give the api_secret of the coordinators with MIND_API_SECRET or --secret"
 	case code == codes.PermissionDenied:
