@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut conform mutants generate breaking map release released s3-server oauth-server
+.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server
 
 help: ## Say what each target does.
 	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))
@@ -92,6 +92,9 @@ sim: ## The simulation on one goroutine, 60 seeds; MIND_SIM_SEEDS=1000 for more.
 powercut: ## Cut the power of a virtual machine in which a cluster works, and check that nothing acknowledged is lost; needs qemu (docs/operate/powercut.md), MIND_CHAOS=long for more.
 	$(GO) build -o $(BIN)/powercut ./chaos/vm/powercut
 	$(BIN)/powercut $(POWERCUT)
+
+upgrade: ## Upgrade a cluster of an earlier version under load, in every order, and back; needs the history of the repository.
+	MIND_UPGRADE=$${MIND_UPGRADE:-all} $(GO) test ./chaos/upgrade -count=1 -v -timeout 30m
 
 conform: build ## Hold a gateway to its contract: every endpoint, role and bad input, then random requests; prints what was covered.
 	$(GO) run ./chaos/conform -mind $(BIN)/mind

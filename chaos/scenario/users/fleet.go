@@ -26,6 +26,8 @@ type Steady struct {
 	Every time.Duration
 	// Short jobs are not restartable either, and end while the attack goes on: as soon as the scenario says so.
 	Short int
+	// Counted says which jobs are run again by max_retries alone, as versions of mind without free restarts have it.
+	Counted bool
 }
 
 // The groups of jobs that a scenario can end by themselves.
@@ -158,7 +160,13 @@ func (f *Fleet) request(j *Job, gpus int) map[string]any {
 	}
 	job["resource_config"] = resources
 	job["output_config"] = map[string]any{"output_dir": f.output}
-	scheduling := map[string]any{"grace_period_seconds": 2, "restartable": j.Replaceable}
+	scheduling := map[string]any{"grace_period_seconds": 2}
+	switch {
+	case !f.Counted:
+		scheduling["restartable"] = j.Replaceable
+	case j.Replaceable:
+		scheduling["max_retries"] = 3
+	}
 	if j.Replaceable {
 		scheduling["retry_on"] = []string{"node_lost"}
 		if f.LostAfter > 0 {

@@ -1,0 +1,96 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/mindcoordinator/mind/chaos/procs"
+)
+
+// errNoHistory is why the earlier version cannot be built.
+var errNoHistory = errors.New("the repository has not got this commit: its history is cut off (git fetch --unshallow)")
+
+// buildFrom builds mind as it was at a commit.
+func buildFrom(ctx context.Context, repository, commit, dir string) (string, error) {
+	if err := exec.CommandContext(ctx, "git", "-C", repository, "cat-file", "-e", commit+"^{commit}").Run(); err != nil {
+		return "", errNoHistory
+	}
+	source := filepath.Join(dir, "source")
+	if err := os.MkdirAll(source, 0o755); err != nil {
+		return "", err
+	}
+	archive := exec.CommandContext(ctx, "git", "-C", repository, "archive", commit)
+	unpack := exec.CommandContext(ctx, "tar", "-x", "-C", source)
+	var err error
+	if unpack.Stdin, err = archive.StdoutPipe(); err != nil {
+		return "", err
+	}
+	if err := errors.Join(unpack.Start(), archive.Run(), unpack.Wait()); err != nil {
+		return "", fmt.Errorf("unpacking %s: %w", commit, err)
+	}
+	binary := filepath.Join(dir, "mind-"+commit)
+	return binary, build(ctx, source, binary)
+}
+
+func build(ctx context.Context, source, binary string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", binary, "./cmd/mind")
+	build.Dir = source
+	if said, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building %s: %w\n%s", source, err, said)
+	}
+	return nil
+}
+
+// versions are two binaries, of which one at a time lies where components are started from.
+type versions struct{ path, old, new string }
+
+// install puts a version where components are started from. Processes that run keep theirs.
+func (v versions) install(binary string) error {
+	next := v.path + ".next"
+	in, err := os.Open(binary)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(next, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		return errors.Join(err, out.Close())
+	}
+	if err := out.Close(); err != nil {
+		return err
+	}
+	return os.Rename(next, v.path)
+}
+
+// configure sets a key of a component's configuration file, or takes it out when value is empty.
+func configure(p procs.Component, key, value string) error {
+	file := ""
+	for i, arg := range p.Argv {
+		if arg == "--config" {
+			file = p.Argv[i+1]
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("the configuration of %s: %w", p.Name(), err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(text)) {
+		if !strings.HasPrefix(line, key+":") {
+			lines = append(lines, line)
+		}
+	}
+	if value != "" {
+		lines = append(lines, key+": "+value+"\n")
+	}
+	return os.WriteFile(file, []byte(strings.Join(lines, "")), 0o600)
+}
