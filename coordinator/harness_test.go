@@ -25,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
 // longstop bounds every wait of the tests: what takes longer is broken.
@@ -323,7 +324,7 @@ func requireCode(t testing.TB, want codes.Code, err error) {
 
 // replicaOf is a replica of a state that is in no cluster.
 func replicaOf(t *testing.T, machine *fsm.Machine) *replica.Replica {
-	others := links.New(tcp{}.Dial, nil)
+	others := links.New(stream.TCP{}.Dial, nil)
 	t.Cleanup(others.Close)
 	return replica.New(replica.Config{ID: "c1", Life: t.Context(), End: func() {}, Log: slog.New(slog.DiscardHandler)}, machine, others)
 }
