@@ -48,73 +48,75 @@ func (c *cluster) launcher(at, tenant, framework string) *v1.Launcher {
 // A launcher is put at a follower, counts at once at all coordinators and for new jobs, and is still there when the leader
 // is not.
 func TestLaunchers_arePutListedAndReset(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	at := c.follower()
-	built := c.launcher(at, "t1", "FSDP")
-	require.True(t, built.GetBuiltin())
-	require.Equal(t, "torchrun", built.GetArgv()[0])
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		at := c.follower()
+		built := c.launcher(at, "t1", "FSDP")
+		require.True(t, built.GetBuiltin())
+		require.Equal(t, "torchrun", built.GetArgv()[0])
 
-	mine := &v1.Launcher{Framework: "FSDP", Argv: []string{"/opt/fsdp", "{config}"}, Hyperparameters: []string{"b", "a", "b"}, TrainingTypes: []string{"SFT"}}
-	put, err := c.launchers(at).PutLauncher(c.operator("t1", status.KeyUser, "ann"), &v1.PutLauncherRequest{Launcher: mine})
-	require.NoError(t, err)
-	require.Equal(t, "ann", put.GetLauncher().GetUpdatedBy())
-	leader := c.leader()
-	c.kill(leader)
-	c.leader()
-	for _, id := range c.running() {
-		got := c.launcher(id, "t1", "FSDP")
-		require.Equal(t, mine.GetArgv(), got.GetArgv())
-		require.Equal(t, []string{"a", "b"}, got.GetHyperparameters())
-		require.Equal(t, "ann", got.GetUpdatedBy())
-		require.False(t, got.GetBuiltin())
-		require.NotZero(t, got.GetUpdatedAt().AsTime())
-		require.Empty(t, c.launcher(id, "t2", "FSDP").GetUpdatedBy(), "who put it is told to no other tenant")
-		require.True(t, c.launcher(id, "t1", "CUSTOM").GetBuiltin())
-	}
+		mine := &v1.Launcher{Framework: "FSDP", Argv: []string{"/opt/fsdp", "{config}"}, Hyperparameters: []string{"b", "a", "b"}, TrainingTypes: []string{"SFT"}}
+		put, err := c.launchers(at).PutLauncher(c.operator("t1", status.KeyUser, "ann"), &v1.PutLauncherRequest{Launcher: mine})
+		require.NoError(t, err)
+		require.Equal(t, "ann", put.GetLauncher().GetUpdatedBy())
+		leader := c.leader()
+		c.kill(leader)
+		c.leader()
+		for _, id := range c.running() {
+			got := c.launcher(id, "t1", "FSDP")
+			require.Equal(t, mine.GetArgv(), got.GetArgv())
+			require.Equal(t, []string{"a", "b"}, got.GetHyperparameters())
+			require.Equal(t, "ann", got.GetUpdatedBy())
+			require.False(t, got.GetBuiltin())
+			require.NotZero(t, got.GetUpdatedAt().AsTime())
+			require.Empty(t, c.launcher(id, "t2", "FSDP").GetUpdatedBy(), "who put it is told to no other tenant")
+			require.True(t, c.launcher(id, "t1", "CUSTOM").GetBuiltin())
+		}
 
-	at = c.running()[0]
-	req := trainingJob()
-	req.TrainingConfig.Framework.Type = v1.FrameworkType_FSDP
-	_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
-	requireCode(t, codes.InvalidArgument, err)
-	require.Contains(t, grpcstatus.Convert(err).Message(), "LORA is not supported by framework FSDP, which takes SFT")
-	reset, err := c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
-	require.NoError(t, err)
-	require.True(t, reset.GetLauncher().GetBuiltin())
-	_, err = c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
-	require.NoError(t, err, "twice is once")
-	_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
-	require.NoError(t, err)
+		at = c.running()[0]
+		req := trainingJob()
+		req.TrainingConfig.Framework.Type = v1.FrameworkType_FSDP
+		_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
+		requireCode(t, codes.InvalidArgument, err)
+		require.Contains(t, grpcstatus.Convert(err).Message(), "LORA is not supported by framework FSDP, which takes SFT")
+		reset, err := c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+		require.NoError(t, err)
+		require.True(t, reset.GetLauncher().GetBuiltin())
+		_, err = c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+		require.NoError(t, err, "twice is once")
+		_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
+		require.NoError(t, err)
+	})
 }
 
 func TestLaunchers_refused(t *testing.T) {
-	c := startCluster(t, 1, nil)
-	for name, tt := range map[string]struct {
-		l    *v1.Launcher
-		says string
-	}{
-		"none":          {nil, "is missing"},
-		"no framework":  {&v1.Launcher{Argv: []string{"a"}}, `there is no framework ""`},
-		"no argv":       {&v1.Launcher{Framework: "FSDP"}, "argv: is empty"},
-		"a placeholder": {&v1.Launcher{Framework: "FSDP", Argv: []string{"a", "--x={nope}"}}, "argv[1]"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		for name, tt := range map[string]struct {
+			l    *v1.Launcher
+			says string
+		}{
+			"none":          {nil, "is missing"},
+			"no framework":  {&v1.Launcher{Argv: []string{"a"}}, `there is no framework ""`},
+			"no argv":       {&v1.Launcher{Framework: "FSDP"}, "argv: is empty"},
+			"a placeholder": {&v1.Launcher{Framework: "FSDP", Argv: []string{"a", "--x={nope}"}}, "argv[1]"},
+		} {
 			_, err := c.launchers("c1").PutLauncher(c.operator("t1"), &v1.PutLauncherRequest{Launcher: tt.l})
-			requireCode(t, codes.InvalidArgument, err)
-			require.Contains(t, grpcstatus.Convert(err).Message(), tt.says)
-		})
-	}
-	_, err := c.launchers("c1").PutLauncher(c.operator("t1"), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "JAX", Argv: []string{"a"}}})
-	requireCode(t, codes.NotFound, err)
-	_, err = c.launchers("c1").DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "JAX"})
-	requireCode(t, codes.NotFound, err)
-	_, err = c.launchers("c1").PutLauncher(c.ctx("t1", ""), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "FSDP", Argv: []string{"a"}}})
-	requireCode(t, codes.PermissionDenied, err)
-	_, err = c.launchers("c1").DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "FSDP"})
-	requireCode(t, codes.PermissionDenied, err)
-	_, err = c.launchers("c1").ListLaunchers(c.ctx("", ""), &v1.ListLaunchersRequest{})
-	requireCode(t, codes.InvalidArgument, err)
-	require.True(t, c.launcher("c1", "t1", "FSDP").GetBuiltin(), "nothing was put")
+			requireCode(t, codes.InvalidArgument, err, name)
+			require.Contains(t, grpcstatus.Convert(err).Message(), tt.says, name)
+		}
+		_, err := c.launchers("c1").PutLauncher(c.operator("t1"), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "JAX", Argv: []string{"a"}}})
+		requireCode(t, codes.NotFound, err)
+		_, err = c.launchers("c1").DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "JAX"})
+		requireCode(t, codes.NotFound, err)
+		_, err = c.launchers("c1").PutLauncher(c.ctx("t1", ""), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "FSDP", Argv: []string{"a"}}})
+		requireCode(t, codes.PermissionDenied, err)
+		_, err = c.launchers("c1").DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+		requireCode(t, codes.PermissionDenied, err)
+		_, err = c.launchers("c1").ListLaunchers(c.ctx("", ""), &v1.ListLaunchersRequest{})
+		requireCode(t, codes.InvalidArgument, err)
+		require.True(t, c.launcher("c1", "t1", "FSDP").GetBuiltin(), "nothing was put")
+	})
 }
 
 // What a task is told is the launcher in force when its node is told of it.
