@@ -23,6 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/virtual/network"
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/raftnode/stream"
 )
@@ -43,7 +44,7 @@ type cluster struct {
 	users   *network.Host // from where the test calls
 	agents  int           // how many there were
 	onFiles bool          // of one in memory: its coordinators have their files on disk
-	sockets *sockets
+	sockets *porttest.Sockets
 	web     *http.Client
 }
 

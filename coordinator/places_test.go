@@ -18,6 +18,7 @@ import (
 
 	"github.com/mindcoordinator/mind/chaos/virtual/disk"
 	"github.com/mindcoordinator/mind/chaos/virtual/network"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 	"github.com/mindcoordinator/mind/raftnode"
 	"github.com/mindcoordinator/mind/raftnode/stream"
 )
@@ -52,7 +53,7 @@ func newCluster(t testing.TB) *cluster {
 
 // newClusterOnTCP is a cluster in true time, on real sockets and with its files on disk.
 func newClusterOnTCP(t testing.TB) *cluster {
-	return &cluster{t: t, members: map[string]*member{}, sockets: &sockets{opened: map[string]net.Listener{}}, web: http.DefaultClient}
+	return &cluster{t: t, members: map[string]*member{}, sockets: &porttest.Sockets{}, web: http.DefaultClient}
 }
 
 // place prepares n founders; change may adapt their configuration.
@@ -92,7 +93,7 @@ func (c *cluster) place(n int, change func(*Config)) {
 func (c *cluster) addresses(id string) (grpc, http, raft string) {
 	c.t.Helper()
 	if c.sockets != nil {
-		return c.sockets.open(c.t), c.sockets.open(c.t), c.sockets.open(c.t)
+		return c.sockets.Open(c.t), c.sockets.Open(c.t), c.sockets.Open(c.t)
 	}
 	m := c.members[id]
 	m.ip = fmt.Sprintf("10.0.0.%d", len(c.members))
@@ -130,7 +131,7 @@ func (c *cluster) settle(m *member, config *Config) {
 func (c *cluster) node() (net.Listener, func(ctx context.Context, addr string) (net.Conn, error), func()) {
 	c.t.Helper()
 	if c.sockets != nil {
-		l, err := c.sockets.TCP.Listen("127.0.0.1:0")
+		l, err := net.Listen("tcp", "127.0.0.1:0")
 		require.NoError(c.t, err)
 		return l, c.sockets.Dial, func() {}
 	}
@@ -147,44 +148,13 @@ func (c *cluster) dial(addr string, creds credentials.TransportCredentials) *grp
 	if creds == nil {
 		creds = insecure.NewCredentials()
 	}
-	dial := stream.TCP{}.Dial
+	reach := stream.TCP{}.Dial
 	if c.net != nil {
-		dial = c.users.Dial
+		reach = c.users.Dial
 	}
-	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds), grpc.WithContextDialer(dial),
+	conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(creds), grpc.WithContextDialer(reach),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
 	require.NoError(c.t, err)
 	c.t.Cleanup(func() { _ = conn.Close() })
 	return conn
-}
-
-// sockets are listeners on ports that the kernel chose. They are open before their addresses are told to anybody, and each is
-// handed to the coordinator that listens there, once.
-type sockets struct {
-	stream.TCP
-	mu     sync.Mutex
-	opened map[string]net.Listener
-}
-
-func (s *sockets) open(t testing.TB) string {
-	t.Helper()
-	l, err := s.TCP.Listen("127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.opened[l.Addr().String()] = l
-	return l.Addr().String()
-}
-
-// Listen implements Network.
-func (s *sockets) Listen(addr string) (net.Listener, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.opened[addr]
-	if l == nil {
-		return nil, fmt.Errorf("listen %s: no socket was opened there, or it was handed over already", addr)
-	}
-	delete(s.opened, addr)
-	return l, nil
 }

@@ -23,6 +23,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
@@ -263,7 +264,7 @@ func startDex(t *testing.T, issuer string) string {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("no OAuth server: run make oauth-server")
 	}
-	addr := freePort(t)
+	addr := porttest.Claim(t)
 	config := map[string]any{
 		"issuer": "http://" + addr + "/dex", "storage": map[string]any{"type": "memory"}, "web": map[string]any{"http": addr},
 		"oauth2": map[string]any{"grantTypes": []string{"authorization_code", "urn:ietf:params:oauth:grant-type:token-exchange"}},

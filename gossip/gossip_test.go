@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
 var testKey = []byte("0123456789abcdef0123456789abcdef")
@@ -23,19 +24,14 @@ func join(t *testing.T, name, role string, seeds ...string) *Pool {
 	return start(t, Config{Name: name, Role: role, Join: seeds, Meta: map[string]string{"grpc": "addr of " + name}})
 }
 
-// start finds an address below those that the kernel gives to outgoing connections, so that it can be had again later.
+// start starts a member at an address that it can have again later.
 func start(t *testing.T, cfg Config) *Pool {
 	t.Helper()
-	cfg.SecretKey = testKey
-	for range 100 {
-		cfg.Bind = fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))
-		if p, err := Start(cfg); err == nil {
-			t.Cleanup(func() { _ = p.Leave(context.Background()) })
-			return p
-		}
-	}
-	require.FailNow(t, "no port is free")
-	return nil
+	cfg.SecretKey, cfg.Bind = testKey, porttest.Claim(t)
+	p, err := Start(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Leave(context.Background()) })
+	return p
 }
 
 // await waits on the pool's changes until the named member is as wanted.
