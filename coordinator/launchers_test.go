@@ -11,13 +11,6 @@ import (
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/coordinator/admin"
-	"github.com/mindcoordinator/mind/coordinator/admission"
-	"github.com/mindcoordinator/mind/coordinator/session"
-	"github.com/mindcoordinator/mind/fsm/catalog"
-	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
 )
 
 func (c *cluster) launchers(id string) v1.LauncherServiceClient {
@@ -117,36 +110,4 @@ func TestLaunchers_refused(t *testing.T) {
 		requireCode(t, codes.InvalidArgument, err)
 		require.True(t, c.launcher("c1", "t1", "FSDP").GetBuiltin(), "nothing was put")
 	})
-}
-
-// What a task is told is the launcher in force when its node is told of it.
-func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
-	req := trainingJob()
-	req.ResourceConfig.GpuCount = 1
-	training, err := admission.Parse(req, scheduler.NewCapacity())
-	require.NoError(t, err)
-	command, err := admission.Parse(sleeper(1, 0), scheduler.NewCapacity())
-	require.NoError(t, err)
-	training.Tenant, command.Tenant = "t1", "t1"
-	m, apply := stateOf(t,
-		work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
-			{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
-			{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
-		}}},
-		work.SubmitJobs{Jobs: []work.NewJob{training, command}},
-	)
-	apply(work.PlaceJobs{Placements: []work.Placement{
-		{Job: ident.Job(2 << 16), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}},
-		{Job: ident.Job(2<<16 + 1), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 2}}},
-	}})
-	tasks := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()
-	require.Len(t, tasks, 2)
-	require.Equal(t, launcher.Builtin("HF_TRAINER").GetArgv(), tasks[0].GetSpec().GetLauncher().GetArgv())
-	require.Empty(t, tasks[0].GetSpec().GetLauncher().GetHyperparameters(), "the node has no use for them")
-	require.Nil(t, tasks[1].GetSpec().GetLauncher(), "a command says itself what runs")
-
-	apply(catalog.PutLauncher{Launcher: catalog.Launcher{Framework: "HF_TRAINER", Argv: []string{"/opt/hf"}, Environment: map[string]string{"A": "{model}"}}})
-	told := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()[0].GetSpec().GetLauncher()
-	require.Equal(t, []string{"/opt/hf"}, told.GetArgv())
-	require.Equal(t, map[string]string{"A": "{model}"}, told.GetEnvironment())
 }
