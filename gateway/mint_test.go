@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -294,15 +295,17 @@ func startDex(t *testing.T, issuer string) string {
 		}
 	})
 	url := "http://" + addr + "/dex"
-	require.Eventually(t, func() bool {
+	for giveUp := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get(url + "/keys")
-		if err != nil {
-			return false
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == 200 {
+				return url
+			}
+			err = errors.New(resp.Status)
 		}
-		_ = resp.Body.Close()
-		return resp.StatusCode == 200
-	}, time.Minute, 20*time.Millisecond, "the OAuth server does not answer: %s", said.String())
-	return url
+		require.True(t, time.Now().Before(giveUp), "the OAuth server does not answer: %v: %s", err, said.String())
+	}
 }
 
 // A real OAuth server trades the token of a user for ones of ScaiDrive and of ScaiAtlas, which are for nobody else.
