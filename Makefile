@@ -54,8 +54,9 @@ check: lint ## What can be checked in a minute: all of lint, and that docs and m
 hooks: ## Have .githooks/pre-commit check each commit of this clone; `git config --unset core.hooksPath` ends that.
 	git config core.hooksPath .githooks
 
+# The package whose tests take longest comes first, and the others run beside it.
 test: build ## All tests, real processes included.
-	$(GO) test -timeout 7m ./...
+	$(GO) test -timeout 7m ./chaos ./...
 
 race: ## The concurrent packages under the race detector.
 	GORACE="halt_on_error=1 atexit_sleep_ms=0" $(GO) test -race -short -timeout 12m $(RACE_PKGS)

@@ -3,8 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -295,26 +293,15 @@ func TestTheAgentFindsTheNextLeader(t *testing.T) {
 }
 
 func TestUnacknowledgedReportsAreSentAgain(t *testing.T) {
-	// Below the ports that the kernel gives away: nobody else is given it while nobody listens.
-	var listener net.Listener
-	var err error
-	require.Eventually(t, func() bool {
-		listener, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000)))
-		return err == nil
-	}, 30*time.Second, time.Millisecond)
-	old := serveLeader(t, listener, 1)
+	old, next := newLeader(t), newLeader(t)
+	next.term, next.refuse = 2, old.addr
 	old.deaf = true
-	inProcess(t, testConfig(t, old))
+	inProcess(t, testConfig(t, old, next))
 	o := order("sh", "-c", "exit 5")
 	old.want(o)
 	old.ended(o.GetTask())
+	next.change(func() { next.refuse = "" })
 	old.server.Stop()
-	// A shim that is just being started has all that this process has open, for a moment.
-	require.Eventually(t, func() bool {
-		listener, err = net.Listen("tcp", old.addr)
-		return err == nil
-	}, 30*time.Second, time.Millisecond)
-	next := serveLeader(t, listener, 2)
 	require.EqualValues(t, 5, next.ended(o.GetTask()).GetExitCode())
 	require.Equal(t, []string{"Running", "Ended"}, next.course(o.GetTask()))
 }

@@ -3,16 +3,13 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
-	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -28,6 +25,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/runner"
 	"github.com/mindcoordinator/mind/agent/taskid"
+	"github.com/mindcoordinator/mind/agent/waittest"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 )
@@ -52,22 +50,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	waitTogether()
+	waittest.Together()
 	os.Exit(m.Run())
-}
-
-// waitTogether runs beside each other, on however few processors, the tests that say that they may be: they wait for
-// leases and drivers, and use no processor meanwhile. What the command line says of it stands.
-func waitTogether() {
-	flag.Parse()
-	said := false
-	flag.Visit(func(f *flag.Flag) { said = said || f.Name == "test.parallel" })
-	if said {
-		return
-	}
-	if err := flag.Set("test.parallel", strconv.Itoa(max(20, runtime.GOMAXPROCS(0)))); err != nil {
-		panic(err)
-	}
 }
 
 // fakeLeader is a coordinator that leads, as far as an agent can tell.

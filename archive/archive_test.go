@@ -18,6 +18,7 @@ import (
 
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/s3server"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 	"github.com/mindcoordinator/mind/pki"
 )
 
@@ -178,7 +179,7 @@ func TestBucket_contract(t *testing.T) {
 	require.NoError(t, err)
 	files, err := ca.Issue(dir, "s3", pki.RoleGateway, "127.0.0.1")
 	require.NoError(t, err)
-	server := s3server.Start(t, files.Cert, files.Key, files.CA)
+	server := s3server.Start(t, porttest.Claim(t), files.Cert, files.Key, files.CA)
 	access := archive.Access{KeyID: s3server.KeyID, Secret: s3server.Secret, CAFile: server.CAFile}
 	for name, prefix := range map[string]string{"whole bucket": "", "prefix": "/clusters/one"} {
 		t.Run(name, func(t *testing.T) {

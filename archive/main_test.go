@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -27,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator"
 	"github.com/mindcoordinator/mind/coordinator/output"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
 const agentEnv = "MIND_TEST_AGENT_CONFIG"
@@ -64,29 +63,15 @@ type site struct {
 	dir     string
 }
 
-// freePorts returns addresses that nobody listens on, no two the same, below the ports that the kernel gives to outgoing connections.
-func freePorts(t *testing.T, n int) (addrs []string) {
-	for range 1000 {
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))); err == nil {
-			defer l.Close() // after the last one is found
-			if addrs = append(addrs, l.Addr().String()); len(addrs) == n {
-				return addrs
-			}
-		}
-	}
-	require.FailNow(t, "too few ports are free")
-	return nil
-}
-
 func startSite(t *testing.T, archiveURL string) *site {
 	if testing.Short() {
 		t.Skip("a whole site, with machines that die")
 	}
-	ports := freePorts(t, 3)
-	s := &site{t: t, addr: ports[0], archive: archiveURL, dir: t.TempDir()}
+	var sockets porttest.Sockets
+	s := &site{t: t, addr: sockets.Open(t), archive: archiveURL, dir: t.TempDir()}
 	config := coordinator.Config{
-		ID: "c1", DataDir: filepath.Join(s.dir, "c1"), GRPCAddr: ports[0], HTTPAddr: ports[1], RaftAddr: ports[2],
-		LogArchive: output.Archive{URL: archiveURL}, Logger: slog.New(slog.DiscardHandler),
+		ID: "c1", DataDir: filepath.Join(s.dir, "c1"), GRPCAddr: s.addr, HTTPAddr: sockets.Open(t), RaftAddr: sockets.Open(t),
+		LogArchive: output.Archive{URL: archiveURL}, Logger: slog.New(slog.DiscardHandler), Network: &sockets,
 		Timers: coordinator.Timers{AgentHeartbeat: 100 * time.Millisecond, UnreachableAfter: time.Second},
 	}
 	config.Peers = []coordinator.Peer{{ID: "c1", RaftAddr: config.RaftAddr, GRPCAddr: config.GRPCAddr, HTTPAddr: config.HTTPAddr}}
@@ -142,9 +127,12 @@ func (m *machine) boot() {
 	m.cmd.Env = append(os.Environ(), agentEnv+"="+string(text))
 	m.cmd.Stderr = os.Stderr
 	require.NoError(m.site.t, m.cmd.Start())
-	m.site.eventually("a node that is ready", func() bool {
+	m.site.eventually("a node that is ready", func() error {
 		resp, err := m.site.cluster().GetNode(m.site.ctx(), &v1.GetNodeRequest{NodeId: m.cfg.NodeID})
-		return err == nil && resp.GetNode().GetState() == v1.NodeState_READY
+		if err == nil && resp.GetNode().GetState() != v1.NodeState_READY {
+			err = fmt.Errorf("it is %s", resp.GetNode().GetState())
+		}
+		return err
 	})
 }
 
@@ -160,12 +148,15 @@ func (m *machine) killAgent() {
 // die ends the agent and all of its tasks at once, as a machine does.
 func (m *machine) die() {
 	m.killAgent()
-	m.site.eventually("a machine on which nothing runs", func() bool {
+	m.site.eventually("a machine on which nothing runs", func() error {
 		left := m.processes()
 		for _, pid := range left {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		return len(left) == 0
+		if len(left) > 0 {
+			return fmt.Errorf("there run %v", left)
+		}
+		return nil
 	})
 }
 
@@ -187,25 +178,27 @@ func (m *machine) processes() (pids []int) {
 // perish is a machine that dies and takes its disk with it.
 func (m *machine) perish() {
 	m.die()
-	m.site.eventually("a disk without writers", func() bool { return os.RemoveAll(m.cfg.DataDir) == nil })
+	m.site.eventually("a disk without writers", func() error { return os.RemoveAll(m.cfg.DataDir) })
 }
 
 // forget makes the cluster forget the dead machine.
 func (m *machine) forget() {
-	m.site.eventually("a node that is forgotten", func() bool {
+	m.site.eventually("a node that is forgotten", func() error { // not before it is seen to be gone
 		_, err := m.site.cluster().ForgetNode(m.site.ctx(), &v1.ForgetNodeRequest{NodeId: m.cfg.NodeID})
-		return err == nil
+		return err
 	})
 }
 
-func (s *site) eventually(what string, f func() bool) {
+// eventually waits until something has come about; is says what there is instead.
+func (s *site) eventually(what string, is func() error) {
 	s.t.Helper()
-	for end := time.Now().Add(longstop); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if f() {
+	for end := time.Now().Add(longstop); ; time.Sleep(20 * time.Millisecond) {
+		err := is()
+		if err == nil {
 			return
 		}
+		require.True(s.t, time.Now().Before(end), "never came: %s: %v", what, err)
 	}
-	s.t.Fatalf("never came: %s", what)
 }
 
 // submit runs a script of the shell.
@@ -226,12 +219,13 @@ func (s *site) submit(script string, change func(*v1.SubmitJobRequest)) string {
 func (s *site) awaitJob(id string, want func(*v1.Job) bool) *v1.Job {
 	s.t.Helper()
 	var last *v1.Job
-	s.eventually("job as wanted", func() bool {
+	s.eventually("job as wanted", func() error {
 		resp, err := s.jobs().GetJob(s.ctx(), &v1.GetJobRequest{JobId: id})
-		if err == nil {
-			last = resp.GetJob()
+		require.NoError(s.t, err)
+		if last = resp.GetJob(); !want(last) {
+			return fmt.Errorf("it is %v", last)
 		}
-		return err == nil && want(last)
+		return nil
 	})
 	return last
 }

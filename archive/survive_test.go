@@ -22,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/s3server"
 	"github.com/mindcoordinator/mind/archive/tasks"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
 // follower reads a stream and keeps what it saw.
@@ -112,9 +113,12 @@ func (s *site) kept(job string, attempt int32, want func(*tasks.Manifest) bool) 
 	store, err := archive.Open(s.archive, archive.Access{})
 	require.NoError(s.t, err)
 	var m *tasks.Manifest
-	s.eventually("what the archive should have", func() bool {
+	s.eventually("what the archive should have", func() error {
 		m, err = tasks.Find(s.ctx(), store, job, attempt, 0)
-		return err == nil && want(m)
+		if err == nil && !want(m) {
+			err = fmt.Errorf("it has %+v", m)
+		}
+		return err
 	})
 	return m
 }
@@ -156,7 +160,7 @@ func (s *site) everyWay(job string, want []string) {
 func TestSurvive_theNodeIsGoneWithItsDisk(t *testing.T) {
 	t.Run("directory", func(t *testing.T) { theNodeIsGone(t, "file://"+t.TempDir()) })
 	t.Run("bucket", func(t *testing.T) {
-		server := s3server.Start(t, "", "", "")
+		server := s3server.Start(t, porttest.Claim(t), "", "", "")
 		t.Setenv("AWS_ACCESS_KEY_ID", s3server.KeyID)
 		t.Setenv("AWS_SECRET_ACCESS_KEY", s3server.Secret)
 		theNodeIsGone(t, "s3://"+s3server.Bucket+"/site-1?region=us-east-1&path_style=true&endpoint="+url.QueryEscape(server.URL))
@@ -236,6 +240,17 @@ func (s *site) sweep(id string, rounds int) bool {
 	return false
 }
 
+// awaitSwept waits until an agent has removed the directory of a job's tasks.
+func (s *site) awaitSwept(id string) {
+	s.t.Helper()
+	s.eventually("a swept directory", func() error {
+		if !s.sweep(id, 1) {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+}
+
 // An agent keeps what the archive does not take, and sweeps it when it has.
 func TestSurvive_whatTheAgentSwept(t *testing.T) {
 	mount := filepath.Join(t.TempDir(), "share")
@@ -245,7 +260,7 @@ func TestSurvive_whatTheAgentSwept(t *testing.T) {
 	s.awaitJob(id, over)
 	require.False(t, s.sweep(id, 25), "the share is not mounted")
 	require.NoError(t, os.Mkdir(mount, 0o700))
-	s.eventually("a swept directory", func() bool { return s.sweep(id, 1) })
+	s.awaitSwept(id)
 	s.everyWay(id, text(0, 500))
 }
 
@@ -255,7 +270,7 @@ func TestSurvive_anArchiveThatNeverTakesAnything(t *testing.T) {
 	s.machine("n1", func(c *agent.Config) { c.KeepTasks, c.LogArchive.Wait = 1, time.Millisecond })
 	id := s.submit(writer(filepath.Join(t.TempDir(), "gate"), 500), nil)
 	s.awaitJob(id, over)
-	s.eventually("a swept directory", func() bool { return s.sweep(id, 1) })
+	s.awaitSwept(id)
 	f := s.follow(&v1.StreamJobLogsRequest{JobId: id})
 	require.Len(t, f.all(), 1)
 	require.ErrorContains(t, f.err, "is missing from the start: node n1 has not kept it, and the log archive fails")

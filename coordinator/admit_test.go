@@ -56,61 +56,65 @@ func (c *cluster) bare(at, method string, stream bool, pairs ...string) (metadat
 }
 
 func TestTenancy_everyCallNeedsTheSecret(t *testing.T) {
-	c := startCluster(t, 1, nil)
-	secrets := map[string][]string{
-		"none": nil, "empty": {status.KeySecret, ""}, "another": {status.KeySecret, "public"}, "its beginning": {status.KeySecret, "secre"},
-		"more than it": {status.KeySecret, "secrets"}, "the right one second": {status.KeySecret, "x", status.KeySecret, "secret"},
-	}
-	calls := servedCalls()
-	require.Greater(t, len(calls), 30)
-	for method, stream := range calls {
-		if strings.HasPrefix(method, call.AgentService) {
-			continue // Agents have no secret: TLS tells who they are.
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		secrets := map[string][]string{
+			"none": nil, "empty": {status.KeySecret, ""}, "another": {status.KeySecret, "public"}, "its beginning": {status.KeySecret, "secre"},
+			"more than it": {status.KeySecret, "secrets"}, "the right one second": {status.KeySecret, "x", status.KeySecret, "secret"},
 		}
-		for name, secret := range secrets {
-			said, err := c.bare("c1", method, stream, append([]string{status.KeyTenant, "t1", status.KeyUser, "u"}, secret...)...)
-			require.Equal(t, codes.Unauthenticated.String(), grpcstatus.Code(err).String(), "%s with %s: %v", method, name, err)
-			for key := range said {
-				require.NotContains(t, key, "x-mind", "%s with %s: who is not known is told nothing", method, name)
+		calls := servedCalls()
+		require.Greater(t, len(calls), 30)
+		for method, stream := range calls {
+			if strings.HasPrefix(method, call.AgentService) {
+				continue // Agents have no secret: TLS tells who they are.
+			}
+			for name, secret := range secrets {
+				said, err := c.bare("c1", method, stream, append([]string{status.KeyTenant, "t1", status.KeyUser, "u"}, secret...)...)
+				require.Equal(t, codes.Unauthenticated.String(), grpcstatus.Code(err).String(), "%s with %s: %v", method, name, err)
+				for key := range said {
+					require.NotContains(t, key, "x-mind", "%s with %s: who is not known is told nothing", method, name)
+				}
 			}
 		}
-	}
+	})
 }
 
 func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
-	c := startCluster(t, 1, nil)
-	var others []string
-	for method, stream := range servedCalls() {
-		if !methods.Of(method).ForTenant {
-			others = append(others, method)
-			continue
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		var others []string
+		for method, stream := range servedCalls() {
+			if !methods.Of(method).ForTenant {
+				others = append(others, method)
+				continue
+			}
+			_, err := c.bare("c1", method, stream, status.KeySecret, "secret")
+			requireCode(t, codes.InvalidArgument, err)
+			require.Contains(t, err.Error(), "x-tenant-id is missing", method)
+			_, err = c.bare("c1", method, stream, status.KeySecret, "secret", status.KeyTenant, "t1", status.KeyTenant, "t2")
+			requireCode(t, codes.InvalidArgument, err)
+			require.Contains(t, err.Error(), "x-tenant-id is there 2 times", method)
 		}
-		_, err := c.bare("c1", method, stream, status.KeySecret, "secret")
-		requireCode(t, codes.InvalidArgument, err)
-		require.Contains(t, err.Error(), "x-tenant-id is missing", method)
-		_, err = c.bare("c1", method, stream, status.KeySecret, "secret", status.KeyTenant, "t1", status.KeyTenant, "t2")
-		requireCode(t, codes.InvalidArgument, err)
-		require.Contains(t, err.Error(), "x-tenant-id is there 2 times", method)
-	}
-	sort.Strings(others)
-	// Whoever adds to this list says that a call concerns no tenant.
-	require.Equal(t, []string{
-		"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch",
-		"/scaimind.v1.AgentService/GetNeededOutputs",
-		"/scaimind.v1.AgentService/Session",
-		"/scaimind.v1.AuditService/RecordDenials",
-		"/scaimind.v1.OperatorService/DescribeReplica",
-		"/scaimind.v1.OperatorService/GetFeatureLevel",
-		"/scaimind.v1.OperatorService/GetNodeActivity", "/scaimind.v1.OperatorService/GetStateHash",
-		"/scaimind.v1.OperatorService/GetVotes",
-		"/scaimind.v1.OperatorService/JoinPeer",
-		"/scaimind.v1.OperatorService/ListPeers",
-		"/scaimind.v1.OperatorService/RaiseFeatureLevel",
-		"/scaimind.v1.OperatorService/ReadIndex",
-		"/scaimind.v1.OperatorService/RecordSnapshot",
-		"/scaimind.v1.OperatorService/RemovePeer",
-		"/scaimind.v1.OperatorService/SaveSnapshot",
-		"/scaimind.v1.OperatorService/TransferLeadership",
-		"/scaimind.v1.TokenService/RedeemStreamTicket", "/scaimind.v1.TokenService/VerifyToken",
-	}, others)
+		sort.Strings(others)
+		// Whoever adds to this list says that a call concerns no tenant.
+		require.Equal(t, []string{
+			"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch",
+			"/scaimind.v1.AgentService/GetNeededOutputs",
+			"/scaimind.v1.AgentService/Session",
+			"/scaimind.v1.AuditService/RecordDenials",
+			"/scaimind.v1.OperatorService/DescribeReplica",
+			"/scaimind.v1.OperatorService/GetFeatureLevel",
+			"/scaimind.v1.OperatorService/GetNodeActivity", "/scaimind.v1.OperatorService/GetStateHash",
+			"/scaimind.v1.OperatorService/GetVotes",
+			"/scaimind.v1.OperatorService/JoinPeer",
+			"/scaimind.v1.OperatorService/ListPeers",
+			"/scaimind.v1.OperatorService/RaiseFeatureLevel",
+			"/scaimind.v1.OperatorService/ReadIndex",
+			"/scaimind.v1.OperatorService/RecordSnapshot",
+			"/scaimind.v1.OperatorService/RemovePeer",
+			"/scaimind.v1.OperatorService/SaveSnapshot",
+			"/scaimind.v1.OperatorService/TransferLeadership",
+			"/scaimind.v1.TokenService/RedeemStreamTicket", "/scaimind.v1.TokenService/VerifyToken",
+		}, others)
+	})
 }

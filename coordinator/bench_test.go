@@ -18,7 +18,8 @@ func BenchmarkSubmit_64Clients(b *testing.B) { benchmarkSubmit(b, 64) }
 func BenchmarkSubmit_1Client(b *testing.B) { benchmarkSubmit(b, 1) }
 
 func benchmarkSubmit(b *testing.B, clients int) {
-	c := startCluster(b, 3, nil)
+	c := newClusterOnTCP(b)
+	c.found(3, nil)
 	var addrs []string
 	for _, id := range c.ids {
 		addrs = append(addrs, c.members[id].config.GRPCAddr)

@@ -1,11 +1,9 @@
 package coordinator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/raftnode"
+	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
 // When the feature level is raised.
@@ -93,20 +92,8 @@ type Config struct {
 	Tamper          func(index uint64, entry []byte) []byte
 }
 
-// Network is where a coordinator listens and whom it reaches. It must work with addresses of the form host:port.
-type Network interface {
-	Listen(addr string) (net.Listener, error)
-	Dial(ctx context.Context, addr string) (net.Conn, error)
-}
-
-// tcp is the real network.
-type tcp struct{}
-
-func (tcp) Listen(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
-
-func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", addr)
-}
+// Network is where a coordinator listens and whom it reaches.
+type Network = stream.Network
 
 // Peer is one initial voter.
 type Peer struct {
@@ -185,7 +172,7 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.Default()
 	}
 	if c.Network == nil {
-		c.Network = tcp{}
+		c.Network = stream.TCP{}
 	}
 	if c.Registry == nil {
 		c.Registry = prometheus.NewRegistry()

@@ -4,46 +4,48 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
-	"math/rand/v2"
-	"net"
+	"net/http"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/chaos/virtual/disk"
+	"github.com/mindcoordinator/mind/chaos/virtual/network"
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
 // longstop bounds every wait of the tests: what takes longer is broken.
 const longstop = 30 * time.Second
 
-// unhurried are the timers of a test that is about none of them. A machine that stands still for seconds, or elects another
-// leader meanwhile, must not make a node unreachable, a call fail or a stop incomplete. They are shorter than longstop, so
-// that who asks again and again has several answers.
-var unhurried = Timers{
-	AgentHeartbeat: 100 * time.Millisecond, UnreachableAfter: longstop / 3, LeaderWait: longstop / 3, Shutdown: longstop / 3,
-}
+// unhurried are the timers of clusters in true time. A machine that stands still for seconds must not make a call fail or a
+// stop incomplete.
+var unhurried = Timers{LeaderWait: longstop / 3, Shutdown: longstop / 3}
 
-// cluster is three real coordinators on loopback.
+// cluster is real coordinators: in memory (net), or on the sockets and the disk of this machine.
 type cluster struct {
 	t       testing.TB
 	members map[string]*member
 	ids     []string
-	// submits counts the keys that were given out.
-	submits atomic.Int64
+	net     *network.Network
+	users   *network.Host // from where the test calls
+	agents  int           // how many there were
+	onFiles bool          // of one in memory: its coordinators have their files on disk
+	sockets *porttest.Sockets
+	web     *http.Client
 }
 
 type member struct {
@@ -53,56 +55,37 @@ type member struct {
 	peer  *grpc.ClientConn
 	stop  context.CancelFunc
 	ended chan error
+	// Of one in memory: where it is, and what it keeps from one start to the next. host is that of the process that runs.
+	ip   string
+	disk *disk.Disk
+	host *network.Host
 }
 
-// startCluster runs n coordinators; change may adapt their configuration.
+// startCluster runs n coordinators in memory; change may adapt their configuration.
 func startCluster(t testing.TB, n int, change func(*Config)) *cluster {
 	t.Helper()
-	c := &cluster{t: t, members: map[string]*member{}}
-	ports := freePorts(t, 3*n)
-	var peers []Peer
-	for i := range n {
-		id := fmt.Sprintf("c%d", i+1)
-		c.ids = append(c.ids, id)
-		peers = append(peers, Peer{ID: id, GRPCAddr: ports[3*i], HTTPAddr: ports[3*i+1], RaftAddr: ports[3*i+2]})
-	}
-	for i, id := range c.ids {
-		config := Config{
-			ID: id, DataDir: t.TempDir(), GRPCAddr: peers[i].GRPCAddr, HTTPAddr: peers[i].HTTPAddr, RaftAddr: peers[i].RaftAddr,
-			Peers: peers, APISecret: "secret", Logger: slog.New(slog.DiscardHandler), Timers: unhurried,
-		}
-		if change != nil {
-			change(&config)
-		}
-		c.members[id] = &member{config: config}
-		c.start(id)
-	}
-	t.Cleanup(func() {
-		var all sync.WaitGroup
-		for _, id := range c.ids {
-			all.Go(func() { c.kill(id) })
-		}
-		all.Wait()
-	})
-	c.leader()
+	c := newCluster(t)
+	c.found(n, change)
 	return c
 }
 
-// freePorts returns addresses that nobody listens on. They lie below the ports that the kernel gives to outgoing
-// connections: a coordinator that is started again must find its own not taken by one of these.
-func freePorts(t testing.TB, n int) []string {
+// startClusterOnFiles is the same with files: the coordinators keep their log and snapshots in their data directories.
+func startClusterOnFiles(t testing.TB, n int, change func(*Config)) *cluster {
 	t.Helper()
-	var out []string
-	for end := time.Now().Add(longstop); len(out) < n; {
-		require.True(t, time.Now().Before(end), "no port is free")
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000)))
-		if err != nil {
-			continue
-		}
-		defer l.Close()
-		out = append(out, l.Addr().String())
+	c := newCluster(t)
+	c.onFiles = true
+	c.found(n, change)
+	return c
+}
+
+// found starts n coordinators, and waits for their leader.
+func (c *cluster) found(n int, change func(*Config)) {
+	c.t.Helper()
+	c.place(n, change)
+	for _, id := range c.ids {
+		c.start(id)
 	}
-	return out
+	c.leader()
 }
 
 func (c *cluster) start(id string) {
@@ -112,30 +95,12 @@ func (c *cluster) start(id string) {
 	m.stop, m.ended = cancel, make(chan error, 1)
 	config := m.config
 	config.Registry = nil
+	if c.net != nil {
+		c.settle(m, &config)
+	}
 	go func() { m.ended <- Run(ctx, config) }()
 	if m.conn == nil {
-		conn, err := grpc.NewClient("passthrough:///"+m.config.GRPCAddr, grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithUnaryInterceptor(c.again),
-			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)))
-		require.NoError(c.t, err)
-		m.conn = conn
-		c.t.Cleanup(func() { _ = conn.Close() })
-	}
-}
-
-// again makes a call once more whose outcome is unknown: a slow machine may elect another leader in the middle of any write.
-// As a gateway does, it gives a call that has no idempotency key one of its own, so that nothing is done twice.
-func (c *cluster) again(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	if md, _ := metadata.FromOutgoingContext(ctx); len(md[status.KeyTenant]) == 1 && len(md[status.KeyIdempotency])+len(md[status.KeyForwarded]) == 0 {
-		ctx = metadata.AppendToOutgoingContext(ctx, status.KeyIdempotency, fmt.Sprintf("%sharness-%d", status.AutoKeyPrefix, c.submits.Add(1)))
-	}
-	var trailer metadata.MD
-	opts = append(opts, grpc.Trailer(&trailer))
-	for giveUp := time.Now().Add(longstop); ; waitABit() {
-		err := invoke(ctx, method, req, reply, conn, opts...)
-		if grpcstatus.Code(err) != codes.Unavailable || trailerOf(trailer, status.KeyOutcome) != status.Unknown || time.Now().After(giveUp) {
-			return err
-		}
+		m.conn = c.dial(m.config.GRPCAddr, nil)
 	}
 }
 
@@ -148,6 +113,9 @@ func (c *cluster) kill(id string) {
 	m.stop()
 	require.NoError(c.t, <-m.ended)
 	m.stop = nil
+	if m.host != nil {
+		m.host.Kill(false)
+	}
 }
 
 func (c *cluster) running() []string {
@@ -163,47 +131,47 @@ func (c *cluster) running() []string {
 // leader waits until all that run agree on a leader that takes writes.
 func (c *cluster) leader() string {
 	c.t.Helper()
-	for end := time.Now().Add(longstop); time.Now().Before(end); {
+	said := map[string]string{}
+	for end := time.Now().Add(longstop); time.Now().Before(end); waitABit() {
 		seen := map[string]bool{}
 		for _, id := range c.running() {
 			resp, err := c.operators(id).ListPeers(c.ctx("", ""), &v1.ListPeersRequest{Local: true}, grpc.WaitForReady(true))
 			leader := ""
-			if err == nil {
-				for _, p := range resp.GetPeers() {
-					if p.GetLeader() {
-						leader = p.GetId()
-					}
+			for _, p := range resp.GetPeers() {
+				if p.GetLeader() {
+					leader = p.GetId()
 				}
 			}
 			seen[leader] = true
+			said[id] = fmt.Sprintf("leader %q, %v", leader, err)
 		}
 		if len(seen) == 1 && !seen[""] {
 			for id := range seen {
-				if _, err := c.operators(id).ReadIndex(c.ctx("", ""), &v1.ReadIndexRequest{}); err == nil {
+				_, err := c.operators(id).ReadIndex(c.ctx("", ""), &v1.ReadIndexRequest{})
+				if err == nil {
 					return id
 				}
+				said[id] = fmt.Sprintf("it leads, %v", err)
 			}
 		}
-		waitABit()
 	}
-	c.t.Fatal("no leader")
+	c.t.Fatalf("no leader: %v", said)
 	return ""
 }
 
 // waitABit lets others work while a test asks again and again.
-func waitABit() { time.Sleep(5 * time.Millisecond) }
+func waitABit() { time.Sleep(20 * time.Millisecond) }
 
-// lead makes a coordinator the leader. It asks again when an election that nobody asked for comes between.
+// lead makes a coordinator the leader.
 func (c *cluster) lead(id string) {
 	c.t.Helper()
-	for end := time.Now().Add(longstop); time.Now().Before(end); waitABit() {
-		at := c.leader()
-		if at == id {
-			return
-		}
-		_, _ = c.operators(at).TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: id})
+	from := c.leader()
+	if from == id {
+		return
 	}
-	c.t.Fatalf("%s never led", id)
+	_, err := c.operators(from).TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: id})
+	require.NoError(c.t, err)
+	require.Equal(c.t, id, c.leader())
 }
 
 func (c *cluster) follower() string {
@@ -275,21 +243,19 @@ func patient(req *v1.SubmitJobRequest) *v1.SubmitJobRequest {
 
 func (c *cluster) submit(at string, req *v1.SubmitJobRequest) string {
 	c.t.Helper()
-	// A slow machine may elect another leader at any time; the key makes it one job.
-	key := fmt.Sprintf("harness-%d", c.submits.Add(1))
-	for giveUp := time.Now().Add(longstop); ; {
-		resp, err := c.jobs(at).SubmitJob(c.ctx("t1", key), req)
-		if grpcstatus.Code(err) == codes.Unavailable && time.Now().Before(giveUp) {
-			continue
-		}
-		require.NoError(c.t, err)
-		return resp.GetJobId()
-	}
+	resp, err := c.jobs(at).SubmitJob(c.ctx("t1", ""), req)
+	require.NoError(c.t, err)
+	return resp.GetJobId()
 }
 
 func (c *cluster) get(at, id string) *v1.Job {
 	c.t.Helper()
-	resp, err := c.jobs(at).GetJob(c.ctx("t1", ""), &v1.GetJobRequest{JobId: id})
+	return c.getFor("t1", at, id)
+}
+
+func (c *cluster) getFor(tenant, at, id string) *v1.Job {
+	c.t.Helper()
+	resp, err := c.jobs(at).GetJob(c.ctx(tenant, ""), &v1.GetJobRequest{JobId: id})
 	require.NoError(c.t, err)
 	return resp.GetJob()
 }
@@ -297,13 +263,15 @@ func (c *cluster) get(at, id string) *v1.Job {
 // await asks until the job is as wanted.
 func (c *cluster) await(at, id string, want func(*v1.Job) bool) *v1.Job {
 	c.t.Helper()
+	return c.awaitFor(longstop, at, id, want)
+}
+
+func (c *cluster) awaitFor(patience time.Duration, at, id string, want func(*v1.Job) bool) *v1.Job {
+	c.t.Helper()
 	var last *v1.Job
-	for end := time.Now().Add(longstop); time.Now().Before(end); waitABit() {
-		resp, err := c.jobs(at).GetJob(c.ctx("t1", ""), &v1.GetJobRequest{JobId: id})
-		if err == nil {
-			if last = resp.GetJob(); want(last) {
-				return last
-			}
+	for end := time.Now().Add(patience); time.Now().Before(end); waitABit() {
+		if last = c.get(at, id); want(last) {
+			return last
 		}
 	}
 	c.t.Fatalf("job never came to what was awaited; last seen: %v", last)
@@ -315,15 +283,47 @@ func (c *cluster) awaitStatus(at, id string, want v1.JobStatus_Value) *v1.Job {
 	return c.await(at, id, func(j *v1.Job) bool { return j.GetStatus() == want })
 }
 
-func requireCode(t testing.TB, want codes.Code, err error) {
+// eventually waits until something holds.
+func (c *cluster) eventually(why string, is func() bool) {
+	c.t.Helper()
+	for end := time.Now().Add(longstop); !is(); waitABit() {
+		require.True(c.t, time.Now().Before(end), why)
+	}
+}
+
+// succeeds waits until something can be done.
+func (c *cluster) succeeds(what string, do func() error) {
+	c.t.Helper()
+	for end := time.Now().Add(longstop); ; waitABit() {
+		err := do()
+		if err == nil {
+			return
+		}
+		require.True(c.t, time.Now().Before(end), "%s: %v", what, err)
+	}
+}
+
+// page reads what a coordinator serves over HTTP.
+func (c *cluster) page(id, path string) (code int, body string) {
+	c.t.Helper()
+	resp, err := c.web.Get("http://" + c.members[id].config.HTTPAddr + path)
+	require.NoError(c.t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(c.t, err)
+	require.NoError(c.t, resp.Body.Close())
+	return resp.StatusCode, string(text)
+}
+
+// requireCode checks how a call failed; about may say which call it was.
+func requireCode(t testing.TB, want codes.Code, err error, about ...string) {
 	t.Helper()
-	require.Error(t, err)
-	require.Equal(t, want.String(), grpcstatus.Code(err).String(), err)
+	require.Error(t, err, about)
+	require.Equal(t, want.String(), grpcstatus.Code(err).String(), "%s %v", about, err)
 }
 
 // replicaOf is a replica of a state that is in no cluster.
 func replicaOf(t *testing.T, machine *fsm.Machine) *replica.Replica {
-	others := links.New(tcp{}.Dial, nil)
+	others := links.New(stream.TCP{}.Dial, nil)
 	t.Cleanup(others.Close)
 	return replica.New(replica.Config{ID: "c1", Life: t.Context(), End: func() {}, Log: slog.New(slog.DiscardHandler)}, machine, others)
 }

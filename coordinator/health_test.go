@@ -26,20 +26,22 @@ func (c *cluster) awaitHealth(id string, want healthpb.HealthCheckResponse_Servi
 
 // Each coordinator tells clients whether it is worth a stream: not while it knows no leader.
 func TestHealth_toldToClients(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	leader := c.leader()
-	for _, id := range c.running() {
-		c.awaitHealth(id, healthpb.HealthCheckResponse_SERVING)
-	}
-	_, err := healthpb.NewHealthClient(c.members[leader].conn).Check(c.ctx("", ""), &healthpb.HealthCheckRequest{Service: "x"})
-	requireCode(t, codes.NotFound, err)
-	left := c.follower()
-	for _, id := range c.running() {
-		if id != left {
-			c.kill(id)
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		leader := c.leader()
+		for _, id := range c.running() {
+			c.awaitHealth(id, healthpb.HealthCheckResponse_SERVING)
 		}
-	}
-	c.awaitHealth(left, healthpb.HealthCheckResponse_NOT_SERVING)
+		_, err := healthpb.NewHealthClient(c.members[leader].conn).Check(c.ctx("", ""), &healthpb.HealthCheckRequest{Service: "x"})
+		requireCode(t, codes.NotFound, err)
+		left := c.follower()
+		for _, id := range c.running() {
+			if id != left {
+				c.kill(id)
+			}
+		}
+		c.awaitHealth(left, healthpb.HealthCheckResponse_NOT_SERVING)
+	})
 }
 
 // While entries come without a pause there is always one that is committed and not applied yet. What was there at the start

@@ -11,13 +11,6 @@ import (
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
-	"github.com/mindcoordinator/mind/coordinator/admin"
-	"github.com/mindcoordinator/mind/coordinator/admission"
-	"github.com/mindcoordinator/mind/coordinator/session"
-	"github.com/mindcoordinator/mind/fsm/catalog"
-	"github.com/mindcoordinator/mind/fsm/ident"
-	"github.com/mindcoordinator/mind/fsm/work"
-	"github.com/mindcoordinator/mind/scheduler"
 )
 
 func (c *cluster) launchers(id string) v1.LauncherServiceClient {
@@ -48,103 +41,73 @@ func (c *cluster) launcher(at, tenant, framework string) *v1.Launcher {
 // A launcher is put at a follower, counts at once at all coordinators and for new jobs, and is still there when the leader
 // is not.
 func TestLaunchers_arePutListedAndReset(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	at := c.follower()
-	built := c.launcher(at, "t1", "FSDP")
-	require.True(t, built.GetBuiltin())
-	require.Equal(t, "torchrun", built.GetArgv()[0])
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		at := c.follower()
+		built := c.launcher(at, "t1", "FSDP")
+		require.True(t, built.GetBuiltin())
+		require.Equal(t, "torchrun", built.GetArgv()[0])
 
-	mine := &v1.Launcher{Framework: "FSDP", Argv: []string{"/opt/fsdp", "{config}"}, Hyperparameters: []string{"b", "a", "b"}, TrainingTypes: []string{"SFT"}}
-	put, err := c.launchers(at).PutLauncher(c.operator("t1", status.KeyUser, "ann"), &v1.PutLauncherRequest{Launcher: mine})
-	require.NoError(t, err)
-	require.Equal(t, "ann", put.GetLauncher().GetUpdatedBy())
-	leader := c.leader()
-	c.kill(leader)
-	c.leader()
-	for _, id := range c.running() {
-		got := c.launcher(id, "t1", "FSDP")
-		require.Equal(t, mine.GetArgv(), got.GetArgv())
-		require.Equal(t, []string{"a", "b"}, got.GetHyperparameters())
-		require.Equal(t, "ann", got.GetUpdatedBy())
-		require.False(t, got.GetBuiltin())
-		require.NotZero(t, got.GetUpdatedAt().AsTime())
-		require.Empty(t, c.launcher(id, "t2", "FSDP").GetUpdatedBy(), "who put it is told to no other tenant")
-		require.True(t, c.launcher(id, "t1", "CUSTOM").GetBuiltin())
-	}
+		mine := &v1.Launcher{Framework: "FSDP", Argv: []string{"/opt/fsdp", "{config}"}, Hyperparameters: []string{"b", "a", "b"}, TrainingTypes: []string{"SFT"}}
+		put, err := c.launchers(at).PutLauncher(c.operator("t1", status.KeyUser, "ann"), &v1.PutLauncherRequest{Launcher: mine})
+		require.NoError(t, err)
+		require.Equal(t, "ann", put.GetLauncher().GetUpdatedBy())
+		leader := c.leader()
+		c.kill(leader)
+		c.leader()
+		for _, id := range c.running() {
+			got := c.launcher(id, "t1", "FSDP")
+			require.Equal(t, mine.GetArgv(), got.GetArgv())
+			require.Equal(t, []string{"a", "b"}, got.GetHyperparameters())
+			require.Equal(t, "ann", got.GetUpdatedBy())
+			require.False(t, got.GetBuiltin())
+			require.NotZero(t, got.GetUpdatedAt().AsTime())
+			require.Empty(t, c.launcher(id, "t2", "FSDP").GetUpdatedBy(), "who put it is told to no other tenant")
+			require.True(t, c.launcher(id, "t1", "CUSTOM").GetBuiltin())
+		}
 
-	at = c.running()[0]
-	req := trainingJob()
-	req.TrainingConfig.Framework.Type = v1.FrameworkType_FSDP
-	_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
-	requireCode(t, codes.InvalidArgument, err)
-	require.Contains(t, grpcstatus.Convert(err).Message(), "LORA is not supported by framework FSDP, which takes SFT")
-	reset, err := c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
-	require.NoError(t, err)
-	require.True(t, reset.GetLauncher().GetBuiltin())
-	_, err = c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
-	require.NoError(t, err, "twice is once")
-	_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
-	require.NoError(t, err)
+		at = c.running()[0]
+		req := trainingJob()
+		req.TrainingConfig.Framework.Type = v1.FrameworkType_FSDP
+		_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
+		requireCode(t, codes.InvalidArgument, err)
+		require.Contains(t, grpcstatus.Convert(err).Message(), "LORA is not supported by framework FSDP, which takes SFT")
+		reset, err := c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+		require.NoError(t, err)
+		require.True(t, reset.GetLauncher().GetBuiltin())
+		_, err = c.launchers(at).DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+		require.NoError(t, err, "twice is once")
+		_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), req)
+		require.NoError(t, err)
+	})
 }
 
 func TestLaunchers_refused(t *testing.T) {
-	c := startCluster(t, 1, nil)
-	for name, tt := range map[string]struct {
-		l    *v1.Launcher
-		says string
-	}{
-		"none":          {nil, "is missing"},
-		"no framework":  {&v1.Launcher{Argv: []string{"a"}}, `there is no framework ""`},
-		"no argv":       {&v1.Launcher{Framework: "FSDP"}, "argv: is empty"},
-		"a placeholder": {&v1.Launcher{Framework: "FSDP", Argv: []string{"a", "--x={nope}"}}, "argv[1]"},
-	} {
-		t.Run(name, func(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		for name, tt := range map[string]struct {
+			l    *v1.Launcher
+			says string
+		}{
+			"none":          {nil, "is missing"},
+			"no framework":  {&v1.Launcher{Argv: []string{"a"}}, `there is no framework ""`},
+			"no argv":       {&v1.Launcher{Framework: "FSDP"}, "argv: is empty"},
+			"a placeholder": {&v1.Launcher{Framework: "FSDP", Argv: []string{"a", "--x={nope}"}}, "argv[1]"},
+		} {
 			_, err := c.launchers("c1").PutLauncher(c.operator("t1"), &v1.PutLauncherRequest{Launcher: tt.l})
-			requireCode(t, codes.InvalidArgument, err)
-			require.Contains(t, grpcstatus.Convert(err).Message(), tt.says)
-		})
-	}
-	_, err := c.launchers("c1").PutLauncher(c.operator("t1"), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "JAX", Argv: []string{"a"}}})
-	requireCode(t, codes.NotFound, err)
-	_, err = c.launchers("c1").DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "JAX"})
-	requireCode(t, codes.NotFound, err)
-	_, err = c.launchers("c1").PutLauncher(c.ctx("t1", ""), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "FSDP", Argv: []string{"a"}}})
-	requireCode(t, codes.PermissionDenied, err)
-	_, err = c.launchers("c1").DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "FSDP"})
-	requireCode(t, codes.PermissionDenied, err)
-	_, err = c.launchers("c1").ListLaunchers(c.ctx("", ""), &v1.ListLaunchersRequest{})
-	requireCode(t, codes.InvalidArgument, err)
-	require.True(t, c.launcher("c1", "t1", "FSDP").GetBuiltin(), "nothing was put")
-}
-
-// What a task is told is the launcher in force when its node is told of it.
-func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
-	req := trainingJob()
-	req.ResourceConfig.GpuCount = 1
-	training, err := admission.Parse(req, scheduler.NewCapacity())
-	require.NoError(t, err)
-	command, err := admission.Parse(sleeper(1, 0), scheduler.NewCapacity())
-	require.NoError(t, err)
-	training.Tenant, command.Tenant = "t1", "t1"
-	m, apply := stateOf(t,
-		work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
-			{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
-			{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
-		}}},
-		work.SubmitJobs{Jobs: []work.NewJob{training, command}},
-	)
-	apply(work.PlaceJobs{Placements: []work.Placement{
-		{Job: ident.Job(2 << 16), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}},
-		{Job: ident.Job(2<<16 + 1), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 2}}},
-	}})
-	tasks := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()
-	require.Len(t, tasks, 2)
-	require.Equal(t, launcher.Builtin("HF_TRAINER").GetArgv(), tasks[0].GetSpec().GetLauncher().GetArgv())
-	require.Empty(t, tasks[0].GetSpec().GetLauncher().GetHyperparameters(), "the node has no use for them")
-	require.Nil(t, tasks[1].GetSpec().GetLauncher(), "a command says itself what runs")
-
-	apply(catalog.PutLauncher{Launcher: catalog.Launcher{Framework: "HF_TRAINER", Argv: []string{"/opt/hf"}, Environment: map[string]string{"A": "{model}"}}})
-	told := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()[0].GetSpec().GetLauncher()
-	require.Equal(t, []string{"/opt/hf"}, told.GetArgv())
-	require.Equal(t, map[string]string{"A": "{model}"}, told.GetEnvironment())
+			requireCode(t, codes.InvalidArgument, err, name)
+			require.Contains(t, grpcstatus.Convert(err).Message(), tt.says, name)
+		}
+		_, err := c.launchers("c1").PutLauncher(c.operator("t1"), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "JAX", Argv: []string{"a"}}})
+		requireCode(t, codes.NotFound, err)
+		_, err = c.launchers("c1").DeleteLauncher(c.operator("t1"), &v1.DeleteLauncherRequest{Framework: "JAX"})
+		requireCode(t, codes.NotFound, err)
+		_, err = c.launchers("c1").PutLauncher(c.ctx("t1", ""), &v1.PutLauncherRequest{Launcher: &v1.Launcher{Framework: "FSDP", Argv: []string{"a"}}})
+		requireCode(t, codes.PermissionDenied, err)
+		_, err = c.launchers("c1").DeleteLauncher(c.ctx("t1", ""), &v1.DeleteLauncherRequest{Framework: "FSDP"})
+		requireCode(t, codes.PermissionDenied, err)
+		_, err = c.launchers("c1").ListLaunchers(c.ctx("", ""), &v1.ListLaunchersRequest{})
+		requireCode(t, codes.InvalidArgument, err)
+		require.True(t, c.launcher("c1", "t1", "FSDP").GetBuiltin(), "nothing was put")
+	})
 }

@@ -12,40 +12,40 @@ import (
 )
 
 func TestListJobs_pagesPinTheOrder(t *testing.T) {
-	c := startCluster(t, 1, nil)
-	var ids []string
-	put := func(n int) {
-		for range n {
-			req := sleeper(1, 0)
-			i := len(ids)
-			req.Labels = map[string]string{"parity": []string{"even", "odd"}[i%2], "n": fmt.Sprint(i)}
-			req.SchedulingConfig = &v1.SchedulingConfig{Priority: proto.Int32(int32(i % 3))}
-			ids = append(ids, c.submit("c1", req))
-		}
-	}
-	list := func(req *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
-		return c.jobs("c1").ListJobs(c.ctx("t1", ""), req)
-	}
-	put(25)
-	reversed := func(in []string) []string {
-		out := make([]string, 0, len(in))
-		for i := len(in) - 1; i >= 0; i-- {
-			out = append(out, in[i])
-		}
-		return out
-	}
-	var byPriority []string
-	for p := 2; p >= 0; p-- {
-		for i, id := range ids {
-			if i%3 == p {
-				byPriority = append(byPriority, id)
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		var ids []string
+		put := func(n int) {
+			for range n {
+				req := sleeper(1, 0)
+				i := len(ids)
+				req.Labels = map[string]string{"parity": []string{"even", "odd"}[i%2], "n": fmt.Sprint(i)}
+				req.SchedulingConfig = &v1.SchedulingConfig{Priority: proto.Int32(int32(i % 3))}
+				ids = append(ids, c.submit("c1", req))
 			}
 		}
-	}
-	for order, want := range map[string][]string{
-		"": reversed(ids), "created_at desc": reversed(ids), "created_at": append([]string(nil), ids...), "priority desc": byPriority,
-	} {
-		t.Run("order "+order, func(t *testing.T) {
+		list := func(req *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
+			return c.jobs("c1").ListJobs(c.ctx("t1", ""), req)
+		}
+		put(25)
+		reversed := func(in []string) []string {
+			out := make([]string, 0, len(in))
+			for i := len(in) - 1; i >= 0; i-- {
+				out = append(out, in[i])
+			}
+			return out
+		}
+		var byPriority []string
+		for p := 2; p >= 0; p-- {
+			for i, id := range ids {
+				if i%3 == p {
+					byPriority = append(byPriority, id)
+				}
+			}
+		}
+		for order, want := range map[string][]string{
+			"": reversed(ids), "created_at desc": reversed(ids), "created_at": append([]string(nil), ids...), "priority desc": byPriority,
+		} {
 			var got []string
 			token := ""
 			for page := 0; ; page++ {
@@ -80,42 +80,40 @@ func TestListJobs_pagesPinTheOrder(t *testing.T) {
 					}
 				}
 			}
-			require.Equal(t, want, got[len(got)-len(want):])
-		})
-	}
-	odd, err := list(&v1.ListJobsRequest{Label: []string{"parity=odd"}, PageSize: 3})
-	require.NoError(t, err)
-	require.Len(t, odd.GetJobs(), 3)
-	require.GreaterOrEqual(t, odd.GetTotalCount(), int32(12))
-	one, err := list(&v1.ListJobsRequest{Label: []string{"parity=odd", "n=3"}})
-	require.NoError(t, err)
-	require.Equal(t, ids[3], one.GetJobs()[0].GetJobId())
-	none, err := list(&v1.ListJobsRequest{Label: []string{"parity=odd", "n=4"}})
-	require.NoError(t, err)
-	require.Empty(t, none.GetJobs())
+			require.Equal(t, want, got[len(got)-len(want):], "order %q", order)
+		}
+		odd, err := list(&v1.ListJobsRequest{Label: []string{"parity=odd"}, PageSize: 3})
+		require.NoError(t, err)
+		require.Len(t, odd.GetJobs(), 3)
+		require.GreaterOrEqual(t, odd.GetTotalCount(), int32(12))
+		one, err := list(&v1.ListJobsRequest{Label: []string{"parity=odd", "n=3"}})
+		require.NoError(t, err)
+		require.Equal(t, ids[3], one.GetJobs()[0].GetJobId())
+		none, err := list(&v1.ListJobsRequest{Label: []string{"parity=odd", "n=4"}})
+		require.NoError(t, err)
+		require.Empty(t, none.GetJobs())
 
-	_, err = c.jobs("c1").CancelJob(c.ctx("t1", ""), &v1.CancelJobRequest{JobId: ids[5]})
-	require.NoError(t, err)
-	canceled, err := list(&v1.ListJobsRequest{Status: []v1.JobStatus_Value{v1.JobStatus_CANCELLED, v1.JobStatus_COMPLETED}})
-	require.NoError(t, err)
-	require.EqualValues(t, 1, canceled.GetTotalCount())
-	require.Equal(t, ids[5], canceled.GetJobs()[0].GetJobId())
-	elsewhere, err := list(&v1.ListJobsRequest{Queue: "night"})
-	require.NoError(t, err)
-	require.Zero(t, elsewhere.GetTotalCount())
+		_, err = c.jobs("c1").CancelJob(c.ctx("t1", ""), &v1.CancelJobRequest{JobId: ids[5]})
+		require.NoError(t, err)
+		canceled, err := list(&v1.ListJobsRequest{Status: []v1.JobStatus_Value{v1.JobStatus_CANCELLED, v1.JobStatus_COMPLETED}})
+		require.NoError(t, err)
+		require.EqualValues(t, 1, canceled.GetTotalCount())
+		require.Equal(t, ids[5], canceled.GetJobs()[0].GetJobId())
+		elsewhere, err := list(&v1.ListJobsRequest{Queue: "night"})
+		require.NoError(t, err)
+		require.Zero(t, elsewhere.GetTotalCount())
 
-	for name, req := range map[string]*v1.ListJobsRequest{
-		"token that is none":       {PageToken: "!!!"},
-		"token of another list":    {PageToken: odd.GetNextPageToken()},
-		"token of another order":   {PageToken: odd.GetNextPageToken(), Label: []string{"parity=odd"}, OrderBy: "priority desc"},
-		"page too large":           {PageSize: 101},
-		"negative page":            {PageSize: -1},
-		"order that there is none": {OrderBy: "name"},
-		"label without value":      {Label: []string{"parity"}},
-	} {
-		t.Run(name, func(t *testing.T) {
+		for name, req := range map[string]*v1.ListJobsRequest{
+			"token that is none":       {PageToken: "!!!"},
+			"token of another list":    {PageToken: odd.GetNextPageToken()},
+			"token of another order":   {PageToken: odd.GetNextPageToken(), Label: []string{"parity=odd"}, OrderBy: "priority desc"},
+			"page too large":           {PageSize: 101},
+			"negative page":            {PageSize: -1},
+			"order that there is none": {OrderBy: "name"},
+			"label without value":      {Label: []string{"parity"}},
+		} {
 			_, err := list(req)
-			requireCode(t, codes.InvalidArgument, err)
-		})
-	}
+			requireCode(t, codes.InvalidArgument, err, name)
+		}
+	})
 }

@@ -1,8 +1,6 @@
 package coordinator
 
 import (
-	"io"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,12 +16,8 @@ func (c *cluster) figures(names ...string) map[string]float64 {
 	c.t.Helper()
 	sums := map[string]float64{}
 	for _, id := range c.running() {
-		resp, err := http.Get("http://" + c.members[id].config.HTTPAddr + "/metrics")
-		require.NoError(c.t, err)
-		body, err := io.ReadAll(resp.Body)
-		require.NoError(c.t, err)
-		require.NoError(c.t, resp.Body.Close())
-		for line := range strings.Lines(string(body)) {
+		_, body := c.page(id, "/metrics")
+		for line := range strings.Lines(body) {
 			line = strings.TrimSpace(line)
 			name := line[:max(0, strings.IndexAny(line, "{ "))]
 			if slices.Contains(names, name) {
@@ -38,30 +32,32 @@ func (c *cluster) figures(names ...string) map[string]float64 {
 
 // Whoever adds up what all coordinators say counts each GPU, job, node and lease once, also after the leader has changed.
 func TestMetrics_theStateIsToldByTheLeaderAlone(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	c.agent("n1", 4)
-	c.agent("n2", 4)
-	at := c.leader()
-	c.awaitStatus(at, c.submit(at, sleeper(2, 1)), v1.JobStatus_TRAINING)
-	c.submit(at, patient(sleeper(64, 0)))
-	want := map[string]float64{"mind_gpus": 8, "mind_jobs": 2, "mind_nodes": 2, "mind_leases": 1, "mind_raft_leader": 1}
-	asked := []string{"mind_gpus", "mind_jobs", "mind_nodes", "mind_leases", "mind_raft_leader"}
-	equal := func() bool {
-		got := c.figures(asked...)
-		for name, value := range want {
-			if got[name] != value {
-				return false
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		c.agent("n1", 4)
+		c.agent("n2", 4)
+		at := c.leader()
+		c.awaitStatus(at, c.submit(at, sleeper(2, 1)), v1.JobStatus_TRAINING)
+		c.submit(at, patient(sleeper(64, 0)))
+		want := map[string]float64{"mind_gpus": 8, "mind_jobs": 2, "mind_nodes": 2, "mind_leases": 1, "mind_raft_leader": 1}
+		asked := []string{"mind_gpus", "mind_jobs", "mind_nodes", "mind_leases", "mind_raft_leader"}
+		equal := func() bool {
+			got := c.figures(asked...)
+			for name, value := range want {
+				if got[name] != value {
+					return false
+				}
 			}
+			return true
 		}
-		return true
-	}
-	c.eventually("the sums are not what there is", equal)
-	for range 2 {
-		next := c.follower()
-		c.lead(next)
-		c.eventually("the sums are not what there is after a change of the leader", equal)
-	}
-	c.kill(c.leader())
-	want["mind_nodes"] = 2
-	c.eventually("the sums are not what there is after the leader died", equal)
+		c.eventually("the sums are not what there is", equal)
+		for range 2 {
+			next := c.follower()
+			c.lead(next)
+			c.eventually("the sums are not what there is after a change of the leader", equal)
+		}
+		c.kill(c.leader())
+		want["mind_nodes"] = 2
+		c.eventually("the sums are not what there is after the leader died", equal)
+	})
 }

@@ -2,11 +2,9 @@ package coordinator
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
@@ -15,106 +13,107 @@ import (
 )
 
 func TestCluster_leadershipIsHandedOver(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	a := c.agent("n1", 1)
-	from, to := c.leader(), c.follower()
-	resp, err := c.operators(to).TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: to})
-	require.NoError(t, err)
-	require.Equal(t, to, resp.GetLeader())
-	id := c.submit(from, sleeper(1, 0))
-	c.awaitStatus(from, id, v1.JobStatus_TRAINING)
-	require.NotNil(t, a.has(id), "the agent found the new leader")
-	_, err = c.operators(from).TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: "c9"})
-	requireCode(t, codes.NotFound, err)
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		a := c.agent("n1", 1)
+		from, to := c.leader(), c.follower()
+		resp, err := c.operators(to).TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: to})
+		require.NoError(t, err)
+		require.Equal(t, to, resp.GetLeader())
+		id := c.submit(from, sleeper(1, 0))
+		c.awaitStatus(from, id, v1.JobStatus_TRAINING)
+		require.NotNil(t, a.has(id), "the agent found the new leader")
+		_, err = c.operators(from).TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: "c9"})
+		requireCode(t, codes.NotFound, err)
+	})
 }
 
 func TestCluster_replicasAgree(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	a := c.agent("n1", 4)
-	for range 10 {
-		c.submit(c.ids[0], sleeper(1, 0))
-	}
-	id := c.submit(c.ids[1], sleeper(1, 0))
-	_ = a
-	same := func() bool {
-		hashes := map[string]bool{}
-		for _, at := range c.ids {
-			resp, err := c.operators(at).GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
-			require.NoError(t, err)
-			hashes[fmt.Sprint(resp.GetIndex(), resp.GetHash())] = true
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		c.agent("n1", 4)
+		for range 10 {
+			c.submit(c.ids[0], sleeper(1, 0))
 		}
-		return len(hashes) == 1
-	}
-	c.awaitStatus(c.ids[2], id, v1.JobStatus_QUEUED)
-	for end := time.Now().Add(longstop); !same(); waitABit() {
-		require.True(t, time.Now().Before(end), "the replicas never agree")
-	}
+		id := c.submit(c.ids[1], sleeper(1, 0))
+		same := func() bool {
+			hashes := map[string]bool{}
+			for _, at := range c.ids {
+				resp, err := c.operators(at).GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
+				require.NoError(t, err)
+				hashes[fmt.Sprint(resp.GetIndex(), resp.GetHash())] = true
+			}
+			return len(hashes) == 1
+		}
+		c.awaitStatus(c.ids[2], id, v1.JobStatus_QUEUED)
+		c.eventually("the replicas never agree", same)
+	})
 }
 
 func TestCluster_peersKnowEachOther(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	for end := time.Now().Add(longstop); ; waitABit() {
-		resp, err := c.operators(c.follower()).ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
-		require.NoError(t, err)
-		known := 0
-		for _, p := range resp.GetPeers() {
-			if p.GetGrpcAddr() == c.members[p.GetId()].config.GRPCAddr && p.GetHttpAddr() == c.members[p.GetId()].config.HTTPAddr && p.GetVoter() {
-				known++
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		at := c.follower()
+		c.eventually("the coordinators never know each other", func() bool {
+			resp, err := c.operators(at).ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
+			require.NoError(t, err)
+			known := 0
+			for _, p := range resp.GetPeers() {
+				if p.GetGrpcAddr() == c.members[p.GetId()].config.GRPCAddr && p.GetHttpAddr() == c.members[p.GetId()].config.HTTPAddr && p.GetVoter() {
+					known++
+				}
 			}
-		}
-		if known == 3 {
-			return
-		}
-		require.True(t, time.Now().Before(end))
-	}
+			return known == 3
+		})
+	})
 }
 
 func TestCluster_newVoterJoins(t *testing.T) {
-	c := startCluster(t, 1, nil)
-	id := c.submit("c1", sleeper(1, 0))
-	ports := freePorts(t, 3)
-	config := c.members["c1"].config
-	config.ID, config.DataDir, config.Peers = "c2", t.TempDir(), nil
-	config.GRPCAddr, config.HTTPAddr, config.RaftAddr = ports[0], ports[1], ports[2]
-	config.JoinVia = []string{c.members["c1"].config.GRPCAddr}
-	c.ids = append(c.ids, "c2")
-	c.members["c2"] = &member{config: config}
-	c.start("c2")
-	c.await("c2", id, func(*v1.Job) bool { return true })
-	resp, err := c.operators("c2").ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
-	require.NoError(t, err)
-	require.Len(t, resp.GetPeers(), 2)
-	_, err = c.operators("c2").TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: "c1"})
-	require.NoError(t, err)
-	_, err = c.operators("c2").RemovePeer(c.ctx("", ""), &v1.RemovePeerRequest{Id: "c2"})
-	require.NoError(t, err)
-	c.submit("c1", sleeper(1, 0))
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		id := c.submit("c1", sleeper(1, 0))
+		config := c.members["c1"].config
+		config.ID, config.DataDir, config.Peers = "c2", t.TempDir(), nil
+		config.JoinVia = []string{c.members["c1"].config.GRPCAddr}
+		c.ids = append(c.ids, "c2")
+		c.members["c2"] = &member{}
+		config.GRPCAddr, config.HTTPAddr, config.RaftAddr = c.addresses("c2")
+		c.members["c2"].config = config
+		c.start("c2")
+		c.leader()
+		c.await("c2", id, func(*v1.Job) bool { return true })
+		resp, err := c.operators("c2").ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
+		require.NoError(t, err)
+		require.Len(t, resp.GetPeers(), 2)
+		_, err = c.operators("c2").TransferLeadership(c.ctx("", ""), &v1.TransferLeadershipRequest{To: "c1"})
+		require.NoError(t, err)
+		_, err = c.operators("c2").RemovePeer(c.ctx("", ""), &v1.RemovePeerRequest{Id: "c2"})
+		require.NoError(t, err)
+		c.submit("c1", sleeper(1, 0))
+	})
 }
 
 func TestCluster_healthAndMetrics(t *testing.T) {
-	c := startCluster(t, 1, nil)
-	c.agent("n1", 2)
-	c.awaitStatus("c1", c.submit("c1", sleeper(1, 0)), v1.JobStatus_TRAINING)
-	base := "http://" + c.members["c1"].config.HTTPAddr
-	for path, want := range map[string][]string{
-		"/health":       {`"status":"ok"`},
-		"/health/ready": {`"leader":"c1"`},
-		"/metrics": {
-			`mind_jobs{queue="default",state="RUNNING"} 1`, `mind_gpus{model="NVIDIA H100 80GB HBM3",state="LEASED"} 1`,
-			`mind_nodes{state="READY"} 1`, "mind_leases 1", "mind_raft_leader 1", `mind_job_transitions_total{from="QUEUED",to="ALLOCATED"} 1`,
-			"mind_scheduler_placements_total 1", "mind_submit_to_running_seconds_count 1",
-		},
-	} {
-		for _, w := range want {
-			// What is counted is counted a moment after it can be read off the state.
-			c.eventually(path+" never says "+w, func() bool {
-				resp, err := http.Get(base + path)
-				require.NoError(t, err)
-				body, err := io.ReadAll(resp.Body)
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
-				return resp.StatusCode == http.StatusOK && strings.Contains(string(body), w)
-			})
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		c.agent("n1", 2)
+		c.awaitStatus("c1", c.submit("c1", sleeper(1, 0)), v1.JobStatus_TRAINING)
+		for path, want := range map[string][]string{
+			"/health":       {`"status":"ok"`},
+			"/health/ready": {`"leader":"c1"`},
+			"/metrics": {
+				`mind_jobs{queue="default",state="RUNNING"} 1`, `mind_gpus{model="NVIDIA H100 80GB HBM3",state="LEASED"} 1`,
+				`mind_nodes{state="READY"} 1`, "mind_leases 1", "mind_raft_leader 1", `mind_job_transitions_total{from="QUEUED",to="ALLOCATED"} 1`,
+				"mind_scheduler_placements_total 1", "mind_submit_to_running_seconds_count 1",
+			},
+		} {
+			for _, w := range want {
+				// What is counted is counted a moment after it can be read off the state.
+				c.eventually(path+" never says "+w, func() bool {
+					code, body := c.page("c1", path)
+					return code == http.StatusOK && strings.Contains(body, w)
+				})
+			}
 		}
-	}
+	})
 }

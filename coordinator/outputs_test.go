@@ -13,41 +13,43 @@ import (
 
 // An agent removes what this does not name.
 func TestCluster_whatJobsWroteThatIsStillNeeded(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	a := c.agent("n1", 2)
-	at := c.leader()
-	runs, saved, gone := c.submit(at, sleeper(1, 0)), c.submit(at, sleeper(1, 0)), "job_zzzz"
-	c.awaitStatus(at, runs, v1.JobStatus_TRAINING)
-	c.awaitStatus(at, saved, v1.JobStatus_TRAINING)
-	a.mu.Lock()
-	for _, task := range a.tasks {
-		a.report(&v1.Report{Task: task.ref, Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{Path: "/out/" + task.ref.GetJobId() + "/c", Step: 1, ManifestDigest: "d", SizeBytes: 1}}})
-	}
-	a.mu.Unlock()
-	c.await(at, saved, func(j *v1.Job) bool { return j.GetLastCheckpointId() != "" })
-	a.end(saved, 0)
-	c.awaitStatus(at, saved, v1.JobStatus_COMPLETED)
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		a := c.agent("n1", 2)
+		at := c.leader()
+		runs, saved, gone := c.submit(at, sleeper(1, 0)), c.submit(at, sleeper(1, 0)), "job_zzzz"
+		c.awaitStatus(at, runs, v1.JobStatus_TRAINING)
+		c.awaitStatus(at, saved, v1.JobStatus_TRAINING)
+		a.mu.Lock()
+		for _, task := range a.tasks {
+			a.report(&v1.Report{Task: task.ref, Body: &v1.Report_Checkpoint{Checkpoint: &v1.CheckpointReport{Path: "/out/" + task.ref.GetJobId() + "/c", Step: 1, ManifestDigest: "d", SizeBytes: 1}}})
+		}
+		a.mu.Unlock()
+		c.await(at, saved, func(j *v1.Job) bool { return j.GetLastCheckpointId() != "" })
+		a.end(saved, 0)
+		c.awaitStatus(at, saved, v1.JobStatus_COMPLETED)
 
-	needed := func(node string, jobs ...string) *v1.GetNeededOutputsResponse {
-		t.Helper()
-		out, err := v1.NewAgentServiceClient(c.members[c.follower()].conn).GetNeededOutputs(c.ctx("", ""), &v1.GetNeededOutputsRequest{NodeId: node, JobIds: jobs})
+		needed := func(node string, jobs ...string) *v1.GetNeededOutputsResponse {
+			t.Helper()
+			out, err := v1.NewAgentServiceClient(c.members[c.follower()].conn).GetNeededOutputs(c.ctx("", ""), &v1.GetNeededOutputsRequest{NodeId: node, JobIds: jobs})
+			require.NoError(t, err)
+			return out
+		}
+		out := needed("n1", runs, saved, gone, "a folder")
+		require.Equal(t, []string{runs, "a folder"}, out.GetUnfinishedJobIds())
+		require.Equal(t, []string{"/out/" + saved + "/c"}, out.GetCheckpointPaths())
+		require.Equal(t, out.GetCheckpointPaths(), needed("n2", saved).GetCheckpointPaths(), "nodes may share the file system that outputs are on")
+		ckpt := c.get(at, saved).GetLastCheckpointId()
+		_, err := c.jobs(at).DeleteCheckpoint(c.ctx("t1", ""), &v1.DeleteCheckpointRequest{CheckpointId: ckpt})
 		require.NoError(t, err)
-		return out
-	}
-	out := needed("n1", runs, saved, gone, "a folder")
-	require.Equal(t, []string{runs, "a folder"}, out.GetUnfinishedJobIds())
-	require.Equal(t, []string{"/out/" + saved + "/c"}, out.GetCheckpointPaths())
-	require.Equal(t, out.GetCheckpointPaths(), needed("n2", saved).GetCheckpointPaths(), "nodes may share the file system that outputs are on")
-	ckpt := c.get(at, saved).GetLastCheckpointId()
-	_, err := c.jobs(at).DeleteCheckpoint(c.ctx("t1", ""), &v1.DeleteCheckpointRequest{CheckpointId: ckpt})
-	require.NoError(t, err)
-	require.Empty(t, needed("n1", saved).GetCheckpointPaths())
+		require.Empty(t, needed("n1", saved).GetCheckpointPaths())
 
-	client := v1.NewAgentServiceClient(c.members[at].conn)
-	many := &v1.GetNeededOutputsRequest{NodeId: "n1"}
-	for i := range output.MaxNeededJobs + 1 {
-		many.JobIds = append(many.JobIds, "job_"+strconv.Itoa(i))
-	}
-	_, err = client.GetNeededOutputs(c.ctx("", ""), many)
-	requireCode(t, codes.InvalidArgument, err)
+		client := v1.NewAgentServiceClient(c.members[at].conn)
+		many := &v1.GetNeededOutputsRequest{NodeId: "n1"}
+		for i := range output.MaxNeededJobs + 1 {
+			many.JobIds = append(many.JobIds, "job_"+strconv.Itoa(i))
+		}
+		_, err = client.GetNeededOutputs(c.ctx("", ""), many)
+		requireCode(t, codes.InvalidArgument, err)
+	})
 }

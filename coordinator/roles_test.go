@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -50,27 +49,21 @@ func secured(t *testing.T) (c *cluster, dial func(id, role string) *grpc.ClientC
 	dir := t.TempDir()
 	ca, err := pki.CreateCA(dir)
 	require.NoError(t, err)
-	ports := freePorts(t, 3)
-	files, err := ca.Issue(dir, "c1", pki.RoleCoordinator, "127.0.0.1")
-	require.NoError(t, err)
-	c = &cluster{t: t, ids: []string{"c1"}, members: map[string]*member{}}
+	c = newCluster(t)
+	c.place(1, func(config *Config) {
+		files, err := ca.Issue(dir, config.ID, pki.RoleCoordinator, c.members[config.ID].ip)
+		require.NoError(t, err)
+		config.CertFile, config.KeyFile, config.CAFile = files.Cert, files.Key, files.CA
+	})
 	dial = func(id, role string) *grpc.ClientConn {
-		files, err := ca.Issue(t.TempDir(), id, role, "127.0.0.1")
+		files, err := ca.Issue(t.TempDir(), id, role)
 		require.NoError(t, err)
 		config, err := files.ClientTLS()
 		require.NoError(t, err)
-		conn, err := grpc.NewClient("passthrough:///"+ports[0], grpc.WithTransportCredentials(credentials.NewTLS(config)))
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		return conn
+		return c.dial(c.members["c1"].config.GRPCAddr, credentials.NewTLS(config))
 	}
-	c.members["c1"] = &member{conn: dial("c1", pki.RoleCoordinator), config: Config{
-		ID: "c1", DataDir: t.TempDir(), GRPCAddr: ports[0], HTTPAddr: ports[1], RaftAddr: ports[2],
-		Peers:     []Peer{{ID: "c1", GRPCAddr: ports[0], HTTPAddr: ports[1], RaftAddr: ports[2]}},
-		APISecret: "secret", CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA, Logger: slog.New(slog.DiscardHandler), Timers: unhurried,
-	}}
+	c.members["c1"].conn = dial("c1", pki.RoleCoordinator)
 	c.start("c1")
-	t.Cleanup(func() { c.kill("c1") })
 	c.leader()
 	return c, dial
 }
@@ -103,16 +96,18 @@ func TestCallers_everyRoleMakesEveryCall(t *testing.T) {
 
 // The same over real connections, of the calls that are refused.
 func TestCallers_whoIsRefusedHearsWhy(t *testing.T) {
-	c, dial := secured(t)
-	for _, role := range []string{pki.RoleAgent, pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator} {
-		c.members["as"] = &member{conn: dial("c1", role)}
-		for full, stream := range servedCalls() {
-			if slices.Contains(methods.Of(full).Callers, role) {
-				continue
+	inBubble(t, func(t *testing.T) {
+		c, dial := secured(t)
+		for _, role := range []string{pki.RoleAgent, pki.RoleGateway, pki.RoleOperator, pki.RoleCoordinator} {
+			c.members["as"] = &member{conn: dial("c1", role)}
+			for full, stream := range servedCalls() {
+				if slices.Contains(methods.Of(full).Callers, role) {
+					continue
+				}
+				_, err := c.bare("as", full, stream, status.KeySecret, "secret", status.KeyTenant, "t1", status.KeyUser, "u")
+				requireCode(t, codes.PermissionDenied, err)
+				require.ErrorContains(t, err, "which may not call "+call.Method(full))
 			}
-			_, err := c.bare("as", full, stream, status.KeySecret, "secret", status.KeyTenant, "t1", status.KeyUser, "u")
-			requireCode(t, codes.PermissionDenied, err)
-			require.ErrorContains(t, err, "which may not call "+call.Method(full))
 		}
-	}
+	})
 }

@@ -160,7 +160,7 @@ func (s *server) open(ctx context.Context) error {
 	}
 	hosting := raftnode.Config{
 		ID: s.config.ID, Dir: filepath.Join(s.config.DataDir, "raft"),
-		BindAddr: s.config.RaftAddr, AdvertiseAddr: s.self().RaftAddr,
+		Network: s.config.Network, BindAddr: s.config.RaftAddr, AdvertiseAddr: s.self().RaftAddr,
 		ServerTLS: s.serverTLS, Bootstrap: voters, MayBootstrap: func() (bool, error) { return s.recovery.MayBegin(ctx) }, LogStore: s.config.LogStore,
 		HeartbeatTimeout: s.config.Timers.RaftHeartbeat, ElectionTimeout: s.config.Timers.RaftElection, LeaderLease: s.config.Timers.RaftLeaderLease,
 		MaxTimeout: s.config.Timers.RaftTimeoutMax,

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -28,6 +27,8 @@ import (
 type scriptedAgent struct {
 	v1.UnimplementedTaskServiceServer
 	t     testing.TB
+	dial  func(ctx context.Context, addr string) (net.Conn, error)
+	gone  func() // its host is free again
 	hello *v1.Hello
 	addrs []string
 
@@ -73,9 +74,8 @@ func taskName(r *v1.TaskRef) string {
 // agent starts one with so many GPUs.
 func (c *cluster) agent(id string, gpus int) *scriptedAgent {
 	c.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(c.t, err)
-	a := &scriptedAgent{t: c.t, tasks: map[string]*scriptedTask{}, fresh: make(chan struct{}, 1), relayed: map[string]uint64{}, cut: make(chan struct{})}
+	l, dial, gone := c.node()
+	a := &scriptedAgent{t: c.t, dial: dial, gone: gone, tasks: map[string]*scriptedTask{}, fresh: make(chan struct{}, 1), relayed: map[string]uint64{}, cut: make(chan struct{})}
 	a.hello = &v1.Hello{NodeId: id, Hostname: id, AgentVersion: "test", BootId: "boot-1", CpuCount: 64, MemoryMb: 1 << 18, GrpcAddr: l.Addr().String(), Labels: map[string]string{"name": id}}
 	for i := range int32(gpus) {
 		g := &v1.Gpu{Uuid: fmt.Sprintf("GPU-%s-%d", id, i), Index: i, Model: "NVIDIA H100 80GB HBM3", GpuType: "H100", MemoryMb: 81559, Health: v1.GpuHealth_HEALTHY, Simulated: true}
@@ -103,6 +103,7 @@ func (c *cluster) agent(id string, gpus int) *scriptedAgent {
 func (a *scriptedAgent) close() {
 	a.stop()
 	a.ended.Wait()
+	a.gone()
 }
 
 func (c *cluster) awaitNode(id string, want v1.NodeState_Value) *v1.Node {
@@ -112,15 +113,17 @@ func (c *cluster) awaitNode(id string, want v1.NodeState_Value) *v1.Node {
 
 func (c *cluster) awaitNodeFor(patience time.Duration, id string, want v1.NodeState_Value) *v1.Node {
 	c.t.Helper()
+	last := map[string]string{}
 	for end := time.Now().Add(patience); time.Now().Before(end); waitABit() {
 		for _, at := range c.running() {
 			resp, err := c.nodes(at).GetNode(c.ctx("t1", ""), &v1.GetNodeRequest{NodeId: id})
 			if err == nil && resp.GetNode().GetState() == want {
 				return resp.GetNode()
 			}
+			last[at] = fmt.Sprintf("%s, %v", resp.GetNode().GetState(), err)
 		}
 	}
-	c.t.Fatalf("node %s never was %s", id, want)
+	c.t.Fatalf("node %s never was %s; last seen: %v", id, want, last)
 	return nil
 }
 
@@ -139,7 +142,7 @@ func (a *scriptedAgent) run(ctx context.Context) {
 			addr = a.addrs[next%len(a.addrs)]
 			next++
 		}
-		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
+		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(a.dial))
 		if err != nil {
 			a.t.Error(err)
 			return
@@ -171,7 +174,7 @@ func (a *scriptedAgent) session(ctx context.Context, conn *grpc.ClientConn) stri
 	defer sender.Wait()
 	defer cancel()
 	sender.Go(func() {
-		beat := time.NewTicker(100 * time.Millisecond)
+		beat := time.NewTicker(time.Second)
 		defer beat.Stop()
 		for {
 			select {

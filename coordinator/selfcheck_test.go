@@ -2,7 +2,6 @@ package coordinator
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"regexp"
@@ -47,23 +46,12 @@ func (x *tampering) spoil(id string) {
 // metric reads one figure of a coordinator.
 func (c *cluster) metric(id, name string) float64 {
 	c.t.Helper()
-	resp, err := http.Get("http://" + c.members[id].config.HTTPAddr + "/metrics")
-	require.NoError(c.t, err)
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(c.t, err)
-	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindSubmatch(body)
+	_, body := c.page(id, "/metrics")
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(body)
 	require.NotNil(c.t, found, "%s has no %s", id, name)
-	value, err := strconv.ParseFloat(string(found[1]), 64)
+	value, err := strconv.ParseFloat(found[1], 64)
 	require.NoError(c.t, err)
 	return value
-}
-
-func (c *cluster) eventually(why string, is func() bool) {
-	c.t.Helper()
-	for end := time.Now().Add(longstop); !is(); waitABit() {
-		require.True(c.t, time.Now().Before(end), why)
-	}
 }
 
 const (
@@ -71,12 +59,18 @@ const (
 	comparisons = "mind_state_hash_comparisons_total"
 )
 
-// write submits jobs until one is taken: a leader may be going.
+// write submits a job.
 func (c *cluster) write(at string) {
 	c.t.Helper()
-	c.eventually("no write is taken at "+at, func() bool {
+	c.submit(at, sleeper(1, 0))
+}
+
+// awaitWrite submits jobs until one is taken, while another leader is elected.
+func (c *cluster) awaitWrite(at string) {
+	c.t.Helper()
+	c.succeeds("no write is taken at "+at, func() error {
 		_, err := c.jobs(at).SubmitJob(c.ctx("t1", ""), sleeper(1, 0))
-		return err == nil
+		return err
 	})
 }
 
@@ -95,65 +89,62 @@ func (c *cluster) awaitRetired(id string) {
 	stale := c.ctx("t1", "", "x-mind-consistency", "stale")
 	_, err = c.nodes(id).ListNodes(stale, &v1.ListNodesRequest{})
 	requireCode(c.t, codes.Unavailable, err)
-	resp, err := http.Get("http://" + c.members[id].config.HTTPAddr + "/health/ready")
-	require.NoError(c.t, err)
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(c.t, err)
-	require.NoError(c.t, resp.Body.Close())
-	require.Equal(c.t, http.StatusServiceUnavailable, resp.StatusCode)
-	require.Contains(c.t, string(body), "out of service")
+	code, body := c.page(id, "/health/ready")
+	require.Equal(c.t, http.StatusServiceUnavailable, code)
+	require.Contains(c.t, body, "out of service")
 	require.Positive(c.t, c.metric(id, mismatches))
 }
 
 func TestSelfcheck_aReplicaThatDivergesTakesItselfOut(t *testing.T) {
 	for _, leading := range []bool{false, true} {
 		t.Run(fmt.Sprintf("leading=%v", leading), func(t *testing.T) {
-			var x tampering
-			var log lockedLog
-			c := startCluster(t, 3, func(config *Config) {
-				x.change(config)
-				config.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
-			})
-			a := c.agent("n1", 1)
-			id := c.submit(c.ids[0], sleeper(1, 0))
-			c.awaitStatus(c.ids[0], id, v1.JobStatus_TRAINING)
-			victim := c.leader()
-			if !leading {
-				victim = c.follower()
-			}
-			sound := slices.DeleteFunc(slices.Clone(c.ids), func(id string) bool { return id == victim })
-			x.spoil(victim)
-			c.write(sound[0]) // the victim may be out of service before it could take one
-			c.awaitRetired(victim)
-			c.eventually("the log does not tell", func() bool { return strings.Contains(log.String(), "this replica takes itself out of service") })
-
-			// The others go on, and none of them is the victim of its own alarm.
-			for _, other := range sound {
-				c.write(other)
-				require.Equal(t, v1.JobStatus_TRAINING, c.get(other, id).GetStatus())
-				c.eventually("nobody else leads", func() bool {
-					resp, err := c.operators(other).ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
-					require.NoError(t, err)
-					leader := ""
-					for _, p := range resp.GetPeers() {
-						if p.GetLeader() {
-							leader = p.GetId()
-						}
-					}
-					return leader != "" && leader != victim
+			inBubble(t, func(t *testing.T) {
+				var x tampering
+				var log lockedLog
+				c := startCluster(t, 3, func(config *Config) {
+					x.change(config)
+					config.Logger = slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
 				})
-			}
-			_ = a
-			// Stopped, it ends without an error, and its data is as it was: started anew, without the fault, it is sound again.
-			c.kill(victim)
-			c.members[victim].config.Tamper = nil
-			c.start(victim)
-			c.eventually("it does not serve again", func() bool {
-				_, err := c.nodes(victim).ListNodes(c.ctx("t1", ""), &v1.ListNodesRequest{})
-				return err == nil
+				c.agent("n1", 1)
+				id := c.submit(c.ids[0], sleeper(1, 0))
+				c.awaitStatus(c.ids[0], id, v1.JobStatus_TRAINING)
+				victim := c.leader()
+				if !leading {
+					victim = c.follower()
+				}
+				sound := slices.DeleteFunc(slices.Clone(c.ids), func(id string) bool { return id == victim })
+				x.spoil(victim)
+				c.awaitWrite(sound[0]) // a victim that leads may be out of service before it answers
+				c.awaitRetired(victim)
+				c.eventually("the log does not tell", func() bool { return strings.Contains(log.String(), "this replica takes itself out of service") })
+
+				// The others go on, and none of them is the victim of its own alarm.
+				for _, other := range sound {
+					c.awaitWrite(other)
+					require.Equal(t, v1.JobStatus_TRAINING, c.get(other, id).GetStatus())
+					c.eventually("nobody else leads", func() bool {
+						resp, err := c.operators(other).ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
+						require.NoError(t, err)
+						leader := ""
+						for _, p := range resp.GetPeers() {
+							if p.GetLeader() {
+								leader = p.GetId()
+							}
+						}
+						return leader != "" && leader != victim
+					})
+				}
+				// Stopped, it ends without an error, and its data is as it was: started anew, without the fault, it is sound again.
+				c.kill(victim)
+				c.members[victim].config.Tamper = nil
+				c.start(victim)
+				c.succeeds("it does not serve again", func() error {
+					_, err := c.nodes(victim).ListNodes(c.ctx("t1", ""), &v1.ListNodesRequest{})
+					return err
+				})
+				c.awaitComparisons(victim)
+				require.Zero(t, c.metric(victim, mismatches))
 			})
-			c.awaitComparisons(victim)
-			require.Zero(t, c.metric(victim, mismatches))
 		})
 	}
 }
@@ -168,85 +159,91 @@ func (c *cluster) awaitComparisons(ids ...string) {
 }
 
 func TestSelfcheck_withoutAMajorityAllSoundTheAlarmAndServe(t *testing.T) {
-	var x tampering
-	c := startCluster(t, 3, x.change)
-	gone := c.follower()
-	c.kill(gone)
-	var left []string
-	for _, id := range c.ids {
-		if id != gone {
-			left = append(left, id)
+	inBubble(t, func(t *testing.T) {
+		var x tampering
+		c := startCluster(t, 3, x.change)
+		gone := c.follower()
+		c.kill(gone)
+		var left []string
+		for _, id := range c.ids {
+			if id != gone {
+				left = append(left, id)
+			}
 		}
-	}
-	x.spoil(left[0])
-	c.write(left[0])
-	for _, id := range left {
-		c.eventually(id+" sounds no alarm", func() bool { return c.metric(id, mismatches) >= 3 })
-	}
-	for _, id := range left {
-		c.write(id)
-		_, err := c.nodes(id).ListNodes(c.ctx("t1", ""), &v1.ListNodesRequest{})
-		require.NoError(t, err)
-	}
-	// The third brings the majority.
-	c.start(gone)
-	c.awaitRetired(left[0])
-	c.write(gone)
+		x.spoil(left[0])
+		c.write(left[0])
+		for _, id := range left {
+			c.eventually(id+" sounds no alarm", func() bool { return c.metric(id, mismatches) >= 3 })
+		}
+		for _, id := range left {
+			c.write(id)
+			_, err := c.nodes(id).ListNodes(c.ctx("t1", ""), &v1.ListNodesRequest{})
+			require.NoError(t, err)
+		}
+		// The third brings the majority.
+		c.start(gone)
+		c.awaitRetired(left[0])
+		c.awaitWrite(gone)
+	})
 }
 
 func TestSelfcheck_noFalseAlarms(t *testing.T) {
-	var x tampering
-	c := startCluster(t, 3, func(config *Config) {
-		x.change(config)
-		config.RaftTuning = func(r *raftnode.Config) {
-			r.SnapshotThreshold, r.SnapshotInterval, r.TrailingLogs = 16, 50*time.Millisecond, 8
+	inBubble(t, func(t *testing.T) {
+		var x tampering
+		c := startCluster(t, 3, func(config *Config) {
+			x.change(config)
+			config.RaftTuning = func(r *raftnode.Config) {
+				r.SnapshotThreshold, r.SnapshotInterval, r.TrailingLogs = 16, 50*time.Millisecond, 8
+			}
+		})
+		c.agent("n1", 4)
+		lags := c.follower()
+		c.awaitComparisons(c.ids...)
+		c.kill(lags)
+		for range 60 { // far more than the log keeps: it comes back by a snapshot
+			c.write(c.running()[0])
+		}
+		c.start(lags)
+		c.leader()
+		c.awaitComparisons(c.ids...)
+		for _, id := range c.ids { // and every one once more, from its own snapshot and log
+			c.kill(id)
+			c.write(c.running()[0])
+			c.start(id)
+			c.leader()
+		}
+		c.lead(c.follower())
+		c.awaitComparisons(c.ids...)
+		for _, id := range c.ids {
+			require.Zero(t, c.metric(id, mismatches), id)
+			c.write(id)
 		}
 	})
-	c.agent("n1", 4)
-	lags := c.follower()
-	c.awaitComparisons(c.ids...)
-	c.kill(lags)
-	for range 60 { // far more than the log keeps: it comes back by a snapshot
-		c.write(c.running()[0])
-	}
-	c.start(lags)
-	c.leader()
-	c.awaitComparisons(c.ids...)
-	for _, id := range c.ids { // and every one once more, from its own snapshot and log
-		c.kill(id)
-		c.write(c.running()[0])
-		c.start(id)
-		c.leader()
-	}
-	c.lead(c.follower())
-	c.awaitComparisons(c.ids...)
-	for _, id := range c.ids {
-		require.Zero(t, c.metric(id, mismatches), id)
-		c.write(id)
-	}
 }
 
 func TestGetStateHash_ofAnIndex(t *testing.T) {
-	c := startCluster(t, 3, nil)
-	c.write(c.ids[0])
-	at := c.follower()
-	now, err := c.operators(at).GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
-	require.NoError(t, err)
-	require.Equal(t, at, now.GetCoordinatorId())
-	c.write(at)
-	c.write(at)
-	for _, id := range c.ids {
-		var then *v1.GetStateHashResponse
-		c.eventually(id+" does not come so far", func() bool {
-			then, err = c.operators(id).GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{Index: now.GetIndex()})
-			return err == nil
-		})
-		require.Equal(t, now.GetIndex(), then.GetIndex())
-		require.Equal(t, now.GetHash(), then.GetHash())
-		require.Equal(t, id, then.GetCoordinatorId())
-		_, err = c.operators(id).GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{Index: 1 << 40})
-		requireCode(t, codes.NotFound, err)
-	}
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, nil)
+		c.write(c.ids[0])
+		at := c.follower()
+		now, err := c.operators(at).GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
+		require.NoError(t, err)
+		require.Equal(t, at, now.GetCoordinatorId())
+		c.write(at)
+		c.write(at)
+		for _, id := range c.ids {
+			var then *v1.GetStateHashResponse
+			c.succeeds(id+" does not come so far", func() error {
+				then, err = c.operators(id).GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{Index: now.GetIndex()})
+				return err
+			})
+			require.Equal(t, now.GetIndex(), then.GetIndex())
+			require.Equal(t, now.GetHash(), then.GetHash())
+			require.Equal(t, id, then.GetCoordinatorId())
+			_, err = c.operators(id).GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{Index: 1 << 40})
+			requireCode(t, codes.NotFound, err)
+		}
+	})
 }
 
 // lockedLog is a log that is read while it is written.

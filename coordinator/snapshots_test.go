@@ -5,11 +5,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
@@ -38,83 +40,81 @@ func (c *cluster) saved(at string, more ...string) string {
 
 // A cluster is saved at any coordinator, and a new one begins from it when all disks are gone.
 func TestSnapshot_savedAndRestored(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, 3, nil)
-	agent := c.agent("n1", 2)
-	at := c.follower()
-	running, waiting := c.submit(at, sleeper(1, 0)), c.submit(at, patient(sleeper(8, 0)))
-	c.awaitStatus(at, running, v1.JobStatus_TRAINING)
-	file := c.saved(at)
-	about, err := recovery.Inspect(file)
-	require.NoError(t, err)
-	require.Empty(t, about.Broken)
-	require.Equal(t, at, about.By)
-	require.False(t, about.Stale)
-	require.Equal(t, map[string]int{"RUNNING": 1, "QUEUED": 1}, about.Jobs)
-	require.Equal(t, 1, about.Nodes)
-	require.Len(t, about.Members, 3)
-	records, err := c.auditLog(at).ListAuditRecords(c.ctx("t1", "", status.KeyOperator, "1"), &v1.ListAuditRecordsRequest{TenantId: "*", Action: "snapshot.save"})
-	require.NoError(t, err)
-	require.Len(t, records.GetRecords(), 1, "it is audited before it is sent")
-	require.Equal(t, at, records.GetRecords()[0].GetObject())
-	lost := c.submit(at, sleeper(1, 0))
-
-	agent.close()
-	for _, id := range c.ids {
-		c.kill(id)
-		c.members[id].config.DataDir = t.TempDir()
-	}
-	_, err = recovery.PrepareRestore(filepath.Join(t.TempDir(), "none"), c.members["c2"].config.DataDir)
-	require.ErrorIs(t, err, os.ErrNotExist)
-	for _, id := range []string{"c2", "c3"} { // Two have it: the first of the list begins.
-		_, err = recovery.PrepareRestore(file, c.members[id].config.DataDir)
+	inBubble(t, func(t *testing.T) {
+		c := startClusterOnFiles(t, 3, nil)
+		agent := c.agent("n1", 2)
+		at := c.follower()
+		running, waiting := c.submit(at, sleeper(1, 0)), c.submit(at, patient(sleeper(8, 0)))
+		c.awaitStatus(at, running, v1.JobStatus_TRAINING)
+		file := c.saved(at)
+		about, err := recovery.Inspect(file)
 		require.NoError(t, err)
-	}
-	for _, id := range c.ids {
-		c.start(id)
-	}
-	require.Equal(t, "c2", c.leader())
-	_, err = recovery.PrepareRestore(file, c.members["c2"].config.DataDir)
-	require.ErrorContains(t, err, "holds the data of a coordinator")
+		require.Empty(t, about.Broken)
+		require.Equal(t, at, about.By)
+		require.False(t, about.Stale)
+		require.Equal(t, map[string]int{"RUNNING": 1, "QUEUED": 1}, about.Jobs)
+		require.Equal(t, 1, about.Nodes)
+		require.Len(t, about.Members, 3)
+		records, err := c.auditLog(at).ListAuditRecords(c.ctx("t1", "", status.KeyOperator, "1"), &v1.ListAuditRecordsRequest{TenantId: "*", Action: "snapshot.save"})
+		require.NoError(t, err)
+		require.Len(t, records.GetRecords(), 1, "it is audited before it is sent")
+		require.Equal(t, at, records.GetRecords()[0].GetObject())
+		lost := c.submit(at, sleeper(1, 0))
 
-	require.Equal(t, v1.JobState_RUNNING, c.get("c2", running).GetState())
-	require.Contains(t, c.get("c2", waiting).GetReason(), "the job waits for these nodes to say what they run: n1")
-	_, err = c.jobs("c2").GetJob(c.ctx("t1", ""), &v1.GetJobRequest{JobId: lost})
-	requireCode(t, codes.NotFound, err)
-	require.Greater(t, len(c.submit("c2", sleeper(1, 0))), len(lost), "ids begin beyond all that may have been given out")
-	for _, id := range []string{"c1", "c3"} {
-		require.Eventually(t, func() bool {
-			resp, err := c.operators("c2").ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
-			for _, p := range resp.GetPeers() {
-				if err == nil && p.GetId() == id && p.GetHealth() == "answers" {
-					return true
-				}
-			}
-			return false
-		}, longstop, 50*time.Millisecond, "%s joins by itself", id)
-	}
-	require.FileExists(t, filepath.Join(c.members["c3"].config.DataDir, recovery.RestoreFile+".unused"))
+		agent.close()
+		for _, id := range c.ids {
+			c.kill(id)
+			c.members[id].config.DataDir = t.TempDir()
+		}
+		_, err = recovery.PrepareRestore(filepath.Join(t.TempDir(), "none"), c.members["c2"].config.DataDir)
+		require.ErrorIs(t, err, os.ErrNotExist)
+		for _, id := range []string{"c2", "c3"} { // Two have it: the first of the list begins.
+			_, err = recovery.PrepareRestore(file, c.members[id].config.DataDir)
+			require.NoError(t, err)
+		}
+		for _, id := range c.ids {
+			c.start(id)
+		}
+		require.Equal(t, "c2", c.leader())
+		_, err = recovery.PrepareRestore(file, c.members["c2"].config.DataDir)
+		require.ErrorContains(t, err, "holds the data of a coordinator")
+
+		require.Equal(t, v1.JobState_RUNNING, c.get("c2", running).GetState())
+		require.Contains(t, c.get("c2", waiting).GetReason(), "the job waits for these nodes to say what they run: n1")
+		_, err = c.jobs("c2").GetJob(c.ctx("t1", ""), &v1.GetJobRequest{JobId: lost})
+		requireCode(t, codes.NotFound, err)
+		require.Greater(t, len(c.submit("c2", sleeper(1, 0))), len(lost), "ids begin beyond all that may have been given out")
+		for _, id := range []string{"c1", "c3"} {
+			c.eventually(id+" does not join by itself", func() bool {
+				resp, err := c.operators("c2").ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
+				require.NoError(t, err)
+				return slices.ContainsFunc(resp.GetPeers(), func(p *v1.Peer) bool { return p.GetId() == id && p.GetHealth() == "answers" })
+			})
+		}
+		require.FileExists(t, filepath.Join(c.members["c3"].config.DataDir, recovery.RestoreFile+".unused"))
+	})
 }
 
 // Without a leader one can still save what a coordinator has.
 func TestSnapshot_withoutALeader(t *testing.T) {
-	t.Parallel()
-	c := startCluster(t, 3, func(config *Config) { config.Timers.LeaderWait = 100 * time.Millisecond })
-	at := c.leader()
-	c.submit(at, sleeper(1, 0))
-	for _, other := range c.ids {
-		if other != at {
-			c.kill(other)
+	inBubble(t, func(t *testing.T) {
+		c := startClusterOnFiles(t, 3, func(config *Config) { config.Timers.LeaderWait = 100 * time.Millisecond })
+		at := c.leader()
+		c.submit(at, sleeper(1, 0))
+		for _, other := range c.ids {
+			if other != at {
+				c.kill(other)
+			}
 		}
-	}
-	require.Eventually(t, func() bool {
-		stream, err := c.operators(at).SaveSnapshot(c.ctx("", ""), &v1.SaveSnapshotRequest{})
+		c.eventually("what is not written down is handed out", func() bool {
+			stream, err := c.operators(at).SaveSnapshot(c.ctx("", ""), &v1.SaveSnapshotRequest{})
+			require.NoError(t, err)
+			_, err = stream.Recv()
+			return grpcstatus.Code(err) == codes.Unavailable
+		})
+		about, err := recovery.Inspect(c.saved(at, status.KeyConsistency, status.Stale))
 		require.NoError(t, err)
-		_, err = stream.Recv()
-		return err != nil
-	}, longstop, 50*time.Millisecond, "nothing is handed out that is not written down")
-	about, err := recovery.Inspect(c.saved(at, status.KeyConsistency, status.Stale))
-	require.NoError(t, err)
-	require.True(t, about.Stale)
-	require.Equal(t, map[string]int{"QUEUED": 1}, about.Jobs)
+		require.True(t, about.Stale)
+		require.Equal(t, map[string]int{"QUEUED": 1}, about.Jobs)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
@@ -68,7 +69,8 @@ func (p *party) score(evaluation string, k int) {
 	})
 	p.c.eventually("the result is never registered", func() bool {
 		reply, err := p.evaluationService().GetEvaluation(p.ctx(""), &v1.GetEvaluationRequest{EvaluationId: evaluation})
-		return err == nil && len(reply.GetEvaluation().GetResults()) > 0 && reply.GetEvaluation().GetResults()[0].GetError() == want
+		require.NoError(p.t, err)
+		return len(reply.GetEvaluation().GetResults()) > 0 && reply.GetEvaluation().GetResults()[0].GetError() == want
 	})
 }
 

@@ -72,78 +72,83 @@ const tenancyRuns = 3
 // second shows in what the first is answered, and the other way round; and but for what is documented as shared, the first
 // is answered the same in both clusters.
 func TestTenancy_nothingOfOneShowsInAnswersToAnother(t *testing.T) {
-	patient := func(c *Config) { c.Timers.UnreachableAfter, c.Timers.Denials = 10*time.Minute, time.Hour }
-	own, shared := startCluster(t, 1, patient), startCluster(t, 1, patient)
-	ownAgent, sharedAgent := own.agent("n1", 64), shared.agent("n1", 64)
-	for _, a := range []*scriptedAgent{ownAgent, sharedAgent} {
-		a.mu.Lock()
-		for i := range 64 {
-			a.samples = append(a.samples, sampleOf(i, 50, 1000))
+	inBubble(t, func(t *testing.T) {
+		patient := func(c *Config) { c.Timers.UnreachableAfter, c.Timers.Denials = 10*time.Minute, time.Hour }
+		own, shared := startCluster(t, 1, patient), startCluster(t, 1, patient)
+		ownAgent, sharedAgent := own.agent("n1", 64), shared.agent("n1", 64)
+		for _, a := range []*scriptedAgent{ownAgent, sharedAgent} {
+			a.mu.Lock()
+			for i := range 64 {
+				a.samples = append(a.samples, sampleOf(i, 50, 1000))
+			}
+			a.mu.Unlock()
 		}
-		a.mu.Unlock()
-	}
-	runs, failed := 0, false
-	rapid.Check(t, func(rt *rapid.T) {
-		steps := drawSteps(rt)
-		if runs++; runs > tenancyRuns && !failed {
-			return
-		}
-		was := failed
-		failed = true // until it is seen to be otherwise
-		alone := &party{t: rt, c: own, agent: ownAgent, mark: fmt.Sprintf("alpha%dx", runs)}
-		first := &party{t: rt, c: shared, agent: sharedAgent, mark: alone.mark}
-		second := &party{t: rt, c: shared, agent: sharedAgent, mark: fmt.Sprintf("bravo%dx", runs), other: first}
-		first.other = second
-		all := []*party{alone, first, second}
-		for _, p := range all {
-			p.begin()
-		}
-		defer func() {
+		runs, failed := 0, false
+		rapid.Check(endless{t}, func(rt *rapid.T) {
+			steps := drawSteps(rt)
+			if runs++; runs > tenancyRuns && !failed {
+				return
+			}
+			was := failed
+			failed = true // until it is seen to be otherwise
+			alone := &party{t: rt, c: own, agent: ownAgent, mark: fmt.Sprintf("alpha%dx", runs)}
+			first := &party{t: rt, c: shared, agent: sharedAgent, mark: alone.mark}
+			second := &party{t: rt, c: shared, agent: sharedAgent, mark: fmt.Sprintf("bravo%dx", runs), other: first}
+			first.other = second
+			all := []*party{alone, first, second}
 			for _, p := range all {
-				p.leave()
+				p.begin()
 			}
-		}()
-		one := func(call partyCall) {
-			want, got := alone.do(call), first.do(call)
-			require.Empty(rt, first.leaks(got), "%+v answers the first with something of the second: %s", call, got.raw)
-			if want.shown != got.shown {
-				t.Logf("%+v: alone %s, beside the second tenant %s", call, want.shown, got.shown)
+			defer func() {
+				for _, p := range all {
+					p.leave()
+				}
+			}()
+			one := func(call partyCall) {
+				want, got := alone.do(call), first.do(call)
+				require.Empty(rt, first.leaks(got), "%+v answers the first with something of the second: %s", call, got.raw)
+				if want.shown != got.shown {
+					t.Logf("%+v: alone %s, beside the second tenant %s", call, want.shown, got.shown)
+				}
+				require.Equal(rt, want.shown, got.shown, "%+v is answered otherwise because of the second tenant", call)
 			}
-			require.Equal(rt, want.shown, got.shown, "%+v is answered otherwise because of the second tenant", call)
-		}
-		other := func(call partyCall) {
-			got := second.do(call)
-			require.Empty(rt, second.leaks(got), "%+v answers the second with something of the first: %s", call, got.raw)
-		}
-		for _, call := range prelude {
-			other(call)
-			one(call)
-		}
-		for _, s := range steps {
-			if s.second {
-				other(s.call)
-			} else {
-				one(s.call)
+			other := func(call partyCall) {
+				got := second.do(call)
+				require.Empty(rt, second.leaks(got), "%+v answers the second with something of the first: %s", call, got.raw)
 			}
-		}
-		for _, what := range byID {
-			one(partyCall{what: what, foreign: true})
-			other(partyCall{what: what, foreign: true})
-		}
-		for _, what := range lastLook {
-			one(partyCall{what: what, k: 9})
-			other(partyCall{what: what, k: 9})
-		}
-		for i := range first.jobs {
-			for _, what := range []string{"get", "explain", "checkpoints", "logs", "metrics"} {
-				one(partyCall{what: what, n: i})
+			for _, call := range prelude {
+				other(call)
+				one(call)
 			}
-		}
-		require.Equal(rt, alone.history(), first.history())
-		second.history()
-		failed = was
+			for _, s := range steps {
+				if s.second {
+					other(s.call)
+				} else {
+					one(s.call)
+				}
+			}
+			for _, what := range byID {
+				one(partyCall{what: what, foreign: true})
+				other(partyCall{what: what, foreign: true})
+			}
+			for _, what := range lastLook {
+				one(partyCall{what: what, k: 9})
+				other(partyCall{what: what, k: 9})
+			}
+			for i := range first.jobs {
+				for _, what := range []string{"get", "explain", "checkpoints", "logs", "metrics"} {
+					one(partyCall{what: what, n: i})
+				}
+			}
+			require.Equal(rt, alone.history(), first.history())
+			second.history()
+			failed = was
+		})
 	})
 }
+
+// endless is a test without a deadline: a bubble, whose time is not that of the deadline, refuses to tell it.
+type endless struct{ rapid.TB }
 
 // begin notes where the party begins.
 func (p *party) begin() {

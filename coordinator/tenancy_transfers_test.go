@@ -23,7 +23,8 @@ func (p *party) fetch(call partyCall, with []grpc.CallOption) (proto.Message, er
 	p.agent.transfer(id, &v1.TransferReport{Path: "s3://" + p.mark + "-bucket/rows", DoneBytes: int64(call.k), TotalBytes: 10})
 	p.c.eventually("how far the data is never shows", func() bool {
 		reply, err := p.jobService().GetJob(p.ctx(""), &v1.GetJobRequest{JobId: id})
-		return err == nil && reply.GetJob().GetReason() != ""
+		require.NoError(p.t, err)
+		return reply.GetJob().GetReason() != ""
 	})
 	if p.other != nil { // The other one guesses which it is.
 		_, err := p.other.jobService().ExplainJob(p.other.ctx(""), &v1.ExplainJobRequest{JobId: id})

@@ -1,7 +1,6 @@
 package coordinator
 
 import (
-	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,7 +14,9 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
+// On real sockets: everything that coordinators say to each other, and what is said to them, goes over TCP and TLS here.
 func TestTLS_certificatesSayWhoMayDoWhat(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ca, err := pki.CreateCA(dir)
 	require.NoError(t, err)
@@ -24,30 +25,20 @@ func TestTLS_certificatesSayWhoMayDoWhat(t *testing.T) {
 		require.NoError(t, err)
 		return files
 	}
-	c := &cluster{t: t, members: map[string]*member{}}
+	c := newClusterOnTCP(t)
 	dial := func(id, role, addr string) *grpc.ClientConn {
 		config, err := issue(id, role).ClientTLS()
 		require.NoError(t, err)
-		conn, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(credentials.NewTLS(config)))
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		return conn
+		return c.dial(addr, credentials.NewTLS(config))
 	}
-	ports := freePorts(t, 9)
-	var peers []Peer
-	for i, id := range []string{"c1", "c2", "c3"} {
-		c.ids = append(c.ids, id)
-		peers = append(peers, Peer{ID: id, GRPCAddr: ports[3*i], HTTPAddr: ports[3*i+1], RaftAddr: ports[3*i+2]})
-	}
-	for i, id := range c.ids {
-		files := issue(id, pki.RoleCoordinator)
-		c.members[id] = &member{conn: dial("gateway", pki.RoleGateway, peers[i].GRPCAddr), peer: dial("c9", pki.RoleCoordinator, peers[i].GRPCAddr), config: Config{
-			ID: id, DataDir: t.TempDir(), GRPCAddr: peers[i].GRPCAddr, HTTPAddr: peers[i].HTTPAddr, RaftAddr: peers[i].RaftAddr,
-			Peers: peers, APISecret: "secret", CertFile: files.Cert, KeyFile: files.Key, CAFile: files.CA,
-			Logger: slog.New(slog.DiscardHandler), Timers: unhurried,
-		}}
+	c.place(3, func(config *Config) {
+		files := issue(config.ID, pki.RoleCoordinator)
+		config.CertFile, config.KeyFile, config.CAFile = files.Cert, files.Key, files.CA
+	})
+	for _, id := range c.ids {
+		m := c.members[id]
+		m.conn, m.peer = dial("gateway", pki.RoleGateway, m.config.GRPCAddr), dial("c9", pki.RoleCoordinator, m.config.GRPCAddr)
 		c.start(id)
-		t.Cleanup(func() { c.kill(id) })
 	}
 	leader, follower := c.leader(), c.follower()
 	id := c.submit(follower, sleeper(1, 0)) // forwarded over TLS

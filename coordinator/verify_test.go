@@ -19,60 +19,62 @@ func TestVerify_whatAClusterWrote(t *testing.T) {
 	const threshold = 16
 	for _, store := range []string{"boltdb", "wal"} {
 		t.Run(store, func(t *testing.T) {
-			c := startCluster(t, 3, func(config *Config) {
-				config.LogStore = store
-				config.RaftTuning = func(r *raftnode.Config) {
-					r.SnapshotThreshold, r.SnapshotInterval, r.TrailingLogs = threshold, 50*time.Millisecond, 20
+			inBubble(t, func(t *testing.T) {
+				c := startClusterOnFiles(t, 3, func(config *Config) {
+					config.LogStore = store
+					config.RaftTuning = func(r *raftnode.Config) {
+						r.SnapshotThreshold, r.SnapshotInterval, r.TrailingLogs = threshold, 50*time.Millisecond, 20
+					}
+				})
+				a := c.agent("n1", 2)
+				var last string
+				for i := range 30 {
+					id := c.submit(c.ids[i%3], sleeper(1, 0))
+					last = id
+					if i < 4 {
+						c.awaitStatus(c.ids[0], id, v1.JobStatus_TRAINING)
+						a.end(id, int32(i%2))
+						c.await(c.ids[0], id, func(j *v1.Job) bool { return j.GetFinishedAt() != nil })
+					}
 				}
-			})
-			a := c.agent("n1", 2)
-			var last string
-			for i := range 30 {
-				id := c.submit(c.ids[i%3], sleeper(1, 0))
-				last = id
-				if i < 4 {
-					c.awaitStatus(c.ids[0], id, v1.JobStatus_TRAINING)
-					a.end(id, int32(i%2))
-					c.await(c.ids[0], id, func(j *v1.Job) bool { return j.GetFinishedAt() != nil })
+				_, err := recovery.Verify(t.Context(), c.members["c1"].config.DataDir, "", 0)
+				require.ErrorIs(t, err, verify.ErrInUse)
+				for _, id := range c.ids {
+					c.eventually(id+" takes no snapshot", func() bool { return newestSnapshot(c.members[id].config.DataDir) > 0 })
 				}
-			}
-			_, err := recovery.Verify(t.Context(), c.members["c1"].config.DataDir, "", 0)
-			require.ErrorIs(t, err, verify.ErrInUse)
-			for _, id := range c.ids {
-				c.eventually(id+" takes no snapshot", func() bool { return newestSnapshot(c.members[id].config.DataDir) > 0 })
-			}
-			// What is compared is in the log of c1 if its next snapshot is far, which takes the log before it away.
-			c.eventually("c1 takes no more snapshots", func() bool {
-				now, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
+				// What is compared is in the log of c1 if its next snapshot is far, which takes the log before it away.
+				c.eventually("c1 takes no more snapshots", func() bool {
+					now, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
+					require.NoError(t, err)
+					behind := now.GetIndex() - min(now.GetIndex(), newestSnapshot(c.members["c1"].config.DataDir))
+					if behind > threshold/4 && behind < threshold { // else it is due
+						c.write("c1")
+					}
+					return behind <= threshold/4
+				})
+				want, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
 				require.NoError(t, err)
-				behind := now.GetIndex() - min(now.GetIndex(), newestSnapshot(c.members["c1"].config.DataDir))
-				if behind > threshold/4 && behind < threshold { // else it is due
-					c.write("c1")
+				for _, id := range c.ids { // One that lags would be stopped before it has all of it.
+					c.get(id, last)
 				}
-				return behind <= threshold/4
+				for _, id := range c.ids {
+					c.kill(id)
+				}
+				agree := 0
+				for _, id := range c.ids {
+					r, err := recovery.Verify(t.Context(), c.members[id].config.DataDir, "", want.GetIndex())
+					require.NoError(t, err)
+					require.True(t, r.Sound(), "%s: %v", id, r.Flaws)
+					require.Equal(t, store, r.LogStore)
+					require.NotEmpty(t, r.Snapshots)
+					require.GreaterOrEqual(t, r.State.Index, want.GetIndex())
+					if r.State.AtHash != "" { // unless the log of this one begins later
+						require.Equal(t, want.GetHash(), r.State.AtHash, id)
+						agree++
+					}
+				}
+				require.Positive(t, agree)
 			})
-			want, err := c.operators("c1").GetStateHash(c.ctx("", ""), &v1.GetStateHashRequest{})
-			require.NoError(t, err)
-			for _, id := range c.ids { // One that lags would be stopped before it has all of it.
-				c.get(id, last)
-			}
-			for _, id := range c.ids {
-				c.kill(id)
-			}
-			agree := 0
-			for _, id := range c.ids {
-				r, err := recovery.Verify(t.Context(), c.members[id].config.DataDir, "", want.GetIndex())
-				require.NoError(t, err)
-				require.True(t, r.Sound(), "%s: %v", id, r.Flaws)
-				require.Equal(t, store, r.LogStore)
-				require.NotEmpty(t, r.Snapshots)
-				require.GreaterOrEqual(t, r.State.Index, want.GetIndex())
-				if r.State.AtHash != "" { // unless the log of this one begins later
-					require.Equal(t, want.GetHash(), r.State.AtHash, id)
-					agree++
-				}
-			}
-			require.Positive(t, agree)
 		})
 	}
 }
@@ -89,18 +91,20 @@ func newestSnapshot(dataDir string) (newest uint64) {
 }
 
 func TestVerify_damage(t *testing.T) {
-	c := startCluster(t, 1, nil)
-	c.write("c1")
-	dir := c.members["c1"].config.DataDir
-	c.kill("c1")
-	r, err := recovery.Verify(t.Context(), dir, "", 0)
-	require.NoError(t, err)
-	require.True(t, r.Sound(), r.Flaws)
-	path := filepath.Join(dir, "raft", "raft.db")
-	raw, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(path, raw[:len(raw)/2], 0o600))
-	r, err = recovery.Verify(t.Context(), dir, "", 0)
-	require.NoError(t, err)
-	require.False(t, r.Sound())
+	inBubble(t, func(t *testing.T) {
+		c := startClusterOnFiles(t, 1, nil)
+		c.write("c1")
+		dir := c.members["c1"].config.DataDir
+		c.kill("c1")
+		r, err := recovery.Verify(t.Context(), dir, "", 0)
+		require.NoError(t, err)
+		require.True(t, r.Sound(), r.Flaws)
+		path := filepath.Join(dir, "raft", "raft.db")
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, raw[:len(raw)/2], 0o600))
+		r, err = recovery.Verify(t.Context(), dir, "", 0)
+		require.NoError(t, err)
+		require.False(t, r.Sound())
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -23,6 +24,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 	"github.com/mindcoordinator/mind/gateway/oidc"
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
@@ -263,7 +265,7 @@ func startDex(t *testing.T, issuer string) string {
 	if _, err := os.Stat(program); err != nil {
 		t.Skip("no OAuth server: run make oauth-server")
 	}
-	addr := freePort(t)
+	addr := porttest.Claim(t)
 	config := map[string]any{
 		"issuer": "http://" + addr + "/dex", "storage": map[string]any{"type": "memory"}, "web": map[string]any{"http": addr},
 		"oauth2": map[string]any{"grantTypes": []string{"authorization_code", "urn:ietf:params:oauth:grant-type:token-exchange"}},
@@ -293,15 +295,17 @@ func startDex(t *testing.T, issuer string) string {
 		}
 	})
 	url := "http://" + addr + "/dex"
-	require.Eventually(t, func() bool {
+	for giveUp := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
 		resp, err := http.Get(url + "/keys")
-		if err != nil {
-			return false
+		if err == nil {
+			_ = resp.Body.Close()
+			if resp.StatusCode == 200 {
+				return url
+			}
+			err = errors.New(resp.Status)
 		}
-		_ = resp.Body.Close()
-		return resp.StatusCode == 200
-	}, time.Minute, 20*time.Millisecond, "the OAuth server does not answer: %s", said.String())
-	return url
+		require.True(t, time.Now().Before(giveUp), "the OAuth server does not answer: %v: %s", err, said.String())
+	}
 }
 
 // A real OAuth server trades the token of a user for ones of ScaiDrive and of ScaiAtlas, which are for nobody else.

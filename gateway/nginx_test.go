@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -18,20 +17,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-)
 
-// freePort returns an address that nobody listens on, below the ports that the kernel gives to outgoing connections.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		if lis, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))); err == nil {
-			require.NoError(t, lis.Close())
-			return lis.Addr().String()
-		}
-	}
-	require.FailNow(t, "no port is free")
-	return ""
-}
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
+)
 
 // nginx runs a real one before a gateway, with directives of its own for the location, and returns its URL.
 func nginx(t *testing.T, gateway, directives string) string {
@@ -44,7 +32,7 @@ func nginx(t *testing.T, gateway, directives string) string {
 		}
 	}
 	dir := t.TempDir()
-	addr := freePort(t)
+	addr := porttest.Claim(t)
 	config := fmt.Sprintf(`daemon off; master_process off; pid %[1]s/pid; error_log %[1]s/error.log;
 events { worker_connections 64; }
 http {

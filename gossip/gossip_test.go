@@ -3,14 +3,15 @@ package gossip
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/chaos/virtual/network"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
 var testKey = []byte("0123456789abcdef0123456789abcdef")
@@ -23,19 +24,14 @@ func join(t *testing.T, name, role string, seeds ...string) *Pool {
 	return start(t, Config{Name: name, Role: role, Join: seeds, Meta: map[string]string{"grpc": "addr of " + name}})
 }
 
-// start finds an address below those that the kernel gives to outgoing connections, so that it can be had again later.
+// start starts a member at an address that it can have again later.
 func start(t *testing.T, cfg Config) *Pool {
 	t.Helper()
-	cfg.SecretKey = testKey
-	for range 100 {
-		cfg.Bind = fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))
-		if p, err := Start(cfg); err == nil {
-			t.Cleanup(func() { _ = p.Leave(context.Background()) })
-			return p
-		}
-	}
-	require.FailNow(t, "no port is free")
-	return nil
+	cfg.SecretKey, cfg.Bind = testKey, porttest.Claim(t)
+	p, err := Start(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = p.Leave(context.Background()) })
+	return p
 }
 
 // await waits on the pool's changes until the named member is as wanted.
@@ -85,75 +81,105 @@ func TestPool_membersKnowEachOther(t *testing.T) {
 	require.Error(t, pools[2].SetMeta(map[string]string{"grpc": strings.Repeat("x", 600)}))
 }
 
-func TestPool_deathIsSuspectedThenSeenThenHealed(t *testing.T) {
-	c1 := join(t, "c1", "coordinator")
-	pools := []*Pool{c1, join(t, "c2", "coordinator", c1.Addr()), join(t, "c3", "coordinator", c1.Addr()), join(t, "n1", "agent", c1.Addr())}
-	n2 := join(t, "n2", "agent", c1.Addr())
-	before := map[string]Member{}
-	for _, p := range pools {
-		before[p.cfg.Name] = await(t, p, "n2", "alive", is(Alive))
-	}
-	addr := n2.Addr()
-	died := time.Now()
-	n2.vanish(t)
-	suspected := make(chan Member, len(pools))
-	for _, p := range pools {
-		go func() {
-			changes := p.Changes()
-			for {
-				for _, m := range p.Members() {
-					if m.Name == "n2" && m.State != Alive {
-						suspected <- m
-						return
-					}
-				}
-				<-changes
-			}
-		}()
-	}
-	require.Equal(t, Suspect, (<-suspected).State, "the first to notice suspects")
-	t.Logf("suspect after %v", time.Since(died))
-	for _, p := range pools {
-		m := await(t, p, "n2", "dead", is(Dead))
-		require.True(t, m.Since.After(died))
-		t.Logf("dead for %s after %v", p.cfg.Name, m.Since.Sub(died))
-	}
+// ether is a network in memory and in virtual time, on which members of a test meet.
+type ether struct {
+	t     *testing.T
+	net   *network.Network
+	hosts int
+}
 
-	// It starts again, at its address, and knows nobody: those who miss it call.
-	again, err := Start(Config{Name: "n2", Role: "agent", Bind: addr, SecretKey: testKey})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, again.Leave(t.Context())) }()
-	for _, p := range pools {
-		m := await(t, p, "n2", "alive again", is(Alive))
-		require.Greater(t, m.Incarnation, before[p.cfg.Name].Incarnation)
+// inEther runs a test in a bubble.
+func inEther(t *testing.T, test func(e *ether)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// Memberlist does not wait for its probes when it ends, and at the end of a bubble time stands still.
+		t.Cleanup(func() { time.Sleep(time.Minute) })
+		test(&ether{t: t, net: network.New(1)})
+	})
+}
+
+// start starts a member on a host, by default on a new one.
+func (e *ether) start(cfg Config, ip string) (*Pool, *network.Host) {
+	e.t.Helper()
+	if ip == "" {
+		e.hosts++
+		ip = fmt.Sprintf("10.0.0.%d", e.hosts)
 	}
+	host := e.net.Host(ip)
+	carrier, err := host.Gossip(7946)
+	require.NoError(e.t, err)
+	cfg.SecretKey, cfg.Bind, cfg.Transport = testKey, host.Addr(7946), carrier
+	p, err := Start(cfg)
+	require.NoError(e.t, err)
+	e.t.Cleanup(func() {
+		_ = p.Leave(context.Background())
+		host.Kill(false)
+	})
+	return p, host
+}
+
+func (e *ether) join(name, role string, seeds ...string) *Pool {
+	e.t.Helper()
+	p, _ := e.start(Config{Name: name, Role: role, Join: seeds}, "")
+	return p
+}
+
+func TestPool_deathIsSuspectedThenSeenThenHealed(t *testing.T) {
+	inEther(t, func(e *ether) {
+		t := e.t
+		c1 := e.join("c1", "coordinator")
+		pools := []*Pool{c1, e.join("c2", "coordinator", c1.Addr()), e.join("c3", "coordinator", c1.Addr()), e.join("n1", "agent", c1.Addr())}
+		n2, host := e.start(Config{Name: "n2", Role: "agent", Join: []string{c1.Addr()}}, "")
+		before := map[string]Member{}
+		for _, p := range pools {
+			before[p.cfg.Name] = await(t, p, "n2", "alive", is(Alive))
+		}
+		died := time.Now()
+		host.Kill(false)
+		n2.vanish(t)
+		suspected := make(chan Member, len(pools))
+		for _, p := range pools {
+			go func() {
+				changes := p.Changes()
+				for {
+					for _, m := range p.Members() {
+						if m.Name == "n2" && m.State != Alive {
+							suspected <- m
+							return
+						}
+					}
+					<-changes
+				}
+			}()
+		}
+		require.Equal(t, Suspect, (<-suspected).State, "the first to notice suspects")
+		t.Logf("suspect after %v", time.Since(died))
+		for _, p := range pools {
+			m := await(t, p, "n2", "dead", is(Dead))
+			require.True(t, m.Since.After(died))
+			t.Logf("dead for %s after %v", p.cfg.Name, m.Since.Sub(died))
+		}
+
+		// It starts again, at its address, and knows nobody: those who miss it call.
+		e.start(Config{Name: "n2", Role: "agent"}, host.IP())
+		for _, p := range pools {
+			m := await(t, p, "n2", "alive again", is(Alive))
+			require.Greater(t, m.Incarnation, before[p.cfg.Name].Incarnation)
+		}
+	})
 }
 
 func TestPool_goodbyeIsNotDeath(t *testing.T) {
-	c1 := join(t, "c1", "coordinator")
-	for i := range 20 {
-		name := fmt.Sprint("n", i)
-		var unheard atomic.Bool // a goodbye is given little time: where the machine stands still it is a death after all
-		n := start(t, Config{Name: name, Role: "agent", Join: []string{c1.Addr()}, Logger: slog.New(slog.NewTextHandler(writer(func(line string) {
-			unheard.CompareAndSwap(false, strings.Contains(line, "goodbye did not spread"))
-		}), &slog.HandlerOptions{Level: slog.LevelDebug}))})
-		await(t, c1, name, "alive", is(Alive))
-		await(t, n, "c1", "alive", is(Alive))
-		require.NoError(t, n.Leave(t.Context()))
-		require.NoError(t, n.Leave(t.Context()), "twice is no error")
-		if !unheard.Load() {
-			await(t, c1, name, "left", is(Left))
-			return
-		}
-	}
-	require.Fail(t, "no goodbye spreads in time")
-}
-
-type writer func(line string)
-
-func (w writer) Write(b []byte) (int, error) {
-	w(string(b))
-	return len(b), nil
+	inEther(t, func(e *ether) {
+		c1 := e.join("c1", "coordinator")
+		n1 := e.join("n1", "agent", c1.Addr())
+		await(e.t, c1, "n1", "alive", is(Alive))
+		await(e.t, n1, "c1", "alive", is(Alive))
+		require.NoError(e.t, n1.Leave(e.t.Context()))
+		require.NoError(e.t, n1.Leave(e.t.Context()), "twice is no error")
+		await(e.t, c1, "n1", "left", is(Left))
+	})
 }
 
 func TestPool_joinIsTriedUntilSomebodyIsThere(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/machine"
 	"github.com/mindcoordinator/mind/raftnode/pace"
 	"github.com/mindcoordinator/mind/raftnode/store"
+	"github.com/mindcoordinator/mind/raftnode/stream"
 )
 
 // StateMachine is what a node replicates.
@@ -110,7 +111,9 @@ type Config struct {
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer
 
-	// Stream replaces the TCP listener and dialler, TLS included, in tests.
+	// Network carries the connections, with TLS on top (default TCP).
+	Network stream.Network
+	// Stream replaces the listener and the dialler, TLS included, in tests.
 	Stream raft.StreamLayer
 	// Stores replaces the log and the snapshots below Dir, in tests.
 	Stores func() (Store, raft.SnapshotStore, error)

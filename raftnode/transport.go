@@ -62,7 +62,7 @@ func openTransport(cfg Config, pacing *pacing, logger hclog.Logger) (*transport,
 
 func listen(cfg Config) (*stream.Stream, error) {
 	c := stream.Config{
-		BindAddr: cfg.BindAddr, AdvertiseAddr: cfg.AdvertiseAddr,
+		Network: cfg.Network, BindAddr: cfg.BindAddr, AdvertiseAddr: cfg.AdvertiseAddr,
 		Server: cfg.ServerTLS, Client: cfg.DialTLS, HandshakeTime: 5 * cfg.LinkTimeout,
 	}
 	if c.Client == nil && cfg.ClientTLS != nil {

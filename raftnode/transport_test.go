@@ -35,14 +35,19 @@ func TestTransport_replicasSpeakMutualTLS(t *testing.T) {
 	require.NoError(t, err)
 	nodes := tcpCluster(t, withTLS(t, ca, pki.RoleCoordinator))
 	var a Applied
-	require.Eventually(t, func() bool { // whoever leads now: on a slow machine it may be another one already
+	said := map[string]error{}
+	taken := func() bool {
 		for _, n := range nodes {
 			if a, err = n.Propose(t.Context(), []byte("secret")); err == nil {
 				return true
 			}
+			said[n.cfg.ID] = err
 		}
 		return false
-	}, time.Minute, 20*time.Millisecond)
+	}
+	for end := time.Now().Add(time.Minute); !taken(); time.Sleep(20 * time.Millisecond) { // until one of them leads
+		require.True(t, time.Now().Before(end), "nobody takes a write: %v", said)
+	}
 	for _, n := range nodes {
 		require.NoError(t, n.WaitApplied(t.Context(), a.Index))
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/archive/s3server"
+	"github.com/mindcoordinator/mind/devcluster/ports/porttest"
 )
 
 func write(t *testing.T, path, text string) {
@@ -236,7 +237,7 @@ func TestTokensStayWhereTheyBelong(t *testing.T) {
 }
 
 func TestARealObjectStore(t *testing.T) {
-	server := s3server.Start(t, "", "", "")
+	server := s3server.Start(t, porttest.Claim(t), "", "", "")
 	client, err := minio.New(strings.TrimPrefix(server.URL, "http://"), &minio.Options{
 		Creds: credentials.NewStaticV4(s3server.KeyID, s3server.Secret, ""), Region: "us-east-1", BucketLookup: minio.BucketLookupPath,
 	})

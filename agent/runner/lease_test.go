@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,7 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/waittest"
 )
+
+func TestMain(m *testing.M) {
+	waittest.Together()
+	os.Exit(m.Run())
+}
 
 // deadlineIn is a deadline from now on.
 func deadlineIn(stop, dead time.Duration) shim.Deadline {

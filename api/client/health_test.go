@@ -276,11 +276,13 @@ func TestNewStream_aProcessThatIsStopped(t *testing.T) {
 	defer client.Close()
 	stopped := "none yet"
 	// seen opens a few streams and says who answered on them.
+	var failed error // the last one
 	seen := func() map[string]bool {
 		who := map[string]bool{}
 		for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
 			s, err := client.Jobs().StreamJobLogs(within(t, 2*time.Minute), &v1.StreamJobLogsRequest{})
 			if err != nil {
+				failed = err
 				continue // where a machine stands still for a second, none of them answers in time
 			}
 			m, err := s.Recv()
@@ -289,6 +291,7 @@ func TestNewStream_aProcessThatIsStopped(t *testing.T) {
 				at, ok := peer.FromContext(s.Context())
 				require.True(t, ok, err)
 				require.NotEqual(t, stopped, at.Addr.String(), err)
+				failed = err
 				continue
 			}
 			if who[m.Entries[0].Message] {
@@ -300,7 +303,7 @@ func TestNewStream_aProcessThatIsStopped(t *testing.T) {
 	}
 	until := func(want func(map[string]bool) bool) {
 		for end := time.Now().Add(2 * time.Minute); !want(seen()); {
-			require.True(t, time.Now().Before(end), "it never came to what was awaited")
+			require.True(t, time.Now().Before(end), "it never came to what was awaited; the last stream that failed: %v", failed)
 		}
 	}
 	for _, addr := range addrs {

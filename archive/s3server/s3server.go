@@ -8,9 +8,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -47,13 +44,13 @@ type Server struct {
 	output    bytes.Buffer
 }
 
-// Start runs a server until the test ends, or skips the test. cert and key are
-// its certificate for 127.0.0.1, and ca the file of its authority; empty:
-// without TLS.
-func Start(t testing.TB, cert, key, ca string) *Server {
+// Start runs a server at an address until the test ends, or skips the test.
+// cert and key are its certificate for 127.0.0.1, and ca the file of its
+// authority; empty: without TLS.
+func Start(t testing.TB, addr, cert, key, ca string) *Server {
 	t.Helper()
 	path := binary(t)
-	s := &Server{t: t, path: path, dir: t.TempDir(), addr: freePort(t), cert: cert, key: key, CAFile: ca}
+	s := &Server{t: t, path: path, dir: t.TempDir(), addr: addr, cert: cert, key: key, CAFile: ca}
 	s.URL = "http://" + s.addr
 	if cert != "" {
 		s.URL = "https://" + s.addr
@@ -68,18 +65,6 @@ func Start(t testing.TB, cert, key, ca string) *Server {
 	t.Cleanup(s.Stop)
 	s.makeBucket()
 	return s
-}
-
-// freePort returns an address that nobody listens on, below the ports that the kernel gives to outgoing connections.
-func freePort(t testing.TB) string {
-	for range 1000 {
-		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))); err == nil {
-			_ = l.Close()
-			return l.Addr().String()
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 func binary(t testing.TB) string {
@@ -108,14 +93,16 @@ func (s *Server) Restart() {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true,
 	}}
+	var err error
 	for end := time.Now().Add(longstop); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if resp, err := client.Get(s.URL); err == nil {
+		var resp *http.Response
+		if resp, err = client.Get(s.URL); err == nil {
 			_ = resp.Body.Close()
 			return
 		}
 	}
 	s.Stop()
-	s.t.Fatalf("the S3 server does not answer: %s", s.output.String())
+	s.t.Fatalf("the S3 server does not answer (%v): %s", err, s.output.String())
 }
 
 // Stop kills the server.

@@ -239,12 +239,6 @@ func (c *Cluster) StartCoordinator(i int) {
 		config.Peers = slices.Clone(c.founders)
 	}
 	config.RaftTuning = func(rc *raftnode.Config) {
-		stream, err := host.RaftStream(rc.BindAddr)
-		if err != nil {
-			c.log.note(r.id, "listening for raft: "+err.Error())
-			return
-		}
-		rc.Stream = stream
 		rc.Stores = func() (raftnode.Store, raft.SnapshotStore, error) { return mount, mount, nil }
 		rc.CommitTimeout = c.Commit
 		rc.SnapshotThreshold, rc.TrailingLogs, rc.SnapshotInterval = c.SnapshotThreshold, c.SnapshotThreshold/2, 30*time.Second

@@ -344,7 +344,8 @@ func TestDev_stopsTasksWhoseAgentWasKilled(t *testing.T) {
 	require.Zero(t, code, stderr)
 	id := strings.TrimSpace(stdout)
 	require.Eventually(t, func() bool {
-		stdout, _, _ := d.cli(t, "job", id)
+		stdout, stderr, code := d.cli(t, "job", id)
+		require.Zero(t, code, stderr)
 		return strings.Contains(stdout, "TRAINING")
 	}, time.Minute, 50*time.Millisecond)
 	require.NoError(t, syscall.Kill(d.info.Agents[0].Pid, syscall.SIGKILL))

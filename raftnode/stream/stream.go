@@ -27,7 +27,7 @@ type Stream struct {
 	server        *tls.Config
 	client        func() *tls.Config // nil: plain
 	handshakeTime time.Duration
-	dialer        net.Dialer
+	network       Network
 	dialing       context.Context
 	stopDialing   context.CancelFunc
 }
@@ -38,8 +38,27 @@ type address string
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
+// Network is where a replica listens and how it reaches the others. Addresses have the form host:port.
+type Network interface {
+	Listen(addr string) (net.Listener, error)
+	Dial(ctx context.Context, addr string) (net.Conn, error)
+}
+
+// TCP is the real network.
+type TCP struct{}
+
+// Listen implements Network.
+func (TCP) Listen(addr string) (net.Listener, error) { return net.Listen("tcp", addr) }
+
+// Dial implements Network.
+func (TCP) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	return new(net.Dialer).DialContext(ctx, "tcp", addr)
+}
+
 // Config says where to listen, and with which certificates.
 type Config struct {
+	// Network (nil: TCP) is what BindAddr and the addresses of the others belong to.
+	Network Network
 	// BindAddr is host:port to listen on. AdvertiseAddr is where the others reach it; empty: the address that was bound.
 	BindAddr, AdvertiseAddr string
 	// Server and Client secure the connections; both or neither. Client is asked before each handshake.
@@ -52,7 +71,10 @@ type Config struct {
 
 // Listen begins to listen.
 func Listen(cfg Config) (*Stream, error) {
-	listener, err := net.Listen("tcp", cfg.BindAddr)
+	if cfg.Network == nil {
+		cfg.Network = TCP{}
+	}
+	listener, err := cfg.Network.Listen(cfg.BindAddr)
 	if err != nil {
 		return nil, fmt.Errorf("listen for raft: %w", err)
 	}
@@ -62,6 +84,7 @@ func Listen(cfg Config) (*Stream, error) {
 		server:        requireCoordinator(cfg.Server),
 		client:        cfg.Client,
 		handshakeTime: cfg.HandshakeTime,
+		network:       cfg.Network,
 	}
 	s.dialing, s.stopDialing = context.WithCancel(context.Background())
 	if s.advertise == "" {
@@ -131,7 +154,7 @@ func (s *Stream) Accept() (net.Conn, error) {
 func (s *Stream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(s.dialing, timeout)
 	defer cancel()
-	c, err := s.dialer.DialContext(ctx, "tcp", string(to))
+	c, err := s.network.Dial(ctx, string(to))
 	if err != nil {
 		return nil, err
 	}

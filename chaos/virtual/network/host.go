@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/raft"
-
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
@@ -244,28 +242,6 @@ func (l *listener) Close() error {
 
 // Addr implements net.Listener.
 func (l *listener) Addr() net.Addr { return address(l.addr) }
-
-// raftStream is a host as raft wants it.
-type raftStream struct {
-	net.Listener
-	host *Host
-}
-
-// RaftStream listens for raft.
-func (h *Host) RaftStream(addr string) (raft.StreamLayer, error) {
-	l, err := h.Listen(addr)
-	if err != nil {
-		return nil, err
-	}
-	return &raftStream{l, h}, nil
-}
-
-// Dial implements raft.StreamLayer.
-func (s *raftStream) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
-	defer cancel()
-	return s.host.Dial(ctx, string(to))
-}
 
 // gate is open, or holds up who wants to pass.
 type gate struct {

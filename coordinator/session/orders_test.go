@@ -1,4 +1,4 @@
-package coordinator
+package session_test
 
 import (
 	"testing"
@@ -6,11 +6,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/admin"
 	"github.com/mindcoordinator/mind/coordinator/admission"
 	"github.com/mindcoordinator/mind/coordinator/session"
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/catalog"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
@@ -35,8 +37,15 @@ func stateOf(t *testing.T, commands ...kernel.Command) (*fsm.Machine, func(kerne
 	return m, apply
 }
 
+// sleeper is a job with one GPU.
+func sleeper() *v1.SubmitJobRequest {
+	return &v1.SubmitJobRequest{
+		Name: "sleeper", CommandConfig: &v1.CommandConfig{Argv: []string{"sleep", "1000"}, Cwd: "/"}, ResourceConfig: &v1.ResourceConfig{GpuCount: 1},
+	}
+}
+
 func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
-	spec, err := admission.Parse(sleeper(1, 0), scheduler.NewCapacity())
+	spec, err := admission.Parse(sleeper(), scheduler.NewCapacity())
 	require.NoError(t, err)
 	spec.Tenant = "t1"
 	m, apply := stateOf(t,
@@ -99,4 +108,42 @@ func TestOrderBook_tellsOnlyWhatIsNew(t *testing.T) {
 	orders = book.Update(m.View())
 	require.NotNil(t, orders, "what ended without the agent it must hear, and stop")
 	require.Empty(t, orders.GetTasks())
+}
+
+// What a task is told is the launcher in force when its node is told of it.
+func TestTaskSpec_bringsTheLauncherInForce(t *testing.T) {
+	training, err := admission.Parse(&v1.SubmitJobRequest{
+		Name: "support-lora-v3", ResourceConfig: &v1.ResourceConfig{GpuCount: 1},
+		TrainingConfig: &v1.TrainingConfig{
+			TrainingType: v1.TrainingType_LORA,
+			BaseModel:    &v1.BaseModel{ModelId: "mistral-7b"},
+			Framework:    &v1.Framework{Type: v1.FrameworkType_HF_TRAINER},
+		},
+		DataConfig: &v1.DataConfig{Sources: []*v1.DataSource{{Path: "/data/train.jsonl"}}},
+	}, scheduler.NewCapacity())
+	require.NoError(t, err)
+	command, err := admission.Parse(sleeper(), scheduler.NewCapacity())
+	require.NoError(t, err)
+	training.Tenant, command.Tenant = "t1", "t1"
+	m, apply := stateOf(t,
+		work.RegisterNode{Node: work.Node{ID: "n1", BootID: "b", CPUs: 8, MemMB: 1000, GPUs: []work.GPU{
+			{UUID: "g0", Index: 0, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
+			{UUID: "g1", Index: 1, Type: "H100", Model: "H100", Health: v1.GpuHealth_HEALTHY},
+		}}},
+		work.SubmitJobs{Jobs: []work.NewJob{training, command}},
+	)
+	apply(work.PlaceJobs{Placements: []work.Placement{
+		{Job: ident.Job(2 << 16), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 1}}},
+		{Job: ident.Job(2<<16 + 1), Attempt: 1, Tasks: []work.TaskPlacement{{Node: "n1", GPUs: 2}}},
+	}})
+	tasks := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()
+	require.Len(t, tasks, 2)
+	require.Equal(t, launcher.Builtin("HF_TRAINER").GetArgv(), tasks[0].GetSpec().GetLauncher().GetArgv())
+	require.Empty(t, tasks[0].GetSpec().GetLauncher().GetHyperparameters(), "the node has no use for them")
+	require.Nil(t, tasks[1].GetSpec().GetLauncher(), "a command says itself what runs")
+
+	apply(catalog.PutLauncher{Launcher: catalog.Launcher{Framework: "HF_TRAINER", Argv: []string{"/opt/hf"}, Environment: map[string]string{"A": "{model}"}}})
+	told := session.NewOrderBook("n1", admin.LauncherFor, nil).Update(m.View()).GetTasks()[0].GetSpec().GetLauncher()
+	require.Equal(t, []string{"/opt/hf"}, told.GetArgv())
+	require.Equal(t, map[string]string{"A": "{model}"}, told.GetEnvironment())
 }

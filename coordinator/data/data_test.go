@@ -1,0 +1,204 @@
+package data
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	grpcstatus "google.golang.org/grpc/status"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/chaos/virtual/network"
+	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/links"
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
+
+// site is a state with nodes, and the agents of some of them.
+type site struct {
+	*Service
+	t     *testing.T
+	state *fsm.Machine
+	index uint64
+	net   *network.Network
+}
+
+// Read implements State.
+func (s *site) Read(context.Context) (*fsm.View, error) { return s.state.View(), nil }
+
+// newSite must be called in a bubble.
+func newSite(t *testing.T) *site {
+	s := &site{t: t, state: fsm.New(), net: network.New(1)}
+	agents := links.New(s.net.Host("10.0.0.1").Dial, nil)
+	t.Cleanup(agents.Close)
+	s.Service = New(s, agents, slog.New(slog.DiscardHandler))
+	return s
+}
+
+func (s *site) apply(c kernel.Command) {
+	s.t.Helper()
+	data, err := kernel.Encode(c)
+	require.NoError(s.t, err)
+	s.index++
+	s.state.Apply(s.index, kernel.Pack(time.Now(), [][]byte{data}))
+}
+
+// node registers one whose agent answers as told.
+func (s *site) node(id string, agent v1.TaskServiceServer) {
+	s.t.Helper()
+	host := s.net.Host(fmt.Sprintf("10.0.1.%d", s.index+1))
+	l, err := host.Listen(host.Addr(7000))
+	require.NoError(s.t, err)
+	server := grpc.NewServer()
+	v1.RegisterTaskServiceServer(server, agent)
+	go func() { _ = server.Serve(l) }()
+	s.t.Cleanup(server.Stop)
+	s.apply(work.RegisterNode{Node: work.Node{ID: id, BootID: "b", GRPCAddr: host.Addr(7000), CPUs: 8, MemMB: 1000}})
+}
+
+// agent answers with what its functions do; without one it is of a version that does not know the call.
+type agent struct {
+	v1.UnimplementedTaskServiceServer
+	probe func(context.Context, *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error)
+	cache func(context.Context) (*v1.ReadDataCacheResponse, error)
+}
+
+func (a agent) ProbeData(ctx context.Context, req *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
+	if a.probe == nil {
+		return a.UnimplementedTaskServiceServer.ProbeData(ctx, req)
+	}
+	return a.probe(ctx, req)
+}
+
+func (a agent) ReadDataCache(ctx context.Context, req *v1.ReadDataCacheRequest) (*v1.ReadDataCacheResponse, error) {
+	if a.cache == nil {
+		return a.UnimplementedTaskServiceServer.ReadDataCache(ctx, req)
+	}
+	return a.cache(ctx)
+}
+
+func ofTenant(t *testing.T) context.Context {
+	return call.With(t.Context(), &call.Call{Tenant: "acme"})
+}
+
+func sources(paths ...string) (out []*v1.DataSource) {
+	for _, p := range paths {
+		out = append(out, &v1.DataSource{Path: p})
+	}
+	return out
+}
+
+// hangs answers when the caller has gone.
+func hangs(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// One node that fails, or says less than it was asked, is no answer while another one has one. It does not matter where the
+// search begins.
+func TestValidateData_asksAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		s.node("broken", agent{probe: func(context.Context, *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
+			return nil, grpcstatus.Error(codes.Internal, "no disk")
+		}})
+		s.node("terse", agent{probe: func(context.Context, *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
+			return &v1.ProbeDataResponse{Sources: []*v1.DataSourceCheck{{Valid: true}}}, nil
+		}})
+		s.node("well", agent{probe: func(_ context.Context, req *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
+			if req.GetTenantId() != "acme" {
+				return nil, grpcstatus.Errorf(codes.PermissionDenied, "tenant %q", req.GetTenantId())
+			}
+			return &v1.ProbeDataResponse{Sources: []*v1.DataSourceCheck{{Valid: true}, {Message: "no such file"}}}, nil
+		}})
+		for range 3 {
+			found, err := s.ValidateData(ofTenant(t), &v1.ValidateDataRequest{Sources: sources("/a", "/b")})
+			require.NoError(t, err)
+			require.Equal(t, "well", found.GetNodeId())
+			require.False(t, found.GetValid(), "one of them is not")
+			time.Sleep(time.Nanosecond) // it begins elsewhere
+		}
+		for _, id := range []string{"broken", "terse"} {
+			_, err := s.ValidateData(ofTenant(t), &v1.ValidateDataRequest{Sources: sources("/a", "/b"), NodeId: id})
+			require.Equal(t, codes.Unavailable, grpcstatus.Code(call.ToStatus(err)), "%s: %v", id, err)
+		}
+	})
+}
+
+// Nodes that hang do not hang who asks, for longer than it takes to look.
+func TestValidateData_doesNotWaitForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		for i := range probeNodes + 1 {
+			s.node(fmt.Sprint("n", i), agent{probe: func(ctx context.Context, _ *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
+				return nil, hangs(ctx)
+			}})
+		}
+		began := time.Now()
+		_, err := s.ValidateData(ofTenant(t), &v1.ValidateDataRequest{Sources: sources("/a")})
+		require.Equal(t, codes.Unavailable, grpcstatus.Code(call.ToStatus(err)), err)
+		require.Equal(t, probeTime, time.Since(began))
+
+		ctx, cancel := context.WithTimeout(ofTenant(t), time.Second)
+		defer cancel()
+		_, err = s.ValidateData(ctx, &v1.ValidateDataRequest{Sources: sources("/a")})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "the caller's time is over")
+	})
+}
+
+func TestValidateData_refused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		for name, req := range map[string]*v1.ValidateDataRequest{
+			"none":        {},
+			"too many":    {Sources: make([]*v1.DataSource, maxProbed+1)},
+			"no source":   {Sources: sources("/a", "")},
+			"of a scheme": {Sources: sources("ftp://host/a")},
+		} {
+			_, err := s.ValidateData(ofTenant(t), req)
+			require.Equal(t, codes.InvalidArgument, grpcstatus.Code(call.ToStatus(err)), "%s: %v", name, err)
+		}
+	})
+}
+
+// All nodes are told of. What one of them does not say costs the others nothing, and together not more than its time.
+func TestGetDataCache_saysWhyANodeSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t)
+		for i := range cacheAsked {
+			s.node(fmt.Sprintf("hangs-%02d", i), agent{cache: func(ctx context.Context) (*v1.ReadDataCacheResponse, error) {
+				return nil, hangs(ctx)
+			}})
+		}
+		s.node("old", agent{})
+		s.node("well", agent{cache: func(context.Context) (*v1.ReadDataCacheResponse, error) {
+			return &v1.ReadDataCacheResponse{Cache: &v1.NodeDataCache{UsedBytes: 7}}, nil
+		}})
+		s.node("empty", agent{cache: func(context.Context) (*v1.ReadDataCacheResponse, error) { return &v1.ReadDataCacheResponse{}, nil }})
+		s.node("away", agent{})
+		s.apply(work.SetNode{ID: "away", Action: work.NodeUnreachable})
+		began := time.Now()
+		out, err := s.GetDataCache(ofTenant(t), &v1.GetDataCacheRequest{})
+		require.NoError(t, err)
+		require.LessOrEqual(t, time.Since(began), 2*cacheTime)
+		require.Len(t, out.GetNodes(), cacheAsked+4)
+		said := map[string]*v1.NodeDataCache{}
+		for _, n := range out.GetNodes() {
+			said[n.GetNodeId()] = n
+		}
+		require.Equal(t, "the node did not answer in time", said["hangs-00"].GetError())
+		require.Equal(t, "its agent is of a version that keeps no data", said["old"].GetError())
+		require.Contains(t, said["away"].GetError(), "not in touch")
+		require.Empty(t, said["well"].GetError())
+		require.EqualValues(t, 7, said["well"].GetUsedBytes())
+		require.Empty(t, said["empty"].GetError())
+	})
+}
