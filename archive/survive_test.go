@@ -192,6 +192,7 @@ func theNodeIsGone(t *testing.T, archiveURL string) {
 // Agents come and go while a job writes; followers change between agent and
 // archive as often as they must, and see every line once.
 func TestSurvive_followersOfAnAgentThatComesAndGoes(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, "file://"+t.TempDir())
 	n1 := s.machine("n1", nil)
 	gates := filepath.Join(t.TempDir(), "gate")
@@ -253,6 +254,7 @@ func (s *site) awaitSwept(id string) {
 
 // An agent keeps what the archive does not take, and sweeps it when it has.
 func TestSurvive_whatTheAgentSwept(t *testing.T) {
+	t.Parallel()
 	mount := filepath.Join(t.TempDir(), "share")
 	s := startSite(t, "file://"+mount)
 	s.machine("n1", func(c *agent.Config) { c.KeepTasks = 1 })
@@ -266,6 +268,7 @@ func TestSurvive_whatTheAgentSwept(t *testing.T) {
 
 // One that waited long enough removes it all the same; the reader is told.
 func TestSurvive_anArchiveThatNeverTakesAnything(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, "file://"+filepath.Join(t.TempDir(), "share"))
 	s.machine("n1", func(c *agent.Config) { c.KeepTasks, c.LogArchive.Wait = 1, time.Millisecond })
 	id := s.submit(writer(filepath.Join(t.TempDir(), "gate"), 500), nil)
@@ -279,6 +282,7 @@ func TestSurvive_anArchiveThatNeverTakesAnything(t *testing.T) {
 // The archive has a part, the node is gone for good: the reader gets the part,
 // is told from where on the rest is missing, and gets the next attempt.
 func TestSurvive_whatIsLostIsSaid(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, "file://"+t.TempDir())
 	n1 := s.machine("n1", nil)
 	gates := filepath.Join(t.TempDir(), "gate")
@@ -308,6 +312,7 @@ func TestSurvive_whatIsLostIsSaid(t *testing.T) {
 }
 
 func TestSurvive_withoutAnArchiveTheLossIsSaid(t *testing.T) {
+	t.Parallel()
 	s := startSite(t, "")
 	n1 := s.machine("n1", func(c *agent.Config) { c.LogArchive = agent.LogArchive{} })
 	gates := filepath.Join(t.TempDir(), "gate")

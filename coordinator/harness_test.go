@@ -211,7 +211,7 @@ func (c *cluster) operators(id string) v1.OperatorServiceClient {
 	return v1.NewOperatorServiceClient(cmp.Or(c.members[id].peer, c.members[id].conn))
 }
 
-// sleeper is a job that runs until somebody ends it.
+// trainingJob fine-tunes a model on eight GPUs.
 func trainingJob() *v1.SubmitJobRequest {
 	return &v1.SubmitJobRequest{
 		Name: "support-lora-v3",
@@ -225,6 +225,7 @@ func trainingJob() *v1.SubmitJobRequest {
 	}
 }
 
+// sleeper is a job that runs until somebody ends it.
 func sleeper(gpus, nodes int32) *v1.SubmitJobRequest {
 	return &v1.SubmitJobRequest{
 		Name: "sleeper", CommandConfig: &v1.CommandConfig{Argv: []string{"sleep", "1000"}, Cwd: "/"},
