@@ -69,9 +69,9 @@ type Config struct {
 	// LogStore is "boltdb" (default) or "wal". A log of the other kind is moved at the start.
 	LogStore string
 	// Raise says when the feature level is raised after an upgrade: RaiseAuto (default) or RaiseManual.
-	Raise string
-	Timers   Timers
-	Limits   Limits
+	Raise  string
+	Timers Timers
+	Limits Limits
 
 	// Program is the version of mind, for those who ask.
 	Program string

@@ -19,6 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -45,10 +46,10 @@ func newSite(t *testing.T) *site {
 
 func (s *site) apply(c kernel.Command) {
 	s.t.Helper()
-	data, err := kernel.Encode(c)
+	data, err := kernel.Encode(level.Newest, c)
 	require.NoError(s.t, err)
 	s.index++
-	s.state.Apply(s.index, kernel.Pack(time.Now(), [][]byte{data}))
+	s.state.Apply(s.index, kernel.Pack(level.Newest, time.Now(), [][]byte{data}))
 }
 
 // node registers one whose agent answers as told.

@@ -22,6 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -61,10 +62,10 @@ func (s *site) Propose(_ context.Context, c kernel.Command) (any, error) {
 
 func (s *site) apply(c kernel.Command) any {
 	s.t.Helper()
-	data, err := kernel.Encode(c)
+	data, err := kernel.Encode(level.Newest, c)
 	require.NoError(s.t, err)
 	s.index++
-	return s.machine.Apply(s.index, kernel.Pack(time.Unix(1_700_000_000, int64(s.index)), [][]byte{data}))[0]
+	return s.machine.Apply(s.index, kernel.Pack(level.Newest, time.Unix(1_700_000_000, int64(s.index)), [][]byte{data}))[0]
 }
 
 // node registers one with a GPU.

@@ -1,0 +1,53 @@
+package coordinator
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/level"
+)
+
+func TestLevel_aNewClusterBeginsAtTheNewest(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 3, func(config *Config) { config.Raise, config.Program = RaiseManual, "v7" })
+		c.agent("n1", 1)
+		id := c.submit(c.leader(), sleeper(1, 0))
+		c.awaitStatus(c.leader(), id, v1.JobStatus_TRAINING)
+		for _, at := range c.ids {
+			got, err := c.operators(at).GetFeatureLevel(c.ctx("", ""), &v1.GetFeatureLevelRequest{})
+			require.NoError(t, err)
+			require.Equal(t, uint32(level.Newest), got.GetLevel())
+			require.Empty(t, got.GetLocked())
+			require.Empty(t, got.GetWaitsFor())
+			require.Len(t, got.GetCoordinators(), 3)
+			for _, one := range got.GetCoordinators() {
+				require.Equal(t, []any{uint32(level.Base), uint32(level.Newest), "v7", true}, []any{one.GetOldestLevel(), one.GetNewestLevel(), one.GetProgram(), one.GetVoter()}, one.GetReason())
+			}
+			raised, err := c.operators(at).RaiseFeatureLevel(c.ctx("", ""), &v1.RaiseFeatureLevelRequest{})
+			require.NoError(t, err, "there is nothing to do")
+			require.Equal(t, raised.GetFrom(), raised.GetLevel())
+		}
+	})
+}
+
+func TestLevel_anOlderCoordinatorCannotJoin(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startCluster(t, 1, nil)
+		for name, join := range map[string]*v1.JoinPeerRequest{
+			"its version of mind supports feature levels up to 2, and the cluster is at 4: start it with the version of the other coordinators": {},
+			"supports feature levels up to 3": {OldestLevel: 2, NewestLevel: 3},
+			"supports feature levels from 5 on, and the cluster is at 4: upgrade all coordinators to a version between first": {OldestLevel: 5, NewestLevel: 9},
+		} {
+			join.Id, join.RaftAddr = "c9", "10.0.0.9:1"
+			_, err := c.operators("c1").JoinPeer(c.ctx("", ""), join)
+			requireCode(t, codes.FailedPrecondition, err)
+			require.ErrorContains(t, err, name)
+		}
+		peers, err := c.operators("c1").ListPeers(c.ctx("", ""), &v1.ListPeersRequest{})
+		require.NoError(t, err)
+		require.Len(t, peers.GetPeers(), 1)
+	})
+}
