@@ -31,15 +31,11 @@ const (
 //	Bolt, and WAL is wanted           the log is written to wal/; raft.db is replaced by one with the votes and the mark
 //	WAL, and Bolt is wanted           raft.db is replaced by one with the votes and the log
 //	Bolt, and Bolt is wanted          what is left of wal/ is removed
-func (c Config) move() error {
+func (c Config) move(place Place) error {
 	for _, left := range []string{asidePath(c.Dir), oldWALPath(c.Dir)} {
 		if err := os.RemoveAll(left); err != nil {
 			return err
 		}
-	}
-	place, err := Find(c.Dir, "")
-	if err != nil {
-		return err
 	}
 	if err := c.check(place); err != nil {
 		return err
@@ -63,6 +59,7 @@ func (c Config) move() error {
 			return err
 		}
 	}
+	var err error
 	switch {
 	case place.Log == Bolt && c.Log == WAL:
 		err = c.toWAL()

@@ -38,7 +38,8 @@ type Store interface {
 type Config struct {
 	// Dir exists.
 	Dir string
-	// Log is WAL (default) or Bolt. A log of the other kind is moved.
+	// Log is WAL or Bolt: a log of the other kind is moved. Empty: WAL in a new directory, in one that has it already and in
+	// one whose noted feature level is WALLevel or higher; otherwise Bolt.
 	Log    string
 	Logger *slog.Logger
 
@@ -49,7 +50,6 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Log = cmp.Or(c.Log, WAL)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 	c.segmentBytes = cmp.Or(c.segmentBytes, segmentBytes)
 	if c.step == nil {
@@ -75,7 +75,7 @@ func WALPath(dir string) string { return filepath.Join(dir, "wal") }
 // Every write is synced to disk before it returns; there is no option not to.
 func Open(cfg Config) (Store, error) {
 	cfg = cfg.withDefaults()
-	if cfg.Log != WAL && cfg.Log != Bolt {
+	if cfg.Log != "" && cfg.Log != WAL && cfg.Log != Bolt {
 		return nil, fmt.Errorf("log store %q: it must be %s or %s", cfg.Log, WAL, Bolt)
 	}
 	lock, err := lockDir(cfg.Dir)
@@ -91,7 +91,14 @@ func Open(cfg Config) (Store, error) {
 }
 
 func openLocked(cfg Config) (*opened, error) {
-	if err := cfg.move(); err != nil {
+	place, err := Find(cfg.Dir, "")
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Log, err = cfg.choose(place); err != nil {
+		return nil, err
+	}
+	if err := cfg.move(place); err != nil {
 		return nil, err
 	}
 	votes, err := openBolt(BoltPath(cfg.Dir))

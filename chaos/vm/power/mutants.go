@@ -16,8 +16,21 @@ type Mutant struct {
 // Mutants are the known ones.
 var Mutants = []Mutant{
 	{
-		"log-is-not-synced", "entries are acknowledged before they are on the disk",
-		[]Change{{"raftnode/store/store.go", "Path: path,\n\t\tBoltOptions:", "Path: path, NoSync: true,\n\t\tBoltOptions:"}},
+		"log-is-not-synced", "entries are acknowledged before they are on the disk, with the log in wal/",
+		slices.Concat(logStores["wal"], []Change{
+			{
+				"raftnode/store/store.go", "wal.WithSegmentSize(c.segmentBytes))",
+				"wal.WithSegmentSize(c.segmentBytes), wal.WithSegmentFiler(segment.NewFiler(WALPath(c.Dir), unsynced{walfs.New()})))",
+			},
+			{"raftnode/store/store.go", "\t\"golang.org/x/sys/unix\"", "\t\"golang.org/x/sys/unix\"\n\n" + unsyncedImports},
+			{"raftnode/store/store.go", "// opened is a log and the votes", unsynced + "\n\n// opened is a log and the votes"},
+		}),
+	},
+	{
+		"boltdb-is-not-synced", "entries are acknowledged before they are on the disk, with the log in BoltDB",
+		slices.Concat(logStores["boltdb"], []Change{
+			{"raftnode/store/store.go", "Path: path,\n\t\tBoltOptions:", "Path: path, NoSync: true,\n\t\tBoltOptions:"},
+		}),
 	},
 	{
 		"files-are-not-synced", "files that must be found again get their names before they are on the disk",
@@ -28,6 +41,29 @@ var Mutants = []Mutant{
 		[]Change{{"durable/durable.go", "return f.disk.SyncDir(filepath.Dir(f.name))", "return nil"}},
 	},
 }
+
+// unsynced is a file system for raft-wal, which has no option not to sync.
+const unsynced = `
+type unsynced struct{ types.VFS }
+
+func (u unsynced) Create(dir, name string, size uint64) (types.WritableFile, error) {
+	f, err := u.VFS.Create(dir, name, size)
+	return unsyncedFile{f}, err
+}
+
+func (u unsynced) OpenWriter(dir, name string) (types.WritableFile, error) {
+	f, err := u.VFS.OpenWriter(dir, name)
+	return unsyncedFile{f}, err
+}
+
+type unsyncedFile struct{ types.WritableFile }
+
+func (unsyncedFile) Sync() error { return nil }`
+
+const unsyncedImports = `	walfs "github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
+`
 
 // FindMutant returns the mutant of a name.
 func FindMutant(name string) (Mutant, error) {
