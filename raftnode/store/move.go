@@ -178,7 +178,7 @@ func (c Config) writeBolt(v votes, marked bool, entries raft.LogStore) error {
 
 // takeVotes moves the votes from wal-meta.db, where earlier versions kept them, to raft.db.
 func (c Config) takeVotes() error {
-	log, err := c.openWAL()
+	log, err := c.openUnwatched()
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (c Config) writeWAL(entries raft.LogStore) error {
 	}
 	var log *wal.WAL
 	err := c.do("begin the first segment", func() (err error) {
-		log, err = c.openWAL()
+		log, err = c.openUnwatched()
 		return err
 	})
 	if err != nil {
@@ -239,12 +239,16 @@ func (c Config) toBolt() error {
 		return err
 	}
 	v, err := readVotes(old)
-	if err = errors.Join(err, old.Close()); err != nil {
+	reached, reachedErr := readReached(old)
+	if err = errors.Join(err, reachedErr, old.Close()); err != nil {
 		return err
 	}
-	log, err := c.openWAL()
+	log, err := c.openUnwatched()
 	if err != nil {
 		return err
+	}
+	if err := checkReached(reached, log); err != nil {
+		return errors.Join(damaged(WALPath(c.Dir), err), log.Close())
 	}
 	return errors.Join(c.writeBolt(v, false, log), log.Close())
 }

@@ -26,7 +26,8 @@ var pace = []Change{
 }
 
 // logStores are the logs that coordinators can be given; mind dev has no flag for that. With "" they choose themselves, and
-// as their folders are new in the beginning, that is wal. With "moving" each start draws which one it has: logs are moved again and again, and the power is cut meanwhile.
+// as their folders are new in the beginning, that is wal. With "moving" each start draws which one it has: logs are moved again
+// and again, and the power is cut meanwhile.
 var logStores = map[string][]Change{
 	"":       nil,
 	"wal":    {{"coordinator/run.go", "LogStore: s.config.LogStore,", "LogStore: \"wal\","}},

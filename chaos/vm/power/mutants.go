@@ -18,12 +18,8 @@ var Mutants = []Mutant{
 	{
 		"log-is-not-synced", "entries are acknowledged before they are on the disk, with the log in wal/",
 		slices.Concat(logStores["wal"], []Change{
-			{
-				"raftnode/store/store.go", "wal.WithSegmentSize(c.segmentBytes))",
-				"wal.WithSegmentSize(c.segmentBytes), wal.WithSegmentFiler(segment.NewFiler(WALPath(c.Dir), unsynced{walfs.New()})))",
-			},
-			{"raftnode/store/store.go", "\t\"golang.org/x/sys/unix\"", "\t\"golang.org/x/sys/unix\"\n\n" + unsyncedImports},
-			{"raftnode/store/store.go", "// opened is a log and the votes", unsynced + "\n\n// opened is a log and the votes"},
+			{"raftnode/store/segments.go", "segment.NewFiler(dir, walfs.New())", "segment.NewFiler(dir, unsynced{walfs.New()})"},
+			{"raftnode/store/segments.go", "// beginWatch remembers", unsynced + "\n\n// beginWatch remembers"},
 		}),
 	},
 	{
@@ -59,11 +55,6 @@ func (u unsynced) OpenWriter(dir, name string) (types.WritableFile, error) {
 type unsyncedFile struct{ types.WritableFile }
 
 func (unsyncedFile) Sync() error { return nil }`
-
-const unsyncedImports = `	walfs "github.com/hashicorp/raft-wal/fs"
-	"github.com/hashicorp/raft-wal/segment"
-	"github.com/hashicorp/raft-wal/types"
-`
 
 // FindMutant returns the mutant of a name.
 func FindMutant(name string) (Mutant, error) {
