@@ -11,13 +11,6 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-func segmentsOf(t *testing.T, dir string) []string {
-	t.Helper()
-	names, err := filepath.Glob(filepath.Join(WALPath(dir), "*.wal"))
-	require.NoError(t, err)
-	return names
-}
-
 // killed is what a process leaves that is killed after it has written entries, one at a time; stopped is what it leaves when it
 // stops in order.
 func killed(t *testing.T, n int) (killed, stopped string) {
