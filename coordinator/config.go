@@ -66,7 +66,8 @@ type Config struct {
 	// LogArchive is read where agents do not have (any more) what tasks wrote.
 	LogArchive output.Archive
 
-	// LogStore is "boltdb" (default) or "wal". A log of the other kind is moved at the start.
+	// LogStore is "wal" or "boltdb": a log of the other kind is moved at the start. Empty: "wal", but a log of an earlier version
+	// stays in "boltdb" until the feature level was raised; see raftnode/store.
 	LogStore string
 	// Raise says when the feature level is raised after an upgrade: RaiseAuto (default) or RaiseManual.
 	Raise  string
@@ -164,9 +165,6 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Limits.EstimateRest == 0 {
 		c.Limits.EstimateRest = forecast.DefaultRest
-	}
-	if c.LogStore == "" {
-		c.LogStore = "boltdb"
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()

@@ -138,6 +138,7 @@ func (s *server) prepare() error {
 		return err
 	}
 	s.machine.OnApply(s.applied)
+	s.machine.OnApply(s.noteLevel)
 	s.machine.OnApply(s.events.Observe)
 	s.machine.OnApply(s.selfcheck.Observe)
 	if s.config.Observe != nil {
@@ -171,6 +172,12 @@ func (s *server) open(ctx context.Context) error {
 	}
 	if s.config.RaftTuning != nil {
 		s.config.RaftTuning(&hosting)
+	}
+	if hosting.Stores == nil {
+		s.levelDir = hosting.Dir
+	}
+	if err := fitsLevel(s.levelDir); err != nil {
+		return err
 	}
 	node, err := raftnode.Open(hosting, replica.Hosted{Machine: s.machine, Tamper: s.config.Tamper})
 	if err != nil {

@@ -43,6 +43,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/votes"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/gossip"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -85,6 +86,9 @@ type server struct {
 	members     *members.Service
 	upgrade     *upgrade.Service
 	recovery    *recovery.Service
+	// levelDir is where the feature level is noted; empty: nowhere. noted is the one that was, on the applying goroutine.
+	levelDir string
+	noted    level.Level
 	// replayTo is how far the log was committed when that was first known here; 0: it is not known yet.
 	replayTo atomic.Uint64
 	// life ends, by die, when the server shuts down or goes out of service; background counts what must end before Run

@@ -61,7 +61,7 @@ type Config struct {
 	// yet; it may take its time. False: there is a cluster already, and the
 	// node waits until a leader adds it. nil: always.
 	MayBootstrap func() (bool, error)
-	// LogStore is StoreWAL (default) or StoreBolt. A log of the other kind is moved when the node is opened.
+	// LogStore is StoreWAL or StoreBolt: a log of the other kind is moved when the node is opened. Empty: see store.Config.
 	LogStore string
 
 	// HeartbeatTimeout (400 ms) is how long a follower waits for its leader
@@ -128,7 +128,6 @@ type Store = store.Store
 
 // withDefaults fills what was left at zero.
 func (c Config) withDefaults() Config {
-	c.LogStore = cmp.Or(c.LogStore, StoreWAL)
 	c.HeartbeatTimeout = cmp.Or(c.HeartbeatTimeout, 400*time.Millisecond)
 	c.ElectionTimeout = cmp.Or(c.ElectionTimeout, 400*time.Millisecond)
 	c.LeaderLease = cmp.Or(c.LeaderLease, 400*time.Millisecond)
@@ -170,7 +169,7 @@ func (c Config) Validate() error {
 	if (c.ServerTLS == nil) != (c.ClientTLS == nil && c.DialTLS == nil) {
 		fault("ServerTLS and ClientTLS must be given both or neither")
 	}
-	if c.LogStore != StoreBolt && c.LogStore != StoreWAL {
+	if c.LogStore != "" && c.LogStore != StoreBolt && c.LogStore != StoreWAL {
 		fault("LogStore is %q, want %q or %q", c.LogStore, StoreBolt, StoreWAL)
 	}
 	if c.LeaderLease > c.HeartbeatTimeout {

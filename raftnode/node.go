@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"golang.org/x/sys/unix"
 
 	"github.com/mindcoordinator/mind/durable"
 	"github.com/mindcoordinator/mind/raftnode/hostlog"
@@ -236,6 +237,10 @@ func (n *Node) bootstrap(logs raft.LogStore, snapshots raft.SnapshotStore) error
 
 // diskFailed runs on the goroutine whose write failed.
 func (n *Node) diskFailed(err error) {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		err = fmt.Errorf("%w: the disk of %s is full; make room on it and start this coordinator again, nothing that was acknowledged is lost",
+			err, n.cfg.Dir)
+	}
 	n.log.Error("disk write failed, this replica stops", "error", err)
 	// First the links, so that nothing this replica believes to have written
 	// is told to anybody.

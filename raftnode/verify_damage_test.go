@@ -174,8 +174,8 @@ func TestVerify_damagedWAL(t *testing.T) {
 		"a flipped length":              {func(b []byte) { b[middle+6] ^= 0x40 }, "and what comes after them is whole"},
 		"a hole":                        {func(b []byte) { clear(b[middle : middle+512]) }, "and what comes after them is whole"},
 		"the header":                    {func(b []byte) { b[9] ^= 1 }, "the checksum of bytes 0 to"},
-		"a flipped byte of the newest":  {func(b []byte) { b[commits[len(commits)-2]+frameHeader+3] ^= 1 }, "is wrong, unless the machine crashed while it was written"},
-		"a write that was not finished": {func(b []byte) { b[tail], b[tail+4] = segment.FrameEntry, 100 }, ""},
+		"a flipped byte of the newest":  {func(b []byte) { b[commits[len(commits)-2]+frameHeader+3] ^= 1 }, "the newest write, of bytes"},
+		"a write that was not finished": {func(b []byte) { b[(tail/512+3)*512] = 1 }, ""},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -242,10 +242,14 @@ func TestOpen_refusesADamagedLog(t *testing.T) {
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
 	require.ErrorContains(t, open(t, dir, StoreWAL), segments[0]+" is damaged")
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
-	// A crash while the newest write was on its way is no damage.
+	// Of the newest write, too. A crash while another one was on its way is no damage.
+	newest := func(b []byte) int { commits := commitsOf(b); return commits[len(commits)-2] + frameHeader + 3 }
+	flipIn(t, segments[0], func(b []byte) { b[newest(b)] ^= 1 })
+	require.ErrorContains(t, open(t, dir, StoreWAL), segments[0]+" is damaged")
+	flipIn(t, segments[0], func(b []byte) { b[newest(b)] ^= 1 })
 	flipIn(t, segments[0], func(b []byte) {
 		commits := commitsOf(b)
-		b[commits[len(commits)-2]+frameHeader+3] ^= 1
+		b[(commits[len(commits)-1]/512+3)*512] = 1
 	})
 	require.NoError(t, open(t, dir, StoreWAL))
 }

@@ -155,10 +155,34 @@ var stateMutants = []mutant{
 		Package: "raftnode/store", Tests: []string{"TestOpen_afterACrashBetweenSealAndRotation"},
 	},
 	{
+		Name: "damage-is-taken-for-a-crash", Breaks: "I4", File: "raftnode/store/segment.go",
+		What: "the newest write of the log is dropped when a bit of it has changed",
+		Old:  "damage := cutShort(b, written, from, end, w.header.BaseIndex+uint64(w.entries)); damage != nil", New: "damage := error(nil); damage != nil",
+		Package: "raftnode/store", Tests: []string{"TestWalkSegment_anyBit"},
+	},
+	{
+		Name: "lost-segment-is-begun-anew", Breaks: "I4", File: "raftnode/store/reached.go",
+		What: "a coordinator whose newest segment is gone forgets what it has acknowledged",
+		Old:  "if last < reached {", New: "if last+1 == 0 {",
+		Package: "raftnode/store", Tests: []string{"TestOpen_theNewestSegmentIsGone"},
+	},
+	{
+		Name: "end-is-removed-unnoted", Breaks: "I8", File: "raftnode/store/reached.go",
+		What: "a coordinator never starts again when raft has removed the end of its log",
+		Old:  "if s.reached <= to {", New: "if s.reached >= to {",
+		Package: "raftnode/store", Tests: []string{"TestOpen_afterTheEndWasRemoved"},
+	},
+	{
+		Name: "log-is-moved-before-the-raise", Breaks: "I4", File: "raftnode/store/level.go",
+		What: "an upgraded coordinator moves its log while the earlier version may have to read it",
+		Old:  "isNew || c.notedLevel() >= WALLevel", New: "isNew || c.notedLevel() < WALLevel",
+		Package: "raftnode/store", Tests: []string{"TestOpen_choosesTheLog"},
+	},
+	{
 		Name: "log-is-moved-too-soon", Breaks: "I4", File: "raftnode/store/move.go",
 		What:    "a crash while the log is moved loses it",
-		Old:     "if err = errors.Join(err, old.Close()); err != nil {\n\t\treturn err\n\t}\n\tlog, err := c.openWAL()",
-		New:     "if err = errors.Join(err, old.Close(), c.writeBolt(v, false, nil)); err != nil {\n\t\treturn err\n\t}\n\tlog, err := c.openWAL()",
+		Old:     "if err = errors.Join(err, reachedErr, old.Close()); err != nil {\n\t\treturn err\n\t}\n\tlog, err := c.openUnwatched()",
+		New:     "if err = errors.Join(err, reachedErr, old.Close(), c.writeBolt(v, false, nil)); err != nil {\n\t\treturn err\n\t}\n\tlog, err := c.openUnwatched()",
 		Package: "raftnode/store", Tests: []string{"TestOpen_killedAtEachStepOfAMove"},
 	},
 	{

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"go.etcd.io/bbolt"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
@@ -19,71 +19,80 @@ import (
 // damage is one way to spoil what a stopped coordinator keeps.
 type damage struct {
 	kind string
-	// file to be spoiled, under its data_dir; of several, all.
+	// file to be spoiled, under its data_dir; of several, the newest.
 	pattern string
 	spoil   func(file string) error
 }
 
+// damages are of the log in wal/, which is what a new coordinator has, and of the votes.
 var damages = []damage{
-	{"torn-log-page", "raft/raft.db", tearLeaves},
-	{"torn-log-head", "raft/raft.db", tearHead},
-	{"truncated-log", "raft/raft.db", func(file string) error { return cutShort(file, 3) }},
+	{"torn-log-page", newestSegment, tearMiddle},
+	{"bit-of-the-newest-write", newestSegment, flipLast},
+	{"lost-segment", newestSegment, os.Remove},
+	{"torn-votes", "raft/raft.db", tearHead},
+	{"truncated-log", newestSegment, cutShort},
+	{"torn-list-of-segments", "raft/wal/wal-meta.db", tearHead},
 }
 
-const pageSize = 4096
+// newestSegment is the last of those that it matches: their names are in the order of their entries.
+const newestSegment = "raft/wal/*.wal"
 
-var garbage = []byte(strings.Repeat("torn page. ", pageSize/11+1))[:pageSize]
+// sector is what is spoiled at once.
+const sector = 512
 
-// tearHead spoils the pages with which a file begins.
-func tearHead(file string) error { return overwrite(file, 0, 1) }
+var garbage = []byte(strings.Repeat("torn page. ", sector/11+1))[:sector]
 
-// tearLeaves spoils pages that hold entries; those that are free at the moment could be spoiled without harm.
-func tearLeaves(file string) error {
-	db, err := bbolt.Open(file, 0o600, &bbolt.Options{ReadOnly: true, PreLoadFreelist: true, Timeout: time.Minute})
+// tearHead spoils the beginning of a file.
+func tearHead(file string) error { return overwrite(file, 0, garbage) }
+
+// tearMiddle spoils a sector in the middle of what was written to a segment.
+func tearMiddle(file string) error {
+	b, err := written(file)
 	if err != nil {
 		return err
 	}
-	var leaves []int64
-	err = db.View(func(tx *bbolt.Tx) error {
-		for id := 2; int64(id)*pageSize < tx.Size(); id++ {
-			page, err := tx.Page(id)
-			if err != nil || page == nil {
-				return err
-			}
-			if page.Type == "leaf" {
-				leaves = append(leaves, int64(id))
-			}
-		}
-		return nil
-	})
-	if err := errors.Join(err, db.Close()); err != nil {
-		return err
-	}
-	if len(leaves) == 0 {
-		return fmt.Errorf("%s has no page with entries", file)
-	}
-	return overwrite(file, leaves...)
+	return overwrite(file, int64(len(b)/2/sector*sector), garbage)
 }
 
-func overwrite(file string, pages ...int64) error {
+// flipLast changes one bit of what was written last.
+func flipLast(file string) error {
+	b, err := written(file)
+	if err != nil {
+		return err
+	}
+	at := len(b) - 20
+	return overwrite(file, int64(at), []byte{b[at] ^ 1})
+}
+
+// cutShort keeps a third of what was written to a segment.
+func cutShort(file string) error {
+	b, err := written(file)
+	if err != nil {
+		return err
+	}
+	return os.Truncate(file, int64(len(b)/3))
+}
+
+// written is what was written to a segment. What follows is allocated, and empty.
+func written(file string) ([]byte, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	b = bytes.TrimRight(b, "\x00")
+	if len(b) < 4*sector {
+		return nil, fmt.Errorf("only %d bytes of %s are written: too few to be spoiled", len(b), file)
+	}
+	return b, nil
+}
+
+func overwrite(file string, at int64, with []byte) error {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	for _, page := range pages {
-		if _, err = f.WriteAt(garbage, page*pageSize); err != nil {
-			break
-		}
-	}
+	_, err = f.WriteAt(with, at)
 	return errors.Join(err, f.Sync(), f.Close())
-}
-
-func cutShort(file string, part int64) error {
-	fi, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
-	return os.Truncate(file, fi.Size()/part)
 }
 
 // Damage spoils what a follower keeps while it is down, in another way in each round. It must refuse to start, and say why;
@@ -114,10 +123,8 @@ func Damage(rounds int, load Load) Attack {
 			if err != nil || len(files) == 0 {
 				return fmt.Errorf("nothing at %s can be spoiled: %w", filepath.Join(dir, d.pattern), err)
 			}
-			for _, file := range files {
-				if err := d.spoil(file); err != nil {
-					return err
-				}
+			if err := d.spoil(files[len(files)-1]); err != nil {
+				return err
 			}
 			if err := f.refuses(ctx, p, d.kind, dir); err != nil {
 				return err

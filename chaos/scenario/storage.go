@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/procs"
 )
 
@@ -67,7 +68,13 @@ func DiskFull(rounds int, load Load) Attack {
 				return fmt.Errorf("filling the disk: %w", err)
 			}
 			defer func() { _ = f.Disk.free() }()
-			if err := f.Cluster.WaitGone(ctx, owner); err != nil {
+			stop, err := f.press(ctx)
+			if err != nil {
+				return err
+			}
+			err = f.Cluster.WaitGone(ctx, owner)
+			stop()
+			if err != nil {
 				return fmt.Errorf("a coordinator whose disk is full should stop: %w", err)
 			}
 			f.Log("round %d: %s stopped %s after its disk was full", f.Round, owner.ID, time.Since(filled).Round(time.Millisecond))
@@ -78,8 +85,10 @@ func DiskFull(rounds int, load Load) Attack {
 			if err != nil {
 				return err
 			}
-			if !strings.Contains(said[len(before):], "no space left on device") {
-				f.verdict.Harmed = append(f.verdict.Harmed, owner.ID+" stopped with a full disk and did not say so: "+end(said))
+			for _, text := range []string{"no space left on device", f.Disk.Dir, "make room"} {
+				if !strings.Contains(said[len(before):], text) {
+					f.verdict.Harmed = append(f.verdict.Harmed, fmt.Sprintf("%s stopped with a full disk and did not say %q: %s", owner.ID, text, end(said)))
+				}
 			}
 			if strings.Contains(said[len(before):], "goroutine ") {
 				f.verdict.Harmed = append(f.verdict.Harmed, owner.ID+" crashed when its disk was full: "+end(said))
@@ -96,6 +105,27 @@ func DiskFull(rounds int, load Load) Attack {
 			return nil
 		},
 	}
+}
+
+// press writes to the log until stop is called. A segment of the log is allocated before it is written, so a coordinator whose
+// disk is full goes on until the segment is full.
+func (f *Fight) press(ctx context.Context) (stop func(), err error) {
+	rest, err := f.Cluster.REST()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 0; ctx.Err() == nil; n++ {
+			job := procs.Command(fmt.Sprintf("press-%d-%d", f.Round, n), 0, "/bin/true", strings.Repeat("x", 16<<10))
+			if _, err := rest.Submit(ctx, "", job); err != nil {
+				wait.For(ctx, 20*time.Millisecond)
+			}
+		}
+	}()
+	return func() { cancel(); <-done }, nil
 }
 
 // lead kills leaders until a certain coordinator leads.

@@ -71,6 +71,7 @@ var (
 	Recovery      = gate(3, "mind raft recover")
 	SnapshotNotes = gate(3, "audit records of mind raft snapshot save")
 	Operators     = gate(3, "audit records that name an operator without a tenant")
+	WAL           = gate(3, "the Raft log is kept in wal by default")
 	PastReasons   = gate(3, "past attempts always say why they ended")
 
 	CodedReasons = gate(4, "reasons are kept as codes, not as text")

@@ -7,13 +7,17 @@ import (
 	"path/filepath"
 	"time"
 
+	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
+
+	"github.com/mindcoordinator/mind/durable"
 )
 
-// checkWAL holds the segments to their checksums, and mends what a crash may have left of the newest one. The library takes
-// damage in the newest segment for a write that a crash cut short, and drops it with all that came after it.
+// checkWAL holds the list of segments to what can be in it and the segments to their checksums, and mends what a crash may have
+// left of the newest one. The library takes damage in the newest segment for a write that a crash cut short, and drops it with
+// all that came after it.
 func (c Config) checkWAL() error {
 	dir := WALPath(c.Dir)
 	path := filepath.Join(dir, walMetaFile)
@@ -44,9 +48,6 @@ type Segment struct {
 	tail bool
 }
 
-// Newest says whether a crash may have done what Err says: then nobody was told yet that this write is on the disk.
-func (s Segment) newest() bool { return s.tail && errors.Is(s.Err, errNewest) }
-
 // CheckSegments reads the segments of a log, in the folder of a log that nobody uses. The list of them must be sound.
 func CheckSegments(dir string) ([]Segment, error) {
 	meta := &metadb.BoltMetaDB{}
@@ -54,36 +55,100 @@ func CheckSegments(dir string) ([]Segment, error) {
 	if err = errors.Join(err, meta.Close()); err != nil {
 		return nil, fmt.Errorf("read the list of segments: %w", err)
 	}
+	if err := checkList(dir, state); err != nil {
+		return nil, fmt.Errorf("the list of segments: %w", err)
+	}
 	return checkSegments(dir, state), nil
 }
 
+// checkList looks for what cannot be in the list of segments. The library removes segments that are not listed, and begins
+// anew one that is listed and not there: a number that has changed would cost all its entries.
+func checkList(dir string, state types.PersistentState) error {
+	listed, last := map[uint64]string{}, len(state.Segments)-1
+	for i, s := range state.Segments {
+		listed[s.ID] = segment.FileName(s)
+		sealed := !s.SealTime.IsZero()
+		switch {
+		case s.BaseIndex == 0 || s.Codec != wal.CodecBinaryV1 || s.SizeLimit == 0:
+			return fmt.Errorf("segment %d is of no known kind", s.ID)
+		case i == last && sealed:
+			return fmt.Errorf("segment %d, the newest, is sealed", s.ID)
+		case i < last && !sealed:
+			return fmt.Errorf("segment %d is not sealed, and not the newest", s.ID)
+		case sealed && (s.MaxIndex < s.MinIndex || s.IndexStart < segmentHeader) || !sealed && s.MaxIndex+s.IndexStart > 0:
+			return fmt.Errorf("segment %d is said to end at entry %d", s.ID, s.MaxIndex)
+		case s.MinIndex < s.BaseIndex || i > 0 && s.MinIndex != s.BaseIndex:
+			return fmt.Errorf("segment %d is said to hold entries from %d on, and begins with %d", s.ID, s.MinIndex, s.BaseIndex)
+		case i > 0 && s.BaseIndex != state.Segments[i-1].MaxIndex+1:
+			return fmt.Errorf("segment %d begins with entry %d, and the one before ends with %d", s.ID, s.BaseIndex, state.Segments[i-1].MaxIndex)
+		case i > 0 && s.ID <= state.Segments[i-1].ID:
+			return fmt.Errorf("segment %d follows segment %d", s.ID, state.Segments[i-1].ID)
+		case i == last && s.ID+1 != state.NextSegmentID:
+			return fmt.Errorf("segment %d is the newest, and the next one is to be %d", s.ID, state.NextSegmentID)
+		}
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.wal"))
+	if err != nil {
+		return err
+	}
+	for _, path := range names {
+		var base, id uint64
+		name := filepath.Base(path)
+		if _, err := fmt.Sscanf(name, "%020d-%016x.wal", &base, &id); err != nil {
+			return fmt.Errorf("file %s: its name is not that of a segment", name)
+		}
+		if want := listed[id]; want != "" && want != name || id >= state.NextSegmentID {
+			return fmt.Errorf("file %s is not listed, and is no older segment that was removed", name)
+		}
+	}
+	return nil
+}
+
 func checkSegments(dir string, state types.PersistentState) (found []Segment) {
-	for i, info := range state.Segments {
+	for _, info := range state.Segments {
 		s := Segment{Name: filepath.Join(dir, segment.FileName(info)), tail: info.SealTime.IsZero()}
 		s.walk, s.Err = walkSegment(s.Name)
 		s.Torn, s.End = s.walk.torn, s.walk.end
-		switch {
-		case errors.Is(s.Err, os.ErrNotExist) && s.tail:
+		if errors.Is(s.Err, os.ErrNotExist) && s.tail {
 			continue // it is named first and made later
-		case s.Err != nil:
-		// Its size was allocated before the first write to it was acknowledged.
-		case s.walk.end > 0 && s.walk.size < int(info.SizeLimit):
-			s.Err = fmt.Errorf("it has %d bytes and should have %d: it was cut off", s.walk.size, info.SizeLimit)
-		case s.tail && i != len(state.Segments)-1:
-			s.Err = errors.New("it is not sealed, and not the newest")
+		}
+		if s.Err == nil {
+			s.Err = s.fits(info)
 		}
 		found = append(found, s)
 	}
 	return found
 }
 
+// fits compares a segment with the list.
+func (s Segment) fits(info types.SegmentInfo) error {
+	w, header := s.walk, s.walk.header
+	switch {
+	// Its size was allocated before the first write to it was acknowledged.
+	case w.end > 0 && w.size < int(info.SizeLimit):
+		return fmt.Errorf("it has %d bytes and should have %d: it was cut off", w.size, info.SizeLimit)
+	case w.end > 0 && (header.BaseIndex != info.BaseIndex || header.ID != info.ID || header.Codec != info.Codec):
+		return fmt.Errorf("it says that it is segment %d from entry %d on", header.ID, header.BaseIndex)
+	case s.tail && info.MinIndex > info.BaseIndex && info.MinIndex >= info.BaseIndex+uint64(w.entries):
+		return fmt.Errorf("entry %d and those after it are gone", info.MinIndex)
+	case s.tail:
+		return nil
+	case w.torn || w.end == 0 || uint64(w.index) != info.IndexStart:
+		return errors.New("it is sealed, and its end is damaged")
+	case uint64(w.entries) < info.MaxIndex-info.BaseIndex+1:
+		return fmt.Errorf("it has %d entries and should have %d", w.entries, info.MaxIndex-info.BaseIndex+1)
+	}
+	return nil
+}
+
 // mendSegments refuses damaged segments, and mends the newest one.
 func (c Config) mendSegments(meta *metadb.BoltMetaDB, state types.PersistentState) error {
-	for _, s := range checkSegments(WALPath(c.Dir), state) {
-		switch {
-		case s.newest():
-			c.Logger.Warn("the newest write to the log is not whole, and is dropped", "segment", s.Name, "why", s.Err)
-		case s.Err != nil:
+	dir := WALPath(c.Dir)
+	if err := checkList(dir, state); err != nil {
+		return damaged(filepath.Join(dir, walMetaFile), err)
+	}
+	for _, s := range checkSegments(dir, state) {
+		if s.Err != nil {
 			return damaged(s.Name, s.Err)
 		}
 		if s.tail {
@@ -97,6 +162,13 @@ func (c Config) mendSegments(meta *metadb.BoltMetaDB, state types.PersistentStat
 // takes a segment with an index for sealed, also when the write that sealed it was cut short; and it does not go on with a
 // sealed segment that is not yet known as sealed. In either case it would refuse every write.
 func (c Config) mendTail(meta *metadb.BoltMetaDB, state types.PersistentState, name string, walk segmentWalk) error {
+	if walk.end == 0 && walk.size < int(state.Segments[len(state.Segments)-1].SizeLimit) {
+		// On a full disk it was made and not allocated. The library would write to it as it is.
+		c.Logger.Info("the newest segment of the log was not made to its end: it is begun again", "segment", name)
+		return c.do("remove an unfinished segment", func() error {
+			return errors.Join(os.Remove(name), durable.SyncDir(filepath.Dir(name)))
+		})
+	}
 	if walk.torn {
 		c.Logger.Warn("a write to the log that was not finished is dropped", "segment", name, "after_byte", walk.end)
 		if err := c.do("clear the torn write", func() error { return clearFrom(name, walk.end, walk.size) }); err != nil {

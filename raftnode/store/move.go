@@ -31,15 +31,11 @@ const (
 //	Bolt, and WAL is wanted           the log is written to wal/; raft.db is replaced by one with the votes and the mark
 //	WAL, and Bolt is wanted           raft.db is replaced by one with the votes and the log
 //	Bolt, and Bolt is wanted          what is left of wal/ is removed
-func (c Config) move() error {
+func (c Config) move(place Place) error {
 	for _, left := range []string{asidePath(c.Dir), oldWALPath(c.Dir)} {
 		if err := os.RemoveAll(left); err != nil {
 			return err
 		}
-	}
-	place, err := Find(c.Dir, "")
-	if err != nil {
-		return err
 	}
 	if err := c.check(place); err != nil {
 		return err
@@ -63,6 +59,7 @@ func (c Config) move() error {
 			return err
 		}
 	}
+	var err error
 	switch {
 	case place.Log == Bolt && c.Log == WAL:
 		err = c.toWAL()
@@ -181,7 +178,7 @@ func (c Config) writeBolt(v votes, marked bool, entries raft.LogStore) error {
 
 // takeVotes moves the votes from wal-meta.db, where earlier versions kept them, to raft.db.
 func (c Config) takeVotes() error {
-	log, err := c.openWAL()
+	log, err := c.openUnwatched()
 	if err != nil {
 		return err
 	}
@@ -220,7 +217,7 @@ func (c Config) writeWAL(entries raft.LogStore) error {
 	}
 	var log *wal.WAL
 	err := c.do("begin the first segment", func() (err error) {
-		log, err = c.openWAL()
+		log, err = c.openUnwatched()
 		return err
 	})
 	if err != nil {
@@ -242,12 +239,16 @@ func (c Config) toBolt() error {
 		return err
 	}
 	v, err := readVotes(old)
-	if err = errors.Join(err, old.Close()); err != nil {
+	reached, reachedErr := readReached(old)
+	if err = errors.Join(err, reachedErr, old.Close()); err != nil {
 		return err
 	}
-	log, err := c.openWAL()
+	log, err := c.openUnwatched()
 	if err != nil {
 		return err
+	}
+	if err := checkReached(reached, log); err != nil {
+		return errors.Join(damaged(WALPath(c.Dir), err), log.Close())
 	}
 	return errors.Join(c.writeBolt(v, false, log), log.Close())
 }

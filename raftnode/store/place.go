@@ -30,6 +30,8 @@ type Place struct {
 	VotesInWAL bool
 
 	walMarked bool
+	// used: raft.db has an entry or a vote, or cannot be read.
+	used bool
 }
 
 // Lock is the file that a running replica has locked.
@@ -59,7 +61,7 @@ func Find(dir, want string) (Place, error) {
 		return Place{}, fmt.Errorf("%s holds a log of both kinds, %s and %s, each with votes of its own, and it cannot be told which one was "+
 			"used last: move the other one away (raft.db is %s, wal/ is %s), or say which one to read", dir, Bolt, WAL, Bolt, WAL)
 	case bolt.there && (!inWAL || want == Bolt):
-		return Place{Log: Bolt}, nil
+		return Place{Log: Bolt, used: bolt.unreadable || bolt.votes+bolt.entries > 0}, nil
 	case inWAL:
 		return Place{Log: WAL, VotesInWAL: true}, nil
 	case segments.there && segments.marked:
@@ -73,7 +75,7 @@ func Find(dir, want string) (Place, error) {
 // peeked is what can be seen of a BoltDB file without trusting it.
 type peeked struct {
 	there, marked, unreadable bool
-	votes                     int
+	votes, entries            int
 }
 
 func peek(path, votes string) (peeked, error) {
@@ -88,7 +90,7 @@ func peek(path, votes string) (peeked, error) {
 	if err != nil {
 		return peeked{}, err
 	}
-	return peeked{there: true, marked: walk.marked, unreadable: walk.Unreadable, votes: walk.keysIn[votes]}, nil
+	return peeked{there: true, marked: walk.marked, unreadable: walk.Unreadable, votes: walk.keysIn[votes], entries: len(walk.Indices())}, nil
 }
 
 // setMark marks a file, unless it is marked.

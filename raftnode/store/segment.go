@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
 )
 
 const walMetaFile = metadb.FileName
@@ -22,12 +23,11 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errNewest marks damage that a crash may have done: nobody was told yet that this write is on the disk.
-var errNewest = errors.New("unless the machine crashed while it was written")
-
 // segmentWalk is what a segment holds.
 type segmentWalk struct {
 	size int
+	// header is what it says of itself; zero: it is empty.
+	header types.SegmentInfo
 	// end is where the last whole commit ends; 0: there is none.
 	end int
 	// entries are those of whole commits.
@@ -39,16 +39,23 @@ type segmentWalk struct {
 }
 
 // walkSegment holds every commit of a segment to its checksum. What follows the last commit and is no whole commit is a
-// write that a crash cut short, unless another commit comes after it: then it was whole once.
-func walkSegment(name string) (w segmentWalk, err error) {
+// write that a crash cut short, if it looks like one: see cutShort.
+func walkSegment(name string) (segmentWalk, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return w, err
+		return segmentWalk{}, err
 	}
+	return walkBytes(b)
+}
+
+func walkBytes(b []byte) (w segmentWalk, err error) {
 	w.size = len(b)
 	if len(b) < segmentHeader {
 		w.torn = len(b) > 0
-		return w, fmt.Errorf("it is cut off after %d bytes: %w", len(b), errNewest)
+		return w, nil
+	}
+	w.header = types.SegmentInfo{
+		BaseIndex: binary.LittleEndian.Uint64(b[8:]), ID: binary.LittleEndian.Uint64(b[16:]), Codec: binary.LittleEndian.Uint64(b[24:]),
 	}
 	from, end := 0, segmentHeader // of the commits so far; the first one counts the header in
 	for {
@@ -64,9 +71,11 @@ func walkSegment(name string) (w segmentWalk, err error) {
 			}
 			return w, fmt.Errorf("bytes %d to %d are damaged, and what comes after them is whole (%w)", end, later, err)
 		}
-		w.torn = len(bytes.Trim(b[w.end:], "\x00")) > 0
-		if err != nil && c.end < 0 {
-			return w, fmt.Errorf("%w, %w", err, errNewest)
+		written := len(bytes.TrimRight(b, "\x00"))
+		if w.torn = written > w.end; w.torn {
+			if damage := cutShort(b, written, from, end, w.header.BaseIndex+uint64(w.entries)); damage != nil {
+				return w, fmt.Errorf("the newest write, of bytes %d to %d, is damaged (%w)", from, written, damage)
+			}
 		}
 		return w, nil
 	}
@@ -87,8 +96,7 @@ func laterCommit(b []byte, from int) (at int, ok bool) {
 
 // commit is what was written at once.
 type commit struct {
-	whole bool
-	// end is where it ends; negative: its end is there, and its checksum is wrong.
+	whole          bool
 	end            int
 	entries, index int
 }
@@ -101,9 +109,9 @@ func nextCommit(b []byte, from, at int) (c commit, err error) {
 		switch kind {
 		case uint32(segment.FrameInvalid):
 			if at == begin && n == 0 {
-				return commit{end: at}, nil
+				return commit{}, nil
 			}
-			return commit{end: at}, fmt.Errorf("the write at byte %d has no end", begin)
+			return commit{}, fmt.Errorf("the write at byte %d has no end", begin)
 		case uint32(segment.FrameEntry), uint32(segment.FrameIndex):
 			if kind == uint32(segment.FrameEntry) {
 				c.entries++
@@ -113,16 +121,16 @@ func nextCommit(b []byte, from, at int) (c commit, err error) {
 			at += frameHeader + (int(n)+7)&^7
 		case uint32(segment.FrameCommit):
 			if crc32.Checksum(b[from:at], castagnoli) != n {
-				return commit{end: -1}, fmt.Errorf("the checksum of bytes %d to %d is wrong", from, at)
+				return commit{}, fmt.Errorf("the checksum of bytes %d to %d is wrong", from, at)
 			}
 			c.whole, c.end = true, at+frameHeader
 			return c, nil
 		default:
-			return commit{end: at}, fmt.Errorf("byte %d begins a frame of an unknown kind", at)
+			return commit{}, fmt.Errorf("byte %d begins a frame of an unknown kind", at)
 		}
 	}
 	if at == begin {
-		return commit{end: at}, nil
+		return commit{}, nil
 	}
-	return commit{end: at}, fmt.Errorf("the write at byte %d is cut off", begin)
+	return commit{}, fmt.Errorf("the write at byte %d is cut off", begin)
 }

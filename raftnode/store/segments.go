@@ -1,21 +1,64 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 	wal "github.com/hashicorp/raft-wal"
+	walfs "github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
 )
 
-// segments is a log of the kind WAL, with two of the library's gaps closed.
+// segments is a log of the kind WAL, with the library's gaps closed.
 type segments struct {
 	*wal.WAL
-	log *slog.Logger
+	log   *slog.Logger
+	votes raft.StableStore
+	begin *beginWatch
+	// changed: the list of segments is another one since the last write.
+	changed atomic.Bool
+	// failed: what is on disk since a write failed is unknown.
+	failed atomic.Bool
+
+	mu      sync.Mutex
+	reached uint64
+}
+
+// beginWatch remembers why a segment could not be begun, as on a full disk. The library only logs it, and says at the next write
+// that the segment before is sealed.
+type beginWatch struct {
+	*segment.Filer
+
+	mu  sync.Mutex
+	err error
+}
+
+func newBeginWatch(dir string) *beginWatch {
+	return &beginWatch{Filer: segment.NewFiler(dir, walfs.New())}
+}
+
+// Create implements types.SegmentFiler.
+func (w *beginWatch) Create(info types.SegmentInfo) (types.SegmentWriter, error) {
+	f, err := w.Filer.Create(info)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err = err
+	return f, err
+}
+
+func (w *beginWatch) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 // GetLog implements raft.LogStore. The library goes on to show entries of the newest segment that were deleted.
-func (s segments) GetLog(index uint64, entry *raft.Log) error {
+func (s *segments) GetLog(index uint64, entry *raft.Log) error {
 	first, err := s.FirstIndex()
 	if err != nil {
 		return err
@@ -27,20 +70,54 @@ func (s segments) GetLog(index uint64, entry *raft.Log) error {
 }
 
 // StoreLog implements raft.LogStore.
-func (s segments) StoreLog(entry *raft.Log) error { return s.StoreLogs([]*raft.Log{entry}) }
+func (s *segments) StoreLog(entry *raft.Log) error { return s.StoreLogs([]*raft.Log{entry}) }
 
 // StoreLogs implements raft.LogStore. Raft goes on behind a snapshot that it has installed, and empties the log before. When
 // it was killed in between, or could not, the log still ends before the snapshot. The library would refuse the gap for ever.
-func (s segments) StoreLogs(entries []*raft.Log) error {
+func (s *segments) StoreLogs(entries []*raft.Log) error {
 	if len(entries) > 0 {
 		if err := s.closeGap(entries[0].Index); err != nil {
 			return err
 		}
 	}
-	return s.WAL.StoreLogs(entries)
+	err := s.WAL.StoreLogs(entries)
+	if why := s.begin.failure(); err != nil && why != nil {
+		err = fmt.Errorf("begin a new segment of the log: %w (%w)", why, err)
+	}
+	if err == nil && len(entries) > 0 && s.changed.Swap(false) {
+		err = s.reach(entries[len(entries)-1].Index)
+	}
+	if err != nil {
+		s.failed.Store(true)
+	}
+	return err
 }
 
-func (s segments) closeGap(next uint64) error {
+// DeleteRange implements raft.LogStore.
+func (s *segments) DeleteRange(low, high uint64) error {
+	err := s.retreat(low, high)
+	if err == nil {
+		err = s.WAL.DeleteRange(low, high)
+	}
+	if err != nil {
+		s.failed.Store(true)
+	}
+	return err
+}
+
+// Close notes how far the log reaches.
+func (s *segments) Close() error {
+	var err error
+	if !s.failed.Load() {
+		var last uint64
+		if last, err = s.LastIndex(); err == nil {
+			err = s.reach(last)
+		}
+	}
+	return errors.Join(err, s.WAL.Close())
+}
+
+func (s *segments) closeGap(next uint64) error {
 	last, err := s.LastIndex()
 	if err != nil || last == 0 || next <= last+1 {
 		return err

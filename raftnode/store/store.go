@@ -12,6 +12,10 @@ import (
 	"github.com/hashicorp/raft"
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	wal "github.com/hashicorp/raft-wal"
+	walfs "github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/hashicorp/raft-wal/segment"
+	"github.com/hashicorp/raft-wal/types"
 	"go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
@@ -38,7 +42,8 @@ type Store interface {
 type Config struct {
 	// Dir exists.
 	Dir string
-	// Log is WAL (default) or Bolt. A log of the other kind is moved.
+	// Log is WAL or Bolt: a log of the other kind is moved. Empty: WAL in a new directory, in one that has it already and in
+	// one whose noted feature level is WALLevel or higher; otherwise Bolt.
 	Log    string
 	Logger *slog.Logger
 
@@ -49,9 +54,10 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Log = cmp.Or(c.Log, WAL)
 	c.Logger = cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
-	c.segmentBytes = cmp.Or(c.segmentBytes, segmentBytes)
+	if c.segmentBytes == 0 {
+		c.segmentBytes = segmentSize(diskSize(c.Dir))
+	}
 	if c.step == nil {
 		c.step = func(string) error { return nil }
 	}
@@ -61,9 +67,22 @@ func (c Config) withDefaults() Config {
 const (
 	// lockTime bounds the wait for another process that still uses the directory.
 	lockTime = 10 * time.Second
-	// segmentBytes is allocated for a segment when it is begun. At the start each segment is read whole.
-	segmentBytes = 16 << 20
+	// maxSegment is allocated for a segment when it is begun, less on a small disk. At the start each segment is read whole.
+	maxSegment = 16 << 20
+	minSegment = 256 << 10
 )
+
+// segmentSize leaves a small disk room for snapshots, and for some segments.
+func segmentSize(disk uint64) int { return int(min(max(disk/64, minSegment), maxSegment)) }
+
+// diskSize is that of the file system of a directory. When it is unknown, the disk counts as a large one.
+func diskSize(dir string) uint64 {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil || s.Blocks == 0 {
+		return 64 * maxSegment
+	}
+	return s.Blocks * uint64(s.Bsize)
+}
 
 // BoltPath is the file of the votes, and of a log of the kind Bolt.
 func BoltPath(dir string) string { return filepath.Join(dir, "raft.db") }
@@ -75,7 +94,7 @@ func WALPath(dir string) string { return filepath.Join(dir, "wal") }
 // Every write is synced to disk before it returns; there is no option not to.
 func Open(cfg Config) (Store, error) {
 	cfg = cfg.withDefaults()
-	if cfg.Log != WAL && cfg.Log != Bolt {
+	if cfg.Log != "" && cfg.Log != WAL && cfg.Log != Bolt {
 		return nil, fmt.Errorf("log store %q: it must be %s or %s", cfg.Log, WAL, Bolt)
 	}
 	lock, err := lockDir(cfg.Dir)
@@ -91,7 +110,14 @@ func Open(cfg Config) (Store, error) {
 }
 
 func openLocked(cfg Config) (*opened, error) {
-	if err := cfg.move(); err != nil {
+	place, err := Find(cfg.Dir, "")
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Log, err = cfg.choose(place); err != nil {
+		return nil, err
+	}
+	if err := cfg.move(place); err != nil {
 		return nil, err
 	}
 	votes, err := openBolt(BoltPath(cfg.Dir))
@@ -104,10 +130,23 @@ func openLocked(cfg Config) (*opened, error) {
 		if err := cfg.checkWAL(); err != nil {
 			return nil, errors.Join(err, votes.Close())
 		}
-		if s.wal, err = cfg.openWAL(); err != nil {
+		if s.wal, err = cfg.openSegments(votes); err != nil {
 			return nil, errors.Join(err, votes.Close())
 		}
-		s.LogStore = segments{s.wal, cfg.Logger}
+		s.LogStore = s.wal
+	}
+	return s, nil
+}
+
+// openSegments opens a log of the kind WAL for use.
+func (c Config) openSegments(votes raft.StableStore) (*segments, error) {
+	s := &segments{votes: votes, log: c.Logger, begin: newBeginWatch(WALPath(c.Dir))}
+	var err error
+	if s.WAL, err = c.openWAL(listWatch{&metadb.BoltMetaDB{}, &s.changed}, s.begin); err != nil {
+		return nil, err
+	}
+	if err := s.beginReached(c); err != nil {
+		return nil, errors.Join(err, s.WAL.Close())
 	}
 	return s, nil
 }
@@ -125,15 +164,21 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	})
 }
 
-func (c Config) openWAL() (*wal.WAL, error) {
-	return wal.Open(WALPath(c.Dir), wal.WithLogger(hostlog.New(c.Logger)), wal.WithSegmentSize(c.segmentBytes))
+func (c Config) openWAL(meta types.MetaStore, files types.SegmentFiler) (*wal.WAL, error) {
+	return wal.Open(WALPath(c.Dir), wal.WithLogger(hostlog.New(c.Logger)), wal.WithMetaStore(meta), wal.WithSegmentFiler(files),
+		wal.WithSegmentSize(c.segmentBytes))
+}
+
+// openUnwatched opens a log of the kind WAL to move it.
+func (c Config) openUnwatched() (*wal.WAL, error) {
+	return c.openWAL(&metadb.BoltMetaDB{}, segment.NewFiler(WALPath(c.Dir), walfs.New()))
 }
 
 // opened is a log and the votes, in one store or in two.
 type opened struct {
 	raft.LogStore
 	votes *raftboltdb.BoltStore
-	wal   *wal.WAL // nil: the log is with the votes
+	wal   *segments // nil: the log is with the votes
 	lock  *os.File
 }
 

@@ -169,6 +169,11 @@ func (s *source) openWAL(r *Report, data string, votes bool) error {
 	for i := first; first > 0 && i <= last; i++ {
 		s.indices = append(s.indices, i)
 	}
+	if s.votes != nil {
+		if err := Guarded(func() error { return store.CheckReached(s.votes, log) }); err != nil {
+			r.flaw(inLog, last+1, 0, "%v", err)
+		}
+	}
 	return nil
 }
 

@@ -20,7 +20,7 @@ type Options struct {
 	Dir string
 	// Coordinators is 1, 3 or 5; default 1. Agents default to 2.
 	Coordinators, Agents int
-	// LogStore of the coordinators is wal, the default, boltdb, or moving: one of them at each start.
+	// LogStore of the coordinators is wal, boltdb, or moving: one of them at each start. Empty: what they choose, which is wal.
 	LogStore string
 	// Changes are made to the sources of the mind inside, for this build alone.
 	Changes []Change

@@ -25,13 +25,14 @@ var pace = []Change{
 	{"raftnode/config.go", "cmp.Or(c.TrailingLogs, 4096)", "cmp.Or(c.TrailingLogs, 64)"},
 }
 
-// logStores are the logs that coordinators can be given; mind dev has no flag for that. With "moving" each start draws which
-// one it has: logs are moved again and again, and the power is cut meanwhile.
+// logStores are the logs that coordinators can be given; mind dev has no flag for that. With "" they choose themselves, and
+// as their folders are new in the beginning, that is wal. With "moving" each start draws which one it has: logs are moved again
+// and again, and the power is cut meanwhile.
 var logStores = map[string][]Change{
 	"":       nil,
-	"boltdb": nil,
-	"wal":    {{"coordinator/config.go", "c.LogStore = \"boltdb\"", "c.LogStore = \"wal\""}},
-	"moving": {{"coordinator/config.go", "c.LogStore = \"boltdb\"", "c.LogStore = []string{\"wal\", \"boltdb\"}[time.Now().UnixMicro()%2]"}},
+	"wal":    {{"coordinator/run.go", "LogStore: s.config.LogStore,", "LogStore: \"wal\","}},
+	"boltdb": {{"coordinator/run.go", "LogStore: s.config.LogStore,", "LogStore: \"boltdb\","}},
+	"moving": {{"coordinator/run.go", "LogStore: s.config.LogStore,", "LogStore: []string{\"wal\", \"boltdb\"}[time.Now().UnixMicro()%2],"}},
 }
 
 // root is the folder of the sources.

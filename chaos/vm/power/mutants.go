@@ -16,8 +16,17 @@ type Mutant struct {
 // Mutants are the known ones.
 var Mutants = []Mutant{
 	{
-		"log-is-not-synced", "entries are acknowledged before they are on the disk",
-		[]Change{{"raftnode/store/store.go", "Path: path,\n\t\tBoltOptions:", "Path: path, NoSync: true,\n\t\tBoltOptions:"}},
+		"log-is-not-synced", "entries are acknowledged before they are on the disk, with the log in wal/",
+		slices.Concat(logStores["wal"], []Change{
+			{"raftnode/store/segments.go", "segment.NewFiler(dir, walfs.New())", "segment.NewFiler(dir, unsynced{walfs.New()})"},
+			{"raftnode/store/segments.go", "// beginWatch remembers", unsynced + "\n\n// beginWatch remembers"},
+		}),
+	},
+	{
+		"boltdb-is-not-synced", "entries are acknowledged before they are on the disk, with the log in BoltDB",
+		slices.Concat(logStores["boltdb"], []Change{
+			{"raftnode/store/store.go", "Path: path,\n\t\tBoltOptions:", "Path: path, NoSync: true,\n\t\tBoltOptions:"},
+		}),
 	},
 	{
 		"files-are-not-synced", "files that must be found again get their names before they are on the disk",
@@ -28,6 +37,24 @@ var Mutants = []Mutant{
 		[]Change{{"durable/durable.go", "return f.disk.SyncDir(filepath.Dir(f.name))", "return nil"}},
 	},
 }
+
+// unsynced is a file system for raft-wal, which has no option not to sync.
+const unsynced = `
+type unsynced struct{ types.VFS }
+
+func (u unsynced) Create(dir, name string, size uint64) (types.WritableFile, error) {
+	f, err := u.VFS.Create(dir, name, size)
+	return unsyncedFile{f}, err
+}
+
+func (u unsynced) OpenWriter(dir, name string) (types.WritableFile, error) {
+	f, err := u.VFS.OpenWriter(dir, name)
+	return unsyncedFile{f}, err
+}
+
+type unsyncedFile struct{ types.WritableFile }
+
+func (unsyncedFile) Sync() error { return nil }`
 
 // FindMutant returns the mutant of a name.
 func FindMutant(name string) (Mutant, error) {

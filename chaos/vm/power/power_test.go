@@ -42,7 +42,7 @@ func TestApply_takesExactlyOnePlace(t *testing.T) {
 func TestChanges_fitTheSources(t *testing.T) {
 	dir, err := root(t.Context())
 	require.NoError(t, err)
-	for _, changes := range [][]Change{pace, logStores["wal"], logStores["moving"]} {
+	for _, changes := range [][]Change{pace, logStores["wal"], logStores["boltdb"], logStores["moving"]} {
 		_, err = apply(dir, changes)
 		require.NoError(t, err)
 	}

@@ -63,7 +63,7 @@ func parse(args []string) (o options, err error) {
 	flags.Uint64Var(&o.plan.Seed, "seed", 0, "what the moments and the load are drawn from; 0: another one each time, which is printed")
 	moments := flags.String("moments", "", "moments of the cuts, separated by commas: "+strings.Join(power.MomentNames(), ", ")+" (default: all, in turn)")
 	flags.IntVar(&o.coordinators, "coordinators", 1, "1, 3 or 5; more than one need a machine with processors to spare")
-	flags.StringVar(&o.logStore, "log-store", "boltdb", "log of the coordinators: boltdb, wal, or moving (one of them at each start)")
+	flags.StringVar(&o.logStore, "log-store", "", "log of the coordinators: wal, boltdb, or moving (one of them at each start); default: what they choose, which is wal")
 	flags.StringVar(&o.mutant, "mutant", "", "put a known mistake into the code of the machine, and require that it is noticed; list: show them")
 	flags.StringVar(&o.dir, "dir", "", "folder for disks, consoles and evidence, which stays (default: a temporary one, which stays when a promise is broken)")
 	flags.DurationVar(&o.plan.Within, "within", 0, "begin no other cut after this time, as 90s (default: no limit; 90s with -short)")

@@ -1,0 +1,37 @@
+package coordinator
+
+import (
+	"fmt"
+
+	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/event"
+	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/raftnode/store"
+)
+
+// The feature level is noted beside the log, because it is looked at before there is a state: it decides where the log is
+// kept, and whether this version of mind may be started here at all.
+
+// noteLevel is called on the applying goroutine after each entry. It writes a file when the level was raised, and else never.
+func (s *server) noteLevel(v *fsm.View, _ []event.Event) {
+	at := v.Level()
+	if at <= max(s.noted, level.Base) || s.levelDir == "" {
+		return
+	}
+	s.noted = at
+	if err := store.NoteLevel(s.levelDir, uint32(at)); err != nil {
+		s.log.Warn("the feature level was not noted; the next start tries again", "level", at, "error", err)
+	}
+}
+
+// fitsLevel refuses data of a cluster that is above what this version of mind supports. A note that cannot be read refuses
+// nothing: the log says it too.
+func fitsLevel(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if noted, err := store.NotedLevel(dir); err == nil && noted > uint32(level.Newest) {
+		return fmt.Errorf("the cluster is at feature level %d, and this version of mind supports levels up to %d: start a newer version", noted, level.Newest)
+	}
+	return nil
+}

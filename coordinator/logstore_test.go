@@ -1,0 +1,76 @@
+package coordinator
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/mindcoordinator/mind/coordinator/recovery"
+	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/raftnode/store"
+)
+
+// A coordinator whose log an earlier version wrote leaves it where that version can read it, until the feature level was
+// raised. The first start after that moves it, and a configured log_store moves it back. Nothing is lost on the way.
+func TestLogStore_isMovedWhenTheLevelWasRaised(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startClusterOnFiles(t, 1, func(config *Config) { config.LogStore = store.Bolt })
+		m := c.members["c1"]
+		dir := filepath.Join(m.config.DataDir, "raft")
+		var jobs []string
+		// restarted ends the coordinator, starts it again with another configuration, and looks at its data.
+		restarted := func(logStore string) (kept string) {
+			t.Helper()
+			m.config.LogStore = logStore
+			c.start("c1")
+			c.leader()
+			for _, id := range jobs {
+				c.get("c1", id)
+			}
+			jobs = append(jobs, c.submit("c1", patient(sleeper(1, 0))))
+			c.kill("c1")
+			r, err := recovery.Verify(t.Context(), m.config.DataDir, "", 0)
+			require.NoError(t, err)
+			require.True(t, r.Sound(), r.Flaws)
+			place, err := store.Find(dir, "")
+			require.NoError(t, err)
+			return place.Log
+		}
+		noted := func() uint32 {
+			level, err := store.NotedLevel(dir)
+			require.NoError(t, err)
+			return level
+		}
+		c.kill("c1")
+		require.Equal(t, uint32(level.Newest), noted(), "a raise is noted")
+
+		// As in a directory of an earlier version, or one in which the level was not raised yet.
+		require.NoError(t, os.Remove(filepath.Join(dir, "feature-level")))
+		require.Equal(t, store.Bolt, restarted(""), "an earlier version could not read it any more")
+		require.Equal(t, uint32(level.Newest), noted(), "it is noted again from the log")
+
+		require.Equal(t, store.WAL, restarted(""))
+		require.Equal(t, store.Bolt, restarted(store.Bolt))
+		require.Equal(t, store.WAL, restarted(store.WAL))
+	})
+}
+
+func TestLogStore_ofANewCoordinatorIsWAL(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		c := startClusterOnFiles(t, 1, nil)
+		place, err := store.Find(filepath.Join(c.members["c1"].config.DataDir, "raft"), "")
+		require.NoError(t, err)
+		require.Equal(t, store.WAL, place.Log)
+	})
+}
+
+func TestLevel_dataAboveWhatIsSupportedIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, fitsLevel(dir))
+	require.NoError(t, store.NoteLevel(dir, uint32(level.Newest)))
+	require.NoError(t, fitsLevel(dir))
+	require.NoError(t, store.NoteLevel(dir, uint32(level.Newest)+1))
+	require.ErrorContains(t, fitsLevel(dir), "the cluster is at feature level 5, and this version of mind supports levels up to 4: start a newer version")
+}

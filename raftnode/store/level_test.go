@@ -1,0 +1,133 @@
+package store
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestNoteLevel(t *testing.T) {
+	dir := t.TempDir()
+	noted := func() uint32 {
+		t.Helper()
+		level, err := NotedLevel(dir)
+		require.NoError(t, err)
+		return level
+	}
+	require.Zero(t, noted())
+	require.NoError(t, NoteLevel(dir, 3))
+	require.EqualValues(t, 3, noted())
+
+	name := filepath.Join(dir, levelFile)
+	before, err := os.Stat(name)
+	require.NoError(t, err)
+	require.NoError(t, NoteLevel(dir, 3))
+	require.NoError(t, NoteLevel(dir, 2), "a level is never lowered")
+	after, err := os.Stat(name)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after), "it is written again although it says so already")
+
+	require.NoError(t, NoteLevel(dir, 14))
+	require.EqualValues(t, 14, noted())
+}
+
+// Any changed bit is found: a note that says 3 where 2 was noted would move the log too early.
+func TestNotedLevel_damaged(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, NoteLevel(dir, 3))
+	name := filepath.Join(dir, levelFile)
+	whole, err := os.ReadFile(name)
+	require.NoError(t, err)
+	for bit := range len(whole) * 8 {
+		spoiled := bytes.Clone(whole)
+		spoiled[bit/8] ^= 1 << (bit % 8)
+		require.NoError(t, os.WriteFile(name, spoiled, 0o600))
+		_, err := NotedLevel(dir)
+		require.ErrorContains(t, err, name+", is damaged", "bit %d", bit)
+	}
+	for end := range whole {
+		require.NoError(t, os.WriteFile(name, whole[:end], 0o600))
+		_, err := NotedLevel(dir)
+		require.ErrorContains(t, err, "is damaged")
+	}
+	require.NoError(t, NoteLevel(dir, 3))
+	level, err := NotedLevel(dir)
+	require.NoError(t, err)
+	require.EqualValues(t, 3, level, "a damaged note is not written again")
+}
+
+// Every kind of directory, with every note, under every configuration.
+func TestOpen_choosesTheLog(t *testing.T) {
+	entries := entriesFrom(1, 20)
+	directories := map[string]func(*testing.T) string{
+		"new": func(t *testing.T) string { return t.TempDir() },
+		"begun": func(t *testing.T) string {
+			dir := t.TempDir()
+			require.True(t, crashAt(t, dir, WAL, 3))
+			require.FileExists(t, BoltPath(dir))
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, "snapshots", "snapshots"), 0o700))
+			return dir
+		},
+		"votes":   func(t *testing.T) string { return before(t, Bolt, nil) },
+		"bolt":    func(t *testing.T) string { return before(t, Bolt, entries) },
+		"moved":   func(t *testing.T) string { return filled(t, WAL, entries) },
+		"old wal": func(t *testing.T) string { return before(t, WAL, entries) },
+		"snapshot": func(t *testing.T) string {
+			dir := t.TempDir()
+			require.NoError(t, os.MkdirAll(filepath.Join(dir, "snapshots", "snapshots", "2-17-1700000000000"), 0o700))
+			return dir
+		},
+	}
+	notes := map[string]func(t *testing.T, dir string){
+		"none": func(*testing.T, string) {},
+		"2":    func(t *testing.T, dir string) { require.NoError(t, NoteLevel(dir, 2)) },
+		"3":    func(t *testing.T, dir string) { require.NoError(t, NoteLevel(dir, 3)) },
+		"4":    func(t *testing.T, dir string) { require.NoError(t, NoteLevel(dir, 4)) },
+		"wrong": func(t *testing.T, dir string) {
+			require.NoError(t, os.WriteFile(filepath.Join(dir, levelFile), []byte("3\n"), 0o600))
+		},
+	}
+	raised := map[string]bool{"3": true, "4": true}
+	for kind, build := range directories {
+		for note, write := range notes {
+			for _, configured := range []string{"", Bolt, WAL} {
+				t.Run(kind+", note "+note+", configured "+configured, func(t *testing.T) {
+					earlier := kind == "votes" || kind == "bolt" || kind == "snapshot"
+					want, says := WAL, ""
+					switch {
+					case configured == Bolt:
+						want = Bolt
+					case configured == WAL && earlier && !raised[note]:
+						says = "earlier versions of mind cannot read it any more"
+					case configured == "" && earlier && !raised[note]:
+						want, says = Bolt, "the log stays in BoltDB"
+					}
+					dir := build(t)
+					write(t, dir)
+					var log bytes.Buffer
+					s := open(t, dir, configured, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+					require.NoError(t, s.Close())
+					place, err := Find(dir, "")
+					require.NoError(t, err)
+					require.Equal(t, want, place.Log)
+					for _, line := range []string{"earlier versions of mind cannot read it any more", "the log stays in BoltDB"} {
+						require.Equal(t, line == says, bytes.Contains(log.Bytes(), []byte(line)), log.String())
+					}
+					if note == "wrong" && earlier && configured != Bolt {
+						require.Contains(t, log.String(), "counts as absent")
+					}
+					switch kind {
+					case "bolt", "moved", "old wal":
+						requireWorks(t, dir, want, entries)
+					case "votes":
+						requireWorks(t, dir, want, nil)
+					}
+				})
+			}
+		}
+	}
+}

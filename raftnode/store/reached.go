@@ -1,0 +1,136 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/hashicorp/raft"
+	"github.com/hashicorp/raft-wal/metadb"
+	"github.com/hashicorp/raft-wal/types"
+
+	"github.com/mindcoordinator/mind/durable"
+)
+
+// keyReached is where raft.db has the index that a log in wal/ has reached at least. A segment that was removed, or cut off to
+// nothing, looks like one that was listed and not yet made; and of the entries that are gone nothing else speaks. The index is
+// written when the log is opened and closed, with the first write after that, and with the first write after the list of
+// segments has changed: so each segment that was written to is known here before that write is acknowledged. It costs one more
+// write in every 16 MiB of log.
+var keyReached = []byte("LogReached")
+
+// CheckReached says whether a log in wal/ ends before an entry that it is known to have had.
+func CheckReached(votes raft.StableStore, log raft.LogStore) error {
+	reached, err := readReached(votes)
+	if err != nil {
+		return err
+	}
+	return checkReached(reached, log)
+}
+
+func readReached(votes raft.StableStore) (uint64, error) {
+	reached, err := votes.GetUint64(keyReached)
+	if err := unlessUnset(err); err != nil {
+		return 0, fmt.Errorf("read how far the log reached: %w", err)
+	}
+	return reached, nil
+}
+
+func checkReached(reached uint64, log raft.LogStore) error {
+	last, err := log.LastIndex()
+	if err != nil {
+		return fmt.Errorf("find the end of the log: %w", err)
+	}
+	if last < reached {
+		return fmt.Errorf("it ends at entry %d, and has reached entry %d before", last, reached)
+	}
+	return nil
+}
+
+// beginReached refuses a log that has lost its end. What a process wrote that was killed before it could sync is synced: from
+// here on it counts as written.
+func (s *segments) beginReached(c Config) error {
+	if err := CheckReached(s.votes, s.WAL); err != nil {
+		return damaged(WALPath(c.Dir), err)
+	}
+	err := c.do("sync what was written", func() error { return syncSegments(c) })
+	if err != nil {
+		return err
+	}
+	last, err := s.LastIndex()
+	if err != nil {
+		return err
+	}
+	s.changed.Store(true) // the newest segment may have nothing yet
+	return s.reach(last)
+}
+
+func syncSegments(c Config) error {
+	names, err := filepath.Glob(filepath.Join(WALPath(c.Dir), "*.wal")) // in the order of their entries
+	if err != nil || len(names) == 0 {
+		return fmt.Errorf("find the newest segment: %w", errors.Join(err, fs.ErrNotExist))
+	}
+	f, err := os.Open(names[len(names)-1])
+	if err == nil {
+		err = errors.Join(f.Sync(), f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("sync the newest segment: %w", err)
+	}
+	return durable.SyncDir(WALPath(c.Dir))
+}
+
+// reach notes that the log has an entry. It is only raised.
+func (s *segments) reach(index uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if index <= s.reached {
+		return nil
+	}
+	return s.setReached(index)
+}
+
+// retreat notes that entries from low on will be removed. It comes before they are.
+func (s *segments) retreat(low, high uint64) error {
+	first, err := s.FirstIndex()
+	if err != nil {
+		return err
+	}
+	last, err := s.LastIndex()
+	if err != nil || high < last {
+		return err
+	}
+	to := low - 1
+	if low <= first {
+		to = 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reached <= to {
+		return nil
+	}
+	return s.setReached(to)
+}
+
+func (s *segments) setReached(index uint64) error {
+	if err := s.votes.SetUint64(keyReached, index); err != nil {
+		return fmt.Errorf("note how far the log reaches: %w", err)
+	}
+	s.reached = index
+	return nil
+}
+
+// listWatch tells when the list of segments has changed.
+type listWatch struct {
+	*metadb.BoltMetaDB
+	changed *atomic.Bool
+}
+
+// CommitState implements types.MetaStore.
+func (m listWatch) CommitState(state types.PersistentState) error {
+	m.changed.Store(true)
+	return m.BoltMetaDB.CommitState(state)
+}
