@@ -90,7 +90,7 @@ func TestNothingIsLaunchedWithoutALease(t *testing.T) {
 }
 
 // What waits to be launched when the session ends may be replaced elsewhere. A renewal through a peer is none of the
-// coordinators' word that it is still wanted (chaos/sim, seed 1155).
+// coordinators' word that it is still wanted (found by chaos/sim).
 func TestNothingIsLaunchedOutOfSession(t *testing.T) {
 	t.Parallel()
 	l := newLeader(t)

@@ -68,8 +68,8 @@ func (s *shim) start(program, cwd string) *failure {
 	}
 	s.group = newCgroup(s.spec.Cgroup)
 	s.group.use(attr.Sys)
-	if s.lease.deadline.past() {
-		return &failure{FailureNodeLost, "not started by its own node: " + s.lease.deadline.silence()}
+	if s.lease.Past(Boottime()) {
+		return &failure{FailureNodeLost, "not started by its own node: " + s.lease.silence()}
 	}
 	if err := markBegun("."); err != nil {
 		return internal("write the task directory", err)

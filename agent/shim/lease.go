@@ -3,6 +3,7 @@ package shim
 import (
 	"bytes"
 	"strconv"
+	"time"
 )
 
 // Lease is what a task lives by; package lease says how it is reckoned. The shim
@@ -50,6 +51,61 @@ func ParseDeadline(line string) (Deadline, bool) {
 // two agents may speak at a time, one of them from beyond its end.
 func (d Deadline) later(other Deadline) Deadline {
 	return Deadline{StopAt: max(d.StopAt, other.StopAt), DeadBy: max(d.DeadBy, other.DeadBy), Renewed: max(d.Renewed, other.Renewed)}
+}
+
+// Past reports whether the stop should have begun by now.
+func (d Deadline) Past(now int64) bool { return d.StopAt != 0 && now >= d.StopAt }
+
+// Hold holds a task to its deadline. It is pure: time is handed in. The shim
+// goes by it, and so do simulations.
+type Hold struct {
+	Deadline
+	// begun: the task is being stopped for it, and no later deadline counts.
+	begun bool
+}
+
+// killRoom is how long before a task must be dead it is killed: the kernel needs
+// a moment for that.
+const killRoom = 250 * time.Millisecond
+
+// Extend takes a deadline from an agent. It is false when that is too late.
+func (h *Hold) Extend(deadline Deadline) bool {
+	if h.begun {
+		return false
+	}
+	h.Deadline = h.later(deadline)
+	return true
+}
+
+// Due is what a deadline asks for.
+type Due struct {
+	// Begins: the stop begins now.
+	Begins bool
+	// Ask: Stop is to be asked of the StopPlan.
+	Ask  bool
+	Stop StopRequest
+	// LookAt is when to look again; 0: no need.
+	LookAt int64
+}
+
+// Look returns what the deadline asks for now.
+func (h *Hold) Look(now int64) Due {
+	if h.StopAt == 0 {
+		return Due{}
+	}
+	room := min(int64(killRoom), (h.DeadBy-h.StopAt)/4)
+	switch killAt := h.DeadBy - room; {
+	case now < h.StopAt:
+		return Due{LookAt: h.StopAt}
+	case !h.begun:
+		h.begun = true
+		left := time.Duration(max(0, killAt-now))
+		return Due{Begins: true, Ask: true, Stop: StopRequest{Notice: left - left/4, Term: left / 4}, LookAt: killAt}
+	case now < killAt:
+		return Due{LookAt: killAt}
+	}
+	// The plan goes by a clock that a sleep of the machine stops.
+	return Due{Ask: true}
 }
 
 func parseNumbers(fields [][]byte, into ...*int64) bool {

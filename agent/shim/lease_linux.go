@@ -8,10 +8,6 @@ import (
 	"unsafe"
 )
 
-// killRoom is how long before a task must be dead it is killed: the kernel needs
-// a moment for that.
-const killRoom = 250 * time.Millisecond
-
 const clockBoottime = 7
 
 // Boottime tells the nanoseconds since the machine started, sleep included. All
@@ -24,11 +20,9 @@ func Boottime() int64 {
 	return ts.Nano()
 }
 
-// enforcer holds a task to its deadline.
+// enforcer holds a task to its deadline, with an alarm.
 type enforcer struct {
-	deadline Deadline
-	// begun: the task is being stopped for it, and no later deadline counts.
-	begun bool
+	Hold
 	alarm chan struct{}
 	timer *os.File // nil: there was none to be had
 	fd    int      // of it: asked for it, the file would block from then on
@@ -41,8 +35,6 @@ func (l *enforcer) close() {
 	}
 }
 
-func (d Deadline) past() bool { return d.StopAt != 0 && Boottime() >= d.StopAt }
-
 // silence says why a task was stopped.
 func (d Deadline) silence() string {
 	if d.Renewed == 0 {
@@ -54,11 +46,10 @@ func (d Deadline) silence() string {
 // extend takes a deadline from an agent. The alarm is left as it is: when it
 // rings too early, it is set anew. So an extension costs next to nothing.
 func (s *shim) extend(deadline Deadline) {
-	if s.lease.begun {
+	if !s.lease.Extend(deadline) {
 		return
 	}
-	s.lease.deadline = s.lease.deadline.later(deadline)
-	s.door.keep(s.lease.deadline)
+	s.door.keep(s.lease.Deadline)
 	if s.lease.alarm == nil {
 		s.enforce()
 	}
@@ -66,30 +57,17 @@ func (s *shim) extend(deadline Deadline) {
 
 // enforce does what the deadline asks for now.
 func (s *shim) enforce() {
-	l := &s.lease
-	if l.deadline.StopAt == 0 {
-		return
+	due := s.lease.Look(Boottime())
+	if due.Begins && s.exit.Ended == 0 && !s.exit.Stopped {
+		s.exit.Stopped = true
+		s.exit.Failure, s.exit.Message = FailureNodeLost, "stopped by its own node: "+s.lease.silence()
+		// The log is told later: nothing here may wait for a disk.
 	}
-	now := Boottime()
-	room := min(int64(killRoom), (l.deadline.DeadBy-l.deadline.StopAt)/4)
-	switch killAt := l.deadline.DeadBy - room; {
-	case now < l.deadline.StopAt:
-		l.wake(l.deadline.StopAt)
-	case !l.begun:
-		l.begun = true
-		if s.exit.Ended == 0 && !s.exit.Stopped {
-			s.exit.Stopped = true
-			s.exit.Failure, s.exit.Message = FailureNodeLost, "stopped by its own node: "+l.deadline.silence()
-			// The log is told later: nothing here may wait for a disk.
-		}
-		left := time.Duration(max(0, killAt-now))
-		s.plan.ask(time.Now(), StopRequest{Notice: left - left/4, Term: left / 4})
-		l.wake(killAt)
-	case now < killAt:
-		l.wake(killAt)
-	default:
-		// The plan goes by a clock that a sleep of the machine stops.
-		s.plan.ask(time.Now(), StopRequest{})
+	if due.Ask {
+		s.plan.Ask(time.Now(), due.Stop)
+	}
+	if due.LookAt != 0 {
+		s.lease.wake(due.LookAt)
 	}
 }
 

@@ -15,17 +15,20 @@ type StopRequest struct {
 	Term time.Duration
 }
 
-type action int
+// Action is what a stop does next.
+type Action int
 
+// What StopPlan.Step returns.
 const (
-	actNone action = iota
-	actNotice
-	actTerm
-	actKill
+	ActNone Action = iota
+	ActNotice
+	ActTerm
+	ActKill
 )
 
-// stopPlan decides what signal is due. It is pure: time is handed in.
-type stopPlan struct {
+// StopPlan decides what signal is due. It is pure: time is handed in. The shim
+// goes by it, and so do simulations.
+type StopPlan struct {
 	asked           bool
 	notice          bool // due
 	noticed, termed bool
@@ -35,8 +38,8 @@ type stopPlan struct {
 	pause           time.Duration
 }
 
-// ask adds a request. A second one can only bring the end nearer.
-func (p *stopPlan) ask(now time.Time, r StopRequest) {
+// Ask adds a request. A second one can only bring the end nearer.
+func (p *StopPlan) Ask(now time.Time, r StopRequest) {
 	p.term = max(p.term, r.Term)
 	termAt := now.Add(max(0, r.Notice))
 	killAt := termAt.Add(max(0, r.Term))
@@ -50,36 +53,36 @@ func (p *stopPlan) ask(now time.Time, r StopRequest) {
 }
 
 // leftovers is called when the command ended and others live on.
-func (p *stopPlan) leftovers(now time.Time) {
+func (p *StopPlan) leftovers(now time.Time) {
 	p.notice, p.noticed = false, true
-	p.ask(now, StopRequest{Term: max(p.term, leftoverGrace)})
+	p.Ask(now, StopRequest{Term: max(p.term, leftoverGrace)})
 }
 
-// step returns what is due now, or how long nothing is.
-func (p *stopPlan) step(now time.Time) (action, time.Duration) {
+// Step returns what is due now, or how long nothing is.
+func (p *StopPlan) Step(now time.Time) (Action, time.Duration) {
 	switch {
 	case !p.asked:
-		return actNone, time.Hour
+		return ActNone, time.Hour
 	case p.notice && !p.noticed && now.Before(p.termAt):
 		p.noticed = true
-		return actNotice, 0
+		return ActNotice, 0
 	case now.Before(p.termAt):
-		return actNone, p.termAt.Sub(now)
+		return ActNone, p.termAt.Sub(now)
 	case !p.termed:
 		p.termed = true
-		return actTerm, 0
+		return ActTerm, 0
 	case now.Before(p.killAt):
-		return actNone, p.killAt.Sub(now)
+		return ActNone, p.killAt.Sub(now)
 	case !p.killing:
 		p.killing = true
-		return actKill, 0
+		return ActKill, 0
 	}
 	// Again and again: a process may have forked while it was looked for, or
 	// sit in a system call that cannot be interrupted yet.
 	p.killing = false
 	p.pause = min(max(2*p.pause, 2*time.Millisecond), time.Second)
 	p.killAt = now.Add(p.pause)
-	return actNone, p.pause
+	return ActNone, p.pause
 }
 
 func earlier(a, b time.Time) time.Time {

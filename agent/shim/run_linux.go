@@ -111,7 +111,7 @@ func take(dir string, agent *caller, listener int) (*shim, int) {
 		_, _, _ = syscall.RawSyscall(sysCloseRange, SocketFD, ^uintptr(0)>>1, closeRangeCloexec)
 		syscall.CloseOnExec(SocketFD)
 	}
-	s := &shim{spec: spec, lock: lock, listener: listener, exit: Exit{Code: -1}, agent: agent, lease: enforcer{deadline: spec.Lease.Deadline}}
+	s := &shim{spec: spec, lock: lock, listener: listener, exit: Exit{Code: -1}, agent: agent, lease: enforcer{Hold: Hold{Deadline: spec.Lease.Deadline}}}
 	s.log = tasklog.NewWriter(LogDir, tasklog.Limits{SegmentBytes: spec.SegmentBytes, TotalBytes: spec.LogBytes})
 	return s, exitOK
 }
@@ -128,7 +128,7 @@ type shim struct {
 	door     *door
 	output   *output
 	group    *cgroup
-	plan     stopPlan
+	plan     StopPlan
 	agent    *caller // who brought the task; nil: whoever dials
 	lease    enforcer
 	used     int // tasks that this process had before
@@ -137,7 +137,7 @@ type shim struct {
 
 func (s *shim) run() int {
 	failure := s.launch()
-	s.door = openDoor(s.listener, s.agent, s.lease.deadline, func(text string) { s.log.Remark(time.Now(), text) })
+	s.door = openDoor(s.listener, s.agent, s.lease.Deadline, func(text string) { s.log.Remark(time.Now(), text) })
 	if failure != nil {
 		s.exit.Failure, s.exit.Message = failure.kind, failure.message
 		s.log.Remark(time.Now(), "mind: "+failure.message)
@@ -178,7 +178,7 @@ func (s *shim) wait() {
 			}
 		case request := <-s.door.requests:
 			s.exit.Stopped = s.exit.Stopped || s.exit.Ended == 0
-			s.plan.ask(time.Now(), request)
+			s.plan.Ask(time.Now(), request)
 		case deadline := <-s.door.deadlines:
 			s.extend(deadline)
 		case <-s.lease.alarm:
@@ -190,8 +190,8 @@ func (s *shim) wait() {
 		}
 		now := time.Now()
 		for {
-			action, next := s.plan.step(now)
-			if action == actNone {
+			action, next := s.plan.Step(now)
+			if action == ActNone {
 				timer.Reset(next)
 				break
 			}
@@ -219,16 +219,16 @@ func (s *shim) took(end end) {
 	}
 }
 
-func (s *shim) act(action action) {
+func (s *shim) act(action Action) {
 	switch action {
-	case actNotice:
+	case ActNotice:
 		for _, pid := range toNotice(s.exit.Pid, syscall.SIGUSR1) {
 			_ = syscall.Kill(pid, syscall.SIGUSR1)
 		}
-	case actTerm:
+	case ActTerm:
 		// Who is stopped cannot act on a signal.
 		signalDescendants(syscall.SIGTERM, syscall.SIGCONT)
-	case actKill:
+	case ActKill:
 		s.group.kill()
 		signalDescendants(syscall.SIGKILL)
 	}

@@ -229,9 +229,9 @@ var agentMutants = []mutant{
 		Package: "agent/outbox", Tests: []string{"TestOutboxKeepsOrderUntilAcknowledged", "TestOutboxBoundsItsBatches"},
 	},
 	{
-		Name: "shim-ignores-its-deadline", Breaks: "R2", File: "agent/shim/lease_linux.go",
+		Name: "shim-ignores-its-deadline", Breaks: "R2", File: "agent/shim/lease.go",
 		What: "the shim does not stop a task at its deadline",
-		Old:  "if l.deadline.StopAt == 0 {", New: "if l.deadline.StopAt >= 0 {",
+		Old:  "if h.StopAt == 0 {", New: "if h.StopAt >= 0 {",
 		Package: "agent/runner", Tests: []string{"TestTheShimAloneHoldsATaskToItsDeadline"},
 	},
 	{

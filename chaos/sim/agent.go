@@ -1,374 +1,302 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/gpus/holding"
 	"github.com/mindcoordinator/mind/agent/lease"
+	"github.com/mindcoordinator/mind/agent/outbox"
+	"github.com/mindcoordinator/mind/agent/session"
+	"github.com/mindcoordinator/mind/agent/shim"
+	"github.com/mindcoordinator/mind/agent/tasks/table"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
-	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/chaos/sim/engine"
+	"github.com/mindcoordinator/mind/chaos/sim/machine"
 )
 
-const (
-	patience     = 4 * second // without an answer in a session
-	welcomeLimit = 5 * second
-	relayLimit   = 2 * second
-)
+const gpusPerNode = 16
 
-// agent is a machine, the agent on it, and the tasks that it has.
-type agent struct {
-	proc
+// node is a machine and the agent on it, whose process it is.
+type node struct {
+	*engine.Proc
+	*machine.Machine
 	w    *world
 	at   int
-	rate float64
-
-	// The machine.
-	powered bool
-	boots   int
-	bootAt  int64
-	tasks   []*task // in the order of their coming
-
-	// On disk.
-	version uint64
-	roster  []string
-	seq     uint64
-
-	// The agent's memory.
-	incarnation uint64
-	keeper      *lease.Keeper
-	sentAt      []sending // true times, for the checks
-	session     *session
-	calling     *session // the stream that is being opened
-	callBy      int64
-	term        uint64 // the newest that welcomed it
-	outbox      []report
-	reportSeq   uint64
-	relayAt     int64
-	pingAt      int64
-	passing     []passing
-	named       uint64 // without RuleDurable: the version that it has in memory
+	life *life // of the agent that runs, or of the last one
 }
 
-type sending struct {
+func newNode(w *world, i int) *node {
+	name := fmt.Sprintf("n%d", i+1)
+	n := &node{Proc: w.Add(name), Machine: machine.New(w.Engine, name, w.rate(), w), w: w, at: i}
+	n.Immortal = w.without(RuleDeadline)
+	return n
+}
+
+// wall is the wall clock, which is right.
+func (n *node) wall() time.Time { return time.Unix(0, n.w.Wall()) }
+
+func (n *node) powerOn() {
+	if n.PowerOn() {
+		n.startAgent()
+	}
+}
+
+func (n *node) powerOff() {
+	if n.Powered() {
+		n.PowerOff()
+		n.kill()
+	}
+}
+
+// life is what an agent has in memory, from its start to its death. The real packages decide: lease.Book, table.Table,
+// outbox.Queue, session.Search and session.Session.
+type life struct {
+	n           *node
+	incarnation uint64
+	book        *lease.Book
+	table       *table.Table
+	outbox      *outbox.Queue
+	search      *session.Search
+	call        *call // the one under way; nil: between two
+
+	sent            []renewal // true times, for the checks
+	relayAt, pingAt int64
+	ranOn           map[string]bool // tasks that lived past their leases when their shims were last told
+	unwritten       *v1.Roster      // the newest that is not on disk
+	writing         bool
+	named           uint64 // the newest version of the roster that came, on disk or not
+	flushing        bool   // reports are sent soon
+}
+
+type renewal struct {
 	seq uint64
 	at  int64
 }
 
-type report struct {
-	seq  uint64
-	body work.TaskReport
-	end  *task
-}
+// quiet discards what the table logs.
+var quiet = slog.New(slog.DiscardHandler)
 
-// passing is a renewal of another agent on its way through this one.
-type passing struct {
-	relayed
-	done func()
-}
-
-func newAgent(w *world, id int) *agent {
-	a := &agent{w: w, at: id - w.knobs.coordinators, rate: w.rate()}
-	a.id, a.name = id, fmt.Sprintf("n%d", id-w.knobs.coordinators+1)
-	return a
-}
-
-// clock is the machine's; it begins anew at each boot.
-func (a *agent) clock() int64 { return a.local(a.w.now) }
-
-func (a *agent) local(at int64) int64 { return int64(float64(at-a.bootAt)*a.rate) + 10*second }
-
-// until is the time until the machine's clock says so.
-func (a *agent) until(local int64) int64 {
-	return int64(float64(local-a.clock())/a.rate) + 1
-}
-
-func (a *agent) powerOn() {
-	if a.powered {
+func (n *node) startAgent() {
+	if n.Up() || !n.Powered() {
 		return
 	}
-	a.powered, a.bootAt = true, a.w.now
-	a.boots++
-	a.w.note("boots", a.name, "", uint64(a.boots), 0)
-	a.startAgent()
+	n.Start()
+	n.Disk.Starts++
+	first := n.Disk.Starts << 32 // above all numbers of earlier agents
+	l := &life{
+		n: n, incarnation: uint64(n.w.Now()/ms) + 1, book: lease.NewBook(n.Name, lease.Timing{}, first, n.Clock()),
+		outbox: outbox.NewQueue(first), ranOn: map[string]bool{},
+	}
+	n.life = l
+	n.w.Note("agent starts", n.Name, "", l.incarnation, n.Disk.Roster.GetVersion())
+	if r := n.Disk.Roster; r != nil {
+		l.use(r)
+	}
+	var addrs []string
+	for _, c := range n.w.coordinators {
+		addrs = append(addrs, c.Name)
+	}
+	l.search = session.NewSearch(addrs, n.w.Rand.Shuffle)
+	l.table = table.New(table.Config{
+		Node: n.Name, MaxLaunches: 2, KeepTasks: 3, KeepTasksFor: time.Hour,
+		Work: (*worker)(l), Outbox: (*mailbox)(l), Leases: (*leases)(l), GPUs: well{}, Notes: well{}, Log: quiet,
+	})
+	var found []table.Left
+	for _, r := range n.Disk.Tasks {
+		found = append(found, left(r))
+	}
+	l.table.Adopt(found, n.wall())
+	timing := l.book.Timing()
+	n.Every(timing.Heartbeat/4, l.turnToPeers)
+	n.Every(timing.Heartbeat/2, l.tellShims)
+	l.find()
 }
 
-// powerOff ends all processes at once.
-func (a *agent) powerOff() {
-	if !a.powered {
-		return
+// left is what an earlier agent left of a task.
+func left(r *machine.Record) table.Left {
+	if r.Acked {
+		return table.Left{ID: r.ID, Ended: true, EndedAt: time.Unix(0, r.Exit.Ended)}
 	}
-	a.w.note("loses power", a.name, "", uint64(a.boots), 0)
-	a.powered = false
-	a.kill()
-	for _, t := range a.tasks {
-		t.alive = false
-	}
-	a.tasks = nil // What they were is of no interest after a boot: the state ends them by the new boot id.
+	return table.Left{ID: r.ID, Has: holding.Of(r.Spec), Disowned: r.Disowned}
 }
 
 // kill ends the agent, and nothing else.
-func (a *agent) kill() {
-	if !a.up {
+func (n *node) kill() {
+	if !n.Up() {
 		return
 	}
-	a.w.note("agent dies", a.name, "", a.incarnation, 0)
-	a.up = false
-	if s := a.session; s != nil {
-		a.session = nil
-		if a.powered {
-			s.up.send(s.end)
-		}
+	n.w.Note("agent dies", n.Name, "", n.life.incarnation, 0)
+	n.Die()
+	switch c := n.life.call; {
+	case c == nil:
+	case n.Powered():
+		c.hangUp()
+	default:
+		c.over = true // without a word
 	}
-	a.passing = nil
-	a.tasks = slices.DeleteFunc(a.tasks, func(t *task) bool { return t.state == queued || t.state == launching })
 }
 
-func (a *agent) startAgent() {
-	if a.up || !a.powered {
-		return
-	}
-	a.start++
-	a.up, a.awake = true, true
-	a.incarnation = uint64(a.w.now/ms) + 1
-	a.w.note("agent starts", a.name, "", a.incarnation, a.version)
-	a.keeper = lease.New(a.name, lease.Timing{}, a.clock())
-	if a.version != 0 {
-		a.keeper.SetRoster(a.version, a.roster)
-	}
-	a.named = a.version
-	a.session, a.calling, a.outbox, a.sentAt, a.term = nil, nil, nil, nil, 0
-	a.relayAt, a.pingAt = 0, 0
-	for _, t := range a.tasks {
-		switch {
-		case t.state == ended && !t.acked:
-			a.report(t, work.ReportEnded)
-		case t.state != ended:
-			a.keeper.Add(t.key.text(), t.lease())
-			a.keeper.Restore(t.key.text(), t.told)
-		}
-	}
-	a.every(250*ms, a.step)
-}
+// current says whether this agent has not died yet.
+func (l *life) current() bool { return l.n.Up() && l.n.life == l }
 
-func (a *agent) later(d int64, do func()) {
-	start := a.start
-	a.w.after(d, func() { a.w.hand(&a.proc, start, do) })
-}
-
-func (a *agent) every(pace int64, do func()) {
-	a.later(a.w.within(pace-pace/10, pace+pace/10), func() {
-		do()
-		a.every(pace, do)
-	})
-}
-
-// step is what an agent does four times a second.
-func (a *agent) step() {
-	now := a.clock()
-	s := a.session
-	switch {
-	case s != nil && now > s.patient:
-		a.hangUp(s)
-	case s != nil && now-s.beatAt >= heartbeat:
-		a.beat(s)
-	case s == nil && (a.calling == nil || now > a.callBy):
-		a.call()
-	}
-	if a.keeper.NeedRelay(now) && !a.w.without(RuleRelay) && now-a.relayAt >= heartbeat {
-		a.relayAt = now
-		a.relay()
-	}
-	if a.keeper.NeedPing(now) && now-a.pingAt >= heartbeat/2 {
-		a.pingAt = now
-		a.ping()
-	}
-	a.tellShims()
-	a.launchNext()
-	a.sendReports()
-}
-
-// call asks any coordinator for a session.
-func (a *agent) call() {
-	c := a.w.coordinators[a.w.rng.IntN(len(a.w.coordinators))]
-	s := &session{w: a.w, c: c, a: a, up: a.w.pipe(&a.proc, &c.proc), down: a.w.pipe(&c.proc, &a.proc)}
-	if old := a.calling; old != nil {
-		old.up.send(old.end)
-	}
-	a.calling, a.callBy = s, a.clock()+welcomeLimit
-	if a.w.isCut(a.id, c.id) || a.w.isCut(c.id, a.id) || !c.up {
-		a.callBy = a.clock() + 500*ms // no connection comes about
-		return
-	}
-	hello := work.RegisterNode{Node: a.row()}
-	for _, t := range a.tasks {
-		if t.state != ended || !t.acked {
-			hello.Tasks = append(hello.Tasks, work.TaskRef{Job: t.key.job, Attempt: t.key.attempt, Rank: t.key.rank, Token: t.key.token})
-		}
-	}
-	s.up.send(func() { c.enter(a, s, hello) })
-}
-
-func (a *agent) row() work.Node {
-	n := work.Node{
-		ID: a.name, Hostname: a.name, BootID: fmt.Sprintf("boot-%d", a.boots), GRPCAddr: a.name + ":1", CPUs: 64, MemMB: 1 << 20,
-		Incarnation: a.incarnation, RosterAcked: a.keeper.RosterVersion(),
+func (l *life) hello() *v1.Hello {
+	n := l.n
+	h := &v1.Hello{
+		NodeId: n.Name, Hostname: n.Name, BootId: n.BootID(), GrpcAddr: n.Name + ":1", CpuCount: 64, MemoryMb: 1 << 20,
+		Incarnation: l.incarnation, RosterVersion: l.book.RosterVersion(), Tasks: l.table.Unacknowledged(),
 	}
 	for i := range gpusPerNode {
-		n.GPUs = append(n.GPUs, work.GPU{UUID: fmt.Sprintf("%s-%d", a.name, i), Index: uint8(i), Type: "H100", MemMB: 80_000, Health: v1.GpuHealth_HEALTHY})
+		h.Gpus = append(h.Gpus, &v1.Gpu{
+			Uuid: fmt.Sprintf("%s-%d", n.Name, i), Index: int32(i), GpuType: "H100", MemoryMb: 80_000, Health: v1.GpuHealth_HEALTHY,
+		})
 	}
-	return n
+	return h
 }
 
-// welcomed begins a session, unless the agent has given up waiting for it.
-func (a *agent) welcomed(s *session, term uint64) {
-	if a.calling != s || term < a.term {
-		s.up.send(s.end)
-		if a.calling == s {
-			a.calling = nil
-		}
-		return
+// renewal is the number and the roster of a renewal that is sent now.
+func (l *life) renewal() (seq, roster uint64) {
+	seq, roster = l.book.Renewal(l.n.Clock())
+	l.sent = append(l.sent, renewal{seq, l.n.w.Now()})
+	if l.n.w.without(RuleDurable) {
+		roster = max(roster, l.named)
 	}
-	a.w.note("in session", a.name, s.c.name, term, a.seq)
-	a.calling, a.session, a.term = nil, s, term
-	s.patient = a.clock() + patience
-	a.beat(s)
-	s.sent = 0
-	a.sendReports()
+	return seq, roster
 }
 
-func (a *agent) nextSeq() uint64 {
-	a.seq++
-	a.keeper.Sent(a.seq, a.clock())
-	a.sentAt = append(a.sentAt, sending{a.seq, a.w.now})
-	if len(a.sentAt) > 300 {
-		a.sentAt = slices.Delete(a.sentAt, 0, 100)
-	}
-	return a.seq
-}
-
-// keeps is the version of the roster that renewals name.
-func (a *agent) keeps() uint64 {
-	if a.w.without(RuleDurable) {
-		return a.named
-	}
-	return a.keeper.RosterVersion()
-}
-
-func (a *agent) beat(s *session) {
-	s.beatAt = a.clock()
-	seq, roster := a.nextSeq(), a.keeps()
-	s.up.send(func() { s.heartbeat(seq, roster) })
-}
-
-func (a *agent) acked(seq uint64) (news bool) {
-	if !a.keeper.Acked(seq) {
+// acked is the acknowledgement of a renewal.
+func (l *life) acked(seq uint64) (news bool) {
+	if news = l.book.Acked(seq); !news {
 		return false
 	}
-	for _, sent := range a.sentAt {
-		if sent.seq == seq {
-			a.w.truth.renewed[a.name] = max(a.w.truth.renewed[a.name], sent.at)
-		}
+	// The book forgets the same.
+	at, found := slices.BinarySearchFunc(l.sent, seq, func(r renewal, seq uint64) int { return cmp.Compare(r.seq, seq) })
+	if found {
+		renewed := l.n.w.truth.renewed
+		renewed[l.n.Name] = max(renewed[l.n.Name], l.sent[at].at)
+		l.sent = slices.Delete(l.sent, 0, at+1)
 	}
-	a.launchNext()
+	l.launchable()
 	return true
 }
 
-func (a *agent) acknowledged(s *session, seq, reported uint64) {
-	if a.session != s {
-		return
+// launchable has the table look again when a task waits for leave to be launched.
+func (l *life) launchable() {
+	if l.book.Waiting() || l.n.w.without(RuleSession) {
+		l.table.LaunchNext()
 	}
-	if a.acked(seq) {
-		s.patient = a.clock() + patience
-		if !s.proven {
-			s.proven = true
-			a.keeper.SessionOpened(a.clock())
-		}
-	}
-	n := 0
-	for n < len(a.outbox) && a.outbox[n].seq <= reported {
-		if t := a.outbox[n].end; t != nil {
-			t.acked = true
-		}
-		n++
-	}
-	a.outbox = slices.Delete(a.outbox, 0, n)
-	s.sent = max(0, s.sent-n)
 }
 
-// rosterCame writes the list to disk, which takes its time.
-func (a *agent) rosterCame(s *session, version uint64, members []string) {
-	if a.session != s {
-		return
+// tellShims tells shims of the deadlines that have moved.
+func (l *life) tellShims() {
+	n := l.n
+	words, _ := l.book.Due(n.Clock())
+	for _, word := range words {
+		d, r := word.Deadline, n.Named(word.Name)
+		if d.RunsOn && !l.ranOn[word.Name] {
+			n.w.seen.RanOn++
+			n.w.Note("runs on", n.Name, r.ID.Job, r.ID.Token, uint64(d.StopAt))
+		}
+		l.ranOn[word.Name] = d.RunsOn
+		if p := n.Attach(r); p != nil {
+			p.Extend(shimDeadline(d))
+		}
 	}
-	if !s.proven {
-		a.later(200*ms, func() { a.rosterCame(s, version, members) })
-		return
+	l.launchable()
+}
+
+func shimDeadline(d lease.Deadline) shim.Deadline {
+	return shim.Deadline{StopAt: d.StopAt, DeadBy: d.DeadBy, Renewed: d.Renewed}
+}
+
+// keep writes a roster to disk, which takes its time; of those that come meanwhile only the newest is written.
+func (l *life) keep(r *v1.Roster) {
+	l.named = r.GetVersion()
+	l.unwritten = r
+	if !l.writing {
+		l.write()
 	}
-	a.named = version
-	disk := a.w.knobs.disk
-	if a.version == 0 {
-		disk = min(disk, 3*second)
+}
+
+func (l *life) write() {
+	n, r := l.n, l.unwritten
+	l.unwritten, l.writing = nil, true
+	took := n.w.knobs.disk
+	if n.Disk.Roster == nil {
+		took = min(took, 3*second)
 	}
-	a.later(a.w.within(ms, disk), func() {
-		if version > a.version {
-			a.version, a.roster = version, members
-			a.keeper.SetRoster(version, members)
+	n.After(n.w.Within(ms, took), func() {
+		n.Disk.Roster = r
+		l.use(r)
+		if l.call != nil {
+			l.call.beat() // until the leader knows, what runs here cannot be replaced
+		}
+		if l.writing = l.unwritten != nil; l.writing {
+			l.write()
 		}
 	})
 }
 
-// closed is the end of the stream from the other side.
-func (a *agent) closed(s *session) {
-	if a.session == s {
-		a.hangUp(s)
-	} else if a.calling == s {
-		a.calling = nil
+// use goes by a roster that is on disk.
+func (l *life) use(r *v1.Roster) {
+	var members []string
+	for _, m := range r.GetMembers() {
+		members = append(members, m.GetNodeId())
+	}
+	l.book.SetRoster(r.GetVersion(), members)
+}
+
+// turnToPeers does what the lease book needs of the other agents.
+func (l *life) turnToPeers() {
+	now, pace := l.n.Clock(), int64(l.book.Timing().Heartbeat)
+	if l.book.NeedRelay(now) && !l.n.w.without(RuleRelay) && now-l.relayAt >= pace {
+		l.relayAt = now
+		l.relay()
+	}
+	if l.book.NeedPing(now) && now-l.pingAt >= pace/2 {
+		l.pingAt = now
+		l.ping()
 	}
 }
 
-func (a *agent) hangUp(s *session) {
-	a.w.note("out of session", a.name, s.c.name, a.seq, 0)
-	a.session = nil
-	a.keeper.SessionClosed(a.clock())
-	s.up.send(s.end)
-}
-
-func (a *agent) tellShims() {
-	for name, d := range a.keeper.Deadlines(a.clock()) {
-		for _, t := range a.tasks {
-			if t.state == running && !t.begun && d.StopAt > t.told.StopAt && t.key.text() == name {
-				if d.RunsOn && !t.told.RunsOn {
-					a.w.seen.RanOn++
-					a.w.note("runs on", a.name, name, 0, uint64(d.StopAt))
-				}
-				t.told = d
-			}
+// relay asks the peers to pass a renewal on.
+func (l *life) relay() {
+	n := l.n
+	seq, roster := l.renewal()
+	r := &v1.Renewal{NodeId: n.Name, BootId: n.BootID(), Seq: seq, RosterVersion: roster}
+	done := func() {
+		if l.current() && l.acked(seq) {
+			n.w.seen.Relayed++
 		}
 	}
-}
-
-func (a *agent) report(t *task, kind work.ReportKind) {
-	a.reportSeq++
-	r := report{seq: a.reportSeq, body: work.TaskReport{
-		Job: t.key.job, Attempt: t.key.attempt, Rank: t.key.rank, Token: t.key.token, Kind: kind, Time: epoch + a.w.now,
-	}}
-	if kind == work.ReportEnded {
-		r.end = t
-		r.body.ExitCode, r.body.ErrorType, r.body.ErrorMessage = t.exit, t.cause, t.why
+	for _, name := range l.book.Peers() {
+		p := n.w.node(name)
+		n.Send(p.Proc, func() { p.life.pass(r, func() { p.Send(n.Proc, done) }) })
 	}
-	a.outbox = append(a.outbox, r)
-	a.sendReports()
 }
 
-func (a *agent) sendReports() {
-	s := a.session
-	if s == nil || s.sent >= len(a.outbox) {
-		return
+// ping asks the peers whether they have no session either.
+func (l *life) ping() {
+	n, sentAt := l.n, l.n.Clock()
+	closed := func(name string) {
+		if l.current() {
+			l.book.PeerClosed(name, sentAt)
+			l.tellShims()
+		}
 	}
-	batch := slices.Clone(a.outbox[s.sent:])
-	s.sent = len(a.outbox)
-	s.up.send(func() { s.reports(batch) })
+	for _, name := range l.book.Peers() {
+		if n.w.without(RuleAcks) {
+			closed(name)
+			continue
+		}
+		p := n.w.node(name)
+		n.Send(p.Proc, func() {
+			if p.life.book.AnswerPing(p.Clock()) || n.w.without(RuleClosed) {
+				p.Send(n.Proc, func() { closed(name) })
+			}
+		})
+	}
 }
-
-func duration(ns int64) time.Duration { return time.Duration(ns) }

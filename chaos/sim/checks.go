@@ -2,7 +2,12 @@ package sim
 
 import (
 	"slices"
+	"time"
 
+	"github.com/mindcoordinator/mind/agent/gpus/holding"
+	"github.com/mindcoordinator/mind/agent/taskid"
+	"github.com/mindcoordinator/mind/chaos/sim/machine"
+	"github.com/mindcoordinator/mind/chaos/sim/raft"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -18,8 +23,8 @@ type truth struct {
 }
 
 type rank struct {
-	job  ident.Job
-	rank uint16
+	job  string
+	rank int32
 }
 
 func newTruth() truth {
@@ -27,8 +32,8 @@ func newTruth() truth {
 }
 
 // applied checks an entry when a replica has applied it: the first for what it does, all for doing the same.
-func (t *truth) applied(c *coordinator, index int, e *entry) {
-	if e.data == nil && e.voters == nil {
+func (t *truth) applied(c *coordinator, index int, e *raft.Entry) {
+	if e.Data == nil && e.Voters == nil {
 		return
 	}
 	if index < len(t.hashes) {
@@ -42,12 +47,12 @@ func (t *truth) applied(c *coordinator, index int, e *entry) {
 	t.hashes = append(t.hashes, v.Hash())
 	t.view = v
 	w.seen.Entries++
-	w.trace.fold(uint64(index), v.Hash())
+	w.Trace.Fold(uint64(index), v.Hash())
 	if found := fsm.Check(v); len(found) > 0 {
 		w.fail(State, "after entry %d: %v", index, found)
 	}
 	retried := false
-	for _, command := range e.commands {
+	for _, command := range e.Commands {
 		control, ok := command.(work.ControlJob)
 		retried = retried || ok && control.Action == work.ActionRetry
 	}
@@ -78,7 +83,7 @@ func (t *truth) applied(c *coordinator, index int, e *entry) {
 // compare holds a replica against what others had at the same index.
 func (t *truth) compare(c *coordinator, index int) {
 	if index < len(t.hashes) && t.hashes[index] != 0 && c.machine.View().Hash() != t.hashes[index] {
-		c.w.fail(Diverged, "%s has the hash %016x at %d, others %016x", c.name, c.machine.View().Hash(), index, t.hashes[index])
+		c.w.fail(Diverged, "%s has the hash %016x at %d, others %016x", c.Name, c.machine.View().Hash(), index, t.hashes[index])
 	}
 }
 
@@ -89,34 +94,39 @@ func (t *truth) judged(w *world, j *work.Job, a work.AwaitedTask) {
 		w.fail(Evidence, "%s rank %d is lost with %d of %d votes", j.ID, a.Rank, a.Loss.Votes, a.Loss.Voters)
 	}
 	lost := max(j.LostAfter, work.MinLostAfter)
-	if since := w.now - t.renewed[a.Node]; since < lost-lost/20 {
+	if since := w.Now() - t.renewed[a.Node]; since < lost-lost/20 {
 		w.fail(Evidence, "%s rank %d on %s is lost %.3f s after a renewal was sent that was acknowledged; lost_after is %.0f s",
 			j.ID, a.Rank, a.Node, float64(since)/float64(second), float64(lost)/float64(second))
 	}
 }
 
-// started is called with each process that starts: this is where two could live at a time.
-func (t *truth) started(a *agent, n *task) {
-	w := a.w
-	for _, other := range w.agents {
-		for _, o := range other.tasks {
-			if !o.alive || o == n {
-				continue
-			}
+// Program implements machine.Watcher.
+func (w *world) Program(job string) (run int64, code int) { return w.users.behaviour(job) }
+
+// Started implements machine.Watcher: this is where two attempts could live at a time.
+func (w *world) Started(m *machine.Machine, r *machine.Record) {
+	w.seen.Launches++
+	if r.Spec.GetReplacement() {
+		w.seen.Replacements++
+	}
+	t, id := &w.truth, r.ID
+	for _, other := range w.nodes {
+		for o := range other.Alive {
 			switch {
-			case o.key.job == n.key.job && (o.key.rank == n.key.rank || o.key.attempt != n.key.attempt):
+			case o == r:
+			case o.ID.Job == id.Job && (o.ID.Rank == id.Rank || o.ID.Attempt != id.Attempt):
 				w.fail(Overlap, "%s: rank %d of attempt %d starts on %s while rank %d of attempt %d lives on %s",
-					n.key.job, n.key.rank, n.key.attempt, a.name, o.key.rank, o.key.attempt, other.name)
-			case other == a && o.spec.gpus&n.spec.gpus != 0:
-				w.fail(Shared, "%s starts on %s, where %s has one of its GPUs", n.key.text(), a.name, o.key.text())
+					id.Job, id.Rank, id.Attempt, m, o.ID.Rank, o.ID.Attempt, other.Name)
+			case other.Machine == m && holding.Of(o.Spec).Excludes(holding.Of(r.Spec)):
+				w.fail(Shared, "%s starts on %s, where %s has one of its GPUs", r.Name, m, o.Name)
 			}
 		}
 	}
-	name := rank{n.key.job, n.key.rank}
-	if n.key.token <= t.tokens[name] {
-		w.fail(Token, "%s starts on %s after a process with token %d", n.key.text(), a.name, t.tokens[name])
+	name := rank{id.Job, id.Rank}
+	if id.Token <= t.tokens[name] {
+		w.fail(Token, "%s starts on %s after a process with token %d", r.Name, m, t.tokens[name])
 	}
-	t.tokens[name] = n.key.token
+	t.tokens[name] = id.Token
 }
 
 // outage is a time in which no coordinator can do anything for any agent, while all agents are well and hear each other.
@@ -125,17 +135,17 @@ type outage struct {
 }
 
 // outagePatience is after what time in an outage all agents must have noticed.
-const outagePatience = 14 * second
+const outagePatience = 14 * time.Second
 
 // watch looks again and again whether there is an outage.
 func (w *world) watch() {
-	w.after(100*ms, func() {
+	w.After(100*ms, func() {
 		is := w.isOutage()
 		switch {
 		case !is:
 			w.outage.since = 0
 		case w.outage.since == 0:
-			w.outage.since = w.now
+			w.outage.since = w.Now()
 		}
 		w.watch()
 	})
@@ -144,25 +154,25 @@ func (w *world) watch() {
 func (w *world) isOutage() bool {
 	awake := 0
 	for _, c := range w.coordinators {
-		if c.live() {
+		if c.Live() {
 			awake++
 		}
 	}
 	quorum := 2*awake > len(w.coordinators)
-	for _, a := range w.agents {
-		if a.boots == 0 {
+	for _, n := range w.nodes {
+		if n.Boots == 0 {
 			continue
 		}
-		if !a.live() || !a.powered {
+		if !n.Live() || !n.Powered() {
 			return false
 		}
 		for _, c := range w.coordinators {
-			if quorum && w.both(a.id, c.id) {
+			if quorum && w.Linked(n.Proc, c.Proc) {
 				return false
 			}
 		}
-		for _, b := range w.agents {
-			if b.boots > 0 && (w.isCut(a.id, b.id) || w.isCut(b.id, a.id)) {
+		for _, o := range w.nodes {
+			if o.Boots > 0 && !w.Linked(n.Proc, o.Proc) {
 				return false
 			}
 		}
@@ -170,13 +180,14 @@ func (w *world) isOutage() bool {
 	return true
 }
 
-// stoppedByDeadline holds a stop against the promise that no training dies of an outage.
-func (w *world) stoppedByDeadline(a *agent, t *task) {
-	if w.outage.since == 0 || w.now-w.outage.since < outagePatience {
+// Lapsed implements machine.Watcher: it holds a stop against the promise that no training dies of an outage.
+func (w *world) Lapsed(m *machine.Machine, r *machine.Record) {
+	since := time.Duration(w.Now() - w.outage.since)
+	if w.outage.since == 0 || since < outagePatience {
 		return
 	}
-	if t.spec.replaceable && a.version != 0 && !t.begun && w.knobs.loss < 0.02 {
-		w.fail(Harm, "%s on %s is stopped %.1f s into an outage that all agents share", t.key.text(), a.name, float64(w.now-w.outage.since)/float64(second))
+	if r.Spec.GetReplaceable() && m.Disk.Roster != nil && w.knobs.weather.Loss < 0.02 {
+		w.fail(Harm, "%s on %s is stopped %s into an outage that all agents share", r.Name, m, since)
 	}
 }
 
@@ -186,9 +197,9 @@ const settling = 8 * minute
 // converge mends everything and waits for the cluster to come to rest.
 func (w *world) converge() {
 	w.heal()
-	end := w.now + settling
-	for w.now < end && w.found == nil {
-		w.run(w.now + 5*second)
+	end := w.Now() + settling
+	for w.Now() < end && w.found == nil {
+		w.Run(w.Now() + 5*second)
 		if w.found == nil && w.unsettled() == "" {
 			return
 		}
@@ -221,14 +232,12 @@ func (w *world) unsettled() string {
 			}
 		}
 	}
-	for _, a := range w.agents {
-		for _, t := range a.tasks {
-			if !t.alive {
-				continue
-			}
-			j, ok := v.Job(t.key.job)
-			if !ok || !j.Live() || j.Token != t.key.token || j.Tasks[t.key.rank].Node != a.name {
-				return t.key.text() + " lives on " + a.name + " and is not wanted"
+	for _, n := range w.nodes {
+		for r := range n.Alive {
+			id, _ := ident.ParseJob(r.ID.Job)
+			j, ok := v.Job(id)
+			if !ok || !j.Live() || j.Token != r.ID.Token || j.Tasks[r.ID.Rank].Node != n.Name {
+				return r.Name + " lives on " + n.Name + " and is not wanted"
 			}
 		}
 	}
@@ -236,8 +245,10 @@ func (w *world) unsettled() string {
 }
 
 func (w *world) lives(j *work.Job, i int) bool {
-	a := w.agent(j.Tasks[i].Node)
-	return a != nil && slices.ContainsFunc(a.tasks, func(t *task) bool {
-		return t.alive && t.key == key{j.ID, j.Attempt, uint16(i), j.Token}
-	})
+	n := w.node(j.Tasks[i].Node)
+	if n == nil {
+		return false
+	}
+	r := n.Find(taskid.ID{Job: j.ID.String(), Attempt: int32(j.Attempt), Rank: int32(i), Token: j.Token})
+	return r != nil && r.Alive()
 }

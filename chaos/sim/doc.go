@@ -1,23 +1,25 @@
-// Package sim plays the life of a cluster on one goroutine, from a seed: the same seed is the same run, event by event,
-// and its trace has the same hash. It looks for histories that break the argument of docs/operate/failure-model.md.
+// Package sim plays the life of a cluster on one goroutine, from a seed: the same seed is the same run, event by event, and
+// its trace has the same hash. It looks for histories that break the argument of docs/operate/failure-model.md.
 //
-// Real are the parts that decide and do no I/O: a fsm.Machine for each coordinator, fed with entries as they are packed
-// and encoded in the log; scheduler.Plan; and a lease.Keeper for each agent.
+// It finds what takes a rare order of messages, elections and clocks: two attempts alive at once, a node that is lost too
+// early, a replica that differs. It plays hours of such histories in seconds, and repeats each to the last event; package
+// virtual cannot repeat the schedule of goroutines, and real processes repeat nothing. It can also do without a rule of the
+// failure model, and shows that the rule was needed (Rule).
 //
-// Modelled, in a few lines each and by the rules that the real rooms follow:
-//   - raft: terms, elections, replication by whole logs, proofs of leadership; logs, terms and votes survive a crash, a
-//     coordinator comes back from a snapshot and the log after it;
-//   - what a leader does: sessions, silence and the fresh period, attention, renewals after a proof, relayed ones, votes,
-//     verdicts, the roster and its acknowledgements, plans, orders, reports, ticks;
-//   - gossip: each coordinator has a view of its own of each agent, late, and sometimes wrong;
-//   - agents: sessions, orders, launches, pings, relays, restarts, the roster on disk;
-//   - shims and processes: deadlines on the clock of their machine, whose rate is wrong by up to 0.5 %;
-//   - the network: links that are cut one way, streams that stall and go on, messages that are lost, late, and doubled.
+// The code of the product that decides is run, not modelled:
+//   - coordinators: the state machine (fsm) on packed and encoded entries, scheduler, coordinator/liveness, and what
+//     coordinator/session says in which order (Sender, OrderBook, Registration, Reports);
+//   - agents: agent/lease, agent/session, agent/outbox and agent/tasks/table;
+//   - shims: shim.Hold and shim.StopPlan.
 //
-// Time is a number, events are in a heap by time and number, randomness comes from one PCG, and nothing depends on the
-// order of a map.
+// They speak in the messages of the product. Modelled is what needs goroutines, sockets or files:
+//   - raft (package raft), since hashicorp/raft cannot be run on one goroutine;
+//   - gossip, as what each coordinator last heard of each agent, late, and sometimes wrong;
+//   - when a leader looks, asks for votes and proposes (coordinator/term), and how calls between agents travel (agent/leader);
+//   - machines, disks and programs (package machine), the network and time (package engine);
+//   - users.
 //
 // Guarantees: a run ends with nil or with the first finding; a finding names its seed. Not guaranteed: that a rule which
-// can be switched off without a finding is not needed (see rules_test.go), and anything about code that is modelled and
-// not run: that is for packages virtual and scenario.
+// can be switched off without a finding is not needed (see rules_test.go), and anything about code that is modelled: that
+// is for packages virtual and scenario.
 package sim

@@ -11,22 +11,22 @@ import (
 // to find something.
 //
 // What the simulation does not show to be needed by itself: RuleSettle and RuleHold, not even both, for an agent that was
-// silent for long has to join the roster anew, which keeps it from taking over; RuleClosed without RuleRelay and RuleVotes
-// (whoever is answered by an agent in session is renewed through it, and gossip hears of it); RuleHello (what is lost is
+// silent for long has to join the roster anew, which keeps replacements from it; RuleClosed without RuleRelay and RuleVotes
+// (an agent that is answered by one in session is renewed through it, and gossip hears of it); RuleHello (what is lost is
 // dead, or was never launched); RuleVotes and RuleAttention, which are there so that nothing is lost without need.
 var needed = []struct {
 	what string
 	off  Rule
 	from uint64
 }{
-	{"anybody may take over, whoever the lost node knows of", RuleList, 5},
-	{"rosters are acknowledged before they are on disk", RuleDurable, 23},
-	{"tasks run on without asking", RuleAcks, 21},
-	{"a word that the session is open counts, and nothing else helps", RuleClosed | RuleRelay | RuleVotes, 23},
-	{"a heartbeat is acknowledged without a proof of leadership", RuleVerify, 24},
-	{"silence counts from before the term", RuleFresh, 112},
-	{"nobody holds tasks to their deadlines", RuleDeadline, 13},
-	{"what an earlier session ordered is launched on any renewal", RuleSession | RuleOrders | RuleReturn, 42},
+	{"any node may run replacements, whatever the lost node knows", RuleList, 5},
+	{"rosters are acknowledged before they are on disk", RuleDurable, 7},
+	{"tasks run on without asking", RuleAcks, 2},
+	{"an answer that the session is open counts, and nothing else helps", RuleClosed | RuleRelay | RuleVotes, 65},
+	{"a heartbeat is acknowledged without a proof of leadership", RuleVerify, 27},
+	{"silence counts from before the term", RuleFresh, 7},
+	{"no shim holds tasks to their deadlines", RuleDeadline, 8},
+	{"what an earlier session ordered is launched on any renewal", RuleSession | RuleOrders | RuleReturn, 32},
 }
 
 // TestRules_eachIsNeeded switches rules off. An overlap shows that the rule was needed; a search without one shows that the

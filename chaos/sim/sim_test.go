@@ -21,6 +21,22 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 	return n
 }
 
+func (s *Seen) add(o Seen) {
+	s.Entries += o.Entries
+	s.Elections += o.Elections
+	s.Verdicts += o.Verdicts
+	s.Lost += o.Lost
+	s.Launches += o.Launches
+	s.Replacements += o.Replacements
+	s.Relayed += o.Relayed
+	s.RanOn += o.RanOn
+	s.Cut += o.Cut
+	s.Unknown += o.Unknown
+	s.Restores += o.Restores
+	s.GaveUp += o.GaveUp
+	s.Outages += o.Outages
+}
+
 // TestSeeds plays seeds, a few by default; MIND_SIM_SEEDS says how many, MIND_SIM_FIRST where to begin.
 func TestSeeds(t *testing.T) {
 	if os.Getenv("MIND_CHAOS_SEED") != "" {

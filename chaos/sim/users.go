@@ -3,6 +3,12 @@ package sim
 import (
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
+
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/chaos/sim/engine"
+	"github.com/mindcoordinator/mind/chaos/sim/raft"
+	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -43,39 +49,46 @@ func (u *users) begin(w *world) {
 func (u *users) submit(i int) {
 	w := u.w
 	name := fmt.Sprintf("job-%d", i)
-	pick := func(values ...int64) int64 { return values[w.rng.IntN(len(values))] }
-	j := &wish{name: name, kind: []int{workShort, workLong, workEndless, workEndless, workFails}[w.rng.IntN(5)]}
+	pick := func(values ...int64) int64 { return engine.Pick(w.Engine, values...) }
+	j := &wish{name: name, kind: engine.Pick(w.Engine, workShort, workLong, workEndless, workEndless, workFails)}
 	j.job = work.NewJob{
-		Tenant: "t", User: "u", Name: name, Priority: uint8(w.rng.IntN(3)), Key: name, Fingerprint: uint64(i) + 1,
-		Shape:       work.Shape{Nodes: 1, GPUs: uint16(1 + w.rng.IntN(2))},
+		Tenant: "t", User: "u", Name: name, Priority: uint8(w.Rand.IntN(3)), Key: name, Fingerprint: uint64(i) + 1,
+		Shape:       work.Shape{Nodes: 1, GPUs: uint16(1 + w.Rand.IntN(2))},
 		Retry:       work.RetryPolicy{Max: uint16(pick(0, 1, 3, 9, 9)), On: work.RetryInfrastructure},
 		LostAfter:   pick(10, 12, 15, 20, 30) * second,
 		GiveUpAfter: pick(45, 90, 86_400) * second,
 		Grace:       pick(1, 5, 30) * second,
 	}
-	if w.chance(0.25) {
+	if w.Chance(0.25) {
 		j.job.Shape.Nodes = 2
 	}
-	if w.chance(0.2) {
+	if w.Chance(0.2) {
 		j.job.Retry.On |= work.RetryExit
 	}
+	spec, err := jobspec.Encode(&v1.SubmitJobRequest{
+		Name: name, SchedulingConfig: &v1.SchedulingConfig{GracePeriodSeconds: proto.Int32(int32(j.job.Grace / second))},
+	})
+	if err != nil {
+		panic(err)
+	}
+	j.job.Spec = spec
 	u.jobs = append(u.jobs, j)
 	u.pending++
-	w.after(w.within(0, w.knobs.attack/3), func() { u.try(j) })
+	w.After(w.Within(0, w.knobs.attack/3), func() { u.try(j) })
 }
 
 // try submits until there is an answer.
 func (u *users) try(j *wish) {
 	c := u.server()
-	again := func() { u.w.after(u.w.within(200*ms, 2*second), func() { u.try(j) }) }
+	again := func() { u.w.After(u.w.Within(200*ms, 2*second), func() { u.try(j) }) }
 	if c == nil {
 		again()
 		return
 	}
 	// The answer may be lost on its way: then the user asks again, though the job is there.
-	lost := !u.w.healed && u.w.chance(0.2)
-	c.propose(work.SubmitJobs{Jobs: []work.NewJob{j.job}}, func(o outcome, result any) {
-		if o != applied || lost {
+	lost := !u.w.healed && u.w.Chance(0.2)
+	c.propose(work.SubmitJobs{Jobs: []work.NewJob{j.job}}, func(o raft.Outcome, result any) {
+		if o != raft.Applied || lost {
 			again()
 			return
 		}
@@ -89,7 +102,7 @@ func (u *users) try(j *wish) {
 			j.id = r.Job
 			u.pending--
 			u.w.truth.kept = append(u.w.truth.kept, r.Job)
-			u.w.note("acknowledged", j.name, r.Job.String(), uint64(c.done), 0)
+			u.w.Note("acknowledged", j.name, r.Job.String(), uint64(c.log.Done()), 0)
 		}
 	})
 }
@@ -97,9 +110,9 @@ func (u *users) try(j *wish) {
 // server is a coordinator that believes that it leads.
 func (u *users) server() *coordinator {
 	n := len(u.w.coordinators)
-	from := u.w.rng.IntN(n)
+	from := u.w.Rand.IntN(n)
 	for i := range n {
-		if c := u.w.coordinators[(from+i)%n]; c.live() && c.term != nil {
+		if c := u.w.coordinators[(from+i)%n]; c.Live() && c.term != nil {
 			return c
 		}
 	}
@@ -109,7 +122,7 @@ func (u *users) server() *coordinator {
 // meddle has users and operators do things to what is there.
 func (u *users) meddle() {
 	w := u.w
-	w.after(w.within(second, w.knobs.meddling), func() {
+	w.After(w.Within(second, w.knobs.meddling), func() {
 		if u.done {
 			return
 		}
@@ -119,23 +132,23 @@ func (u *users) meddle() {
 			return
 		}
 		var command kernel.Command
-		j := u.jobs[w.rng.IntN(len(u.jobs))]
-		n := w.agents[w.rng.IntN(len(w.agents))].name
-		switch w.rng.IntN(9) {
+		j := engine.Pick(w.Engine, u.jobs...)
+		n := engine.Pick(w.Engine, w.nodes...).Name
+		switch w.Rand.IntN(9) {
 		case 0:
 			command = work.ControlJob{Job: j.id, Action: work.ActionCancel}
 		case 1:
-			command = work.ControlJob{Job: j.id, Action: work.ActionPause, SaveCheckpoint: w.chance(0.5)}
+			command = work.ControlJob{Job: j.id, Action: work.ActionPause, SaveCheckpoint: w.Chance(0.5)}
 		case 2, 3:
 			command = work.ControlJob{Job: j.id, Action: work.ActionResume}
 		case 4, 5, 6:
 			command = work.ControlJob{Job: j.id, Action: work.ActionRetry}
 		case 7:
-			command = work.SetNode{ID: n, Action: work.NodeDrain, Force: w.chance(0.5), Deadline: 20 * second}
+			command = work.SetNode{ID: n, Action: work.NodeDrain, Force: w.Chance(0.5), Deadline: 20 * second}
 		case 8:
 			command = work.SetNode{ID: n, Action: work.NodeEnable}
 		}
-		c.propose(command, func(outcome, any) {})
+		c.propose(command, func(raft.Outcome, any) {})
 	})
 }
 
@@ -150,8 +163,8 @@ func (u *users) rest() {
 			return work.ControlJob{Job: j.id, Action: work.ActionResume}
 		})
 	}
-	for _, a := range u.w.agents {
-		u.insist(func() kernel.Command { return work.SetNode{ID: a.name, Action: work.NodeEnable} })
+	for _, n := range u.w.nodes {
+		u.insist(func() kernel.Command { return work.SetNode{ID: n.Name, Action: work.NodeEnable} })
 	}
 }
 
@@ -160,14 +173,14 @@ func (u *users) insist(what func() kernel.Command) {
 	u.pending++
 	var try func()
 	try = func() {
-		again := func() { u.w.after(second, try) }
+		again := func() { u.w.After(second, try) }
 		c, command := u.server(), what()
 		if c == nil || command == nil {
 			again()
 			return
 		}
-		c.propose(command, func(o outcome, _ any) {
-			if o != applied {
+		c.propose(command, func(o raft.Outcome, _ any) {
+			if o != raft.Applied {
 				again()
 				return
 			}
@@ -175,7 +188,7 @@ func (u *users) insist(what func() kernel.Command) {
 		})
 	}
 	// A pause that was asked for before comes to its end first.
-	u.w.after(90*second, try)
+	u.w.After(90*second, try)
 }
 
 func (u *users) unsettled() string {
@@ -193,7 +206,7 @@ func (u *users) unsettled() string {
 }
 
 // behaviour is how long a process wants to run, and its exit code.
-func (u *users) behaviour(name string) (run int64, code int32) {
+func (u *users) behaviour(name string) (run int64, code int) {
 	w := u.w
 	for _, j := range u.jobs {
 		if j.name != name {
@@ -201,11 +214,11 @@ func (u *users) behaviour(name string) (run int64, code int32) {
 		}
 		switch j.kind {
 		case workShort:
-			return w.within(second, 40*second), 0
+			return w.Within(second, 40*second), 0
 		case workLong:
-			return w.within(minute, 5*minute), 0
+			return w.Within(minute, 5*minute), 0
 		case workFails:
-			return w.within(second, minute), 1
+			return w.Within(second, minute), 1
 		}
 	}
 	return 1000 * minute, 0

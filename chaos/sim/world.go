@@ -1,58 +1,16 @@
 package sim
 
 import (
-	"container/heap"
 	"fmt"
-	"math/rand/v2"
-	"strings"
+	"time"
+
+	"github.com/mindcoordinator/mind/chaos/sim/engine"
 )
 
 const (
-	ms     = int64(1_000_000)
-	second = 1000 * ms
-	minute = 60 * second
-
-	// epoch is what the wall clocks say at the beginning.
-	epoch = int64(1_700_000_000) * second
-)
-
-// Rule is a rule of the failure model that a run can do without, to see whether it is missed.
-type Rule uint32
-
-// The rules.
-const (
-	// RuleList: only nodes on the roster that the lost node acknowledged may take over.
-	RuleList Rule = 1 << iota
-	// RuleSettle: only nodes that have long been in session may take over.
-	RuleSettle
-	// RuleHold: a replacement is launched long after the agent's last word that it is cut off.
-	RuleHold
-	// RuleAcks: a task runs on only when the others have answered.
-	RuleAcks
-	// RuleClosed: a task runs on only when the others answered that they are cut off, too.
-	RuleClosed
-	// RuleVerify: a heartbeat is acknowledged only after a proof of leadership that began after it came.
-	RuleVerify
-	// RuleFresh: silence is counted within the leader's own term.
-	RuleFresh
-	// RuleDurable: an agent names a roster only when it is on disk.
-	RuleDurable
-	// RuleHello: an agent says which tasks it has when it registers.
-	RuleHello
-	// RuleVotes: a node is lost only by the votes of a majority.
-	RuleVotes
-	// RuleAttention: silence does not count while the leader stood still, or had no quorum.
-	RuleAttention
-	// RuleDeadline: shims hold tasks to their deadlines.
-	RuleDeadline
-	// RuleRelay: agents that are cut off renew through others.
-	RuleRelay
-	// RuleSession: a task is launched only in session.
-	RuleSession
-	// RuleOrders: in a session orders come before the first acknowledgement.
-	RuleOrders
-	// RuleReturn: the leases of a node that was declared lost are renewed only once it has registered again.
-	RuleReturn
+	ms     = int64(time.Millisecond)
+	second = int64(time.Second)
+	minute = int64(time.Minute)
 )
 
 // Kinds of findings.
@@ -78,10 +36,10 @@ type Finding struct {
 	Last string // the last events before it
 }
 
-// Error tells it with the way to see it again.
+// Error says it, and how to see it again.
 func (f *Finding) Error() string {
 	return fmt.Sprintf("seed %d, at %.3f s: %s: %s\nMIND_CHAOS_SEED=%d go test ./chaos/sim -run TestOneSeed -v\n%s",
-		f.Seed, float64(f.At)/float64(second), f.Kind, f.Text, f.Seed, f.Last)
+		f.Seed, time.Duration(f.At).Seconds(), f.Kind, f.Text, f.Seed, f.Last)
 }
 
 // Result is a run.
@@ -98,39 +56,17 @@ type Seen struct {
 	Entries, Elections, Verdicts, Lost, Launches, Replacements, Relayed, RanOn, Cut, Unknown, Restores, GaveUp, Outages int
 }
 
-func (s *Seen) add(o Seen) {
-	s.Entries += o.Entries
-	s.Elections += o.Elections
-	s.Verdicts += o.Verdicts
-	s.Lost += o.Lost
-	s.Launches += o.Launches
-	s.Replacements += o.Replacements
-	s.Relayed += o.Relayed
-	s.RanOn += o.RanOn
-	s.Cut += o.Cut
-	s.Unknown += o.Unknown
-	s.Restores += o.Restores
-	s.GaveUp += o.GaveUp
-	s.Outages += o.Outages
-}
-
 // world is one run.
 type world struct {
+	*engine.Engine
 	seed  uint64
-	rng   *rand.Rand
 	off   Rule
-	now   int64
-	queue queue
-	steps int
-	trace trace
 	found *Finding
 	seen  Seen
 	knobs knobs
 
 	coordinators []*coordinator
-	agents       []*agent
-	cut          []bool // from*len(procs)+to
-	procs        int
+	nodes        []*node
 	healed       bool
 
 	users  users
@@ -140,173 +76,76 @@ type world struct {
 
 // Run plays a seed without some of the rules.
 func Run(seed uint64, off Rule) Result {
-	w := &world{seed: seed, off: off, rng: rand.New(rand.NewPCG(seed, 0x6d696e64))}
-	w.trace.hash = 14695981039346656037
+	w := &world{Engine: engine.New(seed), seed: seed, off: off, truth: newTruth()}
 	w.build()
-	w.run(w.knobs.attack)
+	w.Run(w.knobs.attack)
 	if w.found == nil && off == 0 {
 		w.converge()
 	}
-	return Result{Finding: w.found, Hash: w.trace.hash, Steps: w.steps, Virtual: w.now, Seen: w.seen}
+	return Result{Finding: w.found, Hash: w.Trace.Hash(), Steps: w.Steps(), Virtual: w.Now(), Seen: w.seen}
 }
-
-func (w *world) without(r Rule) bool { return w.off&r != 0 }
 
 // build draws the cluster and what will happen to it.
 func (w *world) build() {
 	w.knobs = drawKnobs(w)
 	w.knobs.aim(w.off)
-	w.procs = w.knobs.coordinators + w.knobs.agents
-	w.cut = make([]bool, w.procs*w.procs)
-	w.truth = newTruth()
-	for i := range w.knobs.coordinators {
-		w.coordinators = append(w.coordinators, newCoordinator(w, i))
-	}
-	for i := range w.knobs.agents {
-		w.agents = append(w.agents, newAgent(w, w.knobs.coordinators+i))
+	w.Weather = w.knobs.weather
+	w.addCoordinators(w.knobs.coordinators)
+	for i := range w.knobs.nodes {
+		w.nodes = append(w.nodes, newNode(w, i))
 	}
 	for _, c := range w.coordinators {
 		c.boot()
 	}
-	for i, a := range w.agents {
+	for i, n := range w.nodes {
 		if i >= w.knobs.early {
-			w.after(w.within(0, w.knobs.attack), a.powerOn)
+			w.After(w.Within(0, w.knobs.attack), n.powerOn)
 			continue
 		}
-		a.powerOn()
+		n.powerOn()
 	}
 	w.users.begin(w)
 	w.disturbLater()
 	w.watch()
 }
 
-// run plays until a moment, or the first finding.
-func (w *world) run(until int64) {
-	for w.found == nil {
-		e, ok := w.queue.next(until)
-		if !ok {
-			w.now = until
-			return
+// rate is that of a clock, wrong by up to half a percent.
+func (w *world) rate() float64 { return 1 + (w.Rand.Float64()-0.5)/100 }
+
+func (w *world) node(name string) *node {
+	for _, n := range w.nodes {
+		if n.Name == name {
+			return n
 		}
-		w.now = e.at
-		w.steps++
-		w.trace.fold(uint64(e.at), e.seq)
-		e.do()
 	}
+	return nil
 }
 
-// after has something happen later.
-func (w *world) after(d int64, do func()) { w.queue.add(w.now+max(d, 0), do) }
-
-// within draws from a range, the end excluded.
-func (w *world) within(from, to int64) int64 {
-	if to <= from {
-		return from
+func (w *world) coordinator(name string) *coordinator {
+	for _, c := range w.coordinators {
+		if c.Name == name {
+			return c
+		}
 	}
-	return from + w.rng.Int64N(to-from)
+	return nil
 }
 
-func (w *world) chance(p float64) bool { return p > 0 && w.rng.Float64() < p }
+// leader is the coordinator that leads in the newest term, as somebody who sees everything knows; nil: none.
+func (w *world) leader() *coordinator {
+	var leader *coordinator
+	for _, c := range w.coordinators {
+		if c.Up() && c.term != nil && (leader == nil || c.term.number > leader.term.number) {
+			leader = c
+		}
+	}
+	return leader
+}
 
 // fail takes down a finding. Without one of the rules only overlaps count: the others may follow from its absence.
 func (w *world) fail(kind, format string, args ...any) {
 	if w.found != nil || w.off != 0 && kind != Overlap {
 		return
 	}
-	w.found = &Finding{Seed: w.seed, Kind: kind, Text: fmt.Sprintf(format, args...), At: w.now, Last: w.trace.last()}
-}
-
-// note writes down an event.
-func (w *world) note(what, a, b string, x, y uint64) { w.trace.note(w.now, what, a, b, x, y) }
-
-// event is something that happens at a time.
-type event struct {
-	at  int64
-	seq uint64
-	do  func()
-}
-
-// queue is the events to come, by time, then number. It implements heap.Interface.
-type queue struct {
-	events []event
-	seq    uint64
-}
-
-func (q *queue) Len() int { return len(q.events) }
-
-func (q *queue) Less(i, j int) bool {
-	a, b := &q.events[i], &q.events[j]
-	return a.at < b.at || a.at == b.at && a.seq < b.seq
-}
-
-func (q *queue) Swap(i, j int) { q.events[i], q.events[j] = q.events[j], q.events[i] }
-
-func (q *queue) Push(e any) { q.events = append(q.events, e.(event)) }
-
-func (q *queue) Pop() any {
-	last := len(q.events) - 1
-	e := q.events[last]
-	q.events[last], q.events = event{}, q.events[:last]
-	return e
-}
-
-func (q *queue) add(at int64, do func()) {
-	q.seq++
-	heap.Push(q, event{at, q.seq, do})
-}
-
-// next takes the first event that is not after until.
-func (q *queue) next(until int64) (event, bool) {
-	if len(q.events) == 0 || q.events[0].at > until {
-		return event{}, false
-	}
-	return heap.Pop(q).(event), true
-}
-
-const remembered = 60
-
-// trace is what happened: a hash of everything, and the end of it in words.
-type trace struct {
-	hash  uint64
-	ring  [remembered]line
-	count int
-}
-
-type line struct {
-	at         int64
-	what, a, b string
-	x, y       uint64
-}
-
-func (t *trace) fold(values ...uint64) {
-	for _, v := range values {
-		for range 8 {
-			t.hash = (t.hash ^ v&0xff) * 1099511628211
-			v >>= 8
-		}
-	}
-}
-
-func (t *trace) text(s string) {
-	for i := range len(s) {
-		t.hash = (t.hash ^ uint64(s[i])) * 1099511628211
-	}
-}
-
-func (t *trace) note(at int64, what, a, b string, x, y uint64) {
-	t.fold(uint64(at), x, y)
-	t.text(what)
-	t.text(a)
-	t.text(b)
-	t.ring[t.count%remembered] = line{at, what, a, b, x, y}
-	t.count++
-}
-
-func (t *trace) last() string {
-	var b strings.Builder
-	for i := max(0, t.count-remembered); i < t.count; i++ {
-		l := t.ring[i%remembered]
-		fmt.Fprintf(&b, "%10.3f  %-28s %-4s %-16s %d %d\n", float64(l.at)/float64(second), l.what, l.a, l.b, l.x, l.y)
-	}
-	return b.String()
+	w.found = &Finding{Seed: w.seed, Kind: kind, Text: fmt.Sprintf(format, args...), At: w.Now(), Last: w.Trace.Last()}
+	w.Stop()
 }

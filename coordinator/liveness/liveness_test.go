@@ -134,7 +134,7 @@ func TestRound_confirmsOnlyWhatArrivedBeforeTheProofBegan(t *testing.T) {
 }
 
 // A task that was ordered and not launched is declared lost and replaced; a renewal through a peer must not let its node
-// launch it after all (chaos/sim, seed 1155).
+// launch it after all (found by chaos/sim).
 func TestRelay_renewsOnlyWhatTheStateKnows(t *testing.T) {
 	for what, c := range map[string]struct {
 		row    work.Node

@@ -121,15 +121,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 	if len(reports) == 0 {
 		return nil
 	}
-	command := work.ReportTasks{Node: in.session.Node()}
-	last := uint64(0)
-	for _, r := range reports {
-		last = max(last, r.GetSeq())
-		// What names no job can change nothing; it is acknowledged, so that it is not sent for ever.
-		if report, ok := reportOf(r); ok {
-			command.Reports = append(command.Reports, report)
-		}
-	}
+	command, last := Reports(in.session.Node(), reports)
 	if len(command.Reports) > 0 {
 		if _, err := patiently[work.ReportResult](ctx, in.service.replica, command); err != nil {
 			return err

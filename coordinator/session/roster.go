@@ -44,11 +44,17 @@ func (r *roster) send(stream v1.AgentService_SessionServer) error {
 
 func (r *roster) members() []*v1.RosterMember { return r.message.GetRoster().GetMembers() }
 
-func newRoster(v *fsm.View) *roster {
+// Roster is the list of agents that may run replacements, as agents are told of it.
+func Roster(v *fsm.View) *v1.Roster {
 	list := &v1.Roster{Version: v.RosterVersion()}
 	for n := range v.Roster() {
 		list.Members = append(list.Members, &v1.RosterMember{NodeId: n.ID, GrpcAddr: n.GRPCAddr})
 	}
+	return list
+}
+
+func newRoster(v *fsm.View) *roster {
+	list := Roster(v)
 	return &roster{version: list.Version, message: &v1.SessionResponse{Body: &v1.SessionResponse_Roster{Roster: list}}}
 }
 

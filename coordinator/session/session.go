@@ -130,21 +130,14 @@ func (s *Service) awaitLeader(ctx context.Context) {
 
 // tell sends what the agent should know, at once when it changes, until the session is over.
 func (s *Service) tell(table *Table, sess *session, stream v1.AgentService_SessionServer) error {
-	if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Welcome{Welcome: &v1.Welcome{
-		CoordinatorId: s.config.ID, Term: table.term, HeartbeatIntervalMs: int32(s.config.Heartbeat.Milliseconds()),
-	}}}); err != nil {
-		return err
-	}
-	orders := NewOrderBook(sess.Node(), s.config.Launcher, s.config.Unseal)
-	// The first orders go before the first acknowledgement: with that the agent may launch what it was ordered in an earlier
-	// session, and some of it may be at work elsewhere by now.
-	if first := orders.Update(s.replica.View()); first != nil {
-		if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Orders{Orders: first}}); err != nil {
+	sender := NewSender(sess.Presence, NewOrderBook(sess.Node(), s.config.Launcher, s.config.Unseal))
+	welcome := &v1.Welcome{CoordinatorId: s.config.ID, Term: table.term, HeartbeatIntervalMs: int32(s.config.Heartbeat.Milliseconds())}
+	for _, first := range sender.Begin(welcome, s.replica.View()) {
+		if err := stream.Send(first); err != nil {
 			return err
 		}
 	}
 	sess.poke()
-	var acked v1.Ack
 	var told *roster
 	for {
 		select {
@@ -152,17 +145,8 @@ func (s *Service) tell(table *Table, sess *session, stream v1.AgentService_Sessi
 			return context.Cause(sess.ctx)
 		case <-sess.wake:
 		}
-		// The acknowledgement of a report goes first, and the orders that follow are of a view that holds the report: an
-		// agent that was told may forget the task.
-		heartbeat, reported := sess.Renewed(), sess.reported.Load()
-		if heartbeat != acked.GetHeartbeatSeq() || reported != acked.GetReportSeq() {
-			acked.HeartbeatSeq, acked.ReportSeq = heartbeat, reported
-			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Ack{Ack: &v1.Ack{HeartbeatSeq: heartbeat, ReportSeq: reported}}}); err != nil {
-				return err
-			}
-		}
-		for _, ack := range sess.Relayed() {
-			if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_RelayedAck{RelayedAck: ack}}); err != nil {
+		for _, ack := range sender.Acks(sess.reported.Load()) {
+			if err := stream.Send(ack); err != nil {
 				return err
 			}
 		}
@@ -174,8 +158,8 @@ func (s *Service) tell(table *Table, sess *session, stream v1.AgentService_Sessi
 			}
 		}
 		if sess.dirty.Swap(false) {
-			if next := orders.Update(s.replica.View()); next != nil {
-				if err := stream.Send(&v1.SessionResponse{Body: &v1.SessionResponse_Orders{Orders: next}}); err != nil {
+			if orders := sender.Orders(s.replica.View()); orders != nil {
+				if err := stream.Send(orders); err != nil {
 					return err
 				}
 			}
@@ -235,12 +219,11 @@ func (s *Service) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello,
 // register makes the state know the node as it is now; when it does already, nothing is written. A start of the agent is
 // always written: the state learns from it which of the tasks that it is afraid of are gone.
 func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
-	n := nodeOf(hello)
-	v := s.replica.View()
-	if Registered(v, &n) {
+	command := Registration(hello)
+	if Registered(s.replica.View(), &command.Node) {
 		return nil
 	}
-	result, err := replica.Propose[work.NodeResult](ctx, s.replica, work.RegisterNode{Node: n, Tasks: taskRefs(hello.GetTasks())})
+	result, err := replica.Propose[work.NodeResult](ctx, s.replica, command)
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,24 @@ import (
 
 // What agents say, in the words of the state.
 
+// Registration is how a node that says hello is made known to the state.
+func Registration(hello *v1.Hello) work.RegisterNode {
+	return work.RegisterNode{Node: nodeOf(hello), Tasks: taskRefs(hello.GetTasks())}
+}
+
+// Reports is how the state takes a batch of reports, and last the number of the newest. What names no job can change nothing: it
+// is left out, and acknowledged all the same, so that it is not sent for ever.
+func Reports(node string, batch []*v1.Report) (command work.ReportTasks, last uint64) {
+	command.Node = node
+	for _, r := range batch {
+		last = max(last, r.GetSeq())
+		if report, ok := reportOf(r); ok {
+			command.Reports = append(command.Reports, report)
+		}
+	}
+	return command, last
+}
+
 func nodeOf(h *v1.Hello) work.Node {
 	return work.Node{
 		ID: h.GetNodeId(), Hostname: h.GetHostname(), BootID: h.GetBootId(), AgentVersion: h.GetAgentVersion(),
