@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -155,7 +156,7 @@ func exit(code int32) func(*work.TaskReport) {
 }
 
 func failed(e v1.ErrorType_Value, message string) func(*work.TaskReport) {
-	return func(r *work.TaskReport) { r.ErrorType, r.ErrorMessage = e, message }
+	return func(r *work.TaskReport) { r.ErrorType, r.ErrorMessage = e, reason.Text(message) }
 }
 
 // run brings a placed job to RUNNING.

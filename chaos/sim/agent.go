@@ -7,6 +7,7 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/lease"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -355,7 +356,7 @@ func (a *agent) report(t *task, kind work.ReportKind) {
 	}}
 	if kind == work.ReportEnded {
 		r.end = t
-		r.body.ExitCode, r.body.ErrorType, r.body.ErrorMessage = t.exit, t.cause, t.why
+		r.body.ExitCode, r.body.ErrorType, r.body.ErrorMessage = t.exit, t.cause, reason.Text(t.why)
 	}
 	a.outbox = append(a.outbox, r)
 	a.sendReports()

@@ -9,7 +9,7 @@ import (
 
 // A log entry is
 //
-//	version  1 byte: 1 to 3
+//	version  1 byte: 1 to 4
 //	flags    1 byte, 0
 //	time     8 bytes, big endian: the proposer's clock, Unix nanoseconds
 //	count    uvarint: commands
@@ -18,7 +18,7 @@ import (
 // and nothing after it. The versions look alike; a command in an entry of an older version does what it did when that
 // version was the newest, so that a log that was written then comes to the same state.
 const (
-	entryVersion    = 3
+	entryVersion    = 4
 	entryHeaderSize = 10
 
 	// MaxCommandsPerEntry bounds what Pack may be given.

@@ -12,7 +12,7 @@ import (
 // A snapshot is
 //
 //	magic    8 bytes
-//	version  2 bytes, big endian: 1 to 3 (each has more fields than the one before)
+//	version  2 bytes, big endian: 1 to 4 (each has more fields than the one before)
 //	header   uvarint length, CBOR
 //	records  uvarint type (not 0), uvarint length, CBOR; in the order of their types and of their keys
 //	end      uvarint 0
@@ -21,7 +21,7 @@ import (
 // Equal states make equal bytes.
 const (
 	snapshotMagic   = "MINDSNAP"
-	snapshotVersion = 3
+	snapshotVersion = 4
 
 	// maxSnapshotRecord bounds one record when reading.
 	maxSnapshotRecord = 256 << 20

@@ -4,6 +4,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -31,6 +32,14 @@ func on[T any](f func(tx *tx, c *T) any) func(*kernel.Tx, *T) any {
 
 // mint returns the next id of this entry; false when it has none left.
 func (tx *tx) mint() (uint64, bool) { return tx.entry.Mint() }
+
+// why is a reason as this entry has it.
+func (tx *tx) why(c reason.Code, args ...any) reason.Reason {
+	return reason.New(c, args...).At(tx.version)
+}
+
+// told is what a person said, as this entry has it.
+func (tx *tx) told(text string) reason.Reason { return reason.TextAt(tx.version, text) }
 
 func (tx *tx) emit(e event.Event) { event.Emit(tx.entry, e) }
 
