@@ -50,7 +50,7 @@ func TestCluster_whatCanNeverRunIsRefused(t *testing.T) {
 		refused(queued, `scheduling_config.queue: queue limit: it needs 2 GPUs, and all jobs of queue "small" together may have 1`)
 		_, err = c.quotas(at).PutQuota(c.ctx("t1", ""), &v1.PutQuotaRequest{Quota: &v1.Quota{MaxGpus: proto.Int32(3)}})
 		require.NoError(t, err)
-		refused(sleeper(4, 0), "resource_config.gpu_count: tenant quota: it needs 4 GPUs, and 3 is all that the tenant may have")
+		refused(sleeper(4, 0), "resource_config.gpu_count: tenant quota: it needs 4 GPUs, and the tenant may have 3")
 		_, err = c.jobs(at).SubmitJob(c.ctx("t2", ""), sleeper(4, 0))
 		require.NoError(t, err, "the quota is another tenant's")
 		_, err = c.quotas(at).DeleteQuota(c.ctx("t1", ""), &v1.DeleteQuotaRequest{})

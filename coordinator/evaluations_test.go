@@ -117,7 +117,7 @@ func TestCluster_anEvaluationFromSubmitToComparison(t *testing.T) {
 		e = c.awaitEvaluation(at, one, has(2))
 		require.Equal(t, map[string]any{"accuracy": 0.5}, e.GetResults()[0].GetMetrics().AsMap())
 		require.EqualValues(t, 100, e.GetResults()[0].GetNumSamples())
-		require.Contains(t, e.GetResults()[1].GetError(), "no JSON object of numbers")
+		require.Contains(t, e.GetResults()[1].GetError(), "not a JSON object of numbers")
 		require.Empty(t, e.GetReason(), "there may still come one of arc")
 		agent.end(workload(one), 0)
 		e = c.awaitEvaluation(at, one, func(e *v1.Evaluation) bool { return e.GetStatus() == v1.JobStatus_COMPLETED })

@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -28,7 +29,7 @@ func told(v *fsm.View) []string {
 		}
 		line := fmt.Sprintf("%s/%s %s %s %d", r.Tenant, r.User, r.Action, object, r.Code)
 		if r.Message != "" {
-			line += ": " + r.Message
+			line += ": " + r.Message.Before()
 		}
 		out = append([]string{line}, out...)
 	}
@@ -101,9 +102,9 @@ func TestAudit_repeatsAreNotRecorded(t *testing.T) {
 func TestAudit_longTextsAreCut(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 1)
-	w.do(work.SetNode{ID: "n1", Action: work.NodeDrain, Reason: strings.Repeat("ä", 300), Actor: &access.Actor{Tenant: strings.Repeat("t", 999), Request: strings.Repeat("r", 999)}})
+	w.do(work.SetNode{ID: "n1", Action: work.NodeDrain, Reason: reason.Text(strings.Repeat("ä", 300)), Actor: &access.Actor{Tenant: strings.Repeat("t", 999), Request: strings.Repeat("r", 999)}})
 	for r := range w.m.View().AuditRecords(0) {
-		require.Equal(t, strings.Repeat("ä", 128), r.Message)
+		require.EqualValues(t, strings.Repeat("ä", 128), r.Message)
 		require.Len(t, r.Tenant, access.MaxAuditText)
 		require.Len(t, r.Request, access.MaxAuditText)
 	}

@@ -93,7 +93,7 @@ func TestAwaits_limitWhereTheNextAttemptGoes(t *testing.T) {
 	refused := func(node, why string) {
 		r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{w.placement(id, node)}})
 		require.Len(t, r.Refused, 1)
-		require.Contains(t, r.Refused[0].Message, why)
+		require.Contains(t, r.Refused[0].Reason.Before(), why)
 		require.Zero(t, w.m.View().LeaseCount())
 	}
 	refused("n5", "node n5 may not take over from node n1, which may still run attempt 1 of job")
@@ -133,7 +133,7 @@ func TestAwaits_nobodyWhoJoinedAfterTheLostNodeLastHeard(t *testing.T) {
 	require.Equal(t, kept, w.job(id).Awaits[0].Roster)
 	r := do[work.PlaceResult](w, work.PlaceJobs{Placements: []work.Placement{w.placement(id, "n3")}})
 	require.Len(t, r.Refused, 1)
-	require.Contains(t, r.Refused[0].Message, "node n3 may not take over from node n1")
+	require.Contains(t, r.Refused[0].Reason.Before(), "node n3 may not take over from node n1")
 	w.place(id, "n2")
 }
 

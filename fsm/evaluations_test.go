@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -81,7 +82,7 @@ func TestEvaluation_resultsAreBounded(t *testing.T) {
 		"no name":      func(r *work.TaskReport) { r.Benchmark = "" },
 		"a long name":  func(r *work.TaskReport) { r.Benchmark = strings.Repeat("x", work.MaxBenchmarkName+1) },
 		"many figures": func(r *work.TaskReport) { r.Metrics = strings.Repeat("x", work.MaxResultMetrics+1) },
-		"a long error": func(r *work.TaskReport) { r.ErrorMessage = strings.Repeat("x", work.MaxResultError+1) },
+		"a long error": func(r *work.TaskReport) { r.ErrorMessage = reason.Text(strings.Repeat("x", work.MaxResultError+1)) },
 		"less than no": func(r *work.TaskReport) { r.Samples = -1 },
 	} {
 		require.Equal(t, work.ReportResult{Refused: 1}, w.scores(id, "mmlu", "{}", change), name)

@@ -21,6 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -43,14 +44,14 @@ func TestLevel_isRaisedAndNeverFalls(t *testing.T) {
 	require.Equal(t, level.Base, w.m.View().Level())
 	before := w.m.View().Hash()
 	stale := do[coordinators.RaiseLevelResult](w, coordinators.RaiseLevel{To: 3, VotersIndex: w.m.View().VotersIndex() - 1})
-	require.Contains(t, stale.Refusal.Message, "the membership has changed")
+	require.Equal(t, reason.MembershipChanged, stale.Refusal.Reason.Code())
 	require.Equal(t, level.Base, w.m.View().Level())
-	require.Contains(t, w.raise(level.Base).Refusal.Message, "the feature level is 2 already")
+	require.Equal(t, reason.New(reason.LevelReached, 2), w.raise(level.Base).Refusal.Reason)
 
 	require.Nil(t, w.raise(level.Newest).Refusal)
 	require.Equal(t, level.Newest, w.m.View().Level())
 	require.NotEqual(t, before, w.m.View().Hash())
-	require.Contains(t, w.raise(3).Refusal.Message, "the feature level is 4 already")
+	require.Equal(t, reason.New(reason.LevelReached, 4), w.raise(3).Refusal.Reason)
 	w.at = level.Base
 	w.do(work.Tick{})
 	require.Equal(t, level.Newest, w.m.View().Level(), "an entry of an older view lowers nothing")

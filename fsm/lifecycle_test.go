@@ -104,7 +104,7 @@ func TestJob_endedWithoutHavingRun(t *testing.T) {
 		j := w.job(id)
 		require.Equal(t, failedJob, j.State)
 		require.Equal(t, e, j.ErrorType)
-		require.Equal(t, "no such directory", j.ErrorMessage)
+		require.EqualValues(t, "no such directory", j.ErrorMessage)
 		require.Nil(t, j.ExitCode)
 	}
 }
@@ -239,7 +239,7 @@ func TestControl_answers(t *testing.T) {
 			if c.code != 0 {
 				require.NotNil(t, r.Refusal)
 				require.Equal(t, c.code, r.Refusal.Code)
-				require.NotEmpty(t, r.Refusal.Message)
+				require.NotEmpty(t, r.Refusal.Reason.Before())
 				require.Same(t, before, w.job(id), "a refusal changes nothing")
 			} else {
 				require.Nil(t, r.Refusal)

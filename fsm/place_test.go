@@ -89,7 +89,7 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 				return
 			}
 			require.Empty(t, r.Placed)
-			require.Equal(t, c.code, r.Refused[0].Code, r.Refused[0].Message)
+			require.Equal(t, c.code, r.Refused[0].Code, r.Refused[0].Reason.Before())
 			require.NotEqual(t, allocated, w.job(id).State)
 			require.Equal(t, leases, w.m.View().LeaseCount(), "a gang gets all or nothing")
 		})
@@ -118,7 +118,7 @@ func TestPlace_reasonsLiveAsLongAsTheirClass(t *testing.T) {
 	other := class
 	other.Queue = "elsewhere"
 	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: class, Reason: "no GPU is free"}, {Class: other, Reason: "nobody waits"}}})
-	require.Equal(t, "no GPU is free", w.m.View().ClassReason(class))
+	require.EqualValues(t, "no GPU is free", w.m.View().ClassReason(class))
 	require.Empty(t, w.m.View().ClassReason(other))
 	require.False(t, w.m.View().Pending(w.job(id)), "it was considered")
 	w.do(work.PlaceJobs{Reasons: []work.ClassReason{{Class: class, Reason: ""}}})

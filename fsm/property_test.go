@@ -18,6 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -364,7 +365,7 @@ func (g *generator) plan() kernel.Command {
 	p := work.PlaceJobs{BasedOn: uint64(g.n("based on", 0, int(v.Index())+2))}
 	for key := range v.Classes() {
 		if g.n("reason", 0, 3) == 0 {
-			p.Reasons = append(p.Reasons, work.ClassReason{Class: key, Reason: pick(g, "why", "", "no GPU is free", "too large")})
+			p.Reasons = append(p.Reasons, work.ClassReason{Class: key, Reason: pick(g, "why", "", "no GPU is free", reason.New(reason.NoNodeReady), reason.New(reason.QuotaOfRunning, 1, 2))})
 		}
 		for j := range v.ClassJobs(key) {
 			if g.n("skip", 0, 3) == 0 {

@@ -29,7 +29,7 @@ func (w *world) tryPlace(id ident.Job, nodes ...string) string {
 		return ""
 	}
 	require.Equal(w.t, kernel.CodeResourceExhausted, r.Refused[0].Code)
-	return r.Refused[0].Message
+	return r.Refused[0].Reason.Before()
 }
 
 func TestQuotas_holdWhatIsGranted(t *testing.T) {
@@ -89,7 +89,7 @@ func TestQuotas_unfinishedJobs(t *testing.T) {
 	res := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{oneGPU()}}).Results[0].Refusal
 	require.Equal(t, kernel.CodeResourceExhausted, res.Code)
 	require.True(t, res.Quota)
-	require.Contains(t, res.Message, "2 of 2 unfinished jobs")
+	require.Contains(t, res.Reason.Before(), "2 of 2 unfinished jobs")
 	w.do(work.ControlJob{Job: a, Action: work.ActionCancel})
 	w.submit(oneGPU())
 	again := do[work.ControlResult](w, work.ControlJob{Job: a, Action: work.ActionRetry})

@@ -59,7 +59,7 @@ func TestRestart_byCause(t *testing.T) {
 			require.Zero(t, j.Held, "the first restart does not wait")
 			require.Nil(t, j.Tasks)
 			require.Equal(t, []string{"n1"}, j.Past[0].Nodes)
-			require.Equal(t, c.error.String()+": why", j.Past[0].Reason, "the cause is kept")
+			require.Equal(t, c.error.String()+": why", j.Past[0].Reason.Before(), "the cause is kept")
 			first := j.Token
 			require.Greater(t, w.place(id, "n2"), first)
 		})
@@ -137,7 +137,7 @@ func TestRestart_noProgress(t *testing.T) {
 				return
 			}
 			require.Equal(t, v1.ErrorType_NO_PROGRESS, j.ErrorType)
-			require.Contains(t, j.ErrorMessage, "3 attempts in a row saved no checkpoint and reported no new step; the last one ended with GPU_FAULT: why")
+			require.Contains(t, j.ErrorMessage.Before(), "3 attempts in a row saved no checkpoint and reported no new step; the last one ended with GPU_FAULT: why")
 			require.EqualValues(t, 1, *j.ExitCode)
 			// A user who retries it forgets all that.
 			require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry}).Refusal)
@@ -174,7 +174,7 @@ func TestRestart_notRestartableEndsWhenTheClusterStopsIt(t *testing.T) {
 	j := w.job(id)
 	require.Equal(t, v1.JobState_PREEMPTED, j.State)
 	require.Equal(t, v1.ErrorType_DRAINED, j.ErrorType)
-	require.Contains(t, j.ErrorMessage, "not restartable")
+	require.Contains(t, j.ErrorMessage.Before(), "not restartable")
 	w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
 	require.Nil(t, do[work.ControlResult](w, work.ControlJob{Job: id, Action: work.ActionRetry}).Refusal, "a user may still say so")
 }
@@ -190,11 +190,11 @@ func TestRestart_waitsLongerEachTime(t *testing.T) {
 		j := w.job(id)
 		if want == 0 {
 			require.Zero(t, j.Held)
-			require.Equal(t, "restarted after GPU_FAULT: why", j.Reason)
+			require.Equal(t, "restarted after GPU_FAULT: why", j.Reason.Before())
 			continue
 		}
 		require.Equal(t, work.HoldBackoff, j.Held)
-		require.Equal(t, fmt.Sprintf("restarts in %d s after GPU_FAULT: why", want), j.Reason)
+		require.Equal(t, fmt.Sprintf("restarts in %d s after GPU_FAULT: why", want), j.Reason.Before())
 		w.later(want*time.Second - 1)
 		w.do(work.Tick{})
 		require.False(t, w.job(id).Waiting())
@@ -292,7 +292,7 @@ func TestCancel_onANodeThatIsAway(t *testing.T) {
 	w.run(id)
 	r := cancel(w, id, true)
 	require.NotNil(t, r)
-	require.Contains(t, r.Message, "cancel it without vouching")
+	require.Contains(t, r.Reason.Before(), "cancel it without vouching")
 	w.away("n1")
 	require.Nil(t, cancel(w, id, false))
 	require.Equal(t, v1.StopReason_CANCEL, w.job(id).Stop)

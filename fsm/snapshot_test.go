@@ -21,6 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -47,11 +48,11 @@ func story(t require.TestingT) *world {
 	w.run(both)
 	w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Step, r.Metrics = "/c/1", "sha256:1", 100, `{"loss":1}` })
 	w.report(both, 1, work.ReportEnded, exit(1))
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(waits).Class(), Reason: "no GPU is free"}}})
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(waits).Class(), Reason: reason.New(reason.NeedsFreeGPUs, reason.New(reason.Demand, 8, "H100", 0, 0, 1, 0, 0, 1, ""), 2)}}})
 	w.do(work.SetNode{ID: "n2", Action: work.NodeDrain, Deadline: int64(time.Hour), Reason: "new fans"})
 	w.do(work.ControlJob{Job: waits, Action: work.ActionPause, Key: "p", Fingerprint: 1})
 	w.submit(oneGPU())
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(waits).Class(), Reason: "no GPU is free"}}})
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(waits).Class(), Reason: reason.New(reason.NeedsFreeGPUs, reason.New(reason.Demand, 8, "H100", 0, 0, 1, 0, 0, 1, ""), 2)}}})
 	loss(w)
 	scored := w.submit(anEvaluation())
 	w.place(scored, "n4")
@@ -62,7 +63,7 @@ func story(t require.TestingT) *world {
 	limited := oneGPU()
 	limited.Tenant = "umbrella"
 	held := do[work.SubmitJobsResult](w, work.SubmitJobs{Jobs: []work.NewJob{limited}, Actor: &access.Actor{Request: "req-2"}}).Results[0].Job
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.m.View().ClassOf(w.job(held)), Reason: "tenant quota: 3 of 3 jobs running"}}})
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.m.View().ClassOf(w.job(held)), Reason: reason.New(reason.QuotaOfRunning, 3, 3)}}})
 	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
 	return w
@@ -93,11 +94,11 @@ func loss(w *world) {
 	w.place(other, "n3")
 	w.run(one)
 	w.report(one, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Digest, r.Step = "/c/2", "sha256:2", 7 })
-	w.do(work.SetNode{ID: "n3", Action: work.NodeUnreachable, Reason: "no renewal for 3 s"})
+	w.do(work.SetNode{ID: "n3", Action: work.NodeUnreachable, Reason: reason.New(reason.NodeSilent, int64(3*time.Second))})
 	w.later(time.Minute)
 	w.lose("n3", "n4")
 	w.place(one, "n4")
-	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(other).Class(), Reason: "waits for node n3"}}})
+	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.job(other).Class(), Reason: reason.New(reason.WaitsForNodes, 1, "n3")}}})
 	w.later(-time.Minute)
 }
 

@@ -50,7 +50,7 @@ func TestSubmit_refusals(t *testing.T) {
 			r := w.trySubmit(c.change)
 			require.NotNil(t, r.Refusal)
 			require.Equal(t, kernel.CodeInvalidArgument, r.Refusal.Code)
-			require.Contains(t, r.Refusal.Message, c.says)
+			require.Contains(t, r.Refusal.Reason.Before(), c.says)
 			require.Equal(t, before.Hash(), w.m.View().Hash(), "a refusal changes nothing")
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -93,7 +94,7 @@ func toyDomain() kernel.Domain {
 
 func applyPin(tx *kernel.Tx, c *pinNote) any {
 	if c.Note.Name == "" {
-		return pinResult{kernel.Refuse(kernel.CodeInvalidArgument, "a note needs a name")}
+		return pinResult{&kernel.Refusal{Code: kernel.CodeInvalidArgument, Reason: reason.Text("a note needs a name")}}
 	}
 	row := c.Note
 	row.Until += tx.Now()

@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -158,7 +159,7 @@ func exit(code int32) func(*work.TaskReport) {
 }
 
 func failed(e v1.ErrorType_Value, message string) func(*work.TaskReport) {
-	return func(r *work.TaskReport) { r.ErrorType, r.ErrorMessage = e, message }
+	return func(r *work.TaskReport) { r.ErrorType, r.ErrorMessage = e, reason.Text(message) }
 }
 
 // run brings a placed job to RUNNING.

@@ -8,6 +8,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -164,7 +165,7 @@ func (f *future) Queue(name string) (*work.Queue, bool)   { return f.now.Queue(n
 func (f *future) QueueGPUs(queue string) int              { return f.byQueue[queue] }
 func (f *future) Quota(tenant string) (*work.Quota, bool) { return f.now.Quota(tenant) }
 func (f *future) Usage(string) work.Usage                 { return f.usage }
-func (f *future) ClassReason(work.ClassKey) string        { return "" }
+func (f *future) ClassReason(work.ClassKey) reason.Reason { return "" }
 func (f *future) Classes() iter.Seq[work.ClassKey]        { return slices.Values(f.classes) }
 
 func (f *future) Use(node string) work.NodeUse {

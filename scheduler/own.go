@@ -1,11 +1,11 @@
 package scheduler
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -166,33 +166,24 @@ func (o *own) settling(s *work.Shape) bool {
 }
 
 // explain adds to why nothing fits what holds for this job alone.
-func (o *own) explain(why string, s *work.Shape) string {
-	if !o.able.hold(s) {
-		if o.job.Replacement() {
-			why += "; node " + strings.Join(o.awaited(), ", ") + " may still run its last attempt"
-		}
-		return why
-	}
-	if !o.job.Replacement() {
-		if len(o.avoided) > 0 {
-			why += "; not on " + strings.Join(o.avoided, ", ") + ", where an attempt failed"
-		}
-		return why
-	}
+func (o *own) explain(why reason.Reason, s *work.Shape) reason.Reason {
 	nodes := o.awaited()
-	way := fmt.Sprintf("bring it back, or `mind node forget %s`", nodes[0])
-	which := "node " + nodes[0] + ", which may still run its last attempt"
-	if len(nodes) > 1 {
-		way = "bring them back, or `mind node forget` them"
-		which = "nodes " + strings.Join(nodes, ", ") + ", which may still run its last attempts"
-	}
+	all := strings.Join(nodes, ", ")
 	switch {
+	case !o.able.hold(s) && o.job.Replacement():
+		return reason.New(reason.MayStillRun, why, all)
+	case !o.able.hold(s):
+		return why
+	case !o.job.Replacement() && len(o.avoided) > 0:
+		return reason.New(reason.AvoidsNodes, why, strings.Join(o.avoided, ", "))
+	case !o.job.Replacement():
+		return why
 	case !o.takers.hold(s):
-		return "waits for " + which + ": " + way
+		return reason.New(reason.WaitsForNodes, len(nodes), all)
 	case !o.trusted.hold(s):
-		return "waits a few seconds, until those that may take over from " + which + ", have been in touch for long enough"
+		return reason.New(reason.WaitsForSettling, len(nodes), all)
 	}
-	return fmt.Sprintf("%s; only %s may take over from %s: %s", why, count(o.takers.all, "node"), which, way)
+	return reason.New(reason.FewMayTakeOver, why, o.takers.all, len(nodes), all)
 }
 
 // awaited are the nodes that may still run tasks of earlier attempts, the oldest first.

@@ -18,6 +18,7 @@ package scheduler
 import (
 	"iter"
 
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -31,7 +32,7 @@ type View interface {
 	ClassJobs(work.ClassKey) iter.Seq[*work.Job]
 	// ClassJobsAfter fills buf with the jobs that follow one.
 	ClassJobsAfter(key work.ClassKey, after *work.Job, buf []*work.Job) []*work.Job
-	ClassReason(work.ClassKey) string
+	ClassReason(work.ClassKey) reason.Reason
 	// Quota is what a tenant may have, Usage what it has; QueueGPUs is what the jobs of a queue hold.
 	Quota(tenant string) (*work.Quota, bool)
 	Usage(tenant string) work.Usage
@@ -90,9 +91,9 @@ func Plan(v View, opts Options) Result {
 			batch = nil
 		}
 	}
-	blocked := func(class *class, why string) {
+	blocked := func(class *class, why reason.Reason) {
 		res.Blocked = append(res.Blocked, class.key)
-		if !opts.Quiet && why != v.ClassReason(class.key) {
+		if !opts.Quiet && !reason.Same(why, v.ClassReason(class.key)) {
 			reasons = append(reasons, work.ClassReason{Class: class.key, Reason: why})
 		}
 		line.drop()
@@ -119,7 +120,7 @@ func Plan(v View, opts Options) Result {
 		tasks, ok := class.fit.place()
 		if !ok {
 			res.Settling = res.Settling || class.fit.own != nil && class.fit.own.settling(&class.fit.shape)
-			why := ""
+			var why reason.Reason
 			if !opts.Quiet {
 				why = class.fit.reason()
 			}

@@ -1,6 +1,9 @@
 package scheduler
 
-import "github.com/mindcoordinator/mind/fsm/work"
+import (
+	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work"
+)
 
 // room is what quotas and the limits of queues leave in one pass. Like the capacity of the nodes it only shrinks, so a
 // class that finds none is done for the pass, however many jobs it has.
@@ -53,7 +56,7 @@ func (r *room) limitsOf(key work.ClassKey) limits {
 }
 
 // bars says why no more job of a shape may run; empty: one may.
-func (l *limits) bars(s work.Shape) string {
+func (l *limits) bars(s work.Shape) reason.Reason {
 	if l.tenant != nil {
 		if why := l.tenant.quota.Bars(l.tenant.usage, s); why != "" {
 			return why

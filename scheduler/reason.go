@@ -1,15 +1,14 @@
 package scheduler
 
 import (
-	"fmt"
 	"math/bits"
-	"strconv"
 
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// reason says, in words for the one who waits, why nothing fits now.
-func (f *fit) reason() string {
+// reason says why nothing fits now.
+func (f *fit) reason() reason.Reason {
 	if f.own == nil {
 		return f.shortage()
 	}
@@ -17,14 +16,14 @@ func (f *fit) reason() string {
 }
 
 // shortage says why nothing of this shape fits now.
-func (f *fit) shortage() string {
+func (f *fit) shortage() reason.Reason {
 	s := &f.shape
 	if len(f.pool.hosts) == 0 {
-		return "no node is ready"
+		return reason.New(reason.NoNodeReady)
 	}
-	need := "needs " + demand(s)
+	need := demand(s)
 	if len(f.kinds) == 0 {
-		return need + "; " + f.never()
+		return f.never(need)
 	}
 	able := 0
 	var maxCPUs, maxMem uint32
@@ -32,29 +31,28 @@ func (f *fit) shortage() string {
 		able += c.hosts
 		maxCPUs, maxMem = max(maxCPUs, c.maxCPUs), max(maxMem, c.maxMem)
 	}
-	if s.CPUDemand() > maxCPUs {
-		return fmt.Sprintf("%s; no such node has more than %d CPUs, so it can never run here", need, maxCPUs)
-	}
-	if s.MemMB > maxMem {
-		return fmt.Sprintf("%s; no such node has more than %d MiB of memory, so it can never run here", need, maxMem)
-	}
-	if able < int(s.Nodes) {
-		return fmt.Sprintf("%s; only %s could take a task of it", need, count(able, "node"))
+	switch {
+	case s.CPUDemand() > maxCPUs:
+		return reason.New(reason.NeedsCPUs, need, maxCPUs)
+	case s.MemMB > maxMem:
+		return reason.New(reason.NeedsMemory, need, maxMem)
+	case able < int(s.Nodes):
+		return reason.New(reason.NeedsAbleNodes, need, able)
 	}
 	most, enough, fitting := f.survey()
 	switch {
 	case s.FractionMilli > 0 && enough == 0:
-		return need + "; no GPU has that much left"
+		return reason.New(reason.NeedsFraction, need)
 	case s.NeedsGPU() && enough == 0:
-		return fmt.Sprintf("%s; most free on a node is %d", need, most)
+		return reason.New(reason.NeedsFreeGPUs, need, most)
 	case s.Nodes > 1:
-		return fmt.Sprintf("%s; %s have that free", need, count(fitting, "node"))
+		return reason.New(reason.NeedsFreeNodes, need, fitting)
 	case s.Topology == work.TopologyNVLink && s.GPUs > 1:
-		return need + "; no node has so many free that are linked, with room beside them"
+		return reason.New(reason.NeedsLinkedGPUs, need)
 	case s.NeedsGPU():
-		return need + "; where GPUs are free, CPUs or memory are not"
+		return reason.New(reason.NeedsRoomBesideGPUs, need)
 	default:
-		return need + "; no node has that free"
+		return reason.New(reason.NeedsFreeNode, need)
 	}
 }
 
@@ -95,7 +93,7 @@ func (f *fit) survey() (most, enough, fitting int) {
 }
 
 // never explains why no ready node could take the shape even when empty.
-func (f *fit) never() string {
+func (f *fit) never(need reason.Reason) reason.Reason {
 	s := &f.shape
 	labelled, typed, largest := false, false, 0
 	for _, k := range f.pool.kinds {
@@ -114,62 +112,24 @@ func (f *fit) never() string {
 	}
 	switch {
 	case !labelled:
-		return "no ready node has these labels"
+		return reason.New(reason.NeedsLabels, need)
 	case !typed && s.GPUType == "" && s.GPUMemMB == 0:
-		return "no ready node has GPUs"
+		return reason.New(reason.NeedsGPUs, need)
 	case !typed:
-		return "no ready node has such GPUs"
+		return reason.New(reason.NeedsSuchGPUs, need)
 	default:
-		return fmt.Sprintf("the largest ready node has %d, so spread it over more nodes", largest)
+		return reason.New(reason.NeedsMoreNodes, need, largest)
 	}
 }
 
-// demand is the shape in words: "4 x H100 on one node".
-func demand(s *work.Shape) string {
-	out := ""
-	kind := s.GPUType
-	if kind == "" {
-		kind = "GPU"
-	}
-	switch {
-	case s.FractionMilli > 0:
-		out = strconv.FormatFloat(float64(s.FractionMilli)/1000, 'g', -1, 64) + " of one " + kind
-	case s.GPUs > 0:
-		out = fmt.Sprintf("%d x %s", s.GPUs, kind)
-	}
-	if s.NeedsGPU() && s.GPUMemMB > 0 {
-		out += fmt.Sprintf(" of %d MiB", s.GPUMemMB)
+// demand is what a shape asks for.
+func demand(s *work.Shape) reason.Reason {
+	var memory, linked uint32
+	if s.NeedsGPU() {
+		memory = s.GPUMemMB
 	}
 	if s.Topology == work.TopologyNVLink && s.GPUs > 1 {
-		out += " linked by NVLink"
+		linked = 1
 	}
-	if n := s.CPUDemand(); n > 0 {
-		out = and(out, count(int(n), "CPU"))
-	}
-	if s.MemMB > 0 {
-		out = and(out, fmt.Sprintf("%d MiB of memory", s.MemMB))
-	}
-	if s.Nodes > 1 {
-		out += fmt.Sprintf(" on each of %d nodes", s.Nodes)
-	} else {
-		out += " on one node"
-	}
-	if s.Selector != "" {
-		out += " with " + s.Selector
-	}
-	return out
-}
-
-func and(a, b string) string {
-	if a == "" {
-		return b
-	}
-	return a + " and " + b
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return strconv.Itoa(n) + " " + what + "s"
+	return reason.New(reason.Demand, s.GPUs, s.GPUType, s.FractionMilli, memory, linked, s.CPUDemand(), s.MemMB, s.Nodes, s.Selector)
 }

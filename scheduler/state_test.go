@@ -185,7 +185,7 @@ func (s *state) fail(id ident.Job, rank int) {
 }
 
 func (s *state) reason(id ident.Job) string {
-	return s.machine.View().ClassReason(s.machine.View().ClassOf(s.get(id)))
+	return s.machine.View().ClassReason(s.machine.View().ClassOf(s.get(id))).Before()
 }
 
 // end lets a job finish.

@@ -167,7 +167,7 @@ var coordinatorMutants = []mutant{
 	{
 		Name: "past-attempt-without-its-reason", Breaks: "rest.md", File: "coordinator/jobview/job.go",
 		What: "nobody is told why an earlier attempt ended",
-		Old:  "Reason: p.Reason,", New: `Reason: "",`,
+		Old:  "Reason: words.Of(p.Reason),", New: `Reason: "",`,
 		Package: "coordinator/jobview", Tests: []string{"TestPastAttempts_sayHowEachEnded"},
 	},
 }

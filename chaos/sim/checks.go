@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/chaos/sim/machine"
 	"github.com/mindcoordinator/mind/chaos/sim/raft"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -224,7 +225,7 @@ func (w *world) unsettled() string {
 			continue
 		}
 		if len(j.Tasks) == 0 || !j.Live() {
-			return j.ID.String() + " is " + j.State.String() + ": " + j.Reason + v.ClassReason(v.ClassOf(j))
+			return j.ID.String() + " is " + j.State.String() + ": " + words.Of(j.Reason) + words.Of(v.ClassReason(v.ClassOf(j)))
 		}
 		for i := range j.Tasks {
 			if !w.lives(j, i) {

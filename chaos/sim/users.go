@@ -9,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/sim/engine"
 	"github.com/mindcoordinator/mind/chaos/sim/raft"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
@@ -95,7 +96,7 @@ func (u *users) try(j *wish) {
 		r := result.(work.SubmitJobsResult).Results[0]
 		switch {
 		case r.Refusal != nil:
-			u.w.fail(Forgotten, "%s was refused: %s", j.name, r.Refusal.Message)
+			u.w.fail(Forgotten, "%s was refused: %s", j.name, words.Of(r.Refusal.Reason))
 		case j.id != 0 && j.id != r.Job:
 			u.w.fail(Forgotten, "%s is %s and %s", j.name, j.id, r.Job)
 		case j.id == 0:

@@ -13,6 +13,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/access"
 )
@@ -188,10 +189,10 @@ func grpcName(c codes.Code) string {
 func auditView(v *fsm.View, r *access.AuditRecord, inWords InWords) *v1.AuditRecord {
 	out := &v1.AuditRecord{
 		Index: r.Index, Position: int32(r.Pos), Time: call.Time(r.Time), TenantId: r.Tenant, UserId: r.User,
-		Action: r.Action.String(), Object: auditObject(r), Outcome: auditOutcome(r), Message: r.Message, RequestId: r.Request,
+		Action: r.Action.String(), Object: auditObject(r), Outcome: auditOutcome(r), Message: words.Of(r.Message), RequestId: r.Request,
 	}
 	if r.Code != 0 {
-		out.Message = jobview.InWords(v, r.Message) // What somebody gave as a reason stays as it was given.
+		out.Message = jobview.InWords(v, out.Message) // What somebody gave as a reason stays as it was given.
 	}
 	if r.Token != 0 {
 		out.TokenId = r.Token.String()

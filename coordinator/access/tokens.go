@@ -42,7 +42,7 @@ func (s *Service) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (
 		return nil, err
 	}
 	if result.Refusal != nil {
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.CreateTokenResponse{Token: tokenView(result.Token)}, nil
 }
@@ -71,7 +71,7 @@ func (s *Service) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (
 		return nil, err
 	}
 	if result.Refusal != nil {
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.RevokeTokenResponse{}, nil
 }

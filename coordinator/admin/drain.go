@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -48,7 +49,7 @@ func (s *Service) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.
 		return &v1.DrainNodeResponse{Node: nodeView(v, n, c, s.activity(ctx, n.ID)), Effects: effects}, nil
 	}
 	changed, err := s.changeNode(ctx, work.SetNode{
-		ID: req.GetNodeId(), Action: work.NodeDrain, Reason: req.GetReason(), Force: req.GetForce(),
+		ID: req.GetNodeId(), Action: work.NodeDrain, Reason: reason.Text(req.GetReason()), Force: req.GetForce(),
 		Deadline: int64(req.GetDeadlineSeconds()) * int64(time.Second), Actor: c.Actor(),
 	})
 	if err != nil {
@@ -149,7 +150,7 @@ func (s *Service) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil:
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	s.log.Warn("node forgotten by an operator", "node", n.ID, "request_id", call.Of(ctx).RequestID)
 	return &v1.ForgetNodeResponse{}, nil
@@ -161,7 +162,7 @@ func (s *Service) changeNode(ctx context.Context, command work.SetNode) (*v1.Nod
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil:
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	case result.Node == nil:
 		return nil, call.NotFound("node", command.ID)
 	}

@@ -95,7 +95,7 @@ func (s *Service) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (
 		return nil, err
 	}
 	if result.Refusal != nil {
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.PutLauncherResponse{Launcher: launcherView(s.replica.View(), l.GetFramework(), c.Tenant)}, nil
 }
@@ -115,7 +115,7 @@ func (s *Service) DeleteLauncher(ctx context.Context, req *v1.DeleteLauncherRequ
 		return nil, err
 	}
 	if result.Refusal != nil {
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.DeleteLauncherResponse{Launcher: launcherView(s.replica.View(), framework, c.Tenant)}, nil
 }

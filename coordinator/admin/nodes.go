@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -45,7 +46,7 @@ func (s *Service) GetNode(ctx context.Context, req *v1.GetNodeRequest) (*v1.GetN
 func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.NodeActivity) *v1.Node {
 	use := v.Use(n.ID)
 	out := &v1.Node{
-		NodeId: n.ID, State: n.State, Reason: n.Reason, Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),
+		NodeId: n.ID, State: n.State, Reason: words.Of(n.Reason), Hostname: n.Hostname, CpuCount: int32(n.CPUs), MemoryMb: int32(n.MemMB),
 		Labels: n.Labels, AgentVersion: n.AgentVersion, BootId: n.BootID, RegisteredAt: call.Time(n.RegisteredAt),
 		RosterCurrent: n.RosterSince != 0 && n.RosterAcked >= v.RosterVersion(),
 	}
@@ -81,7 +82,7 @@ func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.Nod
 		}
 		shown := &v1.Gpu{
 			Uuid: g.UUID, Index: int32(g.Index), Model: g.Model, GpuType: g.Type, MemoryMb: int32(g.MemMB), PciBusId: g.PCI,
-			NumaNode: int32(g.NUMA), NvlinkPeers: call.GPUs(g.NVLink), Health: g.Health, HealthReason: g.HealthReason,
+			NumaNode: int32(g.NUMA), NvlinkPeers: call.GPUs(g.NVLink), Health: g.Health, HealthReason: words.Of(g.HealthReason),
 			Simulated: g.Simulated, JobId: holders[int(g.Index)],
 		}
 		if c.Operator || shown.JobId != "" && others&(1<<g.Index) == 0 {

@@ -32,7 +32,7 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 		return nil, err
 	}
 	if result.Refusal != nil {
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.PutQueueResponse{Queue: queueView(s.replica.View(), result.Queue, call.Of(ctx).Tenant)}, nil
 }
@@ -44,7 +44,7 @@ func (s *Service) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (
 		return nil, err
 	}
 	if result.Refusal != nil {
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.DeleteQueueResponse{}, nil
 }

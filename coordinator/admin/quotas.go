@@ -66,7 +66,7 @@ func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.Pu
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil:
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.PutQuotaResponse{Quota: quotaView(s.replica.View(), tenant, c.Operator)}, nil
 }
@@ -83,7 +83,7 @@ func (s *Service) DeleteQuota(ctx context.Context, req *v1.DeleteQuotaRequest) (
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil:
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.DeleteQuotaResponse{}, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/scheduler"
 )
@@ -46,10 +47,10 @@ func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *work
 	}
 	v, need := a.state.View(), job.Shape.GPUMilli()
 	if q, ok := v.Queue(job.Queue); ok && q.MaxGPUs != 0 && need > 1000*int(q.MaxGPUs) {
-		return call.Bad("scheduling_config.queue", "%s%s", q.Bars(0, job.Shape), waitAnyway)
+		return call.Bad("scheduling_config.queue", "%s%s", words.Of(q.Bars(0, job.Shape)), waitAnyway)
 	}
 	if q, ok := v.Quota(tenant); ok && q.MaxGPUs != nil && need > 1000*int(*q.MaxGPUs) {
-		return call.Bad("resource_config.gpu_count", "%s%s", q.Bars(work.Usage{}, job.Shape), waitAnyway)
+		return call.Bad("resource_config.gpu_count", "%s%s", words.Of(q.Bars(work.Usage{}, job.Shape)), waitAnyway)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/raftnode"
@@ -36,6 +37,15 @@ func NotSent(format string, args ...any) error {
 	return &Failure{codes.Unavailable, fmt.Sprintf(format, args...), status.NotSent}
 }
 
+// Refused is what the state refused, in words.
+func Refused(r *kernel.Refusal) *Failure {
+	f := &Failure{Code: codes.Code(r.Code), Message: words.Of(r.Reason)}
+	if r.Quota {
+		f.Outcome = status.QuotaExceeded
+	}
+	return f
+}
+
 func OutcomeOf(err error) string {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -50,11 +60,10 @@ func ToStatus(err error) error {
 		return nil
 	}
 	var (
-		f       *Failure
-		many    *ManyInvalid
-		wrong   *Invalid
-		refused *kernel.Refusal
-		locked  *level.Locked
+		f      *Failure
+		many   *ManyInvalid
+		wrong  *Invalid
+		locked *level.Locked
 	)
 	switch {
 	case errors.As(err, &f):
@@ -63,12 +72,6 @@ func ToStatus(err error) error {
 		return Errorf(codes.InvalidArgument, "%s", many.Error())
 	case errors.As(err, &wrong):
 		return Errorf(codes.InvalidArgument, "%s", wrong.Error())
-	case errors.As(err, &refused):
-		f = &Failure{Code: codes.Code(refused.Code), Message: refused.Message}
-		if refused.Quota {
-			f.Outcome = status.QuotaExceeded
-		}
-		return f
 	case errors.As(err, &locked):
 		return Errorf(codes.FailedPrecondition, "%s", locked.Error())
 	case errors.Is(err, raftnode.ErrBacklogFull):

@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
@@ -23,8 +24,9 @@ func TestToStatus_everythingThatGoesWrong(t *testing.T) {
 		outcome string
 	}{
 		"bad request":           {call.Bad("field", "is wrong"), codes.InvalidArgument, ""},
-		"refused":               {&kernel.Refusal{Code: kernel.CodeFailedPrecondition, Message: "no"}, codes.FailedPrecondition, ""},
-		"not found":             {&kernel.Refusal{Code: kernel.CodeNotFound, Message: "no"}, codes.NotFound, ""},
+		"refused":               {call.Refused(kernel.Refuse(kernel.CodeFailedPrecondition, reason.RetryPaused, "job_1")), codes.FailedPrecondition, ""},
+		"not found":             {call.Refused(kernel.Refuse(kernel.CodeNotFound, reason.NoJob, "job_1")), codes.NotFound, ""},
+		"beyond a quota":        {call.Refused(&kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true}), codes.ResourceExhausted, status.QuotaExceeded},
 		"not the leader":        {&raftnode.NotLeaderError{LeaderID: "c2"}, codes.Unavailable, status.NotSent},
 		"backlog full":          {raftnode.ErrBacklogFull, codes.ResourceExhausted, status.NotSent},
 		"too large":             {raftnode.ErrCommandTooLarge, codes.InvalidArgument, status.NotSent},

@@ -89,7 +89,7 @@ func (s *Service) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluation
 		return nil, err
 	}
 	if r := result.Results[0].Refusal; r != nil {
-		return nil, r
+		return nil, call.Refused(r)
 	}
 	out := acceptedEvaluation(result.Results[0].Job)
 	out.EstimatedWaitSeconds = s.forecasts.Waits(ctx, s.state.View(), c.Tenant)(result.Results[0].Job)

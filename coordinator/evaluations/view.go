@@ -13,6 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -32,14 +33,14 @@ func evaluationView(v *fsm.View, j *work.Job) *v1.Evaluation {
 	out := &v1.Evaluation{
 		EvaluationId: j.ID.EvaluationID(), Name: j.Name, TenantId: j.Tenant, UserId: j.User, Status: jobview.Status(v, j), State: j.State,
 		WorkloadJobId: j.ID.String(), JobId: config.GetJobId(), ModelUri: config.GetModelUri(), CheckpointId: config.GetCheckpointId(),
-		Benchmarks: config.GetBenchmarks(), ErrorType: j.ErrorType, ErrorMessage: j.ErrorMessage, Reason: jobview.Reason(v, j), Labels: j.Labels,
+		Benchmarks: config.GetBenchmarks(), ErrorType: j.ErrorType, ErrorMessage: words.Of(j.ErrorMessage), Reason: jobview.Reason(v, j), Labels: j.Labels,
 		CreatedAt: call.Time(j.CreatedAt), StartedAt: call.Time(j.StartedAt), FinishedAt: call.Time(j.FinishedAt), Revision: j.Revision,
 	}
 	reported := map[string]bool{}
 	for _, r := range v.EvaluationResults(j.ID) {
 		reported[r.Benchmark] = true
 		out.Results = append(out.Results, &v1.BenchmarkResult{
-			Name: r.Benchmark, Metrics: jobview.Metrics(r.Metrics), NumSamples: int32(r.Samples), Error: r.Error,
+			Name: r.Benchmark, Metrics: jobview.Metrics(r.Metrics), NumSamples: int32(r.Samples), Error: words.Of(r.Error),
 			Attempt: int32(r.Attempt), ReportedAt: call.Time(r.ReportedAt),
 		})
 	}

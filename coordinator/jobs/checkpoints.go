@@ -39,7 +39,7 @@ func (s *Service) DeleteCheckpoint(ctx context.Context, req *v1.DeleteCheckpoint
 		return nil, err
 	}
 	if result.Refusal != nil {
-		return nil, result.Refusal
+		return nil, call.Refused(result.Refusal)
 	}
 	return &v1.DeleteCheckpointResponse{}, nil
 }

@@ -160,9 +160,9 @@ func (s *Service) control(ctx context.Context, req proto.Message, text string, c
 	case err != nil:
 		return nil, err
 	case result.Refusal != nil:
-		said := *result.Refusal
-		said.Message = jobview.InWords(s.state.View(), said.Message)
-		return nil, &said
+		refused := call.Refused(result.Refusal)
+		refused.Message = jobview.InWords(s.state.View(), refused.Message)
+		return nil, refused
 	case result.Job == nil:
 		return nil, call.NotFound("job", text)
 	}

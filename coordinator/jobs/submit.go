@@ -34,7 +34,7 @@ func (s *Service) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.
 		return nil, err
 	}
 	if r := result.Results[0].Refusal; r != nil {
-		return nil, r
+		return nil, call.Refused(r)
 	}
 	out := accepted(result.Results[0].Job)
 	out.EstimatedWaitSeconds = s.forecasts.Waits(ctx, s.state.View(), call.Of(ctx).Tenant)(result.Results[0].Job)
@@ -128,7 +128,7 @@ func (s *Service) submitPart(ctx context.Context, part batch, results []*v1.Subm
 	wait := s.forecasts.Waits(ctx, s.state.View(), call.Of(ctx).Tenant)
 	for n, r := range answer.Results {
 		if r.Refusal != nil {
-			results[part.places[n]] = resultOf(r.Refusal)
+			results[part.places[n]] = resultOf(call.Refused(r.Refusal))
 		} else {
 			job := accepted(r.Job)
 			job.EstimatedWaitSeconds = wait(r.Job)

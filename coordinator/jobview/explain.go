@@ -8,6 +8,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -85,7 +86,7 @@ func explainLive(v *fsm.View, j *work.Job) []string {
 		if n.Drain.Deadline != 0 {
 			fate = "it is stopped at " + time.Unix(0, n.Drain.Deadline).UTC().Format(time.RFC3339)
 		}
-		out = append(out, fmt.Sprintf("rank %d: node %s is being drained%s; %s", t.Rank, n.ID, suffix(n.Drain.Reason), fate))
+		out = append(out, fmt.Sprintf("rank %d: node %s is being drained%s; %s", t.Rank, n.ID, suffix(words.Of(n.Drain.Reason)), fate))
 	}
 	return out
 }

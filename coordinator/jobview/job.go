@@ -9,6 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobspec"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -31,7 +32,7 @@ func Of(v *fsm.View, j *work.Job, position bool) *v1.Job {
 		MaxRetries:   int32(j.Retry.Max),
 		ExitCode:     j.ExitCode,
 		ErrorType:    j.ErrorType,
-		ErrorMessage: j.ErrorMessage,
+		ErrorMessage: words.Of(j.ErrorMessage),
 		Reason:       Reason(v, j),
 		CreatedAt:    call.Time(j.CreatedAt),
 		StartedAt:    call.Time(j.StartedAt),
@@ -114,7 +115,7 @@ func pastAttempts(j *work.Job) []*v1.PastAttempt {
 			started = min(started, p.EndedAt)
 		}
 		out = append(out, &v1.PastAttempt{
-			Attempt: int32(p.Attempt), Nodes: p.Nodes, ExitCode: p.ExitCode, ErrorType: p.ErrorType, Reason: p.Reason,
+			Attempt: int32(p.Attempt), Nodes: p.Nodes, ExitCode: p.ExitCode, ErrorType: p.ErrorType, Reason: words.Of(p.Reason),
 			StartedAt: call.Time(started), FinishedAt: call.Time(p.EndedAt), FailedNode: p.FailedNode,
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -14,7 +15,7 @@ func Reason(v *fsm.View, j *work.Job) string {
 	silent := silentReason(v, j)
 	switch {
 	case j.Stop != v1.StopReason_UNSPECIFIED:
-		return "being stopped (" + j.Stop.String() + ")" + suffix(j.Reason) + suffix(silent)
+		return "being stopped (" + j.Stop.String() + ")" + suffix(words.Of(j.Reason)) + suffix(silent)
 	case silent != "":
 		return silent
 	case j.Live() && j.Reason == "":
@@ -22,13 +23,13 @@ func Reason(v *fsm.View, j *work.Job) string {
 	case j.HeldBack():
 		return heldReason(v, j)
 	case j.State != v1.JobState_QUEUED:
-		return j.Reason
+		return words.Of(j.Reason)
 	case !Considered(v, j):
 		return "not yet considered by the scheduler"
 	}
-	why := j.Reason
+	why := words.Of(j.Reason)
 	if said := v.ClassReason(v.ClassOf(j)); said != "" {
-		why = said
+		why = words.Of(said)
 	}
 	if awaits := awaitReason(v, j); awaits != "" {
 		why += suffix(awaits)
@@ -53,7 +54,7 @@ func heldReason(v *fsm.View, j *work.Job) string {
 	}
 	why := "held until " + strings.Join(until, ", and until ")
 	if j.Held == work.HoldBackoff {
-		why += "; it " + j.Reason
+		why += "; it " + words.Of(j.Reason)
 	}
 	return why
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -116,5 +117,5 @@ func nodeSays(n *work.Node) string {
 	if n.Reason == "" {
 		return ""
 	}
-	return " (" + n.Reason + ")"
+	return " (" + words.Of(n.Reason) + ")"
 }

@@ -5,14 +5,13 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/fsm"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Why a node is away, as far as the leader can tell.
-const (
-	silentFor    = "not heard of for "
-	throughPeers = " itself; it renews its leases through its peers"
-)
+// silentFor begins what the row of a node says that is away because it was silent, as it was written below level.CodedReasons. It
+// may say something else: it was declared lost, or the cluster was recovered.
+const silentFor = "not heard of for "
 
 // Seen is what a look at all nodes found.
 type Seen struct {
@@ -34,13 +33,14 @@ func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 		if n.UnreachableSince != 0 {
 			seen.Away++
 		}
-		why := silentFor + t.unreachableAfter.String()
+		because := reason.NodeSilent
 		if silent && t.RenewsThroughPeers(n.ID, now) {
-			why += throughPeers
+			because = reason.NodeSilentButRenews
 		}
+		why := reason.New(because, int64(t.unreachableAfter))
 		switch {
 		case silent && n.UnreachableSince == 0,
-			silent && n.LostSince == 0 && n.Reason != why && strings.HasPrefix(n.Reason, silentFor):
+			silent && n.LostSince == 0 && !reason.Same(n.Reason, why) && strings.HasPrefix(n.Reason.Before(), silentFor):
 			seen.Changes = append(seen.Changes, work.SetNode{ID: n.ID, Action: work.NodeUnreachable, Reason: why})
 		case silent || !inSession || n.UnreachableSince == 0:
 		case n.LostSince != 0 || n.Unheard:

@@ -83,7 +83,7 @@ func (s *Service) putCoordinator(ctx context.Context, row coordinators.Coordinat
 	}
 	result, err := replica.Propose[coordinators.CoordinatorResult](ctx, s.replica, coordinators.PutCoordinator{Coordinator: row, Actor: who})
 	if err == nil && result.Refusal != nil {
-		err = result.Refusal
+		err = call.Refused(result.Refusal)
 	}
 	return err
 }

@@ -228,7 +228,7 @@ func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 		return err
 	}
 	if result.Refusal != nil {
-		return result.Refusal
+		return call.Refused(result.Refusal)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package session
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -11,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -60,7 +60,7 @@ func gpusOf(gpus []*v1.Gpu) []work.GPU {
 		out[i] = work.GPU{
 			UUID: g.GetUuid(), Index: uint8(max(0, min(255, g.GetIndex()))), Model: g.GetModel(), Type: g.GetGpuType(),
 			MemMB: uint32(max(0, g.GetMemoryMb())), PCI: g.GetPciBusId(), NUMA: int8(max(-1, min(127, g.GetNumaNode()))),
-			Health: g.GetHealth(), HealthReason: g.GetHealthReason(), Simulated: g.GetSimulated(),
+			Health: g.GetHealth(), HealthReason: reason.Text(g.GetHealthReason()), Simulated: g.GetSimulated(),
 		}
 		if out[i].Health == v1.GpuHealth_UNSPECIFIED {
 			out[i].Health = v1.GpuHealth_HEALTHY
@@ -103,7 +103,7 @@ func reportOf(r *v1.Report) (work.TaskReport, bool) {
 		out.Kind = work.ReportRunning
 	case *v1.Report_Ended:
 		out.Kind, out.ExitCode = work.ReportEnded, body.Ended.ExitCode
-		out.ErrorType, out.ErrorMessage = body.Ended.GetErrorType(), call.Clip(body.Ended.GetErrorMessage(), maxErrorMessage)
+		out.ErrorType, out.ErrorMessage = body.Ended.GetErrorType(), reason.Text(call.Clip(body.Ended.GetErrorMessage(), maxErrorMessage))
 	case *v1.Report_Phase:
 		out.Kind, out.Phase = work.ReportPhase, body.Phase.GetPhase()
 	case *v1.Report_Progress:
@@ -126,7 +126,7 @@ func reportOf(r *v1.Report) (work.TaskReport, bool) {
 // resultOfBenchmark takes the result of a benchmark in. It is kept for good and shown to users, so whatever the workload wrote
 // must be an object of numbers, or is told as the failure that it is.
 func resultOfBenchmark(out *work.TaskReport, e *v1.EvaluationReport) {
-	out.Benchmark, out.Samples, out.ErrorMessage = e.GetBenchmark(), int64(max(0, e.GetNumSamples())), call.Clip(e.GetError(), maxErrorMessage)
+	out.Benchmark, out.Samples, out.ErrorMessage = e.GetBenchmark(), int64(max(0, e.GetNumSamples())), reason.Text(call.Clip(e.GetError(), maxErrorMessage))
 	if !status.ValidBenchmark(out.Benchmark, work.MaxBenchmarkName) {
 		out.Benchmark = "" // The state refuses it.
 	}
@@ -136,7 +136,7 @@ func resultOfBenchmark(out *work.TaskReport, e *v1.EvaluationReport) {
 	var figures map[string]*float64
 	if err := json.Unmarshal([]byte(e.GetMetricsJson()), &figures); err != nil || len(e.GetMetricsJson()) > maxMetrics ||
 		slices.Contains(slices.Collect(maps.Values(figures)), nil) {
-		out.ErrorMessage = cmp.Or(out.ErrorMessage, fmt.Sprintf("what was reported is no JSON object of numbers of at most %d bytes", maxMetrics))
+		out.ErrorMessage = cmp.Or(out.ErrorMessage, reason.New(reason.BadFigures, maxMetrics))
 		return
 	}
 	out.Metrics = e.GetMetricsJson()

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -18,9 +19,9 @@ func TestReportOf_aResultIsNumbersOrAFailure(t *testing.T) {
 		"figures":           {&v1.EvaluationReport{MetricsJson: `{"a":1e-3}`}, `{"a":1e-3}`, ""},
 		"an error":          {&v1.EvaluationReport{Error: "no GPU"}, "", "no GPU"},
 		"both":              {&v1.EvaluationReport{MetricsJson: `{"a":1}`, Error: "half of it"}, `{"a":1}`, "half of it"},
-		"a word":            {&v1.EvaluationReport{MetricsJson: `{"a":"b"}`}, "", "no JSON object of numbers"},
-		"nothing":           {&v1.EvaluationReport{MetricsJson: `{"a":null}`}, "", "no JSON object of numbers"},
-		"no object":         {&v1.EvaluationReport{MetricsJson: `[1]`}, "", "no JSON object of numbers"},
+		"a word":            {&v1.EvaluationReport{MetricsJson: `{"a":"b"}`}, "", "not a JSON object of numbers"},
+		"nothing":           {&v1.EvaluationReport{MetricsJson: `{"a":null}`}, "", "not a JSON object of numbers"},
+		"no object":         {&v1.EvaluationReport{MetricsJson: `[1]`}, "", "not a JSON object of numbers"},
 		"no JSON":           {&v1.EvaluationReport{MetricsJson: `{`, Error: "itself"}, "", "itself"},
 		"more than is kept": {&v1.EvaluationReport{MetricsJson: `{"a":` + strings.Repeat(" ", 16<<10) + `1}`}, "", "at most"},
 	} {
@@ -32,7 +33,7 @@ func TestReportOf_aResultIsNumbersOrAFailure(t *testing.T) {
 			require.Equal(t, "mmlu", out.Benchmark)
 			require.Zero(t, out.Samples)
 			require.Equal(t, c.metrics, out.Metrics)
-			require.Contains(t, out.ErrorMessage, c.error)
+			require.Contains(t, words.Of(out.ErrorMessage), c.error)
 			require.Equal(t, c.error == "", out.ErrorMessage == "")
 		})
 	}

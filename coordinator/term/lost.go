@@ -10,6 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/liveness"
 	"github.com/mindcoordinator/mind/coordinator/replica"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -105,7 +106,7 @@ func (t *Term) loseNode(ctx context.Context, command work.LoseNode) string {
 		return err.Error()
 	case result.Refusal != nil:
 		t.liveness.Unbar(command.Node)
-		return result.Refusal.Message
+		return words.Of(result.Refusal.Reason)
 	}
 	t.log.Warn("node lost", "node", command.Node, "silent", time.Duration(command.Silent).Round(time.Millisecond), "votes", len(command.Votes), "tasks", result.Lost)
 	return ""

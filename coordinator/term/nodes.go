@@ -7,6 +7,7 @@ import (
 
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/coordinator/session"
+	"github.com/mindcoordinator/mind/coordinator/words"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
@@ -76,9 +77,9 @@ func (t *Term) setNode(ctx context.Context, command work.SetNode) {
 	case err != nil:
 		t.log.Warn("node's state was not written", "node", command.ID, "error", err)
 	case result.Refusal != nil:
-		t.log.Warn("node's state was refused", "node", command.ID, "why", result.Refusal.Message)
+		t.log.Warn("node's state was refused", "node", command.ID, "why", words.Of(result.Refusal.Reason))
 	case command.Action == work.NodeUnreachable:
-		t.log.Warn("node unreachable", "node", command.ID, "why", command.Reason)
+		t.log.Warn("node unreachable", "node", command.ID, "why", words.Of(command.Reason))
 	default:
 		t.log.Info("node reachable again", "node", command.ID)
 	}

@@ -181,7 +181,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 		if len(answer.Refused) > 0 {
 			// Something changed between the view and the entry. What was freed meanwhile wakes the loop by itself; what was
 			// refused must be looked at again.
-			p.log.Debug("placements refused", "count", len(answer.Refused), "first", answer.Refused[0].Message)
+			p.log.Debug("placements refused", "count", len(answer.Refused), "first", answer.Refused[0].Reason)
 			if len(answer.Placed) == 0 {
 				wait.For(ctx, replanPause)
 			}

@@ -126,7 +126,7 @@ func (s *Service) raise(ctx context.Context, who *access.Actor) (from level.Leve
 		return from, why, err
 	}
 	if result.Refusal != nil {
-		return from, why, result.Refusal
+		return from, why, call.Refused(result.Refusal)
 	}
 	s.log.Info("the feature level was raised", "from", from, "to", to)
 	return from, why, nil

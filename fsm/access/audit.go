@@ -3,13 +3,13 @@ package access
 import (
 	"fmt"
 	"iter"
-	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 const (
@@ -42,15 +42,15 @@ type AuditRecord struct {
 	Job    ident.Job `cbor:"9,keyasint,omitempty"`
 	Object string    `cbor:"10,keyasint,omitempty"`
 	// kernel.Code is that of the refusal; 0: it was done.
-	Code    kernel.Code `cbor:"11,keyasint,omitempty"`
-	Message string      `cbor:"12,keyasint,omitempty"`
-	Request string      `cbor:"13,keyasint,omitempty"`
+	Code    kernel.Code   `cbor:"11,keyasint,omitempty"`
+	Message reason.Reason `cbor:"12,keyasint,omitempty"`
+	Request string        `cbor:"13,keyasint,omitempty"`
 }
 
 func (r *AuditRecord) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(r.Seq).Num(r.Index).Num(uint64(r.Pos)<<32 | uint64(r.Action)<<8 | uint64(r.Code)).Int(r.Time)
 	f = f.Text(r.Tenant).Text(r.User).Num(uint64(r.Token)).Num(uint64(r.Job)).Text(r.Object)
-	return f.Text(r.Message).Text(r.Request)
+	return f.Text(string(r.Message)).Text(r.Request)
 }
 
 // auditLogs has one log per kind.
@@ -212,25 +212,16 @@ func Record(tx *kernel.Tx, who *Actor, r AuditRecord, refused *kernel.Refusal) {
 	r.Tenant, r.User = tx.Intern(auditText(r.Tenant)), tx.Intern(auditText(r.User))
 	r.Token, r.Request = who.Token, auditText(who.Request)
 	if refused != nil {
-		r.Code, r.Message = refused.Code, refused.Message
+		r.Code, r.Message = refused.Code, refused.Reason
 	}
-	r.Object, r.Message = auditText(r.Object), auditText(r.Message)
+	r.Object, r.Message = auditText(r.Object), r.Message.At(tx.At()).Clip(MaxAuditText)
 	t := auditOf(tx.State)
 	r.Seq, r.Index, r.Pos, r.Time = t.of(r.Action).next(), tx.Index(), tx.NextAudit(), tx.Now()
 	t.put(&r)
 }
 
 // auditText cuts a text to its bound, between two letters.
-func auditText(s string) string {
-	if len(s) <= MaxAuditText {
-		return s
-	}
-	end := MaxAuditText
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
-}
+func auditText(s string) string { return reason.Cut(s, MaxAuditText) }
 
 // AuditRecords iterates the records newest first: all of them, or those of an action's kind.
 func (v View) AuditRecords(of AuditAction) iter.Seq[*AuditRecord] {
@@ -288,6 +279,9 @@ func checkAudit(s *kernel.State, report kernel.Report) {
 		}
 		for n := range l.len() {
 			r := l.at(n)
+			if err := r.Message.Valid(); err != nil {
+				report("the message of %s at index %d: %v", r.Action, r.Index, err)
+			}
 			switch {
 			case t.of(r.Action) != l:
 				report("%s at index %d is among the wrong records", r.Action, r.Index)

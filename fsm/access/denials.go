@@ -1,11 +1,9 @@
 package access
 
 import (
-	"fmt"
-	"time"
-
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 // MaxDenials bounds the denials of one command.
@@ -58,28 +56,13 @@ func recordDenials(tx *kernel.Tx, c *RecordDenials) any {
 		if d.Tenant == "" {
 			who.User = "" // Nobody has shown that he is who he says.
 		}
-		Record(tx, who, AuditRecord{Action: AuditAccessDeny, Object: d.What}, &kernel.Refusal{Code: d.Code, Message: d.said()})
+		Record(tx, who, AuditRecord{Action: AuditAccessDeny, Object: d.What}, &kernel.Refusal{Code: d.Code, Reason: d.said()})
 		recorded++
 	}
 	return DenialsResult{Recorded: recorded}
 }
 
-// said is a denial in words. The reason comes first, and what a stranger may have chosen last.
-func (d *Denial) said() string {
-	text := d.Reason
-	switch {
-	case d.Count == 1:
-		text += ", once"
-	case d.Lasted < int64(time.Second):
-		text += fmt.Sprintf(", %d times within a second", d.Count)
-	default:
-		text += fmt.Sprintf(", %d times in %s", d.Count, time.Duration(d.Lasted).Round(time.Second))
-	}
-	if d.By != "" {
-		text += ", by " + d.By
-	}
-	if d.From != "" {
-		text += ", from " + d.From
-	}
-	return text
+// said is a denial as the log has it.
+func (d *Denial) said() reason.Reason {
+	return reason.New(reason.Denied, d.Reason, d.Count, d.Lasted, d.By, d.From)
 }

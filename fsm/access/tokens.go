@@ -7,6 +7,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 const (
@@ -140,7 +141,7 @@ func putToken(tx *kernel.Tx, c *PutToken) any {
 	all := tokensOf(tx.State)
 	if old, ok := all.rows.Get(c.Digest); ok {
 		if old.Tenant != c.Tenant || old.User != c.User {
-			return TokenResult{Refusal: kernel.Refuse(kernel.CodeAlreadyExists, "this token exists already")}
+			return TokenResult{Refusal: kernel.Refuse(kernel.CodeAlreadyExists, reason.TokenExists)}
 		}
 		return TokenResult{Token: old}
 	}
@@ -152,11 +153,11 @@ func putToken(tx *kernel.Tx, c *PutToken) any {
 		n++
 	}
 	if n >= MaxTokensPerTenant {
-		return TokenResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, "the tenant has %d tokens already: revoke some first", n)}
+		return TokenResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, reason.TooManyTokens, n)}
 	}
 	id, ok := tx.Mint()
 	if !ok {
-		return TokenResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, "too many ids in one entry")}
+		return TokenResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, reason.TooManyIDs)}
 	}
 	t := &Token{
 		ID: ident.Token(id), Digest: c.Digest, Tenant: c.Tenant, User: c.User, Name: c.Name,
@@ -172,15 +173,15 @@ func putToken(tx *kernel.Tx, c *PutToken) any {
 func (c *PutToken) validate() *kernel.Refusal {
 	switch {
 	case len(c.Digest) != tokenDigest:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "the digest of a token has %d hexadecimal digits", tokenDigest)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.BadTokenDigest, tokenDigest)
 	case c.Tenant == "":
-		return kernel.Refuse(kernel.CodeInvalidArgument, "a token needs a tenant")
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.TokenWithoutTenant)
 	case len(c.Permissions) == 0 || len(c.Permissions) > maxTokenPermissions:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "a token needs 1 to %d permissions", maxTokenPermissions)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.BadPermissionCount, maxTokenPermissions)
 	}
 	for _, text := range append([]string{c.Tenant, c.User, c.Name, c.CreatedBy}, c.Permissions...) {
 		if len(text) > maxTokenText || strings.ContainsRune(text, 0) {
-			return kernel.Refuse(kernel.CodeInvalidArgument, "texts of a token have at most %d bytes", maxTokenText)
+			return kernel.Refuse(kernel.CodeInvalidArgument, reason.TokenTextTooLong, maxTokenText)
 		}
 	}
 	return nil
@@ -193,7 +194,7 @@ func revokeToken(tx *kernel.Tx, c *RevokeToken) any {
 	all := tokensOf(tx.State)
 	t, ok := all.byTokenID(c.ID)
 	if !ok || t.Tenant != c.Tenant {
-		return TokenResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "there is no token %s", c.ID)}
+		return TokenResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoToken, c.ID)}
 	}
 	all.drop(t)
 	return TokenResult{Token: t}
@@ -261,7 +262,7 @@ func checkTokens(of *kernel.State, report kernel.Report) {
 
 func auditPutToken(tx *kernel.Tx, c *PutToken, result any) {
 	res := result.(TokenResult)
-	r := AuditRecord{Action: AuditTokenCreate, Object: c.Name, Message: "for " + c.User + ": " + strings.Join(c.Permissions, ", ")}
+	r := AuditRecord{Action: AuditTokenCreate, Object: c.Name, Message: reason.New(reason.TokenFor, c.User, strings.Join(c.Permissions, ", "))}
 	if res.Token != nil {
 		r.Object = res.Token.ID.String()
 	}

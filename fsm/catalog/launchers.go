@@ -11,6 +11,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 const (
@@ -109,7 +110,7 @@ func putLauncher(tx *kernel.Tx, c *PutLauncher) any {
 		return LauncherResult{Refusal: r}
 	}
 	if _, ok := t.launchers.Get(l.Framework); !ok && t.launchers.Len() >= MaxLaunchers {
-		return LauncherResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, "there are %d launchers already: delete some first", MaxLaunchers)}
+		return LauncherResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, reason.TooManyLaunchers, MaxLaunchers)}
 	}
 	l.UpdatedAt, l.Revision = tx.Now(), tx.Index()
 	t.launchers.Put(l.Framework, &l)
@@ -120,9 +121,9 @@ func putLauncher(tx *kernel.Tx, c *PutLauncher) any {
 func (l *Launcher) validate() *kernel.Refusal {
 	switch {
 	case l.Framework == "" || len(l.Framework) > maxFrameworkName:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "the name of a framework has 1 to %d bytes", maxFrameworkName)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.BadFrameworkName, maxFrameworkName)
 	case len(l.Argv) == 0:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "the launcher of %s has no command line", l.Framework)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.LauncherWithoutCommand, l.Framework)
 	}
 	texts, bytes, nul := 2, len(l.Tenant)+len(l.User), strings.ContainsRune(l.Tenant+l.User+l.Framework, 0)
 	count := func(text string) {
@@ -141,11 +142,11 @@ func (l *Launcher) validate() *kernel.Refusal {
 	}
 	switch {
 	case texts > maxLauncherTexts:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "the launcher of %s has %d parts; at most %d are kept", l.Framework, texts, maxLauncherTexts)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.LauncherTooManyParts, l.Framework, texts, maxLauncherTexts)
 	case bytes > MaxLauncherBytes:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "the launcher of %s is %d bytes; at most %d are kept", l.Framework, bytes, MaxLauncherBytes)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.LauncherTooLarge, l.Framework, bytes, MaxLauncherBytes)
 	case nul:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "the launcher of %s contains a NUL character", l.Framework)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.LauncherWithNUL, l.Framework)
 	}
 	return nil
 }
@@ -168,7 +169,7 @@ var (
 )
 
 func auditPut(tx *kernel.Tx, c *PutLauncher, result any) {
-	r := access.AuditRecord{Action: AuditLauncherPut, Object: c.Launcher.Framework, Message: strings.Join(c.Launcher.Argv, " ")}
+	r := access.AuditRecord{Action: AuditLauncherPut, Object: c.Launcher.Framework, Message: reason.TextAt(tx.At(), strings.Join(c.Launcher.Argv, " "))}
 	access.Record(tx, c.Actor, r, result.(LauncherResult).Refusal)
 }
 
@@ -193,7 +194,7 @@ func check(s *kernel.State, report kernel.Report) {
 	for l := range of(s).launchers.Rows() {
 		n++
 		if r := l.validate(); r != nil {
-			report("a launcher that would not be taken: %s", r.Message)
+			report("a launcher that would not be taken: %s", r.Reason)
 		}
 		if l.Revision > s.Index() {
 			report("the launcher of %s was put at index %d; this is %d", l.Framework, l.Revision, s.Index())

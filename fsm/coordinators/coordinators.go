@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 const recordCoordinator = 60
@@ -81,7 +82,7 @@ func put(tx *kernel.Tx, c *PutCoordinator) any {
 	t := of(tx.State)
 	row := c.Coordinator
 	if row.ID == "" {
-		return CoordinatorResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, "a coordinator needs an id")}
+		return CoordinatorResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.CoordinatorWithoutID)}
 	}
 	if old, ok := t.rows.Get(row.ID); ok && *old == row {
 		return CoordinatorResult{}
@@ -97,7 +98,7 @@ func (DeleteCoordinator) CommandNumber() uint16 { return 10 }
 func remove(tx *kernel.Tx, c *DeleteCoordinator) any {
 	t := of(tx.State)
 	if _, ok := t.rows.Get(c.ID); !ok {
-		return CoordinatorResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "there is no coordinator %q", c.ID)}
+		return CoordinatorResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoCoordinator, c.ID)}
 	}
 	t.rows.Delete(c.ID)
 	event.Emit(tx, event.Event{Topic: event.TopicCoordinator, Name: c.ID})
@@ -126,7 +127,7 @@ var (
 )
 
 func auditPut(tx *kernel.Tx, c *PutCoordinator, result any) {
-	r := access.AuditRecord{Action: AuditCoordinatorJoin, Object: c.Coordinator.ID, Message: c.Coordinator.RaftAddr}
+	r := access.AuditRecord{Action: AuditCoordinatorJoin, Object: c.Coordinator.ID, Message: reason.TextAt(tx.At(), c.Coordinator.RaftAddr)}
 	access.Record(tx, c.Actor, r, result.(CoordinatorResult).Refusal)
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 // RaiseLevel raises the feature level. Who proposes it has made sure that every voter and every learner supports the level.
@@ -37,9 +38,9 @@ type RaiseLevelResult struct {
 func raise(tx *kernel.Tx, c *RaiseLevel) any {
 	switch now := tx.Level(); {
 	case c.To <= now:
-		return RaiseLevelResult{Level: now, Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, "the feature level is %d already", now)}
+		return RaiseLevelResult{Level: now, Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.LevelReached, uint8(now))}
 	case c.VotersIndex != tx.VotersIndex():
-		return RaiseLevelResult{Level: now, Refusal: kernel.Refuse(kernel.CodeAborted, "the membership has changed since the coordinators were asked which levels they support: try again")}
+		return RaiseLevelResult{Level: now, Refusal: kernel.Refuse(kernel.CodeAborted, reason.MembershipChanged)}
 	}
 	tx.Raise(c.To)
 	return RaiseLevelResult{Level: c.To}

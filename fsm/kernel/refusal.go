@@ -1,6 +1,6 @@
 package kernel
 
-import "fmt"
+import "github.com/mindcoordinator/mind/fsm/reason"
 
 // Code says what kind of refusal this is. The numbers are those of gRPC, so that they go out unchanged.
 type Code uint8
@@ -17,19 +17,16 @@ const (
 	CodeUnauthenticated    Code = 16 // in audit records only
 )
 
-// Refusal is the answer to a command that changed nothing: a replicated result, equal on all replicas, with a sentence
-// that says what to do.
+// Refusal is the answer to a command that changed nothing: a replicated result, equal on all replicas. Callers are told the
+// reason in words, which say what to do.
 type Refusal struct {
-	Code    Code
-	Message string
+	Code   Code
+	Reason reason.Reason
 	// Quota: a quota is what forbids it. Only that being raised, or something ending, changes it.
 	Quota bool
 }
 
-// Error makes a Refusal usable as an error outside of this package.
-func (r *Refusal) Error() string { return r.Message }
-
-// Refuse makes a refusal.
-func Refuse(code Code, format string, args ...any) *Refusal {
-	return &Refusal{Code: code, Message: fmt.Sprintf(format, args...)}
+// Refuse makes a refusal; args are the parameters of the reason.
+func Refuse(code Code, why reason.Code, args ...any) *Refusal {
+	return &Refusal{Code: code, Reason: reason.New(why, args...)}
 }

@@ -1,9 +1,8 @@
 package work
 
 import (
-	"fmt"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 func TaskNodes(tasks []Task) []string {
@@ -31,13 +30,13 @@ func AllEnded(tasks []Task) bool {
 	return true
 }
 
-// Text says in a few words what went wrong.
-func (e *Ending) Text() string {
+// Why says what went wrong.
+func (e *Ending) Why() reason.Reason {
 	switch {
 	case e.ErrorMessage != "":
-		return e.ErrorType.String() + ": " + e.ErrorMessage
+		return reason.New(reason.EndedSaying, e.ErrorType, e.ErrorMessage)
 	case e.ExitCode != nil:
-		return fmt.Sprintf("%s: exit code %d", e.ErrorType, *e.ExitCode)
+		return reason.New(reason.EndedWithCode, e.ErrorType, *e.ExitCode)
 	}
-	return e.ErrorType.String()
+	return reason.New(reason.Ended, e.ErrorType)
 }

@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 // DeleteCheckpoint takes a checkpoint of a tenant out of the state. The files are the user's, and stay.
@@ -138,8 +139,8 @@ type TaskPlacement struct {
 
 // ClassReason says why the jobs of a class wait. An empty reason takes the old one away.
 type ClassReason struct {
-	Class  ClassKey `cbor:"1,keyasint,omitempty"`
-	Reason string   `cbor:"2,keyasint,omitempty"`
+	Class  ClassKey      `cbor:"1,keyasint,omitempty"`
+	Reason reason.Reason `cbor:"2,keyasint,omitempty"`
 }
 
 // PlaceResult says what became true of a plan.
@@ -157,9 +158,9 @@ type PlacedJob struct {
 
 // RefusedPlacement is what no longer fitted.
 type RefusedPlacement struct {
-	Job     ident.Job
-	Code    kernel.Code
-	Message string
+	Job    ident.Job
+	Code   kernel.Code
+	Reason reason.Reason
 }
 
 // ReportKind is what a report tells of a task.
@@ -198,7 +199,7 @@ type TaskReport struct {
 	// are no figures.
 	ExitCode     *int32             `cbor:"7,keyasint,omitempty"`
 	ErrorType    v1.ErrorType_Value `cbor:"8,keyasint,omitempty"`
-	ErrorMessage string             `cbor:"9,keyasint,omitempty"`
+	ErrorMessage reason.Reason      `cbor:"9,keyasint,omitempty"`
 	// ReportPhase.
 	Phase v1.JobPhase_Value `cbor:"10,keyasint,omitempty"`
 	// ReportProgress; Step also with ReportCheckpoint.

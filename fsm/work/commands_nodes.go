@@ -4,6 +4,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 // RegisterNode makes a node known, or brings what is known of it up to date; it also ends an unreachability. State,
@@ -53,9 +54,9 @@ const (
 
 // SetNode changes one thing about a node.
 type SetNode struct {
-	ID     string     `cbor:"1,keyasint,omitempty"`
-	Action NodeAction `cbor:"2,keyasint,omitempty"`
-	Reason string     `cbor:"3,keyasint,omitempty"`
+	ID     string        `cbor:"1,keyasint,omitempty"`
+	Action NodeAction    `cbor:"2,keyasint,omitempty"`
+	Reason reason.Reason `cbor:"3,keyasint,omitempty"`
 	// Force (drain): stop what runs there now. Deadline (drain): stop what still runs so many nanoseconds later; 0: never.
 	Force    bool  `cbor:"4,keyasint,omitempty"`
 	Deadline int64 `cbor:"5,keyasint,omitempty"`

@@ -2,6 +2,7 @@ package work
 
 import (
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 const (
@@ -31,8 +32,8 @@ type EvaluationResult struct {
 	Metrics string `cbor:"7,keyasint,omitempty"`
 	Samples int64  `cbor:"8,keyasint,omitempty"`
 	// Error says why there are no figures.
-	Error      string `cbor:"9,keyasint,omitempty"`
-	ReportedAt int64  `cbor:"10,keyasint,omitempty"`
+	Error      reason.Reason `cbor:"9,keyasint,omitempty"`
+	ReportedAt int64         `cbor:"10,keyasint,omitempty"`
 	// Place counts the results of the job in the order in which they were reported.
 	Place uint64 `cbor:"11,keyasint,omitempty"`
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 // GPUMatches says whether a GPU is what the shape asks for: its type or model by name, and its memory.
@@ -42,31 +43,31 @@ func Eligible(n *Node, u *NodeUse, s Shape) uint64 {
 // placement with it; the scheduler may ask beforehand.
 func CheckTask(n *Node, u *NodeUse, s Shape, gpus uint64) *kernel.Refusal {
 	if n.State != v1.NodeState_READY {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s is %s", n.ID, n.State)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.NodeIs, n.ID, n.State)
 	}
 	want := int(s.GPUs)
 	if s.FractionMilli > 0 {
 		want = 1
 	}
 	if bits.OnesCount64(gpus) != want {
-		return kernel.Refuse(kernel.CodeInvalidArgument, "%d GPUs were given on node %s where %d are needed", bits.OnesCount64(gpus), n.ID, want)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.WrongGPUCount, bits.OnesCount64(gpus), n.ID, want)
 	}
 	if gpus != 0 {
 		if missing := gpus &^ Eligible(n, u, s); missing != 0 {
-			return kernel.Refuse(kernel.CodeFailedPrecondition, "GPU %d of node %s is taken, unfit or not there", bits.TrailingZeros64(missing), n.ID)
+			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.GPUNotFree, bits.TrailingZeros64(missing), n.ID)
 		}
 		if s.Topology == TopologyNVLink && !linked(n, gpus) {
-			return kernel.Refuse(kernel.CodeFailedPrecondition, "the GPUs on node %s are not all linked by NVLink", n.ID)
+			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.GPUsNotLinked, n.ID)
 		}
 	}
 	if cpus := s.CPUDemand(); uint64(u.CPUs)+uint64(cpus) > uint64(n.CPUs) {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s has %d of %d CPUs free, %d are needed", n.ID, n.CPUs-min(u.CPUs, n.CPUs), n.CPUs, cpus)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CPUsNotFree, n.ID, n.CPUs-min(u.CPUs, n.CPUs), n.CPUs, cpus)
 	}
 	if uint64(u.MemMB)+uint64(s.MemMB) > uint64(n.MemMB) {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s has %d of %d MiB free, %d are needed", n.ID, n.MemMB-min(u.MemMB, n.MemMB), n.MemMB, s.MemMB)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.MemoryNotFree, n.ID, n.MemMB-min(u.MemMB, n.MemMB), n.MemMB, s.MemMB)
 	}
 	if !MatchesSelector(n.Labels, s.Selector) {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s lacks a label of %q", n.ID, s.Selector)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.LabelMissing, n.ID, s.Selector)
 	}
 	return nil
 }

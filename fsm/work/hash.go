@@ -6,7 +6,7 @@ import (
 
 func (r *EvaluationResult) AppendFields(f kernel.Fields) kernel.Fields {
 	f = f.Num(uint64(r.Job)).Text(r.Benchmark).Text(r.Tenant).Num(uint64(r.Attempt)).Num(r.Token).Num(uint64(r.Rank))
-	return f.Text(r.Metrics).Int(r.Samples).Text(r.Error).Int(r.ReportedAt).Num(r.Place)
+	return f.Text(r.Metrics).Int(r.Samples).Text(string(r.Error)).Int(r.ReportedAt).Num(r.Place)
 }
 
 func (s Shape) AppendFields(f kernel.Fields) kernel.Fields {
@@ -24,18 +24,18 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 	for _, d := range j.Dependencies {
 		f = f.Num(uint64(d.Job)).Num(uint64(d.When))
 	}
-	f = f.Num(uint64(j.State)<<32 | uint64(uint32(j.Phase))).Num(uint64(j.Held)).Text(j.Reason)
+	f = f.Num(uint64(j.State)<<32 | uint64(uint32(j.Phase))).Num(uint64(j.Held)).Text(string(j.Reason))
 	f = f.Num(uint64(j.Attempt)).Num(j.Token).Num(uint64(len(j.Tasks)))
 	for i := range j.Tasks {
 		t := &j.Tasks[i]
 		f = f.Num(uint64(t.Rank)<<32 | uint64(uint32(t.State))).Text(t.Node).Num(t.GPUs)
-		f = f.Optional(t.ExitCode).Num(uint64(t.ErrorType)).Text(t.ErrorMessage).Int(t.StartedAt).Int(t.EndedAt)
+		f = f.Optional(t.ExitCode).Num(uint64(t.ErrorType)).Text(string(t.ErrorMessage)).Int(t.StartedAt).Int(t.EndedAt)
 	}
 	f = f.Num(uint64(j.Stop)).Int(j.StopGrace)
 	if e := j.Ending; e == nil {
 		f = f.Flag(false)
 	} else {
-		f = f.Flag(true).Num(uint64(e.Rank)).Text(e.Node).Optional(e.ExitCode).Num(uint64(e.ErrorType)).Text(e.ErrorMessage)
+		f = f.Flag(true).Num(uint64(e.Rank)).Text(e.Node).Optional(e.ExitCode).Num(uint64(e.ErrorType)).Text(string(e.ErrorMessage))
 	}
 	f = f.Num(uint64(len(j.Past)))
 	for i := range j.Past {
@@ -44,12 +44,12 @@ func (j *Job) AppendFields(f kernel.Fields) kernel.Fields {
 		for _, n := range p.Nodes {
 			f = f.Text(n)
 		}
-		f = f.Optional(p.ExitCode).Num(uint64(p.ErrorType)).Text(p.Reason).Int(p.StartedAt).Int(p.EndedAt)
+		f = f.Optional(p.ExitCode).Num(uint64(p.ErrorType)).Text(string(p.Reason)).Int(p.StartedAt).Int(p.EndedAt)
 	}
 	r := &j.Retries
 	f = f.Num(uint64(r.NodeLost)<<32 | uint64(r.GPUFault)).Num(uint64(r.LaunchFailed)<<32 | uint64(r.DataFetch))
 	f = f.Num(uint64(r.Exit)<<32 | uint64(r.Preempted)).Num(uint64(r.Drained))
-	f = f.Optional(j.ExitCode).Num(uint64(j.ErrorType)).Text(j.ErrorMessage)
+	f = f.Optional(j.ExitCode).Num(uint64(j.ErrorType)).Text(string(j.ErrorMessage))
 	f = f.Int(j.Progress.Step).Int(j.Progress.Total).Num(uint64(j.ResumeFrom)).Num(uint64(j.LastCheckpoint))
 	f = f.Int(j.CreatedAt).Int(j.StartedAt).Int(j.FinishedAt).Int(j.UpdatedAt)
 	f = f.Num(j.Created).Num(j.Revision)
@@ -129,13 +129,13 @@ func (n *Node) AppendFields(f kernel.Fields) kernel.Fields {
 	for i := range n.GPUs {
 		g := &n.GPUs[i]
 		f = f.Text(g.UUID).Num(uint64(g.Index)).Text(g.Model).Text(g.Type).Num(uint64(g.MemMB)).Text(g.PCI)
-		f = f.Int(int64(g.NUMA)).Num(g.NVLink).Num(uint64(g.Health)).Text(g.HealthReason).Flag(g.Simulated)
+		f = f.Int(int64(g.NUMA)).Num(g.NVLink).Num(uint64(g.Health)).Text(string(g.HealthReason)).Flag(g.Simulated)
 	}
-	f = f.Num(uint64(n.CPUs)<<32 | uint64(n.MemMB)).Labels(n.Labels).Num(uint64(n.State)).Text(n.Reason)
+	f = f.Num(uint64(n.CPUs)<<32 | uint64(n.MemMB)).Labels(n.Labels).Num(uint64(n.State)).Text(string(n.Reason))
 	if d := n.Drain; d == nil {
 		f = f.Flag(false)
 	} else {
-		f = f.Flag(true).Int(d.Since).Int(d.Deadline).Flag(d.Force).Text(d.Reason)
+		f = f.Flag(true).Int(d.Since).Int(d.Deadline).Flag(d.Force).Text(string(d.Reason))
 	}
 	f = f.Int(n.RegisteredAt).Int(n.UpdatedAt).Num(n.Revision).Int(n.UnreachableSince)
 	if n.Incarnation|n.RosterSince|n.RosterAcked|n.EnabledAt|uint64(n.LostSince) != 0 {

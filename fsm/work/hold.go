@@ -2,6 +2,7 @@ package work
 
 import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 // verdict says how a dependency stands.
@@ -56,16 +57,17 @@ func (j *Job) Release(now int64) {
 	}
 }
 
-func HoldReason(j *Job) string {
+// HoldReason is what the row of a job says while it is held.
+func HoldReason(j *Job) reason.Reason {
 	switch {
 	case j.Held&HoldDependency != 0:
-		return "it waits for the jobs that it depends on"
+		return reason.New(reason.WaitsForJobs)
 	case j.Held&HoldNotBefore != 0:
-		return "its time has not come"
+		return reason.New(reason.NotYetDue)
 	case j.Held&HoldRecovery != 0:
-		return "the cluster was recovered: it waits until all nodes have said what they run"
+		return reason.New(reason.HeldForRecovery)
 	case j.Held&HoldBackoff != 0:
-		return "it pauses before its next restart"
+		return reason.New(reason.PausesBeforeRestart)
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 // Job is what a user asked for, and where it stands. Rows are immutable once they are in the state.
@@ -33,8 +34,8 @@ type Job struct {
 	State v1.JobState_Value `cbor:"18,keyasint,omitempty"`
 	Phase v1.JobPhase_Value `cbor:"19,keyasint,omitempty"`
 	// Held says why a QUEUED job is not offered to the scheduler yet; 0: it is.
-	Held   Hold   `cbor:"20,keyasint,omitempty"`
-	Reason string `cbor:"21,keyasint,omitempty"`
+	Held   Hold          `cbor:"20,keyasint,omitempty"`
+	Reason reason.Reason `cbor:"21,keyasint,omitempty"`
 	// Attempt is the newest one, 0 before the first. Token is the fencing token of it. Tasks are those of the newest
 	// attempt; they stay readable when the job has finished, and are gone when it is QUEUED again.
 	Attempt uint32 `cbor:"22,keyasint,omitempty"`
@@ -49,7 +50,7 @@ type Job struct {
 
 	ExitCode     *int32             `cbor:"29,keyasint,omitempty"`
 	ErrorType    v1.ErrorType_Value `cbor:"30,keyasint,omitempty"`
-	ErrorMessage string             `cbor:"31,keyasint,omitempty"`
+	ErrorMessage reason.Reason      `cbor:"31,keyasint,omitempty"`
 
 	Progress       Progress         `cbor:"32,keyasint,omitempty"`
 	ResumeFrom     ident.Checkpoint `cbor:"33,keyasint,omitempty"`
@@ -97,9 +98,9 @@ type PastAttempt struct {
 	ExitCode  *int32             `cbor:"4,keyasint,omitempty"`
 	ErrorType v1.ErrorType_Value `cbor:"5,keyasint,omitempty"`
 	// Reason says why it ended.
-	Reason    string `cbor:"6,keyasint,omitempty"`
-	StartedAt int64  `cbor:"7,keyasint,omitempty"`
-	EndedAt   int64  `cbor:"8,keyasint,omitempty"`
+	Reason    reason.Reason `cbor:"6,keyasint,omitempty"`
+	StartedAt int64         `cbor:"7,keyasint,omitempty"`
+	EndedAt   int64         `cbor:"8,keyasint,omitempty"`
 	// FailedNode is where the failure was that a retry followed; empty: nothing that speaks against a node.
 	FailedNode string `cbor:"9,keyasint,omitempty"`
 	// Loss says on what grounds it was declared lost.
@@ -130,7 +131,7 @@ type Task struct {
 	State        v1.TaskState_Value `cbor:"4,keyasint,omitempty"`
 	ExitCode     *int32             `cbor:"5,keyasint,omitempty"`
 	ErrorType    v1.ErrorType_Value `cbor:"6,keyasint,omitempty"`
-	ErrorMessage string             `cbor:"7,keyasint,omitempty"`
+	ErrorMessage reason.Reason      `cbor:"7,keyasint,omitempty"`
 	StartedAt    int64              `cbor:"8,keyasint,omitempty"`
 	EndedAt      int64              `cbor:"9,keyasint,omitempty"`
 	// Transfer says how far what the task needs is on its way to the node; only before it runs.
@@ -146,7 +147,7 @@ type Ending struct {
 	Node         string             `cbor:"2,keyasint,omitempty"`
 	ExitCode     *int32             `cbor:"3,keyasint,omitempty"`
 	ErrorType    v1.ErrorType_Value `cbor:"4,keyasint,omitempty"`
-	ErrorMessage string             `cbor:"5,keyasint,omitempty"`
+	ErrorMessage reason.Reason      `cbor:"5,keyasint,omitempty"`
 	// Loss is set when the task did not end by its own word but was declared lost.
 	Loss *Loss `cbor:"6,keyasint,omitempty"`
 }

@@ -5,6 +5,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 // GPUMilli is what the lease holds, in thousandths of a GPU.
@@ -63,7 +64,7 @@ type Node struct {
 	Labels       map[string]string `cbor:"10,keyasint,omitempty"`
 	// State follows from UnreachableSince, LostSince, Drain and the leases; commands do not set it.
 	State  v1.NodeState_Value `cbor:"11,keyasint,omitempty"`
-	Reason string             `cbor:"12,keyasint,omitempty"`
+	Reason reason.Reason      `cbor:"12,keyasint,omitempty"`
 	// Drain is set while an operator wants the node empty.
 	Drain            *Drain `cbor:"13,keyasint,omitempty"`
 	RegisteredAt     int64  `cbor:"14,keyasint,omitempty"`
@@ -88,9 +89,9 @@ type Node struct {
 type Drain struct {
 	Since int64 `cbor:"1,keyasint,omitempty"`
 	// Deadline is when what still runs is stopped, in Unix nanoseconds of log time; 0: never.
-	Deadline int64  `cbor:"2,keyasint,omitempty"`
-	Force    bool   `cbor:"3,keyasint,omitempty"`
-	Reason   string `cbor:"4,keyasint,omitempty"`
+	Deadline int64         `cbor:"2,keyasint,omitempty"`
+	Force    bool          `cbor:"3,keyasint,omitempty"`
+	Reason   reason.Reason `cbor:"4,keyasint,omitempty"`
 }
 
 // GPU is one device of a node.
@@ -105,7 +106,7 @@ type GPU struct {
 	// NVLink is the set of indices reached over NVLink.
 	NVLink       uint64             `cbor:"8,keyasint,omitempty"`
 	Health       v1.GpuHealth_Value `cbor:"9,keyasint,omitempty"`
-	HealthReason string             `cbor:"10,keyasint,omitempty"`
+	HealthReason reason.Reason      `cbor:"10,keyasint,omitempty"`
 	Simulated    bool               `cbor:"11,keyasint,omitempty"`
 }
 
@@ -173,12 +174,13 @@ func (n *Node) Timer() int64 {
 	return 0
 }
 
-func DrainReason(d *Drain) string {
+// DrainReason is what the row of a node says while it is drained.
+func DrainReason(d *Drain) reason.Reason {
 	switch {
 	case d == nil:
 		return ""
 	case d.Reason == "":
-		return "drained by an operator"
+		return reason.New(reason.DrainedByOperator)
 	}
 	return d.Reason
 }

@@ -1,12 +1,11 @@
 package work
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/api/status"
+	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
 // Counts is how many jobs there are, by state.
@@ -34,13 +33,9 @@ func Unfinished(c Counts) int {
 	return n
 }
 
-// Words is what a queue is set to, in words.
-func (q *Queue) Words() string {
-	said := fmt.Sprintf("weight %d", max(q.Weight, 1))
-	if q.MaxGPUs != 0 {
-		said += fmt.Sprintf(", max_gpus %d", q.MaxGPUs)
-	}
-	return said
+// Said is what a queue is set to.
+func (q *Queue) Said() reason.Reason {
+	return reason.New(reason.QueueSetTo, max(q.Weight, 1), q.MaxGPUs)
 }
 
 // Usage is what a tenant has, as far as quotas go.
@@ -59,37 +54,34 @@ func (u *Usage) Grant(s Shape) {
 
 // Bars says, for its tenant, why a quota keeps one more job of a shape from running beside what the tenant has; empty: it
 // does not. The scheduler plans by it, and the state holds every plan to it again.
-func (q *Quota) Bars(u Usage, s Shape) string {
+func (q *Quota) Bars(u Usage, s Shape) reason.Reason {
 	if q.MaxRunning != nil && u.Running >= int(*q.MaxRunning) {
-		return fmt.Sprintf("tenant quota: %d of %d jobs running", u.Running, *q.MaxRunning)
+		return reason.New(reason.QuotaOfRunning, u.Running, *q.MaxRunning)
 	}
 	need := s.GPUMilli()
-	if q.MaxGPUs == nil || need == 0 || u.GPUMilli+need <= 1000*int(*q.MaxGPUs) {
+	switch {
+	case q.MaxGPUs == nil || need == 0 || u.GPUMilli+need <= 1000*int(*q.MaxGPUs):
 		return ""
+	case need > 1000*int(*q.MaxGPUs):
+		return reason.New(reason.QuotaBelowNeed, need, *q.MaxGPUs)
 	}
-	if need > 1000*int(*q.MaxGPUs) {
-		return fmt.Sprintf("tenant quota: it needs %s GPUs, and %d is all that the tenant may have, so it cannot run until the quota is raised", FormatGPUs(need), *q.MaxGPUs)
-	}
-	why := fmt.Sprintf("tenant quota: %s of %d GPUs in use", FormatGPUs(u.GPUMilli), *q.MaxGPUs)
-	if u.GPUMilli < 1000*int(*q.MaxGPUs) {
-		why += fmt.Sprintf(", and it needs %s", FormatGPUs(need))
-	}
-	return why
+	return reason.New(reason.QuotaOfGPUs, u.GPUMilli, *q.MaxGPUs, need)
 }
 
 // Bars says why the limit of a queue keeps one more job of a shape from running, when its jobs hold so much; empty: it
 // does not. How much they hold is not told: they may be of other tenants.
-func (q *Queue) Bars(gpuMilli int, s Shape) string {
+func (q *Queue) Bars(gpuMilli int, s Shape) reason.Reason {
 	need := s.GPUMilli()
-	if q.MaxGPUs == 0 || need == 0 || gpuMilli+need <= 1000*int(q.MaxGPUs) {
+	switch {
+	case q.MaxGPUs == 0 || need == 0 || gpuMilli+need <= 1000*int(q.MaxGPUs):
 		return ""
+	case need > 1000*int(q.MaxGPUs):
+		return reason.New(reason.QueueBelowNeed, need, q.Name, q.MaxGPUs)
 	}
-	if need > 1000*int(q.MaxGPUs) {
-		return fmt.Sprintf("queue limit: it needs %s GPUs, and all jobs of queue %q together may have %d, so it cannot run in this queue", FormatGPUs(need), q.Name, q.MaxGPUs)
-	}
-	return fmt.Sprintf("queue limit: the jobs of queue %q may have %d GPUs together, and the %s that it needs are not left", q.Name, q.MaxGPUs, FormatGPUs(need))
+	return reason.New(reason.QueueOfGPUs, q.Name, q.MaxGPUs, need)
 }
 
+// FormatGPUs writes thousandths of a GPU.
 func FormatGPUs(milli int) string { return strconv.FormatFloat(float64(milli)/1000, 'f', -1, 64) }
 
 // Quota is how much a tenant may have. A nil limit is none; 0 allows nothing.
@@ -107,19 +99,13 @@ type Quota struct {
 	Revision uint64 `cbor:"7,keyasint,omitempty"`
 }
 
-// Words is the limits in words.
-func (q *Quota) Words() string {
-	var said []string
-	for _, limit := range []struct {
-		of   string
-		most *int32
-	}{{"max_gpus", q.MaxGPUs}, {"max_running_jobs", q.MaxRunning}, {"max_jobs", q.MaxJobs}} {
-		if limit.most != nil {
-			said = append(said, fmt.Sprintf("%s %d", limit.of, *limit.most))
+// Said is what the limits are set to.
+func (q *Quota) Said() reason.Reason {
+	limit := func(most *int32) int32 {
+		if most == nil {
+			return -1
 		}
+		return *most
 	}
-	if len(said) == 0 {
-		return "no limits"
-	}
-	return strings.Join(said, ", ")
+	return reason.New(reason.QuotaSetTo, limit(q.MaxGPUs), limit(q.MaxRunning), limit(q.MaxJobs))
 }

@@ -385,7 +385,7 @@ func (l *Log) flush() {
 		raw = append(raw, b)
 		e.Commands = append(e.Commands, p.command)
 	}
-	e.Data = kernel.Pack(l.Host.Wall(), raw)
+	e.Data = kernel.Pack(level.Newest, l.Host.Wall(), raw)
 	l.entries = append(l.entries, e)
 	l.waiting = append(l.waiting, waiting{len(l.entries), batch})
 	l.replicate()

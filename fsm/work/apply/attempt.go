@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -27,12 +28,12 @@ func (tx *tx) saveJob(old, j *work.Job) {
 }
 
 // move changes the state, and says so. A move that the table does not allow is a mistake of this package.
-func (tx *tx) move(j *work.Job, to v1.JobState_Value, reason string) {
+func (tx *tx) move(j *work.Job, to v1.JobState_Value, why reason.Reason) {
 	if !work.CanMove(j.State, to) {
 		panic(fmt.Sprintf("fsm: %s: no job moves from %s to %s", j.ID, j.State, to))
 	}
 	from := j.State
-	j.State, j.Reason = to, reason
+	j.State, j.Reason = to, why.At(tx.at)
 	tx.emitJob(j, from)
 }
 
@@ -52,14 +53,14 @@ func (tx *tx) emitTransfer(j *work.Job, transfer string) {
 }
 
 // askToStop sets the stop intent of a live attempt.
-func (tx *tx) askToStop(j *work.Job, stop v1.StopReason_Value, grace int64, reason string) {
-	j.Stop, j.StopGrace, j.Reason = stop, grace, reason
+func (tx *tx) askToStop(j *work.Job, stop v1.StopReason_Value, grace int64, why reason.Reason) {
+	j.Stop, j.StopGrace, j.Reason = stop, grace, why.At(tx.at)
 	tx.emitJob(j, j.State)
 }
 
 // endTask makes one task ENDED. The first failure that nobody asked for is the cause of the attempt's end, and takes
 // the rest of the gang with it. The caller owns j.Tasks.
-func (tx *tx) endTask(j *work.Job, rank uint16, exit *int32, cause v1.ErrorType_Value, message string, at int64) {
+func (tx *tx) endTask(j *work.Job, rank uint16, exit *int32, cause v1.ErrorType_Value, message reason.Reason, at int64) {
 	t := &j.Tasks[rank]
 	failed := cause != v1.ErrorType_UNSPECIFIED || exit == nil || *exit != 0
 	if failed && cause == v1.ErrorType_UNSPECIFIED {
@@ -77,12 +78,12 @@ func (tx *tx) endTask(j *work.Job, rank uint16, exit *int32, cause v1.ErrorType_
 	}
 	j.Ending = &work.Ending{Rank: rank, Node: t.Node, ExitCode: exit, ErrorType: cause, ErrorMessage: message}
 	if len(j.Tasks) > 1 && !work.AllEnded(j.Tasks) {
-		tx.askToStop(j, v1.StopReason_GANG, j.Grace, fmt.Sprintf("rank %d failed: %s", rank, j.Ending.Text()))
+		tx.askToStop(j, v1.StopReason_GANG, j.Grace, reason.New(reason.RankFailed, rank, j.Ending.Why()))
 	}
 }
 
 // loseTask ends a task whose node is gone. What may still be alive there is waited for.
-func (tx *tx) loseTask(old *work.Job, rank uint16, why string, loss *work.Loss) {
+func (tx *tx) loseTask(old *work.Job, rank uint16, why reason.Reason, loss *work.Loss) {
 	if !old.Live() || int(rank) >= len(old.Tasks) || old.Tasks[rank].State == v1.TaskState_ENDED {
 		return
 	}
@@ -154,18 +155,18 @@ func (tx *tx) outcome(j *work.Job) {
 		tx.move(j, v1.JobState_PAUSED, j.Reason)
 		return
 	case v1.StopReason_PREEMPT:
-		if tx.stopsForGood(j, v1.ErrorType_PREEMPTED, "it gave way to other work") {
+		if tx.stopsForGood(j, v1.ErrorType_PREEMPTED, reason.PreemptedForGood) {
 			return
 		}
 		j.Retries.Preempted++
 		tx.move(j, v1.JobState_PREEMPTED, j.Reason)
-		tx.requeue(j, &work.Ending{ErrorType: v1.ErrorType_PREEMPTED}, "requeued: it gave way to other work")
+		tx.requeue(j, &work.Ending{ErrorType: v1.ErrorType_PREEMPTED}, reason.New(reason.RequeuedAfterPreemption))
 		return
 	case v1.StopReason_DRAIN:
 		tx.drained(j, j.Reason)
 		return
 	case v1.StopReason_TIME_LIMIT:
-		tx.fail(j, v1.JobState_FAILED, &work.Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: "it ran longer than its time limit"})
+		tx.fail(j, v1.JobState_FAILED, &work.Ending{ErrorType: v1.ErrorType_TIME_LIMIT, ErrorMessage: tx.why(reason.RanTooLong)})
 		return
 	}
 	if ending == nil {
@@ -176,25 +177,25 @@ func (tx *tx) outcome(j *work.Job) {
 	}
 	if ending.ErrorType == v1.ErrorType_DRAINED {
 		// The node stopped it of its own accord: its agent was told to take the tasks along.
-		tx.drained(j, ending.Text())
+		tx.drained(j, ending.Why())
 		return
 	}
 	tx.afterFailure(j, ending)
 }
 
 // drained puts back a job whose node was emptied; that costs it no retry.
-func (tx *tx) drained(j *work.Job, why string) {
-	if tx.stopsForGood(j, v1.ErrorType_DRAINED, "its node was drained") {
+func (tx *tx) drained(j *work.Job, why reason.Reason) {
+	if tx.stopsForGood(j, v1.ErrorType_DRAINED, reason.DrainedForGood) {
 		return
 	}
 	j.Retries.Drained++
 	tx.move(j, v1.JobState_PREEMPTED, why)
-	tx.requeue(j, &work.Ending{ErrorType: v1.ErrorType_DRAINED}, "requeued: its node was drained")
+	tx.requeue(j, &work.Ending{ErrorType: v1.ErrorType_DRAINED}, reason.New(reason.RequeuedAfterDrain))
 }
 
 func (tx *tx) fail(j *work.Job, to v1.JobState_Value, e *work.Ending) {
 	j.FinishedAt, j.ExitCode, j.ErrorType, j.ErrorMessage = tx.now, e.ExitCode, e.ErrorType, e.ErrorMessage
-	tx.move(j, to, e.Text())
+	tx.move(j, to, e.Why())
 }
 
 // newest is the checkpoint that the next attempt goes on from, if nobody says otherwise. What was saved before a user
@@ -213,7 +214,7 @@ func (tx *tx) newest(j *work.Job) ident.Checkpoint {
 
 // requeue makes a job wait for a new attempt. How the last one ended is remembered; a node in it is one that a counted
 // failure speaks against.
-func (tx *tx) requeue(j *work.Job, over *work.Ending, reason string) {
+func (tx *tx) requeue(j *work.Job, over *work.Ending, why reason.Reason) {
 	if j.Attempt > 0 && (len(j.Past) == 0 || j.Past[len(j.Past)-1].Attempt != j.Attempt) {
 		ended := j.FinishedAt
 		for i := range j.Tasks {
@@ -227,7 +228,7 @@ func (tx *tx) requeue(j *work.Job, over *work.Ending, reason string) {
 			p.FailedNode = over.Node
 		}
 		if p.Reason == "" && tx.open(level.PastReasons) {
-			p.Reason = over.Text()
+			p.Reason = over.Why().At(tx.at)
 		}
 		from := max(0, len(j.Past)+1-work.MaxPastAttempts)
 		j.Past = append(slices.Clone(j.Past[from:]), p)
@@ -237,5 +238,5 @@ func (tx *tx) requeue(j *work.Job, over *work.Ending, reason string) {
 	j.ExitCode, j.ErrorType, j.ErrorMessage = nil, v1.ErrorType_UNSPECIFIED, ""
 	j.Held = tx.holds(j)
 	tx.holdForRecovery(j)
-	tx.move(j, v1.JobState_QUEUED, reason)
+	tx.move(j, v1.JobState_QUEUED, why)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -42,9 +43,9 @@ func auditSubmitJobs(tx *kernel.Tx, c *work.SubmitJobs, result any) {
 func auditControlJob(tx *kernel.Tx, c *work.ControlJob, result any) {
 	res := result.(work.ControlResult)
 	if action, ok := auditOfControl[c.Action]; ok && !res.Duplicate {
-		message := c.Reason
+		message := reason.TextAt(tx.At(), c.Reason)
 		if c.Vouch {
-			message = strings.TrimSpace("vouched for " + message)
+			message = reason.New(reason.Vouched, message)
 		}
 		access.Record(tx, c.Actor, access.AuditRecord{Action: action, Job: c.Job, Message: message}, res.Refusal)
 	}
@@ -61,13 +62,13 @@ func auditSetNode(tx *kernel.Tx, c *work.SetNode, result any) {
 	}
 	message := c.Reason
 	if c.Force {
-		message = strings.TrimSpace("force " + message)
+		message = reason.New(reason.Forced, message)
 	}
 	access.Record(tx, c.Actor, access.AuditRecord{Action: action, Object: c.ID, Message: message}, result.(work.NodeResult).Refusal)
 }
 
 func auditPutQueue(tx *kernel.Tx, c *work.PutQueue, result any) {
-	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditQueuePut, Object: c.Queue.Name, Message: c.Queue.Words()}, result.(work.QueueResult).Refusal)
+	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditQueuePut, Object: c.Queue.Name, Message: c.Queue.Said()}, result.(work.QueueResult).Refusal)
 }
 
 func auditDeleteQueue(tx *kernel.Tx, c *work.DeleteQueue, result any) {
@@ -76,7 +77,7 @@ func auditDeleteQueue(tx *kernel.Tx, c *work.DeleteQueue, result any) {
 
 func auditPutQuota(tx *kernel.Tx, c *work.PutQuota, result any) {
 	q := work.Quota{MaxGPUs: c.MaxGPUs, MaxRunning: c.MaxRunning, MaxJobs: c.MaxJobs}
-	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditQuotaPut, Object: c.Tenant, Message: q.Words()}, result.(work.QuotaResult).Refusal)
+	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditQuotaPut, Object: c.Tenant, Message: q.Said()}, result.(work.QuotaResult).Refusal)
 }
 
 func auditDeleteQuota(tx *kernel.Tx, c *work.DeleteQuota, result any) {
@@ -84,7 +85,7 @@ func auditDeleteQuota(tx *kernel.Tx, c *work.DeleteQuota, result any) {
 }
 
 func auditRecover(tx *kernel.Tx, c *work.Recover, result any) {
-	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditClusterRecover, Object: strings.Join(c.Voters, ","), Message: c.From}, nil)
+	access.Record(tx, c.Actor, access.AuditRecord{Action: work.AuditClusterRecover, Object: strings.Join(c.Voters, ","), Message: reason.TextAt(tx.At(), c.From)}, nil)
 }
 
 func auditNoteSnapshot(tx *kernel.Tx, c *work.NoteSnapshot, _ any) {

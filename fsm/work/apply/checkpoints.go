@@ -4,6 +4,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -44,12 +45,11 @@ func (tx *tx) register(c *work.Checkpoint) (ident.Checkpoint, bool) {
 func deleteCheckpoint(tx *tx, c *work.DeleteCheckpoint) any {
 	have, ok := tx.Checkpoint(c.ID)
 	if !ok || have.Tenant != c.Tenant {
-		return work.CheckpointResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "there is no checkpoint %s", c.ID)}
+		return work.CheckpointResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoCheckpoint, c.ID)}
 	}
 	j, ok := tx.Job(have.Job)
 	if ok && !j.Terminal() && tx.newest(j) == c.ID {
-		return work.CheckpointResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition,
-			"job %s, which is %s, would go on from checkpoint %s: cancel the job first, or wait for a newer checkpoint", j.ID, j.State, c.ID)}
+		return work.CheckpointResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.CheckpointNeeded, j.ID, j.State, c.ID)}
 	}
 	tx.DropCheckpoint(have)
 	tx.emit(event.Event{Topic: event.TopicCheckpoint, Tenant: have.Tenant, Job: have.Job, Attempt: have.Attempt, Checkpoint: c.ID, Nodes: []string{have.Node}})

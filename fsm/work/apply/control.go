@@ -7,18 +7,19 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func controlJob(tx *tx, c *work.ControlJob) any {
 	old, ok := tx.Job(c.Job)
 	if !ok || c.Tenant != "" && old.Tenant != c.Tenant {
-		return work.ControlResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "there is no job %s", c.Job)}
+		return work.ControlResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoJob, c.Job)}
 	}
 	if c.Key != "" {
 		first, r := tx.recall(old.Tenant, c.Key, c.Fingerprint, c.Action)
 		if r == nil && first != nil && first.Job != c.Job {
-			r = kernel.Refuse(kernel.CodeAlreadyExists, "the idempotency key %q was used before for another job: use a new key for a new request", c.Key)
+			r = kernel.Refuse(kernel.CodeAlreadyExists, reason.KeyOfOtherJob, c.Key)
 		}
 		if r != nil {
 			return work.ControlResult{Refusal: r}
@@ -31,15 +32,15 @@ func controlJob(tx *tx, c *work.ControlJob) any {
 	var r *kernel.Refusal
 	switch c.Action {
 	case work.ActionCancel:
-		r = tx.cancel(&j, c.Reason, c.Vouch)
+		r = tx.cancel(&j, tx.told(c.Reason), c.Vouch)
 	case work.ActionPause:
-		r = tx.pause(&j, c.Reason, c.SaveCheckpoint)
+		r = tx.pause(&j, tx.told(c.Reason), c.SaveCheckpoint)
 	case work.ActionResume:
-		r = tx.resume(&j, c.Reason, c.Checkpoint)
+		r = tx.resume(&j, tx.told(c.Reason), c.Checkpoint)
 	case work.ActionRetry:
 		r = tx.retry(&j, c)
 	default:
-		r = kernel.Refuse(kernel.CodeInvalidArgument, "unknown action %d", c.Action)
+		r = kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownAction, uint8(c.Action))
 	}
 	if r != nil {
 		return work.ControlResult{Refusal: r}
@@ -54,24 +55,24 @@ func controlJob(tx *tx, c *work.ControlJob) any {
 	return work.ControlResult{Job: &j}
 }
 
-func orText(s, otherwise string) string {
-	if s == "" {
-		return otherwise
+func orElse(said reason.Reason, otherwise reason.Code) reason.Reason {
+	if said == "" {
+		return reason.New(otherwise)
 	}
-	return s
+	return said
 }
 
 // cancel ends a job that has no attempt at once, and asks a live attempt to stop. It overrides every other stop. Tasks on
 // nodes that cannot be reached hear nothing of it: the job waits for their end, unless vouch says that they are dead.
-func (tx *tx) cancel(j *work.Job, reason string, vouch bool) *kernel.Refusal {
-	reason = orText(reason, "canceled by a user")
+func (tx *tx) cancel(j *work.Job, why reason.Reason, vouch bool) *kernel.Refusal {
+	why = orElse(why, reason.CanceledByUser)
 	switch {
 	case j.Live():
 		if vouch && len(tx.outOfReach(j)) == 0 {
-			return kernel.Refuse(kernel.CodeFailedPrecondition, "no task of job %s is on a node that cannot be reached: cancel it without vouching for anything", j.ID)
+			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.NothingToVouch, j.ID)
 		}
 		if j.Stop != v1.StopReason_CANCEL {
-			tx.askToStop(j, v1.StopReason_CANCEL, j.Grace, reason)
+			tx.askToStop(j, v1.StopReason_CANCEL, j.Grace, why)
 		}
 		if vouch {
 			tx.endVouched(j)
@@ -79,10 +80,10 @@ func (tx *tx) cancel(j *work.Job, reason string, vouch bool) *kernel.Refusal {
 		return nil
 	case j.State == v1.JobState_QUEUED, j.State == v1.JobState_PAUSED:
 		j.FinishedAt, j.Held, j.SettlesAt = tx.now, 0, 0
-		tx.move(j, v1.JobState_CANCELED, reason)
+		tx.move(j, v1.JobState_CANCELED, why)
 		return nil
 	}
-	return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s is %s already: there is nothing left to cancel", j.ID, j.State)
+	return kernel.Refuse(kernel.CodeFailedPrecondition, reason.NothingToCancel, j.ID, j.State)
 }
 
 // outOfReach lists the ranks of a live job that have not ended and are on nodes that cannot be reached.
@@ -102,56 +103,56 @@ func (tx *tx) endVouched(j *work.Job) {
 	ranks := tx.outOfReach(j)
 	j.Tasks = slices.Clone(j.Tasks)
 	for _, rank := range ranks {
-		tx.endTask(j, rank, nil, v1.ErrorType_NODE_LOST, "node "+j.Tasks[rank].Node+" cannot be reached, and whoever canceled the job vouched that its task there is dead", tx.now)
+		tx.endTask(j, rank, nil, v1.ErrorType_NODE_LOST, tx.why(reason.TaskVouchedDead, j.Tasks[rank].Node), tx.now)
 	}
 	tx.advance(j)
 }
 
-func (tx *tx) pause(j *work.Job, reason string, save bool) *kernel.Refusal {
-	reason = orText(reason, "paused by a user")
+func (tx *tx) pause(j *work.Job, why reason.Reason, save bool) *kernel.Refusal {
+	why = orElse(why, reason.PausedByUser)
 	switch {
 	case j.State == v1.JobState_PAUSED || j.Live() && j.Stop == v1.StopReason_PAUSE:
 		return nil
 	case j.State == v1.JobState_QUEUED:
 		j.Held, j.SettlesAt = 0, 0
-		tx.move(j, v1.JobState_PAUSED, reason)
+		tx.move(j, v1.JobState_PAUSED, why)
 		return nil
 	case !j.Live():
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s is %s: only a job that waits or runs can be paused", j.ID, j.State)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CannotPause, j.ID, j.State)
 	case j.Stop == v1.StopReason_CANCEL:
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s is being canceled", j.ID)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.BeingCanceled, j.ID)
 	case j.Ending != nil || j.Stop == v1.StopReason_TIME_LIMIT:
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "the attempt of job %s is ending: %s", j.ID, j.Reason)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.AttemptEnding, j.ID, j.Reason)
 	}
 	grace := j.Grace
 	if !save {
 		grace = 0
 	}
-	tx.askToStop(j, v1.StopReason_PAUSE, grace, reason)
+	tx.askToStop(j, v1.StopReason_PAUSE, grace, why)
 	return nil
 }
 
-func (tx *tx) resume(j *work.Job, reason string, from ident.Checkpoint) *kernel.Refusal {
+func (tx *tx) resume(j *work.Job, why reason.Reason, from ident.Checkpoint) *kernel.Refusal {
 	if j.State == v1.JobState_QUEUED && from == 0 {
 		return nil
 	}
 	if j.State != v1.JobState_PAUSED {
-		hint := ""
+		said := reason.CannotResume
 		if j.Terminal() {
-			hint = "; retry starts a finished job again"
+			said = reason.CannotResumeFinished
 		}
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s is %s: only a paused job can be resumed%s", j.ID, j.State, hint)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, said, j.ID, j.State)
 	}
 	if r := tx.admitCheckpoint(j.Tenant, from); r != nil {
 		return r
 	}
 	if j.Attempt == 0 {
-		if why := tx.hopeless(j); why != "" {
-			return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s can never run: %s", j.ID, why)
+		if hopeless := tx.hopeless(j); hopeless != "" {
+			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CanNeverRun, j.ID, hopeless)
 		}
 	}
 	j.Streak = work.Streak{}
-	tx.requeue(j, &work.Ending{}, orText(reason, "resumed by a user"))
+	tx.requeue(j, &work.Ending{}, orElse(why, reason.ResumedByUser))
 	tx.startFresh(j, from)
 	return nil
 }
@@ -159,14 +160,14 @@ func (tx *tx) resume(j *work.Job, reason string, from ident.Checkpoint) *kernel.
 func (tx *tx) retry(j *work.Job, c *work.ControlJob) *kernel.Refusal {
 	switch {
 	case j.State == v1.JobState_SUCCEEDED:
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s has succeeded: submit it again to run it once more", j.ID)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.RetrySucceeded, j.ID)
 	case j.State == v1.JobState_PAUSED:
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s is paused: resume it", j.ID)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.RetryPaused, j.ID)
 	case !j.Terminal():
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s is %s: only a job that has failed, or was canceled, preempted or lost, can be retried", j.ID, j.State)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.CannotRetry, j.ID, j.State)
 	}
 	if _, ok := tx.Queue(j.Queue); !ok {
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "the queue %q of job %s is gone: the queues are %s", j.Queue, j.ID, tx.QueueNames())
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.QueueOfJobGone, j.Queue, j.ID, tx.QueueNames())
 	}
 	if r := tx.admitCheckpoint(j.Tenant, c.Checkpoint); r != nil {
 		return r
@@ -192,7 +193,7 @@ func (tx *tx) retry(j *work.Job, c *work.ControlJob) *kernel.Refusal {
 		// The nodes that failed it may be mended. Tasks that may still be alive are not made harmless by that.
 		j.RetriedAt = j.Attempt
 	}
-	tx.requeue(j, &work.Ending{ErrorType: j.ErrorType, ExitCode: j.ExitCode}, orText(c.Reason, "retried by a user"))
+	tx.requeue(j, &work.Ending{ErrorType: j.ErrorType, ExitCode: j.ExitCode}, orElse(tx.told(c.Reason), reason.RetriedByUser))
 	tx.startFresh(j, c.Checkpoint)
 	return nil
 }

@@ -1,10 +1,9 @@
 package apply
 
 import (
-	"fmt"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -47,11 +46,11 @@ func (tx *tx) settleDependents(over *work.Job) {
 			j := *old
 			if why := tx.hopeless(&j); why != "" {
 				j.FinishedAt, j.Held, j.SettlesAt, j.Credentials = tx.now, 0, 0, nil
-				tx.move(&j, v1.JobState_CANCELED, "canceled: "+why)
+				tx.move(&j, v1.JobState_CANCELED, reason.New(reason.CanceledBecause, why))
 				pending = append(pending, &j)
 			} else if h := tx.holds(&j); h != j.Held {
 				j.Held = h
-				j.Reason = work.HoldReason(&j)
+				j.Reason = work.HoldReason(&j).At(tx.at)
 				tx.emitJob(&j, j.State)
 			} else {
 				continue
@@ -63,20 +62,19 @@ func (tx *tx) settleDependents(over *work.Job) {
 }
 
 // hopeless names the dependency that can never be met; empty: none.
-func (tx *tx) hopeless(j *work.Job) string {
+func (tx *tx) hopeless(j *work.Job) reason.Reason {
 	for _, d := range j.Dependencies {
 		on, _ := tx.Job(d.Job)
 		if d.Judge(on) != work.Unmeetable {
 			continue
 		}
-		want := "fail"
-		if d.When == work.AfterOK {
-			want = "succeed"
+		switch {
+		case on == nil:
+			return reason.New(reason.DependencyGone, d.Job)
+		case d.When == work.AfterOK:
+			return reason.New(reason.DependencyDidNotSucceed, d.Job, on.State)
 		}
-		if on == nil {
-			return fmt.Sprintf("%s, which it depends on, is gone", d.Job)
-		}
-		return fmt.Sprintf("%s, which it depends on, was to %s and ended %s", d.Job, want, on.State)
+		return reason.New(reason.DependencyDidNotFail, d.Job, on.State)
 	}
 	return ""
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -34,15 +35,14 @@ func (tx *tx) remember(tenant, key string, fingerprint uint64, auto bool, job id
 // recall checks a key against its first use: (nil, nil) when it is new.
 func (tx *tx) recall(tenant, key string, fingerprint uint64, action work.Action) (*work.IdempotencyKey, *kernel.Refusal) {
 	if len(key) > MaxKeyLength {
-		return nil, kernel.Refuse(kernel.CodeInvalidArgument, "the idempotency key has %d bytes; at most %d are taken", len(key), MaxKeyLength)
+		return nil, kernel.Refuse(kernel.CodeInvalidArgument, reason.KeyTooLong, len(key), MaxKeyLength)
 	}
 	k := tx.FindKey(tenant, key, tx.now)
 	if k == nil {
 		return nil, nil
 	}
 	if k.Fingerprint != fingerprint || k.Action != action {
-		return nil, kernel.Refuse(kernel.CodeAlreadyExists,
-			"the idempotency key %q was used before for another request: use a new key for a new request", key)
+		return nil, kernel.Refuse(kernel.CodeAlreadyExists, reason.KeyOfOtherRequest, key)
 	}
 	return k, nil
 }

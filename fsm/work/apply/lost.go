@@ -1,9 +1,8 @@
 package apply
 
 import (
-	"fmt"
-
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -11,33 +10,33 @@ func loseNode(tx *tx, c *work.LoseNode) any {
 	old, ok := tx.Node(c.Node)
 	switch {
 	case !ok:
-		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "there is no node %q", c.Node)}
+		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoNode, c.Node)}
 	case old.UnreachableSince == 0:
-		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, "node %s is %s: only one that cannot be reached can be lost", old.ID, old.State)}
+		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.CannotBeLost, old.ID, old.State)}
 	}
 	dead, voters := tx.countVotes(c, old)
 	if 2*dead <= voters {
-		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, "%d of %d voters say that node %s is dead: it takes %d",
+		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.TooFewVotes,
 			dead, voters, old.ID, voters/2+1)}
 	}
 	loss := work.Loss{How: work.LossVerdict, Votes: uint16(dead), Voters: uint16(voters), Silent: c.Silent}
 	keys, why := tx.LossesOn(old, c.Silent, c.Eligible)
 	if len(keys) == 0 && old.LostSince == 0 && c.Silent < work.DefaultLostAfter {
-		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, "nothing on node %s can be declared lost now: %s", old.ID, why)}
+		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.NothingToLose, old.ID, why)}
 	}
 	if old.LostSince == 0 {
 		n := *old
 		n.LostSince = max(tx.now, 1)
-		n.Reason = fmt.Sprintf("%d of %d coordinators call it dead", dead, voters)
+		n.Reason = tx.why(reason.CalledDead, dead, voters)
 		tx.strike(&n)
 		tx.saveNode(old, &n)
 		tx.meta.NodesLost++
 		tx.meta.Touch()
 	}
-	text := fmt.Sprintf("node %s was silent for %d s, and %d of %d coordinators call it dead", old.ID, c.Silent/1e9, dead, voters)
+	said := tx.why(reason.NodeSilentAndDead, old.ID, c.Silent/1e9, dead, voters)
 	for _, k := range keys {
 		if j, ok := tx.Job(k.Job); ok {
-			tx.loseTask(j, k.Rank, text, &loss)
+			tx.loseTask(j, k.Rank, said, &loss)
 		}
 	}
 	now, _ := tx.Node(c.Node)

@@ -7,6 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -24,13 +25,13 @@ func registerNode(tx *tx, c *work.RegisterNode) any {
 		n.Drain, n.RegisteredAt = old.Drain, old.RegisteredAt
 		n.EnabledAt, n.RosterSince = old.EnabledAt, old.RosterSince
 		if tx.open(level.NodeReasons) {
-			n.Reason = work.DrainReason(n.Drain)
+			n.Reason = work.DrainReason(n.Drain).At(tx.at)
 		}
 		if n.RosterAcked == 0 {
 			// Without a roster on disk the agent lets nothing run on, whatever is thought of it here.
 			n.RosterAcked = old.RosterAcked
 		}
-		n.GPUs = withVanished(n.GPUs, old.GPUs)
+		n.GPUs = tx.withVanished(n.GPUs, old.GPUs)
 		if n.RosterSince != 0 && n.GRPCAddr != old.GRPCAddr {
 			// The roster says where to ask.
 			tx.changeRoster()
@@ -40,7 +41,7 @@ func registerNode(tx *tx, c *work.RegisterNode) any {
 	tx.LearnModels(n.GPUs)
 	tx.saveNode(old, &n)
 	if known && old.BootID != n.BootID {
-		tx.endTasksOn(n.ID, "node "+n.ID+" was restarted", work.LossReboot)
+		tx.endTasksOn(n.ID, tx.why(reason.NodeRestarted, n.ID), work.LossReboot)
 	}
 	if known && old.Unheard {
 		tx.heard(n.ID, func(t work.TaskRef) bool { return slices.Contains(c.Tasks, t) })
@@ -54,7 +55,7 @@ func registerNode(tx *tx, c *work.RegisterNode) any {
 
 func validateNode(n *work.Node) *kernel.Refusal {
 	if n.ID == "" {
-		return kernel.Refuse(kernel.CodeInvalidArgument, "a node needs an id")
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NodeWithoutID)
 	}
 	return validateGPUs(n.GPUs)
 }
@@ -64,10 +65,10 @@ func validateGPUs(gpus []work.GPU) *kernel.Refusal {
 	for i := range gpus {
 		at := gpus[i].Index
 		if at >= work.MaxGPUs {
-			return kernel.Refuse(kernel.CodeInvalidArgument, "GPU index %d is too large: a node can have %d", at, work.MaxGPUs)
+			return kernel.Refuse(kernel.CodeInvalidArgument, reason.GPUIndexTooLarge, at, work.MaxGPUs)
 		}
 		if seen&(1<<at) != 0 {
-			return kernel.Refuse(kernel.CodeInvalidArgument, "GPU index %d is there twice", at)
+			return kernel.Refuse(kernel.CodeInvalidArgument, reason.GPUIndexTwice, at)
 		}
 		seen |= 1 << at
 	}
@@ -76,7 +77,7 @@ func validateGPUs(gpus []work.GPU) *kernel.Refusal {
 
 // withVanished adds to an inventory the GPUs that were there before and are not any more, unless another one has
 // taken their index.
-func withVanished(now, before []work.GPU) []work.GPU {
+func (tx *tx) withVanished(now, before []work.GPU) []work.GPU {
 	var indices uint64
 	for i := range now {
 		indices |= 1 << now[i].Index
@@ -86,7 +87,7 @@ func withVanished(now, before []work.GPU) []work.GPU {
 			continue
 		}
 		if g.Health != v1.GpuHealth_VANISHED {
-			g.Health, g.HealthReason = v1.GpuHealth_VANISHED, "it was there before and is not found any more"
+			g.Health, g.HealthReason = v1.GpuHealth_VANISHED, tx.why(reason.GPUVanished)
 		}
 		now = append(now, g)
 	}

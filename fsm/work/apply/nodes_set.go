@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/tables"
 )
@@ -12,7 +13,7 @@ import (
 func setNode(tx *tx, c *work.SetNode) any {
 	old, ok := tx.Node(c.ID)
 	if !ok {
-		return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "there is no node %q", c.ID)}
+		return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoNode, c.ID)}
 	}
 	n := *old
 	switch c.Action {
@@ -31,19 +32,19 @@ func setNode(tx *tx, c *work.SetNode) any {
 			return work.NodeResult{Node: old}
 		}
 		if n.LostSince != 0 {
-			return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, "node %s was declared lost: it has to register and to say what it still runs", n.ID)}
+			return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.NodeDeclaredLost, n.ID)}
 		}
 		if n.Unheard {
-			return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, "the cluster was recovered: node %s has to register and to say what it still runs", n.ID)}
+			return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.NodeMustRegister, n.ID)}
 		}
-		n.UnreachableSince, n.Reason = 0, work.DrainReason(n.Drain)
+		n.UnreachableSince, n.Reason = 0, work.DrainReason(n.Drain).At(tx.at)
 		tx.enrol(&n)
 	case work.NodeDrain:
 		d := &work.Drain{Since: tx.now, Force: c.Force, Reason: c.Reason}
 		if c.Deadline > 0 {
 			d.Deadline = tx.now + c.Deadline
 		}
-		n.Drain, n.Reason = d, work.DrainReason(d)
+		n.Drain, n.Reason = d, work.DrainReason(d).At(tx.at)
 	case work.NodeEnable:
 		if n.Drain == nil && !tx.open(level.FreshRetries) {
 			return work.NodeResult{Node: old}
@@ -63,14 +64,14 @@ func setNode(tx *tx, c *work.SetNode) any {
 		if r := validateGPUs(c.GPUs); r != nil {
 			return work.NodeResult{Refusal: r}
 		}
-		n.GPUs = withVanished(c.GPUs, old.GPUs)
+		n.GPUs = tx.withVanished(c.GPUs, old.GPUs)
 		tx.LearnModels(n.GPUs)
 	default:
-		return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, "unknown node action %d", c.Action)}
+		return work.NodeResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownNodeAction, uint8(c.Action))}
 	}
 	tx.saveNode(old, &n)
 	if c.Action == work.NodeDrain && c.Force {
-		tx.stopTasksOn(c.ID, v1.StopReason_DRAIN, "node "+c.ID+" is being drained")
+		tx.stopTasksOn(c.ID, v1.StopReason_DRAIN, tx.why(reason.NodeBeingDrained, c.ID))
 	}
 	now, _ := tx.Node(c.ID)
 	return work.NodeResult{Node: now}
@@ -78,7 +79,7 @@ func setNode(tx *tx, c *work.SetNode) any {
 
 // forgetNode ends what the node held and takes it out of the state.
 func (tx *tx) forgetNode(n *work.Node) any {
-	tx.endTasksOn(n.ID, "node "+n.ID+" was forgotten by an operator", work.LossForgotten)
+	tx.endTasksOn(n.ID, tx.why(reason.NodeForgotten, n.ID), work.LossForgotten)
 	tx.settleAwaits(n.ID, func(work.TaskRef) bool { return false })
 	// A gang that lost a rank here may still hold its lease until its other ranks have ended; they hold on to it by
 	// name, and it is released with theirs.
@@ -101,7 +102,7 @@ func (tx *tx) tasksOn(node string) []tables.LeaseKey {
 }
 
 // endTasksOn ends every task on a node as lost with it.
-func (tx *tx) endTasksOn(node, why string, how work.LossKind) {
+func (tx *tx) endTasksOn(node string, why reason.Reason, how work.LossKind) {
 	var loss *work.Loss
 	if tx.open(level.Losses) {
 		loss = &work.Loss{How: how}
@@ -114,7 +115,7 @@ func (tx *tx) endTasksOn(node, why string, how work.LossKind) {
 }
 
 // stopTasksOn asks every attempt with a task on the node to stop, unless it is stopping already.
-func (tx *tx) stopTasksOn(node string, stop v1.StopReason_Value, why string) int {
+func (tx *tx) stopTasksOn(node string, stop v1.StopReason_Value, why reason.Reason) int {
 	n := 0
 	for _, k := range tx.tasksOn(node) {
 		old, ok := tx.Job(k.Job)

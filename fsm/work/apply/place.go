@@ -1,11 +1,10 @@
 package apply
 
 import (
-	"fmt"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -14,7 +13,7 @@ func placeJobs(tx *tx, c *work.PlaceJobs) any {
 	for i := range c.Placements {
 		p := &c.Placements[i]
 		if r := tx.place(p); r != nil {
-			res.Refused = append(res.Refused, work.RefusedPlacement{Job: p.Job, Code: r.Code, Message: r.Message})
+			res.Refused = append(res.Refused, work.RefusedPlacement{Job: p.Job, Code: r.Code, Reason: r.Reason})
 			continue
 		}
 		res.Placed = append(res.Placed, work.PlacedJob{Job: p.Job, Attempt: p.Attempt, Token: tx.index})
@@ -32,25 +31,25 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 	old, ok := tx.Job(p.Job)
 	switch {
 	case !ok:
-		return kernel.Refuse(kernel.CodeNotFound, "there is no job %s", p.Job)
+		return kernel.Refuse(kernel.CodeNotFound, reason.NoJob, p.Job)
 	case !old.Waiting():
-		return kernel.Refuse(kernel.CodeFailedPrecondition, "job %s is %s", p.Job, old.State)
+		return kernel.Refuse(kernel.CodeFailedPrecondition, reason.JobIs, p.Job, old.State)
 	case p.Attempt != old.Attempt+1:
-		return kernel.Refuse(kernel.CodeAborted, "the plan is for attempt %d of job %s, which is at %d", p.Attempt, p.Job, old.Attempt)
+		return kernel.Refuse(kernel.CodeAborted, reason.PlanOutdated, p.Attempt, p.Job, old.Attempt)
 	case len(p.Tasks) != int(old.Shape.Nodes):
-		return kernel.Refuse(kernel.CodeInvalidArgument, "%d places for the %d tasks of job %s", len(p.Tasks), old.Shape.Nodes, p.Job)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.WrongPlaces, len(p.Tasks), old.Shape.Nodes, p.Job)
 	}
 	if node := twice(p.Tasks); node != "" {
-		return kernel.Refuse(kernel.CodeInvalidArgument, "node %s twice in the gang of job %s", node, p.Job)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NodeTwice, node, p.Job)
 	}
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		n, ok := tx.Node(t.Node)
 		if !ok {
-			return kernel.Refuse(kernel.CodeNotFound, "there is no node %q", t.Node)
+			return kernel.Refuse(kernel.CodeNotFound, reason.NoNode, t.Node)
 		}
 		if !old.MayRunOn(n) {
-			return kernel.Refuse(kernel.CodeFailedPrecondition, "node %s may not take over from node %s, which may still run attempt %d of job %s",
+			return kernel.Refuse(kernel.CodeFailedPrecondition, reason.MayNotTakeOver,
 				n.ID, old.Awaits[0].Node, old.Awaits[0].Attempt, p.Job)
 		}
 		if r := work.CheckTask(n, tx.InUse(n.ID), old.Shape, t.GPUs); r != nil {
@@ -58,7 +57,7 @@ func (tx *tx) place(p *work.Placement) *kernel.Refusal {
 		}
 	}
 	if why := tx.overQuota(old); why != "" {
-		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Message: fmt.Sprintf("job %s: %s", p.Job, why), Quota: true}
+		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Reason: reason.New(reason.JobBarred, p.Job, why), Quota: true}
 	}
 	j := *old
 	j.Attempt, j.Token = p.Attempt, tx.index

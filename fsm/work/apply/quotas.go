@@ -1,15 +1,14 @@
 package apply
 
 import (
-	"fmt"
-
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // overQuota says why a job must not be given its leases now; empty: it may.
-func (tx *tx) overQuota(j *work.Job) string {
+func (tx *tx) overQuota(j *work.Job) reason.Reason {
 	if q, ok := tx.Queue(j.Queue); ok && q.MaxGPUs != 0 {
 		if why := q.Bars(tx.GPUsIn(j.Queue), j.Shape); why != "" {
 			return why
@@ -32,19 +31,18 @@ func (tx *tx) admitOneMore(tenant string) *kernel.Refusal {
 		return nil
 	}
 	if have := tx.UsageNow(tenant).Unfinished; have >= int(*q.MaxJobs) {
-		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true, Message: fmt.Sprintf(
-			"tenant quota: %d of %d unfinished jobs; wait until some are over, cancel some, or have the quota raised", have, *q.MaxJobs)}
+		return &kernel.Refusal{Code: kernel.CodeResourceExhausted, Quota: true, Reason: reason.New(reason.QuotaOfJobs, have, *q.MaxJobs)}
 	}
 	return nil
 }
 
 func putQuota(tx *tx, c *work.PutQuota) any {
 	if c.Tenant == "" || len(c.Tenant) > work.MaxQuotaText || len(c.By) > work.MaxQuotaText {
-		return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, "a quota is for a tenant, named by 1 to %d bytes", work.MaxQuotaText)}
+		return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.BadQuotaTenant, work.MaxQuotaText)}
 	}
 	for _, limit := range []*int32{c.MaxGPUs, c.MaxRunning, c.MaxJobs} {
 		if limit != nil && *limit < 0 {
-			return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, "a limit is 0 or more; leave it out for no limit")}
+			return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeInvalidArgument, reason.NegativeLimit)}
 		}
 	}
 	q := &work.Quota{
@@ -58,7 +56,7 @@ func putQuota(tx *tx, c *work.PutQuota) any {
 
 func deleteQuota(tx *tx, c *work.DeleteQuota) any {
 	if !tx.Limited(c.Tenant) {
-		return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeNotFound, "tenant %q has no quota", c.Tenant)}
+		return work.QuotaResult{Refusal: kernel.Refuse(kernel.CodeNotFound, reason.NoQuota, c.Tenant)}
 	}
 	tx.SetQuota(c.Tenant, nil)
 	tx.emit(event.Event{Topic: event.TopicQuota, Tenant: c.Tenant, Name: c.Tenant})

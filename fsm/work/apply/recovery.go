@@ -1,10 +1,9 @@
 package apply
 
 import (
-	"fmt"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/coordinators"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -31,7 +30,7 @@ func recoverCluster(tx *tx, c *work.Recover) any {
 		if n.UnreachableSince == 0 {
 			n.UnreachableSince = max(tx.now, 1)
 		}
-		n.Reason = "the cluster was recovered, and the node has not said yet what it runs"
+		n.Reason = tx.why(reason.NodeUnheard)
 		tx.strike(&n)
 		tx.saveNode(old, &n)
 	}
@@ -44,7 +43,7 @@ func recoverCluster(tx *tx, c *work.Recover) any {
 	for _, old := range waiting {
 		j := *old
 		tx.holdForRecovery(&j)
-		j.Reason = work.HoldReason(&j)
+		j.Reason = work.HoldReason(&j).At(tx.at)
 		tx.emitJob(&j, j.State)
 		tx.saveJob(old, &j)
 	}
@@ -72,7 +71,7 @@ func (tx *tx) releaseRecovered(res *work.TickResult) {
 		j := *old
 		j.Held &^= work.HoldRecovery
 		j.SettlesAt = 0
-		j.Reason = work.HoldReason(&j)
+		j.Reason = work.HoldReason(&j).At(tx.at)
 		tx.emitJob(&j, j.State)
 		tx.saveJob(old, &j)
 		res.Released++
@@ -88,6 +87,6 @@ func (tx *tx) heard(node string, has func(work.TaskRef) bool) {
 		if !ok || has(work.TaskRef{Job: k.Job, Attempt: j.Attempt, Rank: k.Rank, Token: j.Token}) {
 			continue
 		}
-		tx.loseTask(j, k.Rank, fmt.Sprintf("node %s has no such task any more since the cluster was recovered", node), loss)
+		tx.loseTask(j, k.Rank, tx.why(reason.NodeHasNoTask, node), loss)
 	}
 }

@@ -1,9 +1,8 @@
 package apply
 
 import (
-	"fmt"
-
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -21,9 +20,9 @@ func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
 	}
 	if j.RetryRules == work.AllCausesCount {
 		j.Retries.Add(cause)
-		why := fmt.Sprintf("retry %d of %d after %s", j.Spent(), j.Retry.Max, ending.Text())
+		why := reason.New(reason.RetryAfter, j.Spent(), j.Retry.Max, ending.Why())
 		if lost {
-			tx.move(j, v1.JobState_LOST, ending.Text())
+			tx.move(j, v1.JobState_LOST, ending.Why())
 		}
 		tx.requeue(j, ending, why)
 		return
@@ -38,7 +37,7 @@ func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
 	} else if s.Fruitless++; s.Fruitless >= work.MaxFruitless {
 		tx.fail(j, v1.JobState_FAILED, &work.Ending{
 			Rank: ending.Rank, Node: ending.Node, ExitCode: ending.ExitCode, ErrorType: v1.ErrorType_NO_PROGRESS, Loss: ending.Loss,
-			ErrorMessage: fmt.Sprintf("%d attempts in a row saved no checkpoint and reported no new step; the last one ended with %s", s.Fruitless, ending.Text()),
+			ErrorMessage: tx.why(reason.NoProgress, s.Fruitless, ending.Why()),
 		})
 		return
 	}
@@ -49,18 +48,25 @@ func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
 	pause := s.Pause()
 	s.Restarts++
 	s.After = 0
-	why := "restarted"
-	if pause > 0 && cause != work.RetryLaunchFailed {
+	var why reason.Reason
+	later := pause > 0 && cause != work.RetryLaunchFailed
+	if later {
 		s.After = tx.now + pause
-		why = fmt.Sprintf("restarts in %d s", pause/1e9)
 	}
-	if cause == work.RetryExit {
-		why += fmt.Sprintf(" (retry %d of %d)", j.Spent(), j.Retry.Max)
+	switch counts := cause == work.RetryExit; {
+	case later && counts:
+		why = reason.New(reason.RestartsInAsRetry, pause/1e9, j.Spent(), j.Retry.Max, ending.Why())
+	case later:
+		why = reason.New(reason.RestartsInAfter, pause/1e9, ending.Why())
+	case counts:
+		why = reason.New(reason.RestartedAsRetry, j.Spent(), j.Retry.Max, ending.Why())
+	default:
+		why = reason.New(reason.RestartedAfter, ending.Why())
 	}
 	if lost {
-		tx.move(j, v1.JobState_LOST, ending.Text())
+		tx.move(j, v1.JobState_LOST, ending.Why())
 	}
-	tx.requeue(j, ending, why+" after "+ending.Text())
+	tx.requeue(j, ending, why)
 }
 
 // agreed says whether a launch that failed would fail everywhere: another node said the same of the attempt before, or
@@ -85,10 +91,10 @@ func (tx *tx) agreed(j *work.Job, e *work.Ending) bool {
 }
 
 // stopsForGood ends a job that the cluster stopped and that is not to be restarted; false: it may go on.
-func (tx *tx) stopsForGood(j *work.Job, why v1.ErrorType_Value, text string) bool {
+func (tx *tx) stopsForGood(j *work.Job, cause v1.ErrorType_Value, why reason.Code) bool {
 	if !j.Retry.Never {
 		return false
 	}
-	tx.fail(j, v1.JobState_PREEMPTED, &work.Ending{ErrorType: why, ErrorMessage: text + ", and the job is not restartable"})
+	tx.fail(j, v1.JobState_PREEMPTED, &work.Ending{ErrorType: cause, ErrorMessage: tx.why(why)})
 	return true
 }

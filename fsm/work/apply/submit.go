@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -49,7 +50,7 @@ func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
 	}
 	id, ok := tx.mint()
 	if !ok {
-		return work.SubmitResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, "too many jobs in one request: send it again")}
+		return work.SubmitResult{Refusal: kernel.Refuse(kernel.CodeResourceExhausted, reason.TooManyJobs)}
 	}
 	j.ID = ident.Job(id)
 	tx.Share(j)
@@ -63,7 +64,7 @@ func (tx *tx) submit(n *work.NewJob) work.SubmitResult {
 		if why := tx.hopeless(j); why != "" {
 			over := *j
 			over.FinishedAt, over.Held = tx.now, 0
-			tx.move(&over, v1.JobState_CANCELED, "canceled: "+why)
+			tx.move(&over, v1.JobState_CANCELED, reason.New(reason.CanceledBecause, why))
 			tx.saveJob(j, &over)
 			return work.SubmitResult{Job: j.ID, State: over.State}
 		}
@@ -85,24 +86,24 @@ func (tx *tx) admit(j *work.Job) *kernel.Refusal {
 		j.Queue = work.DefaultQueue
 	}
 	if _, ok := tx.Queue(j.Queue); !ok {
-		return kernel.Refuse(kernel.CodeInvalidArgument, "there is no queue %q: the queues are %s", j.Queue, tx.QueueNames())
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoQueueForJob, j.Queue, tx.QueueNames())
 	}
 	if j.Priority > work.MaxPriority {
-		return kernel.Refuse(kernel.CodeInvalidArgument, "the priority is 0 to %d, not %d", work.MaxPriority, j.Priority)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.PriorityOutOfRange, work.MaxPriority, j.Priority)
 	}
 	if j.Retry.On&^work.RetryAll != 0 {
-		return kernel.Refuse(kernel.CodeInvalidArgument, "retry_on has an unknown cause")
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownRetryCause)
 	}
 	if len(j.Dependencies) > work.MaxDependencies {
-		return kernel.Refuse(kernel.CodeInvalidArgument, "a job can depend on %d jobs, not on %d", work.MaxDependencies, len(j.Dependencies))
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.TooManyDependencies, work.MaxDependencies, len(j.Dependencies))
 	}
 	for _, d := range j.Dependencies {
 		on, ok := tx.Job(d.Job)
 		if !ok || on.Tenant != j.Tenant {
-			return kernel.Refuse(kernel.CodeInvalidArgument, "there is no job %s to depend on", d.Job)
+			return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoDependency, d.Job)
 		}
 		if d.When > work.AfterAny {
-			return kernel.Refuse(kernel.CodeInvalidArgument, "the condition of a dependency is ok, fail or any")
+			return kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownCondition)
 		}
 	}
 	if r := tx.admitCheckpoint(j.Tenant, j.ResumeFrom); r != nil {
@@ -120,7 +121,7 @@ func (tx *tx) admitCheckpoint(tenant string, id ident.Checkpoint) *kernel.Refusa
 		return nil
 	}
 	if c, ok := tx.Checkpoint(id); !ok || c.Tenant != tenant {
-		return kernel.Refuse(kernel.CodeInvalidArgument, "there is no checkpoint %s", id)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoCheckpoint, id)
 	}
 	return nil
 }
@@ -130,28 +131,24 @@ func (tx *tx) admitShape(s *work.Shape) *kernel.Refusal {
 	s.Nodes = max(s.Nodes, 1)
 	switch {
 	case s.GPUs > work.MaxGPUs:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "%d GPUs on one node: a node can have %d", s.GPUs, work.MaxGPUs)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.TooManyGPUs, s.GPUs, work.MaxGPUs)
 	case s.GPUs > 0 && s.FractionMilli > 0:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "a job asks for whole GPUs or for a fraction of one, not for both")
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.GPUsAndFraction)
 	case s.FractionMilli > work.MaxFractionMilli:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "a GPU fraction is more than 0 and less than 1")
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.FractionOutOfRange)
 	case s.Topology > work.TopologySingleNode:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "the topology is any, nvlink or single_node")
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.UnknownTopology)
 	case s.Topology == work.TopologySingleNode && s.Nodes > 1:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "the topology single_node contradicts %d nodes", s.Nodes)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.TopologyOfManyNodes, s.Nodes)
 	case s.CPUs > math.MaxInt32 || s.MemMB > math.MaxInt32:
-		return kernel.Refuse(kernel.CodeInvalidArgument, "CPUs and memory are beyond any node")
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.BeyondAnyNode)
 	}
 	if s.GPUType == "" || !s.NeedsGPU() || tx.NodeCount() == 0 {
 		return nil
 	}
 	spelled, ok := tx.KnownGPU(s.GPUType)
 	if !ok {
-		types := strings.Join(tx.GPUTypes(), ", ")
-		if types == "" {
-			types = "none"
-		}
-		return kernel.Refuse(kernel.CodeInvalidArgument, "no node has GPUs of type %q: the types there are: %s", s.GPUType, types)
+		return kernel.Refuse(kernel.CodeInvalidArgument, reason.NoSuchGPUType, s.GPUType, strings.Join(tx.GPUTypes(), ", "))
 	}
 	s.GPUType = spelled
 	return nil

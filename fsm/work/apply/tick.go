@@ -1,12 +1,12 @@
 package apply
 
 import (
-	"fmt"
 	"iter"
 	"slices"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -72,11 +72,11 @@ func (tx *tx) fireTimers(res *work.TickResult) {
 		j := *old
 		if j.State == v1.JobState_QUEUED {
 			j.Release(tx.now)
-			j.Reason = work.HoldReason(&j)
+			j.Reason = work.HoldReason(&j).At(tx.at)
 			tx.emitJob(&j, j.State)
 			res.Released++
 		} else {
-			tx.askToStop(&j, v1.StopReason_TIME_LIMIT, j.Grace, "its time limit is reached")
+			tx.askToStop(&j, v1.StopReason_TIME_LIMIT, j.Grace, reason.New(reason.TimeLimitReached))
 			res.TimeLimits++
 		}
 		tx.saveJob(old, &j)
@@ -95,7 +95,7 @@ func (tx *tx) enforceDrains() {
 		d.Force = true
 		n.Drain = &d
 		tx.saveNode(old, &n)
-		tx.stopTasksOn(n.ID, v1.StopReason_DRAIN, "the drain of node "+n.ID+" has reached its deadline")
+		tx.stopTasksOn(n.ID, v1.StopReason_DRAIN, tx.why(reason.DrainDeadline, n.ID))
 	}
 }
 
@@ -120,7 +120,7 @@ func (tx *tx) giveUp(renewing []string, res *work.TickResult) {
 			if old.Tasks[k.Rank].State == v1.TaskState_ENDED {
 				continue
 			}
-			tx.loseTask(old, k.Rank, fmt.Sprintf("node %s has been away for %d s", id, away/1e9), loss)
+			tx.loseTask(old, k.Rank, tx.why(reason.NodeAway, id, away/1e9), loss)
 			res.GaveUp++
 		}
 	}

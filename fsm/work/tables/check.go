@@ -50,6 +50,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 	checkCheckpoints(s, report)
 	checkKeys(s, report)
 	checkEvaluations(s, report)
+	checkReasons(s, report)
 }
 
 func checkJobs(s *rows, report kernel.Report) {

@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -209,9 +210,10 @@ func TestCheck_canFail(t *testing.T) {
 		"a reason for nobody": {func(s *State) {
 			s.jobs.reasons.Put(work.ClassKey{Queue: "x"}, &classReason{Class: work.ClassKey{Queue: "x"}})
 		}, "a reason for class"},
-		"a job in no queue":    {func(s *State) { edit(s, func(j *work.Job) { j.Queue = "x" }) }, "which does not exist"},
-		"a task out of rank":   {func(s *State) { edit(s, func(j *work.Job) { j.Tasks = []work.Task{{Rank: 1}} }) }, "has rank 1"},
-		"a state that is none": {func(s *State) { edit(s, func(j *work.Job) { j.State = 12 }) }, "has the state 12"},
+		"a job in no queue":               {func(s *State) { edit(s, func(j *work.Job) { j.Queue = "x" }) }, "which does not exist"},
+		"a task out of rank":              {func(s *State) { edit(s, func(j *work.Job) { j.Tasks = []work.Task{{Rank: 1}} }) }, "has rank 1"},
+		"a reason that nobody could word": {func(s *State) { edit(s, func(j *work.Job) { j.Reason = reason.New(reason.NodeAway, 7) }) }, "NodeAway has 2 parameters, not 1"},
+		"a state that is none":            {func(s *State) { edit(s, func(j *work.Job) { j.State = 12 }) }, "has the state 12"},
 		"a node in a wrong state": {func(s *State) {
 			n, _ := s.Node("n1")
 			c := *n
@@ -230,8 +232,10 @@ func TestCheck_canFail(t *testing.T) {
 		}, "I11: a result"},
 		"a result of no attempt":         {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Attempt = 7 }) }, "I11: the result"},
 		"a result of an attempt to come": {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Token++ }) }, "I11: the result"},
-		"a result out of bounds":         {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Error = strings.Repeat("x", 2000) }) }, "out of bounds"},
-		"two results in one place":       {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Benchmark = "other" }) }, "the place 1"},
+		"a result out of bounds": {func(s *State) {
+			result(s, func(r *work.EvaluationResult) { r.Error = reason.Text(strings.Repeat("x", 2000)) })
+		}, "out of bounds"},
+		"two results in one place": {func(s *State) { result(s, func(r *work.EvaluationResult) { r.Benchmark = "other" }) }, "the place 1"},
 		"results without end": {func(s *State) {
 			for i := range work.MaxResultsPerJob {
 				result(s, func(r *work.EvaluationResult) {

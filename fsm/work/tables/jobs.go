@@ -3,12 +3,13 @@ package tables
 import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
 )
 
 func (r *classReason) AppendFields(f kernel.Fields) kernel.Fields {
-	f = r.Class.Shape.AppendFields(f.Text(r.Class.Queue)).Text(r.Reason)
+	f = r.Class.Shape.AppendFields(f.Text(r.Class.Queue)).Text(string(r.Reason))
 	if r.Class.Own != 0 || r.Class.Tenant != "" {
 		f = f.Num(uint64(r.Class.Own))
 	}
@@ -116,7 +117,7 @@ type awaitingJob struct {
 // classReason is why the jobs of a class wait, as the scheduler last said.
 type classReason struct {
 	Class  work.ClassKey `cbor:"1,keyasint,omitempty"`
-	Reason string        `cbor:"2,keyasint,omitempty"`
+	Reason reason.Reason `cbor:"2,keyasint,omitempty"`
 }
 
 // ClassOf is the class that a job belongs to while it waits.
@@ -286,16 +287,16 @@ func (s *State) unlist(j *work.Job) {
 }
 
 // Explain takes down why the jobs of a class wait; a class of which none waits any more needs no reason.
-func (s *State) Explain(class work.ClassKey, reason string) {
+func (s *State) Explain(class work.ClassKey, why reason.Reason) {
 	slot, ok := s.work.classes[class]
 	if !ok {
 		return
 	}
-	if reason == "" {
+	if why == "" {
 		s.jobs.reasons.Delete(slot.key)
 		return
 	}
-	s.jobs.reasons.Put(slot.key, &classReason{Class: slot.key, Reason: reason})
+	s.jobs.reasons.Put(slot.key, &classReason{Class: slot.key, Reason: why})
 }
 
 // DueJob returns a job whose time has come, to start or to end; nil: there is none.

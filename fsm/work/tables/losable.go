@@ -1,16 +1,15 @@
 package tables
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // LossesOn lists the tasks on a node that a verdict would declare lost now, and says why it does not list the others.
-func (s *rows) LossesOn(n *work.Node, silent int64, eligible []string) (keys []LeaseKey, why string) {
+func (s *rows) LossesOn(n *work.Node, silent int64, eligible []string) (keys []LeaseKey, why reason.Reason) {
 	var tasks, final, early, alone int
 	for l := range s.LeasesOn(n.ID) {
 		j, ok := s.Job(l.Job)
@@ -29,23 +28,7 @@ func (s *rows) LossesOn(n *work.Node, silent int64, eligible []string) (keys []L
 			keys = append(keys, LeaseKey{l.Node, l.Job, l.Rank})
 		}
 	}
-	var parts []string
-	for _, p := range []struct {
-		n    int
-		text string
-	}{
-		{final, "have no retry left"},
-		{early, "have not been unheard of for as long as their jobs wait"},
-		{alone, "could be taken over by no node"},
-	} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.text))
-		}
-	}
-	if tasks == 0 {
-		parts = append(parts, "nothing runs there, and it was silent for less than a minute")
-	}
-	return keys, fmt.Sprintf("of %d tasks, ", tasks) + strings.Join(parts, ", ")
+	return keys, reason.New(reason.TasksNotLost, tasks, final, early, alone)
 }
 
 // anyoneElse says whether any of the nodes may take over from n what it runs of j.

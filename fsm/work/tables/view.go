@@ -6,6 +6,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
@@ -131,7 +132,7 @@ func (v *View) Classes() iter.Seq[work.ClassKey] {
 }
 
 // ClassReason is why the jobs of a class wait, as the scheduler last said; empty: it has not said.
-func (v *View) ClassReason(k work.ClassKey) string {
+func (v *View) ClassReason(k work.ClassKey) reason.Reason {
 	if r, ok := v.jobs.reasons.Get(k); ok {
 		return r.Reason
 	}

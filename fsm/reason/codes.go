@@ -1,0 +1,188 @@
+package reason
+
+// The codes are in logs and snapshots: a new one comes at the end of its block, and none is ever taken away or moved.
+
+// Why a job is where it is.
+const (
+	WaitsForJobs Code = iota + 1
+	NotYetDue
+	HeldForRecovery
+	PausesBeforeRestart
+	CanceledByUser
+	PausedByUser
+	ResumedByUser
+	RetriedByUser
+	CanceledBecause
+	DependencyGone
+	DependencyDidNotSucceed
+	DependencyDidNotFail
+	Ended
+	EndedWithCode
+	EndedSaying
+	RankFailed
+	RequeuedAfterPreemption
+	RequeuedAfterDrain
+	PreemptedForGood
+	DrainedForGood
+	TimeLimitReached
+	RanTooLong
+	RetryAfter
+	RestartedAfter
+	RestartsInAfter
+	RestartedAsRetry
+	RestartsInAsRetry
+	NoProgress
+	NodeSilentAndDead
+	NodeRestarted
+	NodeForgotten
+	NodeAway
+	NodeHasNoTask
+	TaskVouchedDead
+	DrainDeadline
+	NodeBeingDrained
+	BadFigures
+)
+
+// Why a node or a GPU is as it is.
+const (
+	DrainedByOperator Code = iota + 100
+	CalledDead
+	NodeUnheard
+	GPUVanished
+	NodeSilent
+	NodeSilentButRenews
+)
+
+// Why the jobs of a class wait.
+const (
+	NoNodeReady Code = iota + 200
+	Demand
+	NeedsLabels
+	NeedsGPUs
+	NeedsSuchGPUs
+	NeedsMoreNodes
+	NeedsCPUs
+	NeedsMemory
+	NeedsAbleNodes
+	NeedsFraction
+	NeedsFreeGPUs
+	NeedsFreeNodes
+	NeedsLinkedGPUs
+	NeedsRoomBesideGPUs
+	NeedsFreeNode
+	MayStillRun
+	AvoidsNodes
+	WaitsForNodes
+	WaitsForSettling
+	FewMayTakeOver
+	QuotaOfRunning
+	QuotaBelowNeed
+	QuotaOfGPUs
+	QueueBelowNeed
+	QueueOfGPUs
+)
+
+// Why something that was asked of a job is refused.
+const (
+	NoJob Code = iota + 300
+	KeyOfOtherJob
+	KeyOfOtherRequest
+	KeyTooLong
+	UnknownAction
+	NothingToVouch
+	NothingToCancel
+	CannotPause
+	BeingCanceled
+	AttemptEnding
+	CannotResume
+	CannotResumeFinished
+	CanNeverRun
+	RetrySucceeded
+	RetryPaused
+	CannotRetry
+	QueueOfJobGone
+	NoCheckpoint
+	CheckpointNeeded
+	TooManyJobs
+	NoQueueForJob
+	PriorityOutOfRange
+	UnknownRetryCause
+	TooManyDependencies
+	NoDependency
+	UnknownCondition
+	TooManyGPUs
+	GPUsAndFraction
+	FractionOutOfRange
+	UnknownTopology
+	TopologyOfManyNodes
+	BeyondAnyNode
+	NoSuchGPUType
+	QuotaOfJobs
+)
+
+// Why a placement, or the loss of a node, is refused.
+const (
+	JobIs Code = iota + 400
+	PlanOutdated
+	WrongPlaces
+	NodeTwice
+	MayNotTakeOver
+	JobBarred
+	NodeIs
+	WrongGPUCount
+	GPUNotFree
+	GPUsNotLinked
+	CPUsNotFree
+	MemoryNotFree
+	LabelMissing
+	CannotBeLost
+	TooFewVotes
+	NothingToLose
+	TasksNotLost
+)
+
+// Why something that was asked of a node, a queue, a quota, a token, a launcher or a coordinator is refused.
+const (
+	NoNode Code = iota + 450
+	NodeWithoutID
+	GPUIndexTooLarge
+	GPUIndexTwice
+	NodeDeclaredLost
+	NodeMustRegister
+	UnknownNodeAction
+	BadQueueName
+	NoQueue
+	QueueStays
+	QueueInUse
+	BadQuotaTenant
+	NegativeLimit
+	NoQuota
+	TokenExists
+	TooManyTokens
+	TooManyIDs
+	BadTokenDigest
+	TokenWithoutTenant
+	BadPermissionCount
+	TokenTextTooLong
+	NoToken
+	TooManyLaunchers
+	BadFrameworkName
+	LauncherWithoutCommand
+	LauncherTooManyParts
+	LauncherTooLarge
+	LauncherWithNUL
+	CoordinatorWithoutID
+	NoCoordinator
+	LevelReached
+	MembershipChanged
+)
+
+// What the audit log says of something that was done.
+const (
+	Vouched Code = iota + 550
+	Forced
+	QueueSetTo
+	QuotaSetTo
+	TokenFor
+	Denied
+)

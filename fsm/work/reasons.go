@@ -1,0 +1,66 @@
+package work
+
+import (
+	"slices"
+
+	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
+	"github.com/mindcoordinator/mind/fsm/reason"
+)
+
+// A leader gives reasons as codes. Below level.CodedReasons, replicas may run versions of mind that know no
+// code: the commands that carry a leader's reasons say them there in the words of that time.
+
+// AtLevel is the command as an entry of a version has it.
+func (c PlaceJobs) AtLevel(at level.Level) (kernel.Command, error) {
+	if !level.CodedReasons.Open(at) {
+		c.Reasons = slices.Clone(c.Reasons)
+		for i := range c.Reasons {
+			c.Reasons[i].Reason = c.Reasons[i].Reason.At(at)
+		}
+	}
+	return c, nil
+}
+
+// AtLevel is the command as an entry of a version has it.
+func (c SetNode) AtLevel(at level.Level) (kernel.Command, error) {
+	c.Reason = c.Reason.At(at)
+	return c, nil
+}
+
+// AtLevel is the command as an entry of a version has it.
+func (c ReportTasks) AtLevel(at level.Level) (kernel.Command, error) {
+	if !level.CodedReasons.Open(at) {
+		c.Reports = slices.Clone(c.Reports)
+		for i := range c.Reports {
+			c.Reports[i].ErrorMessage = c.Reports[i].ErrorMessage.At(at)
+		}
+	}
+	return c, nil
+}
+
+// Reasons calls see for each reason in the row.
+func (j *Job) Reasons(see func(what string, why reason.Reason)) {
+	see("the reason", j.Reason)
+	see("the error", j.ErrorMessage)
+	if j.Ending != nil {
+		see("the ending", j.Ending.ErrorMessage)
+	}
+	for i := range j.Tasks {
+		see("the error of a task", j.Tasks[i].ErrorMessage)
+	}
+	for i := range j.Past {
+		see("the reason of a past attempt", j.Past[i].Reason)
+	}
+}
+
+// Reasons calls see for each reason in the row.
+func (n *Node) Reasons(see func(what string, why reason.Reason)) {
+	see("the reason", n.Reason)
+	if n.Drain != nil {
+		see("the drain", n.Drain.Reason)
+	}
+	for i := range n.GPUs {
+		see("the health of a GPU", n.GPUs[i].HealthReason)
+	}
+}
