@@ -126,7 +126,7 @@ func TestStreamTickets_openOneStreamOnce(t *testing.T) {
 		require.Equal(t, 200, resp.StatusCode)
 		expectLines(t, next, 3, 3)
 
-		// Whoever may not read with the token may not with its ticket.
+		// A ticket does not allow more than its token.
 		ticket, _ = here.ticket(tokenNone)
 		resp, a, _ := here.open("/jobs/job_1/logs?ticket=" + ticket)
 		require.Equal(t, 403, resp.StatusCode)

@@ -32,7 +32,7 @@ type Error struct {
 
 var internal = Error{
 	http.StatusInternalServerError, "INTERNAL", Sanitise,
-	"internal error; the request id leads to the details in the gateway's log",
+	"internal error; the gateway's log has the details under the request id",
 }
 
 // errors is as ScaiMind published it; what it left out is answered like
