@@ -313,7 +313,7 @@ func TestErrors_everyCode(t *testing.T) {
 
 // What to do after a failure depends on the request: a read needs no key, and a write that certainly was not done needs none.
 func TestErrors_adviceFitsTheRequest(t *testing.T) {
-	const none, late = "no coordinator can take this now: there is no leader, or none can be reached", "the coordinators did not answer in time"
+	const none, late = "no coordinator can accept this now: there is no leader, or none can be reached", "the coordinators did not answer in time"
 	const job = `{"name":"x"}`
 	for _, tc := range []struct {
 		method, path, body, key string

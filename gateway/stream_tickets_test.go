@@ -48,7 +48,7 @@ func keepTickets(c *scripted) (asked *atomic.Int64) {
 		whose := kept[digest]
 		delete(kept, digest)
 		if whose == nil {
-			return nil, grpcstatus.Error(codes.NotFound, "there is no such ticket (any more)")
+			return nil, grpcstatus.Error(codes.NotFound, "the ticket does not exist, has expired or was used")
 		}
 		return &v1.RedeemStreamTicketResponse{Ticket: whose}, nil
 	})

@@ -59,7 +59,7 @@ func await(t *testing.T, p *Pool, name string, wanted string, ok func(Member) bo
 
 func is(s State) func(Member) bool { return func(m Member) bool { return m.State == s } }
 
-// vanish ends a member without a goodbye, as SIGKILL would.
+// vanish ends a member without leaving, as SIGKILL would.
 func (p *Pool) vanish(t *testing.T) {
 	t.Helper()
 	p.stop()
@@ -129,13 +129,13 @@ func TestPool_deathIsSuspectedThenSeenThenHealed(t *testing.T) {
 	}
 }
 
-func TestPool_goodbyeIsNotDeath(t *testing.T) {
+func TestPool_leavingIsNotDeath(t *testing.T) {
 	c1 := join(t, "c1", "coordinator")
 	for i := range 20 {
 		name := fmt.Sprint("n", i)
-		var unheard atomic.Bool // a goodbye is given little time: where the machine stands still it is a death after all
+		var unheard atomic.Bool // leaving has little time: on a stalled machine it becomes a death
 		n := start(t, Config{Name: name, Role: "agent", Join: []string{c1.Addr()}, Logger: slog.New(slog.NewTextHandler(writer(func(line string) {
-			unheard.CompareAndSwap(false, strings.Contains(line, "goodbye did not spread"))
+			unheard.CompareAndSwap(false, strings.Contains(line, "gossip leave failed"))
 		}), &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		await(t, c1, name, "alive", is(Alive))
 		await(t, n, "c1", "alive", is(Alive))
@@ -146,7 +146,7 @@ func TestPool_goodbyeIsNotDeath(t *testing.T) {
 			return
 		}
 	}
-	require.Fail(t, "no goodbye spreads in time")
+	require.Fail(t, "no leave message spreads in time")
 }
 
 type writer func(line string)

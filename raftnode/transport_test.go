@@ -35,7 +35,7 @@ func TestTransport_replicasSpeakMutualTLS(t *testing.T) {
 	require.NoError(t, err)
 	nodes := tcpCluster(t, withTLS(t, ca, pki.RoleCoordinator))
 	var a Applied
-	require.Eventually(t, func() bool { // whoever leads now: on a slow machine it may be another one already
+	require.Eventually(t, func() bool { // the current leader: on a slow machine it may be another one already
 		for _, n := range nodes {
 			if a, err = n.Propose(t.Context(), []byte("secret")); err == nil {
 				return true

@@ -242,7 +242,7 @@ func TestOpen_refusesADamagedLog(t *testing.T) {
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
 	require.ErrorContains(t, open(t, dir, StoreWAL), segments[0]+" is damaged")
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
-	// A crash while the newest write was on its way is no damage.
+	// A crash while the newest write was in flight is no damage.
 	flipIn(t, segments[0], func(b []byte) {
 		commits := commitsOf(b)
 		b[commits[len(commits)-2]+frameHeader+3] ^= 1

@@ -3,7 +3,7 @@ package scheduler
 import "github.com/mindcoordinator/mind/fsm/work"
 
 // room is what quotas and the limits of queues leave in one pass. Like the capacity of the nodes it only shrinks, so a
-// class that finds none is done for the pass, however many jobs it has.
+// class without room is done for the pass, however many jobs it has.
 type room struct {
 	view    View
 	tenants map[string]*tenantRoom
@@ -20,7 +20,7 @@ type queueRoom struct {
 	gpuMilli int
 }
 
-// limits are those that a class is held to; nil: none.
+// limits are those that apply to a class; nil: none.
 type limits struct {
 	known  bool
 	tenant *tenantRoom
@@ -31,7 +31,7 @@ func newRoom(v View) *room {
 	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string]*queueRoom{}}
 }
 
-// limitsOf finds what holds for a class. Only the classes of tenants with a quota name their tenant.
+// limitsOf finds the limits of a class. Only the classes of tenants with a quota name their tenant.
 func (r *room) limitsOf(key work.ClassKey) limits {
 	l := limits{known: true}
 	asked := false
@@ -65,7 +65,7 @@ func (l *limits) bars(s work.Shape) string {
 	return ""
 }
 
-// take counts a job that was given its places.
+// take counts a placed job.
 func (l *limits) take(s work.Shape) {
 	if l.tenant != nil {
 		l.tenant.usage.Grant(s)

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// reason says, in words for the one who waits, why nothing fits now.
+// reason says, for users, why nothing fits now.
 func (f *fit) reason() string {
 	if f.own == nil {
 		return f.shortage()
@@ -58,8 +58,8 @@ func (f *fit) shortage() string {
 	}
 }
 
-// survey counts the hosts that have enough GPUs free, and those that have all that a task needs; most is the greatest
-// number of suitable free GPUs on any host. Hosts with too few are not looked at one by one.
+// survey counts the hosts that have enough GPUs free, and those that have everything a task needs; most is the greatest
+// number of suitable free GPUs on any host. Hosts with too few are not examined one by one.
 func (f *fit) survey() (most, enough, fitting int) {
 	for _, c := range f.kinds {
 		all := bits.OnesCount64(c.gpus) == len(c.kind.gpus) && f.own == nil
@@ -94,7 +94,7 @@ func (f *fit) survey() (most, enough, fitting int) {
 	return most, enough, fitting
 }
 
-// never explains why no ready node could take the shape even when empty.
+// never explains why no ready node could hold the shape even when empty.
 func (f *fit) never() string {
 	s := &f.shape
 	labelled, typed, largest := false, false, 0
@@ -124,7 +124,7 @@ func (f *fit) never() string {
 	}
 }
 
-// demand is the shape in words: "4 x H100 on one node".
+// demand describes the shape in words: "4 x H100 on one node".
 func demand(s *work.Shape) string {
 	out := ""
 	kind := s.GPUType

@@ -8,14 +8,13 @@ import (
 	"unsafe"
 )
 
-// killRoom is how long before a task must be dead it is killed: the kernel needs
-// a moment for that.
+// killRoom is how long before the deadline the task is killed: the kernel needs a moment for that.
 const killRoom = 250 * time.Millisecond
 
 const clockBoottime = 7
 
-// Boottime tells the nanoseconds since the machine started, sleep included. All
-// processes of a machine agree on it.
+// Boottime returns the nanoseconds since the machine started, including sleep. It is the same for all processes of a
+// machine.
 func Boottime() int64 {
 	var ts syscall.Timespec
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
@@ -24,13 +23,13 @@ func Boottime() int64 {
 	return ts.Nano()
 }
 
-// enforcer holds a task to its deadline.
+// enforcer enforces the deadline of a task.
 type enforcer struct {
 	deadline Deadline
-	// begun: the task is being stopped for it, and no later deadline counts.
+	// begun: the task is being stopped for its deadline, and later deadlines do not count.
 	begun bool
 	alarm chan struct{}
-	timer *os.File // nil: there was none to be had
+	timer *os.File // nil: the kernel has none
 	fd    int      // of it: asked for it, the file would block from then on
 }
 
@@ -51,8 +50,8 @@ func (d Deadline) silence() string {
 	return "no coordinator answered for " + strconv.FormatInt((Boottime()-d.Renewed)/int64(time.Second), 10) + " s"
 }
 
-// extend takes a deadline from an agent. The alarm is left as it is: when it
-// rings too early, it is set anew. So an extension costs next to nothing.
+// extend takes a deadline from an agent. It does not touch the alarm: if that fires too early, it is set again. So an
+// extension costs almost nothing.
 func (s *shim) extend(deadline Deadline) {
 	if s.lease.begun {
 		return
@@ -64,7 +63,7 @@ func (s *shim) extend(deadline Deadline) {
 	}
 }
 
-// enforce does what the deadline asks for now.
+// enforce does what the deadline requires now.
 func (s *shim) enforce() {
 	l := &s.lease
 	if l.deadline.StopAt == 0 {
@@ -80,7 +79,7 @@ func (s *shim) enforce() {
 		if s.exit.Ended == 0 && !s.exit.Stopped {
 			s.exit.Stopped = true
 			s.exit.Failure, s.exit.Message = FailureNodeLost, "stopped by its own node: "+l.deadline.silence()
-			// The log is told later: nothing here may wait for a disk.
+			// The log is written later: nothing here may wait for a disk.
 		}
 		left := time.Duration(max(0, killAt-now))
 		s.plan.ask(time.Now(), StopRequest{Notice: left - left/4, Term: left / 4})
@@ -88,13 +87,12 @@ func (s *shim) enforce() {
 	case now < killAt:
 		l.wake(killAt)
 	default:
-		// The plan goes by a clock that a sleep of the machine stops.
+		// The plan uses a clock that stops while the machine sleeps.
 		s.plan.ask(time.Now(), StopRequest{})
 	}
 }
 
-// wake has the alarm ring at an instant. A timer of the runtime would be late by
-// the time that the machine slept.
+// wake sets the alarm to a time. A timer of the runtime would be late by the time that the machine slept.
 func (l *enforcer) wake(at int64) {
 	if l.alarm == nil {
 		l.alarm = make(chan struct{}, 1)
@@ -118,7 +116,7 @@ func ring(alarm chan<- struct{}) {
 	}
 }
 
-// newTimer returns a timer that rings until it is closed; nil when there is none to be had.
+// newTimer returns a timer that fires until it is closed; nil if the kernel has none.
 func newTimer(alarm chan<- struct{}) (int, *os.File) {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 	if errno != 0 {

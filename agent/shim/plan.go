@@ -2,14 +2,12 @@ package shim
 
 import "time"
 
-// leftoverGrace is how long processes that outlive the command have at least,
-// from SIGTERM to SIGKILL.
+// leftoverGrace is the minimum time that processes that outlive the command get, from SIGTERM to SIGKILL.
 const leftoverGrace = 2 * time.Second
 
 // StopRequest says how to stop a task.
 type StopRequest struct {
-	// Notice is the time from SIGUSR1 to SIGTERM; 0: SIGTERM at once, without
-	// a notice.
+	// Notice is the time from SIGUSR1 to SIGTERM; 0: SIGTERM at once, without a notice.
 	Notice time.Duration
 	// Term is the time from SIGTERM to SIGKILL.
 	Term time.Duration
@@ -24,7 +22,7 @@ const (
 	actKill
 )
 
-// stopPlan decides what signal is due. It is pure: time is handed in.
+// stopPlan decides which signal is due. It is pure: time is passed in.
 type stopPlan struct {
 	asked           bool
 	notice          bool // due
@@ -35,7 +33,7 @@ type stopPlan struct {
 	pause           time.Duration
 }
 
-// ask adds a request. A second one can only bring the end nearer.
+// ask adds a request. A second one can only make the end come sooner.
 func (p *stopPlan) ask(now time.Time, r StopRequest) {
 	p.term = max(p.term, r.Term)
 	termAt := now.Add(max(0, r.Notice))
@@ -49,7 +47,7 @@ func (p *stopPlan) ask(now time.Time, r StopRequest) {
 	p.killAt = earlier(p.killAt, killAt)
 }
 
-// leftovers is called when the command ended and others live on.
+// leftovers is called when the command ended and other processes are alive.
 func (p *stopPlan) leftovers(now time.Time) {
 	p.notice, p.noticed = false, true
 	p.ask(now, StopRequest{Term: max(p.term, leftoverGrace)})
@@ -74,8 +72,7 @@ func (p *stopPlan) step(now time.Time) (action, time.Duration) {
 		p.killing = true
 		return actKill, 0
 	}
-	// Again and again: a process may have forked while it was looked for, or
-	// sit in a system call that cannot be interrupted yet.
+	// Repeatedly: a process may have forked during the search, or be in a system call that cannot be interrupted yet.
 	p.killing = false
 	p.pause = min(max(2*p.pause, 2*time.Millisecond), time.Second)
 	p.killAt = now.Add(p.pause)

@@ -1,7 +1,5 @@
-// Package s3server starts a real S3 server (Versity's gateway over a
-// directory) for tests. It is in a binary of its own, built by
-// `make s3-server`, so that the module of Mind does not grow by it; tests that
-// need it are skipped where it was not built.
+// Package s3server starts a real S3 server (Versity's gateway over a directory) for tests. The server is a separate binary,
+// built by `make s3-server`, so that it adds nothing to Mind's module; tests that need it are skipped if it was not built.
 package s3server
 
 import (
@@ -32,7 +30,7 @@ const (
 
 const longstop = 60 * time.Second
 
-// Server is one that runs.
+// Server is a running server.
 type Server struct {
 	// URL is its endpoint.
 	URL string
@@ -70,7 +68,7 @@ func Start(t testing.TB, cert, key, ca string) *Server {
 	return s
 }
 
-// freePort returns an address that nobody listens on, below the ports that the kernel gives to outgoing connections.
+// freePort returns a free address below the kernel's ports for outgoing connections.
 func freePort(t testing.TB) string {
 	for range 1000 {
 		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(10_000))); err == nil {

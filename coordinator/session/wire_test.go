@@ -18,9 +18,9 @@ func TestReportOf_aResultIsNumbersOrAFailure(t *testing.T) {
 		"figures":           {&v1.EvaluationReport{MetricsJson: `{"a":1e-3}`}, `{"a":1e-3}`, ""},
 		"an error":          {&v1.EvaluationReport{Error: "no GPU"}, "", "no GPU"},
 		"both":              {&v1.EvaluationReport{MetricsJson: `{"a":1}`, Error: "half of it"}, `{"a":1}`, "half of it"},
-		"a word":            {&v1.EvaluationReport{MetricsJson: `{"a":"b"}`}, "", "no JSON object of numbers"},
-		"nothing":           {&v1.EvaluationReport{MetricsJson: `{"a":null}`}, "", "no JSON object of numbers"},
-		"no object":         {&v1.EvaluationReport{MetricsJson: `[1]`}, "", "no JSON object of numbers"},
+		"a word":            {&v1.EvaluationReport{MetricsJson: `{"a":"b"}`}, "", "not a JSON object of numbers"},
+		"nothing":           {&v1.EvaluationReport{MetricsJson: `{"a":null}`}, "", "not a JSON object of numbers"},
+		"no object":         {&v1.EvaluationReport{MetricsJson: `[1]`}, "", "not a JSON object of numbers"},
 		"no JSON":           {&v1.EvaluationReport{MetricsJson: `{`, Error: "itself"}, "", "itself"},
 		"more than is kept": {&v1.EvaluationReport{MetricsJson: `{"a":` + strings.Repeat(" ", 16<<10) + `1}`}, "", "at most"},
 	} {
