@@ -318,7 +318,7 @@ func TestTheHub_aShardedModel(t *testing.T) {
 		evil.files[name] = string(noise(300_001))[:300_000]
 		f := &flight{cache: c, source: s, dir: t.TempDir()}
 		_, err = f.file(deadline(t), 0)
-		require.ErrorContains(t, err, "its SHA-256 is another")
+		require.ErrorContains(t, err, "does not match the SHA-256")
 	})
 }
 

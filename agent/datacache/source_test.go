@@ -62,7 +62,7 @@ func TestLocalSourcesAreUsedWhereTheyAre(t *testing.T) {
 	c.refuse(t, root+"/fifo", "neither a file nor a directory")
 	c.refuse(t, "train.jsonl", "is not an absolute path")
 	c.refuse(t, "file://other/x", `has the host "other"`)
-	c.refuse(t, "file:///x?y", "no query")
+	c.refuse(t, "file:///x?y", "must not have a query")
 }
 
 func TestWithoutRootsNoFileOfTheNodeIsData(t *testing.T) {
@@ -205,7 +205,7 @@ func TestScaiDriveAndScaiAtlas(t *testing.T) {
 		"scaidrive://acme/both/":     "as a file and as a directory",
 		"scaidrive://acme/page/":     "sent an invalid answer",
 		"scaidrive://acme/none":      "ScaiDrive has no such file (404)",
-		"scaidrive://acme/a/../../x": `has ".." in it`,
+		"scaidrive://acme/a/../../x": `contains ".."`,
 	} {
 		_, err := fetch(path, "drive-token")
 		require.ErrorContains(t, err, want)

@@ -249,7 +249,7 @@ func TestAMillionCheckpointEventsAreNotAMillionReports(t *testing.T) {
 	require.LessOrEqual(t, len(found), maxFreshCheckpoints*16<<20/maxLookBytes)
 	require.NotEmpty(t, found)
 	require.LessOrEqual(t, len(said), maxRemarks)
-	require.Contains(t, said[0], "are not registered: of those that are told at once, the last 16 are")
+	require.Contains(t, said[0], "are not registered: only the last 16 of those reported at once are")
 }
 
 func TestDirectoriesWithoutEndAreNotWalked(t *testing.T) {

@@ -30,7 +30,7 @@ func TestExpand(t *testing.T) {
 		"an unknown one":             {[]string{"a{nope}"}, nil, "there is no placeholder {nope}"},
 		"an unknown one alone":       {[]string{"{nope}"}, nil, "there is no placeholder {nope}"},
 		"an empty one":               {[]string{"{}"}, nil, "there is no placeholder {}"},
-		"unclosed":                 {[]string{"a{script"}, nil, "unclosed"},
+		"unclosed":                   {[]string{"a{script"}, nil, "unclosed"},
 		"a list in a text":           {[]string{"-x{script_command}"}, nil, "whole argument"},
 	} {
 		t.Run(name, func(t *testing.T) {
