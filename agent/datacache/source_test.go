@@ -214,7 +214,7 @@ func TestScaiDriveAndScaiAtlas(t *testing.T) {
 	require.ErrorContains(t, err, "its token may have expired")
 	require.NotContains(t, err.Error(), "expired-")
 	_, err = fetch("scaidrive://acme/set/", "")
-	require.ErrorContains(t, err, "no ScaiDrive token came with the job")
+	require.ErrorContains(t, err, "the job has no ScaiDrive token")
 	_, err = c.Probe(deadline(t), "t1", "scaidrive://acme/set/", Credentials{ScaiAtlas: "drive-token"})
 	require.ErrorContains(t, err, "no ScaiDrive token", "the token of one service was offered to the other")
 }
