@@ -1,23 +1,18 @@
 // Package agent is the daemon of one GPU node.
 //
-// Contract: Run keeps a session with the coordinator that leads, tells what
-// the node has, launches and stops tasks until what runs is what the orders
-// want, reports what happens to them, and serves their logs and metrics.
+// Contract: Run keeps a session with the leader, reports what the node has, launches and stops tasks until the running
+// tasks match the leader's orders, reports their progress and ends, and serves their logs and metrics.
 //
-// Guarantees: orders are level-triggered, so a lost one costs nothing. A task
-// is launched at most once, whenever the agent dies. A task does not notice
-// the agent's death or restart; the agent that comes back finds it, with its
-// exact exit code when it ended meanwhile (package shim). The end of a task is
-// reported when no process of it is left, and until it is acknowledged. What
-// is reported can be derived from the task directories, so nothing is lost
-// with the agent's memory.
+// Guarantees: orders are level-triggered, so a lost order does no harm. A task is launched at most once, whenever the agent
+// dies. A task keeps running when the agent dies or restarts; the new agent finds it, with its exact exit code if it ended
+// meanwhile (package shim). The end of a task is reported when none of its processes is left, and repeated until it is
+// acknowledged. Every report can be derived from the task directories, so nothing is lost with the agent's memory.
 //
-// A task that another node may replace is dead before its lease has run out,
-// unless nobody could run the replacement (package lease); its shim sees to
-// that, whatever becomes of the agent.
+// A task that another node may replace is dead before its lease expires, unless no node could run the replacement (package
+// lease). Its shim enforces that, even without the agent.
 //
-// Not guaranteed: isolation of tasks from each other: they run as the agent's
-// user, and CUDA_VISIBLE_DEVICES is a request, not a wall.
+// Not guaranteed: isolation of tasks from each other. They run as the agent's user, and CUDA_VISIBLE_DEVICES is a request,
+// not a barrier.
 package agent
 
 import (
@@ -50,13 +45,13 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// What lies in the data directory. The folder of outputs is that of package outputs.
+// Names in the data directory. Package outputs owns the folder of outputs.
 const (
 	tasksFolder = "tasks"
 	shimLog     = "shim.log"
 )
 
-// agent is one running agent: its parts, which know nothing of it.
+// agent is one running agent and its parts. The parts do not know it.
 type agent struct {
 	cfg       Config
 	log       *slog.Logger
@@ -90,9 +85,8 @@ type agent struct {
 	incarnation uint64
 }
 
-// Run runs the agent until ctx ends or something fails that it cannot live
-// without. It returns nil when ctx ended. Tasks run on unless StopTasksOnExit
-// says otherwise.
+// Run runs the agent until ctx ends or a part fails that it needs. It returns nil if ctx ended. Tasks keep running unless
+// StopTasksOnExit is set.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("agent configuration: %w", err)
@@ -111,7 +105,7 @@ func Run(ctx context.Context, cfg Config) error {
 	return a.serve(ctx)
 }
 
-// undo is what is to be undone, the last first.
+// undo holds the cleanups; the last one runs first.
 type undo []func()
 
 func (u *undo) add(f func()) { *u = append(*u, f) }
@@ -151,7 +145,7 @@ func open(ctx context.Context, cfg Config) (_ *agent, release func(), err error)
 	return a, undo.all, nil
 }
 
-// openDir makes the data directory this agent's.
+// openDir locks the data directory and prepares it.
 func (a *agent) openDir(undo *undo) error {
 	if err := durable.MkdirAll(a.tasksDir(), 0o700); err != nil {
 		return fmt.Errorf("make data directory: %w", err)
@@ -169,7 +163,7 @@ func (a *agent) openDir(undo *undo) error {
 
 func (a *agent) tasksDir() string { return filepath.Join(a.cfg.DataDir, tasksFolder) }
 
-// openMachine finds out what the node is: its name, certificates and GPUs.
+// openMachine finds the node's name, certificates and GPUs.
 func (a *agent) openMachine(ctx context.Context, undo *undo) (err error) {
 	cfg := a.cfg
 	if a.bootID = cfg.Machine.BootID; a.bootID == "" {
@@ -187,7 +181,7 @@ func (a *agent) openMachine(ctx context.Context, undo *undo) (err error) {
 			return err
 		}
 		a.clientTLS, a.peerTLS = a.keys.Client(pki.RoleCoordinator), a.keys.Client(pki.RoleAgent)
-		// Who may call what is looked at call by call.
+		// The caller of each call is checked per call.
 		a.serverTLS = a.keys.Server(pki.RoleCoordinator, pki.RoleAgent)
 	}
 	inventory := cfg.Machine.Devices
@@ -204,7 +198,7 @@ func (a *agent) openMachine(ctx context.Context, undo *undo) (err error) {
 	return err
 }
 
-// openLeases prepares what tells how long tasks may live. first is the first number of a renewal.
+// openLeases prepares the leases. first is the number of the first renewal.
 func (a *agent) openLeases(first uint64) {
 	cfg := a.cfg
 	a.leases = leader.NewLeases(cfg.NodeID, cfg.Leases, first, cfg.Machine.clock, a.log)
@@ -216,7 +210,7 @@ func (a *agent) openLeases(first uint64) {
 	})
 }
 
-// openTasks prepares what runs tasks.
+// openTasks prepares the parts that run tasks.
 func (a *agent) openTasks(undo *undo) (err error) {
 	cfg := a.cfg
 	log, err := os.OpenFile(filepath.Join(cfg.DataDir, shimLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
@@ -231,7 +225,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	a.renames = observe.NewRenames()
 	undo.add(a.renames.Close)
 	a.outputs = outputs.New(cfg.DataDir)
-	// A link that names it must not lead around what is hidden.
+	// A link in its path must not bypass the check for hidden directories.
 	if err := os.MkdirAll(filepath.Join(cfg.DataDir, outputs.Folder), 0o755); err != nil {
 		return fmt.Errorf("make the folder of outputs: %w", err)
 	}
@@ -321,13 +315,13 @@ func (a *agent) serve(ctx context.Context) error {
 	return err
 }
 
-// reportsPatience is how long a stop of all tasks waits for its reports, which the next agent would send otherwise.
+// reportsPatience is how long stopping all tasks waits for their reports to be sent; otherwise the next agent sends them.
 const reportsPatience = time.Second
 
-// stopTasks stops all tasks and waits until their shims are gone, too.
+// stopTasks stops all tasks and waits until their shims are gone.
 func (a *agent) stopTasks() {
 	if err := a.tasks.StopAll(a.cfg.StopGrace); err != nil {
-		a.log.Error("tasks run on", "error", err)
+		a.log.Error("tasks keep running", "error", err)
 		return
 	}
 	bounded, cancel := context.WithTimeout(context.Background(), reportsPatience)

@@ -12,21 +12,19 @@ import (
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
-// LogArchive says where logs and metrics of tasks are shipped to. The zero
-// value means nowhere: they are on the node alone.
+// LogArchive says where logs and metrics of tasks are shipped. The zero value means that they stay on the node only.
 type LogArchive struct {
 	// URL of the archive, as package archive takes it.
 	URL string
 	// Access to a bucket; the zero value: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
 	Access archive.Access
-	// Flush is how old lines may get before they are shipped; 0: 30 s, negative:
-	// until their segment is full or the task has ended.
+	// Flush is the age at which lines are shipped before their segment is full; 0: 30 s, negative: only when the segment is
+	// full or the task has ended.
 	Flush time.Duration
-	// Rate bounds the bytes a second; 0: no bound.
+	// Rate limits the upload in bytes per second; 0: no limit.
 	Rate int64
-	// Wait bounds how long the directory of an ended task is kept, beyond what
-	// KeepTasks and KeepTasksFor say, because the archive has not taken all of
-	// it; 0: 24 h.
+	// Wait limits how long the directory of an ended task is kept, beyond KeepTasks and KeepTasksFor, until the archive has
+	// all of it; 0: 24 h.
 	Wait time.Duration
 }
 

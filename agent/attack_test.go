@@ -14,7 +14,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// A report that cannot be encoded would end each session anew.
+// A report that cannot be encoded would end every session.
 func TestAnEventThatNobodyCanTellHoldsUpNothing(t *testing.T) {
 	l := newLeader(t)
 	inProcess(t, testConfig(t, l))
@@ -69,7 +69,7 @@ func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
 		require.NotContains(t, fmt.Sprint(l.kinds(o.GetTask())), "Phase", "the secret was read")
 	}
 
-	// The next agent takes them up again, and serves what is there of them.
+	// The next agent adopts them and serves what is left of them.
 	l.want()
 	stop()
 	inProcess(t, cfg)
@@ -83,7 +83,7 @@ func TestTheEndOfATaskIsToldWhateverItLeaves(t *testing.T) {
 	}
 	require.Equal(t, []string{"mind: the metrics of the task are not read: it is not a regular file"}, metricsOf(t, client, &v1.ReadTaskMetricsRequest{JobId: orders[1].GetTask().GetJobId(), Attempt: 1}))
 	sparse := metricsOf(t, client, &v1.ReadTaskMetricsRequest{JobId: orders[0].GetTask().GetJobId(), Attempt: 1})
-	require.Equal(t, []string{"mind: the task wrote more metrics than the first 1 MiB, which are all that is read (metrics_bytes of the agent)"}, sparse)
+	require.Equal(t, []string{"mind: the task's metrics are longer than 1 MiB: the rest is not read (metrics_bytes of the agent)"}, sparse)
 }
 
 func TestWhatIsNotReadIsSaidInTheTasksLog(t *testing.T) {
@@ -99,7 +99,7 @@ func TestWhatIsNotReadIsSaidInTheTasksLog(t *testing.T) {
 	client := taskClient(t, l.hello(0))
 	req := &v1.ReadTaskLogsRequest{JobId: o.GetTask().GetJobId(), Attempt: 1}
 	want := []string{
-		"!mind: events.jsonl of this task is longer than 1 MiB: what is beyond is not read (events_bytes of the agent)",
+		"!mind: events.jsonl of this task is longer than 1 MiB: the rest is not read (events_bytes of the agent)",
 		"!mind: metrics.jsonl of this task is not read: it is not a regular file",
 	}
 	require.Eventually(t, func() bool {

@@ -13,30 +13,30 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// Config is all that an agent is told. The zero value of a field means what
-// its comment says; NodeID, DataDir and Coordinators must be set.
+// Config configures an agent. The comment of a field says what its zero value means; NodeID, DataDir and Coordinators are
+// required.
 type Config struct {
 	// NodeID names the node in the cluster; it must be the common name of the
 	// certificate in TLS.
 	NodeID string
-	// DataDir holds the task directories, the outputs of jobs that name no
-	// output directory, and the agent's own state. One agent at a time uses it.
+	// DataDir holds the task directories, the outputs of jobs that set no output directory, and the agent's own state. Only
+	// one agent may use it at a time.
 	DataDir string
 	// Coordinators are gRPC addresses, host:port; any of them may lead.
 	Coordinators []string
 
 	// GRPCAddr is where TaskService listens; ":0" picks a port. Empty: 127.0.0.1:0.
 	GRPCAddr string
-	// GRPCAdvertise is the address told to the coordinators; empty: the bound one.
+	// GRPCAdvertise is the address reported to the coordinators; empty: the bound one.
 	GRPCAdvertise string
 	// HTTPAddr serves /metrics, /health and /health/ready; empty: no listener.
 	HTTPAddr string
-	// HTTPAdvertise is the address told to the coordinators; empty: the bound one.
+	// HTTPAdvertise is the address reported to the coordinators; empty: the bound one.
 	HTTPAdvertise string
 
-	// GossipAddr is where gossip listens; empty: the agent takes no part in it.
+	// GossipAddr is where gossip listens; empty: gossip is disabled.
 	GossipAddr string
-	// GossipAdvertise is the address told to the other members; empty: GossipAddr.
+	// GossipAdvertise is the address sent to the other members; empty: GossipAddr.
 	GossipAdvertise string
 	// GossipKey encrypts gossip; 16, 24 or 32 bytes, or empty.
 	GossipKey []byte
@@ -48,55 +48,53 @@ type Config struct {
 	GPUs string
 	// CPUs the node offers; 0: those of the machine, or 64 with simulated GPUs.
 	CPUs int
-	// MemMB the node offers, MiB; 0: that of the machine, or 512 GiB with
+	// Labels are matched with the node selectors of jobs.
 	// simulated GPUs.
 	MemMB int
 	// Labels are matched by the node selectors of jobs.
 	Labels map[string]string
-	// Hostname told to the coordinators; empty: the machine's.
+	// Hostname reported to the coordinators; empty: the machine's.
 	Hostname string
 
-	// TLS is the agent's certificate, key and authority. The zero value means
-	// plain connections without any proof of identity: for tests only.
+	// TLS is the agent's certificate, key and authority. The zero value means connections without authentication: for tests
+	// only.
 	TLS pki.Files
 
-	// StopTasksOnExit stops all tasks when Run's context ends. By default
-	// they run on, and the next agent on DataDir adopts them.
+	// StopTasksOnExit stops all tasks when Run's context ends. By default they keep running, and the next agent on DataDir
+	// adopts them.
 	StopTasksOnExit bool
 	// StopGrace is the grace period of StopTasksOnExit; 0: 2 s.
 	StopGrace time.Duration
-	// MaxLaunches bounds how many tasks are launched at once; 0: 16.
+	// MaxLaunches limits how many tasks are launched at once; 0: 16.
 	MaxLaunches int
-	// SpareShims is how many shims wait for the next tasks, so that launches
-	// need not start them; 0: 4, negative: none.
+	// SpareShims is the number of idle shims kept ready, so that launches need not start them; 0: 4, negative: none.
 	SpareShims int
 	// KeepTasks bounds how many ended tasks keep their directory (logs,
 	// metrics); 0: 1,000.
 	KeepTasks int
-	// KeepTasksFor bounds how long they keep it; 0: 7 days.
+	// KeepTasksFor limits how long they keep it; 0: 7 days.
 	KeepTasksFor time.Duration
-	// KeepOutputsFor bounds how long outputs below DataDir are kept after they were last changed; 0: for ever. What holds a
-	// checkpoint that the coordinators know stays.
+	// KeepOutputsFor limits how long outputs below DataDir are kept after their last change; 0: forever. Outputs with a
+	// registered checkpoint are always kept.
 	KeepOutputsFor time.Duration
-	// LogBytes bounds the log of one task; its oldest segments go first.
+	// LogBytes limits the log of one task; its oldest segments are removed first.
 	// 0: 1 GiB.
 	LogBytes int64
-	// MetricsBytes and EventsBytes bound what is read of a task's metrics and events file, from its beginning.
-	// 0: 256 MiB and 16 MiB.
+	// MetricsBytes and EventsBytes limit how much is read from the start of a task's metrics and events file. 0: 256 MiB
+	// and 16 MiB.
 	MetricsBytes, EventsBytes int64
-	// LogArchive keeps logs and metrics beyond the life of the node.
+	// LogArchive keeps logs and metrics when the node is gone.
 	LogArchive LogArchive
 	// Data says where the data of jobs may come from.
 	Data inputs.Config
-	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which
-	// every task gets a group of its own. Empty: none; tasks are then followed
-	// by session and by descent alone.
+	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which every task gets a group. Empty: none; then
+	// tasks are tracked only by session and by descent.
 	CgroupParent string
 	// ShimExecutable is the program run as "PROGRAM shim --dir DIR"; empty:
 	// the running executable. It must import package agent/shim.
 	ShimExecutable string
 
-	// Version is told to the coordinators.
+	// Version is reported to the coordinators.
 	Version string
 	// Logger; nil: slog.Default().
 	Logger *slog.Logger
@@ -104,14 +102,13 @@ type Config struct {
 	// serves; nil: a registry of its own.
 	Metrics *prometheus.Registry
 
-	// Leases are constants of the protocol that all nodes and coordinators share;
-	// only tests change them.
+	// Leases are protocol constants that all nodes and coordinators share; only tests change them.
 	Leases lease.Timing
-	// Machine replaces parts of the machine around the agent, in tests.
+	// Machine replaces parts of the machine in tests.
 	Machine Machine
 }
 
-// Validate joins all faults of the configuration.
+// Validate returns all faults of the configuration, joined.
 func (c Config) Validate() error {
 	var faults []error
 	if c.NodeID == "" {

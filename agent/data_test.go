@@ -123,7 +123,7 @@ func TestDataThatCannotBeHadEndsTheTask(t *testing.T) {
 	cfg := testConfig(t, l)
 	inProcess(t, cfg) // the loopback is not among the hosts
 	for source, want := range map[string]string{
-		"/no/such/file":                     "data source /no/such/file: jobs may read no files there on node n1: put it below " + os.TempDir(),
+		"/no/such/file":                     "data source /no/such/file: jobs may not read files there on node n1: put it below " + os.TempDir(),
 		os.TempDir() + "/no/such":           "node n1 has no such file",
 		server.URL + "/rows.jsonl":          "data_hosts",
 		filepath.Join(cfg.DataDir, "epoch"): "no such file",

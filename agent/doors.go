@@ -14,19 +14,19 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// admit refuses a call that the caller's certificate may not make.
+// admit refuses calls that the caller's certificate does not allow.
 func (a *agent) admit(ctx context.Context, method string) error {
 	if a.serverTLS == nil {
 		return nil
 	}
 	if who, known := pki.PeerIdentity(ctx); !known || !who.Is(methods.Of(method).Callers...) {
 		service, _, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
-		return status.Errorf(codes.PermissionDenied, "%s is not for %s", service, who)
+		return status.Errorf(codes.PermissionDenied, "%s is not allowed for %s", service, who)
 	}
 	return nil
 }
 
-// gates are put before every call.
+// gates are interceptors for every call.
 func (a *agent) gates() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -51,8 +51,8 @@ func (a *agent) coordinatorCredentials() credentials.TransportCredentials {
 	return a.clientTLS.Credentials()
 }
 
-// peerCredentials make sure that it is the peer that answers: the word of another
-// would let tasks run on that may be replaced.
+// peerCredentials verify that the peer itself answers: another node's answer could let tasks run that may have been
+// replaced.
 func (a *agent) peerCredentials(node string) credentials.TransportCredentials {
 	if a.peerTLS == nil {
 		return insecure.NewCredentials()

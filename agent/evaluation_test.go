@@ -47,7 +47,7 @@ func TestAnEvaluationWithoutItsModelIsNotLaunched(t *testing.T) {
 	l := newLeader(t)
 	inProcess(t, testConfig(t, l))
 	for name, c := range map[string]struct{ model, says string }{
-		"the checkpoint was removed": {"", "checkpoint ckpt_1, which was to be scored, was removed"},
+		"the checkpoint was removed": {"", "checkpoint ckpt_1, which is to be scored, was removed"},
 		"it is on another node":      {filepath.Join(t.TempDir(), "gone"), "node n1 has no "},
 	} {
 		t.Run(name, func(t *testing.T) {

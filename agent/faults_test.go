@@ -30,8 +30,8 @@ func onGPUs(o *v1.TaskOrder, gpus ...int32) *v1.TaskOrder {
 	return o
 }
 
-// verdict waits until the leader knows the health of a GPU, and returns the reason.
-func (l *fakeLeader) verdict(index int, health v1.GpuHealth_Value) string {
+// health waits until the leader knows the health of a GPU, and returns the reason.
+func (l *fakeLeader) health(index int, health v1.GpuHealth_Value) string {
 	l.t.Helper()
 	reason := ""
 	l.await(fmt.Sprintf("GPU %d %s", index, health), func() bool {
@@ -53,7 +53,7 @@ func (l *fakeLeader) enable(at uint64) {
 	})
 }
 
-func TestATaskWaitsForWhoHasItsGPU(t *testing.T) {
+func TestATaskWaitsForTheTaskThatHasItsGPU(t *testing.T) {
 	l := newLeader(t)
 	inProcess(t, testConfig(t, l))
 	dir := t.TempDir()
@@ -120,7 +120,7 @@ func TestAGPUThatFailsEndsItsTaskAndStaysAside(t *testing.T) {
 	}{
 		"xid":    {"xid 79", "Xid 79: GPU has fallen off the bus", v1.GpuHealth_QUARANTINED},
 		"ecc":    {"ecc", "2 uncorrected memory errors since the last reset", v1.GpuHealth_QUARANTINED},
-		"vanish": {"vanish", "the driver does not list it any more", v1.GpuHealth_VANISHED},
+		"vanish": {"vanish", "the driver no longer lists it", v1.GpuHealth_VANISHED},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +139,7 @@ func TestAGPUThatFailsEndsItsTaskAndStaysAside(t *testing.T) {
 			require.False(t, alive(pids[0]))
 			require.True(t, alive(pids[1]))
 			require.True(t, alive(pids[2]))
-			require.Equal(t, c.reason, l.verdict(1, c.health))
+			require.Equal(t, c.reason, l.health(1, c.health))
 
 			// Neither time nor a new agent changes that, and nothing is launched on it.
 			stop()
@@ -159,7 +159,7 @@ func TestAGPUThatFailsEndsItsTaskAndStaysAside(t *testing.T) {
 			})
 			simulate(t, cfg, `{}`)
 			l.enable(30)
-			l.verdict(1, v1.GpuHealth_HEALTHY)
+			l.health(1, v1.GpuHealth_HEALTHY)
 			fine := onGPUs(order("true"), 1)
 			l.want(well, cpu, fine)
 			require.Zero(t, l.ended(fine.GetTask()).GetExitCode())
@@ -210,15 +210,15 @@ func TestAForeignProcessKeepsAGPUFromBeingGivenOn(t *testing.T) {
 	require.Zero(t, l.ended(beside.GetTask()).GetExitCode())
 	end := l.ended(o.GetTask())
 	require.Equal(t, v1.ErrorType_DRAINED, end.GetErrorType(), "it costs no retry")
-	reason := fmt.Sprintf("process %d (sleep 12345) uses it, which is of no task", foreign.Process.Pid)
+	reason := fmt.Sprintf("process %d (sleep 12345) uses it, which belongs to no task", foreign.Process.Pid)
 	require.Equal(t, "not launched: GPU 3 (GPU-sim-n1-3): "+reason+" (node n1)", end.GetErrorMessage())
 	require.NotContains(t, l.kinds(o.GetTask()), "Running")
-	require.Equal(t, reason, l.verdict(3, v1.GpuHealth_QUARANTINED))
+	require.Equal(t, reason, l.health(3, v1.GpuHealth_QUARANTINED))
 	require.True(t, alive(foreign.Process.Pid), "it is not ours to kill")
 
 	require.NoError(t, foreign.Process.Kill())
 	_ = foreign.Wait()
-	l.verdict(3, v1.GpuHealth_HEALTHY)
+	l.health(3, v1.GpuHealth_HEALTHY)
 	again := onGPUs(order("true"), 3)
 	l.want(again)
 	require.Zero(t, l.ended(again.GetTask()).GetExitCode())
@@ -258,7 +258,7 @@ func TestAHangingDriverHangsNothing(t *testing.T) {
 	l.want(o)
 	pid := l.running(o.GetTask())
 	simulate(t, cfg, `{"driver": "hang"}`)
-	require.Equal(t, "driver does not answer", l.verdict(5, v1.GpuHealth_QUARANTINED))
+	require.Equal(t, "driver does not answer", l.health(5, v1.GpuHealth_QUARANTINED))
 	// An agent that starts meanwhile is up, knows its GPUs, and has its task.
 	stop()
 	inProcess(t, cfg)
@@ -272,7 +272,7 @@ func TestAHangingDriverHangsNothing(t *testing.T) {
 	require.Contains(t, end.GetErrorMessage(), "the driver does not answer")
 	require.True(t, alive(pid))
 	simulate(t, cfg, `{}`)
-	l.verdict(5, v1.GpuHealth_HEALTHY)
+	l.health(5, v1.GpuHealth_HEALTHY)
 	require.True(t, alive(pid))
 	l.want(stopped(o, v1.StopReason_CANCEL, 30))
 	require.EqualValues(t, 143, l.ended(o.GetTask()).GetExitCode())
@@ -305,7 +305,7 @@ func TestTheCauseOfAnEndSurvivesTheAgent(t *testing.T) {
 	end := l.ended(o.GetTask())
 	require.Equal(t, v1.ErrorType_GPU_FAULT, end.GetErrorType())
 	require.Contains(t, end.GetErrorMessage(), "Xid 79")
-	require.Contains(t, l.verdict(1, v1.GpuHealth_QUARANTINED), "Xid 79")
+	require.Contains(t, l.health(1, v1.GpuHealth_QUARANTINED), "Xid 79")
 	require.False(t, l.hello(1).GetGpus()[1].GetHealth() == v1.GpuHealth_HEALTHY)
 }
 

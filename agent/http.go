@@ -19,8 +19,8 @@ import (
 	"github.com/mindcoordinator/mind/profiling"
 )
 
-// listen opens the two doors: TaskService for coordinators and PeerService for
-// other agents, HTTP for operators. Both stop with the returned function, which waits for them.
+// listen opens two listeners: gRPC for coordinators (TaskService) and other agents (PeerService), HTTP for operators. The
+// returned function stops both and waits for them.
 func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 	listener, err := a.cfg.Machine.Network.Listen(a.cfg.GRPCAddr)
 	if err != nil {

@@ -200,10 +200,10 @@ func TestLauncher_whatTheNodeLacks(t *testing.T) {
 		}, "the launcher of FSDP runs a script"},
 		"a placeholder of tomorrow": {script, func(s *v1.TaskSpec) {
 			s.Launcher = &v1.Launcher{Framework: "CUSTOM", Argv: []string{"/bin/sh", "{tomorrow}"}}
-		}, "of another version of mind"},
+		}, "from another version of mind"},
 		"a variable of tomorrow": {script, func(s *v1.TaskSpec) {
 			s.Launcher = &v1.Launcher{Framework: "CUSTOM", Argv: []string{"/bin/sh"}, Environment: map[string]string{"A": "{tomorrow}"}}
-		}, "of another version of mind"},
+		}, "from another version of mind"},
 		"a launcher at all": {script, func(s *v1.TaskSpec) { s.Job = &v1.SubmitJobRequest{Name: "unreadable"} }, "neither a command_config nor a training_config"},
 	} {
 		t.Run(name, func(t *testing.T) {

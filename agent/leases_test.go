@@ -236,7 +236,7 @@ func TestAReplacementWaitsUntilItsPredecessorIsGone(t *testing.T) {
 	// It gives its word that its session is closed, and is bound by it.
 	a.sessions.Restart()
 	l.change(func() { l.refuse = "127.0.0.1:1" })
-	var word int64 // not after it was given: whoever looks at the clock afterwards may be late
+	var word int64 // not after the answer was given: the clock is read before
 	require.Eventually(t, func() bool {
 		word = shim.Boottime()
 		return closed(a)()

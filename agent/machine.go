@@ -17,8 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/gossip"
 )
 
-// Machine is the part of a node that is not the agent. What is left at zero is
-// the real thing.
+// Machine is the part of a node outside the agent. A zero field means the real one.
 type Machine struct {
 	// Network carries the agent's calls; nil: TCP.
 	Network Network
@@ -42,8 +41,7 @@ func (m Machine) clock() int64 {
 	return shim.Boottime()
 }
 
-// Network is where an agent listens and whom it reaches. It must work with
-// addresses of the form host:port.
+// Network is how an agent listens and dials. It must work with addresses of the form host:port.
 type Network interface {
 	Listen(addr string) (net.Listener, error)
 	Dial(ctx context.Context, addr string) (net.Conn, error)
@@ -58,7 +56,7 @@ func (tcp) Dial(ctx context.Context, addr string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: session.DialTimeout}).DialContext(ctx, "tcp", addr)
 }
 
-// Processes starts tasks and finds those again that an earlier agent started.
+// Processes starts tasks, and finds tasks that an earlier agent started.
 type Processes = tasks.Processes
 
 // Process is the agent's hold on one task.

@@ -2,7 +2,7 @@ package agent
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// registerMetrics registers those of all parts. The tasks have registered theirs.
+// registerMetrics registers the metrics of all parts except the tasks, which have registered their own.
 func (a *agent) registerMetrics() {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
@@ -15,7 +15,7 @@ func (a *agent) registerMetrics() {
 			}
 			return 0
 		}),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "mind_agent_sessions_total", Help: "Sessions that began."}, func() float64 {
+		prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "mind_agent_sessions_total", Help: "Sessions opened."}, func() float64 {
 			return float64(a.sessions.Begun())
 		}),
 		a.relays.Collector(), a.inputs.Collector())
@@ -23,7 +23,7 @@ func (a *agent) registerMetrics() {
 	a.cfg.Metrics.MustRegister(a.leases.Collectors()...)
 	if a.keys != nil {
 		a.cfg.Metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "mind_certificate_not_after_seconds", Help: "When the certificate runs out, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": "components"},
+			Name: "mind_certificate_not_after_seconds", Help: "When the certificate expires, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": "components"},
 		}, func() float64 { return float64(a.keys.NotAfter().Unix()) }))
 	}
 }

@@ -99,7 +99,7 @@ func TestATrainingFindsItsModel(t *testing.T) {
 			require.NotEmpty(t, m.Model.Files)
 		})
 	}
-	// What is on no hub is left to who knows it.
+	// A model that is on no hub is left to the program.
 	before := asked.Load()
 	o := of(training(t, `[ "$MIND_MODEL_PATH" = acme/m ]`, rows), &v1.BaseModel{ModelId: "acme/m", Source: "program"})
 	l.want(o)
@@ -182,7 +182,7 @@ func TestAModelThatIsUsedIsNotEvicted(t *testing.T) {
 	require.Zero(t, l.ended(user.GetTask()).GetExitCode())
 }
 
-// While something is on its way it is told how far it is; what takes no time is not told.
+// The progress of a transfer is reported while it takes time; a fast one is not reported.
 func TestTransfersAreTold(t *testing.T) {
 	gate := make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -99,7 +99,7 @@ func TestRenewalsGoThroughAnotherNode(t *testing.T) {
 	require.Eventually(t, func() bool { return p.connections(0) == 0 }, 30*time.Second, time.Millisecond, "connections stay open in session")
 	require.Zero(t, p.connections(1))
 
-	// A leader that does not answer renews nothing, whoever asks it.
+	// A leader that does not answer renews nothing, whichever node asks.
 	other.change(func() { other.aloof = true })
 	p.lose(t, 0)
 	stoppedByItself(t, p.cfgs[0], o, pid)

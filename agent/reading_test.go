@@ -149,7 +149,7 @@ func TestWhatATrainingWrites(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, response.GetEof())
 
-	// The next attempt goes on in the same directory: what is there is not its.
+	// The next attempt uses the same directory: the existing files are not its own.
 	next := order("true")
 	next.Task.JobId, next.Task.Attempt = ref.GetJobId(), 2
 	l.want(next)

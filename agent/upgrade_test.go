@@ -115,7 +115,7 @@ func TestATaskOfANewerAgentIsLetBe(t *testing.T) {
 	require.NotEqual(t, string(text), newer)
 	require.NoError(t, os.WriteFile(record, []byte(newer), 0o600))
 	_, err = runner.Attach(filepath.Dir(record))
-	require.ErrorContains(t, err, "launched by a newer agent")
+	require.ErrorContains(t, err, "a newer agent launched it")
 
 	l.change(func() { l.reports = nil })
 	onGPU, onCPU := onGPUs(order("test", "-e", gate), 1), order("true")

@@ -65,13 +65,13 @@ func TestAWedgedDriver(t *testing.T) {
 	blind := onGPUs(order("true"), 1)
 	l.want(steady, blind)
 	require.Equal(t, v1.ErrorType_DRAINED, l.ended(blind.GetTask()).GetErrorType())
-	require.Equal(t, "driver does not answer", l.verdict(0, v1.GpuHealth_QUARANTINED))
+	require.Equal(t, "driver does not answer", l.health(0, v1.GpuHealth_QUARANTINED))
 	require.True(t, alive(pid))
 	cpu := order("true")
 	l.want(steady, cpu)
 	require.Zero(t, l.ended(cpu.GetTask()).GetExitCode())
 	require.NoError(t, os.Remove(filepath.Join(dir, "hang")))
-	l.verdict(0, v1.GpuHealth_HEALTHY)
+	l.health(0, v1.GpuHealth_HEALTHY)
 
 	// Somebody logged in and runs something.
 	foreign := exec.Command("sleep", "4321")
@@ -91,8 +91,8 @@ func TestAWedgedDriver(t *testing.T) {
 		require.Contains(t, why, "GPU 1 (GPU-5b7d4a1c-0000-0000-0000-000000000001): process ")
 		break
 	}
-	require.Contains(t, l.verdict(1, v1.GpuHealth_QUARANTINED), "(sleep 4321) uses it")
+	require.Contains(t, l.health(1, v1.GpuHealth_QUARANTINED), "(sleep 4321) uses it")
 	write("apps", "")
-	l.verdict(1, v1.GpuHealth_HEALTHY)
+	l.health(1, v1.GpuHealth_HEALTHY)
 	require.True(t, alive(pid))
 }

@@ -218,11 +218,11 @@ func TestOpen_saysWhatIsWrong(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 	for address, want := range map[string]string{
-		"":                              "no URL of an archive",
+		"":                              "not a URL of an archive",
 		"/shared/dir":                   "give file:///DIR",
-		"file://host/dir":               "no URL of an archive",
-		"ftp://host/dir":                "no URL of an archive",
-		"s3://key:secret@bucket":        "carries credentials",
+		"file://host/dir":               "not a URL of an archive",
+		"ftp://host/dir":                "not a URL of an archive",
+		"s3://key:secret@bucket":        "contains credentials",
 		"s3://bucket?endpoint=host:99":  "give https://HOST:PORT",
 		"s3://bucket?path_style=maybe":  "true or false",
 		"s3://bucket?acl=public":        "not known",

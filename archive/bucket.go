@@ -27,7 +27,7 @@ type bucket struct {
 	prefix string // "" or ends with a slash
 }
 
-// place is what the URL of a bucket says.
+// place is the content of a bucket's URL.
 type place struct {
 	name, prefix   string
 	host, region   string
@@ -56,11 +56,11 @@ func bucketOf(u *url.URL) (place, error) {
 		case "path_style":
 			byPath, err := strconv.ParseBool(value)
 			if err != nil {
-				return p, fmt.Errorf("path_style of the archive is true or false, not %q", value)
+				return p, fmt.Errorf("path_style of the archive must be true or false, not %q", value)
 			}
 			p.byPath = byPath
 		default:
-			return p, fmt.Errorf("the URL of the archive has %q, which is not known: endpoint, region and path_style are", name)
+			return p, fmt.Errorf("the URL of the archive has an unknown parameter %q: endpoint, region and path_style are allowed", name)
 		}
 	}
 	return p, nil
@@ -81,7 +81,7 @@ func openBucket(u *url.URL, access Access) (Store, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ResponseHeaderTimeout = 30 * time.Second
-	// Parts are small and the same few are read again and again: compression would only cost.
+	// Parts are small and the same few are read repeatedly: compression would only cost time.
 	transport.DisableCompression = true
 	if access.CAFile != "" {
 		pem, err := os.ReadFile(access.CAFile)
@@ -108,7 +108,7 @@ func openBucket(u *url.URL, access Access) (Store, error) {
 	return &bucket{client: client, name: p.name, prefix: p.prefix}, nil
 }
 
-// Put sends the object in one request, which the server takes or refuses whole.
+// Put sends the object in one request, which the server accepts or refuses as a whole.
 func (b *bucket) Put(ctx context.Context, key string, body io.Reader, size int64) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (b *bucket) Get(ctx context.Context, key string, offset int64) (io.ReadClos
 	return body, failed("get", key, err)
 }
 
-// List pages through the bucket.
+// List reads the pages of the bucket's list.
 func (b *bucket) List(ctx context.Context, prefix string) ([]Object, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // ends the lister

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// directory is a store in a directory that others share.
+// directory is a store in a shared directory.
 type directory struct{ root string }
 
 func (d *directory) path(key string) (string, error) {
@@ -24,8 +24,8 @@ func (d *directory) path(key string) (string, error) {
 	return filepath.Join(d.root, filepath.FromSlash(key)), nil
 }
 
-// Put writes the file aside. What is being written has a name that begins with a dot: no key has such a part, so it is never
-// listed or read.
+// Put writes a temporary file first. Its name begins with a dot, which no part of a key does, so it is never listed or
+// read.
 func (d *directory) Put(ctx context.Context, key string, body io.Reader, size int64) error {
 	path, err := d.path(key)
 	if err != nil {
@@ -41,7 +41,7 @@ func (d *directory) Put(ctx context.Context, key string, body io.Reader, size in
 	defer file.Discard()
 	n, err := io.Copy(file, &stoppable{ctx, body})
 	if err == nil && n != size {
-		err = fmt.Errorf("%d bytes came instead of %d", n, size)
+		err = fmt.Errorf("got %d bytes instead of %d", n, size)
 	}
 	if err == nil {
 		err = file.Commit()
@@ -52,8 +52,8 @@ func (d *directory) Put(ctx context.Context, key string, body io.Reader, size in
 	return nil
 }
 
-// makeDirs makes a directory and those above it, durably. It does not make the
-// root: a share that is not mounted must not be mistaken for an empty one.
+// makeDirs makes a directory and its parents, durably. It does not make the root: a share that is not mounted must not look
+// like an empty one.
 func (d *directory) makeDirs(dir string) error {
 	if _, err := os.Stat(dir); err == nil || dir == d.root || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -76,7 +76,8 @@ func (d *directory) Get(_ context.Context, key string, offset int64) (io.ReadClo
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(d.root); err != nil {
-			// A share that is not mounted. It says ErrNotExist, too, which is no matter: ErrNotFound is another error.
+			// The share is not mounted. The error also matches ErrNotExist, which does not matter: ErrNotFound is another
+			// error.
 			return nil, fmt.Errorf("the directory of the archive: %w", err)
 		}
 		return nil, fmt.Errorf("get %s: %w", key, ErrNotFound)
@@ -92,7 +93,7 @@ func (d *directory) Get(_ context.Context, key string, offset int64) (io.ReadClo
 	return file, nil
 }
 
-// List walks the directory that the prefix is in.
+// List walks the directory of the prefix.
 func (d *directory) List(ctx context.Context, prefix string) ([]Object, error) {
 	start := d.root
 	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
@@ -107,7 +108,7 @@ func (d *directory) List(ctx context.Context, prefix string) ([]Object, error) {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case errors.Is(err, fs.ErrNotExist):
-			return nil // removed while it is walked, or never there
+			return nil // removed during the walk, or never existed
 		case err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), "."):
 			return err
 		}

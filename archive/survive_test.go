@@ -276,7 +276,7 @@ func TestSurvive_anArchiveThatNeverTakesAnything(t *testing.T) {
 	s.awaitSwept(id)
 	f := s.follow(&v1.StreamJobLogsRequest{JobId: id})
 	require.Len(t, f.all(), 1)
-	require.ErrorContains(t, f.err, "is missing from the start: node n1 has not kept it, and the log archive fails")
+	require.ErrorContains(t, f.err, "is missing from the start: node n1 no longer has it, and the log archive fails")
 }
 
 // The archive has a part, the node is gone for good: the reader gets the part,
@@ -296,7 +296,7 @@ func TestSurvive_whatIsLostIsSaid(t *testing.T) {
 	n1.perish()
 	n1.forget()
 	s.awaitJob(id, over)
-	lost := fmt.Sprintf("the log of job %s, attempt 1, rank 0, is missing after byte %d: node n1 is not known any more, and the log archive ends there", id, m.End(tasks.Log))
+	lost := fmt.Sprintf("the log of job %s, attempt 1, rank 0, is missing after byte %d: node n1 is no longer known, and the log archive ends there", id, m.End(tasks.Log))
 	want := append(append(text(0, 1000), "ERROR mind: "+lost), text(0, 1000)...)
 	require.Equal(t, want, f.all())
 	require.Equal(t, codes.NotFound, grpcstatus.Code(f.err))
@@ -322,7 +322,7 @@ func TestSurvive_withoutAnArchiveTheLossIsSaid(t *testing.T) {
 	n1.forget()
 	f := s.follow(&v1.StreamJobLogsRequest{JobId: id})
 	require.Len(t, f.all(), 1)
-	require.ErrorContains(t, f.err, "is missing from the start: node n1 is not known any more, and there is no log archive")
+	require.ErrorContains(t, f.err, "is missing from the start: node n1 is no longer known, and there is no log archive")
 	_, err := s.jobs().GetJobMetrics(s.ctx(), &v1.GetJobMetricsRequest{JobId: id})
 	require.Equal(t, codes.NotFound, grpcstatus.Code(err))
 }

@@ -14,7 +14,7 @@ import (
 // prefix of everything that ScaiMind published.
 const prefix = "/v1/modules/scaimind"
 
-// maxAnswer bounds what is read of one answer.
+// maxAnswer limits the size of an answer.
 const maxAnswer = 32 << 20
 
 // Target is the gateway under test.
@@ -23,11 +23,11 @@ type Target struct {
 	URL string
 	// Token has all permissions and mind:operator.
 	Token string
-	// HTTP is the client to use; nil: one without a limit of its own.
+	// HTTP is the client to use; nil: a client without a limit.
 	HTTP *http.Client
 }
 
-// request is one call. Body is JSON to be made of a value, or bytes as they are.
+// request is one call. Body is a value to encode as JSON, or raw bytes.
 type request struct {
 	method, path, query string
 	token               string
@@ -35,12 +35,12 @@ type request struct {
 	body                any
 }
 
-// answer is what came back.
+// answer is the answer to a call.
 type answer struct {
 	code   int
 	header http.Header
 	raw    []byte
-	// Of the envelope; data is nil when it was not one.
+	// Of the envelope; data is nil if the answer has none.
 	status    string
 	data      json.RawMessage
 	errorCode string
@@ -112,7 +112,7 @@ func (t Target) do(ctx context.Context, r request) (*answer, error) {
 	return a, nil
 }
 
-// must is do for what a suite needs in order to go on.
+// must makes a call that a suite needs to succeed.
 func (t Target) must(ctx context.Context, r request, code int, out any) error {
 	a, err := t.do(ctx, r)
 	if err != nil {
@@ -127,7 +127,7 @@ func (t Target) must(ctx context.Context, r request, code int, out any) error {
 	return json.Unmarshal(a.data, out)
 }
 
-// enveloped says what is wrong with the frame of an answer; "" when nothing is.
+// enveloped returns what is wrong with the envelope of an answer; "" if nothing is.
 func (a *answer) enveloped() string {
 	switch {
 	case a.code >= 200 && a.code < 300 && a.status != "ok":
@@ -154,7 +154,7 @@ func clip(raw []byte) string {
 	return string(raw)
 }
 
-// poll asks again until ok, or until ctx ends.
+// poll repeats a call until ok, or until ctx ends.
 func poll(ctx context.Context, what string, ok func() (bool, error)) error {
 	for {
 		done, err := ok()

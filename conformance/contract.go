@@ -87,7 +87,7 @@ func (c *contract) operation(method, path string) (operation, bool) {
 	return op, ok
 }
 
-// answers says what is wrong with an answer: a code that is not documented, or a body that is not of its schema.
+// answers returns what is wrong with an answer: an undocumented code, or a body that does not match its schema.
 func (c *contract) answers(method, path string, a *answer) error {
 	op, ok := c.operation(method, path)
 	if !ok {
@@ -113,15 +113,15 @@ func (c *contract) answers(method, path string, a *answer) error {
 	}
 	body, err := jsonschema.UnmarshalJSON(bytes.NewReader(a.raw))
 	if err != nil {
-		return fmt.Errorf("HTTP %d with a body that is no JSON: %s", a.code, clip(a.raw))
+		return fmt.Errorf("HTTP %d with a body that is not JSON: %s", a.code, clip(a.raw))
 	}
 	if err := schema.Validate(body); err != nil {
-		return fmt.Errorf("HTTP %d with a body that is not of its schema: %w", a.code, err)
+		return fmt.Errorf("HTTP %d with a body that does not match its schema: %w", a.code, err)
 	}
 	return nil
 }
 
-// bodySchema is the schema of what an operation takes; nil: it takes nothing.
+// bodySchema is the schema of an operation's request body; nil: it has none.
 func (c *contract) bodySchema(op operation) map[string]any {
 	if op.RequestBody == nil {
 		return nil

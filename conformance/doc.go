@@ -1,11 +1,11 @@
-// Package conformance holds a running gateway to its contract, from outside: it knows nothing of Mind but what
-// docs/use/rest.md says, and what the gateway serves as /openapi.json.
+// Package conformance checks a running gateway against its contract, from outside: it knows only what docs/use/rest.md
+// says, and what the gateway serves as /openapi.json.
 //
-// Run sends, to every endpoint, what it should take, what each role may and may not, and a long list of what it must
-// refuse, and checks status codes, envelopes, error codes, headers and the shape of answers. Its own table of endpoints is
-// written down by hand, so that a route that disappears, appears, or changes its permission is noticed. Fuzz draws
-// requests from the OpenAPI document, breaks them, and requires that nothing but a documented answer comes back.
+// Run sends valid requests to every endpoint, requests with each role, and a long list of invalid requests, and checks
+// status codes, envelopes, error codes, headers and the shape of answers. Its own table of endpoints is written by hand, so
+// that it notices routes that disappear, appear, or change their permission. Fuzz draws requests from the OpenAPI document,
+// damages them, and requires documented answers.
 //
-// Both need a token with every permission and mind:operator, because they make tenants, tokens and nodes busy of their own;
-// they leave the jobs, queues and tokens of others alone, and stop what they started.
+// Both need a token with every permission and mind:operator, because they create tenants and tokens and use nodes; they do
+// not touch other jobs, queues and tokens, and stop what they started.
 package conformance

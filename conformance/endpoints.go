@@ -11,36 +11,36 @@ var (
 	admin    = []string{"scaimind:cluster_admin"}
 	operator = []string{"mind:operator"}
 	evaluate = []string{"scaimind:evaluate"}
-	// Both pages that were published name the reading of evaluations.
+	// Both published pages describe reading evaluations.
 	viewOrEvaluate = []string{"scaimind:view", "scaimind:evaluate"}
 )
 
-// endpoint is what the documentation promises of one path and method.
+// endpoint is what the documentation promises for one path and method.
 type endpoint struct {
 	name string // "GET /jobs/{id}"
 	may  []string
-	open bool // takes no token
-	code int  // of a call that succeeds
-	// published: ScaiMind's own documentation names it; else it is our choice.
+	open bool // needs no token
+	code int  // of a successful call
+	// published: ScaiMind's own documentation describes it; otherwise it is our choice.
 	published bool
 	stream    bool
-	// operator: the example needs mind:operator too.
+	// operator: the example also needs mind:operator.
 	operator bool
 
-	// id is what {id}, {name} or {framework} is, of a party's own, for a call that succeeds; a fresh one if calling changes it.
+	// id returns {id}, {name} or {framework} of a party's object for a successful call; a new one if the call changes it.
 	id func(ctx context.Context, p *party) (string, error)
-	// shared: what id names belongs to no tenant, so that there is no foreign one.
+	// shared: the object belongs to no tenant, so there is none of another tenant.
 	shared bool
 	query  string
-	// body of a call that succeeds; nil: none.
+	// body of a successful call; nil: none.
 	body func(p *party) any
-	// bodyOptional: a call without a body succeeds too.
+	// bodyOptional: a call without a body succeeds, too.
 	bodyOptional bool
 	// has are fields that the data of an answer must have.
 	has []string
-	// skip is why no call that succeeds is made.
+	// skip is why no successful call is made.
 	skip string
-	// raw: the answer is no envelope.
+	// raw: the answer has no envelope.
 	raw bool
 }
 
@@ -128,7 +128,7 @@ var jobFields = []string{
 	"revision", "queue_position", "estimated_start_at",
 }
 
-// endpoints is the contract by hand: design and published facts, not the code, decide what stands here.
+// endpoints is the contract, written by hand from the design and the published documentation, not from the code.
 var endpoints = []endpoint{
 	{name: "POST /jobs", may: manage, code: 201, published: true, body: func(*party) any { return shellJob("exit 0") }, has: []string{"job_id", "status", "message", "estimated_wait_seconds"}},
 	{name: "POST /jobs/batch", may: manage, code: 207, body: func(*party) any { return map[string]any{"jobs": []any{shellJob("exit 0"), shellJob("exit 0")}} }, has: []string{"results", "accepted", "refused"}},
@@ -144,19 +144,19 @@ var endpoints = []endpoint{
 	{name: "GET /jobs/{id}/metrics/stream", may: view, code: 200, published: true, stream: true, id: ownJob, query: "follow=false"},
 	{name: "GET /jobs/{id}/checkpoints", may: view, code: 200, id: ownJob, has: []string{"checkpoints"}},
 	{name: "GET /checkpoints/{id}", may: view, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "job_id", "path", "step", "manifest_digest"}},
-	{name: "DELETE /checkpoints/{id}", may: manage, code: 200, id: ownCheckpoint, skip: "the suite's only checkpoint is needed"},
+	{name: "DELETE /checkpoints/{id}", may: manage, code: 200, id: ownCheckpoint, skip: "the suite still needs its only checkpoint"},
 
 	{name: "GET /cluster", may: view, code: 200, published: true, has: []string{"nodes_total", "gpus_total", "gpus_allocated", "gpu_allocation", "gpu_utilization", "gpus_measured", "leader", "coordinators"}},
 	{name: "GET /cluster/nodes", may: view, code: 200, published: true, has: []string{"nodes"}},
 	{name: "GET /cluster/nodes/{id}", may: view, code: 200, id: ownNode, shared: true, has: []string{"node_id", "state", "gpus"}},
 	{name: "POST /cluster/nodes/{id}/drain", may: admin, code: 200, published: true, id: ownNode, shared: true, body: func(*party) any { return map[string]any{"dry_run": true} }, bodyOptional: true},
 	{name: "POST /cluster/nodes/{id}/enable", may: admin, code: 200, published: true, id: ownNode, shared: true, body: empty, bodyOptional: true, has: []string{"node_id", "state"}},
-	{name: "DELETE /cluster/nodes/{id}", may: admin, code: 200, id: ownNode, shared: true, skip: "it would take a node away"},
+	{name: "DELETE /cluster/nodes/{id}", may: admin, code: 200, id: ownNode, shared: true, skip: "it would remove a node"},
 	{name: "GET /nodes", may: view, code: 200, has: []string{"nodes"}},
 	{name: "GET /nodes/{id}", may: view, code: 200, id: ownNode, shared: true, has: []string{"node_id", "state", "gpus"}},
 	{name: "POST /nodes/{id}/drain", may: admin, code: 200, id: ownNode, shared: true, body: func(*party) any { return map[string]any{"dry_run": true} }, bodyOptional: true},
 	{name: "POST /nodes/{id}/enable", may: admin, code: 200, id: ownNode, shared: true, body: empty, bodyOptional: true, has: []string{"node_id", "state"}},
-	{name: "DELETE /nodes/{id}", may: admin, code: 200, id: ownNode, shared: true, skip: "it would take a node away"},
+	{name: "DELETE /nodes/{id}", may: admin, code: 200, id: ownNode, shared: true, skip: "it would remove a node"},
 	{name: "GET /queue", may: view, code: 200, published: true, has: []string{"depth", "jobs"}},
 	{name: "GET /queues", may: view, code: 200, has: []string{"queues"}},
 	{name: "PUT /queues/{name}", may: admin, code: 200, id: ownTenant, shared: true, body: func(*party) any { return map[string]any{"max_gpus": 64} }, bodyOptional: true, has: []string{"name", "max_gpus"}},
@@ -182,7 +182,7 @@ var endpoints = []endpoint{
 	{name: "DELETE /launchers/{framework}", may: operator, operator: true, code: 200, id: fixed("EVALUATION"), shared: true},
 
 	{name: "GET /audit", may: admin, code: 200, has: []string{"records", "next_page_token"}},
-	{name: "GET /events", may: view, code: 200, stream: true, skip: "it has no end"},
+	{name: "GET /events", may: view, code: 200, stream: true, skip: "the stream does not end"},
 	{name: "POST /tokens", may: admin, code: 201, body: func(p *party) any {
 		return map[string]any{"permissions": []any{"scaimind:view"}, "expires_in_seconds": 60}
 	}, has: []string{"token", "token_id", "permissions"}},

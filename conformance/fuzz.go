@@ -14,36 +14,37 @@ import (
 	"time"
 )
 
-// FuzzOptions say how much to try.
+// FuzzOptions configure Fuzz.
 type FuzzOptions struct {
-	// Seed of the requests: the same seed draws the same ones (ids of fixtures apart).
+	// Seed of the requests: the same seed draws the same ones (except ids of fixtures).
 	Seed uint64
 	// Requests to send.
 	Requests int
 }
 
-// FuzzReport is what came back.
+// FuzzReport is the result of Fuzz.
 type FuzzReport struct {
 	Seed     uint64
 	Requests int
 	Codes    map[int]int
-	// Accepted counts, by endpoint, the requests that got past all checks.
+	// Accepted counts, by endpoint, the requests that passed all checks.
 	Accepted map[string]int
-	// Memory of the gateway before and after, bytes; 0: it does not tell.
+	// Memory of the gateway before and after, in bytes; 0: unknown.
 	MemoryBefore, MemoryAfter int64
 	Broken                    []string
 }
 
-// MemoryGrowth is how much bigger than before a gateway may be after it was fuzzed: what it keeps must not depend on what it was sent.
+// MemoryGrowth is how much the gateway's memory may grow: what it keeps must not depend on what it was sent.
 const MemoryGrowth = 512 << 20
 
-// forbidden are operations that would break the cluster on purpose, or have no end.
+// forbidden are operations that would break the cluster, or do not end.
 var forbidden = []string{
 	"DELETE /nodes/{id}", "DELETE /cluster/nodes/{id}", "POST /nodes/{id}/drain", "POST /cluster/nodes/{id}/drain", "GET /events",
 }
 
-// Fuzz sends requests that are drawn from the OpenAPI document and then broken. No answer may be a 500, undocumented, or
-// without the envelope, and the gateway must neither die nor grow without bound. The error is for what kept it from going on.
+// Fuzz sends requests that are drawn from the OpenAPI document and then damaged. No answer may be a 500, undocumented, or
+// without the envelope, and the gateway must neither die nor grow without bound. The error is for what kept it from
+// continuing.
 func Fuzz(ctx context.Context, t Target, o FuzzOptions) (report *FuzzReport, err error) {
 	c, err := loadContract(ctx, t)
 	if err != nil {
@@ -92,7 +93,7 @@ func Fuzz(ctx context.Context, t Target, o FuzzOptions) (report *FuzzReport, err
 		}
 	}
 	if a, err := t.do(ctx, request{method: "GET", path: "/health/ready"}); err != nil || a.code != http.StatusOK {
-		report.Broken = append(report.Broken, "the gateway is not ready any more")
+		report.Broken = append(report.Broken, "the gateway is no longer ready")
 	}
 	report.MemoryAfter = memory(ctx, t)
 	if report.MemoryAfter > report.MemoryBefore+MemoryGrowth {
@@ -107,13 +108,13 @@ func do(ctx context.Context, t Target, q request) (*answer, error) {
 	return t.do(ctx, q)
 }
 
-// judge says what is wrong with an answer; "": nothing.
+// judge returns what is wrong with an answer; "": nothing.
 func judge(c *contract, method, template string, q request, a *answer) string {
 	switch {
 	case a.code == http.StatusInternalServerError:
 		return "HTTP 500: " + clip(a.raw)
 	case a.code == http.StatusNotFound && strings.HasPrefix(a.message, "there is no /"), a.code == http.StatusMethodNotAllowed:
-		return "" // the drawn id made another path of it
+		return "" // the drawn id changed the path
 	}
 	if err := c.answers(method, template, a); err != nil {
 		return err.Error()
@@ -169,7 +170,7 @@ func cancelAll(ctx context.Context, t Target, p *party) error {
 	}
 }
 
-// memory is what the gateway says that it holds.
+// memory is the gateway's own report of its memory.
 func memory(ctx context.Context, t Target) int64 {
 	a, err := t.do(ctx, request{method: "GET", path: "/metrics"})
 	if err != nil {

@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// generator draws requests from the OpenAPI document. Most are almost right: what is plainly wrong gets no further than
-// the first check.
+// generator draws requests from the OpenAPI document. Most are almost valid: an obviously invalid request only reaches the
+// first check.
 type generator struct {
 	rand     *rand.Rand
 	contract *contract
-	// ids of things that exist, and of some that do not.
+	// ids of existing objects, and of some that do not exist.
 	ids []string
 }
 
-// tame has what may stand where a string is run, opened, or called up: the cluster does as it is told.
+// tame are harmless values for strings that are run, opened or called: the cluster executes them.
 var tame = map[string][]string{
 	"argv":               {"true", "/bin/true", "no-such-program"},
 	"distributed_argv":   {"true", "no-such-program"},
@@ -30,7 +30,7 @@ var tame = map[string][]string{
 	"path":       {"file:///no/such/file", "", "nothing", "s3://", "hf://", "file://%zz", "gopher://x/y", "scaidrive://a/b"},
 	"dataset":    {"file:///no/such/file", ""},
 	"model_uri":  {"file:///no/such/model", "", "scaidrive://a/b"},
-	// A token for another tenant, or a quota of one, would reach beyond the suite's own.
+	// A token or a quota of another tenant would reach beyond the suite's own objects.
 	"tenant_id": {"", "conformance-elsewhere"},
 }
 
@@ -41,7 +41,7 @@ var strange = []string{
 
 var numbers = []any{0, 1, -1, 2, 8, 64, 1000, 1 << 31, -(1 << 31), 1<<31 - 1, int64(1) << 62, 0.5, -0.5, 1e300, json.Number("1e400"), json.Number("99999999999999999999"), 1.0}
 
-// request draws one. example is a body that is accepted; nil: none is known.
+// request draws one request. example is a valid body; nil: none is known.
 func (g *generator) request(op operation, template string, example map[string]any) request {
 	var q request
 	q.path = template
@@ -62,7 +62,7 @@ func (g *generator) request(op operation, template string, example map[string]an
 		}
 		switch {
 		case p.Name == "follow":
-			query.Set("follow", "false") // else a stream has no end
+			query.Set("follow", "false") // otherwise a stream does not end
 		case g.rand.IntN(3) == 0:
 			query.Add(p.Name, g.text(p.Schema))
 		}
@@ -88,7 +88,7 @@ func (g *generator) request(op operation, template string, example map[string]an
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
 
-// damage breaks the bytes of a body, now and then.
+// damage damages the bytes of some bodies.
 func (g *generator) damage(raw []byte) []byte {
 	if len(raw) == 0 || g.rand.IntN(12) > 0 {
 		return raw
@@ -108,8 +108,7 @@ func (g *generator) damage(raw []byte) []byte {
 	return g.harmless(raw)
 }
 
-// harmless takes back what could have become another command than those of tame: a body that was broken and is still JSON is
-// not worth the risk.
+// harmless drops damaged bodies that are still JSON: they might contain another command than those of tame.
 func (g *generator) harmless(raw []byte) []byte {
 	if json.Valid(raw) {
 		return []byte(`{`)
@@ -137,7 +136,7 @@ func (g *generator) object(schema map[string]any, depth int) map[string]any {
 	return out
 }
 
-// near is an example in which something was replaced: what is drawn whole seldom gets past the first checks.
+// near is a valid example with one replaced value: completely random bodies rarely pass the first checks.
 func (g *generator) near(example, schema map[string]any) map[string]any {
 	out := maps.Clone(example)
 	properties, _ := schema["properties"].(map[string]any)
@@ -180,7 +179,7 @@ func (g *generator) value(name string, schema map[string]any, depth int) any {
 			of, _ := schema["additionalProperties"].(map[string]any)
 			out := map[string]any{}
 			for range g.rand.IntN(3) {
-				// What the environment of a process may hold, a program obeys.
+				// A program may act on any variable of its environment.
 				out[pick(g.rand, []string{"A", "team", "type", "lora_r", "k" + pick(g.rand, strange)})] = g.value("", of, depth+1)
 			}
 			return out

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// bodies checks what must not be taken for a body.
+// bodies checks invalid bodies.
 func (s *suite) bodies(ctx context.Context, e *endpoint) error {
 	if e.body == nil {
 		return nil
@@ -34,7 +34,7 @@ func (s *suite) bodies(ctx context.Context, e *endpoint) error {
 		{"a list", []byte(`[]`), 422, "VALIDATION_ERROR"},
 		{"a string", []byte(`"x"`), 422, "VALIDATION_ERROR"},
 		{"a number", []byte(`12`), 422, "VALIDATION_ERROR"},
-		{"something behind the object", []byte(`{} {}`), 422, "VALIDATION_ERROR"},
+		{"text after the object", []byte(`{} {}`), 422, "VALIDATION_ERROR"},
 		{"an unknown field", []byte(`{"no_such_field_here": 1}`), 422, "VALIDATION_ERROR"},
 		{"no UTF-8", []byte("{\"name\": \"\xff\xfe\"}"), 422, "VALIDATION_ERROR"},
 		{"a field without quotes", []byte(`{name: 1}`), 422, "VALIDATION_ERROR"},
@@ -56,7 +56,7 @@ func (s *suite) bodies(ctx context.Context, e *endpoint) error {
 	return s.wrongTypes(ctx, e, path)
 }
 
-// severalFaults checks that one answer names all that is wrong, what is not of the schema and what a job may not ask for.
+// severalFaults checks that one answer lists all faults: those of the schema, and those of the job's contents.
 func (s *suite) severalFaults(ctx context.Context, e *endpoint, path string) error {
 	a, err := s.expect(ctx, e, "two unknown fields", request{
 		path: path, token: s.token(e), body: map[string]any{"no_such_field_here": 1, "nor_this_one_here": 2},
@@ -82,7 +82,7 @@ func (s *suite) severalFaults(ctx context.Context, e *endpoint, path string) err
 	return nil
 }
 
-// wrongTypes gives each field of the body's schema a value of every type that it does not take.
+// wrongTypes gives each field of the body's schema a value of every wrong type.
 func (s *suite) wrongTypes(ctx context.Context, e *endpoint, path string) error {
 	op, _ := s.contract.operation(e.method(), e.template())
 	schema := s.contract.bodySchema(op)
@@ -120,7 +120,7 @@ func (s *suite) wrongTypes(ctx context.Context, e *endpoint, path string) error 
 	return nil
 }
 
-// queries gives each parameter of the query values that it does not take.
+// queries gives each parameter of the query invalid values.
 func (s *suite) queries(ctx context.Context, e *endpoint) error {
 	if e.open {
 		return nil
@@ -164,7 +164,7 @@ func (s *suite) queries(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// keys checks that a write under a key happens once, and that the key is not good for another.
+// keys checks that a write under a key happens once, and that the key cannot be used for another write.
 func (s *suite) keys(ctx context.Context, e *endpoint) error {
 	if e.name != "POST /jobs" && e.name != "POST /jobs/batch" && e.name != "POST /evaluations" {
 		return nil
@@ -182,7 +182,7 @@ func (s *suite) keys(ctx context.Context, e *endpoint) error {
 	if ids(first.raw) != ids(again.raw) {
 		s.breaks("the same key made something else: %s, %s", clip(first.raw), clip(again.raw))
 	}
-	for what, value := range map[string]string{"a reserved key": "auto:x", "a long key": strings.Repeat("k", 300), "a key that is no ASCII": "ключ"} {
+	for what, value := range map[string]string{"a reserved key": "auto:x", "a long key": strings.Repeat("k", 300), "a key that is not ASCII": "ключ"} {
 		r.header = map[string]string{"Idempotency-Key": value}
 		if _, err := s.expect(ctx, e, what, r, http.StatusUnprocessableEntity, "VALIDATION_ERROR"); err != nil {
 			return err
@@ -195,7 +195,7 @@ func (s *suite) keys(ctx context.Context, e *endpoint) error {
 	return err
 }
 
-// ids picks the ids of jobs and evaluations out of an answer.
+// ids finds the ids of jobs and evaluations in an answer.
 func ids(raw []byte) string {
 	var found []string
 	for _, part := range strings.Split(string(raw), `"`) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// methods checks that other methods are refused, and that the answer says which are taken; OPTIONS asks for just that.
+// methods checks that other methods are refused, and that the answer lists the allowed ones; OPTIONS asks for just that.
 func (s *suite) methods(ctx context.Context, e *endpoint) error {
 	a, err := s.expect(ctx, &endpoint{name: e.name, open: e.open}, "PATCH", request{method: "PATCH", path: e.path("x"), token: s.own.all}, http.StatusMethodNotAllowed, "METHOD_NOT_ALLOWED")
 	if err != nil {
@@ -23,7 +23,7 @@ func (s *suite) methods(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// allows looks at the header Allow: the endpoint's method, and HEAD where GET is taken and is no stream.
+// allows checks the header Allow: the endpoint's method, and HEAD if GET is allowed and is not a stream.
 func (s *suite) allows(what string, e *endpoint, a *answer) {
 	allowed := strings.Split(a.header.Get("Allow"), ", ")
 	if !slices.Contains(allowed, e.method()) || !slices.Contains(allowed, "OPTIONS") ||
@@ -32,7 +32,7 @@ func (s *suite) allows(what string, e *endpoint, a *answer) {
 	}
 }
 
-// head checks that HEAD says what GET says, without a body; there is no HEAD of a stream.
+// head checks that HEAD answers like GET, without a body; streams have no HEAD.
 func (s *suite) head(ctx context.Context, e *endpoint) error {
 	if e.method() != "GET" {
 		return nil

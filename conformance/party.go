@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// permissions are ScaiMind's four.
+// permissions are the four of ScaiMind.
 var permissions = []string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"}
 
-// party is one tenant of the suite: its tokens, and objects to call about.
+// party is one tenant of the suite, with its tokens and objects.
 type party struct {
 	target Target
 	tenant string
@@ -82,7 +82,7 @@ func newParty(ctx context.Context, t Target, evaluations bool) (*party, error) {
 	return p, err
 }
 
-// evaluationBody asks for no GPU, so that it can be had anywhere.
+// evaluationBody asks for no GPU, so that it can run anywhere.
 func (p *party) evaluationBody() map[string]any {
 	return map[string]any{"job_id": p.job, "benchmarks": []any{map[string]any{"name": "mmlu", "num_samples": 10}}}
 }
@@ -102,10 +102,10 @@ func (p *party) get(ctx context.Context, path string, out any) error {
 	return p.target.must(ctx, request{method: "GET", path: prefix + path, token: p.all}, 200, out)
 }
 
-// secret is the value of a variable of every job of the suite.
+// secret is the value of a variable in every job of the suite.
 const secret = "for-those-who-manage-jobs"
 
-// job that runs a shell script, without a GPU.
+// job is a job that runs a shell script, without a GPU.
 func shellJob(script string) map[string]any {
 	return map[string]any{
 		"name":            "conformance",
@@ -125,7 +125,7 @@ func (p *party) submit(ctx context.Context, script string) (string, error) {
 	return made.ID, err
 }
 
-// await waits until a job has a status, and fails when it ends with another.
+// await waits until a job has a status, and fails if it ends with another.
 func (p *party) await(ctx context.Context, job, status string) error {
 	return poll(ctx, job+" to be "+status, func() (bool, error) {
 		var j struct {

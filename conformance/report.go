@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// Report is what was tried and what came of it.
+// Report is what was checked, and the results.
 type Report struct {
 	Rows []Row
 }
@@ -22,12 +22,12 @@ type Row struct {
 	// Checks that were made, and the HTTP codes that were seen, with how often.
 	Checks int
 	Codes  map[int]int
-	// Broken promises, each a sentence; Skipped is what was not tried, and why.
+	// Broken promises, each a sentence; Skipped is what was not checked, and why.
 	Broken  []string
 	Skipped []string
 }
 
-// Broken counts the promises that did not hold.
+// Broken returns the number of broken promises.
 func (r *Report) Broken() int {
 	n := 0
 	for i := range r.Rows {
@@ -36,7 +36,7 @@ func (r *Report) Broken() int {
 	return n
 }
 
-// Print writes the coverage table, what was broken and skipped, and a last line of figures.
+// Print writes the coverage table, broken promises, skipped checks, and a last line of figures.
 func (r *Report) Print(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 2, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ENDPOINT\tSOURCE\tCHECKS\tCODES SEEN\tBROKEN")

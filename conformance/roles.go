@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// identity checks that nobody comes in without a good token, whatever else the request says.
+// identity checks that every request needs a valid token, whatever else it contains.
 func (s *suite) identity(ctx context.Context, e *endpoint) error {
 	if e.open {
 		return nil
@@ -17,8 +17,8 @@ func (s *suite) identity(ctx context.Context, e *endpoint) error {
 	path := e.path("nothing")
 	broken := []byte("{")
 	for what, header := range map[string]string{
-		"Basic instead of Bearer": "Basic " + s.own.all, "no scheme": s.own.all, "an empty token": "Bearer ", "a token nobody issued": "Bearer sgk_" + strings.Repeat("x", 43),
-		"a token that is no JWT": "Bearer eyJhbGciOiJub25lIn0.e30.", "a very long token": "Bearer " + strings.Repeat("y", 10_000), "no token": "",
+		"Basic instead of Bearer": "Basic " + s.own.all, "no scheme": s.own.all, "an empty token": "Bearer ", "an unknown token": "Bearer sgk_" + strings.Repeat("x", 43),
+		"a token that is not a JWT": "Bearer eyJhbGciOiJub25lIn0.e30.", "a very long token": "Bearer " + strings.Repeat("y", 10_000), "no token": "",
 	} {
 		r := request{path: path, body: broken}
 		if header != "" {
@@ -41,8 +41,8 @@ func (s *suite) identity(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// roles checks each permission alone: one that does not cover the endpoint is refused before the request is even read, one that
-// does is not.
+// roles checks each permission alone: one that does not allow the endpoint is refused before the request is even read, one
+// that does is not.
 func (s *suite) roles(ctx context.Context, e *endpoint) error {
 	if e.open || len(e.may) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (s *suite) roles(ctx context.Context, e *endpoint) error {
 		if e.skip != "" && e.method() == "GET" {
 			continue
 		}
-		// A body that is no JSON, or an object that is not there, shows that the permission was passed.
+		// An invalid body, or a missing object, shows that the permission was accepted.
 		r.query = e.query
 		a, err := s.target.do(ctx, withMethod(r, e))
 		if err != nil {
@@ -71,7 +71,7 @@ func (s *suite) roles(ctx context.Context, e *endpoint) error {
 		s.row.Checks++
 		s.row.Codes[a.code]++
 		if a.code == http.StatusUnauthorized || a.code == http.StatusForbidden && !e.operator {
-			s.breaks("with %s, which should do: HTTP %d: %s", permission, a.code, clip(a.raw))
+			s.breaks("with %s, which should be enough: HTTP %d: %s", permission, a.code, clip(a.raw))
 		}
 	}
 	return nil
@@ -103,7 +103,7 @@ func (s *suite) tickets(ctx context.Context, e *endpoint) error {
 	return err
 }
 
-// secrets checks that who may only look is not shown what jobs were given in secret, and who manages jobs is.
+// secrets checks that callers who may only view do not see the secrets of jobs, and that callers who may manage jobs do.
 func (s *suite) secrets(ctx context.Context, e *endpoint) error {
 	if e.method() != "GET" || e.open || e.stream || e.skip != "" || !slices.Contains(e.may, "scaimind:view") {
 		return nil
@@ -118,23 +118,23 @@ func (s *suite) secrets(ctx context.Context, e *endpoint) error {
 		return err
 	}
 	if bytes.Contains(a.raw, []byte(secret)) {
-		s.breaks("whoever may only look is shown the environment of a job: %s", clip(a.raw))
+		s.breaks("a caller who may only view sees the environment of a job: %s", clip(a.raw))
 	}
 	if e.name != "GET /jobs/{id}" {
 		return nil
 	}
 	if !bytes.Contains(a.raw, []byte("CONFORMANCE_SECRET")) {
-		s.breaks("whoever may only look is not shown the names of a job's variables: %s", clip(a.raw))
+		s.breaks("a caller who may only view does not see the names of a job's variables: %s", clip(a.raw))
 	}
 	r.token = s.own.all
 	if a, err = s.expect(ctx, e, "a good call", r, e.code, ""); err == nil && !bytes.Contains(a.raw, []byte(secret)) {
-		s.breaks("whoever manages jobs is not shown their environment: %s", clip(a.raw))
+		s.breaks("a caller who may manage jobs does not see their environment: %s", clip(a.raw))
 	}
 	return err
 }
 
-// placeholder is an id for requests that should get no further than their permissions or their body. A tenant must be one's own:
-// with another the permission would lack.
+// placeholder is an id for requests that should fail at their permissions or their body. A tenant must be the caller's own:
+// for another one the permission would be missing.
 func (s *suite) placeholder(e *endpoint) string {
 	if strings.Contains(e.name, "/tenants/") {
 		return s.own.tenant
@@ -147,15 +147,15 @@ func withMethod(r request, e *endpoint) request {
 	return r
 }
 
-// unknownObjects checks ids that name nothing.
+// unknownObjects checks ids of missing objects.
 func (s *suite) unknownObjects(ctx context.Context, e *endpoint) error {
 	if !e.named() || e.name == "PUT /queues/{name}" || strings.Contains(e.name, "/tenants/") {
-		return nil // they make what they name; any tenant may have a quota
+		return nil // they create the object; any tenant may have a quota
 	}
 	good := e.body
 	for what, id := range map[string]string{
-		"an unknown id": "job_0000000000000", "an id of another kind": "ckpt_0000000000000", "an id that is none": "nothing", "a long id": strings.Repeat("z", 300),
-		"an id with quotes": "%27%22%3B--", "an id with a NUL": "a%00b", "an id that is no UTF-8": "%ff%fe", "dots": "..%2f..%2fetc", "spaces": "%20",
+		"an unknown id": "job_0000000000000", "an id of another kind": "ckpt_0000000000000", "an invalid id": "nothing", "a long id": strings.Repeat("z", 300),
+		"an id with quotes": "%27%22%3B--", "an id with a NUL": "a%00b", "an id that is not UTF-8": "%ff%fe", "dots": "..%2f..%2fetc", "spaces": "%20",
 	} {
 		r := request{path: e.path(id), token: s.token(e), query: e.query}
 		if good != nil {
@@ -168,7 +168,7 @@ func (s *suite) unknownObjects(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// foreignObjects checks that what another tenant owns is not there, in the very words of what nobody owns.
+// foreignObjects checks that objects of another tenant are answered exactly like missing ones.
 func (s *suite) foreignObjects(ctx context.Context, e *endpoint) error {
 	if !e.named() || e.shared || e.operator || e.id == nil || strings.Contains(e.name, "/tenants/") {
 		return nil
@@ -192,19 +192,19 @@ func (s *suite) foreignObjects(ctx context.Context, e *endpoint) error {
 		return err
 	}
 	if strings.ReplaceAll(foreign.message, id, "X") != strings.ReplaceAll(unknown.message, nobody, "X") {
-		s.breaks("another tenant's object is told from none: %q, %q", foreign.message, unknown.message)
+		s.breaks("another tenant's object is answered differently from a missing one: %q, %q", foreign.message, unknown.message)
 	}
 	return nil
 }
 
-// fields checks that the data of an answer has what was promised.
+// fields checks that the data of an answer has the promised fields.
 func (s *suite) fields(e *endpoint, a *answer) {
 	if len(e.has) == 0 || a.code != e.code {
 		return
 	}
 	var data map[string]json.RawMessage
 	if err := json.Unmarshal(a.data, &data); err != nil {
-		s.breaks("the data of a good answer is no object: %s", clip(a.data))
+		s.breaks("the data of a successful answer is not an object: %s", clip(a.data))
 		return
 	}
 	for _, field := range e.has {

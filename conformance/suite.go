@@ -18,7 +18,7 @@ type suite struct {
 	row      *Row
 }
 
-// Run checks every endpoint and says what it found. The error is for what kept it from checking, not for what is broken.
+// Run checks every endpoint and reports the results. The error is for what kept it from checking, not for broken promises.
 func Run(ctx context.Context, t Target) (report *Report, err error) {
 	s := &suite{target: t}
 	if s.contract, err = loadContract(ctx, t); err != nil {
@@ -48,7 +48,7 @@ func Run(ctx context.Context, t Target) (report *Report, err error) {
 	}
 	for _, name := range served {
 		if !slices.ContainsFunc(endpoints, func(e endpoint) bool { return e.name == name }) {
-			report.Rows = append(report.Rows, Row{Endpoint: name, Broken: []string{"it is served, and this suite does not know it"}})
+			report.Rows = append(report.Rows, Row{Endpoint: name, Broken: []string{"it is served, but this suite does not know it"}})
 		}
 	}
 	return report, nil
@@ -76,9 +76,9 @@ func (s *suite) endpoint(ctx context.Context, e *endpoint) error {
 	return nil
 }
 
-// expect sends a request and checks its answer: the HTTP code, error.code (if one is given), and what every answer must be.
+// expect sends a request and checks its answer: the HTTP code, error.code (if given), and what all answers must have.
 func (s *suite) expect(ctx context.Context, e *endpoint, what string, r request, http int, code string) (*answer, error) {
-	// The longest that a call may take is far more than any should.
+	// Much longer than any call should take.
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	if r.method == "" {
@@ -108,7 +108,7 @@ func (s *suite) expect(ctx context.Context, e *endpoint, what string, r request,
 	return a, nil
 }
 
-// token with which an example succeeds.
+// token is one with which an example succeeds.
 func (s *suite) token(e *endpoint) string {
 	if e.operator {
 		return s.target.Token
@@ -116,7 +116,7 @@ func (s *suite) token(e *endpoint) string {
 	return s.own.all
 }
 
-// example is a request that succeeds.
+// example is a successful request.
 func (s *suite) example(ctx context.Context, e *endpoint, p *party) (request, error) {
 	r := request{query: e.query, token: s.token(e)}
 	id := ""

@@ -17,15 +17,15 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// admit decides whether a call may be made at all: who by, with which secret, for which tenant. Whoever has not shown that
-// is told nothing, not even how this replica is.
+// admit decides whether a call may be made: by which caller, with which secret, for which tenant. A caller that has not
+// proven that learns nothing, not even the state of this replica.
 func (s *server) admit(c *call.Call, method string) error {
 	if err := s.identify(c, method); err != nil {
 		return err
 	}
 	c.Admitted = true
 	if !s.replica.Opened() && !methods.Of(method).BeforeStart {
-		return call.NotSent("%s is not up yet: %s", s.config.ID, s.recovery.NotUp())
+		return call.NotSent("%s is still starting: %s", s.config.ID, s.recovery.NotUp())
 	}
 	if err := s.replica.Retired(); err != nil {
 		return err
@@ -35,13 +35,13 @@ func (s *server) admit(c *call.Call, method string) error {
 	}
 	switch {
 	case c.Tenant == "":
-		return grpcstatus.Errorf(codes.InvalidArgument, "%s is missing: name the tenant", status.KeyTenant)
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s is missing: give the tenant", status.KeyTenant)
 	case c.Tenants > 1:
-		return grpcstatus.Errorf(codes.InvalidArgument, "%s is there %d times: a call is made for one tenant", status.KeyTenant, c.Tenants)
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s is given %d times: a call is made for one tenant", status.KeyTenant, c.Tenants)
 	case len(c.Tenant) > call.MaxIdentity || len(c.User) > call.MaxIdentity:
-		return grpcstatus.Errorf(codes.InvalidArgument, "%s and %s take at most %d bytes", status.KeyTenant, status.KeyUser, call.MaxIdentity)
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s and %s must have at most %d bytes", status.KeyTenant, status.KeyUser, call.MaxIdentity)
 	case len(c.Key) > call.MaxKey:
-		return grpcstatus.Errorf(codes.InvalidArgument, "%s takes at most %d bytes", status.KeyIdempotency, call.MaxKey)
+		return grpcstatus.Errorf(codes.InvalidArgument, "%s must have at most %d bytes", status.KeyIdempotency, call.MaxKey)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (s *server) identify(c *call.Call, method string) error {
 	if strings.HasPrefix(method, call.AgentService) {
 		return nil // Agents have no secret.
 	}
-	// A coordinator vouches for what it hands on: it has checked the secret itself.
+	// A coordinator is trusted with forwarded calls: it has checked the secret itself.
 	if s.config.APISecret == "" || s.tls && c.Peer.Is(pki.RoleCoordinator) {
 		return nil
 	}
@@ -66,8 +66,8 @@ func (s *server) identify(c *call.Call, method string) error {
 	return nil
 }
 
-// seal sends along what every answer carries: its index, the leader, and with a failure what became of a write. A caller
-// who was not admitted gets none of it.
+// seal adds the metadata of every answer: the index, the leader and, for a failure, the outcome of a write. A caller that
+// was not admitted gets none of it.
 func (s *server) seal(ctx context.Context, c *call.Call, err error) {
 	if !c.Admitted {
 		return
@@ -83,7 +83,7 @@ func (s *server) seal(ctx context.Context, c *call.Call, err error) {
 	if outcome := call.OutcomeOf(err); outcome != "" {
 		md[status.KeyOutcome] = []string{outcome}
 	}
-	// A failure here means that the stream is gone, and with it whoever would read this.
+	// An error means that the stream is gone, and its caller with it.
 	if err == nil {
 		_ = grpc.SetHeader(ctx, md)
 	}

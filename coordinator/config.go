@@ -26,11 +26,11 @@ const (
 	RaiseManual = "manual"
 )
 
-// Config says how one coordinator runs. The zero value of an optional field means its default.
+// Config configures one coordinator. The zero value of an optional field selects its default.
 type Config struct {
-	// ID names this coordinator among the voters, such as "c1". Its certificate carries the same name.
+	// ID names this coordinator among the voters, such as "c1". Its certificate has the same name.
 	ID string
-	// DataDir holds the Raft log and snapshots. One coordinator owns it.
+	// DataDir holds the Raft log and snapshots. Only one coordinator may use it.
 	DataDir string
 
 	// Addresses to listen on. GossipAddr empty: no gossip (liveness of peers is then "unknown").
@@ -44,26 +44,26 @@ type Config struct {
 	RaftAdvertise   string
 	GossipAdvertise string
 
-	// Peers are the initial voters, this one included. All initial voters must be given the same list. Empty: this
-	// coordinator waits to be joined to a running cluster (JoinVia).
+	// Peers are the initial voters, including this one. All initial voters must have the same list. Empty: this coordinator
+	// joins a running cluster (JoinVia).
 	Peers []Peer
-	// JoinVia are gRPC addresses of running coordinators that are asked to make this one a voter.
+	// JoinVia are gRPC addresses of running coordinators that make this one a voter.
 	JoinVia []string
 
-	// CertFile, KeyFile and CAFile turn on mutual TLS on every link; all or none.
+	// CertFile, KeyFile and CAFile enable mutual TLS on every link; all or none.
 	CertFile string
 	KeyFile  string
 	CAFile   string
-	// APISecret must come with each call of gateways and operators; empty: not checked.
+	// APISecret must be sent with each call of gateways and operators; empty: not checked.
 	APISecret string
-	// CredentialsKey is what the credentials of jobs are sealed under, alike on all coordinators; empty: APISecret.
+	// CredentialsKey encrypts the stored credentials of jobs, the same on all coordinators; empty: APISecret.
 	CredentialsKey []byte
 	// GossipKey (16, 24 or 32 bytes) encrypts gossip; empty: plain.
 	GossipKey []byte
-	// GossipJoin are gossip addresses of members to start from.
+	// GossipJoin are gossip addresses of other members.
 	GossipJoin []string
 
-	// LogArchive is read where agents do not have (any more) what tasks wrote.
+	// LogArchive is read if agents do not have the logs and metrics of a task, or no longer have them.
 	LogArchive output.Archive
 
 	// LogStore is "wal" or "boltdb": a log of the other kind is moved at the start. Empty: "wal", but a log of an earlier version
@@ -74,7 +74,7 @@ type Config struct {
 	Timers Timers
 	Limits Limits
 
-	// Program is the version of mind, for those who ask.
+	// Program is the version of mind, as shown to operators.
 	Program string
 
 	// Logger defaults to slog.Default().
@@ -82,10 +82,10 @@ type Config struct {
 	// Registry takes the metrics and is what /metrics serves; nil: a registry of its own.
 	Registry *prometheus.Registry
 
-	// What follows replaces the world around a coordinator, in tests: the network (nil: TCP), the carrier of gossip (nil:
-	// UDP and TCP), and whatever of Raft's configuration RaftTuning changes (nil: nothing). Observe is told of every entry
-	// that this replica applies, under the rules of fsm.Machine.OnApply. Tamper replaces the entries that this replica
-	// applies, and so makes it differ from the others (nil: they are applied as they are).
+	// The fields below replace the environment of a coordinator in tests: the network (nil: TCP), the transport of gossip
+	// (nil: UDP and TCP), and parts of Raft's configuration, changed by RaftTuning (nil: unchanged). Observe is called with
+	// every entry that this replica applies, under the rules of fsm.Machine.OnApply. Tamper replaces the entries that this
+	// replica applies, so that it differs from the others (nil: unchanged).
 	Network         Network
 	GossipTransport gossip.Transport
 	RaftTuning      func(*raftnode.Config)
@@ -104,42 +104,42 @@ type Peer struct {
 	HTTPAddr string
 }
 
-// Timers are the durations a coordinator lives by.
+// Timers are the durations that a coordinator uses.
 type Timers struct {
-	// Raft's three, and what the first may be lengthened to; 0: raftnode's defaults.
+	// Raft's three timeouts, and the limit to which the first is raised; 0: raftnode's defaults.
 	RaftHeartbeat   time.Duration
 	RaftElection    time.Duration
 	RaftLeaderLease time.Duration
 	RaftTimeoutMax  time.Duration
-	// AgentHeartbeat is how often agents are told to renew; default 1 s.
+	// AgentHeartbeat is the interval at which agents renew; default 1 s.
 	AgentHeartbeat time.Duration
 	// UnreachableAfter is how long a node may be silent before it is shown as unreachable; default 5 s.
 	UnreachableAfter time.Duration
-	// LeaderWait bounds how long a call waits for a leader to be known; default 2 s.
+	// LeaderWait limits how long a call waits for a leader; default 2 s.
 	LeaderWait time.Duration
-	// SelfCheck is how often a replica compares its state with that of the others; default 3 s.
+	// SelfCheck is how often a replica compares its state with the others; default 3 s.
 	SelfCheck time.Duration
-	// Denials is how often it is written down who was denied what; default 1 min.
+	// Denials is how often denied calls are recorded; default 1 min.
 	Denials time.Duration
-	// Shutdown bounds how long open calls may take to finish at shutdown; default 3 s.
+	// Shutdown limits how long open calls may take to finish at shutdown; default 3 s.
 	Shutdown time.Duration
 }
 
-// Limits bound what one pass or one entry carries.
+// Limits limit one pass or one entry.
 type Limits struct {
 	// Placements per command of a scheduling pass; default 512.
 	Placements int
 	// EntryBytes bounds one log entry; default 512 KiB.
 	EntryBytes int
-	// EstimateRest is how many times as long as a forecast took the next one for the same tenant is put off; default 20,
-	// negative: not at all.
+	// EstimateRest is the minimum pause before the next forecast for the same tenant, as a multiple of the time that the
+	// last one took; default 20, negative: no pause.
 	EstimateRest int
-	// AuditRecords of each kind that the cluster keeps; the leader's counts. 0: as many as it did, at first
+	// AuditRecords is how many of each kind the cluster keeps; the leader's setting counts. 0: unchanged, initially
 	// fsm.DefaultKeepAudit.
 	AuditRecords int
 }
 
-// Bounds of Limits.AuditRecords: fewer are no log, more are a state that takes long to copy.
+// Limits of Limits.AuditRecords: fewer are useless, more make a state that takes long to copy.
 const (
 	minAuditRecords = 1000
 	maxAuditRecords = 10_000_000
@@ -178,7 +178,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate joins everything that is wrong with the configuration.
+// Validate returns all faults of the configuration, joined.
 func (c Config) Validate() error {
 	var errs []error
 	need := func(name, value string) {
@@ -226,7 +226,7 @@ func (c Config) Validate() error {
 		for _, p := range c.Peers {
 			self = self || p.ID == c.ID
 			if seen[p.ID] {
-				errs = append(errs, fmt.Errorf("peers name %q twice", p.ID))
+				errs = append(errs, fmt.Errorf("peers contain %q twice", p.ID))
 			}
 			seen[p.ID] = true
 			if p.ID == "" || p.RaftAddr == "" || p.GRPCAddr == "" {
@@ -234,7 +234,7 @@ func (c Config) Validate() error {
 			}
 		}
 		if !self {
-			errs = append(errs, fmt.Errorf("peers do not name this coordinator (%s)", c.ID))
+			errs = append(errs, fmt.Errorf("peers do not contain this coordinator (%s)", c.ID))
 		}
 	}
 	if t := c.withDefaults().Timers; t.UnreachableAfter < 2*t.AgentHeartbeat {

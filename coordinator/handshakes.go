@@ -13,21 +13,21 @@ import (
 )
 
 // A TLS handshake costs a coordinator processor time, and after an outage all agents connect at once. Go schedules all
-// goroutines alike: a heartbeat of Raft would wait behind a thousand handshakes, and the election that follows would bring
-// all agents back once more. So handshakes of agents and callers take turns, on half the processors at most. Those of Raft,
-// on its own port, do not wait for any of them.
+// goroutines alike: a heartbeat of Raft would wait behind a thousand handshakes, and the election that follows would make
+// all agents reconnect once more. So handshakes of agents and callers take turns, on at most half of the processors. Those
+// of Raft, on its own port, do not wait for them.
 const (
 	// turnWithin is how long a caller may wait for its first turn. Callers give up after some seconds (see agent and
 	// api/client), and work for a caller that is gone is wasted.
 	turnWithin = 4 * time.Second
-	// maxWaiting is how many callers may wait for their first turn; more are turned away.
+	// maxWaiting is how many callers may wait for their first turn; more are rejected.
 	maxWaiting = 2048
-	// handshakeWithin bounds a handshake, including the time that it waits for turns and for the caller.
+	// handshakeWithin limits a handshake, including waiting for turns and for the caller.
 	handshakeWithin = 15 * time.Second
 )
 
 var (
-	errTooManyHandshakes = errors.New("too many handshakes wait already")
+	errTooManyHandshakes = errors.New("too many handshakes are waiting")
 	errNoTurn            = errors.New("no processor was free for the handshake in time")
 )
 
@@ -44,7 +44,7 @@ func newHandshakes(creds credentials.TransportCredentials, registry *prometheus.
 			Name: "mind_handshakes_waiting", Help: "TLS handshakes of agents and callers that wait for their first turn.",
 		}, func() float64 { waiting, _ := h.turns.counts(); return float64(waiting) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "mind_handshakes_refused_total", Help: "TLS handshakes that were turned away because too many waited, or for too long.",
+			Name: "mind_handshakes_refused_total", Help: "TLS handshakes that were rejected because too many were waiting, or because they waited too long.",
 		}, func() float64 { _, refused := h.turns.counts(); return float64(refused) }),
 	)
 	return h
@@ -62,8 +62,8 @@ func (h *handshakes) Clone() credentials.TransportCredentials {
 	return &handshakes{h.TransportCredentials.Clone(), h.turns}
 }
 
-// inTurn is a connection during its handshake. From when its hello is there it holds a turn from each read to the next, that
-// is while something is worked out, and not while the peer is waited for: a silent one keeps nobody waiting.
+// inTurn is a connection during its handshake. Once its hello has arrived it holds a turn from each read to the next, while
+// something is computed, and not while it waits for the peer: a silent peer blocks no other.
 type inTurn struct {
 	net.Conn
 	turns *turns
@@ -73,11 +73,11 @@ type inTurn struct {
 	got                int                // bytes that were read before the first turn
 }
 
-// recordHeader is how long the header of a TLS record is. It ends with the length of what follows (RFC 8446, section 5.1).
+// recordHeader is the length of the header of a TLS record. It ends with the length of the content (RFC 8446, section 5.1).
 const recordHeader = 5
 
-// hello notes a part of the hello, and says whether all of it is there. Until then there is nothing to work out, and who has
-// sent a part of it has not begun.
+// hello records a part of the hello, and reports whether it is complete. Until then there is nothing to compute, and the
+// handshake has not begun.
 func (c *inTurn) hello(part []byte) (whole bool) {
 	if c.got < recordHeader {
 		copy(c.header[c.got:], part)
@@ -115,8 +115,7 @@ func (c *inTurn) finish() {
 	c.over = true
 }
 
-// turns lets a bounded number of handshakes be worked on at a time. Those that have begun go before those that have not,
-// and within both it goes by who came first.
+// turns limits how many handshakes are computed at a time. Handshakes that have begun come first, then by arrival.
 type turns struct {
 	most   int
 	within time.Duration
@@ -127,7 +126,7 @@ type turns struct {
 	refused      int
 }
 
-// take waits for a turn; give must follow. A handshake that has begun is not turned away: its work would be lost.
+// take waits for a turn; the caller must call give. A handshake that has begun is not rejected: its work would be lost.
 func (t *turns) take(begun bool) error {
 	t.mu.Lock()
 	if t.free > 0 {
@@ -165,10 +164,10 @@ func (t *turns) take(begun bool) error {
 			return errNoTurn
 		}
 	}
-	return nil // its turn came in the same moment
+	return nil // its turn came at the same moment
 }
 
-// give ends a turn, and lets the next begin.
+// give ends a turn, and starts the next.
 func (t *turns) give() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
-// httpHandler serves what machines that watch over this one ask for.
+// httpHandler serves monitoring.
 func (s *server) httpHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(profiling.Path, profiling.Handler())
@@ -38,10 +38,10 @@ func (s *server) httpHandler() http.Handler {
 	return mux
 }
 
-// unready says why this replica should not be asked; "" when it should.
+// unready says why this replica should not be used; "" if it should.
 func (s *server) unready(stats raftnode.Stats) string {
-	// After a start the log is replayed: what this replica would answer before is history. What is committed meanwhile does not
-	// count: on a busy cluster there is always more.
+	// After a start the log is replayed: until then this replica's answers would be old. Entries that are committed
+	// meanwhile do not count: on a busy cluster there are always more.
 	if stats.CommitIndex > 0 {
 		s.replayTo.CompareAndSwap(0, stats.CommitIndex)
 	}
@@ -59,7 +59,7 @@ func (s *server) unready(stats raftnode.Stats) string {
 	return ""
 }
 
-// grpcHealth says the same to gRPC clients, who choose by it where to open a stream.
+// grpcHealth reports the same to gRPC clients, which use it to choose a coordinator for a stream.
 type grpcHealth struct {
 	healthpb.UnimplementedHealthServer
 	server *server
@@ -67,7 +67,7 @@ type grpcHealth struct {
 
 func (g grpcHealth) Check(_ context.Context, r *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
 	if r.GetService() != "" {
-		return nil, grpcstatus.Error(codes.NotFound, "the health of single services is not told: ask without a name")
+		return nil, grpcstatus.Error(codes.NotFound, "health is reported for the whole server only: omit the service name")
 	}
 	if !g.server.replica.Opened() || g.server.unready(g.server.replica.Raft().Stats()) != "" {
 		return &healthpb.HealthCheckResponse{Status: healthpb.HealthCheckResponse_NOT_SERVING}, nil
@@ -85,6 +85,6 @@ type health struct {
 func writeHealth(w http.ResponseWriter, code int, h health) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	// Whoever asked and went away misses nothing.
+	// The caller is gone if this fails.
 	_ = json.NewEncoder(w).Encode(h)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 )
 
-// lead is all that only the leader does. raftnode calls it once per term, after everything that earlier leaders
+// lead runs everything that only the leader does. raftnode calls it once per term, after everything that earlier leaders
 // committed is applied here, and waits for it to return.
 func (s *server) lead(ctx context.Context, number uint64) {
 	s.replica.RefreshLeader()
@@ -26,7 +26,7 @@ func (s *server) lead(ctx context.Context, number uint64) {
 	s.replica.RefreshLeader()
 }
 
-// currentSessions are those of the term in which this coordinator leads; nil: it does not lead.
+// currentSessions are the sessions of the term in which this coordinator leads; nil: it does not lead.
 func (s *server) currentSessions() *session.Table {
 	if t := s.term.Load(); t != nil {
 		return t.Sessions()
@@ -34,10 +34,10 @@ func (s *server) currentSessions() *session.Table {
 	return nil
 }
 
-// leads says whether this coordinator is in a term of its own.
+// leads reports whether this coordinator leads.
 func (s *server) leads() bool { return s.term.Load() != nil }
 
-// applied is called on the applying goroutine after each entry: it wakes only what waits for a change like this one.
+// applied is called on the applying goroutine after each entry: it wakes only what waits for such a change.
 func (s *server) applied(v *fsm.View, events []event.Event) {
 	if !s.replica.Opened() {
 		return

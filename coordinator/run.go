@@ -1,16 +1,15 @@
-// Package coordinator puts the control plane together: the replicated state (fsm) on Raft (raftnode), the view of
-// who is alive (gossip), the planner (scheduler) and the gRPC services that gateways, agents and operators speak.
+// Package coordinator assembles the control plane: the replicated state (fsm) on Raft (raftnode), the liveness of members
+// (gossip), the planner (scheduler) and the gRPC services for gateways, agents and operators.
 //
-// Guarantees. Any coordinator takes any call: writes go to the leader in at most one hop, reads are answered from the
-// local state after a read index from the leader, or at once when the caller asks for stale. A write that is
-// acknowledged is committed; one that fails says whether it was refused, not sent or of unknown outcome. Nobody but
-// the leader plans, judges nodes or holds agent sessions, and all of that ends before a successor begins its own on
-// the same replica; what a deposed leader still proposes is not sent. A lease is renewed only by a leader that proved its
-// reign after the renewal arrived, and a node is declared lost only by the votes of a majority (docs/operate/failure-model.md).
+// Guarantees. Any coordinator accepts any call: writes are forwarded to the leader in at most one hop; reads are answered
+// from the local state after a read index from the leader, or at once if the caller asks for stale. An acknowledged write
+// is committed; a failed one reports whether it was refused, not sent or of unknown outcome. Only the leader plans, judges
+// nodes and holds agent sessions, and all of that ends before a successor starts its own on the same replica; what a
+// deposed leader still proposes is not sent. A lease is renewed only by a leader that proved its term after the renewal
+// arrived, and a node is declared lost only by the votes of a majority (docs/operate/failure-model.md).
 //
-// Not guaranteed. Logs and metrics of tasks live on the nodes, and in the log archive as far as agents shipped them: a stream
-// tells what neither has. Without
-// gossip on a majority of the coordinators no node is ever declared lost.
+// Not guaranteed. Logs and metrics of tasks are on the nodes, and in the log archive if agents shipped them: a stream
+// reports what neither has. Without gossip on a majority of the coordinators no node is ever declared lost.
 package coordinator
 
 import (
@@ -37,8 +36,8 @@ import (
 )
 
 // Run runs one coordinator until ctx ends, then shuts it down in order: agent sessions and leader loops, leadership
-// (handed to another voter), gRPC, Raft. It returns nil after a shutdown that was asked for, and an error when it could
-// not start, or when its log can no longer be trusted.
+// (transferred to another voter), gRPC, Raft. It returns nil after a requested shutdown, and an error if it could not
+// start, or if its log can no longer be trusted.
 func Run(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return fmt.Errorf("configuration: %w", err)
@@ -72,14 +71,14 @@ func Run(ctx context.Context, config Config) error {
 			failed <- fmt.Errorf("serving HTTP: %w", err)
 		}
 	})
-	// The others may have to hear from this coordinator before it has data: see recovery.MayBegin.
+	// The others may need an answer from this coordinator before it has data: see recovery.MayBegin.
 	if err := s.open(ctx); err != nil {
 		die()
 		grpcServer.Stop()
 		err = errors.Join(err, httpServer.Close(), s.closeParts())
 		s.background.Wait()
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return nil // It was told to stop while it waited.
+			return nil // It was stopped while it waited.
 		}
 		return err
 	}
@@ -100,7 +99,7 @@ func Run(ctx context.Context, config Config) error {
 		case <-ctx.Done():
 		case err = <-failed:
 		case <-stopped:
-			// A replica that took itself out of service goes on saying so until it is stopped.
+			// A replica that took itself out of service keeps reporting that until it is stopped.
 			err, stopped, waiting = s.replica.Raft().Err(), nil, s.replica.Retired() != nil
 		}
 	}
@@ -109,7 +108,7 @@ func Run(ctx context.Context, config Config) error {
 	return errors.Join(err, s.shutdown(grpcServer, httpServer))
 }
 
-// prepare makes what needs no data.
+// prepare makes the parts that need no data.
 func (s *server) prepare() error {
 	if err := s.loadTLS(); err != nil {
 		return err
@@ -147,7 +146,8 @@ func (s *server) prepare() error {
 	return nil
 }
 
-// open makes what the services stand on. It waits while this coordinator has no data and must not begin without the others.
+// open makes the parts that the services need. It waits while this coordinator has no data and must not start without the
+// others.
 func (s *server) open(ctx context.Context) error {
 	if err := s.joinGossip(); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (s *server) joinGossip() (err error) {
 	return nil
 }
 
-// gossipMembers are those that this coordinator's gossip knows; none without gossip.
+// gossipMembers are the members that this coordinator's gossip knows; none without gossip.
 func (s *server) gossipMembers() []gossip.Member {
 	if s.pool == nil {
 		return nil
@@ -209,14 +209,14 @@ func (s *server) gossipMembers() []gossip.Member {
 	return s.pool.Members()
 }
 
-// shutdown runs after the leader loops and agent sessions have ended. Calls in flight are given time to finish: writes
-// among them go on at the next leader.
+// shutdown runs after the leader loops and agent sessions have ended. Calls in flight get time to finish: writes among them
+// are retried at the next leader.
 func (s *server) shutdown(grpcServer *grpc.Server, httpServer *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.Timers.Shutdown)
 	defer cancel()
 	if s.replica.IsLeader() && len(s.replica.Raft().Peers()) > 1 {
 		if err := s.replica.Raft().Transfer(ctx, ""); err != nil {
-			s.log.Warn("leadership was not handed over", "error", err)
+			s.log.Warn("leadership was not transferred", "error", err)
 		}
 	}
 	stopped := make(chan struct{})
@@ -230,7 +230,7 @@ func (s *server) shutdown(grpcServer *grpc.Server, httpServer *http.Server) erro
 		grpcServer.Stop()
 		<-stopped
 	}
-	// Idle connections of scrapers are no reason to wait.
+	// Do not wait for idle connections of scrapers.
 	err := httpServer.Close()
 	err = errors.Join(err, s.closeParts())
 	s.background.Wait()
@@ -238,7 +238,7 @@ func (s *server) shutdown(grpcServer *grpc.Server, httpServer *http.Server) erro
 	return err
 }
 
-// closeParts closes what open opened, as far as it came.
+// closeParts closes what open opened, even if open failed.
 func (s *server) closeParts() error {
 	if s.links != nil {
 		s.links.Close()
@@ -249,7 +249,7 @@ func (s *server) closeParts() error {
 	defer cancel()
 	if s.pool != nil {
 		if err := s.pool.Leave(ctx); err != nil {
-			s.log.Warn("gossip was not told goodbye", "error", err)
+			s.log.Warn("gossip leave failed", "error", err)
 		}
 	}
 	if s.replica != nil && s.replica.Opened() {

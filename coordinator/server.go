@@ -48,7 +48,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// server is one coordinator at work. Each file beside this one adds what belongs to its duty.
+// server is one running coordinator. The files beside this one add its duties.
 type server struct {
 	v1.UnimplementedOperatorServiceServer
 	v1.UnimplementedAgentServiceServer
@@ -61,13 +61,13 @@ type server struct {
 	metrics  *metrics.Metrics
 	sessions *session.Service
 	votes    *votes.Service
-	// term is that in which this coordinator leads; nil: it does not lead.
+	// term is the term in which this coordinator leads; nil: it does not lead.
 	term atomic.Pointer[term.Term]
 
 	tls       bool
 	serverTLS *tls.Config
 	clientTLS *pki.Client
-	// What this coordinator shows to others, and requires of them; nil without TLS.
+	// This coordinator's certificate and its requirements for others; nil without TLS.
 	coordinatorTLS, agentTLS credentials.TransportCredentials
 	sealer                   sealed.Sealer
 
@@ -132,7 +132,7 @@ const (
 	maxStreams      = 100_000
 )
 
-// unary is what every unary call passes: admission, the way to the leader for writes, and what each answer carries.
+// unary handles every unary call: admission, forwarding of writes to the leader, and the metadata of the answer.
 func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (resp any, err error) {
 	start := time.Now()
 	c := call.Read(ctx)
@@ -156,7 +156,7 @@ func (s *server) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return handler(ctx, req)
 }
 
-// stream is the same for streams. None of them is handed on: sessions belong to the leader, the others are reads.
+// stream is the same for streams. Streams are not forwarded: sessions belong to the leader, the others are reads.
 func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
 	start := time.Now()
 	c := call.Read(ss.Context())
@@ -169,7 +169,7 @@ func (s *server) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerIn
 			err = s.panicked(c, info.FullMethod, p)
 		}
 		if err != nil && s.life.Err() != nil && ss.Context().Err() == nil {
-			err = call.NotSent("this coordinator is shutting down: go on at another one")
+			err = call.NotSent("this coordinator is shutting down: resume at another one")
 		}
 		err = call.ToStatus(err)
 		s.seal(ctx, c, err)
@@ -196,7 +196,7 @@ func (s *server) panicked(c *call.Call, method string, p any) error {
 	return call.Errorf(codes.Internal, "internal error")
 }
 
-// complain logs what somebody should look into. What callers do wrong is theirs to see.
+// complain logs errors that need an operator. Callers' errors are only answered.
 func (s *server) complain(c *call.Call, method string, err error) {
 	f, ok := err.(*call.Failure)
 	if ok && (f.Code == codes.Internal || f.Code == codes.Unknown) {
@@ -204,7 +204,7 @@ func (s *server) complain(c *call.Call, method string, err error) {
 	}
 }
 
-// self is this coordinator as the others should know it: as it says itself, else as the list of initial voters has it.
+// self is this coordinator's entry for the others: its own addresses, otherwise those in the list of initial voters.
 func (s *server) self() coordinators.Coordinator {
 	c := &s.config
 	var listed Peer
@@ -220,7 +220,7 @@ func (s *server) self() coordinators.Coordinator {
 	}
 }
 
-// loadTLS reads the certificates, when there are any.
+// loadTLS reads the certificates, if configured.
 func (s *server) loadTLS() error {
 	if s.config.CertFile == "" {
 		return nil
@@ -233,7 +233,7 @@ func (s *server) loadTLS() error {
 	s.coordinatorTLS, s.agentTLS = s.clientTLS.Credentials(), keys.Client(pki.RoleAgent).Credentials()
 	s.tls = true
 	s.config.Registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "mind_certificate_not_after_seconds", Help: "When the certificate runs out, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": "components"},
+		Name: "mind_certificate_not_after_seconds", Help: "When the certificate expires, in Unix time.", ConstLabels: prometheus.Labels{"shown_to": "components"},
 	}, func() float64 { return float64(keys.NotAfter().Unix()) }))
 	return nil
 }

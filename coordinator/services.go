@@ -23,7 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/coordinators"
 )
 
-// makeServices makes the services that answer calls. None of them knows another: what one needs of another is handed in here.
+// makeServices makes the services that answer calls. They do not know each other: dependencies are passed in here.
 func (s *server) makeServices() (err error) {
 	s.makeJobServices()
 	s.output, err = output.New(output.Config{
@@ -72,7 +72,7 @@ func (s *server) makeJobServices() {
 	s.data = data.New(s.replica, s.agents, s.log)
 }
 
-// A gRPC service may be answered by several of ours. What follows puts such together.
+// Several services may implement one gRPC service; the types below combine them.
 type (
 	outputs        = output.Service
 	checker        = selfcheck.Service
@@ -105,12 +105,12 @@ type (
 	}
 )
 
-// queued is what of the cluster's service the jobs answer.
+// queued is the part of the cluster service that the jobs service implements.
 type queued interface {
 	GetQueue(context.Context, *v1.GetQueueRequest) (*v1.GetQueueResponse, error)
 }
 
-// unansweredCluster answers what nobody above it does.
+// unansweredCluster implements the remaining methods.
 type unansweredCluster struct {
 	v1.UnimplementedClusterServiceServer
 }

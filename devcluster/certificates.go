@@ -15,25 +15,25 @@ import (
 
 const (
 	operatorID = "operator"
-	// A certificate that runs out sooner than this is made anew.
+	// A certificate that expires sooner than this is issued again.
 	certificateReserve = 30 * 24 * time.Hour
 )
 
-// files are where the certificate of a component lies.
+// files are the paths of a component's certificate.
 func (l *layout) files(id string) pki.Files {
 	return pki.Files{
 		Cert: filepath.Join(l.pki, id+".pem"), Key: filepath.Join(l.pki, id+"-key.pem"), CA: filepath.Join(l.pki, pki.CACertFile),
 	}
 }
 
-// issueCertificates makes the certificates that are not there yet.
+// issueCertificates issues the missing certificates.
 func (l *layout) issueCertificates() error {
 	ca, err := pki.LoadCA(l.pki)
 	if errors.Is(err, fs.ErrNotExist) {
 		ca, err = pki.CreateCA(l.pki)
 	}
 	if err != nil {
-		return fmt.Errorf("opening the certificate authority: %w; remove %s to have all certificates made anew", err, l.pki)
+		return fmt.Errorf("opening the certificate authority: %w; remove %s to create all certificates again", err, l.pki)
 	}
 	roles := map[string]string{kindGateway: pki.RoleGateway, operatorID: pki.RoleOperator}
 	for _, m := range l.Coordinators {
@@ -57,8 +57,7 @@ func (l *layout) issueCertificates() error {
 	return nil
 }
 
-// good says whether a certificate can be used for a while yet, by those who believe the authority: not one that is left of
-// an authority before it.
+// good reports whether a certificate can be used for a while, with the current authority: not one of an earlier authority.
 func good(files pki.Files, authority []*x509.Certificate) bool {
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil || time.Until(pair.Leaf.NotAfter) <= certificateReserve {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// How long a component that ended waits to be started again.
+// How long an ended component waits before it is started again.
 const restartPause = 200 * time.Millisecond
 
-// running is one life of a component.
+// running is one process or goroutine of a component.
 type running interface {
 	Pid() int
-	// Terminate asks it to end in order.
+	// Terminate asks it to shut down.
 	Terminate()
-	// Kill ends it at once, if that can be done.
+	// Kill ends it at once, if possible.
 	Kill()
 	// Done is closed when it has ended.
 	Done() <-chan struct{}
@@ -23,18 +23,18 @@ type running interface {
 	Err() error
 }
 
-// component is one member of the cluster over all its lives.
+// component is one member of the cluster over all its restarts.
 type component struct {
 	spec
 	cluster *Cluster
-	pid     int // of the newest life; guarded by cluster.mu
+	pid     int // of the newest start; guarded by cluster.mu
 	current running
 
 	retired    context.Context // done: it is not started again
 	retire     context.CancelFunc
 	terminated context.Context // done: it was told to end
 	terminate  context.CancelFunc
-	over       chan struct{} // closed when the last life has ended
+	over       chan struct{} // closed when it has ended for good
 	lastErr    error         // why, after over
 }
 
@@ -45,7 +45,7 @@ func (c *Cluster) newComponent(s spec) *component {
 	return p
 }
 
-// start begins the first life, and the goroutine that looks after this one and the next.
+// start starts the component, and the goroutine that restarts it.
 func (p *component) start() error {
 	life, err := p.launch()
 	if err != nil {
@@ -114,14 +114,14 @@ func (p *component) supervise(life running) {
 	}
 }
 
-// started says whether start was called with success.
+// started reports whether start has succeeded.
 func (p *component) started() bool {
 	p.cluster.mu.Lock()
 	defer p.cluster.mu.Unlock()
 	return p.current != nil
 }
 
-// wait returns when the last life has ended, or when ctx is done.
+// wait returns when the component has ended for good, or when ctx is done.
 func (p *component) wait(ctx context.Context) {
 	if !p.started() {
 		return
@@ -132,7 +132,7 @@ func (p *component) wait(ctx context.Context) {
 	}
 }
 
-// kill ends by force what did not end when it was asked to.
+// kill kills the component if it did not shut down in time.
 func (p *component) kill() error {
 	if !p.started() {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// keys of a component's configuration file. They are those that `mind coordinator --help` and its like list; a test of
-// the command reads every file that is written here.
+// keys of a component's configuration file, as listed by `mind coordinator --help` and the like; a test of the command
+// reads every file that is written here.
 type keys map[string]any
 
 // writeConfigs writes DIR/config/NAME.yaml for each component.
@@ -46,7 +46,7 @@ func (l *layout) writeConfigs() error {
 			"grpc_addr": m.GRPC, "http_addr": m.HTTP, "gossip_addr": m.Gossip,
 			"gossip_key": base64.StdEncoding.EncodeToString(l.GossipKey), "gossip_join": gossip,
 			"gpus": gpus, "stop_tasks_on_exit": true,
-			// Everything is on this machine, and so may be the data.
+			// Everything is on this machine, and so may the data be.
 			"data_hosts": []string{"*"}, "data_roots": l.dataRoots(),
 		}
 	}

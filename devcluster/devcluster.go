@@ -1,17 +1,16 @@
-// Package devcluster runs a whole cluster on one machine: coordinators, agents and a gateway, each a process of its own, or
+// Package devcluster runs a whole cluster on one machine: coordinators, agents and a gateway, each in its own process, or
 // all in this process.
 //
 // Contract: Start returns when a leader is elected, all agents are registered and the gateway answers, or with an error
 // that names the component at fault and the end of its log. Info says where everything is (the file dev.json holds the
 // same). Stop ends everything.
 //
-// Guarantees: children die with their supervisor, also when it is killed. After Stop no process of the cluster is left:
-// no component (also one that somebody else started again with its argv) and no task, also of an agent that was killed.
-// A data directory is used by one cluster at a time; a second start on it has the same identities, certificates, secrets
-// and token, and the same ports as far as they are free.
+// Guarantees: child processes die with their supervisor, also if it is killed. After Stop no process of the cluster is
+// left: no component (including one that was restarted manually with its argv) and no task, including tasks of a killed
+// agent. A data directory is used by one cluster at a time; the next start on it has the same identities, certificates,
+// secrets and token, and the same ports if they are free.
 //
-// Not guaranteed: anything about durability beyond what the components promise, and anything at all on an operating
-// system other than Linux.
+// Not guaranteed: durability beyond what the components promise, and anything on operating systems other than Linux.
 package devcluster
 
 import (
@@ -28,35 +27,35 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// Options say which cluster to run. The zero value of an optional field means its default.
+// Options say which cluster to run. The zero value of an optional field selects its default.
 type Options struct {
 	// Dir holds all state; empty: a temporary one, removed by Stop.
 	Dir string
 	// Coordinators is 1, 3 or 5; default 3. A directory that holds a cluster keeps its number.
 	Coordinators int
-	// Agents is the number of nodes; 0: as many as the directory had, else 2; negative: none.
+	// Agents is the number of nodes; 0: as in the directory, or 2; negative: none.
 	Agents int
-	// GPUs of each agent, as in the agent's configuration, such as "8xH100"; empty: as at the last start, else that. "auto" goes to the first agent
-	// only, because two agents must not offer the same device.
+	// GPUs of each agent, as in the agent's configuration, such as "8xH100"; empty: as at the last start, or 8xH100. "auto"
+	// is for the first agent only, because two agents must not offer the same device.
 	GPUs string
-	// LogArchive is where logs and metrics of tasks are kept beyond the life of their node: a folder, or the URL of an archive.
-	// Empty: as at the last start, else nowhere.
+	// LogArchive keeps logs and metrics of tasks when their node is gone: a directory, or the URL of an archive. Empty: as
+	// at the last start, or none.
 	LogArchive string
-	// DataRoots are the folders in which data sources and models may lie that jobs name by their path. Empty: as at the last start,
-	// else the user's home, the working directory and the folder of temporary files: jobs run as the same user, and may read
-	// those in any case.
+	// DataRoots are the directories from which jobs may use local data sources and models. Empty: as at the last start, or
+	// the user's home, the working directory and the directory for temporary files: jobs run as the same user, and may read
+	// those anyway.
 	DataRoots []string
-	// HTTP is the address of the gateway. Empty: that of the last start, else 127.0.0.1:8080, or the next free port.
+	// HTTP is the address of the gateway. Empty: that of the last start, or 127.0.0.1:8080, or the next free port.
 	HTTP string
-	// CORSOrigins are the origins whose pages may use the gateway from a browser.
+	// CORSOrigins are the origins of web pages that may use the gateway.
 	CORSOrigins []string
-	// Restart starts components again that ended.
+	// Restart restarts components that ended.
 	Restart bool
 	// Executable is the mind binary; empty: the running program.
 	Executable string
-	// InProcess, when set, runs a component (its argv without the program's name) in this process until ctx ends.
+	// InProcess, if set, runs a component (its argv without the program's name) in this process until ctx ends.
 	InProcess func(ctx context.Context, args []string) error
-	// ReadyWithin bounds Start; default 30 s.
+	// ReadyWithin limits Start; default 30 s.
 	ReadyWithin time.Duration
 	// StopWithin is when Stop begins to use SIGKILL; default 10 s.
 	StopWithin time.Duration
@@ -82,7 +81,7 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Executable == "" {
 		self, err := os.Executable()
 		if err != nil {
-			return o, fmt.Errorf("finding the own program: %w", err)
+			return o, fmt.Errorf("finding this program: %w", err)
 		}
 		o.Executable = self
 	}
@@ -112,7 +111,7 @@ type Cluster struct {
 	stopErr    error
 }
 
-// Start starts a cluster and waits until it is ready. When it fails, or when ctx ends before, nothing is left running.
+// Start starts a cluster and waits until it is ready. If it fails, or if ctx ends before, nothing is left running.
 func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	options, err = options.withDefaults()
 	if err != nil {
@@ -130,7 +129,7 @@ func Start(ctx context.Context, options Options) (_ *Cluster, err error) {
 	if c.layout, err = openLayout(c.dir, options); err != nil {
 		return nil, err
 	}
-	// Of a start before this one: its pids mean nothing now.
+	// A file of an earlier start: its pids are no longer valid.
 	if err := removeInfo(c.dir); err != nil {
 		return nil, err
 	}
@@ -168,7 +167,7 @@ func (c *Cluster) openDir() error {
 	if err != nil {
 		return err
 	}
-	// Links resolved: what processes say of themselves in /proc is compared with it.
+	// Links are resolved, because the path is compared with paths in /proc.
 	if err := durable.MkdirAll(filepath.Join(dir, "logs"), 0o755); err != nil {
 		return fmt.Errorf("making the data directory: %w", err)
 	}
@@ -177,16 +176,16 @@ func (c *Cluster) openDir() error {
 	}
 	c.dir = dir
 	if c.unlock, err = lock(filepath.Join(dir, "lock")); err != nil {
-		return fmt.Errorf("%s is in use by another `mind dev`: stop that one, or give another --data-dir (%w)", dir, err)
+		return fmt.Errorf("%s is in use by another `mind dev`: stop it, or give another --data-dir (%w)", dir, err)
 	}
 	return durable.Sweep(dir)
 }
 
-// Dir is where the state and the logs are.
+// Dir is the directory of the state and the logs.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Ended delivers the names of components that ended while the cluster was not being stopped. It may miss some when nobody
-// listens.
+// Ended delivers the names of components that ended while the cluster was not being stopped. It drops names if they are not
+// read.
 func (c *Cluster) Ended(ctx context.Context) (name string, ok bool) {
 	select {
 	case p := <-c.ended:
@@ -196,8 +195,8 @@ func (c *Cluster) Ended(ctx context.Context) (name string, ok bool) {
 	}
 }
 
-// Stop ends the gateway, the agents with their tasks, and the coordinators, in this order, and by force what does not end
-// in time. Then it looks for processes that are left, and removes the directory when that is a temporary one.
+// Stop ends the gateway, the agents with their tasks, and the coordinators, in this order, and kills those that do not end
+// in time. Then it ends leftover processes, and removes the directory if it is temporary.
 func (c *Cluster) Stop() error {
 	c.stopOnce.Do(func() { c.stopErr = c.stop() })
 	return c.stopErr

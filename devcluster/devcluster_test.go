@@ -302,7 +302,7 @@ func TestCluster_stopSweepsWhatOthersLeft(t *testing.T) {
 }
 
 // Whatever of its certificates is gone or spoilt: those that are there afterwards are one authority's, with their own keys.
-func TestIssueCertificates_mendsWhatIsThere(t *testing.T) {
+func TestIssueCertificates_replacesInvalidOnes(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"the authority": func(dir string) error { return os.Remove(filepath.Join(dir, pki.CACertFile)) },
 		"a certificate": func(dir string) error { return os.WriteFile(filepath.Join(dir, "c1.pem"), []byte("junk"), 0o600) },

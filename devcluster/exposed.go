@@ -5,12 +5,12 @@ import (
 	"net/netip"
 )
 
-// Exposed says where the gateway listens, and whether that is more than this machine. Everything else listens on loopback.
+// Exposed returns where the gateway listens, and whether other machines can reach it. Everything else listens on loopback.
 func (c *Cluster) Exposed() (addr string, exposed bool) {
 	return c.layout.HTTP, !onLoopback(c.layout.HTTP)
 }
 
-// onLoopback says that nobody but this machine reaches an address. What cannot be told may be reached.
+// onLoopback reports whether only this machine can reach an address. If that is unknown, it is false.
 func onLoopback(addr string) bool {
 	h, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// Info is what dev.json holds.
+// Info is the content of dev.json.
 type Info struct {
 	Gateway      GatewayInfo       `json:"gateway"`
 	Token        string            `json:"token"`
 	CACert       string            `json:"ca_cert"`
 	Coordinators []CoordinatorInfo `json:"coordinators"`
 	Agents       []AgentInfo       `json:"agents"`
-	// Operator is the certificate with which `mind raft` speaks to the coordinators.
+	// Operator is the certificate that `mind raft` uses.
 	Operator OperatorInfo `json:"operator"`
 	// Pid of the supervisor.
 	Pid int `json:"pid"`
@@ -51,7 +51,7 @@ type AgentInfo struct {
 	HTTPAddr string   `json:"http_addr"`
 }
 
-// OperatorInfo is how an operator proves who it is.
+// OperatorInfo is an operator's certificate.
 type OperatorInfo struct {
 	CertFile  string `json:"cert_file"`
 	KeyFile   string `json:"key_file"`
@@ -68,7 +68,7 @@ func ReadInfo(dir string) (Info, error) {
 		return info, err
 	}
 	if err := json.Unmarshal(text, &info); err != nil {
-		return info, fmt.Errorf("%s is damaged: %w; the next start of `mind dev` writes it anew", infoFile(dir), err)
+		return info, fmt.Errorf("%s is damaged: %w; the next start of `mind dev` writes it again", infoFile(dir), err)
 	}
 	return info, nil
 }
@@ -80,7 +80,7 @@ func removeInfo(dir string) error {
 	return nil
 }
 
-// Info says where everything is at this moment.
+// Info returns the current addresses and pids.
 func (c *Cluster) Info() Info {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +114,7 @@ func (c *Cluster) info() Info {
 	return info
 }
 
-// publish writes dev.json, and from now on it follows the pids.
+// publish writes dev.json, and from now on updates its pids.
 func (c *Cluster) publish() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

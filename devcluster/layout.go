@@ -28,7 +28,7 @@ const (
 	defaultHTTP = 8080
 )
 
-// layout is what a cluster keeps over its restarts: who is who, at which ports, with which secrets.
+// layout is what a cluster keeps over restarts: its members, their ports, and the secrets.
 type layout struct {
 	dir     string
 	options Options
@@ -62,7 +62,7 @@ type spec struct {
 	argv []string
 }
 
-// openLayout reads the layout of dir, or makes the first one, and fits it to the options and to the ports that are free.
+// openLayout reads the layout of dir, or creates it, and adapts it to the options and to the free ports.
 func openLayout(dir string, o Options) (*layout, error) {
 	l := &layout{dir: dir, options: o, pki: filepath.Join(dir, "pki")}
 	found, err := l.read()
@@ -104,10 +104,10 @@ func (l *layout) write() error {
 	return nil
 }
 
-// close gives the ports to other clusters.
+// close releases the ports for other clusters.
 func (l *layout) close() { l.ports.Close() }
 
-// fitAgents gives the cluster the agents that the options ask for, else those that it had, else two with eight GPUs each.
+// fitAgents sets the agents: those of the options, or those of the last start, or two with eight GPUs each.
 func (l *layout) fitAgents(o Options) {
 	n := max(o.Agents, 0)
 	if o.Agents == 0 {
@@ -128,7 +128,8 @@ func (l *layout) fitAgents(o Options) {
 	}
 }
 
-// chooseArchive takes a folder, which it makes, or the URL of an archive. Without either it keeps the one that the cluster had.
+// chooseArchive takes a directory, which it creates, or the URL of an archive. Without either it keeps that of the last
+// start.
 func (l *layout) chooseArchive(address string) error {
 	if address == "" {
 		return nil
@@ -149,7 +150,7 @@ func (l *layout) chooseArchive(address string) error {
 	return nil
 }
 
-// chooseDataRoots takes folders that are there. Without any it keeps those that the cluster had.
+// chooseDataRoots takes existing directories. Without any it keeps those of the last start.
 func (l *layout) chooseDataRoots(dirs []string) error {
 	if len(dirs) == 0 {
 		return nil
@@ -161,14 +162,14 @@ func (l *layout) chooseDataRoots(dirs []string) error {
 			return fmt.Errorf("folder of data: %w", err)
 		}
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return fmt.Errorf("%s is no folder that data could lie in", dir)
+			return fmt.Errorf("%s is not a directory", dir)
 		}
 		l.DataRoots = append(l.DataRoots, dir)
 	}
 	return nil
 }
 
-// dataRoots are the folders in which data of jobs may lie.
+// dataRoots are the directories of local data.
 func (l *layout) dataRoots() []string {
 	if len(l.DataRoots) > 0 {
 		return l.DataRoots
@@ -194,8 +195,8 @@ func random(bytes int) []byte {
 	return b
 }
 
-// choosePorts keeps the ports that are free and finds others for those that are not. The address of a coordinator in Raft
-// is part of the replicated state, so that one cannot be moved.
+// choosePorts keeps the ports that are free and replaces the others. A coordinator's Raft address is part of the replicated
+// state, so it cannot change.
 func (l *layout) choosePorts() (err error) {
 	p := &l.ports
 	defer p.Release()
@@ -207,7 +208,7 @@ func (l *layout) choosePorts() (err error) {
 		if m.Raft == "" {
 			m.Raft, err = p.Find(host, false)
 		} else if err = p.Take(m.Raft, false); err != nil {
-			err = fmt.Errorf("the Raft address of %s is taken, and a coordinator cannot move: free it, or give another --data-dir (%w)", m.ID, err)
+			err = fmt.Errorf("the Raft address of %s is in use, and a coordinator cannot change it: free it, or give another --data-dir (%w)", m.ID, err)
 		}
 		if err != nil {
 			return err
@@ -232,7 +233,7 @@ func (l *layout) choosePorts() (err error) {
 
 func (l *layout) config(name string) string { return filepath.Join(l.dir, "config", name+".yaml") }
 
-// components lists what runs, in the order of starting.
+// components lists the components in the order of starting.
 func (l *layout) components() []spec {
 	var all []spec
 	add := func(kind, name string) {
@@ -248,7 +249,7 @@ func (l *layout) components() []spec {
 	return all
 }
 
-// url is where a browser or a client on this machine finds the gateway.
+// url is the gateway's URL for clients on this machine.
 func (l *layout) url() string {
 	h, port, err := net.SplitHostPort(l.HTTP)
 	if err != nil {
@@ -260,7 +261,7 @@ func (l *layout) url() string {
 	return "http://" + net.JoinHostPort(h, port)
 }
 
-// lock holds a file for as long as this process lives, or until the returned function is called.
+// lock locks a file as long as this process lives, or until the returned function is called.
 func lock(path string) (func(), error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// process is what /proc says of one.
+// process is the /proc entry of a process.
 type process struct {
 	pid, parent, session int
 	zombie               bool
 }
 
-// processes lists all that this process may see.
+// processes lists all processes that this process may see.
 func processes() []process {
 	dirs, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
@@ -33,7 +33,7 @@ func processes() []process {
 	return all
 }
 
-// parseStat reads "PID (NAME) STATE PARENT GROUP SESSION ..."; the name may hold blanks and parentheses.
+// parseStat parses "PID (NAME) STATE PARENT GROUP SESSION ..."; the name may contain spaces and parentheses.
 func parseStat(text string) (process, bool) {
 	pid, rest, ok := strings.Cut(text, " (")
 	end := strings.LastIndex(rest, ") ")

@@ -14,7 +14,7 @@ import (
 var ownPid = os.Getpid()
 
 // starter starts children from one thread that lives as long as the starter. Linux delivers the death signal of a child
-// when the thread that started it ends, not when the process does; Go ends threads as it pleases, unless they are locked.
+// when the thread that started it ends, not when the process does; Go ends threads at any time unless they are locked.
 type starter struct {
 	orders chan func()
 	gone   chan struct{}
@@ -45,9 +45,9 @@ type child struct {
 	err  error
 }
 
-// start runs argv with its output appended to DIR/logs/NAME.log. The child has a process group of its own, so that an
-// interrupt from the keyboard reaches the supervisor alone, which then stops all in order; and it is told to end when the
-// supervisor dies, however that happens.
+// start runs argv with its output appended to DIR/logs/NAME.log. The child has its own process group, so that an interrupt
+// from the keyboard reaches only the supervisor, which then stops everything in order; and the kernel terminates it when
+// the supervisor dies, however that happens.
 func (s *starter) start(argv []string, dir, name string) (running, error) {
 	log, err := os.OpenFile(logFile(dir, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -78,7 +78,7 @@ func (l *child) Kill()                 { _ = l.cmd.Process.Kill() }
 func (l *child) Done() <-chan struct{} { return l.done }
 func (l *child) Err() error            { return l.err }
 
-// environment drops Mind's own variables: one that was meant for another program would beat the configuration files.
+// environment drops MIND_* variables: they are meant for another program, and would override the configuration files.
 func environment(all []string) []string {
 	var kept []string
 	for _, v := range all {

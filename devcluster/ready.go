@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Between two looks at what is not ready yet.
+// Between two readiness checks.
 const readyPause = 25 * time.Millisecond
 
 // awaitReady returns when the cluster can take a job and place it.
@@ -18,7 +18,7 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.options.ReadyWithin, errNotReady)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second}
-	missing := "nothing was asked yet"
+	missing := "nothing was checked yet"
 	for {
 		if p := c.died(); p != nil {
 			return fmt.Errorf("%s ended while the cluster was starting (%s)%s", p.name, describe(p.lastErr), c.tail(p.name))
@@ -62,7 +62,7 @@ func (c *Cluster) tail(name string) string {
 	return "; the end of its log:\n" + text
 }
 
-// missing says what stands between the cluster and being ready; empty: nothing.
+// missing returns why the cluster is not ready; empty: it is.
 func (c *Cluster) missing(ctx context.Context, client *http.Client) string {
 	for _, m := range c.layout.Coordinators {
 		if err := get(ctx, client, "http://"+m.HTTP+"/health/ready", "", nil); err != nil {
@@ -99,7 +99,7 @@ func (c *Cluster) missing(ctx context.Context, client *http.Client) string {
 			return fmt.Sprintf("agent %s is not registered%s", m.ID, c.tail(m.ID))
 		}
 		if !replaceable[m.ID] {
-			return fmt.Sprintf("agent %s does not keep the roster of the others yet%s", m.ID, c.tail(m.ID))
+			return fmt.Sprintf("agent %s does not have the roster yet%s", m.ID, c.tail(m.ID))
 		}
 	}
 	return ""

@@ -9,22 +9,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper makes this process the parent of orphans: the shim of a task whose agent was killed comes here, and is buried
-// here when it ends. Without it such a process would go to process 1, which in a container may never bury anybody.
+// reaper makes this process the parent of orphans: the shim of a task whose agent was killed becomes its child and is
+// reaped here. Otherwise its parent would be process 1, which in a container may never reap it.
 type reaper struct {
 	mine  func(pid int) bool
 	stop  chan struct{}
 	ended chan struct{}
 }
 
-// Tasks end by the hundred in a second, and looking for orphans means reading /proc.
+// Hundreds of tasks may end per second, and looking for orphans means reading /proc.
 const reapPause = 250 * time.Millisecond
 
-// newReaper spares the children for which mine is true, and all of this session: they have somebody who waits for them. A
-// task is always of another session.
+// newReaper spares the children for which mine is true, and all of this session: others wait for them. A task always has
+// another session.
 func newReaper(mine func(pid int) bool) *reaper {
 	r := &reaper{mine: mine, stop: make(chan struct{}), ended: make(chan struct{})}
-	// Where the kernel has no subreapers, orphans go to process 1 as ever.
+	// If the kernel has no subreapers, orphans go to process 1 as usual.
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	go r.run()
 	return r

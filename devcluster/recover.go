@@ -17,13 +17,13 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// Versions before this one wrote cluster.json without a sync, so a power cut could leave it empty. What it said stands in
-// other files, too: in the configurations of the components and in dev.json.
+// Older versions wrote cluster.json without a sync, so a power cut could leave it empty. Its contents are also in the
+// configurations of the components and in dev.json.
 
 // layoutFile holds the layout.
 func layoutFile(dir string) string { return filepath.Join(dir, "cluster.json") }
 
-// read fills the layout with what an earlier start left; found is false where there has been none.
+// read loads the layout of an earlier start; found is false if there was none.
 func (l *layout) read() (found bool, err error) {
 	file := layoutFile(l.dir)
 	text, err := os.ReadFile(file)
@@ -43,25 +43,25 @@ func (l *layout) read() (found bool, err error) {
 	case len(l.coordinatorDirs()) == 0:
 		return false, nil
 	default:
-		why = "it is not there"
+		why = "it is missing"
 	}
 	from, err := l.recover()
 	if err != nil {
-		return false, fmt.Errorf("%s says who is who in the cluster, and %s; it cannot be put together from other files either: %w. Nothing was removed: the jobs are in %s. "+
-			"Put a copy of the file back, or give another --data-dir to begin with nothing", file, why, err, filepath.Join(l.dir, "coordinators"))
+		return false, fmt.Errorf("%s describes the members of the cluster, and %s; it cannot be restored from other files either: %w. Nothing was removed: the jobs are in %s. "+
+			"Restore a copy of the file, or give another --data-dir to start with an empty cluster", file, why, err, filepath.Join(l.dir, "coordinators"))
 	}
 	if err := durable.Rename(file, file+".damaged"); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, fmt.Errorf("putting the damaged layout of the cluster aside: %w", err)
+		return false, fmt.Errorf("renaming the damaged layout of the cluster: %w", err)
 	}
-	l.options.Logger.Warn("the file that says who is who in the cluster was put together again", "file", file, "why", why, "from", from)
+	l.options.Logger.Warn("the file that describes the members of the cluster was restored from other files", "file", file, "why", why, "from", from)
 	return true, nil
 }
 
-// coordinatorDirs names the coordinators that have a data directory.
+// coordinatorDirs names the coordinators with a data directory.
 func (l *layout) coordinatorDirs() (ids []string) {
-	entries, _ := os.ReadDir(filepath.Join(l.dir, "coordinators")) // none is like an empty one
+	entries, _ := os.ReadDir(filepath.Join(l.dir, "coordinators")) // a missing directory counts as empty
 	for _, e := range entries {
-		// A disk of its own may have been made ready for a coordinator that has not been started yet.
+		// A disk may have been prepared for a coordinator that has not been started yet.
 		if held, err := os.ReadDir(filepath.Join(l.dir, "coordinators", e.Name())); e.IsDir() && (err != nil || len(held) > 0) {
 			ids = append(ids, e.Name())
 		}
@@ -69,7 +69,7 @@ func (l *layout) coordinatorDirs() (ids []string) {
 	return ids
 }
 
-// recover puts the layout together from other files, and says from which. It changes nothing when it cannot.
+// recover restores the layout from other files, and returns their names. If it cannot, it changes nothing.
 func (l *layout) recover() (from string, err error) {
 	made := layout{dir: l.dir, options: l.options, pki: l.pki}
 	from = filepath.Join(l.dir, "config")
@@ -83,9 +83,9 @@ func (l *layout) recover() (from string, err error) {
 	}
 	for _, id := range l.coordinatorDirs() {
 		at := slices.IndexFunc(made.Coordinators, func(m member) bool { return m.ID == id })
-		// A coordinator cannot move: its address is part of the replicated state.
+		// A coordinator cannot change its address, which is part of the replicated state.
 		if at < 0 || made.Coordinators[at].Raft == "" {
-			return "", fmt.Errorf("%s does not say at which address coordinator %s speaks Raft", from, id)
+			return "", fmt.Errorf("%s does not have the Raft address of coordinator %s", from, id)
 		}
 	}
 	byNumber := func(a, b member) int {
@@ -140,7 +140,7 @@ func (l *layout) fromConfigs() error {
 		case c.NodeID == component:
 			l.Agents = append(l.Agents, m)
 			if l.GPUs == "" || l.GPUs == "none" {
-				l.GPUs = c.GPUs // "auto" is the first agent's alone
+				l.GPUs = c.GPUs // only the first agent has "auto"
 			}
 		default:
 			return fmt.Errorf("%s is damaged, too", name)
@@ -156,8 +156,8 @@ func (l *layout) fromConfigs() error {
 	return nil
 }
 
-// fromInfo reads dev.json, which a cluster that was not stopped has left. It lacks the key of gossip, which only those who run
-// now have to agree on.
+// fromInfo reads dev.json, which remains if a cluster was not stopped. It lacks the gossip key, which the components only
+// have to agree on.
 func (l *layout) fromInfo() error {
 	info, err := ReadInfo(l.dir)
 	if err != nil {
@@ -177,7 +177,7 @@ func (l *layout) fromInfo() error {
 		l.Agents = append(l.Agents, member{ID: a.NodeID, GRPC: a.GRPCAddr, HTTP: a.HTTPAddr})
 	}
 	if len(l.Agents) > 0 {
-		l.GPUs = "8xH100" // nobody knows; as in the first start
+		l.GPUs = "8xH100" // unknown; as in the first start
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestCluster_aLayoutThatCannotBePutTogetherLosesNothing(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config", "gateway.yaml"), []byte("http_addr: 127.0.0.1:1\ntokens: [{token: t}]\n"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config", "c2.yaml"), []byte("id: c2\nraft_addr: 127.0.0.1:2\n"), 0o600))
 	_, err = Start(t.Context(), options(dir))
-	require.ErrorContains(t, err, "does not say at which address coordinator c1 speaks Raft")
+	require.ErrorContains(t, err, "does not have the Raft address of coordinator c1")
 }
 
 func readFile(t *testing.T, name string) []byte {
@@ -121,5 +121,5 @@ func TestLayout_whereDataMayLie(t *testing.T) {
 	require.Equal(t, []string{here, home}, rootsOf(o), "as at the last start")
 	o.DataRoots = []string{filepath.Join(home, "none")}
 	_, err := openLayout(dir, o)
-	require.ErrorContains(t, err, "none is no folder that data could lie in")
+	require.ErrorContains(t, err, "none is not a directory")
 }

@@ -14,9 +14,8 @@ const (
 	sweepWithin = 4 * time.Second // between the first SIGKILL and the report of what is left
 )
 
-// sweep ends what still runs of a cluster: components that somebody else started with the argv of ours, shims, and tasks.
-// The time that looking for them takes is none of theirs: on a slow machine, too, they are asked first, and killed before
-// they are given up.
+// sweep ends what is left of a cluster: components that were restarted manually with our argv, shims, and tasks. The time
+// for finding them does not count: also on a slow machine they are asked to end first, and killed before sweep gives up.
 func sweep(find func() []int, signal func(pid int, sig syscall.Signal), logger *slog.Logger) error {
 	var asked, killed time.Time
 	for {
@@ -36,16 +35,16 @@ func sweep(find func() []int, signal func(pid int, sig syscall.Signal), logger *
 			return fmt.Errorf("processes %v of the cluster do not end", left)
 		}
 		if sig != 0 {
-			logger.Info("ending what is left of the cluster", "pids", left, "signal", sig.String())
+			logger.Info("ending leftover processes of the cluster", "pids", left, "signal", sig.String())
 			for _, pid := range left {
 				signal(pid, sig)
 			}
 		}
-		time.Sleep(50 * time.Millisecond) // between two looks at /proc, which tells nobody when it changes
+		time.Sleep(50 * time.Millisecond) // between two reads of /proc, which has no notifications
 	}
 }
 
-// leftovers finds what runs of the cluster in dir by what /proc says of it, so it needs no list that a killed agent could have kept.
+// leftovers finds the processes of the cluster in dir by /proc, so it needs no list that a killed agent could have kept.
 func leftovers(dir string, specs []spec) (pids []int) {
 	for _, p := range processes() {
 		if p.pid != ownPid && !p.zombie && belongs(p.strings("cmdline"), p.strings("environ"), dir, specs) {
@@ -55,7 +54,7 @@ func leftovers(dir string, specs []spec) (pids []int) {
 	return pids
 }
 
-// belongs says whether a process with this command line and environment is of the cluster in dir.
+// belongs reports whether a process with this command line and environment belongs to the cluster in dir.
 func belongs(argv, environ []string, dir string, specs []spec) bool {
 	for _, s := range specs {
 		if slices.Equal(argv, s.argv) {

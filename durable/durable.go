@@ -1,23 +1,23 @@
-// Package durable writes files that must be found again after a power cut.
+// Package durable writes files that must survive a power cut.
 //
-// Contract: whatever Mind must know after the machine lost power is written by this package, and by nothing else; a
-// test holds the whole program to that. A file is written aside, synced, renamed into place, and its directory is synced.
+// Contract: every file that Mind must have after a power cut is written by this package, and only by it; a test checks the
+// whole program. A file is written under a temporary name, synced and renamed, and then its directory is synced.
 //
-// Guarantees: a power cut at any moment leaves the old content or the new one, whole; when a function has returned without an
-// error, it is the new one. The same holds when the process is killed. Any number of goroutines and processes may replace one
-// file; the last one wins.
+// Guarantees: a power cut at any moment leaves the old or the new content, complete; when a function has returned without
+// an error, it is the new one. The same holds if the process is killed. Any number of goroutines and processes may replace
+// a file; the last one wins.
 //
-// Not guaranteed: anything on a disk that says that it has written what it has not. A process that is killed in the middle may
-// leave a file behind whose name begins with ".new-": nobody reads it, and Sweep removes it.
+// Not guaranteed: anything on a disk that falsely reports writes as done. A process that is killed during a write may leave
+// a file whose name begins with ".new-": nothing reads it, and Sweep removes it.
 //
-// Not for everything: a sync costs milliseconds, so what may be lost with the machine is written without it. Those places are
-// listed, each with its reason, in the test TestNothingElseWritesFiles.
+// A sync costs milliseconds, so files that may be lost with the machine are written without it. Those places are listed,
+// each with its reason, in the test TestNothingElseWritesFiles.
 //
 // # Why not a library
 //
-// github.com/google/renameio/v2 does the same but for the last step: it does not sync the directory, so a replaced file may be
-// the old one again after a power cut although the call had returned. Its calls to the system cannot be replaced, so no test
-// could show what each order of them leaves behind.
+// github.com/google/renameio/v2 does the same except for the last step: it does not sync the directory, so after a power
+// cut a replaced file may be the old one although the call had returned. Its system calls cannot be replaced, so no test
+// could show what each order of them leaves.
 package durable
 
 import (
@@ -33,15 +33,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// WriteFile replaces a file. Its mode is perm, whatever the umask says.
+// WriteFile replaces a file. Its mode is perm, regardless of the umask.
 func WriteFile(name string, data []byte, perm os.FileMode) error {
 	return machine.writeFile(name, data, perm)
 }
 
-// Rename gives a synced file or directory another name, in the place of what has that name.
+// Rename renames a synced file or directory, and replaces an existing one.
 func Rename(from, to string) error { return machine.rename(from, to) }
 
-// Exchange gives each of two synced files or directories the name of the other, at once.
+// Exchange atomically exchanges the names of two synced files or directories.
 func Exchange(a, b string) error {
 	if err := unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE); err != nil {
 		return &os.LinkError{Op: "exchange", Old: a, New: b, Err: err}
@@ -49,7 +49,7 @@ func Exchange(a, b string) error {
 	return errors.Join(SyncDir(filepath.Dir(a)), SyncDir(filepath.Dir(b)))
 }
 
-// RenameTree is Rename of a directory whose files are synced, but not yet the directories in it.
+// RenameTree is Rename for a directory whose files are synced, but not yet the directories in it.
 func RenameTree(from, to string) error {
 	err := filepath.WalkDir(from, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
@@ -63,13 +63,13 @@ func RenameTree(from, to string) error {
 	return Rename(from, to)
 }
 
-// MkdirAll makes a directory and those above it that are not there.
+// MkdirAll makes a directory and its missing parents.
 func MkdirAll(dir string, perm os.FileMode) error { return machine.mkdirAll(filepath.Clean(dir), perm) }
 
 // SyncDir makes the names in a directory durable.
 func SyncDir(dir string) error { return machine.SyncDir(dir) }
 
-// File is a new content of a file, on its way into its place. It is used by one goroutine.
+// File is the new content of a file that is being replaced. Only one goroutine may use it.
 type File struct {
 	disk disk
 	file file
@@ -77,23 +77,23 @@ type File struct {
 	done bool
 }
 
-// Create begins to replace a file. Commit or Discard must follow.
+// Create starts to replace a file. The caller must call Commit or Discard.
 func Create(name string, perm os.FileMode) (*File, error) { return machine.create(name, perm) }
 
 // Write implements io.Writer.
 func (f *File) Write(p []byte) (int, error) { return f.file.Write(p) }
 
-// Name is where it is until it is committed.
+// Name is its temporary path until it is committed.
 func (f *File) Name() string { return f.file.Name() }
 
-// Commit puts what was written into place.
+// Commit moves the file into place.
 func (f *File) Commit() error {
 	if f.done {
 		return os.ErrClosed
 	}
 	f.done = true
 	aside := f.file.Name()
-	// In this order: a name must never lead to what is not on disk yet.
+	// In this order: a name must never refer to content that is not on disk yet.
 	err := f.file.Sync()
 	err = errors.Join(err, f.file.Close())
 	if err == nil {
@@ -105,7 +105,7 @@ func (f *File) Commit() error {
 	return f.disk.SyncDir(filepath.Dir(f.name))
 }
 
-// Discard forgets what was written, unless it was committed.
+// Discard removes the file, unless it was committed.
 func (f *File) Discard() {
 	if !f.done {
 		f.done = true
@@ -114,10 +114,10 @@ func (f *File) Discard() {
 	}
 }
 
-// asidePrefix begins the names of files that are being written.
+// asidePrefix is the prefix of temporary files.
 const asidePrefix = ".new-"
 
-// Sweep removes what killed processes have left in a directory, in which nobody is writing.
+// Sweep removes what killed processes left in a directory. Nothing may be writing in it.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -132,18 +132,18 @@ func Sweep(dir string) error {
 	return errors.Join(faults...)
 }
 
-// steps puts the calls of a disk in their order.
+// steps calls the system in the right order.
 type steps struct{ disk }
 
 var machine = steps{system{}}
 
-// aside numbers the files that this process has begun.
+// aside numbers the temporary files of this process.
 var aside atomic.Uint64
 
 func (s steps) create(name string, perm os.FileMode) (*File, error) {
 	prefix := filepath.Join(filepath.Dir(name), asidePrefix+strconv.Itoa(os.Getpid())+"-")
 	for {
-		// A process of another machine, or of another time, may have had the same number.
+		// A process of another machine, or of an earlier time, may have used the same number.
 		f, err := s.Create(prefix+strconv.FormatUint(aside.Add(1), 10), perm)
 		switch {
 		case err == nil:
@@ -187,7 +187,7 @@ func (s steps) mkdirAll(dir string, perm os.FileMode) error {
 	case err == nil:
 		return s.SyncDir(filepath.Dir(dir))
 	case errors.Is(err, fs.ErrExist):
-		// It may be a link to one.
+		// It may be a link to a directory.
 		if info, statErr := os.Stat(dir); statErr == nil && info.IsDir() {
 			return nil
 		}
@@ -195,7 +195,7 @@ func (s steps) mkdirAll(dir string, perm os.FileMode) error {
 	return err
 }
 
-// disk is what this package asks of the system.
+// disk is the system calls of this package.
 type disk interface {
 	// Create makes a file that is not there.
 	Create(name string, perm os.FileMode) (file, error)
@@ -240,7 +240,7 @@ func (system) SyncDir(dir string) error {
 	}
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // a file system that keeps its names without being asked, or cannot
+		err = nil // a file system that cannot sync directories
 	}
 	return errors.Join(err, d.Close())
 }

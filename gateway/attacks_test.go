@@ -91,7 +91,7 @@ func TestAttacks_requestsWithinRequests(t *testing.T) {
 	require.Empty(t, c.seen())
 }
 
-// What coordinators are told of the caller comes from his token, whatever headers he sends.
+// The caller's identity comes from the token, whatever headers the request has.
 func TestAttacks_headersAreNotHandedOn(t *testing.T) {
 	c := newScripted(t)
 	g := newGate(t, testConfig(c))

@@ -73,7 +73,7 @@ func (x *exchange) appendResults(buf []byte, b *wire.Batch, results []*v1.Submit
 		buf = append(buf, `{"http_status":201,`...)
 		at := len(buf)
 		buf = wire.Append(buf, job, x.hides())
-		buf = append(buf[:at], buf[at+1:]...) // its opening brace: ours is there
+		buf = append(buf[:at], buf[at+1:]...) // skip its opening brace: ours is already written
 	}
 	buf = append(buf, `],"accepted":`...)
 	buf = strconv.AppendInt(buf, int64(accepted), 10)

@@ -41,7 +41,7 @@ func TestBatch_oneResultForEachInOrder(t *testing.T) {
 	    {"field":"nmae","message":"unknown field; did you mean name?"},{"field":"name","message":"is required: a label for people, such as \"support-lora-v3\""}]}},
 	  {"http_status":400,"error":{"code":"INVALID_ARGUMENT","message":"cwd is required"}},
 	  {"http_status":201,"job_id":"job_c","status":"PENDING","message":"ignored unknown fields: data_config.zip","estimated_wait_seconds":1.5},
-	  {"http_status":500,"error":{"code":"INTERNAL","message":"internal error; the request id leads to the details in the gateway's log"}},
+	  {"http_status":500,"error":{"code":"INTERNAL","message":"internal error; the gateway's log has the details under the request id"}},
 	  {"http_status":422,"error":{"code":"VALIDATION_ERROR","message":"must be an object, not a number","details":[{"field":"body","message":"must be an object, not a number"}]}}]}`,
 		string(a.Data))
 	request := c.seen()[0].request.(*v1.SubmitJobsRequest)

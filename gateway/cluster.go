@@ -24,10 +24,10 @@ func drainNode(x *exchange) error {
 	return nil
 }
 
-// appendDrain writes the node as ever, and beside its fields what the drain does to each job.
+// appendDrain writes the node as usual, and adds the effect of the drain on each job.
 func appendDrain(b []byte, reply *v1.DrainNodeResponse, hide bool) []byte {
 	b = wire.Append(b, reply.GetNode(), hide)
-	b = append(b[:len(b)-1], `,"effects":[`...) // in the place of the brace
+	b = append(b[:len(b)-1], `,"effects":[`...) // instead of the closing brace
 	for i, e := range reply.GetEffects() {
 		if i > 0 {
 			b = append(b, ',')

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
-// Config says how one gateway runs. The zero value of an optional field means its default.
+// Config configures one gateway. The zero value of an optional field selects its default.
 type Config struct {
 	// HTTPAddr to listen on. Listener, when set, is used instead.
 	HTTPAddr string
@@ -26,7 +26,7 @@ type Config struct {
 	HTTPCertFile string
 	HTTPKeyFile  string
 
-	// Coordinators are gRPC addresses; at least one, better all.
+	// Coordinators are gRPC addresses; at least one, preferably all.
 	Coordinators []string
 	// CertFile, KeyFile and CAFile turn on mutual TLS to the coordinators; all or none.
 	CertFile string
@@ -35,29 +35,29 @@ type Config struct {
 	// APISecret goes with every call to a coordinator.
 	APISecret string
 
-	// Tokens are the bearer tokens that are accepted, unless Authenticator is set.
+	// Tokens are the accepted bearer tokens, unless Authenticator is set.
 	Tokens        []StaticToken
 	Authenticator auth.Authenticator
-	// OIDC accepts the tokens of an issuer, too; nil: none.
+	// OIDC also accepts the tokens of an issuer; nil: none.
 	OIDC *oidc.Config
-	// TokenExchange has tokens for ScaiDrive and ScaiAtlas minted for the calls that need them; nil: none.
+	// TokenExchange exchanges callers' tokens for tokens of ScaiDrive and ScaiAtlas where calls need them; nil: never.
 	TokenExchange *tokenexchange.Config
-	// ExchangeIssuedOnly lets callers whose tokens nobody can exchange go on without; else they are refused.
+	// ExchangeIssuedOnly lets callers whose tokens cannot be exchanged continue without; otherwise they are refused.
 	ExchangeIssuedOnly bool
 
 	// JobCache keeps a copy of listed jobs for dashboards, in an SQLite file or, as mysql:DSN, in MariaDB or MySQL; empty: none.
 	JobCache string
-	// JobCacheKeep is how long a copy stays that nobody listed again; default 30 days.
+	// JobCacheKeep is how long the copy of a job is kept after it was last listed; default 30 days.
 	JobCacheKeep time.Duration
 
-	// RateLimits bound how often callers may ask; the zero value bounds nothing.
+	// RateLimits limit the requests of callers; the zero value sets no limit.
 	RateLimits RateLimits
 	// CORSOrigins are the origins whose pages may use this gateway from a browser, such as https://dashboard.example.com; empty: none.
 	CORSOrigins []string
-	// TrustedProxies are addresses and networks of the proxies in front: where a request through them came from is what their
-	// X-Forwarded-For says. Empty: whoever opened the connection.
+	// TrustedProxies are addresses and networks of proxies whose X-Forwarded-For header names the client. Empty: the client
+	// is the peer of the connection.
 	TrustedProxies []string
-	// ModuleTenants are the tenants for which ScaiMind is switched on; empty: all.
+	// ModuleTenants are the tenants that may use ScaiMind; empty: all.
 	ModuleTenants []string
 
 	Timeouts Timeouts
@@ -74,31 +74,30 @@ type Config struct {
 // StaticToken is a bearer token from the configuration.
 type StaticToken = auth.StaticToken
 
-// Timeouts are the durations a gateway lives by.
+// Timeouts are the durations that a gateway uses.
 type Timeouts struct {
 	// Request bounds a request whose caller sent no X-Request-Timeout; default 30 s.
 	Request time.Duration
 	// MaxRequest bounds what X-Request-Timeout may ask for; default 5 min.
 	MaxRequest time.Duration
-	// Stream is how long a stream of a coordinator is read before it is opened
-	// anew after its last entry; default: any time.
+	// Stream is how long a stream of a coordinator is read before it is reopened after its last entry; default: no limit.
 	Stream time.Duration
-	// NoLeader is how long a request is tried again while no coordinator can take it; default 10 s.
+	// NoLeader is how long a request is retried while no coordinator accepts it; default 10 s.
 	NoLeader time.Duration
 	// Header and Body bound the reading of a request; defaults 10 s and 60 s.
 	Header time.Duration
 	Body   time.Duration
-	// Keepalive is the pause after which a silent event stream gets a comment; default 15 s.
+	// Keepalive is the interval of comments on an idle event stream; default 15 s.
 	Keepalive time.Duration
-	// StreamToken is how often it is looked whether the token of an event stream's caller is still good; default 30 s.
+	// StreamToken is how often the token behind an event stream is checked again; default 30 s.
 	StreamToken time.Duration
-	// Denials is how often the coordinators are told who was denied what; default 1 min.
+	// Denials is how often denied requests are reported to the coordinators; default 1 min.
 	Denials time.Duration
-	// Shutdown bounds how long requests may take to finish at shutdown; default 5 s.
+	// Shutdown limits how long requests may take to finish at shutdown; default 5 s.
 	Shutdown time.Duration
 }
 
-// Limits bound what a request may weigh.
+// Limits bound the size of a request.
 type Limits struct {
 	// Body and BatchBody are bytes of a request body; defaults 1 MiB and 8 MiB.
 	Body      int64
@@ -140,7 +139,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate joins everything that is wrong with the configuration.
+// Validate returns all faults of the configuration, joined.
 func (c Config) Validate() error {
 	var errs []error
 	if c.HTTPAddr == "" && c.Listener == nil {

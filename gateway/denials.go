@@ -12,14 +12,14 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// How long a call may take that tells of denials, and the last one, for which a shutdown waits.
+// How long a call that reports denials may take, and the last one, for which the shutdown waits.
 const (
 	tellDenialsWithin     = 10 * time.Second
 	tellLastDenialsWithin = time.Second
 )
 
-// noteDenial counts what this gateway refuses by itself. Who may not is told to the coordinators too, for the audit log; what
-// is merely wrong or too much is not: it says nothing of who wants what he may not have.
+// noteDenial counts what this gateway refuses by itself. Denied access is also reported to the coordinators for the audit
+// log. Malformed and excess requests are not: they do not show that someone tried to get access.
 func (x *exchange) noteDenial(p *problem) {
 	if p.coordinators {
 		return
@@ -50,7 +50,7 @@ func (x *exchange) noteDenial(p *problem) {
 	}
 }
 
-// tellDenials tells the coordinators who was denied what, now and then and once more at the end.
+// tellDenials reports denied requests to the coordinators periodically, and once more at the end.
 func (s *server) tellDenials(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Timeouts.Denials)
 	defer ticker.Stop()
@@ -65,7 +65,8 @@ func (s *server) tellDenials(ctx context.Context) {
 	}
 }
 
-// tellDenialsOnce makes at most one call. What cannot be told is missing in the audit log; that it is goes to this one's log.
+// tellDenialsOnce makes at most one call. Denials that cannot be reported are missing in the audit log; the gateway's own
+// log says so.
 func (s *server) tellDenialsOnce(ctx context.Context, within time.Duration) {
 	told := s.denied.Take()
 	if len(told) == 0 {

@@ -9,16 +9,16 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// endpoint is what serves the routes of one method, and what the document says of its query, body and answer. Everything else is
-// said in the protos: paths, permissions, status and summary.
+// endpoint serves the routes of one method, and describes its query, body and answer for the OpenAPI document. The protos
+// declare everything else: paths, permissions, status and summary.
 type endpoint struct {
-	// rpc is the method of the coordinators that is called, and variant which of its routes; own is a route that leads to none.
+	// rpc is the method of the coordinators to call, and variant selects one of its routes; own is a route without a call.
 	rpc, variant string
 	own          methods.Route
 	open         bool // no token is needed
-	// serve answers; nil: path, query and body make the request, and the response is the answer, as the protos say.
+	// serve answers; nil: path, query and body make the request and the response is the answer, as the protos declare.
 	serve func(x *exchange) error
-	query asked // nil: the query says nothing but the consistency
+	query asked // nil: the only parameter of the query is the consistency
 	doc   doc
 }
 
@@ -28,17 +28,17 @@ type (
 	params = []openapi.Parameter
 )
 
-// What several endpoints take.
+// Parameters that several endpoints share.
 var (
 	consistency = openapi.Parameter{
-		Name: queryConsistency, Text: "linearizable (default), or stale: one coordinator answers without asking the others",
+		Name: queryConsistency, Text: "linearizable (default), or stale: one coordinator answers from its own state",
 		Schema: object{"enum": []string{"linearizable", "stale"}},
 	}
 	read      = params{consistency}
-	ticket    = text(queryTicket, "of POST /v1/stream-tickets, in place of the header Authorization; good once")
-	lastEvent = text("last_event_id", "go on after this event, as the header Last-Event-ID says")
-	following = openapi.Parameter{Name: "follow", Text: "default true; false: end when all that is there was sent", Schema: object{"type": "boolean"}}
-	pageToken = text("page_token", "next_page_token of the page before")
+	ticket    = text(queryTicket, "of POST /v1/stream-tickets, instead of the header Authorization; valid once")
+	lastEvent = text("last_event_id", "continue after this event; same as the header Last-Event-ID")
+	following = openapi.Parameter{Name: "follow", Text: "default true; false: end when all existing events were sent", Schema: object{"type": "boolean"}}
+	pageToken = text("page_token", "next_page_token of the previous page")
 	anything  = object{"type": "object"}
 )
 
@@ -72,9 +72,9 @@ func endpoints() []endpoint {
 		}},
 		{rpc: v1.JobService_GetJob_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_ListJobs_FullMethodName, serve: listJobs, doc: doc{Out: &v1.ListJobsResponse{}, Query: params{
-			texts("status", "only these; repeatable"),
-			text("queue", "only of this queue"),
-			texts("label", "key=value; repeatable: all must match"),
+			texts("status", "only jobs with this status; repeatable"),
+			text("queue", "only jobs of this queue"),
+			texts("label", "only jobs with this label key=value; repeatable, all must match"),
 			number("page_size", "default 20", 1, 100),
 			pageToken,
 			text("order_by", "created_at, created_at desc (default) or priority desc"),
@@ -86,10 +86,10 @@ func endpoints() []endpoint {
 		{rpc: v1.JobService_ResumeJob_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.JobService_RetryJob_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.JobService_StreamJobLogs_FullMethodName, serve: streamLogs, doc: doc{Query: params{
-			number("tail", "only the last lines of what is there; 0: from now on", 0, maxInt32),
+			number("tail", "only the last existing lines; 0: only new lines", 0, maxInt32),
 			following,
 			number("rank", "only this rank", 0, maxInt32),
-			number("attempt", "this attempt; default: the newest, and those that follow", 0, maxInt32),
+			number("attempt", "this attempt; default: the newest and all later ones", 0, maxInt32),
 			text("since", "RFC 3339, seconds back from now, or a duration such as 10m"),
 			lastEvent, ticket, consistency,
 		}}},
@@ -101,14 +101,14 @@ func endpoints() []endpoint {
 
 		{rpc: v1.EvaluationService_SubmitEvaluation_FullMethodName, serve: submitEvaluation, doc: doc{Missing: true, In: &v1.NewEvaluation{}, Out: &v1.SubmitEvaluationResponse{}}},
 		{rpc: v1.EvaluationService_ListEvaluations_FullMethodName, query: fromQuery(wire.ListEvaluations), doc: doc{Query: params{
-			texts("status", "only these; repeatable"),
-			text("job_id", "only those of this job's model"),
+			texts("status", "only evaluations with this status; repeatable"),
+			text("job_id", "only evaluations of this job's model"),
 			number("page_size", "default 20", 1, 100),
 			pageToken,
 			consistency,
 		}}},
 		{rpc: v1.EvaluationService_CompareEvaluations_FullMethodName, query: fromQuery(wire.CompareEvaluations), doc: doc{Missing: true, Query: params{
-			text("ids", "2 to 20 ids, with commas between or repeated; the first that has a metric is what the others are compared with"),
+			text("ids", "2 to 20 ids, separated by commas or repeated; the first one that has a metric is the baseline for that metric"),
 			consistency,
 		}}},
 		{rpc: v1.EvaluationService_GetEvaluation_FullMethodName, doc: doc{Query: read}},
@@ -134,17 +134,17 @@ func endpoints() []endpoint {
 		{rpc: v1.DataService_GetDataCache_FullMethodName, doc: doc{Query: read}},
 
 		{rpc: v1.EventService_WatchEvents_FullMethodName, serve: streamEvents, doc: doc{Query: params{
-			texts("topic", "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable"),
-			{Name: "since_index", Text: "begin after this state index; default: now", Schema: object{"type": "integer", "minimum": 0}},
+			texts("topic", "only events about job, lease, checkpoint, node, queue, quota or coordinator; repeatable"),
+			{Name: "since_index", Text: "start after this state index; default: now", Schema: object{"type": "integer", "minimum": 0}},
 			lastEvent, ticket, consistency,
 		}}},
 
 		{rpc: v1.TokenService_CreateToken_FullMethodName, serve: createToken, doc: doc{In: &v1.CreateTokenRequest{}, Without: []string{"digest"}, Out: &v1.NewToken{}}},
 		{rpc: v1.TokenService_ListTokens_FullMethodName, serve: listTokens, doc: doc{Out: &v1.ListTokensResponse{}, Query: params{
-			text("tenant_id", "of this tenant, for operators"), consistency,
+			text("tenant_id", "tokens of this tenant; for operators only"), consistency,
 		}}},
 		{rpc: v1.TokenService_RevokeToken_FullMethodName, serve: revokeToken, doc: doc{Out: &v1.RevokeTokenRequest{}, Query: params{
-			text("tenant_id", "of this tenant, for operators"),
+			text("tenant_id", "tokens of this tenant; for operators only"),
 		}}},
 
 		{rpc: v1.QuotaService_ListQuotas_FullMethodName, doc: doc{Query: read}},
@@ -152,29 +152,29 @@ func endpoints() []endpoint {
 		{rpc: v1.QuotaService_PutQuota_FullMethodName, serve: putQuota, doc: doc{In: &v1.Quota{}, Without: quotaFigures, Optional: true, Out: &v1.Quota{}}},
 		{rpc: v1.QuotaService_DeleteQuota_FullMethodName, serve: deleteQuota, doc: doc{Out: &v1.DeleteQuotaRequest{}}},
 		{rpc: v1.AuditService_ListAuditRecords_FullMethodName, serve: listAudit, doc: doc{Out: &v1.ListAuditRecordsResponse{}, Query: params{
-			text("user_id", "only what this user did"),
-			text("action", "only this action, as node.drain, or what is about this, as node"),
-			text("object", "only what was done to this: an id or a name"),
-			text("outcome", "OK, or the code of a refusal as NOT_FOUND"),
-			text("since", "from then on: RFC 3339, seconds back from now, or a duration such as 10m"),
+			text("user_id", "only actions of this user"),
+			text("action", "only this action, such as node.drain, or all actions of a kind, such as node"),
+			text("object", "only actions on this object: an id or a name"),
+			text("outcome", "OK, or the code of a refusal, such as NOT_FOUND"),
+			text("since", "only records since this time: RFC 3339, seconds back from now, or a duration such as 10m"),
 			text("until", "before then"),
 			number("page_size", "default 100", 1, 1000),
 			pageToken,
-			text("tenant_id", "of this tenant, or * for all: for operators"),
+			text("tenant_id", "records of this tenant, or * for all; for operators only"),
 			consistency,
 		}}},
 		{rpc: v1.TokenService_CreateStreamTicket_FullMethodName, serve: createStreamTicket, doc: doc{
 			In: &v1.StreamTicketRequest{}, Optional: true, Out: &v1.NewStreamTicket{},
 		}},
 
-		{own: get("/v1/me", "Say who is calling", true), serve: getMe, doc: doc{OutSchema: meSchema}},
-		{own: get("/v1/auth/me", "Say who is calling", true), serve: getMe, doc: doc{OutSchema: meSchema}},
-		{own: get("/health", "Say that the gateway lives", false), open: true, serve: health, doc: doc{
+		{own: get("/v1/me", "Show the authenticated caller", true), serve: getMe, doc: doc{OutSchema: meSchema}},
+		{own: get("/v1/auth/me", "Show the authenticated caller", true), serve: getMe, doc: doc{OutSchema: meSchema}},
+		{own: get("/health", "Show that the gateway runs", false), open: true, serve: health, doc: doc{
 			OutSchema: object{"type": "object", "properties": object{"status": object{"type": "string", "description": "ok"}}},
 		}},
-		{own: get("/health/ready", "Say whether requests sent here are answered", false), open: true, serve: ready, doc: doc{
+		{own: get("/health/ready", "Show whether this gateway can answer requests", false), open: true, serve: ready, doc: doc{
 			OutSchema: readySchema, Unready: readySchema, Query: params{
-				{Name: queryConsistency, Text: "stale: say whether stale reads are, which need no leader", Schema: object{"enum": []string{"linearizable", "stale"}}},
+				{Name: queryConsistency, Text: "stale: show whether it can answer stale reads, which need no leader", Schema: object{"enum": []string{"linearizable", "stale"}}},
 			},
 		}},
 		{own: get("/metrics", "Metrics for Prometheus", false), open: true, serve: serveMetrics},
@@ -182,7 +182,7 @@ func endpoints() []endpoint {
 	}
 }
 
-// get is a route of the gateway's own.
+// get is a route of the gateway itself.
 func get(path, summary string, choice bool) methods.Route {
 	return methods.Route{Method: http.MethodGet, Path: path, Summary: summary, Code: http.StatusOK, Choice: choice}
 }
@@ -192,7 +192,7 @@ var (
 		"type":       "object",
 		"properties": object{"tenant_id": openapi.Text, "user_id": openapi.Text, "permissions": list(openapi.Text)},
 	}
-	// readySchema is an answer of /health/ready, of either status.
+	// readySchema describes the answer of /health/ready, for both statuses.
 	readySchema = object{
 		"type": "object", "required": []string{"status", "checks"},
 		"properties": object{

@@ -16,9 +16,9 @@ type problem struct {
 	message    string
 	details    []wire.Fault
 	retryAfter int // seconds; 0: none
-	// reason is what a denial is counted as; empty: the code.
+	// reason is the label under which a denial is counted; empty: the code.
 	reason string
-	// coordinators: they refused it, and have noted that themselves.
+	// coordinators: the coordinators refused the request, and recorded that themselves.
 	coordinators bool
 }
 
@@ -45,7 +45,7 @@ func (x *exchange) ok(m proto.Message) {
 	x.data(func(b []byte) []byte { return wire.Append(b, m, x.hides()) })
 }
 
-// data answers with whatever appendData writes as data.
+// data answers with the data that appendData writes.
 func (x *exchange) data(appendData func([]byte) []byte) {
 	buf := bodies.Get().(*[]byte)
 	b := append((*buf)[:0], `{"status":"ok","data":`...)
@@ -118,18 +118,18 @@ func (x *exchange) send(code int, body []byte) {
 	x.mark(h)
 	x.code, x.sent = code, len(body)
 	x.w.WriteHeader(code)
-	_, _ = x.w.Write(body) // the caller is gone: nobody is left to tell
+	_, _ = x.w.Write(body) // the caller is gone
 }
 
-// nothing answers with headers alone.
+// nothing answers with headers only.
 func (x *exchange) nothing() {
 	x.mark(x.w.Header())
 	x.code = http.StatusNoContent
 	x.w.WriteHeader(http.StatusNoContent)
 }
 
-// mark sets the headers of every answer. An answer that reflects no state
-// carries the newest index that this gateway has seen.
+// mark sets the headers of every answer. An answer that reflects no state carries the newest index that this gateway has
+// seen.
 func (x *exchange) mark(h http.Header) {
 	h[headerRequestID] = []string{x.requestID}
 	index := x.server.sawIndex(x.answer.Index)

@@ -10,13 +10,13 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// retryAfter is how many seconds a caller is told to wait; 0: it is not told.
+// retryAfter is the Retry-After header in seconds; 0: none.
 var retryAfter = map[codes.Code]int{codes.Unavailable: 1, codes.ResourceExhausted: 1}
 
 // fail answers with an error.
 func (x *exchange) fail(err error) { x.refuse(x.problemOf(err)) }
 
-// problemOf is a problem as it is, and anything else as a failed call to a coordinator.
+// problemOf returns a problem unchanged, and translates any other error as a failed call to a coordinator.
 func (x *exchange) problemOf(err error) *problem {
 	var p *problem
 	if errors.As(err, &p) {
@@ -25,10 +25,10 @@ func (x *exchange) problemOf(err error) *problem {
 	return x.translate(err)
 }
 
-// translate turns a coordinator's error into what a caller may see of it.
+// translate turns a coordinator's error into the problem that a caller may see.
 func (x *exchange) translate(err error) *problem { return x.explain(err, x.answer.Outcome) }
 
-// explain is translate of an error that came with an outcome.
+// explain is translate for an error with an outcome.
 func (x *exchange) explain(err error, outcome string) *problem {
 	s := grpcstatus.Convert(err)
 	entry := status.OfOutcome(s.Code(), outcome)
@@ -43,7 +43,7 @@ func (x *exchange) explain(err error, outcome string) *problem {
 		if entry.Policy == status.Sanitise {
 			level = slog.LevelError
 		}
-		if x.r.Context().Err() == nil { // else the caller hung up, which is no error of a coordinator
+		if x.r.Context().Err() == nil { // otherwise the caller hung up, which is not a coordinator's error
 			x.server.log.LogAttrs(x.r.Context(), level, "coordinator error", slog.String("event", "scaimind_coordinator_error"),
 				slog.String("request_id", x.requestID), slog.String("tenant_id", x.tenant()), slog.String("route", x.route.name),
 				slog.String("code", status.CodeName(s.Code())), slog.String("raw_detail", s.Message()))
@@ -51,28 +51,28 @@ func (x *exchange) explain(err error, outcome string) *problem {
 	}
 	p := &problem{http: entry.HTTP, code: entry.Code, message: message, retryAfter: retryAfter[s.Code()], coordinators: true}
 	if outcome == status.QuotaExceeded {
-		p.retryAfter = 0 // Time alone does not help: nobody can say when it will be worth another try.
+		p.retryAfter = 0 // Time alone does not help, so no time for a retry is given.
 	}
 	return p
 }
 
-// advice is what to do after a call that failed for want of a coordinator. Only a write can have taken effect.
+// advice says what to do after a call that failed because no coordinator accepted it. Only a write can have taken effect.
 func (x *exchange) advice(outcome string) string {
 	switch {
 	case !x.route.write && x.staleRead():
 		return "; try again"
 	case !x.route.write:
-		return "; try again, or read what one coordinator has with consistency=stale"
+		return "; try again, or read from one coordinator with consistency=stale"
 	case outcome == status.NotSent:
-		return "; nothing was done: try again"
+		return "; nothing was changed: try again"
 	case x.r.Header.Get(headerIdempotencyKey) != "":
 		return "; it may have taken effect: try again with the same Idempotency-Key"
 	default:
-		return "; it may have taken effect: look before you try again, and send an Idempotency-Key with what you may have to repeat"
+		return "; it may have taken effect: check before you try again, and send an Idempotency-Key with writes that you may have to repeat"
 	}
 }
 
-// staleRead says whether the caller asked for whatever one coordinator has.
+// staleRead reports whether the caller asked for a stale read.
 func (x *exchange) staleRead() bool {
 	consistency, err := x.consistency()
 	return err == nil && consistency == status.Stale

@@ -24,7 +24,7 @@ const (
 	headerIdempotencyKey = "Idempotency-Key"
 	headerTimeout        = "X-Request-Timeout"
 	headerConsistency    = "X-Mind-Consistency"
-	queryConsistency     = "consistency" // for those who cannot set a header
+	queryConsistency     = "consistency" // for callers that cannot set a header
 	headerLastEventID    = "Last-Event-Id"
 )
 
@@ -36,17 +36,17 @@ type exchange struct {
 	r         *http.Request
 	requestID string
 	caller    *auth.Caller
-	// credential is the SHA-256 of the token behind the request, and recheck looks at it again.
+	// credential is the SHA-256 of the token behind the request, and recheck checks it again.
 	credential [sha256.Size]byte
 	recheck    func(context.Context) (*auth.Caller, error)
 
-	stale  string // how consistent a stream's beginning is to be; empty: linearizable
+	stale  string // consistency of a stream's start; empty: linearizable
 	answer client.Answer
-	code   int // of the answer; 0: none was begun
-	sent   int // bytes of the answer's body
+	code   int // of the answer; 0: not started
+	sent   int // size of the answer's body
 }
 
-// call returns the context for the one call that this request leads to.
+// call returns the context for the one call that this request causes.
 func (x *exchange) call() (context.Context, context.CancelFunc, error) {
 	call, limit, err := x.prepare()
 	if err != nil {
@@ -56,9 +56,8 @@ func (x *exchange) call() (context.Context, context.CancelFunc, error) {
 	return client.WithCall(ctx, call), cancel, nil
 }
 
-// prepare returns how the call is to be made and how long it may take. Writes
-// always carry an idempotency key: a minted one when the caller gave none, so
-// that the client may repeat what it does not know the outcome of.
+// prepare returns the options and the timeout of the call. Writes always carry an idempotency key, created here if the
+// caller gave none, so that the client may repeat a call whose outcome is unknown.
 func (x *exchange) prepare() (call client.Call, limit time.Duration, err error) {
 	timeouts := x.server.config.Timeouts
 	limit, retryFor := timeouts.Request, timeouts.NoLeader
@@ -80,7 +79,7 @@ func (x *exchange) prepare() (call client.Call, limit time.Duration, err error) 
 		call.Consistency, err = x.consistency()
 	}
 	if limit > timeouts.Body {
-		// The server would take the end of its reading time for the end of the caller.
+		// Otherwise the server would mistake the end of its read timeout for the end of the caller.
 		_ = http.NewResponseController(x.w).SetReadDeadline(time.Time{})
 	}
 	if err == nil && x.server.exchanger != nil && x.route.tokens {
@@ -90,7 +89,7 @@ func (x *exchange) prepare() (call client.Call, limit time.Duration, err error) 
 }
 
 func (x *exchange) idempotencyKey() (string, error) {
-	if len(x.r.Header[headerIdempotencyKey]) > 1 { // Whoever stands in front may have looked at another one.
+	if len(x.r.Header[headerIdempotencyKey]) > 1 { // A proxy may have checked the other value.
 		return "", invalid(headerIdempotencyKey, "is given twice")
 	}
 	key := x.r.Header.Get(headerIdempotencyKey)
@@ -131,13 +130,13 @@ func randomID() string {
 	return string(b[:])
 }
 
-// hides says whether answers to this caller leave secrets out. The coordinators cannot do this: they know who calls, and not what
-// he may.
+// hides reports whether answers to this caller omit secrets. The coordinators cannot do this: they know the caller, but not
+// the caller's permissions.
 func (x *exchange) hides() bool {
 	return x.caller == nil || !x.caller.May(x.route.secrets...)
 }
 
-// requestIDOf takes the caller's id when it is a sane one.
+// requestIDOf returns the caller's request id if it is valid.
 func requestIDOf(r *http.Request) string {
 	id := r.Header.Get(headerRequestID)
 	if id == "" || len(id) > 128 {
@@ -165,8 +164,7 @@ func release(b *[]byte) {
 	}
 }
 
-// Of a body that is too large, so much is read all the same: a caller that is
-// still writing would not see the answer.
+// This much of an oversized body is still read: a caller that is still writing would not see the answer.
 const maxDiscard = 16 << 20
 
 // body reads the request body. The caller releases it.
@@ -201,7 +199,7 @@ func (x *exchange) body() (*[]byte, error) {
 		if err != nil {
 			release(buf)
 			return nil, &problem{
-				http: http.StatusBadRequest, code: "INVALID_ARGUMENT", message: "the body ended early or did not come in time",
+				http: http.StatusBadRequest, code: "INVALID_ARGUMENT", message: "the body ended early or did not arrive in time",
 			}
 		}
 	}

@@ -74,7 +74,7 @@ func TestGuesses_aFloodOfUnknownTokens(t *testing.T) {
 
 		a := me(auth.MintToken())
 		require.Equal(t, 429, a.code)
-		require.Equal(t, "too many unknown tokens from 192.0.2.1: try again in 1 s; tokens that were good here before are not held up", a.Error.Message)
+		require.Equal(t, "too many unknown tokens from 192.0.2.1: try again in 1 s; tokens that were valid here before are not affected", a.Error.Message)
 		require.Equal(t, 200, g.do("GET", "/v1/me", "").code, "tokens of the configuration are not looked up")
 		require.Equal(t, 200, me(before).code)
 		time.Sleep(auth.TrustToken + time.Second)
@@ -119,7 +119,7 @@ func TestGuesses_oneTokenManyTimes(t *testing.T) {
 	})
 }
 
-// Those who wait for the answer to somebody else's question do not go without when he hangs up.
+// Requests that wait for another request's look-up get an answer even if that request's caller hangs up.
 func TestGuesses_whoeverAskedHangsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)
@@ -176,7 +176,7 @@ func TestProxies_boundEachClient(t *testing.T) {
 		c := newScripted(t)
 		issuer(c)
 		config := testConfig(c)
-		config.TrustedProxies = []string{"192.0.2.1"} // whoever a test's request comes from
+		config.TrustedProxies = []string{"192.0.2.1"} // the client of a test's request
 		g := newGate(t, config)
 		from := func(client string) int {
 			return g.do("GET", "/v1/me", "", "Authorization", "Bearer "+auth.MintToken(), "X-Forwarded-For", client).code

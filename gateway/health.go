@@ -14,8 +14,8 @@ func health(x *exchange) error {
 	return nil
 }
 
-// ready answers whether requests sent here are answered: those without any wish as to consistency, or with consistency=stale,
-// stale reads.
+// ready answers whether this gateway can answer requests: requests without a consistency or, with consistency=stale, stale
+// reads.
 func ready(x *exchange) error {
 	s := x.server
 	consistency, err := x.consistency()
@@ -26,12 +26,12 @@ func ready(x *exchange) error {
 		x.send(http.StatusServiceUnavailable, []byte(`{"status":"not_ready","checks":{"gateway":"draining"}}`+"\n"))
 		return nil
 	}
-	v := s.ready.Verdict(x.r.Context(), consistency == status.Stale)
-	code, verdict := http.StatusOK, "ready"
+	v := s.ready.Check(x.r.Context(), consistency == status.Stale)
+	code, state := http.StatusOK, "ready"
 	if !v.Ready {
-		code, verdict = http.StatusServiceUnavailable, "not_ready"
+		code, state = http.StatusServiceUnavailable, "not_ready"
 	}
-	b := wire.AppendString([]byte(`{"status":`), verdict)
+	b := wire.AppendString([]byte(`{"status":`), state)
 	b = wire.AppendString(append(b, `,"checks":{"gateway":"ok","coordinators":`...), v.Coordinators)
 	b = wire.AppendString(append(b, `,"leader":`...), v.Leader)
 	x.send(code, append(b, "}}\n"...))
@@ -53,6 +53,6 @@ func serveOpenAPI(x *exchange) error {
 	x.mark(h)
 	x.code = http.StatusOK
 	x.w.WriteHeader(http.StatusOK)
-	_, _ = x.w.Write(document) // a caller who hung up needs no answer
+	_, _ = x.w.Write(document) // the caller hung up and needs no answer
 	return nil
 }

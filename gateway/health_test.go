@@ -73,7 +73,7 @@ func TestReady_withoutAQuorum(t *testing.T) {
 			require.Equal(t, 200, code, a)
 			require.Equal(t, "ready", a.Status)
 		}
-		require.Contains(t, a.Checks["leader"], "requests wait up to 10s for one", "whoever looks sees that it is under way")
+		require.Contains(t, a.Checks["leader"], "requests wait up to 10s for one", "it says that requests wait")
 		alone.Store(false)
 		time.Sleep(5 * time.Second)
 		code, a = g.ready("")

@@ -79,7 +79,7 @@ func TestJobCache_isRefreshedByListsOnly(t *testing.T) {
 	require.NoError(t, db.QueryRow("SELECT json_extract(training_config, '$.hyperparameters.page') FROM mod_scaimind_jobs WHERE revision = ?", newest).Scan(&config1))
 	require.Equal(t, fmt.Sprint(newest), config1, "as the REST interface shows it")
 	require.NoError(t, db.QueryRow("SELECT json_extract(data_config, '$.sources[0].path') FROM mod_scaimind_jobs LIMIT 1").Scan(&config1))
-	require.Equal(t, "s3://b/k?X-Amz-Signature=***", config1, "whoever reads dashboards may not see more than who may view jobs")
+	require.Equal(t, "s3://b/k?X-Amz-Signature=***", config1, "readers of dashboards may not see more than callers who may view jobs")
 }
 
 // Whatever is wrong with the cache, lists are answered, and all that it costs is metrics.

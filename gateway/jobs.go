@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// unary makes one call and answers with what project makes of its reply.
+// unary makes one call, and project turns its reply into the answer.
 func unary[Request, Reply any](x *exchange, request Request,
 	call func(context.Context, Request, ...grpc.CallOption) (Reply, error), project func(Reply) proto.Message,
 ) error {
@@ -33,7 +33,7 @@ func unary[Request, Reply any](x *exchange, request Request,
 
 func whole[M proto.Message](m M) proto.Message { return m }
 
-// decode reads the body into m. An empty body is an empty object if it may be.
+// decode reads the body into m. If optional, an empty body is an empty object.
 func (x *exchange) decode(m proto.Message, mayBeEmpty bool, without ...string) (ignored []string, err error) {
 	body, err := x.body()
 	if err != nil {
@@ -52,13 +52,13 @@ func (x *exchange) decode(m proto.Message, mayBeEmpty bool, without ...string) (
 
 func id(x *exchange) string { return segment(x, "id") }
 
-// segment is a part of the path that the route leaves open.
+// segment returns a variable part of the path.
 func segment(x *exchange, name string) string {
 	escaped := mux.Vars(x.r)[name]
 	if plain, err := url.PathUnescape(escaped); err == nil {
 		return plain
 	}
-	return escaped // it cannot be: the server has unescaped the whole path
+	return escaped // cannot happen: the server has unescaped the whole path
 }
 
 func submitJob(x *exchange) error {
@@ -74,7 +74,7 @@ func submitJob(x *exchange) error {
 	ctx, cancel := context.WithTimeout(x.r.Context(), limit)
 	defer cancel()
 	var reply *v1.SubmitJobResponse
-	// Jobs with tokens of their own cannot share a call, which carries one of each.
+	// Jobs with their own tokens cannot share a call, which carries one of each.
 	own := call.DriveToken != "" || call.AtlasToken != ""
 	if own || x.r.ContentLength > submits.MaxBytes || x.r.ContentLength < 0 || limit != x.server.config.Timeouts.Request {
 		reply, err = x.server.jobs.SubmitJob(client.WithCall(ctx, call), request)

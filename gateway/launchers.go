@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// launcherToldOnly are the fields of a launcher that nobody sets.
+// launcherToldOnly are the read-only fields of a launcher.
 var launcherToldOnly = []string{"framework", "builtin", "updated_by", "updated_at"}
 
 func getLauncher(x *exchange) error {

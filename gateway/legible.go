@@ -9,8 +9,9 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// legible refuses a path or query that is no UTF-8, or a query that is not escaped as it should be. Messages cannot carry such
-// texts, and nothing is named by one; what cannot be read would be left out, and with it a filter, or whom the request is about.
+// legible refuses a path or query that is not UTF-8, and a query that is not escaped correctly. Messages cannot carry such
+// texts, and no name contains them. The unreadable part would be dropped, and with it perhaps a filter or the object of the
+// request.
 func legible(r *http.Request) *problem {
 	if !utf8.ValidString(r.URL.Path) {
 		return &problem{http: http.StatusNotFound, code: "NOT_FOUND", message: fmt.Sprintf("there is no %s", wire.Printable(r.URL.Path))}
@@ -20,7 +21,7 @@ func legible(r *http.Request) *problem {
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		return invalid("query", "is not escaped as it should be: write % as %25 and ; as %3B")
+		return invalid("query", "is not escaped correctly: write % as %25 and ; as %3B")
 	}
 	for name, values := range query {
 		for _, v := range append(values, name) {

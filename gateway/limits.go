@@ -10,22 +10,22 @@ import (
 	"github.com/mindcoordinator/mind/gateway/ratelimit"
 )
 
-// Headers of what a limit leaves, as published.
+// Headers with the rest of a limit, as published.
 const (
 	headerLimit     = "X-Scaigrid-Ratelimit-Limit"
 	headerRemaining = "X-Scaigrid-Ratelimit-Remaining"
 	headerReset     = "X-Scaigrid-Ratelimit-Reset"
 )
 
-// RateLimits are requests per minute; 0: any number. Each gateway counts for itself.
+// RateLimits are requests per minute; 0: no limit. Each gateway counts for itself.
 type RateLimits struct {
-	// Token bounds each bearer token, User each user of a tenant, Tenant all users of one together.
+	// Token limits each bearer token, User each user of a tenant, Tenant all users of a tenant together.
 	Token, User, Tenant int
 }
 
 func (l RateLimits) any() bool { return l.Token > 0 || l.User > 0 || l.Tenant > 0 }
 
-// admit counts a request of a caller; nil: it may go on.
+// admit counts a request of a caller; nil: it may continue.
 func (s *server) admit(x *exchange, now time.Time) *problem {
 	limits := s.config.RateLimits
 	if !limits.any() {

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/tokenexchange"
 )
 
-// mint puts tokens for ScaiDrive and ScaiAtlas into the call, and returns the time that is left for it.
+// mint adds tokens for ScaiDrive and ScaiAtlas to the call, and returns its remaining timeout.
 func (x *exchange) mint(call *client.Call, limit time.Duration) (time.Duration, error) {
 	s := x.server
 	if !x.caller.Issued {
@@ -40,26 +40,26 @@ func (x *exchange) mint(call *client.Call, limit time.Duration) (time.Duration, 
 	return 0, x.notMinted("bad_answer", err)
 }
 
-var errNotExchangeable = errors.New("the caller's token is none of the issuer's")
+var errNotExchangeable = errors.New("the issuer did not issue the caller's token")
 
-// notMintedWhy is what a caller is told; the log has the rest.
+// notMintedWhy is what the caller sees; the log has the details.
 var notMintedWhy = map[string]string{
-	"not_exchangeable": "an API token cannot be exchanged for one; use a token of your sign-in (a JSON web token of the issuer)",
-	"refused":          "the authorization server does not give one for your token; sign in anew, and if that does not help, ask whoever runs it",
-	"unreachable":      "the authorization server cannot be asked now; try again",
-	"bad_answer":       "the authorization server gave none that can be used; the request id leads to the details in the gateway's log",
+	"not_exchangeable": "an API token cannot be exchanged; use the token of your sign-in (a JSON web token of the issuer)",
+	"refused":          "the authorization server refused your token; sign in again, and if that does not help, contact its operators",
+	"unreachable":      "the authorization server cannot be reached now; try again",
+	"bad_answer":       "the authorization server's answer was not valid; the gateway's log has the details under the request id",
 }
 
 // notMinted answers as published: 500, whatever the reason.
 func (x *exchange) notMinted(outcome string, err error) *problem {
 	x.server.metrics.Exchanges.WithLabelValues(outcome).Inc()
-	if x.r.Context().Err() == nil { // else the caller hung up, and nobody failed
+	if x.r.Context().Err() == nil { // otherwise the caller hung up, which is not a failure
 		x.server.log.LogAttrs(x.r.Context(), slog.LevelWarn, "a token exchange failed", slog.String("event", "scaimind_token_exchange_failed"),
 			slog.String("request_id", x.requestID), slog.String("tenant_id", x.tenant()), slog.String("route", x.route.name),
 			slog.String("outcome", outcome), slog.String("raw_detail", err.Error()))
 	}
 	return &problem{
 		http: http.StatusInternalServerError, code: "TOKEN_EXCHANGE_FAILED",
-		message: "no token for ScaiDrive and ScaiAtlas could be had for you: " + notMintedWhy[outcome],
+		message: "cannot get a token for ScaiDrive and ScaiAtlas: " + notMintedWhy[outcome],
 	}
 }

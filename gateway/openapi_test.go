@@ -55,7 +55,7 @@ func TestEndpoints_serveWhatTheProtosDeclare(t *testing.T) {
 	}
 }
 
-func TestOpenAPI_refersOnlyToWhatIsThere(t *testing.T) {
+func TestOpenAPI_refersOnlyToExistingSchemas(t *testing.T) {
 	g := newGate(t, testConfig(newScripted(t)))
 	a := g.do("GET", "/openapi.json", "", "Authorization", "")
 	require.Equal(t, 200, a.code)

@@ -19,8 +19,8 @@ func fromQuery[M proto.Message](read func(url.Values) (M, []wire.Fault)) asked {
 	return func(query url.Values) (proto.Message, []wire.Fault) { return read(query) }
 }
 
-// plain serves a route as the protos say: the open segment of the path and the query or the body make the request, and the response,
-// or one field of it, is the answer.
+// plain serves a route as the protos declare it: the variable segment of the path and the query or the body make the
+// request, and the response, or one field of it, is the answer.
 func plain(m *methods.Method, at methods.Route, query asked, mayBeEmpty bool) func(x *exchange) error {
 	_, name, _ := strings.Cut(at.Path, "{")
 	name, _, _ = strings.Cut(name, "}")
@@ -59,7 +59,7 @@ func takesBody(at methods.Route) bool {
 	return at.Method == http.MethodPost || at.Method == http.MethodPut
 }
 
-// answerOf is what a plain route answers with.
+// answerOf returns the answer of a plain route.
 func answerOf(at methods.Route, request, reply proto.Message) proto.Message {
 	if at.Echo {
 		return request

@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// ofTenant holds that only operators ask about, or set, what is another tenant's.
+// ofTenant refuses requests about another tenant unless the caller is an operator.
 func (x *exchange) ofTenant(tenant, what string) error {
 	if tenant == "" || tenant == x.caller.Tenant || x.caller.May(auth.PermissionOperator) {
 		return nil
@@ -19,7 +19,7 @@ func (x *exchange) ofTenant(tenant, what string) error {
 	return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: what + " of another tenant needs the permission " + auth.PermissionOperator}
 }
 
-// tenantID is the tenant that the path names; - is the caller's own.
+// tenantID is the tenant in the path; - is the caller's own.
 func tenantID(x *exchange) string {
 	if named := id(x); named != "-" {
 		return named
@@ -48,7 +48,7 @@ func putQuota(x *exchange) error {
 		func(r *v1.PutQuotaResponse) proto.Message { return r.GetQuota() })
 }
 
-// quotaFigures are the fields of a quota that nobody sets.
+// quotaFigures are the read-only fields of a quota.
 var quotaFigures = []string{"tenant_id", "gpus", "running_jobs", "jobs", "updated_by", "updated_at"}
 
 func deleteQuota(x *exchange) error {

@@ -136,7 +136,7 @@ func TestRoutes(t *testing.T) {
 				require.Equal(t, 403, a.code)
 				require.Equal(t, "AUTHZ_PERMISSION_DENIED", a.Error.Code)
 			}
-			require.Empty(t, c.seen(), "nothing is called for who may not")
+			require.Empty(t, c.seen(), "a denied request causes no call")
 			a := g.do(tc.method, tc.path, tc.body, "Authorization", "Bearer only-"+tc.permission)
 			require.Equal(t, tc.code, a.code, a.body)
 			require.Equal(t, "ok", a.Status)
@@ -313,7 +313,7 @@ func TestErrors_everyCode(t *testing.T) {
 
 // What to do after a failure depends on the request: a read needs no key, and a write that certainly was not done needs none.
 func TestErrors_adviceFitsTheRequest(t *testing.T) {
-	const none, late = "no coordinator can take this now: there is no leader, or none can be reached", "the coordinators did not answer in time"
+	const none, late = "no coordinator can accept this now: there is no leader, or none can be reached", "the coordinators did not answer in time"
 	const job = `{"name":"x"}`
 	for _, tc := range []struct {
 		method, path, body, key string
@@ -321,12 +321,12 @@ func TestErrors_adviceFitsTheRequest(t *testing.T) {
 		outcome                 string
 		want                    string
 	}{
-		{"GET", "/jobs/job_1", "", "", codes.Unavailable, status.NotSent, none + "; try again, or read what one coordinator has with consistency=stale"},
+		{"GET", "/jobs/job_1", "", "", codes.Unavailable, status.NotSent, none + "; try again, or read from one coordinator with consistency=stale"},
 		{"GET", "/jobs/job_1?consistency=stale", "", "", codes.Unavailable, status.NotSent, none + "; try again"},
 		{"GET", "/jobs/job_1?consistency=stale", "", "", codes.DeadlineExceeded, "", late + "; try again"},
-		{"POST", "/jobs", job, "k", codes.Unavailable, status.NotSent, none + "; nothing was done: try again"},
+		{"POST", "/jobs", job, "k", codes.Unavailable, status.NotSent, none + "; nothing was changed: try again"},
 		{"POST", "/jobs", job, "k", codes.Unavailable, status.Unknown, none + "; it may have taken effect: try again with the same Idempotency-Key"},
-		{"POST", "/jobs", job, "", codes.Unavailable, status.Unknown, none + "; it may have taken effect: look before you try again, and send an Idempotency-Key with what you may have to repeat"},
+		{"POST", "/jobs", job, "", codes.Unavailable, status.Unknown, none + "; it may have taken effect: check before you try again, and send an Idempotency-Key with writes that you may have to repeat"},
 		{"POST", "/jobs/job_1/cancel", "", "k", codes.DeadlineExceeded, status.Unknown, late + "; it may have taken effect: try again with the same Idempotency-Key"},
 	} {
 		t.Run(fmt.Sprint(tc.method, tc.path, tc.key, tc.code, tc.outcome), func(t *testing.T) {

@@ -15,20 +15,20 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// prefix of everything that ScaiMind published.
+// prefix of all paths that ScaiMind published.
 const prefix = "/v1/modules/scaimind"
 
 // route is one method of one path.
 type route struct {
 	methods.Route
-	// Who may: anybody when there is none, else a caller with one of them.
+	// The permissions, one of which the caller needs; none: any caller may.
 	anyOf  []string
-	open   bool // no token is needed
-	stream bool // answers with events
-	write  bool // the call that it leads to may change something
-	// operator is the permission with which a caller is an operator in this call; empty: nobody is one.
+	open   bool // no token is required
+	stream bool // answers with an event stream
+	write  bool // the call may change something
+	// operator is the permission that makes the caller an operator in this call; empty: none does.
 	operator string
-	// secrets is who is shown what may be secret in answers.
+	// secrets is the permission that shows secrets in answers.
 	secrets []string
 	// tokens: the call carries tokens for ScaiDrive and ScaiAtlas.
 	tokens bool
@@ -44,7 +44,7 @@ func (r *route) bodyLimit(l Limits) int64 {
 	return l.Body
 }
 
-// routes lists what is served, in the order in which requests are compared with it, with what the document says of it.
+// routes lists the served routes in the order in which requests are matched, with their descriptions for the document.
 func routes() ([]route, []openapi.Operation) {
 	var all []route
 	var document []openapi.Operation
@@ -84,16 +84,16 @@ func routes() ([]route, []openapi.Operation) {
 	return all, document
 }
 
-// router puts the table behind mux.
+// router builds a mux router from the table.
 func (s *server) router() http.Handler {
 	all, _ := routes()
-	// What is escaped in a path belongs to a name: the tenant "a/b" is one segment.
+	// An escaped slash belongs to a name: the tenant "a/b" is one segment.
 	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
 	for i := range all {
 		r := &all[i]
 		methods := []string{r.Method}
 		if r.Method == http.MethodGet && !r.stream {
-			methods = append(methods, http.MethodHead) // net/http leaves the body out
+			methods = append(methods, http.MethodHead) // net/http omits the body
 		}
 		router.Handle(r.Path, s.handler(r)).Methods(methods...)
 	}
@@ -121,7 +121,7 @@ func (s *server) router() http.Handler {
 		[]string{headerRequestID, headerIndex, "Retry-After", headerLimit, headerRemaining, headerReset})
 }
 
-// methodsOf lists what a path takes, but for OPTIONS, which every path does.
+// methodsOf lists the methods of a path, except OPTIONS, which every path accepts.
 func methodsOf(router *mux.Router, r *http.Request) []string {
 	var allowed []string
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "DELETE"} {

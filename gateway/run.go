@@ -16,9 +16,8 @@ import (
 	"github.com/mindcoordinator/mind/profiling"
 )
 
-// Run serves until ctx ends, then lets requests in flight finish, closes event
-// streams and returns nil. It returns an error when it cannot start, or when
-// its listener fails.
+// Run serves until ctx ends, then lets requests in flight finish, closes event streams and returns nil. It returns an error
+// if it cannot start, or if its listener fails.
 func Run(ctx context.Context, config Config) error {
 	if err := config.Validate(); err != nil {
 		return fmt.Errorf("gateway configuration: %w", err)
@@ -69,10 +68,10 @@ func Run(ctx context.Context, config Config) error {
 	return s.drain(server, failed)
 }
 
-// lastWrites is how long the job cache may take at shutdown for what it has not written yet.
+// lastWrites limits how long the job cache may take at shutdown to write what is queued.
 const lastWrites = time.Second
 
-// close lets go of what the server holds besides its listener.
+// close releases what the server holds besides its listener.
 func (s *server) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastWrites)
 	defer cancel()
@@ -84,8 +83,8 @@ func (s *server) close() {
 	_ = s.client.Close()
 }
 
-// drain ends the gateway: no probe sends it new callers, streams are closed,
-// requests in flight finish, and what is left after the time for it is cut.
+// drain ends the gateway: probes report it as not ready, streams are closed, requests in flight finish, and requests that
+// exceed the time limit are cut.
 func (s *server) drain(server *http.Server, failed <-chan error) error {
 	s.draining.Store(true)
 	close(s.drained)

@@ -61,7 +61,7 @@ func confide(m protoreflect.Message, depth int) {
 	}
 }
 
-// Whoever may not manage jobs is not shown the values of environments, nor what signs or opens URLs, by whatever route.
+// Callers without the permission to manage jobs see no values of environments and no credentials of URLs, on any route.
 func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 	const secretOf = "hunter-"
 	var others []string
@@ -103,7 +103,7 @@ func TestSecrets_ofJobsAreForThoseWhoManageThem(t *testing.T) {
 			}
 		})
 	}
-	require.Greater(t, shown, 15, "whoever manages jobs sees them as they are")
+	require.Greater(t, shown, 15, "callers that may manage jobs see them unchanged")
 
 	viewer := g.do("GET", prefix+"/jobs/job_1", "", "Authorization", "Bearer "+tokenViewer)
 	job := g.data(viewer)

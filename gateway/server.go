@@ -42,7 +42,7 @@ type server struct {
 	limiter *ratelimit.Limiter
 	proxies auth.Proxies
 	issued  *auth.APITokens
-	// client calls the coordinators; what follows are their services, for the handlers that are not plain.
+	// client calls the coordinators; the fields below are their services, for handlers that are not plain.
 	client      *client.Client
 	jobs        v1.JobServiceClient
 	evaluations v1.EvaluationServiceClient
@@ -51,19 +51,19 @@ type server struct {
 	tokens      v1.TokenServiceClient
 	quotas      v1.QuotaServiceClient
 	audit       v1.AuditServiceClient
-	// watched is what event streams tell.
+	// watched makes the subjects of event streams.
 	watched stream.Source
-	// denied are the requests of people who may not, until they are told to the coordinators.
+	// denied collects denied requests until they are reported to the coordinators.
 	denied denials.Tally
-	// exchanger mints tokens for ScaiDrive and ScaiAtlas; nil: none are.
+	// exchanger exchanges tokens for ScaiDrive and ScaiAtlas; nil: disabled.
 	exchanger *tokenexchange.Exchanger
 	// hub holds the streams that callers share.
 	hub *fanout.Hub
-	// listed keeps a copy of the jobs that were listed; nil: nobody does.
+	// listed keeps a copy of listed jobs; nil: disabled.
 	listed *jobcache.Cache
-	// document is the OpenAPI document, made when it is first asked for.
+	// document is the OpenAPI document, built at the first request for it.
 	document func() []byte
-	index    atomic.Uint64 // the newest seen in any answer
+	index    atomic.Uint64 // the newest index in any answer
 
 	draining atomic.Bool
 	drained  chan struct{} // closed when event streams are to end
@@ -71,7 +71,7 @@ type server struct {
 	streams  sync.WaitGroup
 }
 
-// Two connections spare a few percent over one under load; more cost again.
+// Under load, two connections gain a few percent over one; more connections lose it again.
 const connsPerCoordinator = 2
 
 func newServer(config Config) (*server, error) {
@@ -131,8 +131,7 @@ func newServer(config Config) (*server, error) {
 	return s, nil
 }
 
-// sawIndex notes the index of an answer and returns it; for an answer without
-// one, the newest that was seen.
+// sawIndex records the index of an answer and returns it; for an answer without one, it returns the newest recorded index.
 func (s *server) sawIndex(index uint64) uint64 {
 	for {
 		newest := s.index.Load()
@@ -145,8 +144,7 @@ func (s *server) sawIndex(index uint64) uint64 {
 	}
 }
 
-// handler is what every request goes through, in the published order: 401,
-// 403, then 413 and 422 while the body is read, then the call.
+// handler handles every request, in the published order: 401, 403, then 413 and 422 while the body is read, then the call.
 func (s *server) handler(route *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
@@ -192,7 +190,7 @@ func (s *server) handler(route *route) http.Handler {
 	})
 }
 
-// authenticate says who is calling.
+// authenticate finds the caller.
 func (s *server) authenticate(x *exchange) (*auth.Caller, *problem) {
 	r := x.r
 	if tickets := r.URL.Query()[queryTicket]; len(tickets) > 0 && (x.route.stream || r.Header.Get("Authorization") == "") {
@@ -217,11 +215,11 @@ func (s *server) authenticate(x *exchange) (*auth.Caller, *problem) {
 	return caller, nil
 }
 
-// bearer is the token that a request carries; empty: none, or none of a kind that is known.
+// bearer returns the token of a request; empty: none, or of an unknown kind.
 func bearer(r *http.Request) string {
 	const scheme = "bearer "
 	headers := r.Header["Authorization"]
-	if len(headers) != 1 { // Whoever stands in front may have looked at another one.
+	if len(headers) != 1 { // A proxy may have checked the other one.
 		return ""
 	}
 	header := headers[0]
@@ -231,7 +229,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(header[len(scheme):])
 }
 
-// panicked keeps the fault of one request from ending all others.
+// panicked keeps a fault in one request from ending all others.
 func (x *exchange) panicked(fault any) {
 	if fault == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		panic(fault)
@@ -240,10 +238,10 @@ func (x *exchange) panicked(fault any) {
 		slog.String("request_id", x.requestID), slog.String("route", x.route.name), slog.Any("fault", fault),
 		slog.String("stack", string(debug.Stack())))
 	if x.code != 0 {
-		panic(http.ErrAbortHandler) // half an answer is out: cut it
+		panic(http.ErrAbortHandler) // part of the answer was sent: cut it
 	}
 	x.refuse(&problem{
 		http: http.StatusInternalServerError, code: "INTERNAL",
-		message: "internal error; the request id leads to the details in the gateway's log",
+		message: "internal error; the gateway's log has the details under the request id",
 	})
 }

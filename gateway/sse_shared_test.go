@@ -232,7 +232,7 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Whoever may not see a job does not see it over the shoulder of one who may; and nobody is given what he did not ask for.
+// Sharing a stream gives no caller access to a job, and no caller gets events that it did not ask for.
 func TestLogs_nobodySharesWithAnotherTenantOrAnotherWish(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)

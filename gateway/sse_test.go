@@ -196,11 +196,11 @@ func TestLogs_errorsAfterTheFirstEventEndTheStream(t *testing.T) {
 		c := newScripted(t)
 		c.logs = func(r *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
 			_ = lines(r, s, 1)
-			return grpcstatus.Error(codes.NotFound, "job is not known any more")
+			return grpcstatus.Error(codes.NotFound, "job is no longer known")
 		}
 		next, _ := runGateway(t, testConfig(c)).stream("/jobs/job_1/logs")
 		expectLines(t, next, 1, 1)
-		require.Equal(t, event{name: "error", data: `{"error":"stream ended","code":"NOT_FOUND","message":"job is not known any more"}`}, next())
+		require.Equal(t, event{name: "error", data: `{"error":"stream ended","code":"NOT_FOUND","message":"job is no longer known"}`}, next())
 		require.Equal(t, event{}, next())
 	})
 }

@@ -47,12 +47,12 @@ var badTicket = &problem{
 	message: "the ticket is unknown, expired or used: get another one from POST /v1/stream-tickets",
 }
 
-// admitTicket says who comes with a ticket, which is used up by that.
+// admitTicket finds the caller of a ticket, which is used up.
 func (s *server) admitTicket(x *exchange, tickets []string) (*auth.Caller, *problem) {
 	switch {
 	case !x.route.stream:
 		return nil, &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_MISSING", message: "a ticket opens event streams only: send an Authorization header: Bearer TOKEN"}
-	case len(tickets) > 1 || len(x.r.Header["Authorization"]) > 0: // Whoever stands in front may have looked at another one.
+	case len(tickets) > 1 || len(x.r.Header["Authorization"]) > 0: // A proxy may have checked the other one.
 		return nil, &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "send one ticket, and no Authorization header with it"}
 	}
 	ctx := auth.WithAddress(x.r.Context(), s.proxies.ClientOf(x.r))
@@ -69,7 +69,7 @@ func (s *server) admitTicket(x *exchange, tickets []string) (*auth.Caller, *prob
 	return caller, nil
 }
 
-// unchecked is the answer when a credential is not good, or nobody can say.
+// unchecked is the answer when a credential is invalid or cannot be checked.
 func (s *server) unchecked(x *exchange, err error, what string, invalid *problem) *problem {
 	var guessed *auth.TooManyGuesses
 	switch {
@@ -91,6 +91,6 @@ func tooManyGuesses(wait time.Duration, address string) *problem {
 	seconds := max(1, int(math.Ceil(wait.Seconds())))
 	return &problem{
 		http: http.StatusTooManyRequests, code: "RATE_LIMITED", reason: "UNKNOWN_TOKENS", retryAfter: seconds,
-		message: fmt.Sprintf("too many unknown tokens from %s: try again in %d s; tokens that were good here before are not held up", address, seconds),
+		message: fmt.Sprintf("too many unknown tokens from %s: try again in %d s; tokens that were valid here before are not affected", address, seconds),
 	}
 }

@@ -48,7 +48,7 @@ func keepTickets(c *scripted) (asked *atomic.Int64) {
 		whose := kept[digest]
 		delete(kept, digest)
 		if whose == nil {
-			return nil, grpcstatus.Error(codes.NotFound, "there is no such ticket (any more)")
+			return nil, grpcstatus.Error(codes.NotFound, "the ticket does not exist, has expired or was used")
 		}
 		return &v1.RedeemStreamTicketResponse{Ticket: whose}, nil
 	})
@@ -126,7 +126,7 @@ func TestStreamTickets_openOneStreamOnce(t *testing.T) {
 		require.Equal(t, 200, resp.StatusCode)
 		expectLines(t, next, 3, 3)
 
-		// Whoever may not read with the token may not with its ticket.
+		// A ticket does not allow more than its token.
 		ticket, _ = here.ticket(tokenNone)
 		resp, a, _ := here.open("/jobs/job_1/logs?ticket=" + ticket)
 		require.Equal(t, 403, resp.StatusCode)

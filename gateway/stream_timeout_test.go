@@ -14,8 +14,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/stream"
 )
 
-// Streams of coordinators that are opened anew after a while are one stream to the caller; a job that is silent for longer
-// than the gateway looks for a coordinator does not end it.
+// The caller sees one stream, even if the gateway reopens its stream from a coordinator; a job that is silent for longer than
+// the gateway retries does not end it.
 func TestLogs_upstreamsOfBoundedTimeAreOneStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newScripted(t)

@@ -50,7 +50,7 @@ func streamEvents(x *exchange) error {
 	if raw := query.Get("since_index"); raw != "" {
 		index, err := strconv.ParseUint(raw, 10, 64)
 		if err != nil || index > math.MaxInt64 {
-			return invalid("since_index", fmt.Sprintf("must be a state index, as X-Mind-Index tells, not %q", wire.Printable(raw)))
+			return invalid("since_index", fmt.Sprintf("must be a state index, as in X-Mind-Index, not %q", wire.Printable(raw)))
 		}
 		since = &index
 	}
@@ -64,7 +64,7 @@ func streamEvents(x *exchange) error {
 	return relay(x, x.server.watched.Changes(x.watching(), query["topic"]), from)
 }
 
-// watching is the call by which a stream is read. No idempotency key or deadline goes with it: it is not this caller's alone.
+// watching is the call that reads a stream. It has no idempotency key or deadline: other callers may share it.
 func (x *exchange) watching() client.Call {
 	return client.Call{Tenant: x.caller.Tenant, User: x.caller.User, RequestID: x.requestID, Consistency: x.stale}
 }
@@ -110,14 +110,14 @@ func (r *reader) gone() {
 	}
 }
 
-// MayGoOn implements stream.Reader: it is nil while the token is good for what it was good for at the beginning. When that cannot
-// be found out now, it is found out later: no stream ends because the coordinators elect a leader.
+// MayGoOn implements stream.Reader: it is nil while the token has the permissions that it had at the start. If that cannot
+// be checked now, it is checked later: an election does not end streams.
 func (r *reader) MayGoOn(ctx context.Context) error {
 	x := r.x
 	now, err := x.recheck(auth.WithAddress(ctx, x.server.proxies.ClientOf(x.r)))
 	switch {
 	case errors.Is(err, auth.ErrInvalidToken), err == nil && (now.Tenant != x.caller.Tenant || now.User != x.caller.User):
-		return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the token ran out or was revoked: go on from the last id with a good one"}
+		return &problem{http: http.StatusUnauthorized, code: "AUTH_TOKEN_INVALID", message: "the token expired or was revoked: resume after the last id with a valid token"}
 	case err == nil && len(x.route.anyOf) > 0 && !now.May(x.route.anyOf...):
 		return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "the token lost the permission to read this"}
 	}
@@ -131,7 +131,7 @@ func (r *reader) Ended(err error) (code, message string) {
 	return p.code, p.message
 }
 
-// beginning is where a stream begins, and of which state: without a leader, one coordinator's may have to do.
+// beginning is the start of a stream and the state that it reflects: without a leader, that may be one coordinator's.
 func (x *exchange) beginning() (cursor string, err error) {
 	if x.stale, err = x.consistency(); err != nil {
 		return "", err
@@ -139,8 +139,7 @@ func (x *exchange) beginning() (cursor string, err error) {
 	return x.lastEventID()
 }
 
-// lastEventID is where the caller wants to go on: EventSource sends the
-// header, others may use the query.
+// lastEventID is where the caller wants to resume: EventSource sends the header, others may use the query.
 func (x *exchange) lastEventID() (string, error) {
 	cursor := x.r.Header.Get(headerLastEventID)
 	if cursor == "" {

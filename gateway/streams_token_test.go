@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/auth"
 )
 
-// A stream ends with the token of its reader, whether the job is silent or prints all the time, and whether he reads or not.
+// A stream ends with the token of its reader, whether the job prints or not, and whether the reader reads or not.
 func TestLogs_endWithTheToken(t *testing.T) {
 	silent := func(_ *v1.StreamJobLogsRequest, s grpc.ServerStreamingServer[v1.StreamJobLogsResponse]) error {
 		if err := s.Send(&v1.StreamJobLogsResponse{Entries: []*v1.LogEntry{entry(1)}}); err != nil {

@@ -24,7 +24,7 @@ func createToken(x *exchange) error {
 	if err := x.mayCreate(request); err != nil {
 		return err
 	}
-	// The token is made here, and only its digest goes further: nobody else can tell it.
+	// The token is created here and only its digest is sent on, so nobody else knows it.
 	token := auth.MintToken()
 	digest := sha256.Sum256([]byte(token))
 	request.Digest = digest[:]
@@ -49,8 +49,8 @@ func createToken(x *exchange) error {
 	return nil
 }
 
-// mayCreate holds that nobody gives what he does not have: no other tenant than his own, no permission that he lacks,
-// unless he is an operator.
+// mayCreate refuses to grant more than the caller has: another tenant, or a permission that the caller lacks, unless the
+// caller is an operator.
 func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
 	var faults []wire.Fault
 	if len(request.Permissions) == 0 {
@@ -72,7 +72,7 @@ func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
 	operator := x.caller.May(auth.PermissionOperator)
 	for _, p := range request.Permissions {
 		if !operator && !x.caller.May(p) {
-			return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "only who has the permission " + p + " can give it"}
+			return &problem{http: http.StatusForbidden, code: "AUTHZ_PERMISSION_DENIED", message: "only a caller with the permission " + p + " can grant it"}
 		}
 	}
 	if request.TenantId != "" && request.TenantId != x.caller.Tenant && !operator {
@@ -81,7 +81,7 @@ func (x *exchange) mayCreate(request *v1.CreateTokenRequest) error {
 	return nil
 }
 
-// asTenant lets an operator look after the tokens of the tenant that the query names.
+// asTenant lets an operator manage the tokens of the tenant in the query.
 func asTenant(x *exchange) error {
 	tenant := x.r.URL.Query().Get("tenant_id")
 	if tenant == "" || tenant == x.caller.Tenant {

@@ -51,7 +51,7 @@ func TestTokens_made(t *testing.T) {
 	require.NotContains(t, again.body, made.Token, "no two are the same")
 }
 
-func TestTokens_nobodyGivesWhatHeLacks(t *testing.T) {
+func TestTokens_callersCannotGrantMoreThanTheyHave(t *testing.T) {
 	c := newScripted(t)
 	g := newGate(t, tokensConfig(c))
 	for name, tc := range map[string]struct {
@@ -140,7 +140,7 @@ func TestTokens_used(t *testing.T) {
 		require.Equal(t, 200, g.do("DELETE", prefix+"/tokens/tok_1", "", "Authorization", "Bearer admin").code)
 		before := verified()
 		require.Equal(t, 200, g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+good).code)
-		require.Equal(t, before+1, verified(), "after a revocation all are asked for anew")
+		require.Equal(t, before+1, verified(), "after a revocation all tokens are looked up again")
 		down = true
 		a := g.do("GET", prefix+"/queue", "", "Authorization", "Bearer "+auth.MintToken())
 		require.Equal(t, 503, a.code)

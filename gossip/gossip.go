@@ -1,20 +1,16 @@
-// Package gossip says who is alive, as this process sees it.
+// Package gossip tracks which members are alive, as seen by this process.
 //
-// Contract: every coordinator and agent of a cluster is a member of one
-// memberlist pool, encrypted with a shared key. Members tells this process's
-// own view; views of different processes differ for seconds, and on the two
-// sides of a network cut for as long as it lasts.
+// Contract: every coordinator and agent of a cluster is a member of one memberlist pool, encrypted with a shared key.
+// Members returns this process's own view. The views of different processes differ for seconds, and on the two sides of a
+// network partition for as long as it lasts.
 //
-// Guarantees: a member that dies without a word is dead in the view of the
-// others after about 3 to 5 seconds in a pool of up to ten, longer in larger
-// pools; one that answers any of the pool's direct, indirect or TCP pings is not
-// declared dead. A member that said goodbye is left, and not dead, provided its
-// goodbye arrived. A process that starts again under its name is alive with a
-// higher incarnation. The view heals by itself after a cut.
+// Guarantees: a member that dies without leaving is dead in the view of the others after about 3 to 5 seconds in a pool of
+// up to ten, longer in larger pools; a member that answers any of the pool's direct, indirect or TCP pings is not declared
+// dead. A member that leaves is in state left, not dead, if its leave message arrived. A process that starts again under
+// its name is alive with a higher incarnation. The views converge again after a partition.
 //
-// Not guaranteed: that dead means dead. It means that this process and those it
-// can talk to do not reach the member. Suspect is this process's own suspicion;
-// those of others are not seen until they become a death.
+// Not guaranteed: that a dead member is dead. It means that this process and those it can reach do not reach the member.
+// Suspect is this process's own suspicion; suspicions of others are not visible until they become a death.
 package gossip
 
 import (
@@ -33,11 +29,11 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// State is what this process believes of a member.
+// State is the state of a member in this process's view.
 type State string
 
-// The states of a member. Suspect: it missed pings, and has a few seconds to
-// answer. Dead: it did not. Left: it said goodbye.
+// The states of a member. Suspect: it missed pings, and has a few seconds to answer. Dead: it did not answer. Left: it left
+// the pool.
 const (
 	Alive   State = "alive"
 	Suspect State = "suspect"
@@ -57,12 +53,11 @@ type Member struct {
 	Meta        map[string]string
 	// Since is when this process saw the member enter its state.
 	Since time.Time
-	// Acked is when the member last answered a direct ping of this process;
-	// zero when it never did.
+	// Acked is when the member last answered a direct ping of this process; zero if never.
 	Acked time.Time
 }
 
-// Config says how to take part.
+// Config configures a member.
 type Config struct {
 	// Name is the id of the component, unique among all members.
 	Name string
@@ -72,14 +67,11 @@ type Config struct {
 	// Advertise is where others reach it (default: what was bound).
 	Bind      string
 	Advertise string
-	// SecretKey encrypts everything: 16, 24 or 32 bytes. Without one nothing
-	// is encrypted.
+	// SecretKey encrypts all messages: 16, 24 or 32 bytes. Without it they are not encrypted.
 	SecretKey []byte
-	// Join are addresses of any members; they are tried until one answers, and
-	// again whenever members are away.
+	// Join are addresses of any members; they are tried until one answers, and again whenever members are dead.
 	Join []string
-	// Meta travels with the member; with name of role and keys it must fit in
-	// 512 bytes.
+	// Meta is sent with the member; together with the name of the role and keys it must fit in 512 bytes.
 	Meta   map[string]string
 	Logger *slog.Logger
 	// Transport replaces UDP and TCP, in tests; nil: the real ones.
@@ -93,28 +85,25 @@ func (c Config) logger() *slog.Logger {
 	return cmp.Or(c.Logger, slog.New(slog.DiscardHandler))
 }
 
-// Timings. A probe goes to one member every probeInterval; unanswered it becomes
-// a suspicion, which becomes a death after suspicionMult probe intervals when
-// others confirm it, and after suspicionMaxMult times that when nobody does.
-// So a busy member has at least 2.5 s to find a moment for one packet, which
-// even a machine with two busy cores gives.
+// Timings. Each probeInterval one member is probed. An unanswered probe becomes a suspicion, which becomes a death after
+// suspicionMult probe intervals if others confirm it, and otherwise after suspicionMaxMult times that. So a busy member has
+// at least 2.5 s to answer with one packet, which is enough even on a machine with two busy cores.
 const (
 	probeInterval    = 500 * time.Millisecond
 	probeTimeout     = 250 * time.Millisecond
 	suspicionMult    = 5
 	suspicionMaxMult = 2
 	streamTimeout    = 2 * time.Second
-	// reclaimTime is how long a name is kept for its dead member before a
-	// process at another address may take it.
+	// reclaimTime is how long the name of a dead member is reserved before a process at another address may take it.
 	reclaimTime = 2 * time.Second
-	// rejoinInterval is the pace of attempts to join, first and later on.
+	// rejoinInterval is the pause between attempts to join.
 	rejoinInterval = time.Second
 	rejoinSlowly   = 5 * time.Second
-	// rejoinAtMost bounds the addresses tried in one attempt.
+	// rejoinAtMost limits the addresses tried in one attempt.
 	rejoinAtMost = 5
-	// goodbyeTime bounds how long leaving waits, twice, for the word to spread: less than callers wait for the leaving, so that
-	// nothing of a pool is left when they go on.
-	goodbyeTime = 750 * time.Millisecond
+	// leaveTime limits each of the two phases of leaving, in which the message spreads. It is shorter than callers wait
+	// for Leave, so that nothing of a pool is left when they continue.
+	leaveTime = 750 * time.Millisecond
 )
 
 // Pool is this process's membership.
@@ -135,7 +124,7 @@ type Pool struct {
 func Start(cfg Config) (*Pool, error) {
 	cfg.Logger = cfg.logger()
 	if cfg.Name == "" || cfg.Role == "" {
-		return nil, errors.New("gossip configuration: name and role are needed")
+		return nil, errors.New("gossip configuration: name and role are required")
 	}
 	p := &Pool{cfg: cfg, log: cfg.Logger.With("component", "gossip", "member", cfg.Name), left: make(chan struct{})}
 	p.view = newView(p.log, cfg.Name, about{Role: cfg.Role, Incarnation: uint64(time.Now().UnixNano()), Meta: cfg.Meta})
@@ -172,7 +161,7 @@ func (p *Pool) memberlistConfig() (*memberlist.Config, error) {
 	c.SecretKey = p.cfg.SecretKey
 	if p.cfg.Transport != nil {
 		c.Transport = p.cfg.Transport
-		c.EnableCompression = false // virtual time has better things to do
+		c.EnableCompression = false // not needed in virtual time
 	}
 	c.ProbeInterval, c.ProbeTimeout = probeInterval, probeTimeout
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = suspicionMult, suspicionMaxMult
@@ -183,8 +172,7 @@ func (p *Pool) memberlistConfig() (*memberlist.Config, error) {
 	return c, nil
 }
 
-// splitAddr takes host:port apart and resolves the host: members know each
-// other by IP address.
+// splitAddr splits host:port and resolves the host: members know each other by IP address.
 func splitAddr(addr string) (string, int, error) {
 	host, portText, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -204,8 +192,8 @@ func splitAddr(addr string) (string, int, error) {
 	return cmp.Or(host, "0.0.0.0"), int(port), nil
 }
 
-// keepJoining makes the first contact, and later calls again on whoever is
-// away: after a cut memberlist by itself would forget the other side.
+// keepJoining makes the first contact, and later contacts dead members again: after a partition memberlist itself would
+// forget the other side.
 func (p *Pool) keepJoining(ctx context.Context) {
 	pace := rejoinInterval
 	for {
@@ -227,22 +215,21 @@ func (p *Pool) keepJoining(ctx context.Context) {
 	}
 }
 
-// Members returns everybody this process has seen, by name, itself included.
+// Members returns all members that this process has seen, by name, including itself.
 func (p *Pool) Members() []Member {
 	members := p.view.members(time.Now())
 	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.Name, b.Name) })
 	return members
 }
 
-// Changes returns a channel that is signalled after the view changed; signals
-// that were not received yet become one. Each call returns its own channel,
-// which lives as long as the pool.
+// Changes returns a channel that is signaled after the view changed; unread signals are merged. Each call returns its own
+// channel, which lives as long as the pool.
 func (p *Pool) Changes() <-chan struct{} { return p.view.subscribe() }
 
 // Addr is the advertised address.
 func (p *Pool) Addr() string { return p.list.LocalNode().Address() }
 
-// Incarnation is this member's own: higher for each start of the process.
+// Incarnation is that of this member: higher for each start of the process.
 func (p *Pool) Incarnation() uint64 { return p.view.incarnation() }
 
 // SetMeta replaces this member's meta and tells the others.
@@ -250,26 +237,26 @@ func (p *Pool) SetMeta(meta map[string]string) error {
 	if err := p.view.setMeta(meta); err != nil {
 		return err
 	}
-	if err := p.list.UpdateNode(goodbyeTime); err != nil {
-		return fmt.Errorf("spread new meta: %w", err)
+	if err := p.list.UpdateNode(leaveTime); err != nil {
+		return fmt.Errorf("broadcast new meta: %w", err)
 	}
 	return nil
 }
 
-// Leave says goodbye and stops. It returns when everything has stopped, or with
-// ctx's error before that. Calling it again waits for the first call.
+// Leave leaves the pool and stops. It returns when everything has stopped, or with ctx's error before that. Further calls
+// wait for the first one.
 func (p *Pool) Leave(ctx context.Context) error {
 	p.once.Do(func() {
 		go func() {
 			defer close(p.left)
 			p.stop()
 			p.joining.Wait()
-			// Memberlist tells a goodbye from a death only at the one who
-			// leaves; the others learn it from the meta that comes before.
-			p.view.goodbye()
+			// Memberlist distinguishes leaving from a death only at the leaving member; the others learn it from the meta
+			// sent before.
+			p.view.leave()
 			if p.list.NumMembers() > 1 {
-				if err := errors.Join(p.list.UpdateNode(goodbyeTime), p.list.Leave(goodbyeTime)); err != nil {
-					p.log.Debug("goodbye did not spread in time", "error", err)
+				if err := errors.Join(p.list.UpdateNode(leaveTime), p.list.Leave(leaveTime)); err != nil {
+					p.log.Debug("gossip leave failed: no answer in time", "error", err)
 				}
 			}
 			p.err = p.list.Shutdown()

@@ -55,7 +55,7 @@ func await(t *testing.T, p *Pool, name string, wanted string, ok func(Member) bo
 
 func is(s State) func(Member) bool { return func(m Member) bool { return m.State == s } }
 
-// vanish ends a member without a goodbye, as SIGKILL would.
+// vanish ends a member without leaving, as SIGKILL would.
 func (p *Pool) vanish(t *testing.T) {
 	t.Helper()
 	p.stop()

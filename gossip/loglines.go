@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// The line with which memberlist says that its own probe of a member failed. It
-// tells its delegates of joins and deaths, but not of suspicions, so this line
-// is the only word of them there is; a test holds that it still comes.
+// The log line with which memberlist reports that its own probe of a member failed. It notifies its delegates of joins and
+// deaths but not of suspicions, so this line is the only report; a test verifies that it still exists.
 const (
 	suspectPrefix = "[INFO] memberlist: Suspect "
 	suspectSuffix = " has failed, no acks received"
 )
 
-// logLines is a writer of memberlist's log. All of it is debugging to us: what
-// matters to an operator, a member's change of state, the view logs itself.
+// logLines is a writer for memberlist's log. All of it is debug output: the view itself logs what matters to an operator,
+// the state changes of members.
 type logLines struct {
 	log       *slog.Logger
 	suspected func(name string)

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// about is what a member tells about itself.
+// about is the metadata that a member sends about itself.
 type about struct {
 	Role        string            `json:"r"`
 	Incarnation uint64            `json:"i"`
@@ -36,8 +36,7 @@ func (a about) check() error {
 	return nil
 }
 
-// view is what memberlist reports, kept as data. Memberlist calls it with its
-// own locks held: nothing here may call memberlist.
+// view stores what memberlist reports. Memberlist calls it with its own locks held: nothing here may call memberlist.
 type view struct {
 	log  *slog.Logger
 	name string
@@ -51,13 +50,12 @@ type view struct {
 type known struct {
 	Member
 	leaving bool
-	// suspectAt is when a probe of this process went unanswered.
+	// suspectAt is when a probe of this process was not answered.
 	suspectAt time.Time
 }
 
-// suspectAtMost is how long an own suspicion can last: after that memberlist has
-// either declared the death or dropped it, possibly because of an indirect
-// answer, of which it does not tell.
+// suspectAtMost is how long a suspicion of this process can last: after that memberlist has either declared the death or
+// dropped the suspicion, possibly because of an indirect answer, which it does not report.
 const suspectAtMost = suspicionMult*suspicionMaxMult*probeInterval + 2*time.Second
 
 func newView(l *slog.Logger, name string, me about) *view {
@@ -79,8 +77,7 @@ func (v *view) members(now time.Time) []Member {
 	return all
 }
 
-// away returns the addresses that are worth a call: seeds at which nobody is
-// known to live, and the dead.
+// away returns the addresses to contact: seeds without a live member, and dead members.
 func (v *view) away(seeds []string, self string) []string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -106,7 +103,7 @@ func (v *view) subscribe() <-chan struct{} {
 	return ch
 }
 
-// changed tells the subscribers; the lock is held.
+// changed notifies the subscribers. The caller holds the lock.
 func (v *view) changed() {
 	for _, ch := range v.subs {
 		select {
@@ -134,7 +131,7 @@ func (v *view) incarnation() uint64 {
 	return v.me.Incarnation
 }
 
-func (v *view) goodbye() {
+func (v *view) leave() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.me.Leaving = true
@@ -152,7 +149,7 @@ func (v *view) NotifyLeave(n *memberlist.Node) { v.heard(n, Dead) }
 func (v *view) heard(n *memberlist.Node, state State) {
 	var a about
 	if err := json.Unmarshal(n.Meta, &a); err != nil {
-		v.log.Warn("member tells nothing readable about itself", "name", n.Name, "error", err)
+		v.log.Warn("cannot read the metadata of a member", "name", n.Name, "error", err)
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -175,7 +172,7 @@ func (v *view) heard(n *memberlist.Node, state State) {
 	v.changed()
 }
 
-// suspected is told of each probe that went unanswered.
+// suspected is called for each unanswered probe.
 func (v *view) suspected(name string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -212,7 +209,7 @@ func (v *view) NodeMeta(int) []byte {
 	return v.me.encode()
 }
 
-// NotifyMsg implements memberlist.Delegate; no messages are used.
+// NotifyMsg implements memberlist.Delegate; messages are not used.
 func (v *view) NotifyMsg([]byte) {}
 
 // GetBroadcasts implements memberlist.Delegate.

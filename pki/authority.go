@@ -30,10 +30,9 @@ const (
 const (
 	authorityLifetime   = 10 * 365 * 24 * time.Hour
 	certificateLifetime = 365 * 24 * time.Hour
-	// backdate lets a machine whose clock is a little behind accept a
-	// certificate that was made a moment ago.
+	// backdate lets a machine whose clock is a little behind accept a certificate that was just issued.
 	backdate = time.Hour
-	// keySuffix is what the name of a key has more than that of its certificate.
+	// keySuffix is the suffix of a key's name.
 	keySuffix = "-key"
 )
 
@@ -45,25 +44,24 @@ type CA struct {
 	CertFile string
 }
 
-// Files are the paths of what Issue wrote, plus the authority's certificate:
-// all that a component needs to take part.
+// Files are the paths that Issue wrote, and the authority's certificate: all that a component needs.
 type Files struct {
 	Cert, Key, CA string
 }
 
-// FilesOf are the paths at which Issue keeps what belongs to an id.
+// FilesOf returns the paths of Issue's files for an id.
 func FilesOf(dir, id string) Files {
 	return Files{Cert: filepath.Join(dir, id+".pem"), Key: filepath.Join(dir, id+keySuffix+".pem"), CA: filepath.Join(dir, CACertFile)}
 }
 
-// CreateCA makes an authority in dir, or loads the one that is already there.
+// CreateCA creates an authority in dir, or loads an existing one.
 func CreateCA(dir string) (*CA, error) {
 	ca, err := LoadCA(dir)
 	if err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return ca, err
 	}
 	if _, there := os.Lstat(filepath.Join(dir, CACertFile)); there == nil {
-		return nil, err // its key is kept elsewhere: a new authority would undo it
+		return nil, err // its key is kept elsewhere: do not replace the authority
 	}
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("create certificate directory: %w", err)
@@ -84,16 +82,14 @@ func CreateCA(dir string) (*CA, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sign authority certificate: %w", err)
 	}
-	// The key first: an interrupted start leaves no certificate behind that
-	// would be loaded without its key.
+	// The key first: an interrupted start must not leave a certificate that would be loaded without its key.
 	if err := writePair(filepath.Join(dir, CACertFile), filepath.Join(dir, CAKeyFile), der, key); err != nil {
 		return nil, err
 	}
 	return LoadCA(dir)
 }
 
-// LoadCA reads the authority in dir. The error wraps fs.ErrNotExist when there
-// is none.
+// LoadCA reads the authority in dir. The error wraps fs.ErrNotExist if there is none.
 func LoadCA(dir string) (*CA, error) {
 	certFile := filepath.Join(dir, CACertFile)
 	certDER, err := readPEM(certFile, "CERTIFICATE")
@@ -113,15 +109,13 @@ func LoadCA(dir string) (*CA, error) {
 		return nil, fmt.Errorf("parse authority key: %w", err)
 	}
 	if !key.PublicKey.Equal(cert.PublicKey) {
-		return nil, fmt.Errorf("authority in %s: key and certificate do not belong together", dir)
+		return nil, fmt.Errorf("authority in %s: the key does not match the certificate", dir)
 	}
 	return &CA{cert: cert, key: key, CertFile: certFile}, nil
 }
 
-// Issue writes dir/ID.pem and dir/ID-key.pem for one component. The hosts are
-// names or addresses at which it is reached; localhost, 127.0.0.1 and ::1 are
-// always included. The certificate is good for a year, for both ends of a
-// connection.
+// Issue writes dir/ID.pem and dir/ID-key.pem for one component. The hosts are its names or addresses; localhost, 127.0.0.1
+// and ::1 are always included. The certificate is valid for a year, for both ends of a connection.
 func (ca *CA) Issue(dir, id, role string, hosts ...string) (Files, error) {
 	return ca.issue(dir, id, role, certificateLifetime, hosts)
 }
@@ -131,7 +125,7 @@ func (ca *CA) issue(dir, id, role string, lifetime time.Duration, hosts []string
 		return Files{}, fmt.Errorf("issue certificate: %q is not an id", id)
 	}
 	if id+".pem" == CACertFile || strings.HasSuffix(id, keySuffix) {
-		return Files{}, fmt.Errorf("issue certificate: as an id %q would take the files of others", id)
+		return Files{}, fmt.Errorf("issue certificate: the id %q would overwrite other files", id)
 	}
 	switch role {
 	case RoleCoordinator, RoleAgent, RoleGateway, RoleOperator:

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// endsSoon is how long before its end a certificate is complained of, and complainPace how often.
+	// endsSoon is how long before its end a certificate is warned about, and complainPace how often.
 	endsSoon     = 30 * 24 * time.Hour
 	complainPace = 24 * time.Hour
 )
 
-// NotAfter is when the certificate that is in use runs out.
+// NotAfter is when the certificate in use expires.
 func (k *Keys) NotAfter() time.Time {
 	cert, _ := k.current()
 	return cert.Leaf.NotAfter
 }
 
-// complain says that the certificate is none that peers take, or soon will not be. Certificates are made together and run out
-// together, without a word from those who hold them: peers are the ones who refuse. mu is held.
+// complain logs that peers reject the certificate, or soon will. Certificates are issued together and expire together, and
+// their own holders would not notice: peers refuse them. The caller holds mu.
 func (k *Keys) complain(cert *tls.Certificate) {
 	now := k.now()
 	left := cert.Leaf.NotAfter.Sub(now)
@@ -30,8 +30,8 @@ func (k *Keys) complain(cert *tls.Certificate) {
 	k.complainedOf, k.complainedEnd, k.complained = cert, ended, now
 	files := strings.TrimSuffix(k.files.Cert+" "+k.files.CA, " ")
 	if err := k.accepted(cert); err != nil {
-		k.log.Error("this certificate is refused by everybody: put one that is good in its place", "files", files, "not_after", cert.Leaf.NotAfter, "error", err)
+		k.log.Error("this certificate is not valid now, so all peers reject it: replace it", "files", files, "not_after", cert.Leaf.NotAfter, "error", err)
 	} else if left < endsSoon {
-		k.log.Warn("this certificate runs out soon: put a new one in its place", "files", files, "not_after", cert.Leaf.NotAfter, "days", int(left.Hours()/24))
+		k.log.Warn("this certificate expires soon: replace it", "files", files, "not_after", cert.Leaf.NotAfter, "days", int(left.Hours()/24))
 	}
 }

@@ -32,12 +32,12 @@ func TestExpiry_isSaidBeforeAndAfter(t *testing.T) {
 	for _, days := range []int{29, 28, 1} {
 		n, line := said(end.Add(-time.Duration(days)*24*time.Hour - time.Hour))
 		require.Equal(t, 1, n, line)
-		require.Contains(t, line, "runs out soon")
+		require.Contains(t, line, "expires soon")
 	}
 	n, line := said(end.Add(time.Second))
 	require.Equal(t, 1, n, line)
 	require.Contains(t, line, "level=ERROR")
-	require.Contains(t, line, "refused by everybody")
+	require.Contains(t, line, "all peers reject it")
 	n, _ = said(end.Add(time.Hour))
 	require.Zero(t, n)
 	n, _ = said(end.Add(25 * time.Hour))

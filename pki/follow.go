@@ -14,13 +14,11 @@ import (
 	"time"
 )
 
-// lookPace is how often handshakes look whether the files changed, at most.
+// lookPace limits how often handshakes check whether the files changed.
 const lookPace = time.Second
 
-// Keys are what a component proves itself with, and whom it believes, as its
-// files say now: they are looked at when hands are shaken, and read again when
-// one of them changed. What cannot be used is logged, and what was in use
-// before stays in use.
+// Keys are a component's certificate, key and trusted authorities, according to its files: handshakes check the files, and
+// read them again if one of them changed. Invalid files are logged, and the previous ones stay in use.
 type Keys struct {
 	files Files
 	log   *slog.Logger
@@ -29,26 +27,25 @@ type Keys struct {
 	mu     sync.Mutex
 	looked time.Time
 	cert   followed[*tls.Certificate]
-	ca     followed[*x509.CertPool] // nothing for HTTPS
+	ca     followed[*x509.CertPool] // empty for HTTPS
 
-	// What was last complained of, and when; see complain.
+	// The last warning, and its time; see complain.
 	complainedOf  *tls.Certificate
 	complainedEnd bool
 	complained    time.Time
 }
 
-// followed is what was read from files, and which files those were.
+// followed is the content of files, and the state of the files when they were read.
 type followed[T any] struct {
 	value T
 	from  []fs.FileInfo
 	fault string // the last one that was logged
 }
 
-// Open reads the files. All three must be good; later, what is broken is only
-// logged.
+// Open reads the files. All three must be valid; later, an invalid one is only logged.
 func Open(files Files, log *slog.Logger) (*Keys, error) {
 	if files.CA == "" {
-		// The system's authorities would be believed instead.
+		// Otherwise the system's authorities would be trusted.
 		return nil, errors.New("load authority certificate: no file is named")
 	}
 	return open(files, log)
@@ -69,13 +66,13 @@ func open(files Files, log *slog.Logger) (*Keys, error) {
 	return k, nil
 }
 
-// current returns the certificate to show and the authorities to believe.
+// current returns the certificate to show and the trusted authorities.
 func (k *Keys) current() (*tls.Certificate, *x509.CertPool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if now := k.now(); now.Sub(k.looked) >= lookPace || now.Before(k.looked) {
 		k.looked = now
-		// The authorities first: the certificate may be one of a new authority.
+		// The authorities first: the certificate may be signed by a new authority.
 		if k.files.CA != "" {
 			again(k, &k.ca, k.readCA, "authority certificate", k.files.CA)
 		}
@@ -85,24 +82,22 @@ func (k *Keys) current() (*tls.Certificate, *x509.CertPool) {
 	return k.cert.value, k.ca.value
 }
 
-// again reads files that changed. A fault is logged once, and looked into as
-// long as it lasts.
+// again reads changed files. A fault is logged once, and checked again as long as it lasts.
 func again[T any](k *Keys, f *followed[T], read func() (T, error), what string, names ...string) {
 	changed, err := follow(f, read, names...)
 	switch {
 	case err != nil && err.Error() != f.fault:
 		f.fault = err.Error()
-		k.log.Error("a file of certificates changed and cannot be used; what was read before stays in use",
+		k.log.Error("a certificate file changed and is not valid; the previous one stays in use",
 			"what", what, "files", strings.Join(names, " "), "error", err)
 	case err == nil && (changed || f.fault != ""):
 		f.fault = ""
-		k.log.Info("certificates were read again", "what", what, "files", strings.Join(names, " "))
+		k.log.Info("certificates were reloaded", "what", what, "files", strings.Join(names, " "))
 	}
 }
 
-// follow reads the files when they are others than those that it read last.
-// They are looked at before they are read, so that a change in between is seen
-// the next time.
+// follow reads the files if they changed. It checks their state before it reads them, so that a change in between is
+// noticed the next time.
 func follow[T any](f *followed[T], read func() (T, error), names ...string) (changed bool, err error) {
 	infos := make([]fs.FileInfo, len(names))
 	for i, name := range names {
@@ -133,10 +128,9 @@ func sameFiles(a, b []fs.FileInfo) bool {
 	return true
 }
 
-// readPair reads certificate and key. In place of a good certificate it takes
-// only one that is good too, and of the same holder: with one that ran out, that
-// the authorities of the CA file did not sign, or that was meant for another
-// component, it would lock itself out.
+// readPair reads certificate and key. It replaces a valid certificate only by one that is valid, too, and has the same
+// holder: with one that has expired, that no authority of the CA file signed, or that belongs to another component, the
+// component would lock itself out.
 func (k *Keys) readPair() (*tls.Certificate, error) {
 	cert, err := tls.LoadX509KeyPair(k.files.Cert, k.files.Key)
 	if err != nil {
@@ -147,19 +141,19 @@ func (k *Keys) readPair() (*tls.Certificate, error) {
 			return nil, fmt.Errorf("%s: %w", k.files.Cert, err)
 		}
 		was, now := identityOf(old.Leaf), identityOf(cert.Leaf)
-		if k.ca.value != nil && was != now { // Those for everybody may name whom they like.
+		if k.ca.value != nil && was != now { // Certificates for HTTPS may have any name.
 			return nil, fmt.Errorf("%s: it is a certificate of %s, and this is %s", k.files.Cert, now, was)
 		}
 	}
 	return &cert, nil
 }
 
-// accepted says whether a peer with the same authorities would accept it.
+// accepted returns why a peer with the same authorities would reject it.
 func (k *Keys) accepted(cert *tls.Certificate) error {
 	leaf := cert.Leaf
 	if k.ca.value == nil {
 		if now := k.now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
-			return x509.CertificateInvalidError{Cert: leaf, Reason: x509.Expired, Detail: "good from " + leaf.NotBefore.String() + " to " + leaf.NotAfter.String()}
+			return x509.CertificateInvalidError{Cert: leaf, Reason: x509.Expired, Detail: "valid from " + leaf.NotBefore.String() + " to " + leaf.NotAfter.String()}
 		}
 		return nil
 	}
@@ -175,8 +169,7 @@ func (k *Keys) accepted(cert *tls.Certificate) error {
 	return err
 }
 
-// readCA takes a file of one or more certificates, all of them or none: a
-// bundle that was cut off must not shut out half of the cluster.
+// readCA reads a file with one or more certificates, all or none: a truncated bundle must not shut out half of the cluster.
 func (k *Keys) readCA() (*x509.CertPool, error) {
 	certs, err := ReadCertificates(k.files.CA)
 	if err != nil {

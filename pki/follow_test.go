@@ -137,7 +137,7 @@ func TestReload_theAuthorityIsReplacedWithoutARestart(t *testing.T) {
 	require.NotContains(t, c1.log.String()+n1.log.String(), "level=ERROR")
 }
 
-// Whoever wraps a server's configuration must wrap what it makes for each handshake, too.
+// Code that wraps a server's configuration must also wrap the one for each handshake.
 func TestReload_rolesAreAskedForAfterIt(t *testing.T) {
 	ca, dir := newCA(t)
 	c1, other := newComponent(t, issue(t, ca, dir, "c1", RoleCoordinator)), newComponent(t, issue(t, ca, dir, "gw", RoleGateway))
@@ -153,7 +153,7 @@ func TestReload_rolesAreAskedForAfterIt(t *testing.T) {
 	}
 }
 
-// A ticket of an earlier connection would let in whoever an authority vouched for that is believed no more.
+// A ticket of an earlier connection would let in a peer of an authority that is no longer trusted.
 func TestReload_nobodyComesBackByATicket(t *testing.T) {
 	ca, dir := newCA(t)
 	c1, n1 := newComponent(t, issue(t, ca, dir, "c1", RoleCoordinator)), newComponent(t, issue(t, ca, dir, "n1", RoleAgent))
@@ -242,7 +242,7 @@ func TestReload_filesAreLookedAtOnceASecondAtMost(t *testing.T) {
 	c1.wait()
 	after, _ := c1.current()
 	require.NotEqual(t, before.Leaf.SerialNumber, after.Leaf.SerialNumber)
-	require.Contains(t, c1.log.String(), "certificates were read again")
+	require.Contains(t, c1.log.String(), "certificates were reloaded")
 }
 
 func TestHTTPS_followsItsFilesAndAsksForNothing(t *testing.T) {

@@ -11,9 +11,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Server returns the configuration of a door that lets in only peers with a
-// certificate of the authorities, and with one of the roles (none: any role;
-// then RequireRole or PeerIdentity say who may use it). It follows the files.
+// Server returns the configuration of a server that accepts only peers with a certificate of the authorities, and with one
+// of the roles (none: any role; then RequireRole or PeerIdentity check it). It follows the files.
 func (k *Keys) Server(roles ...string) *tls.Config {
 	config := k.door()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return k.door(), nil }
@@ -23,7 +22,7 @@ func (k *Keys) Server(roles ...string) *tls.Config {
 	return config
 }
 
-// door is how one handshake goes, with what the files hold now.
+// door makes the configuration of one handshake from the current files.
 func (k *Keys) door() *tls.Config {
 	cert, pool := k.current()
 	return &tls.Config{
@@ -31,34 +30,31 @@ func (k *Keys) door() *tls.Config {
 		ClientAuth:   tls.RequireAndVerifyClientCert,
 		ClientCAs:    pool,
 		Certificates: []tls.Certificate{*cert},
-		// A ticket would let in again whom an authority vouched for that is
-		// believed no more.
+		// A session ticket would let in a peer of an authority that is no longer trusted.
 		SessionTicketsDisabled: true,
 	}
 }
 
-// Client returns the calling end, which calls only peers of one of the roles
-// (none: any role).
+// Client returns a client that calls only peers with one of the roles (none: any role).
 func (k *Keys) Client(roles ...string) *Client { return &Client{keys: k, roles: roles} }
 
-// Client is the calling end of connections: it shows the certificate, and
-// verifies that the server has one of the authorities, that it names the host
-// that was dialled, and that the server is who it should be.
+// Client is the client side of connections: it shows the certificate, and verifies that one of the authorities signed the
+// server's, that it is valid for the dialed host, and that the server has the expected role or id.
 type Client struct {
 	keys  *Keys
 	roles []string
 	id    string
 }
 
-// Named returns a client that calls only the peer of that id.
+// Named returns a client that calls only the peer with that id.
 func (c *Client) Named(id string) *Client {
 	named := *c
 	named.id = id
 	return &named
 }
 
-// Config returns the configuration for a handshake that comes now. It knows the
-// authorities of this moment: who dials more than once asks each time.
+// Config returns the configuration for a handshake now, with the current authorities: a caller that dials repeatedly must
+// ask each time.
 func (c *Client) Config() *tls.Config {
 	_, pool := c.keys.current()
 	config := &tls.Config{
@@ -86,7 +82,7 @@ func (c *Client) Config() *tls.Config {
 // Credentials returns the same for gRPC.
 func (c *Client) Credentials() credentials.TransportCredentials { return &calling{client: c} }
 
-// calling makes the configuration of each handshake anew.
+// calling makes a new configuration for each handshake.
 type calling struct{ client *Client }
 
 func (c *calling) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
@@ -94,7 +90,7 @@ func (c *calling) ClientHandshake(ctx context.Context, authority string, raw net
 }
 
 func (c *calling) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("these credentials are those of a caller")
+	return nil, nil, errors.New("these credentials are for clients only")
 }
 
 func (c *calling) Info() credentials.ProtocolInfo {
@@ -103,7 +99,7 @@ func (c *calling) Info() credentials.ProtocolInfo {
 
 func (c *calling) Clone() credentials.TransportCredentials { return c }
 
-// OverrideServerName is deprecated, and nobody's need: grpc.WithAuthority is.
+// OverrideServerName is deprecated and not needed: use grpc.WithAuthority.
 func (c *calling) OverrideServerName(string) error {
 	return errors.New("the name of the server cannot be overridden")
 }
@@ -113,8 +109,8 @@ func LoadServerTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
 	return Files{certFile, keyFile, caFile}.ServerTLS()
 }
 
-// LoadClientTLS is Open and Client for one who dials now: a certificate that
-// changes is followed, the authorities are those of this moment.
+// LoadClientTLS is Open and Client for a single dial: it follows changes of the certificate, but uses the current
+// authorities.
 func LoadClientTLS(certFile, keyFile, caFile string) (*tls.Config, error) {
 	return Files{certFile, keyFile, caFile}.ClientTLS()
 }
@@ -137,8 +133,8 @@ func (f Files) ClientTLS() (*tls.Config, error) {
 	return keys.Client().Config(), nil
 }
 
-// HTTPS returns the configuration of a door for everybody, such as browsers: a
-// certificate that follows its files, and none asked of callers.
+// HTTPS returns the configuration of a public server, for browsers for example: a certificate that follows its files, and
+// no client certificates.
 func HTTPS(certFile, keyFile string, log *slog.Logger) (*tls.Config, *Keys, error) {
 	keys, err := open(Files{Cert: certFile, Key: keyFile}, log)
 	if err != nil {

@@ -1,5 +1,4 @@
-// Package pki makes and loads the certificates with which the components of
-// Mind prove to each other who they are.
+// Package pki creates and loads the certificates with which Mind's components authenticate each other.
 //
 // Contract: one certificate authority signs one certificate for each
 // component. The subject carries the identity: common name is the id (c1, n1,
@@ -7,16 +6,13 @@
 // operator). Both ends of a connection show a certificate, TLS 1.3 only.
 //
 // Guarantees: keys are ECDSA P-256, are written to files of mode 0600, and a
-// file is replaced atomically. Certificates, keys and the file of authorities
-// follow their files: what changes on disk is used from the next handshake on
-// (a second later at most), without a restart. What is broken, or does not fit
-// together, or would lock its owner out is not used: it is logged, and what was
-// read before stays. To change the authority: put both certificates into the
-// CA file everywhere, then reissue, then take the old one out.
+// file is replaced atomically. Certificates, keys and the file of authorities follow their files: a change on disk is used
+// from the next handshake on (at most a second later), without a restart. A file that is damaged, does not match the
+// others, or would lock its owner out is logged, and the previous one stays in use. To change the authority: put both
+// certificates into the CA file everywhere, then reissue, then remove the old one.
 //
-// Not guaranteed: revocation (there is none: a certificate is good until it
-// expires or its authority is taken out), and anything about connections that
-// are open: they live on with what they were opened with.
+// Not guaranteed: revocation (a certificate is valid until it expires or its authority is removed), and anything about open
+// connections: they keep the certificates that they were opened with.
 package pki
 
 import (
@@ -39,11 +35,10 @@ const (
 	RoleOperator    = "operator"
 )
 
-// ErrWrongRole is wrapped by the error of a handshake whose peer proved an
-// identity that may not use this door.
+// ErrWrongRole is wrapped by the error of a handshake whose peer has a role that may not use this connection.
 var ErrWrongRole = errors.New("certificate has the wrong role")
 
-// Identity is who the other end of a connection proved to be.
+// Identity is the authenticated identity of the other end of a connection.
 type Identity struct {
 	ID   string
 	Role string
@@ -55,8 +50,8 @@ func (i Identity) Is(roles ...string) bool { return slices.Contains(roles, i.Rol
 // String is the form used in logs: role/id.
 func (i Identity) String() string { return i.Role + "/" + i.ID }
 
-// PeerIdentity returns the identity of the caller of a gRPC method. It is
-// false when the call did not come over a verified mutual TLS connection.
+// PeerIdentity returns the identity of the caller of a gRPC method. It is false if the call did not come over a verified
+// mutual TLS connection.
 func PeerIdentity(ctx context.Context) (Identity, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -69,8 +64,8 @@ func PeerIdentity(ctx context.Context) (Identity, bool) {
 	return StateIdentity(info.State)
 }
 
-// StateIdentity returns the identity that the peer of a TLS connection proved.
-// It is false for a certificate that was not verified against the authority.
+// StateIdentity returns the identity of the peer of a TLS connection. It is false for a certificate that was not verified
+// against the authority.
 func StateIdentity(state tls.ConnectionState) (Identity, bool) {
 	if len(state.VerifiedChains) == 0 || len(state.VerifiedChains[0]) == 0 {
 		return Identity{}, false
@@ -79,7 +74,7 @@ func StateIdentity(state tls.ConnectionState) (Identity, bool) {
 	return who, who != Identity{}
 }
 
-// identityOf is who a certificate says it is; nobody, unless it says all of it.
+// identityOf returns the identity in a certificate; false unless it is complete.
 func identityOf(cert *x509.Certificate) Identity {
 	subject := cert.Subject
 	if subject.CommonName == "" || len(subject.OrganizationalUnit) != 1 {
@@ -88,8 +83,8 @@ func identityOf(cert *x509.Certificate) Identity {
 	return Identity{ID: subject.CommonName, Role: subject.OrganizationalUnit[0]}
 }
 
-// RequireRole returns a copy of the configuration that ends the handshake when
-// the peer has none of the roles. It works for both ends.
+// RequireRole returns a copy of the configuration that fails the handshake if the peer has none of the roles. It works for
+// both ends.
 func RequireRole(config *tls.Config, roles ...string) *tls.Config {
 	return demand(config, func(who Identity) error {
 		if !who.Is(roles...) {
@@ -99,8 +94,8 @@ func RequireRole(config *tls.Config, roles ...string) *tls.Config {
 	})
 }
 
-// demand adds a condition to a configuration, and to those that it makes for
-// each handshake of a server: of these, what is around them does not count.
+// demand adds a condition to a configuration, and to those that it makes for each handshake of a server, which replace the
+// outer one.
 func demand(config *tls.Config, allow func(Identity) error) *tls.Config {
 	strict := config.Clone()
 	before := config.VerifyConnection
@@ -112,7 +107,7 @@ func demand(config *tls.Config, allow func(Identity) error) *tls.Config {
 		}
 		who, ok := StateIdentity(state)
 		if !ok {
-			return fmt.Errorf("peer shows no identity: %w", ErrWrongRole)
+			return fmt.Errorf("peer has no identity: %w", ErrWrongRole)
 		}
 		return allow(who)
 	}

@@ -186,7 +186,7 @@ func TestCA_refusals(t *testing.T) {
 	_, other := newCA(t)
 	require.NoError(t, os.Rename(filepath.Join(other, CAKeyFile), filepath.Join(dir, CAKeyFile)))
 	_, err = CreateCA(dir)
-	require.ErrorContains(t, err, "do not belong together")
+	require.ErrorContains(t, err, "does not match the certificate")
 
 	_, ok := PeerIdentity(context.Background())
 	require.False(t, ok)

@@ -103,7 +103,7 @@ type Config struct {
 	MaxEntryBytes    int
 	MaxEntryCommands int
 	MaxCommandBytes  int
-	// MaxInFlight (2) entries may be on their way to commit. While there is
+	// MaxInFlight (2) entries may be in flight to commit. While there is
 	// room a command is sent at once; while there is none commands pile up
 	// into the next entry.
 	MaxInFlight int

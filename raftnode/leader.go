@@ -11,20 +11,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// errReignOver is the cause of the context of a leader-only loop that ended.
-var errReignOver = errors.New("no longer the leader")
+// errPeriodOver is the cause of the context of a leader-only loop that ended.
+var errPeriodOver = errors.New("no longer the leader")
 
 // transferPause is how long a new leader waits before it tries its barrier
 // again while raft hands leadership on.
 const transferPause = 20 * time.Millisecond
 
-// reign is one period of leadership.
+// period is one term of leadership of this replica.
 //
 // Raft announces the end of a period and the start of the next on one
 // unbuffered channel, and stands still until each is received. So while a
-// reign's context lives, nothing of a later period has happened on this
-// replica, and "the reign goes on" says as much as "the term is the same".
-type reign struct {
+// context lives, nothing of a later period has happened on this replica, and
+// "the context lives" means the same as "the term is the same".
+type period struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// ready is closed once every entry of earlier terms is applied here; term
@@ -33,41 +33,41 @@ type reign struct {
 	term  uint64
 }
 
-// watchLeadership turns raft's announcements into reigns.
+// watchLeadership turns raft's announcements into terms.
 func (n *Node) watchLeadership() {
 	for {
 		select {
 		case leads := <-n.notify:
 			n.pacing.leading(leads)
-			n.endReign()
+			n.endPeriod()
 			if leads {
-				n.beginReign()
+				n.beginPeriod()
 			}
 		case <-n.background.Done():
-			n.endReign()
+			n.endPeriod()
 			return
 		}
 	}
 }
 
-func (n *Node) beginReign() {
-	r := &reign{ready: make(chan struct{})}
+func (n *Node) beginPeriod() {
+	r := &period{ready: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancelCause(n.background)
 	n.leading.Store(r)
 	n.changes.signal()
 	n.running.Go(func() { n.establish(r) })
 }
 
-func (n *Node) endReign() {
+func (n *Node) endPeriod() {
 	if r := n.leading.Swap(nil); r != nil {
-		r.cancel(errReignOver)
+		r.cancel(errPeriodOver)
 		n.changes.signal()
 	}
 }
 
 // establish commits a barrier: only a leader that has committed an entry of its
 // own term knows what is committed.
-func (n *Node) establish(r *reign) {
+func (n *Node) establish(r *period) {
 	for r.ctx.Err() == nil {
 		// Read before the barrier is handed over: a leader steps down before
 		// its term changes, so if this is already a later term, the barrier
@@ -114,7 +114,7 @@ func (n *Node) IsLeader() bool {
 	return ok
 }
 
-func (n *Node) ruling() (*reign, bool) {
+func (n *Node) ruling() (*period, bool) {
 	r := n.leading.Load()
 	if r == nil {
 		return nil, false
@@ -135,7 +135,7 @@ func (n *Node) ruling() (*reign, bool) {
 func (n *Node) Lead(ctx context.Context, fn func(ctx context.Context, term uint64)) {
 	changes, unsubscribe := n.LeaderChanges()
 	defer unsubscribe()
-	var last *reign
+	var last *period
 	for {
 		if r, ok := n.ruling(); ok && r != last {
 			last = r
@@ -151,7 +151,7 @@ func (n *Node) Lead(ctx context.Context, fn func(ctx context.Context, term uint6
 	}
 }
 
-func rule(ctx context.Context, r *reign, fn func(ctx context.Context, term uint64)) {
+func rule(ctx context.Context, r *period, fn func(ctx context.Context, term uint64)) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.ctx, func() { cancel(context.Cause(r.ctx)) })()

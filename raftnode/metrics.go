@@ -54,7 +54,7 @@ func newMetrics(n *Node) *metrics {
 	return m
 }
 
-// close lets a node that is opened again in the same process register anew.
+// close lets a node that is opened again in the same process register again.
 func (m *metrics) close() {
 	for _, c := range m.registered {
 		m.registerer.Unregister(c)

@@ -30,7 +30,7 @@ const (
 	logCache = 128
 	// snapshotsKept is the newest and one to fall back on.
 	snapshotsKept = 2
-	// drainTime bounds the wait for writes on their way when a fault, and not
+	// drainTime bounds the wait for writes in flight when a fault, and not
 	// a caller with a deadline, stops the node.
 	drainTime = 5 * time.Second
 )
@@ -54,7 +54,7 @@ type Node struct {
 	pacing    *pacing
 	gate      gate
 
-	leading atomic.Pointer[reign]
+	leading atomic.Pointer[period]
 	changes subscriptions
 	notify  chan bool
 
@@ -251,7 +251,7 @@ func (n *Node) diskFailed(err error) {
 }
 
 // Shutdown hands leadership over when this replica has it, and stops. Writes
-// on their way are answered; new ones are refused with ErrStopped. It returns
+// in flight are answered; new ones are refused with ErrStopped. It returns
 // when every goroutine has ended, or with ctx's error before that; stopping
 // then goes on.
 func (n *Node) Shutdown(ctx context.Context) error {
@@ -298,10 +298,10 @@ func (n *Node) unwind(ctx context.Context) {
 	drain, cancel := context.WithTimeout(ctx, drainTime)
 	defer cancel()
 	heir := n.heir()
-	n.endReign()
+	n.endPeriod()
 	n.proposer.close()
 	if err := n.gate.closeAndWait(drain); err != nil {
-		n.log.Warn("stopping with writes still on their way", "error", err)
+		n.log.Warn("stopping with writes still in flight", "error", err)
 	}
 	if n.cause == nil && n.raft.State() == raft.Leader && n.voters() > 1 {
 		if err := n.handOver(drain, heir); err != nil {

@@ -80,7 +80,7 @@ func TestNode_survivesTheDeathOfTheLeader(t *testing.T) {
 			leader := c.leader()
 			c.agree(c.propose(leader, fmt.Sprint("before ", i)).Index)
 			died := time.Now()
-			c.net.Isolate(addrOf(leader.cfg.ID)) // dies without a goodbye
+			c.net.Isolate(addrOf(leader.cfg.ID)) // dies without leaving
 			next := c.leader(c.others(leader.cfg.ID)...)
 			c.propose(next, fmt.Sprint("after ", i))
 			require.Less(t, time.Since(died), 2*time.Second)
@@ -206,7 +206,7 @@ func TestNode_handsLeadershipOverAtShutdown(t *testing.T) {
 	})
 }
 
-// Leadership goes to one that answers, whoever is away.
+// Leadership goes to a voter that answers, whichever others are away.
 func TestNode_transferToWhoAnswers(t *testing.T) {
 	for away := range 2 {
 		runCluster(t, 3, nil, func(t *testing.T, c *cluster) {

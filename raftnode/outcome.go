@@ -42,64 +42,63 @@ func (e *NotLeaderError) Error() string {
 // Is makes the error match ErrNotSent.
 func (e *NotLeaderError) Is(target error) bool { return target == ErrNotSent }
 
-// verdict is what an error of hashicorp/raft says about a write that it was
-// given.
-type verdict int
+// writeOutcome is the outcome of a write by its error from hashicorp/raft.
+type writeOutcome int
 
 const (
-	verdictUnknown verdict = iota
-	verdictNotSent
-	verdictNotLeader
-	verdictStopped
+	outcomeUnknown writeOutcome = iota
+	outcomeNotSent
+	outcomeNotLeader
+	outcomeStopped
 )
 
-// verdicts lists every sentinel error of hashicorp/raft, also those that a write
+// outcomes lists every sentinel error of hashicorp/raft, also those that a write
 // cannot meet today, so that none is ever classified by accident. What is not
 // in the table (an error of the log store, say) is unknown: the safe answer.
-var verdicts = map[error]verdict{
+var outcomes = map[error]writeOutcome{
 	// A follower or candidate hands back what it was given, untouched.
-	raft.ErrNotLeader: verdictNotLeader,
+	raft.ErrNotLeader: outcomeNotLeader,
 	// The leader hands back what it was given before it touched its log.
-	raft.ErrLeadershipTransferInProgress: verdictNotSent,
+	raft.ErrLeadershipTransferInProgress: outcomeNotSent,
 	// The command never entered raft's queue.
-	raft.ErrEnqueueTimeout: verdictNotSent,
+	raft.ErrEnqueueTimeout: outcomeNotSent,
 	// The entry is in the old leader's log, and may be in the next one's.
-	raft.ErrLeadershipLost: verdictUnknown,
-	// The log was replaced while the entry was on its way.
-	raft.ErrAbortedByRestore: verdictUnknown,
+	raft.ErrLeadershipLost: outcomeUnknown,
+	// The log was replaced while the entry was in flight.
+	raft.ErrAbortedByRestore: outcomeUnknown,
 	// Raft stopped while it had the entry, or before: it does not say which.
-	raft.ErrRaftShutdown: verdictStopped,
+	raft.ErrRaftShutdown: outcomeStopped,
 
 	// About membership, bootstrap and snapshots: refused before the log.
-	raft.ErrLeader:               verdictNotSent,
-	raft.ErrNotVoter:             verdictNotSent,
-	raft.ErrCantBootstrap:        verdictNotSent,
-	raft.ErrNothingNewToSnapshot: verdictNotSent,
-	raft.ErrUnsupportedProtocol:  verdictNotSent,
+	raft.ErrLeader:               outcomeNotSent,
+	raft.ErrNotVoter:             outcomeNotSent,
+	raft.ErrCantBootstrap:        outcomeNotSent,
+	raft.ErrNothingNewToSnapshot: outcomeNotSent,
+	raft.ErrUnsupportedProtocol:  outcomeNotSent,
 
 	// Of links and log stores: they say nothing about the entry.
-	raft.ErrTransportShutdown:               verdictUnknown,
-	raft.ErrPipelineShutdown:                verdictUnknown,
-	raft.ErrPipelineReplicationNotSupported: verdictUnknown,
-	raft.ErrLogNotFound:                     verdictUnknown,
+	raft.ErrTransportShutdown:               outcomeUnknown,
+	raft.ErrPipelineShutdown:                outcomeUnknown,
+	raft.ErrPipelineReplicationNotSupported: outcomeUnknown,
+	raft.ErrLogNotFound:                     outcomeUnknown,
 }
 
-func classify(err error) verdict {
-	for sentinel, v := range verdicts {
+func classify(err error) writeOutcome {
+	for sentinel, v := range outcomes {
 		if errors.Is(err, sentinel) {
 			return v
 		}
 	}
-	return verdictUnknown
+	return outcomeUnknown
 }
 
 // writeError turns an error of a write that raft was given into the error of
 // the caller.
 func (n *Node) writeError(err error) error {
 	switch classify(err) {
-	case verdictNotLeader:
+	case outcomeNotLeader:
 		return n.notLeader()
-	case verdictNotSent:
+	case outcomeNotSent:
 		return fmt.Errorf("%w: %w", ErrNotSent, err)
 	default:
 		// Stopped counts as unknown here: raft had the entry.

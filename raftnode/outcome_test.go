@@ -67,29 +67,29 @@ var byName = map[string]error{
 	"ErrUnsupportedProtocol":             raft.ErrUnsupportedProtocol,
 }
 
-func TestVerdicts_coverEverySentinelOfRaft(t *testing.T) {
+func TestOutcomes_coverEverySentinelOfRaft(t *testing.T) {
 	names := exportedSentinels(t)
 	require.NotEmpty(t, names)
 	for _, name := range names {
 		sentinel, known := byName[name]
 		if !known {
-			t.Errorf("raft.%s is new: add it to this test and, on purpose, to verdicts", name)
+			t.Errorf("raft.%s is new: add it to this test and, on purpose, to outcomes", name)
 			continue
 		}
-		if _, classified := verdicts[sentinel]; !classified {
-			t.Errorf("raft.%s has no verdict", name)
+		if _, classified := outcomes[sentinel]; !classified {
+			t.Errorf("raft.%s has no outcome", name)
 		}
 	}
 	require.Len(t, byName, len(names), "a sentinel is gone from raft")
-	require.Len(t, verdicts, len(names), "a verdict for something raft does not have")
+	require.Len(t, outcomes, len(names), "an outcome for something raft does not have")
 }
 
 func TestWriteError_threeOutcomes(t *testing.T) {
 	runCluster(t, 1, nil, func(t *testing.T, c *cluster) {
 		n := c.leader()
-		for err, v := range verdicts {
+		for err, v := range outcomes {
 			got := n.writeError(fmt.Errorf("wrapped: %w", err))
-			sent := v == verdictUnknown || v == verdictStopped
+			sent := v == outcomeUnknown || v == outcomeStopped
 			require.Equal(t, sent, errors.Is(got, ErrUnknownOutcome), "%v", err)
 			require.Equal(t, !sent, errors.Is(got, ErrNotSent), "%v", err)
 		}
@@ -97,7 +97,7 @@ func TestWriteError_threeOutcomes(t *testing.T) {
 		// This replica must never be named as the one to go to.
 		require.Equal(t, &NotLeaderError{}, n.writeError(raft.ErrNotLeader))
 	})
-	require.Equal(t, verdictUnknown, classify(raft.ErrLeadershipLost))
+	require.Equal(t, outcomeUnknown, classify(raft.ErrLeadershipLost))
 	for _, err := range []error{ErrBacklogFull, ErrCommandTooLarge, ErrStopped, &NotLeaderError{LeaderID: "c2"}} {
 		require.ErrorIs(t, err, ErrNotSent)
 		require.NotErrorIs(t, err, ErrUnknownOutcome)

@@ -73,7 +73,7 @@ func (p *proposal) answer(applied Applied, err error) {
 	close(p.answered)
 }
 
-// flight is an entry on its way.
+// flight is an entry in flight.
 type flight struct {
 	batch  []*proposal
 	future raft.ApplyFuture
@@ -81,7 +81,7 @@ type flight struct {
 }
 
 // proposer gathers commands into entries. One goroutine packs, so that entries
-// are formed in order; one answers. Flights holds what is on its way; its
+// are formed in order; one answers. Flights holds what is in flight; its
 // capacity is what makes commands pile up, and so packs them, when the disks
 // are slower than the callers.
 type proposer struct {

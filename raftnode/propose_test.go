@@ -12,7 +12,7 @@ import (
 )
 
 // stuck opens a single replica whose state machine applies nothing until the
-// returned function is called, so that entries stay on their way.
+// returned function is called, so that entries stay in flight.
 func stuck(t *testing.T, tune func(*Config), fn func(t *testing.T, c *cluster, n *Node, release func())) {
 	runCluster(t, 1, func(_ string, cfg *Config) {
 		cfg.MaxInFlight = 1
@@ -52,7 +52,7 @@ func (c *cluster) proposeAside(ctx context.Context, n *Node, command string) <-c
 func TestPropose_backlogIsBounded(t *testing.T) {
 	stuck(t, func(cfg *Config) { cfg.MaxBacklog = 3 }, func(t *testing.T, c *cluster, n *Node, release func()) {
 		var answers []<-chan outcome
-		for i := range 4 { // one on its way, three waiting
+		for i := range 4 { // one in flight, three waiting
 			answers = append(answers, c.proposeAside(t.Context(), n, fmt.Sprint(i)))
 		}
 		require.Equal(t, 3, n.Stats().Backlog)
@@ -72,7 +72,7 @@ func TestPropose_backlogIsBounded(t *testing.T) {
 
 func TestPropose_backlogIsBoundedInBytes(t *testing.T) {
 	stuck(t, func(cfg *Config) { cfg.MaxBacklogBytes = 10 }, func(t *testing.T, c *cluster, n *Node, release func()) {
-		c.proposeAside(t.Context(), n, "on its way")
+		c.proposeAside(t.Context(), n, "in flight")
 		c.proposeAside(t.Context(), n, strings.Repeat("x", 20)) // alone it may wait
 		_, err := n.Propose(t.Context(), []byte("y"))
 		require.ErrorIs(t, err, ErrBacklogFull)
@@ -118,7 +118,7 @@ func TestPropose_entriesAreBounded(t *testing.T) {
 
 func TestPropose_contextEndsBeforePackingIsNotSent(t *testing.T) {
 	stuck(t, func(*Config) {}, func(t *testing.T, c *cluster, n *Node, release func()) {
-		first := c.proposeAside(t.Context(), n, "on its way")
+		first := c.proposeAside(t.Context(), n, "in flight")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		waiting := c.proposeAside(ctx, n, "waits")
 		why := errors.New("caller went away")
@@ -132,27 +132,27 @@ func TestPropose_contextEndsBeforePackingIsNotSent(t *testing.T) {
 		require.ErrorIs(t, err, ErrNotSent)
 		release()
 		require.NoError(t, (<-first).err)
-		require.Equal(t, []string{"on its way", "end"}, c.agree(c.propose(n, "end").Index).Commands)
+		require.Equal(t, []string{"in flight", "end"}, c.agree(c.propose(n, "end").Index).Commands)
 	})
 }
 
 func TestPropose_contextEndsAfterPackingIsUnknown(t *testing.T) {
 	stuck(t, func(*Config) {}, func(t *testing.T, c *cluster, n *Node, release func()) {
 		ctx, cancel := context.WithCancel(t.Context())
-		sent := c.proposeAside(ctx, n, "on its way")
+		sent := c.proposeAside(ctx, n, "in flight")
 		cancel()
 		got := <-sent
 		require.ErrorIs(t, got.err, ErrUnknownOutcome)
 		require.ErrorIs(t, got.err, context.Canceled)
 		require.NotErrorIs(t, got.err, ErrNotSent)
 		release()
-		require.Equal(t, []string{"on its way", "end"}, c.agree(c.propose(n, "end").Index).Commands)
+		require.Equal(t, []string{"in flight", "end"}, c.agree(c.propose(n, "end").Index).Commands)
 	})
 }
 
 func TestPropose_shutdownRefusesWhatWaitsAndAnswersWhatIsSent(t *testing.T) {
 	stuck(t, func(*Config) {}, func(t *testing.T, c *cluster, n *Node, release func()) {
-		sent := c.proposeAside(t.Context(), n, "on its way")
+		sent := c.proposeAside(t.Context(), n, "in flight")
 		waiting := c.proposeAside(t.Context(), n, "waits")
 		go func() { _ = n.Shutdown(context.Background()) }()
 		synctest.Wait()

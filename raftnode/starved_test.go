@@ -126,7 +126,7 @@ type watched struct {
 // watch looks who leads, for a time in which the leader writes something twice a second.
 func (c *cluster) watch(d time.Duration) (w watched) {
 	const pace = 10 * time.Millisecond
-	var ruling *reign
+	var ruling *period
 	var writers sync.WaitGroup
 	defer writers.Wait()
 	for at := time.Duration(0); at < d; at += pace {
@@ -190,7 +190,7 @@ func TestStarved_comesAndGoes(t *testing.T) {
 				m.become(true)
 				w := c.watch(time.Minute)
 				t.Logf("%+v", w)
-				require.LessOrEqual(t, w.reigns, 2, "the reign at its beginning, and perhaps another one")
+				require.LessOrEqual(t, w.reigns, 2, "the term at its start, and perhaps another one")
 				require.Less(t, w.leaderless, 10*time.Second)
 				for _, n := range c.nodes {
 					require.Greater(t, n.Timeout(), n.cfg.HeartbeatTimeout)

@@ -146,7 +146,7 @@ func (t *transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAd
 }
 
 // Close ends every connection too, which NetworkTransport would leave to
-// whoever sits at the other end.
+// the other end.
 func (t *transport) Close() error {
 	return errors.Join(t.NetworkTransport.Close(), t.links.Close())
 }

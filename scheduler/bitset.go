@@ -2,7 +2,7 @@ package scheduler
 
 import "math/bits"
 
-// bitset is a set of small integers, walked from the lowest.
+// bitset is a set of small integers, iterated from the lowest.
 type bitset []uint64
 
 func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
@@ -12,7 +12,7 @@ func (b bitset) remove(i int) { b[i>>6] &^= 1 << (i & 63) }
 
 func (b bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 
-// next is the lowest member that is at least i, or -1.
+// next returns the lowest member that is at least i, or -1.
 func (b bitset) next(i int) int {
 	w := i >> 6
 	if w >= len(b) {
@@ -29,7 +29,7 @@ func (b bitset) next(i int) int {
 	return -1
 }
 
-// nextNotIn is the lowest member that is at least i and not in other, or -1. Both sets have the same size.
+// nextNotIn returns the lowest member that is at least i and not in other, or -1. Both sets have the same size.
 func (b bitset) nextNotIn(other bitset, i int) int {
 	w := i >> 6
 	if w >= len(b) {

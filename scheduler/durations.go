@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// samplesUsed is how many earlier jobs tell how long the next one takes; samplesRead how many are looked at to find
-	// them. The newest count: what a job does changes as it is worked on.
+	// samplesUsed is how many earlier jobs are used to estimate a duration; samplesRead how many are read to find them. The
+	// newest are used: jobs change as their users work on them.
 	samplesUsed = 15
 	samplesRead = 200
-	// progressFrom is the part of its steps after which a job's own progress tells when it ends: before that, the time that
-	// it took to begin would be taken for the time of its steps.
+	// progressFrom is the fraction of its steps from which a job's own progress is used: earlier, its startup time would
+	// count as time of its steps.
 	progressFrom = 20
 )
 
-// durations says how long jobs take, going by what their own tenant's did and by what their owners said of them:
-//   - what it tells of its progress, once it has come some way in its first attempt,
-//   - what those that are called the same but for a number, and need the same, took when they ran through in one attempt:
-//     the median of those that took longer than it has run by now,
-//   - its limit, max_runtime_seconds, which also bounds the other two.
+// durations estimates how long jobs take, from their own tenant's jobs only:
+//   - from the job's progress, once it has come some way in its first attempt,
+//   - from jobs with the same needs and the same name except for a number that succeeded in one attempt: the median of those that took longer than this job has run by now,
+//   - from its limit, max_runtime_seconds, which also limits the other two.
 //
-// A job of which none of these is known is of unknown duration.
+// A job without any of these has an unknown duration.
 type durations struct {
 	view  *fsm.View
 	known map[sampleKey][]int64
@@ -35,10 +34,10 @@ type sampleKey struct {
 	shape work.Shape
 }
 
-// whole is how long a job takes from its start.
+// whole estimates how long a job takes from its start.
 func (d *durations) whole(j *work.Job) (int64, bool) { return d.beyond(j, 0) }
 
-// beyond is how long a job takes that has run for so long already.
+// beyond estimates how long a job takes that has already run for some time.
 func (d *durations) beyond(j *work.Job, ran int64) (int64, bool) {
 	samples := d.samples(j)
 	i, _ := slices.BinarySearch(samples, ran+1)
@@ -54,7 +53,7 @@ func (d *durations) beyond(j *work.Job, ran int64) (int64, bool) {
 	return 0, false
 }
 
-// end is when a job that holds something is expected to let go of it, later than now.
+// end estimates when a job releases what it holds, later than now.
 func (d *durations) end(j *work.Job, now int64) (int64, bool) {
 	if j.Stop != v1.StopReason_UNSPECIFIED {
 		return now + max(j.StopGrace, 1), true
@@ -73,7 +72,8 @@ func (d *durations) end(j *work.Job, now int64) (int64, bool) {
 	return max(j.StartedAt+took, now+1), ok
 }
 
-// byProgress goes on from the steps that a job has done since it began. One that went on from a checkpoint did not do them all.
+// byProgress extrapolates from the steps that a job has done since it started. A job that resumed from a checkpoint did not
+// do them all.
 func byProgress(j *work.Job) (int64, bool) {
 	p, took := j.Progress, j.UpdatedAt-j.StartedAt
 	if j.Attempt != 1 || j.ResumeFrom != 0 || took <= 0 || p.Step <= 0 || p.Step >= p.Total || p.Step < p.Total/progressFrom {
@@ -82,7 +82,7 @@ func byProgress(j *work.Job) (int64, bool) {
 	return j.StartedAt + int64(float64(took)/float64(p.Step)*float64(p.Total)), true
 }
 
-// samples are how long jobs like this one took, shortest first.
+// samples returns how long similar jobs took, shortest first.
 func (d *durations) samples(j *work.Job) []int64 {
 	key := sampleKey{work.Stem(j.Name), j.Shape}
 	if s, ok := d.known[key]; ok {

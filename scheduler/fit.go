@@ -6,20 +6,20 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// fit finds places for the jobs of one shape. What does not fit a host now will not fit it later in the same pass,
-// because capacity only shrinks: such hosts are remembered and not looked at again.
+// fit finds places for the jobs of one shape. Capacity only shrinks during a pass, so a host without room now has none
+// later in the pass: such hosts are skipped.
 type fit struct {
 	pool  *pool
 	shape work.Shape
 	kinds []candidate
 	spent bitset
-	// own is nil for the jobs that only their shape limits.
+	// own is nil for jobs that only their shape limits.
 	own   *own
-	nodes []int // scratch: hosts of the gang being put together
+	nodes []int // scratch: hosts of the gang being placed
 	masks []uint64
 }
 
-// candidate is a kind of host that has what the shape asks for; gpus are the indices of the right type and size.
+// candidate is a kind of host that meets the shape's needs; gpus are the indices of the GPUs of the right type and size.
 type candidate struct {
 	*kind
 	gpus uint64
@@ -59,7 +59,7 @@ func (k *kind) selected(selector string, keys []string) bool {
 	return true
 }
 
-// place takes capacity for one job, all tasks or none.
+// place takes capacity for one job, for all tasks or none.
 func (f *fit) place() ([]work.TaskPlacement, bool) {
 	want := max(1, int(f.shape.Nodes))
 	f.nodes, f.masks = f.nodes[:0], f.masks[:0]
@@ -82,9 +82,9 @@ func (f *fit) place() ([]work.TaskPlacement, bool) {
 	return tasks, true
 }
 
-// gang looks for hosts with the same GPUs: the slowest rank is the speed of all.
+// gang finds hosts with the same GPUs: the slowest rank determines the speed of all.
 func (f *fit) gang(want int) {
-	tried := uint64(0) // the first 64 specs; more than that repeat work, no more
+	tried := uint64(0) // the first 64 specs; further ones only repeat work
 	for _, c := range f.kinds {
 		if c.spec < 64 && tried&(1<<c.spec) != 0 {
 			continue
@@ -97,8 +97,8 @@ func (f *fit) gang(want int) {
 	}
 }
 
-// gather collects want hosts, those with the fewest free GPUs that still fit first, so that whole nodes stay free for
-// what needs them. spec -1: of any kind.
+// gather collects want hosts, those with the fewest free GPUs that still fit first, so that whole nodes stay free for jobs
+// that need them. spec -1: of any kind.
 func (f *fit) gather(spec, want int) {
 	most := 0
 	for _, c := range f.kinds {
@@ -124,7 +124,7 @@ func (f *fit) gather(spec, want int) {
 	}
 }
 
-// whole chooses whole GPUs on a host, or none for a job that needs none.
+// whole chooses whole GPUs on a host, or none for a job without GPUs.
 func (f *fit) whole(h *host, suited uint64) (uint64, bool) {
 	if h.cpus < f.shape.CPUDemand() || h.mem < f.shape.MemMB {
 		return 0, false
@@ -137,8 +137,7 @@ func (f *fit) whole(h *host, suited uint64) (uint64, bool) {
 
 func (f *fit) barred(i int) bool { return f.own != nil && f.own.barred.has(i) }
 
-// share chooses a part of one GPU: the fullest shared GPU with enough left; failing that, a free one on the host with
-// the fewest free.
+// share chooses a part of one GPU: the fullest shared GPU with enough left, or a free one on the host with the fewest free.
 func (f *fit) share() {
 	need := f.shape.FractionMilli
 	host, gpu, least := -1, 0, uint16(1001)

@@ -8,49 +8,48 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// Bounds of a forecast.
+// Limits of a forecast.
 const (
 	forecastJobs   = 1000
 	forecastPasses = 256
-	// forecastSlack merges, once half of the passes are spent, what ends at about the same time into one pass: within this
-	// part of the time until then.
+	// forecastSlack merges, once half of the passes are used, ends at about the same time into one pass: within this
+	// fraction of the time until then.
 	forecastSlack = 20
 )
 
-// ForecastOptions bound a forecast.
+// ForecastOptions limit a forecast.
 type ForecastOptions struct {
-	// Jobs is how many waiting jobs are looked at, from the head of the tenant's; default 1000.
+	// Jobs is how many of the tenant's waiting jobs are considered, from the head of the queue; default 1000.
 	Jobs int
-	// Passes is how often the future is planned; default 256. What would start later than that is not foreseen.
+	// Passes is how many passes are planned; default 256. Later starts are not forecast.
 	Passes int
 }
 
 // Start is when a waiting job is expected to start.
 type Start struct {
-	// At is in Unix nanoseconds; 0: it starts when After ends, and how long that takes is not known.
+	// At is in Unix nanoseconds; 0: it starts when After ends, at an unknown time.
 	At int64
-	// After is the job of the same tenant whose end lets it start; 0: none is in its way, so At is the time of the forecast.
+	// After is the job of the same tenant whose end lets it start; 0: it waits for none, so At is the time of the forecast.
 	After ident.Job
 }
 
-// Forecast is what can be foreseen for the waiting jobs of one tenant.
+// Forecast holds the expected starts of the waiting jobs of one tenant.
 type Forecast struct {
 	starts map[ident.Job]Start
-	// Passes is how many plans it took.
+	// Passes is the number of planned passes.
 	Passes int
 }
 
-// Start is when a job is expected to start; false: that cannot be said.
+// Start returns when a job is expected to start; false: unknown.
 func (f *Forecast) Start(id ident.Job) (Start, bool) {
 	s, ok := f.starts[id]
 	return s, ok
 }
 
-// Foresee plans the future of one tenant's waiting jobs as if it had the cluster to itself: [Plan] now, and again whenever a
-// job is expected to end. It is made of the tenant's own jobs and of what belongs to everybody (nodes, and the limits of
-// queues), and of nothing that another tenant has, so that nothing of another tenant can be concluded from it. What it says is
-// therefore when a job can start at the earliest, as far as durations are known: a job behind one of unknown duration has no
-// start. Like Plan it is pure.
+// Foresee simulates the future of one tenant's waiting jobs as if it had the cluster to itself: [Plan] now, and again
+// whenever a job is expected to end. It uses the tenant's own jobs and shared data (nodes, and the limits of queues), but
+// nothing of other tenants, so that it reveals nothing about them. Its result is therefore the earliest possible start, as
+// far as durations are known: a job behind one of unknown duration has no start. Like Plan it is pure.
 func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *Forecast {
 	if opts.Jobs <= 0 {
 		opts.Jobs = forecastJobs
@@ -97,7 +96,7 @@ func Foresee(v *fsm.View, tenant string, now time.Time, opts ForecastOptions) *F
 		}
 		freed = freed[:0]
 		if len(ends) == 0 {
-			// Nothing more can be said of when; what waits for jobs of unknown duration can be said once.
+			// Times are unknown from here on; jobs that wait for jobs of unknown duration are planned once.
 			at, freed, endless = 0, endless, nil
 			for _, h := range freed {
 				f.end(h)
@@ -133,7 +132,7 @@ func newCauses(freed []*holding) causes {
 	return c
 }
 
-// of is which of them let a job start: the last one that made room where it goes, or else the last one. 0: none ended.
+// of returns which of them let a job start: the last one on the job's nodes, otherwise the last one. 0: none ended.
 func (c *causes) of(held *holding) ident.Job {
 	if len(c.freed) == 0 {
 		return 0
@@ -150,13 +149,13 @@ func (c *causes) of(held *holding) ident.Job {
 	return c.freed[at].job.ID
 }
 
-// ending is when what a job holds is expected to be free again.
+// ending is when a job is expected to release what it holds.
 type ending struct {
 	at int64
 	of *holding
 }
 
-// endings is a heap, earliest first, then by job, so that the same view gives the same forecast.
+// endings is a heap, ordered by time and then by job, so that the same view gives the same forecast.
 type endings []ending
 
 func (e endings) Len() int { return len(e) }

@@ -12,8 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// future is the view of a time to come, as if one tenant had the cluster to itself. The embedded interface is not kept: of the
-// state it passes on what belongs to everybody, and of tenants only its own.
+// future is the view of a future time, as if one tenant had the cluster to itself. The embedded interface is hidden: future
+// passes on shared data, and of tenants only its own.
 type future struct {
 	now    *fsm.View
 	tenant string
@@ -21,15 +21,15 @@ type future struct {
 	use     map[string]*work.NodeUse
 	usage   work.Usage
 	byQueue map[string]int // thousandths of GPUs
-	// running are the tenant's jobs that hold something now.
+	// running are the tenant's jobs that hold resources now.
 	running []*holding
-	// classes are the groups of its waiting jobs; lines their jobs, in order; waiting finds a job that is in one.
+	// classes are the groups of its waiting jobs; lines their jobs, in order; waiting maps a job to its class.
 	classes []work.ClassKey
 	lines   map[work.ClassKey][]*work.Job
 	waiting map[ident.Job]*work.Job
 }
 
-// holding is a job with what it holds.
+// holding is a job with its resources.
 type holding struct {
 	job   *work.Job
 	tasks []work.TaskPlacement
@@ -56,7 +56,7 @@ func newFuture(v *fsm.View, tenant string) *future {
 	return f
 }
 
-// wait takes in the tenant's waiting jobs: so many, from the head.
+// wait loads the tenant's waiting jobs, up to a number, from the head.
 func (f *future) wait(most int) {
 	var all []*work.Job
 	for key := range f.now.Classes() {
@@ -87,7 +87,7 @@ func (f *future) wait(most int) {
 	}
 }
 
-// inOrder compares two jobs by which is offered first.
+// inOrder compares two jobs by the order in which they are offered.
 func inOrder(a, b *work.Job) int {
 	switch {
 	case before(&class{head: a}, &class{head: b}):
@@ -98,7 +98,7 @@ func inOrder(a, b *work.Job) int {
 	return 1
 }
 
-// start gives a waiting job what was planned for it. Plan takes the jobs of a class from its head.
+// start places a waiting job as planned. Plan takes the jobs of a class from its head.
 func (f *future) start(p *work.Placement) *holding {
 	j := f.waiting[p.Job]
 	delete(f.waiting, p.Job)
@@ -112,7 +112,7 @@ func (f *future) start(p *work.Placement) *holding {
 	return h
 }
 
-// hold counts what a job holds, end what it does no more.
+// hold adds the resources of a job, end removes them.
 func (f *future) hold(h *holding) {
 	s := &h.job.Shape
 	for i := range h.tasks {

@@ -12,20 +12,20 @@ type line struct {
 	all  []*class
 }
 
-// class is a group of waiting jobs that need the same.
+// class is a group of waiting jobs with the same needs.
 type class struct {
 	key  work.ClassKey
 	head *work.Job
 	fit  *fit
-	// limits are those of its tenant and its queue, once they were asked for.
+	// limits are those of its tenant and its queue, once they were read.
 	limits limits
-	// rest are the next jobs, read ahead a few at a time once the head has found a place.
+	// rest are the next jobs, read ahead a few at a time once the head was placed.
 	rest []*work.Job
 	buf  []*work.Job
 }
 
-// before is the policy: which of two classes is offered first. Fair share belongs here: it compares what the queues
-// and tenants of the two have used before it compares their jobs.
+// before is the policy: which of two classes is offered first. Fair share belongs here: it would compare the usage of the
+// queues and tenants of the two before their jobs.
 func before(a, b *class) bool {
 	if a.head.Priority != b.head.Priority {
 		return a.head.Priority > b.head.Priority
@@ -52,7 +52,7 @@ func newLine(v View) *line {
 	return l
 }
 
-// first is the job to offer now, or nil at the end.
+// first returns the job to offer now, or nil at the end.
 func (l *line) first() (*class, *work.Job) {
 	if len(l.heap) == 0 {
 		return nil, nil

@@ -9,20 +9,20 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// own is what limits the places of one job beyond its shape: tasks of its earlier attempts that may still be alive, and
-// nodes on which attempts of it have failed. The first is a must, because two attempts of a job must never live at once.
-// The second is a wish: a node that failed is taken again when the others could never hold the job.
+// own limits the places of one job beyond its shape: tasks of its earlier attempts may still be alive, and attempts may
+// have failed on some nodes. The first is a hard limit, because two attempts of a job must never run at the same time. The
+// second is a preference: a node on which it failed is used again if the job could never fit on the others.
 type own struct {
 	job *work.Job
 	// barred are the hosts that get no task of it in this pass.
 	barred bitset
-	// able counts the hosts that could hold a task of it if they were empty; takers are those among them that may take
-	// over, and trusted those among the takers that have been in session for long enough.
+	// able counts the hosts that could hold a task of it if they were empty; takers are those of them that may run a
+	// replacement, and trusted those of the takers that have been in session for long enough.
 	able, takers, trusted tally
 	avoided               []string
 }
 
-// tally counts hosts, and for each set of GPUs those that have it: the tasks of a gang run on equal nodes.
+// tally counts hosts, in total and for each set of GPUs: the tasks of a gang run on equal nodes.
 type tally struct {
 	all  int
 	spec []int
@@ -36,7 +36,7 @@ func (t *tally) add(spec, by int) {
 	t.spec[spec] += by
 }
 
-// hold says whether the hosts that were counted could hold all tasks of a shape at once.
+// hold reports whether the counted hosts could hold all tasks of a shape at once.
 func (t *tally) hold(s *work.Shape) bool {
 	if s.Nodes <= 1 || s.GPUs == 0 {
 		return t.all >= max(1, int(s.Nodes))
@@ -44,7 +44,7 @@ func (t *tally) hold(s *work.Shape) bool {
 	return slices.ContainsFunc(t.spec, func(n int) bool { return n >= int(s.Nodes) })
 }
 
-// narrow limits a fit to the hosts that one job may have.
+// narrow limits a fit to the hosts that one job may use.
 func (f *fit) narrow(job *work.Job, settled func(node string) bool) {
 	p := f.pool
 	o := &own{job: job, barred: newBitset(len(p.hosts))}
@@ -76,7 +76,7 @@ func (f *fit) narrow(job *work.Job, settled func(node string) bool) {
 			failed = append(failed, i)
 		}
 	}
-	// The newest failure speaks loudest: its node is passed over first, for as long as enough others are left.
+	// Nodes with the newest failures are skipped first, as long as enough others are left.
 	slices.SortStableFunc(failed, func(a, b int) int {
 		return lastFailure(job, p.hosts[b].node.ID) - lastFailure(job, p.hosts[a].node.ID)
 	})
@@ -94,7 +94,7 @@ func (f *fit) narrow(job *work.Job, settled func(node string) bool) {
 	f.own = o
 }
 
-// lastFailure is the position of the newest attempt that failed on the node.
+// lastFailure returns the position of the newest attempt that failed on the node.
 func lastFailure(job *work.Job, node string) int {
 	for i := len(job.Past) - 1; i >= 0; i-- {
 		if job.Past[i].FailedNode == node {
@@ -104,7 +104,7 @@ func lastFailure(job *work.Job, node string) int {
 	return -1
 }
 
-// able is the set of hosts that could hold a task of the shape if nothing else were on them.
+// able returns the hosts that could hold a task of the shape if they were empty.
 func (p *pool) able(f *fit) bitset {
 	if set, ok := p.empty[f.shape]; ok {
 		return set
@@ -160,7 +160,7 @@ func (p *pool) isSettled(i int, settled func(node string) bool) bool {
 	return p.settled.has(i)
 }
 
-// settling says whether the job waits for nothing but nodes to have been in session for longer.
+// settling reports whether the job only waits for nodes to be in session for longer.
 func (o *own) settling(s *work.Shape) bool {
 	return o.job.Replacement() && o.takers.hold(s) && !o.trusted.hold(s)
 }

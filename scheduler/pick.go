@@ -6,12 +6,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// wiring is how the GPUs of one node reach each other: for each index, the peers over NVLink and the GPUs of the same
-// NUMA node.
+// wiring is how the GPUs of one node are connected: for each index, its peers over NVLink and the GPUs of the same NUMA
+// node.
 type wiring struct {
 	nvlink [64]uint64
 	numa   [64]uint64
-	// uniform: every GPU reaches every other in the same way, so that any choice is as good as any other.
+	// uniform: all GPUs are connected in the same way, so any choice is equally good.
 	uniform bool
 }
 
@@ -38,9 +38,9 @@ func wire(gpus []work.GPU) *wiring {
 	return w
 }
 
-// pick chooses want GPUs out of free: those that reach each other best (NVLink first, then the same NUMA node), and
-// among equals those that leave the largest islands whole. With nvlink set, each of the chosen ones must reach all the
-// others over NVLink; ok is false when no such choice is found.
+// pick chooses want GPUs out of free: those with the best connection (NVLink first, then the same NUMA node), and among
+// equals those that leave the largest islands whole. With nvlink set, all chosen GPUs must be connected to each other over
+// NVLink; ok is false if no such choice is found.
 func (w *wiring) pick(free uint64, want int, nvlink bool) (chosen uint64, ok bool) {
 	n := bits.OnesCount64(free)
 	if n < want {
@@ -95,12 +95,12 @@ func (w *wiring) grow(seed int, free uint64, want int, nvlink bool) (set uint64,
 	return set, links<<32 + numa<<16 + (64*64 - spoiled), true
 }
 
-// neighbours counts the free GPUs that i shares an island with: taking i spoils the island for them.
+// neighbours counts the free GPUs in the same island as i: taking i breaks up the island.
 func (w *wiring) neighbours(i int, free uint64) int {
 	return bits.OnesCount64((w.nvlink[i] | w.numa[i]) & free &^ (1 << i))
 }
 
-// lowest is the want lowest bits of mask.
+// lowest returns the want lowest bits of mask.
 func lowest(mask uint64, want int) uint64 {
 	rest := mask
 	for range want {

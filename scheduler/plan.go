@@ -1,15 +1,15 @@
-// Package scheduler plans: given a view of the state and the time, it says which waiting jobs should get which GPUs.
+// Package scheduler plans: from a view of the state and the time, it decides which waiting jobs should get which GPUs.
 //
-// Contract. [Plan] is a pure function: it reads the view, changes nothing and keeps nothing. What it returns is only a
-// proposal; the state checks each placement again when it applies it, and refuses piece by piece what no longer fits.
+// Contract. [Plan] is a pure function: it reads the view, changes nothing and keeps nothing. Its result is only a proposal;
+// the state checks each placement again when it applies it, and refuses those that no longer fit.
 //
-// Guarantees. Within one plan no GPU, CPU or memory is given twice, no job appears twice, a gang has all its tasks or
-// is absent, no quota and no limit of a queue is exceeded, and a plan applied to the state it was made from is refused
-// nowhere. A job whose last attempt may still be alive goes only to nodes that may take over from it, and that
+// Guarantees. Within one plan no GPU, CPU or memory is given twice, no job appears twice, a gang has all its tasks or is
+// absent, and no quota and no limit of a queue is exceeded. A plan that is applied to the state it was made from is never
+// refused. A job whose last attempt may still be alive is placed only on nodes that may run a replacement, and that
 // Options.Settled trusts.
 //
-// Not guaranteed. Fairness between tenants and queues, and that a large gang ever finds its nodes while smaller jobs
-// keep coming: a class that fits nowhere is passed over. These are the business of policies that join this one here:
+// Not guaranteed. Fairness between tenants and queues, and that a large gang ever gets its nodes while smaller jobs keep
+// coming: a class that does not fit is skipped. Future policies would be added here:
 //   - fair share decides the order in which classes are offered (order.go),
 //   - backfill keeps later jobs from what a blocked gang is waiting for (where blocked is set, in this file),
 //   - preemption frees what a blocked job needs (the same place: a blocked class and its reason are its input).
@@ -22,7 +22,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// View is what planning reads of the state. *fsm.View is one.
+// View is what planning reads from the state. *fsm.View implements it.
 type View interface {
 	Index() uint64
 	Nodes() iter.Seq[*work.Node]
@@ -30,7 +30,7 @@ type View interface {
 	// Classes are the groups of waiting jobs; ClassJobs are those of one, highest priority first, then oldest.
 	Classes() iter.Seq[work.ClassKey]
 	ClassJobs(work.ClassKey) iter.Seq[*work.Job]
-	// ClassJobsAfter fills buf with the jobs that follow one.
+	// ClassJobsAfter fills buf with the jobs after a given one.
 	ClassJobsAfter(key work.ClassKey, after *work.Job, buf []*work.Job) []*work.Job
 	ClassReason(work.ClassKey) reason.Reason
 	// Quota is what a tenant may have, Usage what it has; QueueGPUs is what the jobs of a queue hold.
@@ -40,39 +40,39 @@ type View interface {
 	QueueGPUs(queue string) int
 }
 
-// Options bound a pass.
+// Options configure a pass.
 type Options struct {
-	// PerCommand is how many placements one command carries; default 512.
+	// PerCommand is how many placements one command contains; default 512.
 	PerCommand int
-	// PerPass is how many placements a pass makes before it hands back what it has; 0: no limit.
+	// PerPass is how many placements a pass makes at most; 0: no limit.
 	PerPass int
-	// Settled says whether a node has been in session for long enough to be trusted with the next attempt of a job whose
-	// last one may still be alive; nil: all are. No other job is held to it.
+	// Settled reports whether a node has been in session for long enough to run the next attempt of a job whose last one
+	// may still be alive; nil: all have. It does not affect other jobs.
 	Settled func(node string) bool
-	// Quiet leaves out why classes are blocked: nobody is told.
+	// Quiet omits the reasons why classes are blocked.
 	Quiet bool
 }
 
-// Result is what a pass found.
+// Result is the result of a pass.
 type Result struct {
-	// Commands to propose, in this order; none when nothing changes. Reasons go with the last one.
+	// Commands to propose, in this order; none if nothing changes. The last one has the reasons.
 	Commands []work.PlaceJobs
 	// Placed and Offered count jobs.
 	Placed  int
 	Offered int
-	// Blocked are the classes whose first job fits nowhere: until something is freed, no job of theirs does.
+	// Blocked are the classes whose first job does not fit: until something is released, none of their jobs does.
 	Blocked []work.ClassKey
-	// ReasonsOnly: nothing was placed; the one command tells users why, and is not urgent.
+	// ReasonsOnly: nothing was placed; the one command only updates reasons, and is not urgent.
 	ReasonsOnly bool
-	// Settling: a job waits for nothing but nodes to settle. Nothing will tell of that but time: plan again in a second.
+	// Settling: a job only waits for nodes to settle. No event reports that: plan again in a second.
 	Settling bool
 	// More: the pass ended at its limit, not at the end of the queue.
 	More bool
 }
 
-// Plan offers the waiting jobs to the free capacity: highest priority first, then oldest. The first job of a class
-// that fits nowhere ends the class for this pass (all its jobs need the same), so a pass that changes nothing costs
-// as much as there are classes and nodes, however long the queue is.
+// Plan offers the waiting jobs to the free capacity: highest priority first, then oldest. The first job of a class that
+// does not fit ends the class for this pass (all its jobs need the same), so a pass that changes nothing costs as much as
+// there are classes and nodes, however long the queue is.
 func Plan(v View, opts Options) Result {
 	if opts.PerCommand <= 0 {
 		opts.PerCommand = 512

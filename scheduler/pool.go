@@ -14,37 +14,37 @@ type pool struct {
 	hosts []host
 	kinds []*kind
 	keys  []string // the labels that any waiting job asks for
-	// empty has, for the shapes that it was asked for, the hosts that could hold a task of it if they were empty; settled
-	// are the hosts that may be trusted with replacements, nil before it is asked.
+	// empty caches, for each shape, the hosts that could hold a task of it if they were empty; settled are the hosts that
+	// may run replacements, nil before the first use.
 	empty   map[work.Shape]bitset
 	settled bitset
 }
 
-// host is a node that may be given tasks.
+// host is a node that may get tasks.
 type host struct {
 	node *work.Node
 	kind *kind
 	wire *wiring
-	// free are the healthy GPUs of which nothing is leased; shared are those leased in part, with left milli to go.
+	// free are the healthy GPUs without leases; shared are those leased in part, with left milli remaining.
 	free, shared uint64
 	left         *[work.MaxGPUs]uint16
 	cpus, mem    uint32
 }
 
-// kind groups the hosts that are the same to every selector in use: same GPUs, same values of the labels that any
-// waiting job asks for. Hosts of a kind lie in buckets by their number of free GPUs, so that the best fit is found
-// without looking at the others.
+// kind groups the hosts that are equal for every selector in use: same GPUs, same values of the labels that any waiting job
+// asks for. The hosts of a kind are in buckets by their number of free GPUs, so that the best fit is found without looking
+// at the others.
 type kind struct {
 	gpus   []work.GPU
 	labels []string // values, in the order of the pool's keys
-	has    []bool   // whether the label is there at all
+	has    []bool   // whether the label exists
 	spec   int      // number shared by kinds with the same GPUs
 	// byFree[n] are the hosts with n free GPUs; counts has their number; partial those with a shared GPU.
 	byFree  [work.MaxGPUs + 1]bitset
 	counts  [work.MaxGPUs + 1]int
 	most    int
 	partial bitset
-	// Greatest of any host of this kind, used or not: what could ever fit.
+	// Largest amounts of any host of this kind, used or not: what could ever fit.
 	maxGPUs         int
 	maxCPUs, maxMem uint32
 	hosts           int
@@ -213,7 +213,7 @@ func (h *host) wiring() *wiring {
 	return h.wire
 }
 
-// selectorKeys are the labels that any of the classes asks for.
+// selectorKeys are the labels that the classes ask for.
 func selectorKeys(classes []*class) []string {
 	var keys []string
 	seen := map[string]bool{}
@@ -232,7 +232,7 @@ func selectorKeys(classes []*class) []string {
 	return keys
 }
 
-// selectorPairs reads the canonical form "k=v,k=v".
+// selectorPairs parses the canonical form "k=v,k=v".
 func selectorPairs(selector string) func(yield func(k, v string) bool) {
 	return func(yield func(k, v string) bool) {
 		for pair := range strings.SplitSeq(selector, ",") {

@@ -6,7 +6,7 @@ import (
 )
 
 // room is what quotas and the limits of queues leave in one pass. Like the capacity of the nodes it only shrinks, so a
-// class that finds none is done for the pass, however many jobs it has.
+// class without room is done for the pass, however many jobs it has.
 type room struct {
 	view    View
 	tenants map[string]*tenantRoom
@@ -23,7 +23,7 @@ type queueRoom struct {
 	gpuMilli int
 }
 
-// limits are those that a class is held to; nil: none.
+// limits are those that apply to a class; nil: none.
 type limits struct {
 	known  bool
 	tenant *tenantRoom
@@ -34,7 +34,7 @@ func newRoom(v View) *room {
 	return &room{view: v, tenants: map[string]*tenantRoom{}, queues: map[string]*queueRoom{}}
 }
 
-// limitsOf finds what holds for a class. Only the classes of tenants with a quota name their tenant.
+// limitsOf finds the limits of a class. Only the classes of tenants with a quota name their tenant.
 func (r *room) limitsOf(key work.ClassKey) limits {
 	l := limits{known: true}
 	asked := false
@@ -68,7 +68,7 @@ func (l *limits) bars(s work.Shape) reason.Reason {
 	return ""
 }
 
-// take counts a job that was given its places.
+// take counts a placed job.
 func (l *limits) take(s work.Shape) {
 	if l.tenant != nil {
 		l.tenant.usage.Grant(s)

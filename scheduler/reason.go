@@ -56,8 +56,8 @@ func (f *fit) shortage() reason.Reason {
 	}
 }
 
-// survey counts the hosts that have enough GPUs free, and those that have all that a task needs; most is the greatest
-// number of suitable free GPUs on any host. Hosts with too few are not looked at one by one.
+// survey counts the hosts that have enough GPUs free, and those that have everything a task needs; most is the greatest
+// number of suitable free GPUs on any host. Hosts with too few are not examined one by one.
 func (f *fit) survey() (most, enough, fitting int) {
 	for _, c := range f.kinds {
 		all := bits.OnesCount64(c.gpus) == len(c.kind.gpus) && f.own == nil

@@ -1,6 +1,6 @@
-// Package backoff says how long to wait between tries. The waiting itself is for package api/wait.
+// Package backoff computes how long to wait between tries. Package api/wait does the waiting.
 //
-// Not guaranteed: jitter. Who needs it says so: Spread.
+// Not guaranteed: jitter. Callers add it with Spread.
 package backoff
 
 import (
@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Spread is a random time between half of d and d: many that wait for the same should not come back together.
+// Spread returns a random duration between d/2 and d, so that many waiters do not come back together.
 func Spread(d time.Duration) time.Duration { return d/2 + rand.N(d/2+1) }
 
 // Pauses double from First to Longest. The zero value of the other fields is ready for use.
@@ -17,12 +17,12 @@ type Pauses struct {
 	next           time.Duration
 }
 
-// Next is how long to wait now.
+// Next returns how long to wait now.
 func (p *Pauses) Next() time.Duration {
 	now := max(p.First, p.next)
 	p.next = min(2*now, p.Longest)
 	return now
 }
 
-// Reset begins again with First.
+// Reset starts again with First.
 func (p *Pauses) Reset() { p.next = 0 }

@@ -60,7 +60,7 @@ func (c *Cache) bucket(ctx context.Context, u *url.URL, given Credentials) (*sou
 	return s, ctx.Err()
 }
 
-// s3 makes a client with the key that the job brings, else that of the node, else none.
+// s3 makes a client with the key of the job, or that of the node, or none.
 func (c *Cache) s3(given Credentials) (*minio.Client, error) {
 	p := c.cfg.S3
 	host, secure := "s3.amazonaws.com", true
@@ -90,7 +90,7 @@ func (c *Cache) s3(given Credentials) (*minio.Client, error) {
 		Creds: keys, Secure: secure, Region: cmp.Or(p.Region, os.Getenv("AWS_REGION")), BucketLookup: lookup, Transport: c.reach.ObjectStore(), MaxRetries: 1,
 	})
 	if err != nil {
-		return nil, faultf("the object store at %s cannot be used: %v", host, err)
+		return nil, faultf("cannot use the object store at %s: %v", host, err)
 	}
 	return client, nil
 }
@@ -119,7 +119,7 @@ func (c *Cache) s3File(client *minio.Client, bucket, key, name string, info mini
 	}}
 }
 
-// s3Failed says what an answer of the store means.
+// s3Failed explains an error answer of the store.
 func (c *Cache) s3Failed(bucket string, err error) error {
 	var f fault
 	if errors.As(err, &f) {
@@ -136,8 +136,8 @@ func (c *Cache) s3Failed(bucket string, err error) error {
 	case answer.Code == minio.NoSuchBucket:
 		return missingf("the object store has no bucket %s: check its name, and the endpoint in the configuration of the agents", bucket)
 	case answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusUnauthorized ||
-		answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchKey: // some say so of a key id that they do not know
-		return missingf("the object store refuses to show it (%s): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in training_config.environment to a key that may read it, or data_s3_key_id and data_s3_secret of the agents", answer.Code)
+		answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchKey: // some stores answer this for an unknown key id
+		return missingf("the object store denies access (%s): set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in training_config.environment to a key that may read it, or data_s3_key_id and data_s3_secret of the agents", answer.Code)
 	case answer.StatusCode == http.StatusNotFound:
 		return missingf("bucket %s has nothing there: check the key", bucket)
 	}

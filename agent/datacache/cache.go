@@ -1,17 +1,17 @@
-// Package datacache fetches the data of jobs to a node, once, and keeps it there for the next ones.
+// Package datacache fetches the data of jobs to a node once, and caches it for later jobs.
 //
-// Contract: Fetch resolves a source anew with the credentials that it is given, and returns a directory that holds its files;
-// the owner holds it until Release. Probe says whether that would work, and fetches nothing. Sources on the node's own file
-// systems are used where they are, and never copied.
+// Contract: Fetch resolves a source with the given credentials, every time, and returns a directory with its files; the
+// owner holds the directory until Release. Probe checks whether Fetch would work, and fetches nothing. Sources on the
+// node's own file systems are used in place and never copied.
 //
-// Guarantees. Every use asks the source first: the cache saves the transfer, never the right to read, and what has changed at
-// the source is fetched anew. However many ask at once, one transfer is made. A transfer that broke goes on where it stopped,
-// also after a restart, when the source can tell that it is still the same. What is kept is whole: files are written aside,
-// synced and renamed, and compared with their digests on the first use by each agent process, and whenever their size or time
-// is not what it was. What an owner holds is not evicted; else the least recently used goes first. Nothing that is kept for
-// one tenant is looked at for another.
+// Guarantees: every use asks the source first. The cache saves the transfer but not the permission check, and it fetches
+// again what has changed. Concurrent requests for a source share one transfer. A transfer that broke resumes where it
+// stopped, also after a restart, if the source can confirm that it is unchanged. Cached data is complete: files are written
+// under a temporary name, synced and renamed, and their digests are verified on the first use by each agent process and
+// whenever their size or time differs. Data that an owner holds is not evicted; otherwise the least recently used data is
+// evicted first. Cached data is never used for another tenant.
 //
-// Not guaranteed: that tasks cannot reach what is kept for others: they run as the agent's user.
+// Not guaranteed: that tasks cannot read other tenants' cached data: they run as the agent's user.
 package datacache
 
 import (
@@ -34,42 +34,43 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// Config is what a cache is told. The zero value of an optional field means what its comment says.
+// Config configures a cache. The comment of an optional field says what its zero value means.
 type Config struct {
-	// Node names the node in messages.
+	// Node is the node's name in messages.
 	Node string
 	// Dir holds the cache; one process at a time uses it.
 	Dir string
-	// Capacity bounds what is kept and being fetched, in bytes; 0: 100 GiB.
+	// Capacity limits cached data and transfers, in bytes; 0: 100 GiB.
 	Capacity int64
 	// Roots are the directories in which local sources may lie.
 	Roots []string
-	// Own are those in which sources of one tenant may lie, too; nil: none.
+	// Own returns directories that one tenant may also use; nil: none.
 	Own func(tenant string) []string
-	// Hidden are directories in which no local source may lie, unless Roots or Own name something in them.
+	// Hidden are directories that no local source may use, unless Roots or Own contains something in them.
 	Hidden []string
-	// Hosts are the hosts that sources may be fetched from; see package reach. Empty: all but this machine and link-local addresses.
+	// Hosts are the hosts from which data may be fetched; see package reach. Empty: all except this machine and link-local
+	// addresses.
 	Hosts []string
-	// Hub is where hf:// sources are; an empty URL: https://huggingface.co.
+	// Hub is the service for hf:// sources; an empty URL: https://huggingface.co.
 	Hub Service
-	// Drive and Atlas are where scaidrive:// and scaiatlas:// sources are; an empty URL: nowhere.
+	// Drive and Atlas are the services for scaidrive:// and scaiatlas:// sources; an empty URL: none.
 	Drive, Atlas Service
-	// S3 is where s3:// sources are.
+	// S3 is the object store for s3:// sources.
 	S3 S3
-	// Stall is how long a transfer may stand still; 0: 60 s.
+	// Stall is how long a transfer may make no progress; 0: 60 s.
 	Stall time.Duration
-	// Tries bounds how often a transfer that makes no progress is begun; 0: 5.
+	// Tries limits how often a transfer without progress is tried; 0: 5.
 	Tries int
-	// Pause is the first pause between two of them, which doubles; 0: 1 s.
+	// Pause is the first pause between two tries; it doubles each time; 0: 1 s.
 	Pause time.Duration
 	// Logger; nil: slog.Default().
 	Logger *slog.Logger
 }
 
-// Service is an HTTP service that the operator has named.
+// Service is an HTTP service that the operator has configured.
 type Service struct {
 	URL string
-	// Token is sent where the request brings none of its own.
+	// Token is sent if the request has no token of its own.
 	Token string
 }
 
@@ -79,12 +80,13 @@ type S3 struct {
 	Endpoint  string
 	Region    string
 	PathStyle bool
-	// KeyID and Secret are the node's own; empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and without these nobody's.
+	// KeyID and Secret are the node's own key; empty: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or anonymous without
+	// these.
 	KeyID, Secret string
 	CAFile        string
 }
 
-// Credentials come with a request, and are forgotten with it.
+// Credentials belong to one request and are not kept.
 type Credentials struct {
 	ScaiDrive, ScaiAtlas string
 	// HubToken, and a key for object stores, from the environment of the job.
@@ -98,7 +100,7 @@ const (
 	defaultHub      = "https://huggingface.co"
 )
 
-// Cache is open until its process ends; what it keeps survives that.
+// Cache is open until its process ends; its contents outlive the process.
 type Cache struct {
 	cfg   Config
 	log   *slog.Logger
@@ -108,24 +110,24 @@ type Cache struct {
 	mu      sync.Mutex
 	objects map[objectID]*object
 	sources map[sourceID]*sourceRow
-	// left are parts of transfers that nobody is at, by directory.
+	// left are partial transfers that no request uses, by directory.
 	left    map[string]*leftover
 	flights map[flightID]*flight
-	// used is what objects and leftovers take, reserved what transfers have asked for.
+	// used is the size of objects and partial transfers, reserved what transfers have requested.
 	used, reserved int64
 	stats          Stats
 }
 
-// Stats count what happened since Open.
+// Stats counts events since Open.
 type Stats struct {
 	Hits, Misses, Evictions, Damaged, FetchedBytes int64
 	UsedBytes, CapacityBytes                       int64
 }
 
-// maxTransfers is how many sources are fetched at the same time.
+// maxTransfers is how many sources are fetched at a time.
 const maxTransfers = 4
 
-// Open takes up what an earlier process kept.
+// Open opens a cache with the contents that an earlier process left.
 func Open(cfg Config) (*Cache, error) {
 	cfg.Capacity = cmp.Or(cfg.Capacity, DefaultCapacity)
 	cfg.Stall = cmp.Or(cfg.Stall, time.Minute)
@@ -138,7 +140,7 @@ func Open(cfg Config) (*Cache, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	// What is compared with resolved paths must be resolved itself.
+	// Paths are compared after resolving links, so resolve these, too.
 	if err := durable.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the data cache: %w", err)
 	}
@@ -159,7 +161,7 @@ func Open(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// realPaths are directories with links resolved.
+// realPaths resolves the links of directories.
 func realPaths(dirs []string) []string {
 	dirs = slices.Clone(dirs)
 	for i, dir := range dirs {
@@ -195,34 +197,34 @@ func (c Config) Validate() error {
 // Request asks for the data of one source.
 type Request struct {
 	Tenant, Path string
-	// What it is, for people; empty: a data source.
+	// What describes the data in messages; empty: a data source.
 	What string
-	// OneFormat: it is a model, of which a repository may hold the weights in many formats: where they are there as safetensors,
-	// those in other formats are left out.
+	// OneFormat: the source is a model whose repository may hold the weights in several formats. If they are present as
+	// safetensors, the other formats are skipped.
 	OneFormat   bool
 	Credentials Credentials
-	// Owner holds what is found until Release.
+	// Owner holds the result until Release.
 	Owner string
 }
 
-// Data is a source that is on the node.
+// Data is a source on the node.
 type Data struct {
-	// Dir holds the files, but for a local source that is a file: then it is the file.
+	// Dir holds the files. If a local source is a single file, Dir is that file.
 	Dir string
-	// Local: it is used where it is.
+	// Local: the source is used in place.
 	Local bool
-	// Files are relative to Dir; of a large local directory there are none.
+	// Files are relative to Dir; none for a large local directory.
 	Files []string
-	// Count is how many there are, -1: too many to count.
+	// Count is the number of files; -1: too many to count.
 	Count int
-	// Size in bytes of all of them; -1: not counted.
+	// Size in bytes of all files; -1: not counted.
 	Size int64
 	// Digest over the names and digests of the files; empty: local.
 	Digest string
 }
 
-// Fetch brings a source to the node, or finds it there. The error is one sentence for whoever submitted the job. The owner may
-// hold it all the same: Release follows every Fetch.
+// Fetch brings a source to the node, or finds it in the cache. Its error is one sentence for the job's user. The owner may
+// hold the source even after an error: call Release after every Fetch.
 func (c *Cache) Fetch(ctx context.Context, r Request) (*Data, error) {
 	for again := 0; ; again++ {
 		data, err := c.fetch(ctx, r)
@@ -230,7 +232,7 @@ func (c *Cache) Fetch(ctx context.Context, r Request) (*Data, error) {
 		case err == nil:
 			return data, nil
 		case errors.Is(err, errChanged) && again < 3 && ctx.Err() == nil:
-			continue // what was resolved is there no more
+			continue // the resolved version no longer exists
 		}
 		return nil, explain(r.What, r.Path, err)
 	}
@@ -254,7 +256,7 @@ func (c *Cache) fetch(ctx context.Context, r Request) (*Data, error) {
 	return c.join(ctx, id, r, s)
 }
 
-// resolveWell is resolve in a few tries: a service that is busy for a moment is no reason to end a job.
+// resolveWell tries resolve a few times: a busy service must not end a job.
 func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
 	pauses := c.pauses()
 	for try := 1; ; try++ {
@@ -262,22 +264,22 @@ func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
 		if err == nil || ctx.Err() != nil || !transient(err) || try >= c.cfg.Tries {
 			return s, err
 		}
-		c.log.Info("a source is asked again", "source", Redacted(r.Path), "error", err)
+		c.log.Info("retrying a source", "source", Redacted(r.Path), "error", err)
 		if wait.For(ctx, pauses.Next()); ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// pauses are those between two tries.
+// pauses are the pauses between tries.
 func (c *Cache) pauses() backoff.Pauses {
 	return backoff.Pauses{First: c.cfg.Pause, Longest: 30 * time.Second}
 }
 
-// hit finds a source that is kept as it is now.
+// hit finds a cached source whose version is current.
 func (c *Cache) hit(ctx context.Context, id sourceID, version, owner string) *Data {
 	if version == "" {
-		return nil // it cannot be told whether it is the same
+		return nil // cannot tell whether it is unchanged
 	}
 	c.mu.Lock()
 	row := c.sources[id]
@@ -292,7 +294,7 @@ func (c *Cache) hit(ctx context.Context, id sourceID, version, owner string) *Da
 	o.hold(owner) // while it is looked at
 	c.mu.Unlock()
 	if err := c.verify(ctx, o); err != nil {
-		c.log.Warn("what the data cache kept is damaged: it is fetched anew", "source", Redacted(row.Path), "error", err)
+		c.log.Warn("cached data is damaged and is fetched again", "source", Redacted(row.Path), "error", err)
 		c.mu.Lock()
 		o.letGo(owner)
 		c.stats.Damaged++
@@ -310,7 +312,7 @@ func (c *Cache) hit(ctx context.Context, id sourceID, version, owner string) *Da
 	return o.data()
 }
 
-// Release lets go of all that the owner holds.
+// Release releases everything that the owner holds.
 func (c *Cache) Release(owner string) {
 	c.mu.Lock()
 	var trash []string
@@ -324,7 +326,7 @@ func (c *Cache) Release(owner string) {
 	c.empty(trash)
 }
 
-// Hold holds what a directory that Fetch returned is of, for the owner: a task that an earlier process launched.
+// Hold holds, for a task that an earlier process launched, the data of a directory that Fetch returned.
 func (c *Cache) Hold(owner, dir string) {
 	rel, err := filepath.Rel(c.cfg.Dir, dir)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -341,15 +343,15 @@ func (c *Cache) Hold(owner, dir string) {
 	}
 }
 
-// Check is what Probe found.
+// Check is the result of Probe.
 type Check struct {
-	// Files and Size are -1 when they cannot be told without fetching.
+	// Files and Size are -1 if they are unknown before fetching.
 	Files  int
 	Size   int64
 	Cached bool
 }
 
-// Probe says whether a source could be fetched for a tenant; the error is one sentence.
+// Probe checks whether a source could be fetched for a tenant; the error is one sentence.
 func (c *Cache) Probe(ctx context.Context, tenant, path string, credentials Credentials) (Check, error) {
 	s, err := c.resolve(ctx, tenant, path, credentials)
 	if err != nil {
@@ -368,7 +370,7 @@ func (c *Cache) Probe(ctx context.Context, tenant, path string, credentials Cred
 	return check, nil
 }
 
-// Entry is a source that is kept.
+// Entry is a cached source.
 type Entry struct {
 	Path, Digest        string
 	Size                int64
@@ -377,7 +379,7 @@ type Entry struct {
 	InUse               bool
 }
 
-// Entries lists what is kept for a tenant, most recently used first, and what it takes.
+// Entries lists the cached sources of a tenant, most recently used first, and their size.
 func (c *Cache) Entries(tenant string) (entries []Entry, used int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -402,7 +404,7 @@ func (c *Cache) Entries(tenant string) (entries []Entry, used int64) {
 	return entries, used
 }
 
-// Capacity is the bound of the cache.
+// Capacity returns the size limit of the cache.
 func (c *Cache) Capacity() int64 { return c.cfg.Capacity }
 
 // Stats returns the counts.
@@ -414,10 +416,10 @@ func (c *Cache) Stats() Stats {
 	return s
 }
 
-// tenantDir is where a tenant's things are. Names of tenants need not be names of files.
+// tenantDir is the directory of a tenant. A tenant's name need not be a valid file name.
 func tenantDir(tenant string) string { return digestOf("tenant\x00" + tenant)[:32] }
 
-// sourceKey names a source, or a part of it, which is not to be taken for the whole.
+// sourceKey identifies a source, or a part of it, which must differ from the whole.
 func sourceKey(path, part string) string {
 	text := "source\x00" + path
 	if part != "" {

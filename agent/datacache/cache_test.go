@@ -185,7 +185,7 @@ func TestASourceIsFetchedOnce(t *testing.T) {
 		require.Len(t, s.asked(), 1)
 		require.EqualValues(t, 8, c.Stats().UsedBytes)
 	})
-	t.Run("but anew when it has changed", func(t *testing.T) {
+	t.Run("but again when it has changed", func(t *testing.T) {
 		s.change(func() { s.files["/d/train.jsonl"] = []byte("three\n") })
 		now := c.get(t, "t1", s.URL+"/d/train.jsonl", "c")
 		require.Equal(t, "three\n", contents(t, now, "train.jsonl"))
@@ -235,7 +235,7 @@ func TestTenTasksAskAndOneTransferIsMade(t *testing.T) {
 	require.False(t, entries[0].InUse)
 }
 
-func TestWhatIsDamagedIsFetchedAnew(t *testing.T) {
+func TestDamagedDataIsFetchedAgain(t *testing.T) {
 	body := noise(1000)
 	s := serve(t, map[string][]byte{"/d": body})
 	cfg := config(t)
@@ -295,7 +295,7 @@ func TestTheLeastRecentlyUsedGoesFirst(t *testing.T) {
 	c.Release("3")
 	b := c.get(t, "t1", s.URL+"/b", "2")
 	require.Equal(t, "ba", kept(), "a is older, and in use")
-	c.refuse(t, s.URL+"/c", "does not fit into the data cache of node n1, which holds 1000 bytes", "data_cache_bytes")
+	c.refuse(t, s.URL+"/c", "does not fit into the data cache of node n1 (1000 bytes", "data_cache_bytes")
 	c.refuse(t, s.URL+"/huge", "does not fit")
 	require.Equal(t, "ba", kept())
 	require.LessOrEqual(t, c.Stats().UsedBytes, int64(1000))
@@ -312,7 +312,7 @@ func TestTheLeastRecentlyUsedGoesFirst(t *testing.T) {
 	})
 }
 
-// What does not fit beside what is in use costs nobody what he has: else whoever may submit could empty the cache of all tenants.
+// Data that does not fit evicts nothing: otherwise any user who may submit could empty the cache of all tenants.
 func TestNothingMakesWayForWhatDoesNotFit(t *testing.T) {
 	s := serve(t, map[string][]byte{"/a": noise(400), "/b": noise(401), "/large": noise(700)})
 	cfg := config(t)
@@ -367,7 +367,7 @@ func TestTenantsDoNotMeet(t *testing.T) {
 	require.Len(t, s.asked(), 2)
 	// Without the right to read it there is no way to what is kept.
 	s.change(func() { delete(s.files, "/d") })
-	c.refuse(t, s.URL+"/d", "has nothing there (404)")
+	c.refuse(t, s.URL+"/d", "has no such file (404)")
 }
 
 func TestSecretsOfPathsAreNotRepeated(t *testing.T) {

@@ -26,19 +26,19 @@ type flightID struct {
 	version string
 }
 
-// flight is one transfer, for all who ask for it. It ends when nobody waits for it any more.
+// flight is one transfer, shared by all that wait for it. It ends when nothing waits for it.
 type flight struct {
 	cache  *Cache
 	id     flightID
 	source *source
 	path   string // of the source, without what is secret
-	dir    string // of its parts
+	dir    string // of its partial files
 
 	cancel context.CancelFunc
 	done   chan struct{}
 	object *object
 	err    error
-	// waiting are those who wait; abandoned: there were none left. They belong to the cache's mutex.
+	// waiting counts the waiters; abandoned: there were none left. The cache's mutex guards both.
 	waiting   map[*Request]bool
 	abandoned bool
 
@@ -46,10 +46,10 @@ type flight struct {
 	begun    bool  // it has its turn
 	reserved int64 // bytes
 	written  int64
-	here     int64 // what is there of its files, of earlier transfers too
+	here     int64 // bytes of its files on disk, including earlier transfers
 }
 
-// join waits for the transfer of a source, which it begins when there is none.
+// join waits for the transfer of a source, and starts it if there is none.
 func (c *Cache) join(ctx context.Context, id sourceID, r Request, s *source) (*Data, error) {
 	version := s.version
 	if version == "" {
@@ -59,7 +59,7 @@ func (c *Cache) join(ctx context.Context, id sourceID, r Request, s *source) (*D
 	c.mu.Lock()
 	f := c.flights[fid]
 	for ; f != nil && f.abandoned; f = c.flights[fid] {
-		// Its parts are the next one's, when it has let go of them.
+		// Its partial files go to the next transfer once it has released them.
 		c.mu.Unlock()
 		select {
 		case <-f.done:
@@ -81,7 +81,7 @@ func (c *Cache) join(ctx context.Context, id sourceID, r Request, s *source) (*D
 	c.mu.Lock()
 	delete(f.waiting, &r)
 	if len(f.waiting) == 0 {
-		// Nobody joins it any more; if it has come to its end, that changes nothing.
+		// No request joins it any more. If it has just ended, cancel changes nothing.
 		f.abandoned = true
 		f.cancel()
 	}
@@ -96,7 +96,7 @@ func (c *Cache) join(ctx context.Context, id sourceID, r Request, s *source) (*D
 	return f.object.data(), nil
 }
 
-// whenOver is closed at once for who leaves others to wait.
+// whenOver closes at once for a waiter that leaves others waiting.
 func (f *flight) whenOver(ctx context.Context) <-chan struct{} {
 	f.cache.mu.Lock()
 	defer f.cache.mu.Unlock()
@@ -106,9 +106,9 @@ func (f *flight) whenOver(ctx context.Context) <-chan struct{} {
 	return f.done
 }
 
-// begin starts a transfer; the caller has the mutex.
+// begin starts a transfer. The caller holds the mutex.
 func (c *Cache) begin(id flightID, r Request, s *source) *flight {
-	// A transfer lives as long as somebody waits for it, not as long as the one who began it.
+	// A transfer lives as long as something waits for it, not as long as the request that started it.
 	ctx, cancel := context.WithCancel(context.Background())
 	f := &flight{
 		cache: c, id: id, source: s, path: Redacted(r.Path), cancel: cancel, done: make(chan struct{}), waiting: map[*Request]bool{},
@@ -116,7 +116,7 @@ func (c *Cache) begin(id flightID, r Request, s *source) *flight {
 	}
 	c.flights[id] = f
 	if l := c.left[f.dir]; l != nil {
-		c.used -= l.size // it is counted by what is reserved from here on
+		c.used -= l.size // from here on its reservation counts
 		delete(c.left, f.dir)
 	}
 	go f.run(ctx)
@@ -158,12 +158,12 @@ func (f *flight) run(ctx context.Context) {
 	if err == nil {
 		c.writeRow(f.id.sourceID, row)
 	} else if left == 0 {
-		c.empty([]string{f.dir}) // nobody could go on with it
+		c.empty([]string{f.dir}) // it cannot be resumed
 	}
 	close(f.done)
 }
 
-// transfer fetches all files and puts them in place.
+// transfer fetches all files and moves them into place.
 func (f *flight) transfer(ctx context.Context) (*object, *sourceRow, error) {
 	select {
 	case f.cache.slots <- struct{}{}:
@@ -176,7 +176,7 @@ func (f *flight) transfer(ctx context.Context) (*object, *sourceRow, error) {
 	f.begun = true
 	f.mu.Unlock()
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("make room for it: %w", err)
+		return nil, nil, fmt.Errorf("make room: %w", err)
 	}
 	if size := f.source.size(); size > 0 {
 		if err := f.reserve(size); err != nil {
@@ -189,7 +189,7 @@ func (f *flight) transfer(ctx context.Context) (*object, *sourceRow, error) {
 	}
 	o, err := f.publish(files)
 	if err != nil {
-		return nil, nil, fmt.Errorf("put it in place: %w", err)
+		return nil, nil, fmt.Errorf("move it into place: %w", err)
 	}
 	now := time.Now().UTC()
 	f.cache.log.Info("data was fetched", "source", f.path, "files", len(files), "bytes", o.size, "transferred", f.written, "took", time.Since(began).Round(time.Millisecond))
@@ -235,13 +235,13 @@ feed:
 	return kept, first
 }
 
-// reserve takes more room for the transfer.
+// reserve reserves more space for the transfer.
 func (f *flight) reserve(bytes int64) error {
 	trash, ok := f.cache.makeRoom(bytes)
 	f.cache.empty(trash)
 	if !ok {
-		// What others have of it is theirs to know.
-		return fault{why: fmt.Sprintf("it does not fit into the data cache of node %s, which holds %d bytes, some of them in use: make it smaller, raise data_cache_bytes of the agent, or retry later",
+		// How much other tenants use is not disclosed.
+		return fault{why: fmt.Sprintf("it does not fit into the data cache of node %s (%d bytes, some in use): make it smaller, raise data_cache_bytes of the agent, or retry later",
 			f.cache.cfg.Node, f.cache.cfg.Capacity)}
 	}
 	f.mu.Lock()
@@ -250,7 +250,7 @@ func (f *flight) reserve(bytes int64) error {
 	return nil
 }
 
-// grow reserves more when what was written of files of unknown size, in steps, has outgrown what is reserved.
+// grow reserves more space, in steps, when files of unknown size outgrow the reservation.
 func (f *flight) grow(bytes int64) error {
 	const step = 8 << 20
 	f.mu.Lock()
@@ -263,7 +263,7 @@ func (f *flight) grow(bytes int64) error {
 	return nil
 }
 
-// publish makes an object of the parts.
+// publish makes an object of the partial files.
 func (f *flight) publish(files []keptFile) (*object, error) {
 	tree := filepath.Join(f.dir, "tree")
 	if err := os.RemoveAll(tree); err != nil {
@@ -293,7 +293,7 @@ func (f *flight) publish(files []keptFile) (*object, error) {
 	f.cache.mu.Lock()
 	old := f.cache.objects[o.id]
 	if old != nil {
-		// A task may be at it: it is mended in place, file by file.
+		// A task may use it, so it is repaired in place, file by file.
 		old.hold(f.dir)
 	}
 	f.cache.mu.Unlock()
@@ -319,12 +319,12 @@ func (f *flight) publish(files []keptFile) (*object, error) {
 		return nil, err
 	}
 	if err := os.RemoveAll(f.dir); err != nil {
-		f.cache.log.Error("the data cache cannot remove what is not needed", "path", f.dir, "error", err)
+		f.cache.log.Error("the data cache cannot remove unused data", "path", f.dir, "error", err)
 	}
 	return o, nil
 }
 
-// mend puts good files into the place of those that an object has.
+// mend replaces files of an object with good ones.
 func mend(tree string, o *object) error {
 	for _, file := range o.files {
 		name := filepath.FromSlash(file.Name)
@@ -341,7 +341,7 @@ func mend(tree string, o *object) error {
 
 func (f *flight) part(i int) string { return filepath.Join(f.dir, strconv.Itoa(i)) }
 
-// checkNames refuses files that would not lie where they should.
+// checkNames refuses file names that would escape the directory.
 func checkNames(files []remoteFile) error {
 	seen := make(map[string]bool, len(files))
 	for _, file := range files {

@@ -12,12 +12,12 @@ import (
 	"github.com/mindcoordinator/mind/agent/datacache/reach"
 )
 
-// hubPath is hf://[datasets/|models/]OWNER/NAME[@REVISION][/PATH]: without a kind it is a data set, as this is about data.
-// Behind a kind, NAME alone is one of the repositories from the time when they had no owner; nothing can stand behind it.
+// hubPath matches hf://[datasets/|models/]OWNER/NAME[@REVISION][/PATH]; without a kind it is a data set. After a kind, NAME
+// alone is an old repository without an owner; nothing may follow it.
 type hubPath struct{ kind, repo, revision, within string }
 
 func parseHub(text string) (hubPath, error) {
-	const form = "write hf://datasets/OWNER/NAME, with @REVISION and /PATH behind it as you like, or hf://models/OWNER/NAME"
+	const form = "write hf://datasets/OWNER/NAME or hf://models/OWNER/NAME, optionally followed by @REVISION and /PATH"
 	p, given := hubPath{kind: "datasets", revision: "main"}, false
 	for _, kind := range []string{"datasets", "models"} {
 		if rest, ok := strings.CutPrefix(text, kind+"/"); ok {
@@ -26,7 +26,7 @@ func parseHub(text string) (hubPath, error) {
 		}
 	}
 	if text == "" || strings.ContainsAny(text, "?#\\") {
-		return p, faultf("it is no path on the Hugging Face hub: %s", form)
+		return p, faultf("it is not a path on the Hugging Face hub: %s", form)
 	}
 	owner, rest, _ := strings.Cut(strings.TrimRight(text, "/"), "/")
 	name, within, _ := strings.Cut(rest, "/")
@@ -35,13 +35,13 @@ func parseHub(text string) (hubPath, error) {
 	}
 	name, revision, pinned := strings.Cut(name, "@")
 	if name == "" || owner == "" && !given || pinned && revision == "" || strings.Contains(owner, "@") || owner == ".." || name == ".." {
-		return p, faultf("it is no path on the Hugging Face hub: %s", form)
+		return p, faultf("it is not a path on the Hugging Face hub: %s", form)
 	}
 	// A branch may have a slash in its name, which is written %2F.
 	if pinned {
 		unescaped, err := url.PathUnescape(revision)
 		if err != nil {
-			return p, faultf("it is no path on the Hugging Face hub: %s", form)
+			return p, faultf("it is not a path on the Hugging Face hub: %s", form)
 		}
 		p.revision = unescaped
 	}
@@ -49,7 +49,7 @@ func parseHub(text string) (hubPath, error) {
 	return p, nil
 }
 
-// hub is a repository of the Hugging Face hub, or a part of it, at one commit.
+// hub is a repository of the Hugging Face hub at one commit, or a part of it.
 func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (*source, error) {
 	p, err := parseHub(text)
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 	info.url = base.JoinPath("api", p.kind, p.repo, "revision", url.PathEscape(p.revision)).String() + "?blobs=true"
 	var repo struct {
 		SHA string `json:"sha"`
-		// Gated is false, or says how leave to read it is given. What is in it is told to everybody all the same.
+		// Gated is false, or says how access is granted. The list of files is public in any case.
 		Gated any       `json:"gated"`
 		Files []hubFile `json:"siblings"`
 	}
@@ -88,7 +88,7 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 		if p.within != "" && f.Name != p.within && !strings.HasPrefix(f.Name, p.within+"/") {
 			continue
 		}
-		// Of a commit the files never change: what was begun can always be gone on with.
+		// The files of a commit never change, so a transfer can always be resumed.
 		page := get
 		page.url = hubFileURL(base, p, repo.SHA, f.Name)
 		file := remoteFile{name: f.Name, size: -1, strong: true, open: page.open}
@@ -105,7 +105,7 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 		}
 		s.files = append(s.files, file)
 		if gated := repo.Gated != nil && repo.Gated != any(false); gated && len(s.files) == 1 {
-			// Without leave none of its files is to be had: better to hear of it now than when the transfer begins.
+			// Without access, no file can be fetched: report it now, not when the transfer starts.
 			first := page
 			if _, _, err := first.stat(ctx, file.name); err != nil {
 				return nil, err
@@ -115,8 +115,7 @@ func (c *Cache) hub(ctx context.Context, text string, credentials Credentials) (
 	return s, nil
 }
 
-// hubSays reads what the hub says of a refusal. It says that a repository is not there in the same way as that it is private:
-// by asking who one is.
+// hubSays explains a refusal of the hub. For a private repository the hub answers as for a missing one: with 401.
 func hubSays(p hubPath) func(response *http.Response) error {
 	const access = "set HF_TOKEN in training_config.environment to a token that may read it, or data_hub_token of the agents"
 	return func(response *http.Response) error {
@@ -124,14 +123,14 @@ func hubSays(p hubPath) func(response *http.Response) error {
 		case "RepoNotFound":
 			return missingf("the Hugging Face hub has no repository %s among its %s, or keeps it private: check the name; if it is private, %s", p.repo, p.kind, access)
 		case "RevisionNotFound":
-			return missingf("%s has no revision %q on the Hugging Face hub: give the name of a branch or tag, or a commit", p.repo, p.revision)
+			return missingf("%s has no revision %q on the Hugging Face hub: give a branch, a tag or a commit", p.repo, p.revision)
 		case "EntryNotFound":
-			return missingf("%s lacks a file on the Hugging Face hub that it lists: try again, or name another revision", p.repo)
+			return missingf("%s lists a file that the Hugging Face hub does not have: try again, or choose another revision", p.repo)
 		case "GatedRepo":
-			return missingf("%s is gated on the Hugging Face hub, and its owner has not given leave: ask for it on its page there, then %s", p.repo, access)
+			return missingf("%s is gated on the Hugging Face hub, and you have no access: request access on its page there, then %s", p.repo, access)
 		}
 		if message := response.Header.Get("X-Error-Message"); strings.Contains(message, "is disabled") {
-			return missingf("the Hugging Face hub has disabled %s: name another one", p.repo)
+			return missingf("the Hugging Face hub has disabled %s: choose another repository", p.repo)
 		}
 		return nil
 	}
@@ -148,7 +147,7 @@ func hubFileURL(base *url.URL, p hubPath, sha, name string) string {
 	return base.JoinPath(parts...).String()
 }
 
-// maxListing bounds what a service says of a source.
+// maxListing limits the size of a service's answer about a source.
 const maxListing = 64 << 20
 
 func decodeBounded(body io.Reader, limit int64, service string, into any) error {
@@ -157,9 +156,9 @@ func decodeBounded(body io.Reader, limit int64, service string, into any) error 
 	case err != nil:
 		return err
 	case int64(len(text)) > limit:
-		return faultf("%s lists more than %d bytes: name a part of it", service, limit)
+		return faultf("the list of %s is longer than %d bytes: choose a part of it", service, limit)
 	case json.Unmarshal(text, into) != nil:
-		return faultf("%s does not answer as it should: check its URL in the configuration of the agents", service)
+		return faultf("%s sent an invalid answer: check its URL in the configuration of the agents", service)
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func (h *fakeHub) list(w http.ResponseWriter, r *http.Request, repo *hubRepo, es
 	var siblings []map[string]any
 	for name, text := range repo.files {
 		if len(siblings) == 1200 {
-			break // without a word
+			break // without an answer
 		}
 		one := map[string]any{"rfilename": name}
 		if r.URL.Query().Get("blobs") == "true" {
@@ -303,7 +303,7 @@ func TestTheHub_aShardedModel(t *testing.T) {
 	require.Equal(t, data, c.get(t, "t1", "hf://models/acme/llama", "a"))
 	require.Equal(t, before+6, h.signed, "three names, and the fourth time nothing is fetched")
 	require.Equal(t, []string{"config.json"}, c.get(t, "t1", "hf://models/acme/llama/config.json", "a").Files)
-	c.refuse(t, "hf://models/acme/llama/nothing", "no file in it")
+	c.refuse(t, "hf://models/acme/llama/nothing", "contains no file")
 	c.refuse(t, "hf://models/acme/llama@v9", `acme/llama has no revision "v9"`)
 	c.refuse(t, "hf://acme/llama", "has no repository acme/llama among its datasets, or keeps it private")
 
@@ -318,7 +318,7 @@ func TestTheHub_aShardedModel(t *testing.T) {
 		evil.files[name] = string(noise(300_001))[:300_000]
 		f := &flight{cache: c, source: s, dir: t.TempDir()}
 		_, err = f.file(deadline(t), 0)
-		require.ErrorContains(t, err, "its SHA-256 is another")
+		require.ErrorContains(t, err, "does not match the SHA-256")
 	})
 }
 
@@ -334,7 +334,7 @@ func TestTheHub_dataSets(t *testing.T) {
 	require.Equal(t, []string{"x"}, c.get(t, "t1", "hf://datasets/squad", "a").Files)
 }
 
-// What the hub says of a repository lists some thousands of files and leaves the others out without a word. A data set that lacks
+// What the hub says of a repository lists some thousands of files and silently omits the others. A data set that lacks
 // some of its files is worse than none.
 func TestTheHub_manyFiles(t *testing.T) {
 	h := newFakeHub(t)
@@ -353,7 +353,7 @@ func TestTheHub_manyFiles(t *testing.T) {
 	require.Equal(t, sum("2499"), s.files[0].sha256)
 }
 
-// Who may not read hears why, and what to do; also who only asks whether it could be read.
+// A user without access gets the reason and what to do, also from a check.
 func TestTheHub_whatIsGatedOrPrivate(t *testing.T) {
 	h := newFakeHub(t)
 	gated, private := sharded(), sharded()

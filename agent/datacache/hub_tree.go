@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/datacache/reach"
 )
 
-// hubFile is a file as the hub lists it: with what it knows of a repository, or as an entry of a tree.
+// hubFile is a file in the hub's list of a repository, or an entry of a tree.
 type hubFile struct {
 	Name string `json:"rfilename"`
 	Path string `json:"path"` // of an entry, which may be a directory
@@ -23,8 +23,8 @@ type hubFile struct {
 	} `json:"lfs"`
 }
 
-// hubListed is from how many files on the list that comes with a repository is not believed to be all: it is cut off in silence,
-// at some thousands of them.
+// hubListed is the number of files from which the list in a repository's answer is not trusted: the hub truncates it at
+// some thousands without saying so.
 const hubListed = 1000
 
 // hubTree lists all files of a commit, page by page.
@@ -46,12 +46,12 @@ func (c *Cache) hubTree(ctx context.Context, get webFile, base *url.URL, p hubPa
 				all = append(all, e)
 			}
 		}
-		if next == "" || len(all) > maxFiles { // more are refused
+		if next == "" || len(all) > maxFiles { // more files are refused
 			return all, nil
 		}
 		to, err := at.Parse(next)
 		if err != nil || reach.HostPort(to) != reach.HostPort(base) || to.Scheme != base.Scheme || to.String() == page.url {
-			return nil, faultf("the Hugging Face hub does not say properly how its list goes on")
+			return nil, faultf("the Hugging Face hub sent an invalid link to the next page of its list")
 		}
 		page.url = to.String()
 	}
@@ -59,7 +59,7 @@ func (c *Cache) hubTree(ctx context.Context, get webFile, base *url.URL, p hubPa
 
 var nextLink = regexp.MustCompile(`<([^>]*)>\s*;\s*rel="next"`)
 
-// getPage reads an answer that may go on elsewhere.
+// getPage reads one page of an answer and the link to the next.
 func (w *webFile) getPage(ctx context.Context, limit int64, into any) (next string, err error) {
 	request, err := w.request(ctx, http.MethodGet)
 	if err != nil {

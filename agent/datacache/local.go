@@ -12,23 +12,24 @@ import (
 	"github.com/mindcoordinator/mind/agent/tree"
 )
 
-// maxCounted is how many entries of a local directory are looked at; of a larger one nothing is said but that it is there.
+// maxCounted is how many entries of a local directory are counted; a larger directory is not counted.
 const maxCounted = 10_000
 
-// local finds a file or directory of the node, for a tenant. It must lie in a folder that the operator has listed, or in what the
-// tenant's own jobs have written: the agent may read more than the jobs should, and must not even tell what there is.
+// local finds a file or directory of the node for a tenant. It must be in a directory that the operator has listed, or in
+// the outputs of the tenant's own jobs. The agent may read more than jobs should, and must not reveal what exists
+// elsewhere.
 func (c *Cache) local(ctx context.Context, tenant, path string) (*source, error) {
 	if !filepath.IsAbs(path) {
-		return nil, faultf("it is not an absolute path: begin with /, or with hf://, s3://, https:// and so on for what is elsewhere")
+		return nil, faultf("it is not an absolute path: begin with /, or with hf://, s3://, https:// and so on for remote data")
 	}
 	if strings.ContainsRune(path, 0) {
 		return nil, faultf("it has a NUL character")
 	}
 	path = filepath.Clean(path)
 	if !c.listed(tenant, path) {
-		return nil, c.outside() // said without looking at it
+		return nil, c.outside() // decided without looking at it
 	}
-	// A link counts as what it leads to. What lies outside is like what is not there: nobody is to find out about it.
+	// A link counts as its target. A target outside is reported like a missing one, so that jobs learn nothing about it.
 	missing := missingf("node %s has no such file: put it there, or use a path that every node has (a shared file system)", c.cfg.Node)
 	root, name, ok := c.resolved(tenant, path)
 	if !ok {
@@ -47,12 +48,12 @@ func (c *Cache) local(ctx context.Context, tenant, path string) (*source, error)
 	switch stat.Mode & unix.S_IFMT {
 	case unix.S_IFREG:
 		if err := top.Readable(name); err != nil {
-			return nil, faultf("node %s cannot read it: give the user of its agent the right to", c.cfg.Node)
+			return nil, faultf("node %s cannot read it: give the user of its agent read permission", c.cfg.Node)
 		}
 		data.Files, data.Size, data.Count = []string{filepath.Base(path)}, stat.Size, 1
 	case unix.S_IFDIR:
 		if err := c.count(ctx, tenant, top, name, data); err != nil {
-			return nil, faultf("node %s cannot read all of it: give the user of its agent the right to", c.cfg.Node)
+			return nil, faultf("node %s cannot read all of it: give the user of its agent read permission", c.cfg.Node)
 		}
 	default:
 		return nil, faultf("it is neither a file nor a directory on node %s", c.cfg.Node)
@@ -89,8 +90,8 @@ func (c *Cache) count(ctx context.Context, tenant string, top *tree.Dir, name st
 	return nil
 }
 
-// led is the size of the regular file to which a link leads out of a directory; false: to nowhere, or to what is none of the job's
-// business.
+// led returns the size of the regular file that a link points to; false: the target does not exist, or the job may not use
+// it.
 func (c *Cache) led(tenant, path string) (size int64, ok bool) {
 	root, name, ok := c.resolved(tenant, path)
 	if !ok {
@@ -105,15 +106,15 @@ func (c *Cache) led(tenant, path string) (size int64, ok bool) {
 	return stat.Size, err == nil && stat.Mode&unix.S_IFMT == unix.S_IFREG
 }
 
-// outside says why a path is not even looked at.
+// outside explains why a path is not used.
 func (c *Cache) outside() error {
 	if len(c.cfg.Roots) == 0 {
-		return missingf("jobs may read no files of node %s: list the folders that hold data in data_roots of its agent", c.cfg.Node)
+		return missingf("jobs may not read files of node %s: list the directories with data in data_roots of its agent", c.cfg.Node)
 	}
-	return missingf("jobs may read no files there on node %s: put it below %s, or add its folder to data_roots of the agent", c.cfg.Node, strings.Join(c.cfg.Roots, " or "))
+	return missingf("jobs may not read files there on node %s: put it below %s, or add its directory to data_roots of the agent", c.cfg.Node, strings.Join(c.cfg.Roots, " or "))
 }
 
-// roots are the folders in which a tenant's sources may lie: as they were named, and as what they are now.
+// roots are the directories that a tenant's sources may use: as configured, and with links resolved.
 func (c *Cache) roots(tenant string) (named, real []string) {
 	named = c.cfg.Roots
 	if c.cfg.Own != nil {
@@ -122,13 +123,13 @@ func (c *Cache) roots(tenant string) (named, real []string) {
 	return named, realPaths(named)
 }
 
-// listed says whether a path is one of a folder in which sources may lie, by its name alone.
+// listed reports whether a path is in a directory for sources, by its name only.
 func (c *Cache) listed(tenant, path string) bool {
 	named, real := c.roots(tenant)
 	return within(path, named) || within(path, real)
 }
 
-// resolved follows the links of a path, and returns the folder in which it lies and its name there.
+// resolved follows the links of a path, and returns the root that contains it and its name there.
 func (c *Cache) resolved(tenant, path string) (root, name string, ok bool) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -136,7 +137,7 @@ func (c *Cache) resolved(tenant, path string) (root, name string, ok bool) {
 	}
 	_, roots := c.roots(tenant)
 	for _, root := range roots {
-		// What is hidden stays so, unless it is what was listed.
+		// A hidden path stays hidden, unless it was listed itself.
 		hidden := slices.ContainsFunc(c.cfg.Hidden, func(dir string) bool { return within(real, []string{dir}) && !within(root, []string{dir}) })
 		if name, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(name) && !hidden {
 			return root, name, true

@@ -18,14 +18,14 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// What lies in the directory of a tenant: objects/DIGEST/ with the files of a source, objects/DIGEST.json with what they
-// must be, sources/KEY.json with what a source was when it was fetched, and parts/ID/ with what is being fetched.
+// Layout of a tenant's directory: objects/DIGEST/ with the files of a source, objects/DIGEST.json with their digests,
+// sources/KEY.json with the source's version when it was fetched, and parts/ID/ with partial transfers.
 const (
 	objectsDir = "objects"
 	sourcesDir = "sources"
 	partsDir   = "parts"
 	trashStart = "trash-"
-	// partsFor is how long the parts of a transfer that nobody goes on with are kept.
+	// partsFor is how long partial transfers are kept that no request resumes.
 	partsFor = 7 * 24 * time.Hour
 )
 
@@ -38,11 +38,12 @@ type keptFile struct {
 	Name   string `json:"name"`
 	Size   int64  `json:"size"`
 	SHA256 string `json:"sha256"`
-	// ModTime in Unix nanoseconds, as it was when the file was put in place.
+	// ModTime in Unix nanoseconds, when the file was moved into place.
 	ModTime int64 `json:"mod_time"`
 }
 
-// object is a set of files, by the digest of their names and contents. Its fields but files belong to the cache's mutex.
+// object is a set of files, identified by the digest of their names and contents. The cache's mutex guards all fields
+// except files.
 type object struct {
 	id       objectID
 	dir      string
@@ -50,7 +51,7 @@ type object struct {
 	size     int64
 	lastUsed time.Time
 	holders  map[string]bool
-	// verified: this process has compared it with its digests.
+	// verified: this process has verified its digests.
 	verified bool
 	damaged  bool
 }
@@ -72,9 +73,9 @@ func (o *object) data() *Data {
 	return d
 }
 
-// sourceRow says what a source was when it was fetched. Rows are not changed once others can see them.
+// sourceRow records a source's version when it was fetched. A row is immutable once it is shared.
 type sourceRow struct {
-	// Path without what may be secret of it.
+	// Path without secrets.
 	Path      string    `json:"path"`
 	Version   string    `json:"version"`
 	Digest    string    `json:"digest"`
@@ -82,13 +83,13 @@ type sourceRow struct {
 	LastUsed  time.Time `json:"last_used_at"`
 }
 
-// leftover is what a transfer left that did not come to its end.
+// leftover is a partial transfer.
 type leftover struct {
 	size int64
 	at   time.Time
 }
 
-// digestOfFiles is that of an object.
+// digestOfFiles is the digest of an object.
 func digestOfFiles(files []keptFile) string {
 	h := sha256.New()
 	for _, f := range files { // sorted by name
@@ -97,7 +98,7 @@ func digestOfFiles(files []keptFile) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// load reads what an earlier process left. What is not whole is removed.
+// load reads what an earlier process left. Incomplete data is removed.
 func (c *Cache) load() error {
 	tenants, err := os.ReadDir(c.cfg.Dir)
 	if err != nil {
@@ -175,7 +176,7 @@ func (c *Cache) loadParts(dir string) {
 }
 
 func list(dir string) []fs.DirEntry {
-	entries, _ := os.ReadDir(dir) // none is like an empty one
+	entries, _ := os.ReadDir(dir) // a missing directory counts as empty
 	return entries
 }
 
@@ -191,8 +192,8 @@ func sizeOf(dir string) (size int64) {
 	return size
 }
 
-// verify compares an object with what it must be. Reading all of it is for the first use in this process, and for when it
-// was touched; the caller holds it.
+// verify compares an object with its digests. It reads the whole object only on its first use in this process, and when it
+// was touched. The caller holds the object.
 func (c *Cache) verify(ctx context.Context, o *object) error {
 	c.mu.Lock()
 	verified, damaged := o.verified, o.damaged
@@ -238,7 +239,7 @@ func fileDigest(ctx context.Context, path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// reading ends with its context.
+// reading stops when its context ends.
 type reading struct {
 	ctx context.Context
 	r   io.Reader
@@ -251,7 +252,7 @@ func (r reading) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// touch notes that a source is used. The caller has the mutex, and writes the row that it gets.
+// touch records that a source was used. The caller holds the mutex, and writes the returned row.
 func (c *Cache) touch(id sourceID, row *sourceRow) *sourceRow {
 	now := *row
 	now.LastUsed = time.Now().UTC()
@@ -265,11 +266,11 @@ func (c *Cache) touch(id sourceID, row *sourceRow) *sourceRow {
 func (c *Cache) writeRow(id sourceID, row *sourceRow) {
 	dir := filepath.Join(c.cfg.Dir, id.tenant, sourcesDir)
 	if err := writeJSON(dir, id.key+".json", row); err != nil {
-		c.log.Error("the data cache cannot write down what it keeps", "error", err)
+		c.log.Error("the data cache cannot write its index", "error", err)
 	}
 }
 
-// makeRoom reserves bytes, and says what has to be removed for them; nil and false: there is no room.
+// makeRoom reserves bytes, and returns what must be removed for them; nil and false: there is not enough room.
 func (c *Cache) makeRoom(need int64) (trash []string, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,7 +278,7 @@ func (c *Cache) makeRoom(need int64) (trash []string, ok bool) {
 		return nil, false
 	}
 	if c.reserved+c.held()+need > c.cfg.Capacity {
-		return nil, false // Nobody's data makes way for what does not fit after all.
+		return nil, false // Do not evict anything for data that does not fit anyway.
 	}
 	for c.used+c.reserved+need > c.cfg.Capacity {
 		one := c.oldest()
@@ -290,7 +291,7 @@ func (c *Cache) makeRoom(need int64) (trash []string, ok bool) {
 	return trash, true
 }
 
-// held is what cannot make way.
+// held is the size of data that cannot be evicted.
 func (c *Cache) held() (bytes int64) {
 	for _, o := range c.objects {
 		if len(o.holders) > 0 {
@@ -300,7 +301,7 @@ func (c *Cache) held() (bytes int64) {
 	return bytes
 }
 
-// oldest takes what was not used for the longest time out of the books: leftovers first.
+// oldest removes the least recently used data from the index: partial transfers first.
 func (c *Cache) oldest() []string {
 	var part string
 	for path, l := range c.left {
@@ -326,7 +327,7 @@ func (c *Cache) oldest() []string {
 	return c.drop(victim)
 }
 
-// discardDamaged drops an object that is not what it was, unless somebody uses it.
+// discardDamaged drops a damaged object, unless it is in use.
 func (c *Cache) discardDamaged(o *object) []string {
 	if len(o.holders) > 0 || c.objects[o.id] != o {
 		return nil
@@ -334,7 +335,7 @@ func (c *Cache) discardDamaged(o *object) []string {
 	return c.drop(o)
 }
 
-// drop takes an object out of the books and out of its place.
+// drop removes an object from the index and moves it away.
 func (c *Cache) drop(o *object) []string {
 	c.used -= o.size
 	delete(c.objects, o.id)
@@ -348,14 +349,14 @@ func (c *Cache) drop(o *object) []string {
 	return c.discard(o.dir)
 }
 
-// discard renames what is to be removed, which takes no time; empty does the rest.
+// discard renames what will be removed, which is fast; empty removes it.
 func (c *Cache) discard(path string) []string {
 	to, err := os.MkdirTemp(c.cfg.Dir, trashStart)
 	if err == nil {
 		err = os.Rename(path, filepath.Join(to, "old"))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.log.Error("the data cache cannot remove what is not needed", "path", path, "error", err)
+		c.log.Error("the data cache cannot remove unused data", "path", path, "error", err)
 		return []string{to, path}
 	}
 	return []string{to}
@@ -367,7 +368,7 @@ func (c *Cache) empty(trash []string) {
 			continue
 		}
 		if err := os.RemoveAll(path); err != nil {
-			c.log.Error("the data cache cannot remove what is not needed", "path", path, "error", err)
+			c.log.Error("the data cache cannot remove unused data", "path", path, "error", err)
 		}
 	}
 }

@@ -1,16 +1,16 @@
 package datacache
 
-// Progress is how far a transfer is.
+// Progress is the progress of a transfer.
 type Progress struct {
-	// Path of the source, without what is secret.
+	// Path of the source, without secrets.
 	Path string
-	// Waiting: others are being fetched, and have the turn.
+	// Waiting: the transfer waits for its turn.
 	Waiting bool
-	// Done is how many bytes are here, Total how many there will be; -1: not known.
+	// Done is how many bytes have arrived, Total how many there will be; -1: unknown.
 	Done, Total int64
 }
 
-// Progress says how far the transfer is that an owner waits for; false: the owner waits for none.
+// Progress returns the progress of the transfer that an owner waits for; false: the owner waits for none.
 func (c *Cache) Progress(owner string) (Progress, bool) {
 	f := c.flightOf(owner)
 	if f == nil {

@@ -9,18 +9,18 @@ import (
 	"github.com/mindcoordinator/mind/agent/datacache/reach"
 )
 
-// scaiService is ScaiDrive or ScaiAtlas, with the token of whoever asks.
+// scaiService is ScaiDrive or ScaiAtlas, with the caller's token.
 type scaiService struct {
 	name, setting string
 	service       Service
 	token         string
 }
 
-// scai is a file, or everything below a path that ends with a slash. What these services serve was never published; this is
-// our choice: BASE/SHARE/PATH is the file, and of a path that ends with a slash a JSON object that lists what is below.
+// scai is a file, or everything below a path that ends with a slash. The API of these services was never published, so this
+// is our choice: BASE/SHARE/PATH is the file; a path that ends with a slash returns a JSON object with the list of files.
 func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, error) {
 	if s.service.URL == "" {
-		return nil, faultf("the nodes do not know where %s is: the operator sets %s of the agents", s.name, s.setting)
+		return nil, faultf("the nodes have no URL for %s: the operator can set %s of the agents", s.name, s.setting)
 	}
 	if u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
 		return nil, faultf("write %s://SHARE/PATH", u.Scheme)
@@ -31,9 +31,9 @@ func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, e
 	}
 	get := webFile{cache: c, service: s.name, token: cmp.Or(s.token, s.service.Token)}
 	if get.token == "" {
-		return nil, missingf("no %s token came with the job: submit it through a gateway that exchanges tokens, signed in as somebody who may read it; a job that waited until its end must be retried, as its token is forgotten", s.name)
+		return nil, missingf("the job has no %s token: submit it through a gateway that exchanges tokens, signed in as a user who may read it; retry a job that ended before it started, because its token was deleted", s.name)
 	}
-	get.refused = "its token may have expired while the job waited, or gives no right to it: retry the job, signed in as somebody who may read it"
+	get.refused = "its token may have expired while the job waited, or may not read it: retry the job, signed in as a user who may read it"
 	at := func(parts ...string) string {
 		escaped := []string{url.PathEscape(u.Host)}
 		for _, p := range parts {
@@ -47,7 +47,7 @@ func (c *Cache) scai(ctx context.Context, u *url.URL, s scaiService) (*source, e
 	}
 	for part := range strings.SplitSeq(u.Path, "/") {
 		if part == ".." || part == "." {
-			return nil, faultf("its path has %q in it", part)
+			return nil, faultf("its path contains %q", part)
 		}
 	}
 	if !strings.HasSuffix(u.Path, "/") && u.Path != "" {

@@ -11,20 +11,20 @@ import (
 	"github.com/mindcoordinator/mind/agent/datacache/modelfiles"
 )
 
-// source is what a path was found to stand for.
+// source is the resolved form of a path.
 type source struct {
-	// local is set for what is on the node already.
+	// local is set for a source that is on the node already.
 	local *Data
 	files []remoteFile
-	// version changes with any of the files; empty: that cannot be told.
+	// version changes with any of the files; empty: unknown.
 	version string
-	// repository: it may hold one thing in many formats.
+	// repository: it may hold the same thing in several formats.
 	repository bool
-	// part is which files of it are meant; empty: all.
+	// part selects some of its files; empty: all.
 	part string
 }
 
-// size of all files, -1 when one is not known.
+// size of all files; -1 if one is unknown.
 func (s *source) size() (total int64) {
 	for i := range s.files {
 		if s.files[i].size < 0 {
@@ -35,16 +35,16 @@ func (s *source) size() (total int64) {
 	return total
 }
 
-// maxFiles bounds the files of one source.
+// maxFiles limits the files of one source.
 const maxFiles = 100_000
 
-// errChanged says that a source is not what it was when it was resolved.
+// errChanged says that a source changed since it was resolved.
 var errChanged = errors.New("it changed while it was fetched")
 
-// fault is something that trying again does not mend: a sentence for people.
+// fault is an error that trying again does not fix: a sentence for the user.
 type fault struct {
 	why string
-	// missing: it is not there, or not for whoever asks.
+	// missing: it does not exist, or the caller may not see it.
 	missing bool
 }
 
@@ -56,19 +56,19 @@ func missingf(format string, args ...any) error {
 	return fault{why: fmt.Sprintf(format, args...), missing: true}
 }
 
-// Missing says whether an error of Fetch means that there is no such thing, or that it is not shown to whoever asks: other
-// than what could not be reached, broke off, or found no room.
+// Missing reports whether an error of Fetch means that the source does not exist, or that the caller may not see it.
+// Unreachable services, broken connections and lack of space are not missing sources.
 func Missing(err error) bool {
 	var f fault
 	return errors.As(err, &f) && f.missing
 }
 
-// explain makes the one sentence that users see.
+// explain makes the sentence that users see.
 func explain(what, path string, err error) error {
 	return fmt.Errorf("%s %s: %w", cmp.Or(what, "data source"), Redacted(path), err)
 }
 
-// bare is an error of the HTTP client without the URL that it repeats, which may hold a secret.
+// bare returns an error of the HTTP client without the URL, which may contain a secret.
 func bare(err error) error {
 	var u *url.Error
 	for errors.As(err, &u) {
@@ -77,7 +77,7 @@ func bare(err error) error {
 	return err
 }
 
-// Redacted is a path without what may be secret of it: the query of a URL holds signatures.
+// Redacted is a path without possible secrets: the query of a URL may hold signatures.
 func Redacted(path string) string {
 	before, _, found := strings.Cut(path, "?")
 	if !found || !strings.Contains(before, "://") {
@@ -86,7 +86,7 @@ func Redacted(path string) string {
 	return before + "?..."
 }
 
-// Schemes that sources may have. Without one a path is that of a file or directory on the node.
+// Schemes of sources. A path without a scheme is a file or directory on the node.
 const (
 	SchemeFile  = "file"
 	SchemeHTTP  = "http"
@@ -97,7 +97,7 @@ const (
 	SchemeAtlas = "scaiatlas"
 )
 
-// resolve asks what a path stands for, now, for a tenant.
+// resolve finds what a path stands for now, for a tenant.
 func (c *Cache) resolve(ctx context.Context, tenant, path string, credentials Credentials) (*source, error) {
 	scheme, _, found := strings.Cut(path, "://")
 	if !found {
@@ -108,16 +108,16 @@ func (c *Cache) resolve(ctx context.Context, tenant, path string, credentials Cr
 		return nil, faultf("it is not a URL")
 	}
 	if u.User != nil {
-		return nil, faultf("it carries a name or password: keep them out of paths, which others can read")
+		return nil, faultf("it contains a user name or password: keep them out of paths, which others can read")
 	}
 	var s *source
 	switch scheme {
 	case SchemeFile:
 		if u.Host != "" && u.Host != "localhost" {
-			return nil, faultf("it names the host %q: write file:///PATH, on every node that the job may run on", u.Host)
+			return nil, faultf("it has the host %q: write file:///PATH; the file must exist on every node that the job may run on", u.Host)
 		}
 		if u.RawQuery != "" || u.Fragment != "" {
-			return nil, faultf("a file has no query")
+			return nil, faultf("a file:// URL must not have a query")
 		}
 		return c.local(ctx, tenant, u.Path)
 	case SchemeHTTP, SchemeHTTPS:
@@ -131,21 +131,21 @@ func (c *Cache) resolve(ctx context.Context, tenant, path string, credentials Cr
 	case SchemeAtlas:
 		s, err = c.scai(ctx, u, scaiService{"ScaiAtlas", "scaiatlas_url", c.cfg.Atlas, credentials.ScaiAtlas})
 	default:
-		return nil, faultf("%s:// is not known: give file, http, https, s3, hf, scaidrive or scaiatlas, or the path of a file on the node", scheme)
+		return nil, faultf("%s:// is not supported: use file, http, https, s3, hf, scaidrive or scaiatlas, or the path of a file on the node", scheme)
 	}
 	if err != nil {
 		return nil, err
 	}
 	switch {
 	case len(s.files) == 0:
-		return nil, missingf("there is no file in it: check the path")
+		return nil, missingf("it contains no file: check the path")
 	case len(s.files) > maxFiles:
-		return nil, faultf("it has %d files; at most %d are fetched: name a part of it, or pack them", len(s.files), maxFiles)
+		return nil, faultf("it has %d files, and at most %d are allowed: choose a part of it, or pack the files into archives", len(s.files), maxFiles)
 	}
 	return s, checkNames(s.files)
 }
 
-// asModel leaves out what a model's safetensors make superfluous. What is left is a source of its own, if anything was.
+// asModel drops the files that a model's safetensors replace. If any were dropped, the rest is a source of its own.
 func (s *source) asModel() *source {
 	if !s.repository {
 		return s

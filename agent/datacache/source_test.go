@@ -52,7 +52,7 @@ func TestLocalSourcesAreUsedWhereTheyAre(t *testing.T) {
 
 	// What lies outside is not even looked at, whether it is there or not.
 	for _, path := range []string{out + "/secret", out + "/none", root + "/../" + filepath.Base(out) + "/secret", "file:///etc/passwd", "/etc/shadow", "/etc/none", "/", "/dev/null"} {
-		c.refuse(t, path, "jobs may read no files there on node n1: put it below "+root+", or add its folder to data_roots of the agent")
+		c.refuse(t, path, "jobs may not read files there on node n1: put it below "+root+", or add its directory to data_roots of the agent")
 	}
 	// A link that leads out answers exactly like one that leads nowhere.
 	require.NoError(t, os.Symlink(filepath.Join(out, "none"), filepath.Join(root, "dangling")))
@@ -62,8 +62,8 @@ func TestLocalSourcesAreUsedWhereTheyAre(t *testing.T) {
 	require.NoError(t, syscall.Mkfifo(filepath.Join(root, "fifo"), 0o600))
 	c.refuse(t, root+"/fifo", "neither a file nor a directory")
 	c.refuse(t, "train.jsonl", "is not an absolute path")
-	c.refuse(t, "file://other/x", `names the host "other"`)
-	c.refuse(t, "file:///x?y", "no query")
+	c.refuse(t, "file://other/x", `has the host "other"`)
+	c.refuse(t, "file:///x?y", "must not have a query")
 }
 
 func TestWithoutRootsNoFileOfTheNodeIsData(t *testing.T) {
@@ -71,7 +71,7 @@ func TestWithoutRootsNoFileOfTheNodeIsData(t *testing.T) {
 	write(t, filepath.Join(dir, "f"), "x")
 	c := open(t, config(t))
 	for _, path := range []string{dir + "/f", "/etc/shadow", "/etc/none", "file://" + dir + "/f"} {
-		c.refuse(t, path, "jobs may read no files of node n1: list the folders that hold data in data_roots of its agent")
+		c.refuse(t, path, "jobs may not read files of node n1: list the directories with data in data_roots of its agent")
 	}
 }
 
@@ -115,15 +115,15 @@ func TestTheAgentsOwnStateIsNoData(t *testing.T) {
 	cfg.Roots = nil
 	c = open(t, cfg)
 	c.get(t, "t1", home+"/outputs/t1/job_1.attempt-1/f", "a")
-	c.refuse(t, home+"/outputs/t2/job_2.attempt-1/f", "jobs may read no files of node n1")
+	c.refuse(t, home+"/outputs/t2/job_2.attempt-1/f", "jobs may not read files of node n1")
 }
 
 func TestWhatIsNoSource(t *testing.T) {
 	c := open(t, config(t))
 	for path, want := range map[string]string{
-		"ftp://h/x":             "ftp:// is not known",
+		"ftp://h/x":             "ftp:// is not supported",
 		"http://u:p@h/x":        "keep them out of paths",
-		"http:///x":             "names no host",
+		"http:///x":             "has no host",
 		"http://a b/":           "not a URL",
 		"s3:///key":             "s3://BUCKET/KEY",
 		"s3://b/k?x=y":          "s3://BUCKET/KEY",
@@ -204,9 +204,9 @@ func TestScaiDriveAndScaiAtlas(t *testing.T) {
 	for path, want := range map[string]string{
 		"scaidrive://acme/evil/":     "not a safe name",
 		"scaidrive://acme/both/":     "as a file and as a directory",
-		"scaidrive://acme/page/":     "does not answer as it should",
-		"scaidrive://acme/none":      "ScaiDrive has nothing there (404)",
-		"scaidrive://acme/a/../../x": `has ".." in it`,
+		"scaidrive://acme/page/":     "sent an invalid answer",
+		"scaidrive://acme/none":      "ScaiDrive has no such file (404)",
+		"scaidrive://acme/a/../../x": `contains ".."`,
 	} {
 		_, err := fetch(path, "drive-token")
 		require.ErrorContains(t, err, want)
@@ -215,7 +215,7 @@ func TestScaiDriveAndScaiAtlas(t *testing.T) {
 	require.ErrorContains(t, err, "its token may have expired")
 	require.NotContains(t, err.Error(), "expired-")
 	_, err = fetch("scaidrive://acme/set/", "")
-	require.ErrorContains(t, err, "no ScaiDrive token came with the job")
+	require.ErrorContains(t, err, "the job has no ScaiDrive token")
 	_, err = c.Probe(deadline(t), "t1", "scaidrive://acme/set/", Credentials{ScaiAtlas: "drive-token"})
 	require.ErrorContains(t, err, "no ScaiDrive token", "the token of one service was offered to the other")
 }
@@ -264,7 +264,7 @@ func TestARealObjectStore(t *testing.T) {
 	require.Equal(t, "other", contents(t, c.get(t, "t1", at+"/other", "a"), "other"))
 	put("other", "changed")
 	require.Equal(t, "changed", contents(t, c.get(t, "t1", at+"/other", "a"), "other"))
-	c.refuse(t, at+"/none", "no file in it")
+	c.refuse(t, at+"/none", "contains no file")
 	c.refuse(t, "s3://no-such-bucket/x", "no bucket")
 
 	_, err = c.Fetch(deadline(t), Request{Tenant: "t1", Path: at + "/other", Credentials: Credentials{AWSKeyID: "who", AWSSecret: "what"}})

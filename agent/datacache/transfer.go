@@ -21,19 +21,19 @@ import (
 type remoteFile struct {
 	name string
 	size int64 // -1: not known
-	// sha256 is what the source says of it; empty: nothing.
+	// sha256 is the digest given by the source; empty: none.
 	sha256 string
-	// strong: what open returns from an offset on continues what came before.
+	// strong: open resumes at an offset of the same content.
 	strong bool
 	open   func(ctx context.Context, offset int64) (body io.ReadCloser, from int64, err error)
 }
 
 var (
 	errShort   = errors.New("the connection ended early")
-	errStalled = errors.New("no byte came for a while")
+	errStalled = errors.New("no data arrived for a while")
 )
 
-// file fetches one file, in as many tries as bring it further.
+// file fetches one file, and retries as long as a try makes progress.
 func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 	p := partial{flight: f, remote: &f.source.files[i], done: f.part(i), path: f.part(i) + ".part"}
 	kept, err := p.finished(ctx)
@@ -57,39 +57,39 @@ func (f *flight) file(ctx context.Context, i int) (keptFile, error) {
 		case try >= f.cache.cfg.Tries:
 			return kept, fmt.Errorf("%w (after %d tries)", err, try)
 		}
-		f.cache.log.Info("a transfer broke and goes on", "source", f.path, "file", i, "at", p.offset, "error", err)
+		f.cache.log.Info("a transfer broke and is resumed", "source", f.path, "file", i, "at", p.offset, "error", err)
 		if wait.For(ctx, pauses.Next()); ctx.Err() != nil {
 			return kept, ctx.Err()
 		}
 	}
 }
 
-// onDisk makes a sentence of a disk that is full before the cache is.
+// onDisk explains a full disk.
 func (c *Cache) onDisk(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return faultf("the disk of node %s has no room left for it: make room there, or lower data_cache_bytes of its agent so that older data makes way", c.cfg.Node)
+		return faultf("the disk of node %s is full: free space there, or lower data_cache_bytes of its agent so that older data is removed", c.cfg.Node)
 	}
 	return err
 }
 
-// transient says whether a transfer may go better the next time. What the source refuses it will refuse again.
+// transient reports whether a retry may succeed. A source repeats its refusals.
 func transient(err error) bool {
 	var f fault
 	var path *os.PathError
 	return !errors.As(err, &f) && !errors.As(err, new(reach.Refusal)) && !errors.As(err, &path) && !errors.Is(err, errChanged)
 }
 
-// partial is a file on its way.
+// partial is a file in transfer.
 type partial struct {
 	flight     *flight
 	remote     *remoteFile
 	path, done string
 	offset     int64
-	sum        hash.Hash // of what is there up to offset
+	sum        hash.Hash // of the file up to offset
 	counted    int64     // of offset, in what the flight has
 }
 
-// count lets the flight know how far the file is.
+// count reports the file's progress to the flight.
 func (p *partial) count(offset int64) {
 	p.flight.mu.Lock()
 	p.flight.here += offset - p.counted
@@ -97,7 +97,7 @@ func (p *partial) count(offset int64) {
 	p.counted = offset
 }
 
-// finished takes up a file that an earlier transfer had finished.
+// finished accepts a file that an earlier transfer had completed.
 func (p *partial) finished(ctx context.Context) (keptFile, error) {
 	info, err := os.Lstat(p.done)
 	if err != nil {
@@ -131,7 +131,7 @@ func (p *partial) fetch(ctx context.Context) (kept keptFile, err error) {
 	defer body.Close()
 	if from != p.offset {
 		if from != 0 {
-			return kept, fmt.Errorf("it was asked for bytes from %d on and sent them from %d on", p.offset, from)
+			return kept, fmt.Errorf("the server was asked for bytes from %d and sent bytes from %d", p.offset, from)
 		}
 		if err := p.restart(file); err != nil {
 			return kept, err
@@ -141,15 +141,15 @@ func (p *partial) fetch(ctx context.Context) (kept keptFile, err error) {
 		if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 			err = cause
 		}
-		// What came is kept, and known to the digest.
+		// The received bytes are kept and included in the digest.
 		return kept, err
 	}
 	sum := hex.EncodeToString(p.sum.Sum(nil))
 	switch {
 	case p.remote.size >= 0 && p.offset != p.remote.size:
-		return kept, fmt.Errorf("%w: %d of %d bytes came", errShort, p.offset, p.remote.size)
+		return kept, fmt.Errorf("%w: %d of %d bytes arrived", errShort, p.offset, p.remote.size)
 	case p.remote.sha256 != "" && sum != p.remote.sha256:
-		return kept, errors.Join(errors.New("what came is not what the source says it is: its SHA-256 is another"), p.restart(file))
+		return kept, errors.Join(errors.New("the received data does not match the SHA-256 of the source"), p.restart(file))
 	}
 	if err := errors.Join(file.Chmod(0o444), file.Sync(), file.Close()); err != nil {
 		return kept, err
@@ -160,7 +160,7 @@ func (p *partial) fetch(ctx context.Context) (kept keptFile, err error) {
 	return keptFile{Name: p.remote.name, Size: p.offset, SHA256: sum}, nil
 }
 
-// begin goes on at the end of what is there, if that may be.
+// begin resumes at the end of the partial file, if possible.
 func (p *partial) begin(ctx context.Context, file *os.File) error {
 	end, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -192,7 +192,7 @@ func (p *partial) restart(file *os.File) error {
 	return err
 }
 
-// copy writes what comes. It ends when nothing comes for too long.
+// copy writes the received bytes. It ends when nothing arrives for too long.
 func (p *partial) copy(ctx context.Context, cancel context.CancelCauseFunc, file *os.File, body io.Reader) error {
 	stall := p.flight.cache.cfg.Stall
 	watchdog := time.AfterFunc(stall, func() { cancel(errStalled) })
@@ -203,7 +203,7 @@ func (p *partial) copy(ctx context.Context, cancel context.CancelCauseFunc, file
 		if n > 0 {
 			watchdog.Reset(stall)
 			if p.remote.size >= 0 && p.offset+int64(n) > p.remote.size {
-				return errors.Join(fmt.Errorf("it sends more than the %d bytes that it names", p.remote.size), p.restart(file))
+				return errors.Join(fmt.Errorf("the server sent more than the announced %d bytes", p.remote.size), p.restart(file))
 			}
 			if err := p.flight.grow(int64(n)); err != nil {
 				return err

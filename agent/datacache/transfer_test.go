@@ -163,7 +163,7 @@ func TestADiskThatIsFull(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.False(t, transient(err))
 	err = c.onDisk(err)
-	require.ErrorContains(t, err, "the disk of node n1 has no room left for it")
+	require.ErrorContains(t, err, "the disk of node n1 is full")
 	require.ErrorContains(t, err, "data_cache_bytes")
 	require.NotContains(t, err.Error(), "/dev/full")
 	require.False(t, Missing(err))

@@ -14,7 +14,7 @@ import (
 // web is a file at a URL.
 func (c *Cache) web(ctx context.Context, u *url.URL) (*source, error) {
 	if u.Host == "" {
-		return nil, faultf("it names no host")
+		return nil, faultf("it has no host")
 	}
 	name := path.Base(u.Path)
 	if u.Path == "" || strings.HasSuffix(u.Path, "/") {
@@ -32,11 +32,11 @@ func (c *Cache) web(ctx context.Context, u *url.URL) (*source, error) {
 type webFile struct {
 	cache *Cache
 	url   string
-	// token is sent as a bearer's, to this URL but not where it redirects to; empty: none.
+	// token is sent as a bearer token to this URL, but not to its redirects; empty: none.
 	token string
-	// service names it to people; refused says what to do when the token is not taken.
+	// service is its name in messages; refused says what to do when the token is refused.
 	service, refused string
-	// explain may know more of a refusal than its code says; nil, or nil from it: it does not.
+	// explain may explain a refusal better than its code; nil, or a nil result, means that it does not.
 	explain func(*http.Response) error
 
 	etag, modified string
@@ -55,7 +55,7 @@ func (w *webFile) request(ctx context.Context, method string) (*http.Request, er
 	return request, nil
 }
 
-// stat asks for the size and version. Some servers do not know HEAD: they are asked for the first byte.
+// stat asks for the size and version. For servers without HEAD it asks for the first byte.
 func (w *webFile) stat(ctx context.Context, name string) (file remoteFile, version string, err error) {
 	request, err := w.request(ctx, http.MethodHead)
 	if err != nil {
@@ -97,7 +97,7 @@ func (w *webFile) file(name string, size int64) remoteFile {
 	return remoteFile{name: name, size: size, strong: w.ifRange() != "", open: w.open}
 }
 
-// ifRange is what proves that the rest is of the same file.
+// ifRange is the validator that proves that the rest belongs to the same file.
 func (w *webFile) ifRange() string {
 	if w.etag != "" && !strings.HasPrefix(w.etag, "W/") {
 		return w.etag
@@ -108,7 +108,7 @@ func (w *webFile) ifRange() string {
 	return ""
 }
 
-// open reads the file from an offset on, or from its beginning when the server cannot.
+// open reads the file from an offset, or from its start if the server does not support ranges.
 func (w *webFile) open(ctx context.Context, offset int64) (io.ReadCloser, int64, error) {
 	request, err := w.request(ctx, http.MethodGet)
 	if err != nil {
@@ -125,7 +125,7 @@ func (w *webFile) open(ctx context.Context, offset int64) (io.ReadCloser, int64,
 		return nil, 0, w.unreachable(err)
 	}
 	if response.StatusCode == http.StatusRequestedRangeNotSatisfiable && offset > 0 {
-		// All was there but the end of the story; a server may also say it of a file that has become shorter.
+		// Everything was there except the final length; a server also answers this if the file has become shorter.
 		_ = response.Body.Close()
 		request.Header.Del("Range")
 		request.Header.Del("If-Range")
@@ -162,7 +162,7 @@ func contentRange(response *http.Response) (from, size int64, err error) {
 	first, _, ok3 := strings.Cut(span, "-")
 	from, err = strconv.ParseInt(first, 10, 64)
 	if err != nil || !ok || !ok2 || !ok3 {
-		return 0, 0, fmt.Errorf("the server does not say which part it sends")
+		return 0, 0, fmt.Errorf("the server does not say which range it sends")
 	}
 	if size, err = strconv.ParseInt(total, 10, 64); err != nil {
 		size = -1
@@ -174,7 +174,7 @@ func (w *webFile) unreachable(err error) error {
 	return fmt.Errorf("node %s cannot fetch from %s: %w", w.cache.cfg.Node, w.service, bare(err))
 }
 
-// status says what an answer means that is no success. What the server may do better the next time is not a fault.
+// status explains an error answer. An error that the server may recover from is not a fault.
 func (w *webFile) status(response *http.Response) error {
 	if w.explain != nil && response.StatusCode >= 400 {
 		if err := w.explain(response); err != nil {
@@ -185,13 +185,13 @@ func (w *webFile) status(response *http.Response) error {
 	case code >= 200 && code < 300:
 		return nil
 	case code == http.StatusNotFound || code == http.StatusGone:
-		return missingf("%s has nothing there (%d): check the path", w.service, code)
+		return missingf("%s has no such file (%d): check the path", w.service, code)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		hint := w.refused
 		if hint == "" {
-			hint = "make it readable for the nodes, or put it where they may read"
+			hint = "make it readable for the nodes, or move it to where they may read"
 		}
-		return missingf("%s refuses to show it (%d): %s", w.service, code, hint)
+		return missingf("%s denies access (%d): %s", w.service, code, hint)
 	case code == http.StatusRequestTimeout || code == http.StatusTooManyRequests || code >= 500:
 		return fmt.Errorf("%s answers %d %s", w.service, code, http.StatusText(code))
 	default:
@@ -199,7 +199,7 @@ func (w *webFile) status(response *http.Response) error {
 	}
 }
 
-// getJSON reads an answer of a service. It is for what is small.
+// getJSON reads a small JSON answer of a service.
 func (w *webFile) getJSON(ctx context.Context, limit int64, into any) error {
 	body, _, err := w.open(ctx, 0)
 	if err != nil {

@@ -1,11 +1,8 @@
-// Package device says which GPUs a node has, how they are, and who uses them.
+// Package device lists the GPUs of a node, their health and the processes that use them.
 //
-// Contract: an Inventory lists the GPUs of one node. Three implementations
-// live in sub-packages: nvml (the driver's library; needs cgo), smi (parses
-// what nvidia-smi prints; slower, needs no cgo) and sim (GPUs that exist on
-// paper only, for development). Package probe puts either of the first two into
-// a process of its own, which is killed when the driver hangs in it: that is
-// what an agent uses.
+// Contract: an Inventory lists the GPUs of one node. Three implementations are in sub-packages: nvml (the driver's library;
+// needs cgo), smi (parses the output of nvidia-smi; slower, needs no cgo) and sim (simulated GPUs, for development).
+// Package probe runs the first two in a process of its own, which is killed when the driver hangs. Agents use that.
 //
 // Guarantees: List returns GPUs ordered by index. Calls return when their
 // context ends, also when the driver hangs; the error then is ErrHung.
@@ -42,25 +39,24 @@ type Device struct {
 	Type  string
 	MemMB int
 	PCI   string
-	// NUMA is the node of the host's memory next to it; -1: unknown.
+	// NUMA is the NUMA node closest to it; -1: unknown.
 	NUMA int
-	// NVLink lists the indices of the GPUs that it reaches over NVLink.
+	// NVLink lists the indices of the GPUs connected to it by NVLink.
 	NVLink       []int
 	Health       Health
 	HealthReason string
-	// Fault: what is wrong spoils the work that is done on it now. A GPU that is
-	// Quarantined without is only not to be given new work.
+	// Fault: the problem damages the work on it now. A GPU that is Quarantined without Fault only gets no new work.
 	Fault     bool
 	Simulated bool
 }
 
-// Process is one that uses a GPU.
+// Process is a process that uses a GPU.
 type Process struct {
 	Pid   int
 	MemMB int
 }
 
-// Reading is what the sensors of a GPU say. A negative number is unknown.
+// Reading holds the sensor values of a GPU. A negative number is unknown.
 type Reading struct {
 	UUID        string
 	Utilization float64 // 0 to 1
@@ -74,21 +70,21 @@ type Reading struct {
 type Inventory interface {
 	// List returns the GPUs, ordered by index.
 	List(ctx context.Context) ([]Device, error)
-	// Processes returns who uses the GPU with the UUID.
+	// Processes returns the processes on the GPU with the UUID.
 	Processes(ctx context.Context, uuid string) ([]Process, error)
 	// Read reads the sensors of all GPUs.
 	Read(ctx context.Context) ([]Reading, error)
-	// Close lets go of the driver.
+	// Close releases the driver.
 	Close() error
 }
 
-// BulkProcesses is an Inventory that can tell of several GPUs at the cost of one.
+// BulkProcesses is an Inventory that lists the processes on several GPUs in one call.
 type BulkProcesses interface {
-	// ProcessesOf returns who uses the GPUs, by UUID.
+	// ProcessesOf returns the processes on the GPUs, by UUID.
 	ProcessesOf(ctx context.Context, uuids []string) (map[string][]Process, error)
 }
 
-// ProcessesOf asks inv who uses the GPUs, at once where it can.
+// ProcessesOf lists the processes on the GPUs, in one call if inv supports it.
 func ProcessesOf(ctx context.Context, inv Inventory, uuids []string) (map[string][]Process, error) {
 	if bulk, ok := inv.(BulkProcesses); ok {
 		return bulk.ProcessesOf(ctx, uuids)
@@ -104,7 +100,7 @@ func ProcessesOf(ctx context.Context, inv Inventory, uuids []string) (map[string
 	return users, nil
 }
 
-// XidSource is an Inventory that hears of the driver's errors as they happen.
+// XidSource is an Inventory that reports the driver's errors when they happen.
 type XidSource interface {
 	// OnXid sets what is called for each error, on any goroutine.
 	OnXid(func(uuid string, code int))

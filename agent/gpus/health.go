@@ -15,8 +15,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// commit writes down what has changed, and then tells of it: a GPU that failed must not come back because the power did.
-// Nobody who only asks waits for the disk.
+// commit writes changes to disk and then reports them: a failed GPU must not come back after a power cut. Readers do not
+// wait for the disk.
 func (g *Monitor) commit() {
 	g.saving.Lock()
 	defer g.saving.Unlock()
@@ -47,7 +47,7 @@ func (g *Monitor) commit() {
 	}
 }
 
-// save writes the record when it says something new, which is seldom. The caller holds saving.
+// save writes the record if it has changed, which is rare. The caller holds saving.
 func (g *Monitor) save(record gpuRecord, known []*v1.Gpu) {
 	if g.dir == "" {
 		return
@@ -62,7 +62,7 @@ func (g *Monitor) save(record gpuRecord, known []*v1.Gpu) {
 		}
 	}
 	if err != nil {
-		g.log.Error("what is known of the GPUs is not kept", "error", err)
+		g.log.Error("cannot write the record of the GPUs", "error", err)
 	}
 }
 
@@ -74,21 +74,21 @@ func describe(gpus []*v1.Gpu) []string {
 	return names
 }
 
-// judged is a GPU with its health.
+// judged returns a GPU with its health.
 func (g *Monitor) judged(gpu *v1.Gpu) *v1.Gpu {
 	uuid := gpu.GetUuid()
 	q, aside := g.aside[uuid]
 	health, reason := gpu.GetHealth(), gpu.GetHealthReason()
 	switch {
 	case g.missing[uuid] >= missingLooks:
-		health, reason = v1.GpuHealth_VANISHED, "the driver does not list it any more"
+		health, reason = v1.GpuHealth_VANISHED, "the driver no longer lists it"
 	case aside && q.Cause == causeFault:
 		health, reason = v1.GpuHealth_QUARANTINED, q.text()
 	case health != v1.GpuHealth_HEALTHY:
 	case aside:
 		health, reason = v1.GpuHealth_QUARANTINED, q.text()
 	case g.missing[uuid] > 0:
-		health, reason = v1.GpuHealth_QUARANTINED, "the driver did not list it just now"
+		health, reason = v1.GpuHealth_QUARANTINED, "the driver did not list it in the last check"
 	case g.driver != "":
 		health, reason = v1.GpuHealth_QUARANTINED, g.driver
 	default:
@@ -99,7 +99,7 @@ func (g *Monitor) judged(gpu *v1.Gpu) *v1.Gpu {
 	return out
 }
 
-// Fault returns what is wrong with the first of the GPUs that failed within a time; the zero times leave it open.
+// Fault returns the problem of the first of the GPUs that failed within a time range; a zero time leaves its end open.
 func (g *Monitor) Fault(indices []int32, from, to time.Time) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -136,7 +136,7 @@ func (g *Monitor) uuid(index int32) string {
 	return ""
 }
 
-// title names a GPU to people.
+// title names a GPU in messages.
 func (g *Monitor) title(uuid string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -154,8 +154,8 @@ func indexOf(gpus []*v1.Gpu, uuid string) int {
 	return slices.IndexFunc(gpus, func(gpu *v1.Gpu) bool { return gpu.GetUuid() == uuid })
 }
 
-// Visible is the value of CUDA_VISIBLE_DEVICES for leased GPUs: their indices, which many programs parse, or their UUIDs
-// once the driver has renumbered.
+// Visible is the value of CUDA_VISIBLE_DEVICES for leased GPUs: their indices, which many programs parse, or their UUIDs if
+// the driver has renumbered them.
 func (g *Monitor) Visible(indices []int32) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Open opens what the configuration says. The second result tells whether the GPUs are simulated. The driver is
-// asked in a process of its own.
+// Open opens the configured inventory. The second result reports whether the GPUs are simulated. A separate process asks
+// the driver.
 func Open(ctx context.Context, node, spec, dataDir string, log *slog.Logger) (device.Inventory, bool, error) {
 	switch spec {
 	case "none":
@@ -25,7 +25,7 @@ func Open(ctx context.Context, node, spec, dataDir string, log *slog.Logger) (de
 		client := probe.New(probe.Config{})
 		bounded, cancel := context.WithTimeout(ctx, laterLook)
 		defer cancel()
-		// Who has no driver needs no child. A driver that does not answer is one.
+		// Without a driver no child is needed. A driver that does not answer is still a driver.
 		if _, err := client.List(bounded); errors.Is(err, device.ErrNoDriver) {
 			log.Info("no GPUs", "why", err)
 			_ = client.Close()
@@ -57,7 +57,7 @@ func gpuOf(d device.Device) *v1.Gpu {
 	return gpu
 }
 
-// Same reports whether two lists say the same.
+// Same reports whether two lists are equal.
 func Same(a, b []*v1.Gpu) bool {
 	return slices.EqualFunc(a, b, func(x, y *v1.Gpu) bool { return proto.Equal(x, y) })
 }

@@ -16,20 +16,20 @@ func (g *Monitor) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{newCollector(g), asideCollector{g}}
 }
 
-// collector reads the sensors when it is asked.
+// collector reads the sensors when it is scraped.
 type collector struct {
 	gpus  *Monitor
 	descs [5]*prometheus.Desc
 }
 
-// readTimeout bounds how long a scrape waits for the driver.
+// readTimeout limits how long a scrape waits for the driver.
 const readTimeout = 2 * time.Second
 
 func newCollector(gpus *Monitor) *collector {
 	labels := []string{"gpu", "uuid", "model"}
 	desc := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, labels, nil) }
 	return &collector{gpus: gpus, descs: [5]*prometheus.Desc{
-		desc("mind_gpu_utilization_ratio", "Share of time in which the GPU worked."),
+		desc("mind_gpu_utilization_ratio", "GPU utilization, 0 to 1."),
 		desc("mind_gpu_memory_used_bytes", "Memory in use on the GPU."),
 		desc("mind_gpu_temperature_celsius", "Temperature of the GPU."),
 		desc("mind_gpu_power_watts", "Power drawn by the GPU."),
@@ -44,7 +44,7 @@ func (c *collector) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect leaves out what is not known.
+// Collect omits unknown values.
 func (c *collector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -71,7 +71,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// asideCollector tells which GPUs are set aside.
+// asideCollector reports which GPUs are quarantined.
 type asideCollector struct{ gpus *Monitor }
 
 var asideDesc = prometheus.NewDesc("mind_gpu_quarantined", "1 for a GPU that is not given to jobs: quarantined or vanished.", []string{"gpu", "uuid", "model"}, nil)
@@ -79,7 +79,7 @@ var asideDesc = prometheus.NewDesc("mind_gpu_quarantined", "1 for a GPU that is 
 // Describe names the metric.
 func (c asideCollector) Describe(descs chan<- *prometheus.Desc) { descs <- asideDesc }
 
-// Collect asks nobody: the health of each is known.
+// Collect does not ask the driver: the health of each GPU is known.
 func (c asideCollector) Collect(out chan<- prometheus.Metric) {
 	for _, gpu := range c.gpus.Current() {
 		aside := 0.0

@@ -15,35 +15,35 @@ import (
 )
 
 const (
-	// firstLook bounds the first question to the driver, which may have to wake the GPUs up; laterLook where the agent knows
-	// them from before, and has tasks to take up.
+	// firstLook limits the first call to the driver, which may have to wake up the GPUs; laterLook is the limit if the
+	// agent knows the GPUs from before and has tasks to adopt.
 	firstLook = 30 * time.Second
 	laterLook = 5 * time.Second
-	// lookInterval is how often the GPUs are looked at, lookTimeout for how long.
+	// lookInterval is how often the GPUs are checked, lookTimeout the time limit of a check.
 	lookInterval = 10 * time.Second
 	lookTimeout  = 10 * time.Second
-	// doubtInterval is the pause before the next look while something is in doubt: the driver does not answer, a GPU is
-	// missing or in use, an operator waits.
+	// doubtInterval is the pause before the next check while something is unclear: the driver does not answer, a GPU is
+	// missing or in use, or an operator waits.
 	doubtInterval = time.Second
-	// missingLooks is in how many looks on end a GPU must be missing: one is not enough to end a training for.
+	// missingLooks is how many checks in a row a GPU must be missing: one is not enough to end a training.
 	missingLooks = 2
-	// failingLooks is how many failures of the driver on end are taken for its state.
+	// failingLooks is how many failures in a row count as a failed driver.
 	failingLooks = 3
 )
 
-// Config is what a Monitor is told.
+// Config configures a Monitor.
 type Config struct {
 	Inventory device.Inventory
-	// Dir holds the record of the GPUs; empty: nothing is kept.
+	// Dir holds the record of the GPUs; empty: no record is kept.
 	Dir string
-	// BootID and Spec say under which machine and which configuration the record is true.
+	// BootID and Spec identify the boot and the configuration for which the record is valid.
 	BootID, Spec string
-	// Simulated GPUs are looked at more often: that costs nothing.
+	// Simulated GPUs are checked more often: that costs nothing.
 	Simulated bool
 	Log       *slog.Logger
 }
 
-// Monitor knows the GPUs of the node, those that were there once, and which are set aside.
+// Monitor knows the GPUs of the node, present and past, and which are quarantined.
 type Monitor struct {
 	inventory device.Inventory
 	log       *slog.Logger
@@ -55,7 +55,7 @@ type Monitor struct {
 	changed   chan struct{}
 	poke      chan struct{}
 
-	// looking: one look at a time.
+	// looking: one check at a time.
 	looking chan struct{}
 
 	// saving orders the writes of the record. It is taken before mu.
@@ -63,34 +63,34 @@ type Monitor struct {
 	written []byte
 
 	mu sync.Mutex
-	// known are the GPUs as the driver described them when it last did, with the index that leases know them by.
+	// known are the GPUs as the driver last described them, with their index for leases.
 	known []*v1.Gpu
-	// missing counts the looks in which a known GPU was not there, faulty is what the driver says of those that failed.
+	// missing counts the checks without a known GPU, faulty is the driver's description of those that failed.
 	missing map[string]int
 	faulty  map[string]string
 	aside   map[string]quarantine
-	// driver is why the driver tells nothing, failures how often on end.
+	// driver is why the driver does not answer, failures how often in a row.
 	driver   string
 	failures int
-	// last and kept are the health of the GPUs and those set aside, as they are on disk: nothing else is told.
+	// last and kept are the health of the GPUs and the quarantines on disk; only these are reported.
 	last []*v1.Gpu
 	kept map[string]quarantine
-	// samples are what the GPUs did when they were last read, and sampled counts how often that was.
+	// samples are the last sensor values, and sampled counts the readings.
 	samples []*v1.GpuSample
 	sampled uint64
-	// shifted: the driver counts otherwise than it did when the agent began.
+	// shifted: the driver's numbering has changed since the agent started.
 	shifted bool
 
-	// doubt is why all GPUs are to be set aside as soon as the driver lists them.
+	// doubt is why all GPUs must be quarantined as soon as the driver lists them.
 	doubt string
 
 	enabledAt uint64
-	// placed: enabledAt comes from the coordinators, now or before.
+	// placed: enabledAt comes from the coordinators, now or earlier.
 	placed bool
 }
 
-// New takes up what an earlier agent knew. What it knew of a machine that was restarted, or configured otherwise, since
-// then is only what was set aside.
+// New takes over what an earlier agent knew. If the machine was restarted or configured differently since then, that is
+// only the quarantines.
 func New(cfg Config) (*Monitor, error) {
 	g := &Monitor{
 		inventory: cfg.Inventory, log: cfg.Log, dir: cfg.Dir, bootID: cfg.BootID, spec: cfg.Spec, interval: lookInterval, onFault: func() {},
@@ -109,7 +109,7 @@ func New(cfg Config) (*Monitor, error) {
 	return g, nil
 }
 
-// OnFault names what is called when a GPU has failed, after that is on disk. It is told before Begin.
+// OnFault sets what is called when a GPU has failed, after that is on disk. Call it before Begin.
 func (g *Monitor) OnFault(f func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -123,7 +123,7 @@ func (g *Monitor) failed() {
 	f()
 }
 
-// Changed has a token when the health of a GPU is another than before.
+// Changed has a token when the health of a GPU has changed.
 func (g *Monitor) Changed() <-chan struct{} { return g.changed }
 
 func (g *Monitor) load() error {
@@ -135,7 +135,7 @@ func (g *Monitor) load() error {
 		return err
 	}
 	if g.doubt = record.Doubt; g.doubt != "" {
-		g.log.Error("all GPUs are set aside until the node is enabled", "why", g.doubt)
+		g.log.Error("all GPUs are quarantined until the node is enabled", "why", g.doubt)
 	}
 	g.enabledAt, g.placed = record.EnabledAt, record.EnabledAt != 0 || g.doubt == ""
 	for _, q := range record.Quarantined {
@@ -148,7 +148,7 @@ func (g *Monitor) load() error {
 	return nil
 }
 
-// Begin looks for the first time. A driver that does not answer does not keep the agent from its tasks.
+// Begin makes the first check. A driver that does not answer does not keep the agent from its tasks.
 func (g *Monitor) Begin(ctx context.Context) {
 	limit := firstLook
 	if len(g.Current()) > 0 {
@@ -161,12 +161,12 @@ func (g *Monitor) Begin(ctx context.Context) {
 	}
 }
 
-// Look asks the driver, and returns when what it says is on disk.
+// Look asks the driver, and returns when the result is on disk.
 func (g *Monitor) Look(ctx context.Context) error {
 	select {
 	case g.looking <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("%w: an earlier look is not over", device.ErrHung)
+		return fmt.Errorf("%w: an earlier check has not ended", device.ErrHung)
 	}
 	defer func() { <-g.looking }()
 	devices, err := g.inventory.List(ctx)
@@ -189,8 +189,8 @@ func (g *Monitor) Look(ctx context.Context) error {
 	return nil
 }
 
-// unanswered notes that the driver tells nothing. It is no verdict on the GPUs, and no reason to end anything; but nothing
-// new is put on what cannot be seen.
+// unanswered records that the driver does not answer. That says nothing about the GPUs, and ends no task; but no new task
+// is placed on GPUs that cannot be checked.
 func (g *Monitor) unanswered(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -211,20 +211,20 @@ func (g *Monitor) noteSilence(err error) {
 		why = "driver fails: " + err.Error()
 	}
 	if why != "" && g.driver == "" {
-		g.log.Error("the GPUs are set aside: the driver tells nothing", "gpus", len(g.known), "error", err)
+		g.log.Error("the GPUs are quarantined: the driver does not answer", "gpus", len(g.known), "error", err)
 	}
 	if why != "" {
 		g.driver = why
 	}
 }
 
-// compare takes in what the driver lists, and tells whether a GPU failed that had not before.
+// compare takes over the driver's list, and reports whether a GPU has newly failed.
 func (g *Monitor) compare(devices []device.Device) (fault bool) {
 	clear(g.faulty)
 	next := make([]*v1.Gpu, 0, len(devices))
 	for _, d := range devices {
 		gpu := gpuOf(d)
-		// Leases are by index: a GPU keeps the one that it had, also when the driver renumbers because another vanished.
+		// Leases are by index: a GPU keeps its index, even if the driver renumbers because another vanished.
 		if at := indexOf(g.known, d.UUID); at >= 0 && g.known[at].GetIndex() != gpu.GetIndex() {
 			gpu.Index, gpu.NvlinkPeers = g.known[at].GetIndex(), g.known[at].GetNvlinkPeers()
 			g.shifted = true
@@ -242,7 +242,7 @@ func (g *Monitor) compare(devices []device.Device) (fault bool) {
 		}
 		g.missing[old.GetUuid()]++
 		if g.missing[old.GetUuid()] >= missingLooks {
-			fault = g.fail(old.GetUuid(), "the driver does not list it any more") || fault
+			fault = g.fail(old.GetUuid(), "the driver no longer lists it") || fault
 		}
 		if slices.ContainsFunc(next, func(gpu *v1.Gpu) bool { return gpu.GetIndex() == old.GetIndex() }) {
 			delete(g.missing, old.GetUuid())
@@ -279,12 +279,12 @@ func (g *Monitor) heard(uuid string, code int) {
 	}
 }
 
-// fail sets a GPU aside that failed; false when it was already.
+// fail quarantines a failed GPU; false if it was already.
 func (g *Monitor) fail(uuid, reason string) bool {
 	if q, ok := g.aside[uuid]; ok && q.Cause == causeFault {
 		return false
 	}
-	g.log.Error("a GPU failed: it is set aside until the node is enabled again", "gpu", g.name(uuid), "why", reason)
+	g.log.Error("a GPU failed: it is quarantined until the node is enabled again", "gpu", g.name(uuid), "why", reason)
 	g.aside[uuid] = g.newQuarantine(uuid, causeFault, reason)
 	return true
 }
@@ -293,11 +293,11 @@ func (g *Monitor) newQuarantine(uuid, cause, reason string) quarantine {
 	return quarantine{UUID: uuid, Cause: cause, Reason: reason, At: time.Now().UnixNano(), EnabledAt: g.enabledAt, Unplaced: !g.placed}
 }
 
-// use sets a GPU aside until it is empty.
+// use quarantines a GPU until it is empty.
 func (g *Monitor) use(uuid, reason string) {
 	g.mu.Lock()
 	if _, ok := g.aside[uuid]; !ok {
-		g.log.Error("a GPU is set aside: somebody uses it", "gpu", g.name(uuid), "why", reason)
+		g.log.Error("a GPU is quarantined: a foreign process uses it", "gpu", g.name(uuid), "why", reason)
 		g.aside[uuid] = g.newQuarantine(uuid, causeInUse, reason)
 	}
 	g.mu.Unlock()
@@ -305,8 +305,8 @@ func (g *Monitor) use(uuid, reason string) {
 	g.hurry()
 }
 
-// Enabled is told what the orders say. The first word of the coordinators is the measure for what was set aside before it.
-// It does not wait for the disk: Run writes it down.
+// Enabled takes the time at which the node was last enabled, from the orders. The first value is the baseline for earlier
+// quarantines. It does not wait for the disk: Run writes it.
 func (g *Monitor) Enabled(at uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -323,7 +323,7 @@ func (g *Monitor) Enabled(at uint64) {
 	g.hurry()
 }
 
-// hurry makes the next look come soon.
+// hurry makes the next check come soon.
 func (g *Monitor) hurry() {
 	select {
 	case g.poke <- struct{}{}:
@@ -331,7 +331,7 @@ func (g *Monitor) hurry() {
 	}
 }
 
-// release gives back what is well again. The driver has just answered.
+// release returns GPUs that are well again. The driver has just answered.
 func (g *Monitor) release(ctx context.Context) {
 	g.mu.Lock()
 	var due []quarantine
@@ -351,7 +351,7 @@ func (g *Monitor) release(ctx context.Context) {
 		case g.faulty[q.UUID] != "":
 			finding = g.faulty[q.UUID]
 		case err != nil:
-			// Not known: the next look tries again.
+			// Unknown: the next check tries again.
 			g.mu.Unlock()
 			continue
 		case len(processes) > 0:
@@ -359,10 +359,10 @@ func (g *Monitor) release(ctx context.Context) {
 		}
 		switch {
 		case finding == "":
-			g.log.Warn("a GPU is given back", "gpu", g.name(q.UUID), "was", q.Reason)
+			g.log.Warn("a GPU is no longer quarantined", "gpu", g.name(q.UUID), "was", q.Reason)
 			delete(g.aside, q.UUID)
 		case q.Cause != causeInUse:
-			g.log.Error("a GPU is not given back", "gpu", g.name(q.UUID), "was", q.Reason, "is", finding)
+			g.log.Error("a GPU stays quarantined", "gpu", g.name(q.UUID), "was", q.Reason, "is", finding)
 			q.EnabledAt, q.Verified = g.enabledAt, finding
 			g.aside[q.UUID] = q
 		}
@@ -371,14 +371,14 @@ func (g *Monitor) release(ctx context.Context) {
 	}
 }
 
-// Current is the GPUs with their health, as coordinators are told.
+// Current returns the GPUs with their health, as reported to the coordinators.
 func (g *Monitor) Current() []*v1.Gpu {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.last
 }
 
-// doubtful: the next look should come soon.
+// doubtful reports whether the next check should come soon.
 func (g *Monitor) doubtful() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -393,7 +393,7 @@ func (g *Monitor) doubtful() bool {
 	return false
 }
 
-// Run looks at the GPUs until ctx ends.
+// Run checks the GPUs until ctx ends.
 func (g *Monitor) Run(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	g.sample(bounded)

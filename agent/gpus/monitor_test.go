@@ -79,7 +79,7 @@ func (w *watchedGPUs) looks(times int) {
 	}
 }
 
-// health lists the verdicts by index, as words.
+// health lists the health of the GPUs by index.
 func (w *watchedGPUs) health() []string {
 	var words []string
 	for _, gpu := range w.Current() {
@@ -99,11 +99,11 @@ func TestAGPUThatVanishesKeepsItsPlace(t *testing.T) {
 
 	w.list = []device.Device{{UUID: "a", Index: 0}, {UUID: "c", Index: 1}}
 	w.looks(1)
-	require.Equal(t, []string{"0 a HEALTHY", "1 b QUARANTINED the driver did not list it just now", "2 c HEALTHY"}, w.health())
+	require.Equal(t, []string{"0 a HEALTHY", "1 b QUARANTINED the driver did not list it in the last check", "2 c HEALTHY"}, w.health())
 	require.Zero(t, w.faults, "one look is not enough to end a training for")
 	require.True(t, w.doubtful())
 	w.looks(1)
-	gone := "1 b VANISHED the driver does not list it any more"
+	gone := "1 b VANISHED the driver no longer lists it"
 	require.Equal(t, []string{"0 a HEALTHY", gone, "2 c HEALTHY"}, w.health())
 	require.Equal(t, 1, w.faults)
 	require.Equal(t, "a,c", w.Visible([]int32{0, 2}))
@@ -138,7 +138,7 @@ func TestAnotherGPUInThePlaceOfOneThatVanished(t *testing.T) {
 	require.Equal(t, []string{"0 a HEALTHY", "1 new HEALTHY", "2 c HEALTHY"}, w.health())
 }
 
-func TestAGPUInUseIsSetAsideUntilItIsEmpty(t *testing.T) {
+func TestAGPUInUseIsQuarantinedUntilItIsEmpty(t *testing.T) {
 	w := watchGPUs(t, three(), t.TempDir())
 	w.looks(1)
 	w.users["b"] = []device.Process{{Pid: 7}}
@@ -175,7 +175,7 @@ func TestADriverThatDoesNotAnswerSetsAsideAndEndsNothing(t *testing.T) {
 	w.err = errors.New("unknown error")
 	for range failingLooks - 1 {
 		require.Error(t, w.Look(context.Background()))
-		require.Equal(t, "0 a HEALTHY", w.health()[0], "a failed question is no verdict")
+		require.Equal(t, "0 a HEALTHY", w.health()[0], "a failed call says nothing about the GPU")
 	}
 	require.Error(t, w.Look(context.Background()))
 	require.Equal(t, "0 a QUARANTINED driver fails: unknown error", w.health()[0])
@@ -268,7 +268,7 @@ func TestADamagedRecordSetsAllGPUsAsideUntilTheNodeIsEnabled(t *testing.T) {
 		w := watchGPUs(t, three(), dir)
 		text, err := os.ReadFile(filepath.Join(dir, RecordFile+damagedSuffix))
 		require.NoError(t, err)
-		require.Equal(t, damaged, string(text), "kept for whoever wants to look at it")
+		require.Equal(t, damaged, string(text), "kept for inspection")
 		// The agent is restarted before the driver has answered: the doubt stays.
 		w = watchGPUs(t, three(), dir)
 		w.looks(1)
@@ -360,7 +360,7 @@ func TestNobodyWhoOnlyAsksWaitsForTheDisk(t *testing.T) {
 	require.Equal(t, 1, w.faults)
 }
 
-func TestTheMetricOfGPUsSetAside(t *testing.T) {
+func TestTheMetricOfQuarantinedGPUs(t *testing.T) {
 	w := watchGPUs(t, three(), t.TempDir())
 	w.looks(1)
 	w.heard("b", 79)

@@ -21,47 +21,47 @@ import (
 
 const (
 	// Patience is how long a GPU may take to become empty: the driver shows a process for a moment after its end, and a
-	// process that was killed may need a moment to die.
+	// killed process may need a moment to die.
 	Patience   = 5 * time.Second
 	emptyPause = 50 * time.Millisecond
 )
 
-// unaccountable are programs that belong to the driver: they are on a GPU for as long as the machine runs.
+// unaccountable are programs of the driver: they use a GPU as long as the machine runs.
 var unaccountable = []string{"nvidia-cuda-mps-server", "nvidia-cuda-mps-control", "nvidia-persistenced"}
 
-// Task is what must be known of a task to say whose a process is.
+// Task is what is needed to find the task of a process.
 type Task struct {
 	Name string
-	// Pid of its command, which is that of its session, too; 0: it was not started.
+	// Pid of its command, which is also its session; 0: it was not started.
 	Pid int
 	// EndedAt is zero while the task is alive.
 	EndedAt time.Time
 	Has     holding.Holding
 }
 
-// Occupants finds out who is on a GPU.
+// Occupants finds the processes on a GPU.
 type Occupants struct {
 	Monitor *Monitor
-	// TasksDir holds the directories of the tasks, Group is the control group of their groups; empty: none.
+	// TasksDir holds the directories of the tasks. Group is the parent of their control groups; empty: none.
 	TasksDir, Group string
-	// Tasks lists those of the node.
+	// Tasks lists the tasks of the node.
 	Tasks func() []Task
 }
 
-// whose knows whose a process is.
+// whose finds the task of a process.
 type whose struct {
 	tasks, group string
 	live         map[string]holding.Holding
-	// pids are commands of tasks by their process id.
+	// pids are the tasks by the process id of their command.
 	pids map[int]command
 }
 
 type command struct {
 	task    string
-	endedAt time.Time // zero: it has not
+	endedAt time.Time // zero: it has not ended
 }
 
-// whose takes note of the tasks that there are. The task of the name self counts as ended.
+// whose indexes the tasks. The task with the name self counts as ended.
 func (o *Occupants) whose(self string) *whose {
 	w := &whose{tasks: o.TasksDir, group: o.Group, live: make(map[string]holding.Holding), pids: make(map[int]command)}
 	for _, t := range o.Tasks() {
@@ -78,8 +78,8 @@ func (o *Occupants) whose(self string) *whose {
 	return w
 }
 
-// owner returns the task that a process is of, by its environment, which every process inherits unless it takes care not
-// to, by its control group, or by its session. A process that is gone has none.
+// owner returns the task of a process, by its environment, which child processes inherit unless they clear it, by its
+// control group, or by its session. A process that is gone has none.
 func (w *whose) owner(pid int) (task string, ok bool) {
 	proc := "/proc/" + strconv.Itoa(pid)
 	if env, err := os.ReadFile(proc + "/environ"); err == nil {
@@ -106,7 +106,7 @@ func (w *whose) owner(pid int) (task string, ok bool) {
 	return "", false
 }
 
-// sessionOf reads the session of a process and when it was started.
+// sessionOf reads the session and the start time of a process.
 func sessionOf(pid int) (session int, started time.Time, ok bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -124,12 +124,12 @@ func sessionOf(pid int) (session int, started time.Time, ok bool) {
 	if err != nil || err2 != nil || err3 != nil {
 		return 0, started, false
 	}
-	const ticksPerSecond = 100 // what Linux tells programs, on every machine that has GPUs
+	const ticksPerSecond = 100 // USER_HZ, on every machine that has GPUs
 	age := time.Duration(now.Nano()) - time.Duration(ticks)*time.Second/ticksPerSecond
 	return session, time.Now().Add(-age), true
 }
 
-// commandOf names a process to people; empty when it is gone.
+// commandOf names a process in messages; empty if it is gone.
 func commandOf(pid int) string {
 	proc := "/proc/" + strconv.Itoa(pid)
 	line, err := os.ReadFile(proc + "/cmdline")
@@ -145,7 +145,7 @@ func commandOf(pid int) string {
 	return ""
 }
 
-// dead reports whether a process is gone, or waits for its parent to notice.
+// dead reports whether a process is gone, or is a zombie.
 func dead(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -154,7 +154,7 @@ func dead(pid int) bool {
 	return bytes.HasPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" Z"))
 }
 
-// kill kills a process if it still is of the task: its number may have been given to another meanwhile.
+// kill kills a process if it still belongs to the task: its id may have been reused meanwhile.
 func (w *whose) kill(pid int, task string) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -166,14 +166,14 @@ func (w *whose) kill(pid int, task string) {
 	}
 }
 
-// tenant is somebody on a GPU who should not be there.
+// tenant is a process that should not be on a GPU.
 type tenant struct {
 	uuid, text string
 }
 
-// Verify sees to it that nobody is on the GPUs but tasks that share them: before a task is launched on them, and after
-// it has ended. What earlier tasks left there is killed. A GPU that somebody is still on after a while is set aside, and the
-// answer says who; it also says so when the driver tells nothing, and when ctx ends. self is the name of the task.
+// Verify makes sure that only tasks that share the GPUs use them: before a task is launched on them, and after it has
+// ended. It kills what earlier tasks left there. A GPU that is still in use after a while is quarantined, and the answer
+// names the process. The answer also says if the driver does not answer, or if ctx ends. self is the name of the task.
 func (o *Occupants) Verify(ctx context.Context, self string, has holding.Holding) (occupied string) {
 	g := o.Monitor
 	uuids := g.uuids(has.GPUs)
@@ -186,12 +186,12 @@ func (o *Occupants) Verify(ctx context.Context, self string, has holding.Holding
 	for {
 		users, err := device.ProcessesOf(bounded, g.inventory, uuids)
 		if ctx.Err() != nil {
-			return "the agent is stopping" // the next one sees to it
+			return "the agent is stopping" // the next agent takes care of it
 		}
 		if err != nil && (errors.Is(err, device.ErrHung) || bounded.Err() != nil) {
 			g.unanswered(err)
 			g.hurry()
-			return "nobody can tell whether it is free: the driver does not answer"
+			return "cannot check whether it is free: the driver does not answer"
 		}
 		var left []tenant
 		if err == nil {
@@ -212,7 +212,7 @@ func (o *Occupants) Verify(ctx context.Context, self string, has holding.Holding
 		}
 		if err != nil {
 			g.unanswered(err)
-			return "nobody can tell whether it is free: " + err.Error()
+			return "cannot check whether it is free: " + err.Error()
 		}
 		for _, one := range left {
 			g.use(one.uuid, one.text)
@@ -230,16 +230,16 @@ func anybody(users map[string][]device.Process) bool {
 	return false
 }
 
-// strangers lists who is on the GPUs and should not be, and kills those of them that an ended task left.
+// strangers lists the processes that should not be on the GPUs, and kills those that an ended task left.
 func (w *whose) strangers(uuids []string, users map[string][]device.Process, has holding.Holding) (left []tenant) {
 	for _, uuid := range uuids {
 		for _, process := range users[uuid] {
 			pid := process.Pid
 			if dead(pid) && commandOf(pid) == "" {
 				if has.Shared {
-					continue // it may be of those who share the GPU: nobody is accused on such evidence
+					continue // it may belong to a task that shares the GPU: not enough evidence
 				}
-				left = append(left, tenant{uuid, fmt.Sprintf("the driver shows process %d on it, which this machine does not have", pid)})
+				left = append(left, tenant{uuid, fmt.Sprintf("the driver shows process %d on it, which does not exist on this machine", pid)})
 				continue
 			}
 			name := commandOf(pid)
@@ -248,14 +248,14 @@ func (w *whose) strangers(uuids []string, users map[string][]device.Process, has
 			switch {
 			case !ours && isUnaccountable(name):
 			case !ours:
-				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) uses it, which is of no task", pid, name)})
+				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) uses it, which belongs to no task", pid, name)})
 			case alive && has.Shared && other.Shared:
 				// It has a part of the GPU, too.
 			case alive:
-				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) of task %s uses it, which has no right to it", pid, name, task)})
+				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) of task %s uses it, which has no lease on it", pid, name, task)})
 			default:
 				w.kill(pid, task)
-				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s) that task %s left uses it, and does not die", pid, name, task)})
+				left = append(left, tenant{uuid, fmt.Sprintf("process %d (%s), left by task %s, uses it and cannot be killed", pid, name, task)})
 			}
 		}
 	}

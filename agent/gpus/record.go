@@ -13,31 +13,31 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// RecordFile, in the data directory, keeps what must be known of the GPUs when the agent starts anew: which one has which
-// index, while the driver may not answer, and which are set aside.
+// RecordFile, in the data directory, keeps what the agent must know about the GPUs when it starts again: their indices,
+// which the driver may not be able to tell, and their quarantines.
 const RecordFile = "gpus.json"
 
-// Why a GPU is set aside.
+// Why a GPU is quarantined.
 const (
-	// causeFault: the GPU failed. Only an operator who enables the node gets it back, after it was verified.
+	// causeFault: the GPU failed. It is released only after an operator has enabled the node and the GPU was verified.
 	causeFault = "fault"
-	// causeInUse: somebody uses it who should not. It comes back when it is empty.
+	// causeInUse: a foreign process uses it. It is released when it is empty.
 	causeInUse = "in-use"
-	// causeUnknown: whether it had failed is not known any more. It comes back as after a fault; what runs on it goes on.
+	// causeUnknown: it is no longer known whether it had failed. It is released as after a fault; running tasks continue.
 	causeUnknown = "unknown"
 )
 
-// quarantine is one GPU set aside.
+// quarantine is one quarantined GPU.
 type quarantine struct {
 	UUID   string `json:"uuid"`
 	Cause  string `json:"cause"`
 	Reason string `json:"reason"`
 	// At is when, in unix nanoseconds.
 	At int64 `json:"at"`
-	// EnabledAt is that of the node at the time; Unplaced: no orders had said it yet.
+	// EnabledAt is the node's enabled_at at that time; Unplaced: no orders had contained it yet.
 	EnabledAt uint64 `json:"enabled_at"`
 	Unplaced  bool   `json:"unplaced,omitempty"`
-	// Verified tells what was found when an operator asked for the GPU back.
+	// Verified says what was found when an operator asked for the GPU back.
 	Verified string `json:"verified,omitempty"`
 }
 
@@ -51,23 +51,23 @@ func (q quarantine) text() string {
 // gpuRecord is the content of RecordFile.
 type gpuRecord struct {
 	Version int `json:"version"`
-	// BootID and Spec are those under which Known was true.
+	// BootID and Spec identify the boot and configuration for which Known is valid.
 	BootID      string            `json:"boot_id"`
 	Spec        string            `json:"spec"`
 	EnabledAt   uint64            `json:"enabled_at"`
 	Known       []json.RawMessage `json:"gpus"`
 	Quarantined []quarantine      `json:"quarantined,omitempty"`
-	// Doubt is why nobody knows which GPUs had failed, until the driver lists them and all are set aside for it.
+	// Doubt is why the failed GPUs are unknown, until the driver lists all GPUs and they are quarantined for it.
 	Doubt string `json:"doubt,omitempty"`
 }
 
 const gpuRecordVersion = 1
 
-// damagedSuffix is added to the name of a record that cannot be read, so that somebody may look at it.
+// damagedSuffix is the suffix of a copy of a damaged record, kept for inspection.
 const damagedSuffix = ".damaged"
 
-// readGPUs returns false where there is no record. A GPU that failed must not come back because the record was damaged: then it
-// is a record of doubt.
+// readGPUs returns false if there is no record. A failed GPU must not come back because the record was damaged: then the
+// result has a Doubt.
 func readGPUs(dir string) (record gpuRecord, known []*v1.Gpu, ok bool, err error) {
 	name := filepath.Join(dir, RecordFile)
 	data, err := os.ReadFile(name)
@@ -75,14 +75,14 @@ func readGPUs(dir string) (record gpuRecord, known []*v1.Gpu, ok bool, err error
 	case errors.Is(err, os.ErrNotExist):
 		return record, nil, false, nil
 	case err != nil:
-		return record, nil, false, fmt.Errorf("read what is known of the GPUs: %w", err)
+		return record, nil, false, fmt.Errorf("read the record of the GPUs: %w", err)
 	}
 	if err := json.Unmarshal(data, &record); err != nil {
-		// Copied, not moved: should the agent end before it has written another record, the next one finds this one.
+		// Copied, not moved: if the agent ends before it has written a new record, the next one finds this one.
 		if err := durable.WriteFile(name+damagedSuffix, data, 0o600); err != nil {
 			return record, nil, false, fmt.Errorf("keep a copy of a damaged file: %w", err)
 		}
-		return gpuRecord{Doubt: name + " was damaged, so it is not known which GPUs had failed; `mind enable` has them verified"}, nil, true, nil
+		return gpuRecord{Doubt: name + " was damaged, so it is unknown which GPUs had failed; `mind enable` verifies them"}, nil, true, nil
 	}
 	if record.Version > gpuRecordVersion {
 		return record, nil, false, fmt.Errorf("%s has version %d, and this agent reads up to %d: run the newer agent", name, record.Version, gpuRecordVersion)
@@ -111,7 +111,7 @@ func writeGPUs(dir string, record gpuRecord, known []*v1.Gpu) error {
 		return fmt.Errorf("encode GPUs: %w", err)
 	}
 	if err := durable.WriteFile(filepath.Join(dir, RecordFile), data, 0o600); err != nil {
-		return fmt.Errorf("write what is known of the GPUs: %w", err)
+		return fmt.Errorf("write the record of the GPUs: %w", err)
 	}
 	return nil
 }

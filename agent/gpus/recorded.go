@@ -7,7 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// HoldingOfRecord is what a task was launched with, as its record says; err is that of reading the record.
+// HoldingOfRecord returns what a task was launched with, from its record; err is the error of reading the record.
 func (g *Monitor) HoldingOfRecord(spec shim.Spec, err error) holding.Holding {
 	indices, ok := g.Indices(envOfSpec(spec, "CUDA_VISIBLE_DEVICES"))
 	if err != nil || !ok {

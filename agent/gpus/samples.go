@@ -9,7 +9,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// sample reads the sensors, for the next heartbeat. What cannot be read is not told.
+// sample reads the sensors for the next heartbeat. Values that cannot be read are omitted.
 func (g *Monitor) sample(ctx context.Context) {
 	readings, err := g.inventory.Read(ctx)
 	if err != nil {
@@ -18,7 +18,7 @@ func (g *Monitor) sample(ctx context.Context) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.samples = g.samples[:0:0] // the ones before may be on their way
+	g.samples = g.samples[:0:0] // the previous ones may be in flight
 	for _, r := range readings {
 		if at := indexOf(g.known, r.UUID); at >= 0 {
 			g.samples = append(g.samples, sampleOf(g.known[at].GetIndex(), r))
@@ -38,7 +38,7 @@ func sampleOf(index int32, r device.Reading) *v1.GpuSample {
 	return s
 }
 
-// SamplesSince returns the newest samples and their number, or nothing if the caller has told those already.
+// SamplesSince returns the newest samples and their number, or nothing if the caller has these already.
 func (g *Monitor) SamplesSince(told uint64) ([]*v1.GpuSample, uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

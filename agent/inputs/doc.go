@@ -1,10 +1,10 @@
-// Package inputs brings what a job reads to its node, and lays it out in the task's directory: data sources and models.
+// Package inputs brings the data sources and the model of a job to its node, and lays them out in the task's directory.
 //
-// Contract: Fetch brings them, through the node's data cache (package datacache), which Open opens; Data.Write lays them out
-// before the command is started; ModelPath is what the process is told of its model.
+// Contract: Fetch brings them through the node's data cache (package datacache), which Open opens. Data.Write lays them out
+// before the command starts. ModelPath is the model path given to the process.
 //
-// Guarantees: what a task uses is held in the cache until Release, also across a restart of the agent (Hold). What cannot be
-// had is told in a sentence for whoever submitted the job, and Failure says by which kind of error.
+// Guarantees: what a task uses is held in the cache until Release, also across a restart of the agent (Hold). An error of
+// Fetch is a sentence for the job's user, and Failure returns its type.
 //
-// Not guaranteed: that a local source or a model stays what it was; it is used where it is.
+// Not guaranteed: that a local source or model does not change; it is used in place.
 package inputs

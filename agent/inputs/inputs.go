@@ -30,17 +30,18 @@ const (
 	Manifest = "data.json"
 )
 
-// Config says where the data of jobs may come from, and how much of it the node keeps. The zero value keeps 100 GiB below the
-// data directory.
+// Config says where the data of jobs may come from, and how much of it the node caches. The zero value caches 100 GiB below
+// the data directory.
 type Config struct {
-	// CacheDir is the folder of the cache; empty: "datacache" in the data directory. One agent at a time uses it.
+	// CacheDir is the directory of the cache; empty: "datacache" in the data directory. Only one agent may use it at a
+	// time.
 	CacheDir string
 	// CacheBytes bounds it; 0: 100 GiB.
 	CacheBytes int64
-	// Roots are the folders in which local sources and models may lie, beside what the tenant's own jobs wrote; empty: none.
+	// Roots are the directories of local sources and models, beside the outputs of the tenant's own jobs; empty: none.
 	Roots []string
-	// Hosts are those that data may be fetched from: names, *.SUFFIX, addresses, networks, or * for all. Empty: all but this
-	// machine and link-local addresses.
+	// Hosts are the hosts from which data may be fetched: names, *.SUFFIX, addresses, networks, or * for all. Empty: all
+	// except this machine and link-local addresses.
 	Hosts []string
 	// HubURL and HubToken are for hf:// sources; empty: https://huggingface.co, without a token.
 	HubURL, HubToken string
@@ -48,7 +49,7 @@ type Config struct {
 	DriveURL, AtlasURL string
 	// S3 is the object store of s3:// sources.
 	S3 datacache.S3
-	// TellEvery is how often the coordinators are told how far a transfer is; 0: every 2 s.
+	// TellEvery is how often the progress of a transfer is reported; 0: every 2 s.
 	TellEvery time.Duration
 }
 
@@ -66,14 +67,14 @@ func (c Config) Validate(dataDir string) error { return c.cache("", dataDir, nil
 func (c Config) cache(node, dataDir string, own func(tenant string) string) datacache.Config {
 	return datacache.Config{
 		Node: node, Dir: cmp.Or(c.CacheDir, filepath.Join(dataDir, "datacache")), Capacity: c.CacheBytes, Roots: c.Roots,
-		// What jobs wrote may be the data of others of their tenant; the agent's state may not.
+		// Outputs of jobs may be the data of other jobs of the tenant; the agent's state may not.
 		Hidden: []string{dataDir}, Own: func(tenant string) []string { return []string{own(tenant)} },
 		Hosts: c.Hosts, Hub: datacache.Service{URL: c.HubURL, Token: c.HubToken},
 		Drive: datacache.Service{URL: c.DriveURL}, Atlas: datacache.Service{URL: c.AtlasURL}, S3: c.S3,
 	}
 }
 
-// Open opens the data cache of a node. own is the folder of what a tenant's own jobs wrote.
+// Open opens the data cache of a node. own returns the folder of a tenant's own outputs.
 func Open(cfg Config, node, dataDir string, own func(tenant string) string, log *slog.Logger) (*Inputs, error) {
 	cached := cfg.cache(node, dataDir, own)
 	cached.Logger = log
@@ -84,20 +85,20 @@ func Open(cfg Config, node, dataDir string, own func(tenant string) string, log 
 	return &Inputs{cfg: cfg, node: node, cache: cache, log: log}, nil
 }
 
-// Data is what a task has of its sources, in their order, and of its model.
+// Data is the sources of a task, in order, and its model.
 type Data struct {
 	sources []*v1.DataSource
 	found   []*datacache.Data
 	model   *taskModel // nil: it was not fetched
 }
 
-// Needed reports whether there is something to fetch for a task, or to look for on a file system that may be slow.
+// Needed reports whether a task has something to fetch, or to look for on a file system that may be slow.
 func (in *Inputs) Needed(spec *v1.TaskSpec) bool {
 	return len(spec.GetJob().GetDataConfig().GetSources()) > 0 || in.needsModel(spec)
 }
 
-// Fetch brings the model and all sources of a task to the node, one after the other. tell is told how far that is, while it
-// takes its time. What was fetched is held for the task, whatever comes of it, until Release.
+// Fetch brings the model and all sources of a task to the node, one after the other. It reports progress to tell. What was
+// fetched is held for the task until Release, even after an error.
 func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, tell func(*v1.TransferReport)) (*Data, error) {
 	telling, done := context.WithCancel(ctx)
 	var teller sync.WaitGroup
@@ -111,9 +112,9 @@ func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, te
 		data, err := in.cache.Fetch(ctx, r)
 		switch {
 		case err == nil:
-			in.log.Info(r.What+" of a task is here", "job", id.Job, "attempt", id.Attempt, "rank", id.Rank, "bytes", data.Size, "took", time.Since(began).Round(time.Millisecond))
+			in.log.Info(r.What+" of a task is available", "job", id.Job, "attempt", id.Attempt, "rank", id.Rank, "bytes", data.Size, "took", time.Since(began).Round(time.Millisecond))
 		case ctx.Err() != nil:
-			return nil, errors.New("stopped while its data was fetched")
+			return nil, errors.New("stopped while its data was being fetched")
 		}
 		return data, err
 	}
@@ -132,7 +133,7 @@ func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, te
 	return out, nil
 }
 
-// Failure is the name of the ErrorType of what Fetch returned.
+// Failure returns the ErrorType of an error of Fetch.
 func Failure(err error) string {
 	if errors.As(err, new(noModel)) {
 		return v1.ErrorType_MODEL_NOT_FOUND.String()
@@ -140,10 +141,10 @@ func Failure(err error) string {
 	return v1.ErrorType_DATA_FETCH.String()
 }
 
-// Release lets go of all that is held for a task.
+// Release releases everything that is held for a task.
 func (in *Inputs) Release(id taskid.ID) { in.cache.Release(id.Name()) }
 
-// CredentialsOf collects what a job may show to get at its data.
+// CredentialsOf collects the credentials of a job for its data.
 func CredentialsOf(tokens *v1.DataCredentials, env map[string]string) datacache.Credentials {
 	return datacache.Credentials{
 		ScaiDrive: tokens.GetScaidriveToken(), ScaiAtlas: tokens.GetScaiatlasToken(),
@@ -151,23 +152,23 @@ func CredentialsOf(tokens *v1.DataCredentials, env map[string]string) datacache.
 	}
 }
 
-// manifestEntry is what the process is told of one source.
+// manifestEntry describes one source to the process.
 type manifestEntry struct {
 	Path string `json:"path"`
 	// Dir holds the files.
 	Dir string `json:"dir"`
-	// Local: it is where it always was, and not a copy.
+	// Local: it is used in place.
 	Local bool `json:"local"`
-	// Files are relative to Dir; null when there are too many to list.
+	// Files are relative to Dir; null if there are too many to list.
 	Files     []string `json:"files"`
 	FileCount *int     `json:"file_count"`
 	SizeBytes *int64   `json:"size_bytes"`
 	Digest    string   `json:"digest,omitempty"`
-	// Source is the whole of what the job says of it.
+	// Source is the job's complete entry for it.
 	Source json.RawMessage `json:"source"`
 }
 
-// newEntry describes what was found.
+// newEntry describes a source.
 func newEntry(path, dir string, data *datacache.Data, source proto.Message) (manifestEntry, error) {
 	said, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(source)
 	if err != nil {
@@ -183,7 +184,7 @@ func newEntry(path, dir string, data *datacache.Data, source proto.Message) (man
 	return e, nil
 }
 
-// Write lays out the data in a task directory, which may yet be renamed to final.
+// Write lays out the data in a task directory, which may later be renamed to final.
 func (d *Data) Write(dir, final string) error {
 	type indexed struct {
 		Index int `json:"index"`
@@ -243,9 +244,9 @@ func linkData(data *datacache.Data, at string) error {
 // maxHeld is more sources than a job may have.
 const maxHeld = 10_000
 
-// Hold holds what a task uses that an earlier agent launched in a directory.
+// Hold holds the data of a task that an earlier agent launched.
 func (in *Inputs) Hold(id taskid.ID, dir string) {
-	names, _ := taskfile.Names(filepath.Join(dir, Folder), maxHeld) // most have none
+	names, _ := taskfile.Names(filepath.Join(dir, Folder), maxHeld) // most tasks have none
 	links := []string{filepath.Join(dir, modelDir)}
 	for _, name := range names {
 		links = append(links, filepath.Join(dir, Folder, name))

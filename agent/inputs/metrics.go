@@ -16,12 +16,12 @@ func (in *Inputs) Collector() prometheus.Collector { return collector{in.cache} 
 type collector struct{ cache *datacache.Cache }
 
 var (
-	descDataUsed     = prometheus.NewDesc("mind_data_cache_used_bytes", "What the data cache holds and has reserved.", nil, nil)
-	descDataCapacity = prometheus.NewDesc("mind_data_cache_capacity_bytes", "Bound of the data cache.", nil, nil)
-	descDataHits     = prometheus.NewDesc("mind_data_cache_hits_total", "Sources that the data cache had.", nil, nil)
+	descDataUsed     = prometheus.NewDesc("mind_data_cache_used_bytes", "Size of the data cache, with reservations, in bytes.", nil, nil)
+	descDataCapacity = prometheus.NewDesc("mind_data_cache_capacity_bytes", "Size limit of the data cache in bytes.", nil, nil)
+	descDataHits     = prometheus.NewDesc("mind_data_cache_hits_total", "Sources found in the data cache.", nil, nil)
 	descDataMisses   = prometheus.NewDesc("mind_data_cache_misses_total", "Sources that had to be fetched.", nil, nil)
-	descDataEvicted  = prometheus.NewDesc("mind_data_cache_evictions_total", "Sources that made way for others.", nil, nil)
-	descDataDamaged  = prometheus.NewDesc("mind_data_cache_damaged_total", "Sources whose files were not what they had been.", nil, nil)
+	descDataEvicted  = prometheus.NewDesc("mind_data_cache_evictions_total", "Sources evicted from the data cache.", nil, nil)
+	descDataDamaged  = prometheus.NewDesc("mind_data_cache_damaged_total", "Cached sources whose files were damaged.", nil, nil)
 	descDataFetched  = prometheus.NewDesc("mind_data_cache_fetched_bytes_total", "Bytes fetched from sources.", nil, nil)
 )
 

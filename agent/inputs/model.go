@@ -14,20 +14,21 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// modelDir is the folder of a task directory that holds a model which was fetched.
+// modelDir is the folder of a task directory with a fetched model.
 const modelDir = "model"
 
-// noModel is that there is no such model, or none that the job may read. What broke on the way is a failure of its data.
+// noModel says that the model does not exist, or that the job may not read it. A broken transfer is a failure of the job's
+// data.
 type noModel struct{ error }
 
-// taskModel is what a task trains or scores, as it was found.
+// taskModel is the resolved model of a task.
 type taskModel struct {
 	ref   model.Ref
 	found *datacache.Data
 	said  proto.Message // by the job
 }
 
-// path is what the process is told, with its files in a task directory.
+// path is the model path given to the process, with the model's files in a task directory.
 func (m *taskModel) path(dir string) string {
 	if m.found.Local {
 		return m.found.Dir
@@ -35,7 +36,7 @@ func (m *taskModel) path(dir string) string {
 	return filepath.Join(dir, modelDir)
 }
 
-// write lays out a model in a task directory, which may yet be renamed to final.
+// write lays out a model in a task directory, which may later be renamed to final.
 func (m *taskModel) write(dir, final string) (manifestEntry, error) {
 	if !m.found.Local {
 		if err := linkData(m.found, filepath.Join(dir, modelDir)); err != nil {
@@ -49,7 +50,7 @@ func (m *taskModel) write(dir, final string) (manifestEntry, error) {
 	return newEntry(m.ref.Name, at, m.found, m.said)
 }
 
-// modelOf says where the model of a task is to be had. What nobody resolves has no source.
+// modelOf returns the source of a task's model. A model without a known location has none.
 func (in *Inputs) modelOf(spec *v1.TaskSpec) model.Ref {
 	job := spec.GetJob()
 	var ref model.Ref
@@ -64,20 +65,20 @@ func (in *Inputs) modelOf(spec *v1.TaskSpec) model.Ref {
 		ref, err = model.OfTraining(job.GetTrainingConfig().GetBaseModel())
 	}
 	if err != nil || ref.Default && !in.hubConfigured() {
-		ref.Source = "" // a coordinator of another version took it; or nobody said that such names are of the hub
+		ref.Source = "" // an older coordinator accepted it, or bare names are not configured to be on the hub
 	}
 	return ref
 }
 
-// hubConfigured says whether the operator wants bare names to be those of the hub.
+// hubConfigured reports whether the operator wants bare names to be looked up on the hub.
 func (in *Inputs) hubConfigured() bool { return in.cfg.HubURL != "" || in.cfg.HubToken != "" }
 
-// needsModel says whether there is something to fetch, or to look for on a file system that may be slow.
+// needsModel reports whether there is something to fetch, or to look for on a file system that may be slow.
 func (in *Inputs) needsModel(spec *v1.TaskSpec) bool {
 	return spec.GetJob().GetEvaluationConfig() != nil || in.modelOf(spec).Source != ""
 }
 
-// fetchModel brings the model of a task to the node; nil: there is none to fetch.
+// fetchModel brings the model of a task to the node; nil: none to fetch.
 func (in *Inputs) fetchModel(spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*taskModel, error) {
 	ref := in.modelOf(spec)
 	if ref.Source == "" {
@@ -102,11 +103,11 @@ func (in *Inputs) fetchModel(spec *v1.TaskSpec, fetch func(datacache.Request) (*
 	return &taskModel{ref, found, said}, nil
 }
 
-// lacksCheckpoint says why a node cannot score a checkpoint; nil: nothing speaks against it.
+// lacksCheckpoint says why a node cannot score a checkpoint; nil: it can.
 func (in *Inputs) lacksCheckpoint(spec *v1.TaskSpec) error {
 	path, id := spec.GetModelPath(), spec.GetJob().GetEvaluationConfig().GetCheckpointId()
 	if path == "" {
-		return noModel{fmt.Errorf("checkpoint %s, which was to be scored, was removed: submit the evaluation again, with another one", id)}
+		return noModel{fmt.Errorf("checkpoint %s, which is to be scored, was removed: submit the evaluation again with another checkpoint", id)}
 	}
 	_, err := os.Stat(path)
 	switch {
@@ -119,7 +120,7 @@ func (in *Inputs) lacksCheckpoint(spec *v1.TaskSpec) error {
 	return nil
 }
 
-// ModelPath is what a process is told of its model: where it is, or what the program has to resolve.
+// ModelPath is the model given to the process: its location, or a name that the program must resolve.
 func ModelPath(spec *v1.TaskSpec, dir string, data *Data) string {
 	switch {
 	case data != nil && data.model != nil:

@@ -8,11 +8,10 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// transferInterval is how often it is told how far a transfer is. What takes less is not worth telling.
+// transferInterval is how often the progress of a transfer is reported. Shorter transfers are not reported.
 const transferInterval = 2 * time.Second
 
-// tellTransfers tells how far the data of a task is, while something is on its way. When it ends, it takes back what it said
-// last.
+// tellTransfers reports the progress of a task's transfers. At the end it clears the last report.
 func (in *Inputs) tellTransfers(ctx context.Context, owner string, tell func(*v1.TransferReport)) {
 	ticker := time.NewTicker(cmp.Or(in.cfg.TellEvery, transferInterval))
 	defer ticker.Stop()

@@ -1,11 +1,13 @@
 // Package launch turns an order into what a shim runs: the command line of the job or of its launcher, its environment, and
 // its directories.
 //
-// Contract: Launcher.Spec says how to run a task; Prepare writes what its program reads into the task's directory.
+// Contract: Launcher.Spec says how to run a task; Prepare writes the files that its program reads into the task's
+// directory.
 //
-// Guarantees: a task gets no variable of the agent's environment but those listed here, and cannot change what the agent
-// tells it. A task that this node cannot run (a missing script, program or Python module) gets a specification that says so in
-// a sentence, and ends like any other. A task goes on from the newest registered checkpoint that is here and unchanged.
+// Guarantees: a task gets no variable of the agent's environment except those listed here, and cannot change the variables
+// that the agent sets. If this node cannot run a task (a missing script, program or Python module), the specification
+// explains it in a sentence, and the task ends like any other. A task resumes from the newest registered checkpoint that
+// this node has unchanged.
 //
-// Not guaranteed: that the command works; its shim tells how it ended.
+// Not guaranteed: that the command works; its shim reports how it ended.
 package launch

@@ -23,7 +23,7 @@ import (
 // configFile, in a task directory, is the whole request, for a training program to read.
 const configFile = "config.json"
 
-// Launcher knows what is the same for all tasks of a node.
+// Launcher holds what all tasks of a node have in common.
 type Launcher struct {
 	Node string
 	// CgroupParent is where each task gets a control group; empty: none does.
@@ -82,8 +82,8 @@ func (e *environment) inherit(environ []string) {
 	}
 }
 
-// Spec says how to run a task. dir is the task's directory. What cannot be
-// run is told in the specification's Refusal, so that it ends like any other.
+// Spec says how to run a task. dir is the task's directory. If it cannot run, the specification has a Refusal, so that the
+// task ends like any other.
 func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *inputs.Data) shim.Spec {
 	job := spec.GetJob()
 	s := shim.Spec{
@@ -137,7 +137,7 @@ func setAll(env *environment, variables map[string]string) {
 	}
 }
 
-// setTaskEnv sets what every task is told. It comes last: a job cannot change it.
+// setTaskEnv sets the variables that every task gets. It runs last: a job cannot change them.
 func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	env.set("CUDA_VISIBLE_DEVICES", p.visible)
 	// The indices are those of the driver, which counts in the order of the bus.
@@ -161,7 +161,7 @@ func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 	}
 }
 
-// Prepare writes into a task's directory what its program reads: dir is where that is now, final where it will be.
+// Prepare writes the files that a task's program reads: dir is their directory now, final its later name.
 func Prepare(spec *v1.TaskSpec, data *inputs.Data) func(dir, final string) error {
 	if spec.GetJob().GetCommandConfig() != nil {
 		return nil

@@ -15,15 +15,15 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// place is where a task stands in its attempt, and where its files are.
+// place is a task's position in its attempt, and the locations of its files.
 type place struct {
 	id                          taskid.ID
 	config, output, checkpoints string
-	// model is where the model is, or what the program has to resolve; "" for none.
+	// model is the model's location, or a name that the program must resolve; "" for none.
 	model string
-	// visible is CUDA_VISIBLE_DEVICES; resume the checkpoint to go on from, "" for none.
+	// visible is CUDA_VISIBLE_DEVICES; resume the checkpoint to resume from, "" for none.
 	visible, resume string
-	// master is where the other ranks reach rank 0.
+	// master is the address of rank 0 for the other ranks.
 	master                string
 	nodes, perNode, world int
 }
@@ -44,8 +44,7 @@ func (l *Launcher) placeOf(id taskid.ID, dir string, spec *v1.TaskSpec, output, 
 	return p
 }
 
-// launcherOf is the launcher that came with the task. Coordinators of a version that knew none sent none, and meant the one
-// that mind comes with.
+// launcherOf is the launcher in the task's request. Coordinators of older versions sent none and meant the built-in one.
 func launcherOf(spec *v1.TaskSpec) (l *v1.Launcher, framework string, distributed bool) {
 	framework, distributed = launcher.For(spec.GetJob())
 	if l = spec.GetLauncher(); l == nil {
@@ -54,13 +53,13 @@ func launcherOf(spec *v1.TaskSpec) (l *v1.Launcher, framework string, distribute
 	return l, framework, distributed
 }
 
-// launcherEnv sets what the launcher sets, before what the job does.
+// launcherEnv sets the launcher's variables, which the job's variables override.
 func launcherEnv(env *environment, spec *v1.TaskSpec, p place) {
 	l, _, _ := launcherOf(spec)
 	values := p.values(spec)
 	variables := make(map[string]string, len(l.GetEnvironment()))
 	for name, text := range l.GetEnvironment() {
-		// What cannot be filled in is told with the command line, in which the same was found.
+		// launcherArgv reports placeholders that cannot be filled in.
 		if filled, err := launcher.ExpandText(text, values); err == nil {
 			variables[name] = filled
 		}
@@ -68,7 +67,7 @@ func launcherEnv(env *environment, spec *v1.TaskSpec, p place) {
 	setAll(env, variables)
 }
 
-// launcherArgv returns what a training or an evaluation runs, or why this node cannot run it.
+// launcherArgv returns the command line of a training or an evaluation, or why this node cannot run it.
 func (l *Launcher) launcherArgv(spec *v1.TaskSpec, p place, env *environment) (argv []string, refusal string) {
 	how, framework, distributed := launcherOf(spec)
 	if framework == "" || how == nil {
@@ -89,12 +88,12 @@ func (l *Launcher) launcherArgv(spec *v1.TaskSpec, p place, env *environment) (a
 	}
 	for _, text := range how.GetEnvironment() {
 		if _, err := launcher.ExpandText(text, values); err != nil {
-			return nil, node.says("the launcher of %s is of another version of mind: %v", framework, err)
+			return nil, node.says("the launcher of %s is from another version of mind: %v", framework, err)
 		}
 	}
 	argv, err := launcher.Expand(template, values)
 	if err != nil {
-		return nil, node.says("the launcher of %s is of another version of mind: %v", framework, err)
+		return nil, node.says("the launcher of %s is from another version of mind: %v", framework, err)
 	}
 	if refusal := node.missing(argv); refusal != "" {
 		return nil, refusal
@@ -102,7 +101,7 @@ func (l *Launcher) launcherArgv(spec *v1.TaskSpec, p place, env *environment) (a
 	return argv, ""
 }
 
-// values is what the placeholders of a launcher stand for.
+// values are the values of a launcher's placeholders.
 func (p place) values(spec *v1.TaskSpec) launcher.Values {
 	training := spec.GetJob().GetTrainingConfig()
 	framework, _ := launcher.For(spec.GetJob())
@@ -136,7 +135,7 @@ func (p place) values(spec *v1.TaskSpec) launcher.Values {
 	}
 }
 
-// scriptCommand is a script with what runs it: it need not be executable.
+// scriptCommand is a script with its interpreter, so the script need not be executable.
 func scriptCommand(script string) []string {
 	switch {
 	case strings.HasSuffix(script, ".py"):
@@ -147,7 +146,7 @@ func scriptCommand(script string) []string {
 	return []string{script}
 }
 
-// torchrunScript is a script as torchrun takes it. Python it runs itself, by the interpreter that it belongs to.
+// torchrunScript is a script as torchrun expects it. torchrun runs Python scripts with its own interpreter.
 func torchrunScript(script string) []string {
 	if strings.HasSuffix(script, ".py") {
 		return []string{script}
@@ -155,8 +154,8 @@ func torchrunScript(script string) []string {
 	return append([]string{"--no_python"}, scriptCommand(script)...)
 }
 
-// deepspeedWorld is the world_info of deepspeed: the GPUs of each node, in the order of the ranks. Which GPUs the others
-// have leased this node does not know; deepspeed asks only how many.
+// deepspeedWorld is the world_info of deepspeed: the GPUs of each node, in the order of the ranks. This node does not know
+// which GPUs the others have leased; deepspeed needs only their number.
 func (p place) deepspeedWorld() string {
 	world := []byte{'{'}
 	for rank := range p.nodes {

@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/api/launcher"
 )
 
-// lacking is what is needed to say why a node cannot launch a training.
+// lacking holds what is needed to explain why a node cannot launch a training.
 type lacking struct {
 	node, framework string
 	env             *environment
@@ -25,7 +25,8 @@ func (l lacking) says(format string, args ...any) string {
 	return "node " + l.node + ": " + fmt.Sprintf(format, args...)
 }
 
-// noScript says what is wrong with the script of a job: the interpreter would say it, too, but as if the job had failed.
+// noScript explains what is wrong with the script of a job. The interpreter would complain, too, but then the job itself
+// would count as failed.
 func (l lacking) noScript(script string) string {
 	info, err := os.Stat(script)
 	switch {
@@ -41,7 +42,7 @@ func (l lacking) noScript(script string) string {
 	return ""
 }
 
-// missing says which program or module this node lacks, "" when none that can be told beforehand.
+// missing returns the program or module that this node lacks, "" if none is known to be missing.
 func (l lacking) missing(argv []string) string {
 	if len(argv) == 0 || argv[0] == "" {
 		return l.says("the launcher of %s comes to an empty command line", l.framework)
@@ -65,11 +66,11 @@ func (l lacking) missing(argv []string) string {
 	return ""
 }
 
-// find looks for a program in the PATH of the task. What cannot be executed is the shim's to tell.
+// find looks for a program in the PATH of the task. The shim reports a file that cannot be executed.
 func (l lacking) find(name string) (string, bool) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
-			return name, true // From the task's directory, which is not there yet: the shim's to tell, too.
+			return name, true // A path relative to the task's directory, which does not exist yet: the shim reports it, too.
 		}
 		_, err := os.Stat(name)
 		return name, !errors.Is(err, os.ErrNotExist)
@@ -92,7 +93,7 @@ var (
 )
 
 // modules are the Python modules that a command line runs: after the -m of python or torchrun, and the runner wherever it
-// stands.
+// is.
 func modules(argv []string) []string {
 	program := filepath.Base(argv[0])
 	if !pythonName.MatchString(program) && program != "torchrun" {
@@ -115,10 +116,10 @@ func modules(argv []string) []string {
 	return found
 }
 
-// probePatience bounds how long a Python may take to say whether it has a module.
+// probePatience limits how long Python may take to find a module.
 const probePatience = 30 * time.Second
 
-// lacksModule asks the Python of a program. Only a plain no counts: whatever else is wrong, the launch will tell.
+// lacksModule asks the program's Python for a module. Only a plain no counts: the launch will report any other problem.
 func (l lacking) lacksModule(program, module string) bool {
 	interpreter := program
 	if !pythonName.MatchString(filepath.Base(program)) {
@@ -136,7 +137,7 @@ func (l lacking) lacksModule(program, module string) bool {
 	return errors.As(cmd.Run(), &exit) && exit.ExitCode() == no
 }
 
-// interpreterOf is the Python in the first line of a script, "" when there is none.
+// interpreterOf is the Python in the first line of a script, "" if there is none.
 func (l lacking) interpreterOf(script string) string {
 	file, err := os.Open(script)
 	if err != nil {

@@ -8,8 +8,9 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// resumeFrom picks the checkpoint that a task goes on from: the first, of those that the coordinators know, that is here and
-// is what it was when it was registered. "" means from the start. Coordinators that name no points are believed.
+// resumeFrom picks the checkpoint that a task resumes from: the first one known to the coordinators that this node has,
+// unchanged since its registration. "" means from the start. If the coordinators send no resume points, their choice is
+// used.
 func (l *Launcher) resumeFrom(id taskid.ID, spec *v1.TaskSpec) string {
 	points := spec.GetResumePoints()
 	if len(points) == 0 {
@@ -19,11 +20,11 @@ func (l *Launcher) resumeFrom(id taskid.ID, spec *v1.TaskSpec) string {
 	for i, point := range points {
 		err := observe.Verify(context.Background(), point)
 		if err == nil {
-			log.Info("going on from a checkpoint", "path", point.GetPath(), "step", point.GetStep(), "passed_over", i)
+			log.Info("resuming from a checkpoint", "path", point.GetPath(), "step", point.GetStep(), "passed_over", i)
 			return point.GetPath()
 		}
-		log.Warn("not going on from a checkpoint", "path", point.GetPath(), "step", point.GetStep(), "registered_by", point.GetNodeId(), "why", err)
+		log.Warn("cannot resume from a checkpoint", "path", point.GetPath(), "step", point.GetStep(), "registered_by", point.GetNodeId(), "why", err)
 	}
-	log.Warn("none of the checkpoints can be used: starting from the beginning", "checkpoints", len(points))
+	log.Warn("no checkpoint can be used: starting from the beginning", "checkpoints", len(points))
 	return ""
 }

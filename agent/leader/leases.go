@@ -15,29 +15,29 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Leases is the lease book of this node (package lease) with a clock, a lock,
-// and the shims that hold the deadlines. What it tells them does not need the
-// owner of the tasks: renewals go on while that is busy.
+// Leases is the node's lease book (package lease) with a clock, a lock, and the shims that enforce the deadlines. It works
+// without the owner of the tasks, so renewals continue while that is busy.
 type Leases struct {
 	clock func() int64
 	log   *slog.Logger
-	// launchable is called when a task that waits may be launched now. It must not block.
+	// launchable is called when a waiting task may now be launched. It must not block.
 	launchable func()
 
 	mu      sync.Mutex
 	book    *lease.Book
 	holders map[string]Holder
 
-	soon   chan struct{} // something changed that shims should hear of
+	soon   chan struct{} // a change that shims must learn about
 	runsOn atomic.Bool
 }
 
-// Holder holds a task to its deadline.
+// Holder enforces the deadline of a task.
 type Holder interface {
 	SetDeadline(shim.Deadline) error
 }
 
-// NewLeases returns the leases of a node. first is above all numbers that earlier agents gave to renewals; clock runs while the
+// NewLeases returns the leases of a node. first is larger than all renewal numbers of earlier agents; clock runs while the
+// machine sleeps.
 // machine sleeps.
 func NewLeases(node string, timing lease.Timing, first uint64, clock func() int64, log *slog.Logger) *Leases {
 	return &Leases{
@@ -46,7 +46,7 @@ func NewLeases(node string, timing lease.Timing, first uint64, clock func() int6
 	}
 }
 
-// OnLaunchable names what is called when a task that waits may be launched now. It must not block, and is named before Run.
+// OnLaunchable sets what is called when a waiting task may now be launched. It must not block. Call it before Run.
 func (l *Leases) OnLaunchable(f func()) { l.launchable = f }
 
 // with runs f under the lock, with the time.
@@ -56,17 +56,16 @@ func (l *Leases) with(f func(b *lease.Book, now int64)) {
 	f(l.book, l.clock())
 }
 
-// Timing is what the keeper goes by.
+// Timing returns the timing of the keeper.
 func (l *Leases) Timing() lease.Timing { return l.book.Timing() }
 
-// Renewal returns the number and roster version of a renewal that is sent next.
+// Renewal returns the number and roster version for the next renewal.
 func (l *Leases) Renewal() (seq, roster uint64) {
 	l.with(func(b *lease.Book, now int64) { seq, roster = b.Renewal(now) })
 	return seq, roster
 }
 
-// Acked notes that the leader acknowledged a renewal, and reports whether that
-// was news.
+// Acked records that the leader acknowledged a renewal, and reports whether that was new.
 func (l *Leases) Acked(seq uint64) (news bool) {
 	waiting := false
 	l.with(func(b *lease.Book, _ int64) { news, waiting = b.Acked(seq), b.Waiting() })
@@ -76,7 +75,7 @@ func (l *Leases) Acked(seq uint64) (news bool) {
 	return news
 }
 
-// hurry has the shims told at once.
+// hurry makes Run update the shims at once.
 func (l *Leases) hurry() {
 	select {
 	case l.soon <- struct{}{}:
@@ -99,13 +98,13 @@ func (l *Leases) sessionClosed() {
 	l.with(func(b *lease.Book, now int64) { b.SessionClosed(now) })
 }
 
-// answerPing says whether the session is closed.
+// answerPing reports whether the session is closed.
 func (l *Leases) answerPing() (closed bool) {
 	l.with(func(b *lease.Book, now int64) { closed = b.AnswerPing(now) })
 	return closed
 }
 
-// LastClosedAnswer is when this node last told another that its session was closed; false: it never did.
+// LastClosedAnswer is when this node last answered a peer that its session was closed; false: never.
 func (l *Leases) LastClosedAnswer() (at int64, ok bool) {
 	l.with(func(b *lease.Book, _ int64) { at, ok = b.LastClosedAnswer() })
 	return at, ok
@@ -117,14 +116,14 @@ func (l *Leases) RosterVersion() (version uint64) {
 	return version
 }
 
-// Want begins to keep a task that the orders name.
+// Want starts to keep a task from the orders.
 func (l *Leases) Want(id taskid.ID, spec *v1.TaskSpec) {
 	if task, ok := lease.TaskOf(spec); ok {
 		l.with(func(b *lease.Book, _ int64) { b.Keep(id.Name(), task) })
 	}
 }
 
-// Adopt begins to keep a task that an earlier agent launched.
+// Adopt starts to keep a task that an earlier agent launched.
 func (l *Leases) Adopt(id taskid.ID, of shim.Lease) {
 	if of.Ns > 0 {
 		task := lease.Task{Lease: time.Duration(of.Ns), Replaceable: of.Replaceable, Stop: time.Duration(of.StopNs)}
@@ -132,7 +131,7 @@ func (l *Leases) Adopt(id taskid.ID, of shim.Lease) {
 	}
 }
 
-// Attach names who holds a task to its deadline, nil when nobody does any more.
+// Attach sets the shim that enforces a task's deadline; nil: none any more.
 func (l *Leases) Attach(id taskid.ID, holder Holder) {
 	l.with(func(b *lease.Book, _ int64) {
 		b.Held(id.Name(), holder != nil)
@@ -144,7 +143,7 @@ func (l *Leases) Attach(id taskid.ID, holder Holder) {
 	})
 }
 
-// Restore takes up the deadline that a task lives by.
+// Restore takes over the deadline of a running task.
 func (l *Leases) Restore(id taskid.ID, told shim.Deadline) {
 	l.with(func(b *lease.Book, _ int64) {
 		b.Restore(id.Name(), lease.Deadline{StopAt: told.StopAt, DeadBy: told.DeadBy, Renewed: told.Renewed})
@@ -156,11 +155,10 @@ func (l *Leases) Drop(id taskid.ID) {
 	l.with(func(b *lease.Book, _ int64) { b.Drop(id.Name()) })
 }
 
-// Looked is called before all tasks that wait are asked about.
+// Looked is called before MayLaunch is asked about all waiting tasks.
 func (l *Leases) Looked() { l.with(func(b *lease.Book, _ int64) { b.Looked() }) }
 
-// MayLaunch reports whether a task may be launched now; why says what it waits
-// for otherwise.
+// MayLaunch reports whether a task may be launched now; otherwise why is the reason.
 func (l *Leases) MayLaunch(id taskid.ID, spec *v1.TaskSpec) (ok bool, why string) {
 	l.with(func(b *lease.Book, now int64) {
 		ok, why = b.MayLaunch(id.Name(), lease.Request{Leased: spec.GetLeaseMs() > 0, Replacement: spec.GetReplacement()}, now)
@@ -168,7 +166,7 @@ func (l *Leases) MayLaunch(id taskid.ID, spec *v1.TaskSpec) (ok bool, why string
 	return ok, why
 }
 
-// Launched is what the shim of a task is to hold it to.
+// Launched returns the deadline that the shim of a new task enforces.
 func (l *Leases) Launched(id taskid.ID) (of shim.Lease) {
 	l.with(func(b *lease.Book, now int64) {
 		if task, d, ok := b.Launched(id.Name(), now); ok {
@@ -182,7 +180,7 @@ func deadlineOf(d lease.Deadline) shim.Deadline {
 	return shim.Deadline{StopAt: d.StopAt, DeadBy: d.DeadBy, Renewed: d.Renewed}
 }
 
-// Run keeps the shims informed until the context ends.
+// Run sends deadlines to the shims until the context ends.
 func (l *Leases) Run(ctx context.Context) {
 	tick := time.NewTicker(l.Timing().Heartbeat / 2)
 	defer tick.Stop()
@@ -202,7 +200,7 @@ func (l *Leases) Run(ctx context.Context) {
 	}
 }
 
-// tell extends the deadlines that have moved enough.
+// tell sends the deadlines that have moved enough.
 func (l *Leases) tell() {
 	type telling struct {
 		lease.Word
@@ -219,15 +217,15 @@ func (l *Leases) tell() {
 	})
 	for _, w := range words {
 		if err := w.holder.SetDeadline(deadlineOf(w.Deadline)); err != nil {
-			l.log.Debug("a shim does not take its deadline", "error", err)
+			l.log.Debug("a shim does not accept its deadline", "error", err)
 			l.with(func(b *lease.Book, _ int64) { b.Untold(w.Name) })
 		}
 	}
 	if l.runsOn.Swap(runsOn) != runsOn {
 		if runsOn {
-			l.log.Warn("no coordinator can be reached, by any node: tasks run on")
+			l.log.Warn("no node can reach a coordinator: tasks keep running past their leases")
 		} else {
-			l.log.Warn("tasks live by their leases again")
+			l.log.Warn("tasks are bound by their leases again")
 		}
 	}
 }
@@ -236,13 +234,13 @@ func (l *Leases) tell() {
 func (l *Leases) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "mind_agent_lease_age_seconds", Help: "Since the newest renewal that a leader acknowledged was sent; before the first one, since the agent's start.",
+			Name: "mind_agent_lease_age_seconds", Help: "Time since the newest acknowledged renewal was sent; before the first one, since the agent's start.",
 		}, func() float64 {
 			var age time.Duration
 			l.with(func(b *lease.Book, now int64) { age = b.Age(now) })
 			return age.Seconds()
 		}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mind_agent_running_on", Help: "1 while tasks run on past their leases because no node is in session."}, func() float64 {
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mind_agent_running_on", Help: "1 while tasks keep running past their leases because no node is in session."}, func() float64 {
 			if l.runsOn.Load() {
 				return 1
 			}

@@ -19,13 +19,13 @@ type PeerService struct {
 	identified bool
 }
 
-// NewPeerService is the service of a node. identified: callers show certificates.
+// NewPeerService returns the service of a node. identified: callers have certificates.
 func NewPeerService(node string, leases *Leases, relays *Relays, identified bool) *PeerService {
 	return &PeerService{node: node, leases: leases, relays: relays, identified: identified}
 }
 
-// Ping says whether this agent's session is closed. Such a word may let tasks of
-// the caller run on, so it binds this agent: see lease.Keeper.
+// Ping answers whether this agent's session is closed. The answer may let tasks of the caller keep running, so it binds
+// this agent: see lease.Keeper.
 func (s *PeerService) Ping(context.Context, *v1.PingRequest) (*v1.PingResponse, error) {
 	return &v1.PingResponse{NodeId: s.node, SessionClosed: s.leases.answerPing()}, nil
 }

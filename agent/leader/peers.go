@@ -21,26 +21,25 @@ import (
 )
 
 const (
-	// pingTimeout is short of a window: a word that comes later counts little.
+	// pingTimeout is shorter than a window: a later answer would expire soon.
 	pingTimeout = 1500 * time.Millisecond
-	// pingsAtOnce and relaysAtOnce bound the calls in flight.
+	// pingsAtOnce and relaysAtOnce limit the calls in flight.
 	pingsAtOnce  = 64
 	relaysAtOnce = 3
-	// relayTries bounds the peers that are asked to pass one renewal on.
+	// relayTries limits how many peers are asked to relay one renewal.
 	relayTries = 48
-	// reconnectMax bounds the pause before a peer is dialled again.
+	// reconnectMax limits the pause before a peer is dialed again.
 	reconnectMax = time.Second
 )
 
-// Peers talks to other agents while the leader does not answer this one: renewals
-// go through them, and they are asked whether they are cut off, too. Otherwise it
-// holds no connection.
+// Peers calls other agents while the leader does not answer this one: it sends renewals through them, and asks them whether
+// they are cut off, too. Otherwise it has no connections.
 type Peers struct {
 	cfg PeersConfig
 
 	mu    sync.Mutex
 	conns map[string]*peerConn
-	// helpful is the peer that passed on the last renewal.
+	// helpful is the peer that relayed the last renewal.
 	helpful string
 }
 
@@ -51,10 +50,10 @@ type peerConn struct {
 
 // PeersConfig is what Peers use.
 type PeersConfig struct {
-	// Node and BootID are named in renewals.
+	// Node and BootID go into renewals.
 	Node, BootID string
 	Network      Network
-	// Credentials are those of a call to a node.
+	// Credentials returns those for a call to a node.
 	Credentials func(node string) credentials.TransportCredentials
 	Leases      *Leases
 	Rosters     *Rosters
@@ -71,8 +70,7 @@ func (p *Peers) Run(ctx context.Context) {
 	defer p.closeAll()
 	defer rounds.Wait()
 	heartbeat := p.cfg.Leases.Timing().Heartbeat
-	// Questions are asked more often: of the shortest lease little is left when
-	// the others' sessions close.
+	// Pings are sent more often: when the others' sessions close, little is left of the shortest lease.
 	relaying, pinging := newRounds(heartbeat), newRounds(heartbeat/2)
 	tick := time.NewTicker(heartbeat / 4)
 	defer tick.Stop()
@@ -96,7 +94,7 @@ func (p *Peers) Run(ctx context.Context) {
 	}
 }
 
-// rounds are begun one at a time, and not more often than their pace.
+// rounds starts one round at a time, and not more often than their pace.
 type rounds struct {
 	busy chan struct{}
 	pace time.Duration
@@ -116,7 +114,7 @@ func (r *rounds) begin(running *sync.WaitGroup, round func()) {
 	}
 }
 
-// relay asks peers to pass one renewal on.
+// relay asks peers to relay one renewal.
 func (p *Peers) relay(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, relayTimeout)
 	defer cancel()
@@ -157,8 +155,7 @@ func (p *Peers) relayThrough(ctx context.Context, m *v1.RosterMember, renewal *v
 	return err == nil && answer.GetSeq() == renewal.GetSeq()
 }
 
-// candidates are peers to relay through: the one that did so before, then others
-// at random.
+// candidates are peers to relay through: the one that did so before, then others in random order.
 func (p *Peers) candidates() []*v1.RosterMember {
 	list := slices.Clone(p.cfg.Rosters.others())
 	rand.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
@@ -202,7 +199,7 @@ func (p *Peers) pingOne(ctx context.Context, m *v1.RosterMember) {
 	if err != nil {
 		return
 	}
-	// The word counts from here on: when it was given is not known.
+	// The answer counts from this time on: when the peer gave it is unknown.
 	sentAt := p.cfg.Clock()
 	answer, err := v1.NewPeerServiceClient(conn).Ping(ctx, &v1.PingRequest{NodeId: p.cfg.Node})
 	p.judge(m, err)
@@ -211,8 +208,8 @@ func (p *Peers) pingOne(ctx context.Context, m *v1.RosterMember) {
 	}
 }
 
-// judge drops a connection that does not answer: one that lost packets for a
-// while stays mute for as long again, and a new one does not.
+// judge drops a connection that does not answer: a connection that lost packets for a while stays silent for as long again,
+// and a new one does not.
 func (p *Peers) judge(m *v1.RosterMember, err error) {
 	if err == nil || status.Code(err) != codes.DeadlineExceeded {
 		return

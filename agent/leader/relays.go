@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// relayTimeout bounds how long a relayed renewal waits for the leader's word.
+	// relayTimeout limits how long a relayed renewal waits for the leader's answer.
 	relayTimeout = 2 * time.Second
 	// maxRelays bounds how many wait at a time.
 	maxRelays = 4096
 )
 
-// Relays are the renewals of other agents on their way through this one.
+// Relays are the renewals of other agents in flight through this one.
 type Relays struct {
 	mu      sync.Mutex
 	link    *link
@@ -33,7 +33,7 @@ type relayed struct {
 	seq  uint64
 }
 
-// link is the session that renewals go through.
+// link is the session that carries renewals.
 type link struct {
 	out  chan *v1.Renewal
 	over chan struct{}
@@ -42,7 +42,7 @@ type link struct {
 // NewRelays returns relays without a session.
 func NewRelays() *Relays { return &Relays{waiting: make(map[relayed]chan struct{})} }
 
-// open takes up a session; close must be called when it is over.
+// open takes a session; close must be called when it ends.
 func (r *Relays) open() (renewals <-chan *v1.Renewal, close func()) {
 	l := &link{out: make(chan *v1.Renewal), over: make(chan struct{})}
 	r.mu.Lock()
@@ -70,8 +70,7 @@ func (r *Relays) acked(ack *v1.RenewalAck) {
 	}
 }
 
-// pass sends a renewal in the present session and waits until the leader
-// acknowledged it.
+// pass sends a renewal in the current session and waits until the leader acknowledged it.
 func (r *Relays) pass(ctx context.Context, renewal *v1.Renewal) error {
 	name := relayed{renewal.GetNodeId(), renewal.GetSeq()}
 	done := make(chan struct{})
@@ -87,7 +86,7 @@ func (r *Relays) pass(ctx context.Context, renewal *v1.Renewal) error {
 	case l == nil:
 		return errNoSession
 	case twice:
-		return status.Error(codes.AlreadyExists, "this renewal is on its way")
+		return status.Error(codes.AlreadyExists, "this renewal is in flight already")
 	case crowded:
 		return status.Error(codes.ResourceExhausted, "too many renewals wait for an answer")
 	}

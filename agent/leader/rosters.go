@@ -19,42 +19,40 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// RosterFile holds the newest roster: the message, and its CRC-32C. A file that
-// is not whole counts as none, which is safe: nothing runs on without a roster.
+// RosterFile holds the newest roster: the message and its CRC-32C. An incomplete file counts as no roster, which is safe:
+// without a roster no task runs past its lease.
 const RosterFile = "roster"
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Rosters keeps the roster. What is on disk is what the keeper goes by and what
-// renewals name: an agent that starts again must not know less than the leader
-// believes that it knows.
+// Rosters keeps the roster. The keeper and the renewals use the version on disk: an agent that starts again must not know
+// less than the leader believes.
 type Rosters struct {
 	dir, node string
 	leases    *Leases
 	log       *slog.Logger
-	news      chan *v1.Roster // the newest that is not on disk yet
-	kept      chan struct{}   // has room for one: another version is on disk, and the leader should know
+	news      chan *v1.Roster // the newest one that is not on disk yet
+	kept      chan struct{}   // has a token when the leader must learn that another version is on disk
 
 	mu      sync.Mutex
 	members []*v1.RosterMember // without this node
 }
 
-// NewRosters takes up the roster in a data directory, and has the leases go by it.
+// NewRosters loads the roster from a data directory, and gives it to the leases.
 func NewRosters(dir, node string, leases *Leases, log *slog.Logger) *Rosters {
 	r := &Rosters{dir: dir, node: node, leases: leases, log: log, news: make(chan *v1.Roster, 1), kept: make(chan struct{}, 1)}
 	roster, err := readRoster(filepath.Join(dir, RosterFile))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 	case err != nil:
-		log.Error("the roster on disk is not usable; the leader sends another", "error", err)
+		log.Error("the roster on disk is not valid; the leader sends another", "error", err)
 	default:
 		r.use(roster)
 	}
 	return r
 }
 
-// take is handed the rosters that the leader sends, in order. It does not wait
-// for the disk.
+// take takes the rosters that the leader sends, in order. It does not wait for the disk.
 func (r *Rosters) take(roster *v1.Roster) {
 	for {
 		select {
@@ -95,7 +93,7 @@ func (r *Rosters) Run(ctx context.Context) {
 	}
 }
 
-// use goes by a roster that is on disk.
+// use activates a roster that is on disk.
 func (r *Rosters) use(roster *v1.Roster) {
 	members := make([]string, 0, len(roster.GetMembers()))
 	others := make([]*v1.RosterMember, 0, len(roster.GetMembers()))

@@ -25,16 +25,16 @@ import (
 
 // Tasks are those of the node.
 type Tasks interface {
-	// Reconcile brings what runs toward what the orders want, unless ctx has ended. It must return soon.
+	// Reconcile brings the running tasks toward the orders, unless ctx has ended. It must return soon.
 	Reconcile(ctx context.Context, orders *v1.Orders)
 }
 
 // GPUs are those of the node.
 type GPUs interface {
 	Current() []*v1.Gpu
-	// Changed has a token when Current is another than before.
+	// Changed has a token when Current has changed.
 	Changed() <-chan struct{}
-	// SamplesSince returns the newest samples and their number, or none if the caller has told those already.
+	// SamplesSince returns the newest samples and their number, or none if the caller has these already.
 	SamplesSince(told uint64) ([]*v1.GpuSample, uint64)
 }
 
@@ -55,7 +55,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Sessions keep the agent in touch with the leader, one after another.
+// Sessions keeps the agent in a session with the leader.
 type Sessions struct {
 	cfg    Config
 	search *session.Search
@@ -66,7 +66,7 @@ type Sessions struct {
 	connected atomic.Int64
 }
 
-// NewSessions returns none yet: Run looks for the first.
+// NewSessions makes Sessions without a session: Run opens the first.
 func NewSessions(cfg Config) *Sessions {
 	return &Sessions{
 		cfg: cfg, search: session.NewSearch(cfg.Coordinators, nil),
@@ -74,7 +74,7 @@ func NewSessions(cfg Config) *Sessions {
 	}
 }
 
-// Restart asks for a new session, which tells all orders anew. It does not block.
+// Restart asks for a new session, in which the leader sends all orders again. It does not block.
 func (s *Sessions) Restart() {
 	select {
 	case s.again <- struct{}{}:
@@ -82,19 +82,19 @@ func (s *Sessions) Restart() {
 	}
 }
 
-// Live reports whether a coordinator has welcomed the agent, and the session lasts.
+// Live reports whether there is a session with a coordinator.
 func (s *Sessions) Live() bool { return s.live.Load() }
 
 // Begun is the number of sessions so far.
 func (s *Sessions) Begun() int64 { return s.connected.Load() }
 
-// Run holds sessions, one after another, until the context ends.
+// Run holds sessions until the context ends.
 func (s *Sessions) Run(ctx context.Context) {
 	defer s.conns.keep("")
 	for ctx.Err() == nil {
 		s.round(ctx)
 		if out, why, due := s.search.Complain(time.Now()); due {
-			s.cfg.Log.Warn("no coordinator takes this agent into session", "for", out.Round(time.Second), "why", why)
+			s.cfg.Log.Warn("no coordinator accepts a session with this agent", "for", out.Round(time.Second), "why", why)
 		}
 		if rest := s.search.End(time.Now()); rest > 0 {
 			wait.For(ctx, backoff.Spread(rest))
@@ -126,7 +126,7 @@ func (s *Sessions) round(ctx context.Context) {
 	}
 }
 
-// hold opens a session with one coordinator and keeps it as long as it lasts.
+// hold opens a session with one coordinator and keeps it until it ends.
 func (s *Sessions) hold(ctx context.Context, addr string) session.Outcome {
 	conn, err := s.conns.to(addr, s.search.ConnectTime(addr))
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Sessions) hold(ctx context.Context, addr string) session.Outcome {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// The watchdog ends the stream also when a send hangs in it.
+	// The watchdog ends the stream also if a send hangs in it.
 	watchdog := time.AfterFunc(s.search.ConnectTime(addr)+s.search.AnswerTime(addr, session.WelcomeTimeout), func() { cancel(session.ErrSilent) })
 	defer watchdog.Stop()
 	rpc, err := v1.NewAgentServiceClient(conn).Session(ctx)
@@ -146,7 +146,7 @@ func (s *Sessions) hold(ctx context.Context, addr string) session.Outcome {
 		err = cause
 	}
 	cancel(nil)
-	// Drained to its end, the stream has its trailer.
+	// A stream that was read to its end has its trailer.
 	for {
 		if _, err := rpc.Recv(); err != nil {
 			break
@@ -169,19 +169,19 @@ type stream struct {
 	mu   sync.Mutex
 	core *session.Session
 
-	// What the leader was told of the GPUs.
+	// What the leader knows about the GPUs.
 	gpus    []*v1.Gpu
 	samples uint64
 }
 
-// do runs f on the session's decisions.
+// do calls f with the session's decisions.
 func (st *stream) do(f func(core *session.Session, now time.Time)) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	f(st.core, time.Now())
 }
 
-// speak says hello and then serves the stream until it breaks.
+// speak sends hello and then serves the stream until it breaks.
 func (s *Sessions) speak(ctx context.Context, cancel context.CancelCauseFunc, addr string, rpc v1.AgentService_SessionClient, watchdog *time.Timer) (held bool, err error) {
 	hello := s.cfg.Hello()
 	if err := rpc.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Hello{Hello: hello}}); err != nil {
@@ -201,8 +201,8 @@ func (s *Sessions) speak(ctx context.Context, cancel context.CancelCauseFunc, ad
 	watchdog.Reset(time.Until(core.SilentAt()))
 	s.conns.keep(addr)
 	s.cfg.Log.Info("in session", "coordinator", welcome.GetCoordinatorId(), "term", welcome.GetTerm())
-	// It is closed when nothing of it goes on: neither is an order taken up any
-	// more, nor can the coordinator hear of this node. It counts as open from the
+	// The session counts as closed when nothing of it is active: orders are no longer accepted, and the coordinator cannot
+	// hear from this node. It counts as open from the first acknowledgement (see receive).
 	// first acknowledgement on (see receive).
 	defer s.cfg.Leases.sessionClosed()
 	s.live.Store(true)
@@ -236,8 +236,8 @@ func (st *stream) receive(ctx context.Context) error {
 		case *v1.SessionResponse_Roster:
 			st.do(func(core *session.Session, _ time.Time) { core.Roster(body.Roster) })
 		case *v1.SessionResponse_Orders:
-			// By this goroutine only, so orders stay in order, and those
-			// of an ended session are not taken up behind those of the next.
+			// Only this goroutine passes on orders, so they stay in order, and orders of an ended session do not come after
+			// those of the next.
 			st.cfg.Tasks.Reconcile(ctx, body.Orders)
 		}
 		var roster *v1.Roster
@@ -268,14 +268,14 @@ func (st *stream) send(ctx context.Context, renewals <-chan *v1.Renewal, receive
 	beat, reports := time.NewTimer(0), time.NewTimer(0)
 	defer beat.Stop()
 	defer reports.Stop()
-	resting := true // until reports may be sent again
+	resting := true // until the next reports may be sent
 	for {
 		wake := st.cfg.Outbox.Wake()
 		if resting {
 			wake = nil
 		}
 		var err error
-		// That a GPU is not fit for work is told before the end of the work that was on it.
+		// The failure of a GPU is reported before the end of its task.
 		select {
 		case <-st.cfg.GPUs.Changed():
 			err = st.beat(beat)
@@ -292,9 +292,9 @@ func (st *stream) send(ctx context.Context, renewals <-chan *v1.Renewal, receive
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-st.again:
-			return errors.New("the agent wants all orders anew")
+			return errors.New("the agent asks for all orders again")
 		case <-st.cfg.Rosters.kept:
-			// Until the leader knows, what runs here cannot be replaced.
+			// Until the leader knows, running tasks cannot be replaced.
 			err = st.beat(beat)
 		case <-beat.C:
 			err = st.beat(beat)
@@ -311,7 +311,7 @@ func (st *stream) send(ctx context.Context, renewals <-chan *v1.Renewal, receive
 	}
 }
 
-// beat sends a heartbeat, with the inventory when it is not what was told last, and with samples when there are new ones.
+// beat sends a heartbeat, with the inventory if it has changed, and with samples if there are new ones.
 func (st *stream) beat(next *time.Timer) error {
 	seq, roster := st.cfg.Leases.Renewal()
 	heartbeat := &v1.Heartbeat{Seq: seq, RosterVersion: roster}
@@ -326,7 +326,7 @@ func (st *stream) beat(next *time.Timer) error {
 	return st.rpc.Send(&v1.SessionRequest{Body: &v1.SessionRequest_Heartbeat{Heartbeat: heartbeat}})
 }
 
-// report sends one batch. resting: no other may be sent before the timer says so.
+// report sends one batch. resting: no other batch may be sent until the timer fires.
 func (st *stream) report(next *time.Timer) (resting bool, err error) {
 	batch := st.cfg.Outbox.Take()
 	if len(batch) == 0 {
@@ -340,7 +340,7 @@ func (st *stream) report(next *time.Timer) (resting bool, err error) {
 	return true, err
 }
 
-// reasonOf prefers what the receiving side heard: a send only says EOF.
+// reasonOf prefers the receiver's error: a send only returns EOF.
 func reasonOf(received <-chan error, err error) error {
 	select {
 	case reason := <-received:

@@ -13,13 +13,13 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// startsFile, in the data directory, holds how often an agent was started on it, in eight bytes. Heartbeats and reports are
-// numbered from it on: a number that an earlier agent has given to one must not be given to another.
+// startsFile, in the data directory, counts the starts of agents, in eight bytes. Heartbeats and reports are numbered from
+// it, so that no number is used twice.
 const startsFile = "epoch"
 
-// FirstNumber counts a start of the agent, and returns a number above all that earlier agents on the data directory can have
-// given. Where the file does not say how many there were, the seconds of the clock are more. traces are what an agent leaves in
-// a data directory that was used: files, and folders that are not empty.
+// FirstNumber counts a start of the agent, and returns a number above all that earlier agents on the data directory can
+// have used. If the file is damaged, the clock's seconds are larger. traces are what an agent leaves in a used data
+// directory: files, and folders that are not empty.
 func FirstNumber(dir string, traces []string, now time.Time, log *slog.Logger) (uint64, error) {
 	name := filepath.Join(dir, startsFile)
 	data, err := os.ReadFile(name)
@@ -33,10 +33,10 @@ func FirstNumber(dir string, traces []string, now time.Time, log *slog.Logger) (
 		starts += binary.BigEndian.Uint64(data)
 	default:
 		if now.Year() < 2026 {
-			return 0, fmt.Errorf("%s is damaged or gone, and the clock of this machine, which could take its place, says %s: set the clock and start the agent again", name, now.Format(time.DateOnly))
+			return 0, fmt.Errorf("%s is damaged or missing, and the clock of this machine, which could replace it, is at %s: set the clock and start the agent again", name, now.Format(time.DateOnly))
 		}
 		starts = uint64(now.Unix())
-		log.Error("the file that counts the starts of the agent is damaged or gone: going on from the clock", "file", name, "starts", starts)
+		log.Error("the file that counts the starts of the agent is damaged or missing: using the clock instead", "file", name, "starts", starts)
 	}
 	if err := durable.WriteFile(name, binary.BigEndian.AppendUint64(nil, starts), 0o600); err != nil {
 		return 0, fmt.Errorf("write how often the agent was started: %w", err)
@@ -44,7 +44,7 @@ func FirstNumber(dir string, traces []string, now time.Time, log *slog.Logger) (
 	return starts << 32, nil
 }
 
-// used says whether an agent was started on a data directory before.
+// used reports whether an agent was started on a data directory before.
 func used(dir string, traces []string) bool {
 	for _, name := range append([]string{RosterFile}, traces...) {
 		path := filepath.Join(dir, name)

@@ -370,8 +370,7 @@ func (a *attack) place() {
 	a.players[m].order, a.players[m].replaces = a.c.token, len(a.c.awaits) > 0
 }
 
-// run returns whether two attempts were alive at a time, and how many verdicts
-// there were.
+// run returns whether two attempts were alive at the same time, and how many times a node was declared lost.
 func (a *attack) run() (overlap bool, verdicts int) {
 	calm := a.now + int64(a.rng.IntN(20))*s
 	for end := a.now + episode; a.now < end; a.now += step {

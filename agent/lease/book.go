@@ -6,32 +6,32 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Book is the Keeper of a node with what it needs to number renewals, to say whether a task may be launched, and to say which
-// shim should hear of its deadline now. Like the Keeper it is pure, and not safe for concurrent use.
+// Book is the Keeper of a node, plus the numbering of renewals, the decision whether a task may be launched, and the choice
+// of shims that need their deadline now. Like the Keeper it is pure, and not safe for concurrent use.
 type Book struct {
 	*Keeper
 	began int64
 	// seq is the number of the newest renewal.
 	seq   uint64
 	tasks map[string]*entry
-	// waiting: a task was not allowed to be launched since Looked.
+	// waiting: a task was refused a launch since Looked.
 	waiting bool
 }
 
 type entry struct {
 	task Task
-	// held: there is a shim that holds the task to its deadline; told is what it was told.
+	// held: a shim enforces the task's deadline; told is the deadline that it has.
 	held bool
 	told Deadline
 }
 
-// NewBook returns the book of an agent that starts now. first is above all numbers that earlier agents of the node gave to
-// renewals.
+// NewBook returns the book of an agent that starts now. first is larger than all renewal numbers of earlier agents of the
+// node.
 func NewBook(self string, timing Timing, first uint64, now int64) *Book {
 	return &Book{Keeper: New(self, timing, now), began: now, seq: first, tasks: make(map[string]*entry)}
 }
 
-// Renewal is the number and the roster version of a renewal that is sent next.
+// Renewal returns the number and the roster version for the next renewal.
 func (b *Book) Renewal(now int64) (seq, roster uint64) {
 	b.seq++
 	b.Sent(b.seq, now)
@@ -41,13 +41,13 @@ func (b *Book) Renewal(now int64) (seq, roster uint64) {
 // Age is the time since the newest acknowledged renewal was sent; before the first one, since the start.
 func (b *Book) Age(now int64) time.Duration { return time.Duration(now - max(b.Renewed(), b.began)) }
 
-// MaxTerm bounds the second grace period of a stop, from SIGTERM to SIGKILL, when the first gave notice.
+// MaxTerm limits the second grace period of a stop, from SIGTERM to SIGKILL, if the first gave notice.
 const MaxTerm = 10 * time.Second
 
-// defaultGrace is that of jobs which name none.
+// defaultGrace is for jobs without a grace period.
 const defaultGrace = 30 * time.Second
 
-// TaskOf is what orders say of a task's lease; false: it has none.
+// TaskOf returns a task's lease from its orders; false: it has none.
 func TaskOf(spec *v1.TaskSpec) (Task, bool) {
 	if spec.GetLeaseMs() <= 0 {
 		return Task{}, false
@@ -61,7 +61,7 @@ func TaskOf(spec *v1.TaskSpec) (Task, bool) {
 	}, true
 }
 
-// Keep begins to keep a task, or takes its lease anew.
+// Keep starts to keep a task, or replaces its lease.
 func (b *Book) Keep(name string, task Task) {
 	b.Add(name, task)
 	if e, ok := b.tasks[name]; ok {
@@ -71,14 +71,14 @@ func (b *Book) Keep(name string, task Task) {
 	b.tasks[name] = &entry{task: task}
 }
 
-// Held notes whether there is a shim that holds a task to its deadline.
+// Held records whether a shim enforces a task's deadline.
 func (b *Book) Held(name string, held bool) {
 	if e, ok := b.tasks[name]; ok {
 		e.held = held
 	}
 }
 
-// Restore takes up the deadline that a shim goes by.
+// Restore takes over the deadline that a shim enforces.
 func (b *Book) Restore(name string, known Deadline) {
 	b.Keeper.Restore(name, known)
 	if e, ok := b.tasks[name]; ok && known.StopAt > e.told.StopAt {
@@ -92,15 +92,15 @@ func (b *Book) Drop(name string) {
 	delete(b.tasks, name)
 }
 
-// Request is what must be known of a task that is to be launched.
+// Request is what must be known about a task before its launch.
 type Request struct {
-	// Leased: it lives by a lease.
+	// Leased: it is bound by a lease.
 	Leased bool
-	// Replacement: an earlier attempt may be alive on a node that cannot be reached.
+	// Replacement: an earlier attempt may be alive on an unreachable node.
 	Replacement bool
 }
 
-// MayLaunch reports whether a task may be launched now; why says what it waits for otherwise.
+// MayLaunch reports whether a task may be launched now; otherwise why is the reason.
 func (b *Book) MayLaunch(name string, r Request, now int64) (ok bool, why string) {
 	switch {
 	case r.Replacement && !b.MayLaunchReplacement(now):
@@ -116,13 +116,13 @@ func (b *Book) MayLaunch(name string, r Request, now int64) (ok bool, why string
 	return why == "", why
 }
 
-// Waiting reports whether a task waits for MayLaunch to say yes; Looked says that all were asked about anew.
+// Waiting reports whether a task waits for MayLaunch; Looked says that all waiting tasks were asked about again.
 func (b *Book) Waiting() bool { return b.waiting }
 
-// Looked is called before MayLaunch is asked about all tasks that wait.
+// Looked is called before MayLaunch is asked about all waiting tasks.
 func (b *Book) Looked() { b.waiting = false }
 
-// Launched is what the shim of a task is to hold it to from its start on. ok is false for a task without a lease.
+// Launched returns the deadline that the shim of a new task enforces. ok is false for a task without a lease.
 func (b *Book) Launched(name string, now int64) (task Task, d Deadline, ok bool) {
 	e, ok := b.tasks[name]
 	if !ok {
@@ -135,13 +135,13 @@ func (b *Book) Launched(name string, now int64) (task Task, d Deadline, ok bool)
 	return e.task, Deadline{}, true
 }
 
-// Word is what the shim of a task should hear now.
+// Word is what the shim of a task must be told now.
 type Word struct {
 	Name     string
 	Deadline Deadline
 }
 
-// Due lists the deadlines that have moved enough to be told, and counts them as told. runsOn: a task lives past its lease.
+// Due returns the deadlines that have moved enough to be sent, and counts them as sent. runsOn: a task runs past its lease.
 func (b *Book) Due(now int64) (words []Word, runsOn bool) {
 	for name, d := range b.Deadlines(now) {
 		e := b.tasks[name]
@@ -154,22 +154,20 @@ func (b *Book) Due(now int64) (words []Word, runsOn bool) {
 	return words, runsOn
 }
 
-// Untold takes back that a shim was told.
+// Untold records that a shim did not get its deadline.
 func (b *Book) Untold(name string) {
 	if e, ok := b.tasks[name]; ok {
 		e.told = Deadline{}
 	}
 }
 
-// Steps by which a deadline that is far away is told to a shim. What is near is
-// told as it moves.
+// Steps by which a distant deadline is sent to a shim. A near one is sent whenever it moves.
 const (
 	minStep = time.Second
 	maxStep = time.Minute
 )
 
-// due reports whether a shim should hear of a deadline now: not at each renewal,
-// which comes every second and concerns every task.
+// due reports whether a shim needs a deadline now: not at each renewal, which comes every second and concerns every task.
 func (e *entry) due(d Deadline, now int64, timing Timing) bool {
 	gain := time.Duration(d.StopAt - e.told.StopAt)
 	if gain <= 0 {

@@ -1,6 +1,5 @@
-// Package lease decides how long the tasks of a node may live, and when a
-// replacement may be launched on it: the agent's half of rules R1 to R3 of
-// docs/operate/failure-model.md.
+// Package lease decides how long the tasks of a node may live, and when a replacement may be launched on it: the agent's
+// part of rules R1 to R3 of docs/operate/failure-model.md.
 //
 // Contract: the agent tells a Keeper what happens (a renewal was sent, or
 // acknowledged; a peer says that its session is closed; the roster changed) and
@@ -16,7 +15,8 @@
 // deadlines earlier, never later. A new Keeper knows of no acknowledgement and
 // extends nothing.
 //
-// Book is the whole of it for an agent: a Keeper, the numbers of renewals, the leave to launch, and what shims were told.
+// Book combines what an agent needs: a Keeper, the numbers of renewals, the permission to launch, and the deadlines that
+// shims have.
 //
 // Not guaranteed: anything about tasks whose deadline is not enforced. That is
 // what shims are for.

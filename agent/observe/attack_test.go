@@ -90,8 +90,8 @@ func TestWhatATaskWritesIsReadInBoundedLooks(t *testing.T) {
 	require.LessOrEqual(t, w.metrics.BytesRead, int64(70<<20), "a line without an end")
 	require.LessOrEqual(t, w.events.BytesRead, int64(20<<20))
 	require.Equal(t, []string{
-		"mind: events.jsonl of this task is longer than 16 MiB: what is beyond is not read (events_bytes of the agent)",
-		"mind: metrics.jsonl of this task is longer than 64 MiB: what is beyond is not read (metrics_bytes of the agent)",
+		"mind: events.jsonl of this task is longer than 16 MiB: the rest is not read (events_bytes of the agent)",
+		"mind: metrics.jsonl of this task is longer than 64 MiB: the rest is not read (metrics_bytes of the agent)",
 	}, said)
 }
 
@@ -130,7 +130,7 @@ func TestACheckpointOfWhichAProgramTellsLiesWithinWhatIsTheJobs(t *testing.T) {
 	require.Empty(t, w.scan(time.Unix(1000, 0), false))
 	require.Len(t, said, 10, "%q", said)
 	for _, text := range said {
-		require.Contains(t, text, "it lies outside of what the job may register")
+		require.Contains(t, text, "it is outside of the directories that the job may register")
 	}
 	for _, path := range []string{"real", "latest", "./real/../real"} {
 		w.checkpoint("real-" + fmt.Sprint(len(path)))
@@ -174,7 +174,7 @@ func TestALinkInThePlaceOfTheCheckpointDirectoryIsNotFollowed(t *testing.T) {
 				w.announce(fmt.Sprintf(`{"event": "checkpoint", "path": %q}`, filepath.Join(out, "customer-7")))
 				require.Empty(t, w.checkpointNames(w.scan(time.Unix(1001, 0), true)))
 			}
-			require.Contains(t, said[0]+said[1], out+" are not registered: it lies outside of what the job may register")
+			require.Contains(t, said[0]+said[1], out+" are not registered: it is outside of the directories that the job may register")
 			require.Len(t, said, 3, "of the directory once: %q", said)
 
 			// To the working directory, and to where the operator lets jobs read, it may lead.
@@ -203,7 +203,7 @@ func TestACheckpointDoesNotTellWhatThereIsElsewhere(t *testing.T) {
 	require.Empty(t, w.scan(time.Unix(1000, 0), false))
 	require.Len(t, said, 5)
 	for _, text := range said[:4] {
-		require.Contains(t, text, "it lies outside of what the job may register")
+		require.Contains(t, text, "it is outside of the directories that the job may register")
 	}
 	require.Contains(t, said[4], "no such file or directory")
 }
@@ -249,7 +249,7 @@ func TestAMillionCheckpointEventsAreNotAMillionReports(t *testing.T) {
 	require.LessOrEqual(t, len(found), maxFreshCheckpoints*16<<20/maxLookBytes)
 	require.NotEmpty(t, found)
 	require.LessOrEqual(t, len(said), maxRemarks)
-	require.Contains(t, said[0], "are not registered: of those that are told at once, the last 16 are")
+	require.Contains(t, said[0], "are not registered: only the last 16 of those reported at once are")
 }
 
 func TestDirectoriesWithoutEndAreNotWalked(t *testing.T) {
@@ -286,7 +286,7 @@ func TestDirectoriesWithoutEndAreNotWalked(t *testing.T) {
 	w.announce(`{"event": "checkpoint", "path": "wide"}`)
 	w.announce(`{"event": "checkpoint", "path": "deep"}`)
 	require.Empty(t, w.scan(time.Unix(1000, 0), true))
-	require.Contains(t, said[0], "it holds more files and directories than are looked at")
+	require.Contains(t, said[0], "it has too many files and directories")
 	require.Contains(t, said[1], "directories in it are nested deeper than 64 levels")
 }
 

@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// maxCheckpointDirs bounds what is looked at in a checkpoint directory.
+	// maxCheckpointDirs limits how many entries of a checkpoint directory are examined.
 	maxCheckpointDirs = 10_000
-	// maxLookEntries bounds the files and directories that one look visits: those of a checkpoint of as many files as there may
-	// be, twice. What is left is for the next look.
+	// maxLookEntries limits how many files and directories one look visits: twice the largest checkpoint. The rest is left
+	// to the next look.
 	maxLookEntries = 4 * maxCheckpointFiles
-	// registeredFile lists the checkpoints that the coordinators know. Agents of earlier versions wrote it; see journalFile.
+	// registeredFile lists the checkpoints that the coordinators know. Agents of older versions wrote it; see journalFile.
 	registeredFile = "registered"
-	// maxBaseline bounds the list of what was in a checkpoint directory before.
+	// maxBaseline limits the list of what a checkpoint directory contained before.
 	maxBaseline = 16 << 20
 )
 
@@ -38,12 +38,12 @@ type checkpointDir struct {
 	most         int // entries that a look visits
 	log          *slog.Logger
 	renames      *Renames
-	// before is what earlier attempts left, by name.
+	// before holds what earlier attempts left, by name.
 	before map[string]string
-	// known are paths with the digests that were found.
+	// known maps paths to the digests that were found.
 	known map[string]string
-	// notRenamed are directories that were not renamed into place, and tooLarge those that cannot be checkpoints, by name, with the
-	// time of their last change of name or rights when that was found out.
+	// notRenamed are directories that were not renamed into place, and tooLarge are those that cannot be checkpoints, by
+	// name, with their change time when that was found.
 	notRenamed, tooLarge map[string]unix.Timespec
 	at                   time.Time // of the directory, when it was last listed
 	calm                 bool      // nothing waits for a second look
@@ -60,8 +60,7 @@ func newCheckpointDir(taskDir, dir string) checkpointDir {
 	}
 }
 
-// load reads what was there before. The shim writes it before it starts the
-// command.
+// load reads what was there before. The shim writes that list before it starts the command.
 func (c *checkpointDir) load() {
 	if c.loaded {
 		return
@@ -85,10 +84,10 @@ func unfinished(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".tmp") || strings.HasPrefix(name, "tmp-")
 }
 
-// scan looks for directories that appeared and are complete: those that were renamed into place. One that is written in
-// place may look at rest while half of it is missing, so it counts only once the program has ended well, or when the program
-// says so (event). done: the program has ended well. left is how many entries may be visited yet.
-// The error is for the task's user: the directory is not where it was.
+// scan looks for new complete directories: those that were renamed into place. A directory that is written in place may
+// look idle while half of it is missing, so it counts only after the program has ended successfully, or when the program
+// reports it (event). done: the program has ended successfully. left is how many more entries may be visited. The error is
+// for the task's user: the directory is no longer where it was.
 func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *int) ([]Finding, error) {
 	if c.dir == "" {
 		return nil, nil
@@ -107,8 +106,7 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *i
 		return nil, nil
 	}
 	c.at, c.calm, c.short = changed, true, false
-	// A change within the clock's granularity of the listing may not be seen
-	// in the time of the directory: look again while it is young.
+	// A change within the clock's granularity may not change the time of the directory: look again while it is recent.
 	if time.Since(c.at) < time.Second {
 		c.calm = false
 	}
@@ -118,7 +116,7 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *i
 	}
 	if !all && !c.crowded {
 		c.crowded = true
-		c.log.Warn("a checkpoint directory holds more than is looked at: checkpoints in it may be missed", "dir", c.dir, "looked_at", maxCheckpointDirs)
+		c.log.Warn("a checkpoint directory has too many entries: checkpoints in it may be missed", "dir", c.dir, "looked_at", maxCheckpointDirs)
 	}
 	sortByAge(children)
 	var found []Finding
@@ -137,7 +135,8 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *i
 			complete, err = c.renamed(ctx, dir, child, left)
 		}
 		if err == nil && !complete && (!done || changedBefore(&child.Stat, newest)) {
-			// At the end, too, what was missed for good is left out: it would be told after newer ones, and count as the newest.
+			// At the end, too, checkpoints that were missed are dropped: they would be reported after newer ones, and count
+			// as the newest.
 			continue
 		}
 		var m manifest
@@ -159,7 +158,7 @@ func (c *checkpointDir) scan(ctx context.Context, may places, done bool, left *i
 	return found, nil
 }
 
-// hopeless says whether a look that begins with a directory never comes to an end with it.
+// hopeless reports whether a look that starts with this directory can never complete it.
 func hopeless(err error) bool {
 	return errors.Is(err, errTooManyFiles) || errors.Is(err, tree.ErrTooDeep) || errors.Is(err, tree.ErrTooLarge)
 }
@@ -168,12 +167,12 @@ func changedBefore(stat *unix.Stat_t, than time.Time) bool {
 	return time.Unix(stat.Mtim.Unix()).Before(than)
 }
 
-// identity tells one directory entry from another of the same name, as the shim does.
+// identity distinguishes two directory entries of the same name, as the shim does.
 func identity(stat *unix.Stat_t) string {
 	return strconv.FormatUint(stat.Ino, 10) + ":" + strconv.FormatInt(stat.Mtim.Nano(), 10)
 }
 
-// newestKnown is when the newest of the checkpoints that were told already was last changed.
+// newestKnown is the change time of the newest checkpoint that was already reported.
 func (c *checkpointDir) newestKnown(children []tree.Child) (newest time.Time) {
 	for _, child := range children {
 		if _, ok := c.known[filepath.Join(c.dir, child.Name)]; ok && !changedBefore(&child.Stat, newest) {
@@ -183,8 +182,8 @@ func (c *checkpointDir) newestKnown(children []tree.Child) (newest time.Time) {
 	return newest
 }
 
-// sortByAge sorts what a directory holds by the time of its last change. Several checkpoints are found at once after a time
-// without an agent; the one that is told last counts as the newest.
+// sortByAge sorts the contents of a directory by change time. After a time without an agent, several checkpoints are found
+// at once, and the last one reported counts as the newest.
 func sortByAge(children []tree.Child) {
 	slices.SortFunc(children, func(a, b tree.Child) int {
 		if c := compare(a.Stat.Mtim, b.Stat.Mtim); c != 0 {
@@ -199,8 +198,8 @@ func sortByAge(children []tree.Child) {
 
 func compare(a, b unix.Timespec) int { return time.Unix(a.Unix()).Compare(time.Unix(b.Unix())) }
 
-// renamed tells by its times that a directory was given its name after all in it was written: a rename changes the time of
-// the directory's inode and of nothing in it. It serves where the agent was not there to be told of the rename.
+// renamed infers from times that a directory got its name after all of its contents were written: a rename changes the time
+// of the directory's inode and of nothing in it. It is used where the agent was not running at the time of the rename.
 func (c *checkpointDir) renamed(ctx context.Context, dir *tree.Dir, child tree.Child, left *int) (bool, error) {
 	at := child.Stat.Ctim
 	if compare(at, child.Stat.Mtim) <= 0 || c.notRenamed[child.Name] == at {
@@ -215,13 +214,13 @@ func (c *checkpointDir) renamed(ctx context.Context, dir *tree.Dir, child tree.C
 		})
 	})
 	if errors.Is(err, errWrittenLater) {
-		c.notRenamed[child.Name] = at // until it gets another name
+		c.notRenamed[child.Name] = at // until it is renamed
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// event is a checkpoint that the program itself told of; the error is for its user.
+// event handles a checkpoint that the program itself reported; the error is for its user.
 func (c *checkpointDir) event(ctx context.Context, may places, path string, step int64, metrics string, left *int) (f Finding, ok bool, err error) {
 	m, err := manifestWithin(ctx, may, path, left)
 	if err != nil || c.known[path] == m.digest {
@@ -243,7 +242,7 @@ func (c *checkpointDir) found(path string, m manifest, step int64, metrics strin
 	}
 }
 
-// stepOf reads the number at the end of a name such as checkpoint-200.
+// stepOf parses the number at the end of a name such as checkpoint-200.
 func stepOf(name string) int64 {
 	digits := len(name)
 	for digits > 0 && name[digits-1] >= '0' && name[digits-1] <= '9' {

@@ -14,22 +14,23 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// journalFile, in a task directory, keeps the findings that could not be made again: a checkpoint is complete at the moment
-// at which it is found, and may be gone or half overwritten when the next agent looks. Starts, ends and progress are not in it:
-// they can be read from the other files at any time.
+// journalFile, in a task directory, keeps the findings that could not be made again: a checkpoint is complete when it is
+// found, but may be removed or partly overwritten when the next agent looks. Starts, ends and progress are not in it: they
+// can be read from the other files at any time.
 const journalFile = "reports"
 
-// maxJournal bounds what is read of it; that is more than any watcher writes.
+// maxJournal limits how much of it is read; that is more than any watcher writes.
 const maxJournal = 64 << 20
 
 // errUnsayable is returned for a report that cannot be encoded.
 var errUnsayable = errors.New("encode report")
 
-// journal is that file. Lines are only added, by the goroutine that watches the task and, for acknowledgements, by the session.
+// journal is that file. Lines are only appended, by the goroutine that watches the task and, for acknowledgements, by the
+// session.
 type journal struct {
 	dir  string
 	next uint64
-	// eventsDone is the offset in the events file up to which checkpoints and results were taken from it.
+	// eventsDone is the offset in the events file up to which checkpoints and results were handled.
 	eventsDone int64
 	phase      v1.JobPhase_Value
 	digests    map[string]string // of the checkpoints in it, by path
@@ -43,16 +44,16 @@ type journalEntry struct {
 }
 
 type journalLine struct {
-	// N numbers a report, Acked says that the coordinators have the one of that number.
+	// N is the number of a report; Acked says that the coordinators have the report with that number.
 	N     uint64 `json:"n,omitempty"`
 	Acked uint64 `json:"acked,omitempty"`
 	At    int64  `json:"at,omitempty"`
-	// Events is the offset behind the event that this is about.
+	// Events is the offset behind the event of this report.
 	Events int64  `json:"events,omitempty"`
 	Report []byte `json:"report,omitempty"`
 }
 
-// openJournal reads what there is. A line that was not written whole ends it.
+// openJournal reads the journal. An incomplete line ends it.
 func openJournal(dir string) *journal {
 	j := &journal{dir: dir, next: 1, digests: make(map[string]string)}
 	data, err := taskfile.Read(dir, journalFile, maxJournal)
@@ -68,7 +69,7 @@ func openJournal(dir string) *journal {
 		j.take(line)
 	}
 	if whole < len(data) {
-		// What follows must not become a part of it.
+		// The next line must not become a part of it.
 		_ = taskfile.Replace(dir, journalFile, data[:whole])
 	}
 	return j
@@ -86,7 +87,7 @@ func (j *journal) take(line journalLine) {
 	}
 	body := &v1.Report{}
 	if line.N == 0 || proto.Unmarshal(line.Report, body) != nil || body.GetCheckpoint() == nil && body.GetEvaluation() == nil && body.GetPhase() == nil {
-		return // nor is anything else believed that a task may have written there, such as its end
+		return // Other entries, such as the task's end, are ignored: the task may have written them
 	}
 	j.next = max(j.next, line.N+1)
 	j.note(body)
@@ -102,8 +103,8 @@ func (j *journal) note(body *v1.Report) {
 	}
 }
 
-// add keeps a Finding and returns its number. Nothing is synced: after a power cut the coordinators have ended the task before
-// they hear of it, and take no report of it any more.
+// add keeps a Finding and returns its number. Nothing is synced: after a power cut the coordinators have ended the task
+// before the node comes back, and accept no more reports about it.
 func (j *journal) add(body *v1.Report, at time.Time, events int64) (uint64, error) {
 	report, err := proto.Marshal(body)
 	if err != nil {
@@ -115,10 +116,10 @@ func (j *journal) add(body *v1.Report, at time.Time, events int64) (uint64, erro
 	return n, j.write(journalLine{N: n, At: at.UnixNano(), Events: events, Report: report})
 }
 
-// passed notes that an event needs no second look.
+// passed records that an event needs no second look.
 func (j *journal) passed(events int64) error { return j.write(journalLine{Events: events}) }
 
-// ack notes that the coordinators have a report. Should that be lost they get it again, which changes nothing.
+// ack records that the coordinators have a report. If the record is lost, they get the report again, which changes nothing.
 func (j *journal) ack(n uint64) { _ = j.write(journalLine{Acked: n}) }
 
 func (j *journal) write(line journalLine) error {

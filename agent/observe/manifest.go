@@ -17,17 +17,17 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// maxCheckpointFiles bounds the files of a checkpoint.
+// maxCheckpointFiles limits the files of a checkpoint.
 const maxCheckpointFiles = 100_000
 
-// manifest describes what a checkpoint consists of.
+// manifest describes the contents of a checkpoint.
 type manifest struct {
-	// digest is the SHA-256 of the sorted relative names and sizes of its files; of links that lead out of it, of names and
-	// where they lead to.
+	// digest is the SHA-256 of the sorted relative names and sizes of its files; for links that lead out of it, of names
+	// and targets.
 	digest string
 	// size is the sum of the sizes.
 	size int64
-	// former is the digest as versions before this one made it, which counted a link that leads out as what it leads to. Empty: the
+	// former is the digest as older versions computed it, which counted a link that leads out as its target. Empty: the
 	// same.
 	former string
 }
@@ -60,7 +60,7 @@ func below(dir *tree.Dir, name string, do func(*tree.Dir) error) error {
 	return do(d)
 }
 
-// manifestOf makes the manifest of an open directory; path is where it is, if the former digest is to be made, too.
+// manifestOf makes the manifest of an open directory; path is its path if the former digest is also needed.
 func manifestOf(ctx context.Context, dir *tree.Dir, path string, left *int) (m manifest, err error) {
 	var files, former []manifestLine
 	outside := false
@@ -109,19 +109,19 @@ func digestOf(lines []manifestLine) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// Verify compares a checkpoint with what was registered. The error says to people why a task cannot go on from it.
+// Verify compares a checkpoint with its registration. The error tells users why a task cannot resume from it.
 func Verify(ctx context.Context, point *v1.ResumePoint) error {
 	left := maxLookEntries
 	m, err := manifestAt(ctx, point.GetPath(), &left)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return errors.New("it is not here: this node may not share the file system that it is on, or it was removed")
+		return errors.New("it does not exist on this node: it was removed, or is on a file system that this node does not share")
 	case err != nil:
 		return fmt.Errorf("it cannot be read: %w", err)
 	case m.size == 0 && m.former == "":
 		return errors.New("it is empty")
 	case point.GetManifestDigest() != "" && m.digest != point.GetManifestDigest() && m.former != point.GetManifestDigest():
-		return errors.New("it has changed since it was registered: it may be half written")
+		return errors.New("it has changed since it was registered: it may be incomplete")
 	}
 	return nil
 }

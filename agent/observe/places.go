@@ -15,15 +15,15 @@ import (
 
 var (
 	errWrittenLater = errors.New("written later")
-	errNotWithin    = errors.New("it lies outside of what the job may register: its output and checkpoint directories, its working directory, and data_roots of the agent")
+	errNotWithin    = errors.New("it is outside of the directories that the job may register from: its output and checkpoint directories, its working directory, and data_roots of the agent")
 	errTooManyFiles = fmt.Errorf("it has more than %d files", maxCheckpointFiles)
 )
 
-// places are where checkpoints of a job may lie.
+// places are where checkpoints of a job may be.
 type places struct {
-	// own are the directories that agents made for the job; roots are others.
+	// own are the directories that agents created for the job; roots are others.
 	own, roots []string
-	// hidden is a directory of which only what is in a place that lies in it itself counts.
+	// hidden is a directory whose contents do not count, except below a place that is inside it.
 	hidden string
 }
 
@@ -42,8 +42,8 @@ func placesOf(spec shim.Spec, roots []string) places {
 // ofAJob are the names of folders of jobs.
 var ofAJob = regexp.MustCompile(`^job_[0-9a-z]+$`)
 
-// ownAt is where a directory lies that agents made for a job: that it was no link, nor the folder of the job above it, was so when
-// they made it. The task may have put one there since.
+// ownAt is a directory that agents created for a job. When they created it, neither it nor the job folder above it was a
+// link; the task may have put one there since.
 func ownAt(dir string) (string, error) {
 	above, name := filepath.Dir(dir), filepath.Base(dir)
 	if folder := filepath.Base(above); ofAJob.MatchString(folder) {
@@ -53,7 +53,7 @@ func ownAt(dir string) (string, error) {
 	return filepath.Join(above, name), err
 }
 
-// all calls do with where each of the places lies, links resolved, and as it was named, until do returns false.
+// all calls do with each place, with links resolved and as configured, until do returns false.
 func (p places) all(do func(at, named string) bool) {
 	for i, named := range slices.Concat(p.own, p.roots) {
 		resolve := filepath.EvalSymlinks
@@ -66,7 +66,7 @@ func (p places) all(do func(at, named string) bool) {
 	}
 }
 
-// open opens a directory that lies where it may. Links may lead to it, as long as that is where they lead.
+// open opens a directory in one of the places. Links may lead to it, if their target is in one, too.
 func (p places) open(path string) (dir *tree.Dir, err error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
@@ -83,7 +83,8 @@ func (p places) open(path string) (dir *tree.Dir, err error) {
 	return dir, err
 }
 
-// missing is why a path leads nowhere. What lies elsewhere is told like what is there: whether it is, is none of the job's business.
+// missing explains a path that leads nowhere. A path outside gets the same error whether it exists or not, because the job
+// may not learn that.
 func (p places) missing(path string) error {
 	err := errNotWithin
 	p.all(func(at, named string) bool {
@@ -104,7 +105,7 @@ func (p places) missing(path string) error {
 	return err
 }
 
-// hides says whether what lies at a path, in one of the places, does not count.
+// hides reports whether a path in one of the places does not count.
 func (p places) hides(real, at string) bool {
 	if p.hidden == "" {
 		return false
@@ -113,7 +114,7 @@ func (p places) hides(real, at string) bool {
 	return err != nil || tree.Within(real, hidden) && !tree.Within(at, hidden)
 }
 
-// manifestWithin makes the manifest of a directory that lies where it may.
+// manifestWithin makes the manifest of a directory in one of the places.
 func manifestWithin(ctx context.Context, may places, path string, left *int) (manifest, error) {
 	dir, err := may.open(path)
 	if err != nil {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Renames knows which names in some directories came to be by a rename: a checkpoint that was renamed into place is complete,
-// one that was made in place may be half written. The kernel tells (inotify), also on network file systems, as the task runs on
-// this machine. It costs no goroutine: what the kernel has told is read when it is asked for.
+// Renames knows which names in some directories were created by a rename: a checkpoint that was renamed into place is
+// complete, and one that was created in place may be incomplete. The kernel reports renames (inotify), also on network file
+// systems, because the task runs on this machine. No goroutine is needed: the kernel's events are read when asked for.
 type Renames struct {
 	mu   sync.Mutex
-	fd   int // -1: the kernel does not tell
+	fd   int // -1: the kernel reports nothing
 	dirs map[string]*renamesDir
 	wds  map[int32]*renamesDir
 }
@@ -26,16 +26,16 @@ type renamesDir struct {
 
 const renamesMask = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_CREATE | unix.IN_DELETE | unix.IN_ONLYDIR
 
-// NewRenames asks the kernel to tell.
+// NewRenames asks the kernel to report renames.
 func NewRenames() *Renames {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		fd = -1 // a user may have 128 of them
+		fd = -1 // the kernel allows 128 per user
 	}
 	return &Renames{fd: fd, dirs: make(map[string]*renamesDir), wds: make(map[int32]*renamesDir)}
 }
 
-// Close ends it.
+// Close stops the reports.
 func (m *Renames) Close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,7 +45,7 @@ func (m *Renames) Close() {
 	}
 }
 
-// follow begins to note what happens in a directory that exists; who called it calls forget when done.
+// follow starts to record renames in an existing directory; the caller calls forget at the end.
 func (m *Renames) follow(dir string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,7 +90,7 @@ func (m *Renames) forget(dir string) {
 	}
 }
 
-// into tells whether what has the name now was renamed to it.
+// into reports whether the current owner of the name was renamed to it.
 func (m *Renames) into(dir, name string) bool {
 	if m == nil {
 		return false

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// maxResults bounds the results that are taken of one task; each is an entry of the log of the cluster.
+	// maxResults limits the results of one task; each is an entry of the cluster's log.
 	maxResults = 1000
-	// maxResultBytes bounds the figures of one, as the coordinators do.
+	// maxResultBytes limits the metrics of one result, as the coordinators do.
 	maxResultBytes = 16 << 10
-	// maxResultError bounds what a task says of why it has none.
+	// maxResultError limits the error text of a result.
 	maxResultError = 1024
 )
 
-// resultEvent is what a benchmark came to, as an evaluation writes it down.
+// resultEvent is the result of a benchmark, as an evaluation writes it.
 type resultEvent struct {
 	Benchmark string          `json:"benchmark"`
 	Metrics   json.RawMessage `json:"metrics"`
@@ -27,16 +27,16 @@ type resultEvent struct {
 	Error     string          `json:"error"`
 }
 
-// result makes a report of a line that tells of a benchmark.
+// result makes a report from a line with a result.
 func (w *Watcher) result(line []byte) (Finding, bool) {
 	var e resultEvent
 	if err := json.Unmarshal(line, &e); err != nil || e.Benchmark == "" {
-		w.log.Warn("a result of an evaluation cannot be read", "dir", w.dir, "error", err)
+		w.log.Warn("cannot read a result of an evaluation", "dir", w.dir, "error", err)
 		return Finding{}, false
 	}
 	if w.results++; w.results > maxResults {
 		if w.results == maxResults+1 {
-			w.log.Warn("an evaluation reports more results than are taken", "dir", w.dir, "taken", maxResults)
+			w.log.Warn("an evaluation reports too many results", "dir", w.dir, "taken", maxResults)
 		}
 		return Finding{}, false
 	}
@@ -51,15 +51,15 @@ func (w *Watcher) result(line []byte) (Finding, bool) {
 	return Finding{kept: true, Body: &v1.Report{Body: &v1.Report_Evaluation{Evaluation: report}}}, true
 }
 
-// figuresOf writes the numbers among the metrics anew. What is null, such as a NaN of Python's, is no number; anything else
-// that is none is a mistake that somebody should hear of.
+// figuresOf keeps the numbers among the metrics. null, as Python writes NaN in some libraries, is dropped; any other value
+// is an error that the user should see.
 func figuresOf(raw json.RawMessage) (text, why string) {
 	var metrics map[string]*float64
 	if len(raw) == 0 {
 		return "", "the workload reported no metrics"
 	}
 	if err := json.Unmarshal(raw, &metrics); err != nil {
-		return "", "the metrics that were reported are no JSON object of numbers"
+		return "", "the reported metrics are not a JSON object of numbers"
 	}
 	for name, value := range metrics {
 		if value == nil {
@@ -67,19 +67,19 @@ func figuresOf(raw json.RawMessage) (text, why string) {
 		}
 	}
 	if len(metrics) == 0 {
-		return "", "no number is among the metrics that were reported"
+		return "", "the reported metrics contain no number"
 	}
 	plain, err := json.Marshal(metrics)
 	if err != nil {
-		return "", "the metrics that were reported cannot be written: " + err.Error()
+		return "", "cannot encode the reported metrics: " + err.Error()
 	}
 	if len(plain) > maxResultBytes {
-		return "", fmt.Sprintf("the metrics that were reported take %d bytes; at most %d are kept", len(plain), maxResultBytes)
+		return "", fmt.Sprintf("the reported metrics have %d bytes; at most %d are kept", len(plain), maxResultBytes)
 	}
 	return string(plain), ""
 }
 
-// cut ends a text that is too long at the end of a character.
+// cut truncates a long text at a character boundary.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -90,7 +90,7 @@ func cut(text string, most int) string {
 	return text[:most]
 }
 
-// plainEvent is a line of the events file as JSON that anybody can read: Python writes NaN, too.
+// plainEvent returns a line of the events file as standard JSON: Python also writes NaN.
 func plainEvent(line []byte) []byte {
 	if json.Valid(line) && utf8.Valid(line) {
 		return line

@@ -25,14 +25,14 @@ func TestResultsOfAnEvaluation(t *testing.T) {
 		"an error":         {`{"event":"evaluation_result","benchmark":"mmlu","error":"no sandbox"}`, `mmlu  0 no sandbox`},
 		"both":             {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"a":1},"error":"half"}`, `mmlu {"a":1} 0 half`},
 		"Python's NaN":     {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"a":1,"b":NaN}}`, `mmlu {"a":1} 0 `},
-		"nothing but NaN":  {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"b":NaN}}`, `mmlu  0 no number is among the metrics that were reported`},
+		"nothing but NaN":  {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"b":NaN}}`, `mmlu  0 the reported metrics contain no number`},
 		"no metrics":       {`{"event":"evaluation_result","benchmark":"mmlu"}`, `mmlu  0 the workload reported no metrics`},
-		"a word":           {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"a":"b"}}`, `mmlu  0 the metrics that were reported are no JSON object of numbers`},
+		"a word":           {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"a":"b"}}`, `mmlu  0 the reported metrics are not a JSON object of numbers`},
 		"samples beyond":   {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"a":1},"num_samples":1e300}`, `mmlu {"a":1} 2147483647 `},
 		"less than no":     {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"a":1},"num_samples":-5}`, `mmlu {"a":1} 0 `},
 		"no benchmark":     {`{"event":"evaluation_result","metrics":{"a":1}}`, ``},
 		"samples as words": {`{"event":"evaluation_result","benchmark":"mmlu","num_samples":"all"}`, ``},
-		"many figures":     {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"` + strings.Repeat("x", maxResultBytes) + `":1}}`, `mmlu  0 the metrics that were reported take 16390 bytes; at most 16384 are kept`},
+		"many figures":     {`{"event":"evaluation_result","benchmark":"mmlu","metrics":{"` + strings.Repeat("x", maxResultBytes) + `":1}}`, `mmlu  0 the reported metrics have 16390 bytes; at most 16384 are kept`},
 		"a long error":     {`{"event":"evaluation_result","benchmark":"mmlu","error":"` + strings.Repeat("ä", 600) + `"}`, `mmlu  0 ` + strings.Repeat("ä", 512)},
 	} {
 		t.Run(name, func(t *testing.T) {

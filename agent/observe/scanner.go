@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// LastLook is how long the end of a task waits for what the task wrote last.
+// LastLook is how long the end of a task waits for the last findings.
 const LastLook = 5 * time.Second
 
-// Scanner looks at what a task writes, on a goroutine of its own: a file system that hangs holds up nothing else, least of all
-// the end of the task. It is used by one goroutine.
+// Scanner looks at what a task writes, on its own goroutine: a file system that hangs does not block anything else, in
+// particular not the end of the task. Only one goroutine may use it.
 type Scanner struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -19,13 +19,13 @@ type Scanner struct {
 	began  time.Time
 }
 
-// look is when to look; the last one is told how the task ended.
+// look starts a look; the last one gets the task's exit.
 type look struct {
 	at              time.Time
 	last, endedWell bool
 }
 
-// Scanner makes one for the watcher, which is used by nothing else from then on.
+// Scanner makes a scanner for the watcher, which nothing else may use from then on.
 func (w *Watcher) Scanner() *Scanner {
 	return newScanner(func(ctx context.Context, l look) []Finding {
 		w.endedWell = l.endedWell
@@ -36,12 +36,12 @@ func (w *Watcher) Scanner() *Scanner {
 func newScanner(scan func(context.Context, look) []Finding) *Scanner {
 	l := &Scanner{asked: make(chan look, 1), found: make(chan []Finding, 1)}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
-	// It ends when it is told to, but for a call of the system that does not come back: nobody waits for that.
+	// It stops when told to, except in a system call that does not return: nothing waits for that.
 	go func() {
 		for {
 			select {
 			case next := <-l.asked:
-				l.found <- scan(l.ctx, next) // there is room for one, and one is asked for at a time
+				l.found <- scan(l.ctx, next) // buffered: only one look is requested at a time
 			case <-l.ctx.Done():
 				return
 			}
@@ -50,10 +50,10 @@ func newScanner(scan func(context.Context, look) []Finding) *Scanner {
 	return l
 }
 
-// Close ends the looking.
+// Close ends the scanner.
 func (l *Scanner) Close() { l.cancel() }
 
-// Ask begins a look, unless one is under way.
+// Ask starts a look, unless one is in progress.
 func (l *Scanner) Ask(now time.Time) {
 	if !l.busy {
 		l.busy, l.began = true, time.Now()
@@ -61,16 +61,16 @@ func (l *Scanner) Ask(now time.Time) {
 	}
 }
 
-// Found has what a look found. Who reads it calls Came.
+// Found delivers the findings of a look. Its reader calls Came.
 func (l *Scanner) Found() <-chan []Finding { return l.found }
 
-// Came takes note of the end of a look, and says when the next one is due: what takes long is done seldom.
+// Came records the end of a look, and returns when the next one is due: the longer a look takes, the longer the pause.
 func (l *Scanner) Came() time.Duration {
 	l.busy = false
 	return max(Interval, 9*time.Since(l.began))
 }
 
-// Last looks for the last time, and returns all that it finds in time. over ends it early.
+// Last looks for the last time, and returns all findings that arrive in time. over ends it early.
 func (l *Scanner) Last(endedWell bool, over <-chan struct{}) (found []Finding, whole bool) {
 	limit := time.NewTimer(LastLook)
 	defer limit.Stop()
@@ -94,7 +94,7 @@ func (l *Scanner) Last(endedWell bool, over <-chan struct{}) (found []Finding, w
 	}
 }
 
-// hurry ends a look that takes too long, and takes what it has found if it ends at once.
+// hurry cancels a look that takes too long, and takes its findings if it ends at once.
 func (l *Scanner) hurry(found []Finding) ([]Finding, bool) {
 	l.cancel()
 	grace := time.NewTimer(LastLook / 10)

@@ -23,56 +23,56 @@ import (
 const (
 	// Interval is how often a task's files are looked at.
 	Interval = 250 * time.Millisecond
-	// progressInterval is how often progress is reported, at most.
+	// progressInterval limits how often progress is reported.
 	progressInterval = time.Second
-	// maxLookBytes bounds what one look reads of each file.
+	// maxLookBytes limits how much one look reads of each file.
 	maxLookBytes = 4 << 20
-	// maxFreshCheckpoints is how many checkpoints one look takes out of the events: a program that tells of more at once has
-	// written over the first of them, or means no good.
+	// maxFreshCheckpoints limits how many checkpoints one look takes from the events: a program that reports more at once
+	// has overwritten the first of them, or is malicious.
 	maxFreshCheckpoints = 16
-	// maxCheckpointMetrics bounds what is told with a checkpoint, as the coordinators do.
+	// maxCheckpointMetrics limits the metrics of a checkpoint, as the coordinators do.
 	maxCheckpointMetrics = 16 << 10
-	// maxRemarks bounds what is said in the log of a task about what it did.
+	// maxRemarks limits the remarks in a task's log about what it did.
 	maxRemarks = 20
 )
 
-// Finding is something to report of a task.
+// Finding is something to report about a task.
 type Finding struct {
 	Body *v1.Report
 	At   time.Time
-	// Latest names what only the latest of counts.
+	// Latest names a series of which only the latest finding counts.
 	Latest string
-	// Acked, which may be nil, is called when the coordinators have it.
+	// Acked, if set, is called when the coordinators have the finding.
 	Acked func()
 
-	// kept: it is to be in the journal; events is the offset behind the event that told of it.
+	// kept: the finding must be in the journal; events is the offset behind its event.
 	kept   bool
 	events int64
 }
 
-// Watcher looks at what a task writes: metrics, events and checkpoints. It is
-// used by one goroutine. A restarted agent reads the files again, for the latest
-// progress and phase; checkpoints and phases that were found before, and not
-// acknowledged, come from the journal, as they were and in their order.
+// Watcher looks at what a task writes: metrics, events and checkpoints. Only one goroutine may use it. A restarted agent
+// reads the files again for the latest progress and phase. Checkpoints and phases that were found before but not
+// acknowledged come from the journal, unchanged and in order.
 //
-// The task may have written anything, or put anything in the place of its files: what is read is bounded, and nothing outside is
+// The task may write anything, or replace its files with anything: reading is bounded, and nothing outside is read
 // (packages taskfile and tree).
 type Watcher struct {
 	dir             string
 	log             *slog.Logger
-	remark          func(text string) // says something in the task's log
+	remark          func(text string) // writes a remark into the task's log
 	journal         *journal
 	metrics, events taskfile.Tail
 	cwd             string
 	checkpoints     checkpointDir
 	places          places
 
-	// eventsRead is the offset behind the last event of a checkpoint or a result; waiting are those that were read and not taken.
+	// eventsRead is the offset behind the last event of a checkpoint or a result; waiting are the events that were read but
+	// not handled.
 	eventsRead int64
 	waiting    []keptEvent
-	// results counts those that were taken, remarks what was said.
+	// results counts the handled results, remarks the written remarks.
 	results, remarks int
-	refused          map[string]bool // files of which it was said that they are not read
+	refused          map[string]bool // files with a remark that they are not read
 	// endedWell: the program ended with exit code 0.
 	endedWell bool
 
@@ -92,7 +92,7 @@ type event struct {
 	Metrics    json.RawMessage `json:"metrics"`
 }
 
-// keptEvent is an event that is told once.
+// keptEvent is an event that is reported once.
 type keptEvent struct {
 	event
 	line []byte
@@ -104,18 +104,18 @@ type Config struct {
 	// Dir is the task's directory, Spec what it was launched with.
 	Dir  string
 	Spec shim.Spec
-	// MetricsBytes and EventsBytes bound what is read of these files; 0: nothing does.
+	// MetricsBytes and EventsBytes limit how much of these files is read; 0: no limit.
 	MetricsBytes, EventsBytes int64
-	// Roots are directories in which checkpoints may lie, beside those of the job.
+	// Roots are directories that may contain checkpoints, beside those of the job.
 	Roots []string
-	// Hidden is a directory of which only what is the job's own counts.
+	// Hidden is a directory in which only the job's own files count.
 	Hidden string
-	// Renames hears of renames; nil: they are told by the times of files alone.
+	// Renames reports renames; nil: renames are inferred from the times of files.
 	Renames *Renames
 	Log     *slog.Logger
 }
 
-// New begins to watch a task, before its command is started. End ends it.
+// New starts to watch a task, before its command is started. End ends it.
 func New(cfg Config) *Watcher {
 	w := newWatcher(cfg)
 	if cfg.Renames != nil {
@@ -146,28 +146,28 @@ func newWatcher(cfg Config) *Watcher {
 	return w
 }
 
-// OnRemark names what says something in the task's log.
+// OnRemark sets the function that writes remarks into the task's log.
 func (w *Watcher) OnRemark(remark func(text string)) { w.remark = remark }
 
-// hear lets the watcher hear of renames in the checkpoint directory.
+// hear subscribes to renames in the checkpoint directory.
 func (w *Watcher) hear(m *Renames) {
 	if w.checkpoints.dir == "" {
 		return
 	}
-	// The shim makes it, too, and says so when it cannot.
+	// The shim creates it, too, and reports it if it cannot.
 	_ = os.MkdirAll(w.checkpoints.dir, 0o755)
 	w.checkpoints.renames = m
 	m.follow(w.checkpoints.dir)
 }
 
-// End ends the watching.
+// End ends the watcher.
 func (w *Watcher) End() {
 	if w.checkpoints.renames != nil {
 		w.checkpoints.renames.forget(w.checkpoints.dir)
 	}
 }
 
-// load takes up what an earlier agent found, and returns what nobody has acknowledged.
+// load takes over the findings of an earlier agent, and returns those that were not acknowledged.
 func (w *Watcher) load(ctx context.Context) []Finding {
 	if w.journal != nil {
 		return nil
@@ -175,7 +175,7 @@ func (w *Watcher) load(ctx context.Context) []Finding {
 	w.checkpoints.load()
 	w.journal = openJournal(w.dir)
 	if size, _, err := taskfile.Size(w.dir, shim.EventsFile); err != nil || size < w.journal.eventsDone {
-		w.journal.eventsDone = 0 // it was written anew
+		w.journal.eventsDone = 0 // it was rewritten
 	}
 	w.toldAs, w.phase = w.journal.phase, w.journal.phase
 	var found []Finding
@@ -188,7 +188,7 @@ func (w *Watcher) load(ctx context.Context) []Finding {
 			left := maxLookEntries
 			m, err := manifestWithin(ctx, w.places, c.GetPath(), &left)
 			if ctx.Err() == nil && (err != nil || m.digest != c.GetManifestDigest()) {
-				w.log.Warn("a checkpoint is not registered: it was changed or removed before the coordinators could be told", "path", c.GetPath(), "step", c.GetStep())
+				w.log.Warn("a checkpoint is not registered: it was changed or removed before it could be reported", "path", c.GetPath(), "step", c.GetStep())
 				w.journal.ack(e.n)
 				continue
 			}
@@ -202,7 +202,8 @@ func (w *Watcher) load(ctx context.Context) []Finding {
 	return found
 }
 
-// keep puts findings into the journal that are to be there. What cannot be said is left out: it would be tried again for ever.
+// keep writes findings into the journal that must be there. A finding that cannot be encoded is dropped: it would be
+// retried forever.
 func (w *Watcher) keep(found []Finding) []Finding {
 	kept := found[:0]
 	for _, f := range found {
@@ -210,11 +211,11 @@ func (w *Watcher) keep(found []Finding) []Finding {
 			f.At = time.Now()
 			n, err := w.journal.add(f.Body, f.At, f.events)
 			if errors.Is(err, errUnsayable) {
-				w.log.Error("what a task did cannot be told", "error", err)
+				w.log.Error("cannot encode a report about a task", "error", err)
 				continue
 			}
 			if err != nil {
-				w.log.Error("cannot keep what a task did; it is lost with the agent", "error", err)
+				w.log.Error("cannot write a report about a task to its journal; it is lost if the agent ends", "error", err)
 			}
 			f.Acked = func() { w.journal.ack(n) }
 		}
@@ -223,8 +224,8 @@ func (w *Watcher) keep(found []Finding) []Finding {
 	return kept
 }
 
-// scan returns what is new since the command was started; it must not be called before. last: the task has ended, nothing will be
-// written any more, and all is looked at. It ends early when ctx does.
+// scan returns what is new since the command was started; it must not be called before. last: the task has ended, nothing
+// more will be written, and everything is read. It ends early when ctx ends.
 func (w *Watcher) scan(ctx context.Context, now time.Time, last bool) []Finding {
 	known := w.load(ctx)
 	var found []Finding
@@ -237,20 +238,20 @@ func (w *Watcher) scan(ctx context.Context, now time.Time, last bool) []Finding 
 	return append(known, found...)
 }
 
-// look returns some of what is new, and whether there is more already.
+// look returns some of what is new, and whether there is more.
 func (w *Watcher) look(ctx context.Context, now time.Time, last bool) (found []Finding, more bool) {
 	left := w.checkpoints.most
 	if len(w.waiting) == 0 {
 		more = w.read(&w.events, w.event)
 		if passed := w.passOver(); passed > 0 {
-			w.say("mind: %d checkpoints that this task told of are not registered: of those that are told at once, the last %d are", passed, maxFreshCheckpoints)
+			w.say("mind: %d checkpoints reported by this task are not registered: only the last %d of those reported at once are", passed, maxFreshCheckpoints)
 		}
 	}
 	found = w.take(ctx, &left)
 	more = more || len(w.waiting) > 0
 	var latest []byte
 	more = w.read(&w.metrics, func(line taskfile.Line) {
-		// The last that names a step; programs print other things, too.
+		// The last line with a step; programs print other lines, too.
 		if !line.Long && bytes.Contains(line.Text, []byte(`"step"`)) {
 			latest = append(latest[:0], line.Text...)
 		}
@@ -276,7 +277,7 @@ func (w *Watcher) look(ctx context.Context, now time.Time, last bool) (found []F
 	return found, more
 }
 
-// read hands on what is new in a file, as much as one look may read.
+// read passes on what is new in a file, as much as one look may read.
 func (w *Watcher) read(file *taskfile.Tail, take func(taskfile.Line)) (more bool) {
 	full := file.Full()
 	more, err := file.Look(maxLookBytes, func(line taskfile.Line) bool {
@@ -288,22 +289,23 @@ func (w *Watcher) read(file *taskfile.Tail, take func(taskfile.Line)) (more bool
 		w.refused[file.Name] = true
 		w.say("mind: %s of this task is not read: %v", file.Name, taskfile.Cause(err))
 	case file.Full() && !full:
-		w.say("mind: %s of this task is longer than %d MiB: what is beyond is not read (%s_bytes of the agent)", file.Name, file.Most>>20, strings.TrimSuffix(file.Name, ".jsonl"))
+		w.say("mind: %s of this task is longer than %d MiB: the rest is not read (%s_bytes of the agent)", file.Name, file.Most>>20, strings.TrimSuffix(file.Name, ".jsonl"))
 	}
 	return more
 }
 
-// say tells the task's user something, in the log of the task, and the agent's. The end of a task is too late for the former.
+// say writes a remark for the task's user into the task's log and the agent's. After the end of a task, the task's log is
+// closed.
 func (w *Watcher) say(format string, args ...any) {
 	if w.remarks++; w.remarks > maxRemarks {
 		return
 	}
 	text := fmt.Sprintf(format, args...)
-	w.log.Warn("said to a task's user", "text", text)
+	w.log.Warn("remark to a task's user", "text", text)
 	w.remark(text)
 }
 
-// event takes up a line of the events file. What it does not understand it leaves alone: the file is the program's.
+// event handles a line of the events file. Unknown lines are ignored: the file belongs to the program.
 func (w *Watcher) event(line taskfile.Line) {
 	var e event
 	text := line.Text
@@ -321,14 +323,14 @@ func (w *Watcher) event(line taskfile.Line) {
 	case "progress":
 		w.progress(e.Step, e.TotalSteps)
 	case "checkpoint", "evaluation_result":
-		// The directory may be at work anew.
+		// The program may be writing to the directory again.
 		if !w.dealtWith(line.End) {
 			w.waiting = append(w.waiting, keptEvent{e, slices.Clone(text), line.End})
 		}
 	}
 }
 
-// passOver drops all but the newest of the checkpoints that wait, and returns how many that were.
+// passOver drops all but the newest of the waiting checkpoints, and returns how many it dropped.
 func (w *Watcher) passOver() (passed int) {
 	isCheckpoint := func(e keptEvent) bool { return e.Event == "checkpoint" }
 	for _, e := range w.waiting {
@@ -348,7 +350,7 @@ func (w *Watcher) passOver() (passed int) {
 	return passed
 }
 
-// take makes findings of the events that wait, in their order. What one look may not visit any more waits for the next.
+// take makes findings of the waiting events, in order. Events beyond the limits of one look wait for the next.
 func (w *Watcher) take(ctx context.Context, left *int) (found []Finding) {
 	for len(w.waiting) > 0 && ctx.Err() == nil {
 		e := w.waiting[0]
@@ -375,13 +377,13 @@ func (w *Watcher) take(ctx context.Context, left *int) (found []Finding) {
 			f.events = e.end
 			found = append(found, f)
 		} else if err := w.journal.passed(e.end); err != nil {
-			w.log.Error("cannot keep what a task did", "error", err)
+			w.log.Error("cannot write a report about a task to its journal", "error", err)
 		}
 	}
 	return found
 }
 
-// checkpoint looks at the directory that an event names.
+// checkpoint examines the directory of an event.
 func (w *Watcher) checkpoint(ctx context.Context, e keptEvent, left *int) (f Finding, ok bool, err error) {
 	if e.Path == "" {
 		return f, false, nil
@@ -395,16 +397,16 @@ func (w *Watcher) checkpoint(ctx context.Context, e keptEvent, left *int) (f Fin
 	}
 	metrics := string(e.Metrics)
 	if len(metrics) > maxCheckpointMetrics {
-		w.say("mind: the metrics of checkpoint %.200q are not kept: they take %d bytes; at most %d are kept", e.Path, len(metrics), maxCheckpointMetrics)
+		w.say("mind: the metrics of checkpoint %.200q are not kept: they have %d bytes; at most %d are kept", e.Path, len(metrics), maxCheckpointMetrics)
 		metrics = ""
 	}
 	return w.checkpoints.event(ctx, w.places, filepath.Clean(path), int64(e.Step), metrics, left)
 }
 
-// dealtWith says whether an earlier agent took up the event that ends there: it is not looked at again.
+// dealtWith reports whether an earlier agent has handled the event that ends there.
 func (w *Watcher) dealtWith(end int64) bool {
 	if end < w.journal.eventsDone && w.eventsRead > end {
-		w.journal.eventsDone = 0 // the file was written anew
+		w.journal.eventsDone = 0 // the file was rewritten
 	}
 	w.eventsRead = end
 	return end <= w.journal.eventsDone

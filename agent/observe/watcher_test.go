@@ -133,7 +133,7 @@ func TestACheckpointWrittenInPlaceMayBeHalfWritten(t *testing.T) {
 		require.Empty(t, w.scan(now, false), "it rests, which proves nothing")
 	}
 	require.Empty(t, w.scan(now, true), "the program was killed")
-	// Moved away and made anew, the name is not what was renamed to it.
+	// After it was moved away and created again, the name is no longer the renamed directory.
 	w.write(filepath.Join(w.out, "tmp-6", "model"), "a")
 	w.rename("tmp-6", "checkpoint-6")
 	require.NoError(t, os.RemoveAll(filepath.Join(w.out, "checkpoint-6")))
@@ -257,7 +257,7 @@ func TestAnEventIsNotTakenForTheNextOneOfTheSamePath(t *testing.T) {
 	found = w.scan(now, false)
 	require.Len(t, found, 1)
 	require.EqualValues(t, 2, found[0].Body.GetCheckpoint().GetStep())
-	// An events file that was written anew is read anew.
+	// A rewritten events file is read again.
 	require.NoError(t, os.Remove(filepath.Join(w.dir, shim.EventsFile)))
 	w.write(filepath.Join(w.out, "c", "f"), "x")
 	w.announce(`{"event": "checkpoint", "path": "c"}`)

@@ -7,20 +7,20 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// holdTime is how long a report that may wait is kept for what follows it. A short task has ended by then, and is told of
-// in one message and one commit; of any other one the cluster learns that much later that it runs.
+// holdTime is how long a report that may wait is held for the next report. Short tasks end within it, so their start and
+// end take one message and one commit. The start of any other task is reported that much later.
 const holdTime = 15 * time.Millisecond
 
-// Outbox is a Queue that many goroutines use.
+// Outbox is a Queue that many goroutines may use.
 type Outbox struct {
 	wake chan struct{}
 
 	mu    sync.Mutex
 	queue *Queue
-	held  bool // a poke is due when holdTime is over
+	held  bool // fires when holdTime is over
 }
 
-// New numbers reports from first on.
+// New makes an outbox that numbers reports from first on.
 func New(first uint64) *Outbox { return &Outbox{queue: NewQueue(first), wake: make(chan struct{}, 1)} }
 
 // Wake has a token when there may be something to send.
@@ -42,7 +42,7 @@ func (o *Outbox) Add(reports ...*Report) {
 	}
 }
 
-// release lets what was held go.
+// release stops holding reports.
 func (o *Outbox) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +57,7 @@ func (o *Outbox) poke() {
 	}
 }
 
-// Drop forgets the unsent reports of a task, except how it ended.
+// Drop removes the unsent reports of a task, except its end.
 func (o *Outbox) Drop(task *v1.TaskRef) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -71,14 +71,14 @@ func (o *Outbox) Take() []*v1.Report {
 	return o.queue.Take()
 }
 
-// Rewind makes all reports unsent: a new session has begun.
+// Rewind marks all reports as unsent: a new session has begun.
 func (o *Outbox) Rewind() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.queue.Rewind()
 }
 
-// Ack removes the reports up to a number and calls their Acked, in their order.
+// Ack removes the reports up to a number and calls their Acked, in order.
 func (o *Outbox) Ack(seq uint64) {
 	o.mu.Lock()
 	done := o.queue.Ack(seq)
@@ -90,7 +90,7 @@ func (o *Outbox) Ack(seq uint64) {
 	}
 }
 
-// Waiting is the number of reports that were not acknowledged.
+// Waiting returns the number of unacknowledged reports.
 func (o *Outbox) Waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -1,13 +1,14 @@
-// Package outbox keeps what a node reports until the coordinators have it.
+// Package outbox keeps a node's reports until the coordinators have them.
 //
-// Contract: Queue is the order of the reports and what of it is in flight: pure, without a clock or a lock, so that
-// simulations can drive it. Outbox is a Queue for many goroutines, that says when there is something to send.
+// Contract: Queue holds the reports in order and knows which are in flight. It is pure, without a clock or a lock, so that
+// simulations can drive it. Outbox is a Queue for many goroutines that signals when there is something to send.
 //
-// Guarantees: reports are sent in the order in which they were added, again in each session, until they are acknowledged. Of
-// launches, phases and progress only the latest unsent word is kept; all else stays. An Outbox is bounded.
+// Guarantees: reports are sent in the order in which they were added, again in each session, until they are acknowledged.
+// Of a task's launches, phases and progress only the latest unsent report is kept; all other reports are kept. An Outbox is
+// bounded.
 //
-// Not guaranteed: that it outlives the agent. All that it holds is on disk elsewhere: starts and ends are in the shims'
-// records, checkpoints and phases in the journals of the tasks, progress in what the programs wrote.
+// Not guaranteed: that it outlives the agent. Everything in it is also on disk: starts and ends in the shims' records,
+// checkpoints and phases in the journals of the tasks, progress in the files of the programs.
 package outbox
 
 import (
@@ -20,25 +21,25 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// MaxBatch bounds the reports of one message.
+// MaxBatch limits the reports in one message.
 const MaxBatch = 512
 
-// maxCheckpoints bounds the unsent checkpoints of one task: no more are kept of a job anyway.
+// maxCheckpoints limits the unsent checkpoints of one task: the coordinators keep no more for a job anyway.
 const maxCheckpoints = 1000
 
 // Report is one entry.
 type Report struct {
 	Body *v1.Report
-	// Latest names what only the latest word on counts: an unsent report of the
-	// same name and task is dropped.
+	// Latest names a series of which only the latest report counts: an unsent report of the same series and task is
+	// dropped.
 	Latest string
-	// MayWait is set when the report is soon followed by one that tells more.
+	// MayWait is set if a report with more information follows soon.
 	MayWait bool
-	// Acked, which may be nil, is called when the state holds the report or has refused it for good.
+	// Acked, if set, is called when the state contains the report, or has refused it for good.
 	Acked func()
 }
 
-// About addresses a report; the zero time means now.
+// About addresses a report; a zero time means now.
 func About(task taskid.ID, body *v1.Report, at time.Time) *Report {
 	body.Task = task.Ref()
 	if !at.IsZero() {
@@ -47,7 +48,7 @@ func About(task taskid.ID, body *v1.Report, at time.Time) *Report {
 	return &Report{Body: body}
 }
 
-// Launch is a report of how far the launch of a task is. The next one tells all that it did.
+// Launch is a report about the progress of a launch. The next one contains everything that it did.
 func Launch(task taskid.ID, body *v1.Report, at time.Time) *Report {
 	r := About(task, body, at)
 	r.Latest, r.MayWait = "launch", true
@@ -57,7 +58,7 @@ func Launch(task taskid.ID, body *v1.Report, at time.Time) *Report {
 // Queue holds reports in the order in which things happened.
 type Queue struct {
 	items []*Report // in the order of their numbers
-	sent  int       // items[:sent] were sent in the present session
+	sent  int       // items[:sent] were sent in the current session
 	seq   uint64
 }
 
@@ -91,7 +92,7 @@ func (q *Queue) dropUnsent(drop func(*Report) bool) {
 	q.items = q.items[:q.sent+len(unsent)]
 }
 
-// boundCheckpoints makes room for one more: the oldest goes.
+// boundCheckpoints makes room for one more: the oldest is dropped.
 func (q *Queue) boundCheckpoints(task *v1.TaskRef) {
 	n, oldest := 0, -1
 	for i, r := range q.items[q.sent:] {
@@ -110,12 +111,12 @@ func sameTask(a, b *v1.TaskRef) bool {
 	return a.GetJobId() == b.GetJobId() && a.GetAttempt() == b.GetAttempt() && a.GetRank() == b.GetRank() && a.GetToken() == b.GetToken()
 }
 
-// Drop forgets the unsent reports of a task, except how it ended.
+// Drop removes the unsent reports of a task, except its end.
 func (q *Queue) Drop(task *v1.TaskRef) {
 	q.dropUnsent(func(r *Report) bool { return r.Body.GetEnded() == nil && sameTask(r.Body.GetTask(), task) })
 }
 
-// Take returns the next reports to send, and counts them as sent.
+// Take returns the next reports to send, and marks them as sent.
 func (q *Queue) Take() []*v1.Report {
 	n := min(len(q.items)-q.sent, MaxBatch)
 	batch := make([]*v1.Report, 0, n)
@@ -126,10 +127,10 @@ func (q *Queue) Take() []*v1.Report {
 	return batch
 }
 
-// Rewind makes all reports unsent: a new session has begun.
+// Rewind marks all reports as unsent: a new session has begun.
 func (q *Queue) Rewind() { q.sent = 0 }
 
-// Ack removes the reports up to a number, as far as they were sent in this session, and returns them.
+// Ack removes the reports up to a number, if they were sent in this session, and returns them.
 func (q *Queue) Ack(seq uint64) (done []*Report) {
 	n := 0
 	for n < q.sent && q.items[n].Body.GetSeq() <= seq {
@@ -142,5 +143,5 @@ func (q *Queue) Ack(seq uint64) (done []*Report) {
 	return done
 }
 
-// Len is the number of reports that were not acknowledged.
+// Len returns the number of unacknowledged reports.
 func (q *Queue) Len() int { return len(q.items) }

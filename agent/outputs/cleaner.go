@@ -19,32 +19,32 @@ import (
 )
 
 const (
-	// sweepPause is the time between two looks for outputs that may go.
+	// sweepPause is the time between two sweeps.
 	sweepPause = time.Hour
-	// maxOutputEntries bounds the files of a directory that are looked at to find out how old it is; a larger one stays.
+	// maxOutputEntries limits how many files of a directory are examined for its age; a larger directory stays.
 	maxOutputEntries = 1_000_000
-	// maxAsked bounds the jobs of one question to a coordinator.
+	// maxAsked limits the jobs in one question to a coordinator.
 	maxAsked = 1000
-	// goingPrefix begins the names of outputs that are being removed.
+	// goingPrefix is the prefix of outputs that are being removed.
 	goingPrefix = ".going-"
 )
 
 // jobOutputs is the name of a directory of a job.
 var jobOutputs = regexp.MustCompile(`^(job_[0-9a-z]+)\.(attempt-[0-9]+|checkpoints)$`)
 
-// Cleaner removes outputs that nobody needs.
+// Cleaner removes unneeded outputs.
 type Cleaner struct {
 	Dirs *Dirs
 	// Keep is how long outputs are kept after their last change; 0: for ever.
 	Keep time.Duration
-	// Live lists the jobs that have a task here which has not ended; false: that cannot be told any more.
+	// Live lists the jobs with a task on this node that has not ended; false: unknown, because the agent is stopping.
 	Live func() (jobs map[string]bool, ok bool)
 	// Needed asks a coordinator which outputs of some jobs are still needed.
 	Needed func(ctx context.Context, jobs []string) (*v1.GetNeededOutputsResponse, error)
 	Log    *slog.Logger
 }
 
-// Run sweeps now and then, until ctx ends.
+// Run sweeps periodically until ctx ends.
 func (c *Cleaner) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		c.sweep(ctx)
@@ -52,8 +52,8 @@ func (c *Cleaner) Run(ctx context.Context) {
 	}
 }
 
-// sweep removes the empty directories that earlier agents left and, unless Keep is 0, what was not changed for so long,
-// belongs to jobs that have ended, and holds no checkpoint that the coordinators know.
+// sweep removes the empty directories that earlier agents left. Unless Keep is 0, it also removes directories that were not
+// changed for that time, belong to ended jobs, and contain no registered checkpoint.
 func (c *Cleaner) sweep(ctx context.Context) {
 	live, ok := c.Live()
 	if !ok {
@@ -79,10 +79,10 @@ func (c *Cleaner) sweep(ctx context.Context) {
 	}
 }
 
-// list returns the directories of jobs below outputsFolder: those of tenants, and those that earlier versions made. What an earlier
-// agent was removing goes.
+// list returns the directories of jobs below outputsFolder: those of tenants, and those of older versions. It removes what
+// an earlier agent was removing.
 func (o *Dirs) list() (dirs []string) {
-	tops, _ := os.ReadDir(o.base) // none is like an empty one
+	tops, _ := os.ReadDir(o.base) // a missing directory counts as empty
 	for _, top := range tops {
 		path := filepath.Join(o.base, top.Name())
 		switch {
@@ -103,7 +103,7 @@ func (o *Dirs) list() (dirs []string) {
 	return dirs
 }
 
-// untouchedFor is how long nothing was changed in a directory; 0: that cannot be told.
+// untouchedFor returns how long a directory was not changed; 0: unknown.
 func (c *Cleaner) untouchedFor(ctx context.Context, dir string) time.Duration {
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -124,14 +124,14 @@ func (c *Cleaner) untouchedFor(ctx context.Context, dir string) time.Duration {
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			c.Log.Warn("outputs are kept: it cannot be told how old they are", "dir", dir, "error", err)
+			c.Log.Warn("outputs are kept: their age is unknown", "dir", dir, "error", err)
 		}
 		return 0
 	}
 	return time.Since(newest)
 }
 
-// remove removes directories of jobs, unless a coordinator says that they are needed. Without its word all stay.
+// remove removes directories of jobs, unless a coordinator says that they are needed. Without an answer all are kept.
 func (c *Cleaner) remove(ctx context.Context, old map[string][]string) {
 	jobs := make([]string, 0, len(old))
 	for job := range old {
@@ -142,7 +142,7 @@ func (c *Cleaner) remove(ctx context.Context, old map[string][]string) {
 		jobs = jobs[len(some):]
 		needed, err := c.Needed(ctx, some)
 		if err != nil {
-			c.Log.Warn("outputs are kept: no coordinator says which of them are needed", "jobs", len(some), "error", err)
+			c.Log.Warn("outputs are kept: no coordinator answered which of them are needed", "jobs", len(some), "error", err)
 			return
 		}
 		for _, job := range needed.GetUnfinishedJobIds() {
@@ -157,17 +157,17 @@ func (c *Cleaner) remove(ctx context.Context, old map[string][]string) {
 					c.Log.Error("cannot remove outputs", "dir", dir, "error", err)
 					continue
 				}
-				c.Log.Info("removed outputs that were not changed for longer than they are kept", "dir", dir)
+				c.Log.Info("removed outputs that are older than keep_outputs_for", "dir", dir)
 			}
 		}
 	}
 }
 
-// holds says whether one of some paths leads to something in a directory. What another node has at that path is none of it.
+// holds reports whether one of some paths leads into a directory. Paths of other nodes do not count.
 func holds(dir string, paths []string) bool {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return true // not known: better not
+		return true // unknown: keep it
 	}
 	for _, path := range paths {
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -183,7 +183,8 @@ func holds(dir string, paths []string) bool {
 	return false
 }
 
-// remove removes a directory that no task uses. It gets another name first: a task that is launched meanwhile has one of its own.
+// remove removes a directory that no task uses. It renames the directory first, so that a task launched meanwhile gets a
+// new one.
 func (o *Dirs) remove(dir string) error {
 	going := filepath.Join(o.base, goingPrefix+filepath.Base(filepath.Dir(dir))+"-"+filepath.Base(dir))
 	moved := false

@@ -1,12 +1,12 @@
-// Package outputs owns the directories in which jobs write that name no output directory: where they are, which of them tasks
-// use, and when they go.
+// Package outputs owns the output directories of jobs that do not set one: where they are, which of them tasks use, and
+// when they are removed.
 //
-// Contract: Dirs.Of says where an attempt writes and where the checkpoints of its job are; Use and Leave frame a task's use of
-// them; a Cleaner removes what nobody needs.
+// Contract: Dirs.Of returns where an attempt writes and where its job keeps checkpoints. A task's use of them starts with
+// Use and ends with Leave. A Cleaner removes unneeded directories.
 //
-// Guarantees: a directory that a task uses stays. An empty one goes when its last user has left it. Anything else goes only
-// when it was not changed for as long as the operator says, its job has ended, and a coordinator says that it holds no
-// registered checkpoint; without that word all stays. What a user named stays for ever.
+// Guarantees: a directory that a task uses is kept. An empty one is removed when its last user leaves it. Any other is
+// removed only if it was not changed for the configured time, its job has ended, and a coordinator says that it contains no
+// registered checkpoint; without that answer it is kept. Directories that users set are never removed.
 //
-// Not guaranteed: any bound on the space that outputs take.
+// Not guaranteed: a limit on the space that outputs take.
 package outputs

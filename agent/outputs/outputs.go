@@ -16,11 +16,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Folder, in the data directory, holds what the jobs wrote that name no output directory: a folder for each tenant, and in
-// it JOB.attempt-N and JOB.checkpoints.
+// Folder, in the data directory, holds the outputs of jobs that set no output directory: a folder for each tenant, with
+// JOB.attempt-N and JOB.checkpoints in it.
 const Folder = "outputs"
 
-// plainTenant are the names of tenants that can be those of folders.
+// plainTenant matches the names of tenants that can be names of folders.
 var plainTenant = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // Tenant is the folder of a tenant's outputs.
@@ -32,16 +32,15 @@ func (o *Dirs) Tenant(tenant string) string {
 	return filepath.Join(o.base, tenant)
 }
 
-// Of returns where the attempt writes, and where the checkpoints of
-// the job are: those are shared by its attempts, so that one can go on from
-// another's.
+// Of returns where the attempt writes, and where the checkpoints of the job are: its attempts share those, so that one can
+// resume from another's.
 func (o *Dirs) Of(id taskid.ID, tenant string, job *v1.SubmitJobRequest) (output, checkpoints string) {
 	own := o.Tenant(tenant)
 	base := job.GetOutputConfig().GetOutputDir()
 	switch {
 	case base == "":
 		base = filepath.Join(own, id.Job)
-		// Versions before this one had no folders of tenants: a job that began there goes on there.
+		// Older versions had no folders for tenants: a job that started there continues there.
 		before := filepath.Join(o.base, id.Job)
 		if _, err := os.Lstat(before + checkpointsSuffix); err == nil {
 			base = before
@@ -51,7 +50,7 @@ func (o *Dirs) Of(id taskid.ID, tenant string, job *v1.SubmitJobRequest) (output
 	case !filepath.IsAbs(base) && job.GetCommandConfig().GetCwd() != "":
 		base = filepath.Join(job.GetCommandConfig().GetCwd(), base)
 	case !filepath.IsAbs(base):
-		base = filepath.Join(own, filepath.Join("/", base)) // nor above it, whatever dots it has
+		base = filepath.Join(own, filepath.Join("/", base)) // nor above it
 	}
 	base = filepath.Join(base, id.Job)
 	return filepath.Join(base, fmt.Sprintf("attempt-%d", id.Attempt)), filepath.Join(base, "checkpoints")
@@ -60,7 +59,7 @@ func (o *Dirs) Of(id taskid.ID, tenant string, job *v1.SubmitJobRequest) (output
 // checkpointsSuffix ends the name of a job's checkpoint directory.
 const checkpointsSuffix = ".checkpoints"
 
-// Dirs knows which of the directories below Folder tasks use. Most jobs leave nothing in theirs: those are removed.
+// Dirs tracks which of the directories below Folder tasks use. Most jobs leave theirs empty: those are removed.
 type Dirs struct {
 	base string // Folder
 
@@ -68,13 +67,13 @@ type Dirs struct {
 	users map[string]int
 }
 
-// New is for the outputs in a data directory, which need not be there yet.
+// New makes Dirs for the outputs in a data directory, which need not exist yet.
 func New(dataDir string) *Dirs {
 	return &Dirs{base: filepath.Join(dataDir, Folder), users: make(map[string]int)}
 }
 
-// own are those of some directories that are this agent's to remove, and the ones that they lie in, the innermost first. Folders of
-// tenants stay.
+// own returns those of some directories that this agent may remove, and the directories that contain them, innermost first.
+// Folders of tenants are kept.
 func (o *Dirs) own(dirs []string) (all []string) {
 	for _, dir := range dirs {
 		for at := dir; at != o.base && tree.Within(at, o.base) && (at == dir || filepath.Dir(at) != o.base); at = filepath.Dir(at) {
@@ -84,7 +83,7 @@ func (o *Dirs) own(dirs []string) (all []string) {
 	return all
 }
 
-// Use notes that a task uses directories, which need not be there yet.
+// Use records that a task uses directories, which need not exist yet.
 func (o *Dirs) Use(dirs []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,7 +92,7 @@ func (o *Dirs) Use(dirs []string) {
 	}
 }
 
-// Leave notes that it does not any more. over: its processes are gone; what nobody uses then goes if nothing is in it.
+// Leave ends a use. over: the task's processes are gone; then empty directories without a user are removed.
 func (o *Dirs) Leave(dirs []string, over bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -103,7 +102,7 @@ func (o *Dirs) Leave(dirs []string, over bool) {
 		}
 		delete(o.users, dir)
 		if over {
-			_ = unix.Rmdir(dir) // it fails if something is in it
+			_ = unix.Rmdir(dir) // fails if it is not empty
 		}
 	}
 }

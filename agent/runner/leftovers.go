@@ -11,9 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 )
 
-// KillLeftovers kills what a task left when its shim was killed, and returns
-// how many processes that were. Their parent is gone, so they are known by
-// their environment, which every process inherits unless it takes care not to.
+// KillLeftovers kills what a task left when its shim was killed, and returns the number of killed processes. Their parent
+// is gone, so they are found by their environment, which child processes inherit unless they clear it.
 func KillLeftovers(spec shim.Spec) int {
 	if spec.Cgroup != "" {
 		_ = os.WriteFile(spec.Cgroup+"/cgroup.kill", []byte("1"), 0)
@@ -50,7 +49,7 @@ next:
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		// A dead process that waits for its parent has no environment.
+		// A zombie has no environment.
 		env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
 		if err != nil {
 			continue

@@ -1,15 +1,11 @@
-// Package runner starts shims and talks to them: the agent's side of package
-// shim.
+// Package runner starts shims and talks to them: the agent's side of package shim.
 //
-// Contract: a task directory belongs to one task. Start makes a shim run its
-// command; Attach finds the shim that an earlier agent started. Either returns
-// a Handle, which tells once that the command runs and once that the task has
-// ended.
+// Contract: a task directory belongs to one task. Start makes a shim run its command; Attach finds the shim that an earlier
+// agent started. Either returns a Handle, which reports once that the command runs and once that the task has ended.
 //
-// Guarantees: a command is started at most once for a directory, also when
-// agents die at any moment (see package shim). A Handle whose shim died
-// without leaving an exit says so only after the processes that the task left
-// were killed.
+// Guarantees: a command is started at most once for a directory, also when agents die at any moment (see package shim). If
+// a shim died without recording an exit, its Handle reports the end only after the processes that the task left were
+// killed.
 package runner
 
 import (
@@ -32,15 +28,13 @@ import (
 	"github.com/mindcoordinator/mind/agent/tasklog"
 )
 
-// ErrNotBegun is returned by Attach for a task whose command was certainly
-// never started. Its directory has been made unusable, so that a shim on its
-// way cannot start it any more; remove it and start afresh.
+// ErrNotBegun is returned by Attach for a task whose command was certainly never started. Its directory has been made
+// unusable, so that a starting shim cannot start it any more; remove it and start again.
 var ErrNotBegun = errors.New("the task was never begun")
 
-// Event is what a shim tells.
+// Event is a message from a shim.
 type Event struct {
-	// Deadline: until when the shim lets the task live, as it was when the
-	// Handle was made.
+	// Deadline: the task's deadline in the shim, when the Handle was made.
 	Deadline *shim.Deadline
 	// Running: the command was started, as Pid, at Time (unix nanoseconds).
 	Running bool
@@ -59,16 +53,15 @@ type Handle struct {
 
 	mu   sync.Mutex
 	conn *os.File
-	// ended takes the connection when the task has ended, and what reads it; nil: it is closed.
+	// ended gets the connection when the task has ended, and its reader; nil: the connection is closed.
 	ended func(said *bufio.Scanner)
 }
 
-// Events carries a deadline event and a running event, one each at most, and then
-// an exit event, after which it is closed. It is closed early, without one, by Close.
+// Events carries at most one deadline event and one running event, and then an exit event, after which it is closed. Close
+// closes it early, without an exit event.
 func (h *Handle) Events() <-chan Event { return h.events }
 
-// Stop tells the shim to stop the task. It may be called again: later requests
-// can only bring the end nearer.
+// Stop tells the shim to stop the task. It may be called again: later requests can only make the end come sooner.
 func (h *Handle) Stop(request shim.StopRequest) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,15 +76,14 @@ func (h *Handle) Stop(request shim.StopRequest) error {
 	return nil
 }
 
-// writePatience bounds how long an order to a shim waits to be taken.
+// writePatience limits how long a write to a shim may take.
 const writePatience = 5 * time.Second
 
-// deadlinePatience bounds how long a deadline waits to be taken: there will be a
-// later one.
+// deadlinePatience limits how long writing a deadline may take: a later one will follow.
 const deadlinePatience = 50 * time.Millisecond
 
-// SetDeadline tells the shim until when the task may live. The shim goes by the
-// latest that it was told, unless it has begun to stop the task.
+// SetDeadline tells the shim the task's deadline. The shim uses the latest deadline that it was told, unless it has already
+// begun to stop the task.
 func (h *Handle) SetDeadline(deadline shim.Deadline) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,10 +97,10 @@ func (h *Handle) SetDeadline(deadline shim.Deadline) error {
 	return nil
 }
 
-// maxRemark bounds a remark: a shim reads no longer lines.
+// maxRemark limits a remark: a shim does not read longer lines.
 const maxRemark = 800
 
-// Remark says something in the log of the task, unless that is closed already.
+// Remark writes a remark into the task's log, unless that is closed.
 func (h *Handle) Remark(text string) error {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text[:min(len(text), maxRemark)], "\n", " "), "")
 	h.mu.Lock()
@@ -123,7 +115,7 @@ func (h *Handle) Remark(text string) error {
 	return nil
 }
 
-// Close lets go of the shim, which goes on. It returns at once.
+// Close detaches from the shim, which continues. It returns at once.
 func (h *Handle) Close() {
 	h.once.Do(func() { close(h.closed) })
 	h.mu.Lock()
@@ -134,8 +126,7 @@ func (h *Handle) Close() {
 	}
 }
 
-// Attach takes up a task that an earlier agent left. The error is a
-// shim.VersionError when a newer agent had launched it.
+// Attach takes over a task that an earlier agent left. The error is a shim.VersionError if a newer agent launched it.
 func Attach(dir string) (*Handle, error) {
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		spec, err := shim.ReadSpec(dir)
@@ -146,10 +137,10 @@ func Attach(dir string) (*Handle, error) {
 			}
 		}
 		if newer := (shim.VersionError{}); errors.As(err, &newer) {
-			// Nothing in it can be relied on, not even that it was never begun.
+			// Nothing in it can be trusted, not even that it was never begun.
 			return nil, err
 		}
-		// Nobody listens: the shim is gone, or not there yet.
+		// Nothing listens: the shim is gone, or not ready yet.
 		free, release, lockErr := lock(dir)
 		if lockErr != nil {
 			return nil, lockErr
@@ -165,11 +156,10 @@ func Attach(dir string) (*Handle, error) {
 	}
 }
 
-// attachDead deals with a directory that has no shim. The caller holds its
-// lock.
+// attachDead handles a directory without a shim. The caller holds its lock.
 func attachDead(dir string, begun bool) (*Handle, error) {
 	if !begun {
-		// It may have been while the lock was sought.
+		// It may have been recorded while this waited for the lock.
 		spec, _ := shim.ReadSpec(dir)
 		begun = spec.Begun || left(dir)
 	}
@@ -198,8 +188,8 @@ func lock(dir string) (free bool, release func(), err error) {
 	return true, func() { _ = unix.Close(fd) }, nil
 }
 
-// left says whether a command has left something in its directory. After a power cut the record may not say any more that the
-// command was begun; what it left is not to be thrown away as if it never had been.
+// left reports whether a command has left something in its directory. After a power cut the record may no longer say that
+// the command was begun; its files must not be removed as if it never had been.
 func left(dir string) bool {
 	if there, _, err := tasklog.End(filepath.Join(dir, shim.LogDir)); err != nil || there > 0 {
 		return true
@@ -212,11 +202,11 @@ func left(dir string) bool {
 	return false
 }
 
-// maxExit bounds an exit: a number of fields, and a line of stderr.
+// maxExit limits an exit: a number of fields, and a line of stderr.
 const maxExit = 1 << 20
 
-// ReadExit reads how the task in a directory ended; the error wraps os.ErrNotExist while it has not, and when a power cut has
-// left nothing to be read of it.
+// ReadExit reads how the task in a directory ended. The error wraps os.ErrNotExist if it has not ended, or if a power cut
+// has left nothing to read.
 func ReadExit(dir string) (shim.Exit, error) {
 	var exit shim.Exit
 	data, err := taskfile.Read(dir, shim.ExitFile, maxExit)
@@ -224,7 +214,7 @@ func ReadExit(dir string) (shim.Exit, error) {
 		return exit, err
 	}
 	if err := json.Unmarshal(data, &exit); err != nil {
-		return shim.Exit{}, fmt.Errorf("%s is not whole: %w", shim.ExitFile, os.ErrNotExist)
+		return shim.Exit{}, fmt.Errorf("%s is incomplete: %w", shim.ExitFile, os.ErrNotExist)
 	}
 	return exit, nil
 }
@@ -235,7 +225,7 @@ func follow(dir string, conn *os.File, ended func(*bufio.Scanner)) *Handle {
 	return h
 }
 
-// release lets go of the connection: nothing is said to the shim of a task that is over.
+// release closes the connection: a shim whose task has ended needs no messages.
 func (h *Handle) release(said *bufio.Scanner) {
 	if h.ended == nil {
 		h.Close()
@@ -296,8 +286,7 @@ func (h *Handle) listen(conn *os.File) bool {
 	return false
 }
 
-// abandoned makes up the exit of a task whose shim died without leaving one:
-// killed, or never able to begin.
+// abandoned makes the exit of a task whose shim died without recording one: the task was killed, or never began.
 func (h *Handle) abandoned(cause error) shim.Exit {
 	for free := false; !free; {
 		var release func()
@@ -312,7 +301,7 @@ func (h *Handle) abandoned(cause error) shim.Exit {
 		time.Sleep(10 * time.Millisecond)
 	}
 	exit := shim.Exit{Code: -1, Ended: time.Now().UnixNano(), Failure: shim.FailureInternal}
-	exit.Message = "the shim of the task was killed, or the machine lost power, and the exit code of the task is not known"
+	exit.Message = "the shim of the task was killed, or the machine lost power; the exit code of the task is unknown"
 	if !errors.Is(cause, os.ErrNotExist) {
 		exit.Message += " (" + cause.Error() + ")"
 	}
@@ -325,7 +314,7 @@ func (h *Handle) abandoned(cause error) shim.Exit {
 		exit.Killed = KillLeftovers(spec)
 	}
 	if err := shim.WriteExit(h.dir, exit); err != nil {
-		exit.Message += "; it could not be written down: " + err.Error()
+		exit.Message += "; it could not be recorded: " + err.Error()
 	}
 	return exit
 }

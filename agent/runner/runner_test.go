@@ -20,7 +20,7 @@ import (
 // self is the test binary: package shim is in it, so it is a shim, too.
 const executable = "/proc/self/exe"
 
-// self starts every shim anew.
+// self starts a new process for every shim.
 var self = NewStarter(executable, "", os.Stderr, 0)
 
 var testEnv = []string{"PATH=" + os.Getenv("PATH")}
@@ -148,7 +148,7 @@ func TestWhatCannotBeLaunchedSaysWhy(t *testing.T) {
 	}{
 		"cwd missing": {
 			shim.Spec{Argv: []string{"true"}, Cwd: dir + "/x"},
-			shim.FailureCwdMissing, "working directory " + dir + "/x does not exist on node n1; create it there, or submit with a cwd that every node has (a shared file system)",
+			shim.FailureCwdMissing, "working directory " + dir + "/x does not exist on node n1; create it there, or submit with a cwd that exists on every node (a shared file system)",
 		},
 		"cwd is a file":        {shim.Spec{Argv: []string{"true"}, Cwd: plain}, shim.FailureCwdMissing, "is not a directory on node n1"},
 		"not in PATH":          {shim.Spec{Argv: []string{"no-such-program"}, Cwd: "/"}, shim.FailureLaunch, `program "no-such-program" was not found on node n1`},

@@ -8,12 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The sockets of shims have names in the abstract namespace: they need no file,
-// whose making is a good part of a launch, and are not bound to the 107 bytes
-// that a path may have. They have no permissions either, so both ends look at
-// who is on the other: the same user, or root.
+// Sockets of shims have names in the abstract namespace: they need no file, which saves a large part of a launch, and no
+// path of at most 107 bytes. They have no permissions either, so both ends check the peer: it must be the same user, or
+// root.
 
-// socketName makes up a name that nobody can have taken before.
+// socketName returns an unused name.
 func socketName() string { return "@mind-shim-" + rand.Text() }
 
 // socket makes the shim's listening socket and connects to it.
@@ -46,7 +45,7 @@ func dial(name string) (*os.File, error) {
 	}
 	if peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err != nil || (peer.Uid != uint32(os.Geteuid()) && peer.Uid != 0) {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("connect to shim: somebody else listens at %s", name)
+		return nil, fmt.Errorf("connect to shim: another user's process listens at %s", name)
 	}
 	return os.NewFile(uintptr(fd), name), nil
 }

@@ -16,24 +16,21 @@ import (
 )
 
 const (
-	// refillPause is how long there must have been no launch before shims are
-	// started for the next ones: a burst needs the processors itself.
+	// refillPause is how long no launch must have happened before shims are started for the next launches: a burst of
+	// launches needs the processors itself.
 	refillPause = 10 * time.Millisecond
-	// restPause is how long there must have been no launch and no end before
-	// shims beyond the spare ones are dismissed.
+	// restPause is how long no launch and no end must have happened before surplus shims are dismissed.
 	restPause = 2 * time.Second
-	// mostResting bounds the shims beyond the spare ones.
+	// mostResting limits the surplus shims.
 	mostResting = 32
 )
 
-// shimEnv: one thread at a time and a small heap are all that a shim needs, and
-// a runtime that does not look through its control groups for a CPU quota
-// starts in three quarters of the time.
+// shimEnv: a shim needs only one thread and a small heap, and the runtime starts in three quarters of the time if it does
+// not search its control groups for a CPU quota.
 var shimEnv = []string{"GOMAXPROCS=1", "GOMEMLIMIT=32MiB", "GODEBUG=containermaxprocs=0,updatemaxprocs=0"}
 
-// Starter starts shims. It keeps a few that wait for a task, so that the start
-// of a process is not part of a launch on a node that is not in a hurry; and
-// those whose task has ended, so that it is not part of one that is.
+// Starter starts shims. It keeps a few idle shims, so that a launch on an idle node does not start a process; and it reuses
+// shims whose task has ended, so that a launch on a busy node does not either.
 type Starter struct {
 	executable string
 	parent     string
@@ -46,16 +43,14 @@ type Starter struct {
 
 	mu      sync.Mutex
 	waiting []*waiter
-	// ending have ended their task, and may come to wait again.
+	// ending are shims whose task has ended, and that may become idle again.
 	ending map[*waiter]struct{}
 	shut   bool
 }
 
-// NewStarter returns a starter that runs "EXECUTABLE shim --dir PARENT --wait"
-// for task directories in parent, and keeps spare shims waiting; with none, each
-// task has a process that had no task before. stderr takes what
-// shims themselves have to say; it must not be a pipe whose reader may go
-// before them; nil: nowhere.
+// NewStarter returns a starter that runs "EXECUTABLE shim --dir PARENT --wait" for task directories in parent, and keeps
+// spare idle shims; with none, each task gets a new process. stderr gets the output of the shims themselves; it must not be
+// a pipe whose reader may end before them; nil: discarded.
 func NewStarter(executable, parent string, stderr *os.File, spare int) *Starter {
 	s := &Starter{
 		executable: executable, parent: parent, stderr: stderr, spare: spare,
@@ -67,8 +62,7 @@ func NewStarter(executable, parent string, stderr *os.File, spare int) *Starter 
 	return s
 }
 
-// Close ends the shims that wait for a task, and waits for their end. Those
-// that have one go on.
+// Close ends idle shims and waits for them. Shims with a task continue.
 func (s *Starter) Close() {
 	close(s.closed)
 	s.mu.Lock()
@@ -85,7 +79,7 @@ func (s *Starter) Close() {
 	}
 }
 
-// tend keeps the shims that wait at their number.
+// tend keeps the number of idle shims.
 func (s *Starter) tend() {
 	for failed := false; ; {
 		var pause <-chan time.Time
@@ -103,7 +97,7 @@ func (s *Starter) tend() {
 		case <-pause:
 			for s.idle() < s.spare && !failed {
 				w, err := s.fork(s.parent)
-				failed = err != nil || !s.put(w, s.spare) // the next launch says why
+				failed = err != nil || !s.put(w, s.spare) // the next launch reports the error
 			}
 			for w := s.surplus(); w != nil; w = s.surplus() {
 				w.dismiss()
@@ -118,7 +112,7 @@ func (s *Starter) idle() int {
 	return len(s.waiting)
 }
 
-// put adds a shim to those that wait, unless there are as many as there may be.
+// put adds an idle shim, unless there are too many.
 func (s *Starter) put(w *waiter, most int) bool {
 	s.mu.Lock()
 	kept := !s.shut && w.parent == s.parent && len(s.waiting) < most
@@ -132,7 +126,7 @@ func (s *Starter) put(w *waiter, most int) bool {
 	return kept
 }
 
-// take takes the shim that came last: most of it is still in the caches.
+// take takes the newest idle shim: most of it is still in the caches.
 func (s *Starter) take() *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +138,7 @@ func (s *Starter) take() *waiter {
 	return w
 }
 
-// surplus takes the shim that has waited longest, if there are more than the spare ones.
+// surplus takes the oldest idle shim, if there are more than the spare ones.
 func (s *Starter) surplus() *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,8 +157,8 @@ func (s *Starter) change() {
 	}
 }
 
-// Start writes the specification into a new directory and has a shim run it;
-// prepare, when it is not nil, adds to the directory what the task needs.
+// Start writes the specification into a new directory and makes a shim run it; prepare, if set, adds the files that the
+// task needs.
 func (s *Starter) Start(dir string, spec shim.Spec, prepare func(dir string) error) (*Handle, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make task directory: %w", err)
@@ -189,11 +183,11 @@ func (s *Starter) Start(dir string, spec shim.Spec, prepare func(dir string) err
 	return s.give(w, dir, spec)
 }
 
-// give hands a task to a shim that waits. The error says that it could not, or
-// that the shim had died meanwhile; it has not seen the task then.
+// give hands a task to an idle shim. An error means that it failed, or that the shim had died; then the shim has not seen
+// the task.
 func (s *Starter) give(w *waiter, dir string, spec shim.Spec) (*Handle, error) {
 	if w.name == "" {
-		// It has shut the door of its former task.
+		// It has closed the socket of its former task.
 		w.name = socketName()
 	}
 	spec.Socket = w.name
@@ -212,7 +206,7 @@ func (s *Starter) give(w *waiter, dir string, spec shim.Spec) (*Handle, error) {
 	return follow(dir, w.conn, func(said *bufio.Scanner) { s.ended(w, said) }), nil
 }
 
-// ended waits for a shim whose task has ended to be ready for another.
+// ended waits until a shim whose task has ended is ready for another.
 func (s *Starter) ended(w *waiter, said *bufio.Scanner) {
 	s.mu.Lock()
 	shut := s.shut || s.spare == 0 || w.parent != s.parent
@@ -240,7 +234,7 @@ func (s *Starter) ended(w *waiter, said *bufio.Scanner) {
 	}()
 }
 
-// writeSpec does not sync: a machine that loses power loses the task with it.
+// writeSpec does not sync: a machine that loses power loses the task as well.
 func writeSpec(dir string, spec shim.Spec) error {
 	if err := os.WriteFile(filepath.Join(dir, shim.SpecFile), spec.Encode(), 0o600); err != nil {
 		return fmt.Errorf("write task: %w", err)
@@ -248,7 +242,7 @@ func writeSpec(dir string, spec shim.Spec) error {
 	return nil
 }
 
-// fork starts a shim that waits for a task in a directory of parent.
+// fork starts an idle shim for task directories in parent.
 func (s *Starter) fork(parent string) (*waiter, error) {
 	name := socketName()
 	listener, conn, err := socket(name)
@@ -262,7 +256,7 @@ func (s *Starter) fork(parent string) (*waiter, error) {
 		return nil, err
 	}
 	w := &waiter{name: name, parent: parent, conn: conn, child: child, gone: make(chan struct{})}
-	// The only one who waits for the process: it may outlast its tasks by the time that the disk takes.
+	// The only goroutine that waits for the process, which may outlive its tasks while the disk is slow.
 	go func() {
 		defer close(w.gone)
 		_, _ = child.Wait()

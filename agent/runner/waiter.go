@@ -11,8 +11,8 @@ const dismissPatience = 5 * time.Second
 
 // waiter is a shim that waits for a task, its first or another.
 type waiter struct {
-	// name of the socket that it was started with; empty when it has had a task:
-	// it listens under the name in the specification of its next one.
+	// name of its first socket; empty after its first task: then it listens under the name in the specification of its next
+	// task.
 	name   string
 	parent string
 	conn   *os.File
@@ -20,7 +20,7 @@ type waiter struct {
 	gone   chan struct{} // closed when the process has ended
 }
 
-// dismiss ends the shim. One that is stopped does not hear of it.
+// dismiss ends the shim. A stopped (SIGSTOP) shim does not react.
 func (w *waiter) dismiss() {
 	_ = w.conn.Close()
 	select {
@@ -32,5 +32,5 @@ func (w *waiter) dismiss() {
 	<-w.gone
 }
 
-// ready waits until a shim, of which all was read up to the end of its task, has put that away; false: it has gone, or will.
+// ready waits until a shim has cleaned up after its task, of which everything was read; false: it has gone, or will.
 func ready(said *bufio.Scanner) bool { return said.Scan() && said.Text() == "idle" }

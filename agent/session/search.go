@@ -9,28 +9,28 @@ import (
 
 const (
 	retryMin = 20 * time.Millisecond
-	// retryLost is the longest pause while the session has been lost for
-	// less than lostFor: somebody is being elected. Asking more often
-	// does not shorten an election that takes longer.
+	// retryLost is the longest pause while the session has been lost for less than lostFor: an election is in progress.
+	// Asking more often does not shorten an election that takes longer.
 	retryLost = 200 * time.Millisecond
 	lostFor   = 5 * time.Second
 	retryMax  = 2 * time.Second
-	// brief is how long a session must last to have been worth its while. One that ends sooner is not begun again at once: a
-	// leader that is handing over takes sessions, and ends them at the first report.
+	// brief is how long a session must last to count as good. After a shorter one, the agent waits before the next: a
+	// leader that is handing over accepts sessions, and ends them at the first report.
 	brief = time.Second
-	// complainAfter is how long an agent goes without a session before it says why, and complainPace how often it does.
+	// complainAfter is how long an agent is without a session before it logs why, and complainPace how often it repeats
+	// that.
 	complainAfter = 10 * time.Second
 	complainPace  = time.Minute
 )
 
-// Search looks for the coordinator that leads. In each round every coordinator is asked once, the most likely leader first.
+// Search looks for the leader. In each round every coordinator is asked once, the most likely leader first.
 type Search struct {
 	coordinators []string
 	shuffle      func(n int, swap func(i, j int))
-	slack        map[string]time.Duration // by address, a factor above 1
+	slack        map[string]time.Duration // by address; a factor above 1
 
 	preferred string
-	term      uint64 // the newest that welcomed the agent
+	term      uint64 // the newest term that accepted the agent
 	pause     time.Duration
 	lostAt    time.Time
 
@@ -39,9 +39,9 @@ type Search struct {
 	tried  map[string]bool
 	hinted bool
 	held   bool
-	took   time.Duration // that the session lasted
+	took   time.Duration // how long the session lasted
 
-	// out is since when no session could be opened, why what the last try said, and told when that was last logged.
+	// out is since when there is no session, why is the last error, and told when that was last logged.
 	out, told time.Time
 	why       error
 }
@@ -56,7 +56,7 @@ func NewSearch(coordinators []string, shuffle func(n int, swap func(i, j int))) 
 	}
 }
 
-// Begin begins a round.
+// Begin starts a round.
 func (s *Search) Begin() {
 	list := slices.Clone(s.coordinators)
 	s.shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
@@ -67,7 +67,7 @@ func (s *Search) Begin() {
 	s.next, s.tried, s.hinted, s.held, s.took = list, make(map[string]bool), false, false, 0
 }
 
-// Next is the coordinator to ask now; false: the round is over.
+// Next returns the coordinator to ask now; false: the round is over.
 func (s *Search) Next() (addr string, ok bool) {
 	for len(s.next) > 0 && !s.held {
 		addr, s.next = s.next[0], s.next[1:]
@@ -79,17 +79,17 @@ func (s *Search) Next() (addr string, ok bool) {
 	return "", false
 }
 
-// Outcome is how a try ended, or the session that came of it.
+// Outcome is the result of a try, or of the session that it opened.
 type Outcome struct {
-	// Answered: the coordinator said something. Held: there was a session.
+	// Answered: the coordinator answered. Held: there was a session.
 	Answered, Held bool
 	Took           time.Duration
-	// Leader is who leads, as the coordinator says; empty: it did not say.
+	// Leader is the leader according to the coordinator; empty: unknown.
 	Leader string
 	Why    error
 }
 
-// Tried notes how asking a coordinator ended.
+// Tried records the outcome of a try.
 func (s *Search) Tried(addr string, o Outcome) {
 	s.judge(addr, o)
 	if o.Held {
@@ -107,7 +107,7 @@ func (s *Search) Tried(addr string, o Outcome) {
 	}
 }
 
-// End ends a round and returns how long to rest, at most, before the next.
+// End ends a round and returns how long to wait, at most, before the next.
 func (s *Search) End(now time.Time) (rest time.Duration) {
 	if s.held {
 		s.lostAt = now
@@ -121,15 +121,15 @@ func (s *Search) End(now time.Time) (rest time.Duration) {
 		longest = retryLost
 	}
 	if s.hinted {
-		// The one that was named may not know yet that it leads.
+		// The named leader may not know yet that it leads.
 		s.pause = min(s.pause, 4*retryMin)
 	}
 	s.pause = min(2*s.pause, longest)
 	return s.pause
 }
 
-// Complain returns how long the agent has been without a session, and why, when that is to be logged: it lasts longer than an
-// election, and the coordinators only see a node that is silent.
+// Complain returns how long the agent has been without a session, and why, if that should be logged: it takes longer than
+// an election. The coordinators only see that the node is silent.
 func (s *Search) Complain(now time.Time) (out time.Duration, why error, due bool) {
 	switch {
 	case s.held:
@@ -144,18 +144,16 @@ func (s *Search) Complain(now time.Time) (out time.Duration, why error, due bool
 }
 
 const (
-	// maxSlack is how many times as long as usual an agent waits for a connection,
-	// maxPatience how many times for an answer on one: who waits for a coordinator
-	// that has stopped finds the next leader later.
+	// maxSlack limits by which factor the usual time for a connection is extended, maxPatience for an answer on one: an
+	// agent that waits for a stopped coordinator finds the next leader later.
 	maxSlack    = 8
 	maxPatience = 2
-	// slackKept is how long a session must last that all are waited for as usual
-	// again.
+	// slackKept is how long a session must last until the usual times apply to all coordinators again.
 	slackKept = time.Minute
 )
 
-// A coordinator that is given up too soon is asked again, and has to do again what it had half done: one that was silent is
-// given twice as long the next time, and is asked after all others.
+// A coordinator that is given up too soon is asked again, and must repeat its work. One that was silent gets twice as long
+// the next time, and is asked after all others.
 
 func (s *Search) judge(addr string, o Outcome) {
 	switch {
@@ -166,18 +164,18 @@ func (s *Search) judge(addr string, o Outcome) {
 	}
 }
 
-// factor is how many times as long as usual to wait for a coordinator.
+// factor is the factor of the usual time for a coordinator.
 func (s *Search) factor(addr string) time.Duration { return max(1, s.slack[addr]) }
 
-// sort puts those last that were silent.
+// sort moves coordinators that were silent to the end.
 func (s *Search) sort(addrs []string) {
 	slices.SortStableFunc(addrs, func(a, b string) int { return int(s.factor(a) - s.factor(b)) })
 }
 
-// ConnectTime bounds a try to connect.
+// ConnectTime limits a try to connect.
 func (s *Search) ConnectTime(addr string) time.Duration { return s.factor(addr) * 2 * DialTimeout }
 
-// AnswerTime is how long to wait for an answer that usually comes within d.
+// AnswerTime is how long to wait for an answer that usually arrives within d.
 func (s *Search) AnswerTime(addr string, d time.Duration) time.Duration {
 	return min(s.factor(addr), maxPatience) * d
 }

@@ -1,15 +1,15 @@
-// Package session is what an agent decides about its sessions with the leader: whom to ask for one, when to give one up, what
-// proves that it is one, and when to send.
+// Package session makes an agent's decisions about its sessions with the leader: which coordinator to ask, when to give a
+// session up, what proves that the coordinator leads, and when to send.
 //
-// Contract: a Search says which coordinator to ask next and how long to rest when none took the agent. A Session is one stream
-// that was welcomed: it is told what arrives and what is sent, and says what follows from it. Both are pure: no clock, no I/O,
-// no goroutine. Instants are handed in, so simulations can drive them.
+// Contract: a Search says which coordinator to ask next, and how long to wait after a round without success. A Session is
+// one accepted stream: it is told what arrives and what is sent, and decides what follows. Both are pure: no clock, no I/O,
+// no goroutine. Times are passed in, so simulations can drive them.
 //
-// Guarantees: a coordinator of an older term than one that was seen gets no session. A session is proven by the first renewal
-// that the leader acknowledged in it: only then does it count as open for the other nodes, and only then is a roster of its
-// taken. A leader that does not acknowledge renewals is given up, whatever else it says.
+// Guarantees: a coordinator of an older term than a known one gets no session. A session is proven by the first renewal
+// that the leader acknowledged in it: only then does it count as open for the other nodes, and only then is its roster
+// accepted. A leader that does not acknowledge renewals is given up, whatever else it sends.
 //
-// Not guaranteed: what a session means for the leases of the node; that is for package lease.
+// Not guaranteed: what a session means for the leases of the node; package lease decides that.
 package session
 
 import (
@@ -21,18 +21,17 @@ import (
 )
 
 const (
-	// DialTimeout bounds a try to reach a coordinator or another agent.
+	// DialTimeout limits a try to reach a coordinator or another agent.
 	DialTimeout = 500 * time.Millisecond
-	// WelcomeTimeout bounds the time from a connection to the first answer,
-	// which comes after the node was registered in the replicated state.
+	// WelcomeTimeout limits the time from a connection to the first answer, which comes after the node was registered in
+	// the replicated state.
 	WelcomeTimeout = 5 * time.Second
-	// SendPause is the least time between two messages with reports: each costs
-	// the cluster a commit, and a busy node has many to make.
+	// SendPause is the least time between two messages with reports: each costs the cluster a commit, and a busy node has
+	// many reports.
 	SendPause = 15 * time.Millisecond
-	// defaultHeartbeat is used when the coordinator names none.
+	// defaultHeartbeat is used if the coordinator does not set one.
 	defaultHeartbeat = time.Second
-	// silence is how many heartbeats may go unanswered, and leastPatience how long
-	// at least.
+	// silence is how many heartbeats may be unanswered, and leastPatience how long at least.
 	silence       = 4
 	leastPatience = 4 * time.Second
 )
@@ -40,7 +39,7 @@ const (
 // ErrSilent says that a coordinator did not answer in time.
 var ErrSilent = errors.New("the coordinator is silent")
 
-// Session is one that was welcomed.
+// Session is one accepted stream.
 type Session struct {
 	heartbeat, patience time.Duration
 	proven              bool
@@ -50,7 +49,7 @@ type Session struct {
 	roster              *v1.Roster
 }
 
-// Welcomed begins a session. The error is why there is none.
+// Welcomed starts a session. The error is why there is none.
 func (s *Search) Welcomed(addr string, welcome *v1.Welcome, now time.Time) (*Session, error) {
 	switch {
 	case welcome == nil:
@@ -64,32 +63,32 @@ func (s *Search) Welcomed(addr string, welcome *v1.Welcome, now time.Time) (*Ses
 		heartbeat = defaultHeartbeat
 	}
 	patience := s.AnswerTime(addr, max(silence*heartbeat, leastPatience))
-	// The first heartbeat is sent at once: without its answer nothing is launched.
+	// The first heartbeat is sent at once: nothing is launched before its answer.
 	return &Session{heartbeat: heartbeat, patience: patience, beatAt: now, silentAt: now.Add(patience), reportsAt: now}, nil
 }
 
 // BeatAt is when the next heartbeat is due.
 func (s *Session) BeatAt() time.Time { return s.beatAt }
 
-// Beat notes that a heartbeat is sent, when it is due or before.
+// Beat records that a heartbeat is sent, when it is due or earlier.
 func (s *Session) Beat(now time.Time) {
 	if now.Before(s.beatAt) {
 		return // there was something to say besides
 	}
 	if s.beatAt = s.beatAt.Add(s.heartbeat); !s.beatAt.After(now) {
-		s.beatAt = now.Add(s.heartbeat) // those that were missed are not made up for
+		s.beatAt = now.Add(s.heartbeat) // missed heartbeats are not sent later
 	}
 }
 
-// Acked notes that the leader acknowledged a heartbeat. news: it was a newer one than before, by the lease keeper's books;
-// nothing else proves that it leads. opened: the session counts as open from now on.
+// Acked records that the leader acknowledged a heartbeat. news: it was newer than any before, according to the lease
+// keeper; nothing else proves that the coordinator leads. opened: the session counts as open from now on.
 func (s *Session) Acked(news bool, now time.Time) (opened bool) {
 	if !news {
 		return false
 	}
 	s.silentAt = now.Add(s.patience)
-	// Until now it was no session for the other agents: a coordinator whose disk hangs still welcomes, and can replace nothing.
-	// What this one answers them it is bound by, whatever it answered.
+	// Until now it was not a session for the other agents: a coordinator whose disk hangs still accepts sessions, but
+	// cannot place replacements. The agent is bound by what it answered them meanwhile.
 	opened = !s.proven
 	s.proven = true
 	return opened
@@ -98,11 +97,11 @@ func (s *Session) Acked(news bool, now time.Time) (opened bool) {
 // SilentAt is when the session is given up, unless the leader acknowledges a heartbeat before.
 func (s *Session) SilentAt() time.Time { return s.silentAt }
 
-// Roster takes in what the coordinator sends; TakeRoster returns what is to be kept of it, nil for nothing. A coordinator that
-// was deposed could send one older than what this node has acknowledged already, so none is kept before the session is proven.
+// Roster takes a roster that the coordinator sent; TakeRoster returns the roster to keep, nil for none. A deposed
+// coordinator could send an older roster than this node has acknowledged, so none is kept before the session is proven.
 func (s *Session) Roster(roster *v1.Roster) { s.roster = roster }
 
-// TakeRoster is asked after all that arrived.
+// TakeRoster is called after everything that arrives.
 func (s *Session) TakeRoster() *v1.Roster {
 	if !s.proven {
 		return nil
@@ -112,8 +111,8 @@ func (s *Session) TakeRoster() *v1.Roster {
 	return roster
 }
 
-// ReportsAt is when reports may be sent again.
+// ReportsAt is when the next reports may be sent.
 func (s *Session) ReportsAt() time.Time { return s.reportsAt }
 
-// Reported notes that reports were sent.
+// Reported records that reports were sent.
 func (s *Session) Reported(now time.Time) { s.reportsAt = now.Add(SendPause) }

@@ -11,7 +11,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// To the coordinators an agent without a session is a node that is silent: it has to say itself what keeps it out.
+// The coordinators only see that a node without a session is silent: the agent itself must log the reason.
 func TestSearch_saysWhatKeepsTheAgentOut(t *testing.T) {
 	s := NewSearch([]string{"c1:7001"}, nil)
 	now := time.Unix(1000, 0)
@@ -35,7 +35,7 @@ func TestSearch_saysWhatKeepsTheAgentOut(t *testing.T) {
 	require.Zero(t, try(8*time.Second), "it was in session meanwhile")
 }
 
-func TestSearch_asksEachOnceAndWhoeverIsNamedNext(t *testing.T) {
+func TestSearch_asksEachOnceAndTheNamedLeaderNext(t *testing.T) {
 	s := NewSearch([]string{"c1", "c2", "c3"}, rand.New(rand.NewPCG(1, 1)).Shuffle)
 	now := time.Unix(1000, 0)
 	s.Begin()

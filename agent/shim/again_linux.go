@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// mostTasks bounds how many tasks one process has in its life: whatever it should leak ends with it.
+// mostTasks limits the tasks of one process: anything that it leaks ends with it.
 const mostTasks = 1000
 
-// again offers a shim whose task has ended to the agent that brought it, for another task: most of what a short task costs is
-// the start of the process around it. It returns no agent when the process had better end: when the agent has gone or
-// another one has asked for the task, or when anything of the task was not as it should be. What one task could hand down
-// to the next is undone here: the directory and its lock, the sockets, the alarm, the protection from the kernel's killer.
-// Signals that the shim ignores are not inherited: the runtime resets, in each child, all that it handles itself.
+// again offers a shim whose task has ended to its agent for another task: most of the cost of a short task is starting the
+// process around it. It returns no agent if the process should end: the agent has gone, another agent has asked for the
+// task, or something about the task was unusual. Everything that one task could pass to the next is undone here: the
+// directory and its lock, the sockets, the alarm, the protection from the kernel's OOM killer. Signals that the shim
+// ignores are not inherited: the runtime resets, in each child, all signals that it handles itself.
 func (s *shim) again(parent string) (name string, agent *caller) {
 	if !s.whole || s.exit.Pid == 0 || s.used+1 >= mostTasks || parent == "" || parent[0] != '/' {
 		return "", nil
@@ -22,7 +22,7 @@ func (s *shim) again(parent string) (name string, agent *caller) {
 		return "", nil
 	}
 	s.lease.close()
-	// Nobody who finds the lock free finds no exit: that was written first.
+	// The exit was written first, so a process that finds the lock free also finds the exit.
 	_ = syscall.Close(s.lock)
 	if os.Chdir("/") != nil || !unprotect() {
 		return "", nil
@@ -40,11 +40,11 @@ func (s *shim) again(parent string) (name string, agent *caller) {
 
 const oomScore = "/proc/self/oom_score_adj"
 
-// inherited is the protection that the agent gave to its children; empty: it was not changed.
+// inherited is the OOM adjustment that the agent gave to its children; empty: unchanged.
 var inherited []byte
 
-// protect: the kernel should rather kill what eats the memory. It is done after the command was started, which would
-// inherit it.
+// protect makes the kernel prefer to kill the process that uses the memory. It is called after the command was started,
+// which would inherit it.
 func protect() {
 	before, err := os.ReadFile(oomScore)
 	if err == nil && os.WriteFile(oomScore, []byte("-500"), 0) == nil {

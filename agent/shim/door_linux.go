@@ -9,19 +9,18 @@ import (
 	"time"
 )
 
-// door is the socket over which agents learn what happens to the task and tell
-// the shim to stop it. Lines of text go both ways:
+// door is the socket over which agents learn about the task and tell the shim to stop it. Lines of text go both ways:
 //
 //	to the agent:  deadline STOP-AT DEAD-BY RENEWED    started PID UNIXNANOS    exited EXIT-AS-JSON    idle (see again)
-//	to the shim:   deadline STOP-AT DEAD-BY RENEWED    stop NOTICE-MS TERM-MS    remark TEXT    task NAME (to one that waits)
+//	to the shim:   deadline STOP-AT DEAD-BY RENEWED    stop NOTICE-MS TERM-MS    remark TEXT    task NAME (if it is idle)
 //
-// An agent that connects late is told the present state at once. The deadline is told to those who connect, not at each
-// change: it is an agent that brings it.
+// An agent that connects late gets the current state at once. The deadline is sent on connecting, not at each change:
+// agents set it.
 type door struct {
 	requests  chan StopRequest
 	deadlines chan Deadline
-	over      chan struct{} // closed when nobody takes those any more
-	next      chan string   // the name of the next task, from who brought this one; closed when it has gone
+	over      chan struct{} // closed when nothing reads those any more
+	next      chan string   // the name of the next task, from the agent of this one; closed when that is gone
 	remark    func(text string)
 
 	mu       sync.Mutex
@@ -34,7 +33,7 @@ type door struct {
 	shut     bool
 }
 
-// openDoor serves a listening socket. Without one the shim runs all the same: the state is on disk, too.
+// openDoor serves a listening socket. Without a socket the shim still runs: the state is also on disk.
 func openDoor(fd int, agent *caller, deadline Deadline, remark func(text string)) *door {
 	d := &door{
 		remark:   remark,
@@ -44,7 +43,7 @@ func openDoor(fd int, agent *caller, deadline Deadline, remark func(text string)
 	if syscall.SetNonblock(fd, true) != nil {
 		return d
 	}
-	// A connection that is waiting already is served before goroutines start.
+	// A waiting connection is served before goroutines start.
 	if agent != nil {
 		if agent.file == nil && syscall.SetNonblock(agent.fd, true) == nil {
 			agent.file = os.NewFile(uintptr(agent.fd), "agent")
@@ -80,7 +79,7 @@ func openDoor(fd int, agent *caller, deadline Deadline, remark func(text string)
 	return d
 }
 
-// listen makes a listening socket of a name.
+// listen creates a listening socket with a name.
 func listen(name string) (int, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -96,8 +95,7 @@ func listen(name string) (int, error) {
 	return fd, nil
 }
 
-// close shuts the door behind a task that is over, and returns who brought it, when nobody else has come in and it is still
-// there.
+// close closes the socket of an ended task, and returns its agent if no other agent has connected and it is still there.
 func (d *door) close() *caller {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,15 +112,14 @@ func (d *door) close() *caller {
 	return d.agent
 }
 
-// caller is the agent that a waiting shim was given its task by.
+// caller is the agent that gave an idle shim its task.
 type caller struct {
 	fd      int
 	file    *os.File // once it was served
-	pending []byte   // what it said after that
+	pending []byte   // what it sent after that
 }
 
-// awaitTask waits for the name of a task directory. There is no caller when
-// the agent went away without one.
+// awaitTask waits for the name of a task directory. It returns no caller if the agent disconnected without one.
 func awaitTask(listener int) (name string, _ *caller) {
 	fd := -1
 	for fd < 0 {
@@ -161,8 +158,7 @@ func awaitTask(listener int) (name string, _ *caller) {
 	return "", nil
 }
 
-// trusted looks at who is on the other end: the name of the socket is no
-// secret, and it has no permissions.
+// trusted checks the peer: the name of the socket is not secret, and it has no permissions.
 func trusted(fd int) bool {
 	peer, err := syscall.GetsockoptUcred(fd, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	return err == nil && (peer.Uid == uint32(os.Geteuid()) || peer.Uid == 0)
@@ -216,7 +212,7 @@ func (d *door) serve(conn *os.File, pending []byte) {
 	}()
 }
 
-// announce tells everybody who is or will be connected.
+// announce sends a line to all present and future connections.
 func (d *door) announce(line string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -226,14 +222,14 @@ func (d *door) announce(line string) {
 	}
 }
 
-// keep has the deadline told to who connects from now on.
+// keep stores the deadline for future connections.
 func (d *door) keep(deadline Deadline) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.deadline = deadline
 }
 
-// send never waits long: an agent that does not read can ask again.
+// send never blocks for long: an agent that does not read can ask again.
 func (d *door) send(conn *os.File, data []byte) {
 	if len(data) == 0 {
 		return
@@ -242,7 +238,7 @@ func (d *door) send(conn *os.File, data []byte) {
 	_, _ = conn.Write(data)
 }
 
-// listen takes what an agent says until it goes away, or names another task; rest is what it said after that.
+// listen reads an agent's messages until it disconnects or names another task; rest is what it sent after that.
 func (d *door) listen(conn *os.File, pending []byte) (task string, rest []byte) {
 	buf := make([]byte, 256)
 	for {

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// cudaOOM is what CUDA, PyTorch and JAX print when a GPU's memory is full.
+// cudaOOM are the messages of CUDA, PyTorch and JAX when a GPU's memory is full.
 var cudaOOM = []string{
 	"CUDA out of memory", "torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", "CUDA_ERROR_OUT_OF_MEMORY",
 	"CUDA error: out of memory", "RESOURCE_EXHAUSTED: Out of memory",
 }
 
-// explain says why a command failed, as far as that can be known.
+// explain says why a command failed, as far as that is known.
 func (s *shim) explain() {
 	if s.exit.Code == 0 || s.exit.Failure == FailureNodeLost {
 		return
@@ -42,7 +42,7 @@ func (s *shim) explain() {
 	}
 }
 
-// lastErrors is the end of stderr, once it was read to its end.
+// lastErrors is the end of stderr, after it was read completely.
 func (o *output) lastErrors() []byte {
 	select {
 	case <-o.done:
@@ -66,8 +66,8 @@ func lineAround(text []byte, at int) string {
 	return string(line)
 }
 
-// kernelKilled looks for the process in the kernel's log. It needs the right
-// to read it, and the host's process ids; without them the answer is no.
+// kernelKilled looks for the process in the kernel's log. It needs permission to read it, and the host's process ids;
+// without them the answer is no.
 func kernelKilled(exit Exit) bool {
 	uptime, err := os.ReadFile("/proc/uptime")
 	if err != nil {
@@ -77,8 +77,7 @@ func kernelKilled(exit Exit) bool {
 	if err != nil {
 		return false
 	}
-	// Process ids come round again: what the kernel said before the command
-	// was started was about another one.
+	// Process ids are reused: messages from before the command's start are about another process.
 	since := int64(now*1e6) - (time.Now().UnixNano()-exit.Started)/1000 - 1e6
 	fd, err := syscall.Open("/dev/kmsg", syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {

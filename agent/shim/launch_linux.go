@@ -86,11 +86,11 @@ func (s *shim) start(program, cwd string) *failure {
 	return nil
 }
 
-// whyNot explains an error of exec that the checks before did not foresee.
+// whyNot explains an error of exec that the earlier checks did not foresee.
 func whyNot(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
-		return "the interpreter or loader that it names is missing"
+		return "its interpreter or loader is missing"
 	case errors.Is(err, syscall.ENOEXEC):
 		return "it is neither a program for this machine nor a script that begins with #!"
 	case errors.Is(err, syscall.E2BIG):
@@ -107,7 +107,7 @@ func checkCwd(cwd, node string) *failure {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return &failure{FailureCwdMissing, "working directory " + cwd + " does not exist on node " + node +
-			"; create it there, or submit with a cwd that every node has (a shared file system)"}
+			"; create it there, or submit with a cwd that exists on every node (a shared file system)"}
 	case err != nil:
 		return &failure{FailureCwdMissing, "working directory " + cwd + " cannot be used on node " + node + ": " + cause(err)}
 	case !info.IsDir():
@@ -193,7 +193,7 @@ func hasSlash(s string) bool {
 	return false
 }
 
-// cause is the error without the operation and path that the message names.
+// cause returns the error without the operation and path, which the message contains already.
 func cause(err error) string {
 	var path *os.PathError
 	if errors.As(err, &path) {
@@ -202,7 +202,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// Identity tells one directory entry from another of the same name.
+// Identity distinguishes two directory entries of the same name.
 func Identity(info os.FileInfo) string {
 	inode := uint64(0)
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
@@ -211,8 +211,7 @@ func Identity(info os.FileInfo) string {
 	return strconv.FormatUint(inode, 10) + ":" + strconv.FormatInt(info.ModTime().UnixNano(), 10)
 }
 
-// writeBaseline notes what is in the checkpoint directory, so that what an
-// earlier attempt left there is not taken for this one's.
+// writeBaseline lists the checkpoint directory, so that files of an earlier attempt do not count as this one's.
 func writeBaseline(dir string) error {
 	if dir == "" {
 		return nil

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Lease is what a task lives by; package lease says how it is reckoned. The shim
-// enforces the deadline, the latest that it was told, whatever becomes of the
-// agent. The other fields are kept for the next agent.
+// Lease is the lease of a task; package lease computes it. The shim enforces the latest deadline that it was told, even
+// without the agent. The other fields are kept for the next agent.
 type Lease struct {
 	// Ns and StopNs are the lease and the time for a stop, in nanoseconds.
 	Ns, StopNs  int64
@@ -17,26 +16,24 @@ type Lease struct {
 	Deadline
 }
 
-// Deadline is until when a task may live. All are nanoseconds as Boottime tells
-// them: neither a step of the clock nor a sleep of the machine changes what they
-// mean.
+// Deadline is when a task must end. All values are nanoseconds of Boottime: neither clock changes nor sleep of the machine
+// affect them.
 type Deadline struct {
-	// StopAt is when the shim begins to stop the task, DeadBy when no process of
-	// it may be left. A stop once begun goes on. 0: never.
+	// StopAt is when the shim starts to stop the task, DeadBy when no process of it may be left. A stop is never canceled.
+	// 0: never.
 	StopAt, DeadBy int64
-	// Renewed is when the renewal was sent that a coordinator answered last; it is
-	// used in messages only.
+	// Renewed is when the last acknowledged renewal was sent; it is used in messages only.
 	Renewed int64
 }
 
 const deadlineWord = "deadline"
 
-// Line is how the deadline is told, with the end of the line.
+// Line formats the deadline as a line.
 func (d Deadline) Line() string {
 	return deadlineWord + " " + strconv.FormatInt(d.StopAt, 10) + " " + strconv.FormatInt(d.DeadBy, 10) + " " + strconv.FormatInt(d.Renewed, 10) + "\n"
 }
 
-// ParseDeadline reads what Line returned, without the end of the line.
+// ParseDeadline parses a result of Line, without the end of the line.
 func ParseDeadline(line string) (Deadline, bool) {
 	fields := bytes.Fields([]byte(line))
 	if len(fields) != 4 || string(fields[0]) != deadlineWord {
@@ -47,8 +44,8 @@ func ParseDeadline(line string) (Deadline, bool) {
 	return d, ok
 }
 
-// later takes the later of two: an agent tells what it was entitled to say, and
-// two agents may speak at a time, one of them from beyond its end.
+// later returns the later of two: an agent may only set deadlines that it was entitled to, and two agents may be connected
+// at a time, one of them about to end.
 func (d Deadline) later(other Deadline) Deadline {
 	return Deadline{StopAt: max(d.StopAt, other.StopAt), DeadBy: max(d.DeadBy, other.DeadBy), Renewed: max(d.Renewed, other.Renewed)}
 }

@@ -10,8 +10,8 @@ import (
 
 const clockBoottime = 7
 
-// Boottime tells the nanoseconds since the machine started, sleep included. All
-// processes of a machine agree on it.
+// Boottime returns the nanoseconds since the machine started, including sleep. It is the same for all processes of a
+// machine.
 func Boottime() int64 {
 	var ts syscall.Timespec
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime, uintptr(unsafe.Pointer(&ts)), 0); errno != 0 {
@@ -24,7 +24,7 @@ func Boottime() int64 {
 type enforcer struct {
 	Hold
 	alarm chan struct{}
-	timer *os.File // nil: there was none to be had
+	timer *os.File // nil: the kernel has none
 	fd    int      // of it: asked for it, the file would block from then on
 }
 
@@ -43,8 +43,8 @@ func (d Deadline) silence() string {
 	return "no coordinator answered for " + strconv.FormatInt((Boottime()-d.Renewed)/int64(time.Second), 10) + " s"
 }
 
-// extend takes a deadline from an agent. The alarm is left as it is: when it
-// rings too early, it is set anew. So an extension costs next to nothing.
+// extend takes a deadline from an agent. It does not touch the alarm: if that fires too early, it is set again. So an
+// extension costs almost nothing.
 func (s *shim) extend(deadline Deadline) {
 	if !s.lease.Extend(deadline) {
 		return
@@ -55,7 +55,7 @@ func (s *shim) extend(deadline Deadline) {
 	}
 }
 
-// enforce does what the deadline asks for now.
+// enforce does what the deadline requires now.
 func (s *shim) enforce() {
 	due := s.lease.Look(Boottime())
 	if due.Begins && s.exit.Ended == 0 && !s.exit.Stopped {
@@ -71,8 +71,7 @@ func (s *shim) enforce() {
 	}
 }
 
-// wake has the alarm ring at an instant. A timer of the runtime would be late by
-// the time that the machine slept.
+// wake sets the alarm to a time. A timer of the runtime would be late by the time that the machine slept.
 func (l *enforcer) wake(at int64) {
 	if l.alarm == nil {
 		l.alarm = make(chan struct{}, 1)
@@ -96,7 +95,7 @@ func ring(alarm chan<- struct{}) {
 	}
 }
 
-// newTimer returns a timer that rings until it is closed; nil when there is none to be had.
+// newTimer returns a timer that fires until it is closed; nil if the kernel has none.
 func newTimer(alarm chan<- struct{}) (int, *os.File) {
 	fd, _, errno := syscall.RawSyscall(syscall.SYS_TIMERFD_CREATE, clockBoottime, syscall.O_CLOEXEC|syscall.O_NONBLOCK, 0)
 	if errno != 0 {

@@ -11,14 +11,13 @@ import (
 )
 
 const (
-	// quiet is how long a line without an end is held back: progress bars and
-	// prompts print no line end for long.
+	// quiet is how long an incomplete line is held back: progress bars and prompts print no line end for long.
 	quiet = time.Second
 	// tailBytes is how much of the end of stderr is kept for the diagnosis.
 	tailBytes = 16 << 10
 )
 
-// output takes what the command prints.
+// output reads what the command prints.
 type output struct {
 	log   *tasklog.Writer
 	pipes [2]*os.File
@@ -26,7 +25,7 @@ type output struct {
 	done  chan struct{}
 }
 
-// newOutput makes the pipes. The ends are for the command.
+// newOutput creates the pipes and returns the command's ends.
 func newOutput(log *tasklog.Writer) (o *output, ends [2]int, err error) {
 	o = &output{log: log, done: make(chan struct{})}
 	for i := range ends {
@@ -60,9 +59,8 @@ func (o *output) start() {
 	}()
 }
 
-// wait returns false when the output did not end in time. What is in the pipes
-// when all processes are gone can be read at once, so only a stuck disk, or a
-// pipe that was handed to a stranger, makes it wait.
+// wait returns false if the output did not end in time. When all processes are gone, the rest of the pipes can be read at
+// once; only a stuck disk, or a foreign process that holds a pipe open, makes it wait.
 func (o *output) wait(limit time.Duration) bool {
 	select {
 	case <-o.done:

@@ -2,14 +2,12 @@ package shim
 
 import "time"
 
-// leftoverGrace is how long processes that outlive the command have at least,
-// from SIGTERM to SIGKILL.
+// leftoverGrace is the minimum time that processes that outlive the command get, from SIGTERM to SIGKILL.
 const leftoverGrace = 2 * time.Second
 
 // StopRequest says how to stop a task.
 type StopRequest struct {
-	// Notice is the time from SIGUSR1 to SIGTERM; 0: SIGTERM at once, without
-	// a notice.
+	// Notice is the time from SIGUSR1 to SIGTERM; 0: SIGTERM at once, without a notice.
 	Notice time.Duration
 	// Term is the time from SIGTERM to SIGKILL.
 	Term time.Duration
@@ -77,8 +75,7 @@ func (p *StopPlan) Step(now time.Time) (Action, time.Duration) {
 		p.killing = true
 		return ActKill, 0
 	}
-	// Again and again: a process may have forked while it was looked for, or
-	// sit in a system call that cannot be interrupted yet.
+	// Repeatedly: a process may have forked during the search, or be in a system call that cannot be interrupted yet.
 	p.killing = false
 	p.pause = min(max(2*p.pause, 2*time.Millisecond), time.Second)
 	p.killAt = now.Add(p.pause)

@@ -13,14 +13,12 @@ type end struct {
 	pid    int
 	status syscall.WaitStatus
 	usage  syscall.Rusage
-	// main: it was the command. last: the shim has no child left, and so the
-	// task no process.
+	// main: it was the command. last: the shim has no child left, so the task has no process.
 	main, last bool
 }
 
-// reap collects the ends of all processes that are or become the shim's
-// children. Orphans of a process are handed to the shim before its own end is
-// told, so once the command was reaped, "no child" is final.
+// reap collects the ends of all processes that are or become the shim's children. Orphans of a process become the shim's
+// children before its own end is reported, so once the command was reaped, "no child" is final.
 func reap(command int) <-chan end {
 	ends := make(chan end)
 	go func() {
@@ -49,7 +47,7 @@ func reap(command int) <-chan end {
 	return ends
 }
 
-// noChildren looks without taking a child's status.
+// noChildren checks without reaping a child.
 func noChildren() bool {
 	const pAll, wNoWait = 0, 0x01000000
 	var info [128]byte
@@ -62,8 +60,7 @@ func noChildren() bool {
 	}
 }
 
-// signalDescendants sends the signals to every process that descends from the
-// shim, whatever session or group it has put itself into.
+// signalDescendants sends the signals to every descendant of the shim, in whatever session or group it is.
 func signalDescendants(signals ...syscall.Signal) {
 	for _, pid := range descendants(os.Getpid()) {
 		for _, signal := range signals {
@@ -82,10 +79,10 @@ func descendants(root int) []int {
 	return found
 }
 
-// toNotice is who is told that the task is about to be stopped: the command, if it handles the signal. If not, it would only
-// die of it, and with it what it started for those who do: torchrun handles none, and its workers save their state. So
-// they are told in its place, but not what they have started themselves: who forked inherits a handler that is not meant
-// for it. Where nobody handles the signal the command gets it, and ends at once.
+// toNotice returns the processes that get the notice of a stop: the command, if it handles the signal. If not, the signal
+// would kill the command, and with it the processes that do handle it: torchrun does not, but its workers save their state.
+// So those are signaled instead, but not their own children: a forked process inherits a handler that is not meant for it.
+// If no process handles the signal, the command gets it, and ends at once.
 func toNotice(command int, signal syscall.Signal) []int {
 	if handles(command, signal) {
 		return []int{command}
@@ -105,7 +102,7 @@ func toNotice(command int, signal syscall.Signal) []int {
 	return found
 }
 
-// handles says whether a process has a handler for a signal.
+// handles reports whether a process has a handler for a signal.
 func handles(pid int, signal syscall.Signal) bool {
 	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -159,10 +156,9 @@ func parentOf(pid string) (int, bool) {
 	return parent, err == nil
 }
 
-// ignoreSignals makes the shim deaf to what is meant for the agent, or for
-// everybody in its group. Package os/signal would do it, at the price of
-// initialising much else (see the package comment). It is done after the
-// command was started, which would inherit it.
+// ignoreSignals makes the shim ignore signals for the agent, or for its whole process group. Package os/signal could do it,
+// but would initialize many other packages (see the package comment). It is called after the command was started, which
+// would inherit it.
 func ignoreSignals() {
 	const sigIgn = 1
 	disposition := struct {

@@ -14,16 +14,16 @@ const (
 	SpecFile = "task"
 	// BaselineFile lists what was in the checkpoint directory before.
 	BaselineFile = "baseline.json"
-	// ExitFile is the last thing that the shim writes: an Exit as JSON.
+	// ExitFile is the last file that the shim writes: an Exit as JSON.
 	ExitFile = "exit.json"
-	// MetricsFile and EventsFile are what the command appends to.
+	// MetricsFile and EventsFile are appended to by the command.
 	MetricsFile = "metrics.jsonl"
 	EventsFile  = "events.jsonl"
-	// LogDir holds the log of the task: it is the directory itself.
+	// LogDir holds the log of the task: the directory itself.
 	LogDir = "."
 )
 
-// Failures that a shim can tell; the names are those of ErrorType in the api.
+// Failures that a shim can recognize; the names are those of ErrorType in the api.
 const (
 	FailureNone       = ""
 	FailureCwdMissing = "CWD_MISSING"
@@ -35,12 +35,12 @@ const (
 
 // Spec is what to run.
 type Spec struct {
-	// JobID, Attempt, Rank and Token name the task; the shim only keeps them.
+	// JobID, Attempt, Rank and Token identify the task; the shim only stores them.
 	JobID   string
 	Attempt int32
 	Rank    int32
 	Token   uint64
-	// Node is named in messages.
+	// Node is used in messages.
 	Node string
 
 	Argv []string
@@ -50,23 +50,22 @@ type Spec struct {
 	Cwd string
 	// Dirs are made before the command starts.
 	Dirs []string
-	// CheckpointDir is listed into BaselineFile before the command starts.
+	// CheckpointDir is listed in BaselineFile before the command starts.
 	CheckpointDir string
-	// Refusal, when set, is why the task cannot be launched at all.
+	// Refusal, if set, is why the task cannot be launched.
 	Refusal string
 
 	SegmentBytes int64
 	LogBytes     int64
-	// Cgroup is made and used when set.
+	// Cgroup, if set, is created and used.
 	Cgroup string
 	// Socket is the name of the shim's socket.
 	Socket string
-	// Lease is what the task lives by; the zero value: nobody but an order ends it.
+	// Lease is the lease of the task; the zero value: only a stop ends it.
 	Lease Lease
 
-	// Begun is set when the command may have been started, Acked when the
-	// coordinators know the end of the task. They are read from the file, not
-	// written to it by Encode: each is a line that is added later.
+	// Begun is set if the command may have been started, Acked if the coordinators know the end of the task. Encode does
+	// not write them: each is a line that is added later.
 	Begun, Acked bool
 }
 
@@ -77,25 +76,23 @@ type Exit struct {
 	// Started and Ended are unix nanoseconds.
 	Started int64 `json:"started"`
 	Ended   int64 `json:"ended"`
-	// Code is the exit code, 128 + Signal when it died of one, and -1 when it
-	// never ran or nobody knows.
+	// Code is the exit code, 128 + Signal if a signal ended it, and -1 if it never ran or the code is unknown.
 	Code   int `json:"code"`
 	Signal int `json:"signal"`
-	// Stopped is set when the shim had been told to stop the task.
+	// Stopped is set if the shim was told to stop the task.
 	Stopped bool `json:"stopped"`
 	// Killed counts the processes that the command left behind.
 	Killed    int   `json:"killed"`
 	MaxRSSKB  int64 `json:"max_rss_kb"`
 	UserMicro int64 `json:"user_us"`
 	SysMicro  int64 `json:"sys_us"`
-	// Failure and Message say what went wrong, when the shim knows.
+	// Failure and Message say what went wrong, if the shim knows.
 	Failure string `json:"failure"`
 	Message string `json:"message"`
 }
 
-// RecordVersion is the version of the specifications that this program writes.
-// It reads this one and all before it: 1 had none in it. Whatever a program that
-// knows only an earlier version would misread needs a new one.
+// RecordVersion is the version of the specifications that this program writes. It reads this one and all earlier ones:
+// version 1 was not marked. A change that a program with an earlier version would misread needs a new version.
 const RecordVersion = 2
 
 // VersionError is returned for a specification that a newer program wrote.
@@ -103,7 +100,7 @@ type VersionError struct{ Version int64 }
 
 func (e VersionError) Error() string {
 	return "the record of the task has version " + strconv.FormatInt(e.Version, 10) + ", and this program reads up to " + strconv.Itoa(RecordVersion) +
-		": it was launched by a newer agent; run that one until the task has ended"
+		": a newer agent launched it; run that agent until the task has ended"
 }
 
 // errSpec is returned for a file that is not a specification.
@@ -150,18 +147,18 @@ func (s Spec) Encode() []byte {
 	for _, dir := range s.Dirs {
 		add("dir", dir)
 	}
-	// A file without its end was not written whole.
+	// A file without its end is incomplete.
 	add("end", "")
 	return data
 }
 
-// What is added to a specification when it is so.
+// What is added to a specification later.
 const (
 	begunLine = "begun \"\"\n"
 	ackedLine = "acked \"\"\n"
 )
 
-// Decode reads what Encode returned, and what the shim added to it.
+// Decode parses a result of Encode, and what the shim added to it.
 func (s *Spec) Decode(data []byte) error {
 	names := s.strings()
 	whole := false
@@ -170,7 +167,7 @@ func (s *Spec) Decode(data []byte) error {
 			s.Begun = s.Begun || hasPrefix(data, begunLine)
 			s.Acked = s.Acked || hasPrefix(data, ackedLine)
 			if !hasPrefix(data, begunLine) && !hasPrefix(data, ackedLine) {
-				s.Begun = true // nobody knows; not to begin is safe
+				s.Begun = true // unknown; not starting is safe
 				return errSpec
 			}
 			data = data[len(begunLine):]
@@ -198,10 +195,10 @@ func (s *Spec) Decode(data []byte) error {
 		}
 		switch name := line[:space]; name {
 		case "version":
-			// It comes first: nothing else of a newer one is looked at.
+			// The version comes first: nothing else of a newer file is read.
 			var version int64
 			if version, err = strconv.ParseInt(value, 10, 64); err == nil && version > RecordVersion {
-				s.Begun = true // nobody knows; not to begin is safe
+				s.Begun = true // unknown; not starting is safe
 				return VersionError{version}
 			}
 		case "attempt":
@@ -229,7 +226,7 @@ func (s *Spec) Decode(data []byte) error {
 		default:
 			field, ok := names[name]
 			if !ok {
-				// Written by a newer agent, which expects to be understood.
+				// Written by a newer agent, which relies on it.
 				return errSpec
 			}
 			*field = value
@@ -250,7 +247,8 @@ func parseInt32(text string, into *int32) error {
 	return err
 }
 
-// maxSpec bounds a specification: the kernel takes 6 MiB of arguments and environment at most, and each byte may be quoted as four.
+// maxSpec limits a specification: the kernel accepts 6 MiB of arguments and environment at most, and each byte may be
+// quoted as four.
 const maxSpec = 32 << 20
 
 // ReadSpec reads the specification in a task directory.
@@ -292,7 +290,7 @@ func (e Exit) JSON() []byte {
 func appendJSONString(data []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	data = append(data, '"')
-	// Ranging by rune turns what is not UTF-8 into U+FFFD.
+	// Ranging by rune turns invalid UTF-8 into U+FFFD.
 	for _, r := range s {
 		switch {
 		case r == '"' || r == '\\':
@@ -310,10 +308,10 @@ func hasPrefix(data []byte, prefix string) bool {
 	return len(data) >= len(prefix) && string(data[:len(prefix)]) == prefix
 }
 
-// markBegun notes that the command may be running from now on.
+// markBegun records that the command may be running from now on.
 func markBegun(dir string) error { return taskfile.Append(dir, SpecFile, []byte(begunLine)) }
 
-// MarkAcked notes that the coordinators know the end of the task.
+// MarkAcked records that the coordinators know the end of the task.
 func MarkAcked(dir string) error { return taskfile.Append(dir, SpecFile, []byte(ackedLine)) }
 
 // WriteExit writes how a task ended.

@@ -18,7 +18,7 @@ func init() {
 	}
 }
 
-// Exit codes of the shim itself; nobody but a person reads them.
+// Exit codes of the shim itself, for people only.
 const (
 	exitOK       = 0
 	exitMisuse   = 2
@@ -32,15 +32,14 @@ const (
 	prSetChildSubreaper = 36
 	sysCloseRange       = 436
 	closeRangeCloexec   = 4
-	// patience bounds how long the shim waits for the rest of the output once
-	// every process is gone.
+	// patience limits how long the shim waits for the rest of the output once every process is gone.
 	patience = 10 * time.Second
 )
 
 func run(args []string) int {
 	wait := len(args) == 3 && args[2] == WaitFlag
 	if (len(args) != 2 && !wait) || args[0] != DirFlag {
-		complain("usage: mind shim --dir DIR (the agent runs this; it is of no use by hand)")
+		complain("usage: mind shim --dir DIR (only agents run this command)")
 		return exitMisuse
 	}
 	if !wait {
@@ -70,10 +69,10 @@ func run(args []string) int {
 	return exitOK
 }
 
-// take makes the task in a directory this shim's own. A shim that has had one before has no listening socket, and makes the
-// one that the specification names: who dials the former one must not be taken for a visitor of this task.
+// take makes the task in a directory this shim's own. A shim that had an earlier task has no listening socket, and creates
+// the one that the specification names: a connection to the former socket must not reach this task.
 func take(dir string, agent *caller, listener int) (*shim, int) {
-	// Everything after this is relative, so that a long path does not matter.
+	// All paths after this are relative, so the length of the directory's path does not matter.
 	if err := os.Chdir(dir); err != nil {
 		complain(err.Error())
 		return nil, exitNoDir
@@ -107,7 +106,7 @@ func take(dir string, agent *caller, listener int) (*shim, int) {
 			complain("become subreaper: " + errno.Error())
 			return nil, exitInternal
 		}
-		// The task gets three descriptors, whatever the agent's parents left open.
+		// The task gets three descriptors, whatever descriptors the agent inherited.
 		_, _, _ = syscall.RawSyscall(sysCloseRange, SocketFD, ^uintptr(0)>>1, closeRangeCloexec)
 		syscall.CloseOnExec(SocketFD)
 	}
@@ -118,11 +117,11 @@ func take(dir string, agent *caller, listener int) (*shim, int) {
 
 func complain(text string) { _, _ = os.Stderr.WriteString("mind shim: " + text + "\n") }
 
-// shim is the life of one task.
+// shim is one task.
 type shim struct {
 	spec     Spec
 	lock     int // on the task directory
-	listener int // where agents come in
+	listener int // where agents connect
 	log      *tasklog.Writer
 	exit     Exit
 	door     *door
@@ -155,7 +154,7 @@ func (s *shim) run() int {
 func (s *shim) settle() {
 	if s.used == 0 {
 		ignoreSignals()
-		// What ps shows: the agent starts shims by a link whose name says nothing.
+		// The name in ps: the agent starts shims by a link without a useful name.
 		name := [16]byte{'m', 'i', 'n', 'd', '-', 's', 'h', 'i', 'm'}
 		_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetName, uintptr(unsafe.Pointer(&name)), 0)
 	}
@@ -200,7 +199,7 @@ func (s *shim) wait() {
 	}
 }
 
-// took notes the end of a process.
+// took records the end of a process.
 func (s *shim) took(end end) {
 	switch {
 	case end.main:
@@ -234,7 +233,7 @@ func (s *shim) act(action Action) {
 	}
 }
 
-// drain takes the rest of the output; false when it could not get all.
+// drain reads the rest of the output; false if it could not read all.
 func (s *shim) drain() bool {
 	whole := s.output.wait(patience)
 	if !whole {
@@ -247,9 +246,8 @@ func (s *shim) drain() bool {
 	return whole
 }
 
-// finish tells the agent first and the disk next: what the agent reported is
-// kept by the coordinators. A full disk keeps the shim alive, with the answer in
-// its memory.
+// finish tells the agent first and writes the disk next: the coordinators keep what the agent reported. On a full disk the
+// shim stays alive, with the exit in its memory.
 func (s *shim) finish() int {
 	close(s.door.over)
 	if s.exit.Ended == 0 {
@@ -265,7 +263,7 @@ func (s *shim) finish() int {
 		case err == nil:
 			return exitOK
 		case os.IsNotExist(err):
-			return exitNoDir // the directory was removed: nobody will ask
+			return exitNoDir // the directory was removed: nothing will read it
 		case errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST):
 			return exitInternal // the task has put a directory there
 		}

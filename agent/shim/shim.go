@@ -1,22 +1,18 @@
-// Package shim is the parent of one task's processes: the same executable as
-// the agent, started again as "mind shim --dir DIR".
+// Package shim is the parent of one task's processes: the same executable as the agent, started again as "mind shim --dir
+// DIR".
 //
-// Contract: the agent makes a directory, writes the Spec into it and starts a
-// shim with a listening unix socket as file descriptor 3. The shim starts the
-// command in a session of its own, keeps what it prints (package tasklog),
-// stops it when told so, kills whatever it leaves behind, and writes exit.json.
+// Contract: the agent creates a directory, writes the Spec into it and starts a shim with a listening unix socket as file
+// descriptor 3. The shim starts the command in its own session, stores its output (package tasklog), stops it on request,
+// kills what it leaves behind, and writes exit.json.
 //
-// Guarantees: the shim outlives the agent. At most one shim ever runs the
-// command of a directory (a lock on the directory, and a file that says that
-// the command was begun). exit.json is written only after every process that
-// descends from the command is gone: the shim is their subreaper, so "no child
-// left" is a fact that the kernel states, not a scan that may miss somebody.
-// The task is not blocked by a full disk.
+// Guarantees: the shim outlives the agent. At most one shim ever runs the command of a directory (a lock on the directory,
+// and a record that the command was begun). exit.json is written only after every descendant of the command is gone: the
+// shim is their subreaper, so the kernel itself reports "no child left"; no process can be missed as in a scan. A full disk
+// does not block the task.
 //
-// Not guaranteed: processes that the command had started by others (a
-// container daemon, a service manager) are not the task's. When the shim
-// itself is killed, its command is killed with it, and the exit is unknown.
-// After a power cut the record may be gone or cut off; nobody needs it then.
+// Not guaranteed: processes that the command started through others (a container daemon, a service manager) do not belong
+// to the task. If the shim itself is killed, its command is killed with it, and the exit is unknown. After a power cut the
+// record may be missing or incomplete; nothing needs it then.
 //
 // # Start cost
 //
@@ -33,10 +29,9 @@
 // A test asserts it.
 package shim
 
-// The process is short, but its start is not free even so. So an agent starts
-// shims before there is a task for them, and gives those whose task has ended
-// another: "mind shim --dir PARENT --wait" waits for the name of its task
-// directory, does so again after the task, and ends with the agent's connection.
+// A process is small, but its start still costs time. So an agent starts shims before there is a task for them, and reuses
+// those whose task has ended: "mind shim --dir PARENT --wait" waits for the name of its task directory, waits again after
+// the task, and ends with the agent's connection.
 
 // Command is the first argument that makes the executable a shim.
 const Command = "shim"

@@ -19,7 +19,7 @@ func TestARecordOfALaterVersionIsRefusedWhateverIsInIt(t *testing.T) {
 	var spec Spec
 	err := spec.Decode([]byte("version \"3\"\nhow do we know what this means\n"))
 	require.ErrorIs(t, err, VersionError{3})
-	require.EqualError(t, err, "the record of the task has version 3, and this program reads up to 2: it was launched by a newer agent; run that one until the task has ended")
+	require.EqualError(t, err, "the record of the task has version 3, and this program reads up to 2: a newer agent launched it; run that agent until the task has ended")
 	require.True(t, spec.Begun, "nobody knows; not to begin is safe")
 	require.Error(t, spec.Decode([]byte("version \"x\"\nend \"\"\n")))
 }

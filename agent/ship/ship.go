@@ -1,17 +1,15 @@
-// Package ship brings what tasks wrote from their node into an archive.
+// Package ship copies what tasks write from their node into an archive.
 //
-// Contract: a Shipper asks again and again which tasks there are, and puts
-// their logs and metrics into the archive in the layout of package
-// archive/tasks: a segment as soon as it is closed, the open end every Flush,
-// and the rest when the task has ended, followed by a final manifest.
+// Contract: a Shipper lists the tasks periodically, and puts their logs and metrics into the archive in the layout of
+// package archive/tasks: a segment as soon as it is closed, the open end every Flush, and the rest when the task has ended,
+// followed by a final manifest.
 //
-// Guarantees: Done is true of a task only when the archive has all that it
-// left. A mark in the task's directory says what was shipped, so that the next
-// agent goes on where this one stopped. A store that fails is tried again, with
-// pauses that grow, for as long as the task's directory is there. At most
-// Workers parts are on their way, at most Rate bytes a second.
+// Guarantees: Done is true for a task only if the archive has everything that it left. A mark in the task's directory
+// records what was shipped, so that the next agent continues where this one stopped. A failing store is retried, with
+// growing pauses, as long as the task's directory exists. At most Workers parts are in flight, and at most Rate bytes are
+// sent per second.
 //
-// Not guaranteed: the lines that a task wrote since the last Flush, when its
+// Not guaranteed: when a node dies, the lines since the last Flush.
 // node dies.
 package ship
 
@@ -30,38 +28,35 @@ import (
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
-// Task is one whose writings are to be shipped.
+// Task is a task whose output is shipped.
 type Task struct {
 	tasks.Task
 	// Dir is where it writes.
 	Dir string
-	// Ended: nothing will be added.
+	// Ended: the output is complete.
 	Ended bool
 }
 
-// Config says what to ship and where to. Store, Node, Tasks, Log and Metrics
-// must be set.
+// Config says what to ship and where. Store, Node, Tasks, Log and Metrics are required.
 type Config struct {
 	Store archive.Store
 	Node  string
-	// Tasks are those that the node has now.
+	// Tasks lists the tasks of the node.
 	Tasks func() []Task
-	// LogDir is where in its directory a task's log is, MetricsFile the name of
-	// its metrics.
+	// LogDir is the log's directory in a task's directory, MetricsFile the name of its metrics file.
 	LogDir, MetricsFile string
-	// MetricsBytes bounds what is shipped of those, from their beginning; 0: all.
+	// MetricsBytes limits how much of the metrics is shipped, from their start; 0: all.
 	MetricsBytes int64
 
 	// Scan is how often tasks are looked at; 0: 1 s.
 	Scan time.Duration
-	// Flush is how old an open end may get before it is shipped; 0: 30 s,
-	// negative: it is shipped when it is closed or the task has ended.
+	// Flush is the age at which an open end is shipped; 0: 30 s, negative: only when it is closed or the task has ended.
 	Flush time.Duration
-	// Workers bounds the tasks that are shipped at the same time; 0: 4.
+	// Workers limits how many tasks are shipped at the same time; 0: 4.
 	Workers int
-	// Rate bounds the bytes a second; 0: no bound.
+	// Rate limits the upload in bytes per second; 0: no limit.
 	Rate int64
-	// Finished is called when all of a task was shipped.
+	// Finished is called when all output of a task was shipped.
 	Finished func(tasks.Task)
 
 	Log     *slog.Logger
@@ -69,10 +64,10 @@ type Config struct {
 }
 
 const (
-	// retryMin and retryMax are the pauses after a store that failed.
+	// retryMin and retryMax are the pauses after a store failed.
 	retryMin = time.Second
 	retryMax = time.Minute
-	// putTimeout bounds one part on its way.
+	// putTimeout limits the upload of one part.
 	putTimeout = 2 * time.Minute
 )
 
@@ -91,7 +86,7 @@ type Shipper struct {
 	busy    int
 }
 
-// New returns a shipper that has not begun.
+// New returns a shipper that has not started.
 func New(cfg Config) *Shipper {
 	if cfg.Scan <= 0 {
 		cfg.Scan = time.Second
@@ -110,7 +105,7 @@ func New(cfg Config) *Shipper {
 	return s
 }
 
-// Done says whether the archive has all that a task left.
+// Done reports whether the archive has everything that a task left.
 func (s *Shipper) Done(t tasks.Task) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,8 +142,8 @@ func (s *Shipper) Run(ctx context.Context) {
 	}
 }
 
-// due looks at the tasks and returns those to ship now: what has ended first,
-// for its directory may have to go.
+// due looks at the tasks and returns those to ship now: ended tasks first, because their directories may have to be
+// removed.
 func (s *Shipper) due(now time.Time) []*shipment {
 	present := make(map[tasks.Task]bool)
 	var waiting []*shipment
@@ -196,7 +191,7 @@ func (s *Shipper) due(now time.Time) []*shipment {
 	return waiting[:min(len(waiting), s.cfg.Workers-s.busy)]
 }
 
-// settle notes how a step went.
+// settle records the result of a step.
 func (s *Shipper) settle(ctx context.Context, sh *shipment) {
 	s.busy--
 	sh.busy = false
@@ -207,7 +202,7 @@ func (s *Shipper) settle(ctx context.Context, sh *shipment) {
 	case sh.err != nil:
 		s.metrics.failures.Inc()
 		if sh.pause == 0 {
-			s.cfg.Log.Warn("what a task wrote cannot be archived now", "job", sh.task.Job, "attempt", sh.task.Attempt, "rank", sh.task.Rank, "error", sh.err)
+			s.cfg.Log.Warn("cannot archive the output of a task now", "job", sh.task.Job, "attempt", sh.task.Attempt, "rank", sh.task.Rank, "error", sh.err)
 		}
 		sh.pause = min(max(2*sh.pause, retryMin), retryMax)
 		sh.notBefore = now.Add(sh.pause/2 + rand.N(sh.pause/2))
@@ -235,7 +230,7 @@ type rate struct {
 	free      time.Time
 }
 
-// wait waits until so many bytes may go.
+// wait waits until so many bytes may be sent.
 func (r *rate) wait(ctx context.Context, bytes int) error {
 	if r.perSecond <= 0 {
 		return ctx.Err()
@@ -270,11 +265,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
 	m := &metrics{
-		bytes:    counter("mind_log_archive_bytes_total", "Bytes of logs and metrics that were put into the archive."),
-		parts:    counter("mind_log_archive_parts_total", "Parts of logs and metrics that were put into the archive."),
-		failures: counter("mind_log_archive_failures_total", "Times that the archive did not take something, which is tried again."),
-		finished: counter("mind_log_archive_tasks_total", "Tasks of which the archive has all that they left."),
-		waiting:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "mind_log_archive_waiting_tasks", Help: "Ended tasks that the archive does not have all of."}),
+		bytes:    counter("mind_log_archive_bytes_total", "Bytes of logs and metrics written to the archive."),
+		parts:    counter("mind_log_archive_parts_total", "Parts of logs and metrics written to the archive."),
+		failures: counter("mind_log_archive_failures_total", "Failed writes to the archive, which are retried."),
+		finished: counter("mind_log_archive_tasks_total", "Tasks whose output is completely in the archive."),
+		waiting:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "mind_log_archive_waiting_tasks", Help: "Ended tasks whose output is not completely in the archive."}),
 	}
 	reg.MustRegister(m.bytes, m.parts, m.failures, m.finished, m.waiting)
 	return m

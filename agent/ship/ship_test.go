@@ -365,7 +365,7 @@ func TestShip_whatTheRetentionBoundTookIsSaid(t *testing.T) {
 		require.True(t, n.shipper.Done(n.task))
 		lines, _ := n.archived(0)
 		require.Equal(t, numbered(0, 100, 10), lines[:100])
-		require.Contains(t, lines[100], "bytes of log were removed by the retention bound")
+		require.Contains(t, lines[100], "bytes of log were removed by the size limit")
 		require.Equal(t, numbered(2000-len(lines)+101, 2000, 10), lines[101:])
 	})
 }

@@ -15,22 +15,20 @@ import (
 )
 
 const (
-	// maxPart bounds a part. A line of metrics may be long, but none is longer.
+	// maxPart limits a part. A line of metrics may be long, but none is longer.
 	maxPart = 4 << 20
-	// regrow is how long a part that ends in an open end may be to be put again
-	// when it has grown; so a slow log does not become a heap of small parts,
-	// and a fast one is not sent twice.
+	// regrow is the size up to which a part that ends in an open end is replaced when it has grown; so a slow log does not
+	// become many small parts, and a fast one is not sent twice.
 	regrow = 1 << 20
-	// stepParts bounds what is shipped of one task before others get their turn.
+	// stepParts limits what is shipped of one task before others get their turn.
 	stepParts = 8
-	// markFile says in the task's directory what was shipped.
+	// markFile, in the task's directory, records what was shipped.
 	markFile = "archived.json"
-	// maxMark bounds it.
+	// maxMark limits its size.
 	maxMark = 64 << 20
 )
 
-// shipment is one task on its way. step is called by one worker at a time; the
-// rest belongs to Shipper.Run.
+// shipment is the shipping of one task. One worker at a time calls step; the rest belongs to Shipper.Run.
 type shipment struct {
 	shipper *Shipper
 	task    tasks.Task
@@ -81,8 +79,7 @@ func (sh *shipment) try(ctx context.Context) error {
 	if !sh.stale && !final {
 		return nil
 	}
-	// The directory may have been removed under a reader, which then saw an end
-	// where there was none.
+	// The directory may have been removed during the reading, which then saw an end where there was none.
 	if _, err := os.Stat(sh.dir); err != nil {
 		return fmt.Errorf("look at the task again: %w", err)
 	}
@@ -116,17 +113,17 @@ func (sh *shipment) begin() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case errors.Is(err, taskfile.ErrNotRegular), errors.Is(err, taskfile.ErrNames), errors.Is(err, taskfile.ErrTooLong):
-		// The task has put it there; the next mark takes its place.
+		// The task has put it there; the next mark replaces it.
 	case err != nil:
 		return fmt.Errorf("read what was shipped: %w", err)
 	default:
-		// A mark that cannot be read costs that all is shipped again.
+		// If a mark cannot be read, everything is shipped again.
 		if json.Unmarshal(data, mark) != nil || mark.Task != sh.task {
 			mark = &tasks.Manifest{Task: sh.task, Node: sh.shipper.cfg.Node}
 		}
 	}
 	sh.mark, sh.final = mark, mark.Final
-	// That the manifest was put after the parts is not known.
+	// It is unknown whether the manifest was written after the parts.
 	sh.stale = !mark.Final && len(mark.Log)+len(mark.Metrics) > 0
 	sh.flushed = map[tasks.Stream]time.Time{}
 	return nil
@@ -143,9 +140,9 @@ func (sh *shipment) save() error {
 	return nil
 }
 
-// stream ships what is due of one stream; all says that nothing is left.
+// stream ships what is due of one stream; all reports that nothing is left.
 func (sh *shipment) stream(ctx context.Context, s tasks.Stream, from source) (all bool, err error) {
-	// The first look begins a period: what a task wrote is not due at once.
+	// The first look starts a period: new output is not due at once.
 	if sh.flushed[s].IsZero() {
 		sh.flushed[s] = time.Now()
 	}
@@ -177,8 +174,7 @@ func (sh *shipment) stream(ctx context.Context, s tasks.Stream, from source) (al
 	return false, nil
 }
 
-// next reads what is to be shipped next: from the beginning of the last part
-// when that is a small one that has grown.
+// next reads what must be shipped next: from the start of the last part if that is a small one that has grown.
 func (sh *shipment) next(s tasks.Stream, from source) (piece, error) {
 	parts, end := sh.mark.Parts(s), sh.mark.End(s)
 	if n := len(parts); n > 0 && parts[n-1].Size < regrow {
@@ -191,7 +187,7 @@ func (sh *shipment) next(s tasks.Stream, from source) (piece, error) {
 	return from.read(end)
 }
 
-// put ships a piece, in the place of the last part when it begins there.
+// put ships a piece, and replaces the last part if it starts there.
 func (sh *shipment) put(ctx context.Context, s tasks.Stream, p piece) error {
 	if err := sh.shipper.rate.wait(ctx, len(p.Data)); err != nil {
 		return err

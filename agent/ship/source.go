@@ -13,10 +13,9 @@ import (
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
-// source is what a task writes, as it is on the node.
+// source is the output of a task on the node.
 type source interface {
-	// end is the offset up to which something is there, and that up to which
-	// nothing will be added any more, as far as files tell.
+	// end returns the offset up to which there is output, and the one up to which it is final, as far as the files show.
 	end() (there, closed uint64, err error)
 	// read returns whole lines from an offset on.
 	read(from uint64) (piece, error)
@@ -39,9 +38,9 @@ func (dir logFiles) read(from uint64) (piece, error) {
 	return piece{Piece: p}, err
 }
 
-// metrics ships the metrics file, as far as it is read. One that shrank while its program ran was begun anew by it, and so is what
-// was shipped of it. One that is found shorter after the end has lost its tail in a power cut: the archive has more of it than the
-// node. Something else in its place is nothing.
+// metrics is the source of the metrics file, as far as it is read. A file that shrank while its program ran was rewritten,
+// and is shipped again. A file that is shorter after the end has lost its tail in a power cut: then the archive has more
+// than the node. Anything else in its place counts as empty.
 func (sh *shipment) metrics(ctx context.Context) (all bool, err error) {
 	size, changed, err := taskfile.Size(sh.dir, sh.shipper.cfg.MetricsFile)
 	switch {
@@ -64,7 +63,7 @@ func (sh *shipment) metrics(ctx context.Context) (all bool, err error) {
 	return sh.stream(ctx, tasks.Metrics, metricsFile{dir: sh.dir, name: sh.shipper.cfg.MetricsFile, size: size, changed: changed})
 }
 
-// metricsFile is a file of metrics as it was when it was looked at.
+// metricsFile is a metrics file at the time of a look.
 type metricsFile struct {
 	dir, name     string
 	size, changed int64
@@ -72,7 +71,7 @@ type metricsFile struct {
 
 func (f metricsFile) end() (there, closed uint64, err error) { return uint64(f.size), 0, nil }
 
-// read passes over what was never written.
+// read skips holes.
 func (f metricsFile) read(from uint64) (piece, error) {
 	file, err := taskfile.Open(f.dir, f.name)
 	if err != nil {
@@ -86,7 +85,7 @@ func (f metricsFile) read(from uint64) (piece, error) {
 		return piece{}, fmt.Errorf("read metrics: %w", err)
 	}
 	data = data[:n]
-	// Half a line waits for its end, unless nobody would read it anyway.
+	// Half a line waits for its end, unless it is the last one.
 	if at := bytes.LastIndexByte(data, '\n') + 1; at > 0 || len(data) < maxPart && end == f.size {
 		data = data[:at]
 	}

@@ -20,14 +20,14 @@ const (
 	seekHole   = 4
 )
 
-// Tail reads the lines that are appended to a file. It is used by one goroutine.
+// Tail reads the lines that are appended to a file. Only one goroutine may use it.
 type Tail struct {
 	Dir, Name string
-	// Most is how many bytes from the beginning of the file are looked at; 0: all.
+	// Most is how many bytes from the start of the file are read; 0: all.
 	Most int64
 	// Offset is where the next line begins.
 	Offset int64
-	// Changed is when the file was last changed, in Unix nanoseconds, as of the last look.
+	// Changed is when the file was last changed, in Unix nanoseconds, at the last look.
 	Changed int64
 	// BytesRead counts what was read in all looks.
 	BytesRead int64
@@ -36,7 +36,7 @@ type Tail struct {
 	full   bool  // the file is longer than Most
 	done   bool  // and was read up to there
 	prefix []byte
-	longAt int64 // how far a line was passed over that is too long; 0: none is
+	longAt int64 // up to where an overlong line was skipped; 0: none
 	buf    []byte
 }
 
@@ -49,12 +49,12 @@ type Line struct {
 	Long bool
 }
 
-// Full says whether the file is longer than Most, and was read up to there.
+// Full reports whether the file is longer than Most, and was read up to there.
 func (t *Tail) Full() bool { return t.done }
 
-// Look calls take for each whole line that is new, until take has had enough, so many bytes were read, or all was. more says
-// that there is more to read now. Parts of the file in which nothing was ever written (holes) are passed over; what comes before
-// one without an end is no line. A file that shrank is read from its start.
+// Look calls take for each complete line that is new, until take returns false, a number of bytes was read, or nothing is
+// left. more reports that there is more to read now. Holes of the file are skipped; an incomplete line before a hole is
+// dropped. A file that shrank is read from its start.
 func (t *Tail) Look(budget int64, take func(Line) (goOn bool)) (more bool, err error) {
 	size, changed, err := Size(t.Dir, t.Name)
 	if err != nil {
@@ -117,7 +117,7 @@ func (t *Tail) Look(budget int64, take func(Line) (goOn bool)) (more bool, err e
 	}
 }
 
-// fill reads from an offset on: more than before, when what was read before held no whole line.
+// fill reads from an offset: more than before if the last read contained no complete line.
 func (t *Tail) fill(file *os.File, at, end int64) (n int, err error) {
 	if len(t.buf) == 0 {
 		t.buf = make([]byte, readAtOnce)
@@ -129,7 +129,7 @@ func (t *Tail) fill(file *os.File, at, end int64) (n int, err error) {
 	return n, err
 }
 
-// lines hands on the whole lines of what was read at an offset. took says that the next read goes on elsewhere.
+// lines passes on the complete lines of what was read at an offset. took reports that the next read starts elsewhere.
 func (t *Tail) lines(chunk []byte, at int64, take func(Line) bool) (took, goOn bool) {
 	for {
 		end := bytes.IndexByte(chunk, '\n')
@@ -160,8 +160,8 @@ func (t *Tail) lines(chunk []byte, at int64, take func(Line) bool) (took, goOn b
 	return took, true
 }
 
-// Data is the next part of a file, from an offset on and up to an end, in which something was written. Where nothing was, there are
-// holes, of which some file systems tell nothing.
+// Data returns the next written part of a file between an offset and an end. Between the parts there are holes, which some
+// file systems do not report.
 func Data(file *os.File, from, end int64) (begin, upTo int64) {
 	from = min(from, end)
 	if !hasHoles(file) {
@@ -175,13 +175,13 @@ func data(file *os.File, from, end int64) (begin, upTo int64) {
 	return begin, max(begin, seek(file, begin, end, seekHole))
 }
 
-// hasHoles says whether a file takes less of the disk than it is long.
+// hasHoles reports whether a file uses less disk space than its length.
 func hasHoles(file *os.File) bool {
 	var stat syscall.Stat_t
 	return syscall.Fstat(int(file.Fd()), &stat) == nil && stat.Blocks*512 < stat.Size
 }
 
-// seek is where the next data of a file begins, or the next hole, at most end.
+// seek returns where the next data of a file starts, or the next hole, at most end.
 func seek(file *os.File, at, end int64, what int) int64 {
 	next, err := file.Seek(at, what)
 	switch {
@@ -193,7 +193,7 @@ func seek(file *os.File, at, end int64, what int) int64 {
 	return at
 }
 
-// Cause is an error without the path that a message names already.
+// Cause returns an error without the path, which the message contains already.
 func Cause(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

@@ -69,8 +69,8 @@ func TestLinesAreReadOnceTheyAreWhole(t *testing.T) {
 	l.write("ee\n")
 	require.Equal(t, []string{"three"}, l.all())
 	require.NoError(t, os.Truncate(l.name, 0))
-	l.write("anew\n")
-	require.Equal(t, []string{"anew"}, l.all())
+	l.write("again\n")
+	require.Equal(t, []string{"again"}, l.all())
 }
 
 func TestALookEndsWhenWhoAskedHasEnough(t *testing.T) {
@@ -126,8 +126,8 @@ func TestWhatIsBeyondTheLimitIsNotRead(t *testing.T) {
 	}
 	require.Equal(t, read, l.BytesRead)
 	require.NoError(t, os.Truncate(l.name, 0))
-	l.write("anew\n")
-	require.Equal(t, []string{"anew"}, l.all())
+	l.write("again\n")
+	require.Equal(t, []string{"again"}, l.all())
 }
 
 func TestALineThatIsTooLongIsCut(t *testing.T) {

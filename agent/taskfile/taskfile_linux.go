@@ -1,17 +1,16 @@
-// Package taskfile is how files in the directory of a task are read and written: the task may have written them, or put
-// something else in their place.
+// Package taskfile reads and writes files in the directory of a task, where the task may have written anything.
 //
-// Contract: Open, Read, Size and Names look below a directory. What is found there must be a regular file with one name; no part
-// of the way to it, and not the directory itself, may be a link. Replace and Append write such a file.
+// Contract: Open, Read, Size and Names look below a directory. They accept only regular files with one name; no part of the
+// path, including the directory itself, may be a link. Replace and Append write such a file.
 //
-// Guarantees: nothing outside of the directory is opened, whatever the task puts in its place at whatever moment. Nothing that
-// is no regular file is opened: not a FIFO, which would wait for somebody, nor a device, which may act on it. What is read is
-// bounded. A reader sees what Replace has written whole or not at all, whoever is killed at what moment.
+// Guarantees: nothing outside of the directory is opened, whatever the task puts in its place at any moment. Only regular
+// files are opened: a FIFO could block, and opening a device may have effects. Reading is bounded. A reader sees a file
+// written by Replace completely or not at all, whichever process is killed at whatever moment.
 //
-// Not guaranteed: that the content is the task's own. Who may make hard links to a file that it cannot read (see the setting
-// fs.protected_hardlinks) can give it a name here; so a file with several names is refused, but not one that had several.
-// Nothing is synced: after a power cut a file may be empty, cut off, or the old one. Nobody needs it then, and a sync would cost
-// each task milliseconds (docs/develop/agent.md, "After a power cut").
+// Not guaranteed: that the content is the task's own. A task that may make hard links to a file that it cannot read (see
+// the setting fs.protected_hardlinks) can give it a name here; a file with several names is refused, but not one that had
+// several before. Nothing is synced: after a power cut a file may be empty, incomplete or old. Nothing needs it then, and a
+// sync would cost each task milliseconds (docs/develop/agent.md, "After a power cut").
 //
 // The shim uses this package, too, so it imports little (see package shim): the one call that package syscall lacks is made by
 // its number, which is the same on all machines that Linux runs on.
@@ -27,13 +26,13 @@ import (
 	"unsafe"
 )
 
-// Why something is not read. They are told to people.
+// Reasons for not reading a file, for users.
 var (
 	ErrNotRegular = errors.New("it is not a regular file")
 	ErrNames      = errors.New("it has several names (hard links)")
 	ErrReplaced   = errors.New("something else was put in its place")
 	ErrTooLong    = errors.New("it is longer than it may be")
-	ErrTooMany    = errors.New("the directory holds more files than are looked at")
+	ErrTooMany    = errors.New("the directory has too many files")
 	errName       = errors.New("it is not the name of a file below the directory")
 )
 
@@ -50,7 +49,7 @@ const (
 // Open opens a file below a directory for reading.
 func Open(dir, name string) (file *os.File, err error) {
 	err = look(dir, name, func(root int, seen *syscall.Stat_t) error {
-		// It was looked at before it is opened: to open a device or a FIFO may do something.
+		// Look at the file before opening it: opening a device or a FIFO may have effects.
 		fd, err := beneath(root, name, readFlags)
 		if err != nil {
 			return err
@@ -69,7 +68,7 @@ func Open(dir, name string) (file *os.File, err error) {
 	return file, wrap("open", dir, name, err)
 }
 
-// Read reads all of a file that is not longer than most.
+// Read reads a file that is at most most bytes long.
 func Read(dir, name string, most int64) ([]byte, error) {
 	file, err := Open(dir, name)
 	if err != nil {
@@ -86,7 +85,7 @@ func Read(dir, name string, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// Size is the length of a file, and when it was last changed in Unix nanoseconds.
+// Size returns the length of a file, and its change time in Unix nanoseconds.
 func Size(dir, name string) (size, changed int64, err error) {
 	err = look(dir, name, func(_ int, stat *syscall.Stat_t) error {
 		size, changed = stat.Size, stat.Mtim.Nano()
@@ -118,7 +117,7 @@ func Names(dir string, most int) (names []string, err error) {
 	return names, nil
 }
 
-// Replace writes a file in a directory, in the place of what has its name. Any number may do so at once.
+// Replace writes a file in a directory and replaces an existing one. It is safe for concurrent use.
 func Replace(dir, name string, data []byte) error {
 	root, err := openDir(dir)
 	if err != nil {
@@ -127,7 +126,7 @@ func Replace(dir, name string, data []byte) error {
 	defer syscall.Close(root)
 	aside := ""
 	for range 100 {
-		// Whoever was killed left one of the name, or the task has put it there.
+		// A killed process left a file with this name, or the task has put it there.
 		aside = name + "." + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatUint(replaced.Add(1), 10) + ".new"
 		if err = write(root, aside, data, syscall.O_CREAT|syscall.O_EXCL); err != syscall.EEXIST {
 			break
@@ -142,11 +141,10 @@ func Replace(dir, name string, data []byte) error {
 	return wrap("write", dir, name, err)
 }
 
-// replaced numbers the files that this process has written aside.
+// replaced numbers the temporary files of this process.
 var replaced atomic.Uint64
 
-// Append adds to the end of a file that is there, in one call of the system: those who append to the same file do not mix their
-// lines.
+// Append appends to an existing file in one system call, so that concurrent writers do not mix their lines.
 func Append(dir, name string, data []byte) error {
 	err := look(dir, name, func(root int, _ *syscall.Stat_t) error { return write(root, name, data, syscall.O_APPEND) })
 	return wrap("write", dir, name, err)
@@ -165,7 +163,7 @@ func write(root int, name string, data []byte, flags int) error {
 	return err
 }
 
-// look calls do for a regular file with one name, which it does not open, and with the directory that it is below.
+// look calls do for a regular file with one name, which it does not open, and for the directory that contains it.
 func look(dir, name string, do func(root int, stat *syscall.Stat_t) error) error {
 	root, err := openDir(dir)
 	if err != nil {
@@ -176,7 +174,7 @@ func look(dir, name string, do func(root int, stat *syscall.Stat_t) error) error
 	if err != nil {
 		return err
 	}
-	// Held until do is done: its number is not given to another file meanwhile.
+	// Held until do returns, so that its inode number is not reused.
 	defer syscall.Close(fd)
 	var stat syscall.Stat_t
 	switch err := syscall.Fstat(fd, &stat); {
@@ -190,7 +188,7 @@ func look(dir, name string, do func(root int, stat *syscall.Stat_t) error) error
 	return do(root, &stat)
 }
 
-// openDir opens the directory of a task, which is no link.
+// openDir opens the directory of a task, which must not be a link.
 func openDir(dir string) (fd int, err error) {
 	return retry(func() (int, error) {
 		return syscall.Open(dir, oPath|syscall.O_DIRECTORY|syscall.O_NOFOLLOW|syscall.O_CLOEXEC, 0)
@@ -199,7 +197,7 @@ func openDir(dir string) (fd int, err error) {
 
 func retry(open func() (int, error)) (fd int, err error) {
 	for range 100 {
-		// EAGAIN: a directory was renamed while the kernel was on its way.
+		// EAGAIN: a directory was renamed during the call.
 		if fd, err = open(); err != syscall.EINTR && err != syscall.EAGAIN {
 			break
 		}
@@ -210,7 +208,7 @@ func retry(open func() (int, error)) (fd int, err error) {
 // noOpenat2 is set on a kernel without that call, or under a filter that refuses it.
 var noOpenat2 atomic.Bool
 
-// beneath opens what has a name below a directory, with no link on the way.
+// beneath opens a name below a directory, without following links.
 func beneath(root int, name string, flags int) (fd int, err error) {
 	if !local(name) {
 		return -1, errName
@@ -240,7 +238,7 @@ func beneath(root int, name string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-// stepwise does the same, one part of the name after the other.
+// stepwise does the same, one part of the name at a time.
 func stepwise(root int, name string, flags int) (fd int, err error) {
 	at := root
 	for start := 0; ; {
@@ -264,7 +262,7 @@ func stepwise(root int, name string, flags int) (fd int, err error) {
 	}
 }
 
-// local says whether a name is made of parts that are names.
+// local reports whether a name consists of valid parts.
 func local(name string) bool {
 	for start := 0; ; {
 		end := start

@@ -1,12 +1,12 @@
 // Package taskid names the tasks of a node.
 //
 // Contract: an ID names one task, and Name is the name of its directory below the agent's data directory. Parse is the
-// reverse of Name.
+// inverse of Name.
 //
-// Guarantees: two tasks that ever were on a node have two names: the fencing token is part of it, so an attempt that was
-// granted anew is another task. The name of a valid ID stays inside the directory of the tasks.
+// Guarantees: any two tasks of a node have different names: the fencing token is part of the name, so an attempt that was
+// granted again is another task. The name of a valid ID stays inside the directory of the tasks.
 //
-// Not guaranteed: that a task of that name exists.
+// Not guaranteed: that a task with that name exists.
 package taskid
 
 import (
@@ -24,22 +24,22 @@ type ID struct {
 	Token         uint64
 }
 
-// Of is the ID that the coordinators mean.
+// Of returns the ID of a task reference.
 func Of(ref *v1.TaskRef) ID {
 	return ID{Job: ref.GetJobId(), Attempt: ref.GetAttempt(), Rank: ref.GetRank(), Token: ref.GetToken()}
 }
 
-// Ref names the task to the coordinators.
+// Ref returns the task reference for the coordinators.
 func (id ID) Ref() *v1.TaskRef {
 	return &v1.TaskRef{JobId: id.Job, Attempt: id.Attempt, Rank: id.Rank, Token: id.Token}
 }
 
-// Name is that of the task's directory.
+// Name is the name of the task's directory.
 func (id ID) Name() string {
 	return fmt.Sprintf("%s.%d.%d.%d", id.Job, id.Attempt, id.Rank, id.Token)
 }
 
-// Parse reads a name. It accepts only what Name returns.
+// Parse parses a name. It accepts only results of Name.
 func Parse(name string) (ID, bool) {
 	f := strings.Split(name, ".")
 	if len(f) != 4 || f[0] == "" {
@@ -52,7 +52,7 @@ func Parse(name string) (ID, bool) {
 	return id, err1 == nil && err2 == nil && err3 == nil && id.Name() == name
 }
 
-// Valid refuses a job id whose directory would lie elsewhere.
+// Valid refuses a job id whose directory would be elsewhere.
 func (id ID) Valid() bool {
 	return id.Job != "" && len(id.Job) <= 128 && !strings.ContainsAny(id.Job, "./\\\x00\n")
 }

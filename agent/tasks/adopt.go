@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/tasks/table"
 )
 
-// left reads what an earlier agent left of a task. It runs beside the owner, whom the task is none of yet.
+// left reads what an earlier agent left of a task. It runs beside the owner, which does not have the task yet.
 func (c *Config) left(id taskid.ID) table.Left {
 	dir := filepath.Join(c.Dir, id.Name())
 	spec, err := shim.ReadSpec(dir)
@@ -24,8 +24,8 @@ func (c *Config) left(id taskid.ID) table.Left {
 	return table.Left{ID: id, Has: c.GPUs.HoldingOfRecord(spec, err), Disowned: noMark == nil}
 }
 
-// endOf is when the task in a directory ended. Where a power cut took the record of it, the directory was last changed about then:
-// its log must not go before its time.
+// endOf is when the task in a directory ended. If a power cut destroyed that record, the directory's change time is close:
+// its log must not be removed too early.
 func endOf(dir string) time.Time {
 	if exit, err := runner.ReadExit(dir); err == nil {
 		return time.Unix(0, exit.Ended)
@@ -36,11 +36,12 @@ func endOf(dir string) time.Time {
 	return time.Now()
 }
 
-// A task that a newer agent launched is let be: its shim goes on without this agent, and stops it at its deadline. Nothing is
-// launched meanwhile on GPUs that it may have, that is on any. How it ended can be read in every version.
+// A task that a newer agent launched is left alone: its shim continues without this agent, and stops the task at its
+// deadline. Meanwhile nothing is launched on GPUs that it may have, which are all of them. Every version can read how it
+// ended.
 
-// overUnread reports whether such a task has ended; err is that of reading its record. Whether the coordinators know is in the
-// record: it is told to them when they name the task.
+// overUnread reports whether such a task has ended; err is the error of reading its record. The record says whether the
+// coordinators know the end: it is reported when they order the task.
 func (c *Config) overUnread(dir string, err error) bool {
 	if newer := (shim.VersionError{}); !errors.As(err, &newer) || !c.Processes.Gone(dir) {
 		return false
@@ -49,7 +50,7 @@ func (c *Config) overUnread(dir string, err error) bool {
 	return err == nil
 }
 
-// endedUnread tells of the end of such a task, if it has ended.
+// endedUnread reports the end of such a task, if it has ended.
 func (f *follower) endedUnread(err error) bool {
 	if !f.cfg.overUnread(f.dir, err) {
 		return false

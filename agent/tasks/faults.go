@@ -14,13 +14,13 @@ import (
 
 const (
 	// faultFile, in a task directory, says that a GPU of the task failed while it ran. It is written before the task is
-	// stopped for it, so that whoever reads its end knows why.
+	// stopped for it, so that the reason is known when its end is read.
 	faultFile = "gpu-fault"
-	// maxFaultText bounds it.
+	// maxFaultText limits its size.
 	maxFaultText = 64 << 10
-	// faultTerm is the time from SIGTERM to SIGKILL of a task whose GPU failed: enough to say something, no more.
+	// faultTerm is the time from SIGTERM to SIGKILL of a task whose GPU failed: enough to log something, but no more.
 	faultTerm = 2 * time.Second
-	// faultDelay is how much later than the end of the program the driver may tell of the error that ended it.
+	// faultDelay is how long after the end of the program the driver may report the error that ended it.
 	faultDelay = 300 * time.Millisecond
 	// givenBackPause is how long a task is kept that cannot be launched.
 	givenBackPause = time.Second
@@ -31,12 +31,12 @@ var failureGPU = v1.ErrorType_GPU_FAULT.String()
 
 func (c *Config) markFault(dir, why string) {
 	if err := taskfile.Replace(dir, faultFile, []byte(table.FaultText(c.Node, why))); err != nil {
-		// The end is told as it would be without.
-		c.Log.Error("cannot write down why a task is stopped", "dir", dir, "error", err)
+		// Without the file the end is reported without the reason.
+		c.Log.Error("cannot record why a task is stopped", "dir", dir, "error", err)
 	}
 }
 
-// blame returns the exit with the fault in it that ended the task. Work that came to its end is not spoiled by a fault.
+// blame adds the fault that ended the task to its exit. A fault does not affect a task that finished its work.
 func blame(dir string, exit shim.Exit) shim.Exit {
 	if exit.Code == 0 && !exit.Stopped && exit.Failure == "" {
 		return exit
@@ -47,8 +47,8 @@ func blame(dir string, exit shim.Exit) shim.Exit {
 	return exit
 }
 
-// explain finds out whether a GPU failed under a task that ended badly by itself: the program often notices before the
-// agent does.
+// explain checks whether a GPU failed under a task that ended with an error: the program often notices before the agent
+// does.
 func (f *follower) explain(exit shim.Exit) shim.Exit {
 	has := f.task.Has.GPUs
 	if exit.Pid == 0 || exit.Code == 0 && !exit.Stopped || len(has) == 0 {
@@ -70,8 +70,8 @@ func (f *follower) explain(exit shim.Exit) shim.Exit {
 	return blame(f.dir, exit)
 }
 
-// fit tells whether the GPUs of the task are well and empty; if not, how the task ends without having been launched. It may take
-// as long as a GPU needs to become empty.
+// fit checks whether the GPUs of the task are healthy and empty; if not, it returns how the task ends without a launch. It
+// may take as long as a GPU needs to become empty.
 func (f *follower) fit() (refused *shim.Exit) {
 	t := f.task
 	if len(t.Has.GPUs) == 0 {
@@ -84,8 +84,8 @@ func (f *follower) fit() (refused *shim.Exit) {
 	if why == "" {
 		return nil
 	}
-	f.cfg.Log.Error("a task is not launched: its GPUs are not fit for it", "job", t.ID.Job, "attempt", t.ID.Attempt, "rank", t.ID.Rank, "why", why)
-	// Should the coordinators have missed that, the task goes round in a slow circle.
+	f.cfg.Log.Error("a task is not launched: its GPUs are not ready for it", "job", t.ID.Job, "attempt", t.ID.Attempt, "rank", t.ID.Rank, "why", why)
+	// If the coordinators missed that, the task is ordered again, slowly.
 	wait.For(f.door.Context(), givenBackPause)
 	exit := table.GivenBack(f.cfg.Node, why)
 	return &exit

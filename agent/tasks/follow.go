@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// follower stays with one task, on a goroutine of its own, from its launch to its end or the agent's.
+// follower stays with one task, on its own goroutine, from its launch to its end or the agent's.
 type follower struct {
 	*work
 	task *table.Task
@@ -72,7 +72,7 @@ func (f *follower) attach() {
 		case err == nil:
 			s, err := shim.ReadSpec(f.dir)
 			if err != nil {
-				// It runs or has ended all the same; what it writes is not seen.
+				// The task runs or has ended anyway; what it writes is not observed.
 				f.cfg.Log.Error("cannot read the specification of a task", "dir", f.dir, "error", err)
 			}
 			f.cfg.Leases.Adopt(f.task.ID, s.Lease)
@@ -86,21 +86,21 @@ func (f *follower) attach() {
 				return
 			}
 		}
-		f.cfg.Log.Error("cannot take up a task again", "dir", f.dir, "error", err)
+		f.cfg.Log.Error("cannot adopt a task", "dir", f.dir, "error", err)
 		if wait.For(f.door.Context(), pauses.Next()); f.door.Closed() {
 			return
 		}
 	}
 }
 
-// observed is what a task writes, and the directories in which it does.
+// observed is what a task writes, and the directories of its output.
 type observed struct {
 	*follower
 	watcher *observe.Watcher
 	dirs    []string
 }
 
-// observe begins to look at what a task will write.
+// observe starts to watch what a task will write.
 func (f *follower) observe(s shim.Spec) *observed {
 	f.cfg.Outputs.Use(s.Dirs)
 	return &observed{follower: f, dirs: s.Dirs, watcher: observe.New(observe.Config{
@@ -109,7 +109,7 @@ func (f *follower) observe(s shim.Spec) *observed {
 	})}
 }
 
-// end ends the looking, whatever becomes of the task.
+// end ends the watching, however the task ends.
 func (o *observed) end() {
 	o.watcher.End()
 	o.cfg.Outputs.Leave(o.dirs, false)
@@ -144,7 +144,7 @@ func (f *follower) mind(process Process, o *observed) {
 				f.cfg.Leases.Restore(f.task.ID, *e.Deadline)
 			case e.Running:
 				ran = true
-				// What the task writes is told after this.
+				// What the task writes is reported after this.
 				f.runs(e.Pid, e.Time)
 				tick.Reset(observe.Interval)
 			case e.Exit != nil:
@@ -166,19 +166,19 @@ func (f *follower) runs(pid int, at int64) {
 	f.door.Ask(func(tb *table.Table) { tb.Runs(f.task, pid, time.Unix(0, at)) })
 }
 
-// exited reports the end of the task after all else that it did.
+// exited reports the end of the task after everything else that it did.
 func (f *follower) exited(exit shim.Exit, ran bool, o *observed, scanner *observe.Scanner) {
 	if exit.Pid != 0 {
 		if !ran {
 			f.runs(exit.Pid, exit.Started)
 		}
-		// What the task wrote last goes before the word of its end.
+		// The last findings are reported before the end.
 		found, whole := scanner.Last(exit.Code == 0, f.door.Context().Done())
 		if f.door.Closed() {
-			return // the next agent looks, and tells
+			return // the next agent looks and reports
 		}
 		if !whole {
-			f.cfg.Log.Error("what a task wrote last was not read in time", "dir", f.dir, "within", observe.LastLook)
+			f.cfg.Log.Error("the last output of a task was not read in time", "dir", f.dir, "within", observe.LastLook)
 		}
 		f.register(found)
 	}
@@ -190,7 +190,7 @@ func (f *follower) exited(exit shim.Exit, ran bool, o *observed, scanner *observ
 	f.door.Tell(func(tb *table.Table) { tb.Ends(f.task, exit) })
 }
 
-// register reports what was found of what the task wrote.
+// register reports the findings.
 func (f *follower) register(found []observe.Finding) {
 	if len(found) == 0 {
 		return

@@ -10,19 +10,19 @@ import (
 type metrics struct {
 	launch prometheus.Histogram
 	ended  *prometheus.CounterVec
-	// abandoned counts what the log archive should have had.
+	// abandoned counts the tasks whose logs the archive should have had.
 	abandoned prometheus.Counter
 }
 
 func newMetrics(registry prometheus.Registerer) *metrics {
 	m := &metrics{
 		launch: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "mind_agent_launch_seconds", Help: "From taking up a task to its process running.",
+			Name: "mind_agent_launch_seconds", Help: "Time from accepting a task until its process runs.",
 			Buckets: []float64{.001, .002, .004, .008, .016, .032, .064, .128, .256, .512, 1, 2, 4, 8},
 		}),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mind_agent_tasks_ended_total", Help: "Tasks that ended on this node, by how."}, []string{"how"}),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "mind_agent_tasks_ended_total", Help: "Tasks that ended on this node, by result."}, []string{"how"}),
 		abandoned: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "mind_log_archive_abandoned_total", Help: "Task directories that were removed before the archive had taken all of them.",
+			Name: "mind_log_archive_abandoned_total", Help: "Task directories that were removed before they were completely archived.",
 		}),
 	}
 	registry.MustRegister(m.launch, m.ended, m.abandoned)

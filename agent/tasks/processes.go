@@ -8,9 +8,8 @@ import (
 	"github.com/mindcoordinator/mind/agent/tasks/table"
 )
 
-// Processes starts tasks and finds those again that an earlier agent started.
-// The contract is that of packages shim and runner: the task directory holds
-// what is known of a task, and its shim outlives the agent.
+// Processes starts tasks, and finds tasks that an earlier agent started. The contract is that of packages shim and runner:
+// the task directory records the task, and its shim outlives the agent.
 type Processes interface {
 	Start(dir string, spec shim.Spec, prepare func(dir string) error) (Process, error)
 	// Attach returns runner.ErrNotBegun as runner.Attach does.
@@ -20,28 +19,27 @@ type Processes interface {
 	Close()
 }
 
-// Process is the agent's hold on one task.
+// Process is the agent's handle of one task.
 type Process interface {
 	Events() <-chan runner.Event
 	Stop(shim.StopRequest) error
-	// SetDeadline says until when the task may live; what enforces it must not
-	// need the agent.
+	// SetDeadline sets when the task must end; the enforcement must not need the agent.
 	SetDeadline(shim.Deadline) error
-	// Remark says something in the task's log, while the task runs.
+	// Remark writes a remark into the task's log while the task runs.
 	Remark(text string) error
-	// Close lets go of the task, which goes on.
+	// Close detaches from the task, which continues.
 	Close()
 }
 
-// Leases say how long tasks may live, and tell their shims.
+// Leases decides how long tasks may live, and updates their shims.
 type Leases interface {
 	table.Leases
-	// Adopt begins to keep a task that an earlier agent launched, Restore takes up the deadline that its shim goes by.
+	// Adopt starts to keep a task that an earlier agent launched, Restore takes over the deadline that its shim enforces.
 	Adopt(id taskid.ID, of shim.Lease)
 	Restore(id taskid.ID, told shim.Deadline)
-	// Launched is what the shim of a task is to hold it to.
+	// Launched returns the deadline that the shim of a new task enforces.
 	Launched(id taskid.ID) shim.Lease
-	// Attach names who holds a task to its deadline, nil when nobody does any more.
+	// Attach sets the shim that enforces a task's deadline; nil: none any more.
 	Attach(id taskid.ID, holder leader.Holder)
 }
 

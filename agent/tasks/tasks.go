@@ -27,24 +27,24 @@ import (
 // Config is what Tasks are told, and use.
 type Config struct {
 	Node string
-	// Dir holds a directory for each task. It is there.
+	// Dir holds a directory for each task. It exists.
 	Dir string
-	// Hidden is the agent's data directory: what is in it counts as a checkpoint only where the job may write.
+	// Hidden is the agent's data directory: checkpoints in it count only where the job may write.
 	Hidden string
-	// Roots are directories in which checkpoints may lie, beside those of the job.
+	// Roots are directories that may contain checkpoints, beside those of the job.
 	Roots []string
-	// MetricsBytes and EventsBytes bound what is read of a task's metrics and events.
+	// MetricsBytes and EventsBytes limit how much of a task's metrics and events is read.
 	MetricsBytes, EventsBytes int64
-	// MaxLaunches bounds how many tasks are launched at once.
+	// MaxLaunches limits how many tasks are launched at once.
 	MaxLaunches int
-	// KeepTasks and KeepTasksFor bound how many ended tasks keep their directory, and how long; ArchiveWait is how much longer
-	// for an archive that has not taken it.
+	// KeepTasks and KeepTasksFor limit how many ended tasks keep their directory, and how long; ArchiveWait is how much
+	// longer for a task that is not archived yet.
 	KeepTasks    int
 	KeepTasksFor time.Duration
 	ArchiveWait  time.Duration
-	// CgroupParent is where the tasks' control groups are; empty: they have none.
+	// CgroupParent is the parent of the tasks' control groups; empty: they have none.
 	CgroupParent string
-	// Simulated: there is no driver that tells of an error later than the program notices.
+	// Simulated: no driver reports errors later than the program notices them.
 	Simulated bool
 
 	Processes Processes
@@ -55,7 +55,7 @@ type Config struct {
 	Launcher  *launch.Launcher
 	Outputs   *outputs.Dirs
 	Renames   *observe.Renames
-	// Archived reports whether the archive has all of a task; nil: there is no archive.
+	// Archived reports whether a task is completely archived; nil: there is no archive.
 	Archived func(archived.Task) bool
 	// Restart asks for a new session. It does not block.
 	Restart func()
@@ -63,7 +63,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Tasks are those of the node.
+// Tasks are the tasks of a node.
 type Tasks struct {
 	cfg     Config
 	owner   *owner.Owner[*table.Table]
@@ -72,7 +72,7 @@ type Tasks struct {
 	idle    chan struct{}
 }
 
-// New returns no tasks yet: Adopt takes up those that are there.
+// New makes Tasks without tasks: Adopt adds the existing ones.
 func New(cfg Config) *Tasks {
 	ts := &Tasks{cfg: cfg, idle: make(chan struct{})}
 	notes := newMetrics(cfg.Metrics)
@@ -97,7 +97,7 @@ func New(cfg Config) *Tasks {
 // Run is the goroutine that owns the tasks. It ends with ctx, which must outlive Close.
 func (ts *Tasks) Run(ctx context.Context) { ts.owner.Run(ctx) }
 
-// Close lets the tasks go, which run on, and waits for the goroutines that follow them.
+// Close detaches from the tasks, which keep running, and waits for the goroutines that follow them.
 func (ts *Tasks) Close() { ts.workers.Close() }
 
 // Context ends with Close.
@@ -106,7 +106,7 @@ func (ts *Tasks) Context() context.Context { return ts.door.Context() }
 // Dir is the directory of a task.
 func (ts *Tasks) Dir(id taskid.ID) string { return filepath.Join(ts.cfg.Dir, id.Name()) }
 
-// Reconcile brings what runs toward what the orders want, unless ctx has ended.
+// Reconcile brings the running tasks toward the orders, unless ctx has ended.
 func (ts *Tasks) Reconcile(ctx context.Context, orders *v1.Orders) {
 	ts.door.Ask(func(tb *table.Table) {
 		if ctx.Err() == nil {
@@ -115,20 +115,20 @@ func (ts *Tasks) Reconcile(ctx context.Context, orders *v1.Orders) {
 	})
 }
 
-// Launchable is called when a task that waits may be launched now. It does not block: a busy owner looks anyway.
+// Launchable is called when a waiting task may now be launched. It does not block: a busy owner checks anyway.
 func (ts *Tasks) Launchable() { ts.door.Poke((*table.Table).LaunchNext) }
 
-// EndFaulty ends the tasks on GPUs that failed.
+// EndFaulty stops the tasks on GPUs that failed.
 func (ts *Tasks) EndFaulty() { ts.door.Tell((*table.Table).EndFaulty) }
 
-// Unacknowledged names the tasks of which the coordinators have not acknowledged the end.
+// Unacknowledged lists the tasks whose end the coordinators have not acknowledged.
 func (ts *Tasks) Unacknowledged() (refs []*v1.TaskRef) {
 	ts.door.Ask(func(tb *table.Table) { refs = tb.Unacknowledged() })
 	return refs
 }
 
-// Find returns the task of a rank; adopted: what an earlier agent left is known by now. Several tokens of one attempt cannot be,
-// but if they were, the newest is meant.
+// Find returns the task of a rank; adopted: the tasks of an earlier agent are known by now. An attempt has only one token,
+// but if it had several, the newest would count.
 func (ts *Tasks) Find(job string, attempt, rank int32) (id taskid.ID, found, adopted bool) {
 	ts.door.Ask(func(tb *table.Table) {
 		adopted = tb.Adopted()
@@ -141,7 +141,7 @@ func (ts *Tasks) Find(job string, attempt, rank int32) (id taskid.ID, found, ado
 	return id, found, adopted
 }
 
-// Ended reports whether a task has ended; known: its directory is there.
+// Ended reports whether a task has ended; known: its directory exists.
 func (ts *Tasks) Ended(id taskid.ID) (ended, known bool) {
 	ts.door.Ask(func(tb *table.Table) {
 		var info table.Info
@@ -151,7 +151,7 @@ func (ts *Tasks) Ended(id taskid.ID) (ended, known bool) {
 	return ended, known
 }
 
-// LiveJobs lists the jobs that have a task here which has not ended; false: the tasks were let go.
+// LiveJobs lists the jobs with a task on this node that has not ended; false: the agent is stopping.
 func (ts *Tasks) LiveJobs() (jobs map[string]bool, ok bool) {
 	jobs = make(map[string]bool)
 	ok = ts.door.Ask(func(tb *table.Table) {
@@ -164,7 +164,7 @@ func (ts *Tasks) LiveJobs() (jobs map[string]bool, ok bool) {
 	return jobs, ok
 }
 
-// ToShip lists the tasks that the archive should have.
+// ToShip lists the tasks to archive.
 func (ts *Tasks) ToShip() (all []ship.Task) {
 	ts.door.Ask(func(tb *table.Table) {
 		for _, t := range tb.All() {
@@ -174,7 +174,7 @@ func (ts *Tasks) ToShip() (all []ship.Task) {
 	return all
 }
 
-// Shipped is called when the archive has all of a task.
+// Shipped is called when a task is completely archived.
 func (ts *Tasks) Shipped() { ts.door.Tell(func(tb *table.Table) { tb.Tidy(time.Now()) }) }
 
 // archivedAs is the name of a task in the archive.
@@ -182,7 +182,7 @@ func archivedAs(id taskid.ID) archived.Task {
 	return archived.Task{Job: id.Job, Attempt: id.Attempt, Rank: id.Rank, Token: id.Token}
 }
 
-// occupying lists the tasks for whoever finds out whose a process is.
+// occupying lists the tasks for finding the owner of a process.
 func (ts *Tasks) occupying() (all []gpus.Task) {
 	ts.door.Ask(func(tb *table.Table) {
 		for _, t := range tb.All() {
@@ -196,13 +196,13 @@ func (ts *Tasks) occupying() (all []gpus.Task) {
 	return all
 }
 
-// stopPatience is how much longer than the grace period StopAll waits, gonePatience how long for the shims to be gone.
+// stopPatience is how much longer than the grace period StopAll waits, gonePatience how long it waits for the shims to end.
 const (
 	stopPatience = 10 * time.Second
 	gonePatience = 5 * time.Second
 )
 
-// StopAll stops all tasks and takes on no more. It waits until their shims are gone, too.
+// StopAll stops all tasks and accepts no more. It waits until their shims are gone.
 func (ts *Tasks) StopAll(grace time.Duration) error {
 	var dirs []string
 	ts.door.Ask(func(tb *table.Table) {
@@ -230,7 +230,7 @@ func (ts *Tasks) StopAll(grace time.Duration) error {
 	return nil
 }
 
-// Adopt takes up the tasks that an earlier agent left.
+// Adopt takes over the tasks that an earlier agent left.
 func (ts *Tasks) Adopt() error {
 	entries, err := os.ReadDir(ts.cfg.Dir)
 	if err != nil {

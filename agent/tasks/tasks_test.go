@@ -119,7 +119,7 @@ func TestTheOwnerWaitsForNoShim(t *testing.T) {
 	stop.Tasks[0].Stop = v1.StopReason_CANCEL
 	ts.Reconcile(t.Context(), stop)
 	require.Equal(t, "a.1.0.7", <-h.asked)
-	// Its shim hangs. Another task is launched, and what is there is told.
+	// Its shim hangs. Another task is launched, and its output is served.
 	stop.Tasks = append(stop.Tasks, orders("b").Tasks...)
 	ts.Reconcile(t.Context(), stop)
 	require.Eventually(t, running("b"), 30*time.Second, time.Millisecond)

@@ -22,11 +22,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// door is the way to the table, which workers have and the table has not.
+// door is how workers, but not the table itself, access the table.
 type door = owner.Door[*table.Table]
 
-// work does what the table decides (table.Work). Its methods are called by the goroutine that owns the table: whatever takes
-// time they hand to a worker.
+// work carries out the table's decisions (table.Work). The goroutine that owns the table calls its methods: they pass slow
+// work to a worker.
 type work struct {
 	cfg       *Config
 	workers   *owner.Workers[*table.Table]
@@ -45,7 +45,7 @@ func (w *work) Fetch(t *table.Task, spec *v1.TaskSpec) (cancel func(), needed bo
 	ctx, cancel := context.WithCancel(context.Background())
 	w.workers.Go(func(d *door) {
 		defer cancel()
-		// The next agent goes on where this one stops.
+		// The next agent continues where this one stops.
 		defer context.AfterFunc(d.Context(), cancel)()
 		data, err := w.cfg.Inputs.Fetch(ctx, t.ID, spec, func(r *v1.TransferReport) {
 			report := outbox.About(t.ID, &v1.Report{Body: &v1.Report_Transfer{Transfer: r}}, time.Time{})
@@ -74,7 +74,7 @@ func (w *work) Attach(t *table.Task) {
 	w.workers.Go(func(d *door) { w.follower(t, d).attach() })
 }
 
-// Stop implements table.Work. Its shim takes the end that comes first, so the order of two stops does not matter.
+// Stop implements table.Work. The shim uses the earlier of two stops, so their order does not matter.
 func (w *work) Stop(t *table.Task, process table.Process, request shim.StopRequest) {
 	w.workers.Go(func(*door) {
 		if err := process.Stop(request); err != nil {
@@ -96,22 +96,22 @@ func (w *work) Refuse(t *table.Task, exit shim.Exit) {
 			err = shim.WriteExit(dir, exit)
 		}
 		if err != nil {
-			w.cfg.Log.Error("cannot write down the end of a task", "dir", dir, "error", err)
+			w.cfg.Log.Error("cannot record the end of a task", "dir", dir, "error", err)
 		}
 		d.Tell(func(tb *table.Table) { tb.Ends(t, exit) })
 	})
 }
 
-// disownedFile, in a task directory, says that the coordinators did not want the task any more while it still ran. What it
-// does from then on is not told: another attempt may be at work.
+// disownedFile, in a task directory, says that the coordinators no longer wanted the task while it still ran. What it does
+// from then on is not reported: another attempt may be running.
 const disownedFile = "withdrawn"
 
 // Disown implements table.Work.
 func (w *work) Disown(t *table.Task) {
 	w.workers.Go(func(d *door) {
 		if err := taskfile.Replace(w.dir(t.ID), disownedFile, nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			// The next agent finds out when it gets its orders.
-			w.cfg.Log.Error("cannot write down that a task is not wanted any more", "dir", w.dir(t.ID), "error", err)
+			// The next agent learns it from its orders.
+			w.cfg.Log.Error("cannot record that a task is no longer wanted", "dir", w.dir(t.ID), "error", err)
 		}
 		d.Tell(func(tb *table.Table) { tb.Disowned(t) })
 	})
@@ -131,7 +131,7 @@ func (w *work) Recall(t *table.Task) {
 		exit, err := runner.ReadExit(w.dir(t.ID))
 		exit = blame(w.dir(t.ID), exit)
 		if err != nil {
-			exit = shim.Exit{Code: -1, Failure: shim.FailureInternal, Message: "how the task ended is not known any more: " + err.Error(), Ended: time.Now().UnixNano()}
+			exit = shim.Exit{Code: -1, Failure: shim.FailureInternal, Message: "it is no longer known how the task ended: " + err.Error(), Ended: time.Now().UnixNano()}
 		}
 		d.Tell(func(tb *table.Table) { tb.Recalled(t, exit) })
 	})
@@ -140,7 +140,7 @@ func (w *work) Recall(t *table.Task) {
 // OnAcknowledged implements table.Work.
 func (w *work) OnAcknowledged(t *table.Task) func() {
 	return w.workers.Later(func(d *door) {
-		// A lost mark costs one more report.
+		// If the mark is lost, the end is reported once more.
 		w.workers.Go(func(*door) { _ = shim.MarkAcked(w.dir(t.ID)) })
 		d.Tell(func(tb *table.Table) { tb.Forget(t, time.Now()) })
 	})
@@ -151,7 +151,7 @@ func (w *work) Release(id taskid.ID) {
 	w.workers.Go(func(*door) { w.cfg.Inputs.Release(id) })
 }
 
-// MayRemove implements table.Work: what the directory holds is in the archive, or was given time enough to get there.
+// MayRemove implements table.Work: the directory is archived, or had enough time for it.
 func (w *work) MayRemove(id taskid.ID, endedAt, now time.Time) bool {
 	if w.cfg.Archived == nil || w.cfg.Archived(archivedAs(id)) {
 		return true
@@ -160,7 +160,7 @@ func (w *work) MayRemove(id taskid.ID, endedAt, now time.Time) bool {
 		return false
 	}
 	w.abandoned.Inc()
-	w.cfg.Log.Error("removing what a task wrote though the archive did not take it", "job", id.Job, "attempt", id.Attempt, "rank", id.Rank, "ended", endedAt)
+	w.cfg.Log.Error("removing the output of a task although it is not completely archived", "job", id.Job, "attempt", id.Attempt, "rank", id.Rank, "ended", endedAt)
 	return true
 }
 

@@ -14,19 +14,19 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// maxProbed bounds the sources of one ProbeData, and probes how many are looked at together.
-// probeTime bounds them all: whoever asks waits a little longer, and hears then which source did not answer.
+// maxProbed limits the sources of one ProbeData, and probes how many are checked at the same time. probeTime limits the
+// whole call: callers wait a little longer, so they learn which source did not answer.
 const (
 	maxProbed = 100
 	probes    = 8
 	probeTime = 15 * time.Second
 )
 
-// ProbeData looks whether this node could fetch sources.
+// ProbeData checks whether this node could fetch sources.
 func (s *Service) ProbeData(ctx context.Context, req *v1.ProbeDataRequest) (*v1.ProbeDataResponse, error) {
 	sources := req.GetSources()
 	if len(sources) > maxProbed {
-		return nil, status.Errorf(codes.InvalidArgument, "%d sources; at most %d are looked at together", len(sources), maxProbed)
+		return nil, status.Errorf(codes.InvalidArgument, "%d sources; at most %d can be checked in one call", len(sources), maxProbed)
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTime)
 	defer cancel()
@@ -52,7 +52,7 @@ func (s *Service) probe(ctx context.Context, tenant, path string, credentials da
 	found, err := s.Cache.Probe(ctx, tenant, path, credentials)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		out.Message = "node " + s.Node + " did not find out in time: try again, or look whether the source answers"
+		out.Message = "node " + s.Node + " could not check it in time: try again, or check whether the source answers"
 	case err != nil:
 		out.Message = err.Error()
 	default:
@@ -67,7 +67,7 @@ func (s *Service) probe(ctx context.Context, tenant, path string, credentials da
 	return out
 }
 
-// ReadDataCache tells what the node keeps of a tenant.
+// ReadDataCache lists what the node caches for a tenant.
 func (s *Service) ReadDataCache(_ context.Context, req *v1.ReadDataCacheRequest) (*v1.ReadDataCacheResponse, error) {
 	if req.GetTenantId() == "" {
 		return nil, status.Error(codes.InvalidArgument, "no tenant")

@@ -1,7 +1,8 @@
-// Package taskservice serves what coordinators read of a node: logs and metrics of its tasks, and its data cache.
+// Package taskservice serves a node's data to coordinators: logs and metrics of its tasks, and the contents of its data
+// cache.
 //
-// Guarantees: a stream that follows a task ends when the task has ended and all that it wrote was sent. What the agent does not
-// know yet is not taken for gone. Messages are bounded, and so is what is read of a task's files.
+// Guarantees: a stream that follows a task ends when the task has ended and all of its output was sent. A task that the
+// agent does not know yet is not reported as missing. Messages are bounded, and so is reading of a task's files.
 //
-// Not guaranteed: that a log is whole. The oldest part of a long one is removed, which is said in its place.
+// Not guaranteed: that a log is complete. The oldest part of a long log is removed, and a line says so.
 package taskservice

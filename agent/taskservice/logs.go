@@ -18,20 +18,19 @@ import (
 )
 
 const (
-	// maxEntries and maxEntryBytes bound one message of a stream.
+	// maxEntries and maxEntryBytes limit one message of a stream.
 	maxEntries    = 1000
 	maxEntryBytes = 1 << 20
-	// pollMin and pollMax are how often a file that is followed is looked at:
-	// often while it grows, seldom while it does not.
+	// pollMin and pollMax are how often a followed file is read: often while it grows, rarely while it does not.
 	pollMin = 2 * time.Millisecond
 	pollMax = 50 * time.Millisecond
 )
 
 // Tasks are those of the node.
 type Tasks interface {
-	// Find returns the task of a rank; adopted: what an earlier agent left is known by now.
+	// Find returns the task of a rank; adopted: the tasks of an earlier agent are known by now.
 	Find(job string, attempt, rank int32) (id taskid.ID, found, adopted bool)
-	// Ended reports whether a task has ended; known: its directory is there.
+	// Ended reports whether a task has ended; known: its directory exists.
 	Ended(id taskid.ID) (ended, known bool)
 	// Dir is the directory of a task.
 	Dir(id taskid.ID) string
@@ -43,14 +42,14 @@ type Tasks interface {
 type Service struct {
 	v1.UnimplementedTaskServiceServer
 	Node string
-	// Tasks are those of the node, and Cache is its data cache.
+	// Tasks are the tasks of the node, and Cache is its data cache.
 	Tasks Tasks
 	Cache *datacache.Cache
-	// MetricsBytes bounds what is read of a task's metrics.
+	// MetricsBytes limits how much of a task's metrics is read.
 	MetricsBytes int64
 }
 
-// source is a task whose writings are read.
+// source is a task whose output is read.
 type source struct {
 	*Service
 	id  taskid.ID
@@ -61,17 +60,16 @@ func (s *Service) find(job string, attempt, rank int32) (*source, error) {
 	id, found, adopted := s.Tasks.Find(job, attempt, rank)
 	switch {
 	case !adopted:
-		// What is not known yet must not be taken for gone.
+		// A task that is not known yet must not be reported as missing.
 		return nil, status.Error(codes.Unavailable, "the agent is starting")
 	case !found:
-		return nil, status.Errorf(codes.NotFound, "node %s has no task %s attempt %d rank %d (any more)", s.Node, job, attempt, rank)
+		return nil, status.Errorf(codes.NotFound, "node %s has no task %s attempt %d rank %d (or has removed it)", s.Node, job, attempt, rank)
 	}
 	return &source{Service: s, id: id, dir: s.Tasks.Dir(id)}, nil
 }
 
-// ended tells that nothing will be added to what the task wrote. It must be
-// asked before reading what is believed to be the rest. It fails when that
-// cannot be said: the task's directory was removed, or the agent is stopping.
+// ended reports that the task's output is complete. Call it before reading what is believed to be the rest. It fails if
+// that is unknown: the task's directory was removed, or the agent is stopping.
 func (s *source) ended() (bool, error) {
 	ended, known := s.Tasks.Ended(s.id)
 	switch {
@@ -85,8 +83,7 @@ func (s *source) ended() (bool, error) {
 
 var errStopping = status.Error(codes.Unavailable, "the agent is stopping")
 
-// follow calls read until it has read all of an ended task, or all there is
-// when it is not to follow.
+// follow calls read until it has read everything of an ended task, or, without following, everything that exists.
 func (s *source) follow(ctx context.Context, follow bool, read func() (more bool, err error)) (eof bool, err error) {
 	pauses := backoff.Pauses{First: pollMin, Longest: pollMax}
 	for {
@@ -172,9 +169,9 @@ func sendLog(stream v1.TaskService_ReadTaskLogsServer, entries []tasklog.Entry) 
 	return nil
 }
 
-// ReadTaskMetrics streams the metrics that a task wrote, and whatever else it wrote into that file. The lines carry no
-// time of their own; an entry has that of the file's last change when it was
-// read, which is close for who follows and late for who comes later.
+// ReadTaskMetrics streams the lines of a task's metrics file, whatever they are. Lines have no time of their own; an entry
+// has the file's change time when it was read, which is accurate for a reader that follows, and late for one that comes
+// later.
 func (s *Service) ReadTaskMetrics(req *v1.ReadTaskMetricsRequest, stream v1.TaskService_ReadTaskMetricsServer) error {
 	task, err := s.find(req.GetJobId(), req.GetAttempt(), req.GetRank())
 	if err != nil {

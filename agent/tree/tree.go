@@ -1,12 +1,12 @@
 // Package tree walks directories that a task may have filled with anything.
 //
-// Contract: Open, Resolved and Below open a directory, Walk visits all that is in it and below.
+// Contract: Open, Resolved and Below open a directory; Walk visits everything in it and below.
 //
-// Guarantees: nothing is opened but directories, and none outside of the one that was given: a link is looked at, and followed
-// only to what is inside. A FIFO or a device in a directory is an entry like others. A walk is bounded: in entries, in depth, and
-// by its context; a directory of a million files is not read into memory.
+// Guarantees: only directories are opened, and none outside of the given one: a link is examined, and followed only if its
+// target is inside. A FIFO or a device is an entry like others. A walk is bounded in entries, depth and time; a directory
+// of a million files is not read into memory.
 //
-// Not guaranteed: a picture of one moment, where files change during the walk.
+// Not guaranteed: a consistent picture, if files change during the walk.
 package tree
 
 import (
@@ -21,14 +21,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Why a walk does not come to its end.
+// Reasons for stopping a walk.
 var (
-	ErrTooLarge = errors.New("it holds more files and directories than are looked at")
+	ErrTooLarge = errors.New("it has too many files and directories")
 	ErrTooDeep  = fmt.Errorf("directories in it are nested deeper than %d levels", maxDepth)
 )
 
 const (
-	// maxDepth bounds how deep directories are nested; each level takes a file descriptor.
+	// maxDepth limits how deep directories are nested; each level takes a file descriptor.
 	maxDepth = 64
 	// atOnce is how many names are read at a time.
 	atOnce = 512
@@ -37,7 +37,7 @@ const (
 // Dir is an open directory.
 type Dir struct{ file *os.File }
 
-// Open opens a directory by its path, links on the way included.
+// Open opens a directory by its path, and follows links in it.
 func Open(path string) (*Dir, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -46,7 +46,7 @@ func Open(path string) (*Dir, error) {
 	return &Dir{os.NewFile(uintptr(fd), path)}, nil
 }
 
-// Resolved opens a directory by an absolute path on which there are no links; if there is one by now, it fails.
+// Resolved opens a directory by an absolute path without links; if there is one, it fails.
 func Resolved(path string) (*Dir, error) {
 	root, err := Open("/")
 	if err != nil {
@@ -60,7 +60,7 @@ func Resolved(path string) (*Dir, error) {
 	return root.Below(name)
 }
 
-// Below opens a directory below this one, with no link on the way; "." is this one.
+// Below opens a directory below this one, without following links; "." is this one.
 func (d *Dir) Below(name string) (*Dir, error) {
 	path := filepath.Join(d.file.Name(), name)
 	fd, err := d.open(name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
@@ -70,7 +70,7 @@ func (d *Dir) Below(name string) (*Dir, error) {
 	return &Dir{os.NewFile(uintptr(fd), path)}, nil
 }
 
-// Look looks at what has a name below the directory, with no link on the way, and does not open it; "." is the directory.
+// Look examines a name below the directory without opening it or following links; "." is the directory.
 func (d *Dir) Look(name string) (stat unix.Stat_t, err error) {
 	fd, err := d.open(name, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err == nil {
@@ -83,7 +83,7 @@ func (d *Dir) Look(name string) (stat unix.Stat_t, err error) {
 	return stat, nil
 }
 
-// Readable says whether a regular file below the directory can be read, with no link on the way.
+// Readable reports whether a regular file below the directory can be read, without following links.
 func (d *Dir) Readable(name string) error {
 	fd, err := d.open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
 	if err != nil {
@@ -95,13 +95,13 @@ func (d *Dir) Readable(name string) error {
 // Close closes the directory.
 func (d *Dir) Close() error { return d.file.Close() }
 
-// open opens what has a name below the directory.
+// open opens a name below the directory.
 func (d *Dir) open(name string, flags int, resolve uint64) (fd int, err error) {
 	if !filepath.IsLocal(name) {
 		return -1, unix.EXDEV
 	}
 	for range 100 {
-		// EAGAIN: a directory was renamed while the kernel was on its way.
+		// EAGAIN: a directory was renamed during the call.
 		fd, err = unix.Openat2(int(d.file.Fd()), name, &unix.OpenHow{Flags: uint64(flags), Resolve: resolve})
 		if err != unix.EAGAIN && err != unix.EINTR {
 			break
@@ -110,7 +110,7 @@ func (d *Dir) open(name string, flags int, resolve uint64) (fd int, err error) {
 	if err != unix.ENOSYS && err != unix.EPERM {
 		return fd, err
 	}
-	// A kernel without that call: one part of the name after the other, and no link anywhere.
+	// A kernel without that call: open one part of the name after the other, without following links.
 	fd = -1
 	at, rest := int(d.file.Fd()), filepath.Clean(name)
 	for rest != "" {
@@ -139,21 +139,21 @@ func (d *Dir) open(name string, flags int, resolve uint64) (fd int, err error) {
 
 // Entry is something in a directory.
 type Entry struct {
-	// Path is relative to the directory that is walked.
+	// Path is relative to the walked directory.
 	Path string
 	Dir  bool
 	// Regular: it is a regular file, or a link to one inside.
 	Regular bool
-	// Size of a file; of a link to something inside, that of what it leads to.
+	// Size of a file; for a link to a file inside, the size of its target.
 	Size int64
-	// Changed is when it was last written to.
+	// Changed is when it was last written.
 	Changed unix.Timespec
-	// Outside is set for a link that leads out of the directory, or nowhere, and says where to.
+	// Outside is set for a link that leads out of the directory, or nowhere, and is its target.
 	Outside string
 }
 
-// Walk visits all entries of a directory and below, in no order, but for the directory itself. Each takes one from left; when
-// nothing is left, it returns ErrTooLarge.
+// Walk visits all entries of a directory and below, in no order, except the directory itself. Each counts against left;
+// when nothing is left, Walk returns ErrTooLarge.
 func (d *Dir) Walk(ctx context.Context, left *int, visit func(Entry) error) error {
 	return d.walk(ctx, d, "", left, visit)
 }
@@ -226,7 +226,7 @@ func (d *Dir) entry(top *Dir, prefix, name string) (Entry, error) {
 	if stat.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return e, nil
 	}
-	// A link counts as what it leads to, if that is inside.
+	// A link counts as its target if that is inside.
 	fd, err := top.open(e.Path, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
 	if err == nil {
 		var to unix.Stat_t
@@ -252,7 +252,8 @@ type Child struct {
 	Stat unix.Stat_t
 }
 
-// Children lists the directories right below this one, of at most most entries; all says whether there were not more.
+// Children lists the directories directly below this one, among at most most entries; all reports whether there were no
+// more.
 func (d *Dir) Children(most int) (dirs []Child, all bool, err error) {
 	if _, err := d.file.Seek(0, io.SeekStart); err != nil {
 		return nil, false, err
@@ -275,13 +276,13 @@ func (d *Dir) Children(most int) (dirs []Child, all bool, err error) {
 	return dirs, true, err
 }
 
-// Stat looks at the directory itself.
+// Stat examines the directory itself.
 func (d *Dir) Stat() (stat unix.Stat_t, err error) {
 	err = unix.Fstat(int(d.file.Fd()), &stat)
 	return stat, err
 }
 
-// Within says whether a path is that of a directory, or of something in it. It goes by the names alone.
+// Within reports whether a path is a directory or below it, by the names only.
 func Within(path, dir string) bool {
 	name, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(name)

@@ -10,36 +10,35 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// Call says for whom a call is made, and how.
+// Call says for which caller a call is made, and with which options.
 type Call struct {
 	Tenant string
 	User   string
-	// Token is the id of the API token that the caller came with.
+	// Token is the id of the API token that the caller used.
 	Token          string
 	RequestID      string
 	IdempotencyKey string
 	// Consistency is status.Linearizable (when empty) or status.Stale.
 	Consistency string
-	// Operator says that the caller was found to be allowed to run the cluster.
+	// Operator says that the caller may operate the cluster; the gateway has checked it.
 	Operator bool
-	// DriveToken and AtlasToken are the caller's for ScaiDrive and ScaiAtlas;
-	// empty: none were minted for this call.
+	// DriveToken and AtlasToken are the caller's tokens for ScaiDrive and ScaiAtlas; empty: none were requested for this
+	// call.
 	DriveToken string
 	AtlasToken string
-	// RetryFor bounds how long failed tries are repeated, from the start of
-	// the call; 0: until the context ends.
+	// RetryFor limits how long failed tries are repeated, from the start of the call; 0: until the context ends.
 	RetryFor time.Duration
 	// Answer, when set, is filled in; it must not be shared by calls that run
 	// at the same time.
 	Answer *Answer
 }
 
-// Answer is what is known of a call beside its reply.
+// Answer describes the result of a call beside its reply.
 type Answer struct {
 	// Index is the state index that the answer reflects; 0 when unknown.
 	Index uint64
-	// Outcome of a call that failed: status.NotSent when no try had an effect, status.Unknown when one may have had, or the
-	// value of status.KeyOutcome that a coordinator gave as its reason.
+	// Outcome of a failed call: status.NotSent if no try had an effect, status.Unknown if one may have had, or the value of
+	// status.KeyOutcome that a coordinator gave as its reason.
 	Outcome string
 	// Tries made, at least 1.
 	Tries int
@@ -47,8 +46,7 @@ type Answer struct {
 
 type callKey struct{}
 
-// WithCall returns a context for one call. Metadata that the context carries
-// already is sent too.
+// WithCall returns a context for one call. Metadata that is already in the context is sent, too.
 func WithCall(ctx context.Context, call Call) context.Context {
 	return context.WithValue(ctx, callKey{}, &call)
 }
@@ -90,7 +88,7 @@ func (c *Client) outgoing(ctx context.Context, call *Call) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, kv...)
 }
 
-// hasKey says whether the call carries an idempotency key, given either way.
+// hasKey reports whether the call carries an idempotency key, set in either way.
 func hasKey(ctx context.Context, call *Call) bool {
 	if call.IdempotencyKey != "" {
 		return true

@@ -1,27 +1,22 @@
-// Package client talks to a cluster of coordinators as if it were one server.
+// Package client calls a cluster of coordinators as if it were one server.
 //
-// Contract: a Client is a grpc.ClientConnInterface over the addresses of any
-// number of coordinators. It goes to the leader when it knows it (answers name
-// the leader) and to any other coordinator when it does not; coordinators hand
-// calls on to the leader, so either works. A unary call whose coordinator is
-// gone, wedged, or without a leader is repeated at another one until it is
+// Contract: a Client is a grpc.ClientConnInterface over the addresses of any number of coordinators. It calls the leader if
+// it knows it (answers contain the leader), and any other coordinator if not; coordinators forward calls to the leader, so
+// either works. A unary call whose coordinator is gone, hangs, or has no leader is repeated at another one until it is
 // answered, until Call.RetryFor has passed, or until its context ends.
 //
-// Guarantees: a call is repeated only when that is safe, that is when the
-// coordinator said that it was not sent, when it never left this process, when
-// it reads only, or when it carries an idempotency key. Any other call that
-// fails on its way is returned as UNAVAILABLE after one try, and its outcome
-// is unknown. One try of a call that may be repeated is cut short, so that a
-// coordinator that stopped cannot eat the caller's time.
+// Guarantees: a call is repeated only if that is safe: the coordinator said that it had no effect, it never left this
+// process, it only reads, or it carries an idempotency key. Any other call that fails is returned as UNAVAILABLE after one
+// try, and its outcome is unknown. A try of a repeatable call is cut short, so that a stopped coordinator cannot use up the
+// caller's time.
 //
-// A stream is opened at a coordinator that was heard of within the last second,
-// or that just answered a health check (grpc.health.v1): one that takes
-// connections and never answers gets none. One that stops answering while a
-// stream is open is found out by the connection's keepalive, within
-// KeepaliveTime and two seconds: the stream ends with UNAVAILABLE.
+// A stream is opened at a coordinator that answered within the last second, or that just answered a health check
+// (grpc.health.v1), so not at one that accepts connections but never answers. If a coordinator stops answering while a
+// stream is open, the connection's keepalive notices within KeepaliveTime and two seconds: the stream ends with
+// UNAVAILABLE.
 //
-// Not guaranteed: that two calls see the same coordinator, and anything else
-// about streams once they are open; their user resumes them by cursor.
+// Not guaranteed: that two calls go to the same coordinator, and anything else about open streams; their users resume them
+// by cursor.
 package client
 
 import (
@@ -42,19 +37,18 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// KeepaliveTime is how often a connection with nothing to say is probed. A
-// server must permit it (see ServerKeepalive), or it ends such connections.
+// KeepaliveTime is how often an idle connection is probed. A server must allow it (see ServerKeepalive), or it closes such
+// connections.
 const KeepaliveTime = 10 * time.Second
 
-// Flow control windows. Fixed ones spare the pings with which gRPC would else
-// measure the connection all the time.
+// Flow control windows. Fixed windows avoid the pings with which gRPC would otherwise measure the connection all the time.
 const (
 	streamWindow = 256 << 10
 	connWindow   = 4 << 20
 )
 
-// ServerKeepalive returns the options with which a gRPC server permits what
-// clients of this package do, and is set up like them.
+// ServerKeepalive returns the options with which a gRPC server allows the keepalive of this package's clients, and matches
+// their settings.
 func ServerKeepalive() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: KeepaliveTime / 2, PermitWithoutStream: true}),
@@ -62,20 +56,18 @@ func ServerKeepalive() []grpc.ServerOption {
 	}
 }
 
-// Config says where the coordinators are. The zero value of an optional field
-// means its default.
+// Config says where the coordinators are. The zero value of an optional field selects its default.
 type Config struct {
-	// Addrs are gRPC addresses of coordinators; at least one. Leaders that are
-	// not among them are found through the others.
+	// Addrs are gRPC addresses of coordinators; at least one. Leaders with other addresses are found through these.
 	Addrs []string
 	// TLS is the client side of mutual TLS; nil: plaintext.
 	TLS *tls.Config
-	// Secret goes with every call; empty: none.
+	// Secret is sent with every call; empty: none.
 	Secret string
 	// Conns is the number of connections to each coordinator; default 1.
 	Conns int
-	// TryTimeout bounds the first try of a call that may be repeated; default
-	// 1.5 s. Each further try is given twice as long as the one before.
+	// TryTimeout limits the first try of a repeatable call; default 1.5 s. Each further try gets twice as long as the
+	// previous one.
 	TryTimeout time.Duration
 	// DialOptions are added to those of every connection.
 	DialOptions []grpc.DialOption
@@ -93,15 +85,14 @@ type Client struct {
 	closed  bool
 }
 
-// leader is what an answer said, and the target that it means.
+// leader is the leader named by an answer, and its target.
 type leader struct {
 	raw    string // as received: "id=addr"
 	id     string
 	target *target
 }
 
-// Most distinct addresses that a client will ever dial; answers name leaders,
-// and must not make it grow without bound.
+// How many distinct addresses a client ever dials; answers name leaders, and must not make it grow without bound.
 const maxTargets = 64
 
 // Dial returns a client. It connects when the first call is made.
@@ -128,8 +119,7 @@ func Dial(config Config) (*Client, error) {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64<<20), grpc.MaxCallSendMsgSize(64<<20)),
 		grpc.WithInitialWindowSize(streamWindow), grpc.WithInitialConnWindowSize(connWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: KeepaliveTime, Timeout: 2 * time.Second, PermitWithoutStream: true}),
-		// A coordinator that restarts is found again fast; one that is gone
-		// costs two connection attempts a second.
+		// A restarted coordinator is found again quickly; a missing one costs two connection attempts per second.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
 			MinConnectTimeout: time.Second,
@@ -159,8 +149,7 @@ func (c *Client) Cluster() v1.ClusterServiceClient { return v1.NewClusterService
 // Operators returns the operator service.
 func (c *Client) Operators() v1.OperatorServiceClient { return v1.NewOperatorServiceClient(c) }
 
-// Leader returns the id and gRPC address of the leader as last heard of; empty
-// when nothing was heard, or the leader fell silent since.
+// Leader returns the id and gRPC address of the last known leader; empty if none is known, or if it has stopped answering.
 func (c *Client) Leader() (id, addr string) {
 	if l := c.leader.Load(); l != nil {
 		return l.id, l.target.addr

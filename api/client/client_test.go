@@ -172,7 +172,7 @@ func TestInvoke_aWedgedLeaderCostsOneTry(t *testing.T) {
 }
 
 // The time of one try may run out at the coordinator a moment before it does here. That was taken for the coordinator's own
-// answer, and a caller who still had time was told that his was up (504 instead of 503).
+// answer, and a caller that still had time was told that it was over (504 instead of 503).
 func TestInvoke_aTryWhoseTimeRunsOutAtTheOtherEndIsOneThatGotNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet(t)

@@ -243,7 +243,7 @@ func TestMain(m *testing.M) {
 	healthpb.RegisterHealthServer(server, healthService{member: alone})
 	fmt.Println(alone.addr)
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // ends with whoever started it
+		_, _ = io.Copy(io.Discard, os.Stdin) // ends with its parent
 		server.Stop()
 	}()
 	_ = server.Serve(listener)

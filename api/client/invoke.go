@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// Pauses between rounds in which nobody could take the call.
+// Pauses between rounds in which no coordinator accepted the call.
 const (
 	minPause = 10 * time.Millisecond
 	maxPause = 100 * time.Millisecond
@@ -43,7 +43,7 @@ func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opt
 	return err
 }
 
-// attempt is a call on its way, try by try.
+// attempt is a call in flight, over all its tries.
 type attempt struct {
 	client     *Client
 	method     string
@@ -58,11 +58,11 @@ type attempt struct {
 	tries   int
 	trailer metadata.MD // of the last try
 	peer    peer.Peer
-	failure error // of the last try that was worth another one
+	failure error // of the last try that may be repeated
 	touched bool  // a try may have had an effect
 }
 
-// outcome is what is known of all tries together. The last one may not have been sent, and one before it all the same.
+// outcome combines the outcomes of all tries. The last try may have had no effect although an earlier one had.
 func (a *attempt) outcome(err error) string {
 	switch grpcstatus.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
@@ -81,7 +81,7 @@ func (a *attempt) run(ctx context.Context) error {
 		before := tried
 		to := a.client.pick(&tried, true)
 		if before != 0 && tried&(tried-1) == 0 {
-			// Everybody was asked: a new round begins.
+			// All were asked: start a new round.
 			if !sleep(ctx, jitter(pause)) {
 				return a.failure
 			}
@@ -98,7 +98,7 @@ func (a *attempt) run(ctx context.Context) error {
 	}
 }
 
-// do makes one try and says whether another one is due.
+// do makes one try and reports whether another one is due.
 func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 	a.trailer = nil
 	a.peer = peer.Peer{}
@@ -120,7 +120,7 @@ func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 		to.recovered()
 		return false, nil
 	}
-	// Without a peer the call never was on a connection.
+	// Without a peer the call was never on a connection.
 	a.touched = a.touched || a.peer.Addr != nil && one(a.trailer, status.KeyOutcome) != status.NotSent
 	switch grpcstatus.Code(err) {
 	case codes.Unavailable:
@@ -131,8 +131,8 @@ func (a *attempt) do(ctx context.Context, to *target) (again bool, err error) {
 	return false, err
 }
 
-// tryTimeout returns how long the next try may take, twice as long as the one
-// before, and after a failure not longer than trying is worth at all.
+// tryTimeout returns the timeout of the next try: twice that of the previous one, and after a failure at most the rest of
+// RetryFor.
 func (a *attempt) tryTimeout() time.Duration {
 	timeout := a.timeout
 	a.timeout = min(2*a.timeout, maxTry)
@@ -142,29 +142,28 @@ func (a *attempt) tryTimeout() time.Duration {
 	return timeout
 }
 
-// Bounds of one try.
+// Limits of one try.
 const (
 	minTry = 50 * time.Millisecond
 	maxTry = 10 * time.Second
-	// slowTry is for reads that wait for nodes. It is longer than a coordinator waits for one.
+	// slowTry is for reads that wait for nodes. It is longer than a coordinator waits for a node.
 	slowTry = 25 * time.Second
 )
 
-// skew is how much sooner than here the end of a try may be seen at the other end.
+// skew is by how much the other end may see the end of a try earlier than this one.
 const skew = 250 * time.Millisecond
 
-// callerIsOut says whether the caller's own time is up, or will be before anything else can be tried.
+// callerIsOut reports whether the caller's own time is over, or will be before another try is possible.
 func callerIsOut(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && time.Until(deadline) < minTry
 }
 
-// late decides after a try that got no answer in its time, or whose coordinator
-// says that it had no time left.
+// late decides after a try that was not answered in time, or whose coordinator says that it ran out of time.
 func (a *attempt) late(ctx, try context.Context, began time.Time, to *target, err error) (bool, error) {
 	over := try.Err() != nil
 	if deadline, ok := try.Deadline(); ok && a.repeatable && grpcstatus.Code(err) == codes.DeadlineExceeded && !callerIsOut(ctx) {
-		// The coordinator measures the same time, and may be the first to see its end.
+		// The coordinator measures the same time, and may see its end first.
 		over = over || time.Until(deadline) < min(skew, time.Since(began))
 	}
 	switch {
@@ -175,22 +174,21 @@ func (a *attempt) late(ctx, try context.Context, began time.Time, to *target, er
 	case ctx.Err() == nil:
 		return a.repeatable, err
 	case a.failure != nil && grpcstatus.Code(err) == codes.DeadlineExceeded:
-		return false, a.failure // tells more than that time is up
+		return false, a.failure // says more than that the time is over
 	}
 	return false, err
 }
 
-// unavailable decides after UNAVAILABLE, from a coordinator or from the
-// transport.
+// unavailable decides after UNAVAILABLE, from a coordinator or from the transport.
 func (a *attempt) unavailable(to *target) bool {
 	switch one(a.trailer, status.KeyOutcome) {
 	case status.NotSent:
-		a.client.forget(to) // it leads no more, if it ever did
+		a.client.forget(to) // it does not lead, or no longer
 		return true
 	case status.Unknown:
 		return a.repeatable
 	}
-	// No coordinator wrote this: the connection failed.
+	// The connection failed; the error is not from a coordinator.
 	to.avoid(illBroken)
 	a.client.forget(to)
 	return a.repeatable || a.peer.Addr == nil
@@ -198,7 +196,7 @@ func (a *attempt) unavailable(to *target) bool {
 
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d/2) }
 
-// sleep returns false when the context ended first.
+// sleep returns false if the context ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

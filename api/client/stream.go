@@ -13,9 +13,9 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// NewStream opens a stream at some coordinator that answers: streams are spread
-// over all of them. It tries each coordinator once until one has a connection,
-// and one that says of itself that it does not serve only when no other is left.
+// NewStream opens a stream at any coordinator that answers, so that streams are spread over all of them. It tries each
+// coordinator once until one has a connection; a coordinator that reports itself as not serving is used only if no other is
+// left.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	ctx = c.outgoing(ctx, callOf(ctx))
 	var (
@@ -57,14 +57,13 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 }
 
 const (
-	// freshFor is how long a coordinator that answered is taken to be well.
+	// freshFor is how long a coordinator counts as healthy after an answer.
 	freshFor = time.Second
-	// checkTimeout bounds a health check.
+	// checkTimeout limits a health check.
 	checkTimeout = time.Second
 )
 
-// check asks a coordinator that was not heard of lately how it is. An error
-// means that it does not answer.
+// check asks a coordinator for its health if it has not answered recently. An error means that it does not answer.
 func (c *Client) check(ctx context.Context, to *target, conn *grpc.ClientConn) (serves bool, err error) {
 	if time.Since(time.Unix(0, to.heard.Load())) < freshFor {
 		return true, nil
@@ -77,7 +76,7 @@ func (c *Client) check(ctx context.Context, to *target, conn *grpc.ClientConn) (
 	case err == nil && reply.GetStatus() != healthpb.HealthCheckResponse_SERVING:
 		return false, nil
 	case code == codes.Unavailable && one(trailer, status.KeyOutcome) != "":
-		return false, nil // it wrote this itself
+		return false, nil // the coordinator itself answered this
 	case ctx.Err() != nil:
 		return false, grpcstatus.FromContextError(ctx.Err()).Err()
 	case code == codes.DeadlineExceeded:
@@ -89,12 +88,13 @@ func (c *Client) check(ctx context.Context, to *target, conn *grpc.ClientConn) (
 		c.forget(to)
 		return false, err
 	}
-	// Any other answer is one, too: from a version without this service, or of what the stream will be told as well.
+	// Any other answer also shows that it is alive: its version may lack this service, or the stream will get the same
+	// error.
 	to.recovered()
 	return true, nil
 }
 
-// stream takes note of what the end of a stream says about the cluster.
+// stream records what the end of a stream says about the cluster.
 type stream struct {
 	grpc.ClientStream
 	client *Client

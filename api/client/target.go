@@ -15,7 +15,7 @@ type target struct {
 	addr  string
 	conns []*grpc.ClientConn
 	turn  atomic.Uint32
-	// Until then (unix nanoseconds) it is asked only when nobody else is left.
+	// Until then (unix nanoseconds) it is used only if no other is left.
 	ill atomic.Int64
 	// heard is when it last answered (unix nanoseconds).
 	heard atomic.Int64
@@ -23,9 +23,8 @@ type target struct {
 	silent atomic.Int32
 }
 
-// How long a coordinator is avoided after its connection failed, and after it
-// did not answer in time: finding out costs a caller his time, so that it is
-// found out more and more seldom while it stays silent.
+// How long a coordinator is avoided after its connection failed, and after it did not answer in time. Each check costs a
+// caller its time, so the pauses grow while the coordinator stays silent.
 const (
 	illBroken    = 200 * time.Millisecond
 	illSilent    = 1500 * time.Millisecond
@@ -53,8 +52,7 @@ func (t *target) conn() *grpc.ClientConn {
 
 func (t *target) avoid(d time.Duration) { t.ill.Store(time.Now().Add(d).UnixNano()) }
 
-// fellSilent notes that it took a call and did not answer in time. Calls that
-// ran side by side count once.
+// fellSilent records that it accepted a call and did not answer in time. Concurrent calls count once.
 func (t *target) fellSilent() {
 	if !t.healthy(time.Now().UnixNano()) {
 		return
@@ -65,7 +63,7 @@ func (t *target) fellSilent() {
 
 func (t *target) healthy(now int64) bool { return t.ill.Load() <= now }
 
-// recovered notes that it answered.
+// recovered records that it answered.
 func (t *target) recovered() {
 	if t.ill.Load() != 0 {
 		t.ill.Store(0)
@@ -84,9 +82,9 @@ func (t *target) close() error {
 	return errors.Join(errs...)
 }
 
-// pick returns whom to ask: the leader unless it was asked already or is ill,
-// else the next coordinator that was not asked in this round, else the leader
-// of the next round. tried holds one bit for each target of this round.
+// pick returns the coordinator to ask: the leader, unless it was already asked or is avoided; otherwise the next
+// coordinator that was not asked in this round; otherwise the leader of the next round. tried has one bit for each target
+// of this round.
 func (c *Client) pick(tried *uint64, preferLeader bool) *target {
 	targets := *c.targets.Load()
 	all := uint64(1)<<len(targets) - 1
@@ -130,9 +128,8 @@ func indexOf(targets []*target, t *target) int {
 	return -1
 }
 
-// learn takes note of the leader that an answer named. A coordinator that could
-// do what was asked just reached the leader; what another one says may be old,
-// and is not believed of a coordinator that just failed.
+// learn records the leader that an answer named. A coordinator that carried out a call has just reached the leader. What
+// another coordinator names may be old, and is ignored if that coordinator has just failed.
 func (c *Client) learn(raw string, succeeded bool) {
 	known := c.leader.Load()
 	if known != nil && known.raw == raw {
@@ -162,8 +159,7 @@ func (c *Client) forget(t *target) {
 	}
 }
 
-// target returns the target with an address, made when there is none; nil when
-// that cannot be.
+// target returns the target with an address, and creates it if there is none; nil if it cannot.
 func (c *Client) target(addr string) *target {
 	for _, t := range *c.targets.Load() {
 		if t.addr == addr {

@@ -9,7 +9,7 @@ import (
 // All is a position behind all events of an index.
 const All = math.MaxInt32
 
-// Event says how far a watcher of events has come: the state index, and the position among the events of that index.
+// Event is the position of a watcher of events: the state index, and the position among the events of that index.
 type Event struct {
 	Index    uint64
 	Position int
@@ -20,7 +20,7 @@ func (c Event) String() string {
 	return strconv.FormatUint(c.Index, 10) + "." + strconv.Itoa(c.Position)
 }
 
-// ParseEvent reads what String wrote.
+// ParseEvent parses what String wrote.
 func ParseEvent(text string) (c Event, ok bool) {
 	a, b, found := strings.Cut(text, ".")
 	index, err1 := strconv.ParseUint(a, 10, 64)

@@ -1,5 +1,5 @@
-// Package cursor knows the texts by which readers of streams say how far they have come. They are opaque to users; the
-// coordinators write and read them, and the gateway compares them so that many readers can share one stream.
+// Package cursor formats and parses the positions of stream readers. They are opaque to users; the coordinators write and
+// read them, and the gateway compares them so that many readers can share one stream.
 package cursor
 
 import (
@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// Log says how far a reader of a job's logs or metrics has come: the attempt, and the offset in the log of each rank.
-// Offsets are those of the task's log as it would be unrotated, so a cursor stays good when the gateway, the coordinator
-// or the agent that served it is gone.
+// Log is the position of a reader of a job's logs or metrics: the attempt, and the offset in the log of each rank. Offsets
+// count from the start of the task's log as if it were not rotated, so a cursor stays valid when the gateway, the
+// coordinator or the agent that served it is gone.
 type Log struct {
 	Attempt uint32
 	Offsets map[uint16]uint64
 }
 
-// maxOffset is beyond the end of every file: agents seek to offsets, which systems count in 63 bits.
+// maxOffset is larger than any file: agents seek to offsets, which operating systems store in 63 bits.
 const maxOffset = 1 << 62
 
 // String is "attempt:rank=offset,rank=offset".
@@ -36,13 +36,13 @@ func (c Log) String() string {
 	return b.String()
 }
 
-// ParseLog reads what String wrote; the empty text is the start of everything.
+// ParseLog parses what String wrote; the empty text is the start of everything.
 func ParseLog(text string) (Log, error) {
 	c := Log{Offsets: map[uint16]uint64{}}
 	if text == "" {
 		return c, nil
 	}
-	bad := fmt.Errorf("%.60q is no cursor: send back the id of the last event that was seen, unchanged", text)
+	bad := fmt.Errorf("%.60q is not a cursor: send the id of the last event unchanged", text)
 	head, tail, _ := strings.Cut(text, ":")
 	attempt, err := strconv.ParseUint(head, 10, 32)
 	if err != nil || attempt == 0 {
@@ -64,7 +64,7 @@ func ParseLog(text string) (Log, error) {
 	return c, nil
 }
 
-// At reads of a cursor's text the attempt and the offset of one rank, without the rest of it.
+// At reads the attempt and the offset of one rank from a cursor's text, without the rest of it.
 func At(text string, rank uint16) (attempt uint32, offset uint64, ok bool) {
 	head, tail, _ := strings.Cut(text, ":")
 	n, err := strconv.ParseUint(head, 10, 32)

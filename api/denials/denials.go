@@ -1,9 +1,9 @@
-// Package denials adds up calls that were denied before they came to the state, so that however many there are, the audit
-// log takes a few records of them.
+// Package denials counts calls that were denied before they reached the state, so that the audit log needs only a few
+// records for them, however many there are.
 //
-// Guarantees: a Tally holds at most MaxKeys denials that differ, at most MaxOfTenant of one tenant (those of whom nobody
-// knows who they are count as one), and a few more that stand for the rest: nobody's flood hides who else was denied
-// something, and none is left uncounted. Note takes the same short time whatever was noted before.
+// Guarantees: a Tally holds at most MaxKeys different denials, at most MaxOfTenant of one tenant (unauthenticated callers
+// count as one tenant), and a few more that stand for the rest. So a flood of denials from one tenant does not hide those
+// of others, and every denial is counted. Note takes constant time.
 package denials
 
 import (
@@ -18,30 +18,30 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Bounds of one tally.
+// Limits of one tally.
 const (
 	MaxKeys     = 128
 	MaxOfTenant = 32
-	// MaxTold bounds what Take returns: what differs, and what stands for the rest.
+	// MaxTold limits what Take returns: the different denials, and those that stand for the rest.
 	MaxTold = 256
 	maxText = 256
 )
 
-// Denial is one call that was denied. What is equal in all but the request counts as the same.
+// Denial is one denied call. Denials that differ only in the request are counted together.
 type Denial struct {
-	// Tenant, User and Token are empty where nobody knows who it was.
+	// Tenant, User and Token are empty for an unauthenticated caller.
 	Tenant, User, Token string
-	// Outcome is UNAUTHENTICATED or PERMISSION_DENIED, Reason why in a word.
+	// Outcome is UNAUTHENTICATED or PERMISSION_DENIED; Reason is a one-word cause.
 	Outcome, Reason string
-	// What was called for, from which address.
+	// What was called, and from which address.
 	What, Address string
 }
 
-// Tally adds up. The zero value is ready, and may be used by many goroutines.
+// Tally counts denials. The zero value is ready to use, also by many goroutines.
 type Tally struct {
 	mu     sync.Mutex
 	counts map[Denial]*count
-	// of counts the denials that differ, by tenant.
+	// of counts the different denials by tenant.
 	of map[string]int
 }
 
@@ -51,7 +51,7 @@ type count struct {
 	request     string
 }
 
-// Note counts a denial, and says whether it is the first of its kind since the last Take.
+// Note counts a denial, and reports whether it is the first of its kind since the last Take.
 func (t *Tally) Note(d Denial, request string, now time.Time) bool {
 	for _, text := range []*string{&d.Tenant, &d.User, &d.Token, &d.Outcome, &d.Reason, &d.What, &d.Address} {
 		*text = cut(*text)
@@ -74,7 +74,7 @@ func (t *Tally) Note(d Denial, request string, now time.Time) bool {
 	return c.times == 1
 }
 
-// room is d where there is room for it, else what stands for it and others.
+// room returns d if there is room for it, otherwise the denial that stands for it and others.
 func (t *Tally) room(d Denial) Denial {
 	if len(t.counts) < MaxKeys && t.of[d.Tenant] < MaxOfTenant {
 		t.of[d.Tenant]++
@@ -84,7 +84,7 @@ func (t *Tally) room(d Denial) Denial {
 	if t.of[d.Tenant] >= MaxOfTenant {
 		rest.Tenant = d.Tenant
 	}
-	if len(t.counts) >= MaxTold-1 { // Reasons are few words; should they not be, one stands for them all.
+	if len(t.counts) >= MaxTold-1 { // There should be few reasons; if not, one stands for the rest.
 		return Denial{Outcome: d.Outcome}
 	}
 	return rest
@@ -95,7 +95,7 @@ func (c *count) again(times int64, now time.Time) {
 	c.last = now
 }
 
-// Take returns what was noted since the last one, the most frequent first, and begins anew.
+// Take returns the denials since the last Take, the most frequent first, and resets the tally.
 func (t *Tally) Take() []*v1.Denial {
 	t.mu.Lock()
 	counts := t.counts
@@ -114,7 +114,7 @@ func (t *Tally) Take() []*v1.Denial {
 	return out
 }
 
-// cut bounds a text, which may be a stranger's, and leaves out what no message may carry.
+// cut limits a text, which may come from a stranger, and removes characters that a message cannot carry.
 func cut(s string) string {
 	if len(s) > maxText {
 		s = s[:maxText]

@@ -36,7 +36,7 @@ func TestTally_addsUpWhatIsEqual(t *testing.T) {
 	require.True(t, tally.Note(ann, "", noon), "a new window begins")
 	tally.Note(Denial{Tenant: strings.Repeat("ä", 999) + "\xff", Reason: "\xff"}, "\xfe", noon)
 	_, err := proto.Marshal(&v1.RecordDenialsRequest{Denials: tally.Take()})
-	require.NoError(t, err, "whatever a stranger calls himself can be sent")
+	require.NoError(t, err, "any name of an unauthenticated caller can be sent")
 }
 
 // However many there are, and however they differ, what is kept is bounded, everything is counted, and one tenant's flood

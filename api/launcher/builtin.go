@@ -8,16 +8,16 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Evaluation is the launcher of evaluations; the others are called as FrameworkType calls them.
+// Evaluation is the launcher of evaluations; the others have the names of FrameworkType.
 const Evaluation = "EVALUATION"
 
-// Frameworks are what there are launchers for, in the order of the list.
+// Frameworks are the frameworks with a launcher, in the order of the list.
 var Frameworks = []string{"HF_TRAINER", "DEEPSPEED", "FSDP", "MEGATRON", "CUSTOM", Evaluation}
 
-// Runner is the Python module that runs trainings and evaluations where nobody brings a script. Nodes need to have it.
+// Runner is the Python module that runs trainings and evaluations without a script. Nodes need to have it.
 const Runner = "mind_runner"
 
-// Builtin returns the launcher that mind comes with, nil for what is no framework. It is the caller's own.
+// Builtin returns a new copy of the built-in launcher, nil for an unknown framework.
 func Builtin(framework string) *v1.Launcher {
 	i := slices.IndexFunc(builtin, func(l *v1.Launcher) bool { return l.GetFramework() == framework })
 	if i < 0 {
@@ -26,7 +26,7 @@ func Builtin(framework string) *v1.Launcher {
 	return proto.CloneOf(builtin[i])
 }
 
-// For chooses the launcher of a job, and says how it is used: whether by distributed_argv. Jobs with a command have none.
+// For chooses the launcher of a job, and reports whether its distributed_argv is used. Jobs with a command have none.
 func For(job *v1.SubmitJobRequest) (framework string, distributed bool) {
 	training := job.GetTrainingConfig()
 	switch {
@@ -36,7 +36,7 @@ func For(job *v1.SubmitJobRequest) (framework string, distributed bool) {
 		kind := training.GetFramework().GetType()
 		r := job.GetResourceConfig()
 		distributed = training.GetFramework().GetDistributed() != nil
-		// A script of one's own is started once on each node, unless its author says that it wants more.
+		// A user's script is started once on each node, unless the user asks for more.
 		if kind != v1.FrameworkType_CUSTOM {
 			distributed = distributed || r.GetGpuCount() > 1 || r.GetNodeCount() > 1
 		}
@@ -47,8 +47,8 @@ func For(job *v1.SubmitJobRequest) (framework string, distributed bool) {
 	return "", false
 }
 
-// torchrun is torchrun with the rendezvous of one attempt. It is the static one: rank 0 is where Mind says, and who
-// belongs to another attempt does not get in, because what is agreed on is kept under the name of the attempt.
+// torchrun is torchrun with the rendezvous of one attempt. It is the static rendezvous: Mind chooses rank 0, and processes
+// of another attempt cannot join, because the rendezvous is stored under the name of the attempt.
 func torchrun(what ...string) []string {
 	return append([]string{
 		"torchrun", "--nnodes={nnodes}", "--nproc_per_node={nproc_per_node}", "--node_rank={node_rank}",
@@ -56,8 +56,8 @@ func torchrun(what ...string) []string {
 	}, what...)
 }
 
-// deepspeed is the part of the deepspeed launcher that runs on each node. The deepspeed command in front of it wants ssh to
-// all nodes, and to choose the GPUs itself; here each node's agent starts it, with the GPUs that are leased.
+// deepspeed is the part of the deepspeed launcher that runs on each node. The deepspeed command itself needs ssh to all
+// nodes and chooses the GPUs; here each node's agent starts it with the leased GPUs.
 func deepspeed(what ...string) []string {
 	return append([]string{
 		"python3", "-m", "deepspeed.launcher.launch", "--world_info={deepspeed_world}", "--node_rank={node_rank}",
@@ -77,7 +77,7 @@ var builtin = []*v1.Launcher{
 	{Framework: Evaluation, Builtin: true, Argv: []string{"python3", "-m", Runner, "evaluate", "--config", "{config}"}},
 }
 
-// What the runner takes. Learning goes by these names in the libraries themselves.
+// Hyperparameters of the runner, under the names that the libraries use.
 var (
 	commonHyperparameters = []string{
 		"adam_beta1", "adam_beta2", "adam_epsilon", "bf16", "eval_steps", "fp16", "learning_rate", "logging_steps",

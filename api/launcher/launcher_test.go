@@ -30,8 +30,8 @@ func TestExpand(t *testing.T) {
 		"an unknown one":             {[]string{"a{nope}"}, nil, "there is no placeholder {nope}"},
 		"an unknown one alone":       {[]string{"{nope}"}, nil, "there is no placeholder {nope}"},
 		"an empty one":               {[]string{"{}"}, nil, "there is no placeholder {}"},
-		"not closed":                 {[]string{"a{script"}, nil, "not closed"},
-		"a list in a text":           {[]string{"-x{script_command}"}, nil, "one alone"},
+		"unclosed":                   {[]string{"a{script"}, nil, "unclosed"},
+		"a list in a text":           {[]string{"-x{script_command}"}, nil, "whole argument"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Expand(tt.argv, values)
@@ -80,17 +80,17 @@ func TestCheck(t *testing.T) {
 	}{
 		"framework":      {func(l *v1.Launcher) { l.Framework = "custom" }, "framework", "they are HF_TRAINER"},
 		"no argv":        {func(l *v1.Launcher) { l.Argv = nil }, "argv", "is empty"},
-		"no program":     {func(l *v1.Launcher) { l.Argv[0] = "" }, "argv[0]", "names the program"},
-		"maybe nothing":  {func(l *v1.Launcher) { l.Argv[0] = "{hyperparameters}" }, "argv[0]", "one alone"},
+		"no program":     {func(l *v1.Launcher) { l.Argv[0] = "" }, "argv[0]", "is the program"},
+		"maybe nothing":  {func(l *v1.Launcher) { l.Argv[0] = "{hyperparameters}" }, "argv[0]", "whole argument"},
 		"placeholder":    {func(l *v1.Launcher) { l.DistributedArgv = []string{"a", "{b}"} }, "distributed_argv[1]", "no placeholder {b}"},
 		"NUL":            {func(l *v1.Launcher) { l.Argv[1] = "\x00" }, "argv[1]", "NUL"},
 		"many":           {func(l *v1.Launcher) { l.Argv = slices.Repeat([]string{"a"}, 257) }, "argv", "257 elements"},
 		"long":           {func(l *v1.Launcher) { l.Argv[1] = strings.Repeat("x", 4097) }, "argv[1]", "4097 bytes"},
-		"large":          {func(l *v1.Launcher) { l.Argv = slices.Repeat([]string{strings.Repeat("x", 4096)}, 9) }, "launcher", "put what is long into a script"},
-		"variable":       {func(l *v1.Launcher) { l.Environment = map[string]string{"A=": ""} }, "environment", "not a name"},
+		"large":          {func(l *v1.Launcher) { l.Argv = slices.Repeat([]string{strings.Repeat("x", 4096)}, 9) }, "launcher", "put long texts into a script"},
+		"variable":       {func(l *v1.Launcher) { l.Environment = map[string]string{"A=": ""} }, "environment", "not a valid name"},
 		"value":          {func(l *v1.Launcher) { l.Environment = map[string]string{"A": "{b}"} }, "environment.A", "no placeholder"},
-		"hyperparameter": {func(l *v1.Launcher) { l.Hyperparameters = []string{"a b"} }, "hyperparameters", "not a name"},
-		"training type":  {func(l *v1.Launcher) { l.TrainingTypes = []string{"UNSPECIFIED"} }, "training_types", "none of SFT"},
+		"hyperparameter": {func(l *v1.Launcher) { l.Hyperparameters = []string{"a b"} }, "hyperparameters", "not a valid name"},
+		"training type":  {func(l *v1.Launcher) { l.TrainingTypes = []string{"UNSPECIFIED"} }, "training_types", "not one of SFT"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := proto.CloneOf(good)

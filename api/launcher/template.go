@@ -1,8 +1,8 @@
-// Package launcher is the language in which launchers are written: how the processes of a framework start, as data.
+// Package launcher defines the language of launchers, which say how the processes of a framework start.
 //
-// A launcher is an argv (and variables) with placeholders in braces. The coordinators refuse a launcher that names a
-// placeholder that there is none of; the agents fill them in for each task. So both need the one list that is here, and
-// so are the launchers that mind comes with.
+// A launcher is an argv (and variables) with placeholders in braces. The coordinators refuse a launcher with an unknown
+// placeholder; the agents fill placeholders in for each task. So both need the list of placeholders in this package, which
+// also has the built-in launchers.
 package launcher
 
 import (
@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// Values are what the placeholders stand for, for one task. A name that is missing stands for nothing.
+// Values are the values of the placeholders for one task. A missing name is empty.
 type Values struct {
-	// Texts are put in wherever a placeholder stands.
+	// Texts are inserted wherever the placeholder is.
 	Texts map[string]string
-	// Lists take the place of a whole argument, each element as an argument of its own.
+	// Lists replace a whole argument; each element becomes an argument.
 	Lists map[string][]string
 }
 
-// Placeholder is a name that may stand in braces.
+// Placeholder is a name that may be written in braces.
 type Placeholder struct {
 	Name string
-	// List: it stands for any number of arguments, and so must be an argument alone.
+	// List: it stands for any number of arguments, so it must be a whole argument.
 	List bool
 	Says string
 }
@@ -55,30 +55,30 @@ const (
 	WorldSize      = "world_size"
 )
 
-// Placeholders is all there are, by name. docs/use/launchers.md says the same, and a test holds them together.
+// Placeholders are all placeholders, by name. docs/use/launchers.md has the same list, and a test compares them.
 var Placeholders = []Placeholder{
 	{Attempt, false, "number of the attempt"},
 	{Backend, false, "framework.distributed.backend; nccl when it is not given"},
 	{CheckpointDir, false, "where checkpoints of the job are"},
 	{Config, false, "path of the file with the whole request, $MIND_CONFIG"},
-	{DeepspeedWorld, false, "nodes and GPUs as deepspeed.launcher.launch takes them in --world_info"},
+	{DeepspeedWorld, false, "nodes and GPUs in the format of deepspeed.launcher.launch --world_info"},
 	{Framework, false, "HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM or EVALUATION"},
 	{GPUs, false, "the leased GPUs, as in CUDA_VISIBLE_DEVICES"},
 	{Hyperparams, true, "training_config.hyperparameters as --name=value, by name"},
 	{JobID, false, "id of the job"},
-	{MasterAddr, false, "where the other ranks reach rank 0"},
+	{MasterAddr, false, "address of rank 0 for the other ranks"},
 	{MasterPort, false, "port of the rendezvous, the same for all ranks of an attempt"},
 	{Model, false, "the model, $MIND_MODEL_PATH: its path on the node, or base_model.model_id when the program resolves it"},
 	{NNodes, false, "nodes of the job"},
 	{NodeRank, false, "rank of this node, from 0"},
 	{NProcPerNode, false, "processes on each node: one for each of its GPUs, at least one"},
 	{OutputDir, false, "where the attempt writes"},
-	{RdzvID, false, "name of the rendezvous, another one for each attempt"},
-	{ResumeFrom, false, "path of the checkpoint to go on from; nothing from the start"},
+	{RdzvID, false, "name of the rendezvous, different for each attempt"},
+	{ResumeFrom, false, "path of the checkpoint to resume from; empty for a new start"},
 	{Script, false, "framework.custom_script_path"},
 	{ScriptCommand, true, "the script with its interpreter: python3 for .py, /bin/sh for .sh, none otherwise"},
 	{Strategy, false, "framework.distributed.strategy"},
-	{TorchrunScript, true, "the script as torchrun takes it: with --no-python when it is not .py"},
+	{TorchrunScript, true, "the script as torchrun expects it: with --no-python if it is not .py"},
 	{TrainingType, false, "training_config.training_type"},
 	{WorldSize, false, "processes of all nodes together"},
 }
@@ -110,7 +110,7 @@ func Expand(argv []string, values Values) ([]string, error) {
 	return out, nil
 }
 
-// ExpandText fills in one text. A placeholder that stands for a list has no place in it.
+// ExpandText fills in one text. A list placeholder is not allowed in it.
 func ExpandText(text string, values Values) (string, error) {
 	var b strings.Builder
 	for rest := text; ; {
@@ -128,18 +128,18 @@ func ExpandText(text string, values Values) (string, error) {
 		p, known := placeholder(name)
 		switch {
 		case !closed:
-			return "", fmt.Errorf(`%q has a brace that is not closed; a brace itself is written "{{"`, text)
+			return "", fmt.Errorf(`%q has an unclosed brace; write a literal brace as "{{"`, text)
 		case !known:
-			return "", fmt.Errorf(`%q: there is no placeholder {%s}; there are %s, and a brace itself is written "{{"`, text, name, names())
+			return "", fmt.Errorf(`%q: there is no placeholder {%s}; there are %s, and a literal brace is written "{{"`, text, name, names())
 		case p.List:
-			return "", fmt.Errorf("%q: {%s} stands for several arguments, so it must be one alone", text, name)
+			return "", fmt.Errorf("%q: {%s} stands for several arguments, so it must be a whole argument", text, name)
 		}
 		b.WriteString(values.Texts[name])
 		rest = next
 	}
 }
 
-// alone says whether an argument is one placeholder and nothing else.
+// alone reports whether an argument is one placeholder and nothing else.
 func alone(arg string) (string, bool) {
 	if len(arg) < 3 || arg[0] != '{' || arg[len(arg)-1] != '}' {
 		return "", false
@@ -148,7 +148,7 @@ func alone(arg string) (string, bool) {
 	return name, !strings.ContainsAny(name, "{}")
 }
 
-// Uses says whether an argv has a placeholder.
+// Uses reports whether an argv contains a placeholder.
 func Uses(argv []string, name string) bool {
 	return slices.ContainsFunc(argv, func(arg string) bool {
 		return strings.Contains(strings.ReplaceAll(arg, "{{", ""), "{"+name+"}")

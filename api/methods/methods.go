@@ -1,12 +1,12 @@
-// Package methods says what holds for each method of the services: whether it reads or writes, which components and users may
-// call it, what the audit log calls it, and by which routes REST reaches it.
+// Package methods knows the properties of each method of the services: whether it reads or writes, which components and
+// users may call it, its name in the audit log, and its REST routes.
 //
-// All of it is declared in the protos (scaimind/v1/options.proto) and read from their descriptors once, when the program starts.
-// Nothing else in the tree repeats it: coordinators, the client and the gateway look it up here.
+// The protos declare all of them (scaimind/v1/options.proto); they are read from the descriptors once, when the program
+// starts. Nothing else in the tree repeats them: coordinators, the client and the gateway look them up here.
 //
-// Guarantees: a method that is declared nowhere has no callers, and is taken for a write.
+// Guarantees: an undeclared method has no callers, and counts as a write.
 //
-// Not guaranteed: that a call is refused. Who serves a method asks here, and refuses.
+// Not guaranteed: that a call is refused. The server of a method asks here, and refuses.
 package methods
 
 import (
@@ -24,7 +24,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// The roles of certificates, in the words that certificates have for them.
+// The roles of certificates, in the words used in certificates.
 const (
 	roleAgent       = "agent"
 	roleGateway     = "gateway"
@@ -37,64 +37,65 @@ var roles = map[v1.MethodRule_Role]string{
 	v1.MethodRule_OPERATOR: roleOperator, v1.MethodRule_COORDINATOR: roleCoordinator,
 }
 
-// Method is what holds for one method. It is read only.
+// Method holds the properties of one method. It is read-only.
 type Method struct {
 	// Name is the full name, as gRPC has it: /package.Service/Method.
 	Name string
-	// ReadOnly: it changes nothing, and a client may repeat it.
+	// ReadOnly: the call changes nothing, and a client may repeat it.
 	ReadOnly bool
 	// LeaderOnly: other replicas forward it to the leader.
 	LeaderOnly bool
-	// Streams: it answers with a stream, or takes one.
+	// Streams: the request or the answer is a stream.
 	Streams bool
-	// Callers are the roles of certificates that may call it.
+	// Callers are the roles of certificates that may call the method.
 	Callers []string
-	// ForTenant: it is called on behalf of one tenant.
+	// ForTenant: the call is made on behalf of one tenant.
 	ForTenant bool
-	// BeforeStart: it is answered before a replica has its data.
+	// BeforeStart: the method is answered before a replica has its data.
 	BeforeStart bool
 	// WaitsForNodes: asking another coordinator soon would only ask the same nodes again.
 	WaitsForNodes bool
-	// Permissions of which a user needs one; none: any user may.
+	// Permissions, one of which a user needs; none: any user may call.
 	Permissions []string
-	// OperatorPermission makes a user who has it an operator in this call; empty: nobody is one.
+	// OperatorPermission makes a user who has it an operator in this call; empty: no permission does.
 	OperatorPermission string
-	// SecretPermissions are those of which a user needs one to be shown what may be secret; none: who manages jobs is.
+	// SecretPermissions are the permissions, one of which a user needs to see secrets in the answer; none: those for
+	// managing jobs.
 	SecretPermissions []string
 	// DataTokens: the call carries the user's tokens for ScaiDrive and ScaiAtlas.
 	DataTokens bool
-	// Audit is what the audit log calls it; empty: it is not audited.
+	// Audit is its name in the audit log; empty: it is not audited.
 	Audit string
-	// Routes are how REST reaches it.
+	// Routes are its REST routes.
 	Routes []Route
 
 	request, reply protoreflect.MessageType
 }
 
-// Route is one way by which REST reaches a method.
+// Route is one REST route of a method.
 type Route struct {
 	// Method and Path, such as GET and /v1/modules/scaimind/jobs/{id}.
 	Method, Path string
-	// Variant tells routes apart that one method serves in different ways.
+	// Variant distinguishes routes that one method serves in different ways.
 	Variant string
 	Summary string
-	// Code is the HTTP status of an answer that is no error.
+	// Code is the HTTP status of a successful answer.
 	Code int
-	// Choice: the path was not published, or only that there is one.
+	// Choice: the path was not published, or only its existence.
 	Choice bool
-	// Batch: it takes the larger body.
+	// Batch: the route accepts the larger body.
 	Batch bool
-	// Field of the request that the open segment of the path says.
+	// Field of the request that the variable segment of the path sets.
 	Field string
-	// Answer is the field of the response that is the answer; empty: all of it. Echo: the answer is the request.
+	// Answer is the field of the response that is the answer; empty: the whole response. Echo: the answer is the request.
 	Answer string
 	Echo   bool
 }
 
-// NewRequest makes an empty message of the kind that the method takes; nil for a method of somebody else's protos.
+// NewRequest makes an empty request message; nil for a method of other protos.
 func (m *Method) NewRequest() proto.Message { return fresh(m.request) }
 
-// NewReply makes an empty message of the kind that the method answers with; nil for a method of somebody else's protos.
+// NewReply makes an empty response message; nil for a method of other protos.
 func (m *Method) NewReply() proto.Message { return fresh(m.reply) }
 
 func fresh(kind protoreflect.MessageType) proto.Message {
@@ -104,7 +105,7 @@ func fresh(kind protoreflect.MessageType) proto.Message {
 	return kind.New().Interface()
 }
 
-// Of returns what holds for a method, by its full name. The result is never nil.
+// Of returns the properties of a method, by its full name. The result is never nil.
 func Of(name string) *Method {
 	if m, ok := declared[name]; ok {
 		return m
@@ -112,7 +113,7 @@ func Of(name string) *Method {
 	return &Method{Name: name, ForTenant: true}
 }
 
-// All lists the methods that are declared, by name.
+// All lists the declared methods, by name.
 func All() iter.Seq[*Method] {
 	return func(yield func(*Method) bool) {
 		for _, name := range slices.Sorted(maps.Keys(declared)) {
@@ -125,7 +126,7 @@ func All() iter.Seq[*Method] {
 
 var declared = load()
 
-// load reads the rules of the protos. A descriptor is part of the program, so what is wrong in one is wrong in every run: the tests
+// load reads the rules of the protos. A descriptor is part of the program, so a fault in one occurs in every run: the tests
 // of this package find it.
 func load() map[string]*Method {
 	all := health()

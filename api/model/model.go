@@ -1,9 +1,9 @@
-// Package model says where the model is that a job trains or an evaluation scores. The coordinators refuse by it what can never be
-// found, and the agents fetch by it: both must mean the same.
+// Package model resolves the model that a job trains or an evaluation scores. The coordinators use it to refuse models that
+// cannot exist, and the agents to fetch them, so both resolve a name in the same way.
 //
-// A model is named by an absolute path on the nodes, by a URL of a data source, or by a bare name, such as
-// meta-llama/Llama-3-8B. What a bare name means was not published beyond "HuggingFace ref, ScaiAtlas id, or anything the
-// coordinator resolves"; what is here is our choice.
+// A model is given as an absolute path on the nodes, the URL of a data source, or a bare name such as
+// meta-llama/Llama-3-8B. The meaning of a bare name was not published beyond "HuggingFace ref, ScaiAtlas id, or anything
+// the coordinator resolves"; the rest is our choice.
 package model
 
 import (
@@ -17,23 +17,22 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Ref is where a model is.
+// Ref is the location of a model.
 type Ref struct {
-	// Name is how the request names it.
+	// Name is the model's name in the request.
 	Name string
-	// Source is the data source to fetch, or the path on the node; empty: whatever it is, the program resolves it.
+	// Source is the data source to fetch, or the path on the node; empty: the program resolves the name.
 	Source string
-	// Default: nobody said that the name is one of the Hugging Face hub. It is fetched from there by nodes whose hub the operator
-	// has configured; elsewhere the program resolves it.
+	// Default: the request does not say that the name is on the Hugging Face hub. Nodes with a configured hub fetch it from
+	// there; on other nodes the program resolves it.
 	Default bool
-	// AllFormats: the program does not want the weights as safetensors, so none that the repository holds may be left out.
+	// AllFormats: the program does not want the weights as safetensors, so all formats of the repository are fetched.
 	AllFormats bool
 }
 
 const hubScheme = "hf://"
 
-// sources are the values of base_model.source that Mind knows, by what they mean. Any other one says that somebody else
-// resolves the model: the program.
+// sources are the values of base_model.source that Mind knows. With any other value the program resolves the model.
 var sources = map[string]string{
 	"huggingface": "hub", "hf": "hub", "hub": "hub",
 	"scaiatlas": "scaiatlas", "atlas": "scaiatlas",
@@ -42,10 +41,10 @@ var sources = map[string]string{
 	"s3": "url", "http": "url", "https": "url", "url": "url", "uri": "url",
 }
 
-// hubID is what the hub takes for the name of a repository; older ones have no owner.
+// hubID matches names of repositories on the hub; older ones have no owner.
 var hubID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,95}(/[A-Za-z0-9][A-Za-z0-9._-]{0,95})?$`)
 
-// OfTraining finds the model of a training. The error is a sentence that says what to write instead.
+// OfTraining finds the model of a training. Its error is a sentence that says what to write instead.
 func OfTraining(m *v1.BaseModel) (Ref, error) {
 	ref := Ref{Name: m.GetModelId(), AllFormats: otherFormats(m.GetModelKwargs())}
 	given := strings.ToLower(strings.TrimSpace(m.GetSource()))
@@ -61,9 +60,9 @@ func OfTraining(m *v1.BaseModel) (Ref, error) {
 	}
 	switch kind {
 	case "file":
-		return ref, fmt.Errorf("%.64q must be an absolute path on the nodes, as base_model.source is %q", ref.Name, m.GetSource())
+		return ref, fmt.Errorf("%.64q must be an absolute path on the nodes, because base_model.source is %q", ref.Name, m.GetSource())
 	case "url":
-		return ref, fmt.Errorf("%.64q must be a URL, such as s3://BUCKET/PREFIX/, as base_model.source is %q", ref.Name, m.GetSource())
+		return ref, fmt.Errorf("%.64q must be a URL, such as s3://BUCKET/PREFIX/, because base_model.source is %q", ref.Name, m.GetSource())
 	case "scaiatlas", "scaidrive":
 		var err error
 		ref.Source, err = scaiSource(kind, ref.Name)
@@ -71,7 +70,7 @@ func OfTraining(m *v1.BaseModel) (Ref, error) {
 	}
 	if !hubID.MatchString(ref.Name) || strings.Contains(ref.Name, "..") {
 		if kind == "hub" {
-			return ref, fmt.Errorf("%.64q is no name of a repository of the Hugging Face hub: write OWNER/NAME", ref.Name)
+			return ref, fmt.Errorf("%.64q is not a name of a repository of the Hugging Face hub: write OWNER/NAME", ref.Name)
 		}
 		return ref, nil
 	}
@@ -80,7 +79,7 @@ func OfTraining(m *v1.BaseModel) (Ref, error) {
 	return ref, nil
 }
 
-// otherFormats says whether what a program hands to from_pretrained asks for other weights than safetensors.
+// otherFormats reports whether the arguments for from_pretrained ask for weights other than safetensors.
 func otherFormats(kwargs map[string]string) bool {
 	for name, asks := range map[string]bool{"use_safetensors": false, "from_tf": true, "from_flax": true} {
 		if is, err := strconv.ParseBool(kwargs[name]); err == nil && is == asks {
@@ -90,10 +89,10 @@ func otherFormats(kwargs map[string]string) bool {
 	return kwargs["gguf_file"] != ""
 }
 
-// OfURI finds what an evaluation scores, from its model_uri.
+// OfURI finds the model of an evaluation from its model_uri.
 func OfURI(uri string) (Ref, error) { return ofURL(Ref{Name: uri}, "") }
 
-// ofURL completes a URL. On the hub what is named is a model, unless it says otherwise.
+// ofURL completes a URL. On the hub it names a model, unless it says otherwise.
 func ofURL(ref Ref, revision string) (Ref, error) {
 	ref.Source = ref.Name
 	rest, hub := strings.CutPrefix(ref.Name, hubScheme)
@@ -117,7 +116,7 @@ func ofURL(ref Ref, revision string) (Ref, error) {
 	if pinned {
 		have, err := url.PathUnescape(at)
 		if err != nil || have == "" || revision != "" && have != revision {
-			return ref, fmt.Errorf("%.200q and base_model.revision %.64q say different revisions: give one of them", ref.Name, revision)
+			return ref, fmt.Errorf("%.200q and base_model.revision %.64q are different revisions: give only one of them", ref.Name, revision)
 		}
 		revision = have
 	}
@@ -128,7 +127,7 @@ func ofURL(ref Ref, revision string) (Ref, error) {
 	return ref, nil
 }
 
-// atRevision writes a revision as data sources have it.
+// atRevision adds a revision in the syntax of data sources.
 func atRevision(revision string) string {
 	if revision == "" {
 		return ""
@@ -136,12 +135,12 @@ func atRevision(revision string) string {
 	return "@" + url.PathEscape(revision)
 }
 
-// scaiSource is all that a service of Scai keeps under a name.
+// scaiSource is everything that a Scai service stores under a name.
 func scaiSource(scheme, name string) (string, error) {
 	var parts []string
 	for part := range strings.SplitSeq(strings.Trim(name, "/"), "/") {
 		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "?#@:\\") {
-			return "", fmt.Errorf("%.64q is no name of what %s keeps: write NAME or SHARE/PATH", name, scheme)
+			return "", fmt.Errorf("%.64q is not a name in %s: write NAME or SHARE/PATH", name, scheme)
 		}
 		parts = append(parts, part)
 	}

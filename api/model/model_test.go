@@ -73,8 +73,8 @@ func TestOfTraining_refuses(t *testing.T) {
 		"no path":                 {"models/a", "local", "", "absolute path"},
 		"no URL":                  {"models/a", "s3", "", "must be a URL"},
 		"no name of the hub":      {"a b", "hf", "", "OWNER/NAME"},
-		"out of ScaiAtlas":        {"a/../b", "scaiatlas", "", "no name of what scaiatlas keeps"},
-		"a query for ScaiDrive":   {"a?b", "scaidrive", "", "no name of what scaidrive keeps"},
+		"out of ScaiAtlas":        {"a/../b", "scaiatlas", "", "not a name in scaiatlas"},
+		"a query for ScaiDrive":   {"a?b", "scaidrive", "", "not a name in scaidrive"},
 		"a way out of a name":     {"a/..", "huggingface", "", "OWNER/NAME"},
 		"a revision that is none": {"hf://acme/m@", "", "", "revision"},
 	} {

@@ -2,7 +2,7 @@ package status
 
 import "strings"
 
-// ValidBenchmark says whether a text of at most so many bytes can be the name of a benchmark.
+// ValidBenchmark reports whether a text is a valid name of a benchmark, with at most the given number of bytes.
 func ValidBenchmark(name string, most int) bool {
 	return name != "" && len(name) <= most &&
 		!strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`,"'\`, r) })

@@ -6,22 +6,20 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Policy says what becomes of the text of a coordinator's error on its way to
-// a caller of the REST interface.
+// Policy says what REST callers see of the text of a coordinator's error.
 type Policy int
 
 const (
-	// Pass hands the text on: it was written for the caller.
+	// Pass shows the text: it was written for the caller.
 	Pass Policy = iota
-	// Sanitise replaces the text: it may hold what is no business of the
-	// caller. The original goes to the log.
+	// Sanitise replaces the text, because it may contain internals. The original goes to the log.
 	Sanitise
-	// Friendly replaces the text by one for the caller; the gateway adds what to
-	// do, which depends on the request. The original goes to the log.
+	// Friendly replaces the text by one for the caller; the gateway adds what to do, which depends on the request. The
+	// original goes to the log.
 	Friendly
 )
 
-// Error is how a gRPC code shows in REST.
+// Error is the REST form of a gRPC code.
 type Error struct {
 	HTTP   int
 	Code   string // error.code of the envelope
@@ -32,11 +30,10 @@ type Error struct {
 
 var internal = Error{
 	http.StatusInternalServerError, "INTERNAL", Sanitise,
-	"internal error; the request id leads to the details in the gateway's log",
+	"internal error; the gateway's log has the details under the request id",
 }
 
-// errors is as ScaiMind published it; what it left out is answered like
-// INTERNAL, which gives nothing away.
+// errors is as ScaiMind published it; other codes are answered like INTERNAL, which reveals nothing.
 var errors = map[codes.Code]Error{
 	codes.OK:                 {http.StatusOK, "OK", Pass, ""},
 	codes.InvalidArgument:    {http.StatusBadRequest, "INVALID_ARGUMENT", Pass, ""},
@@ -48,7 +45,7 @@ var errors = map[codes.Code]Error{
 	codes.ResourceExhausted:  {http.StatusTooManyRequests, "RESOURCE_EXHAUSTED", Pass, ""},
 	codes.Unavailable: {
 		http.StatusServiceUnavailable, "UNAVAILABLE", Friendly,
-		"no coordinator can take this now: there is no leader, or none can be reached",
+		"no coordinator can accept this now: there is no leader, or none can be reached",
 	},
 	codes.DeadlineExceeded: {
 		http.StatusGatewayTimeout, "DEADLINE_EXCEEDED", Friendly,
@@ -66,7 +63,7 @@ var errors = map[codes.Code]Error{
 // quotaExceeded is RESOURCE_EXHAUSTED with the outcome QuotaExceeded.
 var quotaExceeded = Error{http.StatusTooManyRequests, "QUOTA_EXCEEDED", Pass, ""}
 
-// OfOutcome returns how a gRPC code shows in REST, with the outcome that came with it.
+// OfOutcome returns the REST form of a gRPC code with its outcome.
 func OfOutcome(c codes.Code, outcome string) Error {
 	if c == codes.ResourceExhausted && outcome == QuotaExceeded {
 		return quotaExceeded
@@ -74,8 +71,7 @@ func OfOutcome(c codes.Code, outcome string) Error {
 	return OfCode(c)
 }
 
-// OfCode returns how a gRPC code shows in REST. A code that does not exist
-// shows as INTERNAL.
+// OfCode returns the REST form of a gRPC code. An unknown code becomes INTERNAL.
 func OfCode(c codes.Code) Error {
 	if e, ok := errors[c]; ok {
 		return e

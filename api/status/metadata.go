@@ -9,21 +9,17 @@ const (
 	KeyIdempotency = "idempotency-key"
 	// KeyConsistency is Linearizable (when absent) or Stale.
 	KeyConsistency = "x-mind-consistency"
-	// KeyForwarded is set by a coordinator that hands a call on to the leader:
-	// it must not be handed on again.
+	// KeyForwarded is set by a coordinator that forwards a call to the leader: the call must not be forwarded again.
 	KeyForwarded = "x-mind-forwarded"
-	// KeyOperator is set for callers who may run the cluster, by whoever checked
-	// that. With calls about nodes it widens what they tell of tasks to a number
-	// of all tenants', and gives no right; with calls about quotas and the audit
-	// log it says that the caller may name any tenant.
+	// KeyOperator is set for callers that may operate the cluster, after that was checked. In calls about nodes it extends
+	// the number of tasks to all tenants, and gives no right; in calls about quotas and the audit log it allows any tenant
+	// to be named.
 	KeyOperator = "x-mind-operator"
-	// KeyDriveToken and KeyAtlasToken are bearer tokens of the caller for
-	// ScaiDrive and ScaiAtlas, minted for this call. They are neither logged nor
-	// stored in the clear.
+	// KeyDriveToken and KeyAtlasToken are the caller's bearer tokens for ScaiDrive and ScaiAtlas, requested for this call.
+	// They are neither logged nor stored in plain text.
 	KeyDriveToken = "x-scaidrive-token"
 	KeyAtlasToken = "x-scaiatlas-token"
-	// KeyToken is the id of the API token that the caller came with, if he came
-	// with one; it goes into the audit log.
+	// KeyToken is the id of the API token that the caller used, if any; it goes into the audit log.
 	KeyToken = "x-mind-token-id"
 )
 
@@ -41,19 +37,17 @@ const (
 
 // Values of KeyOutcome and KeyConsistency.
 const (
-	// NotSent: the call had no effect and never will; repeat it at will.
+	// NotSent: the call had no effect and never will; it may be repeated.
 	NotSent = "not_sent"
-	// Unknown: the call may have taken effect, or may yet; repeat it only with
-	// its idempotency key.
+	// Unknown: the call may have taken effect, or may still do so; repeat it only with its idempotency key.
 	Unknown = "unknown"
-	// QuotaExceeded: a quota forbids it. To repeat it is of no use until
-	// something of the tenant's has ended, or the quota was raised.
+	// QuotaExceeded: a quota forbids it. Repeating it is useless until one of the tenant's jobs has ended, or the quota was
+	// raised.
 	QuotaExceeded = "quota_exceeded"
 
 	Linearizable = "linearizable"
 	Stale        = "stale"
 )
 
-// AutoKeyPrefix marks idempotency keys that a gateway minted for a request
-// which brought none. They expire sooner.
+// AutoKeyPrefix marks idempotency keys that a gateway created for a request without one. They expire sooner.
 const AutoKeyPrefix = "auto:"

@@ -1,18 +1,15 @@
-// Package status holds the tables on which every room agrees: which published
-// status a job shows, what an error of a coordinator means to a caller of the
-// REST interface, and how the metadata of a call is named.
+// Package status holds tables that all packages share: the published status of a job, the REST form of a coordinator's
+// error, and the names of a call's metadata.
 //
-// Contract: each table is data, in one place, and total: a test walks every
-// value of every enum through it. The package depends on nothing but the
-// generated code.
+// Contract: each table is data, in one place, and complete: a test checks every value of every enum. The package imports
+// only the generated code.
 package status
 
 import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// row says what a job in a state shows. A wildcard phase or considered matches
-// all values; rows are looked up in order.
+// row is the status of a job in a state. A wildcard phase or considered matches all values; the first matching row counts.
 type row struct {
 	state      v1.JobState_Value
 	phase      v1.JobPhase_Value // UNSPECIFIED: any
@@ -28,9 +25,8 @@ const (
 	no
 )
 
-// rows is the table of docs/architecture.md. A job that may
-// start again leaves LOST in the log entry that brought it there, so a LOST
-// job that anybody sees is over.
+// rows is the table of docs/architecture.md. A job that may start again leaves LOST in the log entry that set it, so a
+// visible LOST job has ended.
 var rows = []row{
 	{v1.JobState_QUEUED, 0, no, v1.JobStatus_PENDING},
 	{v1.JobState_QUEUED, 0, yes, v1.JobStatus_QUEUED},
@@ -55,9 +51,8 @@ func (r row) matches(state v1.JobState_Value, phase v1.JobPhase_Value, considere
 	return r.considered == either || (r.considered == yes) == considered
 }
 
-// Of returns the status that a job shows: phase counts while it is RUNNING,
-// considered (has a scheduler pass looked at it?) while it is QUEUED. It is
-// UNSPECIFIED for a state that does not exist.
+// Of returns the status of a job: phase matters while it is RUNNING, considered (has a scheduler pass looked at it?) while
+// it is QUEUED. It is UNSPECIFIED for an unknown state.
 func Of(state v1.JobState_Value, phase v1.JobPhase_Value, considered bool) v1.JobStatus_Value {
 	for _, r := range rows {
 		if r.matches(state, phase, considered) {
@@ -67,9 +62,8 @@ func Of(state v1.JobState_Value, phase v1.JobPhase_Value, considered bool) v1.Jo
 	return v1.JobStatus_UNSPECIFIED
 }
 
-// Terminal says that a job in this state has ended: only an explicit retry
-// opens a new attempt. PREEMPTED and LOST are left within the log entry that
-// brought them when the job may start again; seen, they are final.
+// Terminal reports whether a job in this state has ended: only an explicit retry starts a new attempt. If the job may start
+// again, PREEMPTED and LOST are left within the log entry that set them; visible, they are final.
 func Terminal(state v1.JobState_Value) bool {
 	switch state {
 	case v1.JobState_SUCCEEDED, v1.JobState_FAILED, v1.JobState_CANCELED, v1.JobState_PREEMPTED, v1.JobState_LOST:
@@ -78,16 +72,14 @@ func Terminal(state v1.JobState_Value) bool {
 	return false
 }
 
-// Filter answers which jobs a list of wanted statuses lets through. The zero
-// Filter lets every job through.
+// Filter selects jobs by status. The zero Filter selects every job.
 type Filter struct {
 	some     bool
 	statuses uint32
 	states   uint32
 }
 
-// NewFilter returns the filter for any of the given statuses; none given: all
-// jobs. Statuses that do not exist match no job.
+// NewFilter returns the filter for any of the given statuses; none given: all jobs. Unknown statuses match no job.
 func NewFilter(wanted ...v1.JobStatus_Value) Filter {
 	f := Filter{some: len(wanted) > 0}
 	for _, s := range wanted {
@@ -103,21 +95,20 @@ func NewFilter(wanted ...v1.JobStatus_Value) Filter {
 	return f
 }
 
-// All says that the filter lets every job through.
+// All reports whether the filter selects every job.
 func (f Filter) All() bool { return !f.some }
 
-// State says whether a job in this state can pass at all; use it to choose an
-// index.
+// State reports whether any job in this state can match; use it to choose an index.
 func (f Filter) State(state v1.JobState_Value) bool {
 	return f.All() || (state >= 0 && state < 32 && f.states&(1<<state) != 0)
 }
 
-// Match says whether a job passes.
+// Match reports whether a job matches.
 func (f Filter) Match(state v1.JobState_Value, phase v1.JobPhase_Value, considered bool) bool {
 	return f.All() || (f.State(state) && f.statuses&(1<<Of(state, phase, considered)) != 0)
 }
 
-// States returns the states that can show the status, in order.
+// States returns the states that can have the status, in order.
 func States(wanted v1.JobStatus_Value) []v1.JobState_Value {
 	var out []v1.JobState_Value
 	for _, r := range rows {

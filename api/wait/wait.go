@@ -1,4 +1,4 @@
-// Package wait waits for time to pass, or for a context to end, whichever comes first.
+// Package wait waits for a duration or for the end of a context, whichever comes first.
 package wait
 
 import (

@@ -1,5 +1,4 @@
-// Package record is the form in which a task's log is kept, on its node and in
-// an archive alike: one line of text is
+// Package record is the format of a task's log, on its node and in an archive: a line of text is
 //
 //	<unix nanoseconds> <kind> <text>\n
 //
@@ -30,7 +29,7 @@ type Entry struct {
 	// UnixNanos is when the shim read the line.
 	UnixNanos int64
 	Kind      Kind
-	// Text is valid UTF-8: bytes that are not were replaced.
+	// Text is valid UTF-8: invalid bytes were replaced.
 	Text string
 }
 
@@ -39,8 +38,7 @@ var (
 	replacement  = []byte("\uFFFD")
 )
 
-// Parse reads a record without its line end. A damaged one is shown rather
-// than hidden: it becomes a remark, and ok is false.
+// Parse parses a record without its line end. A damaged record is not hidden: it becomes a remark, and ok is false.
 func Parse(line []byte) (e Entry, ok bool) {
 	e, err := parse(line)
 	if err != nil {
@@ -49,10 +47,9 @@ func Parse(line []byte) (e Entry, ok bool) {
 	return e, true
 }
 
-// Removed is the remark about a part of the log that the retention bound took.
-// It stands at the offset where the log goes on.
+// Removed is the remark about a removed part of a log. It is at the offset where the log continues.
 func Removed(from, to uint64) Entry {
-	return Entry{Offset: to, Kind: Remark, Text: "mind: " + strconv.FormatUint(to-from, 10) + " bytes of log were removed by the retention bound"}
+	return Entry{Offset: to, Kind: Remark, Text: "mind: " + strconv.FormatUint(to-from, 10) + " bytes of log were removed by the size limit"}
 }
 
 func parse(line []byte) (Entry, error) {

@@ -1,7 +1,5 @@
-// Package s3server starts a real S3 server (Versity's gateway over a
-// directory) for tests. It is in a binary of its own, built by
-// `make s3-server`, so that the module of Mind does not grow by it; tests that
-// need it are skipped where it was not built.
+// Package s3server starts a real S3 server (Versity's gateway over a directory) for tests. The server is a separate binary,
+// built by `make s3-server`, so that it adds nothing to Mind's module; tests that need it are skipped if it was not built.
 package s3server
 
 import (
@@ -29,7 +27,7 @@ const (
 
 const longstop = 60 * time.Second
 
-// Server is one that runs.
+// Server is a running server.
 type Server struct {
 	// URL is its endpoint.
 	URL string

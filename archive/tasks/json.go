@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// notNumbers are what Python writes for numbers that JSON does not have.
+// notNumbers are Python's texts for numbers that JSON does not have.
 var notNumbers = regexp.MustCompile(`-?\b(NaN|Infinity)\b`)
 
-// PlainJSON returns a line of metrics as a JSON object that anybody can read,
-// or nil. Losses do become NaN, and then it matters to see it: such values
-// become null.
+// PlainJSON returns a line of metrics as a standard JSON object, or nil. Losses do become NaN, and then users must see it:
+// such values become null.
 func PlainJSON(line []byte) []byte {
 	if len(line) == 0 || line[0] != '{' {
 		return nil
@@ -27,11 +26,11 @@ func PlainJSON(line []byte) []byte {
 	return line
 }
 
-// maxGarbage bounds what is shown of a line of metrics that is not a JSON object.
+// maxGarbage limits how much of a line is shown that is not a JSON object.
 const maxGarbage = 4 << 10
 
-// MetricsText is what readers are given of a line of metrics: a JSON object that anybody can read, or the text as it is, of which
-// long says that there was more of it. The gateway makes {"line": "..."} of what is no JSON object.
+// MetricsText is what readers get of a line of metrics: a standard JSON object, or the unchanged text; long says that there
+// was more of it. The gateway makes {"line": "..."} of text that is not a JSON object.
 func MetricsText(line []byte, long bool) string {
 	if !long {
 		if plain := PlainJSON(line); plain != nil {
@@ -46,7 +45,7 @@ func MetricsText(line []byte, long bool) string {
 	return text
 }
 
-// MetricsLimit is the line at the end of metrics of which more was written than is read.
+// MetricsLimit is the last line of metrics that exceed the reading limit.
 func MetricsLimit(bytes int64) string {
-	return fmt.Sprintf("mind: the task wrote more metrics than the first %d MiB, which are all that is read (metrics_bytes of the agent)", bytes>>20)
+	return fmt.Sprintf("mind: the task's metrics are longer than %d MiB: the rest is not read (metrics_bytes of the agent)", bytes>>20)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/archive/record"
 )
 
-// ErrDamaged says that a part is not what its manifest says.
+// ErrDamaged says that a part does not match its manifest.
 var ErrDamaged = errors.New("part of the archive is damaged")
 
 // lines reads the lines of a stream, part by part.
@@ -24,11 +24,11 @@ type lines struct {
 	offset   uint64
 	part     Part
 	data     []byte
-	// begun is the beginning of a line whose end is not in the part that it began in: longer than anybody reads.
+	// begun is the start of a line that does not end in its part: it is longer than readers accept.
 	begun []byte
 }
 
-// seek goes to an offset. One inside a line is moved to the line's end.
+// seek goes to an offset. An offset inside a line is moved to the line's end.
 func (l *lines) seek(ctx context.Context, offset uint64) error {
 	l.offset = offset
 	p, ok := l.covering()
@@ -39,7 +39,7 @@ func (l *lines) seek(ctx context.Context, offset uint64) error {
 	if err != nil {
 		return err
 	}
-	// Starting one byte early finds out whether a line ends right here.
+	// Starting one byte early shows whether a line ends exactly here.
 	at := offset - p.Offset - 1
 	if end := bytes.IndexByte(data[at:], '\n'); end >= 0 {
 		l.offset = p.Offset + at + uint64(end) + 1

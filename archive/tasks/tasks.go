@@ -16,8 +16,8 @@
 // and its node still had.
 //
 // Not guaranteed: that the archive has what a living task wrote last. Nothing
-// is ever removed here: a rule of the bucket, or a broom for the directory,
-// decides how long old jobs are kept.
+// is ever removed here: a lifecycle rule of the bucket, or a cleanup job for the
+// directory, decides how long old jobs are kept.
 package tasks
 
 import (

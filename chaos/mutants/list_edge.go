@@ -66,7 +66,7 @@ var edgeMutants = []mutant{
 		Name: "token-for-another-tenant", Breaks: "I11", File: "gateway/tokens.go",
 		What: "anybody makes tokens for other tenants",
 		Old:  "request.TenantId != x.caller.Tenant && !operator {", New: "request.TenantId == x.caller.Tenant && !operator {",
-		Package: "gateway", Tests: []string{"TestTokens_nobodyGivesWhatHeLacks"},
+		Package: "gateway", Tests: []string{"TestTokens_callersCannotGrantMoreThanTheyHave"},
 	},
 	{
 		Name: "unknown-outcome-is-repeated", Breaks: "I4", File: "api/client/invoke.go",

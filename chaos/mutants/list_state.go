@@ -218,7 +218,7 @@ var stateMutants = []mutant{
 	{
 		Name: "lost-leadership-means-not-sent", Breaks: "I4", File: "raftnode/outcome.go",
 		What: "a write that a deposed leader had begun counts as not sent",
-		Old:  "raft.ErrLeadershipLost: verdictUnknown,", New: "raft.ErrLeadershipLost: verdictNotSent,",
+		Old:  "raft.ErrLeadershipLost: outcomeUnknown,", New: "raft.ErrLeadershipLost: outcomeNotSent,",
 		Package: "raftnode", Tests: []string{"TestWriteError_threeOutcomes"},
 	},
 	{

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/devcluster"
 )
 
-// With one of three coordinators dead no attack takes another one: it says so, and leaves all as it was.
+// If one of three coordinators is dead, an attack on another is refused, and nothing changes.
 func TestChaos_leavesTheQuorumAlone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a cluster")

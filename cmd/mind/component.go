@@ -16,24 +16,23 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/settings"
 )
 
-// component is a daemon of Mind as a command: its keys, and what runs it.
+// component is a daemon of Mind as a command: its keys, and the function that runs it.
 type component struct {
 	name    string
 	short   string
 	example string
 	keys    []settings.Key
-	// settle, if there is one, works out what follows from the keys once they are read.
+	// settle, if set, derives settings once the keys are read.
 	settle func() error
-	// identity names it in its log, once the keys are read.
+	// identity names the component in its log, once the keys are read.
 	identity func() string
 	run      func(context.Context, *slog.Logger) error
-	// gcPercent is how much garbage it makes between two collections, in percent of what it holds; 0: the runtime's
-	// default. GOGC, when set, is stronger.
+	// gcPercent is the garbage collector's target percentage; 0: the runtime's default. GOGC, if set, overrides it.
 	gcPercent int
 }
 
-// littleState is the gcPercent of a component that holds next to nothing: rare collections cost it a few MiB and save
-// it much of its time.
+// littleState is the gcPercent of a component with little state: rare collections cost it a few MiB and save much of its
+// CPU time.
 const littleState = 400
 
 // logging are the keys that every component has.
@@ -94,7 +93,7 @@ func (c component) command() *cobra.Command {
 			return exit.Misuse(fmt.Errorf("%s: %w", c.name, err))
 		}
 		if missing := missingKeys(keys); len(missing) > 0 {
-			return exit.Misuse(fmt.Errorf("%s needs %s: say it in --config FILE; see `%s --help`", cmd.CommandPath(), strings.Join(missing, ", "), cmd.CommandPath()))
+			return exit.Misuse(fmt.Errorf("%s needs %s: set it in --config FILE; see `%s --help`", cmd.CommandPath(), strings.Join(missing, ", "), cmd.CommandPath()))
 		}
 		if _, set := os.LookupEnv("GOGC"); !set && c.gcPercent != 0 {
 			debug.SetGCPercent(c.gcPercent)
@@ -110,7 +109,7 @@ func (c component) command() *cobra.Command {
 	return cmd
 }
 
-// missingKeys are those that must be given and were not.
+// missingKeys returns the required keys that are not set.
 func missingKeys(keys []settings.Key) (missing []string) {
 	for _, k := range keys {
 		if strings.HasSuffix(k.Help, "; required") && reflect.ValueOf(k.Into).Elem().IsZero() {
@@ -126,8 +125,8 @@ func keyTable(keys []settings.Key) string {
 		width = max(width, len(k.Name))
 	}
 	var b strings.Builder
-	b.WriteString("Every key of the file is a flag and an environment variable too: data_dir, --data-dir, MIND_DATA_DIR.\n" +
-		"A flag beats a variable, a variable beats the file. Durations are written 500ms, 10s, 2h; lists as a,b or as YAML lists.\n\nKeys:\n")
+	b.WriteString("Every key of the file is also a flag and an environment variable: data_dir, --data-dir, MIND_DATA_DIR.\n" +
+		"A flag overrides a variable, and a variable overrides the file. Durations are written 500ms, 10s, 2h; lists as a,b or as YAML lists.\n\nKeys:\n")
 	for _, k := range keys {
 		fmt.Fprintf(&b, "  %-*s  %s\n", width, k.Name, k.Help)
 	}

@@ -28,12 +28,12 @@ func newDev() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dev",
 		Short: "Run a whole cluster on this machine",
-		Long: `Runs coordinators, agents and a gateway on this machine, each in a process of its own, until SIGINT or SIGTERM.
+		Long: `Runs coordinators, agents and a gateway on this machine, each in its own process, until SIGINT or SIGTERM.
 
-When a leader is elected, all agents are registered and the gateway answers, it writes DIR/dev.json (addresses, pids, how to
-start each component again, and a token) and prints "ready http://HOST:PORT". Logs are in DIR/logs.`,
+When a leader is elected, all agents are registered and the gateway answers, it writes DIR/dev.json (addresses, pids, the
+command that starts each component, and a token) and prints "ready http://HOST:PORT". Logs are in DIR/logs.`,
 		Example: `  mind dev                                 # 3 coordinators, 2 agents with 8 simulated GPUs each
-  mind dev --data-dir ~/mind --restart     # keeps its state, and heals itself
+  mind dev --data-dir ~/mind --restart     # keeps its state and restarts failed components
   mind dev --coordinators 1 --agents 4 --gpus 4xA100
   mind dev --http 127.0.0.1:9000 --in-process`,
 		Args: cobra.NoArgs,
@@ -54,7 +54,7 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 			}
 			switch {
 			case o.Agents < 0:
-				return exit.Misuse(errors.New("--agents: a number of nodes, or 0 for coordinators and a gateway alone"))
+				return exit.Misuse(errors.New("--agents: it must be a number of nodes, or 0 for coordinators and a gateway only"))
 			case !flags.Changed("agents"):
 				o.Agents = 0
 			case o.Agents == 0:
@@ -76,18 +76,18 @@ start each component again, and a token) and prints "ready http://HOST:PORT". Lo
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.Dir, "data-dir", "", "folder of all state, resumed by the next start (default: a temporary one, removed at the end)")
+	f.StringVar(&o.Dir, "data-dir", "", "directory for all state, used again by the next start (default: a temporary one, removed at the end)")
 	f.IntVar(&o.Coordinators, "coordinators", 3, "1, 3 or 5")
-	f.IntVar(&o.Agents, "agents", 2, "number of nodes; 0: coordinators and a gateway alone")
+	f.IntVar(&o.Agents, "agents", 2, "number of nodes; 0: coordinators and a gateway only")
 	f.StringVar(&o.GPUs, "gpus", "", "GPUs of each agent: simulated ones such as 8xH100 or 4xA100,2xH100, auto, or none (default: those of this machine, else 8xH100)")
 	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port); an address that other machines can reach gets a warning: HTTP without TLS")
-	f.StringVar(&o.LogArchive, "log-archive", "", "where logs and metrics of tasks are kept beyond the life of their node: a folder, file:///DIR or s3://BUCKET/PREFIX?... (default: nowhere)")
-	f.StringSliceVar(&o.DataRoots, "data-roots", nil, "folders of local data and models that jobs may name by their path (default: your home, the current folder and that of temporary files)")
+	f.StringVar(&o.LogArchive, "log-archive", "", "archive that keeps logs and metrics of tasks when their node is gone: a directory, file:///DIR or s3://BUCKET/PREFIX?... (default: none)")
+	f.StringSliceVar(&o.DataRoots, "data-roots", nil, "directories from which jobs may use local data and models (default: your home directory, the current directory and the directory for temporary files)")
 	f.StringSliceVar(&o.CORSOrigins, "cors-origins", nil, "origins whose pages may use the gateway from a browser, such as http://localhost:5173 (default: none)")
-	f.BoolVar(&o.Restart, "restart", false, "start components again that end or are killed")
+	f.BoolVar(&o.Restart, "restart", false, "restart components that exit or are killed")
 	f.BoolVar(&inProcess, "in-process", false, "run all components in one process")
-	f.BoolVar(&quiet, "quiet", false, "no messages on stderr but errors, and the warning of --http")
-	f.StringVar(&contextName, "context", "", "also write this context into the configuration of the command line, and use it from now on")
+	f.BoolVar(&quiet, "quiet", false, "print only errors and the warning of --http to stderr")
+	f.StringVar(&contextName, "context", "", "also create or update this context of the command line, and make it the current one")
 	return cmd
 }
 
@@ -97,7 +97,7 @@ func dev(cmd *cobra.Command, o devcluster.Options, contextName string) error {
 	cluster, err := devcluster.Start(ctx, o)
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			return nil // told to stop before it was ready, and it did
+			return nil // stopped by a signal before it was ready
 		}
 		return fmt.Errorf("starting the cluster: %w", err)
 	}
@@ -116,7 +116,7 @@ func dev(cmd *cobra.Command, o devcluster.Options, contextName string) error {
 	return errors.Join(err, cluster.Stop())
 }
 
-// warnExposed says what others can do with a gateway that more than this machine reaches.
+// warnExposed warns about a gateway that other machines can reach.
 func warnExposed(w io.Writer, cluster *devcluster.Cluster) {
 	addr, exposed := cluster.Exposed()
 	if !exposed {
@@ -124,10 +124,10 @@ func warnExposed(w io.Writer, cluster *devcluster.Cluster) {
 	}
 	_, port, _ := net.SplitHostPort(addr) // it listens there
 	fmt.Fprintf(w, `mind: warning: the gateway listens on %s, which other machines may reach
-  - It speaks HTTP without TLS: who can read the network reads the token, and who has the token runs commands here as %s.
-  - Without a token it tells anybody /health, /health/ready, /metrics and /openapi.json; all else needs the token.
-  - Coordinators and agents listen on 127.0.0.1 alone, and speak mutual TLS.
-  To keep it to this machine: mind dev --http 127.0.0.1:%s. For machines that others reach: mind gateway with http_cert_file and http_key_file.
+  - It speaks HTTP without TLS: anyone who can read the network can read the token, and with the token run commands here as %s.
+  - It serves /health, /health/ready, /metrics and /openapi.json without a token; everything else needs the token.
+  - Coordinators and agents listen only on 127.0.0.1 and use mutual TLS.
+  To listen only on this machine: mind dev --http 127.0.0.1:%s. To serve other machines: mind gateway with http_cert_file and http_key_file.
 `, addr, accountName(), port)
 }
 
@@ -138,7 +138,7 @@ func accountName() string {
 	return "user " + strconv.Itoa(os.Getuid())
 }
 
-// runInProcess runs a component as `mind ARGS...` would, in this process.
+// runInProcess runs a component in this process, as `mind ARGS...` would.
 func runInProcess(ctx context.Context, args []string) error {
 	root := newRoot()
 	root.SetArgs(args)

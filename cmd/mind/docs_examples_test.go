@@ -146,7 +146,7 @@ func request(e example, base string) (method, address, body string, headers map[
 }
 
 // Each request of the documentation is sent to a real gateway. It may answer that there is no such job; it may not answer
-// that the path, the method or the body is none of its own.
+// that the path, the method or the body is unknown.
 func TestDocs_everyRequestIsTaken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a cluster")

@@ -190,7 +190,7 @@ func TestComponents_misuseIsExitCode2(t *testing.T) {
 		"no such file":      {args: []string{"gateway", "--config", "/nowhere/x.yaml"}, code: 2, want: "/nowhere/x.yaml"},
 		"bad level":         {args: []string{"gateway", "--log-level", "loud"}, code: 2, want: "debug, info, warn or error"},
 		"incomplete":        {args: []string{"coordinator", "--id", "c1"}, code: 2, want: "mind coordinator needs data_dir, grpc_addr"},
-		"no node":           {args: []string{"agent"}, code: 2, want: "mind agent needs node_id, data_dir, coordinators: say it in --config FILE"},
+		"no node":           {args: []string{"agent"}, code: 2, want: "mind agent needs node_id, data_dir, coordinators: set it in --config FILE"},
 		"wrong number":      {args: []string{"dev", "--coordinators", "2"}, code: 2, want: "1, 3 or 5"},
 		"no GPUs":           {args: []string{"dev", "--gpus", "banana"}, code: 2, want: "want COUNTxMODEL, such as 8xH100"},
 		"nobody to talk to": {args: []string{"jobs"}, env: "MIND_ADDR=http://127.0.0.1:1", code: 1, want: "mind dev"},

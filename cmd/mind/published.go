@@ -14,8 +14,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway"
 )
 
-// published are the keys of a gateway under the names that ScaiMind published: configurations that exist go on working.
-// Each stands for keys of ours; who gives both must say the same with both.
+// published are the keys of a gateway under the names that ScaiMind published, so that existing configurations keep
+// working. Each stands for keys of ours; a configuration that sets both must set both to the same value.
 type published struct {
 	host          string
 	port          int
@@ -36,11 +36,11 @@ func (p *published) keys() []settings.Key {
 	}
 }
 
-// into hands them on to the keys that they stand for.
+// into copies the values to the keys that they stand for.
 func (p *published) into(c *gateway.Config) error {
 	var faults []error
 	differ := func(ours, theirs string) {
-		faults = append(faults, fmt.Errorf("%s and %s say different things: give one of them", ours, theirs))
+		faults = append(faults, fmt.Errorf("%s and %s have different values: set only one of them", ours, theirs))
 	}
 	switch {
 	case p.host == "" && p.port == 0:
@@ -74,12 +74,12 @@ func (p *published) into(c *gateway.Config) error {
 	case p.tls == yes && c.CertFile == "":
 		faults = append(faults, errors.New("scaimind_tls_enabled is true: give cert_file, key_file and ca_file"))
 	case p.tls == no && c.CertFile != "":
-		faults = append(faults, errors.New("scaimind_tls_enabled is false and cert_file is given: give one of them"))
+		faults = append(faults, errors.New("scaimind_tls_enabled is false, but cert_file is set: set only one of them"))
 	}
 	return errors.Join(faults...)
 }
 
-// seconds is a duration that is written as a number of seconds.
+// seconds is a duration written as a number of seconds.
 type seconds time.Duration
 
 func (s *seconds) SetText(text string) error {
@@ -93,7 +93,7 @@ func (s *seconds) SetText(text string) error {
 
 func (s *seconds) SetNode(node *yaml.Node) error { return s.SetText(node.Value) }
 
-// choice is a switch that may be left alone.
+// choice is an optional boolean.
 type choice int
 
 const (

@@ -65,7 +65,7 @@ func TestPublishedKeys_faults(t *testing.T) {
 		"scaimind_grpc_stream_timeout_s: 1\nstream_timeout: 2s\n":                        "stream_timeout and scaimind_grpc_stream_timeout_s",
 		"scaimind_api_secret: a\napi_secret: b\n":                                        "api_secret and scaimind_api_secret",
 		"scaimind_tls_enabled: true\n":                                                   "give cert_file",
-		"scaimind_tls_enabled: false\ncert_file: c\n":                                    "cert_file is given",
+		"scaimind_tls_enabled: false\ncert_file: c\n":                                    "cert_file is set",
 		"scaimind_tls_enabled: perhaps\n":                                                "neither true nor false",
 		"scaimind_grpc_timeout_s: 30s\n":                                                 "not a number of seconds",
 		"scaimind_grpc_timeout_s: 0\n":                                                   "not a number of seconds",

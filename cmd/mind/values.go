@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway"
 )
 
-// base64Key is a key of bytes, written in base64.
+// base64Key is a key in base64.
 type base64Key []byte
 
 func (k *base64Key) SetText(text string) error {

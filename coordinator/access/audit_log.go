@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/jobview"
 	"github.com/mindcoordinator/mind/coordinator/words"
@@ -22,11 +23,11 @@ import (
 const (
 	defaultAuditPage = 100
 	maxAuditPage     = 1000
-	// allTenants asks an operator's question: for the records of everybody.
+	// allTenants asks for the records of all tenants, which only operators may do.
 	allTenants = "*"
 )
 
-// ListAuditRecords shows who did what, newest first: in the caller's tenant, or for operators anywhere.
+// ListAuditRecords lists the audit log, newest first: of the caller's tenant or, for operators, of any.
 func (s *Service) ListAuditRecords(ctx context.Context, req *v1.ListAuditRecordsRequest) (*v1.ListAuditRecordsResponse, error) {
 	q, err := newAuditQuery(call.Of(ctx), req)
 	if err != nil {
@@ -39,18 +40,18 @@ func (s *Service) ListAuditRecords(ctx context.Context, req *v1.ListAuditRecords
 	return q.run(ctx, v, s.inWords)
 }
 
-// auditQuery is which records are wanted.
+// auditQuery is the filter of a list of records.
 type auditQuery struct {
 	req    *v1.ListAuditRecordsRequest
 	tenant string
-	// all: of whichever tenant. It is no name in tenant, because a tenant may be called anything.
+	// all: records of all tenants. It is a flag and not a name in tenant, because a tenant may have any name.
 	all     bool
 	actions []access.AuditAction
-	// kind is one of the actions when all of them are kept in the same log; 0: look into both.
+	// kind is one of the actions if all of them are in the same log; 0: search both.
 	kind         access.AuditAction
 	since, until int64
 	size         int
-	// Records before this one are wanted; index 0: from the newest on.
+	// Only records before this one are listed; index 0: from the newest on.
 	index    uint64
 	position uint32
 }
@@ -64,10 +65,10 @@ func newAuditQuery(c *call.Call, req *v1.ListAuditRecordsRequest) (*auditQuery, 
 	q.all = c.Operator && req.GetTenantId() == allTenants
 	if text := req.GetAction(); text != "" {
 		if q.actions = access.ParseAuditActions(text); len(q.actions) == 0 {
-			return nil, call.Bad("action", "there is no action %.60q: they are %s, and what comes before the dot stands for all of them",
+			return nil, call.Bad("action", "there is no action %.60q: the actions are %s, and the part before the dot selects all of a kind",
 				text, strings.Join(access.AuditActions(), ", "))
 		}
-		q.kind = q.actions[0] // What an action is about decides where it is kept.
+		q.kind = q.actions[0] // The kind of an action decides in which log it is kept.
 	}
 	if text := req.GetOutcome(); text != "" && !slices.Contains(auditOutcomes, text) {
 		return nil, call.Bad("outcome", "there is no outcome %.60q: they are %s", text, strings.Join(auditOutcomes, ", "))
@@ -92,21 +93,21 @@ func newAuditQuery(c *call.Call, req *v1.ListAuditRecordsRequest) (*auditQuery, 
 			continue
 		}
 		if err := at.given.CheckValid(); err != nil {
-			return nil, call.Bad(field, "is no time")
+			return nil, call.Bad(field, "is not a time")
 		}
 		*at.to = at.given.AsTime().UnixNano()
 	}
 	if token := req.GetPageToken(); token != "" {
 		index, position, ok := parseAuditPage(token)
 		if !ok {
-			return nil, call.Bad("page_token", "%.60q is none of ours: send back the next_page_token of the page before, unchanged", token)
+			return nil, call.Bad("page_token", "%.60q is not a page token: send the next_page_token of the previous page unchanged", token)
 		}
 		q.index, q.position = index, position
 	}
 	return q, nil
 }
 
-// parseAuditPage reads a page token: the index and the position of the last record before the page.
+// parseAuditPage parses a page token: the index and the position of the last record of the previous page.
 func parseAuditPage(token string) (index uint64, position uint32, ok bool) {
 	a, b, found := strings.Cut(token, ".")
 	index, err1 := strconv.ParseUint(a, 10, 64)
@@ -114,7 +115,7 @@ func parseAuditPage(token string) (index uint64, position uint32, ok bool) {
 	return index, uint32(at), found && err1 == nil && err2 == nil && index > 0
 }
 
-// auditOutcomes are those that a record can have.
+// auditOutcomes are the outcomes of records.
 var auditOutcomes = []string{
 	"OK", "INVALID_ARGUMENT", "NOT_FOUND", "ALREADY_EXISTS", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
 	"PERMISSION_DENIED", "UNAUTHENTICATED",
@@ -131,7 +132,7 @@ func (q *auditQuery) run(ctx context.Context, v *fsm.View, inWords InWords) (*v1
 			continue
 		}
 		if q.since != 0 && r.Time < q.since {
-			break // Log time never goes back: all that follow are older.
+			break // Log time never goes back: all further records are older.
 		}
 		if !q.wants(r) {
 			continue
@@ -171,19 +172,7 @@ func auditOutcome(r *access.AuditRecord) string {
 	if r.Code == 0 {
 		return "OK"
 	}
-	return grpcName(codes.Code(r.Code))
-}
-
-// grpcName is a code as the documentation of gRPC writes it.
-func grpcName(c codes.Code) string {
-	var b strings.Builder
-	for i, r := range c.String() {
-		if i > 0 && r >= 'A' && r <= 'Z' {
-			b.WriteByte('_')
-		}
-		b.WriteRune(r)
-	}
-	return strings.ToUpper(b.String())
+	return status.CodeName(codes.Code(r.Code))
 }
 
 func auditView(v *fsm.View, r *access.AuditRecord, inWords InWords) *v1.AuditRecord {

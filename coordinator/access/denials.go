@@ -14,6 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/api/denials"
 	"github.com/mindcoordinator/mind/api/methods"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/coordinator/call"
 	"github.com/mindcoordinator/mind/coordinator/replica"
 	"github.com/mindcoordinator/mind/fsm/access"
@@ -21,20 +22,20 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 )
 
-// denialsTime is how long it may take at least to write down what was denied: an election and the commit after it. What was
-// not written by then is lost.
+// denialsTime is the minimum time for recording denials: an election and the commit after it. Denials that were not
+// recorded by then are lost.
 const denialsTime = time.Minute
 
-// denialCodes are the outcomes that a denial can have.
+// denialCodes are the possible outcomes of a denial.
 var denialCodes = map[string]kernel.Code{"UNAUTHENTICATED": kernel.CodeUnauthenticated, "PERMISSION_DENIED": kernel.CodePermissionDenied}
 
-// NoteDenial counts a call that was denied. What a caller says of itself is believed once it has shown that it may call.
+// NoteDenial counts a denied call. The caller's own identity is trusted only if the call was admitted.
 func (s *Service) NoteDenial(ctx context.Context, c *call.Call, full string, err error) {
 	code := grpcstatus.Code(err)
 	if c.HandedOn || code != codes.PermissionDenied && code != codes.Unauthenticated {
 		return
 	}
-	d := denials.Denial{Outcome: grpcName(code), Reason: "API_SECRET_INVALID", What: call.Method(full)}
+	d := denials.Denial{Outcome: status.CodeName(code), Reason: "API_SECRET_INVALID", What: call.Method(full)}
 	if code == codes.PermissionDenied {
 		d.Reason = "NOT_FOR_THIS_CALLER"
 	}
@@ -44,7 +45,7 @@ func (s *Service) NoteDenial(ctx context.Context, c *call.Call, full string, err
 	if d.Tenant == "" && c.Peer.ID != "" {
 		d.Reason += " (" + c.Peer.String() + ")"
 	}
-	if p, ok := peer.FromContext(ctx); ok && !(c.Admitted && c.Forwarded) { // That would be the coordinator that handed it on.
+	if p, ok := peer.FromContext(ctx); ok && !(c.Admitted && c.Forwarded) { // That would be the coordinator that forwarded the call.
 		d.Address = p.Addr.String()
 		if host, _, err := net.SplitHostPort(d.Address); err == nil {
 			d.Address = host
@@ -57,8 +58,8 @@ func (s *Service) NoteDenial(ctx context.Context, c *call.Call, full string, err
 	}
 }
 
-// WriteDenials has written down, now and then, what this coordinator denied, until ctx ends. What it had not told by then is
-// in its log only.
+// WriteDenials periodically records this coordinator's denials until ctx ends. Denials that were not recorded by then are
+// only in its own log.
 func (s *Service) WriteDenials(ctx context.Context) {
 	ticker := time.NewTicker(s.denialsEvery)
 	defer ticker.Stop()
@@ -88,16 +89,17 @@ func (s *Service) WriteDenials(ctx context.Context) {
 	}
 }
 
-// RecordDenials writes down whom a gateway or another coordinator denied a call. They are believed in it, as in who calls.
+// RecordDenials records denials of a gateway or of another coordinator. They are trusted, as is the caller's identity that
+// they report.
 func (s *Service) RecordDenials(ctx context.Context, req *v1.RecordDenialsRequest) (*v1.RecordDenialsResponse, error) {
 	if n := len(req.GetDenials()); n == 0 || n > access.MaxDenials {
-		return nil, call.Bad("denials", "takes 1 to %d at a time, not %d", access.MaxDenials, n)
+		return nil, call.Bad("denials", "must have 1 to %d entries, not %d", access.MaxDenials, n)
 	}
 	command := access.RecordDenials{}
 	for _, d := range req.GetDenials() {
 		code, ok := denialCodes[d.GetOutcome()]
 		if !ok || d.GetCount() < 1 {
-			return nil, call.Bad("denials", "each has the outcome UNAUTHENTICATED or PERMISSION_DENIED, and a count")
+			return nil, call.Bad("denials", "each must have the outcome UNAUTHENTICATED or PERMISSION_DENIED, and a count")
 		}
 		token, _ := ident.ParseToken(d.GetTokenId())
 		command.Denials = append(command.Denials, access.Denial{
@@ -113,6 +115,6 @@ func (s *Service) RecordDenials(ctx context.Context, req *v1.RecordDenialsReques
 	return &v1.RecordDenialsResponse{Recorded: int32(result.Recorded)}, nil
 }
 
-// shortened bounds a text before it goes into the log; the state would only cut it there. Half a letter at its end would make
-// the whole page that it is on unreadable: no answer may carry one.
+// shortened limits a text before it goes into the log; the state would cut it, too, but possibly within a character, and no
+// answer could then carry the page that contains it.
 func shortened(s string) string { return strings.ToValidUTF8(s[:min(len(s), call.MaxIdentity)], "") }

@@ -1,9 +1,9 @@
-// Package access keeps what lets callers in, tokens and stream tickets, and what they did: the audit log.
+// Package access manages API tokens and stream tickets, and the audit log.
 //
-// Guarantees. A token is stored by its digest alone. A stream ticket opens one stream, once, within its minute and within the
-// term of the leader that made it. A tenant is shown its own tokens and audit records only; operators are shown all records.
-// Denied calls are added up, so that however many there are, the audit log gets few records.
+// Guarantees. Only the digest of a token is stored. A stream ticket opens one stream, once, within one minute and within
+// the term of the leader that issued it. A tenant sees only its own tokens and audit records; operators see all records.
+// Denied calls are counted, so that the audit log gets few records, however many there are.
 //
-// Not guaranteed. When a token was used last is written down about once a minute: what a leader has not written when its term
-// ends is forgotten, and so are denials that a coordinator has not written when it stops (they are in its own log).
+// Not guaranteed. The last use of a token is recorded about once a minute: uses that a leader has not recorded when its
+// term ends are lost, and so are denials that a coordinator has not recorded when it stops (they are in its own log).
 package access

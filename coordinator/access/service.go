@@ -11,16 +11,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// InWords writes what the state says of jobs in the words that users are shown.
+// InWords replaces the names of states by those that users see.
 type InWords func(v *fsm.View, text string) string
 
 // Config is what a Service needs.
 type Config struct {
 	Replica *replica.Replica
 	InWords InWords
-	// DenialsEvery is how often it is written down who was denied what.
+	// DenialsEvery is how often denials are recorded.
 	DenialsEvery time.Duration
-	// AuditRecords of each kind that the cluster keeps while this coordinator leads; 0: as many as before.
+	// AuditRecords is how many of each kind the cluster keeps while this coordinator leads; 0: unchanged.
 	AuditRecords int
 	Log          *slog.Logger
 }
@@ -41,7 +41,7 @@ type Service struct {
 	term atomic.Pointer[term]
 }
 
-// New makes a service that has denied nobody yet.
+// New makes a service without denials.
 func New(c Config) *Service {
 	return &Service{replica: c.Replica, inWords: c.InWords, denialsEvery: c.DenialsEvery, auditRecords: c.AuditRecords, log: c.Log}
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// term is what a leader keeps for one term, in memory alone.
+// term is what a leader keeps in memory for one term.
 type term struct {
 	tickets *streamTickets
 	uses    tokenUse
 }
 
-var errNotLeading = call.NotSent("this coordinator does not lead (any more)")
+var errNotLeading = call.NotSent("this coordinator is not the leader")
 
-// Lead does for one term what only the leader does. It returns soon after ctx has ended.
+// Lead runs the leader's duties for one term. It returns soon after ctx has ended.
 func (s *Service) Lead(ctx context.Context) {
 	now := &term{tickets: newStreamTickets()}
 	s.term.Store(now)
@@ -31,10 +31,10 @@ func (s *Service) Lead(ctx context.Context) {
 	loops.Wait()
 }
 
-// configurePause is how long a leader waits before it tries again to bound the audit log.
+// configurePause is how long a leader waits before it tries again to set the size of the audit log.
 const configurePause = 200 * time.Millisecond
 
-// configure has the cluster keep as many audit records as this leader was told.
+// configure sets the size of the audit log as configured for this leader.
 func (s *Service) configure(ctx context.Context) {
 	want := uint32(s.auditRecords)
 	for want != 0 && ctx.Err() == nil {
@@ -44,7 +44,7 @@ func (s *Service) configure(ctx context.Context) {
 		}
 		now.KeepAudit = want
 		if _, err := replica.Propose[work.ConfigureResult](ctx, s.replica, now); err == nil {
-			s.log.Info("the audit log is bounded anew", "records", want)
+			s.log.Info("the size of the audit log was changed", "records", want)
 			return
 		}
 		wait.For(ctx, configurePause)

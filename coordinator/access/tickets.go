@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// ticketLife is how long a ticket waits for its use.
+	// ticketLife is how long a ticket is valid.
 	ticketLife = time.Minute
-	// maxTickets and maxTenantTickets bound those that wait.
+	// maxTickets and maxTenantTickets limit the unused tickets.
 	maxTickets       = 50_000
 	maxTenantTickets = 5_000
-	// maxTicketPermissions bounds what a ticket says of its maker.
+	// maxTicketPermissions limits the data that a ticket keeps about its owner.
 	maxTicketPermissions = 64
 )
 
 type ticketDigest [sha256.Size]byte
 
-// streamTickets are the tickets of one term that wait for their use. They are in the memory of its leader and nowhere else: so
-// none can be used twice, whatever becomes of that leader, and none outlives its term (docs/decisions/0007).
+// streamTickets are the unused tickets of one term. They exist only in the memory of its leader: so none can be used twice,
+// even if that leader fails, and none outlives its term (docs/decisions/0007).
 type streamTickets struct {
 	mu      sync.Mutex
 	waiting map[ticketDigest]*streamTicket
 	tenants map[string]int
-	// byAge has the digests in the order in which they expire; used ones are still in it.
+	// byAge has the digests in the order of their expiry, including used ones.
 	byAge []*streamTicket
 }
 
@@ -45,16 +45,16 @@ func newStreamTickets() *streamTickets {
 	return &streamTickets{waiting: map[ticketDigest]*streamTicket{}, tenants: map[string]int{}}
 }
 
-// put keeps a ticket, and says until when.
+// put stores a ticket, and returns when it expires.
 func (t *streamTickets) put(digest ticketDigest, whose *v1.StreamTicket) (time.Time, error) {
 	now := time.Now()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep(now)
 	if len(t.waiting) >= maxTickets || t.tenants[whose.GetTenantId()] >= maxTenantTickets {
-		return time.Time{}, call.Errorf(codes.ResourceExhausted, "too many tickets wait for their use (%d of a tenant at most): use them, or wait until they expire", maxTenantTickets)
+		return time.Time{}, call.Errorf(codes.ResourceExhausted, "too many unused tickets (at most %d per tenant): use them, or wait until they expire", maxTenantTickets)
 	}
-	if t.waiting[digest] != nil { // the same call, made again
+	if t.waiting[digest] != nil { // the same call, repeated
 		return t.waiting[digest].expires, nil
 	}
 	ticket := &streamTicket{digest, whose, now.Add(ticketLife)}
@@ -64,7 +64,7 @@ func (t *streamTickets) put(digest ticketDigest, whose *v1.StreamTicket) (time.T
 	return ticket.expires, nil
 }
 
-// take takes a ticket away; nil: there is none.
+// take removes a ticket and returns it; nil: there is none.
 func (t *streamTickets) take(digest ticketDigest) *v1.StreamTicket {
 	now := time.Now()
 	t.mu.Lock()
@@ -78,7 +78,7 @@ func (t *streamTickets) take(digest ticketDigest) *v1.StreamTicket {
 	return ticket.whose
 }
 
-// sweep drops those whose time is up.
+// sweep removes expired tickets.
 func (t *streamTickets) sweep(now time.Time) {
 	for len(t.byAge) > 0 && (!now.Before(t.byAge[0].expires) || t.waiting[t.byAge[0].digest] != t.byAge[0]) {
 		if old := t.byAge[0]; t.waiting[old.digest] == old {
@@ -97,14 +97,14 @@ func (t *streamTickets) drop(ticket *streamTicket) {
 	}
 }
 
-// CreateStreamTicket keeps a ticket that a gateway made for one of its callers.
+// CreateStreamTicket stores a ticket that a gateway issued for one of its callers.
 func (s *Service) CreateStreamTicket(ctx context.Context, req *v1.CreateStreamTicketRequest) (*v1.CreateStreamTicketResponse, error) {
 	if len(req.GetDigest()) != sha256.Size {
 		return nil, call.Bad("digest", "must be the SHA-256 of the ticket")
 	}
 	c, whose := call.Of(ctx), req.GetTicket()
 	if whose == nil || len(whose.GetPermissions()) > maxTicketPermissions || len(whose.GetTokenDigest()) > sha256.Size {
-		return nil, call.Bad("ticket", "must say whose it is")
+		return nil, call.Bad("ticket", "must name its tenant and user")
 	}
 	whose.TenantId, whose.UserId, whose.TokenId = c.Tenant, c.User, c.Token
 	term := s.term.Load()
@@ -118,7 +118,7 @@ func (s *Service) CreateStreamTicket(ctx context.Context, req *v1.CreateStreamTi
 	return &v1.CreateStreamTicketResponse{ExpiresAt: timestamppb.New(expires)}, nil
 }
 
-// RedeemStreamTicket says whose a ticket is, once.
+// RedeemStreamTicket returns the owner of a ticket, once.
 func (s *Service) RedeemStreamTicket(_ context.Context, req *v1.RedeemStreamTicketRequest) (*v1.RedeemStreamTicketResponse, error) {
 	if len(req.GetDigest()) != sha256.Size {
 		return nil, call.Bad("digest", "must be the SHA-256 of the ticket")
@@ -129,7 +129,7 @@ func (s *Service) RedeemStreamTicket(_ context.Context, req *v1.RedeemStreamTick
 	}
 	whose := term.tickets.take(ticketDigest(req.GetDigest()))
 	if whose == nil {
-		return nil, call.Errorf(codes.NotFound, "there is no such ticket (any more)")
+		return nil, call.Errorf(codes.NotFound, "the ticket does not exist, has expired or was used")
 	}
 	return &v1.RedeemStreamTicketResponse{Ticket: whose}, nil
 }

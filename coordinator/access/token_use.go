@@ -10,10 +10,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// touchPace is how often the uses of tokens are written down, all at once.
+// touchPace is how often the uses of tokens are recorded, all at once.
 const touchPace = time.Minute
 
-// maxTouched bounds the tokens that one command notes.
+// maxTouched limits the tokens in one command.
 const maxTouched = 10_000
 
 // tokenUse collects which tokens were used in a term.
@@ -44,8 +44,8 @@ func (u *tokenUse) take() []ident.Token {
 	return ids
 }
 
-// noteTokenUse writes down, now and then, which tokens were used. What a leader had not
-// written when its term ended is forgotten.
+// noteTokenUse periodically records which tokens were used. Uses that a leader has not recorded when its term ends are
+// lost.
 func (s *Service) noteTokenUse(ctx context.Context, uses *tokenUse) {
 	ticker := time.NewTicker(touchPace)
 	defer ticker.Stop()
@@ -56,7 +56,7 @@ func (s *Service) noteTokenUse(ctx context.Context, uses *tokenUse) {
 		case <-ticker.C:
 			if ids := uses.take(); len(ids) > 0 {
 				if _, err := replica.Propose[access.TokenResult](ctx, s.replica, access.TouchTokens{IDs: ids}); err != nil && ctx.Err() == nil {
-					s.log.Warn("uses of tokens were not written down", "error", err)
+					s.log.Warn("cannot record the uses of tokens", "error", err)
 				}
 			}
 		}

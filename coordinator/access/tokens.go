@@ -14,20 +14,20 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// maxLifetime bounds how long a token is good for, in seconds: ten years.
+// maxLifetime limits the lifetime of a token, in seconds: ten years.
 const maxLifetime = 10 * 365 * 86_400
 
-// CreateToken makes a token of the caller's tenant.
+// CreateToken creates a token of the caller's tenant.
 func (s *Service) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (*v1.CreateTokenResponse, error) {
 	c := call.Of(ctx)
 	if req.GetExpiresInSeconds() < 0 {
-		return nil, call.Bad("expires_in_seconds", "a token cannot expire before it is made")
+		return nil, call.Bad("expires_in_seconds", "a token cannot expire before it is created")
 	}
 	if req.GetExpiresInSeconds() > maxLifetime {
 		return nil, call.Bad("expires_in_seconds", "must be at most %d; leave it out for a token without an end", maxLifetime)
 	}
 	if req.GetTenantId() != "" && req.GetTenantId() != c.Tenant {
-		return nil, call.Errorf(codes.PermissionDenied, "a token can only be made for the tenant that the call is made for")
+		return nil, call.Errorf(codes.PermissionDenied, "a token can only be created for the tenant of the call")
 	}
 	user := req.GetUserId()
 	if user == "" {
@@ -47,7 +47,7 @@ func (s *Service) CreateToken(ctx context.Context, req *v1.CreateTokenRequest) (
 	return &v1.CreateTokenResponse{Token: tokenView(result.Token)}, nil
 }
 
-// ListTokens lists those of the caller's tenant.
+// ListTokens lists the tokens of the caller's tenant.
 func (s *Service) ListTokens(ctx context.Context, _ *v1.ListTokensRequest) (*v1.ListTokensResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Service) ListTokens(ctx context.Context, _ *v1.ListTokensRequest) (*v1.
 	return out, nil
 }
 
-// RevokeToken takes one of the caller's tenant away.
+// RevokeToken revokes a token of the caller's tenant.
 func (s *Service) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (*v1.RevokeTokenResponse, error) {
 	id, ok := ident.ParseToken(req.GetTokenId())
 	if !ok {
@@ -76,8 +76,8 @@ func (s *Service) RevokeToken(ctx context.Context, req *v1.RevokeTokenRequest) (
 	return &v1.RevokeTokenResponse{}, nil
 }
 
-// VerifyToken says whose token has this digest. The leader answers it, so that the uses come together in one place; any replica
-// does when it is asked for what it has, which is for the time without a leader.
+// VerifyToken returns the owner of the token with a digest. The leader answers, so that it learns all uses; with stale
+// consistency, which is for times without a leader, any replica does.
 func (s *Service) VerifyToken(ctx context.Context, req *v1.VerifyTokenRequest) (*v1.VerifyTokenResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func (s *Service) VerifyToken(ctx context.Context, req *v1.VerifyTokenRequest) (
 	}
 	t, ok := v.TokenByDigest(hex.EncodeToString(req.GetDigest()))
 	if !ok || t.ExpiresAt != 0 && t.ExpiresAt <= time.Now().UnixNano() {
-		return nil, call.Errorf(codes.NotFound, "nobody issued this token, or it is no longer good")
+		return nil, call.Errorf(codes.NotFound, "this token does not exist, or is no longer valid")
 	}
 	if term := s.term.Load(); term != nil && !call.Of(ctx).Stale {
 		term.uses.note(t.ID)

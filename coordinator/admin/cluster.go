@@ -10,8 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/metrics"
 )
 
-// GetCluster sums up the cluster. Jobs are counted for the caller's tenant only; GPUs and nodes are everybody's, and so is how much
-// the GPUs work together.
+// GetCluster summarizes the cluster. Jobs are counted for the caller's tenant only; the counts of GPUs and nodes, and the
+// mean utilization, are visible to all.
 func (s *Service) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.GetClusterResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *Service) GetCluster(ctx context.Context, _ *v1.GetClusterRequest) (*v1.
 	if out.GpusHealthy > 0 {
 		out.GpuAllocation = float64(out.GpusAllocated) / float64(out.GpusHealthy)
 	}
-	out.GpuUtilization = worked / float64(out.GpusMeasured) // NaN, which says that it is not known, when none was measured
+	out.GpuUtilization = worked / float64(out.GpusMeasured) // NaN (unknown) if none was measured
 	tenant := call.Of(ctx).Tenant
 	for state, n := range metrics.JobCounts(v.CountsOf(tenant), v.HeldOf(tenant)) {
 		if n > 0 {

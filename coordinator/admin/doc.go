@@ -1,9 +1,9 @@
-// Package admin shows the cluster and its nodes, and changes what operators set: queues, quotas, launchers, drains.
+// Package admin shows the cluster and its nodes, and changes what operators configure: queues, quotas, launchers, drains.
 //
-// Guarantees. A tenant is shown its own jobs and counts only; what GPUs and nodes there are is everybody's. Operators are told how
-// much of other tenants' work there is, and not whose. A preview of a drain says what the drain would do if it began now, and does
-// nothing. A node is forgotten only when nothing says that it may be alive.
+// Guarantees. A tenant sees only its own jobs and counts; GPUs and nodes are visible to all. Operators see how much work
+// other tenants have, but not whose. A preview of a drain reports what the drain would do if it started now, and changes
+// nothing. A node is forgotten only if there is no sign that it is alive.
 //
-// Not guaranteed. Use of GPUs and when a node was last heard of are what the leader has in memory: without a leader they are left
-// out.
+// Not guaranteed. Utilization of GPUs and the last contact with a node are in the leader's memory: without a leader they
+// are missing.
 package admin

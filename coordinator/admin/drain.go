@@ -27,13 +27,13 @@ const (
 	thenOver     = ", and is over: it is not restartable"
 )
 
-// DrainNode empties a node, or says what that would do.
+// DrainNode drains a node, or previews the effect.
 func (s *Service) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.DrainNodeResponse, error) {
 	switch {
 	case req.GetDeadlineSeconds() < 0:
 		return nil, call.Bad("deadline_seconds", "must not be negative")
 	case len(req.GetReason()) > call.MaxReason:
-		return nil, call.Bad("reason", "takes at most %d bytes", call.MaxReason)
+		return nil, call.Bad("reason", "must have at most %d bytes", call.MaxReason)
 	}
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -58,7 +58,8 @@ func (s *Service) DrainNode(ctx context.Context, req *v1.DrainNodeRequest) (*v1.
 	return &v1.DrainNodeResponse{Node: changed, Effects: effects}, nil
 }
 
-// drainEffects says what a drain that began now would do to each job on the node: of other tenants' jobs that, and no more.
+// drainEffects lists what a drain that starts now would do to each job on the node; jobs of other tenants have only an
+// effect.
 func drainEffects(v *fsm.View, n *work.Node, tenant string, force bool, deadline time.Duration) []*v1.DrainEffect {
 	now := max(v.Now(), time.Now().UnixNano())
 	var effects []*v1.DrainEffect
@@ -101,12 +102,12 @@ func drainEffects(v *fsm.View, n *work.Node, tenant string, force bool, deadline
 	return effects
 }
 
-// endsBefore says whether a job's own time limit ends it before a moment.
+// endsBefore reports whether a job's own time limit ends it before a time.
 func endsBefore(j *work.Job, at int64) bool {
 	return j.MaxRuntime > 0 && j.StartedAt != 0 && j.StartedAt+j.MaxRuntime <= at
 }
 
-// resumesFrom is the checkpoint that the next attempt would go on from, as things are now.
+// resumesFrom is the checkpoint that the next attempt would currently resume from.
 func resumesFrom(j *work.Job) string {
 	switch {
 	case j.LastCheckpoint != 0:
@@ -123,8 +124,8 @@ func (s *Service) EnableNode(ctx context.Context, req *v1.EnableNodeRequest) (*v
 	return &v1.EnableNodeResponse{Node: n}, err
 }
 
-// ForgetNode takes a node out of the state, on the word of an operator that nothing of it is alive. It is refused while
-// there is reason to doubt that: while its agent is in session, or was until a moment ago.
+// ForgetNode removes a node; an operator has confirmed that none of its processes is alive. It is refused while that is
+// doubtful: while the node's agent is in session, or was until a moment ago.
 func (s *Service) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v1.ForgetNodeResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -137,13 +138,13 @@ func (s *Service) ForgetNode(ctx context.Context, req *v1.ForgetNodeRequest) (*v
 	inSession, leading := s.sessions.InSession(n.ID)
 	switch {
 	case !leading:
-		return nil, call.NotSent("%s has only just begun to lead, or leads no more", s.replica.ID())
+		return nil, call.NotSent("%s has just become the leader, or is no longer the leader", s.replica.ID())
 	case inSession:
 		return nil, call.Errorf(codes.FailedPrecondition, "node %s is in session: stop its agent first", n.ID)
 	case s.sessions.RenewsThroughPeers(n.ID):
 		return nil, call.Errorf(codes.FailedPrecondition, "node %s is cut off but alive: its leases are renewed through other nodes. Stop its agent first", n.ID)
 	case n.UnreachableSince == 0 && n.State != v1.NodeState_LOST:
-		return nil, call.Errorf(codes.FailedPrecondition, "node %s was heard of a moment ago: stop its agent, and try again when the node is shown as UNREACHABLE", n.ID)
+		return nil, call.Errorf(codes.FailedPrecondition, "node %s was in contact a moment ago: stop its agent, and try again when the node is shown as UNREACHABLE", n.ID)
 	}
 	result, err := replica.Propose[work.NodeResult](ctx, s.replica, work.SetNode{ID: n.ID, Action: work.NodeForget, Actor: call.Of(ctx).Actor()})
 	switch {

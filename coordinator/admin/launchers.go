@@ -15,8 +15,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/catalog"
 )
 
-// LauncherInForce is the launcher that counts for a framework: the one that was put, else the one that mind comes with; nil for
-// what is no framework.
+// LauncherInForce is the launcher in use for a framework: the configured one, or the built-in one; nil for an unknown
+// framework.
 func LauncherInForce(v *fsm.View, framework string) *v1.Launcher {
 	row, ok := v.Launcher(framework)
 	if !ok {
@@ -28,7 +28,7 @@ func LauncherInForce(v *fsm.View, framework string) *v1.Launcher {
 	}
 }
 
-// launcherView is what a tenant is told of it: who put it only when that was one of its own.
+// launcherView is a launcher as a tenant sees it: with the user who changed it only if that is a user of the tenant.
 func launcherView(v *fsm.View, framework, tenant string) *v1.Launcher {
 	l := LauncherInForce(v, framework)
 	if row, ok := v.Launcher(framework); ok && row.Tenant == tenant {
@@ -47,7 +47,7 @@ func LauncherFor(v *fsm.View, job *v1.SubmitJobRequest) *v1.Launcher {
 	return &v1.Launcher{Framework: framework, Argv: l.Argv, DistributedArgv: l.DistributedArgv, Environment: l.Environment}
 }
 
-// ListLaunchers lists them all, those that were put and those that mind comes with.
+// ListLaunchers lists all launchers, configured and built-in.
 func (s *Service) ListLaunchers(ctx context.Context, _ *v1.ListLaunchersRequest) (*v1.ListLaunchersResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -60,12 +60,12 @@ func (s *Service) ListLaunchers(ctx context.Context, _ *v1.ListLaunchersRequest)
 	return out, nil
 }
 
-// mayPutLauncher holds that a launcher, which names the program of every tenant's trainings, is set by operators only.
+// mayPutLauncher refuses callers who are not operators: a launcher contains the program of every tenant's trainings.
 func mayPutLauncher(c *call.Call) error {
 	if c.Operator {
 		return nil
 	}
-	return call.Errorf(codes.PermissionDenied, "a launcher counts for all tenants: only operators of the cluster set one")
+	return call.Errorf(codes.PermissionDenied, "a launcher applies to all tenants: only operators of the cluster can set one")
 }
 
 // PutLauncher replaces the launcher of a framework.
@@ -100,7 +100,7 @@ func (s *Service) PutLauncher(ctx context.Context, req *v1.PutLauncherRequest) (
 	return &v1.PutLauncherResponse{Launcher: launcherView(s.replica.View(), l.GetFramework(), c.Tenant)}, nil
 }
 
-// DeleteLauncher goes back to the launcher that mind comes with.
+// DeleteLauncher restores the built-in launcher.
 func (s *Service) DeleteLauncher(ctx context.Context, req *v1.DeleteLauncherRequest) (*v1.DeleteLauncherResponse, error) {
 	if err := mayPutLauncher(call.Of(ctx)); err != nil {
 		return nil, err

@@ -40,9 +40,9 @@ func (s *Service) GetNode(ctx context.Context, req *v1.GetNodeRequest) (*v1.GetN
 	return &v1.GetNodeResponse{Node: nodeView(v, n, call.Of(ctx), s.activity(ctx, n.ID))}, nil
 }
 
-// nodeView is a node as a tenant may see it: of what runs there, only the tenant's own is named and counted. Operators are
-// told how many tasks there are of all tenants, because they must know what a drain waits for; not whose. So it is with what a GPU
-// does: a tenant is told of those that its own jobs hold alone.
+// nodeView is a node as a tenant may see it: only the tenant's own tasks are listed and counted. Operators also see the
+// number of tasks of all tenants, because they must know what a drain waits for, but not whose they are. Utilization is
+// shown to a tenant only for GPUs that only its own jobs hold.
 func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.NodeActivity) *v1.Node {
 	use := v.Use(n.ID)
 	out := &v1.Node{
@@ -93,7 +93,7 @@ func nodeView(v *fsm.View, n *work.Node, c *call.Call, active map[string]*v1.Nod
 	return out
 }
 
-// sampleOf is the newest sample of a GPU; nil: nothing is known.
+// sampleOf is the newest sample of a GPU; nil: unknown.
 func sampleOf(active map[string]*v1.NodeActivity, node string, index int32) *v1.GpuSample {
 	for _, g := range active[node].GetGpus() {
 		if g.GetIndex() == index {
@@ -103,7 +103,7 @@ func sampleOf(active map[string]*v1.NodeActivity, node string, index int32) *v1.
 	return nil
 }
 
-// show writes a sample beside what the state knows of a GPU.
+// show adds a sample to the state's data of a GPU.
 func show(g *v1.Gpu, sample *v1.GpuSample) {
 	if sample == nil {
 		return

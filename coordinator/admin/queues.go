@@ -11,16 +11,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// queueName is what the names of queues look like: they stand in paths and in commands.
+// queueName matches names of queues: they are used in paths and in commands.
 var queueName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 
-// PutQueue makes a queue, or changes one.
+// PutQueue creates or changes a queue.
 func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.PutQueueResponse, error) {
 	if !queueName.MatchString(req.GetName()) {
 		return nil, call.Bad("name", "a queue name has 1 to 63 lower-case letters, digits, dots, dashes or underscores, and begins and ends with a letter or digit")
 	}
 	if req.GetWeight() < 0 || req.GetWeight() > 1 {
-		return nil, call.Bad("weight", "weights other than 1 have no effect in this version: leave it out; max_gpus bounds what a queue may hold")
+		return nil, call.Bad("weight", "weights other than 1 have no effect in this version: omit it; max_gpus limits what a queue may hold")
 	}
 	if req.GetMaxGpus() < 0 {
 		return nil, call.Bad("max_gpus", "must be 1 or more, or 0 for no limit")
@@ -37,7 +37,7 @@ func (s *Service) PutQueue(ctx context.Context, req *v1.PutQueueRequest) (*v1.Pu
 	return &v1.PutQueueResponse{Queue: queueView(s.replica.View(), result.Queue, call.Of(ctx).Tenant)}, nil
 }
 
-// DeleteQueue takes away a queue that no unfinished job is in.
+// DeleteQueue deletes a queue without unfinished jobs.
 func (s *Service) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (*v1.DeleteQueueResponse, error) {
 	result, err := replica.Propose[work.QueueResult](ctx, s.replica, work.DeleteQueue{Name: req.GetName(), Actor: call.Of(ctx).Actor()})
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) DeleteQueue(ctx context.Context, req *v1.DeleteQueueRequest) (
 	return &v1.DeleteQueueResponse{}, nil
 }
 
-// ListQueues lists all queues, with what the caller's tenant has in each.
+// ListQueues lists all queues, with the usage of the caller's tenant in each.
 func (s *Service) ListQueues(ctx context.Context, _ *v1.ListQueuesRequest) (*v1.ListQueuesResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {

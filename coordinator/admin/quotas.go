@@ -11,7 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// GetQuota shows what a tenant may have, and what it has. A tenant without a quota may have anything.
+// GetQuota shows the limits and the usage of a tenant. A tenant without a quota has no limits.
 func (s *Service) GetQuota(ctx context.Context, req *v1.GetQuotaRequest) (*v1.GetQuotaResponse, error) {
 	tenant, err := call.Of(ctx).TenantNamed(req.GetTenantId())
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Service) GetQuota(ctx context.Context, req *v1.GetQuotaRequest) (*v1.Ge
 	return &v1.GetQuotaResponse{Quota: quotaView(v, tenant, call.Of(ctx).Operator)}, nil
 }
 
-// ListQuotas lists the quotas of all tenants for operators, and for others their own.
+// ListQuotas lists the quotas of all tenants for operators, and only their own for others.
 func (s *Service) ListQuotas(ctx context.Context, _ *v1.ListQuotasRequest) (*v1.ListQuotasResponse, error) {
 	v, err := s.replica.Read(ctx)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Service) ListQuotas(ctx context.Context, _ *v1.ListQuotasRequest) (*v1.
 	return out, nil
 }
 
-// PutQuota replaces the quota of a tenant. Who may set it is for the gateway to say, as with queues and nodes.
+// PutQuota replaces the quota of a tenant. The gateway checks who may set it, as with queues and nodes.
 func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.PutQuotaResponse, error) {
 	c, q := call.Of(ctx), req.GetQuota()
 	if q == nil {
@@ -56,7 +56,7 @@ func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.Pu
 		"max_gpus": q.MaxGpus, "max_running_jobs": q.MaxRunningJobs, "max_jobs": q.MaxJobs,
 	} {
 		if limit != nil && *limit < 0 {
-			return nil, call.Bad(field, "must be 0 or more; leave it out for no limit")
+			return nil, call.Bad(field, "must be 0 or more; omit it for no limit")
 		}
 	}
 	result, err := replica.Propose[work.QuotaResult](ctx, s.replica, work.PutQuota{
@@ -71,7 +71,7 @@ func (s *Service) PutQuota(ctx context.Context, req *v1.PutQuotaRequest) (*v1.Pu
 	return &v1.PutQuotaResponse{Quota: quotaView(s.replica.View(), tenant, c.Operator)}, nil
 }
 
-// DeleteQuota takes every limit of a tenant away.
+// DeleteQuota removes all limits of a tenant.
 func (s *Service) DeleteQuota(ctx context.Context, req *v1.DeleteQuotaRequest) (*v1.DeleteQuotaResponse, error) {
 	c := call.Of(ctx)
 	tenant, err := c.TenantNamed(req.GetTenantId())
@@ -88,7 +88,7 @@ func (s *Service) DeleteQuota(ctx context.Context, req *v1.DeleteQuotaRequest) (
 	return &v1.DeleteQuotaResponse{}, nil
 }
 
-// quotaView shows a quota. Who set it may be of another tenant, so only operators are told.
+// quotaView shows a quota. The user who set it may be of another tenant, so only operators see it.
 func quotaView(v *fsm.View, tenant string, operator bool) *v1.Quota {
 	u := v.Usage(tenant)
 	out := &v1.Quota{

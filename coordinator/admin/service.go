@@ -8,20 +8,21 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/replica"
 )
 
-// Sessions say what the leader knows of the agents.
+// Sessions knows the leader's sessions with agents.
 type Sessions interface {
-	// InSession says whether a node's agent is in session here; leading: this coordinator leads, and can know.
+	// InSession reports whether a node's agent is in session here; leading: this coordinator leads, so it can know.
 	InSession(node string) (inSession, leading bool)
-	// RenewsThroughPeers says whether renewals of a node that is not in session come through other nodes.
+	// RenewsThroughPeers reports whether a node that is not in session renews its leases through other nodes.
 	RenewsThroughPeers(node string) bool
 }
 
 // Config is what a Service needs.
 type Config struct {
 	Replica *replica.Replica
-	// Activity is what the leader knows of one node, or of all nodes when the name is empty; nothing when it cannot be asked.
+	// Activity is what the leader knows about one node, or about all nodes if the name is empty; nothing if it cannot be
+	// asked.
 	Activity func(ctx context.Context, node string) map[string]*v1.NodeActivity
-	// Liveness looks up how gossip sees the coordinators, by id.
+	// Liveness is the state of a coordinator in gossip, by id.
 	Liveness func() func(id string) string
 	Sessions Sessions
 	Log      *slog.Logger

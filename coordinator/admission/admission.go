@@ -1,11 +1,12 @@
-// Package admission decides which requests become jobs: it checks them, fills in defaults and says what is wrong.
+// Package admission decides which requests become jobs: it checks them, fills in defaults and reports faults.
 //
-// Guarantees. A request that is refused hears of all its faults at once, each with its field and what to do. Parse is pure: the
-// same request and inventory give the same job. A job that the nodes could never hold, or whose queue or quota bars it for
-// ever, is refused only on a state that has everything that was acknowledged before the call, unless it says that it waits.
-// A request that was accepted under the same idempotency key is not refused because the cluster is another one now.
+// Guarantees. A refusal lists all faults of the request, each with its field and what to do. Parse is pure: the same
+// request and inventory give the same job. A job that the nodes could never hold, or that its queue or quota excludes
+// permanently, is refused, unless it allows waiting; this is checked on a state with everything that was acknowledged
+// before the call. A request that was accepted under the same idempotency key is not refused because the cluster has
+// changed.
 //
-// Not guaranteed: that a job starts. The state checks once more what may change until the job is committed.
+// Not guaranteed: that a job starts. The state checks again what may change until the job is committed.
 package admission
 
 import (
@@ -27,12 +28,12 @@ type State interface {
 	Read(ctx context.Context) (*fsm.View, error)
 }
 
-// Sealer encrypts those of the caller's tokens that a job will need.
+// Sealer encrypts the caller's tokens that a job will need.
 type Sealer interface {
 	Seal(c *call.Call, req *v1.SubmitJobRequest) ([]byte, error)
 }
 
-// Launchers finds the launcher in force for a framework; nil for what is no framework.
+// Launchers finds the launcher in use for a framework; nil for an unknown framework.
 type Launchers func(v *fsm.View, framework string) *v1.Launcher
 
 // Admission decides which requests become jobs.
@@ -48,7 +49,7 @@ func New(state State, capacity *Capacity, sealer Sealer, launchers Launchers) *A
 	return &Admission{state: state, capacity: capacity, sealer: sealer, launchers: launchers}
 }
 
-// Job turns a request into a job to create, signed by its caller, or says all that is wrong with it.
+// Job turns a request into a job to create, with its caller, or returns all faults.
 func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key string) (work.NewJob, error) {
 	c := call.Of(ctx)
 	var f call.Faults
@@ -58,7 +59,7 @@ func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key strin
 	if wrong := a.checkRoom(ctx, req, &job); wrong != nil && (f.Count() > 0 || !a.acceptedBefore(c.Tenant, key, &job)) {
 		f.Add(wrong)
 	}
-	if !f.Below("training_config") { // else it may not be known which launcher is meant
+	if !f.Below("training_config") { // otherwise the launcher may be unknown
 		f.Add(a.checkLaunch(req))
 	}
 	if err := f.Err(); err != nil {
@@ -67,8 +68,8 @@ func (a *Admission) Job(ctx context.Context, req *v1.SubmitJobRequest, key strin
 	return job, a.Sign(ctx, req, &job, key)
 }
 
-// acceptedBefore says whether a job was accepted under the same key. It is answered as it was then, whatever has become of the
-// cluster since. The keys that gateways make live for one request, and are not looked for.
+// acceptedBefore reports whether a job was accepted under the same key. Then it gets the same answer, even if the cluster
+// has changed. Keys created by gateways live for one request only, and are not looked up.
 func (a *Admission) acceptedBefore(tenant, key string, job *work.NewJob) bool {
 	if strings.HasPrefix(key, status.AutoKeyPrefix) {
 		return false
@@ -77,7 +78,7 @@ func (a *Admission) acceptedBefore(tenant, key string, job *work.NewJob) bool {
 	return ok
 }
 
-// Workload turns the request of an evaluation's job into a job to create. It is not signed yet.
+// Workload turns the request of an evaluation's job into a job to create, without its caller.
 func (a *Admission) Workload(ctx context.Context, req *v1.SubmitJobRequest) (work.NewJob, error) {
 	job, err := Parse(req, a.capacity)
 	if err != nil {
@@ -86,7 +87,7 @@ func (a *Admission) Workload(ctx context.Context, req *v1.SubmitJobRequest) (wor
 	return job, a.checkRoom(ctx, req, &job)
 }
 
-// Sign says on whose behalf a job is created, and adds the caller's tokens that it will need.
+// Sign sets the caller of a job, and adds the caller's tokens that it will need.
 func (a *Admission) Sign(ctx context.Context, req *v1.SubmitJobRequest, job *work.NewJob, key string) (err error) {
 	c := call.Of(ctx)
 	c.Sign(job, key)
@@ -94,8 +95,7 @@ func (a *Admission) Sign(ctx context.Context, req *v1.SubmitJobRequest, job *wor
 	return err
 }
 
-// Shape reads what a job of a queue needs, with other resources than it was submitted with. anyRoom says that it need not
-// fit the cluster.
+// Shape reads the needs of a job with other resources than it was submitted with. anyRoom: it need not fit the cluster.
 func (a *Admission) Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (work.Shape, error) {
 	var f call.Faults
 	job := work.NewJob{Queue: queue, Shape: shapeOf(&f, req, a.capacity)}
@@ -105,7 +105,7 @@ func (a *Admission) Shape(ctx context.Context, req *v1.SubmitJobRequest, queue s
 	return job.Shape, f.Err()
 }
 
-// checkLaunch refuses what the launcher in force cannot start. It comes after the checks that need no state.
+// checkLaunch refuses what the launcher in use cannot start. It runs after the checks that need no state.
 func (a *Admission) checkLaunch(req *v1.SubmitJobRequest) error {
 	framework, _ := launcher.For(req)
 	if framework == "" {

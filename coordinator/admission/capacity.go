@@ -8,12 +8,12 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// Capacity is what the nodes of the newest view could hold. Submits ask it, so it looks only at the nodes that have changed
-// since it was last asked.
+// Capacity is what the nodes of the newest view could hold. Submits use it, so it re-reads only the nodes that have changed
+// since the last use.
 type Capacity struct {
 	view func() *fsm.View
 
-	// noting guards what changed since then. It is held for a moment only: the applying goroutine takes it.
+	// noting guards the changes since then. It is held only briefly: the applying goroutine takes it.
 	noting sync.Mutex
 	stale  map[string]bool
 	anew   bool
@@ -25,10 +25,10 @@ type Capacity struct {
 // NewCapacity counts the nodes of the newest view.
 func NewCapacity(view func() *fsm.View) *Capacity { return &Capacity{view: view} }
 
-// maxStale bounds the nodes that are noted: a replica that nobody asks counts them all anew when somebody does.
+// maxStale limits the recorded changes: a replica without submits counts all nodes again at the next one.
 const maxStale = 4096
 
-// Changed is told of nodes after the view that has them was published.
+// Changed is called with nodes after their view was published.
 func (c *Capacity) Changed(nodes []string) {
 	c.noting.Lock()
 	defer c.noting.Unlock()
@@ -44,7 +44,7 @@ func (c *Capacity) Changed(nodes []string) {
 	}
 }
 
-// Replaced is told when the whole state was.
+// Replaced is called when the whole state was replaced.
 func (c *Capacity) Replaced() {
 	c.noting.Lock()
 	defer c.noting.Unlock()
@@ -60,7 +60,7 @@ func (c *Capacity) with(ask func(*scheduler.Capacity)) {
 	c.stale, c.anew = nil, false
 	c.noting.Unlock()
 
-	// The view is taken after the notes: what changes from now on is noted for the next who asks.
+	// The view is taken after the changes: later changes are recorded for the next use.
 	v := c.view()
 	if anew {
 		c.sum = scheduler.NewCapacity()
@@ -102,7 +102,7 @@ func (c *Capacity) Largest(shape work.Shape) (gpus, nodes int) {
 	return gpus, nodes
 }
 
-// Inventory is what validation asks of the cluster: what its nodes could hold.
+// Inventory is what validation needs to know about the cluster: what its nodes could hold.
 type Inventory interface {
 	Nodes() int
 	RoomFor(shape work.Shape) scheduler.Room

@@ -54,5 +54,5 @@ func TestCheckEvaluation(t *testing.T) {
 	}
 	spec := &v1.SubmitJobRequest{Name: "x", EvaluationConfig: base(), CommandConfig: &v1.CommandConfig{}}
 	_, err := Parse(spec, largest(1))
-	require.ErrorContains(t, err, "goes without")
+	require.ErrorContains(t, err, "cannot be combined with")
 }

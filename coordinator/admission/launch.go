@@ -12,10 +12,10 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/call"
 )
 
-// maxHyperparameters bounds those of a job; they may become arguments of its command line.
+// maxHyperparameters limits those of a job; they may become arguments of its command line.
 const maxHyperparameters = 1024
 
-// checkFramework looks at how a training is to be started, as far as that does not depend on a launcher.
+// checkFramework checks how a training is started, as far as that does not depend on a launcher.
 func checkFramework(f *call.Faults, t *v1.TrainingConfig) {
 	framework := t.GetFramework()
 	script := framework.GetCustomScriptPath()
@@ -27,9 +27,9 @@ func checkFramework(f *call.Faults, t *v1.TrainingConfig) {
 	case framework.GetType() == v1.FrameworkType_CUSTOM && script == "":
 		f.Bad("training_config.framework.custom_script_path", "is required when framework.type is CUSTOM: the script to run")
 	case framework.GetType() != v1.FrameworkType_CUSTOM && script != "":
-		f.Bad("training_config.framework.custom_script_path", "goes with framework.type CUSTOM, not %s", framework.GetType())
+		f.Bad("training_config.framework.custom_script_path", "is allowed only with framework.type CUSTOM, not %s", framework.GetType())
 	case script != "" && (!path.IsAbs(script) || strings.ContainsRune(script, 0)):
-		f.Bad("training_config.framework.custom_script_path", "%q must be an absolute path, which every node of the job has", script)
+		f.Bad("training_config.framework.custom_script_path", "%q must be an absolute path that exists on every node of the job", script)
 	}
 	if strings.ContainsRune(t.GetBaseModel().GetModelId()+framework.GetDistributed().GetBackend()+framework.GetDistributed().GetStrategy(), 0) {
 		// They may become arguments of a program.
@@ -39,17 +39,17 @@ func checkFramework(f *call.Faults, t *v1.TrainingConfig) {
 		f.Bad("training_config.framework.distributed.world_size", "must not be negative")
 	}
 	if len(t.GetHyperparameters()) > maxHyperparameters {
-		f.Bad("training_config.hyperparameters", "has %d entries; at most %d are taken", len(t.GetHyperparameters()), maxHyperparameters)
+		f.Bad("training_config.hyperparameters", "has %d entries; at most %d are allowed", len(t.GetHyperparameters()), maxHyperparameters)
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.GetHyperparameters())) {
 		if name == "" || strings.ContainsAny(name+t.GetHyperparameters()[name], "\x00") {
-			f.Bad("training_config.hyperparameters", "%q is not a hyperparameter", name)
+			f.Bad("training_config.hyperparameters", "%q is not a valid name of a hyperparameter", name)
 		}
 	}
 }
 
-// fitsLauncher says what of a training the launcher does not take.
+// fitsLauncher returns which fields of a training the launcher does not accept.
 func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 	var f call.Faults
 	t := req.GetTrainingConfig()
@@ -74,8 +74,8 @@ func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 	if t.GetFramework().GetCustomScriptPath() == "" {
 		for _, argv := range [][]string{l.GetArgv(), l.GetDistributedArgv()} {
 			if launcher.Uses(argv, launcher.Script) || launcher.Uses(argv, launcher.ScriptCommand) || launcher.Uses(argv, launcher.TorchrunScript) {
-				f.Bad("training_config.framework.type", "the launcher of %s runs a script, which only jobs with framework CUSTOM have: "+
-					"submit it as CUSTOM, or have the launcher changed", l.GetFramework())
+				f.Bad("training_config.framework.type", "the launcher of %s runs a script, and only jobs with framework CUSTOM have one: "+
+					"submit it as CUSTOM, or ask an operator to change the launcher", l.GetFramework())
 				break
 			}
 		}
@@ -83,7 +83,7 @@ func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 	return f.Err()
 }
 
-// meant guesses which name was meant by another: one that differs only in how words are joined.
+// meant guesses the intended name: one that differs only in how words are joined.
 func meant(name string, known []string) string {
 	plain := func(s string) string {
 		return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))

@@ -22,7 +22,7 @@ const (
 	defaultQueue    = "default"
 )
 
-// Parse turns a request into a job to create, or says all that is wrong with it. It reads nothing but its arguments.
+// Parse turns a request into a job to create, or returns all faults. It reads nothing but its arguments.
 func Parse(req *v1.SubmitJobRequest, inv Inventory) (work.NewJob, error) {
 	var f call.Faults
 	f.Add(checkWhatRuns(req))
@@ -48,9 +48,9 @@ func Parse(req *v1.SubmitJobRequest, inv Inventory) (work.NewJob, error) {
 		return job, call.Bad("request", "not encodable: %v", err)
 	}
 	if len(job.Spec) > jobspec.MaxBytes {
-		return job, call.Bad("request", "is %d bytes; at most %d are taken: put large inputs into files", len(job.Spec), jobspec.MaxBytes)
+		return job, call.Bad("request", "has %d bytes; at most %d are allowed: put large inputs into files", len(job.Spec), jobspec.MaxBytes)
 	}
-	// Of what was said: a default that changes makes no other request of it.
+	// The fingerprint of the original request: a changed default does not make it another request.
 	job.Fingerprint = jobspec.Fingerprint(job.Spec)
 	if full := withDefaults(req); full != req {
 		if job.Spec, err = jobspec.Encode(full); err != nil {
@@ -60,8 +60,8 @@ func Parse(req *v1.SubmitJobRequest, inv Inventory) (work.NewJob, error) {
 	return job, nil
 }
 
-// withDefaults is the request with what was published as the default of what it leaves open, so that whoever shows the job
-// and whoever runs it need not know.
+// withDefaults sets the published defaults of unset fields, so that neither the code that shows the job nor the code that
+// runs it must know them.
 func withDefaults(req *v1.SubmitJobRequest) *v1.SubmitJobRequest {
 	distributed := req.GetTrainingConfig().GetFramework().GetDistributed()
 	steps := req.GetDataConfig() != nil && req.GetDataConfig().GetGradientAccumulationSteps() == 0
@@ -79,7 +79,7 @@ func withDefaults(req *v1.SubmitJobRequest) *v1.SubmitJobRequest {
 	return full
 }
 
-// Bounds of a request.
+// Limits of a request.
 const (
 	MaxName     = 256
 	maxLabels   = 64
@@ -97,7 +97,7 @@ func checkWhatRuns(req *v1.SubmitJobRequest) error {
 	command, training := req.GetCommandConfig(), req.GetTrainingConfig()
 	switch {
 	case req.GetEvaluationConfig() != nil && (command != nil || training != nil || req.GetDataConfig() != nil):
-		return call.Bad("evaluation_config", "goes without training_config, data_config and command_config")
+		return call.Bad("evaluation_config", "cannot be combined with training_config, data_config and command_config")
 	case req.GetEvaluationConfig() != nil:
 		return CheckEvaluation(req.GetEvaluationConfig())
 	case command == nil && training == nil:
@@ -106,7 +106,7 @@ func checkWhatRuns(req *v1.SubmitJobRequest) error {
 		return call.Bad("command_config", "give command_config or training_config, not both")
 	case command != nil:
 		if req.GetDataConfig() != nil {
-			return call.Bad("data_config", "goes with training_config; a command finds its data itself")
+			return call.Bad("data_config", "needs training_config; a command finds its data itself")
 		}
 		return checkCommand(command)
 	default:
@@ -122,9 +122,9 @@ func checkCommand(c *v1.CommandConfig) error {
 	case len(c.GetArgv()) > 0 && c.GetCommand() != "":
 		f.Bad("command_config.argv", "give argv or command, not both")
 	case len(c.GetArgv()) > 0 && c.GetArgv()[0] == "":
-		f.Bad("command_config.argv", "the first element names the program and is empty")
+		f.Bad("command_config.argv", "the first element is the program and must not be empty")
 	case len(c.GetArgv()) > maxArgs:
-		f.Bad("command_config.argv", "has %d elements; at most %d are taken", len(c.GetArgv()), maxArgs)
+		f.Bad("command_config.argv", "has %d elements; at most %d are allowed", len(c.GetArgv()), maxArgs)
 	}
 	switch {
 	case c.GetCwd() == "":
@@ -154,9 +154,9 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 	sources := data.GetSources()
 	switch {
 	case len(sources) == 0:
-		f.Bad("data_config.sources", "is empty: name at least one data source")
+		f.Bad("data_config.sources", "is empty: give at least one data source")
 	case len(sources) > maxSources:
-		f.Bad("data_config.sources", "has %d entries; at most %d are taken: name the folder that they are in", len(sources), maxSources)
+		f.Bad("data_config.sources", "has %d entries; at most %d are allowed: give the directory that contains them", len(sources), maxSources)
 		sources = nil
 	}
 	f.Add(checkModel(t.GetBaseModel()))
@@ -178,7 +178,7 @@ func checkTraining(req *v1.SubmitJobRequest) error {
 		}
 	}
 	if split := data.GetValidationSplit(); !(split >= 0 && split <= 1) {
-		f.Bad("data_config.validation_split", "%v must lie between 0 and 1", split)
+		f.Bad("data_config.validation_split", "%v must be between 0 and 1", split)
 	}
 	checkEnvironment(&f, "training_config.environment", t.GetEnvironment())
 	return f.Err()
@@ -199,7 +199,7 @@ func nameOf(f *call.Faults, req *v1.SubmitJobRequest) string {
 		}
 	}
 	if len(name) > MaxName {
-		f.Bad("name", "is %d bytes long; at most %d are taken", len(name), MaxName)
+		f.Bad("name", "has %d bytes; at most %d are allowed", len(name), MaxName)
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		f.Bad("name", "must not contain control characters")
@@ -209,32 +209,32 @@ func nameOf(f *call.Faults, req *v1.SubmitJobRequest) string {
 
 func checkEnvironment(f *call.Faults, field string, env map[string]string) {
 	if len(env) > maxEnv {
-		f.Bad(field, "has %d variables; at most %d are taken", len(env), maxEnv)
+		f.Bad(field, "has %d variables; at most %d are allowed", len(env), maxEnv)
 		return
 	}
 	total := 0
 	for _, key := range slices.Sorted(maps.Keys(env)) {
 		total += len(key) + len(env[key]) + 2
 		if key == "" || strings.ContainsAny(key, "=\x00") {
-			f.Bad(field, "%q is not a name for a variable", key)
+			f.Bad(field, "%q is not a valid name of a variable", key)
 		}
 		if strings.ContainsRune(env[key], 0) {
 			f.Bad(field, "the value of %s contains a NUL character", key)
 		}
 	}
 	if total > maxEnvBytes {
-		f.Bad(field, "takes %d bytes; at most %d are taken", total, maxEnvBytes)
+		f.Bad(field, "has %d bytes; at most %d are allowed", total, maxEnvBytes)
 	}
 }
 
 func checkLabels(f *call.Faults, field string, labels map[string]string) {
 	if len(labels) > maxLabels {
-		f.Bad(field, "has %d entries; at most %d are taken", len(labels), maxLabels)
+		f.Bad(field, "has %d entries; at most %d are allowed", len(labels), maxLabels)
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if key == "" || len(key) > maxLabelKey || strings.ContainsAny(key, "=,\x00") {
-			f.Bad(field, "%q is not a label name: 1 to %d bytes, without '=' and ','", key, maxLabelKey)
+			f.Bad(field, "%q is not a valid name of a label: 1 to %d bytes, without '=' and ','", key, maxLabelKey)
 		}
 		if len(labels[key]) > maxLabelVal {
 			f.Bad(field, "the value of %s is longer than %d bytes", key, maxLabelVal)
@@ -250,6 +250,6 @@ func checkOutput(f *call.Faults, o *v1.OutputConfig) {
 		f.Bad("output_config.checkpoint_interval_steps", "must not be negative")
 	}
 	if o.GetKeepCheckpoints() != 0 {
-		f.Bad("output_config.keep_checkpoints", "would have no effect in this version, in which all checkpoints are kept: leave it out")
+		f.Bad("output_config.keep_checkpoints", "has no effect in this version, which keeps all checkpoints: omit it")
 	}
 }

@@ -247,12 +247,12 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 		"too many labels":       {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = many(maxLabels + 1) }, "labels", "at most 64"},
 		"relative output":       {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{OutputDir: "out"} }, "output_config.output_dir", "absolute"},
 		"negative keep":         {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepCheckpoints: -1} }, "output_config.keep_checkpoints", "no effect in this version"},
-		"keep":                  {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepCheckpoints: 3} }, "output_config.keep_checkpoints", "all checkpoints are kept: leave it out"},
+		"keep":                  {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepCheckpoints: 3} }, "output_config.keep_checkpoints", "keeps all checkpoints: omit it"},
 		"negative GPUs":         {commandJob, resources(&v1.ResourceConfig{GpuCount: -1}), "resource_config.gpu_count", "-1"},
 		"fraction of 1":         {commandJob, resources(&v1.ResourceConfig{GpuFraction: 1}), "resource_config.gpu_fraction", "between 0 and 1"},
 		"fraction NaN":          {commandJob, resources(&v1.ResourceConfig{GpuFraction: math.NaN()}), "resource_config.gpu_fraction", "between"},
 		"negative fraction":     {commandJob, resources(&v1.ResourceConfig{GpuFraction: -0.5}), "resource_config.gpu_fraction", "between"},
-		"fraction and count":    {commandJob, resources(&v1.ResourceConfig{GpuFraction: 0.5, GpuCount: 1}), "resource_config.gpu_fraction", "instead of"},
+		"fraction and count":    {commandJob, resources(&v1.ResourceConfig{GpuFraction: 0.5, GpuCount: 1}), "resource_config.gpu_fraction", "cannot be combined with gpu_count"},
 		"fraction on two nodes": {commandJob, resources(&v1.ResourceConfig{GpuFraction: 0.5, NodeCount: 2}), "resource_config.gpu_fraction", "one GPU"},
 		"uneven gang":           {commandJob, resources(&v1.ResourceConfig{GpuCount: 5, NodeCount: 2}), "resource_config.gpu_count", "equally"},
 		"more than a node can":  {commandJob, resources(&v1.ResourceConfig{GpuCount: 130, NodeCount: 2}), "resource_config.gpu_count", "no node has 65 GPUs; the largest has 8; 26 nodes could hold them"},
@@ -274,7 +274,7 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 		"training without GPUs": {trainingJob, resources(&v1.ResourceConfig{}), "resource_config.gpu_count", "at least 1"},
 		"no training type":      {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.TrainingType = 0 }, "training_config.training_type", "required"},
 		"unknown training type": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.TrainingType = 99 }, "training_config.training_type", "99"},
-		"a model of no scheme":  {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel.ModelId = "ftp://h/m" }, "training_config.base_model.model_id", "ftp:// is not known"},
+		"a model of no scheme":  {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel.ModelId = "ftp://h/m" }, "training_config.base_model.model_id", "ftp:// is not supported"},
 		"a model with a secret": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel.ModelId = "https://u:p@h/m" }, "training_config.base_model.model_id", "name or password"},
 		"two revisions": {trainingJob, func(r *v1.SubmitJobRequest) {
 			r.TrainingConfig.BaseModel = &v1.BaseModel{ModelId: "hf://a/b@v1", Revision: "v2"}
@@ -295,7 +295,7 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 		"a NUL for a program": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.BaseModel.ModelId = "a\x00b" }, "training_config", "NUL"},
 		"a nameless hyperparameter": {trainingJob, func(r *v1.SubmitJobRequest) {
 			r.TrainingConfig.Hyperparameters = map[string]string{"": "x"}
-		}, "training_config.hyperparameters", "not a hyperparameter"},
+		}, "training_config.hyperparameters", "not a valid name of a hyperparameter"},
 		"no sources":          {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig = nil }, "data_config.sources", "at least one"},
 		"source without path": {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.Sources[0].Path = "" }, "data_config.sources[0].path", "required"},
 		"a negative step":     {trainingJob, func(r *v1.SubmitJobRequest) { r.DataConfig.GradientAccumulationSteps = -1 }, "data_config.gradient_accumulation_steps", "must not be negative"},
@@ -306,10 +306,10 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 		"world size":          {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Distributed = &v1.Distributed{WorldSize: 4} }, "training_config.framework.distributed.world_size", "is 4"},
 		"priority given twice": {trainingJob, func(r *v1.SubmitJobRequest) {
 			r.TrainingConfig.Priority, r.SchedulingConfig = proto.Int32(1), &v1.SchedulingConfig{Priority: proto.Int32(2)}
-		}, "scheduling_config.priority", "give it once"},
+		}, "scheduling_config.priority", "give it only once"},
 		"retries given twice": {trainingJob, func(r *v1.SubmitJobRequest) {
 			r.TrainingConfig.MaxRetries, r.SchedulingConfig = proto.Int32(0), &v1.SchedulingConfig{MaxRetries: proto.Int32(2)}
-		}, "scheduling_config.max_retries", "give it once"},
+		}, "scheduling_config.max_retries", "give it only once"},
 		"resume from nothing": {trainingJob, func(r *v1.SubmitJobRequest) { r.TrainingConfig.ResumeFromCheckpoint = "latest" }, "training_config.resume_from_checkpoint", "latest"},
 		"a huge job": {commandJob, func(r *v1.SubmitJobRequest) {
 			r.CommandConfig.Argv = append(r.CommandConfig.Argv, strings.Repeat("x", jobspec.MaxBytes))
@@ -356,5 +356,5 @@ func TestNewJob_namesAllFaultsAtOnce(t *testing.T) {
 
 	_, err = Parse(&v1.SubmitJobRequest{TrainingConfig: &v1.TrainingConfig{}}, largest(8))
 	require.Equal(t, 6, strings.Count(err.Error(), "is required")+strings.Count(err.Error(), "is empty")+strings.Count(err.Error(), "at least 1"), err)
-	require.Equal(t, 5, strings.Count(err.Error(), "\n"), "what hangs on another fault is none of its own: %s", err)
+	require.Equal(t, 5, strings.Count(err.Error(), "\n"), "a fault that follows from another is not reported: %s", err)
 }

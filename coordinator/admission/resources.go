@@ -17,14 +17,14 @@ var topologies = map[string]uint8{
 	"": work.TopologyAny, "any": work.TopologyAny, "nvlink": work.TopologyNVLink, "single_node": work.TopologySingleNode,
 }
 
-// shapeOf reads what the job needs, per node. With a fault it is empty.
+// shapeOf reads what the job needs per node. With a fault it is empty.
 func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) work.Shape {
 	r := req.GetResourceConfig()
 	before := f.Count()
 	checkAmounts(f, r)
 	topology, ok := topologies[r.GetTopology()]
 	if !ok {
-		f.Bad("resource_config.topology", "%q is none of any, nvlink, single_node", r.GetTopology())
+		f.Bad("resource_config.topology", "%q is not one of any, nvlink, single_node", r.GetTopology())
 	}
 	if f.Count() == before {
 		checkTogether(f, req, topology)
@@ -60,19 +60,19 @@ func shapeOf(f *call.Faults, req *v1.SubmitJobRequest, inv Inventory) work.Shape
 	return work.Shape{}
 }
 
-// checkTogether looks at how amounts that are sound by themselves fit together.
+// checkTogether checks how valid amounts fit together.
 func checkTogether(f *call.Faults, req *v1.SubmitJobRequest, topology uint8) {
 	r, before := req.GetResourceConfig(), f.Count()
 	gpus, nodes, fraction := int(r.GetGpuCount()), int(r.GetNodeCount()), r.GetGpuFraction()
 	switch {
 	case fraction != 0 && gpus != 0:
-		f.Bad("resource_config.gpu_fraction", "goes instead of gpu_count, not with it")
+		f.Bad("resource_config.gpu_fraction", "cannot be combined with gpu_count")
 	case fraction != 0 && nodes > 1:
 		f.Bad("resource_config.gpu_fraction", "is a share of one GPU, so node_count cannot be %d", nodes)
 	case gpus == 0 && fraction == 0 && req.GetTrainingConfig() != nil:
 		f.Bad("resource_config.gpu_count", "must be at least 1 for a training job")
 	case gpus == 0 && fraction == 0 && (r.GetGpuType() != "" || r.GetGpuMemoryMb() != 0 || topology == work.TopologyNVLink):
-		f.Bad("resource_config.gpu_count", "is 0, so gpu_type, gpu_memory_mb and topology nvlink say nothing: set gpu_count or leave them out")
+		f.Bad("resource_config.gpu_count", "is 0, so gpu_type, gpu_memory_mb and topology nvlink have no effect: set gpu_count or omit them")
 	}
 	switch {
 	case f.Count() != before:
@@ -99,23 +99,23 @@ func checkAmounts(f *call.Faults, r *v1.ResourceConfig) {
 		{"memory_mb", r.GetMemoryMb(), math.MaxInt32},
 	} {
 		if a.value < 0 || a.value > a.most {
-			f.Bad("resource_config."+a.name, "%d must lie between 0 and %d", a.value, a.most)
+			f.Bad("resource_config."+a.name, "%d must be between 0 and %d", a.value, a.most)
 		}
 	}
 	if share := r.GetGpuFraction(); share != 0 && !(share >= 0.001 && share <= 0.999) {
-		f.Bad("resource_config.gpu_fraction", "%v must lie between 0 and 1 (0.001 to 0.999); for whole GPUs use gpu_count", share)
+		f.Bad("resource_config.gpu_fraction", "%v must be between 0 and 1 (0.001 to 0.999); for whole GPUs use gpu_count", share)
 	}
 	if len(r.GetGpuType()) > maxLabelVal {
 		f.Bad("resource_config.gpu_type", "is longer than %d bytes", maxLabelVal)
 	}
 }
 
-// usualNode is how many GPUs a node is taken to have while nobody knows.
+// usualNode is the assumed number of GPUs of a node while no node is known.
 const usualNode = 8
 
-// nodesFor is the number of nodes of a job that does not say it. Only a training that its launcher starts on every node of the
-// job is spread, over as few nodes as could hold equal shares. What knows nothing of other nodes would be started on each of
-// them and do the same work twice: it gets one node.
+// nodesFor is the number of nodes of a job that does not set it. Only a training that its launcher starts on every node is
+// spread, over as few nodes as could hold equal shares. Other programs know nothing about other nodes and would do the same
+// work on each: they get one node.
 func nodesFor(req *v1.SubmitJobRequest, shape work.Shape, inv Inventory) int {
 	gpus := int(req.GetResourceConfig().GetGpuCount())
 	if _, distributed := launcher.For(req); !distributed || gpus <= 1 || shape.Topology == work.TopologySingleNode {
@@ -124,7 +124,7 @@ func nodesFor(req *v1.SubmitJobRequest, shape work.Shape, inv Inventory) int {
 	if n := fewest(shape, gpus, inv); n > 0 {
 		return n
 	}
-	// No cluster of today holds it. The largest node says how it would be spread.
+	// It does not fit the current cluster. The largest node decides how it would be spread.
 	largest := usualNode
 	shape.Nodes, shape.GPUs = 1, work.MaxGPUs+1
 	if room := inv.RoomFor(shape); room.Lacks == scheduler.NeedGPUs {
@@ -137,7 +137,7 @@ func nodesFor(req *v1.SubmitJobRequest, shape work.Shape, inv Inventory) int {
 	return nodes
 }
 
-// fewest is the least number of nodes that could hold equal shares of so many GPUs; 0: none could.
+// fewest returns the smallest number of nodes that could hold equal shares of so many GPUs; 0: none could.
 func fewest(shape work.Shape, gpus int, inv Inventory) int {
 	for n := 1; n <= min(gpus, maxNodes); n++ {
 		if gpus%n != 0 || gpus/n > work.MaxGPUs {

@@ -12,14 +12,15 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// waitAnyway says how to have a job accepted for which there is no room yet.
+// waitAnyway says how to submit a job for which there is no room yet.
 const waitAnyway = "; scheduling_config.allow_pending_capacity (--allow-pending-capacity) lets it wait until there is more"
 
-// checkRoom says why a job could never run on the cluster as it is configured: its nodes, the limit of the queue, the quota of
-// the tenant. Nodes count whatever their state. A cluster that has no node yet refuses nothing: its nodes are about to come.
+// checkRoom explains why a job could never run on the cluster as it is configured: its nodes, the limit of the queue, the
+// quota of the tenant. Nodes count whatever their state. A cluster without nodes refuses nothing: its nodes are about to
+// come.
 //
-// Whoever has seen a node register is not told that it is not there: before a job is refused, all that was acknowledged is
-// applied, once a call.
+// A job must not be refused because this replica lags: before a refusal, everything that was acknowledged before the call
+// is applied, once per call.
 func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job *work.NewJob) error {
 	c := call.Of(ctx)
 	if req.GetSchedulingConfig().GetAllowPendingCapacity() || job.Shape.Nodes == 0 {
@@ -39,7 +40,7 @@ func (a *Admission) checkRoom(ctx context.Context, req *v1.SubmitJobRequest, job
 func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *work.NewJob) error {
 	if a.capacity.Nodes() > 0 {
 		if wrong := neverFits(req.GetResourceConfig(), job.Shape, a.capacity); wrong != nil {
-			if wrong.Field != "resource_config.gpu_type" { // The state takes no type that no node has ever had.
+			if wrong.Field != "resource_config.gpu_type" { // The state only has types that some node has or had.
 				wrong.Message += waitAnyway
 			}
 			return wrong
@@ -55,13 +56,13 @@ func (a *Admission) neverRuns(tenant string, req *v1.SubmitJobRequest, job *work
 	return nil
 }
 
-// neverFits says what of a shape the nodes could never hold, and what they could; nil: they could hold all of it.
+// neverFits returns which need of a shape the nodes could never meet, and what they could; nil: they could hold it.
 func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Invalid {
 	room := inv.RoomFor(shape)
 	fault := func(field, format string, args ...any) *call.Invalid {
 		return &call.Invalid{Field: "resource_config." + field, Message: fmt.Sprintf(format, args...)}
 	}
-	// What the nodes that are meant have to have beside: the needs that come before the one that is not met.
+	// What the nodes must have in addition: the needs before the one that is not met.
 	var beside []string
 	such := func() string {
 		if len(beside) == 0 {
@@ -113,7 +114,7 @@ func neverFits(r *v1.ResourceConfig, shape work.Shape, inv Inventory) *call.Inva
 	return fault("memory_mb", "%s has %d MiB of memory; the largest has %d", such(), shape.MemMB, room.Most)
 }
 
-// instead says how many GPUs could be had, or on how many nodes those that are asked for.
+// instead suggests how many GPUs would fit, or on how many nodes the requested ones would.
 func instead(r *v1.ResourceConfig, shape work.Shape, inv Inventory) string {
 	if shape.GPUs == 0 || shape.Topology == work.TopologySingleNode {
 		return ""

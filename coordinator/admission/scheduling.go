@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// schedulingOf reads what decides when and how often a job runs.
+// schedulingOf reads when and how often a job runs.
 func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
 	s, t := req.GetSchedulingConfig(), req.GetTrainingConfig()
 	job := work.NewJob{Queue: s.GetQueue(), Priority: defaultPriority, Preemptible: s.GetPreemptible()}
@@ -20,13 +20,13 @@ func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
 	}
 	if priority := twice(f, "priority", s.Priority, t.GetPriority(), t != nil && t.Priority != nil); priority != nil {
 		if *priority < 0 || *priority > 10 {
-			f.Bad("scheduling_config.priority", "%d must lie between 0 and 10 (10 runs first)", *priority)
+			f.Bad("scheduling_config.priority", "%d must be between 0 and 10 (10 runs first)", *priority)
 		}
 		job.Priority = uint8(*priority)
 	}
 	if retries := twice(f, "max_retries", s.MaxRetries, t.GetMaxRetries(), t != nil && t.MaxRetries != nil); retries != nil {
 		if *retries < 0 || *retries > 1000 {
-			f.Bad("scheduling_config.max_retries", "%d must lie between 0 and 1000", *retries)
+			f.Bad("scheduling_config.max_retries", "%d must be between 0 and 1000", *retries)
 		}
 		job.Retry.Max = uint16(*retries)
 	}
@@ -62,7 +62,7 @@ func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
 		case s.GetNotBefore().CheckValid() != nil:
 			f.Bad("scheduling_config.not_before", "is not a time")
 		case at.Year() > 2200:
-			f.Bad("scheduling_config.not_before", "lies too far ahead")
+			f.Bad("scheduling_config.not_before", "is too far in the future")
 		default:
 			job.NotBefore = max(0, at.UnixNano())
 		}
@@ -76,13 +76,13 @@ func schedulingOf(f *call.Faults, req *v1.SubmitJobRequest) work.NewJob {
 	return job
 }
 
-// twice reconciles a value that ScaiMind published in training_config with the same one in scheduling_config.
+// twice reconciles a value that ScaiMind published in training_config with the same value in scheduling_config.
 func twice(f *call.Faults, name string, scheduling *int32, training int32, given bool) *int32 {
 	switch {
 	case !given:
 		return scheduling
 	case scheduling != nil && *scheduling != training:
-		f.Bad("scheduling_config."+name, "is %d but training_config.%s is %d: give it once", *scheduling, name, training)
+		f.Bad("scheduling_config."+name, "is %d but training_config.%s is %d: give it only once", *scheduling, name, training)
 		return nil
 	}
 	return &training
@@ -101,7 +101,7 @@ func retryOn(f *call.Faults, names []string) work.RetryCause {
 	for _, name := range names {
 		cause, ok := retryCauses[name]
 		if !ok {
-			f.Bad("scheduling_config.retry_on", "%q is none of node_lost, gpu_fault, launch_failed, data_fetch, exit", name)
+			f.Bad("scheduling_config.retry_on", "%q is not one of node_lost, gpu_fault, launch_failed, data_fetch, exit", name)
 		}
 		on |= cause
 	}

@@ -19,12 +19,12 @@ func checkModel(m *v1.BaseModel) error {
 		return &call.Invalid{Field: field, Message: err.Error()}
 	}
 	if ref.Source == "" {
-		return nil // the program knows
+		return nil // the program resolves it
 	}
 	return CheckSource(field, ref.Source)
 }
 
-// checkModelURI does the same for what an evaluation scores.
+// checkModelURI does the same for the model of an evaluation.
 func checkModelURI(uri string) error {
 	if uri == "" {
 		return nil
@@ -39,14 +39,14 @@ func checkModelURI(uri string) error {
 	return CheckSource("model_uri", ref.Source)
 }
 
-// Bounds of data sources.
+// Limits of data sources.
 const (
 	maxSources   = 1000
 	maxSourceURI = 8 << 10
 	maxURI       = 4096
 )
 
-// schemes are those of sources that agents can fetch.
+// schemes are those that agents can fetch.
 var schemes = []string{"file", "http", "https", "s3", "hf", "scaidrive", "scaiatlas"}
 
 // CheckSource refuses a path that no node could ever fetch.
@@ -64,7 +64,7 @@ func CheckSource(field, text string) error {
 	case !found:
 		return nil
 	case !slices.Contains(schemes, scheme):
-		return call.Bad(field, "%s:// is not known: give %s, or an absolute path on the nodes", scheme, strings.Join(schemes, ", "))
+		return call.Bad(field, "%s:// is not supported: use %s, or an absolute path on the nodes", scheme, strings.Join(schemes, ", "))
 	case rest == "":
 		return call.Bad(field, "%q names nothing", text)
 	}
@@ -73,24 +73,24 @@ func CheckSource(field, text string) error {
 	case err != nil:
 		return call.Bad(field, "is not a URL")
 	case u.User != nil:
-		return call.Bad(field, "carries a name or password, which everybody could read who sees the job: leave it out")
+		return call.Bad(field, "contains a user name or password, which everybody who sees the job could read: remove it")
 	}
 	return nil
 }
 
-// checkURI takes an absolute path, or a URI of a kind that nodes can resolve.
+// checkURI accepts an absolute path, or a URI that nodes can resolve.
 func checkURI(field, uri string) error {
 	if uri == "" {
 		return nil
 	}
 	if len(uri) > maxURI || strings.ContainsFunc(uri, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return call.Bad(field, "takes at most %d bytes and no control characters", maxURI)
+		return call.Bad(field, "must have at most %d bytes and no control characters", maxURI)
 	}
 	scheme, rest, ok := strings.Cut(uri, "://")
 	switch {
 	case path.IsAbs(uri):
 	case !ok:
-		return call.Bad(field, "%.64q is no URI: give an absolute path, or say where it is, as in hf://organisation/name or scaidrive://tenant/path", uri)
+		return call.Bad(field, "%.64q is not a URI: give an absolute path, or a URI such as hf://organisation/name or scaidrive://tenant/path", uri)
 	case !slices.Contains(schemes, scheme):
 		return call.Bad(field, "%.64q has an unknown scheme: the schemes are %s", uri, strings.Join(schemes, ", "))
 	case rest == "":

@@ -12,7 +12,7 @@ func TestCheckSource(t *testing.T) {
 		require.NoError(t, CheckSource("f", good), good)
 	}
 	for text, want := range map[string]string{
-		"": "required", "train.jsonl": "neither an absolute path", "ftp://h/x": "ftp:// is not known", "hf://": "names nothing",
+		"": "required", "train.jsonl": "neither an absolute path", "ftp://h/x": "ftp:// is not supported", "hf://": "names nothing",
 		"https://u:p@h/x": "name or password", "https://h/%zz": "not a URL", "/a\x00b": "NUL", "/" + strings.Repeat("a", maxSourceURI): "longer",
 	} {
 		require.ErrorContains(t, CheckSource("f", text), want, text)

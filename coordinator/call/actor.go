@@ -11,20 +11,20 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// Actor is who a command of this call is put down to. What a caller names himself is bounded by the state.
+// Actor is the user of this call's command. The state limits the length of the names.
 func (c *Call) Actor() *access.Actor {
 	token, _ := ident.ParseToken(c.Token)
 	return &access.Actor{Tenant: c.Tenant, User: c.User, Token: token, Request: c.RequestID}
 }
 
-// Submitter is actor for submits: each job says itself whose it is.
+// Submitter is the actor of submits: each job names its own.
 func (c *Call) Submitter() *access.Actor {
 	a := c.Actor()
 	a.Tenant, a.User = "", ""
 	return a
 }
 
-// OperatorActor is actor for calls that are made for no tenant: who the certificate says it is, if nothing else is said.
+// OperatorActor is the actor of calls without a tenant: the identity in the certificate, unless the call names another.
 func (c *Call) OperatorActor() *access.Actor {
 	a := c.Actor()
 	if a.User == "" && c.Peer.ID != "" {
@@ -33,22 +33,22 @@ func (c *Call) OperatorActor() *access.Actor {
 	return a
 }
 
-// Sign says on whose behalf a job is created.
+// Sign sets the owner of a job.
 func (c *Call) Sign(job *work.NewJob, key string) {
 	job.Tenant, job.User, job.Key = c.Tenant, c.User, key
 	job.AutoKey = strings.HasPrefix(key, status.AutoKeyPrefix)
 }
 
-// TenantNamed is the tenant that a call about quotas or the audit log is about: the caller's own, or for operators any.
-// The gateway vouches for operators; without its word nobody learns whether another tenant has a quota.
+// TenantNamed is the tenant of a call about quotas or the audit log: the caller's own or, for operators, any. The gateway
+// has checked operators; other callers do not learn whether another tenant has a quota.
 func (c *Call) TenantNamed(named string) (string, error) {
 	switch {
 	case named == "" || named == c.Tenant:
 		return c.Tenant, nil
 	case !c.Operator:
-		return "", Errorf(codes.PermissionDenied, "this is about another tenant than the call is made for: only operators of the cluster may look there")
+		return "", Errorf(codes.PermissionDenied, "this is about another tenant: only operators of the cluster may do that")
 	case len(named) > MaxIdentity:
-		return "", Bad("tenant_id", "takes at most %d bytes", MaxIdentity)
+		return "", Bad("tenant_id", "must have at most %d bytes", MaxIdentity)
 	}
 	return named, nil
 }

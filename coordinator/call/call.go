@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// Call is what is known of a call beside its request.
+// Call is what is known about a call beside its request.
 type Call struct {
 	Tenant, User, RequestID, Key string
 	Secret, Token                string
@@ -18,15 +18,15 @@ type Call struct {
 	DriveToken, AtlasToken string
 	Tenants                int // how many were named
 	Stale, Forwarded       bool
-	// Operator: whoever checked the caller's permissions vouches that he may run the cluster.
+	// Operator: the caller may operate the cluster; the gateway has checked it.
 	Operator bool
-	// HandedOn: the leader was asked, and has noted itself what it denied.
+	// HandedOn: the call was forwarded to the leader, which records denials itself.
 	HandedOn bool
-	// UpToDate: the handler has waited until all that was acknowledged before the call is applied here.
+	// UpToDate: the handler has waited until everything that was acknowledged before the call is applied here.
 	UpToDate bool
-	// Admitted: the call has shown that it may be made at all.
+	// Admitted: the call was admitted.
 	Admitted bool
-	// Peer is who the certificate says it is; empty without TLS.
+	// Peer is the identity in the certificate; empty without TLS.
 	Peer pki.Identity
 	// Index is the state index that the answer reflects; the handler sets it, in a session from several goroutines.
 	Index atomic.Uint64
@@ -34,16 +34,16 @@ type Call struct {
 
 type callKey struct{}
 
-// Of is the call that a handler answers. The interceptors put it there.
+// Of is the call that a handler answers. The interceptors set it.
 func Of(ctx context.Context) *Call {
 	c, _ := ctx.Value(callKey{}).(*Call)
 	return c
 }
 
-// With hands a call on to its handler.
+// With returns a context with the call, for its handler.
 func With(ctx context.Context, c *Call) context.Context { return context.WithValue(ctx, callKey{}, c) }
 
-// Read reads what came with a call: its metadata, and who the certificate says is at the other end.
+// Read reads the metadata of a call, and the peer's identity from the certificate.
 func Read(ctx context.Context) *Call {
 	md, _ := metadata.FromIncomingContext(ctx)
 	c := &Call{
@@ -58,7 +58,7 @@ func Read(ctx context.Context) *Call {
 	return c
 }
 
-// First is the first value of a key of metadata; empty: there is none.
+// First is the first value of a metadata key; empty: there is none.
 func First(md metadata.MD, key string) string {
 	if v := md[key]; len(v) > 0 {
 		return v[0]
@@ -66,7 +66,7 @@ func First(md metadata.MD, key string) string {
 	return ""
 }
 
-// Bounds of the texts of a caller: who it says it is, its idempotency key, and the reason it gives.
+// Limits of a caller's texts: its name, its idempotency key, and the reason that it gives.
 const (
 	MaxIdentity = 256
 	MaxKey      = 512

@@ -1,6 +1,6 @@
 package call
 
-// Clip cuts a text that is too long at the end of a character.
+// Clip truncates a long text at a character boundary.
 func Clip(text string, most int) string {
 	if len(text) <= most {
 		return text

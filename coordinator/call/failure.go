@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
-// Failure is an error for a caller: a gRPC status and, for a write, what became of it.
+// Failure is an error for a caller: a gRPC status and, for a write, its outcome.
 type Failure struct {
 	Code    codes.Code
 	Message string
@@ -27,12 +27,12 @@ func (f *Failure) Error() string { return f.Message }
 // GRPCStatus makes gRPC send the code.
 func (f *Failure) GRPCStatus() *grpcstatus.Status { return grpcstatus.New(f.Code, f.Message) }
 
-// Errorf is a failure with no outcome of a write to tell.
+// Errorf is a failure without an outcome.
 func Errorf(code codes.Code, format string, args ...any) error {
 	return &Failure{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// NotSent is a call that had no effect and never will.
+// NotSent is the failure of a call that had no effect and never will.
 func NotSent(format string, args ...any) error {
 	return &Failure{codes.Unavailable, fmt.Sprintf(format, args...), status.NotSent}
 }
@@ -54,7 +54,7 @@ func OutcomeOf(err error) string {
 	return ""
 }
 
-// ToStatus is the one place where what went wrong inside becomes what a caller sees.
+// ToStatus is the only place where internal errors become those that callers see.
 func ToStatus(err error) error {
 	if err == nil {
 		return nil
@@ -79,15 +79,15 @@ func ToStatus(err error) error {
 	case errors.Is(err, raftnode.ErrCommandTooLarge):
 		return &Failure{codes.InvalidArgument, "the request is too large for one entry: send fewer jobs at a time", status.NotSent}
 	case errors.Is(err, raftnode.ErrNotSent):
-		return &Failure{codes.Unavailable, "no leader took the write: " + err.Error(), status.NotSent}
+		return &Failure{codes.Unavailable, "no leader accepted the write: " + err.Error(), status.NotSent}
 	case errors.Is(err, raftnode.ErrUnknownOutcome) && errors.Is(err, context.DeadlineExceeded):
 		return &Failure{codes.DeadlineExceeded, "the write was not committed in time; its outcome is unknown", status.Unknown}
 	case errors.Is(err, raftnode.ErrUnknownOutcome):
 		return &Failure{codes.Unavailable, "leadership changed during the write; its outcome is unknown", status.Unknown}
 	case errors.Is(err, context.DeadlineExceeded):
-		return Errorf(codes.DeadlineExceeded, "time ran out")
+		return Errorf(codes.DeadlineExceeded, "the call's time limit was reached")
 	case errors.Is(err, context.Canceled):
-		return Errorf(codes.Canceled, "the caller went away")
+		return Errorf(codes.Canceled, "the caller canceled the call")
 	}
 	if st, ok := grpcstatus.FromError(err); ok {
 		return st.Err()
@@ -99,8 +99,8 @@ func NotFound(what, id string) error {
 	return Errorf(codes.NotFound, "there is no %s %.64s", what, id)
 }
 
-// MayRepeat says whether a write that failed had no effect, and may have one elsewhere. A full backlog is no reason to
-// try at once again.
+// MayRepeat reports whether a failed write had no effect, and may succeed elsewhere. A full backlog is no reason for an
+// immediate retry.
 func MayRepeat(err error) bool {
 	err = ToStatus(err)
 	return OutcomeOf(err) == status.NotSent && grpcstatus.Code(err) == codes.Unavailable

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Invalid is a request that cannot be taken: the field, and a sentence that helps.
+// Invalid is a fault of a request: the field, and a sentence that helps.
 type Invalid struct{ Field, Message string }
 
 func (e *Invalid) Error() string { return e.Field + ": " + e.Message }
@@ -15,18 +15,18 @@ func Bad(field, format string, args ...any) error {
 	return &Invalid{field, fmt.Sprintf(format, args...)}
 }
 
-// How many faults of one request are told, and how much of each but the first.
+// How many faults of one request are reported, and how much of each but the first.
 const (
 	MaxFaults     = 16
 	MaxFaultBytes = 1024
 )
 
-// Faults are what is wrong with a request, in the order of looking. What depends on something that is wrong already is not
-// looked at: one mistake is one fault.
+// Faults are the faults of a request, in the order of the checks. A check that depends on a faulty field is skipped: one
+// mistake is one fault.
 type Faults struct {
 	found []*Invalid
 	more  int
-	// other is what went wrong that is no fault of the request.
+	// other is an error that is not the request's fault.
 	other error
 }
 
@@ -38,7 +38,7 @@ func (f *Faults) Bad(field, format string, args ...any) {
 	f.found = append(f.found, &Invalid{field, fmt.Sprintf(format, args...)})
 }
 
-// Add takes what a check returned: nothing, one fault, or several.
+// Add adds the result of a check: nothing, one fault, or several.
 func (f *Faults) Add(err error) {
 	var (
 		many *ManyInvalid
@@ -58,10 +58,10 @@ func (f *Faults) Add(err error) {
 	}
 }
 
-// Count says how many there are, so that a check knows whether it added any.
+// Count returns the number of faults, so that a check knows whether it added any.
 func (f *Faults) Count() int { return len(f.found) + f.more }
 
-// Below says whether a field, or what it holds, is at fault.
+// Below reports whether a field, or something in it, is at fault.
 func (f *Faults) Below(field string) bool {
 	for _, e := range f.found {
 		if e.Field == field || strings.HasPrefix(e.Field, field+".") {
@@ -71,7 +71,7 @@ func (f *Faults) Below(field string) bool {
 	return f.more > 0
 }
 
-// Err is nil when there are none.
+// Err is nil if there are none.
 func (f *Faults) Err() error {
 	switch {
 	case f.other != nil:
@@ -84,7 +84,7 @@ func (f *Faults) Err() error {
 	return &ManyInvalid{f.found, f.more}
 }
 
-// ManyInvalid are several faults of one request, at most maxFaults of them.
+// ManyInvalid is several faults of one request, at most maxFaults of them.
 type ManyInvalid struct {
 	found []*Invalid
 	more  int

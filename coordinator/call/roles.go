@@ -10,10 +10,10 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// MayCall checks the certificate of a caller against what the protos say of the method.
+// MayCall checks the role in a caller's certificate against the protos' rule for the method.
 func MayCall(who pki.Identity, full string) error {
 	if !who.Is(methods.Of(full).Callers...) {
-		return grpcstatus.Errorf(codes.PermissionDenied, "the certificate says %s, which may not call %s", who, Method(full))
+		return grpcstatus.Errorf(codes.PermissionDenied, "the certificate has the role %s, which may not call %s", who, Method(full))
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
-// Package data answers DataService: whether nodes could fetch data sources, and what they keep of them.
+// Package data implements DataService: it checks whether nodes can fetch data sources, and lists what they cache.
 //
-// Guarantees. It asks agents, and waits a bounded time for each. What a node keeps of another tenant is not told; nor is
-// anything of a node but what a job of the tenant would find there.
+// Guarantees. It asks agents, and waits a bounded time for each. Cached data of other tenants is not shown, and nothing
+// about a node except what a job of the tenant would see there.
 //
-// Not guaranteed: that what could be fetched now can be when a job runs.
+// Not guaranteed: that a source that can be fetched now can be fetched when a job runs.
 package data
 
 import (
@@ -25,12 +25,13 @@ import (
 )
 
 const (
-	// maxProbed bounds those that are looked at together.
+	// maxProbed limits the sources of one call.
 	maxProbed = 100
-	// probeTime bounds how long nodes may take to look; probeNodes is how many are tried.
+	// probeTime limits how long a node may take; probeNodes is how many nodes are tried.
 	probeTime  = 20 * time.Second
 	probeNodes = 3
-	// cacheTime bounds how long a node may take to list what it keeps, and cacheAsked how many are asked together.
+	// cacheTime limits how long a node may take to list its cache, and cacheAsked how many nodes are asked at the same
+	// time.
 	cacheTime  = 3 * time.Second
 	cacheAsked = 32
 )
@@ -41,12 +42,12 @@ type State interface {
 	Read(ctx context.Context) (*fsm.View, error)
 }
 
-// Agents are connections to the agents, by address. A connection belongs to them.
+// Agents holds connections to the agents, by address. It owns them.
 type Agents interface {
 	To(addr string) (*grpc.ClientConn, error)
 }
 
-// Service answers DataService. It holds nothing itself.
+// Service implements DataService. It has no state.
 type Service struct {
 	v1.UnimplementedDataServiceServer
 
@@ -60,7 +61,7 @@ func New(state State, agents Agents, log *slog.Logger) *Service {
 	return &Service{state: state, agents: agents, log: log}
 }
 
-// agent is the way to the agent of a node.
+// agent returns the client of a node's agent.
 func (s *Service) agent(node *work.Node) (v1.TaskServiceClient, error) {
 	conn, err := s.agents.To(node.GRPCAddr)
 	if err != nil {
@@ -69,14 +70,14 @@ func (s *Service) agent(node *work.Node) (v1.TaskServiceClient, error) {
 	return v1.NewTaskServiceClient(conn), nil
 }
 
-// ValidateData lets a node look whether it could fetch sources. It tells nothing of the node but what a job of the tenant
-// would find there.
+// ValidateData makes a node check whether it could fetch sources. It reveals nothing about the node except what a job of
+// the tenant would see there.
 func (s *Service) ValidateData(ctx context.Context, req *v1.ValidateDataRequest) (*v1.ValidateDataResponse, error) {
 	switch n := len(req.GetSources()); {
 	case n == 0:
-		return nil, call.Bad("sources", "is empty: name at least one data source")
+		return nil, call.Bad("sources", "is empty: give at least one data source")
 	case n > maxProbed:
-		return nil, call.Bad("sources", "has %d entries; at most %d are looked at together", n, maxProbed)
+		return nil, call.Bad("sources", "has %d entries; at most %d can be checked in one call", n, maxProbed)
 	}
 	for i, source := range req.GetSources() {
 		if err := admission.CheckSource(fmt.Sprintf("sources[%d].path", i), source.GetPath()); err != nil {
@@ -104,7 +105,7 @@ func (s *Service) ValidateData(ctx context.Context, req *v1.ValidateDataRequest)
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			s.log.Warn("a node did not look at data sources", "node", node.ID, "request_id", c.RequestID, "error", err)
+			s.log.Warn("a node could not check data sources", "node", node.ID, "request_id", c.RequestID, "error", err)
 			continue
 		}
 		out := &v1.ValidateDataResponse{Valid: true, Sources: found.GetSources(), NodeId: node.ID}
@@ -113,10 +114,10 @@ func (s *Service) ValidateData(ctx context.Context, req *v1.ValidateDataRequest)
 		}
 		return out, nil
 	}
-	return nil, call.Errorf(codes.Unavailable, "no node could be asked to look at the data sources: try again, or name another node")
+	return nil, call.Errorf(codes.Unavailable, "no node could check the data sources: try again, or choose another node")
 }
 
-// probeable lists nodes that may look: the one that was named, else those that take work, beginning anywhere.
+// probeable lists nodes for the check: the requested one, or all that accept work, starting at a random one.
 func probeable(v *fsm.View, name string) ([]*work.Node, error) {
 	if name != "" {
 		node, ok := v.Node(name)
@@ -132,7 +133,7 @@ func probeable(v *fsm.View, name string) ([]*work.Node, error) {
 		}
 	}
 	if len(nodes) == 0 {
-		return nil, call.Errorf(codes.FailedPrecondition, "no node is ready, and it is nodes that fetch data: look at the nodes of the cluster")
+		return nil, call.Errorf(codes.FailedPrecondition, "no node is ready, and nodes fetch the data: check the nodes of the cluster")
 	}
 	first := int(time.Now().UnixNano() % int64(len(nodes)))
 	nodes = append(nodes[first:], nodes[:first]...)
@@ -146,12 +147,12 @@ func (s *Service) probe(ctx context.Context, node *work.Node, req *v1.ProbeDataR
 	}
 	found, err := agent.ProbeData(ctx, req)
 	if err == nil && len(found.GetSources()) != len(req.GetSources()) {
-		err = fmt.Errorf("it looked at %d of %d sources", len(found.GetSources()), len(req.GetSources()))
+		err = fmt.Errorf("it checked %d of %d sources", len(found.GetSources()), len(req.GetSources()))
 	}
 	return found, err
 }
 
-// GetDataCache asks all nodes what they keep of the caller's tenant.
+// GetDataCache asks all nodes what they cache for the caller's tenant.
 func (s *Service) GetDataCache(ctx context.Context, _ *v1.GetDataCacheRequest) (*v1.GetDataCacheResponse, error) {
 	v, err := s.state.Read(ctx)
 	if err != nil {
@@ -176,10 +177,10 @@ func (s *Service) GetDataCache(ctx context.Context, _ *v1.GetDataCacheRequest) (
 	return out, ctx.Err()
 }
 
-// readCache asks one node. That it could not be asked is part of the answer.
+// readCache asks one node. An error is part of the answer.
 func (s *Service) readCache(ctx context.Context, node *work.Node, req *v1.ReadDataCacheRequest) *v1.NodeDataCache {
 	if node.GRPCAddr == "" || node.State == v1.NodeState_UNREACHABLE || node.State == v1.NodeState_LOST {
-		return &v1.NodeDataCache{NodeId: node.ID, Error: "the node is not in touch with the coordinators"}
+		return &v1.NodeDataCache{NodeId: node.ID, Error: "the node is not connected to the coordinators"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, cacheTime)
 	defer cancel()
@@ -190,9 +191,9 @@ func (s *Service) readCache(ctx context.Context, node *work.Node, req *v1.ReadDa
 	}
 	switch {
 	case grpcstatus.Code(err) == codes.Unimplemented:
-		return &v1.NodeDataCache{NodeId: node.ID, Error: "its agent is of a version that keeps no data"}
+		return &v1.NodeDataCache{NodeId: node.ID, Error: "its agent's version has no data cache"}
 	case err != nil:
-		s.log.Warn("a node did not tell what data it keeps", "node", node.ID, "error", err)
+		s.log.Warn("cannot read the data cache of a node", "node", node.ID, "error", err)
 		return &v1.NodeDataCache{NodeId: node.ID, Error: "the node did not answer in time"}
 	}
 	out := kept.GetCache()

@@ -1,9 +1,9 @@
-// Package evaluations answers EvaluationService: an evaluation is a job that scores a model, and what came of it.
+// Package evaluations implements EvaluationService: an evaluation is a job that scores a model, with its results.
 //
-// Guarantees. An evaluation waits, runs, fails and is retried as jobs are; its label type=evaluation cannot be forged. It pins
-// the checkpoint that it scores when it is submitted. An evaluation of another tenant does not exist.
+// Guarantees. An evaluation waits, runs, fails and is retried like any job; its label type=evaluation cannot be forged. The
+// checkpoint that it scores is fixed when it is submitted. An evaluation of another tenant is not found.
 //
-// Not guaranteed: that a workload that succeeded reported a result of every benchmark. Where one lacks, the answer says so.
+// Not guaranteed: that a successful workload reported a result of every benchmark. The answer lists missing ones.
 package evaluations
 
 import (
@@ -41,7 +41,7 @@ type Admission interface {
 	Sign(ctx context.Context, req *v1.SubmitJobRequest, job *work.NewJob, key string) error
 }
 
-// Service answers EvaluationService. It holds nothing itself.
+// Service implements EvaluationService. It has no state.
 type Service struct {
 	v1.UnimplementedEvaluationServiceServer
 
@@ -65,8 +65,8 @@ func (s *Service) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluation
 	if err != nil {
 		return nil, call.Bad("request", "not encodable: %v", err)
 	}
-	// The fingerprint is of what was asked, not of what was found: another checkpoint may be the newest when it is repeated. An
-	// evaluation's key is no job's.
+	// The fingerprint is of the request, not of its resolution: another checkpoint may be the newest when it is repeated.
+	// Keys of evaluations and of jobs are separate.
 	fingerprint := jobspec.Fingerprint(raw, []byte("evaluation")...)
 	v, err := s.state.Read(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Service) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluation
 	}
 	spec, job, err := s.evaluationJob(ctx, v, req)
 	if err != nil {
-		// What was accepted once is answered as it was, whatever has become of the model and the cluster since.
+		// A repeated call gets the first answer, even if the model and the cluster have changed.
 		if first, ok := v.SubmittedWith(c.Tenant, c.Key, fingerprint); ok {
 			return acceptedEvaluation(first), nil
 		}
@@ -96,7 +96,7 @@ func (s *Service) SubmitEvaluation(ctx context.Context, req *v1.SubmitEvaluation
 	return out, nil
 }
 
-// evaluationJob makes the job, and its request.
+// evaluationJob makes the job and its request.
 func (s *Service) evaluationJob(ctx context.Context, v *fsm.View, req *v1.SubmitEvaluationRequest) (*v1.SubmitJobRequest, work.NewJob, error) {
 	spec, err := evaluationSpec(v, call.Of(ctx).Tenant, req)
 	if err != nil {
@@ -110,8 +110,8 @@ func acceptedEvaluation(id ident.Job) *v1.SubmitEvaluationResponse {
 	return &v1.SubmitEvaluationResponse{EvaluationId: id.EvaluationID(), Status: v1.JobStatus_PENDING, Message: "accepted; its workload is job " + id.String()}
 }
 
-// evaluationSpec makes the request of the job. It pins the checkpoint that is scored, so that it stays the same when the job that
-// wrote it goes on.
+// evaluationSpec makes the request of the job. It contains the exact checkpoint to score, so that this does not change when
+// the job that wrote it continues.
 func evaluationSpec(v *fsm.View, tenant string, req *v1.SubmitEvaluationRequest) (*v1.SubmitJobRequest, error) {
 	config := proto.CloneOf(req.GetEvaluationConfig())
 	if err := pinModel(v, tenant, config); err != nil {
@@ -137,7 +137,7 @@ func evaluationSpec(v *fsm.View, tenant string, req *v1.SubmitEvaluationRequest)
 	return spec, nil
 }
 
-// scored names what an evaluation scores.
+// scored describes what an evaluation scores.
 func scored(config *v1.EvaluationConfig) string {
 	switch {
 	case config.GetJobId() != "" && config.GetCheckpointId() != "":
@@ -148,7 +148,7 @@ func scored(config *v1.EvaluationConfig) string {
 	return config.GetModelUri()
 }
 
-// pinModel finds what is to be scored, and writes down which checkpoint that is.
+// pinModel finds the checkpoint or model to score, and records it.
 func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 	if config.GetJobId() == "" {
 		return nil
@@ -177,14 +177,14 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 		}
 	case config.GetModelUri() != "":
 	case newest == nil:
-		return call.Errorf(codes.FailedPrecondition, "job %s registered no checkpoint, so it is not known where its model is: say it in model_uri", id)
+		return call.Errorf(codes.FailedPrecondition, "job %s registered no checkpoint, so the location of its model is unknown: give it in model_uri", id)
 	default:
 		config.CheckpointId = newest.ID.String()
 	}
 	return nil
 }
 
-// evaluation finds one of the caller's tenant. Another tenant's does not exist.
+// evaluation finds an evaluation of the caller's tenant. Another tenant's is not found.
 func evaluation(c *call.Call, v *fsm.View, text string) (*work.Job, error) {
 	if id, ok := ident.ParseEvaluation(text); ok {
 		if j, ok := v.Job(id); ok && j.Tenant == c.Tenant && j.Evaluation() {
@@ -207,13 +207,13 @@ func (s *Service) GetEvaluation(ctx context.Context, req *v1.GetEvaluationReques
 	return &v1.GetEvaluationResponse{Evaluation: evaluationView(v, j)}, nil
 }
 
-// ListEvaluations lists those of the caller's tenant, newest first. It is the list of jobs with the label type=evaluation.
+// ListEvaluations lists those of the caller's tenant, newest first: the jobs with the label type=evaluation.
 func (s *Service) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsRequest) (*v1.ListEvaluationsResponse, error) {
 	labels := []string{work.EvaluationLabel + "=" + work.EvaluationValue}
 	of := req.GetJobId()
 	if of != "" {
 		if _, ok := ident.ParseJob(of); !ok {
-			return nil, call.Bad("job_id", "%.64q is no id of a job", of)
+			return nil, call.Bad("job_id", "%.64q is not the id of a job", of)
 		}
 	}
 	q, err := joblist.Parse(&v1.ListJobsRequest{Status: req.GetStatus(), Label: labels, PageSize: req.GetPageSize(), PageToken: req.GetPageToken()}, "evaluations of "+of)
@@ -235,18 +235,18 @@ func (s *Service) ListEvaluations(ctx context.Context, req *v1.ListEvaluationsRe
 	return out, nil
 }
 
-// maxCompared bounds what one comparison lays side by side.
+// maxCompared limits a comparison.
 const maxCompared = 20
 
-// CompareEvaluations lays results side by side.
+// CompareEvaluations compares the results of evaluations.
 func (s *Service) CompareEvaluations(ctx context.Context, req *v1.CompareEvaluationsRequest) (*v1.CompareEvaluationsResponse, error) {
 	ids := req.GetEvaluationIds()
 	if len(ids) < 2 || len(ids) > maxCompared {
-		return nil, call.Bad("evaluation_ids", "names %d evaluations: 2 to %d can be compared", len(ids), maxCompared)
+		return nil, call.Bad("evaluation_ids", "has %d evaluations: 2 to %d can be compared", len(ids), maxCompared)
 	}
 	for i, id := range ids {
 		if slices.Contains(ids[:i], id) {
-			return nil, call.Bad("evaluation_ids", "%.64s is named twice", id)
+			return nil, call.Bad("evaluation_ids", "%.64s is given twice", id)
 		}
 	}
 	v, err := s.state.Read(ctx)

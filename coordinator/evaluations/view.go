@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// evaluationConfig is what a job evaluates; nil: nothing, or it cannot be read any more.
+// evaluationConfig is what a job evaluates; nil: nothing, or it can no longer be read.
 func evaluationConfig(j *work.Job) *v1.EvaluationConfig {
 	spec, err := jobspec.Decode(j)
 	if err != nil {
@@ -59,7 +59,8 @@ func evaluationView(v *fsm.View, j *work.Job) *v1.Evaluation {
 	return out
 }
 
-// compared makes a row of each metric of each benchmark: benchmarks in the order in which they first appear, metrics by name.
+// compared makes a row for each metric of each benchmark: benchmarks in the order of their first appearance, metrics by
+// name.
 func compared(evaluations []*v1.Evaluation) []*v1.ComparisonRow {
 	type figure struct{ benchmark, metric string }
 	var (

@@ -8,22 +8,22 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 )
 
-// keepEvents is how many events a replica remembers for watchers that fell behind or come back. 64 Ki events are about
-// 12 MiB, and a minute of a cluster at full load.
+// keepEvents is how many events a replica remembers for watchers that lag or reconnect. 64 Ki events are about 12 MiB, and
+// a minute of a cluster at full load.
 const keepEvents = 64 << 10
 
-// ring has the newest events that this replica has applied, oldest first.
+// ring holds the newest events that this replica has applied, oldest first.
 type ring struct {
 	mu   sync.RWMutex
 	kept []pastEvent
 	// keep is the size of kept; 0: keepEvents.
 	keep uint64
-	// next is the number of the event that comes next; numbers count up from 0 and are this replica's own.
+	// next is the number of the next event; numbers start at 0 and are this replica's own.
 	next uint64
 	// The events up to (floor, floorPos) are gone, or were never seen here.
 	floor    uint64
 	floorPos int
-	// changed is closed when more is there; nil while nobody waits.
+	// changed is closed when there are new events; nil while nothing waits.
 	changed chan struct{}
 }
 
@@ -32,7 +32,7 @@ type pastEvent struct {
 	time int64
 }
 
-// observe takes in the events of an entry. It is called on the applying goroutine.
+// observe records the events of an entry. The applying goroutine calls it.
 func (l *ring) observe(v *fsm.View, events []event.Event) {
 	if len(events) == 0 {
 		return
@@ -48,7 +48,7 @@ func (l *ring) observe(v *fsm.View, events []event.Event) {
 	}
 	for i := range events {
 		if events[i].Topic == event.TopicState {
-			// What a snapshot skipped was never seen here.
+			// Events skipped by a snapshot were never seen here.
 			l.kept, l.next, l.floor, l.floorPos = nil, 0, v.Index(), cursor.All
 			continue
 		}
@@ -64,8 +64,7 @@ func (l *ring) observe(v *fsm.View, events []event.Event) {
 	}
 }
 
-// after finds where to go on after an event: the number of the first one that follows (index, position). ok is false when
-// some of those that follow are gone.
+// after finds the number of the first event after (index, position). ok is false if some of the following events are gone.
 func (l *ring) after(index uint64, position int) (number uint64, ok bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -86,7 +85,7 @@ func (l *ring) after(index uint64, position int) (number uint64, ok bool) {
 	return low, true
 }
 
-// more returns what is closed once there is something after number; it is closed already when there is.
+// more returns a channel that is closed once there is an event after number.
 func (l *ring) more(number uint64) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +100,7 @@ func (l *ring) more(number uint64) <-chan struct{} {
 	return l.changed
 }
 
-// read copies events from number on into buf. ok is false when they are gone.
+// read copies events from number on into buf. ok is false if they are gone.
 func (l *ring) read(number uint64, buf []pastEvent) (n int, ok bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()

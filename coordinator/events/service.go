@@ -17,10 +17,10 @@ type State interface {
 	IsLeader() bool
 }
 
-// StatusIn is the status that a job showed in a state. The job is nil when the state has dropped it.
+// StatusIn is the status of a job in a state. The job is nil if the state has removed it.
 type StatusIn func(job *work.Job, state v1.JobState_Value) v1.JobStatus_Value
 
-// Service answers EventService, on any replica.
+// Service implements EventService, on any replica.
 type Service struct {
 	v1.UnimplementedEventServiceServer
 	state    State
@@ -28,10 +28,10 @@ type Service struct {
 	log      ring
 }
 
-// New makes a service that has seen no event yet. Its Observe must be told of every entry.
+// New makes a service without events. Its Observe must be called with every entry.
 func New(state State, statusIn StatusIn) *Service {
 	return &Service{state: state, statusIn: statusIn}
 }
 
-// Observe takes in the events of an entry. It is called on the applying goroutine.
+// Observe records the events of an entry. The applying goroutine calls it.
 func (s *Service) Observe(v *fsm.View, events []event.Event) { s.log.observe(v, events) }

@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 )
 
-// eventTopics are those that watchers may ask for.
+// eventTopics are the topics that watchers may ask for.
 var eventTopics = []event.Topic{event.TopicJob, event.TopicLease, event.TopicCheckpoint, event.TopicNode, event.TopicQueue, event.TopicQuota, event.TopicCoordinator}
 
 func topicNames() (names []string) {
@@ -30,14 +30,14 @@ func topicNames() (names []string) {
 }
 
 const (
-	// eventBatch is how many events are looked at for one message.
+	// eventBatch is how many events are examined for one message.
 	eventBatch = 256
-	// progressPace is how often a watcher that wants little is told how far it has come, so that it can go on from there.
+	// progressPace is how often a watcher with few events gets its current position, so that it can resume from there.
 	progressPace = 10 * time.Second
 )
 
-// WatchEvents tells what changes, once and in order, from what this replica has applied. A watcher that is too slow, or comes
-// back too late, is told that events are gone: then it reads the state anew, and watches from the index of what it read.
+// WatchEvents streams changes, once and in order, from what this replica has applied. A watcher that is too slow, or
+// reconnects too late, gets an error: then it must read the state again, and watch from the index of that answer.
 func (s *Service) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStreamingServer[v1.WatchEventsResponse]) error {
 	w := watcher{service: s, stream: stream, tenant: call.Of(stream.Context()).Tenant}
 	for _, topic := range req.GetTopics() {
@@ -49,7 +49,7 @@ func (s *Service) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStre
 	if err := w.start(req); err != nil {
 		return err
 	}
-	// What a watcher says of itself is not passed on as what the state has come to.
+	// The watcher's own index is not passed on as the state's.
 	header := metadata.Pairs(status.KeyIndex, strconv.FormatUint(min(w.index, s.state.View().Index()), 10))
 	if err := stream.SendHeader(header); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (s *Service) WatchEvents(req *v1.WatchEventsRequest, stream grpc.ServerStre
 	return w.run()
 }
 
-// watcher is one stream of events, and how far it has come.
+// watcher is one stream of events, and its position.
 type watcher struct {
 	service  *Service
 	stream   grpc.ServerStreamingServer[v1.WatchEventsResponse]
@@ -72,7 +72,7 @@ func (w *watcher) start(req *v1.WatchEventsRequest) error {
 	case req.GetCursor() != "":
 		at, ok := cursor.ParseEvent(req.GetCursor())
 		if !ok {
-			return call.Bad("cursor", "%.60q is no cursor: send back the id of the last event that was seen, unchanged", req.GetCursor())
+			return call.Bad("cursor", "%.60q is not a cursor: send the id of the last event unchanged", req.GetCursor())
 		}
 		w.index, w.position = at.Index, at.Position
 	case req.SinceIndex != nil:
@@ -87,9 +87,9 @@ func (w *watcher) start(req *v1.WatchEventsRequest) error {
 	return w.notOfTheFuture()
 }
 
-// notOfTheFuture refuses an index that the cluster has not come to: it is of another cluster, or of this one before it was made
-// anew, and a watcher that waits for it misses all that happens until then. While the newest index is not known, it is
-// waited for: this replica may be behind.
+// notOfTheFuture refuses an index that the cluster has not reached: it belongs to another cluster, or to this one before it
+// was restored, and a watcher that waits for it would miss everything until then. While the newest index is unknown, it
+// waits: this replica may lag.
 func (w *watcher) notOfTheFuture() error {
 	ctx := w.stream.Context()
 	if w.index <= w.service.state.View().Index() || call.Of(ctx).Stale {
@@ -100,7 +100,7 @@ func (w *watcher) notOfTheFuture() error {
 		return nil
 	}
 	return call.Errorf(codes.FailedPrecondition,
-		"index %d is none that this cluster has come to, its newest is %d: read the state anew, and watch from the index of that answer", w.index, v.Index())
+		"this cluster has not reached index %d, its newest is %d: read the state again, and watch from the index of that answer", w.index, v.Index())
 }
 
 func (w *watcher) run() error {
@@ -143,21 +143,22 @@ func (w *watcher) run() error {
 	}
 }
 
-// gone says that events are missing here. Another replica may have them, unless this one leads: then it is the one to ask.
+// gone reports that events are missing here. Another replica may have them, unless this one leads: then the client should
+// ask this one.
 func (w *watcher) gone() error {
 	if !w.service.state.IsLeader() {
-		return call.NotSent("this coordinator does not remember what happened since index %d", w.index)
+		return call.NotSent("this coordinator does not have the events since index %d", w.index)
 	}
 	return call.Errorf(codes.FailedPrecondition,
-		"what happened since index %d is not remembered any more: read the state anew, and watch from the index of that answer", w.index)
+		"events since index %d are no longer remembered: read the state again, and watch from the index of that answer", w.index)
 }
 
-// wanted picks and shows the events that this watcher may and wants to see.
+// wanted selects and formats the events that this watcher may and wants to see.
 func (w *watcher) wanted(v *fsm.View, events []pastEvent) []*v1.Event {
 	var out []*v1.Event
 	for i := range events {
 		e := &events[i]
-		// A watcher may have come further than this replica: it heard the same from one that is ahead.
+		// A watcher may be ahead of this replica: it watched one that is further.
 		if e.Index < w.index || e.Index == w.index && e.Pos <= w.position {
 			continue
 		}

@@ -1,11 +1,11 @@
-// Package forecast says when the waiting jobs of a tenant are expected to start.
+// Package forecast predicts when the waiting jobs of a tenant will start.
 //
-// Guarantees. A forecast is made when somebody asks, one at a time on each replica, from a view of the state and of what
-// belongs to its tenant or to everybody: nothing of another tenant shows in it. After one that took long, the next one for
-// that tenant rests for many times as long; meanwhile the last one is answered, or none. A submit waits a few
-// milliseconds for one at most.
+// Guarantees. A forecast is made on request, one at a time on each replica, from a view of the state limited to its tenant
+// and to shared data: nothing of another tenant can be inferred from it. After a forecast that took long, the next one for
+// that tenant waits for a multiple of that time; meanwhile requests get the last forecast, or none. A submit waits at most
+// a few milliseconds for one.
 //
-// Not guaranteed: that there is one, that it knows of a job that was submitted a moment ago, and that it comes true.
+// Not guaranteed: that there is a forecast, that it includes the newest jobs, and that it is right.
 package forecast
 
 import (
@@ -26,49 +26,48 @@ import (
 )
 
 const (
-	// DefaultRest is how many times as long as a forecast took the next one for the same tenant is put off: forecasts for one
-	// tenant never take more than about a twentieth of a processor.
+	// DefaultRest is the pause before the next forecast for the same tenant, as a multiple of the time that the last one
+	// took: forecasts for one tenant never use more than about a twentieth of a processor.
 	DefaultRest = 20
-	// keptFor is how long a forecast is answered from while nothing was written, and how long it is remembered at most.
+	// keptFor is how long a forecast is reused while nothing was written, and how long it is kept at most.
 	keptFor = time.Second
-	// recentFor is how old a forecast may be from which others are answered while the next one is made: only without such a
-	// one they wait.
+	// recentFor is how old a forecast may be to answer other requests while the next one is made: they wait only if there
+	// is no such forecast.
 	recentFor = 30 * time.Second
-	// MaxOnSubmit is how many jobs of a tenant may wait for a submit to be answered with an estimate: a flood of submits
-	// shall not be slowed down by them.
+	// MaxOnSubmit is how many jobs of a tenant may wait for submits to be answered with an estimate: estimates must not
+	// slow down a burst of submits.
 	MaxOnSubmit = 1000
-	// submitPatience is how long a submit, which is accepted already, waits for its turn to be estimated. Forecasts that took longer
-	// are made by submits submitRest times less often than by those who ask for them: one in a thousand submits may wait for one.
+	// submitPatience is how long a submit, which is already accepted, waits for its estimate. If forecasts take longer,
+	// submits make them submitRest times less often than explicit requests: one in a thousand submits may wait for one.
 	submitPatience = 10 * time.Millisecond
 	submitRest     = 50
 )
 
-// Forecasts are those of this replica, one for each tenant that asks. They are made when somebody asks, from the view that
-// the answer is made from anyway; neither the planner nor the applying of entries knows of them.
+// Forecasts are the forecasts of this replica, one for each tenant. They are made on request, from the view of the answer;
+// neither the planner nor the applying of entries knows them.
 type Forecasts struct {
-	// rest is how many times as long as a forecast took the next one is put off.
+	// rest is the multiple of a forecast's time by which the next one is delayed.
 	rest int
 
 	mu      sync.Mutex
 	tenants map[string]*tenantForecast
-	// turn is taken by the one forecast that is being made.
+	// turn is held while a forecast is made.
 	turn chan struct{}
 }
 
-// New makes forecasts of which the next one for a tenant is put off for rest times as long as one took; less than 0: not
-// at all.
+// New makes forecasts; the next one for a tenant is delayed for rest times as long as one took; less than 0: no delay.
 func New(rest int) *Forecasts {
 	return &Forecasts{rest: rest, tenants: map[string]*tenantForecast{}, turn: make(chan struct{}, 1)}
 }
 
-// tenantForecast is what is known of a tenant's future.
+// tenantForecast is the forecast state of a tenant.
 type tenantForecast struct {
-	// turn is taken by who makes the next forecast.
+	// turn is held while the next forecast is made.
 	turn   chan struct{}
 	newest atomic.Pointer[madeForecast]
 }
 
-// madeForecast is a forecast with the state that it was made of, when, and how long that took.
+// madeForecast is a forecast with the state that it was made from, its time, and how long it took.
 type madeForecast struct {
 	*scheduler.Forecast
 	index uint64
@@ -76,18 +75,18 @@ type madeForecast struct {
 	took  time.Duration
 }
 
-// Tenant foresees when the waiting jobs of a tenant start; nil: there is nothing to foresee, or the caller's time is up. It
-// may be a moment old, and then knows nothing of what was submitted since.
+// Tenant predicts when the waiting jobs of a tenant start; nil: there is nothing to predict, or the caller's time is over.
+// The result may be a moment old, and then lacks the newest jobs.
 func (e *Forecasts) Tenant(ctx context.Context, v *fsm.View, tenant string) *scheduler.Forecast {
 	return e.foresee(ctx, v, tenant, 1)
 }
 
-// foresee is the same, where the next forecast is put off for so many times longer if it takes long.
+// foresee is the same, with a longer delay of the next forecast.
 func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, longer int) *scheduler.Forecast {
 	counts := v.CountsOf(tenant)
 	live := counts[v1.JobState_ALLOCATED] + counts[v1.JobState_STARTING] + counts[v1.JobState_RUNNING]
 	if queued := counts[v1.JobState_QUEUED]; queued == 0 || queued == 1 && live == 0 {
-		return nil // Nothing of its own is in the way of any.
+		return nil // None of its own jobs is in the way of any.
 	}
 	t, all := e.of(tenant)
 	f := t.newest.Load()
@@ -105,7 +104,7 @@ func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, lon
 		}
 		defer func() { <-turn }()
 	}
-	// Whoever had the turn before may have made it.
+	// The previous holder of the turn may have made it.
 	if f = t.newest.Load(); f.good(v, e.rest, longer) {
 		return f.Forecast
 	}
@@ -116,7 +115,7 @@ func (e *Forecasts) foresee(ctx context.Context, v *fsm.View, tenant string, lon
 	return f.Forecast
 }
 
-// good says whether a forecast is used again: while it was made a short time ago for how long that took, or nothing was
+// good reports whether a forecast is reused: it is recent relative to the time that it took, or nothing was written since.
 // written since.
 func (f *madeForecast) good(v *fsm.View, rest, longer int) bool {
 	if f == nil {
@@ -129,7 +128,7 @@ func (f *madeForecast) good(v *fsm.View, rest, longer int) bool {
 	return age < time.Duration(rest)*f.took || f.index == v.Index() && age < keptFor
 }
 
-// Job is the same where it is asked for one job; nil too where it says nothing of that one.
+// Job is the same for one job; also nil if the forecast does not include the job.
 func (e *Forecasts) Job(ctx context.Context, v *fsm.View, j *work.Job) *scheduler.Forecast {
 	if !j.Waiting() {
 		return nil
@@ -137,7 +136,7 @@ func (e *Forecasts) Job(ctx context.Context, v *fsm.View, j *work.Job) *schedule
 	return e.Tenant(ctx, v, j.Tenant)
 }
 
-// logTime is the time by this replica's clock, or by the log's where that is ahead.
+// logTime is the time by this replica's clock, or the log's if that is ahead.
 func logTime(v *fsm.View, now time.Time) time.Time {
 	return time.Unix(0, max(v.Now(), now.UnixNano()))
 }
@@ -160,7 +159,7 @@ func take(ctx context.Context, turn chan struct{}) bool {
 	}
 }
 
-// of finds what is kept for a tenant, and forgets what is old of others.
+// of returns what is kept for a tenant, and drops old forecasts of others.
 func (e *Forecasts) of(tenant string) (*tenantForecast, chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -175,7 +174,7 @@ func (e *Forecasts) of(tenant string) (*tenantForecast, chan struct{}) {
 	return t, e.turn
 }
 
-// forget drops a forecast that nobody asks for any more.
+// forget drops a forecast that is no longer requested.
 func (t *tenantForecast) forget(drop func()) {
 	select {
 	case t.turn <- struct{}{}:
@@ -187,8 +186,8 @@ func (t *tenantForecast) forget(drop func()) {
 	}
 }
 
-// StartOf is when a waiting job is expected to start; false: nothing can be said. That nothing of the tenant's own is in the
-// way says nothing: the job waits nevertheless.
+// StartOf returns when a waiting job is expected to start; false: unknown. If none of the tenant's jobs is in the way, the
+// start is unknown, because the job waits nevertheless.
 func StartOf(f *scheduler.Forecast, j *work.Job) (time.Time, bool) {
 	if j.State == v1.JobState_QUEUED && j.Held == work.HoldNotBefore {
 		return time.Unix(0, j.NotBefore), true
@@ -209,8 +208,8 @@ func WaitOf(f *scheduler.Forecast, j *work.Job) *float64 {
 	return proto.Float64(math.Round(max(0, time.Until(at).Seconds())))
 }
 
-// Waits is what a submit answers of jobs that were just accepted: in how many seconds each is expected to start. It does not
-// wait for a forecast for long.
+// Waits returns, for jobs that were just accepted, in how many seconds each is expected to start. It does not wait long for
+// a forecast.
 func (e *Forecasts) Waits(ctx context.Context, v *fsm.View, tenant string) func(id ident.Job) *float64 {
 	if v.CountsOf(tenant)[v1.JobState_QUEUED] > MaxOnSubmit {
 		return func(ident.Job) *float64 { return nil }
@@ -237,12 +236,12 @@ func Explain(f *scheduler.Forecast, j *work.Job) []string {
 	case !ok || start.After == 0:
 		return nil
 	case start.At == 0:
-		return []string{fmt.Sprintf("starts when %s ends at the earliest; how long that takes is not known: max_runtime_seconds would say it, or a job of that name that ran through", start.After)}
+		return []string{fmt.Sprintf("starts at the earliest when %s ends; that time is unknown: set max_runtime_seconds, or wait for a job of that name to complete", start.After)}
 	}
-	return []string{fmt.Sprintf("starts in %s at the earliest, when %s ends, going by the jobs of its tenant alone", roughly(time.Until(time.Unix(0, start.At))), start.After)}
+	return []string{fmt.Sprintf("starts in %s at the earliest, when %s ends (an estimate from the jobs of its tenant alone)", roughly(time.Until(time.Unix(0, start.At))), start.After)}
 }
 
-// roughly is a duration as exactly as an estimate deserves it.
+// roughly formats a duration with the accuracy of an estimate.
 func roughly(d time.Duration) string {
 	switch {
 	case d < 90*time.Second:

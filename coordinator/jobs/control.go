@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// CancelJob stops a job for good.
+// CancelJob cancels a job.
 func (s *Service) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.CancelJobResponse, error) {
 	if req.GetVouch() {
 		if err := s.mayVouch(call.Of(ctx).Tenant, req.GetJobId()); err != nil {
@@ -28,8 +28,8 @@ func (s *Service) CancelJob(ctx context.Context, req *v1.CancelJobRequest) (*v1.
 	return &v1.CancelJobResponse{Job: j}, err
 }
 
-// mayVouch refuses a word that is known to be wrong: a node that renews its leases through its peers is alive, and so are
-// its tasks.
+// mayVouch refuses a confirmation that is known to be wrong: a node that renews its leases through its peers is alive, and
+// so are its tasks.
 func (s *Service) mayVouch(tenant, id string) error {
 	v := s.state.View()
 	key, ok := ident.ParseJob(id)
@@ -62,7 +62,7 @@ func (s *Service) ResumeJob(ctx context.Context, req *v1.ResumeJobRequest) (*v1.
 	return &v1.ResumeJobResponse{Job: j}, err
 }
 
-// RetryJob opens a new attempt of a job that is over, with other resources when asked.
+// RetryJob starts a new attempt of an ended job, with other resources if requested.
 func (s *Service) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.RetryJobResponse, error) {
 	checkpoint, err := checkpointID(req.GetCheckpointId())
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Service) RetryJob(ctx context.Context, req *v1.RetryJobRequest) (*v1.Re
 	return &v1.RetryJobResponse{Job: j}, err
 }
 
-// reshape puts other resources into the request of a job.
+// reshape changes the resources in the request of a job.
 func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte, *work.Shape, error) {
 	j, err := call.Of(ctx).Job(s.state.View(), req.GetJobId())
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte,
 	}
 	to := spec.ResourceConfig.ProtoReflect()
 	change := req.GetModifyResources()
-	// A share instead of whole GPUs, or the other way round, replaces what it excludes.
+	// A fraction instead of whole GPUs, or the other way round, replaces the fields that it excludes.
 	switch {
 	case change.GetGpuCount() > 0 && change.GetGpuFraction() == 0:
 		spec.ResourceConfig.GpuFraction = 0
@@ -104,7 +104,7 @@ func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte,
 		to.Set(field, value)
 		return true
 	})
-	// A job that is not over is refused anyway, or was retried under this key before.
+	// A job that has not ended is refused anyway, or was retried under this key before.
 	shape, err := s.admission.Shape(ctx, spec, j.Queue, !j.Terminal())
 	if err != nil {
 		return nil, nil, err
@@ -114,7 +114,7 @@ func (s *Service) reshape(ctx context.Context, req *v1.RetryJobRequest) ([]byte,
 		return nil, nil, call.Bad("modify_resources", "not encodable: %v", err)
 	}
 	if len(encoded) > jobspec.MaxBytes {
-		return nil, nil, call.Bad("modify_resources", "makes the request %d bytes; at most %d are taken", len(encoded), jobspec.MaxBytes)
+		return nil, nil, call.Bad("modify_resources", "makes the request %d bytes long; at most %d are allowed", len(encoded), jobspec.MaxBytes)
 	}
 	return encoded, &shape, nil
 }
@@ -130,7 +130,7 @@ func checkpointID(text string) (ident.Checkpoint, error) {
 	return id, nil
 }
 
-// control carries out a user's will about a job of the caller's tenant.
+// control carries out a user's command for a job of the caller's tenant.
 func (s *Service) control(ctx context.Context, req proto.Message, text string, command work.ControlJob) (*v1.Job, error) {
 	c := call.Of(ctx)
 	id, ok := ident.ParseJob(text)
@@ -139,14 +139,14 @@ func (s *Service) control(ctx context.Context, req proto.Message, text string, c
 	}
 	command.Tenant, command.Job, command.Key, command.Actor = c.Tenant, id, c.Key, c.Actor()
 	if len(command.Reason) > call.MaxReason {
-		return nil, call.Bad("reason", "takes at most %d bytes", call.MaxReason)
+		return nil, call.Bad("reason", "must have at most %d bytes", call.MaxReason)
 	}
 	if c.Key != "" {
 		raw, err := jobspec.Encode(req)
 		if err != nil {
 			return nil, fmt.Errorf("reading the request: %w", err)
 		}
-		// The action is part of what was asked: a key of a cancel is no key of a pause.
+		// The action is part of the fingerprint: a key of a cancel is not a key of a pause.
 		command.Fingerprint = jobspec.Fingerprint(raw, byte(command.Action))
 	}
 	if command.Action == work.ActionResume || command.Action == work.ActionRetry {
@@ -169,7 +169,8 @@ func (s *Service) control(ctx context.Context, req proto.Message, text string, c
 	return jobview.Of(s.state.View(), result.Job, false), nil
 }
 
-// renewed is credentials for a job that is to run again. What is not the caller's has none: the command will be refused.
+// renewed returns credentials for a job that will run again. For a job that is not the caller's there are none: the command
+// will be refused.
 func (s *Service) renewed(c *call.Call, id ident.Job) ([]byte, error) {
 	if c.DriveToken == "" && c.AtlasToken == "" {
 		return nil, nil

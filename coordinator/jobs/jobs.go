@@ -1,11 +1,11 @@
-// Package jobs answers the calls of JobService about jobs and checkpoints: submit, control, look at and list them.
+// Package jobs implements the calls of JobService about jobs and checkpoints: submit, control, show and list.
 //
-// Guarantees. Writes run on the leader and are committed when they are answered; a batch has one result for each job. A call
-// that comes again with its idempotency key is answered as it was. A job or checkpoint of another tenant does not exist. A
-// list does not look at more jobs than one page may (package joblist).
+// Guarantees. Writes run on the leader and are committed when they are answered; a batch has one result for each job. A
+// call that is repeated with its idempotency key gets the first answer. A job or checkpoint of another tenant is not found.
+// A list examines a bounded number of jobs (package joblist).
 //
-// Not its own: what a request may hold (package admission), what users are shown (package jobview), and the streams of what
-// tasks wrote (package output).
+// Other packages decide what a request may contain (admission), what users see (jobview), and stream what tasks wrote
+// (output).
 package jobs
 
 import (
@@ -33,7 +33,7 @@ type Admission interface {
 	Shape(ctx context.Context, req *v1.SubmitJobRequest, queue string, anyRoom bool) (work.Shape, error)
 }
 
-// Sealer encrypts those of the caller's tokens that a job will need.
+// Sealer encrypts the caller's tokens that a job will need.
 type Sealer interface {
 	Seal(c *call.Call, req *v1.SubmitJobRequest) ([]byte, error)
 }
@@ -44,13 +44,13 @@ type Config struct {
 	Admission Admission
 	Sealer    Sealer
 	Forecasts *forecast.Forecasts
-	// RenewsThroughPeers says whether a node that is cut off is known to be alive, because other nodes pass its renewals on.
+	// RenewsThroughPeers reports whether a disconnected node is known to be alive, because it renews through other nodes.
 	RenewsThroughPeers func(node string) bool
-	// EntryBytes bounds what of a batch travels in one entry.
+	// EntryBytes limits the part of a batch in one entry.
 	EntryBytes int
 }
 
-// Service answers JobService, but for the streams. It holds nothing itself.
+// Service implements JobService except the streams. It has no state.
 type Service struct {
 	v1.UnimplementedJobServiceServer
 

@@ -13,20 +13,21 @@ import (
 	"github.com/mindcoordinator/mind/scheduler"
 )
 
-// Jobs listed by GetQueue.
+// Limits of GetQueue's list.
 const (
 	defaultQueueList = 100
 	maxQueueList     = 1000
 )
 
-// GetQueue lists the caller's waiting jobs, with their places among those of all tenants. The depth is the caller's.
+// GetQueue lists the caller's waiting jobs, with their places among those of all tenants. The depth counts the caller's
+// jobs only.
 func (s *Service) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.GetQueueResponse, error) {
 	limit := int(req.GetLimit())
 	switch {
 	case limit == 0:
 		limit = defaultQueueList
 	case limit < 0 || limit > maxQueueList:
-		return nil, call.Bad("limit", "%d must lie between 1 and %d", limit, maxQueueList)
+		return nil, call.Bad("limit", "%d must be between 1 and %d", limit, maxQueueList)
 	}
 	v, err := s.state.Read(ctx)
 	if err != nil {
@@ -39,8 +40,8 @@ func (s *Service) GetQueue(ctx context.Context, req *v1.GetQueueRequest) (*v1.Ge
 	return queueOf(v, tenant, req.GetQueue(), limit, s.forecasts.Tenant(ctx, v, tenant)), nil
 }
 
-// queueOf lists the first waiting jobs of a tenant, queue by queue. It looks at no other job: how many a tenant has, and how many
-// are ahead of each in its queue, is counted as they come and go.
+// queueOf lists the first waiting jobs of a tenant, queue by queue. It examines no other job: the number of a tenant's
+// jobs, and of those ahead of each in its queue, is counted as they come and go.
 func queueOf(v *fsm.View, tenant, queue string, limit int, foreseen *scheduler.Forecast) *v1.GetQueueResponse {
 	out := &v1.GetQueueResponse{}
 	waiting := map[string][]work.CountedGroup{}

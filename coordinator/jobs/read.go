@@ -29,7 +29,7 @@ func (s *Service) GetJob(ctx context.Context, req *v1.GetJobRequest) (*v1.GetJob
 	return &v1.GetJobResponse{Job: out}, nil
 }
 
-// ExplainJob says why a job is where it is.
+// ExplainJob explains why a job has its status.
 func (s *Service) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v1.ExplainJobResponse, error) {
 	v, err := s.state.Read(ctx)
 	if err != nil {
@@ -48,8 +48,8 @@ func (s *Service) ExplainJob(ctx context.Context, req *v1.ExplainJobRequest) (*v
 	return out, nil
 }
 
-// ListJobs lists the jobs of the caller's tenant. The page token pins the order and the filter: it names the last job
-// that was seen, so that jobs which come and go in between neither repeat nor hide others.
+// ListJobs lists the jobs of the caller's tenant. The page token fixes the order and the filter, and contains the last
+// listed job, so that jobs that come and go meanwhile are neither repeated nor skipped.
 func (s *Service) ListJobs(ctx context.Context, req *v1.ListJobsRequest) (*v1.ListJobsResponse, error) {
 	q, err := joblist.Parse(req, "jobs")
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// maxBatch is how many jobs one SubmitJobs takes.
+// maxBatch is how many jobs one SubmitJobs accepts.
 const maxBatch = 1000
 
-// accepted is what a submit answers: the first answer, also when it is repeated.
+// accepted is the answer to a submit: the first answer, also when it is repeated.
 func accepted(id ident.Job) *v1.SubmitJobResponse {
 	return &v1.SubmitJobResponse{JobId: id.String(), Status: v1.JobStatus_PENDING, Message: "accepted"}
 }
 
-// SubmitJob runs on the leader only, like every write here: the interceptor brought it there.
+// SubmitJob runs only on the leader, like every write here: the interceptor forwarded it.
 func (s *Service) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.SubmitJobResponse, error) {
 	job, err := s.admission.Job(ctx, req, call.Of(ctx).Key)
 	if err != nil {
@@ -41,14 +41,14 @@ func (s *Service) SubmitJob(ctx context.Context, req *v1.SubmitJobRequest) (*v1.
 	return out, nil
 }
 
-// SubmitJobs takes what it can of a batch, in one entry where that is large enough; each job has its own result.
+// SubmitJobs submits the valid jobs of a batch, in one entry if they fit; each job has its own result.
 func (s *Service) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v1.SubmitJobsResponse, error) {
 	c := call.Of(ctx)
 	switch {
 	case len(req.GetJobs()) == 0:
 		return nil, call.Bad("jobs", "is empty: send at least one job")
 	case len(req.GetJobs()) > maxBatch:
-		return nil, call.Bad("jobs", "has %d jobs; at most %d are taken at a time", len(req.GetJobs()), maxBatch)
+		return nil, call.Bad("jobs", "has %d jobs; at most %d are allowed per call", len(req.GetJobs()), maxBatch)
 	case len(req.GetIdempotencyKeys()) != 0 && len(req.GetIdempotencyKeys()) != len(req.GetJobs()):
 		return nil, call.Bad("idempotency_keys", "has %d keys for %d jobs: give one for each job, or none", len(req.GetIdempotencyKeys()), len(req.GetJobs()))
 	}
@@ -90,7 +90,7 @@ func (s *Service) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v
 			job.Request = req.GetRequestIds()[i]
 		}
 		if len(key) > call.MaxKey {
-			err = call.Bad("idempotency_keys", "a key takes at most %d bytes", call.MaxKey)
+			err = call.Bad("idempotency_keys", "a key must have at most %d bytes", call.MaxKey)
 		}
 		if err != nil {
 			results[i] = resultOf(err)
@@ -103,7 +103,7 @@ func (s *Service) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v
 		part.jobs, part.places = append(part.jobs, job), append(part.places, i)
 	}
 	flush()
-	// When nothing at all went through, the call as a whole failed, and may be repeated as a whole.
+	// If no job was submitted, the whole call failed, and may be repeated.
 	if first != nil && sent == 0 {
 		return nil, first
 	}
@@ -113,7 +113,7 @@ func (s *Service) SubmitJobs(ctx context.Context, req *v1.SubmitJobsRequest) (*v
 // jobOverhead is about what a job adds to an entry beside its spec.
 const jobOverhead = 256
 
-// batch is a part of a SubmitJobs that travels in one entry; places are the positions of its jobs in the request.
+// batch is a part of a SubmitJobs that is sent in one entry; places are the positions of its jobs in the request.
 type batch struct {
 	jobs   []work.NewJob
 	places []int

@@ -1,10 +1,11 @@
-// Package jobspec writes the request of a job into the replicated state, and reads it from there.
+// Package jobspec encodes the request of a job for the replicated state, and decodes it.
 //
-// Guarantees. Encode gives the same bytes for the same request, so that fingerprints tell requests apart. Decode is the
-// one place that reads a request out of the state; to the state itself it is opaque bytes.
+// Guarantees. Encode returns the same bytes for the same request, so that fingerprints can be compared. Only Decode reads a
+// request from the state; for the state itself it is opaque bytes.
 //
-// Not guaranteed: that a request is sound. Package admission checks it before it is accepted; one that an older version
-// accepted may break a rule of today. Nothing is cached: most of what a decoded request costs is its copy into the answer.
+// Not guaranteed: that a request is valid. Package admission checks it before it is accepted; a request that an older
+// version accepted may break a current rule. Nothing is cached: most of the cost of a decoded request is its copy into the
+// answer.
 package jobspec
 
 import (
@@ -18,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// MaxBytes bounds an encoded request.
+// MaxBytes limits an encoded request.
 const MaxBytes = 256 << 10
 
 var deterministic = proto.MarshalOptions{Deterministic: true}
@@ -26,8 +27,8 @@ var deterministic = proto.MarshalOptions{Deterministic: true}
 // Encode gives the same bytes for the same message.
 func Encode(message proto.Message) ([]byte, error) { return deterministic.Marshal(message) }
 
-// Fingerprint tells requests apart that come with the same idempotency key. salt tells apart kinds of requests that are
-// encoded alike.
+// Fingerprint distinguishes requests with the same idempotency key. salt distinguishes kinds of requests with the same
+// encoding.
 func Fingerprint(encoded []byte, salt ...byte) uint64 {
 	h := xxhash.New()
 	_, _ = h.Write(encoded)
@@ -44,7 +45,7 @@ func Decode(j *work.Job) (*v1.SubmitJobRequest, error) {
 	return &request, nil
 }
 
-// Inputs lists what a job names that its nodes may have to fetch: its model and its data.
+// Inputs lists what the nodes may have to fetch for a job: its model and its data.
 func Inputs(req *v1.SubmitJobRequest) []string {
 	paths := []string{modelSource(req)}
 	for _, source := range req.GetDataConfig().GetSources() {
@@ -53,7 +54,7 @@ func Inputs(req *v1.SubmitJobRequest) []string {
 	return paths
 }
 
-// modelSource is where the model of a job is fetched from; empty: it is not, or is a checkpoint.
+// modelSource is where the model of a job is fetched from; empty: it is not fetched, or is a checkpoint.
 func modelSource(req *v1.SubmitJobRequest) string {
 	ref := model.Ref{}
 	switch {

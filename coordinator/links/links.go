@@ -1,7 +1,7 @@
-// Package links keeps gRPC connections to other components open, one to each address.
+// Package links keeps gRPC connections to other components open, one per address.
 //
-// A connection is made on first use, kept alive, and comes back by itself when it breaks. Close ends all of them; after
-// it none is made.
+// A connection is opened on first use, kept alive, and reconnects by itself. Close closes all of them; after that none is
+// opened.
 package links
 
 import (
@@ -24,7 +24,7 @@ import (
 // Dial opens a connection to an address of the form host:port.
 type Dial func(ctx context.Context, addr string) (net.Conn, error)
 
-// Links are the connections to components of one kind. It may be used from any number of goroutines.
+// Links are the connections to components of one kind. It is safe for concurrent use.
 type Links struct {
 	dial  Dial
 	creds credentials.TransportCredentials
@@ -44,7 +44,7 @@ func New(dial Dial, creds credentials.TransportCredentials) *Links {
 
 const maxMessageBytes = 64 << 20
 
-// To is the connection to an address. It belongs to the links: callers must not close it.
+// To returns the connection to an address. The links own it: callers must not close it.
 func (l *Links) To(addr string) (*grpc.ClientConn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

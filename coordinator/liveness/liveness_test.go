@@ -209,7 +209,7 @@ func TestTerm_whichNodesAreSettled(t *testing.T) {
 	now.sleep(unreachableAfter + time.Millisecond)
 	require.False(t, term.Settled("old", now.Time), "it was not heard of lately")
 	term.Enter("old", now.Time, func() {})
-	require.False(t, term.Settled("old", now.Time), "a new session begins anew")
+	require.False(t, term.Settled("old", now.Time), "a new session starts from zero")
 }
 
 func TestVotes_whatGossipSaysOfANode(t *testing.T) {

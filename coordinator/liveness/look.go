@@ -13,18 +13,18 @@ import (
 // may say something else: it was declared lost, or the cluster was recovered.
 const silentFor = "not heard of for "
 
-// Seen is what a look at all nodes found.
+// Seen is the result of a look at all nodes.
 type Seen struct {
-	// Changes are to be proposed. The session of a node that becomes unreachable is to be ended afterwards.
+	// Changes are to be proposed. The session of a node that becomes unreachable must be ended afterwards.
 	Changes []work.SetNode
-	// Again are nodes whose sessions are to be ended so that they register anew.
+	// Again are nodes whose sessions must be ended so that they register again.
 	Again []string
-	// Away counts the nodes that the state has as unreachable.
+	// Away counts the nodes that are unreachable in the state.
 	Away int
 }
 
-// Look finds the nodes that fell silent and those that are back. It says no more than that: whether such a node is lost takes
-// the votes of a majority and an expired lease (Bench). It must be called only while Listening.
+// Look finds the nodes that became silent and those that are back. Whether a silent node is lost is decided by the votes of
+// a majority and an expired lease (Bench). It must be called only while Listening.
 func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 	var seen Seen
 	for n := range v.Nodes() {
@@ -44,7 +44,7 @@ func (t *Term) Look(v *fsm.View, now time.Time) Seen {
 			seen.Changes = append(seen.Changes, work.SetNode{ID: n.ID, Action: work.NodeUnreachable, Reason: why})
 		case silent || !inSession || n.UnreachableSince == 0:
 		case n.LostSince != 0 || n.Unheard:
-			// It was declared lost while it was on its way back: it must say again what it still runs.
+			// It was declared lost while it reconnected: it must report again what it runs.
 			if t.isRegistered(n.ID) {
 				seen.Again = append(seen.Again, n.ID)
 			}

@@ -8,10 +8,10 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// maxRelays bounds the renewals of other nodes that wait in one session; past that they are dropped, and come again.
+// maxRelays limits the renewals of other nodes that wait in one session; more are dropped, and repeated by their nodes.
 const maxRelays = 4096
 
-// Presence is one session of a node: when it was heard of, and what it waits to have acknowledged.
+// Presence is one session of a node: when it was last in contact, and which renewals wait.
 type Presence struct {
 	node  string
 	began time.Time
@@ -22,7 +22,7 @@ type Presence struct {
 	// registered is set once the state knows the node as it said hello.
 	registered atomic.Bool
 	// begun is when the first heartbeat came, after began: from then on the agent knows that it is in session, and no
-	// longer tells others that it is not. 0: none came yet.
+	// longer tells others that it is not. 0: none yet.
 	begun atomic.Int64
 
 	heartbeat atomic.Uint64 // highest number received
@@ -33,25 +33,25 @@ type Presence struct {
 	waiting, ready []*v1.RenewalAck
 }
 
-// Node is whose session it is.
+// Node is the node of the session.
 func (p *Presence) Node() string { return p.node }
 
-// Hear notes that the node said something.
+// Hear records a contact with the node.
 func (p *Presence) Hear(now time.Time) { p.heard.Store(int64(now.Sub(p.began))) }
 
-// Beat notes a heartbeat by its number. A round of renewals is due.
+// Beat records a heartbeat by its number. A round of renewals is due.
 func (p *Presence) Beat(number uint64, now time.Time) {
 	p.begun.CompareAndSwap(0, max(1, int64(now.Sub(p.began))))
 	p.heartbeat.Store(number)
 }
 
-// Register notes that the state knows the node as it said hello.
+// Register records that the state has the node as in its hello.
 func (p *Presence) Register() { p.registered.Store(true) }
 
 // Renewed is the number of the newest heartbeat that may be acknowledged.
 func (p *Presence) Renewed() uint64 { return p.renewed.Load() }
 
-// Relayed returns what may be acknowledged of other nodes' renewals, each of them once.
+// Relayed returns the renewals of other nodes that may be acknowledged, each once.
 func (p *Presence) Relayed() []*v1.RenewalAck {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +60,7 @@ func (p *Presence) Relayed() []*v1.RenewalAck {
 	return ready
 }
 
-// heardAt is when the node last said something.
+// heardAt is when the node was last in contact.
 func (p *Presence) heardAt() time.Time { return p.began.Add(time.Duration(p.heard.Load())) }
 
 func (p *Presence) settled(now time.Time, lately time.Duration) bool {

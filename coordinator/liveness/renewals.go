@@ -12,8 +12,8 @@ import (
 const RenewPace = 200 * time.Millisecond
 
 // A heartbeat is acknowledged only after a majority of the voters confirmed this term in an exchange that began after the
-// heartbeat had arrived. So a leader that was deposed renews nothing, and whatever a new leader counts from the beginning
-// of its term counts from after the last renewal. One exchange serves all heartbeats that wait for it.
+// heartbeat had arrived. So a deposed leader renews nothing, and a new leader may count from the start of its term, which
+// is after the last renewal. One exchange serves all waiting heartbeats.
 
 // Round is what had arrived when a proof of leadership began.
 type Round struct{ waiting []unproven }
@@ -25,8 +25,8 @@ type unproven struct {
 	relays    int
 }
 
-// Round collects what has arrived and is not acknowledged. The proof must begin after the call. A round that is over may
-// be used again.
+// Round collects what has arrived and is not acknowledged. The proof must begin after the call. A finished round may be
+// reused.
 func (t *Term) Round(again *Round) *Round {
 	if again == nil {
 		again = &Round{}
@@ -43,11 +43,11 @@ func (t *Term) Round(again *Round) *Round {
 	return again
 }
 
-// Empty says that nothing waits: no proof is needed.
+// Empty reports that nothing waits: no proof is needed.
 func (r *Round) Empty() bool { return len(r.waiting) == 0 }
 
-// Confirm is called when the proof has come: what had arrived when it began may be acknowledged, and nothing that came
-// later. It returns how many renewals that were, of the nodes themselves and through others.
+// Confirm is called when the proof has succeeded: what had arrived when it began may be acknowledged, and nothing that came
+// later. It returns the number of renewals, of the nodes themselves and through others.
 func (r *Round) Confirm() (direct, relayed int) {
 	for _, w := range r.waiting {
 		if w.heartbeat != w.presence.renewed.Load() {
@@ -61,9 +61,9 @@ func (r *Round) Confirm() (direct, relayed int) {
 	return direct, relayed
 }
 
-// Relay takes in the renewal of another node, whose row the state has. It renews what that node holds, and does not make
-// it reachable: nothing new may be given to a node to which orders do not come through. It is false when the renewal counts
-// for nothing; otherwise a round of renewals is due.
+// Relay takes the renewal of another node, whose row the state has. It renews the leases of that node, but does not make it
+// reachable: a node that gets no orders must get no new tasks. It is false if the renewal does not count; otherwise a round
+// of renewals is due.
 func (t *Term) Relay(through *Presence, row *work.Node, r *v1.Renewal, now time.Time) bool {
 	if row.ID == through.node || !mayRenew(row, r.GetBootId()) || !t.relayedFor(row.ID, now) {
 		return false
@@ -73,12 +73,12 @@ func (t *Term) Relay(through *Presence, row *work.Node, r *v1.Renewal, now time.
 	return true
 }
 
-// mayRenew says whether leases of a node can be renewed through another one. Those of a node that was declared lost cannot:
-// it may have been ordered to run what is at work elsewhere by now, and learns of that only when it registers again. A
-// renewal after a restart of the machine renews nothing: what the state has there is gone.
+// mayRenew reports whether leases of a node can be renewed through another one. Those of a lost node cannot: its tasks may
+// have been replaced, and it learns that only when it registers again. A renewal after a restart of the machine renews
+// nothing: its tasks are gone.
 func mayRenew(row *work.Node, boot string) bool { return row.BootID == boot && row.LostSince == 0 }
 
-// relayedFor notes that a renewal of a node came through another one. It is false when that renews nothing: a proposal to
+// relayedFor records that a renewal of a node came through another one. It is false if that renews nothing: a proposal to
 // declare the node lost may be in flight.
 func (t *Term) relayedFor(node string, now time.Time) bool {
 	t.mu.Lock()
@@ -90,8 +90,9 @@ func (t *Term) relayedFor(node string, now time.Time) bool {
 	return true
 }
 
-// bar keeps a node from being renewed through others, from before its silence is measured for a proposal to declare it
-// lost until the proposal is refused (Unbar), or the node registers: what it holds would be renewed and lost at once.
+// bar refuses renewals of a node through others, from before its silence is measured for a proposal to declare it lost
+// until the proposal is refused (Unbar) or the node registers: otherwise its tasks could be renewed and lost at the same
+// time.
 func (t *Term) bar(node string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

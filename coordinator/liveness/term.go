@@ -10,41 +10,41 @@ import (
 )
 
 const (
-	// SettleTime is how long a node must have been in session before it is given a task that may still be alive on a node
-	// that is cut off: rule R3, W plus what the longest stop in run-on mode takes, with room.
+	// SettleTime is how long a node must have been in session before it gets a task that may still be alive on a
+	// disconnected node: rule R3, W plus the longest stop in run-on mode, with a margin.
 	SettleTime = 8 * time.Second
-	// FreshPeriod is the grace period of a new leader: only then are tasks given up that waited for longer than their jobs
-	// would, since nodes that an outage kept away have had time to come back.
+	// FreshPeriod is the grace period of a new leader: only after it are tasks given up that waited for longer than their
+	// jobs allow, because nodes that were away during an outage need time to reconnect.
 	FreshPeriod = 60 * time.Second
-	// provenWithin bounds the age of the newest proof of leadership, or half of what makes a node unreachable if that is
-	// more: past that the term lacks a quorum.
+	// provenWithin limits the age of the newest proof of leadership; it is half of unreachableAfter if that is more: with
+	// an older proof the term lacks a quorum.
 	provenWithin = time.Second
 )
 
-// Term is what a leader knows of the nodes' liveness in one term.
+// Term is what a leader knows about the nodes' liveness in one term.
 type Term struct {
 	// unreachableAfter is how long a node may be silent before it is shown as unreachable.
 	unreachableAfter time.Duration
 
 	mu sync.RWMutex
-	// opened is when the fresh period began.
+	// opened is when the current grace period began.
 	opened time.Time
-	// byNode are the nodes in session; sessions are all sessions that have not ended, in an order that is the same whenever
-	// the calls are.
+	// byNode are the nodes in session; sessions are all sessions that have not ended, in an order that depends only on the
+	// calls.
 	byNode   map[string]*Presence
 	sessions []*Presence
-	// seen is when each node was last heard of, kept beyond its session; relayed is when a renewal of it last came through
+	// seen is when each node was last in contact, also after its session; relayed is when a renewal of it last came through
 	// another node.
 	seen, relayed map[string]time.Time
 	// barred are the nodes that are not renewed through others, because a proposal to declare them lost is in flight.
 	barred map[string]bool
-	// kept are the versions of the roster that nodes have on disk, as far as the state may not know of them.
+	// kept are the versions of the roster that nodes have on disk, if the state may not know them.
 	kept map[string]uint64
-	// awake is when the process last noticed that it runs; proven is when the newest proof of leadership began.
+	// awake is when the process last ran; proven is when the newest proof of leadership began.
 	awake, proven time.Time
 }
 
-// NewTerm begins a term. Leadership was proven at now.
+// NewTerm starts a term. Leadership was proven at now.
 func NewTerm(unreachableAfter time.Duration, now time.Time) *Term {
 	return &Term{
 		unreachableAfter: unreachableAfter, opened: now, awake: now, proven: now,
@@ -53,8 +53,8 @@ func NewTerm(unreachableAfter time.Duration, now time.Time) *Term {
 	}
 }
 
-// Enter begins a session of a node; it takes the place of an older one. wake is called when the session has something to
-// acknowledge; it must not block. Leave must follow.
+// Enter starts a session of a node; it replaces an older one. wake is called when the session has something to acknowledge;
+// it must not block. The caller must call Leave.
 func (t *Term) Enter(node string, now time.Time, wake func()) *Presence {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +64,7 @@ func (t *Term) Enter(node string, now time.Time, wake func()) *Presence {
 	return p
 }
 
-// Leave ends a session, once. What it knows of the node is kept.
+// Leave ends a session, once. What it knows about the node is kept.
 func (t *Term) Leave(p *Presence) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -78,16 +78,16 @@ func (t *Term) Leave(p *Presence) {
 	}
 }
 
-// Proven notes a proof of leadership in this term by when its exchange began.
+// Proven records a proof of leadership in this term by the start of its exchange.
 func (t *Term) Proven(began time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.proven = later(t.proven, began)
 }
 
-// Listening says whether the silence of nodes means anything now. When it does not, every node gets a fresh period: this
-// process stood still (stoodStill) or has no fresh proof that it leads. It must be called more often than every half of what
-// makes a node unreachable.
+// Listening reports whether the silence of nodes is meaningful now. If not, every node gets a new grace period: this
+// process was suspended (stoodStill) or has no fresh proof that it leads. It must be called more often than every half of
+// unreachableAfter.
 func (t *Term) Listening(now time.Time) (listening, stoodStill bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,7 +108,7 @@ func (t *Term) Listened(now time.Time) time.Duration {
 	return now.Sub(t.opened)
 }
 
-// LastSeen is when a node was last heard of itself, and not before the fresh period began.
+// LastSeen is when a node was last in contact itself, and not before the grace period began.
 func (t *Term) LastSeen(node string) (at time.Time, inSession bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -122,8 +122,8 @@ func (t *Term) lastSeen(node string) (at time.Time, inSession bool) {
 	return later(t.opened, t.seen[node]), false
 }
 
-// LastRenewed is when the leases of a node were last renewed, by itself or through another node, and not before the fresh
-// period began. through says that the last renewal came through another node.
+// LastRenewed is when the leases of a node were last renewed, by itself or through another node, and not before the grace
+// period began. through: the last renewal came through another node.
 func (t *Term) LastRenewed(node string) (at time.Time, through bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -134,14 +134,14 @@ func (t *Term) LastRenewed(node string) (at time.Time, through bool) {
 	return at, false
 }
 
-// RenewsThroughPeers says whether renewals of a node that is not in session come through other nodes.
+// RenewsThroughPeers reports whether a node that is not in session renews through other nodes.
 func (t *Term) RenewsThroughPeers(node string, now time.Time) bool {
 	at, through := t.LastRenewed(node)
 	return through && now.Sub(at) <= t.unreachableAfter
 }
 
-// Settled says whether a node has been in session for so long, and was heard of lately, that a task may be started there
-// which may still be alive on a node that is cut off (rule R3).
+// Settled reports whether a node has been in session for so long, and was in contact so recently, that it may start a task
+// which may still be alive on a disconnected node (rule R3).
 func (t *Term) Settled(node string, now time.Time) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -149,7 +149,7 @@ func (t *Term) Settled(node string, now time.Time) bool {
 	return p != nil && p.settled(now, t.unreachableAfter)
 }
 
-// AllSettled lists the nodes of which Settled is true, in order.
+// AllSettled lists the settled nodes, in order.
 func (t *Term) AllSettled(now time.Time) []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -163,7 +163,7 @@ func (t *Term) AllSettled(now time.Time) []string {
 	return nodes
 }
 
-// Tick says, besides that time has passed, what the leader knows of the nodes that are away.
+// Tick contains, besides the time, what the leader knows about the nodes that are away.
 func (t *Term) Tick(v *fsm.View, listening bool, now time.Time) work.Tick {
 	tick := work.Tick{Settled: listening && t.Listened(now) >= FreshPeriod}
 	for n := range v.Nodes() {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// gossipWarmup is how long a replica must have gossiped before it calls a node dead that it never heard of.
+	// gossipWarmup is how long a replica must have gossiped before it calls an unknown node dead.
 	gossipWarmup = 15 * time.Second
-	// unknownLiveness is what a vote says of a node that gossip never heard of.
+	// unknownLiveness is the vote about a node that gossip does not know.
 	unknownLiveness = "unknown"
 )
 
-// Votes turns a coordinator's view of gossip into its votes. A node that failed or left is dead (its tasks live on without
-// its agent, but only as long as their own deadline). Of a node that it never heard of, a coordinator that is new to gossip,
-// or alone in it, knows nothing.
+// Votes turns a coordinator's view of gossip into its votes. A node that failed or left is dead (its tasks keep running
+// without its agent, but only until their own deadline). A coordinator that has just joined gossip, or is alone in it,
+// abstains about unknown nodes.
 func Votes(members []gossip.Member, self string, nodes []string, now time.Time) []*v1.Vote {
 	known := make(map[string]*gossip.Member, len(members))
 	warm, company := false, false
@@ -49,7 +49,7 @@ func Votes(members []gossip.Member, self string, nodes []string, now time.Time) 
 	return votes
 }
 
-// Ballot is what the voters say of one node.
+// Ballot holds the voters' answers about one node.
 type Ballot struct {
 	node   *work.Node
 	voters int
@@ -58,13 +58,13 @@ type Ballot struct {
 	against []string
 }
 
-// NewBallot begins a vote of so many voters on a node.
+// NewBallot starts a vote of so many voters on a node.
 func NewBallot(node *work.Node, voters int) *Ballot { return &Ballot{node: node, voters: voters} }
 
-// need is how many votes are a majority.
+// need is the number of votes of a majority.
 func (b *Ballot) need() int { return b.voters/2 + 1 }
 
-// dead counts the votes that say so.
+// dead counts the votes for dead.
 func (b *Ballot) dead() int {
 	n := 0
 	for _, v := range b.cast {
@@ -75,15 +75,15 @@ func (b *Ballot) dead() int {
 	return n
 }
 
-// Won says that a majority of the voters calls the node dead.
+// Won reports that a majority of the voters calls the node dead.
 func (b *Ballot) Won() bool { return b.dead() >= b.need() }
 
-// String says how a vote went that was not won.
+// String describes a lost vote.
 func (b *Ballot) String() string {
 	return fmt.Sprintf("%d of %d votes needed, %d: %s", b.need(), b.voters, b.dead(), strings.Join(b.against, "; "))
 }
 
-// Count takes in what one voter said. A vote about an earlier start of the node's agent does not count.
+// Count records a voter's answer. A vote about an earlier start of the node's agent does not count.
 func (b *Ballot) Count(voter string, answer []*v1.Vote, err error) {
 	at := slices.IndexFunc(answer, func(v *v1.Vote) bool { return v.GetNodeId() == b.node.ID })
 	switch {

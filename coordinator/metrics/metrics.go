@@ -1,7 +1,7 @@
-// Package metrics has the figures of one coordinator.
+// Package metrics has the metrics of one coordinator.
 //
-// What the replicated state holds is told by the leader alone, and what happens in it is counted by the leader alone: so
-// the sum over the replicas is right.
+// Only the leader reports the contents of the replicated state, and only the leader counts what happens in it: so the sum
+// over the replicas is right.
 package metrics
 
 import (
@@ -34,7 +34,7 @@ type Metrics struct {
 
 var latencyBuckets = prometheus.ExponentialBuckets(0.0005, 2, 18)
 
-// New registers the figures. leading says whether this coordinator leads.
+// New registers the metrics. leading reports whether this coordinator leads.
 func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *Metrics {
 	histogram := func(name, help string) prometheus.Histogram {
 		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: latencyBuckets})
@@ -46,13 +46,13 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 		transitions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_job_transitions_total", Help: "Changes of jobs' states, counted by the leader.",
 		}, []string{"from", "to"}),
-		toRunning:   histogram("mind_submit_to_running_seconds", "From a job's creation until all ranks of its first attempt run."),
-		queueWait:   histogram("mind_queue_wait_seconds", "From a job's creation until its first leases."),
+		toRunning:   histogram("mind_submit_to_running_seconds", "Time from a job's creation until all ranks of its first attempt run."),
+		queueWait:   histogram("mind_queue_wait_seconds", "Time from a job's creation until its first leases."),
 		pass:        histogram("mind_scheduler_pass_seconds", "Time of one planning pass."),
 		placements:  counter("mind_scheduler_placements_total", "Jobs that got their leases."),
 		preemptions: counter("mind_preemptions_total", "Attempts that were stopped to make room."),
 		renewals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "mind_renewals_total", Help: "Renewals of nodes' leases that the leader acknowledged, by the way they came.",
+			Name: "mind_renewals_total", Help: "Renewals of nodes' leases that the leader acknowledged, by path: direct or through another node.",
 		}, []string{"path"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mind_coordinator_errors_total", Help: "Calls that failed, by gRPC code.",
@@ -67,7 +67,7 @@ func New(reg prometheus.Registerer, machine *fsm.Machine, leading func() bool) *
 	return m
 }
 
-// Planned notes the time of a planning pass.
+// Planned records the time of a planning pass.
 func (m *Metrics) Planned(d time.Duration) { m.pass.Observe(d.Seconds()) }
 
 // Placed counts jobs that got their leases.
@@ -96,7 +96,7 @@ func (m *Metrics) transition(v *fsm.View, e *event.Event) {
 		if !ok || j.Attempt != 1 {
 			return
 		}
-		// Until its time it was held back, and did not wait.
+		// Until then it was held back, and did not wait.
 		since := max(0, time.Duration(v.Now()-max(j.CreatedAt, j.NotBefore))).Seconds()
 		if e.To == v1.JobState_RUNNING {
 			m.toRunning.Observe(since)

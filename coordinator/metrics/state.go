@@ -10,15 +10,15 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// stateCollector reads the state when it is asked. A replica that does not lead says nothing of it.
+// stateCollector reads the state when it is scraped. A replica that does not lead reports nothing.
 type stateCollector struct {
 	machine *fsm.Machine
 	leading func() bool
 }
 
 var (
-	descJobs   = prometheus.NewDesc("mind_jobs", "Jobs by state and queue. QUEUED counts those that wait in the queue, HELD those that are held back.", []string{"state", "queue"}, nil)
-	descGPUs   = prometheus.NewDesc("mind_gpus", "GPUs by model and what they are.", []string{"model", "state"}, nil)
+	descJobs   = prometheus.NewDesc("mind_jobs", "Jobs by state and queue. QUEUED counts jobs that wait in the queue, HELD jobs that are held back.", []string{"state", "queue"}, nil)
+	descGPUs   = prometheus.NewDesc("mind_gpus", "GPUs by model and state.", []string{"model", "state"}, nil)
 	descNodes  = prometheus.NewDesc("mind_nodes", "Nodes by state.", []string{"state"}, nil)
 	descLeases = prometheus.NewDesc("mind_leases", "Leases in force.", nil, nil)
 
@@ -36,7 +36,7 @@ func (c *stateCollector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	v := c.machine.View()
-	// That the log is behind is how long nothing was written.
+	// If the log is behind, nothing was written for that time.
 	ch <- prometheus.MustNewConstMetric(descAhead, prometheus.GaugeValue, max(0, time.Duration(v.Now()-time.Now().UnixNano()).Seconds()))
 	ch <- prometheus.MustNewConstMetric(descLevel, prometheus.GaugeValue, float64(v.Level()))
 	if !c.leading() {
@@ -84,10 +84,10 @@ func gpuState(g *work.GPU, use *work.NodeUse) string {
 	}
 }
 
-// Held is shown beside the names of states: jobs that are queued and held back do not wait for their turn.
+// Held is listed beside the states: jobs that are queued and held back do not wait for their turn.
 const Held = "HELD"
 
-// JobCounts is how many jobs there are, by what they are counted as.
+// JobCounts is the number of jobs by state.
 func JobCounts(counts work.Counts, held int) map[string]int {
 	out := map[string]int{Held: held}
 	for state, name := range v1.JobState_Value_name {

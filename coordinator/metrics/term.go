@@ -7,9 +7,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/event"
 )
 
-// totals are counters of what the state only sums up. Each replica counts what happens while it leads, and keeps its
-// counters when it leads no more. The sums themselves would not do: all replicas have them, and those that come and go with
-// the leader are counted twice by increase() when leadership comes back.
+// totals are counters of values that the state only sums up. Each replica counts what happens while it leads, and keeps its
+// counters afterwards. Exporting the sums themselves would be wrong: all replicas have them, and increase() would count
+// those that come and go with the leader twice when leadership returns.
 type totals struct{ fenced, nodesLost prometheus.Counter }
 
 func newTotals(reg prometheus.Registerer) totals {
@@ -28,11 +28,11 @@ func newTotals(reg prometheus.Registerer) totals {
 // Term counts what happens in one term of leadership. It belongs to the applying goroutine.
 type Term struct {
 	metrics *Metrics
-	// What was counted already.
+	// What was already counted.
 	fenced, nodesLost uint64
 }
 
-// Term begins to count from a view on, which is that of a new leader: what came before it others have counted.
+// Term starts to count from the view of a new leader: others have counted what came before.
 func (m *Metrics) Term(v *fsm.View) *Term {
 	return &Term{metrics: m, fenced: v.Fenced(), nodesLost: v.NodesLost()}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/archive"
 )
 
-// Archive says where agents ship logs and metrics of tasks to. The zero value means that only agents have them.
+// Archive says where agents ship logs and metrics of tasks. The zero value means that only agents have them.
 type Archive struct {
 	// URL of the archive, as package archive takes it; the same for coordinators and agents.
 	URL string
@@ -25,7 +25,7 @@ type archived struct {
 
 func openArchive(config Archive, reg prometheus.Registerer) (archived, error) {
 	a := archived{reads: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "mind_log_archive_reads_total", Help: "Times that the log archive was asked for a task, by what came of it.",
+		Name: "mind_log_archive_reads_total", Help: "Reads of a task from the log archive, by result.",
 	}, []string{"outcome"})}
 	reg.MustRegister(a.reads)
 	if config.URL == "" {
@@ -39,7 +39,7 @@ func openArchive(config Archive, reg prometheus.Registerer) (archived, error) {
 	return a, nil
 }
 
-// asked counts how a question was answered.
+// asked counts a read by its result.
 func (a archived) asked(err error) {
 	switch {
 	case err == nil:

@@ -16,19 +16,19 @@ import (
 type source struct {
 	rank uint16
 	node string
-	// started: it may have written something. Of a task that never began nothing is missing.
+	// started: it may have written something. Nothing is missing of a task that never began.
 	started bool
 }
 
-// waitAttempt waits until there is an attempt with a number of at least next (0: the newest) and returns it with where its
-// logs are; attempt 0 when there will be none any more.
+// waitAttempt waits until there is an attempt with a number of at least next (0: the newest) and returns it with the
+// locations of its logs; attempt 0 if there will be none.
 func (s *Service) waitAttempt(ctx context.Context, id ident.Job, next, only uint32, follow bool, alive func() error) (uint32, []source, error) {
 	beat := time.NewTicker(signOfLife)
 	defer beat.Stop()
 	for v := s.state.View(); ; {
 		j, ok := v.Job(id)
 		if !ok {
-			return 0, nil, status.Errorf(codes.NotFound, "job %s is not known any more", id)
+			return 0, nil, status.Errorf(codes.NotFound, "job %s is no longer known", id)
 		}
 		switch {
 		case only > j.Attempt && (j.Terminal() || !follow):
@@ -49,8 +49,8 @@ func (s *Service) waitAttempt(ctx context.Context, id ident.Job, next, only uint
 	}
 }
 
-// awaitChange waits for the next view, showing a sign of life meanwhile. A busy cluster changes thousands of times a
-// second; a reader that waits for one job looks a few times a second at most.
+// awaitChange waits for the next view, and sends signs of life meanwhile. A busy cluster changes thousands of times a
+// second; a reader that waits for one job checks at most a few times a second.
 func (s *Service) awaitChange(ctx context.Context, v *fsm.View, beat *time.Ticker, alive func() error) (*fsm.View, error) {
 	select {
 	case <-ctx.Done():
@@ -77,7 +77,8 @@ func (s *Service) awaitChange(ctx context.Context, v *fsm.View, beat *time.Ticke
 	}
 }
 
-// sourcesOf says where the logs of an attempt are. Of an attempt so old that the state forgot its nodes, all are asked.
+// sourcesOf returns where the logs of an attempt are. For an attempt so old that the state forgot its nodes, all nodes are
+// asked.
 func sourcesOf(j *work.Job, attempt uint32) []source {
 	var out []source
 	if attempt == j.Attempt && len(j.Tasks) > 0 {

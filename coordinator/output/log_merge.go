@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// logMerge is the logs of all ranks of one attempt on their way to one reader.
+// logMerge merges the logs of all ranks of one attempt for one reader.
 type logMerge struct {
 	*Service
 	job    ident.Job
@@ -31,11 +31,11 @@ type logMerge struct {
 // logMode says how long to read: see reading.
 type logMode struct{ follow, peek bool }
 
-// chunk is what one rank had to say; last ends it.
+// chunk is a piece of one rank's log; last ends it.
 type chunk struct {
 	rank    uint16
 	entries []*v1.TaskLogEntry
-	// begins is where the tail that was asked for begins.
+	// begins is where the requested tail begins.
 	begins *uint64
 	last   bool
 	lost   *loss
@@ -51,7 +51,7 @@ func (m *logMerge) run(ctx context.Context, sources []source) error {
 	}
 	tails := map[uint16]*int32{}
 	if m.tail == nil {
-		// A stream that breaks before its first line is gone on with from here.
+		// A stream that breaks before its first line resumes here.
 		if err := m.send(&v1.StreamJobLogsResponse{Cursor: m.at.String()}); err != nil {
 			return err
 		}
@@ -66,8 +66,8 @@ func (m *logMerge) run(ctx context.Context, sources []source) error {
 	return m.pump(ctx, sources, tails, logMode{follow: m.follow}, m.emit)
 }
 
-// backlog sends the last lines over all ranks together, and leaves the cursor behind them. What it leaves in tails are the
-// ranks of which nothing is known yet. The first answer has a cursor, with entries or without.
+// backlog sends the last lines over all ranks together, and sets the cursor after them. The ranks that it leaves in tails
+// are those that have not answered yet. The first answer has a cursor, with or without entries.
 func (m *logMerge) backlog(ctx context.Context, sources []source, tails map[uint16]*int32) error {
 	kept := newest{most: int(*m.tail)}
 	sent := false
@@ -83,7 +83,7 @@ func (m *logMerge) backlog(ctx context.Context, sources []source, tails map[uint
 				kept.take(m.lines([]chunk{c}), m.at.Offsets)
 				continue
 			}
-			// There is nothing to be merged: a long tail need not be held here.
+			// There is nothing to merge: a long tail need not be held here.
 			entries := m.show(m.lines([]chunk{c}))
 			sent = sent || len(entries) > 0
 			if err := m.deliver(entries); err != nil {
@@ -108,7 +108,7 @@ func (m *logMerge) backlog(ctx context.Context, sources []source, tails map[uint
 	return m.send(&v1.StreamJobLogsResponse{Cursor: m.at.String()})
 }
 
-// pump reads all sources at once and hands what has come to take, in one goroutine, until each has said its last.
+// pump reads all sources at the same time and passes their chunks to take, in one goroutine, until all have ended.
 func (m *logMerge) pump(ctx context.Context, sources []source, tails map[uint16]*int32, mode logMode, take func([]chunk) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	chunks := make(chan chunk, mergeBatches)
@@ -183,8 +183,8 @@ type logLine struct {
 	entry *v1.TaskLogEntry
 }
 
-// lines takes chunks apart. What is missing is told where it is missing, by a line of Mind's own, so that it is never skipped
-// in silence.
+// lines splits chunks into lines. Missing output is reported where it is missing, by a line of Mind's own, so that it is
+// never skipped silently.
 func (m *logMerge) lines(batch []chunk) []logLine {
 	var lines []logLine
 	for _, c := range batch {
@@ -198,8 +198,8 @@ func (m *logMerge) lines(batch []chunk) []logLine {
 	return lines
 }
 
-// inOrder puts what came together in the order of its time; the order within a rank is never touched. latest has the time of
-// each rank's newest line so far, of those before lines[from].
+// inOrder sorts what arrived together by time, without changing the order within a rank. latest has the time of each rank's
+// newest line so far, before lines[from].
 func inOrder(lines []logLine, from int, latest map[uint16]int64) {
 	for _, l := range lines[from:] {
 		// A clock that was set back must not reorder the lines of one rank.
@@ -209,7 +209,7 @@ func inOrder(lines []logLine, from int, latest map[uint16]int64) {
 	slices.SortStableFunc(lines, func(a, b logLine) int { return cmp.Compare(a.entry.UnixNanos, b.entry.UnixNanos) })
 }
 
-// show makes of lines what readers get, each with the cursor behind it.
+// show turns lines into the entries that readers get, each with its cursor.
 func (m *logMerge) show(lines []logLine) []*v1.LogEntry {
 	out := make([]*v1.LogEntry, len(lines))
 	for i, l := range lines {

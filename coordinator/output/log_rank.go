@@ -57,7 +57,7 @@ func (m *logMerge) logReading(src source, from uint64, take func([]*v1.TaskLogEn
 	return r
 }
 
-// read sends one rank's log, in pieces, and a last piece when all was read or it cannot be.
+// read sends one rank's log, in pieces, and a last piece when everything was read or it cannot be.
 func (m *logMerge) read(ctx context.Context, src source, from uint64, tail *int32, mode logMode, to chan<- chunk) {
 	put := func(c chunk) bool {
 		c.rank = src.rank

@@ -12,7 +12,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// logs streams the lines of a job until it has ended and all was sent; each attempt in turn unless one was asked for.
+// logs streams the lines of a job until it has ended and everything was sent; all attempts in turn, unless one was
+// requested.
 func (s *Service) logs(ctx context.Context, job ident.Job, req *v1.StreamJobLogsRequest, send func(*v1.StreamJobLogsResponse) error) error {
 	at, err := cursor.ParseLog(req.Cursor)
 	if err != nil {
@@ -25,7 +26,7 @@ func (s *Service) logs(ctx context.Context, job ident.Job, req *v1.StreamJobLogs
 	only := uint32(req.Attempt)
 	next := max(at.Attempt, only)
 	if j, ok := s.state.View().Job(job); ok && j.Attempt == 0 && next == 0 {
-		// Nothing was printed yet: whatever comes is after the tail, and the stream can be gone on with from here.
+		// Nothing was printed yet: all future lines are after the tail, and the stream can be resumed from here.
 		next, at.Attempt = 1, 1
 		if err := send(&v1.StreamJobLogsResponse{Cursor: at.String()}); err != nil {
 			return err
@@ -45,7 +46,7 @@ func (s *Service) logs(ctx context.Context, job ident.Job, req *v1.StreamJobLogs
 			from = cursor.Log{Attempt: attempt, Offsets: map[uint16]uint64{}}
 		}
 		m := &logMerge{Service: s, job: job, req: req, follow: follow, at: from, send: send}
-		// Only what was there at the first look is cut to its tail; a later attempt is shown whole.
+		// Only the output at the first look is cut to its tail; a later attempt is shown completely.
 		if req.Tail != nil && req.Cursor == "" && first && (next == 0 || only != 0) {
 			m.tail = req.Tail
 		}
@@ -60,7 +61,7 @@ func (s *Service) logs(ctx context.Context, job ident.Job, req *v1.StreamJobLogs
 	}
 }
 
-// missing is how a stream ends that could not bring everything.
+// missing is the end of a stream that could not send everything.
 func missing(lost []*loss) error {
 	if len(lost) == 0 {
 		return nil

@@ -6,15 +6,16 @@ import (
 )
 
 const (
-	// MaxTailBytes bounds what is held of several ranks while their newest lines are found, whatever number was asked for.
+	// MaxTailBytes limits what is held of several ranks while their newest lines are found, whatever number was requested.
 	MaxTailBytes = 16 << 20
-	// lineCost is what a line takes beside its text.
+	// lineCost is the memory of a line beside its text.
 	lineCost = 128
-	// messageBytes is about how much of it travels in one message.
+	// messageBytes is about how much of it is sent in one message.
 	messageBytes = 1 << 20
 )
 
-// newest keeps the newest lines of several ranks, of which each comes in order: so many, and not more than MaxTailBytes.
+// newest keeps the newest lines of several ranks, each of which arrives in order: up to a number, and not more than
+// MaxTailBytes.
 type newest struct {
 	most   int
 	lines  []logLine
@@ -26,7 +27,7 @@ type newest struct {
 
 func costOf(l logLine) int { return len(l.entry.Line) + lineCost }
 
-// take adds lines of a rank. Those that fall out at the other end are noted in offsets as passed.
+// take adds lines of a rank. Lines that are dropped at the other end are recorded in offsets as passed.
 func (n *newest) take(lines []logLine, offsets map[uint16]uint64) {
 	n.lines = append(n.lines, lines...)
 	for _, l := range lines {
@@ -38,7 +39,7 @@ func (n *newest) take(lines []logLine, offsets map[uint16]uint64) {
 	}
 }
 
-// cut puts them in order and lets go of the oldest that are too many.
+// cut sorts them and drops the oldest that exceed the limit.
 func (n *newest) cut(offsets map[uint16]uint64) {
 	if n.latest == nil {
 		n.latest = map[uint16]int64{}
@@ -55,7 +56,7 @@ func (n *newest) cut(offsets map[uint16]uint64) {
 	n.sorted = len(n.lines)
 }
 
-// messages are the lines in pieces that can be sent.
+// messages splits the lines into pieces that can be sent.
 func (n *newest) messages() iter.Seq[[]logLine] {
 	return func(yield func([]logLine) bool) {
 		from, size := 0, 0

@@ -8,19 +8,19 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Bounds of the newest metrics of a job: what its program writes is its own, and is put together in the memory of a coordinator.
+// Limits of the newest metrics of a job: its program may write anything, and a coordinator merges it in memory.
 const (
 	maxMetricNames = 10_000
 	maxMetricBytes = 1 << 20
 )
 
-// newestMetrics is the newest value of each name that lines of metrics have. What is beyond the bounds is left out.
+// newestMetrics is the newest value of each name in lines of metrics. Values beyond the limits are dropped.
 type newestMetrics struct {
 	values map[string]json.RawMessage
 	bytes  int
 }
 
-// take adds a line. One that is no JSON object was never a metric.
+// take adds a line. A line that is not a JSON object has no metrics.
 func (n *newestMetrics) take(line string) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(line), &fields) != nil {
@@ -31,7 +31,7 @@ func (n *newestMetrics) take(line string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if old, ok := n.values[name]; ok {
-			// Nothing is better than a value that is not the newest.
+			// No value is better than one that is not the newest.
 			n.bytes -= len(name) + len(old)
 			delete(n.values, name)
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// metricsRank is the rank whose metrics stand for the job: the first, as every framework has it.
+// metricsRank is the rank whose metrics represent the job: the first, as in every framework.
 const metricsRank = 0
 
-// metrics streams the metrics lines of a job until it has ended and all was sent.
+// metrics streams the metrics lines of a job until it has ended and everything was sent.
 func (s *Service) metrics(ctx context.Context, job ident.Job, req *v1.StreamJobMetricsRequest, send func(*v1.StreamJobMetricsResponse) error) error {
 	at, err := cursor.ParseLog(req.Cursor)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Service) latestMetrics(ctx context.Context, job ident.Job) (*structpb.S
 		})
 	}
 	if l := (*loss)(nil); errors.As(err, &l) {
-		// The newest values that are known still are worth something.
+		// The newest known values are still useful.
 		if len(merged.values) == 0 {
 			return nil, missing([]*loss{l})
 		}

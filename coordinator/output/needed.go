@@ -10,17 +10,17 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 )
 
-// MaxNeededJobs bounds the jobs of one question.
+// MaxNeededJobs limits the jobs of one question.
 const MaxNeededJobs = 1000
 
-// GetNeededOutputs tells an agent what it must keep of what jobs wrote on its node: all of those that have not ended, and the
-// checkpoints that the state knows of the others.
+// GetNeededOutputs tells an agent which outputs on its node it must keep: those of all unfinished jobs, and the registered
+// checkpoints of the others.
 func (s *Service) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputsRequest) (*v1.GetNeededOutputsResponse, error) {
 	if who := call.Of(ctx).Peer; s.tls && who.ID != req.GetNodeId() {
-		return nil, call.Errorf(codes.PermissionDenied, "the certificate is of %q, the question of %q", who.ID, req.GetNodeId())
+		return nil, call.Errorf(codes.PermissionDenied, "the certificate belongs to %q, but the request to %q", who.ID, req.GetNodeId())
 	}
 	if n := len(req.GetJobIds()); n > MaxNeededJobs {
-		return nil, call.Bad("job_ids", "has %d entries; at most %d are looked at together", n, MaxNeededJobs)
+		return nil, call.Bad("job_ids", "has %d entries; at most %d are allowed per call", n, MaxNeededJobs)
 	}
 	v, err := s.state.Read(ctx)
 	if err != nil {
@@ -29,12 +29,12 @@ func (s *Service) GetNeededOutputs(ctx context.Context, req *v1.GetNeededOutputs
 	out := &v1.GetNeededOutputsResponse{}
 	for _, text := range req.GetJobIds() {
 		id, ok := ident.ParseJob(text)
-		// What is no job's is not the agent's to remove either.
+		// The agent must not remove what belongs to no job either.
 		if j, there := v.Job(id); !ok || there && !j.Terminal() {
 			out.UnfinishedJobIds = append(out.UnfinishedJobIds, text)
 			continue
 		}
-		// Of all nodes: they may share the file system that outputs are on.
+		// For all nodes: they may share the file system of the outputs.
 		for c := range v.CheckpointsOf(id) {
 			out.CheckpointPaths = append(out.CheckpointPaths, c.Path)
 		}

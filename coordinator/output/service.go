@@ -17,14 +17,15 @@ import (
 )
 
 const (
-	// signOfLife is how often a stream with nothing to say sends an empty message.
+	// signOfLife is how often an idle stream sends an empty message.
 	signOfLife = 10 * time.Second
-	// A task that is not there yet is asked for again after agentRetry; a node that does not answer after up to agentRetryMax.
+	// A task that does not exist yet is asked for again after agentRetry; a node that does not answer after up to
+	// agentRetryMax.
 	agentRetry    = 50 * time.Millisecond
 	agentRetryMax = 2 * time.Second
-	// endedPatience is how long the node of a job that has ended may be silent before its stream is given up.
+	// endedPatience is how long the node of an ended job may be silent before its stream is given up.
 	endedPatience = 10 * time.Second
-	// mergeBatches bounds what is read ahead of a slow reader.
+	// mergeBatches limits how much is read ahead of a slow reader.
 	mergeBatches = 4
 )
 
@@ -37,7 +38,7 @@ type State interface {
 	Newer(ctx context.Context, after uint64) (*fsm.View, error)
 }
 
-// Agents are connections to the agents, by address. A connection belongs to them.
+// Agents holds connections to the agents, by address. It owns them.
 type Agents interface {
 	To(addr string) (*grpc.ClientConn, error)
 }
@@ -48,14 +49,13 @@ type Config struct {
 	Agents Agents
 	// Archive has what agents shipped.
 	Archive Archive
-	// TLS: agents show certificates, and ask for themselves only.
+	// TLS: agents have certificates, and may ask only for themselves.
 	TLS      bool
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 }
 
-// Service serves what tasks wrote, on any replica. It holds nothing itself: where a reader stands is in the cursor, which the
-// reader holds.
+// Service serves what tasks wrote, on any replica. It has no state: the reader's cursor contains its position.
 type Service struct {
 	state   State
 	agents  Agents
@@ -64,7 +64,7 @@ type Service struct {
 	log     *slog.Logger
 }
 
-// New makes a service. It fails when the archive cannot be opened.
+// New makes a service. It fails if the archive cannot be opened.
 func New(config Config) (*Service, error) {
 	kept, err := openArchive(config.Archive, config.Registry)
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *Service) GetJobMetrics(ctx context.Context, req *v1.GetJobMetricsReques
 	return out, nil
 }
 
-// streamed finds the job whose output is asked for. A cursor of an attempt that the job has not had is another job's: a reader
-// that went on there would wait for that attempt, and miss everything before it.
+// streamed finds the job whose output is requested. A cursor of an attempt that the job has not had belongs to another job:
+// a reader that resumed there would wait for that attempt, and miss everything before it.
 func (s *Service) streamed(ctx context.Context, text, at string) (ident.Job, error) {
 	v, err := s.state.Read(ctx)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *Service) streamed(ctx context.Context, text, at string) (ident.Job, err
 	case err != nil:
 		return 0, call.Bad("cursor", "%s", err)
 	case c.Attempt > max(1, j.Attempt) && !call.Of(ctx).Stale:
-		return 0, call.Bad("cursor", "%.60q is of attempt %d, and job %s has had %d: send back the id of the last event that was seen of it", at, c.Attempt, j.ID, j.Attempt)
+		return 0, call.Bad("cursor", "%.60q is a cursor of attempt %d, but job %s has had %d: send the id of this job's last event", at, c.Attempt, j.ID, j.Attempt)
 	}
 	return j.ID, nil
 }

@@ -20,45 +20,44 @@ import (
 // archiveRetry is how often the archive is asked again about a task whose node does not answer.
 const archiveRetry = 5 * time.Second
 
-// reading is one rank's log or metrics on its way from the agent, across its restarts, and from the archive while the
-// agent cannot be reached or has not kept it. Both know the same offsets, so it changes from one to the other and back
-// without a gap and without a repetition.
+// reading reads one rank's log or metrics from the agent, across its restarts, and from the archive while the agent is
+// unreachable or no longer has it. Both use the same offsets, so it switches between them without gap or repeat.
 type reading[E any] struct {
 	*Service
 	job     ident.Job
 	attempt uint32
 	src     source
-	// follow: wait for what is written later. peek: read what is at hand now, and wait for nobody; what cannot be had now
-	// is no loss.
+	// follow: wait for later output. peek: read what is available now, and wait for nothing; output that is unavailable now
+	// is not reported as missing.
 	follow, peek bool
 
 	// at is the offset behind what was read. tail is set until something was.
 	at   uint64
 	tail *int32
 
-	// ask begins to read at an agent, and look in the archive, from at or from the tail on. Each call of what ask returns
-	// is a receive.
+	// ask starts to read at an agent, and look in the archive, from at or from the tail on. Each call of what ask returns
+	// receives an answer.
 	ask  func(ctx context.Context, agent v1.TaskServiceClient) (func() (answer[E], error), error)
 	look func(ctx context.Context, m *tasks.Manifest) (func() (answer[E], error), error)
-	// offset of an entry, which is behind it.
+	// offset returns the offset behind an entry.
 	offset func(E) uint64
-	// take hands entries on, and begun, which may be nil, where the tail begins; false: the reader has gone.
+	// take passes entries on, and begun, which may be nil, is called where the tail begins; false: the reader has gone.
 	take  func([]E) bool
 	begun func(at uint64) bool
 	// what is read, in words.
 	what string
 }
 
-// answer is a piece of what was asked for.
+// answer is a piece of output.
 type answer[E any] struct {
 	entries []E
-	// begins is set when the tail that was asked for begins there.
+	// begins is set if the requested tail begins there.
 	begins *uint64
 	eof    bool
 }
 
-// loss says what a reader will not get, and why. It is an outcome, not a failure: the streams of other ranks and attempts
-// go on.
+// loss says which output the reader does not get, and why. It is a result, not a failure: the streams of other ranks and
+// attempts continue.
 type loss struct {
 	message string
 	at      uint64
@@ -69,8 +68,8 @@ func (l *loss) Error() string { return l.message }
 // errGone says that the reader has gone.
 var errGone = errors.New("the reader has gone")
 
-// run reads until everything was read, and returns a *loss when not everything can be. It goes on after an agent that went
-// away as long as it may come back.
+// run reads until everything was read, and returns a *loss if that is not possible. It continues after an agent that went
+// away, as long as it may come back.
 func (r *reading[E]) run(ctx context.Context) error {
 	pause := agentRetry
 	var silentSince, looked time.Time
@@ -84,7 +83,7 @@ func (r *reading[E]) run(ctx context.Context) error {
 			return nil
 		}
 		if r.at != before || time.Since(began) > endedPatience/2 {
-			// A stream that held so long was to an agent that was there, though it had nothing to say.
+			// A stream that was open for so long had a working agent, although the task wrote nothing.
 			pause, silentSince = agentRetry, time.Time{}
 		}
 		switch status.Code(err) {
@@ -116,7 +115,7 @@ func (r *reading[E]) run(ctx context.Context) error {
 			case errors.Is(archiveErr, errGone), archiveErr == nil && final, r.peek:
 				return nil
 			case archiveErr != nil && !errors.Is(archiveErr, archive.ErrNotFound) && !impatient:
-				// An archive that fails may do better soon.
+				// A failing archive may recover soon.
 			case giveUp:
 				return r.lose(missing, err, archiveErr)
 			}
@@ -129,13 +128,13 @@ func (r *reading[E]) run(ctx context.Context) error {
 	}
 }
 
-// over says that the attempt writes no more.
+// over reports that the attempt writes no more.
 func (r *reading[E]) over() bool {
 	j, ok := r.state.View().Job(r.job)
 	return !ok || j.Terminal() || j.Attempt > r.attempt || (j.State != v1.JobState_QUEUED && !j.Live())
 }
 
-// gone says that the node is not expected to answer.
+// gone reports that the node is not expected to answer.
 func (r *reading[E]) gone() bool {
 	if r.src.node == "" {
 		return false
@@ -144,8 +143,8 @@ func (r *reading[E]) gone() bool {
 	return !ok || n.State == v1.NodeState_LOST
 }
 
-// lose makes the error that says what is not there. A task that never began wrote nothing. How node and archive failed, with
-// addresses and paths, is for the log of this coordinator: what is returned is shown to whoever reads the job.
+// lose makes the error about missing output. A task that never began wrote nothing. The errors of node and archive, with
+// addresses and paths, go to this coordinator's log: the result is shown to the job's users.
 func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	if missing && r.at == 0 && archiveErr != nil && errors.Is(archiveErr, archive.ErrNotFound) && !r.src.started {
 		return nil
@@ -157,9 +156,9 @@ func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	why := where + " does not answer"
 	switch {
 	case missing && r.gone():
-		why = where + " is not known any more"
+		why = where + " is no longer known"
 	case missing:
-		why = where + " has not kept it"
+		why = where + " no longer has it"
 	case r.gone():
 		why = where + " is lost"
 	}
@@ -167,7 +166,7 @@ func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	case r.archive.store == nil:
 		why += ", and there is no log archive"
 	case errors.Is(archiveErr, archive.ErrNotFound):
-		why += ", and the log archive has nothing of it"
+		why += ", and the log archive does not have it"
 	case archiveErr != nil:
 		why += ", and the log archive fails"
 	default:
@@ -182,13 +181,13 @@ func (r *reading[E]) lose(missing bool, nodeErr, archiveErr error) error {
 	return &loss{at: r.at, message: fmt.Sprintf("the %s of job %s, attempt %d, rank %d, is missing %s: %s", r.what, r.job, r.attempt, r.src.rank, from, why)}
 }
 
-// fromNodes reads from the node of the task or, when it is not known any more, from the first node that has it.
+// fromNodes reads from the node of the task or, if that is no longer known, from the first node that has it.
 func (r *reading[E]) fromNodes(ctx context.Context) error {
 	v := r.state.View()
 	if r.src.node != "" {
 		n, ok := v.Node(r.src.node)
 		if !ok {
-			return status.Errorf(codes.NotFound, "node %s is not known any more", r.src.node)
+			return status.Errorf(codes.NotFound, "node %s is no longer known", r.src.node)
 		}
 		return r.fromNode(ctx, n)
 	}
@@ -222,12 +221,12 @@ func (r *reading[E]) fromNode(ctx context.Context, n *work.Node) error {
 		return err
 	}
 	if !r.follow {
-		return nil // the task goes on; this was all that it had written
+		return nil // the task is running; this was everything that it had written
 	}
 	return status.Error(codes.Unavailable, "the agent closed the stream")
 }
 
-// fromArchive reads what the archive has; final says that this was all that the task left.
+// fromArchive reads what the archive has; final reports that this was everything that the task left.
 func (r *reading[E]) fromArchive(ctx context.Context) (final bool, err error) {
 	if r.archive.store == nil {
 		return false, archive.ErrNotFound
@@ -244,7 +243,7 @@ func (r *reading[E]) fromArchive(ctx context.Context) (final bool, err error) {
 	return m.Final, r.drain(receive)
 }
 
-// drain receives until all was read (nil) or it cannot be.
+// drain receives until everything was read (nil) or an error occurs.
 func (r *reading[E]) drain(receive func() (answer[E], error)) error {
 	for {
 		a, err := receive()
@@ -255,7 +254,7 @@ func (r *reading[E]) drain(receive func() (answer[E], error)) error {
 			return errGone
 		}
 		if n := len(a.entries); n > 0 {
-			// Once something came, a new try goes on behind it.
+			// Once something came, a new try continues after it.
 			r.at, r.tail = r.offset(a.entries[n-1]), nil
 			if !r.take(a.entries) {
 				return errGone
@@ -267,7 +266,7 @@ func (r *reading[E]) drain(receive func() (answer[E], error)) error {
 	}
 }
 
-// begin notes where the tail begins, when it was waited for.
+// begin records where the tail begins, if that is awaited.
 func (r *reading[E]) begin(at uint64) bool {
 	if r.tail == nil {
 		return true

@@ -14,9 +14,9 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// A coordinator without data is either new, or has lost its disk. The first may begin a cluster with the others of its list.
-// The second must not: together with another one that has forgotten everything it would be a majority that makes the rest
-// forget, too, and it may have voted in a way that it does not know any more. So it asks the others of the list first:
+// A coordinator without data is either new, or has lost its disk. A new one may form a cluster with the others of its list.
+// One that lost its disk must not: together with another one that has forgotten everything it would be a majority that
+// makes the rest forget, too, and it may have cast votes that it no longer knows. So it asks the others of the list first:
 //
 //   - all of them are empty, too, or have begun and nothing has happened yet: it begins with them;
 //   - one has a cluster that this one is no member of: it joins that one;
@@ -33,7 +33,7 @@ const (
 	beginsJoins           // join the cluster that is there
 )
 
-// beginsWith is what a coordinator does before it has data, for those who ask meanwhile.
+// beginsWith is what a coordinator does before it has data, for the others that ask.
 type beginsWith struct {
 	// state is a ReplicaState; UNSPECIFIED: it has data, or does not know yet.
 	state atomic.Int32
@@ -48,7 +48,7 @@ func (b *beginsWith) over() {
 	b.waits.Store(nil)
 }
 
-// text says why the coordinator is not up yet.
+// text says why the coordinator is still starting.
 func (b *beginsWith) text() string {
 	if why := b.waits.Load(); why != nil {
 		return "waiting: " + *why
@@ -60,11 +60,11 @@ func (b *beginsWith) text() string {
 type firstStart struct {
 	self   string
 	others []string // ids
-	// answers are the newest ones; nil: it does not answer, for the reason in silent.
+	// answers are the newest ones; nil: no answer, for the reason in silent.
 	answers map[string]*v1.DescribeReplicaResponse
 	silent  map[string]string
-	// empty are those that have said in the life of this process that they have nothing. Whatever cluster they are in now
-	// was begun since, and counts on this one.
+	// empty are those that have said in the life of this process that they have no data. Any cluster that they are in now
+	// was formed since, and counts on this one.
 	empty map[string]bool
 }
 
@@ -80,7 +80,7 @@ func (f *firstStart) heard(id string, answer *v1.DescribeReplicaResponse, err er
 	}
 }
 
-// decide says what to do, through whom when it joins, and why it waits.
+// decide returns what to do, through which coordinators to join, and why it waits.
 func (f *firstStart) decide() (do beginning, via, why string) {
 	ready := 0
 	var missing []string
@@ -94,32 +94,32 @@ func (f *firstStart) decide() (do beginning, via, why string) {
 			case !answer.GetKnown() || f.empty[id]:
 				return beginAnew, "", ""
 			}
-			return beginWaits, "", fmt.Sprintf("the cluster of %s knows %s from before, and its data is gone: what it has promised there is forgotten. Take it out with `mind raft remove %s`; then it joins again by itself",
+			return beginWaits, "", fmt.Sprintf("%[2]s was a voter in the cluster of %[1]s, but its data is gone, and with it the votes that it has cast. Remove it with `mind raft remove %[3]s`; then it joins again automatically",
 				id, f.self, f.self)
 		case f.empty[id]:
 			ready++
 		case answer == nil:
 			missing = append(missing, fmt.Sprintf("%s does not answer (%s)", id, f.silent[id]))
 		default:
-			missing = append(missing, fmt.Sprintf("%s has the data of a cluster, and does not know who leads it", id))
+			missing = append(missing, fmt.Sprintf("%s has the data of a cluster, but does not know its leader", id))
 		}
 	}
 	if ready == len(f.others) {
 		return beginAnew, "", ""
 	}
-	return beginWaits, "", "a cluster is begun when all of its coordinators have said that they have no data: " + strings.Join(missing, "; ")
+	return beginWaits, "", "a new cluster is formed when all of its coordinators have reported that they have no data: " + strings.Join(missing, "; ")
 }
 
 const (
-	// describeTime bounds one round of questions to the others.
+	// describeTime limits one round of questions to the others.
 	describeTime   = time.Second
 	firstStartPace = 100 * time.Millisecond
-	// saysAfter is how long it waits before it says why, and saysEvery how often it says so again.
+	// saysAfter is how long it waits before it logs the reason, and saysEvery how often it repeats it.
 	saysAfter = 3 * time.Second
 	saysEvery = 30 * time.Second
 )
 
-// MayBegin is asked by raftnode when there is no data. It returns false when this coordinator is to join a cluster.
+// MayBegin is called by raftnode if there is no data. It returns false if this coordinator must join a cluster.
 func (s *Service) MayBegin(ctx context.Context) (bool, error) {
 	f, addrs := s.newFirstStart()
 	s.beginning.state.Store(int32(v1.ReplicaState_EMPTY))
@@ -148,7 +148,7 @@ func (s *Service) MayBegin(ctx context.Context) (bool, error) {
 	}
 }
 
-// newFirstStart lists the others, and where they are reached.
+// newFirstStart lists the others and their addresses.
 func (s *Service) newFirstStart() (f *firstStart, addrs map[string]string) {
 	f = &firstStart{self: s.replica.ID(), answers: map[string]*v1.DescribeReplicaResponse{}, silent: map[string]string{}, empty: map[string]bool{}}
 	addrs = map[string]string{}

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/recovery"
 )
 
-// SavedState is what a saved state has.
+// SavedState describes a saved state.
 type SavedState struct {
 	recovery.Saved
 	Nodes        int            `json:"nodes"`
@@ -22,7 +22,7 @@ type SavedState struct {
 	Broken []string `json:"broken"`
 }
 
-// Inspect reads a saved state whole, and verifies it.
+// Inspect reads and verifies a saved state.
 func Inspect(file string) (*SavedState, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -16,17 +16,17 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// What follows works on the data of coordinators that do not run, and is for when the quorum is gone.
+// This file works on the data of stopped coordinators, for when the quorum is permanently lost.
 
 func newReplayed() verify.Replay { return replayed{replica.Hosted{Machine: fsm.New()}} }
 
-// Begun is how a new life of a cluster begins.
+// Begun describes the start of a recovered or restored cluster.
 type Begun struct {
 	Voters []string `json:"voters"`
 	Index  uint64   `json:"index"`
 	Term   uint64   `json:"term"`
 	Hash   string   `json:"hash"`
-	// Nodes have to register and say what they run, and Jobs are held until they have.
+	// Nodes must register and report what they run, and Jobs are held until they have.
 	Nodes int `json:"nodes_to_register"`
 	Jobs  int `json:"jobs_held"`
 }
@@ -58,17 +58,17 @@ func beginWith(voters []recovery.Server, from, who string) func() []byte {
 	}
 }
 
-// Recovery is what Recover did.
+// Recovery describes what Recover did.
 type Recovery struct {
 	Begun
 	// From is the end of the log that it was recovered from.
 	From verify.StateReport `json:"from"`
-	// Kept is where the data lies as it was.
+	// Kept is the path of the old data.
 	Kept string `json:"kept"`
 }
 
-// Recover begins a new life of a cluster from the data directory of one coordinator that does not run. The caller knows that
-// the voters of before that are not among the new ones will never run again with their data. who is for the audit log.
+// Recover starts a cluster again from the data directory of one stopped coordinator. The caller knows that the previous
+// voters that are not among the new ones will never run again with their data. who is for the audit log.
 func Recover(ctx context.Context, dataDir, logStore string, voters []recovery.Server, who string) (*Recovery, error) {
 	done, err := recovery.Recover(ctx, recovery.Config{
 		Dir: filepath.Join(dataDir, "raft"), LogStore: logStore, New: newReplayed, Voters: voters,

@@ -16,11 +16,11 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/recovery"
 )
 
-// RestoreFile lies in the data directory of a coordinator that is to begin from it.
+// RestoreFile is in the data directory of a coordinator that will start from it.
 const RestoreFile = "restore.snapshot"
 
-// PrepareRestore has the coordinator of a data directory without data begin a new cluster from a saved state at its next
-// start, with itself as the only voter.
+// PrepareRestore prepares a data directory without data, so that its coordinator forms a new cluster from a saved state at
+// its next start, as the only voter.
 func PrepareRestore(file, dataDir string) (*SavedState, error) {
 	about, err := Inspect(file)
 	if err != nil {
@@ -55,19 +55,19 @@ func copyDurably(from, to string) error {
 	return out.Commit()
 }
 
-// restoreWait is how long a coordinator that is to begin from a saved state waits for the others of its list: one of them may
-// have begun already.
+// restoreWait is how long a coordinator that starts from a saved state waits for the others of its list: one of them may
+// have started already.
 const restoreWait = 3 * time.Second
 
-// RestorePending begins from a saved state, if one lies ready. When several coordinators of a list have one, the first of the
-// list begins, and the others join it.
+// RestorePending starts from a saved state, if there is one. If several coordinators of a list have one, the first of the
+// list starts, and the others join it.
 func (s *Service) RestorePending(ctx context.Context) error {
 	file, dir := filepath.Join(s.dataDir, RestoreFile), filepath.Join(s.dataDir, "raft")
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if _, err := os.Stat(dir); err == nil {
-		s.log.Info("a saved state has been restored already", "file", file)
+		s.log.Info("the saved state was restored earlier", "file", file)
 		return os.Remove(file)
 	}
 	s.beginning.state.Store(int32(v1.ReplicaState_RESTORING))
@@ -77,7 +77,7 @@ func (s *Service) RestorePending(ctx context.Context) error {
 		return err
 	}
 	if !begin {
-		s.log.Warn("another coordinator of the list has begun a cluster: the saved state is not used", "file", file+".unused")
+		s.log.Warn("another coordinator of the list has formed a cluster: the saved state is not used", "file", file+".unused")
 		return durable.Rename(file, file+".unused")
 	}
 	self := []recovery.Server{{ID: s.replica.ID(), Addr: s.raftAddr}}
@@ -93,7 +93,7 @@ func (s *Service) RestorePending(ctx context.Context) error {
 	return os.Remove(file)
 }
 
-// mayRestore says whether this coordinator is the one that begins.
+// mayRestore reports whether this coordinator is the one that starts.
 func (s *Service) mayRestore(ctx context.Context) (bool, error) {
 	f, addrs := s.newFirstStart()
 	for giveUp := time.Now().Add(restoreWait); ; {
@@ -113,7 +113,7 @@ func (s *Service) mayRestore(ctx context.Context) (bool, error) {
 			return true, nil
 		}
 		if before != "" {
-			why := fmt.Sprintf("%s begins from a saved state, too, and comes first in the list", before)
+			why := fmt.Sprintf("%s starts from a saved state, too, and is earlier in the list", before)
 			s.beginning.waits.Store(&why)
 		}
 		wait.For(ctx, firstStartPace)
@@ -123,7 +123,7 @@ func (s *Service) mayRestore(ctx context.Context) (bool, error) {
 	}
 }
 
-// listedBefore says whether another coordinator comes before this one in the list of the initial voters.
+// listedBefore reports whether another coordinator is before this one in the list of the initial voters.
 func (s *Service) listedBefore(id string) bool {
 	for _, p := range s.listed {
 		if p.ID == s.replica.ID() {

@@ -15,12 +15,11 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// snapshotChunk bounds one message of a state that is handed out, in bytes.
+// snapshotChunk limits one message of a snapshot, in bytes.
 const snapshotChunk = 256 << 10
 
-// SaveSnapshot hands out the whole state: everything that was acknowledged before the call, unless the call asks for stale.
-// That it was handed out is in the audit log before the first byte is sent. (A stale one is not: without a leader nothing can
-// be written down.)
+// SaveSnapshot sends the whole state: everything that was acknowledged before the call, unless the call asks for stale. The
+// audit log records it before the first byte is sent. (Not with stale: without a leader nothing can be recorded.)
 func (s *Service) SaveSnapshot(_ *v1.SaveSnapshotRequest, stream v1.OperatorService_SaveSnapshotServer) error {
 	ctx := stream.Context()
 	c := call.Of(ctx)
@@ -49,7 +48,7 @@ func (s *Service) SaveSnapshot(_ *v1.SaveSnapshotRequest, stream v1.OperatorServ
 	for _, p := range s.replica.Raft().Peers() {
 		about.Members = append(about.Members, verify.Member{ID: p.ID, RaftAddr: p.Addr, Voter: p.Voter})
 	}
-	s.log.Info("state handed out", "to", c.Peer.String(), "index", state.Index(), "asked_at", v.Index(), "stale", c.Stale)
+	s.log.Info("snapshot sent", "to", c.Peer.String(), "index", state.Index(), "asked_at", v.Index(), "stale", c.Stale)
 	out := bufio.NewWriterSize(snapshotStream{stream}, snapshotChunk)
 	if err := recovery.Save(out, about, state); err != nil {
 		return err
@@ -68,7 +67,7 @@ func (w snapshotStream) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// RecordSnapshot takes down that a coordinator hands out the state.
+// RecordSnapshot records that a coordinator sends the state.
 func (s *Service) RecordSnapshot(ctx context.Context, req *v1.RecordSnapshotRequest) (*v1.RecordSnapshotResponse, error) {
 	if at := s.replica.View().Level(); !level.SnapshotNotes.Open(at) {
 		s.log.Warn("the audit log does not say that the state is handed out: the feature level is too low", "to", call.Of(ctx).Peer.String(), "level", at)

@@ -15,18 +15,18 @@ type Config struct {
 	Machine *fsm.Machine
 	// Listed are the initial voters, in the order of the configuration.
 	Listed []coordinators.Coordinator
-	// RaftAddr is where the others reach Raft of this coordinator.
+	// RaftAddr is the Raft address of this coordinator for the others.
 	RaftAddr string
 	DataDir  string
 	LogStore string
-	// Program is the version of mind, noted in saved states.
+	// Program is the version of mind, recorded in saved states.
 	Program string
-	// Unready says why this replica should not be asked; empty: it should.
+	// Unready says why this replica should not be used; empty: it should.
 	Unready func(raftnode.Stats) string
 	Log     *slog.Logger
 }
 
-// Service begins a coordinator that has no data, and answers what OperatorService is asked about the data of replicas.
+// Service starts a coordinator that has no data, and answers OperatorService's questions about the data of replicas.
 type Service struct {
 	replica                              *replica.Replica
 	machine                              *fsm.Machine
@@ -46,8 +46,8 @@ func New(c Config) *Service {
 	}
 }
 
-// NotUp says why the coordinator is not up yet, while it is not.
+// NotUp says why the coordinator is still starting.
 func (s *Service) NotUp() string { return s.beginning.text() }
 
-// Found are gRPC addresses through which this coordinator joins the cluster that it found when it began.
+// Found are gRPC addresses through which this coordinator joins the cluster that it found at its start.
 func (s *Service) Found() []string { return s.beginning.joinVia }

@@ -9,9 +9,9 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// Verify walks the log and the snapshots in the data directory of a coordinator that does not run, and changes nothing.
-// logStore is that of the configuration, empty for whichever is there; at is an index at which the hash is wanted too, or 0. Hashes
-// are those that GetStateHash tells, so that the data of one replica can be held against another that runs.
+// Verify checks the log and the snapshots in the data directory of a stopped coordinator, and changes nothing. logStore is
+// that of the configuration, empty for the existing one; at is an index at which the hash is also wanted, or 0. The hashes
+// are those of GetStateHash, so that the data of a stopped replica can be compared with a running one.
 func Verify(ctx context.Context, dataDir, logStore string, at uint64) (*verify.Report, error) {
 	return verify.Data(ctx, verify.Config{
 		Dir: filepath.Join(dataDir, "raft"), LogStore: logStore, At: at,

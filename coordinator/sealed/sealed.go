@@ -1,9 +1,9 @@
-// Package sealed keeps the tokens that jobs fetch their data with: encrypted in the state, opened for a task.
+// Package sealed keeps the data tokens of jobs: encrypted in the state, decrypted for a task.
 //
-// Guarantees. What is sealed opens for its tenant only, and only on coordinators with the same secret. The same tokens look
-// different each time that they are sealed. A token that a job has no use for is not kept.
+// Guarantees. Sealed tokens can be opened for their tenant only, and only by coordinators with the same secret. The same
+// tokens give a different ciphertext each time. A token that a job does not need is not stored.
 //
-// Not guaranteed: that a token is still good when the job runs.
+// Not guaranteed: that a token is still valid when the job runs.
 package sealed
 
 import (
@@ -25,11 +25,11 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// A job fetches its data with the tokens of its submitter when it starts, which may be long after and under another leader.
-// So the tokens are in the replicated state, and on disk. There they are encrypted, under a key that all coordinators derive
-// from a secret that is in none of these places.
+// A job fetches its data with the tokens of its submitter when it starts, perhaps much later and under another leader. So
+// the tokens are in the replicated state, and on disk. There they are encrypted, with a key that all coordinators derive
+// from a secret that is stored in neither.
 
-// sealVersion is the first byte of what is sealed.
+// sealVersion is the first byte of sealed credentials.
 const sealVersion byte = 1
 
 // Sealer seals and opens credentials. Without a key it does neither.
@@ -38,7 +38,7 @@ type Sealer struct {
 	log  *slog.Logger
 }
 
-// New derives the key. A secret of its own goes before that of the calls.
+// New derives the key. A separate secret has precedence over the API secret.
 func New(key []byte, apiSecret string, log *slog.Logger) (Sealer, error) {
 	if len(key) == 0 {
 		key = []byte(apiSecret)
@@ -70,7 +70,7 @@ func (s Sealer) seal(tenant string, credentials *v1.DataCredentials) ([]byte, er
 	return s.aead.Seal([]byte{sealVersion}, nil, plain, []byte(tenant)), nil
 }
 
-var errSealed = errors.New("the credentials of the job cannot be opened: they were sealed under another api_secret or credentials_key")
+var errSealed = errors.New("the credentials of the job cannot be decrypted: they were encrypted with another api_secret or credentials_key")
 
 // open decrypts what seal returned.
 func (s Sealer) open(tenant string, sealed []byte) (*v1.DataCredentials, error) {
@@ -88,10 +88,10 @@ func (s Sealer) open(tenant string, sealed []byte) (*v1.DataCredentials, error) 
 	return &out, nil
 }
 
-// MaxToken bounds a token that is kept.
+// MaxToken limits a stored token.
 const MaxToken = 16 << 10
 
-// Seal encrypts those of the caller's tokens that the job will need; nil: none. What a job has no use for is not kept.
+// Seal encrypts the caller's tokens that the job will need; nil: none. Other tokens are not stored.
 func (s Sealer) Seal(c *call.Call, req *v1.SubmitJobRequest) ([]byte, error) {
 	var needed v1.DataCredentials
 	for _, path := range jobspec.Inputs(req) {
@@ -106,22 +106,23 @@ func (s Sealer) Seal(c *call.Call, req *v1.SubmitJobRequest) ([]byte, error) {
 		return nil, nil
 	}
 	if len(needed.ScaidriveToken) > MaxToken || len(needed.ScaiatlasToken) > MaxToken {
-		return nil, call.Errorf(codes.InvalidArgument, "a token for ScaiDrive or ScaiAtlas takes at most %d bytes", MaxToken)
+		return nil, call.Errorf(codes.InvalidArgument, "a token for ScaiDrive or ScaiAtlas must have at most %d bytes", MaxToken)
 	}
 	if s.aead == nil {
-		return nil, call.Errorf(codes.FailedPrecondition, "this cluster cannot keep tokens for ScaiDrive and ScaiAtlas: the operator sets api_secret, or credentials_key, of the coordinators")
+		return nil, call.Errorf(codes.FailedPrecondition, "this cluster cannot store tokens for ScaiDrive and ScaiAtlas: the operator must set api_secret or credentials_key of the coordinators")
 	}
 	return s.seal(c.Tenant, &needed)
 }
 
-// Unseal puts the credentials of a job into its specification. A task without them says what it lacks when it needs them.
+// Unseal adds the credentials of a job to its specification. A task without them reports what is missing when it needs
+// them.
 func (s Sealer) Unseal(j *work.Job, spec *v1.TaskSpec) {
 	if len(j.Credentials) == 0 {
 		return
 	}
 	credentials, err := s.open(j.Tenant, j.Credentials)
 	if err != nil {
-		s.log.Error("a job goes without its credentials", "job", j.ID.String(), "error", err)
+		s.log.Error("a job runs without its credentials", "job", j.ID.String(), "error", err)
 		return
 	}
 	spec.Credentials = credentials

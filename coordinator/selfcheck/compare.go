@@ -2,11 +2,11 @@ package selfcheck
 
 import "slices"
 
-// comparison is what a comparison came to.
+// comparison is the result of a comparison.
 type comparison struct {
-	// differ are the replicas whose hash is not this one's.
+	// differ are the replicas with a different hash.
 	differ []string
-	// majority: more than half of all voters have the same hash. outvoted: it is not this replica's.
+	// majority: more than half of all voters have the same hash. outvoted: this replica's hash is different.
 	majority, outvoted bool
 }
 

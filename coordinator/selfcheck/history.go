@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// recentMarks bounds the newest indices that are all remembered, sparseMarks the multiples of sparseStep before them:
-	// under load replicas are further apart than the newest reach.
+	// recentMarks is how many of the newest indices are remembered, sparseMarks how many multiples of sparseStep before
+	// them: under load replicas are further apart than the newest reach.
 	recentMarks = 4096
 	sparseMarks = 1024
 	sparseStep  = 64
-	// behind is how far back a comparison at any index may lie; further back it moves to a multiple of sparseStep.
+	// behind is how far back a comparison at any index may be; further back only at a multiple of sparseStep.
 	behind = recentMarks / 2
 )
 
-// stateMark is what the state was at an index: the hash is that of all entries up to it.
+// stateMark is the state's hash at an index, over all entries up to it.
 type stateMark struct{ index, hash uint64 }
 
-// history remembers state hashes. Every replica notes the same indices, those of the entries that the state machine is
-// told of, so that what one asks for another one has.
+// history remembers state hashes. Every replica records the same indices, those of the entries passed to the state machine,
+// so that replicas have hashes in common.
 type history struct {
 	mu     sync.Mutex
 	recent markRing
@@ -35,7 +35,7 @@ func (h *history) observe(v *fsm.View, events []event.Event) {
 	defer h.mu.Unlock()
 	for i := range events {
 		if events[i].Topic == event.TopicState {
-			// The state was replaced. What it was before belongs to the same log, but what lies between is not known.
+			// The state was replaced. The earlier hashes belong to the same log, but those in between are missing.
 			h.recent.clear()
 			h.sparse.clear()
 		}
@@ -58,14 +58,14 @@ func (h *history) at(index uint64) (stateMark, bool) {
 	return m, ok && m.index == index
 }
 
-// newest is the index noted last; 0 when there is none.
+// newest is the last recorded index; 0 if there is none.
 func (h *history) newest() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.recent.last().index
 }
 
-// near returns a mark at an index, or before it, that other replicas have probably kept too.
+// near returns a mark at an index, or before it, that other replicas probably have, too.
 func (h *history) near(index uint64) (stateMark, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,7 +75,7 @@ func (h *history) near(index uint64) (stateMark, bool) {
 	return h.sparse.atMost(index)
 }
 
-// markRing is marks in the order of their indices; the oldest make room.
+// markRing is marks in the order of their indices; new ones replace the oldest.
 type markRing struct {
 	marks []stateMark
 	next  int // where the oldest is once the ring is full
@@ -95,7 +95,7 @@ func (r *markRing) add(m stateMark, limit int) {
 	}
 }
 
-// place is where the i-th mark from the oldest is.
+// place is the position of the i-th mark from the oldest.
 func (r *markRing) place(i int) *stateMark { return &r.marks[(r.next+i)%len(r.marks)] }
 
 func (r *markRing) last() stateMark {

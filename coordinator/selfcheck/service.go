@@ -22,10 +22,10 @@ import (
 // answerTime bounds how long one replica waits for the hash of another.
 const answerTime = 2 * time.Second
 
-// remindEvery is after how many rounds a difference that stays is logged again.
+// remindEvery is after how many rounds a persistent difference is logged again.
 const remindEvery = 20
 
-// Service compares hashes, and answers those of other replicas.
+// Service compares hashes, and answers other replicas.
 type Service struct {
 	replica *replica.Replica
 	every   time.Duration
@@ -35,13 +35,13 @@ type Service struct {
 	mismatches  prometheus.Counter
 	comparisons prometheus.Counter
 
-	// What follows belongs to Run.
+	// The fields below belong to Run.
 	target uint64 // what was newest one round ago: others have probably applied it by now
 	logged string
 	rounds int
 }
 
-// New makes a service that compares so often once it runs. Its Observe must be told of every entry.
+// New makes a service that compares at an interval once it runs. Its Observe must be called with every entry.
 func New(r *replica.Replica, every time.Duration, reg prometheus.Registerer, log *slog.Logger) *Service {
 	s := &Service{replica: r, every: every, log: log}
 	s.mismatches = prometheus.NewCounter(prometheus.CounterOpts{
@@ -54,7 +54,7 @@ func New(r *replica.Replica, every time.Duration, reg prometheus.Registerer, log
 	return s
 }
 
-// Observe notes the hash after an entry. It is called on the applying goroutine.
+// Observe records the hash after an entry. The applying goroutine calls it.
 func (s *Service) Observe(v *fsm.View, events []event.Event) { s.history.observe(v, events) }
 
 // Run compares until ctx ends, or this replica is out of service.
@@ -112,7 +112,7 @@ func (s *Service) round(ctx context.Context) string {
 	return ""
 }
 
-// complain logs a difference when it is new, and now and then while it stays.
+// complain logs a new difference, and repeats it while it persists.
 func (s *Service) complain(found comparison, own stateMark) {
 	s.rounds++
 	if key := fmt.Sprint(found); key == s.logged && s.rounds%remindEvery != 0 {
@@ -120,15 +120,15 @@ func (s *Service) complain(found comparison, own stateMark) {
 	} else {
 		s.logged = key
 	}
-	text := "states of replicas differ, and no majority says which is right: stop one and verify it with `mind raft verify`"
+	text := "states of replicas differ, and there is no majority: stop one and verify it with `mind raft verify`"
 	if found.majority {
 		text = "the state of a replica differs from that of a majority"
 	}
 	s.log.Error(text, "index", own.index, "hash", replica.HashText(own.hash), "differ", found.differ)
 }
 
-// collectHashes asks the other voters for the hash at this replica's index. A voter that does not answer, does not remember the
-// index, or takes its hash of something else (another version) is left out.
+// collectHashes asks the other voters for the hash at this replica's index. It omits a voter that does not answer, does not
+// remember the index, or hashes something else (another version).
 func (s *Service) collectHashes(ctx context.Context, own stateMark, voters map[string]string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -163,13 +163,13 @@ func (s *Service) collectHashes(ctx context.Context, own stateMark, voters map[s
 	return hashes
 }
 
-// formatOf is what a hash text says the hash is taken of.
+// formatOf is what a hash text says about what was hashed.
 func formatOf(text string) string {
 	format, _, _ := strings.Cut(text, "-")
 	return format
 }
 
-var errNoSuchMark = errors.New("this index is not remembered (any more, or yet)")
+var errNoSuchMark = errors.New("this index is not remembered")
 
 // GetStateHash lets replicas be compared.
 func (s *Service) GetStateHash(ctx context.Context, req *v1.GetStateHashRequest) (*v1.GetStateHashResponse, error) {

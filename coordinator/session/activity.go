@@ -13,13 +13,13 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// What agents tell in heartbeats beside renewals (what their GPUs do, and that they are there) stays in the leader's memory: to
-// write it down would be an entry of the log for each heartbeat of each node. Other replicas ask the leader when somebody asks them.
+// The data in heartbeats beside renewals (utilization of GPUs, and the contact itself) stays in the leader's memory:
+// recording it would add a log entry for each heartbeat of each node. Other replicas ask the leader on demand.
 
 const (
-	// samplesFor is how long what a GPU did is told. Agents read their GPUs every 10 s.
+	// samplesFor is how long a sample of a GPU is shown. Agents read their GPUs every 10 s.
 	samplesFor = 30 * time.Second
-	// askActivity bounds how long a replica waits for the leader's answer, without which it answers all the same.
+	// askActivity limits how long a replica waits for the leader's answer; it answers its caller in any case.
 	askActivity = time.Second
 )
 
@@ -38,7 +38,7 @@ func (s *sampled) put(gpus []*v1.GpuSample) {
 	}
 }
 
-// get returns nothing when the newest are too old.
+// get returns nothing if the newest are too old.
 func (s *sampled) get() []*v1.GpuSample {
 	if newest := s.newest.Load(); newest != nil && time.Since(newest.at) < samplesFor {
 		return newest.gpus
@@ -46,14 +46,14 @@ func (s *sampled) get() []*v1.GpuSample {
 	return nil
 }
 
-// Activity is what the leader knows of the nodes in session, by node.
+// Activity is what the leader knows about the nodes in session, by node.
 type Activity map[string]*v1.NodeActivity
 
 // GetNodeActivity is served by the leader.
 func (s *Service) GetNodeActivity(_ context.Context, req *v1.GetNodeActivityRequest) (*v1.GetNodeActivityResponse, error) {
 	table := s.current()
 	if table == nil {
-		return nil, call.NotSent("%s does not lead (any more)", s.config.ID)
+		return nil, call.NotSent("%s is not the leader", s.config.ID)
 	}
 	out := &v1.GetNodeActivityResponse{}
 	for _, a := range table.activity(req.GetNodeId()) {
@@ -62,8 +62,8 @@ func (s *Service) GetNodeActivity(_ context.Context, req *v1.GetNodeActivityRequ
 	return out, nil
 }
 
-// Activity of one node, or of all, as the leader knows it. It is empty when the leader cannot be asked, or need not be because the
-// caller wants what this replica has: then nobody knows, which is no reason to fail.
+// Activity of one node, or of all, as the leader knows it. It is empty if the leader cannot be asked, or if the caller
+// wants this replica's state: an unknown activity is not an error.
 func (s *Service) Activity(ctx context.Context, node string) Activity {
 	if table := s.current(); table != nil {
 		return table.activity(node)

@@ -17,12 +17,12 @@ import (
 	"github.com/mindcoordinator/mind/raftnode"
 )
 
-// inbox is what an agent says, on its way to the state.
+// inbox handles what an agent sends, up to its commit.
 type inbox struct {
 	service *Service
 	table   *Table
 	session *session
-	kept    uint64 // version of the roster that the agent last said it keeps
+	kept    uint64 // version of the roster that the agent last reported
 
 	mu      sync.Mutex
 	reports []*v1.Report
@@ -89,7 +89,7 @@ func (in *inbox) take() (reports []*v1.Report, gpus []*v1.Gpu) {
 	return reports, gpus
 }
 
-// commit brings reports into the state, what has piled up at a time, until the session is over.
+// commit commits reports, in batches of what has accumulated, until the session ends.
 func (in *inbox) commit() error {
 	ctx := in.session.ctx
 	for {
@@ -112,7 +112,7 @@ func (in *inbox) commit() error {
 
 func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.Gpu) error {
 	if gpus != nil {
-		// Refused only when the node was forgotten meanwhile, and then the next session registers it anew.
+		// Refused only if the node was forgotten meanwhile; the next session registers it again.
 		command := work.SetNode{ID: in.session.Node(), Action: work.NodeHealth, GPUs: gpusOf(gpus)}
 		if _, err := patiently[work.NodeResult](ctx, in.service.replica, command); err != nil {
 			return err
@@ -132,7 +132,7 @@ func (in *inbox) propose(ctx context.Context, reports []*v1.Report, gpus []*v1.G
 	return nil
 }
 
-// patiently proposes again while too many writes wait: an agent has nowhere else to go with what it has to report.
+// patiently repeats a proposal while too many writes wait: an agent cannot report elsewhere.
 func patiently[R any](ctx context.Context, state State, command kernel.Command) (R, error) {
 	for {
 		result, err := replica.Propose[R](ctx, state, command)
@@ -143,7 +143,7 @@ func patiently[R any](ctx context.Context, state State, command kernel.Command) 
 	}
 }
 
-// relay takes in the renewal of another node.
+// relay takes the renewal of another node.
 func (in *inbox) relay(r *v1.Renewal, now time.Time) {
 	row, ok := in.service.replica.View().Node(r.GetNodeId())
 	if !ok || !in.table.Liveness.Relay(in.session.Presence, row, r, now) {

@@ -17,16 +17,16 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// OrderBook makes the orders of one session. Each Orders lists every task that the node should have; what is needed
-// to launch a task (its spec) goes along only the first time that the session names it, so that a node with many
-// tasks is not told everything again whenever one of them changes.
+// OrderBook makes the orders of one session. Each Orders lists every task that the node should have; the data for launching
+// a task (its spec) is included only the first time in a session, so that a node with many tasks does not get everything
+// again whenever one of them changes.
 type OrderBook struct {
 	node string
 	told map[taskKey]told
 	sent bool
-	// enabledAt is what the session last said of when the node was enabled.
+	// enabledAt is the last value that the session sent.
 	enabledAt uint64
-	// unseal puts the credentials of a job into a specification; nil: there are none.
+	// unseal adds the credentials of a job to a specification; nil: there are none.
 	unseal   func(*work.Job, *v1.TaskSpec)
 	launcher Launcher
 }
@@ -37,14 +37,14 @@ type taskKey struct {
 	rank uint16
 }
 
-// told is what the session last said of a task.
+// told is what the session last sent about a task.
 type told struct {
 	token uint64
 	stop  v1.StopReason_Value
 }
 
-// NewOrderBook makes the orders of a new session of a node. launcher says what a task needs of its launcher; unseal puts
-// the credentials of a job into a specification, and may be nil.
+// NewOrderBook makes the orders of a new session of a node. launcher returns what a task needs of its launcher; unseal adds
+// the credentials of a job to a specification, and may be nil.
 func NewOrderBook(node string, launcher Launcher, unseal func(*work.Job, *v1.TaskSpec)) *OrderBook {
 	return &OrderBook{node: node, told: map[taskKey]told{}, launcher: launcher, unseal: unseal}
 }
@@ -52,7 +52,7 @@ func NewOrderBook(node string, launcher Launcher, unseal func(*work.Job, *v1.Tas
 // Launcher finds what a task needs of its launcher; nil for a job with a command.
 type Launcher func(*fsm.View, *v1.SubmitJobRequest) *v1.Launcher
 
-// Update returns the orders of a view, or nil when they say nothing new.
+// Update returns the orders of a view, or nil if they have not changed.
 func (b *OrderBook) Update(v *fsm.View) *v1.Orders {
 	orders := &v1.Orders{Index: v.Index()}
 	if n, ok := v.Node(b.node); ok {
@@ -102,8 +102,8 @@ func (b *OrderBook) Update(v *fsm.View) *v1.Orders {
 	return orders
 }
 
-// endedByItself says whether a task left the orders because the node said that it had ended: then the node need not be
-// told. What the state ended without the node (it was forgotten) the node must hear, and stop.
+// endedByItself reports whether a task left the orders because the node reported its end: then the node need not be told.
+// If the state ended the task without the node (it was forgotten), the node must be told to stop it.
 func endedByItself(v *fsm.View, key taskKey, before told) bool {
 	j, ok := v.Job(key.job)
 	if !ok || j.Token != before.token || int(key.rank) >= len(j.Tasks) {
@@ -117,7 +117,8 @@ func endedByItself(v *fsm.View, key taskKey, before told) bool {
 func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSpec {
 	request, err := jobspec.Decode(j)
 	if err != nil {
-		// What cannot be read any more cannot be launched either: the agent refuses a job without a command, and says so.
+		// A request that can no longer be read cannot be launched either: the agent refuses a job without a command, with a
+		// message.
 		request = &v1.SubmitJobRequest{Name: fmt.Sprintf("unreadable: %v", err)}
 	}
 	spec := &v1.TaskSpec{
@@ -147,7 +148,7 @@ func (b *OrderBook) spec(v *fsm.View, j *work.Job, lease *work.Lease) *v1.TaskSp
 	return spec
 }
 
-// modelPath is where what an evaluation scores is; empty: the checkpoint is not known any more, and the agent says so.
+// modelPath is the model that an evaluation scores; empty: the checkpoint is no longer known, and the agent reports that.
 func modelPath(v *fsm.View, j *work.Job, e *v1.EvaluationConfig) string {
 	if e.GetCheckpointId() == "" {
 		return strings.TrimPrefix(e.GetModelUri(), "file://")
@@ -159,7 +160,8 @@ func modelPath(v *fsm.View, j *work.Job, e *v1.EvaluationConfig) string {
 	return ""
 }
 
-// leaseTime is how long a task may live without a renewal: until it may be replaced, or until its job would wait no longer.
+// leaseTime is how long a task may live without a renewal: until it may be replaced, or until its job would not wait any
+// longer.
 func leaseTime(j *work.Job) time.Duration {
 	if liveness.Replaceable(j) {
 		return liveness.LostAfter(j)
@@ -167,7 +169,7 @@ func leaseTime(j *work.Job) time.Duration {
 	return time.Duration(j.GiveUpAfter)
 }
 
-// hostOf is where the ranks on other nodes reach a node: where its agent is reached.
+// hostOf is the address of a node for ranks on other nodes: that of its agent.
 func hostOf(v *fsm.View, node string) string {
 	n, ok := v.Node(node)
 	if !ok {
@@ -179,14 +181,14 @@ func hostOf(v *fsm.View, node string) string {
 	return n.Hostname
 }
 
-// Ports for the rendezvous of an attempt lie below those that kernels hand out by themselves.
+// Ports for the rendezvous of an attempt are below those that kernels assign.
 const (
 	firstPort = 15_000
 	portRange = 15_000
 )
 
-// masterPort is the same for all ranks of an attempt, and differs between attempts that are alive together as well as
-// numbers can: entries and places within them follow each other.
+// masterPort is the same for all ranks of an attempt, and differs between concurrent attempts as far as possible: entries
+// and places within them are consecutive.
 func masterPort(j *work.Job, token uint64) int32 {
 	return int32(firstPort + (token*31+uint64(j.ID)*17)%portRange)
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// rosterPace is how long changes of the roster are gathered before the nodes are told, and what the nodes say of the
-// versions they keep before it is written down.
-// The more there are to be told, the longer: while a thousand nodes come back, each of them would be told a thousand times.
+// rosterPace is how long changes of the roster are collected before the nodes get them, and the nodes' versions before they
+// are recorded. It grows with the number of nodes: while a thousand nodes reconnect, each of them would get a thousand
+// rosters.
 const (
 	rosterPace      = 200 * time.Millisecond
 	rosterPerMember = time.Millisecond
@@ -61,7 +61,7 @@ func newRoster(v *fsm.View) *roster {
 // RosterChanged is called when the list of nodes may have changed.
 func (t *Table) RosterChanged() { signal(t.rosterDue) }
 
-// Distribute tells the nodes of each version of the roster, and the state of what they keep, until ctx ends.
+// Distribute sends each version of the roster to the nodes, and records which versions they have, until ctx ends.
 func (t *Table) Distribute(ctx context.Context, state State, log *slog.Logger) {
 	for {
 		select {
@@ -80,7 +80,7 @@ func (t *Table) Distribute(ctx context.Context, state State, log *slog.Logger) {
 			case ctx.Err() != nil:
 				return
 			case err != nil:
-				log.Warn("what nodes keep of the roster was not written", "error", err)
+				log.Warn("cannot record the nodes' versions of the roster", "error", err)
 				for _, ack := range acks {
 					t.keep(ack.Node, ack.Version)
 				}
@@ -90,7 +90,7 @@ func (t *Table) Distribute(ctx context.Context, state State, log *slog.Logger) {
 	}
 }
 
-// keep notes that a node has a version of the roster on disk.
+// keep records that a node has a version of the roster on disk.
 func (t *Table) keep(node string, version uint64) {
 	if t.Liveness.Keep(node, version) {
 		signal(t.rosterDue)

@@ -22,14 +22,14 @@ type State interface {
 	replica.Proposer
 }
 
-// Config is what sessions go by.
+// Config configures sessions.
 type Config struct {
 	ID string
-	// TLS: the certificate of a session must be that of its node.
+	// TLS: the certificate of a session must belong to its node.
 	TLS bool
-	// Heartbeat is how often agents are told to renew.
+	// Heartbeat is the interval at which agents renew.
 	Heartbeat time.Duration
-	// Launcher and Unseal complete what a node is told of a task: see NewOrderBook.
+	// Launcher and Unseal complete the specification of a task: see NewOrderBook.
 	Launcher Launcher
 	Unseal   func(*work.Job, *v1.TaskSpec)
 	// Background counts the goroutines of sessions.
@@ -37,12 +37,12 @@ type Config struct {
 	Log        *slog.Logger
 }
 
-// Service serves the sessions of agents, and what they tell.
+// Service serves the sessions of agents.
 type Service struct {
 	config  Config
 	log     *slog.Logger
 	replica *replica.Replica
-	// current is the table of the term that this coordinator leads in; nil: it does not lead.
+	// current is the table of the term in which this coordinator leads; nil: it does not lead.
 	current func() *Table
 }
 
@@ -51,7 +51,7 @@ func New(config Config, r *replica.Replica, current func() *Table) *Service {
 	return &Service{config: config, log: config.Log, replica: r, current: current}
 }
 
-// InSession says whether a node is in session with this coordinator, and whether this coordinator leads.
+// InSession reports whether a node is in session with this coordinator, and whether this coordinator leads.
 func (s *Service) InSession(node string) (inSession, leading bool) {
 	table := s.current()
 	if table == nil {
@@ -61,35 +61,35 @@ func (s *Service) InSession(node string) (inSession, leading bool) {
 	return inSession, true
 }
 
-// RenewsThroughPeers says whether renewals of a node that is not in session come through others, as far as this coordinator
-// knows: it is false when it does not lead.
+// RenewsThroughPeers reports whether a node that is not in session renews through others, as far as this coordinator knows:
+// false if it does not lead.
 func (s *Service) RenewsThroughPeers(node string) bool {
 	table := s.current()
 	return table != nil && table.Liveness.RenewsThroughPeers(node, time.Now())
 }
 
 const (
-	// backlogPause is how long a report waits while too many writes do.
+	// backlogPause is the pause of reports while too many writes wait.
 	backlogPause = 20 * time.Millisecond
-	// helloTime bounds how long a stream may be open without saying who it is.
+	// helloTime limits how long a stream may be open without a hello.
 	helloTime = 5 * time.Second
-	// leaderWithin bounds how long an agent is kept waiting while no leader is known. Others may know one.
+	// leaderWithin limits how long an agent waits while no leader is known. Other coordinators may know one.
 	leaderWithin = 300 * time.Millisecond
-	// maxReports is how many reports travel in one command; maxPending how many may wait for their commit.
+	// maxReports is how many reports one command contains; maxPending how many may wait for their commit.
 	maxReports = 512
 	maxPending = 20_000
 )
 
-// Session serves one agent while this coordinator leads. Three goroutines share the work: one receives (so that a
-// heartbeat is never late because a commit is), one commits reports, and one sends. This one waits for the end of the
-// session and returns, which ends the stream, and with it a send to an agent that does not read.
+// Session serves one agent while this coordinator leads. Three goroutines share the work: one receives (so that a commit
+// does not delay a heartbeat), one commits reports, and one sends. This one waits for the end of the session and returns,
+// which ends the stream, and with it a send to an agent that does not read.
 func (s *Service) Session(stream v1.AgentService_SessionServer) error {
 	hello, err := s.receiveHello(stream)
 	if err != nil {
 		return err
 	}
 	if who := call.Of(stream.Context()).Peer; s.config.TLS && who.ID != hello.GetNodeId() {
-		return call.Errorf(codes.PermissionDenied, "the certificate is of %q, the session for %q", who.ID, hello.GetNodeId())
+		return call.Errorf(codes.PermissionDenied, "the certificate belongs to %q, but the session to %q", who.ID, hello.GetNodeId())
 	}
 	s.awaitLeader(stream.Context())
 	table := s.current()
@@ -106,19 +106,19 @@ func (s *Service) Session(stream v1.AgentService_SessionServer) error {
 	}
 	sess.Register()
 	table.Liveness.Unbar(sess.Node())
-	s.log.Info("agent in session", "node", sess.Node(), "term", table.term)
+	s.log.Info("session started", "node", sess.Node(), "term", table.term)
 	in := &inbox{service: s, table: table, session: sess, fresh: make(chan struct{}, 1)}
 	s.config.Background.Go(func() { sess.cancel(in.receive(stream)) })
 	s.config.Background.Go(func() { sess.cancel(in.commit()) })
 	s.config.Background.Go(func() { sess.cancel(s.tell(table, sess, stream)) })
 	<-sess.ctx.Done()
 	err = context.Cause(sess.ctx)
-	s.log.Info("agent's session over", "node", sess.Node(), "why", err)
+	s.log.Info("session ended", "node", sess.Node(), "why", err)
 	return sessionEnd(err)
 }
 
-// awaitLeader waits a little until a leader is known, this coordinator or another one: so the agents, which come back at
-// once when a leader is gone, hear of the next one when there is one, and do not have to ask again and again.
+// awaitLeader waits briefly until a leader is known, this coordinator or another one: agents come back at once when a
+// leader is gone, and so learn the next one without asking repeatedly.
 func (s *Service) awaitLeader(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaderWithin)
 	defer cancel()
@@ -128,7 +128,7 @@ func (s *Service) awaitLeader(ctx context.Context) {
 	}
 }
 
-// tell sends what the agent should know, at once when it changes, until the session is over.
+// tell sends orders, acknowledgements and rosters when they change, until the session ends.
 func (s *Service) tell(table *Table, sess *session, stream v1.AgentService_SessionServer) error {
 	sender := NewSender(sess.Presence, NewOrderBook(sess.Node(), s.config.Launcher, s.config.Unseal))
 	welcome := &v1.Welcome{CoordinatorId: s.config.ID, Term: table.term, HeartbeatIntervalMs: int32(s.config.Heartbeat.Milliseconds())}
@@ -167,7 +167,7 @@ func (s *Service) tell(table *Table, sess *session, stream v1.AgentService_Sessi
 	}
 }
 
-// causeOr prefers why the session was ended over what broke because of it.
+// causeOr prefers the reason why the session ended over the error that this caused.
 func causeOr(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
 		return cause
@@ -184,12 +184,12 @@ func sessionEnd(err error) error {
 	case errors.Is(err, errReplaced), errors.Is(err, ErrSilent), errors.Is(err, ErrAgain):
 		return call.Errorf(codes.Aborted, "%s", err.Error())
 	case errors.Is(err, context.Canceled):
-		return call.Errorf(codes.Canceled, "the agent went away")
+		return call.Errorf(codes.Canceled, "the agent closed the stream")
 	}
 	return err
 }
 
-// receiveHello waits for the first message, not for ever: the context of a stream ends when its handler returns.
+// receiveHello waits for the first message, with a limit: the context of a stream ends when its handler returns.
 func (s *Service) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello, error) {
 	type first struct {
 		req *v1.SessionRequest
@@ -212,12 +212,12 @@ func (s *Service) receiveHello(stream v1.AgentService_SessionServer) (*v1.Hello,
 		}
 		return f.req.GetHello(), nil
 	case <-timer.C:
-		return nil, call.Errorf(codes.DeadlineExceeded, "no hello came")
+		return nil, call.Errorf(codes.DeadlineExceeded, "no hello arrived in time")
 	}
 }
 
-// register makes the state know the node as it is now; when it does already, nothing is written. A start of the agent is
-// always written: the state learns from it which of the tasks that it is afraid of are gone.
+// register updates the node in the state; if it has not changed, nothing is written. A start of the agent is always
+// written: the state learns from it which of the tasks that may still be alive are gone.
 func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 	command := Registration(hello)
 	if Registered(s.replica.View(), &command.Node) {
@@ -233,8 +233,8 @@ func (s *Service) register(ctx context.Context, hello *v1.Hello) error {
 	return nil
 }
 
-// Registered says whether a node that says hello need not be registered again: it is reachable and on the roster, its
-// agent has not started anew, lost nothing of the roster that it keeps, and no task is waited for there.
+// Registered reports whether a node that says hello need not be registered again: it is reachable and on the roster, its
+// agent has not restarted, it has lost nothing of its roster, and no task may still be alive there.
 func Registered(v *fsm.View, n *work.Node) bool {
 	row, ok := v.Node(n.ID)
 	return ok && row.UnreachableSince == 0 && row.RosterSince != 0 && n.Incarnation != 0 && row.Incarnation == n.Incarnation &&

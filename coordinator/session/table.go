@@ -15,21 +15,21 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 )
 
-// Why a session ends.
+// Reasons for the end of a session.
 var (
-	ErrSilent     = errors.New("the node was not heard of in time")
-	ErrAgain      = errors.New("the node was declared lost, and has to register anew")
+	ErrSilent     = errors.New("the node was silent for too long")
+	ErrAgain      = errors.New("the node was declared lost, and must register again")
 	errReplaced   = errors.New("the node opened another session")
-	errNotLeading = errors.New("this coordinator does not lead (any more)")
+	errNotLeading = errors.New("this coordinator is not the leader")
 )
 
-// Table is the nodes in session in one term. It is made when the term begins; Close ends it for good.
+// Table is the nodes in session in one term. It is made when the term begins; Close ends it.
 type Table struct {
-	// Liveness is what the sessions tell of the nodes.
+	// Liveness receives what the sessions report about the nodes.
 	Liveness *liveness.Term
 	term     uint64
 
-	// due holds a token when a round of renewals is due, rosterDue when nodes or the state may have to be told of the roster.
+	// due has a token when a round of renewals is due, rosterDue when the roster may have to be sent or recorded.
 	due, rosterDue chan struct{}
 	roster         atomic.Pointer[roster]
 
@@ -39,7 +39,7 @@ type Table struct {
 	live   sync.WaitGroup
 }
 
-// NewTable makes the table of a term, whose number it tells agents.
+// NewTable makes the table of a term, whose number agents get.
 func NewTable(number uint64, term *liveness.Term, v *fsm.View) *Table {
 	t := &Table{
 		Liveness: term, term: number, byNode: map[string]*session{},
@@ -54,7 +54,7 @@ type session struct {
 	*liveness.Presence
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// wake has room for one: whatever happened since the last look, one look is enough.
+	// wake has room for one token: one look is enough for any number of changes.
 	wake  chan struct{}
 	dirty atomic.Bool // orders may have changed
 
@@ -72,7 +72,7 @@ func signal(ch chan struct{}) {
 	}
 }
 
-// enter begins a session, and ends an older one of the same node. leave must follow.
+// enter starts a session, and ends an older one of the same node. The caller must call leave.
 func (t *Table) enter(ctx context.Context, node string) (*session, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -101,7 +101,7 @@ func (t *Table) leave(s *session) {
 	t.live.Done()
 }
 
-// Close ends all sessions, lets none begin, and waits until they are gone.
+// Close ends all sessions, accepts no more, and waits until they are gone.
 func (t *Table) Close() {
 	t.mu.Lock()
 	t.closed = true
@@ -112,7 +112,7 @@ func (t *Table) Close() {
 	t.live.Wait()
 }
 
-// End ends the sessions of some nodes, as far as they have one.
+// End ends the sessions of some nodes.
 func (t *Table) End(why error, nodes ...string) {
 	t.each(nodes, func(s *session) { s.cancel(why) })
 }
@@ -125,7 +125,7 @@ func (t *Table) Wake(nodes []string) {
 	})
 }
 
-// WakeAll tells it to all sessions.
+// WakeAll does so for all sessions.
 func (t *Table) WakeAll() {
 	t.all(func(s *session) {
 		s.dirty.Store(true)
@@ -154,13 +154,13 @@ func (t *Table) all(do func(*session)) {
 	}
 }
 
-// RenewalDue holds a token when a round of renewals is due. AskRenewal puts one there.
+// RenewalDue has a token when a round of renewals is due. AskRenewal puts one there.
 func (t *Table) RenewalDue() <-chan struct{} { return t.due }
 
 // AskRenewal asks for a round of renewals.
 func (t *Table) AskRenewal() { signal(t.due) }
 
-// activity is what the sessions know of one node, or of all.
+// activity is what the sessions know about one node, or about all.
 func (t *Table) activity(node string) Activity {
 	found := Activity{}
 	note := func(s *session) {

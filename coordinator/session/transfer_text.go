@@ -8,12 +8,12 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// What users are told while the data and the model of their jobs are on their way to the nodes.
+// Messages for users while the data and the model of their jobs are being transferred to the nodes.
 
-// maxTransferPath bounds what is repeated of a path.
+// maxTransferPath limits how much of a path is shown.
 const maxTransferPath = 300
 
-// transferText makes a few words of what an agent reports; empty: nothing is on its way.
+// transferText describes a transfer in a few words; empty: there is none.
 func transferText(r *v1.TransferReport) string {
 	if r.GetPath() == "" {
 		return ""
@@ -36,7 +36,7 @@ func transferText(r *v1.TransferReport) string {
 	return call.Clip(text, work.MaxTransfer)
 }
 
-// unitOf is the largest of which there is at least one.
+// unitOf is the largest unit that is at most the number.
 func unitOf(bytes int64) (unit int64, name string) {
 	unit, name = 1, "bytes"
 	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// What agents say, in the words of the state.
+// Conversion of agents' messages into values of the state.
 
 // Registration is how a node that says hello is made known to the state.
 func Registration(hello *v1.Hello) work.RegisterNode {
@@ -74,18 +74,18 @@ func gpusOf(gpus []*v1.Gpu) []work.GPU {
 	return out
 }
 
-// sameNode says whether the state knows the node just as it describes itself now.
+// sameNode reports whether the state has the node exactly as it describes itself now.
 func sameNode(row, n *work.Node) bool {
 	if row.Hostname != n.Hostname || row.BootID != n.BootID || row.AgentVersion != n.AgentVersion || row.GRPCAddr != n.GRPCAddr ||
 		row.HTTPAddr != n.HTTPAddr || row.CPUs != n.CPUs || row.MemMB != n.MemMB || !maps.Equal(row.Labels, n.Labels) {
 		return false
 	}
-	// A GPU that vanished stays in the row, and is not in the agent's inventory.
+	// A GPU that vanished stays in the row, but not in the agent's inventory.
 	present := slices.DeleteFunc(slices.Clone(row.GPUs), func(g work.GPU) bool { return g.Health == v1.GpuHealth_VANISHED })
 	return slices.Equal(present, n.GPUs)
 }
 
-// reportOf is false for a report that names no task.
+// reportOf is false for a report without a task.
 func reportOf(r *v1.Report) (work.TaskReport, bool) {
 	ref := r.GetTask()
 	id, ok := ident.ParseJob(ref.GetJobId())
@@ -123,8 +123,8 @@ func reportOf(r *v1.Report) (work.TaskReport, bool) {
 	return out, true
 }
 
-// resultOfBenchmark takes the result of a benchmark in. It is kept for good and shown to users, so whatever the workload wrote
-// must be an object of numbers, or is told as the failure that it is.
+// resultOfBenchmark converts the result of a benchmark. It is stored permanently and shown to users, so it must be an
+// object of numbers; otherwise it is stored as a failure.
 func resultOfBenchmark(out *work.TaskReport, e *v1.EvaluationReport) {
 	out.Benchmark, out.Samples, out.ErrorMessage = e.GetBenchmark(), int64(max(0, e.GetNumSamples())), reason.Text(call.Clip(e.GetError(), maxErrorMessage))
 	if !status.ValidBenchmark(out.Benchmark, work.MaxBenchmarkName) {
@@ -142,7 +142,7 @@ func resultOfBenchmark(out *work.TaskReport, e *v1.EvaluationReport) {
 	out.Metrics = e.GetMetricsJson()
 }
 
-// Bounds of what is taken of a report.
+// Limits of a report.
 const (
 	maxErrorMessage = 1024
 	maxMetrics      = 16 << 10

@@ -1,7 +1,7 @@
-// Package votes says what this coordinator's own gossip knows of nodes, and asks the other coordinators the same.
+// Package votes reports what this coordinator's own gossip knows about nodes, and asks the other coordinators the same.
 //
-// Guarantees. A coordinator votes for itself alone: an answer that comes from another coordinator than the one that was
-// asked is an error. A voter that does not answer within a second has not voted.
+// Guarantees. A coordinator votes for itself only: an answer from another coordinator than the one that was asked is an
+// error. A voter that does not answer within a second has not voted.
 package votes
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// timeout bounds how long the leader waits for the vote of another coordinator.
+// timeout limits how long the leader waits for the vote of another coordinator.
 const timeout = time.Second
 
 // Service votes, and asks for votes.
@@ -30,17 +30,17 @@ type Service struct {
 	replica *replica.Replica
 }
 
-// New makes the service of a coordinator. members is its view of gossip, empty without gossip; with tls only coordinators may
-// ask.
+// New makes the service of a coordinator. members is its view of gossip, empty without gossip; with tls only coordinators
+// may ask.
 func New(self string, tls bool, members func() []gossip.Member, r *replica.Replica) *Service {
 	return &Service{self: self, tls: tls, members: members, replica: r}
 }
 
-// GetVotes says what this replica's own gossip knows of nodes. The leader asks each voter, and the state counts: what a
-// replica says for itself must not be said for it by another one.
+// GetVotes returns what this replica's own gossip knows about nodes. The leader asks each voter, and the state counts the
+// votes: no replica may vote for another.
 func (s *Service) GetVotes(ctx context.Context, req *v1.GetVotesRequest) (*v1.GetVotesResponse, error) {
 	if who := call.Of(ctx).Peer; s.tls && !who.Is(pki.RoleCoordinator) {
-		return nil, call.Errorf(codes.PermissionDenied, "coordinators vote among themselves; the certificate says %s", who)
+		return nil, call.Errorf(codes.PermissionDenied, "only coordinators may ask for votes; the certificate has the role %s", who)
 	}
 	return &v1.GetVotesResponse{CoordinatorId: s.self, Votes: s.own(req.GetNodeIds())}, nil
 }

@@ -36,7 +36,7 @@ func (v *voter) GetVotes(_ context.Context, req *v1.GetVotesRequest) (*v1.GetVot
 	return reply, nil
 }
 
-// Addresses are given anew to others: the coordinator that answers at one has a vote of its own, and no other's.
+// Addresses are reused: the coordinator that answers at one has a vote of its own, and no other's.
 func TestAsk_anAnswerOfAnotherCoordinatorIsNoVote(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -1,9 +1,9 @@
-// Package ports finds ports of this machine for components that start later, so that no two clusters are given the same.
+// Package ports finds ports of this machine for components that start later, so that no two clusters use the same.
 //
-// A component that is started again, after a crash too, must find its port free. A port that was merely found free once is
-// somebody else's by then: the kernel gives those from 32768 up to outgoing connections, and another cluster looks for ports at
-// the same time. So ports are chosen below those of the kernel, and each is claimed for as long as its cluster lives, whether
-// its component runs or not. Claims end with the process that made them. Only programs that ask this package honour them.
+// A component that is restarted, also after a crash, must find its port free. A port that was only found free once may be
+// in use by then: the kernel uses ports from 32768 up for outgoing connections, and another cluster looks for ports at the
+// same time. So ports are chosen below those of the kernel, and each is claimed as long as its cluster lives, whether its
+// component runs or not. Claims end with the process that made them. Only programs that use this package honour them.
 package ports
 
 import (
@@ -26,7 +26,8 @@ type Set struct {
 	sockets []io.Closer
 }
 
-// Take takes an address, with its UDP port if wanted, or says why it is not free. Nobody can listen there until Release.
+// Take takes an address, with its UDP port if wanted, or returns why it is not free. No program can listen there until
+// Release.
 func (s *Set) Take(addr string, udp bool) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -56,7 +57,7 @@ func (s *Set) Take(addr string, udp bool) error {
 	return nil
 }
 
-// Keep takes an address if it is free, and else finds another one on the host.
+// Keep takes an address if it is free, and otherwise finds another one on the host.
 func (s *Set) Keep(addr, host string, udp bool) (string, error) {
 	if addr != "" && s.Take(addr, udp) == nil {
 		return addr, nil
@@ -81,7 +82,7 @@ func (s *Set) Release() {
 	s.sockets = nil
 }
 
-// Close gives the ports to whoever wants them.
+// Close releases the claims.
 func (s *Set) Close() {
 	s.Release()
 	closeAll(s.claims)

@@ -62,7 +62,7 @@ func leads(ctx context.Context, r devcluster.CoordinatorInfo) bool {
 	return false
 }
 
-// killLeader kills whoever leads, and measures what that costs: the time to a new leader, and the wait of a write that is
+// killLeader kills the leader, and measures what that costs: the time to a new leader, and the wait of a write that is
 // sent at this moment.
 func (s *story) killLeader(ctx context.Context) error {
 	var err error

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Proxies are the networks of the proxies in front, whose word on where a request came from is taken.
+// Proxies are the networks of trusted proxies, whose X-Forwarded-For header names the client.
 type Proxies []netip.Prefix
 
 // ParseProxies reads addresses and networks.
@@ -34,9 +34,9 @@ func (p Proxies) has(ip netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(ip.Unmap()) })
 }
 
-// ClientOf is the address that a request came from: of whoever opened the connection, or, if that is a trusted proxy, of whom the
-// proxy names. Each proxy appends who came to it, so the list is read from its end, up to the first address that is no trusted
-// proxy's: what stands before that anybody may have written.
+// ClientOf returns the client's address: the peer of the connection, or, if that is a trusted proxy, the address that the
+// proxy names. Each proxy appends the address of its own peer, so the list is read from its end up to the first address
+// that is not a trusted proxy. Anything before it may be forged.
 func (p Proxies) ClientOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -62,7 +62,7 @@ func (p Proxies) ClientOf(r *http.Request) string {
 	return at.String()
 }
 
-// namedAddr reads an address as proxies write it, some with the port.
+// namedAddr parses an address as proxies write it; some add the port.
 func namedAddr(text string) (netip.Addr, error) {
 	if withPort, err := netip.ParseAddrPort(text); err == nil {
 		return withPort.Addr(), nil
@@ -72,7 +72,7 @@ func namedAddr(text string) (netip.Addr, error) {
 
 type addressKey struct{}
 
-// WithAddress says where a request came from.
+// WithAddress adds the client's address to the context.
 func WithAddress(ctx context.Context, address string) context.Context {
 	return context.WithValue(ctx, addressKey{}, address)
 }

@@ -20,51 +20,52 @@ import (
 )
 
 const (
-	// TrustToken is how long a gateway believes what it was told of a good token: a revoked one may be good for so long at another
-	// gateway.
+	// TrustToken is how long a gateway caches a valid token: a token that was revoked at another gateway may be accepted
+	// for so long.
 	TrustToken = 10 * time.Second
-	// doubtToken is how long it does not ask for an unknown one again.
+	// doubtToken is how long a gateway caches an unknown token.
 	doubtToken  = time.Second
 	maxTold     = 100_000
 	verifyToken = 10 * time.Second
-	// askLeader is how long the leader is asked. Without one any coordinator says what it has: it may not have heard that a token
-	// was revoked, but without a leader nothing can be changed, and what one reads is as old.
+	// askLeader is how long the leader is asked. Without a leader any coordinator answers from its state. It may lack a
+	// revocation, but without a leader nothing can be changed, and what a caller reads is equally old.
 	askLeader = 4 * time.Second
 )
 
-// APITokens knows the callers whose tokens the coordinators keep.
+// APITokens authenticates callers by the tokens that the coordinators keep.
 type APITokens struct {
 	service v1.TokenServiceClient
-	// guesses bounds the questions about tokens that this gateway has never known as good.
+	// guesses limits look-ups of tokens that this gateway has never seen as valid.
 	guesses *guesses.Limiter
 
 	mu   sync.Mutex
 	told map[[sha256.Size]byte]told
-	// asking are the questions under way: who comes with the same token waits for the answer.
+	// asking holds the look-ups in progress: requests with the same token share one.
 	asking map[[sha256.Size]byte]*tokenQuestion
 }
 
-// tokenQuestion is one to the coordinators.
+// tokenQuestion is one look-up at the coordinators.
 type tokenQuestion struct {
-	answered chan struct{} // closed when what follows is set
+	answered chan struct{} // closed when the fields below are set
 	have     told
 	err      error
-	// dropped: whoever asked has gone, and others who wait have to ask themselves.
+	// dropped: the caller of the look-up is gone, and those that wait have to look up themselves.
 	dropped bool
 }
 
-// told is what the coordinators said of a token.
+// told is the coordinators' answer about a token.
 type told struct {
-	caller *Caller // nil: nobody issued it
+	caller *Caller // nil: the token does not exist
 	until  time.Time
 }
 
-// NewAPITokens asks the coordinators by a client.
+// NewAPITokens looks up tokens with a client.
 func NewAPITokens(service v1.TokenServiceClient) *APITokens {
 	return &APITokens{service: service, guesses: guesses.New(), told: map[[sha256.Size]byte]told{}, asking: map[[sha256.Size]byte]*tokenQuestion{}}
 }
 
-// TooManyGuesses is returned for a token that was not looked up, because too many unknown ones came from the same address.
+// TooManyGuesses is returned for a token that was not looked up, because too many unknown tokens came from the same
+// address.
 type TooManyGuesses struct{ Wait time.Duration }
 
 func (e *TooManyGuesses) Error() string { return "too many unknown tokens from one address" }
@@ -95,7 +96,7 @@ func (t *APITokens) AuthenticateDigest(ctx context.Context, digest [sha256.Size]
 	return have.caller, nil
 }
 
-// lookUp asks the coordinators, or waits for the answer to somebody else who asks about the same token.
+// lookUp asks the coordinators, or waits for another request's look-up of the same token.
 func (t *APITokens) lookUp(ctx context.Context, digest [sha256.Size]byte, wasGood bool, now time.Time) (told, error) {
 	for {
 		t.mu.Lock()
@@ -119,8 +120,8 @@ func (t *APITokens) lookUp(ctx context.Context, digest [sha256.Size]byte, wasGoo
 	}
 }
 
-// answer finds the answer to a question, unless the token may be one more guess of somebody who has guessed a lot. One that was good
-// before is none.
+// answer looks up a token, unless its address has sent too many unknown tokens. A token that was valid before is not a
+// guess.
 func (t *APITokens) answer(ctx context.Context, q *tokenQuestion, digest [sha256.Size]byte, wasGood bool, now time.Time) (told, error) {
 	defer func() {
 		t.mu.Lock()
@@ -156,7 +157,7 @@ func (t *APITokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.
 	reply, err := t.service.VerifyToken(client.WithCall(ctx, client.Call{RetryFor: askLeader}), request)
 	if code := grpcstatus.Code(err); code == codes.Unavailable || code == codes.DeadlineExceeded {
 		old, errOld := t.service.VerifyToken(client.WithCall(ctx, client.Call{RetryFor: verifyToken, Consistency: status.Stale}), request)
-		// That one does not know a token proves nothing: it may be behind, or have just been started.
+		// One replica's "unknown" proves nothing: it may lag, or have just started.
 		if grpcstatus.Code(errOld) != codes.NotFound {
 			reply, err = old, errOld
 		}
@@ -165,7 +166,7 @@ func (t *APITokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.
 	switch {
 	case grpcstatus.Code(err) == codes.NotFound:
 	case err != nil:
-		return told{}, fmt.Errorf("ask whose token it is: %w", err)
+		return told{}, fmt.Errorf("look up the token: %w", err)
 	default:
 		k := reply.GetToken()
 		answer = told{caller: &Caller{Tenant: k.GetTenantId(), User: k.GetUserId(), Permissions: k.GetPermissions(), Token: k.GetTokenId()}, until: now.Add(TrustToken)}
@@ -189,7 +190,7 @@ func (t *APITokens) ask(ctx context.Context, digest [sha256.Size]byte, now time.
 	return answer, nil
 }
 
-// Forget makes the next use of every token ask again: one was revoked here.
+// Forget drops the cache after a token was revoked here, so that the next use of every token is looked up again.
 func (t *APITokens) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -199,10 +200,10 @@ func (t *APITokens) Forget() {
 	}
 }
 
-// TokenStart is what API tokens begin with, as published.
+// TokenStart is the prefix of API tokens, as published.
 const TokenStart = "sgk_"
 
-// MintToken makes an API token that nobody can guess.
+// MintToken creates a random API token.
 func MintToken() string { return mint(TokenStart) }
 
 func mint(start string) string {

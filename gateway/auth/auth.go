@@ -1,10 +1,11 @@
-// Package auth says who a request comes from, and what he may: by tokens of the configuration, API tokens that the coordinators
-// keep, tokens of an OpenID Connect issuer, and tickets for event streams.
+// Package auth authenticates requests and says which permissions the caller has: by tokens of the configuration, API tokens
+// that the coordinators keep, tokens of an OpenID Connect issuer, and tickets for event streams.
 //
-// Guarantees: an API token that was revoked is good at another gateway for 10 seconds at most. Unknown tokens and tickets of one
-// address lead to a bounded number of questions to the coordinators. No token leaves the gateway: coordinators are sent digests.
+// Guarantees: a revoked API token is accepted by another gateway for at most 10 seconds more. Unknown tokens and tickets
+// from one address cause a bounded number of look-ups at the coordinators. No token leaves the gateway: coordinators get
+// digests.
 //
-// Not guaranteed: that a caller may do what he asks for. The route says which permission that needs.
+// Not guaranteed: that the caller is authorized for the request. The route says which permission it needs.
 package auth
 
 import (
@@ -15,39 +16,40 @@ import (
 	"time"
 )
 
-// Caller is who a request comes from.
+// Caller is the authenticated sender of a request.
 type Caller struct {
 	Tenant      string
 	User        string
 	Permissions []string
-	// Issued says that an OpenID Connect issuer made the caller's token, so that it can be exchanged for others.
+	// Issued says that an OpenID Connect issuer issued the caller's token, so it can be exchanged for others.
 	Issued bool
-	// Token is the id of the API token that he came with; empty: he came another way.
+	// Token is the id of the API token that the caller used; empty: the caller used another credential.
 	Token string
-	// Expires is when the token that he came with ends; zero: it does not, or it is looked up again anyway.
+	// Expires is when the caller's token expires; zero: it does not expire, or it is looked up again anyway.
 	Expires time.Time
 }
 
-// May says whether the caller has one of the permissions.
+// May reports whether the caller has one of the permissions.
 func (c *Caller) May(permissions ...string) bool {
 	return slices.ContainsFunc(permissions, func(p string) bool { return slices.Contains(c.Permissions, p) })
 }
 
-// ErrInvalidToken is returned for a token that nobody issued, or that is no longer good.
+// ErrInvalidToken is returned for a token that does not exist, has expired or was revoked.
 var ErrInvalidToken = errors.New("invalid or expired authentication token")
 
-// Authenticator says who sent a bearer token. Any error but ErrInvalidToken
-// means that it could not tell.
+// Authenticator finds the sender of a bearer token. Any error but ErrInvalidToken means that the token could not be
+// checked.
 type Authenticator interface {
 	Authenticate(ctx context.Context, token string) (*Caller, error)
 }
 
-// DigestAuthenticator is an Authenticator that knows tokens by their SHA-256, too: so it can look at one again that it is not shown.
+// DigestAuthenticator is an Authenticator that can also look up a token by its SHA-256, so it can check a token again
+// without seeing it.
 type DigestAuthenticator interface {
 	AuthenticateDigest(ctx context.Context, digest [sha256.Size]byte) (*Caller, error)
 }
 
-// FirstOf asks one authenticator after the other: a token that one does not know may be another's.
+// FirstOf asks several authenticators in order: a token unknown to one may be known to the next.
 type FirstOf []Authenticator
 
 // Authenticate implements Authenticator.

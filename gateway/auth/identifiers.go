@@ -1,13 +1,13 @@
 package auth
 
-// maxIdentifier bounds the name of a tenant or a user, as OpenID Connect does for a subject.
+// maxIdentifier is the length limit for names of tenants and users, as OpenID Connect sets it for subjects.
 const maxIdentifier = 255
 
-// IdentifierRule is what Identifier asks for, in words.
+// IdentifierRule describes what Identifier accepts.
 const IdentifierRule = "must be 1 to 255 wire.Printable ASCII characters"
 
-// Identifier says whether a tenant or user can be called so. Coordinators are told who is calling in the metadata of the
-// call, which carries nothing else.
+// Identifier reports whether a text can name a tenant or user. Names travel to the coordinators in gRPC metadata, which
+// allows only printable ASCII.
 func Identifier(s string) bool {
 	if s == "" || len(s) > maxIdentifier {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/oidc"
 )
 
-// roleGrants are the permissions that come with a role, as published. A role that is not here has none.
+// roleGrants are the permissions of each role, as published. Other roles have none.
 var roleGrants = map[string][]string{
 	"super_admin":   AllPermissions,
 	"partner_admin": AllPermissions,
@@ -18,7 +18,7 @@ var roleGrants = map[string][]string{
 	"tenant_user":   {},
 }
 
-// Issuer knows the callers that an OpenID Connect issuer vouches for.
+// Issuer authenticates callers by tokens of an OpenID Connect issuer.
 type Issuer struct {
 	Verifier *oidc.Verifier
 }
@@ -35,12 +35,12 @@ func (i Issuer) Authenticate(ctx context.Context, token string) (*Caller, error)
 	case err != nil:
 		return nil, err
 	case !Identifier(claims.Tenant), claims.Subject != "" && !Identifier(claims.Subject):
-		return nil, ErrInvalidToken // nobody's: there is nothing that it could see
+		return nil, ErrInvalidToken // without a tenant it could see nothing
 	}
 	return &Caller{Tenant: claims.Tenant, User: claims.Subject, Permissions: granted(claims), Issued: true, Expires: claims.Expires}, nil
 }
 
-// granted adds up what the role grants and what the scopes name.
+// granted returns the permissions of the role and of the scopes.
 func granted(claims *oidc.Claims) []string {
 	permissions := slices.Clone(roleGrants[claims.Role])
 	for _, scope := range claims.Scopes {

@@ -1,6 +1,6 @@
 package auth
 
-// The permissions that routes ask for.
+// The permissions that routes require.
 const (
 	PermissionView         = "scaimind:view"
 	PermissionManage       = "scaimind:manage"
@@ -11,6 +11,6 @@ const (
 // AllPermissions are the four of ScaiMind.
 var AllPermissions = []string{PermissionView, PermissionManage, PermissionClusterAdmin, PermissionEvaluate}
 
-// PermissionOperator lets a caller make tokens for every tenant. It is not one of ScaiMind's: it is given to those who run the
-// cluster, in the gateway's configuration, and no role has it.
+// PermissionOperator lets a caller act for every tenant. It is not one of ScaiMind's permissions: it is given to operators
+// of the cluster in the gateway's configuration, and no role includes it.
 const PermissionOperator = "mind:operator"

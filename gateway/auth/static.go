@@ -14,11 +14,10 @@ type StaticToken struct {
 	Permissions []string `yaml:"permissions"`
 }
 
-// StaticTokens knows the tokens of the configuration by their digests, so that
-// the time of a look-up tells nothing about a token.
+// StaticTokens keeps the configured tokens by their digests, so that the time of a look-up reveals nothing about a token.
 type StaticTokens map[[sha256.Size]byte]*Caller
 
-// NewStaticTokens knows these tokens.
+// NewStaticTokens makes an authenticator for these tokens.
 func NewStaticTokens(tokens []StaticToken) StaticTokens {
 	known := StaticTokens{}
 	for _, t := range tokens {

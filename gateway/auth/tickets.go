@@ -14,23 +14,24 @@ import (
 	"github.com/mindcoordinator/mind/gateway/guesses"
 )
 
-// A browser's EventSource cannot send a token. A page that has one gets a ticket for it, and puts that into the URL of one event
-// stream. The leader of the coordinators keeps tickets, so that one that was made at one gateway is good at each, and at one only.
+// A browser's EventSource cannot send a token. A page that has a token gets a ticket for it, and puts the ticket into the
+// URL of one event stream. The leader keeps the tickets, so a ticket made at one gateway is valid at every gateway, but
+// only once.
 
 const (
-	// TicketStart is what tickets begin with.
+	// TicketStart is the prefix of tickets.
 	TicketStart = "sst_"
-	// redeemWithin is how long it may take to find out whose a ticket is.
+	// redeemWithin limits the time for redeeming a ticket.
 	redeemWithin = 10 * time.Second
 )
 
-// MintTicket makes a ticket that nobody can guess, and the digest under which the coordinators keep it.
+// MintTicket creates a random ticket, and the digest under which the coordinators keep it.
 func MintTicket() (ticket string, digest [sha256.Size]byte) {
 	ticket = mint(TicketStart)
 	return ticket, sha256.Sum256([]byte(ticket))
 }
 
-// RedeemTicket asks the leader whose a ticket is, and takes it away. One that nobody knows is a guess.
+// RedeemTicket redeems a ticket at the leader, which removes it. An unknown ticket counts as a guess.
 func (t *APITokens) RedeemTicket(ctx context.Context, ticket string) (*v1.StreamTicket, error) {
 	if !strings.HasPrefix(ticket, TicketStart) {
 		return nil, ErrInvalidToken
@@ -55,7 +56,8 @@ func (t *APITokens) RedeemTicket(ctx context.Context, ticket string) (*v1.Stream
 	return nil, err
 }
 
-// BehindTicket looks at the token behind a ticket, when the stream is opened and again and again: the ticket gives what the token does.
+// BehindTicket checks the token behind a ticket, when the stream opens and periodically: the ticket gives what the token
+// gives.
 func BehindTicket(who Authenticator, whose *v1.StreamTicket) func(context.Context) (*Caller, error) {
 	digests, known := who.(DigestAuthenticator)
 	return func(ctx context.Context) (*Caller, error) {

@@ -43,7 +43,7 @@ func watch(ctx context.Context, h *Hub, s Subject, from string, pause func() tim
 	return r, err
 }
 
-// Whoever begins anywhere, at any pace, is given each line once and in the order of its rank, whatever the streams do.
+// A watcher gets each line once and in the order of its rank, wherever it starts, at any pace, whatever the streams do.
 func TestWatcher_eachLineOnceAndInOrder(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")

@@ -1,16 +1,16 @@
 // Package fanout lets any number of watchers share the streams of coordinators.
 //
-// Contract: watchers of one subject read from one stream, whose newest events are kept in a ring of bounded size. A
-// watcher that falls behind the ring, or begins before it, gets a stream of its own, after the cursor of the last event
-// that it was given, and joins the others again when it has come to where they are. So each watcher is given each event
-// once and in order, wherever it begins and however slow it is, and a slow one costs the others nothing: a stream is read
-// as fast as its fastest watcher goes.
+// Contract: watchers of one subject read from one stream, whose newest events are kept in a ring of bounded size. A watcher
+// that falls behind the ring, or starts before it, gets a stream of its own, which starts after the last event that it got.
+// It joins the shared stream again when it has caught up. So each watcher gets each event once and in order, wherever it
+// starts and however slow it is, and a slow watcher does not delay the others: a stream is read at the speed of its fastest
+// watcher.
 //
-// Guarantees: nothing is held for a watcher but its place; a watcher that does not read costs a ring at most, and that
+// Guarantees: the hub stores only a position for each watcher. A watcher that does not read costs at most one ring, and
 // only while its stream has no other watchers. Streams end with their last watcher.
 //
-// Not guaranteed: that two watchers are ever on the same stream. Many ranks that write at once come in another order on
-// each stream; whoever changes from one to another is given what it has not seen, with ids that say so.
+// Not guaranteed: that two watchers share a stream. Lines of ranks that write at the same time have a different order on
+// each stream; a watcher that changes streams gets exactly what it has not seen, with ids that fit.
 package fanout
 
 import (
@@ -20,9 +20,9 @@ import (
 	"time"
 )
 
-// limits of rings and of reading ahead, in bytes of events.
+// Limits of rings and of reading ahead, in bytes of events.
 type limits struct {
-	// shared is what the ring of a stream with several watchers keeps, alone that of a stream with one.
+	// shared is the size of a ring with several watchers, alone the size of a ring with one.
 	shared, alone int
 	// ahead is how far a stream may be ahead of its fastest watcher.
 	ahead uint64
@@ -32,17 +32,17 @@ type limits struct {
 
 var defaults = limits{shared: 1 << 20, alone: 64 << 10, ahead: 64 << 10, near: 64 << 10}
 
-// backlog is how many pieces wait before a stream.
+// backlog is the number of pieces that may wait before a stream.
 const backlog = 2
 
 const (
-	// settles is how long a stream has nothing to tell until it is taken to have told everything that there is.
+	// settles is how long a stream must be idle until everything that existed counts as sent.
 	settles = 250 * time.Millisecond
-	// young is how long a stream counts as just opened: its beginning is that of watchers who come now.
+	// young is how long a stream counts as just opened, so that new watchers can share its start.
 	young = time.Second
 )
 
-// Hub holds the streams that are open.
+// Hub holds the open streams.
 type Hub struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -56,11 +56,11 @@ type Hub struct {
 	fell    atomic.Int64
 }
 
-// group is the streams of one subject, oldest first.
+// group holds the streams of one subject, oldest first.
 type group struct {
 	key     string
 	streams []*stream
-	// several: there is more than one.
+	// several: there is more than one stream.
 	several atomic.Bool
 }
 
@@ -71,19 +71,19 @@ func New() *Hub {
 	return h
 }
 
-// Close ends all streams, and waits for that.
+// Close ends all streams and waits for them.
 func (h *Hub) Close() {
 	h.cancel()
 	h.ends.Wait()
 }
 
-// Streams is the number of streams that are open.
+// Streams returns the number of open streams.
 func (h *Hub) Streams() int64 { return h.streams.Load() }
 
-// Fell is how often a watcher fell behind the ring of its stream.
+// Fell returns how often a watcher fell behind the ring of its stream.
 func (h *Hub) Fell() int64 { return h.fell.Load() }
 
-// begin finds or opens a stream for a watcher that stands at a cursor, or at the beginning. It is called with mu held.
+// begin finds or opens a stream for a watcher at a cursor, or at the start. The caller holds mu.
 func (h *Hub) begin(w *Watcher, cursor string) {
 	key, opening := w.subject.Key, false
 	if cursor == "" && w.subject.Opening != "" {
@@ -97,7 +97,7 @@ func (h *Hub) begin(w *Watcher, cursor string) {
 	place, known := Place{}, false
 	if cursor != "" {
 		if place, known = w.subject.Place(cursor); !known {
-			// Whatever this is, the coordinator will say.
+			// The coordinator will report an invalid cursor.
 			h.open(w, nil, false, cursor)
 			return
 		}
@@ -126,7 +126,7 @@ func (h *Hub) begin(w *Watcher, cursor string) {
 	h.open(w, g, opening, cursor)
 }
 
-// open starts a stream, with its first watcher: it is there before the first event is. It is called with mu held.
+// open starts a stream with its first watcher, before the first event. The caller holds mu.
 func (h *Hub) open(w *Watcher, g *group, opening bool, cursor string) {
 	ctx, cancel := context.WithCancel(h.ctx)
 	s := &stream{
@@ -150,7 +150,7 @@ func (h *Hub) open(w *Watcher, g *group, opening bool, cursor string) {
 	})
 }
 
-// forget takes a stream out, so that nobody joins it any more. It is called with mu held.
+// forget removes a stream, so that no watcher joins it any more. The caller holds mu.
 func (h *Hub) forget(s *stream) {
 	g := s.group
 	if g == nil {
@@ -168,7 +168,7 @@ func (h *Hub) forget(s *stream) {
 	}
 }
 
-// leave is called with mu held.
+// leave requires that the caller holds mu.
 func (h *Hub) leave(s *stream) {
 	if s.watchers.Add(-1) == 0 {
 		h.forget(s)
@@ -176,8 +176,8 @@ func (h *Hub) leave(s *stream) {
 	}
 }
 
-// better finds a stream for a watcher at a place that is on s: one with more watchers or, when that is equal, an older
-// one. So watchers come together, and never go to and fro.
+// better finds a stream for a watcher on s: one with more watchers or, if equal, an older one. So watchers converge and
+// never move back and forth.
 func (h *Hub) better(key string, s *stream, place Place) *stream {
 	g := h.groups[key]
 	if g == nil {
@@ -191,7 +191,7 @@ func (h *Hub) better(key string, s *stream, place Place) *stream {
 		}
 		more := other.watchers.Load() - best.watchers.Load()
 		if g != s.group {
-			// From its opening a watcher leaves for any stream that all can share.
+			// From its opening a watcher moves to any stream that all can share.
 			more = 1
 		}
 		if (more > 0 || more == 0 && !passed) && other.covers(place) {

@@ -2,8 +2,8 @@ package fanout
 
 import "maps"
 
-// Place is how far a reader has come: it has seen everything of the epochs before, and of this one what is at or before
-// the offset of each part. Of logs, epochs are attempts and parts are ranks.
+// Place is the position of a reader: it has seen all earlier epochs, and of this epoch everything up to the offset of each
+// part. For logs, epochs are attempts and parts are ranks.
 type Place struct {
 	Epoch   uint64
 	Offsets map[uint16]uint64
@@ -11,7 +11,7 @@ type Place struct {
 
 func (p Place) clone() Place { return Place{p.Epoch, maps.Clone(p.Offsets)} }
 
-// pass goes on to a mark.
+// pass moves the place to a mark.
 func (p *Place) pass(m *Mark) {
 	if m.Epoch > p.Epoch {
 		p.Epoch, p.Offsets = m.Epoch, nil
@@ -24,12 +24,12 @@ func (p *Place) pass(m *Mark) {
 	}
 }
 
-// seen says that whoever is here has seen what ends at the mark.
+// seen reports whether a reader at this place has seen what ends at the mark.
 func (p Place) seen(m *Mark) bool {
 	return m.Epoch < p.Epoch || m.Epoch == p.Epoch && m.Offset <= p.Offsets[m.Part]
 }
 
-// has says that whoever is here has seen all that whoever is at q has.
+// has reports whether a reader at this place has seen everything that a reader at q has.
 func (p Place) has(q Place) bool {
 	if p.Epoch != q.Epoch {
 		return p.Epoch > q.Epoch
@@ -42,7 +42,7 @@ func (p Place) has(q Place) bool {
 	return true
 }
 
-// ahead is about how much lies between q and p, when p is further; else 0.
+// ahead estimates how much lies between q and p if p is further; otherwise 0.
 func (p Place) ahead(q Place) uint64 {
 	switch {
 	case p.Epoch < q.Epoch:
@@ -60,5 +60,5 @@ func (p Place) ahead(q Place) uint64 {
 	return mine - min(mine, theirs)
 }
 
-// farAhead is more than near: epochs apart is never near.
+// farAhead is more than near: places in different epochs are never near.
 const farAhead = 1 << 20

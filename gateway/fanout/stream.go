@@ -10,7 +10,7 @@ import (
 // stream is one stream of a coordinator, with its newest events in a ring.
 type stream struct {
 	hub     *Hub
-	group   *group // nil: nobody else may join
+	group   *group // nil: no other watcher may join
 	subject Subject
 	opening bool
 	cursor  string // where it began
@@ -18,11 +18,11 @@ type stream struct {
 	cancel  context.CancelFunc
 	// watchers is written with the hub's mu held.
 	watchers atomic.Int64
-	// hungry is told when a watcher has come so far that more may be read.
+	// hungry is signaled when a watcher has read enough that more may be read.
 	hungry chan struct{}
 
 	mu sync.Mutex
-	// changed is closed when there is news.
+	// changed is closed when there is something new.
 	changed chan struct{}
 	asked   bool
 	begun   bool
@@ -35,16 +35,16 @@ type stream struct {
 	ring  []Piece
 	first uint64
 	bytes int
-	// start is the place before the ring and end the one behind it, when they are known.
+	// start is the place before the ring and end the place behind it, if known.
 	start, end Place
 	known      bool
-	// read is the bytes that ever were in the ring, front how many of them the fastest watcher was given.
+	// read is the number of bytes that were ever in the ring, front how many of them the fastest watcher got.
 	read, front uint64
-	// idle is since when there is nothing to read, while a coordinator has the call; zero: there is.
+	// idle is when the stream ran out of events while a coordinator has the call; zero: it has events.
 	idle time.Time
 }
 
-// run reads until all was told, or the last watcher has left.
+// run reads until the subject ends, or the last watcher has left.
 func (s *stream) run(ctx context.Context) {
 	defer s.hub.streams.Add(-1)
 	in := make(chan News, backlog)
@@ -78,7 +78,7 @@ func (s *stream) run(ctx context.Context) {
 				settled.Reset(settles)
 			}
 		case <-settled.C:
-			// Watchers look whether they can go where more of them are.
+			// Watchers check whether they can move to a stream with more watchers.
 			s.mu.Lock()
 			s.wake()
 			s.mu.Unlock()
@@ -100,7 +100,7 @@ func (s *stream) wake() {
 	s.changed = make(chan struct{})
 }
 
-// take notes news, and says whether it was the last.
+// take records news, and reports whether it was the last.
 func (s *stream) take(n News) (last bool) {
 	if n.Kind == Ended {
 		s.stop(n.Err)
@@ -109,7 +109,7 @@ func (s *stream) take(n News) (last bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n.Kind == Told && len(n.Piece.Marks) == 0 && s.begun {
-		return false // a sign of life is no news
+		return false // a sign of life carries no news
 	}
 	switch n.Kind {
 	case Asked:
@@ -137,7 +137,7 @@ func (s *stream) take(n News) (last bool) {
 func (s *stream) add(p Piece) {
 	for i := range p.Marks {
 		s.end.pass(&p.Marks[i])
-		// Nobody can be told where to join what is nowhere.
+		// A watcher can join only at a known place.
 		s.known = s.known && p.Marks[i].Epoch > 0
 	}
 	s.ring = append(s.ring, p)
@@ -159,7 +159,7 @@ func (s *stream) add(p Piece) {
 	}
 }
 
-// stop ends the stream: its watchers read what is in the ring, and nobody joins them.
+// stop ends the stream: its watchers read the rest of the ring, and no watcher joins.
 func (s *stream) stop(err error) {
 	s.hub.mu.Lock()
 	s.hub.forget(s)
@@ -170,24 +170,24 @@ func (s *stream) stop(err error) {
 	s.wake()
 }
 
-// settled says that nothing came for a while; mu is held.
+// settled reports that nothing arrived for a while. The caller holds mu.
 func (s *stream) settled() bool { return !s.idle.IsZero() && time.Since(s.idle) >= settles }
 
-// covers says that a watcher at a place can go on from the ring without missing anything, and soon.
+// covers reports whether a watcher at a place can continue from the ring without missing anything, and soon.
 func (s *stream) covers(place Place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.opening && s.known && !s.ended && place.has(s.start) && (place.ahead(s.end) <= s.hub.limits.near || s.settled())
 }
 
-// whole says that the ring still has everything since the stream was opened, which was just now.
+// whole reports whether the ring still has everything since the stream was opened, just now.
 func (s *stream) whole() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.ended && s.first == 0 && time.Since(s.opened) < young
 }
 
-// fromStart returns the place before the newest epoch, when the ring goes back so far and that epoch is the newest.
+// fromStart returns the place before the newest epoch, if the ring reaches back to it.
 func (s *stream) fromStart() (Place, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -5,46 +5,46 @@ import (
 	"time"
 )
 
-// chunk is about how many bytes of events a watcher is given at a time.
+// chunk is about how many bytes of events a watcher gets at a time.
 const chunk = 32 << 10
 
-// chunks holds buffers of watchers that are being given something.
+// chunks holds the buffers of watchers.
 var chunks = sync.Pool{New: func() any { b := make([]byte, 0, chunk); return &b }}
 
-// Watcher is one reader of a subject. It is used by one goroutine at a time.
+// Watcher is one reader of a subject. Only one goroutine may use it at a time.
 type Watcher struct {
 	hub     *Hub
 	subject Subject
 	s       *stream
-	// cursor is that of the last event that was given.
+	// cursor is that of the last event that the watcher got.
 	cursor []byte
 	buf    *[]byte
 
-	// piece and mark are where in the stream to go on, and at the same in bytes.
+	// piece and mark are the position in the stream, and at is the same in bytes.
 	piece uint64
 	mark  int
 	at    uint64
-	// aligned: the stream has nothing behind this place that was given already. Until then place is where the watcher
-	// is, and walked where the stream was here.
+	// aligned: the stream has nothing after this position that the watcher already got. Until then, place is where the
+	// watcher is, and walked where the stream was at this position.
 	aligned       bool
 	place, walked Place
 }
 
-// State is how things stand at the end of what was given.
+// State describes the stream at the end of what the watcher got.
 type State struct {
 	// Changed is closed when there is more to be had; nil: there is more now.
 	Changed <-chan struct{}
-	// Ended: there will be no more; Err says why, and is nil when everything was given.
+	// Ended: nothing more will come; Err is the reason, nil if everything was sent.
 	Ended bool
 	Err   error
-	// Asked: a coordinator has the call. Begun: it has taken it, at Index, or something is there to be given. Lost says why
-	// none has it at present.
+	// Asked: a coordinator has the call. Begun: it accepted the call, at Index, or there are events to read. Lost is why no
+	// coordinator has the call at present.
 	Asked, Begun bool
 	Index        uint64
 	Lost         error
 }
 
-// Watch begins to watch after a cursor, or at the beginning. The watcher must be closed.
+// Watch starts to watch after a cursor, or at the start. The watcher must be closed.
 func (h *Hub) Watch(subject Subject, cursor string) *Watcher {
 	w := &Watcher{hub: h, subject: subject, cursor: []byte(cursor)}
 	h.mu.Lock()
@@ -53,7 +53,7 @@ func (h *Hub) Watch(subject Subject, cursor string) *Watcher {
 	return w
 }
 
-// Close ends the watching.
+// Close ends the watcher.
 func (w *Watcher) Close() {
 	w.release()
 	w.hub.mu.Lock()
@@ -61,8 +61,8 @@ func (w *Watcher) Close() {
 	w.hub.leave(w.s)
 }
 
-// join puts the watcher on a stream: at a place, or at its beginning. It says whether it did: what made the stream fit may have
-// left its ring since that was looked at, and whoever went on from there would miss it. The hub's mu is held.
+// join puts the watcher on a stream, at a place or at its start, and reports whether it did: the events that made the
+// stream fit may have left its ring meanwhile, and the watcher would miss them. The caller holds the hub's mu.
 func (w *Watcher) join(s *stream, place *Place) bool {
 	s.mu.Lock()
 	if place == nil && s.first > 0 || place != nil && !place.has(s.start) {
@@ -83,20 +83,20 @@ func (w *Watcher) join(s *stream, place *Place) bool {
 	return true
 }
 
-// State says how things stand with the stream, whatever was given of it.
+// State returns the state of the stream, whatever the watcher has read.
 func (w *Watcher) State() State {
 	w.s.mu.Lock()
 	defer w.s.mu.Unlock()
 	return w.state(w.s)
 }
 
-// state is called with the stream's mu held.
+// state requires that the caller holds the stream's mu.
 func (w *Watcher) state(s *stream) State {
 	waiting := w.piece < s.first+uint64(len(s.ring))
 	return State{Changed: s.changed, Ended: s.ended, Err: s.err, Asked: s.asked, Begun: s.begun || waiting, Index: s.index, Lost: s.lost}
 }
 
-// Next gives what there is, about a chunk at most, and says how things stand. What it gave is good until the next call.
+// Next returns available events, about one chunk at most, and the state. The events are valid until the next call.
 func (w *Watcher) Next() ([]byte, State) {
 	w.release()
 	w.gather()
@@ -133,14 +133,14 @@ func (w *Watcher) Next() ([]byte, State) {
 	}
 }
 
-// again begins where the watcher is, at another stream.
+// again starts at the watcher's place on another stream.
 func (w *Watcher) again() {
 	w.hub.mu.Lock()
 	defer w.hub.mu.Unlock()
 	w.hub.begin(w, string(w.cursor))
 }
 
-// share leaves the opening for a stream that all can share.
+// share moves from the opening to a stream that all can share.
 func (w *Watcher) share() bool {
 	if _, ok := w.subject.Place(string(w.cursor)); !ok || w.subject.Key == "" {
 		return false
@@ -149,7 +149,7 @@ func (w *Watcher) share() bool {
 	return true
 }
 
-// gather goes where more watchers are, if that can be without missing anything.
+// gather moves to a stream with more watchers, if that is possible without missing anything.
 func (w *Watcher) gather() {
 	s := w.s
 	if s.group == nil || !s.opening && !s.group.several.Load() || len(w.cursor) == 0 {
@@ -179,7 +179,7 @@ func (w *Watcher) release() {
 	}
 }
 
-// read copies what comes next, so that nobody holds on to what the ring lets go. The stream's mu is held.
+// read copies the next events, so that the watcher does not pin what the ring drops. The caller holds the stream's mu.
 func (w *Watcher) read(s *stream) []byte {
 	end := s.first + uint64(len(s.ring))
 	if w.piece == end {
@@ -225,13 +225,13 @@ func (w *Watcher) frames(p *Piece, out []byte) []byte {
 	return append(out, p.Frames[begin:end]...)
 }
 
-// frame copies one frame if it was not given yet, with an id that tells the place of this watcher.
+// frame copies one frame if the watcher did not get it yet, with an id for the place of this watcher.
 func (w *Watcher) frame(p *Piece, out []byte) []byte {
 	begin, m := w.begin(p), &p.Marks[w.mark]
 	frame := p.Frames[begin:m.End]
 	w.mark++
 	w.at += uint64(len(frame))
-	// What moves nothing, such as the line that says what is missing, cannot be told from what was given.
+	// A frame that does not move the place, such as a line about missing output, cannot be recognized as already sent.
 	moves := !w.walked.seen(m)
 	w.walked.pass(m)
 	given := w.place.seen(m) && (moves || m.Epoch < w.place.Epoch)
@@ -249,7 +249,7 @@ func (w *Watcher) frame(p *Piece, out []byte) []byte {
 	return out
 }
 
-// begin of the frame to be copied next.
+// begin is the start of the next frame to copy.
 func (w *Watcher) begin(p *Piece) int {
 	if w.mark == 0 {
 		return 0

@@ -1,15 +1,15 @@
-// Package guesses bounds how many unknown credentials from one address are looked up.
+// Package guesses limits how many unknown credentials from one address are looked up.
 //
-// Contract: whoever is about to look up a credential that it does not know calls Begin, and tells the Lookup that it gets what came
-// of it. A credential that turns out to be good costs its address nothing; one that nobody issued takes a place of its address,
-// which comes back after a while. When an address has no place left, Begin refuses, and says how long to wait.
+// Contract: before it looks up an unknown credential, a caller calls Begin, and reports the outcome to the Lookup that it
+// gets. A valid credential costs its address nothing. A credential that does not exist takes a place of its address, which
+// is freed after a while. If an address has no free place, Begin refuses and returns how long to wait.
 //
-// Guarantees: an address has firstPlaces places for credentials that come for the first time, and againPlaces of their own for
-// those that were turned away before and come again after the wait. So a good credential behind the address of somebody who
-// guesses (a NAT, a proxy) gets in at its second try, unless the guesser repeats his guesses, too: then the two compete. All
-// addresses together have totalPlaces. Memory is bounded by maxAddresses and maxTurnedAway.
+// Guarantees: an address has firstPlaces places for credentials that come for the first time, and againPlaces for
+// credentials that were refused before and come again after the wait. So a valid credential that shares its address with an
+// attacker (behind a NAT or a proxy) gets in at its second try, unless the attacker repeats guesses, too: then they
+// compete. All addresses together have totalPlaces. Memory is bounded by maxAddresses and maxTurnedAway.
 //
-// Not guaranteed: exactness. Addresses beyond maxAddresses share one entry, and of IPv6 a whole /64 is one address.
+// Not guaranteed: exactness. Addresses beyond maxAddresses share one entry, and an IPv6 /64 counts as one address.
 package guesses
 
 import (
@@ -18,44 +18,45 @@ import (
 	"time"
 )
 
-// Places, and how many of them come back in a second.
+// Places, and how many of them are freed per second.
 const (
 	firstPlaces, firstPace = 20, 5
 	againPlaces, againPace = 10, 5
 	totalPlaces, totalPace = 500, 500
-	// inFlight bounds the look-ups of one address that are not decided yet.
+	// inFlight limits the undecided look-ups of one address.
 	inFlight = 50
 )
 
 const (
 	maxAddresses  = 10_000
 	maxTurnedAway = 16_384
-	// wait is what whoever is turned away is told, at least; who comes sooner comes for the first time. forget is how long it
-	// is remembered that a credential was turned away.
+	// wait is the least time that a refused caller is told to wait; a credential that comes sooner counts as new. forget is
+	// how long a refused credential is remembered.
 	wait   = time.Second
 	early  = 100 * time.Millisecond
 	forget = 30 * time.Second
 )
 
-// Outcome is what a look-up came to.
+// Outcome is the result of a look-up.
 type Outcome int
 
 // The outcomes of a look-up.
 const (
 	Good      Outcome = iota
-	Bad               // nobody issued it
-	Undecided         // nobody could say
+	Bad               // it does not exist
+	Undecided         // it could not be checked
 )
 
 // Limiter keeps the counts.
 type Limiter struct {
 	mu         sync.Mutex
 	addresses  map[string]*address
-	others     address // of those for whom there is no room
+	others     address // shared by the addresses beyond maxAddresses
 	swept      time.Time
 	total      bucket
 	turnedAway map[Digest]time.Time
-	// refusals are those of turnedAway and older ones, from the oldest on; next is where that one stands once there are maxTurnedAway.
+	// refusals are the credentials in turnedAway and older ones, oldest first; next is the index of the oldest once there
+	// are maxTurnedAway.
 	refusals []refusal
 	next     int
 }
@@ -65,7 +66,7 @@ type refusal struct {
 	at         time.Time
 }
 
-// Digest identifies a credential without telling it.
+// Digest identifies a credential without revealing it.
 type Digest [32]byte
 
 type address struct {
@@ -73,7 +74,7 @@ type address struct {
 	inFlight     int
 }
 
-// bucket counts the places that are taken. They come back at an even pace.
+// bucket counts the taken places. They are freed at a constant rate.
 type bucket struct {
 	taken float64
 	at    time.Time
@@ -86,7 +87,7 @@ func (b *bucket) settle(now time.Time, pace float64) {
 	}
 }
 
-// untilFree is how long until one place is free; 0: now.
+// untilFree returns how long until a place is free; 0: now.
 func (b *bucket) untilFree(places, pace float64) time.Duration {
 	return time.Duration(max(0, b.taken+1-places) / pace * float64(time.Second))
 }
@@ -96,7 +97,7 @@ func New() *Limiter {
 	return &Limiter{addresses: map[string]*address{}, turnedAway: map[Digest]time.Time{}}
 }
 
-// Lookup is one that may be made.
+// Lookup is a look-up that may be made.
 type Lookup struct {
 	limiter *Limiter
 	of      *address
@@ -104,7 +105,8 @@ type Lookup struct {
 	digest  Digest
 }
 
-// Begin asks whether a credential from an address may be looked up. A nil Lookup says no, and how long to wait; else Done must follow.
+// Begin asks whether a credential from an address may be looked up. A nil Lookup means no, with the time to wait; otherwise
+// the caller must call Done.
 func (l *Limiter) Begin(now time.Time, from string, credential Digest) (*Lookup, time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,7 +168,7 @@ func (l *Limiter) at(now time.Time, from string) *address {
 	return a
 }
 
-// network is what counts as one address: whoever has an IPv6 address has its whole /64.
+// network returns what counts as one address: a client with IPv6 has a whole /64.
 func network(from string) string {
 	ip, err := netip.ParseAddr(from)
 	if err != nil || ip.Unmap().Is4() {
@@ -179,7 +181,7 @@ func network(from string) string {
 	return prefix.String()
 }
 
-// turnAway remembers, from the first time on, that a credential was turned away.
+// turnAway remembers when a credential was first refused.
 func (l *Limiter) turnAway(now time.Time, credential Digest) {
 	if at, ok := l.turnedAway[credential]; ok && now.Sub(at) < forget {
 		return
@@ -189,7 +191,7 @@ func (l *Limiter) turnAway(now time.Time, credential Digest) {
 		l.refusals = append(l.refusals, refusal{credential, now})
 		return
 	}
-	// The oldest goes: a flood of 16,000 a second leaves each a second, after which it may come again.
+	// The oldest is dropped: a flood of 16,000 guesses a second leaves each one second, after which it may come again.
 	if old := l.refusals[l.next]; l.turnedAway[old.credential].Equal(old.at) {
 		delete(l.turnedAway, old.credential)
 	}

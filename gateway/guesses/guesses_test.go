@@ -52,8 +52,8 @@ func TestBegin_goodCredentialsCostNothing(t *testing.T) {
 	}
 }
 
-// Somebody behind the address of one who guesses all the time gets in when he comes again as he was told, whenever that is: he
-// does not depend on being there first when a place comes back, nor on how many others were turned away before.
+// A user who shares the address of a constant attacker gets in when they come again after the wait, at any time: they need not
+// be the first when a place is freed, and it does not matter how many others were refused before.
 func TestBegin_aGoodCredentialBehindTheAddressOfAGuesser(t *testing.T) {
 	for user := range 50 {
 		l := New()

@@ -13,10 +13,10 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// maxDocument bounds what is read of an issuer's answer.
+// maxDocument limits the size of an issuer's answer.
 const maxDocument = 1 << 20
 
-// keySet is the issuer's public keys, as they were last fetched.
+// keySet holds the issuer's public keys as last fetched.
 type keySet struct {
 	config Config
 
@@ -25,24 +25,24 @@ type keySet struct {
 	fetched time.Time // of keys
 	tried   time.Time
 	failure error
-	// flight is closed when the fetch under way is over; nil: none is.
+	// flight is closed when the fetch in progress ends; nil: none is in progress.
 	flight chan struct{}
 }
 
 func newKeySet(config Config) *keySet { return &keySet{config: config} }
 
-// find returns the key that a token names, after at most one fetch, which everybody who needs one shares.
+// find returns the key that a token names, after at most one fetch, which all callers share.
 func (s *keySet) find(ctx context.Context, id, algorithm string) (*jose.JSONWebKey, error) {
 	s.mu.Lock()
 	key, known, err := s.look(id, algorithm, false)
 	var fetched <-chan struct{}
 	if !known || s.stale() {
-		// Under the same lock as the look: the fetch that ends in between is the one that everybody shares.
+		// This happens under the same lock as the look-up, so that a fetch that ends in between is the shared one.
 		fetched = s.fetchOnce(ctx)
 	}
 	s.mu.Unlock()
 	if known {
-		return key, err // Nobody waits for the fetch.
+		return key, err // Refresh in the background.
 	}
 	select {
 	case <-fetched:
@@ -55,7 +55,7 @@ func (s *keySet) find(ctx context.Context, id, algorithm string) (*jose.JSONWebK
 	return key, err
 }
 
-// look answers from what was fetched. It does not know when a fetch may help, unless it is the last word. It is called with mu held.
+// look answers from the fetched keys. known is false if a fetch may help, and never with last set. The caller holds mu.
 func (s *keySet) look(id, algorithm string, last bool) (key *jose.JSONWebKey, known bool, err error) {
 	if time.Since(s.fetched) < s.config.MaxAge {
 		if key := pick(s.keys, id, algorithm); key != nil {
@@ -71,13 +71,13 @@ func (s *keySet) look(id, algorithm string, last bool) (key *jose.JSONWebKey, kn
 	return nil, true, fmt.Errorf("%w: the issuer has no key %q for %s", ErrInvalid, id, algorithm)
 }
 
-// stale says whether it is time to ask whether the keys are still good. It is called with mu held.
+// stale reports whether the keys should be fetched again. The caller holds mu.
 func (s *keySet) stale() bool {
 	return time.Since(s.fetched) >= s.config.Refresh && time.Since(s.tried) >= s.config.MinRefresh
 }
 
-// fetchOnce joins the fetch under way, or begins one. It is not the caller's own: it goes on when the caller hangs up, and ends with the
-// client's timeout. It is called with mu held.
+// fetchOnce joins the fetch in progress, or starts one. The fetch continues when its caller hangs up, and ends with the
+// client's timeout. The caller holds mu.
 func (s *keySet) fetchOnce(ctx context.Context) <-chan struct{} {
 	if s.flight == nil {
 		s.flight = make(chan struct{})
@@ -86,7 +86,7 @@ func (s *keySet) fetchOnce(ctx context.Context) <-chan struct{} {
 	return s.flight
 }
 
-// pick is the key with this id; without an id, the only one that fits the algorithm.
+// pick returns the key with this id; without an id, the only key that fits the algorithm.
 func pick(keys []jose.JSONWebKey, id, algorithm string) *jose.JSONWebKey {
 	var found *jose.JSONWebKey
 	for i := range keys {
@@ -95,7 +95,7 @@ func pick(keys []jose.JSONWebKey, id, algorithm string) *jose.JSONWebKey {
 			continue
 		}
 		if found != nil {
-			return nil // it would be a guess
+			return nil // ambiguous
 		}
 		found = k
 	}
@@ -125,7 +125,7 @@ func (s *keySet) load(ctx context.Context) ([]jose.JSONWebKey, error) {
 			return nil, err
 		}
 		if discovery.Issuer != s.config.Issuer {
-			return nil, fmt.Errorf("the discovery document is of issuer %q, not %q", discovery.Issuer, s.config.Issuer)
+			return nil, fmt.Errorf("the discovery document belongs to issuer %q, not %q", discovery.Issuer, s.config.Issuer)
 		}
 		if url = discovery.KeysURL; strings.HasPrefix(s.config.Issuer, "https:") && !strings.HasPrefix(url, "https:") {
 			return nil, fmt.Errorf("the discovery document names keys at %q, which is not https", url)

@@ -1,14 +1,15 @@
 // Package oidc verifies the JSON web tokens of one OpenID Connect issuer.
 //
-// Contract: Verify returns the claims of a token that the issuer signed for this audience, and that is good now.
+// Contract: Verify returns the claims of a token that the issuer signed for this audience and that is valid now.
 //
-// Guarantees: only the configured signature algorithms are accepted, whatever the header of a token says, and never
-// "none" or one with a shared secret. The issuer's keys are fetched when they are first needed and again when a token names a key that is not known (so that
-// a rotation needs nobody's help), but no more often than once in MinRefresh, so that forged key ids cannot be used against the
-// issuer. Keys that were fetched stay good for MaxAge while the issuer cannot be reached; while it can, one that it withdrew is
-// not believed for longer than Refresh, and the use after it. Keys come by https, also where the issuer sends on to; in the
-// clear only within this machine.
+// Guarantees: only the configured signature algorithms are accepted, whatever the header of a token says, and never "none"
+// or one with a shared secret. The issuer's keys are fetched when first needed and again when a token names an unknown key,
+// so key rotation needs no configuration; but at most once per MinRefresh, so that forged key ids do not overload the
+// issuer. While the issuer is unreachable, fetched keys stay valid for MaxAge. Otherwise a key that the issuer withdrew is
+// accepted for at most Refresh, and for the use after it. Keys are fetched over https, also after redirects; plain http is
+// allowed only within this machine.
 //
+// Not guaranteed: that a token was not revoked. It is valid until it expires.
 // Not guaranteed: that a token was not revoked. It is good until it expires.
 package oidc
 
@@ -26,31 +27,32 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// ErrInvalid is wrapped by every error that is the token's fault; any other error means that it could not be checked.
+// ErrInvalid is wrapped by every error that is the token's fault. Any other error means that the token could not be
+// checked.
 var ErrInvalid = errors.New("invalid token")
 
-// Config says whose tokens are accepted.
+// Config selects the accepted tokens.
 type Config struct {
-	// Issuer is the exact value of the claim iss, and, without KeysURL, where the discovery document is found.
+	// Issuer is the exact value of the claim iss and, without KeysURL, the base of the discovery document's URL.
 	Issuer string
 	// Audience must be among the claim aud.
 	Audience string
-	// KeysURL is where the key set (JWKS) is; empty: where the issuer's discovery document says.
+	// KeysURL is the URL of the key set (JWKS); empty: as in the issuer's discovery document.
 	KeysURL string
-	// Algorithms that signatures may have; default RS256.
+	// Algorithms are the accepted signature algorithms; default RS256.
 	Algorithms []string
-	// Skew is by how much the clocks of issuer and gateway may differ; default 30 s.
+	// Skew is the allowed difference between the clocks of issuer and gateway; default 30 s.
 	Skew time.Duration
-	// MinRefresh and MaxAge bound how often keys are fetched and how long they are believed; default 10 s and 24 h.
+	// MinRefresh and MaxAge limit how often keys are fetched and how long they are valid; default 10 s and 24 h.
 	MinRefresh, MaxAge time.Duration
-	// Refresh is after how long keys that are in use are fetched again, while what was fetched is used, so that one that was
-	// withdrawn is believed for no longer; default 10 min.
+	// Refresh is the age at which keys in use are fetched again in the background, so that a withdrawn key is not accepted
+	// for longer; default 10 min.
 	Refresh time.Duration
 	// Client fetches the keys; default: one with a timeout of 5 s.
 	Client *http.Client
 }
 
-// asymmetric are the algorithms that may be configured: none with a secret that would have to be shared.
+// asymmetric are the algorithms that may be configured: none with a shared secret.
 var asymmetric = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
@@ -67,7 +69,7 @@ type Claims struct {
 	Expires time.Time
 }
 
-// claims is a token's payload as it is written.
+// claims is the payload of a token.
 type claims struct {
 	jwt.Claims
 	Tenant   string `json:"tenant_id"`
@@ -87,7 +89,7 @@ type Verifier struct {
 // New makes a verifier. It fetches nothing yet: an issuer that is down must not keep a gateway from starting.
 func New(config Config) (*Verifier, error) {
 	if config.Issuer == "" || config.Audience == "" {
-		return nil, errors.New("an OIDC issuer and the audience of its tokens are both needed")
+		return nil, errors.New("an OIDC issuer and the audience of its tokens are both required")
 	}
 	if config.Skew == 0 {
 		config.Skew = 30 * time.Second
@@ -115,14 +117,14 @@ func New(config Config) (*Verifier, error) {
 	for _, name := range config.Algorithms {
 		algorithm := jose.SignatureAlgorithm(name)
 		if !slices.Contains(asymmetric, algorithm) {
-			return nil, fmt.Errorf("signature algorithm %q is not accepted: take one of %v", name, asymmetric)
+			return nil, fmt.Errorf("signature algorithm %q is not supported: use one of %v", name, asymmetric)
 		}
 		v.algorithms = append(v.algorithms, algorithm)
 	}
 	return v, nil
 }
 
-// LooksLikeOne says whether a bearer token has the form of a JSON web token.
+// LooksLikeOne reports whether a bearer token has the form of a JSON web token.
 func LooksLikeOne(token string) bool { return strings.Count(token, ".") == 2 }
 
 // Verify checks a token.

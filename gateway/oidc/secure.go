@@ -8,15 +8,15 @@ import (
 	"net/url"
 )
 
-// secure holds that keys do not come in the clear: whoever sits in the middle would put his own in their place, and be
-// everybody. Within this machine nobody does.
+// secure requires that keys are fetched over https. A man in the middle could replace them with other keys and impersonate
+// every user. Within this machine plain http is safe.
 func secure(u *url.URL) error {
 	host := u.Hostname()
 	ip := net.ParseIP(host)
 	if u.Scheme == "https" && host != "" || u.Scheme == "http" && (host == "localhost" || ip != nil && ip.IsLoopback()) {
 		return nil
 	}
-	return fmt.Errorf("%q: keys come by https (http is for this machine only)", u.Redacted())
+	return fmt.Errorf("%q: keys must be fetched over https (http is allowed only within this machine)", u.Redacted())
 }
 
 func secureText(text string) error {
@@ -29,15 +29,15 @@ func secureText(text string) error {
 
 const maxRedirects = 5
 
-// careful is the client, held to the same where it is sent on.
+// careful is the client with the same rule for redirects.
 func careful(client *http.Client) *http.Client {
 	own := *client
 	own.CheckRedirect = func(next *http.Request, via []*http.Request) error {
 		if len(via) >= maxRedirects {
-			return fmt.Errorf("it redirects more than %d times", maxRedirects)
+			return fmt.Errorf("more than %d redirects", maxRedirects)
 		}
 		if via[0].URL.Scheme == "https" && next.URL.Scheme != "https" {
-			return fmt.Errorf("it redirects from https to %s", next.URL.Scheme)
+			return fmt.Errorf("redirect from https to %s", next.URL.Scheme)
 		}
 		return secure(next.URL)
 	}

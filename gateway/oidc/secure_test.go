@@ -46,7 +46,7 @@ func TestVerify_keysAreNotFetchedInTheClear(t *testing.T) {
 		v, err := New(Config{Issuer: i.URL, Audience: "mind", KeysURL: server.URL, Client: server.Client()})
 		require.NoError(t, err)
 		_, err = v.Verify(t.Context(), token)
-		require.ErrorContains(t, err, "redirects", name)
+		require.ErrorContains(t, err, "redirect", name)
 		require.NotErrorIs(t, err, ErrInvalid, "it is not the token's fault")
 	}
 	target = i.URL + "/keys"

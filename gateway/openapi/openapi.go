@@ -17,28 +17,28 @@ import (
 type Operation struct {
 	Method, Path string
 	Summary      string
-	// Open: no token is needed.
+	// Open: no token is required.
 	Open bool
-	// Stream: it answers with events.
+	// Stream: the answer is an event stream.
 	Stream bool
-	// Permissions of which the caller needs one; none: any caller may.
+	// Permissions, one of which the caller needs; none: any caller may.
 	Permissions []string
-	// Code is the HTTP status of an answer that is no error.
+	// Code is the HTTP status of a successful answer.
 	Code int
-	// Choice: the path was not published, or only that there is one; what it takes and answers is our choice.
+	// Choice: the path, or its request and answer, was not published, so they are our choice.
 	Choice bool
 
-	// In and Out are the messages of body and answer; nil: none, or one that is spelled out in InSchema and OutSchema.
+	// In and Out are the messages of body and answer; nil: none, or one that is described by InSchema and OutSchema.
 	In, Out             proto.Message
 	InSchema, OutSchema Object
-	// Optional: the body may be left out.
+	// Optional: the body may be omitted.
 	Optional bool
-	// Without are fields of In that cannot be set from outside.
+	// Without are fields of In that callers cannot set.
 	Without []string
-	// Missing: what query or body name may not be there.
+	// Missing: the object that the query or the body names may not exist.
 	Missing bool
 	Query   []Parameter
-	// Unready is the schema of the answer with status 503 of an open operation that takes a query; nil: it has none.
+	// Unready is the schema of the answer with status 503 of an open operation with a query; nil: none.
 	Unready Object
 }
 
@@ -51,7 +51,7 @@ type Parameter struct {
 // Object is a part of the document.
 type Object = map[string]any
 
-// prefix of most paths; operation ids do without it.
+// prefix of most paths; operation ids omit it.
 const prefix = "/v1/modules/scaimind"
 
 // Document is the document as JSON.
@@ -78,8 +78,8 @@ func document(operations []Operation) Object {
 		"openapi": "3.1.0",
 		"info": Object{
 			"title": "Mind", "version": "1",
-			"description": "The ScaiMind surface of Mind. Operations marked x-mind-choice were not published, or only in part: their shape is our choice. " +
-				"What takes GET and is no event stream takes HEAD; every path takes OPTIONS.",
+			"description": "The ScaiMind surface of Mind. Operations marked x-mind-choice were not published, or only in part: their shape is Mind's choice. " +
+				"Every path that accepts GET and is not an event stream accepts HEAD; every path accepts OPTIONS.",
 			"license": Object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
 		"servers":  []Object{{"url": "/"}},
@@ -117,7 +117,7 @@ func operation(o *Operation, schemas schemaBook) Object {
 	}
 	if o.Method != "GET" && !o.Open {
 		parameters = append(parameters, Object{
-			"name": "Idempotency-Key", "in": "header", "description": "the same key with the same body gets the first answer again",
+			"name": "Idempotency-Key", "in": "header", "description": "a repeated key with the same body gets the first answer again",
 			"schema": Object{"type": "string", "maxLength": 255},
 		})
 	}
@@ -145,7 +145,7 @@ func operationID(o *Operation) string {
 	return b.String()
 }
 
-// responses lists what a route may answer. Every error is of one shape.
+// responses lists the answers of a route. All errors have one shape.
 func responses(o *Operation, schemas schemaBook) Object {
 	code := o.Code
 	success := Object{"description": http.StatusText(code)}
@@ -187,7 +187,7 @@ func responses(o *Operation, schemas schemaBook) Object {
 	return out
 }
 
-// envelope is the schema of an answer that is no error.
+// envelope is the schema of a successful answer.
 func envelope(data Object) Object {
 	return Object{
 		"type": "object", "required": []string{"status", "data", "meta"},
@@ -216,8 +216,8 @@ var (
 	}
 )
 
-// schemaBook collects the schemas of messages, as they are taken and as they are given: what is given has every field, what
-// is taken need have none.
+// schemaBook collects the schemas of messages, for requests and for answers: an answer has every field; a request may omit
+// any.
 type schemaBook map[string]Object
 
 func (s schemaBook) take(d protoreflect.MessageDescriptor, without []string) Object {
@@ -241,7 +241,7 @@ func (s schemaBook) message(d protoreflect.MessageDescriptor, suffix string, wit
 		return ref
 	}
 	shape := Object{"type": "object"}
-	s[name] = shape // before its fields: a message may hold its own kind
+	s[name] = shape // before its fields: a message may contain its own type
 	properties, names := Object{}, []string{}
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)

@@ -1,7 +1,7 @@
-// Package origins says which pages may use a gateway from a browser (CORS).
+// Package origins decides which web pages may use a gateway from a browser (CORS).
 //
-// Guarantees: without a configured origin no answer allows any. No cookie is a credential here, so browsers are never told that they
-// may send some.
+// Guarantees: without a configured origin no answer allows any. Cookies are not credentials here, so browsers are never
+// allowed to send credentials.
 package origins
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/rs/cors"
 )
 
-// preflightFor is how long a browser may remember what it was allowed.
+// preflightFor is how long a browser may cache a preflight answer.
 const preflightFor = 10 * time.Minute
 
-// Allow lets pages of these origins use what a handler serves: send these headers, and read those.
+// Allow lets pages of these origins use a handler: send these request headers, and read these response headers.
 func Allow(handler http.Handler, origins, send, read []string) http.Handler {
 	if len(origins) == 0 {
 		return handler
@@ -31,7 +31,7 @@ func Allow(handler http.Handler, origins, send, read []string) http.Handler {
 	}).Handler(handler)
 }
 
-// Check holds that an origin of the configuration is one, as browsers write it: only then it is equal to what they send.
+// Check requires that a configured origin is written as browsers write it: only then can it match what they send.
 func Check(origin string) error {
 	const want = "is not an origin such as https://dashboard.example.com: scheme, host in lower case, and a port that is not the scheme's own"
 	u, err := url.Parse(origin)

@@ -1,13 +1,14 @@
 // Package ratelimit counts requests per caller over a sliding minute.
 //
-// Contract: Take counts one request against several limits at once, each with a key of its own (a token, a user, a tenant), and says
-// whether all of them admit it. A request that one limit refuses counts against none.
+// Contract: Take counts one request against several limits at once, each with its own key (a token, a user, a tenant), and
+// reports whether all admit it. A request that one limit refuses counts against none.
 //
 // Guarantees: memory is bounded by the callers of the last two windows. A limit of 0 admits everything and remembers nothing.
 //
-// Not guaranteed: exactness. The count of the last minute is that of the current window plus the share of the one before that still
-// lies within a minute, as if that one's requests had come evenly (the sliding window counter that Cloudflare described in 2017,
-// https://blog.cloudflare.com/counting-things-a-lot-of-different-things/). And a count is one gateway's own: N gateways admit up to N times as much.
+// Not guaranteed: exactness. The count of the last minute is that of the current window plus a share of the previous one,
+// as if its requests had been evenly spread (the sliding window counter that Cloudflare described in 2017,
+// https://blog.cloudflare.com/counting-things-a-lot-of-different-things/). Each gateway counts for itself: N gateways admit
+// up to N times as much.
 package ratelimit
 
 import (
@@ -26,22 +27,22 @@ type Limiter struct {
 	swept  int64
 }
 
-// Limit is one bound that a request is held to.
+// Limit is one limit that a request counts against.
 type Limit struct {
-	// Kind and Key together say whose requests are counted.
+	// Kind and Key together identify the counter.
 	Kind, Key string
-	// PerMinute is how many are admitted; 0: any number.
+	// PerMinute is the number of admitted requests; 0: no limit.
 	PerMinute int
 }
 
-// Verdict says how one request stands with the limit that is nearest to being reached.
-type Verdict struct {
+// Decision is the result of Take. Its numbers describe the limit that is closest to being reached.
+type Decision struct {
 	Admitted bool
-	// Limited: there is a limit at all; without one the rest says nothing.
+	// Limited: there is a limit; without one the other fields are not set.
 	Limited   bool
 	Limit     int
 	Remaining int
-	// Reset is when a caller who stops now has the whole limit again.
+	// Reset is when the whole limit is available again if the caller stops now.
 	Reset time.Time
 	// RetryAfter is how long a refused caller should wait.
 	RetryAfter time.Duration
@@ -49,7 +50,7 @@ type Verdict struct {
 
 type key struct{ kind, key string }
 
-// count is how many requests came in window number window, and in the one before.
+// count is the number of requests in window number window, and in the previous one.
 type count struct {
 	window       int64
 	now, earlier int
@@ -59,13 +60,13 @@ type count struct {
 func New() *Limiter { return &Limiter{counts: map[key]*count{}} }
 
 // Take counts a request at a time.
-func (l *Limiter) Take(now time.Time, limits ...Limit) Verdict {
+func (l *Limiter) Take(now time.Time, limits ...Limit) Decision {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	window := now.UnixNano() / int64(Window)
 	into := float64(now.UnixNano()%int64(Window)) / float64(Window)
 	l.sweep(window)
-	verdict := Verdict{Admitted: true}
+	d := Decision{Admitted: true}
 	nearest := math.MaxFloat64
 	for _, limit := range limits {
 		if limit.PerMinute <= 0 {
@@ -78,25 +79,25 @@ func (l *Limiter) Take(now time.Time, limits ...Limit) Verdict {
 			continue
 		}
 		nearest = left
-		verdict.Limited, verdict.Limit, verdict.Remaining = true, limit.PerMinute, max(0, int(left)-1)
-		verdict.Reset = time.Unix(0, (window+2)*int64(Window))
-		verdict.Admitted, verdict.RetryAfter = true, 0
+		d.Limited, d.Limit, d.Remaining = true, limit.PerMinute, max(0, int(left)-1)
+		d.Reset = time.Unix(0, (window+2)*int64(Window))
+		d.Admitted, d.RetryAfter = true, 0
 		if left < 1 {
-			verdict.Admitted, verdict.Remaining = false, 0
-			verdict.RetryAfter = wait(c, into, limit.PerMinute)
+			d.Admitted, d.Remaining = false, 0
+			d.RetryAfter = wait(c, into, limit.PerMinute)
 		}
 	}
-	if verdict.Admitted {
+	if d.Admitted {
 		for _, limit := range limits {
 			if limit.PerMinute > 0 {
 				l.counts[key{limit.Kind, limit.Key}].now++
 			}
 		}
 	}
-	return verdict
+	return d
 }
 
-// wait is how long until one more request fits, if none comes meanwhile.
+// wait returns how long until one more request fits if no other comes.
 func wait(c *count, into float64, limit int) time.Duration {
 	room := float64(limit - 1)
 	if rest := room - float64(c.now); rest >= 0 && c.earlier > 0 {
@@ -126,7 +127,7 @@ func (l *Limiter) at(k key, window int64) *count {
 	return c
 }
 
-// sweep forgets, once a window, whoever sent nothing for two of them.
+// sweep drops, once per window, counters without requests in two windows.
 func (l *Limiter) sweep(window int64) {
 	if l.swept == window {
 		return

@@ -10,7 +10,7 @@ import (
 
 var start = time.Unix(60_000, 0) // the beginning of a window
 
-func take(l *Limiter, at time.Duration, limits ...Limit) Verdict {
+func take(l *Limiter, at time.Duration, limits ...Limit) Decision {
 	return l.Take(start.Add(at), limits...)
 }
 
@@ -26,7 +26,7 @@ func TestTake_refusesBeyondTheLimit(t *testing.T) {
 	v := take(l, 0, limit)
 	require.False(t, v.Admitted)
 	require.Positive(t, v.RetryAfter)
-	require.True(t, take(l, v.RetryAfter, limit).Admitted, "whoever waits as told is admitted")
+	require.True(t, take(l, v.RetryAfter, limit).Admitted, "a caller that waits for RetryAfter is admitted")
 	require.True(t, take(l, 0, Limit{Kind: "user", Key: "bob", PerMinute: 3}).Admitted, "others are counted for themselves")
 }
 
@@ -59,7 +59,7 @@ func TestTake_forgets(t *testing.T) {
 	require.Len(t, l.counts, 1)
 }
 
-// However requests come, no window admits more than the limit, and whoever waits as told is admitted.
+// However requests come, no window admits more than the limit, and a caller that waits for RetryAfter is admitted.
 func TestTake_property(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := New()

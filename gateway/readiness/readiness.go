@@ -1,9 +1,9 @@
-// Package readiness finds out whether requests that come to a gateway are answered, and if not, why.
+// Package readiness finds out whether a gateway can answer requests, and if not, why.
 //
-// Guarantees: while requests wait for a leader, the gateway counts as ready; what fails must have failed for as long as they wait.
-// A gateway that was started a moment ago has asked once before it says anything.
+// Guarantees: while requests wait for a leader, the gateway counts as ready; it becomes unready only when reads have failed
+// for as long as requests wait. A gateway that just started has asked once before it reports anything.
 //
-// Not guaranteed: that the next request is answered. It says what was true a second ago.
+// Not guaranteed: that the next request is answered. The result is up to a second old.
 package readiness
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// The coordinators are asked pace apart, and each question may take wait.
+// The coordinators are asked every pace, and each call may take wait.
 const (
 	pace = time.Second
 	wait = 2 * time.Second
 )
 
-// Watcher knows what the coordinators last said of themselves.
+// Watcher keeps the coordinators' last answers.
 type Watcher struct {
 	cluster  v1.ClusterServiceClient
 	patience time.Duration
 
 	mu     sync.Mutex
 	looked bool
-	// coordinators and leader are the checks as callers read them: "ok", or why not.
+	// coordinators and leader are the checks as callers read them: "ok", or the reason.
 	coordinators, leader string
-	// permanent: waiting does not help, such as after a wrong api_secret.
+	// permanent: waiting does not help, for example after a wrong api_secret.
 	permanent bool
 	// linearizable and stale are when such a read last succeeded.
 	linearizable, stale time.Time
@@ -43,7 +43,7 @@ type Watcher struct {
 
 const checkOK = "ok"
 
-// New watches by a client. Requests wait for patience until there is a leader.
+// New makes a watcher with a client. Requests wait up to patience for a leader.
 func New(cluster v1.ClusterServiceClient, patience time.Duration) *Watcher {
 	return &Watcher{cluster: cluster, patience: patience}
 }
@@ -62,7 +62,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	}
 }
 
-// look finds out whether linearizable reads are possible, and if not, whether stale ones are and why.
+// look finds out whether linearizable reads are possible, and if not, whether stale reads are, and why.
 func (w *Watcher) look(ctx context.Context) {
 	coordinators, leader, permanent := checkOK, checkOK, false
 	err := w.askQueues(ctx, status.Linearizable)
@@ -92,7 +92,7 @@ func (w *Watcher) look(ctx context.Context) {
 	}
 }
 
-// askQueues makes the cheapest read there is.
+// askQueues makes the cheapest read.
 func (w *Watcher) askQueues(ctx context.Context, consistency string) error {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -112,7 +112,7 @@ func (w *Watcher) whyNotLinearizable(ctx context.Context) string {
 	return whyNoLeader(reply)
 }
 
-// whyNoLeader reads it off what one coordinator sees of the others.
+// whyNoLeader derives the reason from one coordinator's view of the others.
 func whyNoLeader(view *v1.GetClusterResponse) string {
 	voters, alive, known := 0, 0, false
 	for _, c := range view.GetCoordinators() {
@@ -131,7 +131,7 @@ func whyNoLeader(view *v1.GetClusterResponse) string {
 	}
 	switch majority := voters/2 + 1; {
 	case view.GetLeader() != "":
-		return fmt.Sprintf("leader %s does not confirm that it leads", view.GetLeader())
+		return fmt.Sprintf("leader %s cannot confirm its leadership", view.GetLeader())
 	case !known:
 		return "no leader"
 	case alive < majority:
@@ -141,22 +141,22 @@ func whyNoLeader(view *v1.GetClusterResponse) string {
 	}
 }
 
-// Verdict is whether requests are answered, and the checks that say why not.
-type Verdict struct {
+// Result says whether the gateway can answer requests; the checks give the reason if not.
+type Result struct {
 	Ready                bool
 	Coordinators, Leader string
 }
 
-// Verdict judges by what the coordinators said last; with stale, whether stale reads are answered, which need no leader.
-func (w *Watcher) Verdict(ctx context.Context, stale bool) Verdict {
+// Check evaluates the last answers of the coordinators; with stale, for stale reads, which need no leader.
+func (w *Watcher) Check(ctx context.Context, stale bool) Result {
 	w.mu.Lock()
 	looked := w.looked
 	w.mu.Unlock()
-	if !looked { // It was started a moment ago.
+	if !looked { // It has just started.
 		w.look(ctx)
 	}
 	w.mu.Lock()
-	v, permanent, last := Verdict{Coordinators: w.coordinators, Leader: w.leader}, w.permanent, w.linearizable
+	v, permanent, last := Result{Coordinators: w.coordinators, Leader: w.leader}, w.permanent, w.linearizable
 	if stale {
 		last = w.stale
 	}

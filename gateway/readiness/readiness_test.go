@@ -17,8 +17,8 @@ func TestWhyNoLeader(t *testing.T) {
 			voter("a", "alive"), voter("b", "alive"), voter("c", "dead"), voter("d", "left"), voter("e", "suspect"), {Id: "f", Liveness: "alive"},
 		}},
 		"no leader: 3 of 3 voters are alive, an election should follow": {Coordinators: []*v1.CoordinatorStatus{voter("a", "alive"), voter("b", "alive"), voter("c", "alive")}},
-		"leader a does not confirm that it leads":                       {Leader: "a", Coordinators: []*v1.CoordinatorStatus{voter("a", "alive"), voter("b", "alive")}},
-		"no leader": {Coordinators: []*v1.CoordinatorStatus{voter("a", "unknown"), voter("b", "unknown")}}, // without gossip nobody knows
+		"leader a cannot confirm its leadership":                        {Leader: "a", Coordinators: []*v1.CoordinatorStatus{voter("a", "alive"), voter("b", "alive")}},
+		"no leader":                                                     {Coordinators: []*v1.CoordinatorStatus{voter("a", "unknown"), voter("b", "unknown")}}, // without gossip nobody knows
 	} {
 		require.Equal(t, want, whyNoLeader(view))
 	}

@@ -1,11 +1,12 @@
-// Package stream tells callers over server-sent events what coordinators stream: logs and metrics of jobs, and changes of the cluster.
+// Package stream serves the coordinators' streams to callers as server-sent events: logs and metrics of jobs, and changes
+// of the cluster.
 //
-// Subjects read a stream of a coordinator, and open it again at another one, after the last entry, when it breaks; package fanout
-// shares one of them among all who watch the same. Relay writes what comes to one caller.
+// Subjects read a stream of a coordinator and, when it breaks, reopen it at another coordinator after the last entry.
+// Package fanout shares one stream among all callers that watch the same subject. Relay writes a stream to one caller.
 //
-// Guarantees: a caller sees each entry once, in order, over the loss of a coordinator, as far as the coordinators' cursors allow. No
-// caller shares with another tenant. A stream ends soon after its caller's token was revoked, and no stream ends because it cannot be
-// found out whether it was.
+// Guarantees: a caller sees each entry once, in order, also when a coordinator is lost, as far as the coordinators' cursors
+// allow. Tenants never share a stream. A stream ends soon after its caller's token was revoked, but not because the token
+// cannot be checked.
 //
-// Not guaranteed: that a slow caller reads on for ever: package fanout lets go of what is too far behind.
+// Not guaranteed: that a slow caller can read on forever: package fanout drops what is too far behind.
 package stream

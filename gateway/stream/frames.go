@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// AppendLog writes a line of a log as an event, without its id.
+// AppendLog writes a log line as an event, without its id.
 func AppendLog(b []byte, entry *v1.LogEntry) []byte {
 	b = append(b, "event: log\ndata: {\"level\":"...)
 	b = wire.AppendString(b, entry.GetLevel())
@@ -30,8 +30,8 @@ func AppendLog(b []byte, entry *v1.LogEntry) []byte {
 	return append(b, "}\n\n"...)
 }
 
-// appendMetricsEvent hands the line of the workload on as it is, unless it is
-// no JSON object on one line: that is handed on as {"line": "..."}.
+// appendMetricsEvent passes the workload's line on unchanged, unless it is not a JSON object on one line: then it becomes
+// {"line": "..."}.
 func appendMetricsEvent(b []byte, entry *v1.MetricsEntry) []byte {
 	b = append(b, "event: metrics\ndata: "...)
 	line := strings.TrimSpace(entry.GetJson())

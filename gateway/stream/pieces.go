@@ -23,7 +23,7 @@ func eventMark(text string) fanout.Mark {
 	return fanout.Mark{Epoch: at.Index, Offset: uint64(at.Position) + 1}
 }
 
-// placePiece is an id without an event: it moves the place to go on from, and no event is seen.
+// placePiece is an id without an event: it moves the place to resume from.
 func placePiece(text string) fanout.Piece {
 	if text == "" {
 		return fanout.Piece{}
@@ -54,14 +54,14 @@ func logPiece(m *v1.StreamJobLogsResponse, tailed bool) fanout.Piece {
 	return p
 }
 
-// beginning is where an attempt begins. With a tail that is told as an id without an event: the caller may go on after the
-// tail before its first line has come.
+// beginning marks the start of an attempt. With a tail it is sent as an id without an event, so that the caller can resume
+// after the tail before the first line has come.
 func beginning(text string, told bool) fanout.Piece {
 	if text == "" {
 		return fanout.Piece{}
 	}
 	m := logMark(text, 0)
-	// What was seen of it is not looked at: nothing but the beginning of an attempt moves a stream without a line.
+	// The content is not checked: only the start of an attempt moves a stream without a line.
 	m.Offset = 0
 	var b []byte
 	if told {

@@ -17,29 +17,28 @@ import (
 	"github.com/mindcoordinator/mind/gateway/fanout"
 )
 
-// feed is a stream of a coordinator that can be gone on with after a cursor.
+// feed is a stream of a coordinator that can be resumed after a cursor.
 type feed[M any] struct {
-	// open begins after the cursor; without one where the caller asked to begin, or at the start.
+	// open starts after the cursor; without one, where the caller asked to start, or at the start.
 	open func(ctx context.Context, opening bool, cursor string) (grpc.ServerStreamingClient[M], error)
-	// cursor returns that of the last entry of a message, or "".
+	// cursor returns the cursor of the last entry of a message, or "".
 	cursor func(m *M) string
-	// begin, if there is one, makes the cursor of a stream that began at a state index and told nothing yet.
+	// begin, if set, makes the cursor of a stream that started at a state index and has sent nothing yet.
 	begin func(index uint64) string
-	// piece makes the events of a message.
+	// piece encodes the events of a message.
 	piece func(m *M) fanout.Piece
-	// longest is the time after which the feed is opened anew; 0: never.
+	// longest is the age at which the feed is reopened; 0: never.
 	longest time.Duration
 }
 
-// Pauses between attempts to open a stream again.
+// Pauses between attempts to reopen a stream.
 const (
 	minReopen = 20 * time.Millisecond
 	maxReopen = time.Second
 )
 
-// pump opens the feed after a cursor, passes on what comes, and opens it again
-// after the last entry when it breaks. It gives up after giveUp of trying in
-// vain. It closes out when it is done, which it is soon after ctx ended.
+// pump opens the feed after a cursor, passes on its messages, and reopens it after the last entry when it breaks. It gives
+// up after failing for giveUp. It closes out at the end, which comes soon after ctx ends.
 func pump[M any](ctx context.Context, f feed[M], opening bool, cursor string, giveUp time.Duration, out chan<- fanout.News) {
 	defer close(out)
 	tell := func(n fanout.News) bool {
@@ -77,8 +76,7 @@ func pump[M any](ctx context.Context, f feed[M], opening bool, cursor string, gi
 	}
 }
 
-// once opens the feed and passes on what comes until it ends. progress says
-// that the coordinator took the call.
+// once opens the feed and passes on its messages until it ends. progress reports that the coordinator accepted the call.
 func once[M any](ctx context.Context, f feed[M], opening bool, cursor *string, tell func(fanout.News) bool) (progress bool, err error) {
 	outer := ctx
 	ctx, cancel := context.WithCancel(ctx)
@@ -88,7 +86,7 @@ func once[M any](ctx context.Context, f feed[M], opening bool, cursor *string, t
 		ctx, cancel = context.WithTimeout(ctx, f.longest)
 		defer cancel()
 		defer func() {
-			// That its time was over is no fault of the coordinator, which may just have had nothing to say.
+			// The end of its time is not the coordinator's fault: there may have been nothing to send.
 			progress = progress || err != nil && outer.Err() == nil && ctx.Err() != nil
 		}()
 	}
@@ -103,7 +101,7 @@ func once[M any](ctx context.Context, f feed[M], opening bool, cursor *string, t
 		progress = true
 		n := fanout.News{Kind: fanout.Begun, Index: indexOf(header)}
 		if f.begin != nil && n.Index > 0 && *cursor == "" {
-			// Its place is told at once: whoever is cut off now can go on without missing anything.
+			// The place is sent at once, so that a caller whose connection breaks now can resume without missing anything.
 			*cursor = f.begin(n.Index)
 			n.Piece = placePiece(*cursor)
 		}
@@ -129,15 +127,14 @@ func once[M any](ctx context.Context, f feed[M], opening bool, cursor *string, t
 	}
 }
 
-// worthReopening says that another coordinator, or the same one later, may
-// answer better.
+// worthReopening reports whether another coordinator, or the same one later, may answer better.
 func worthReopening(err error) bool {
 	switch grpcstatus.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted:
 		return true
 	case codes.Internal, codes.Unknown:
-		// What the transport says when a connection is cut in mid-message. A
-		// coordinator that keeps failing is left when giving up is due.
+		// The transport's error when a connection breaks within a message. The loop leaves a coordinator that keeps failing
+		// when it gives up.
 		return true
 	}
 	return false

@@ -10,41 +10,41 @@ import (
 	"github.com/mindcoordinator/mind/gateway/wire"
 )
 
-// How long a coordinator may be silent before the answer begins without it:
-// a job that prints nothing must still open the caller's stream.
+// How long a coordinator may be silent before the answer starts without it: a job that prints nothing must still open the
+// caller's stream.
 const openSilence = time.Second
 
-// endText is the last event of a stream of which everything was told.
+// endText is the last event of a stream that was sent completely.
 const endText = "event: error\ndata: {\"error\":\"stream ended\"}\n\n"
 
-// Reader is the caller whom a stream is told to.
+// Reader is the caller that reads a stream.
 type Reader interface {
-	// Begin is called before the first byte of the answer, and sets the headers that every answer has. The stream begins at a state
-	// index; 0: it is not known.
+	// Begin is called before the first byte of the answer, and sets the common headers. The stream starts at a state index;
+	// 0: unknown.
 	Begin(index uint64)
-	// MayGoOn returns why the caller may not read on; nil: he may.
+	// MayGoOn returns why the caller may not read on; nil: it may.
 	MayGoOn(ctx context.Context) error
-	// Ended is called when the stream is ended by an error, and says what the caller is told of it.
+	// Ended is called when an error ends the stream, and returns what the caller sees of it.
 	Ended(err error) (code, message string)
 }
 
 // Times are the durations of a stream.
 type Times struct {
-	// NoLeader is how long the answer waits for a coordinator that takes the call.
+	// NoLeader is how long the answer waits for a coordinator that accepts the call.
 	NoLeader time.Duration
-	// Keepalive is the pause after which a silent stream gets a comment.
+	// Keepalive is the interval of comments on an idle stream.
 	Keepalive time.Duration
-	// Recheck is how often the reader is asked whether he may go on.
+	// Recheck is how often the reader is asked whether it may read on.
 	Recheck time.Duration
-	// Drained is closed when streams are to end because the gateway does.
+	// Drained is closed when streams must end because the gateway shuts down.
 	Drained <-chan struct{}
 }
 
-// ErrDraining is returned when the gateway ends before the stream began.
+// ErrDraining is returned if the gateway shuts down before the stream started.
 var ErrDraining = errors.New("the gateway is shutting down")
 
-// Relay answers with what a watcher is told until that ends, the caller goes, or the gateway does. An error means that nothing was
-// written yet.
+// Relay writes a watcher's events to the caller until the subject ends, the caller leaves, or the gateway shuts down. An
+// error means that nothing was written yet.
 func Relay(ctx context.Context, w http.ResponseWriter, reader Reader, from *fanout.Watcher, times Times) error {
 	e := events{ctx: ctx, w: w, rc: http.NewResponseController(w), reader: reader, times: times}
 	index, err := e.await(from)
@@ -57,8 +57,7 @@ func Relay(ctx context.Context, w http.ResponseWriter, reader Reader, from *fano
 	return nil
 }
 
-// await waits until a coordinator has taken the call, or holds it and is
-// silent. Nothing is taken from the watcher.
+// await waits until a coordinator has accepted the call, or holds it without an answer. It takes nothing from the watcher.
 func (e *events) await(w *fanout.Watcher) (index uint64, err error) {
 	limit := time.NewTimer(e.times.NoLeader)
 	defer limit.Stop()
@@ -99,8 +98,7 @@ func (e *events) await(w *fanout.Watcher) (index uint64, err error) {
 	}
 }
 
-// run writes what comes until the subject ends, the caller goes, or the gateway
-// does.
+// run writes events until the subject ends, the caller leaves, or the gateway shuts down.
 func (e *events) run(w *fanout.Watcher) {
 	pause := e.times.Keepalive
 	keepalive := time.NewTimer(pause)
@@ -109,7 +107,7 @@ func (e *events) run(w *fanout.Watcher) {
 	defer token.stop()
 	for {
 		select {
-		case <-token.over: // However much there is to write.
+		case <-token.over: // Also while there is much to write.
 			if e.write(e.ending(token.why)) {
 				e.flush()
 			}
@@ -132,7 +130,7 @@ func (e *events) run(w *fanout.Watcher) {
 		if st.Changed == nil {
 			continue
 		}
-		// Nothing waits: now is the time to hand it on.
+		// Nothing more is queued: flush now.
 		if !e.flush() {
 			return
 		}
@@ -145,7 +143,7 @@ func (e *events) run(w *fanout.Watcher) {
 			}
 			keepalive.Reset(pause)
 		case <-e.times.Drained:
-			// No error event: the caller is to come back, at another gateway.
+			// No error event: the caller should come back, at another gateway.
 			if e.write([]byte(": this gateway is shutting down\n\n")) {
 				e.flush()
 			}
@@ -156,7 +154,7 @@ func (e *events) run(w *fanout.Watcher) {
 	}
 }
 
-// ending is the last event: why there are no more.
+// ending is the last event: the reason for the end.
 func (e *events) ending(err error) []byte {
 	if err == nil {
 		return []byte(endText)
@@ -169,7 +167,7 @@ func (e *events) ending(err error) []byte {
 	return append(b, "}\n\n"...)
 }
 
-// events is the answer side of a stream.
+// events writes the answer of a stream.
 type events struct {
 	ctx    context.Context
 	w      http.ResponseWriter
@@ -180,7 +178,7 @@ type events struct {
 	written bool
 }
 
-// begin sends the headers. A stream lives as long as it likes.
+// begin sends the headers. A stream has no time limit.
 func (e *events) begin(index uint64) bool {
 	_ = e.rc.SetReadDeadline(time.Time{})
 	_ = e.rc.SetWriteDeadline(time.Time{})
@@ -200,7 +198,7 @@ func (e *events) write(b []byte) bool {
 	return err == nil
 }
 
-// flush hands on what was written, all the way.
+// flush sends what was written to the client.
 func (e *events) flush() bool {
 	if !e.written {
 		return true

@@ -18,15 +18,15 @@ import (
 	"github.com/mindcoordinator/mind/gateway/fanout"
 )
 
-// Source makes what callers watch, as the hub that they share it by knows it.
+// Source makes the subjects that callers watch through the hub.
 type Source struct {
 	Jobs   v1.JobServiceClient
 	Events v1.EventServiceClient
-	// Longest is how long a stream of a coordinator is read before it is opened anew after its last entry; 0: any time.
+	// Longest is how long a stream of a coordinator is read before it is reopened after its last entry; 0: no limit.
 	Longest time.Duration
 }
 
-// Logs is the log of a job. The call says for whom it is read, and how consistent its beginning is to be; all who join read by the
+// Logs is the log of a job. The call says who reads and how consistent the start is; callers that join read through the
 // call of the first.
 func (s *Source) Logs(call client.Call, request *v1.StreamJobLogsRequest) fanout.Subject {
 	tailed := request.Tail != nil
@@ -34,7 +34,7 @@ func (s *Source) Logs(call client.Call, request *v1.StreamJobLogsRequest) fanout
 		open: func(ctx context.Context, opening bool, cursor string) (grpc.ServerStreamingClient[v1.StreamJobLogsResponse], error) {
 			r := proto.CloneOf(request)
 			if r.Cursor = cursor; cursor != "" || !opening {
-				r.Tail = nil // it is for the beginning
+				r.Tail = nil // only for the start
 			}
 			return s.Jobs.StreamJobLogs(ctx, r)
 		},
@@ -77,31 +77,31 @@ func (s *Source) Metrics(call client.Call, request *v1.StreamJobMetricsRequest) 
 	return subject
 }
 
-// Changes are the events of the cluster on some topics; none: all.
+// Changes are the events of the cluster on some topics; none: all topics.
 func (s *Source) Changes(call client.Call, topics []string) fanout.Subject {
 	subject := eventSubject(call, s.Longest, feed[v1.WatchEventsResponse]{
 		open: func(ctx context.Context, _ bool, cursor string) (grpc.ServerStreamingClient[v1.WatchEventsResponse], error) {
 			return s.Events.WatchEvents(ctx, &v1.WatchEventsRequest{Topics: topics, Cursor: cursor})
 		},
 		cursor: (*v1.WatchEventsResponse).GetCursor,
-		// Without an event or a cursor to go on from, a stream that breaks goes on where it was found to begin.
+		// Without an event or a cursor to resume from, a stream that breaks resumes where it started.
 		begin: Behind,
 		piece: eventPiece,
 	})
 	sorted := slices.Compact(slices.Sorted(slices.Values(topics)))
 	subject.Key = subjectKey("events", append([]string{call.Tenant, call.Consistency}, sorted...)...)
-	// From now on: what "now" is, a coordinator says to each watcher by itself.
+	// Without a cursor the stream starts now, and each watcher's "now" comes from a coordinator.
 	subject.Opening = call.RequestID + rand.Text()
 	return subject
 }
 
-// Behind is the cursor behind all events of an index.
+// Behind is the cursor after all events of an index.
 func Behind(index uint64) string { return cursor.Event{Index: index, Position: cursor.All}.String() }
 
-// GiveUp is how long an upstream that is gone is looked for.
+// GiveUp is how long a lost upstream is retried.
 const GiveUp = 5 * time.Minute
 
-// follow reads a feed for the caller that opens it, and for all who join it.
+// follow reads a feed for the caller that opens it, and for all that join it.
 func follow[M any](call client.Call, longest time.Duration, f feed[M]) func(context.Context, bool, string, chan<- fanout.News) {
 	f.longest = longest
 	return func(ctx context.Context, opening bool, cursor string, out chan<- fanout.News) {
@@ -109,7 +109,7 @@ func follow[M any](call client.Call, longest time.Duration, f feed[M]) func(cont
 	}
 }
 
-// logSubject is one whose cursors are those of logs.
+// logSubject is a subject with cursors of logs.
 func logSubject[M any](call client.Call, longest time.Duration, f feed[M]) fanout.Subject {
 	return fanout.Subject{
 		Follow: follow(call, longest, f),
@@ -121,7 +121,7 @@ func logSubject[M any](call client.Call, longest time.Duration, f feed[M]) fanou
 	}
 }
 
-// eventSubject is one whose cursors are those of events. Offsets are counted from 1: at offset 0 nothing was seen.
+// eventSubject is a subject with cursors of events. Offsets count from 1: at offset 0 nothing was seen.
 func eventSubject[M any](call client.Call, longest time.Duration, f feed[M]) fanout.Subject {
 	return fanout.Subject{
 		Follow: follow(call, longest, f),
@@ -135,12 +135,12 @@ func eventSubject[M any](call client.Call, longest time.Duration, f feed[M]) fan
 	}
 }
 
-// subjectKey names what is told. A tenant is part of every key: nobody shares with another tenant.
+// subjectKey makes the key of a subject. The tenant is part of every key, so tenants never share.
 func subjectKey(kind string, parts ...string) string {
 	var b strings.Builder
 	b.WriteString(kind)
 	for _, p := range parts {
-		// With its length before it no part can pass for two.
+		// A length before each part keeps two parts from looking like another pair.
 		b.WriteString("\x00" + strconv.Itoa(len(p)) + ":" + p)
 	}
 	return b.String()

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// lastWords is how long the end of a stream may take to be written to a reader who may not go on.
+// lastWords limits how long the end of a stream may take to be written to a reader that may not read on.
 const lastWords = 5 * time.Second
 
-// tokenWatch looks again and again whether the caller of a stream may go on reading it: a stream lives for days, and a token
-// is revoked, or runs out, before that.
+// tokenWatch checks periodically whether the caller of a stream may read on: a stream lives for days, and its token may be
+// revoked or expire before.
 type tokenWatch struct {
 	ctx    context.Context
 	reader Reader
 	rc     *http.ResponseController
 	pause  time.Duration
-	// over is closed when the caller may not go on; why is set before.
+	// over is closed when the caller may not read on; why is set before.
 	over chan struct{}
 	why  error
 
@@ -26,7 +26,7 @@ type tokenWatch struct {
 	stopped bool
 }
 
-// watchToken begins to look; stop must follow.
+// watchToken starts the checks; the caller must call stop.
 func (e *events) watchToken() *tokenWatch {
 	w := &tokenWatch{ctx: e.ctx, reader: e.reader, rc: e.rc, pause: e.times.Recheck, over: make(chan struct{})}
 	w.again()
@@ -48,7 +48,7 @@ func (w *tokenWatch) stop() {
 	w.timer.Stop()
 }
 
-// look does not hold up the stream: it may have to wait for a coordinator.
+// look runs beside the stream: it may have to wait for a coordinator.
 func (w *tokenWatch) look() {
 	why := w.reader.MayGoOn(w.ctx)
 	if why == nil {
@@ -62,6 +62,6 @@ func (w *tokenWatch) look() {
 	}
 	w.why = why
 	close(w.over)
-	// Whoever does not read is not waited for.
+	// Do not wait for a caller that does not read.
 	_ = w.rc.SetWriteDeadline(time.Now().Add(lastWords))
 }

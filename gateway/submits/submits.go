@@ -1,13 +1,14 @@
-// Package submits sends submits that arrive together to the coordinators together: under load most of what a submit costs is its way
-// through two processes, and SubmitJobs shares it.
+// Package submits sends submits that arrive at the same time to the coordinators in one call (SubmitJobs): under load most
+// of the cost of a submit is its way through two processes, and a shared call divides it.
 //
-// Guarantees: nobody waits for company: a submit goes alone unless others of its caller are under way already. Each keeps its own
-// idempotency key, so that it may be sent alone after all. What travels together has one tenant, one user and one token.
+// Guarantees: a submit does not wait for others: it is sent alone unless other submits of its caller are in flight. Each
+// keeps its own idempotency key, so that it can be sent alone later. Submits in one call have the same tenant, user and
+// token.
 //
-// Not guaranteed: an order among submits that arrive together.
+// Not guaranteed: an order among submits that arrive at the same time.
 //
-// There are no goroutines here. Of the requests that travel together one drives, in its own handler; when it is back, it hands what
-// has gathered meanwhile to one of those that wait.
+// There are no goroutines here. One of the requests in a group drives: it makes the call in its own handler. Afterwards it
+// hands the submits that have gathered to one of those that wait.
 package submits
 
 import (
@@ -29,7 +30,7 @@ type Submits struct {
 	lanes map[laneKey]*lane
 }
 
-// laneKey is who submits: what travels together has one tenant, one user and one token.
+// laneKey identifies the caller: submits in one call have the same tenant, user and token.
 type laneKey struct{ tenant, user, token string }
 
 type lane struct {
@@ -37,32 +38,32 @@ type lane struct {
 	waiting []*submission
 }
 
-// submission is one job on its way.
+// submission is one job in flight.
 type submission struct {
 	request *v1.SubmitJobRequest
 	call    client.Call
 	done    chan result // holds one
 }
 
-// result is what became of a submission, or the call to drive others.
+// result is the result of a submission, or the request to drive a group.
 type result struct {
 	drive []*submission
 	reply *v1.SubmitJobResponse
-	// answer is what is known beside the reply.
+	// answer is what is known besides the reply.
 	answer client.Answer
 	err    error
-	alone  bool // the way together failed: send it alone
+	alone  bool // the shared call failed: send it alone
 }
 
 const (
-	// MaxCalls are under way for one caller. More leave less to share: with 64 clients on 2 cores, 2 carried a sixth more than 4,
-	// and 4 a tenth more than 8.
+	// MaxCalls is the number of calls in flight for one caller. More calls share less: with 64 clients on 2 cores, 2
+	// carried a sixth more than 4, and 4 a tenth more than 8.
 	MaxCalls = 2
-	// MaxJobs travel together, so that they fit one log entry.
+	// MaxJobs is the number of jobs in a call, so that they fit one log entry.
 	MaxJobs = 64
-	// MaxBytes is how large the body of a job may be that travels with others. A larger one goes alone, by its caller's own call.
+	// MaxBytes is the largest body of a job in a shared call. A larger job gets its own call.
 	MaxBytes = 4 << 10
-	// MaxWait is how long a submit waits to be taken along: those ahead are stuck.
+	// MaxWait is how long a submit waits for a shared call: if it takes longer, the calls ahead are stuck.
 	MaxWait = 250 * time.Millisecond
 )
 
@@ -71,8 +72,7 @@ func New(jobs v1.JobServiceClient) *Submits {
 	return &Submits{jobs: jobs, lanes: map[laneKey]*lane{}}
 }
 
-// Submit sends one job, with others or alone. limit bounds a call that several
-// requests share.
+// Submit sends one job, with others or alone. limit bounds a call that several requests share.
 func (s *Submits) Submit(ctx context.Context, call client.Call, request *v1.SubmitJobRequest, limit time.Duration) (*v1.SubmitJobResponse, client.Answer, error) {
 	key := laneKey{call.Tenant, call.User, call.Token}
 	own := &submission{request: request, call: call}
@@ -101,7 +101,7 @@ func (s *Submits) Submit(ctx context.Context, call client.Call, request *v1.Subm
 	return r.reply, r.answer, r.err
 }
 
-// alone sends one job by itself.
+// alone sends one job in its own call.
 func (s *Submits) alone(ctx context.Context, own *submission) (*v1.SubmitJobResponse, client.Answer, error) {
 	var answer client.Answer
 	call := own.call
@@ -110,7 +110,7 @@ func (s *Submits) alone(ctx context.Context, own *submission) (*v1.SubmitJobResp
 	return reply, answer, err
 }
 
-// wait returns what became of a submission, or that it is to go alone.
+// wait returns the result of a submission, or that it must be sent alone.
 func (s *Submits) wait(ctx context.Context, l *lane, own *submission) result {
 	patience := time.NewTimer(MaxWait)
 	defer patience.Stop()
@@ -126,8 +126,8 @@ func (s *Submits) wait(ctx context.Context, l *lane, own *submission) result {
 			return result{err: grpcstatus.FromContextError(ctx.Err()).Err()}
 		}
 	}
-	// It was taken along. Whoever is asked to drive has others with it, and
-	// does so even if its own caller has gone.
+	// It is part of a group. A request that is asked to drive has others in its group, and drives even if its own caller
+	// has gone.
 	select {
 	case r := <-own.done:
 		return r
@@ -141,7 +141,7 @@ func (s *Submits) wait(ctx context.Context, l *lane, own *submission) result {
 	}
 }
 
-// leave takes a submission out of those that wait, if it is there still.
+// leave removes a submission from those that wait, if it still waits.
 func (s *Submits) leave(l *lane, own *submission) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +154,7 @@ func (s *Submits) leave(l *lane, own *submission) bool {
 	return false
 }
 
-// handOver ends a drive: one of those that wait drives on with the others.
+// handOver ends a drive: one of those that wait drives next.
 func (s *Submits) handOver(key laneKey, l *lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,8 +170,7 @@ func (s *Submits) handOver(key laneKey, l *lane) {
 	group[0].done <- result{drive: group}
 }
 
-// drive sends a group and tells each member what became of it; it returns what
-// became of its own.
+// drive sends a group and gives each member its result; it returns its own.
 func (s *Submits) drive(ctx context.Context, key laneKey, l *lane, group []*submission, own *submission, limit time.Duration) result {
 	defer s.handOver(key, l)
 	if len(group) == 1 {
@@ -187,8 +186,7 @@ func (s *Submits) drive(ctx context.Context, key laneKey, l *lane, group []*subm
 	return results[0]
 }
 
-// together makes one call for a group. It goes on when the caller of the
-// driver hangs up, because it is not the driver's alone.
+// together makes one call for a group. It continues when the caller of the driver hangs up, because others share it.
 func (s *Submits) together(ctx context.Context, group []*submission, limit time.Duration) []result {
 	request := &v1.SubmitJobsRequest{
 		Jobs: make([]*v1.SubmitJobRequest, len(group)), IdempotencyKeys: make([]string, len(group)),
@@ -208,9 +206,8 @@ func (s *Submits) together(ctx context.Context, group []*submission, limit time.
 		results[i].answer = answer
 		switch {
 		case err != nil:
-			// A coordinator may have refused the group for one of its members.
-			// One that is not there, or has too much to do, would treat each
-			// alone no better.
+			// A coordinator may have refused the group because of one of its members.
+			// An unavailable or overloaded coordinator would treat each alone no better.
 			switch grpcstatus.Code(err) {
 			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted:
 				results[i].err = err
@@ -226,7 +223,7 @@ func (s *Submits) together(ctx context.Context, group []*submission, limit time.
 	return results
 }
 
-// ofOne is what became of one member of a group.
+// ofOne returns the result of one member of a group.
 func ofOne(r *v1.SubmitJobResult, answer client.Answer) result {
 	switch code := codes.Code(r.GetCode()); {
 	case code == codes.Unavailable, code == codes.OK && r.GetJob() == nil:
@@ -238,7 +235,7 @@ func ofOne(r *v1.SubmitJobResult, answer client.Answer) result {
 	return result{answer: answer, reply: r.GetJob()}
 }
 
-// Callers is of how many callers submits are under way.
+// Callers returns the number of callers with submits in flight.
 func (s *Submits) Callers() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

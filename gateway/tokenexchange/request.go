@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// Bounds of what is read and taken of an answer.
+// Limits of an answer.
 const (
 	maxAnswer = 64 << 10
-	// maxToken is what fits into the metadata of a call, with room for others.
+	// maxToken is what fits into the metadata of a call, beside other entries.
 	maxToken = 8 << 10
 )
 
@@ -26,7 +26,7 @@ var reserved = map[string]bool{
 	"audience": true, "resource": true, "scope": true, "client_id": true, "client_secret": true,
 }
 
-// answer is what a token endpoint says, of both kinds.
+// answer is the answer of a token endpoint, success or error.
 type answer struct {
 	AccessToken     string       `json:"access_token"`
 	IssuedTokenType string       `json:"issued_token_type"`
@@ -64,7 +64,7 @@ func (x *Exchanger) exchange(ctx context.Context, to Target, subject string) (st
 	return take(body, subject)
 }
 
-// request is the form that asks for a token.
+// request builds the form that asks for a token.
 func (x *Exchanger) request(ctx context.Context, to Target, subject string) (*http.Request, error) {
 	form := url.Values{
 		"grant_type": {grantType}, "subject_token": {subject}, "subject_token_type": {x.config.SubjectType},
@@ -90,17 +90,18 @@ func (x *Exchanger) request(ctx context.Context, to Target, subject string) (*ht
 		return nil, fmt.Errorf("make the request of a token exchange: %w", err)
 	}
 	if basic {
-		// RFC 6749 has both encoded as in a form.
+		// RFC 6749 requires both to be form-encoded.
 		req.SetBasicAuth(url.QueryEscape(x.config.ClientID), url.QueryEscape(x.config.ClientSecret))
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.Header.Set("Accept", "application/json")
-	// Nothing is changed by asking twice: a connection that the server closed meanwhile is no failure. (An empty value is not sent.)
+	// Asking twice changes nothing, so a connection that the server closed meanwhile is retried. (An empty value is not
+	// sent.)
 	req.Header["Idempotency-Key"] = []string{}
 	return req, nil
 }
 
-// take returns the token of an answer that may be used.
+// take returns the token of an answer if it may be used.
 func take(body []byte, subject string) (string, error) {
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil {
@@ -115,7 +116,7 @@ func take(body []byte, subject string) (string, error) {
 	case a.IssuedTokenType != TypeAccessToken && a.IssuedTokenType != TypeJWT:
 		return "", fmt.Errorf("%w: its issued_token_type is neither an access token nor a JWT", ErrAnswer)
 	case a.AccessToken == subject:
-		// To hand it on would let the service act as the caller everywhere.
+		// Passing it on would let the service act as the caller everywhere.
 		return "", fmt.Errorf("%w: it is the token that was to be exchanged", ErrAnswer)
 	case len(a.AccessToken) > maxToken || !fitsHeader(a.AccessToken):
 		return "", fmt.Errorf("%w: its token does not fit into a header", ErrAnswer)
@@ -137,11 +138,10 @@ func fitsHeader(token string) bool {
 	return true
 }
 
-// refused says what an answer without a token means. What the server wrote is for those who run the gateway; no secret
-// may be in it.
+// refused explains an answer without a token. The server's text is for the gateway's operators; it must contain no secret.
 func (x *Exchanger) refused(code int, body []byte, subject string) error {
 	var a answer
-	_ = json.Unmarshal(body, &a) // what is not JSON says nothing
+	_ = json.Unmarshal(body, &a) // ignore text that is not JSON
 	kind := ErrRefused
 	if code >= 500 || code == http.StatusTooManyRequests {
 		kind = ErrUnreachable
@@ -153,7 +153,7 @@ func (x *Exchanger) refused(code int, body []byte, subject string) error {
 	return err
 }
 
-// secrets are what must be in no error, as they were sent.
+// secrets are the texts that must not appear in errors, as they were sent.
 func (x *Exchanger) secrets(subject string) []string {
 	if x.config.ClientSecret == "" {
 		return []string{subject}
@@ -162,7 +162,7 @@ func (x *Exchanger) secrets(subject string) []string {
 	return []string{subject, base64.StdEncoding.EncodeToString([]byte(id + ":" + secret)), secret, x.config.ClientSecret}
 }
 
-// Words of an error that may be a token are left out, and so is what makes a line of a log something else.
+// Words that may be tokens are dropped, and so are characters that would break a log line.
 const (
 	maxWord = 40
 	maxSaid = 300
@@ -185,7 +185,7 @@ func harmless(said string, secrets ...string) string {
 	return said
 }
 
-// withoutURL leaves out the address, which may hold a query, and keeps what went wrong.
+// withoutURL drops the address, which may contain a query, and keeps the cause.
 func withoutURL(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {

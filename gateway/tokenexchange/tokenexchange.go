@@ -1,19 +1,14 @@
-// Package tokenexchange trades the token of a caller for one that is meant for
-// another service, as RFC 8693 has it.
+// Package tokenexchange exchanges a caller's token for a token of another service (RFC 8693).
 //
-// Contract: Mint asks the token endpoint for one token for each target, for the
-// caller whose token it is given, and returns all of them or an error. Nothing
-// is kept: each call of Mint asks anew, so that a token is never used for
-// longer, or by others, than the authorization server meant.
+// Contract: Mint asks the token endpoint for one token for each target on behalf of the caller, and returns all of them or
+// an error. Nothing is cached: each Mint asks again, so that no token is used longer, or by others, than the authorization
+// server intended.
 //
-// Guarantees: the request is bounded in time and its answer in size. Redirects
-// are not followed: they would carry the caller's token to another address. An
-// answer is taken only when it is a bearer token for which another was given,
-// that is good now and fits into a header. No error and no metric holds a token,
-// or the secret of this client.
+// Guarantees: the request is limited in time and its answer in size. Redirects are not followed: they would send the
+// caller's token to another address. An answer is accepted only if it is a bearer token, differs from the caller's, is
+// valid now and fits into a header. No error and no metric contains a token or the client's secret.
 //
-// Not guaranteed: that the token is good for what it is used for. That is for
-// the service to say that it is shown to.
+// Not guaranteed: that the service accepts the token. The service decides.
 package tokenexchange
 
 import (
@@ -36,53 +31,53 @@ const (
 	grantType = "urn:ietf:params:oauth:grant-type:token-exchange"
 )
 
-// Config says where tokens are exchanged, and for what.
+// Config says where tokens are exchanged, and for which services.
 type Config struct {
 	// URL of the token endpoint: https, or http on this machine.
 	URL string
-	// ClientID and ClientSecret say who asks; without a secret the client is a public one.
+	// ClientID and ClientSecret identify this client; without a secret it is a public client.
 	ClientID     string
 	ClientSecret string
-	// Auth is how the client proves itself: AuthBasic (default) or AuthPost.
+	// Auth is how the client sends its secret: AuthBasic (default) or AuthPost.
 	Auth string
-	// SubjectType is what the tokens of callers are; default TypeAccessToken.
+	// SubjectType is the type of the callers' tokens; default TypeAccessToken.
 	SubjectType string
-	// Parameters are sent along with each request, for servers that want more than the standard.
+	// Parameters are added to each request, for servers that need more than the standard.
 	Parameters map[string]string
 	// Timeout bounds an exchange; default 5 s.
 	Timeout time.Duration
-	// Drive and Atlas are what tokens are minted for.
+	// Drive and Atlas are the services for which tokens are requested.
 	Drive, Atlas Target
 	// Client makes the requests; default: one that trusts the system's authorities.
 	Client *http.Client
 }
 
-// Ways for a client to prove itself.
+// Ways for a client to send its secret.
 const (
 	AuthBasic = "basic"
 	AuthPost  = "post"
 )
 
-// Target is a service that is shown a token. Its zero value means that none is minted for it.
+// Target is a service that gets a token. The zero value means that no token is requested for it.
 type Target struct {
 	Audience, Resource, Scope string
 }
 
 func (t Target) wanted() bool { return t != Target{} }
 
-// Tokens are what was minted; empty where nothing was asked for.
+// Tokens are the exchanged tokens; empty where none was requested.
 type Tokens struct {
 	Drive, Atlas string
 }
 
 // Kinds of failures; each error of Mint wraps one.
 var (
-	// ErrRefused: the authorization server does not give a token for this one.
+	// ErrRefused: the authorization server refuses a token for this caller.
 	ErrRefused = errors.New("the authorization server refused")
-	// ErrUnreachable: it did not answer, or had a fault of its own.
-	ErrUnreachable = errors.New("the authorization server cannot be asked")
-	// ErrAnswer: what it answered is not to be used.
-	ErrAnswer = errors.New("the authorization server's answer cannot be used")
+	// ErrUnreachable: the server did not answer, or failed.
+	ErrUnreachable = errors.New("the authorization server cannot be reached")
+	// ErrAnswer: the answer is not valid.
+	ErrAnswer = errors.New("the authorization server's answer is not valid")
 )
 
 // Exchanger is safe for concurrent use.
@@ -99,14 +94,14 @@ type target struct {
 	into func(*Tokens) *string
 }
 
-// New checks the configuration. It asks nobody yet.
+// New checks the configuration. It sends no request yet.
 func New(config Config) (*Exchanger, error) {
 	var errs []error
 	if err := checkURL(config.URL); err != nil {
 		errs = append(errs, err)
 	}
 	if config.ClientID == "" {
-		errs = append(errs, errors.New("token_exchange_client_id is required: the authorization server must know who asks"))
+		errs = append(errs, errors.New("token_exchange_client_id is required: the authorization server must know the client"))
 	}
 	switch config.Auth {
 	case "":
@@ -139,7 +134,7 @@ func New(config Config) (*Exchanger, error) {
 		}
 	}
 	if len(x.targets) == 0 {
-		errs = append(errs, errors.New("token_exchange_url is given, and nothing to exchange tokens for: give scaidrive_audience, scaiatlas_audience, or their _resource or _scope"))
+		errs = append(errs, errors.New("token_exchange_url is set, but no service to request tokens for: set scaidrive_audience, scaiatlas_audience, or their _resource or _scope"))
 	}
 	own := http.Client{Transport: transport()}
 	if config.Client != nil {
@@ -150,34 +145,34 @@ func New(config Config) (*Exchanger, error) {
 	return x, errors.Join(errs...)
 }
 
-// transport keeps connections for as many callers as come at once under load.
+// transport keeps as many idle connections as there are concurrent callers under load.
 func transport() http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost, t.MaxResponseHeaderBytes = 32, maxAnswer
 	return t
 }
 
-// Close ends the connections that nobody uses.
+// Close closes idle connections.
 func (x *Exchanger) Close() { x.client.CloseIdleConnections() }
 
-// checkURL holds that tokens do not travel in the clear.
+// checkURL refuses URLs that would send tokens in plain text.
 func checkURL(raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" {
 		return fmt.Errorf("token_exchange_url %q: give the URL of a token endpoint, such as https://login.example.com/oauth2/token", raw)
 	}
 	if u.User != nil || u.Fragment != "" {
-		return errors.New("token_exchange_url: it may hold no user and no fragment")
+		return errors.New("token_exchange_url: it must not contain a user or a fragment")
 	}
 	host := u.Hostname()
 	ip := net.ParseIP(host)
 	if u.Scheme == "https" || u.Scheme == "http" && (host == "localhost" || ip != nil && ip.IsLoopback()) {
 		return nil
 	}
-	return fmt.Errorf("token_exchange_url %q: it must begin with https, since callers' tokens are sent there (http is for this machine only)", raw)
+	return fmt.Errorf("token_exchange_url %q: it must begin with https, because callers' tokens are sent there (http is allowed only within this machine)", raw)
 }
 
-// Mint returns a token for each target. When one cannot be had, it returns none.
+// Mint returns a token for each target. If one fails, it returns none.
 func (x *Exchanger) Mint(ctx context.Context, subject string) (Tokens, error) {
 	ctx, cancel := context.WithTimeout(ctx, x.config.Timeout)
 	defer cancel()
@@ -193,7 +188,7 @@ func (x *Exchanger) Mint(ctx context.Context, subject string) (Tokens, error) {
 			defer all.Done()
 			token, err := x.exchange(ctx, t.Target, subject)
 			if err != nil {
-				// The first failure is the one to tell: it ends the others.
+				// The first failure is the one to report: it cancels the others.
 				once.Do(func() {
 					why = fmt.Errorf("a token for %s: %w", t.name, err)
 					cancel()

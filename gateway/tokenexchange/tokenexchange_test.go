@@ -147,7 +147,7 @@ func TestMint_onlyWhatIsWanted(t *testing.T) {
 	require.EqualValues(t, 1, s.calls.Load())
 }
 
-// Each request mints anew: a token is nobody else's, and not kept.
+// Each request exchanges its token again: the result is not shared and not cached.
 func TestMint_keepsNothing(t *testing.T) {
 	s := newStrict(t)
 	x := s.exchanger(t, nil)
@@ -317,7 +317,7 @@ func TestNew_refusesWhatCannotWork(t *testing.T) {
 	}{
 		"no URL":             {func(c *Config) { c.URL = "" }, "token_exchange_url"},
 		"in the clear":       {func(c *Config) { c.URL = "http://login.example.com/token" }, "https"},
-		"a password in it":   {func(c *Config) { c.URL = "https://u:p@login.example.com/token" }, "no user"},
+		"a password in it":   {func(c *Config) { c.URL = "https://u:p@login.example.com/token" }, "must not contain a user"},
 		"no client":          {func(c *Config) { c.ClientID = "" }, "token_exchange_client_id"},
 		"no target":          {func(c *Config) { c.Drive = Target{} }, "scaidrive_audience"},
 		"another way":        {func(c *Config) { c.Auth = "mutual" }, "token_exchange_auth"},

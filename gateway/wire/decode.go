@@ -13,26 +13,24 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Fault is one thing that is wrong with a body.
+// Fault is one error in a body.
 type Fault struct {
 	Field   string
 	Message string
 }
 
-// Most faults that are reported of one body, and the deepest object that a
-// field without a schema may hold.
+// How many faults of one body are reported, and how deep an object in a field without a schema may be.
 const (
 	MaxFaults  = 50
 	maxNesting = 64
-	// Entries of one list or map, messages of one list, and values of a field without a schema: a message takes far more memory
-	// than the two or three bytes in which an entry can be said.
+	// Limits for entries of one list or map, messages of one list, and values of a field without a schema: a message takes
+	// far more memory than the two or three bytes in which an entry can be written.
 	maxEntries  = 10_000
 	maxMessages = 2_000
 )
 
-// Decode turns a JSON object into a message. All faults are collected; the
-// message is to be used only when there are none. Names of fields that were
-// ignored are returned too. Fields named in without are not known.
+// Decode turns a JSON object into a message. All faults are collected; the message is valid only if there are none. It also
+// returns the names of ignored fields. Fields in without count as unknown.
 func Decode(body []byte, m proto.Message, without ...string) (faults []Fault, ignored []string) {
 	text, fault := validJSON(body)
 	if fault != nil {
@@ -116,8 +114,7 @@ func (d *decoder) fault(format string, args ...any) {
 func (d *decoder) push(s step) { d.path = append(d.path, s) }
 func (d *decoder) pop()        { d.path = d.path[:len(d.path)-1] }
 
-// value calls read when the next value begins as it should, and skips it with
-// a fault when it does not.
+// value calls read if the next value has the expected kind; otherwise it records a fault and skips the value.
 func (d *decoder) value(read func(), begins byte, want string) {
 	if d.text[d.at] == begins {
 		read()
@@ -126,8 +123,7 @@ func (d *decoder) value(read func(), begins byte, want string) {
 	d.fault("must be %s, not %s", want, d.skip())
 }
 
-// object reads {...} into a message and returns which fields were there, the
-// first 63 by number as bits.
+// object reads {...} into a message and returns which fields were present, the first 63 by number as bits.
 func (d *decoder) object(m protoreflect.Message, s *schema) uint64 {
 	var seen [2]uint64
 	d.members(func(name string) {
@@ -181,7 +177,7 @@ func (d *decoder) unknown(s *schema, name string) {
 	}
 }
 
-// Printable cuts a name from a body to what an answer may repeat.
+// Printable shortens a name from a body for use in an answer.
 func Printable(name string) string {
 	if len(name) > 64 {
 		name = strings.ToValidUTF8(name[:64], "") + "..."
@@ -189,7 +185,7 @@ func Printable(name string) string {
 	return name
 }
 
-// field reads the value of a field. null means: not given.
+// field reads the value of a field. null means that it is not set.
 func (d *decoder) field(m protoreflect.Message, f *schemaField) {
 	switch {
 	case d.text[d.at] == 'n':
@@ -242,7 +238,7 @@ func (d *decoder) field(m protoreflect.Message, f *schemaField) {
 	}
 }
 
-// tooMany passes over the entry that begins here when there are so many before it.
+// tooMany skips the entry that starts here if there are too many before it.
 func (d *decoder) tooMany(before, most int) bool {
 	if before < most {
 		return false

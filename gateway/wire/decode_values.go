@@ -88,7 +88,7 @@ func (d *decoder) number(f *schemaField) (protoreflect.Value, bool) {
 	}
 }
 
-// shape is how deep a value goes, and about how many it holds.
+// shape returns how deep a value is, and about how many values it holds.
 func shape(raw string) (deepest, values int) {
 	depth := 0
 	inString := false

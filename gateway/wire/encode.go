@@ -14,20 +14,18 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// Append appends a message as the REST interface shows it: names as in
-// the protos, enums by name, 64-bit integers as numbers, times in RFC 3339.
-// Every field is always there, so that callers need not ask: what can be unset
-// (messages, optional fields and enums) is null then. hide leaves out what
-// may be secret (secrets.go).
+// Append appends a message as the REST interface shows it: names as in the protos, enums by name, 64-bit integers as
+// numbers, times in RFC 3339. Every field is always present, so callers need not check; unset messages, optional fields and
+// enums are null. hide omits secrets (secrets.go).
 func Append(b []byte, m proto.Message, hide bool) []byte {
 	r := m.ProtoReflect()
 	return encoderOf(r.Descriptor()).append(b, r, hide)
 }
 
-// AppendPublic is Append for those of whom nobody knows what they may see.
+// AppendPublic is Append for callers whose permissions are unknown.
 func AppendPublic(b []byte, m proto.Message) []byte { return Append(b, m, true) }
 
-// encoder writes one type of message. It is made once from the descriptor.
+// encoder writes one type of message. It is built once from the descriptor.
 type encoder struct {
 	special func(b []byte, m protoreflect.Message, hide bool) []byte // well-known types
 	fields  []encodedField
@@ -132,8 +130,7 @@ func appendMap(b []byte, entries protoreflect.Map, value appender, hide bool) []
 	return append(b, '}')
 }
 
-// valueAppender returns what writes one value of a field, an element or a map
-// value.
+// valueAppender returns the function that writes one value of a field, an element or a map value.
 func valueAppender(fd protoreflect.FieldDescriptor) appender {
 	switch fd.Kind() {
 	case protoreflect.BoolKind:
@@ -155,7 +152,7 @@ func valueAppender(fd protoreflect.FieldDescriptor) appender {
 			if ev := values.ByNumber(v.Enum()); ev != nil {
 				return AppendString(b, string(ev.Name()))
 			}
-			// A newer coordinator's value; its name is not known here.
+			// A newer coordinator's value, whose name is unknown here.
 			return AppendString(b, strconv.Itoa(int(v.Enum())))
 		}
 	case protoreflect.MessageKind, protoreflect.GroupKind:
@@ -173,7 +170,7 @@ func valueAppender(fd protoreflect.FieldDescriptor) appender {
 	}
 }
 
-// appendFloat writes null for what JSON cannot say.
+// appendFloat writes null for values that JSON does not have.
 func appendFloat(b []byte, f float64) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(b, "null"...)

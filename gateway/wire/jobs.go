@@ -24,7 +24,7 @@ func DecodeJob(body []byte, job *v1.SubmitJobRequest) (faults []Fault, ignored [
 	return d.faults, d.ignored
 }
 
-// named reads a job; it is true when no name is missing.
+// named decodes a job and reports whether it has a name.
 func (d *decoder) named(job *v1.SubmitJobRequest) bool {
 	named := true
 	d.value(func() {
@@ -34,25 +34,24 @@ func (d *decoder) named(job *v1.SubmitJobRequest) bool {
 	return named
 }
 
-// nameField is the bit of SubmitJobRequest.name among the fields seen.
+// nameField is the bit of SubmitJobRequest.name among the present fields.
 const nameField = 1 << 1
 
-// Batch is a body of POST /jobs/batch, job by job. A job that is not of the
-// schema is answered in its place and does not keep the others from going.
+// Batch is a body of POST /jobs/batch, job by job. An invalid job gets its own fault and does not keep the others from
+// being submitted.
 type Batch struct {
-	Request *v1.SubmitJobsRequest // the jobs that are of the schema
+	Request *v1.SubmitJobsRequest // the valid jobs
 	Items   []BatchItem
 	sent    int // jobs in the body, more than items when there are too many
 }
 
 // BatchItem is one job of a batch.
 type BatchItem struct {
-	Faults  []Fault  // of the job; it is not sent
+	Faults  []Fault  // of the job, which is then not sent
 	Ignored []string // names of fields that have no effect
 }
 
-// DecodeBatch returns the faults of the body as a whole, or the batch with those
-// of each job.
+// DecodeBatch returns the faults of the body as a whole, or the batch with the faults of each job.
 func DecodeBatch(body []byte, most int) (*Batch, []Fault) {
 	text, fault := validJSON(body)
 	if fault != nil {
@@ -140,7 +139,7 @@ func (b *Batch) keepKeys() {
 	b.Request.IdempotencyKeys = kept
 }
 
-// WithIgnored says in a message which fields had no effect.
+// WithIgnored adds to a message which fields had no effect.
 func WithIgnored(message string, ignored []string) string {
 	if len(ignored) == 0 {
 		return message

@@ -8,7 +8,7 @@ import (
 
 const KeyRule = `must be 1 to 255 Printable ASCII characters and not begin with "` + status.AutoKeyPrefix + `"`
 
-// CallersKey says whether a caller may use this idempotency key.
+// CallersKey reports whether a caller may use this idempotency key.
 func CallersKey(key string) bool {
 	if key == "" || len(key) > 255 || strings.HasPrefix(key, status.AutoKeyPrefix) {
 		return false

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Statuses reads the statuses that a list is limited to.
+// Statuses parses the statuses that filter a list.
 func Statuses(query url.Values, faults []Fault) ([]v1.JobStatus_Value, []Fault) {
 	var out []v1.JobStatus_Value
 	statuses := schemaOf((&v1.ListJobsRequest{}).ProtoReflect().Descriptor()).fields["status"]
@@ -27,7 +27,7 @@ func Statuses(query url.Values, faults []Fault) ([]v1.JobStatus_Value, []Fault) 
 	return out, faults
 }
 
-// Int reads a number from a query; 0 when it is not there.
+// Int parses a number from a query; 0 if it is missing.
 func Int(query url.Values, name string, low, high int64, faults []Fault) (int32, []Fault) {
 	raw := query.Get(name)
 	if raw == "" {
@@ -40,7 +40,7 @@ func Int(query url.Values, name string, low, high int64, faults []Fault) (int32,
 	return int32(n), faults
 }
 
-// Time reads a moment from a query; nil when it is not there.
+// Time parses a time from a query; nil if it is missing.
 func Time(query url.Values, name string, now time.Time, faults []Fault) (*timestamppb.Timestamp, []Fault) {
 	raw := query.Get(name)
 	if raw == "" {
@@ -53,7 +53,7 @@ func Time(query url.Values, name string, now time.Time, faults []Fault) (*timest
 	return timestamppb.New(at), faults
 }
 
-// Larger numbers of seconds are taken for Unix times.
+// Larger numbers of seconds are Unix times.
 const unixTimesFrom = 1_000_000_000
 
 func Since(raw string, now time.Time) (time.Time, bool) {
@@ -73,8 +73,8 @@ func Since(raw string, now time.Time) (time.Time, bool) {
 	return now.Add(-time.Duration(seconds * float64(time.Second))), true
 }
 
-// countable is a time that can be said in nanoseconds, as coordinators and agents count it: what lies centuries away is before or
-// after everything, wherever it lies.
+// countable clamps a time to the range of nanoseconds, the unit of coordinators and agents: anything centuries away is
+// before or after everything anyway.
 func countable(t time.Time) time.Time {
 	first, last := time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
 	switch {

@@ -12,9 +12,9 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// These read the requests that queries say. A request is to be used only when there are no faults.
+// These functions build requests from queries. A request is valid only if there are no faults.
 
-// ListJobs reads which jobs are to be listed.
+// ListJobs reads the filter of a list of jobs.
 func ListJobs(query url.Values) (*v1.ListJobsRequest, []Fault) {
 	var faults []Fault
 	request := &v1.ListJobsRequest{
@@ -30,7 +30,7 @@ func ListJobs(query url.Values) (*v1.ListJobsRequest, []Fault) {
 	return request, faults
 }
 
-// ListEvaluations reads which evaluations are to be listed.
+// ListEvaluations reads the filter of a list of evaluations.
 func ListEvaluations(query url.Values) (*v1.ListEvaluationsRequest, []Fault) {
 	request := &v1.ListEvaluationsRequest{JobId: query.Get("job_id"), PageToken: query.Get("page_token")}
 	var faults []Fault
@@ -39,7 +39,7 @@ func ListEvaluations(query url.Values) (*v1.ListEvaluationsRequest, []Fault) {
 	return request, faults
 }
 
-// CompareEvaluations reads which evaluations are to be compared.
+// CompareEvaluations reads the evaluations to compare.
 func CompareEvaluations(query url.Values) (*v1.CompareEvaluationsRequest, []Fault) {
 	request := &v1.CompareEvaluationsRequest{}
 	for _, given := range query["ids"] {
@@ -55,7 +55,7 @@ func CompareEvaluations(query url.Values) (*v1.CompareEvaluationsRequest, []Faul
 	return request, nil
 }
 
-// GetQueue reads which jobs that wait are to be listed.
+// GetQueue reads the filter of a list of waiting jobs.
 func GetQueue(query url.Values) (*v1.GetQueueRequest, []Fault) {
 	request := &v1.GetQueueRequest{Queue: query.Get("queue")}
 	var faults []Fault
@@ -63,7 +63,7 @@ func GetQueue(query url.Values) (*v1.GetQueueRequest, []Fault) {
 	return request, faults
 }
 
-// ListAuditRecords reads which records of the audit log are wanted.
+// ListAuditRecords reads the filter of a list of audit records.
 func ListAuditRecords(query url.Values, now time.Time) (*v1.ListAuditRecordsRequest, []Fault) {
 	request := &v1.ListAuditRecordsRequest{
 		UserId: query.Get("user_id"), Action: query.Get("action"), Object: query.Get("object"), Outcome: query.Get("outcome"),
@@ -76,7 +76,7 @@ func ListAuditRecords(query url.Values, now time.Time) (*v1.ListAuditRecordsRequ
 	return request, faults
 }
 
-// StreamJobLogs reads which part of a job's log is wanted.
+// StreamJobLogs reads the requested part of a job's log.
 func StreamJobLogs(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, []Fault) {
 	request := &v1.StreamJobLogsRequest{}
 	var faults []Fault

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// These walk a text that is known to be valid JSON; they need not look for
-// faults, and must not be used on anything else.
+// These functions walk a text that is known to be valid JSON. They do not check for faults, and must not be used on
+// anything else.
 
 func (d *decoder) space() {
 	for d.at < len(d.text) {
@@ -20,8 +20,7 @@ func (d *decoder) space() {
 	}
 }
 
-// members calls read for each member of the object that begins here, at its
-// value.
+// members calls read at the value of each member of the object that starts here.
 func (d *decoder) members(read func(name string)) {
 	d.at++ // {
 	for {
@@ -42,7 +41,7 @@ func (d *decoder) members(read func(name string)) {
 	}
 }
 
-// elements calls read for each element of the list that begins here.
+// elements calls read at each element of the list that starts here.
 func (d *decoder) elements(read func(i int)) {
 	d.at++ // [
 	for i := 0; ; {
@@ -60,7 +59,7 @@ func (d *decoder) elements(read func(i int)) {
 	}
 }
 
-// string reads the string that begins here.
+// string reads the string that starts here.
 func (d *decoder) string() string {
 	start := d.at
 	plain := true
@@ -73,7 +72,7 @@ func (d *decoder) string() string {
 				return raw
 			}
 			var s string
-			// It is valid JSON; half a surrogate pair becomes U+FFFD.
+			// It is valid JSON; half of a surrogate pair becomes U+FFFD.
 			_ = json.Unmarshal([]byte(d.text[start:d.at]), &s)
 			return s
 		case c == '\\':
@@ -85,7 +84,7 @@ func (d *decoder) string() string {
 	}
 }
 
-// literal reads the number, true, false or null that begins here.
+// literal reads the number, true, false or null that starts here.
 func (d *decoder) literal() string {
 	start := d.at
 	for d.at < len(d.text) {
@@ -98,7 +97,7 @@ func (d *decoder) literal() string {
 	return d.text[start:]
 }
 
-// skip passes over the value that begins here and says what it was.
+// skip skips the value that starts here and returns its kind.
 func (d *decoder) skip() string {
 	switch d.text[d.at] {
 	case '"':

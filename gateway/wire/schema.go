@@ -8,14 +8,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// schema is what a JSON object may hold to become a message of one type. It is
-// made once from the descriptor.
+// schema describes the JSON object of one type of message. It is built once from the descriptor.
 type schema struct {
 	desc   protoreflect.MessageDescriptor
 	fields map[string]*schemaField
 	names  []string
-	// Its field names were not published whole: unknown ones are let through,
-	// and named in the answer.
+	// Its field names were not published completely: unknown ones are ignored, and listed in the answer.
 	lenient bool
 	// Well-known types are not objects with fields.
 	wellKnown protoreflect.FullName
@@ -34,13 +32,13 @@ type schemaField struct {
 	describe string // what a value must be, for messages
 }
 
-// lenientMessages are the roots of what ScaiMind published in part only.
+// lenientMessages are the messages that ScaiMind published only in part.
 var lenientMessages = []protoreflect.FullName{
 	"scaimind.v1.TrainingConfig", "scaimind.v1.BaseModel", "scaimind.v1.Framework", "scaimind.v1.Distributed",
 	"scaimind.v1.DataConfig", "scaimind.v1.DataSource", "scaimind.v1.OutputConfig",
 }
 
-// Lenient says whether fields that a message does not have are let through.
+// Lenient reports whether unknown fields are ignored.
 func Lenient(d protoreflect.MessageDescriptor) bool {
 	return slices.Contains(lenientMessages, d.FullName())
 }
@@ -140,7 +138,7 @@ func (s *schema) suggest(unknown string) string {
 	if best != "" {
 		return best
 	}
-	// One is a part of the other: gpus -> gpu_count has no short edit.
+	// One contains the other: gpus -> gpu_count has no short edit.
 	plain := strings.TrimSuffix(strings.ReplaceAll(strings.ToLower(unknown), "-", "_"), "s")
 	if len(plain) < 3 {
 		return ""

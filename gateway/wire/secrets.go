@@ -7,11 +7,11 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// What a job was given in secret is shown to those who may manage jobs, and to nobody else: values of environments, which
-// the protos mark with debug_redact, and in any text what opens or signs a URL. Names stay, so that everybody sees what was set.
-// The coordinators cannot do this: they know who calls, and not what he may.
+// Secrets of a job are shown only to callers that may manage jobs: values of environments, which the protos mark with
+// debug_redact, and credentials and signatures of URLs in any text. Names are kept, so that everybody sees what was set.
+// The coordinators cannot do this: they know the caller, but not the caller's permissions.
 
-// hidden stands in the place of what is not shown.
+// hidden replaces a secret.
 const hidden = "***"
 
 func secretField(fd protoreflect.FieldDescriptor) bool {
@@ -19,7 +19,7 @@ func secretField(fd protoreflect.FieldDescriptor) bool {
 	return ok && options.GetDebugRedact()
 }
 
-// unlessHidden writes values of a field that is secret.
+// unlessHidden writes values of a secret field.
 func unlessHidden(value appender) appender {
 	return func(b []byte, v protoreflect.Value, hide bool) []byte {
 		if hide {
@@ -29,8 +29,8 @@ func unlessHidden(value appender) appender {
 	}
 }
 
-// hideCredentials replaces, in each URL of a text, the user before the host and the values of the query: names and passwords,
-// signatures and tokens. A URL goes to the next blank or quote.
+// hideCredentials replaces, in each URL of a text, the user before the host and the values of the query: names and
+// passwords, signatures and tokens. A URL ends at the next space or quote.
 func hideCredentials(text string) string {
 	if !strings.Contains(text, "://") {
 		return text
@@ -56,7 +56,7 @@ func hideCredentials(text string) string {
 	return b.String()
 }
 
-// hideInURL writes a word that holds a URL, or several one after the other.
+// hideInURL writes a word that contains one or several URLs.
 func hideInURL(b *strings.Builder, word string) {
 	place, query, asked := strings.Cut(word, "?")
 	for i, piece := range strings.Split(place, "://") {
@@ -85,7 +85,7 @@ func hideInURL(b *strings.Builder, word string) {
 		if end < 0 {
 			end = len(query)
 		}
-		if name, _, ok := strings.Cut(query[:end], "="); ok && !strings.ContainsAny(name, ":/@#") { // else it may be a URL itself
+		if name, _, ok := strings.Cut(query[:end], "="); ok && !strings.ContainsAny(name, ":/@#") { // otherwise it may be a URL itself
 			b.WriteString(name + "=")
 		}
 		b.WriteString(hidden)

@@ -38,10 +38,10 @@ func New() *Network {
 	return &Network{listeners: map[string]*Stream{}, cut: map[direction]bool{}, changed: make(chan struct{}), delay: func() time.Duration { return 0 }}
 }
 
-// SetDelay sets how long everything sent from now on is on its way.
+// SetDelay sets how long everything sent from now on is in flight.
 func (n *Network) SetDelay(d time.Duration) { n.SetDelays(func() time.Duration { return d }) }
 
-// SetDelays asks for how long each piece is on its way that is sent from now on. On one connection the pieces arrive in
+// SetDelays asks how long each piece that is sent from now on is in flight. On one connection the pieces arrive in
 // order; so one waits for the slowest before it. Delays is called by one goroutine at a time.
 func (n *Network) SetDelays(delays func() time.Duration) {
 	n.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// LeaderTimes are the times of a leader that raft reads anew each time it needs
+// LeaderTimes are the times of a leader that raft reads again each time it needs
 // them, and lets nobody change, at least not to these: how long the leader goes
 // on without hearing from a majority, its lease, and how long handing over may
 // take. Raft refuses a lease that is longer than the heartbeat timeout. That is

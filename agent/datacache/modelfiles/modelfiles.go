@@ -1,7 +1,7 @@
-// Package modelfiles says which files of a model's repository need not be fetched, by their names alone.
+// Package modelfiles selects the files of a model repository that must be fetched, by their names only.
 //
-// Guarantees: a file is left out only if its name says that it holds weights in another format, and the whole of them is there
-// as safetensors. What is not understood is kept.
+// Guarantees: a file is skipped only if its name shows that it holds weights in another format, and the complete weights
+// are present as safetensors. Files with unknown names are kept.
 package modelfiles
 
 import (
@@ -12,29 +12,27 @@ import (
 	"strings"
 )
 
-// Repositories of models often hold the same weights several times over: for PyTorch, TensorFlow, Flax and Rust, and exported
-// for other runtimes. Whoever loads the model reads the safetensors if they are there. A file is spared only if its name says
-// that it holds weights in another format and the whole of them is there as safetensors, so that what is not understood is
-// fetched.
+// Repositories of models often hold the same weights several times: for PyTorch, TensorFlow, Flax and Rust, and exported
+// for other runtimes. Libraries load the safetensors if they are present.
 
 // weightFile is a name such as pytorch_model.fp16-00001-of-00002.bin or model.safetensors.index.json.
 var weightFile = regexp.MustCompile(`^([a-z_]+)(?:\.([A-Za-z0-9_]+))?(?:-(\d{5})-of-(\d{5}))?(?:\.([A-Za-z0-9_]+))?\.(safetensors|bin|h5|msgpack|ot)(\.index(?:\.([A-Za-z0-9_]+))?\.json)?$`)
 
-// sameWeights are the names of weights in other formats, by what they are called as safetensors.
+// sameWeights maps the names of weights in other formats to their names as safetensors.
 var sameWeights = map[string]string{
 	"pytorch_model.bin": "model", "tf_model.h5": "model", "flax_model.msgpack": "model", "rust_model.ot": "model",
 	"adapter_model.bin":           "adapter_model",
 	"diffusion_pytorch_model.bin": "diffusion_pytorch_model", "diffusion_flax_model.msgpack": "diffusion_pytorch_model",
 }
 
-// exported are names of weights for other runtimes, and in the form that they were trained in. They lie anywhere below the
-// model that they were made of.
+// exported are names of weights for other runtimes, and in the form used in training. They may be anywhere below the model
+// that they belong to.
 var exported = regexp.MustCompile(`(^|/)([^/]+\.onnx|[^/]+\.onnx[._]data|openvino_[^/]*model[^/]*\.bin|[^/]+\.gguf|[^/]+\.tflite|[^/]+\.mlmodel|consolidated[^/]*\.pth|[^/]+\.mlpackage/.*/weights/[^/]+\.bin)$`)
 
-// weights is one set of them: a directory, a name, and a variant such as fp16.
+// weights identifies one set of weights: a directory, a name, and a variant such as fp16.
 type weights struct{ dir, stem, variant string }
 
-// shards is what is there of a set. mixed: it is cut in two ways, and nobody knows which is meant.
+// shards are the present shards of a set. mixed: the set is split in two ways, so it is unclear which is meant.
 type shards struct {
 	whole, index, mixed bool
 	seen, of            int
@@ -47,13 +45,13 @@ func parsed(name string) (set weights, format string, shard, of int, index, ok b
 	if m == nil {
 		return set, "", 0, 0, false, false
 	}
-	variant := m[2] + m[5] + m[8] // it has one of three places, by the version of who wrote it
+	variant := m[2] + m[5] + m[8] // its place depends on the version of the program that wrote it
 	shard, _ = strconv.Atoi(m[3])
 	of, _ = strconv.Atoi(m[4])
 	return weights{dir, m[1], variant}, m[6], shard, of, m[7] != "", true
 }
 
-// safetensorsOf are the sets of weights that are there as safetensors, with all their shards and the index of these.
+// safetensorsOf returns the sets of weights that are complete as safetensors: all shards and their index.
 func safetensorsOf(files []string) map[weights]bool {
 	found := map[weights]*shards{}
 	for _, name := range files {
@@ -87,7 +85,7 @@ func safetensorsOf(files []string) map[weights]bool {
 	return whole
 }
 
-// Kept returns those of the files of a repository that are not superfluous, in their order.
+// Kept returns the files of a repository that must be fetched, in their order.
 func Kept(files []string) []string {
 	whole, names := safetensorsOf(files), map[string]bool{}
 	for _, name := range files {
@@ -96,7 +94,7 @@ func Kept(files []string) []string {
 	return slices.DeleteFunc(slices.Clone(files), func(name string) bool { return superfluous(name, names, whole) })
 }
 
-// superfluous says whether a file holds weights that are there as safetensors too.
+// superfluous reports whether a file holds weights that are present as safetensors, too.
 func superfluous(name string, names map[string]bool, whole map[weights]bool) bool {
 	if set, format, _, _, _, ok := parsed(name); ok && format != "safetensors" {
 		if stem := sameWeights[set.stem+"."+format]; stem != "" {

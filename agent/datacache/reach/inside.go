@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// metadataNets are where clouds answer their machines, and nobody else, beside the link-local addresses: with keys of the
-// machine, for one.
+// metadataNets are, beside link-local addresses, where clouds serve metadata to their machines, including the machine's
+// credentials.
 var metadataNets = []netip.Prefix{
 	netip.MustParsePrefix("fd00:ec2::/32"),      // Amazon's, by IPv6
 	netip.MustParsePrefix("fd20:ce::/32"),       // Google's, by IPv6
@@ -24,10 +24,10 @@ func metadata(addr netip.Addr) bool {
 	return false
 }
 
-// translated are IPv6 addresses that a translator (NAT64) turns into the IPv4 address at their end.
+// translated are IPv6 addresses that a translator (NAT64) maps to the IPv4 address in their last bytes.
 var translated = netip.MustParsePrefix("64:ff9b::/96")
 
-// plain is the address that is reached in the end.
+// plain returns the address that is finally reached.
 func plain(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap().WithZone("")
 	if translated.Contains(addr) {
@@ -37,11 +37,11 @@ func plain(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// own says whether this machine has the address: what it asks itself by it comes past its own firewall.
+// own reports whether this machine has the address: connections to it bypass the machine's firewall.
 func own(addr netip.Addr) bool {
 	mine, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // not known: better not
+		return true // unknown: refuse
 	}
 	for _, a := range mine {
 		if n, ok := a.(*net.IPNet); ok {

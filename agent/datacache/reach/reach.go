@@ -1,12 +1,12 @@
-// Package reach decides which hosts data may be fetched from, on every connection and for every hop of a redirect.
+// Package reach decides from which hosts data may be fetched, on every connection and for every redirect.
 //
-// A source is named by whoever may submit jobs, and must not become a way to ask, in the name of the node, what only the node
-// may ask: its own doors, or the metadata service of a cloud.
+// Any user who may submit jobs can choose a source. A source must not give access to services that only the node can reach:
+// its own ports, or the metadata service of a cloud.
 //
-// Guarantees: an address is looked at when its name has been resolved, so no name leads elsewhere than it did when it was
-// checked. Services that the operator has configured are always in reach. A token does not follow a redirect to another host.
+// Guarantees: the address is checked after its name was resolved, so a name cannot lead to another address than the checked
+// one. Services that the operator has configured are always allowed. A token is not sent on to another host in a redirect.
 //
-// Not guaranteed: what a proxy of the node resolves; there the name alone is looked at.
+// Not guaranteed: the address that a proxy of the node resolves; behind a proxy only the name is checked.
 package reach
 
 import (
@@ -25,26 +25,27 @@ import (
 	"time"
 )
 
-// Refusal says in a sentence why something may not be fetched. Trying again does not mend it.
+// Refusal explains in a sentence why something may not be fetched. Trying again does not help.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
 func refusalf(format string, args ...any) error { return Refusal(fmt.Sprintf(format, args...)) }
 
-// Config says what is in reach.
+// Config says what may be reached.
 type Config struct {
-	// Hosts are names, *.SUFFIX, addresses, networks, or * for all. Empty: all but this machine and link-local addresses.
+	// Hosts are names, *.SUFFIX, addresses, networks, or * for all. Empty: all except this machine and link-local
+	// addresses.
 	Hosts []string
 	// Services are URLs of the operator's services.
 	Services []string
 	// CAFile is the authority (PEM) of the object store; empty: those of the machine.
 	CAFile string
-	// Connections bounds the idle ones to each host.
+	// Connections limits the idle connections to each host.
 	Connections int
 }
 
-// Guard sends requests to where they may go.
+// Guard sends requests where they are allowed.
 type Guard struct {
 	allowed hosts
 	trusted map[string]bool // host:port of the operator's services
@@ -54,16 +55,16 @@ type Guard struct {
 	idle    int
 }
 
-// hosts is a list of what may be reached.
+// hosts is a list of allowed hosts.
 type hosts struct {
 	any      bool
-	none     bool // nothing was said
+	none     bool // not configured
 	names    map[string]bool
 	suffixes []string
 	nets     []netip.Prefix
 }
 
-// parseHosts reads names, *.SUFFIX, addresses and networks; "*" is every host, this machine too.
+// parseHosts parses names, *.SUFFIX, addresses and networks; "*" is every host, including this machine.
 func parseHosts(list []string) (hosts, error) {
 	h := hosts{none: len(list) == 0, names: map[string]bool{}}
 	for _, entry := range list {
@@ -93,7 +94,7 @@ func parseHosts(list []string) (hosts, error) {
 	return h, nil
 }
 
-// byName says whether a host may be reached whatever its address is.
+// byName reports whether a host is allowed whatever its address is.
 func (h *hosts) byName(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if h.any || h.names[host] {
@@ -107,7 +108,7 @@ func (h *hosts) byName(host string) bool {
 	return false
 }
 
-// byAddr says whether an address may be reached whatever name led to it.
+// byAddr reports whether an address is allowed whatever its name is.
 func (h *hosts) byAddr(addr netip.Addr) bool {
 	addr = plain(addr)
 	if h.none {
@@ -121,7 +122,7 @@ func (h *hosts) byAddr(addr netip.Addr) bool {
 	return false
 }
 
-// CheckHosts returns what is wrong with a list of hosts.
+// CheckHosts returns the faults of a list of hosts.
 func CheckHosts(list []string) error {
 	_, err := parseHosts(list)
 	return err
@@ -159,15 +160,15 @@ func (r *Guard) transport(roots *x509.CertPool) *http.Transport {
 	return &http.Transport{
 		Proxy:       http.ProxyFromEnvironment,
 		DialContext: r.dial,
-		// What is fetched is kept as it is.
+		// Content is stored as it was sent.
 		DisableCompression: true, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: r.idle, IdleConnTimeout: time.Minute,
 		TLSHandshakeTimeout: 10 * time.Second, ResponseHeaderTimeout: 30 * time.Second,
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 	}
 }
 
-// dial connects where that is allowed: the address is looked at when the name has been resolved, so that no name can lead
-// elsewhere than it did when it was checked.
+// dial connects if the address is allowed. It checks the resolved address, so that a name cannot lead to another address
+// than the checked one.
 func (r *Guard) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := r.dialer
 	host, _, err := net.SplitHostPort(addr)
@@ -177,7 +178,7 @@ func (r *Guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	if !r.trusted[strings.ToLower(addr)] && !r.allowed.byName(host) && !r.isProxy(addr) {
 		dialer.ControlContext = func(_ context.Context, _, to string, _ syscall.RawConn) error {
 			if at, err := netip.ParseAddrPort(to); err != nil || !r.allowed.byAddr(at.Addr()) {
-				return refusalf("nodes may not fetch data from %s: the operator allows hosts with data_hosts of the agent", host)
+				return refusalf("nodes may not fetch data from %s: the operator can allow it with data_hosts of the agent", host)
 			}
 			return nil
 		}
@@ -185,7 +186,7 @@ func (r *Guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return dialer.DialContext(ctx, network, addr)
 }
 
-// isProxy: what goes through the proxy of the node is checked by name alone, before (see check).
+// isProxy: requests through the node's proxy are checked by name before (see check).
 func (r *Guard) isProxy(addr string) bool {
 	for _, scheme := range []string{"http", "https"} {
 		proxy, err := http.ProxyFromEnvironment(&http.Request{URL: &url.URL{Scheme: scheme, Host: "mind.invalid"}})
@@ -196,10 +197,10 @@ func (r *Guard) isProxy(addr string) bool {
 	return false
 }
 
-// check looks at a URL before it is asked for. Without a proxy dial sees more.
+// check checks a URL before the request. Without a proxy, dial checks more.
 func (r *Guard) check(request *http.Request) error {
 	if s := request.URL.Scheme; s != "http" && s != "https" {
-		return refusalf("it leads to %s://, which is not fetched from", s)
+		return refusalf("it redirects to %s://, which is not supported", s)
 	}
 	proxy, err := http.ProxyFromEnvironment(request)
 	if err != nil || proxy == nil {
@@ -210,20 +211,20 @@ func (r *Guard) check(request *http.Request) error {
 	if r.trusted[HostPort(request.URL)] || r.allowed.byName(host) || err == nil && r.allowed.byAddr(addr) || err != nil && r.allowed.none && host != "localhost" {
 		return nil
 	}
-	return refusalf("nodes may not fetch data from %s: the operator allows hosts with data_hosts of the agent", host)
+	return refusalf("nodes may not fetch data from %s: the operator can allow it with data_hosts of the agent", host)
 }
 
 const maxRedirects = 10
 
 func (r *Guard) redirect(request *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
-		return refusalf("it redirects more than %d times", maxRedirects)
+		return refusalf("more than %d redirects", maxRedirects)
 	}
 	if via[0].URL.Scheme == "https" && request.URL.Scheme != "https" {
-		return refusalf("it redirects from https to %s", request.URL.Scheme)
+		return refusalf("redirect from https to %s", request.URL.Scheme)
 	}
 	if HostPort(request.URL) != HostPort(via[0].URL) {
-		// The client would send it on to other ports of the same host.
+		// The client would send it to other ports of the same host.
 		request.Header.Del("Authorization")
 	}
 	return r.check(request)
@@ -240,7 +241,7 @@ func (r *Guard) Do(request *http.Request) (*http.Response, error) {
 	return r.client.Do(request)
 }
 
-// HostPort is where a URL leads, its port named.
+// HostPort returns the host of a URL with its port.
 func HostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -249,7 +250,7 @@ func HostPort(u *url.URL) string {
 	return strings.ToLower(net.JoinHostPort(u.Hostname(), port))
 }
 
-// Base reads the URL of a service.
+// Base parses the URL of a service.
 func Base(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {

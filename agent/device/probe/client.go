@@ -1,16 +1,14 @@
-// Package probe asks the GPU driver in a process of its own: the agent's executable, started again as
-// "mind device probe".
+// Package probe asks the GPU driver in a separate process: the agent's executable, started again as "mind device probe".
 //
-// Contract: a Client is a device.Inventory. Its child is started when it is first asked, is asked one thing at a time over
-// a pipe, and ends with the agent.
+// Contract: a Client is a device.Inventory. Its child is started at the first call, handles one call at a time over a pipe,
+// and ends with the agent.
 //
-// Guarantees: no call outlasts its context. A call that the driver does not answer within the limit gets its child
-// killed, and fails with device.ErrHung; calls fail at once from then on until a pause is over, when a new child is
-// tried. So a driver that hangs costs the agent nothing, and is asked again by itself. A child that the kernel does not let
-// die, because it or a program that it runs sits in the driver, is waited for in the background; there are never more than a
-// few of those.
+// Guarantees: no call outlasts its context. If the driver does not answer a call within the limit, the child is killed and
+// the call fails with device.ErrHung. All calls then fail at once until a pause is over, and a new child is tried. So a
+// hanging driver costs the agent nothing, and is asked again automatically. If the kernel cannot kill a child, because it
+// or its program hangs in the driver, it is waited for in the background; there are never more than a few of those.
 //
-// Not guaranteed: Xid errors that the driver logs while there is no child are not heard of.
+// Not guaranteed: Xid errors that the driver logs while there is no child are missed.
 package probe
 
 import (
@@ -32,20 +30,20 @@ import (
 
 const (
 	maxLine = 4 << 20
-	// maxStuck bounds the children that were killed and live on.
+	// maxStuck limits the killed children that do not die.
 	maxStuck = 3
 	pauseMax = 30 * time.Second
 )
 
-// Config is how a child is started and how long it may take.
+// Config says how a child is started and how long it may take.
 type Config struct {
 	// Argv is the command; empty: the running executable as "mind device probe".
 	Argv []string
 	// Env is added to the agent's own environment.
 	Env []string
-	// Limit bounds one answer; 0: 8 s. First bounds the first of a child, which has to open the driver; 0: 30 s.
+	// Limit limits one answer; 0: 8 s. First limits the first answer of a child, which has to open the driver; 0: 30 s.
 	Limit, First time.Duration
-	// Pause is how long the first failure puts off the next child; it doubles up to 30 s. 0: 1 s.
+	// Pause is the pause after the first failure; it doubles up to 30 s. 0: 1 s.
 	Pause time.Duration
 }
 
@@ -56,7 +54,7 @@ type Client struct {
 	closed chan struct{}
 	reaped sync.WaitGroup
 
-	// Those below belong to who has the turn.
+	// The fields below belong to the call that has the turn.
 	child *child
 	seq   uint64
 	pause time.Duration
@@ -108,13 +106,13 @@ func (c *Client) List(ctx context.Context) ([]device.Device, error) {
 	return a.Devices, err
 }
 
-// Processes returns who uses a GPU.
+// Processes returns the processes on a GPU.
 func (c *Client) Processes(ctx context.Context, uuid string) ([]device.Process, error) {
 	users, err := c.ProcessesOf(ctx, []string{uuid})
 	return users[uuid], err
 }
 
-// ProcessesOf returns who uses the GPUs.
+// ProcessesOf returns the processes on the GPUs.
 func (c *Client) ProcessesOf(ctx context.Context, uuids []string) (map[string][]device.Process, error) {
 	a, err := c.ask(ctx, request{Op: opProcesses, UUIDs: uuids})
 	return a.Processes, err
@@ -126,7 +124,7 @@ func (c *Client) Read(ctx context.Context) ([]device.Reading, error) {
 	return a.Readings, err
 }
 
-// Close ends the child. A child that cannot die is left to the kernel.
+// Close ends the child. A child that cannot be killed is left to the kernel.
 func (c *Client) Close() error {
 	close(c.closed)
 	c.turn <- struct{}{}
@@ -153,7 +151,7 @@ func (c *Client) ask(ctx context.Context, r request) (answer, error) {
 	case <-c.closed:
 		return answer{}, errors.New("the agent is stopping")
 	case <-ctx.Done():
-		return answer{}, fmt.Errorf("%w: an earlier question is unanswered (%w)", device.ErrHung, ctx.Err())
+		return answer{}, fmt.Errorf("%w: an earlier call is unanswered (%w)", device.ErrHung, ctx.Err())
 	}
 	type result struct {
 		answer answer
@@ -161,7 +159,7 @@ func (c *Client) ask(ctx context.Context, r request) (answer, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		// The turn is given back when the child has answered or was killed, not when the caller has lost patience.
+		// The turn ends when the child has answered or was killed, not when the caller gave up.
 		defer func() { <-c.turn }()
 		a, err := c.exchange(r)
 		done <- result{a, err}
@@ -221,7 +219,7 @@ func (c *Client) exchange(r request) (answer, error) {
 	}
 }
 
-// ensure starts a child when there is none, unless it is too early for another.
+// ensure starts a child if there is none, unless the pause is not over.
 func (c *Client) ensure() error {
 	if c.child != nil {
 		return nil
@@ -243,7 +241,7 @@ func (c *Client) ensure() error {
 	return nil
 }
 
-// hold sets the child. Who has the turn reads it freely.
+// hold sets the child. The call that has the turn may read it without the lock.
 func (c *Client) hold(ch *child) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -256,9 +254,9 @@ func (c *Client) start() (*child, error) {
 	cmd.Env = append(cmd.Environ(), c.cfg.Env...)
 	ch := &child{cmd: cmd, answers: make(chan answer), ended: make(chan struct{}), fresh: true}
 	cmd.Stderr = &ch.noise
-	// A group of its own, to be killed with whatever it runs.
+	// A process group of its own, to be killed with all of its processes.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	// It and what it runs hold one end of a pipe: the other one ends when the last of them is gone.
+	// It and its processes hold one end of a pipe: the other end reads EOF when the last of them is gone.
 	lifeline, held, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -288,7 +286,7 @@ func (c *Client) start() (*child, error) {
 	return ch, nil
 }
 
-// read takes what the child says, until it ends.
+// read reads the child's answers until it ends.
 func (c *Client) read(ch *child, out io.Reader) {
 	defer close(ch.answers)
 	lines := bufio.NewScanner(out)
@@ -310,7 +308,7 @@ func (c *Client) read(ch *child, out io.Reader) {
 		select {
 		case ch.answers <- a:
 		case <-time.After(time.Second):
-			// Nobody waits for it any more: the child has been given up.
+			// No call waits for it any more: the child has been given up.
 		}
 	}
 }
@@ -319,7 +317,7 @@ func (c *Client) read(ch *child, out io.Reader) {
 func (c *Client) drop(ch *child) {
 	c.hold(nil)
 	select {
-	case <-ch.ended: // its number may be another's by now
+	case <-ch.ended: // its process id may have been reused
 	default:
 		_ = syscall.Kill(-ch.cmd.Process.Pid, syscall.SIGKILL)
 	}
@@ -334,17 +332,17 @@ func (c *Client) drop(ch *child) {
 	})
 }
 
-// broke is for a child that ended by itself.
+// broke handles a child that ended by itself.
 func (c *Client) broke(ch *child) error {
 	c.drop(ch)
 	select {
-	case <-ch.ended: // what it said last is complete
+	case <-ch.ended: // its last output is complete
 	case <-time.After(time.Second):
 	}
 	return c.rest(fmt.Errorf("the process that asks the GPU driver ended: %s", ch.noise.last()))
 }
 
-// rest puts the next start off and remembers why.
+// rest delays the next start and records the reason.
 func (c *Client) rest(why error) error {
 	c.pause = min(max(2*c.pause, c.cfg.Pause), pauseMax)
 	c.until, c.why = time.Now().Add(c.pause), why
@@ -373,7 +371,7 @@ func (t *tail) last() string {
 	defer t.mu.Unlock()
 	text := bytes.TrimSpace(t.data)
 	if len(text) == 0 {
-		return "it said nothing"
+		return "it printed nothing"
 	}
 	return string(text)
 }

@@ -24,8 +24,8 @@ func init() {
 	}
 }
 
-// run serves the agent until it closes the pipe. A call that hangs in the driver does not keep the process: another
-// thread sees the end of the input, and ends all of them.
+// run serves the agent until it closes the pipe. A call that hangs in the driver does not keep the process alive: another
+// thread sees the end of the input, and ends the process.
 func run() int {
 	err := Serve(os.Stdin, os.Stdout, openDriver, func() { os.Exit(0) })
 	if err != nil {
@@ -35,7 +35,7 @@ func run() int {
 	return 0
 }
 
-// openDriver opens what the machine has.
+// openDriver opens the driver that the machine has.
 func openDriver() (device.Inventory, error) {
 	inv, err := nvml.Open()
 	if err == nil {
@@ -47,7 +47,7 @@ func openDriver() (device.Inventory, error) {
 	return nil, fmt.Errorf("%w: %w", device.ErrNoDriver, err)
 }
 
-// request is one line to the child, answer one line from it. An answer with an Xid answers no request.
+// request is one line to the child, answer one line from it. An answer with an Xid belongs to no request.
 type request struct {
 	ID    uint64   `json:"id"`
 	Op    string   `json:"op"`
@@ -76,8 +76,8 @@ const (
 	opRead      = "read"
 )
 
-// Serve answers requests until the input ends. gone is called then, on another goroutine, so that a hanging call can be
-// left behind; it may be nil.
+// Serve answers requests until the input ends. Then it calls gone, on another goroutine, so that a hanging call can be
+// abandoned; gone may be nil.
 func Serve(in io.Reader, out io.Writer, open func() (device.Inventory, error), gone func()) error {
 	requests := make(chan request)
 	failed := make(chan error, 1)
@@ -126,7 +126,7 @@ func Serve(in io.Reader, out io.Writer, open func() (device.Inventory, error), g
 	}
 }
 
-// handle asks the driver, for as long as it takes: who waits for the answer has the patience, and the right to kill.
+// handle asks the driver, however long it takes: the caller limits the time, and kills the process if necessary.
 func handle(inv device.Inventory, r request, a *answer) (err error) {
 	ctx := context.Background()
 	switch r.Op {

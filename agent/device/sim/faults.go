@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/device"
 )
 
-// FaultsFile is the name of the file in an agent's data directory that makes simulated GPUs fail. It is read anew whenever
+// FaultsFile is the name of the file in an agent's data directory that makes simulated GPUs fail. It is read again whenever
 // it has changed; what it does not name is well. An object of the index of a GPU, or "driver", to what is wrong:
 //
 //	{"0": "xid 79", "1": "ecc", "2": "vanish", "3": "stuck-process 4711", "4": "busy 75 40000", "driver": "hang"}
@@ -41,7 +41,7 @@ func (inv *Inventory) WithFaults(path string) *Inventory {
 	return inv
 }
 
-// current returns what is wrong. A file that cannot be understood is an error of the driver, so that its author notices.
+// current returns the faults. An invalid file is an error of the driver, so that its author notices.
 func (f *faults) current() (map[string]string, error) {
 	if f == nil {
 		return nil, nil
@@ -74,7 +74,7 @@ func (f *faults) current() (map[string]string, error) {
 	return f.now, f.err
 }
 
-// afflict returns the device with its fault; false when it has vanished.
+// afflict returns the device with its fault; false if it has vanished.
 func afflict(d device.Device, fault string) (device.Device, bool) {
 	word, rest, _ := strings.Cut(strings.TrimSpace(fault), " ")
 	switch word {
@@ -91,7 +91,7 @@ func afflict(d device.Device, fault string) (device.Device, bool) {
 	return d, true
 }
 
-// busy returns what the sensors say of the GPU's work, and of its memory in bytes.
+// busy returns the simulated utilization of the GPU, and its memory in bytes.
 func busy(fault string) (utilization, memory float64) {
 	var percent, mb int
 	if _, err := fmt.Sscanf(fault, "busy %d %d", &percent, &mb); err != nil {

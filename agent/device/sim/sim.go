@@ -1,8 +1,6 @@
-// Package sim makes GPUs that exist on paper only, so that a cluster can be
-// tried out on a machine that has none. The processes of jobs are real.
+// Package sim simulates GPUs, so that a cluster can be tried on a machine without any. The processes of jobs are real.
 //
-// A node's simulated GPUs reach each other over NVLink when they are of one
-// model, and the two halves of them sit on two NUMA nodes.
+// A node's simulated GPUs of one model are connected by NVLink, and are split between two NUMA nodes.
 package sim
 
 import (
@@ -23,7 +21,7 @@ const (
 	MemMB = 512 << 10
 )
 
-// models are those with names and sizes of their own; others get 80 GB.
+// models have their own names and sizes; others get 80 GB.
 var models = map[string]struct {
 	name  string
 	memMB int
@@ -39,16 +37,15 @@ var models = map[string]struct {
 	"V100": {"Tesla V100-SXM2-32GB", 32768},
 }
 
-// Inventory is a set of simulated GPUs. Nothing is ever wrong with them, unless WithFaults says so.
+// Inventory is a set of simulated GPUs. They are healthy unless WithFaults says otherwise.
 type Inventory struct {
 	device.None
 	devices []device.Device
 	faults  *faults
 }
 
-// New makes the GPUs of a specification such as "8xH100" or "4xA100,2xH100".
-// The node is part of the UUIDs, so that they differ from node to node and are
-// the same after a restart.
+// New makes the GPUs of a specification such as "8xH100" or "4xA100,2xH100". The node is part of the UUIDs, so that they
+// differ between nodes and are the same after a restart.
 func New(node, spec string) (*Inventory, error) {
 	inv := &Inventory{}
 	for part := range strings.SplitSeq(spec, ",") {
@@ -108,7 +105,7 @@ func (inv *Inventory) List(context.Context) ([]device.Device, error) {
 	return list, nil
 }
 
-// Processes returns who was put on a GPU.
+// Processes returns the processes put on a GPU.
 func (inv *Inventory) Processes(_ context.Context, uuid string) ([]device.Process, error) {
 	wrong, err := inv.faults.current()
 	if err != nil || len(wrong) == 0 {
@@ -122,7 +119,7 @@ func (inv *Inventory) Processes(_ context.Context, uuid string) ([]device.Proces
 	return nil, nil
 }
 
-// Read returns readings of GPUs that do nothing.
+// Read returns readings of idle GPUs.
 func (inv *Inventory) Read(context.Context) ([]device.Reading, error) {
 	wrong, err := inv.faults.current()
 	if err != nil {

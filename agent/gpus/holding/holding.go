@@ -1,4 +1,4 @@
-// Package holding says what a task has of the GPUs of its node, and which two tasks cannot be alive at once. It is pure.
+// Package holding says which GPUs of its node a task has, and which two tasks cannot run at the same time. It is pure.
 package holding
 
 import (
@@ -7,25 +7,25 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Holding is what a task has of the GPUs of the node.
+// Holding is the set of GPUs that a task has.
 type Holding struct {
 	GPUs []int32
-	// Shared: only a part of each.
+	// Shared: only a fraction of each.
 	Shared bool
-	// Unknown: the task's record cannot be read; it may have any.
+	// Unknown: the task's record cannot be read, so it may have any GPU.
 	Unknown bool
 }
 
-// Of is what a task is to have.
+// Of returns what a task will hold.
 func Of(spec *v1.TaskSpec) Holding {
 	f := spec.GetGpuFraction()
 	return Holding{GPUs: spec.GetGpus(), Shared: f > 0 && f < 1}
 }
 
-// Any reports whether it may be any GPU at all.
+// Any reports whether it may be any GPU.
 func (h Holding) Any() bool { return h.Unknown || len(h.GPUs) > 0 }
 
-// Excludes tells whether two tasks cannot be alive at once: one has a whole GPU that the other has something of.
+// Excludes reports whether two tasks cannot run at the same time: one has a whole GPU of which the other has a part.
 func (h Holding) Excludes(other Holding) bool {
 	switch {
 	case !h.Any() || !other.Any() || h.Shared && other.Shared:

@@ -1,5 +1,5 @@
-// Command alone is the shim as a program of its own: package shim and nothing else, so that one task costs the start of a
-// program of two megabytes instead of thirty. `make build` puts it into mind; package embedded brings it out again.
+// Command alone is the shim as its own program: package shim and nothing else, so that a task starts a program of two
+// megabytes instead of thirty. `make build` embeds it in mind; package embedded extracts it.
 package main
 
 import (
@@ -9,6 +9,6 @@ import (
 )
 
 func main() {
-	_, _ = os.Stderr.WriteString("this is the shim of mind's agent; it is started by the agent\n")
+	_, _ = os.Stderr.WriteString("this is the shim of mind's agent; the agent starts it\n")
 	os.Exit(2)
 }

@@ -1,6 +1,6 @@
-// Package embedded carries the shim as a small program of its own inside of mind, when mind was built with the tag
-// shim_embedded (`make build` does). Without it the agent starts mind itself as the shim, which works as well and costs
-// each launch about two milliseconds of processor time and a few MiB of memory more.
+// Package embedded contains the shim as a small program of its own, if mind was built with the tag shim_embedded (as `make
+// build` does). Without it the agent starts mind itself as the shim, which costs each launch about two milliseconds of
+// processor time and a few MiB of memory more.
 package embedded
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// Install puts the program into dir, unless it is there, and returns its absolute path; "" when mind carries none, or
-// nothing in dir may be executed. Its name tells its content, so that shims of an older version run on beside it.
+// Install puts the program into dir, unless it is there, and returns its absolute path; "" if mind contains none, or if
+// nothing in dir may be executed. Its name contains a hash, so that shims of older versions keep running.
 func Install(dir string) (string, error) {
 	if len(program) == 0 {
 		return "", nil
@@ -39,7 +39,7 @@ func Install(dir string) (string, error) {
 	if err := durable.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("making the folder of the shim: %w", err)
 	}
-	// After a power cut there must be no half of a program under the name: no later agent would write it again.
+	// After a power cut the name must not belong to an incomplete program: no later agent would write it again.
 	if err := durable.WriteFile(path, program, 0o755); err != nil {
 		return "", fmt.Errorf("writing the shim: %w", err)
 	}

@@ -1,13 +1,13 @@
-// Package owner gives a state to one goroutine, and the others a typed way to it.
+// Package owner gives a state to one goroutine, and the others typed access to it.
 //
-// Contract: New returns an Owner, whose Run is the only goroutine that touches the state; a Door, through which others ask and
-// tell; and Workers, which do what takes time. What is run on the owner's goroutine gets the state and nothing else: it has no
-// Door, so it cannot wait for itself. It reaches a Door only by starting a worker.
+// Contract: New returns an Owner, whose Run is the only goroutine that accesses the state; a Door, through which other
+// goroutines send functions to it; and Workers, which do slow work. A function on the owner's goroutine gets the state and
+// nothing else: it has no Door, so it cannot wait for itself. It can reach a Door only by starting a worker.
 //
-// Guarantees: what one goroutine tells is run in its order. Ask returns true only if its function has run, and it does not run
-// after Ask has returned. After Close nobody waits for the owner, and no worker begins.
+// Guarantees: functions that one goroutine sends run in its order. Ask returns true only if its function has run, and the
+// function does not run after Ask has returned. After Close nothing waits for the owner, and no worker starts.
 //
-// Not guaranteed: that a function which is run on the owner's goroutine returns soon. It must not wait for a disk or a process.
+// Not guaranteed: that a function on the owner's goroutine returns soon. It must not wait for a disk or a process.
 package owner
 
 import (
@@ -22,7 +22,7 @@ type Owner[T any] struct {
 	door  *Door[T]
 }
 
-// Door is the way to the state for other goroutines.
+// Door is how other goroutines access the state.
 type Door[T any] struct {
 	mail chan func(T)
 	ctx  context.Context
@@ -38,7 +38,7 @@ type Workers[T any] struct {
 	group sync.WaitGroup
 }
 
-// New returns the owner of a state that begin returns, which is given the workers that do what it decides.
+// New returns the owner of the state that begin returns. begin gets the workers that carry out the state's decisions.
 func New[T any](begin func(*Workers[T]) T) (*Owner[T], *Door[T], *Workers[T]) {
 	ctx, cancel := context.WithCancel(context.Background())
 	door := &Door[T]{mail: make(chan func(T)), ctx: ctx}
@@ -46,7 +46,7 @@ func New[T any](begin func(*Workers[T]) T) (*Owner[T], *Door[T], *Workers[T]) {
 	return &Owner[T]{state: begin(workers), door: door}, door, workers
 }
 
-// Run runs what others ask and tell, until ctx ends.
+// Run runs the functions of other goroutines until ctx ends.
 func (o *Owner[T]) Run(ctx context.Context) {
 	for {
 		select {
@@ -64,7 +64,7 @@ func (d *Door[T]) Context() context.Context { return d.ctx }
 // Closed reports whether the Workers are closed.
 func (d *Door[T]) Closed() bool { return d.ctx.Err() != nil }
 
-// Tell has f run on the owner's goroutine, unless that is over. It returns when the owner has taken it.
+// Tell runs f on the owner's goroutine, unless that has ended. It returns when the owner has accepted f.
 func (d *Door[T]) Tell(f func(T)) {
 	select {
 	case d.mail <- f:
@@ -72,7 +72,7 @@ func (d *Door[T]) Tell(f func(T)) {
 	}
 }
 
-// Poke has f run on the owner's goroutine if that has nothing else to do. It does not wait.
+// Poke runs f on the owner's goroutine if that is idle. It does not wait.
 func (d *Door[T]) Poke(f func(T)) {
 	select {
 	case d.mail <- f:
@@ -80,9 +80,9 @@ func (d *Door[T]) Poke(f func(T)) {
 	}
 }
 
-// Ask runs f on the owner's goroutine and waits for it. It returns false when f did not run, as that is over.
+// Ask runs f on the owner's goroutine and waits for it. It returns false if f did not run because the owner has ended.
 func (d *Door[T]) Ask(f func(T)) (ran bool) {
-	var taken atomic.Bool // by the owner, or by who does not wait any more
+	var taken atomic.Bool // by the owner, or by a caller that stopped waiting
 	done := make(chan struct{})
 	d.Tell(func(state T) {
 		if taken.CompareAndSwap(false, true) {
@@ -102,7 +102,7 @@ func (d *Door[T]) Ask(f func(T)) (ran bool) {
 	return true
 }
 
-// Go starts a worker. It is given the Door. None is started after Close: what was to be done is for the next process.
+// Go starts a worker, which gets the Door. None is started after Close: the work is left to the next process.
 func (w *Workers[T]) Go(f func(*Door[T])) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,10 +111,10 @@ func (w *Workers[T]) Go(f func(*Door[T])) {
 	}
 }
 
-// Later returns a function for another goroutine than the owner's to call, which is given the Door then.
+// Later returns a function for a goroutine other than the owner's, which then gets the Door.
 func (w *Workers[T]) Later(f func(*Door[T])) func() { return func() { f(w.door) } }
 
-// Close lets nobody wait for the owner any more, and waits for the end of all workers.
+// Close ends all waiting for the owner, and waits for the end of all workers.
 func (w *Workers[T]) Close() {
 	w.close()
 	w.mu.Lock()

@@ -7,11 +7,11 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// FaultText is why a task ends whose GPU failed.
+// FaultText is the message of a task whose GPU failed.
 func FaultText(node, why string) string { return why + " (node " + node + ")" }
 
-// GivenBack is the exit of a task that was not launched. It is none of its doing, and costs it no retry: the coordinators find
-// it another place, which is not this one, as they are told of the GPU first.
+// GivenBack is the exit of a task that was not launched. This is not the job's fault and does not use up a retry: the
+// coordinators place it on other GPUs, because they were told about the failed GPU first.
 func GivenBack(node, why string) shim.Exit {
 	return shim.Exit{Code: -1, Stopped: true, Message: "not launched: " + FaultText(node, why)}
 }
@@ -28,7 +28,7 @@ func outcome(exit shim.Exit) string {
 	return "EXIT_NONZERO"
 }
 
-// endedBody is the report of how a task ended.
+// endedBody makes the report of a task's end.
 func endedBody(exit shim.Exit) *v1.Report {
 	body := &v1.TaskEnded{ErrorMessage: strings.ToValidUTF8(exit.Message, "\uFFFD")}
 	if exit.Code >= 0 {
@@ -42,8 +42,8 @@ func endedBody(exit shim.Exit) *v1.Report {
 			body.ErrorType = v1.ErrorType_INTERNAL
 		}
 	case exit.Stopped:
-		// Whoever ordered the stop knows what comes of it. When nobody did, the agent was stopped and took its tasks along:
-		// whatever the program's exit code says, it was cut off.
+		// If the coordinators ordered the stop, they decide what follows. Otherwise the agent was stopped with its tasks:
+		// the task was interrupted, whatever its exit code is.
 		body.ErrorType = v1.ErrorType_DRAINED
 		if body.ErrorMessage == "" {
 			body.ErrorMessage = "stopped by its node"

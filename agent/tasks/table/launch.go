@@ -10,15 +10,16 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// enqueue lets a task wait for its turn to be launched, as soon as its inputs are here.
+// enqueue queues a task for its launch when its inputs are on the node.
 func (tb *Table) enqueue(t *Task) {
 	if t.cancelFetch != nil {
-		return // under way
+		return // in progress
 	}
 	if !t.fetched {
 		if cancel, needed := tb.cfg.Work.Fetch(t, t.spec); needed {
 			t.cancelFetch = cancel
-			// It takes its time, in which the job is seen to be prepared. It takes no turn from those who need no data.
+			// Fetching takes time, during which the job is shown as being prepared. It does not block launches without
+			// data.
 			tb.reportStarting(t)
 			return
 		}
@@ -31,7 +32,8 @@ func (tb *Table) reportStarting(t *Task) {
 	tb.cfg.Outbox.Add(outbox.Launch(t.ID, &v1.Report{Body: &v1.Report_Starting{Starting: &v1.TaskStarting{}}}, time.Time{}))
 }
 
-// Fetched goes on with a task whose inputs are here, or will not be: then failed is how the task ends.
+// Fetched continues with a task whose inputs are on the node or cannot be fetched; in that case failed is how the task
+// ends.
 func (tb *Table) Fetched(t *Task, inputs any, failed *shim.Exit) {
 	t.cancelFetch = nil
 	switch {
@@ -47,8 +49,7 @@ func (tb *Table) Fetched(t *Task, inputs any, failed *shim.Exit) {
 	}
 }
 
-// LaunchNext starts shims for tasks that wait, a few at a time: more would only
-// wait for each other.
+// LaunchNext starts shims for waiting tasks, a few at a time: more would only wait for each other.
 func (tb *Table) LaunchNext() {
 	tb.cfg.Leases.Looked()
 	var waiting []*Task
@@ -81,8 +82,8 @@ func (tb *Table) LaunchNext() {
 	}
 }
 
-// StillDue looks once more whether a task is to be launched: GPUs that had to become empty and checkpoints on a slow file system
-// take their time, in which an order may have come, or the leave to launch may have gone.
+// StillDue checks again whether a task must be launched: waiting for empty GPUs and reading checkpoints from a slow file
+// system take time, in which orders or the permission to launch may have changed.
 func (tb *Table) StillDue(t *Task, spec *v1.TaskSpec) bool {
 	ok, why := tb.cfg.Leases.MayLaunch(t.ID, spec)
 	switch {
@@ -99,7 +100,7 @@ func (tb *Table) StillDue(t *Task, spec *v1.TaskSpec) bool {
 	return true
 }
 
-// Again queues a task that an earlier agent had taken up but not begun.
+// Again queues a task that an earlier agent had accepted but not begun.
 func (tb *Table) Again(t *Task) {
 	tb.letGo(t)
 	switch {
@@ -111,7 +112,7 @@ func (tb *Table) Again(t *Task) {
 		tb.enqueue(t)
 		tb.LaunchNext()
 	default:
-		// The next orders bring it again, if it is still wanted.
+		// The next orders bring it again if it is still wanted.
 		tb.remove(t)
 		tb.cfg.Leases.Drop(t.ID)
 		if t.wanted {
@@ -127,8 +128,8 @@ func (tb *Table) freeSlot(t *Task) {
 	}
 }
 
-// blocker returns a task that must end before t may be launched: whatever the coordinators believe, it still has one of
-// its GPUs. Tasks that are stopped, or not wanted any more, count until no process of them is left.
+// blocker returns a task that must end before t may be launched, because it still has one of its GPUs, whatever the
+// coordinators believe. A task that is being stopped, or is no longer wanted, counts until it has no process left.
 func (tb *Table) blocker(t *Task) *Task {
 	if !t.Has.Any() {
 		return nil
@@ -141,14 +142,14 @@ func (tb *Table) blocker(t *Task) *Task {
 	return nil
 }
 
-// hold notes that a task has, or may have, processes on its GPUs.
+// hold records that a task has, or may have, processes on its GPUs.
 func (tb *Table) hold(t *Task) {
 	if t.Has.Any() && !slices.Contains(tb.holders, t) {
 		tb.holders = append(tb.holders, t)
 	}
 }
 
-// letGo notes that it has none.
+// letGo records that it has none.
 func (tb *Table) letGo(t *Task) {
 	tb.holders = slices.DeleteFunc(tb.holders, func(other *Task) bool { return other == t })
 }

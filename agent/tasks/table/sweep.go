@@ -7,7 +7,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/taskid"
 )
 
-// Tidy sweeps now and then, as tasks come to their end.
+// Tidy sweeps from time to time, as tasks end.
 func (tb *Table) Tidy(now time.Time) {
 	tb.finished++
 	if tb.finished > tb.cfg.KeepTasks/10+10 {
@@ -15,8 +15,7 @@ func (tb *Table) Tidy(now time.Time) {
 	}
 }
 
-// sweep removes the directories of tasks that ended long ago, or that are more
-// than should be kept.
+// sweep removes the directories of tasks that ended long ago, or that exceed the number to keep.
 func (tb *Table) sweep(now time.Time) {
 	tb.finished = 0
 	var done []*Task

@@ -13,12 +13,12 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Config is what a Table goes by.
+// Config configures a Table.
 type Config struct {
 	Node string
-	// MaxLaunches bounds how many tasks are launched at once.
+	// MaxLaunches limits how many tasks are launched at once.
 	MaxLaunches int
-	// KeepTasks and KeepTasksFor bound how many ended tasks keep their directory, and how long.
+	// KeepTasks and KeepTasksFor limit how many ended tasks keep their directory, and how long.
 	KeepTasks    int
 	KeepTasksFor time.Duration
 
@@ -34,8 +34,8 @@ type Config struct {
 type Table struct {
 	cfg      Config
 	tasks    map[taskid.ID]*Task
-	order    []*Task // as they came: what is done to all is done in the same order each time
-	adopted  bool    // tasks has what an earlier agent left
+	order    []*Task // in order of arrival, so that iteration is repeatable
+	adopted  bool    // the tasks of an earlier agent were adopted
 	queue    []*Task
 	holders  []*Task // of GPUs
 	launches int
@@ -47,7 +47,7 @@ type Table struct {
 // New returns a Table without tasks.
 func New(cfg Config) *Table { return &Table{cfg: cfg, tasks: make(map[taskid.ID]*Task)} }
 
-// Adopt takes up the tasks that an earlier agent left.
+// Adopt takes over the tasks that an earlier agent left.
 func (tb *Table) Adopt(left []Left, now time.Time) {
 	for _, l := range left {
 		t := &Task{ID: l.ID, Has: l.Has, state: Launching, disowned: l.Disowned, since: now}
@@ -83,7 +83,7 @@ func (tb *Table) log(t *Task) *slog.Logger {
 	return tb.cfg.Log.With("job", t.ID.Job, "attempt", t.ID.Attempt, "rank", t.ID.Rank)
 }
 
-// Reconcile brings what the node has toward what is wanted of it.
+// Reconcile brings the node's tasks toward the orders.
 func (tb *Table) Reconcile(orders *v1.Orders, now time.Time) {
 	tb.cfg.GPUs.Enabled(orders.GetEnabledAt())
 	for _, t := range tb.order {
@@ -110,7 +110,7 @@ func (tb *Table) Reconcile(orders *v1.Orders, now time.Time) {
 		}
 		switch {
 		case t.state == Ended && t.acked:
-			// The coordinators knew, and do not any more: say it again.
+			// The coordinators knew it, and no longer do: report it again.
 			tb.reportEnd(t)
 		case order.GetStop() != v1.StopReason_UNSPECIFIED:
 			tb.Stop(t, stopRequest(order.GetStop(), time.Duration(order.GetGracePeriodSeconds())*time.Second))
@@ -126,10 +126,10 @@ func (tb *Table) Reconcile(orders *v1.Orders, now time.Time) {
 	tb.LaunchNext()
 }
 
-// take begins with a task that the node does not have.
+// take accepts a new task.
 func (tb *Table) take(id taskid.ID, order *v1.TaskOrder, now time.Time) *Task {
 	if order.GetSpec() == nil && order.GetStop() == v1.StopReason_UNSPECIFIED {
-		// Specifications are sent once a session: get a new one.
+		// Specifications are sent once per session: start a new session.
 		tb.cfg.Log.Warn("order without a specification", "job", id.Job)
 		tb.cfg.Work.Restart()
 		return nil
@@ -142,19 +142,19 @@ func (tb *Table) take(id taskid.ID, order *v1.TaskOrder, now time.Time) *Task {
 	return t
 }
 
-// disown notes that a task is not wanted any more: nothing is reported of it from then on but its end, also by the next agent.
+// disown records that a task is no longer wanted: from then on only its end is reported, also by the next agent.
 func (tb *Table) disown(t *Task) {
 	t.disowned = true
 	tb.cfg.Outbox.Drop(t.ID.Ref())
 	if t.state == Queued {
 		return // nothing of it is there
 	}
-	// Its shim is told after that is on disk: what the task does when it is stopped must not be told by the next agent.
+	// Its shim is told after that is on disk: the next agent must not report what the task does while it is stopped.
 	t.disowning = true
 	tb.cfg.Work.Disown(t)
 }
 
-// Disowned is told that it is on disk, or cannot be.
+// Disowned is called when that is on disk, or cannot be written.
 func (tb *Table) Disowned(t *Task) {
 	t.disowning = false
 	tb.tellStop(t)
@@ -166,7 +166,7 @@ func (tb *Table) Stop(t *Task, request shim.StopRequest) {
 		return
 	}
 	if t.stop != nil && t.stop.Notice <= request.Notice && t.stop.Term <= request.Term {
-		return // no news
+		return // nothing new
 	}
 	t.stop = &request
 	if t.state == Queued {
@@ -182,30 +182,29 @@ func (tb *Table) tellStop(t *Task) {
 	}
 }
 
-// Attached is told of the shim of a task.
+// Attached is called when the shim of a task is known.
 func (tb *Table) Attached(t *Task, process Process) {
 	t.process = process
 	tb.tellStop(t)
 }
 
-// Runs notes that the command was started.
+// Runs records that the command was started.
 func (tb *Table) Runs(t *Task, pid int, at time.Time) {
 	if t.state == Ended {
 		return
 	}
 	t.state, t.pid = Running, pid
 	tb.freeSlot(t)
-	if at.After(t.since) { // else an earlier agent launched it
+	if at.After(t.since) { // otherwise an earlier agent launched it
 		tb.cfg.Notes.Launched(at.Sub(t.since))
 	}
 	tb.cfg.Outbox.Add(outbox.Launch(t.ID, &v1.Report{Body: &v1.Report_Running{Running: &v1.TaskRunning{Pid: int32(pid)}}}, at))
 	tb.LaunchNext()
 }
 
-// refuse ends a task that has no shim. What ended it is written down, so
-// that the next agent does not launch it.
+// refuse ends a task that has no shim. The reason is written to disk, so that the next agent does not launch it.
 func (tb *Table) refuse(t *Task, exit shim.Exit) {
-	t.state = Launching // neither to be launched nor to be stopped any more
+	t.state = Launching // it can no longer be launched or stopped
 	if t.cancelFetch != nil {
 		t.cancelFetch()
 	}
@@ -215,14 +214,14 @@ func (tb *Table) refuse(t *Task, exit shim.Exit) {
 // NeverRan ends a task that could not be launched.
 func (tb *Table) NeverRan(t *Task, exit shim.Exit) { tb.refuse(t, exit) }
 
-// Report tells what a task did. The work of a task that is not wanted is nobody's any more: not a word of it.
+// Report adds a report about a task. Reports about an unwanted task are dropped.
 func (tb *Table) Report(t *Task, reports ...*outbox.Report) {
 	if !t.disowned {
 		tb.cfg.Outbox.Add(reports...)
 	}
 }
 
-// Ends notes that no process of the task is left.
+// Ends records that no process of the task is left.
 func (tb *Table) Ends(t *Task, exit shim.Exit) {
 	tb.letGo(t)
 	tb.freeSlot(t)
@@ -248,21 +247,19 @@ func (tb *Table) reportEnd(t *Task) {
 	tb.cfg.Outbox.Add(r)
 }
 
-// Recalled is told how a task ended.
+// Recalled is called with a task's end after it was read from disk.
 func (tb *Table) Recalled(t *Task, exit shim.Exit) {
 	t.exit = &exit
 	tb.reportEnd(t)
 }
 
-// Forget lets go of all but the name of a task whose end is known: its
-// directory stays for its logs, for a while.
+// Forget drops everything but the name of a task whose end is known: its directory is kept for its logs, for a while.
 func (tb *Table) Forget(t *Task, now time.Time) {
 	t.acked, t.exit = true, nil
 	tb.Tidy(now)
 }
 
-// StopAll stops every task and takes on no more; Work.Idle is called when the last
-// one has ended.
+// StopAll stops every task and accepts no more; Work.Idle is called when the last one has ended.
 func (tb *Table) StopAll(grace time.Duration) {
 	tb.closing = true
 	for _, t := range tb.order {
@@ -278,7 +275,7 @@ func (tb *Table) checkIdle() {
 	}
 }
 
-// EndFaulty ends the tasks on GPUs that failed.
+// EndFaulty stops the tasks on GPUs that failed.
 func (tb *Table) EndFaulty() {
 	for _, t := range tb.order {
 		if t.state == Ended || t.faulted || len(t.Has.GPUs) == 0 {

@@ -10,39 +10,39 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// State is how far a task is.
+// State is the state of a task.
 type State int
 
 // States of a task.
 const (
 	// Queued: waits for its turn to be launched.
 	Queued State = iota
-	// Launching: its shim is being started or found again.
+	// Launching: its shim is being started or found.
 	Launching
 	Running
 	// Ended: no process of it is left.
 	Ended
 )
 
-// Task is what is known of one task. It belongs to the Table but for ID and Has, which do not change any more once it is being
-// launched.
+// Task is what the Table knows about one task. It belongs to the Table, except ID and Has, which do not change once it is
+// being launched.
 type Task struct {
 	ID taskid.ID
-	// Has is what it has of the GPUs once it is being launched.
+	// Has is the GPUs that it has once it is being launched.
 	Has holding.Holding
 
 	state State
 	// spec is kept until the task is launched.
 	spec *v1.TaskSpec
-	// inputs is what Fetched brought, cancelFetch is there while they are being fetched.
+	// inputs is what Fetched brought; cancelFetch is set while they are being fetched.
 	inputs      any
 	fetched     bool
 	cancelFetch func()
-	// waitsFor is why it was not launched when it was its turn.
+	// waitsFor is why it was not launched at its turn.
 	waitsFor string
-	// process is there while a shim is.
+	// process is set while it has a shim.
 	process Process
-	// stop is what was last asked of the shim, or is to be asked once there is one.
+	// stop is the last stop request, sent to the shim or waiting for it.
 	stop *shim.StopRequest
 	// slot: it counts as being launched.
 	slot    bool
@@ -52,7 +52,7 @@ type Task struct {
 	endedAt time.Time
 	// exit is kept until the coordinators know it.
 	exit *shim.Exit
-	// disowned: it was not wanted any more. disowning: that is being written down, and the shim is told after it.
+	// disowned: it is no longer wanted. disowning: that is being written to disk, and the shim is told after that.
 	disowned, disowning bool
 	// faulted: one of its GPUs failed.
 	faulted bool
@@ -63,14 +63,14 @@ type Task struct {
 type Left struct {
 	ID  taskid.ID
 	Has holding.Holding
-	// Ended: no process of it is left since EndedAt, and the coordinators know, or are told when they name it.
+	// Ended: since EndedAt no process of it is left, and the coordinators know, or are told when they order it.
 	Ended   bool
 	EndedAt time.Time
-	// Disowned: it was not wanted any more.
+	// Disowned: it was no longer wanted.
 	Disowned bool
 }
 
-// Process is the hold on a task's shim.
+// Process is the handle of a task's shim.
 type Process interface {
 	Stop(shim.StopRequest) error
 }
@@ -90,8 +90,7 @@ func (t *Task) info() Info {
 	return Info{ID: t.ID, State: t.state, Pid: t.pid, EndedAt: t.endedAt, Has: t.Has, Acked: t.acked}
 }
 
-// stopRequest translates an order. Who may want to save something gets a
-// notice; a task whose work nobody will use does not.
+// stopRequest translates an order. A task that may save its state gets a notice; a task whose work is not needed does not.
 func stopRequest(reason v1.StopReason_Value, grace time.Duration) shim.StopRequest {
 	grace = max(0, grace)
 	switch reason {

@@ -5,7 +5,7 @@ import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
 
-// Live counts tasks that have or may yet get processes.
+// Live counts tasks that have or may still get processes.
 func (tb *Table) Live() int {
 	n := 0
 	for _, t := range tb.order {
@@ -16,10 +16,10 @@ func (tb *Table) Live() int {
 	return n
 }
 
-// Adopted reports whether the Table has what an earlier agent left.
+// Adopted reports whether the tasks of an earlier agent were adopted.
 func (tb *Table) Adopted() bool { return tb.adopted }
 
-// All lists the tasks in the order of their coming.
+// All lists the tasks in order of arrival.
 func (tb *Table) All() []Info {
 	all := make([]Info, 0, len(tb.tasks))
 	for _, t := range tb.order {
@@ -37,7 +37,7 @@ func (tb *Table) Get(id taskid.ID) (Info, bool) {
 	return t.info(), true
 }
 
-// Unacknowledged names the tasks of which the coordinators have not acknowledged the end.
+// Unacknowledged lists the tasks whose end the coordinators have not acknowledged.
 func (tb *Table) Unacknowledged() (refs []*v1.TaskRef) {
 	for _, t := range tb.order {
 		if t.state != Ended || !t.acked {

@@ -1,3 +1,3 @@
-// Package scaimindv1 is the contract of Mind: the messages and services of the protos beside it, generated. Nothing in it
-// is written by hand; `make generate` makes it again.
+// Package scaimindv1 is the API of Mind: the messages and services generated from the protos in this directory. Nothing in
+// it is written by hand; `make generate` generates it again.
 package scaimindv1

@@ -11,8 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
-// explainArguments has every command below root say, of a call with the wrong arguments, a missing flag or a subcommand that
-// is none, what it takes and how such a call looks. What cobra says by itself leaves that to the reader.
+// explainArguments makes every command below root answer wrong arguments, a missing flag or an unknown subcommand with what
+// it takes and an example. Cobra's own messages leave that to the reader.
 func explainArguments(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		explainArguments(c)
@@ -37,7 +37,7 @@ func explainArguments(root *cobra.Command) {
 	}
 }
 
-// noSuchCommand says what was probably meant, or what there is.
+// noSuchCommand suggests the command that was probably meant, or lists those that exist.
 func noSuchCommand(cmd *cobra.Command, name string) error {
 	if cmd.SuggestionsMinimumDistance == 0 {
 		cmd.SuggestionsMinimumDistance = 2
@@ -73,7 +73,7 @@ func wrongArguments(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("%s takes %s, and was given %s%s", cmd.CommandPath(), takes, got, forExample(cmd))
 }
 
-// quoted is what was typed, so that it stands on one line and is not too long for it.
+// quoted shortens and quotes what was typed, so that it fits on one line.
 func quoted(arg string) string {
 	if cut := []rune(arg); len(cut) > 60 {
 		arg = string(cut[:60]) + "..."
@@ -81,7 +81,7 @@ func quoted(arg string) string {
 	return strconv.Quote(arg)
 }
 
-// missingFlags names the required flags that were not given.
+// missingFlags returns the required flags that were not given.
 func missingFlags(cmd *cobra.Command) string {
 	var missing []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
@@ -92,7 +92,7 @@ func missingFlags(cmd *cobra.Command) string {
 	return strings.Join(missing, " and ")
 }
 
-// forExample is the first of the command's examples, as the end of a sentence.
+// forExample returns the first of the command's examples, as the end of a sentence.
 func forExample(cmd *cobra.Command) string {
 	for line := range strings.Lines(cmd.Example) {
 		line, _, _ = strings.Cut(line, "  #")

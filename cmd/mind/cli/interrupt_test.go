@@ -22,8 +22,8 @@ func TestInterrupt_saysWhatIsKnown(t *testing.T) {
 		want string
 	}{
 		"while it is asked":      {[]string{"jobs"}, "GET /jobs", "mind: interrupted\n"},
-		"while it is submitted":  {[]string{"submit", "--idempotency-key", "k1", "true"}, "POST /jobs", "it may have been done or not; with --idempotency-key k1 it is not done twice\n"},
-		"while it is canceled":   {[]string{"cancel", "job_7"}, "POST /jobs/job_7/cancel", "it may have been done or not\n"},
+		"while it is submitted":  {[]string{"submit", "--idempotency-key", "k1", "true"}, "POST /jobs", "it is unknown whether the call was carried out; repeat it with --idempotency-key k1, and it is not carried out twice\n"},
+		"while it is canceled":   {[]string{"cancel", "job_7"}, "POST /jobs/job_7/cancel", "it is unknown whether the call was carried out\n"},
 		"while it is waited for": {[]string{"submit", "--wait", "true"}, "GET /jobs/job_7", "the job goes on: `mind job job_7` shows it"},
 		"while it is followed":   {[]string{"submit", "--follow", "true"}, "GET /jobs/job_7/logs", "the job goes on: `mind job job_7` shows it, `mind logs -f job_7` follows it again"},
 		"while it is watched":    {[]string{"logs", "-f", "job_7"}, "GET /jobs/job_7/logs", "the job goes on: `mind job job_7` shows it"},

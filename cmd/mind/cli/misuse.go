@@ -10,8 +10,8 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
-// refuseUnknownHelp makes `mind help` refuse words that are no command. By itself it would show all commands instead, as if
-// all were well.
+// refuseUnknownHelp makes `mind help` refuse words that are not commands. Cobra would print the general help and exit with
+// 0.
 func refuseUnknownHelp(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		if c.Name() == "help" {
@@ -25,7 +25,7 @@ func refuseUnknownHelp(root *cobra.Command) {
 	}
 }
 
-// flagMisuse says what a flag takes, rather than which function could not read it.
+// flagMisuse says which values a flag takes; the error of the standard library names the parsing function instead.
 func flagMisuse(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	var invalid *pflag.InvalidValueError

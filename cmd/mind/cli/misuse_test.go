@@ -52,7 +52,7 @@ func TestHelp_knowsCommandsOnly(t *testing.T) {
 	}
 }
 
-// What somebody else wrote is shown to people who administer the cluster: it must not steer their terminals.
+// Text from users is shown to administrators of the cluster: it must not control their terminals.
 func TestOutput_replacesTerminalControls(t *testing.T) {
 	g := clitest.NewGateway(t)
 	const evil = `\u001b[31mred\u202e\u009b2J\r\u0007 日本 é`

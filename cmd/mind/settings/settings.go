@@ -1,8 +1,8 @@
 // Package settings reads the configuration of a component from a YAML file, from MIND_* variables and from flags.
 //
-// Contract: a key is declared once, as a Key that points at the field that it sets. From that declaration come its name in
-// the file (data_dir), its variable (MIND_DATA_DIR), its flag (--data-dir) and its help. A flag beats a variable, a
-// variable beats the file, the file beats the default. A key of the file that nobody declared is an error that names the
+// Contract: a key is declared once, as a Key that points at the field that it sets. Its name in the file (data_dir), its
+// variable (MIND_DATA_DIR), its flag (--data-dir) and its help come from that declaration. A flag overrides a variable, a
+// variable overrides the file, and the file overrides the default. An undeclared key in the file is an error that names the
 // line, and so is a value that does not parse.
 //
 // Not guaranteed: that the configuration makes sense as a whole. That is for the component's own Validate.
@@ -28,7 +28,7 @@ type Key struct {
 	// Into is where the value goes: a pointer to a string, bool, int, int64, time.Duration, []string or
 	// map[string]string, or a Value.
 	Into any
-	// Secret values are better given in the file or the variable; the help says so.
+	// Secret values belong in the file or the variable; the help says so.
 	Secret bool
 }
 
@@ -120,7 +120,7 @@ func (s *Set) loadFile(file string) (faults []error) {
 	}
 	root := document.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return []error{fmt.Errorf("%s:%d: wanted keys with values", file, root.Line)}
+		return []error{fmt.Errorf("%s:%d: expected keys with values", file, root.Line)}
 	}
 	known := map[string]Key{}
 	for _, k := range s.keys {
@@ -145,7 +145,7 @@ func (s *Set) loadFile(file string) (faults []error) {
 	return faults
 }
 
-// didYouMean finds the key whose letters are the nearest; a dash for an underscore is the usual slip.
+// didYouMean finds the most similar key; the usual slip is a dash for an underscore.
 func (s *Set) didYouMean(name string) string {
 	plain := strings.NewReplacer("-", "", "_", "").Replace(strings.ToLower(name))
 	best, distance := "", 3

@@ -102,9 +102,9 @@ func TestLoad_faultsNameThePlace(t *testing.T) {
 		"not a number":          {file: "count_of_it: many\n", want: `c.yaml:1: count_of_it: "many" is not a whole number`},
 		"not a duration":        {env: map[string]string{"MIND_WAIT": "10"}, want: `MIND_WAIT: "10" is not a duration`},
 		"flag":                  {args: []string{"--on=perhaps"}, want: `--on: "perhaps" is neither true nor false`},
-		"list where one wanted": {file: "name: [a]\n", want: "wanted one string"},
+		"list where one wanted": {file: "name: [a]\n", want: "expected one string"},
 		"pairs":                 {args: []string{"--labels=zone"}, want: `"zone" is not of the form KEY=VALUE`},
-		"not a mapping":         {file: "- a\n", want: "wanted keys with values"},
+		"not a mapping":         {file: "- a\n", want: "expected keys with values"},
 		"not yaml":              {file: "name: [\n", want: "c.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func setNode(into any, node *yaml.Node) error {
 		return p.SetNode(node)
 	}
 	if node.Kind != yaml.ScalarNode {
-		return fmt.Errorf("wanted one %s", kindOf(into))
+		return fmt.Errorf("expected one %s", kindOf(into))
 	}
 	if node.Tag == "!!null" {
 		return nil
@@ -88,7 +88,7 @@ func setNode(into any, node *yaml.Node) error {
 	return setText(into, node.Value)
 }
 
-// plain takes yaml's frame off an error: the caller has a better one.
+// plain removes the prefix that yaml adds to an error: the caller adds a better one.
 func plain(err error) error {
 	var te *yaml.TypeError
 	if errors.As(err, &te) {

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/durable"
 )
 
-// auditPage is how many records are asked for at a time.
+// auditPage is the number of records requested at a time.
 const auditPage = 1000
 
 // auditRecords is one page of the audit log.
@@ -46,17 +46,17 @@ func newAudit() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "audit",
 		Short: "Show who did what, newest first",
-		Long: `Shows who did what to which object, newest first: what was submitted and done to jobs, nodes, queues, tokens, quotas and
-coordinators, and whether it was carried out or refused. Denied calls are added up and recorded once a minute (access.deny).
-It takes the permission scaimind:cluster_admin, and for the records of other tenants mind:operator.
+		Long: `Shows who did what to which object, newest first: every write to jobs, nodes, queues, tokens, quotas and coordinators, and
+whether it was carried out or refused. Denied calls are counted and recorded once a minute (access.deny).
+It requires the permission scaimind:cluster_admin, and mind:operator for the records of other tenants.
 
 The cluster keeps the newest 100,000 records about jobs, as many about denied calls and as many about everything else
-(audit_records of the coordinators), so export them regularly. --export writes all that match to a file, one JSON object a
-line, the newest first; - is stdout. The file is written whole or not at all.`,
+(audit_records of the coordinators), so export them regularly. --export writes all matching records to a file, one JSON
+object per line, newest first; - is stdout. The file is written completely or not at all.`,
 		Example: `  mind audit --since 24h
   mind audit --action node --object n1
   mind audit --user ann --outcome NOT_FOUND
-  mind audit --tenant '*' --action access --since 1h   # failed logins, and who lacked a permission
+  mind audit --tenant '*' --action access --since 1h   # failed logins and missing permissions
   mind audit --tenant '*' --export audit.jsonl`,
 		Args: cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
@@ -95,37 +95,37 @@ line, the newest first; - is stdout. The file is written whole or not at all.`,
 			return err
 		}
 		if page.Next != "" {
-			fmt.Fprintln(cmd.ErrOrStderr(), "there are older ones: raise --limit, narrow the search, or --export FILE")
+			fmt.Fprintln(cmd.ErrOrStderr(), "older records exist: raise --limit, narrow the search, or use --export FILE")
 		}
 		tellDropped(cmd.ErrOrStderr(), page.Dropped)
 		return nil
 	})
 	f := cmd.Flags()
-	f.StringVar(&user, "user", "", "only what this user did")
-	f.StringVar(&action, "action", "", "only this action, such as node.drain, or all of a kind, such as node")
-	f.StringVar(&object, "object", "", "only what was done to this object: an id or a name")
+	f.StringVar(&user, "user", "", "only actions of this user")
+	f.StringVar(&action, "action", "", "only this action, such as node.drain, or all actions of a kind, such as node")
+	f.StringVar(&object, "object", "", "only actions on this object: an id or a name")
 	f.StringVar(&outcome, "outcome", "", "only OK, or only a refusal such as NOT_FOUND")
-	f.StringVar(&since, "since", "", "from then on: a duration such as 24h, or a time such as 2026-01-31T08:00:00Z")
-	f.StringVar(&until, "until", "", "up to then, written like --since")
-	f.StringVar(&tenant, "tenant", "", "of this tenant, or '*' for all; default: one's own")
-	f.StringVar(&export, "export", "", "write all that match to this file as JSON lines; - is stdout")
-	f.IntVar(&limit, "limit", 50, "how many to show, at most 1000")
+	f.StringVar(&since, "since", "", "only records since: a duration such as 24h, or a time such as 2026-01-31T08:00:00Z")
+	f.StringVar(&until, "until", "", "only records until; written like --since")
+	f.StringVar(&tenant, "tenant", "", "records of this tenant, or '*' for all; default: your own")
+	f.StringVar(&export, "export", "", "write all matching records to this file as JSON lines; - is stdout")
+	f.IntVar(&limit, "limit", 50, "number of records to show, at most 1000")
 	return cmd
 }
 
 func tellDropped(w io.Writer, index uint64) {
 	if index != 0 {
-		fmt.Fprintf(w, "some records from before index %d are gone: the log is bounded\n", index)
+		fmt.Fprintf(w, "some records before index %d were dropped: the audit log is limited (audit_records)\n", index)
 	}
 }
 
-// exportAudit writes every record that matches, page by page. A file appears under its name when it is whole.
+// exportAudit writes every matching record, page by page. The file gets its name only when it is complete.
 func exportAudit(ctx context.Context, cmd *cobra.Command, c *rest.Client, query url.Values, path string) (err error) {
 	out := cmd.OutOrStdout()
 	if path != "-" {
 		file, err := durable.Create(path, 0o600)
 		if err != nil {
-			return fmt.Errorf("making a file beside %s: %w", path, err)
+			return fmt.Errorf("creating a temporary file for %s: %w", path, err)
 		}
 		defer file.Discard()
 		count, dropped, err := writeAudit(ctx, c, query, file)

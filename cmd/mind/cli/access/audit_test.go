@@ -28,8 +28,8 @@ func TestAudit_table(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Equal(t, "action=node&object=n1&outcome=OK&page_size=7&since=24h&tenant_id=%2A&until=1h&user_id=ann", query)
 	require.Regexp(t, `TIME\s+TENANT\s+USER\s+TOKEN\s+ACTION\s+OBJECT\s+OUTCOME\s+MESSAGE\n2026-01-0\S+ \S+\s+acme\s+ann\s+tok_1\s+node\.drain\s+n1\s+OK\s+disk full\n`, out)
-	require.Contains(t, stderr, "there are older ones: raise --limit")
-	require.Contains(t, stderr, "before index 3 are gone")
+	require.Contains(t, stderr, "older records exist: raise --limit")
+	require.Contains(t, stderr, "before index 3 were dropped")
 
 	_, _, code = clitest.Run(t, "audit")
 	require.Zero(t, code)
@@ -50,7 +50,7 @@ func TestAudit_table(t *testing.T) {
 	require.Contains(t, stderr, "mind audit takes no arguments")
 }
 
-func TestAudit_exportIsWholeOrNotThere(t *testing.T) {
+func TestAudit_exportIsCompleteOrAbsent(t *testing.T) {
 	g := clitest.NewGateway(t)
 	pages := map[string]string{
 		"":    `{"records":[` + auditRecord(9) + `,` + auditRecord(8) + `],"next_page_token":"8.0","dropped_before_index":0}`,
@@ -72,7 +72,7 @@ func TestAudit_exportIsWholeOrNotThere(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Empty(t, out)
 	require.Contains(t, stderr, "3 records written to "+file)
-	require.Contains(t, stderr, "before index 6 are gone")
+	require.Contains(t, stderr, "before index 6 were dropped")
 	got, err := os.ReadFile(file)
 	require.NoError(t, err)
 	require.Equal(t, whole, string(got))
@@ -84,7 +84,7 @@ func TestAudit_exportIsWholeOrNotThere(t *testing.T) {
 	require.Zero(t, code)
 	require.Equal(t, whole, out)
 
-	// A page that cannot be had leaves what was there before, and nothing half-written beside it.
+	// If a page cannot be read, the old file stays, and no temporary file is left.
 	broken = true
 	_, stderr, code = clitest.Run(t, "audit", "--export", file)
 	require.Equal(t, 1, code)
@@ -97,5 +97,5 @@ func TestAudit_exportIsWholeOrNotThere(t *testing.T) {
 	require.Len(t, entries, 1)
 	_, stderr, code = clitest.Run(t, "audit", "--export", filepath.Join(folder, "no", "such", "folder"))
 	require.Equal(t, 1, code)
-	require.True(t, strings.HasPrefix(stderr, "mind: making a file beside "), stderr)
+	require.True(t, strings.HasPrefix(stderr, "mind: creating a temporary file for "), stderr)
 }

@@ -21,8 +21,8 @@ func ContextCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "context [NAME]",
-		Short: "List the clusters that you know, or use another one",
-		Long:  "Without a name it lists the contexts of ~/.config/mind/config.yaml. With one it uses that from now on; with --set-addr it makes it first, and with\n--set-token and --set-ca-cert it changes it; a context that gets another address keeps no token.",
+		Short: "List the clusters you can use, or switch to another",
+		Long:  "Without a name it lists the contexts of ~/.config/mind/config.yaml. With a name it switches to that context. --set-addr creates\nthe context first; --set-token and --set-ca-cert change it. A context that gets another address loses its token.",
 		Example: `  mind context
   mind context prod --set-addr https://mind.example.org --set-token TOKEN
   mind context dev`,
@@ -41,12 +41,12 @@ func ContextCommand() *cobra.Command {
 			known, ok := all.Contexts[args[0]]
 			switch {
 			case strings.TrimSpace(args[0]) == "":
-				return exit.Misuse(errors.New("a context must have a name"))
+				return exit.Misuse(errors.New("the name of a context must not be empty"))
 			case c == (target.Context{}) && ok:
 				all.Current = args[0]
 				return all.Write()
 			case !ok && c.Addr == "":
-				return fmt.Errorf("there is no context %q: make it with --set-addr and --set-token", args[0])
+				return fmt.Errorf("there is no context %q: create it with --set-addr and --set-token", args[0])
 			case c.Addr == "" || target.SameAddress(c.Addr, known.Addr):
 				c.Fill(known)
 			}
@@ -59,11 +59,11 @@ func ContextCommand() *cobra.Command {
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml; tokens are not shown")
 	cmd.Flags().StringVar(&c.Addr, "set-addr", "", "address of the gateway")
 	cmd.Flags().StringVar(&c.Token, "set-token", "", "bearer token")
-	cmd.Flags().StringVar(&c.CACert, "set-ca-cert", "", "certificate of the authority that signed the gateway's")
+	cmd.Flags().StringVar(&c.CACert, "set-ca-cert", "", "CA certificate (PEM) that verifies the gateway")
 	return cmd
 }
 
-// completeContexts offers the contexts.
+// completeContexts completes names of contexts.
 func completeContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	all, err := target.ReadContexts()
 	if err != nil || len(args) > 0 {
@@ -72,7 +72,7 @@ func completeContexts(_ *cobra.Command, args []string, _ string) ([]cobra.Comple
 	return slices.Sorted(maps.Keys(all.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// printContexts shows the contexts, and no tokens.
+// printContexts prints the contexts without their tokens.
 func printContexts(w io.Writer, output string, all target.Contexts) error {
 	type line struct {
 		Name    string `json:"name"`

@@ -45,7 +45,7 @@ func TestContexts_refuseABadFileAndBadValues(t *testing.T) {
 	write("")
 	_, stderr, code := clitest.Run(t, "jobs")
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "is empty: put a copy of it back, or remove it", "it is not taken for one without contexts")
+	require.Contains(t, stderr, "is empty: restore a copy of it, or remove it", "it is not taken for one without contexts")
 
 	write("current: a\ncontexts:\n  a: {adress: http://x}\n")
 	_, stderr, code = clitest.Run(t, "jobs")
@@ -58,7 +58,7 @@ func TestContexts_refuseABadFileAndBadValues(t *testing.T) {
 	write("current: gone\ncontexts:\n  a: {addr: http://x}\n")
 	_, stderr, code = clitest.Run(t, "jobs")
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, `the current context "gone" is not there any more`)
+	require.Contains(t, stderr, `the current context "gone" does not exist`)
 
 	write("current: a\ncontexts:\n  a: {addr: " + g.URL + "/, token: t}\n")
 	_, stderr, code = clitest.Run(t, "jobs")

@@ -1,12 +1,13 @@
-// Package access holds the commands about who may do what, and who did: tokens, the audit log, certificates, and the contexts that
-// say which cluster is meant.
+// Package access holds the commands for access control: API tokens, the audit log, certificates, and the contexts that
+// select a cluster.
 //
-// Tokens and keys are printed once, when they are made, and written to files that others cannot read; no list shows them.
+// Tokens and keys are printed once, when they are created, and written to files that only their owner can read. No list
+// shows them.
 package access
 
 import "github.com/spf13/cobra"
 
-// Commands are the commands of this package, without `mind context`.
+// Commands returns the commands of this package except `mind context`.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{newToken(), newAudit(), newTLS()}
 }

@@ -24,11 +24,11 @@ import (
 func newTLS() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tls",
-		Short: "Make an authority and the certificates of a cluster",
-		Long: `Makes an authority and the certificates of a cluster, and shows them.
+		Short: "Create an authority and the certificates of a cluster",
+		Long: `Creates an authority and the certificates of a cluster, and shows them.
 
-Every component has a certificate of its own, which says who it is and what: a coordinator, an agent, a gateway or an
-operator. Components talk to each other only when one authority signed for both.
+Every component has its own certificate, which carries its id and its role: coordinator, agent, gateway or operator.
+Components accept each other only if the same authority signed both certificates.
 
 A cluster of three machines, each with a coordinator and an agent, and a gateway on the first:
 
@@ -42,19 +42,20 @@ A cluster of three machines, each with a coordinator and an agent, and a gateway
   mind tls issue --dir pki --role gateway
   mind tls issue --dir pki --role operator
 
-Take to each machine pki/ca.pem, and the two files of each component that runs there (c1.pem and c1-key.pem, ...); nothing
-else. In the configuration of each component:
+Copy to each machine pki/ca.pem and the two files of each component that runs there (c1.pem and c1-key.pem, ...), and
+nothing else. In the configuration of each component:
 
   cert_file: /etc/mind/c1.pem
   key_file: /etc/mind/c1-key.pem
   ca_file: /etc/mind/ca.pem
 
-pki/ca-key.pem makes members of the cluster: keep it where no component runs. Then look at the cluster with
+Anyone who has pki/ca-key.pem can create members of the cluster: keep it on a machine where no component runs. Then check
+the cluster with
 
   mind raft peers --coordinators 10.0.0.1:7001 --cert pki/operator.pem --key pki/operator-key.pem --ca pki/ca.pem
 
-Certificates are good for a year. A new one is taken from its file without a restart: issue it with --force, and copy it to
-where the old one is. The authority is good for ten years. To replace it while the cluster runs:
+Certificates are valid for one year. Components load a new certificate without a restart: issue it with --force and copy it
+over the old one. The authority is valid for ten years. To replace it while the cluster runs:
 
   mind tls init --dir pki2                      # a new authority
   cat pki/ca.pem pki2/ca.pem > both.pem         # 1. both.pem becomes ca.pem on every machine
@@ -73,10 +74,10 @@ func newTLSInit() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "init --dir DIR",
-		Short: "Make the authority that signs the certificates of a cluster",
-		Long: `Makes the authority that signs the certificates of a cluster: DIR/ca.pem, which every component needs, and DIR/ca-key.pem,
-which only mind tls issue needs. With --force a new authority replaces one that exists, whose files are kept with .old at the
-end of their names; components that have only the new ca.pem accept nothing that the old one signed.`,
+		Short: "Create the authority that signs the certificates of a cluster",
+		Long: `Creates the authority that signs the certificates of a cluster: DIR/ca.pem, which every component needs, and DIR/ca-key.pem,
+which only mind tls issue needs. With --force it replaces an existing authority, whose files are kept with the suffix .old.
+Components that have only the new ca.pem reject every certificate that the old authority signed.`,
 		Example: `  mind tls init --dir pki`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -86,12 +87,12 @@ end of their names; components that have only the new ca.pem accept nothing that
 				case err != nil:
 					return err
 				case there && !force:
-					return fmt.Errorf("%s exists: an authority is made once; --force makes a new one, which has signed no certificate yet", name)
+					return fmt.Errorf("%s exists; --force replaces it with a new authority, and every component then needs a new certificate", name)
 				case there:
 					if err := durable.Rename(name, name+".old"); err != nil {
-						return fmt.Errorf("putting the old authority aside: %w", err)
+						return fmt.Errorf("renaming the old authority: %w", err)
 					}
-					fmt.Fprintf(cmd.ErrOrStderr(), "kept the old one as %s.old\n", name)
+					fmt.Fprintf(cmd.ErrOrStderr(), "renamed the old authority to %s.old\n", name)
 				}
 			}
 			ca, err := pki.CreateCA(dir)
@@ -102,12 +103,12 @@ end of their names; components that have only the new ca.pem accept nothing that
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, the authority's certificate, good until %s: every component needs it\n", names[0], day(certs[0].NotAfter))
-			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, its key: keep it where no component runs\n", names[1])
+			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, the certificate of the authority, valid until %s: every component needs it\n", names[0], day(certs[0].NotAfter))
+			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, its key: keep it on a machine where no component runs\n", names[1])
 			return nil
 		},
 	}
-	bindTLSDir(cmd, &dir, &force, "make a new authority although there is one")
+	bindTLSDir(cmd, &dir, &force, "replace an existing authority")
 	return cmd
 }
 
@@ -119,12 +120,12 @@ func newTLSIssue() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "issue --dir DIR --role ROLE --id ID --host HOST...",
-		Short: "Make the certificate of one component",
-		Long: `Makes the certificate of one component, DIR/ID.pem, and its key, DIR/ID-key.pem, signed by the authority in DIR.
+		Short: "Issue the certificate of one component",
+		Long: `Issues the certificate of one component, DIR/ID.pem, and its key, DIR/ID-key.pem, signed by the authority in DIR.
 
-The id is that of the component: the id of a coordinator, the node_id of an agent. The hosts are the names and addresses at
-which others reach it (grpc_advertise, raft_advertise); localhost, 127.0.0.1 and ::1 are always added. Nobody connects to
-gateways and operators with this certificate: they need no hosts, and their id is their role unless --id is given.`,
+The id is the id of a coordinator or the node_id of an agent. The hosts are the names and addresses at which others reach
+the component (grpc_advertise, raft_advertise); localhost, 127.0.0.1 and ::1 are always added. Gateways and operators use
+their certificates only as clients: they need no hosts, and their id is their role unless --id is given.`,
 		Example: `  mind tls issue --dir pki --role coordinator --id c1 --host c1.example --host 10.0.0.1
   mind tls issue --dir pki --role agent --id n1 --host 10.0.1.1 --force
   mind tls issue --dir pki --role operator --id ann`,
@@ -145,7 +146,7 @@ gateways and operators with this certificate: they need no hosts, and their id i
 			files := pki.FilesOf(dir, id)
 			ca, err := pki.LoadCA(dir)
 			if errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("there is no complete authority in %s: make one with `mind tls init --dir %s` (%w)", dir, dir, err)
+				return fmt.Errorf("there is no complete authority in %s: create one with `mind tls init --dir %s` (%w)", dir, dir, err)
 			}
 			if err != nil {
 				return err
@@ -165,15 +166,15 @@ gateways and operators with this certificate: they need no hosts, and their id i
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, the certificate of %s %s for %s, good until %s\n", files.Cert, role, id, strings.Join(hostsOf(certs[0]), ", "), day(certs[0].NotAfter))
+			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, the certificate of %s %s for %s, valid until %s\n", files.Cert, role, id, strings.Join(hostsOf(certs[0]), ", "), day(certs[0].NotAfter))
 			fmt.Fprintf(cmd.OutOrStdout(), "wrote %s, its key\n", files.Key)
 			if !caller && len(hosts) == 0 {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: without --host it can be reached from its own machine only")
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: without --host, only clients on its own machine can connect to it")
 			}
 			return nil
 		},
 	}
-	bindTLSDir(cmd, &dir, &force, "replace a certificate that exists")
+	bindTLSDir(cmd, &dir, &force, "replace an existing certificate")
 	roles := []string{pki.RoleCoordinator, pki.RoleAgent, pki.RoleGateway, pki.RoleOperator}
 	cmd.Flags().StringVar(&role, "role", "", "role of the component: "+strings.Join(roles, ", "))
 	cmd.Flags().StringVar(&id, "id", "", "id of the component (default for gateways and operators: their role)")
@@ -184,13 +185,13 @@ gateways and operators with this certificate: they need no hosts, and their id i
 }
 
 func bindTLSDir(cmd *cobra.Command, dir *string, force *bool, forceHelp string) {
-	cmd.Flags().StringVar(dir, "dir", "", "folder of the authority and of what it signs")
+	cmd.Flags().StringVar(dir, "dir", "", "directory of the authority and of the certificates that it signs")
 	cmd.Flags().BoolVar(force, "force", false, forceHelp)
 	_ = cmd.MarkFlagRequired("dir")
 	_ = cmd.MarkFlagDirname("dir")
 }
 
-// shownCertificate is a certificate as it is printed.
+// shownCertificate is a certificate as `mind tls show` prints it.
 type shownCertificate struct {
 	File        string    `json:"file"`
 	Identity    string    `json:"identity"`
@@ -207,9 +208,9 @@ func newTLSShow() *cobra.Command {
 	var output, ca string
 	cmd := &cobra.Command{
 		Use:   "show FILE...",
-		Short: "Show whose a certificate is, for which hosts, and until when",
-		Long: `Shows all certificates of files: whose each is, its role, its hosts, and how long it is valid. With --ca it also says whether a
-component that has that ca_file accepts them, and exits with 1 when it does not.`,
+		Short: "Show the owner, hosts and validity of certificates",
+		Long: `Shows every certificate in the given files: its owner, role and hosts, and how long it is valid. With --ca it also checks
+whether a component with that ca_file accepts them, and exits with 1 if it does not.`,
 		Example: `  mind tls show /etc/mind/c1.pem
   mind tls show --ca /etc/mind/ca.pem /etc/mind/c1.pem /etc/mind/n1.pem`,
 		Args: cobra.MinimumNArgs(1),
@@ -240,7 +241,7 @@ component that has that ca_file accepts them, and exits with 1 when it does not.
 						between.AddCert(c)
 					}
 					if _, err := certs[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
-						faults = append(faults, fmt.Errorf("%s is not accepted by those who have %s: %w", name, ca, err))
+						faults = append(faults, fmt.Errorf("components whose ca_file is %[2]s reject %[1]s: %[3]w", name, ca, err))
 					}
 				}
 				for _, c := range certs {
@@ -254,7 +255,7 @@ component that has that ca_file accepts them, and exits with 1 when it does not.
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
-	cmd.Flags().StringVar(&ca, "ca", "", "authorities (PEM) to check the certificates with")
+	cmd.Flags().StringVar(&ca, "ca", "", "CA certificates (PEM) to check against")
 	return cmd
 }
 

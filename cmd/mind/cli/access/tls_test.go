@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-func TestTLS_makesWhatComponentsAcceptOfEachOther(t *testing.T) {
+func TestTLS_componentsAcceptTheCertificates(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	out := clitest.Done(t, "tls", "init", "--dir", dir)
 	require.Contains(t, out, filepath.Join(dir, "ca.pem"))
@@ -75,7 +75,7 @@ func TestTLS_makesWhatComponentsAcceptOfEachOther(t *testing.T) {
 	require.Contains(t, table, "364 days")
 }
 
-func TestTLS_writesOverNothingUnlessForced(t *testing.T) {
+func TestTLS_overwritesOnlyWhenForced(t *testing.T) {
 	dir := t.TempDir()
 	clitest.Done(t, "tls", "init", "--dir", dir)
 	clitest.Done(t, "tls", "issue", "--dir", dir, "--role", "agent", "--id", "n1", "--host", "10.0.0.1")
@@ -103,7 +103,7 @@ func TestTLS_writesOverNothingUnlessForced(t *testing.T) {
 	require.Equal(t, ca, content("ca.pem.old"))
 	_, stderr, code := clitest.Run(t, "tls", "show", "--ca", filepath.Join(dir, "ca.pem"), filepath.Join(dir, "n1.pem"))
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "not accepted")
+	require.Contains(t, stderr, "reject")
 	clitest.Done(t, "tls", "show", "--ca", filepath.Join(dir, "ca.pem.old"), filepath.Join(dir, "n1.pem"))
 }
 
@@ -120,8 +120,8 @@ func TestTLS_refusals(t *testing.T) {
 		"no id":                 {[]string{"issue", "--dir", dir, "--role", "agent"}, 2, "--id is missing"},
 		"unknown role":          {[]string{"issue", "--dir", dir, "--role", "king", "--id", "c1"}, 1, "unknown role"},
 		"host with a port":      {[]string{"issue", "--dir", dir, "--role", "agent", "--id", "n1", "--host", "10.0.0.1:7001"}, 2, "without port"},
-		"id of the authority":   {[]string{"issue", "--dir", dir, "--role", "agent", "--id", "ca", "--force"}, 1, "files of others"},
-		"id of another's key":   {[]string{"issue", "--dir", dir, "--role", "agent", "--id", "ca-key", "--force"}, 1, "files of others"},
+		"id of the authority":   {[]string{"issue", "--dir", dir, "--role", "agent", "--id", "ca", "--force"}, 1, "would overwrite other files"},
+		"id of another's key":   {[]string{"issue", "--dir", dir, "--role", "agent", "--id", "ca-key", "--force"}, 1, "would overwrite other files"},
 		"id that is a path":     {[]string{"issue", "--dir", dir, "--role", "agent", "--id", "../n1"}, 1, "is not an id"},
 		"no authority":          {[]string{"issue", "--dir", t.TempDir(), "--role", "agent", "--id", "n1"}, 1, "mind tls init"},
 		"a key for a face":      {[]string{"show", filepath.Join(dir, "ca-key.pem")}, 1, "no certificate"},
@@ -156,7 +156,7 @@ func TestTLS_helpTeachesTheWholeSequence(t *testing.T) {
 	// What it teaches works, but for the rotation, which leaves things open.
 	t.Chdir(t.TempDir())
 	_, sequence, _ := strings.Cut(help, "a gateway on the first:\n")
-	sequence, _, _ = strings.Cut(sequence, "Take to each machine")
+	sequence, _, _ = strings.Cut(sequence, "Copy to each machine")
 	n := 0
 	for line := range strings.Lines(sequence) {
 		if args := strings.Fields(line); len(args) > 0 {
@@ -173,5 +173,5 @@ func TestTLSIssue_namesEachHostOnce(t *testing.T) {
 	clitest.Done(t, "tls", "init", "--dir", dir)
 	out := clitest.Done(t, "tls", "issue", "--dir", dir, "--role", "agent", "--id", "n1",
 		"--host", "localhost", "--host", "n1.example,N1.example,10.0.0.1", "--host", "10.0.0.1", "--host", "0:0:0:0:0:0:0:1")
-	require.Contains(t, out, "the certificate of agent n1 for localhost, n1.example, 127.0.0.1, ::1, 10.0.0.1, good until")
+	require.Contains(t, out, "the certificate of agent n1 for localhost, n1.example, 127.0.0.1, ::1, 10.0.0.1, valid until")
 }

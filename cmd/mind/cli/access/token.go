@@ -19,12 +19,12 @@ import (
 func newToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
-		Short: "Make, list and revoke API tokens",
-		Long: `Makes, lists and revokes API tokens.
+		Short: "Create, list and revoke API tokens",
+		Long: `Creates, lists and revokes API tokens.
 
-A token lets its holder call for one user of one tenant, with the permissions that it was given. It is shown once, when it
-is made: the cluster keeps only its digest. Making tokens takes the permission scaimind:cluster_admin, and for another tenant
-mind:operator, which the token of mind dev has.`,
+A token lets its holder act as one user of one tenant, with the permissions that it was given. It is shown once, when it is
+created: the cluster keeps only its digest. Creating tokens requires the permission scaimind:cluster_admin, and mind:operator
+for another tenant; the token of mind dev has both.`,
 		Example: `  mind token create --user ann --permission view
   mind token list`,
 	}
@@ -40,7 +40,7 @@ func newTokenCreate() *cobra.Command {
 	)
 	cmd := rest.Command(&cobra.Command{
 		Use:   "create --permission P [--permission P ...]",
-		Short: "Make a token and print it, alone",
+		Short: "Create a token and print only the token",
 		Example: `  mind token create --tenant acme --user ann --permission scaimind:view --permission scaimind:manage
   MIND_TOKEN=$(mind token create --permission view --expires 24h) mind jobs`,
 		Args: cobra.NoArgs,
@@ -70,23 +70,23 @@ func newTokenCreate() *cobra.Command {
 			return render.Data(cmd.OutOrStdout(), output, data)
 		}
 		if _, err := fmt.Fprintln(cmd.OutOrStdout(), got.Token); err != nil {
-			return fmt.Errorf("the token was made, but could not be printed: revoke %s with `mind token revoke`, and make another: %w", got.ID, err)
+			return fmt.Errorf("the token was created but could not be printed: revoke %s with `mind token revoke` and create another: %w", got.ID, err)
 		}
 		return nil
 	})
 	f := cmd.Flags()
-	f.StringVar(&tenant, "tenant", "", "tenant of the token; default: one's own")
-	f.StringVar(&user, "user", "", "user that it calls for; default: oneself")
-	f.StringVar(&name, "name", "", "what it is for; shown in the list")
+	f.StringVar(&tenant, "tenant", "", "tenant of the token; default: your own")
+	f.StringVar(&user, "user", "", "user for whom the token acts; default: you")
+	f.StringVar(&name, "name", "", "what the token is for; shown in the list")
 	f.StringArrayVar(&permissions, "permission", nil, "scaimind:view, scaimind:manage, scaimind:cluster_admin or scaimind:evaluate, with or without scaimind:; repeatable")
-	f.DurationVar(&expires, "expires", 0, "how long it is good for, such as 24h; default: until it is revoked")
+	f.DurationVar(&expires, "expires", 0, "how long the token is valid, such as 24h; default: until it is revoked")
 	_ = cmd.MarkFlagRequired("permission")
 	_ = cmd.RegisterFlagCompletionFunc("permission", cobra.FixedCompletions(
 		[]string{"scaimind:view", "scaimind:manage", "scaimind:cluster_admin", "scaimind:evaluate"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-// fullPermissions lets people leave out the module, and write several with commas between.
+// fullPermissions accepts permissions without the module prefix, and several separated by commas.
 func fullPermissions(given []string) []string {
 	var all []string
 	for _, g := range given {
@@ -141,7 +141,7 @@ func newTokenList() *cobra.Command {
 		}
 		return t.Flush()
 	})
-	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant whose tokens to list; default: one's own")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant whose tokens to list; default: your own")
 	return cmd
 }
 
@@ -149,8 +149,8 @@ func newTokenRevoke() *cobra.Command {
 	var tenant string
 	cmd := rest.Command(&cobra.Command{
 		Use:   "revoke TOKEN",
-		Short: "Revoke a token, by the id that the list shows",
-		Long:  "Revokes a token. Gateways may accept it for 10 seconds more.",
+		Short: "Revoke a token, by its id in the list",
+		Long:  "Revokes a token. Gateways may accept it for another 10 seconds.",
 		Example: `  mind token list
   mind token revoke tok_1k0g00`,
 		Args:              cobra.ExactArgs(1),
@@ -166,7 +166,7 @@ func newTokenRevoke() *cobra.Command {
 		fmt.Fprintf(cmd.OutOrStdout(), "%s revoked\n", args[0])
 		return nil
 	})
-	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of the token; default: one's own")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of the token; default: your own")
 	return cmd
 }
 
@@ -177,7 +177,7 @@ func tenantQuery(tenant string) url.Values {
 	return url.Values{"tenant_id": {tenant}}
 }
 
-// completeTokens offers the tokens by their ids.
+// completeTokens completes ids of tokens.
 func completeTokens(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return rest.CompleteNames(cmd, args, "/tokens", "tokens", "token_id", "name")
 }

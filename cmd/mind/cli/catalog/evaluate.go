@@ -38,15 +38,15 @@ func newEvaluate() *cobra.Command {
 	o := &evaluateOptions{}
 	cmd := rest.Command(&cobra.Command{
 		Use:   "evaluate JOB|MODEL --benchmark NAME[:SAMPLES] [--benchmark ...]",
-		Short: "Score a model by benchmarks and print the id of the evaluation",
-		Long: `Scores the model of a job, or one that is somewhere else, by benchmarks, and prints the id of the evaluation.
+		Short: "Score a model with benchmarks and print the id of the evaluation",
+		Long: `Scores a model with benchmarks and prints the id of the evaluation.
 
-JOB is a job that has succeeded or registered a checkpoint: its newest checkpoint is scored, or the one that --checkpoint names. MODEL is
-an absolute path or a URI such as hf://organisation/name. The evaluation is a job of its own: it waits for one GPU unless --gpus or
---gpu-fraction say otherwise, and is started by the launcher EVALUATION.
+JOB is a job that has succeeded or registered a checkpoint: its newest checkpoint is scored, or the one given by --checkpoint.
+MODEL is an absolute path or a URI such as hf://organisation/name. The evaluation is itself a job: it needs one GPU unless
+--gpus or --gpu-fraction say otherwise, and the launcher EVALUATION starts it.
 
-With --wait the results are printed, too, and the exit code is that of the workload, 75 when it was canceled or lost, and 1 when a
-benchmark has no figures.`,
+With --wait it also prints the results. The exit code is then that of the workload, 75 if it was canceled or lost, and 1 if a
+benchmark has no results.`,
 		Example: `  mind evaluate job_1a2b --benchmark mmlu:100 --benchmark humaneval --wait
   mind evaluate job_1a2b --checkpoint ckpt_3c4d --benchmark mmlu --param temperature=0.0
   mind evaluate hf://mistralai/Mistral-7B-v0.3 --benchmark own --dataset own=s3://bucket/own.jsonl --gpus 2
@@ -82,31 +82,31 @@ benchmark has no figures.`,
 
 func (o *evaluateOptions) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&o.file, "file", "f", "", "YAML or JSON file with an evaluation as in POST /evaluations; flags beat what it says")
-	f.StringArrayVar(&o.benchmarks, "benchmark", nil, "benchmark to score by, and how many samples of it (default: all); may be repeated")
-	f.StringArrayVar(&o.datasets, "dataset", nil, "BENCHMARK=URI: data of its own for a benchmark; may be repeated")
-	f.StringArrayVar(&o.parameters, "param", nil, "KEY=VALUE for all benchmarks, such as temperature=0.0; may be repeated")
+	f.StringVarP(&o.file, "file", "f", "", "YAML or JSON file with an evaluation as in POST /evaluations; flags override it")
+	f.StringArrayVar(&o.benchmarks, "benchmark", nil, "benchmark to run, and how many of its samples (default: all); repeatable")
+	f.StringArrayVar(&o.datasets, "dataset", nil, "BENCHMARK=URI: dataset to use for a benchmark; repeatable")
+	f.StringArrayVar(&o.parameters, "param", nil, "KEY=VALUE for all benchmarks, such as temperature=0.0; repeatable")
 	f.StringVar(&o.checkpoint, "checkpoint", "", "checkpoint of the job to score (default: the newest)")
-	f.StringVar(&o.model, "model", "", "where the model of the job is, when it is in none of its checkpoints")
-	f.StringVar(&o.name, "name", "", "name of the evaluation (default: evaluation of what is scored)")
+	f.StringVar(&o.model, "model", "", "location of the job's model, if it is not in a checkpoint")
+	f.StringVar(&o.name, "name", "", "name of the evaluation (default: made from what is scored)")
 	f.IntVar(&o.gpus, "gpus", 1, "GPUs; 0 for none")
 	f.Float64Var(&o.fraction, "gpu-fraction", 0, "part of one GPU, such as 0.25")
 	f.StringVar(&o.gpuType, "gpu-type", "", "type of the GPUs, such as H100")
 	f.IntVar(&o.cpus, "cpus", 0, "CPUs")
 	f.StringVar(&o.memory, "memory", "", "memory, such as 64Gi")
-	f.StringArrayVar(&o.selector, "node-selector", nil, "only nodes with this label KEY=VALUE, such as where the checkpoint is; may be repeated")
+	f.StringArrayVar(&o.selector, "node-selector", nil, "only nodes with this label KEY=VALUE, such as those that hold the checkpoint; repeatable")
 	f.StringVar(&o.queue, "queue", "", "queue (default: default)")
 	f.IntVar(&o.priority, "priority", 5, "0 to 10; 10 goes first")
 	f.IntVar(&o.retries, "max-retries", 0, "restarts after its own process failed; restarts after a lost node or a failed GPU do not count")
 	f.StringSliceVar(&o.retryOn, "retry-on", nil, "restart only after these: node_lost, gpu_fault, launch_failed, data_fetch, exit (default: all)")
-	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop it after this time, such as 2h")
-	f.BoolVar(&o.pending, "allow-pending-capacity", false, "let it wait although it is too large for the nodes, the queue or the quota of today")
-	f.StringArrayVar(&o.labels, "label", nil, "label KEY=VALUE; may be repeated")
+	f.DurationVar(&o.timeLimit, "time-limit", 0, "stop the evaluation after this time, such as 2h")
+	f.BoolVar(&o.pending, "allow-pending-capacity", false, "let it wait even if it exceeds the nodes, the queue's limit or the quota of today")
+	f.StringArrayVar(&o.labels, "label", nil, "label KEY=VALUE; repeatable")
 	f.StringVar(&o.key, "idempotency-key", "", "a second submit with the same key returns the first one's evaluation")
 	f.BoolVar(&o.wait, "wait", false, "wait for the end, print the results and exit as the workload did")
 }
 
-// request makes the body of POST /evaluations.
+// request builds the body of POST /evaluations.
 func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[string]any, error) {
 	body := request.Object{}
 	if o.file != "" {
@@ -141,10 +141,10 @@ func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[stri
 	set("label", body, "labels", func() (any, error) { return settings.Pairs(o.labels) })
 	set("benchmark", body, "benchmarks", o.scoredBy)
 	if _, given := body["benchmarks"]; !given && len(faults) == 0 {
-		faults = append(faults, errors.New("name a benchmark to score by, such as --benchmark mmlu:100"))
+		faults = append(faults, errors.New("give a benchmark, such as --benchmark mmlu:100"))
 	}
 	if (flags.Changed("dataset") || flags.Changed("param")) && !flags.Changed("benchmark") {
-		faults = append(faults, errors.New("--dataset and --param go with --benchmark"))
+		faults = append(faults, errors.New("--dataset and --param need --benchmark"))
 	}
 	resources := map[string]any{}
 	set("gpus", resources, "gpu_count", request.Just(o.gpus))
@@ -156,7 +156,7 @@ func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[stri
 	if len(resources) > 0 {
 		into := body.In("resource_config")
 		if len(into) == 0 && !flags.Changed("gpu-fraction") {
-			into["gpu_count"] = o.gpus // What is left unsaid beside other needs would be none.
+			into["gpu_count"] = o.gpus // Beside other resources, the gateway takes a missing GPU count for 0.
 		}
 		for field, v := range resources {
 			into[field] = v
@@ -180,7 +180,7 @@ func (o *evaluateOptions) request(flags *pflag.FlagSet, args []string) (map[stri
 	return body, errors.Join(faults...)
 }
 
-// scoredBy reads the benchmarks: the digits after the last colon are a number of samples.
+// scoredBy parses the benchmarks; digits after the last colon are the number of samples.
 func (o *evaluateOptions) scoredBy() (any, error) {
 	datasets, err := settings.Pairs(o.datasets)
 	if err != nil {
@@ -213,7 +213,7 @@ func (o *evaluateOptions) scoredBy() (any, error) {
 	return all, nil
 }
 
-// awaitEvaluation waits for the end, shows what came of it, and returns how it ended.
+// awaitEvaluation waits for the end, shows the results, and returns how the evaluation ended.
 func awaitEvaluation(ctx context.Context, c *rest.Client, cmd *cobra.Command, output string, id string) error {
 	path := "/evaluations/" + url.PathEscape(id)
 	workload := ""
@@ -238,12 +238,12 @@ func awaitEvaluation(ctx context.Context, c *rest.Client, cmd *cobra.Command, ou
 		return err
 	}
 	if lacking := e.lacking(); len(lacking) > 0 {
-		return fmt.Errorf("%s has no figures of %s: see `mind logs %s`", id, strings.Join(lacking, ", "), e.Workload)
+		return fmt.Errorf("%s has no results for %s: see `mind logs %s`", id, strings.Join(lacking, ", "), e.Workload)
 	}
 	return nil
 }
 
-// exit is how the workload ended. Its exit code is shown to who may see jobs.
+// exit returns how the workload ended. Only callers who may see jobs get its exit code.
 func (e *evaluation) exit(ctx context.Context, c *rest.Client) error {
 	j := e.workload()
 	if j.Status == "FAILED" {

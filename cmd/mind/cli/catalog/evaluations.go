@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// evaluation is what the commands use of one.
+// evaluation holds the fields that the commands use.
 type evaluation struct {
 	ID         string `json:"evaluation_id"`
 	Name       string `json:"name"`
@@ -48,7 +48,7 @@ type evaluation struct {
 	FinishedAt   *time.Time `json:"finished_at"`
 }
 
-// workload is the job, as far as the evaluation tells of it.
+// workload is the job of the evaluation, as far as the answer describes it.
 func (e *evaluation) workload() *jobs.Job {
 	return &jobs.Job{ID: e.Workload, Name: e.Name, Status: e.Status, ErrorType: e.ErrorType, ErrorMessage: e.ErrorMessage, Reason: e.Reason, FinishedAt: e.FinishedAt}
 }
@@ -63,7 +63,7 @@ func (e *evaluation) scored() string {
 	return e.Job
 }
 
-// lacking are the benchmarks of which there are no figures.
+// lacking returns the benchmarks without results.
 func (e *evaluation) lacking() []string {
 	var out []string
 	for _, b := range e.Benchmarks {
@@ -78,10 +78,10 @@ func (e *evaluation) lacking() []string {
 	return out
 }
 
-// rounded writes a number as people read it.
+// rounded formats a number for people.
 func rounded(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
-// figures writes metrics in the order of their names.
+// figures formats metrics in the order of their names.
 func figures(metrics map[string]float64) string {
 	var names, out []string
 	for name := range metrics {
@@ -115,7 +115,7 @@ func newEvaluations() *cobra.Command {
 	var limit int
 	cmd := rest.Command(&cobra.Command{
 		Use:   "evaluations",
-		Short: "List evaluations, newest first, or compare some",
+		Short: "List or compare evaluations, newest first",
 		Example: `  mind evaluations
   mind evaluations --job job_1a2b
   mind evaluations compare eval_1a2c eval_1a2d`,
@@ -151,8 +151,8 @@ func newEvaluations() *cobra.Command {
 		return nil
 	})
 	f := cmd.Flags()
-	f.StringArrayVar(&status, "status", nil, "only those of this status, such as EVALUATING or COMPLETED; may be repeated")
-	f.StringVar(&job, "job", "", "only those of this job's model")
+	f.StringArrayVar(&status, "status", nil, "only evaluations with this status, such as EVALUATING or COMPLETED; repeatable")
+	f.StringVar(&job, "job", "", "only evaluations of this job's model")
 	f.IntVar(&limit, "limit", 50, "how many")
 	cmd.AddCommand(newEvaluationsCompare())
 	return cmd
@@ -203,10 +203,10 @@ func newEvaluation() *cobra.Command {
 func newEvaluationsCompare() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:   "compare EVALUATION EVALUATION...",
-		Short: "Lay the results of 2 to 20 evaluations side by side",
-		Long: `Lays the results of 2 to 20 evaluations side by side: a row for each metric of each benchmark, and in brackets how much each differs
-from the first evaluation that has the metric. Whether more is better depends on the metric. Two evaluations that took different
-numbers of samples are compared all the same.`,
+		Short: "Compare the results of 2 to 20 evaluations",
+		Long: `Shows the results of 2 to 20 evaluations side by side: a row for each metric of each benchmark, with the difference from the
+first evaluation that has the metric in brackets. Whether more is better depends on the metric. Evaluations with different
+numbers of samples are compared, too.`,
 		Example:           `  mind evaluations compare eval_1a2c eval_1a2d`,
 		Args:              cobra.RangeArgs(2, 20),
 		ValidArgsFunction: completeEvaluations,
@@ -252,7 +252,7 @@ numbers of samples are compared all the same.`,
 	})
 }
 
-// completeEvaluations offers the newest evaluations.
+// completeEvaluations completes ids of the newest evaluations.
 func completeEvaluations(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return rest.CompleteNames(cmd, nil, "/evaluations", "evaluations", "evaluation_id", "status")
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// launcherView is one as the gateway tells it.
+// launcherView is a launcher as the gateway returns it.
 type launcherView struct {
 	Framework       string            `json:"framework"`
 	Argv            []string          `json:"argv"`
@@ -42,16 +42,16 @@ func completeFramework(_ *cobra.Command, args []string, _ string) ([]string, cob
 	return frameworkNames, cobra.ShellCompDirectiveNoFileComp
 }
 
-// Launchers is `mind launchers`.
+// Launchers returns `mind launchers`.
 func Launchers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "launchers",
-		Short: "List, show and change how the processes of a framework start",
-		Long: `Lists, shows and changes how the processes of a framework start.
+		Short: "List, show and change launchers, which start the processes of a framework",
+		Long: `Lists, shows and changes launchers.
 
-A launcher is a command line with placeholders such as {script}, {nnodes} or {config}, which are filled in for each task. Mind
-comes with one for each of HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM and EVALUATION (evaluations); docs/use/launchers.md lists
-the placeholders. Changing one counts for all tenants, and takes the permission mind:operator, which the token of mind dev has.`,
+A launcher says how the processes of a framework start. It is a command line with placeholders such as {script}, {nnodes} or {config}, which are filled in for each task. Mind
+has one for each of HF_TRAINER, DEEPSPEED, FSDP, MEGATRON, CUSTOM and EVALUATION (evaluations); docs/use/launchers.md lists
+the placeholders. A change applies to all tenants and requires the permission mind:operator, which the token of mind dev has.`,
 		Example: `  mind launchers list
   mind launchers show FSDP
   mind launchers set EVALUATION -- /bin/sh /srv/mind/evaluate.sh {config}
@@ -64,7 +64,7 @@ the placeholders. Changing one counts for all tenants, and takes the permission 
 func newLaunchersList() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:     "list",
-		Short:   "List the launchers, and which of them were changed",
+		Short:   "List the launchers and whether they were changed",
 		Example: `  mind launchers list`,
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
@@ -93,7 +93,7 @@ func newLaunchersList() *cobra.Command {
 func newLaunchersShow() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:   "show FRAMEWORK",
-		Short: "Show a launcher; as YAML it can be changed and set again",
+		Short: "Show a launcher, as YAML if you want to edit it and set it again",
 		Example: `  mind launchers show HF_TRAINER
   mind launchers show HF_TRAINER -o yaml > hf.yaml`,
 		Args:              cobra.ExactArgs(1),
@@ -122,7 +122,7 @@ func printLauncher(w io.Writer, l launcherView) error {
 	f.Add("training types", orAny(l.TrainingTypes))
 	f.Add("hyperparameters", orAny(l.Hyperparameters))
 	if l.Builtin {
-		f.Add("set", "builtin: mind comes with it")
+		f.Add("set", "built in")
 	} else {
 		by := ""
 		if l.UpdatedBy != "" {
@@ -148,15 +148,15 @@ func newLaunchersSet() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "set FRAMEWORK [-f FILE] [--distributed LINE] [--env K=V]... [-- ARGV...]",
 		Short: "Replace the launcher of a framework, for all tenants",
-		Long: `Replaces the launcher of a framework, for all tenants. Nothing of the old one is kept: without --env the new one has no variables,
-without --hyperparameter and --training-type it takes any. To change one thing, begin with what there is:
+		Long: `Replaces the launcher of a framework, for all tenants. Nothing of the old one is kept: without --env the new one sets no
+variables, and without --hyperparameter and --training-type it accepts all. To change one thing, start from the current one:
 
   mind launchers show HF_TRAINER -o yaml > hf.yaml
   mind launchers set HF_TRAINER -f hf.yaml
 
 A placeholder is a name in braces, filled in for each task; there is no shell unless the command line names one. A brace itself is
-written {{. The command line after -- and the flags replace what the file says. Tasks that run go on as they are; attempts that
-begin from now on use the new one.`,
+written {{. The command line after -- and the flags override the file. Running tasks are not affected; attempts that start from
+now on use the new launcher.`,
 		Example: `  mind launchers set EVALUATION -- /bin/sh /srv/mind/evaluate.sh {config}
   mind launchers set FSDP --env NCCL_DEBUG=WARN --distributed 'torchrun --nnodes={nnodes} --nproc_per_node={nproc_per_node} --node_rank={node_rank} --master_addr={master_addr} --master_port={master_port} --rdzv_id={rdzv_id} /srv/train.py {config}' -- python3 /srv/train.py {config}`,
 		Args:              cobra.MinimumNArgs(1),
@@ -190,7 +190,7 @@ begin from now on use the new one.`,
 			body["training_types"] = types
 		}
 		if body["argv"] == nil {
-			return exit.Misuse(errors.New("say what to start: mind launchers set FRAMEWORK -- PROGRAM ARGS..., or -f FILE with argv"))
+			return exit.Misuse(errors.New("give the command to start: mind launchers set FRAMEWORK -- PROGRAM ARGS..., or -f FILE with argv"))
 		}
 		data, err := c.Call(ctx, http.MethodPut, "/launchers/"+url.PathEscape(strings.ToUpper(args[0])), nil, body, rest.NewKey(), nil)
 		if err != nil {
@@ -199,19 +199,19 @@ begin from now on use the new one.`,
 		if output != "table" {
 			return render.Data(cmd.OutOrStdout(), output, data)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s set; attempts that begin from now on use it\n", args[0])
+		fmt.Fprintf(cmd.OutOrStdout(), "%s is set; attempts that start from now on use it\n", args[0])
 		return nil
 	})
 	f := cmd.Flags()
-	f.StringVarP(&file, "file", "f", "", "launcher as YAML or JSON, as mind launchers show -o yaml writes it; - is stdin")
-	f.StringVar(&distributed, "distributed", "", "command line for jobs with framework.distributed, or with more than one GPU or node; split at spaces (write arguments with spaces into a file)")
-	f.StringArrayVar(&environment, "env", nil, "variable as NAME=VALUE, with placeholders; the job's own come over it; repeatable")
-	f.StringSliceVar(&hyperparameters, "hyperparameter", nil, "name that jobs may give, others are refused; repeatable. None: any")
-	f.StringSliceVar(&types, "training-type", nil, "training type that it takes, others are refused; repeatable. None: all")
+	f.StringVarP(&file, "file", "f", "", "launcher as YAML or JSON, as written by mind launchers show -o yaml; - is stdin")
+	f.StringVar(&distributed, "distributed", "", "command line for jobs with framework.distributed, or with more than one GPU or node; split at spaces (use a file for arguments that contain spaces)")
+	f.StringArrayVar(&environment, "env", nil, "variable NAME=VALUE, with placeholders; the job's own variables override it; repeatable")
+	f.StringSliceVar(&hyperparameters, "hyperparameter", nil, "hyperparameter that jobs may set; all others are refused; repeatable (default: all are accepted)")
+	f.StringSliceVar(&types, "training-type", nil, "training type that it accepts; all others are refused; repeatable (default: all are accepted)")
 	return cmd
 }
 
-// launcherBody reads a launcher from a file, without what only the cluster says of it.
+// launcherBody reads a launcher from a file and drops the fields that only the cluster sets.
 func launcherBody(file string) (map[string]any, error) {
 	if file == "" {
 		return map[string]any{}, nil
@@ -246,7 +246,7 @@ func newLaunchersReset() *cobra.Command {
 	})
 }
 
-// shellWords is a command line as it could be typed.
+// shellWords formats a command line as it could be typed.
 func shellWords(argv []string) string {
 	words := make([]string, len(argv))
 	for i, arg := range argv {
@@ -258,7 +258,7 @@ func shellWords(argv []string) string {
 	return strings.Join(words, " ")
 }
 
-// clipped cuts a text for a column.
+// clipped shortens a text for a column.
 func clipped(text string, most int) string {
 	if runes := []rune(text); len(runes) > most {
 		return string(runes[:most-3]) + "..."

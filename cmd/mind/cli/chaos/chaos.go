@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
-// chaosFlags are those of every attack.
+// chaosFlags are the flags that every attack has.
 type chaosFlags struct {
 	rounds, jobs, clients int
 	devJSON               string
@@ -24,22 +24,22 @@ type chaosFlags struct {
 	keep                  bool
 }
 
-// Command is `mind chaos`.
+// Command returns `mind chaos`.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
-		Short: "Break a cluster of this machine and check that it keeps its promises",
-		Long: `Breaks a ` + "`mind dev`" + ` cluster while jobs run and clients submit. Afterwards it compares what the cluster says with evidence
-that the jobs left on disk: who ran when, how often, with which exit code, and what it printed.
+		Short: "Inject faults into a cluster on this machine and check that it keeps its promises",
+		Long: `Injects faults into a ` + "`mind dev`" + ` cluster while jobs run and clients submit. Afterwards it compares what the cluster
+reports with evidence that the jobs left on disk: which ran when, how often, with which exit code and output.
 
-An attack takes the cluster that --dev-json or MIND_DEV names, or starts one of its own, which it removes at the end. In a
-cluster that is there it adds jobs of its own and leaves the others alone; but what it kills is real. A component that was
-killed is started again: by "mind dev --restart", else by this command, with the argv of dev.json. Where one more dead
-coordinator would cost the cluster its quorum, no coordinator is touched, and the attack ends with exit code 1.
+An attack uses the cluster given by --dev-json or MIND_DEV, or starts its own and removes it at the end. In an existing
+cluster it submits its own jobs and does not touch others, but the processes that it kills are real. A killed component is
+started again: by "mind dev --restart", or by this command, with the argv in dev.json. If killing one more coordinator would
+cost the cluster its quorum, the attack stops with exit code 1.
 
-Each attack ends with a verdict, one promise a line, and then one line of figures (key=value). Exit code 1: a promise was
-broken, or there is no verdict. Progress goes to stderr.`,
-		Example: `  mind chaos kill-leader --rounds 20            # a cluster of its own
+Each attack ends with a result, one line for each promise, and then one line of figures (key=value). Exit code 1: a promise
+was broken, or the attack could not be completed. Progress goes to stderr.`,
+		Example: `  mind chaos kill-leader --rounds 20            # starts its own cluster
   mind dev --data-dir ~/mind &
   mind chaos kill-agent --dev-json ~/mind/dev.json
   mind chaos pause --rounds 6 --jobs 20
@@ -54,14 +54,14 @@ broken, or there is no verdict. Progress goes to stderr.`,
 func (f *chaosFlags) bind(cmd *cobra.Command, rounds int) {
 	flags := cmd.Flags()
 	flags.IntVar(&f.rounds, "rounds", rounds, "how often the fault happens")
-	flags.IntVar(&f.jobs, "jobs", 12, "jobs that run all through the attack")
-	flags.IntVar(&f.clients, "clients", 4, "clients that submit short jobs meanwhile")
+	flags.IntVar(&f.jobs, "jobs", 12, "jobs that run for the whole attack")
+	flags.IntVar(&f.clients, "clients", 4, "clients that submit short jobs during the attack")
 	flags.DurationVar(&f.within, "timeout", 30*time.Minute, "give up after this time")
-	flags.BoolVar(&f.keep, "keep", false, "keep the folder of evidence, and the state of a cluster of its own")
+	flags.BoolVar(&f.keep, "keep", false, "keep the directory of evidence, and the state of the cluster if the attack started it")
 }
 
 func (f *chaosFlags) bindCluster(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.devJSON, "dev-json", "", "dev.json of a running mind dev, or its folder (default: MIND_DEV; without either, a cluster of its own)")
+	cmd.Flags().StringVar(&f.devJSON, "dev-json", "", "dev.json of a running mind dev, or its directory (default: MIND_DEV; without either, start a cluster)")
 }
 
 func (f *chaosFlags) load() scenario.Load {
@@ -76,11 +76,11 @@ func newChaosKillLeader() *cobra.Command {
 	f := &chaosFlags{}
 	cmd := &cobra.Command{
 		Use:   "kill-leader",
-		Short: "Kill the coordinator that leads, again and again",
-		Long: `Kills the leading coordinator with SIGKILL, measures how long writes wait until another one accepts them, brings the killed one
-back, and goes on.
+		Short: "Kill the leader repeatedly",
+		Long: `Kills the leader with SIGKILL, measures how long writes wait until another coordinator accepts them, restarts the killed one,
+and continues.
 
-Promised: no job is harmed, none that was acknowledged is lost, none is made twice, no line of a log is lost.`,
+Promised: no job is harmed, no acknowledged job is lost, no job is created twice, no log line is lost.`,
 		Example: `  mind chaos kill-leader
   mind chaos kill-leader --rounds 100 --jobs 50 --dev-json ~/mind/dev.json`,
 		Args: cobra.NoArgs,
@@ -97,10 +97,10 @@ func newChaosKillAgent() *cobra.Command {
 	f := &chaosFlags{}
 	cmd := &cobra.Command{
 		Use:   "kill-agent",
-		Short: "Kill the agent with the most jobs, again and again",
-		Long: `Kills the agent whose node runs the most jobs with SIGKILL, and brings it back.
+		Short: "Kill the agent with the most jobs repeatedly",
+		Long: `Kills the agent whose node runs the most jobs with SIGKILL, and restarts it.
 
-Promised: the jobs do not notice, the agent adopts them again, and their exit codes are exact.`,
+Promised: the jobs keep running, the agent adopts them again, and their exit codes are exact.`,
 		Example: `  mind chaos kill-agent
   mind chaos kill-agent --rounds 20 --dev-json ~/mind/dev.json`,
 		Args: cobra.NoArgs,
@@ -117,9 +117,9 @@ func newChaosPause() *cobra.Command {
 	f := &chaosFlags{}
 	cmd := &cobra.Command{
 		Use:   "pause",
-		Short: "Stop a process and let it go on: leader, follower and agent in turn",
-		Long: `Stops (SIGSTOP) the leader, a follower and an agent in turn for a while, and lets them go on. A stopped process is not dead:
-a leader that wakes up believes for a moment that it still leads.
+		Short: "Suspend and resume processes: the leader, a follower and an agent in turn",
+		Long: `Suspends (SIGSTOP) the leader, a follower and an agent in turn for a while, and resumes them. A suspended process is not
+dead: a leader that resumes believes for a moment that it still leads.
 
 Promised: as for kill-leader.`,
 		Example: `  mind chaos pause
@@ -131,7 +131,7 @@ Promised: as for kill-leader.`,
 	}
 	f.bind(cmd, 6)
 	f.bindCluster(cmd)
-	cmd.Flags().DurationVar(&f.length, "length", 4*time.Second, "how long a process is stopped")
+	cmd.Flags().DurationVar(&f.length, "length", 4*time.Second, "how long a process is suspended")
 	return cmd
 }
 
@@ -148,18 +148,18 @@ func newChaosWorkload() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&s.Dir, "dir", "", "folder of evidence")
+	flags.StringVar(&s.Dir, "dir", "", "directory of evidence")
 	flags.StringVar(&s.Group, "group", "", "group that is finished together")
-	flags.DurationVar(&s.Length, "length", 0, "length of the work")
-	flags.DurationVar(&s.Every, "every", 0, "time of a step")
+	flags.DurationVar(&s.Length, "length", 0, "how long the work takes")
+	flags.DurationVar(&s.Every, "every", 0, "how long a step takes")
 	flags.IntVar(&s.CheckpointEvery, "checkpoint-every", 0, "steps between checkpoints")
-	flags.IntVar(&s.Weights, "weights", 0, "bytes of a checkpoint, which is synced then")
+	flags.IntVar(&s.Weights, "weights", 0, "size of a checkpoint in bytes; a checkpoint with a size is synced")
 	flags.IntVar(&s.Exit, "exit", 0, "exit code")
-	flags.IntVar(&s.Print, "print", 0, "lines to print in the place of other work")
+	flags.IntVar(&s.Print, "print", 0, "lines to print instead of other work")
 	return cmd
 }
 
-// attack finds or starts a cluster, attacks it, and prints the verdict.
+// attack finds or starts a cluster, attacks it, and prints the result.
 func (f *chaosFlags) attack(cmd *cobra.Command, a scenario.Attack) error {
 	return f.with(cmd, func(ctx context.Context, scratch string, arena *scenario.Arena) (_ func() error, err error) {
 		where := f.devJSON
@@ -179,10 +179,10 @@ func (f *chaosFlags) attack(cmd *cobra.Command, a scenario.Attack) error {
 	}, a)
 }
 
-// opener gives an arena its cluster, and says how to end that.
+// opener gives an arena its cluster, and a function that ends it.
 type opener func(ctx context.Context, scratch string, arena *scenario.Arena) (stop func() error, err error)
 
-// with runs the attack on the cluster that open gives.
+// with runs the attack on the cluster that open returns.
 func (f *chaosFlags) with(cmd *cobra.Command, open opener, a scenario.Attack) (err error) {
 	if f.rounds < 1 || f.jobs < 0 || f.clients < 1 {
 		return exit.Misuse(errors.New("--rounds and --clients must be at least 1, --jobs at least 0"))
@@ -191,7 +191,7 @@ func (f *chaosFlags) with(cmd *cobra.Command, open opener, a scenario.Attack) (e
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("finding the own program, which the jobs run: %w", err)
+		return fmt.Errorf("finding this program, which the jobs run: %w", err)
 	}
 	scratch, err := os.MkdirTemp("", "mind-chaos-")
 	if err != nil {
@@ -221,7 +221,7 @@ func (f *chaosFlags) with(cmd *cobra.Command, open opener, a scenario.Attack) (e
 	fmt.Fprintln(cmd.OutOrStdout(), v.Report())
 	fmt.Fprintln(cmd.OutOrStdout(), v)
 	if err != nil {
-		return fmt.Errorf("there is no verdict: %w", err)
+		return fmt.Errorf("the attack could not be completed: %w", err)
 	}
 	return v.Broken()
 }

@@ -1,4 +1,4 @@
-// Package chaos is `mind chaos`: attacks on a running development cluster, and what they found.
+// Package chaos is `mind chaos`: attacks on a running development cluster, and their results.
 //
-// What an attack does and checks is in package chaos/scenario; here are the flags, and which exit code a finding has.
+// Package chaos/scenario defines what an attack does and checks. This package has the flags and the exit codes.
 package chaos

@@ -19,12 +19,12 @@ func newChaosPartition() *cobra.Command {
 	f := &chaosFlags{}
 	cmd := &cobra.Command{
 		Use:   "partition",
-		Short: "Cut coordinators off from each other, in one direction or in both",
-		Long: `Starts a cluster of its own, each component in a network namespace of its own, and cuts the ways between the coordinators, in
-another way in each round: the leader from the others, both ways; so that it hears nobody; so that nobody hears it; the
-leader from everybody; a follower from everybody.
+		Short: "Partition coordinators, in one direction or both",
+		Long: `Starts a cluster with each component in its own network namespace, and partitions the coordinators in a different way each
+round: the leader from the followers in both directions, only towards the leader, or only from the leader; the leader from
+all components; a follower from all components.
 
-It needs root and ip(8). A cluster that is there already cannot be partitioned: its processes share the loopback network.
+It needs root and ip(8). An existing cluster cannot be partitioned: its processes share the loopback network.
 
 Promised: as for kill-leader.`,
 		Example: `  sudo mind chaos partition
@@ -32,7 +32,7 @@ Promised: as for kill-leader.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.devJSON != "" {
-				return exit.Misuse(errors.New("the processes of a `mind dev` share one network, which cannot be partitioned: leave --dev-json away, and it starts a cluster in network namespaces"))
+				return exit.Misuse(errors.New("the processes of a `mind dev` share one network, which cannot be partitioned: omit --dev-json to start a cluster in network namespaces"))
 			}
 			if err := netns.Available(); err != nil {
 				return err

@@ -19,7 +19,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
 )
 
-// Gateway is a small one: it answers what a test tells it to, by "METHOD /path", and remembers what it was asked.
+// Gateway is a fake gateway: it gives the answers that a test sets for "METHOD /path", and records the requests.
 type Gateway struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -29,7 +29,7 @@ type Gateway struct {
 	Keys    []string
 }
 
-// NewGateway starts a gateway and points the environment of the test at it.
+// NewGateway starts a gateway and sets the test's environment to use it.
 func NewGateway(t *testing.T) *Gateway {
 	t.Helper()
 	g := &Gateway{answers: map[string]http.HandlerFunc{}}
@@ -59,14 +59,14 @@ func NewGateway(t *testing.T) *Gateway {
 	return g
 }
 
-// On says how to answer a call, such as "GET /jobs".
+// On sets the handler of a call, such as "GET /jobs".
 func (g *Gateway) On(name string, answer http.HandlerFunc) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answers[name] = answer
 }
 
-// Answer answers with data, in the envelope that all answers have.
+// Answer answers with data, in the envelope of all answers.
 func Answer(code int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(code)
@@ -105,7 +105,7 @@ func Fails(t *testing.T, args ...string) string {
 	return stderr
 }
 
-// HangingUp is a server that hangs up without a word, as one does that speaks another protocol.
+// HangingUp starts a server that closes each connection without an answer, as a server of another protocol may.
 func HangingUp(t *testing.T) (addr string) {
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func Squeeze(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// RunAsked is mind with somebody at the keyboard.
+// RunAsked runs mind with a person at the keyboard.
 func RunAsked(t *testing.T, in string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	root := &cobra.Command{Use: "mind", SilenceErrors: true, SilenceUsage: true}
@@ -147,7 +147,7 @@ func RunAsked(t *testing.T, in string, args ...string) (stdout, stderr string, c
 	return out.String(), errs.String(), code
 }
 
-// Done runs a command that must succeed, and returns what it printed.
+// Done runs a command that must succeed, and returns its output.
 func Done(t *testing.T, args ...string) string {
 	t.Helper()
 	stdout, stderr, code := Run(t, args...)

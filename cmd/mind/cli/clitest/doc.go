@@ -1,2 +1,2 @@
-// Package clitest runs the command line in tests, against a gateway that answers what the test tells it to.
+// Package clitest runs the command line in tests, against a gateway whose answers the test sets.
 package clitest

@@ -18,12 +18,12 @@ import (
 func newData() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "data",
-		Short: "Check the data sources of jobs, and see what the nodes keep of them",
-		Long: `Checks the data sources of jobs, and shows what the nodes keep of them.
+		Short: "Check data sources and list cached data",
+		Long: `Checks the data sources of jobs and lists what the nodes have cached.
 
-Nodes fetch what a training names in data_config.sources before they launch it, once for all jobs of the tenant, and keep it for
-later jobs until the space is needed. A source is a path on the nodes or a URL: file://, http(s)://, s3://BUCKET/KEY,
-hf://datasets/OWNER/NAME, scaidrive://SHARE/PATH or scaiatlas://SHARE/PATH. Both commands take the permission scaimind:manage.`,
+A node fetches the data_config.sources of a job before it launches the job. It caches them for later jobs of the same tenant
+until it needs the space. A source is a path on the nodes or a URL: file://, http(s)://, s3://BUCKET/KEY,
+hf://datasets/OWNER/NAME, scaidrive://SHARE/PATH or scaiatlas://SHARE/PATH. Both commands require the permission scaimind:manage.`,
 		Example: `  mind data validate hf://datasets/acme/support-chats /data/train.jsonl
   mind data cache`,
 	}
@@ -31,7 +31,7 @@ hf://datasets/OWNER/NAME, scaidrive://SHARE/PATH or scaiatlas://SHARE/PATH. Both
 	return cmd
 }
 
-// sourceCheck is what a node found out of one source.
+// sourceCheck is what a node found out about one source.
 type sourceCheck struct {
 	Path    string `json:"path"`
 	Valid   bool   `json:"valid"`
@@ -45,9 +45,9 @@ func newDataValidate() *cobra.Command {
 	var file, node string
 	cmd := rest.Command(&cobra.Command{
 		Use:   "validate [SOURCE ...]",
-		Short: "Check from a node whether data sources could be fetched; nothing is fetched",
-		Long: `Checks from a node whether it could fetch data sources, with the caller's tokens. Nothing is fetched. Exit code 1 when one of
-them could not be fetched.`,
+		Short: "Check whether a node can fetch data sources, without fetching them",
+		Long: `Checks whether a node can fetch data sources with your tokens, without fetching them. The exit code is 1 if it cannot fetch
+one of them.`,
 		Example: `  mind data validate s3://corpora/wiki/ https://example.org/train.jsonl
   mind data validate -f job.yaml --node n1`,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
@@ -63,7 +63,7 @@ them could not be fetched.`,
 			sources = append(sources, of...)
 		}
 		if len(sources) == 0 {
-			return exit.Misuse(errors.New("name at least one source, or a job with -f"))
+			return exit.Misuse(errors.New("give at least one source, or a job with -f"))
 		}
 		body := map[string]any{"sources": sources}
 		if node != "" {
@@ -88,8 +88,8 @@ them could not be fetched.`,
 		}
 		return err
 	})
-	cmd.Flags().StringVarP(&file, "file", "f", "", "job (YAML or JSON) whose data_config.sources to check")
-	cmd.Flags().StringVar(&node, "node", "", "node that checks; default: one that is ready")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "job (YAML or JSON) whose data_config.sources are checked")
+	cmd.Flags().StringVar(&node, "node", "", "node that does the check; default: any ready node")
 	return cmd
 }
 
@@ -116,7 +116,7 @@ func sourcesOf(file string) ([]any, error) {
 	}
 	sources, _ := request.AsObject(body["data_config"])["sources"].([]any)
 	if len(sources) == 0 {
-		return nil, fmt.Errorf("--file: %s names no data_config.sources", file)
+		return nil, fmt.Errorf("--file: %s has no data_config.sources", file)
 	}
 	return sources, nil
 }
@@ -124,9 +124,9 @@ func sourcesOf(file string) ([]any, error) {
 func newDataCache() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:   "cache",
-		Short: "List what the nodes keep of the tenant's data",
-		Long: `Lists what the nodes keep of the tenant's data, the most recently used first. When space is needed, the least recently used goes
-first; what is in use stays.`,
+		Short: "List the tenant's data that nodes have cached",
+		Long: `Lists the tenant's data that nodes have cached, most recently used first. A node that needs space removes the least recently
+used data first, and never data that is in use.`,
 		Example: `  mind data cache
   mind data cache -o json`,
 		Args: cobra.NoArgs,
@@ -176,7 +176,7 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-// byteCount says a number of bytes in at most four digits.
+// byteCount formats a number of bytes with at most four digits.
 func byteCount(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	value, unit := float64(n), 0

@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// drained is the answer to a drain: the node, and what becomes of each job on it.
+// drained is the answer to a drain: the node, and what will happen to each job on it.
 type drained struct {
 	node
 	Effects []struct {
@@ -35,10 +35,10 @@ func newDrain() *cobra.Command {
 	var reason string
 	cmd := rest.Command(&cobra.Command{
 		Use:   "drain NODE",
-		Short: "Place no more tasks on a node, so that it can be taken away",
-		Long: `Places no more tasks on a node. What runs there may finish, unless --force or --deadline says otherwise. A task that is stopped
-gets its notice and its grace period; its job goes back to the queue, and no retry is used up. --dry-run shows what would
-become of each job, and does nothing. --wait returns when the node is empty.`,
+		Short: "Place no more tasks on a node, so that it can be taken out of service",
+		Long: `Places no more tasks on a node. Running tasks may finish, unless --force or --deadline stops them. A task that is stopped
+gets its notice and its grace period; its job goes back to the queue and does not use up a retry. --dry-run shows what would
+happen to each job, and changes nothing. --wait returns when the node is empty.`,
 		Example: `  mind drain n3 --dry-run --deadline 30m
   mind drain n3 --deadline 30m --wait --reason "new power supply"
   mind drain n3 --force`,
@@ -49,7 +49,7 @@ become of each job, and does nothing. --wait returns when the node is empty.`,
 			body["dry_run"] = true
 		}
 		if dryRun && wait {
-			return exit.Misuse(errors.New("--dry-run starts no drain to wait for: give --dry-run or --wait"))
+			return exit.Misuse(errors.New("--dry-run starts no drain, so there is nothing to wait for: give either --dry-run or --wait"))
 		}
 		if deadline != 0 {
 			v, err := request.Seconds(deadline)()
@@ -71,7 +71,7 @@ become of each job, and does nothing. --wait returns when the node is empty.`,
 		case wait:
 			err := awaitDrained(ctx, c, cmd, output, args[0])
 			if errors.Is(err, context.Canceled) {
-				return exit.Interrupted(fmt.Sprintf("stopped watching; the drain of %s goes on: `mind nodes %s` shows it, `mind enable %s` takes it back", args[0], args[0], args[0]))
+				return exit.Interrupted(fmt.Sprintf("stopped watching; the drain of %s goes on: `mind nodes %s` shows it, `mind enable %s` ends it", args[0], args[0], args[0]))
 			}
 			return err
 		case output != "table":
@@ -82,10 +82,10 @@ become of each job, and does nothing. --wait returns when the node is empty.`,
 		return nodeLine(w, args[0], &got.node)
 	})
 	f := cmd.Flags()
-	f.BoolVar(&force, "force", false, "stop what runs there now, with its grace period")
-	f.DurationVar(&deadline, "deadline", 0, "stop after this time what still runs there, such as 30m")
-	f.StringVar(&reason, "reason", "", "why, for those who ask later")
-	f.BoolVar(&dryRun, "dry-run", false, "show what would become of each job, and do nothing")
+	f.BoolVar(&force, "force", false, "stop running tasks now, with their grace periods")
+	f.DurationVar(&deadline, "deadline", 0, "stop tasks that still run after this time, such as 30m")
+	f.StringVar(&reason, "reason", "", "reason, shown with the node and in the audit log")
+	f.BoolVar(&dryRun, "dry-run", false, "show what would happen to each job, and change nothing")
 	f.BoolVar(&wait, "wait", false, "return when the node is empty")
 	return cmd
 }
@@ -95,7 +95,7 @@ func (d *drained) preview(w, aside io.Writer, id string) error {
 	if len(d.Effects) == 0 {
 		fmt.Fprintf(w, "nothing runs on %s\n", id)
 	} else {
-		t := render.NewTable(w, "JOB", "NAME", "WHAT BECOMES OF IT", "STOPS AT", "RESUMES FROM")
+		t := render.NewTable(w, "JOB", "NAME", "WHAT HAPPENS TO IT", "STOPS AT", "RESUMES FROM")
 		for _, e := range d.Effects {
 			job, name, stops, resumes := e.Job, e.Name, "", e.ResumesFrom
 			if job == "" {
@@ -113,11 +113,11 @@ func (d *drained) preview(w, aside io.Writer, id string) error {
 			return err
 		}
 	}
-	fmt.Fprintf(aside, "nothing was done: %s is %s\n", id, d.State)
+	fmt.Fprintf(aside, "nothing was changed: %s is %s\n", id, d.State)
 	return nil
 }
 
-// awaitDrained returns when a node is empty, and tells on stderr how far it is.
+// awaitDrained waits until a node is empty, and reports progress on stderr.
 func awaitDrained(ctx context.Context, c *rest.Client, cmd *cobra.Command, output string, id string) error {
 	told := ""
 	n, data, err := rest.Poll(ctx, c, "/cluster/nodes/"+url.PathEscape(id), func(n *node) (bool, error) {
@@ -125,11 +125,11 @@ func awaitDrained(ctx context.Context, c *rest.Client, cmd *cobra.Command, outpu
 		case "DRAINED":
 			return true, nil
 		case "READY":
-			return false, fmt.Errorf("%s is not being drained any more: somebody enabled it", id)
+			return false, fmt.Errorf("%s is no longer being drained: it was enabled", id)
 		}
 		line := fmt.Sprintf("%s %s, %d tasks left", id, n.State, n.Tasks)
 		if n.Deadline != nil {
-			line += ", stopped at " + n.Deadline.Local().Format(time.TimeOnly)
+			line += ", to be stopped at " + n.Deadline.Local().Format(time.TimeOnly)
 		}
 		if line != told {
 			fmt.Fprintln(cmd.ErrOrStderr(), line)
@@ -139,7 +139,7 @@ func awaitDrained(ctx context.Context, c *rest.Client, cmd *cobra.Command, outpu
 	})
 	switch {
 	case rest.Gone(err):
-		return fmt.Errorf("%s is not in the cluster any more: somebody ran `mind node forget`", id)
+		return fmt.Errorf("%s is no longer in the cluster: it was forgotten with `mind node forget`", id)
 	case err != nil:
 		return err
 	case output != "table":
@@ -151,7 +151,7 @@ func awaitDrained(ctx context.Context, c *rest.Client, cmd *cobra.Command, outpu
 func newEnable() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:     "enable NODE",
-		Short:   "Let a drained node work again",
+		Short:   "End the drain of a node, so that it gets tasks again",
 		Example: `  mind enable n3`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {

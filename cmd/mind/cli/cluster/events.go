@@ -46,10 +46,10 @@ func newEvents() *cobra.Command {
 	)
 	cmd := rest.Command(&cobra.Command{
 		Use:   "events",
-		Short: "Show what changes: jobs, leases, checkpoints, nodes, queues",
-		Long: `Shows what changes, one line for each event, in the order in which the cluster agreed on it. With -f it goes on until it is
-interrupted; a connection that breaks is resumed without gap or repeat. Without -f it shows the events that the cluster still
-remembers (of the last minutes), from --since-index on if that is given, and ends.`,
+		Short: "Show changes to jobs, leases, checkpoints, nodes and queues",
+		Long: `Shows the changes of the cluster's state, one line for each event, in the order of the state. With -f it runs until it is
+interrupted; if the connection breaks, it resumes without gap or repeat. Without -f it shows the events that the cluster
+still remembers (of the last minutes), starting after --since-index if given, and ends.`,
 		Example: `  mind events
   mind events -f
   mind events -f --topic node
@@ -84,11 +84,11 @@ remembers (of the last minutes), from --since-index on if that is given, and end
 		return c.Stream(ctx, "/events", query, func(e rest.Event) error { return printChange(cmd.OutOrStdout(), output, e) })
 	})
 	f := cmd.Flags()
-	f.StringArrayVar(&topics, "topic", nil, "only job, lease, checkpoint, node, queue, quota or coordinator; repeatable")
-	f.Int64Var(&since, "since-index", -1, "begin after this state index (default: with what is remembered, with -f now)")
+	f.StringArrayVar(&topics, "topic", nil, "only events about job, lease, checkpoint, node, queue, quota or coordinator; repeatable")
+	f.Int64Var(&since, "since-index", -1, "start after this state index (default: the oldest remembered event, with -f now)")
 	rest.HideDefaults(f, "since-index")
-	f.BoolVarP(&follow, "follow", "f", false, "go on until interrupted")
-	f.DurationVar(&wait, "quiet", 2*time.Second, "without -f: end after so long without an event")
+	f.BoolVarP(&follow, "follow", "f", false, "run until interrupted")
+	f.DurationVar(&wait, "quiet", 2*time.Second, "without -f: end after this time without an event")
 	return cmd
 }
 
@@ -98,13 +98,13 @@ func printChange(w io.Writer, output string, e rest.Event) error {
 	}
 	var c change
 	if err := json.Unmarshal([]byte(e.Data), &c); err != nil {
-		return fmt.Errorf("an event is not understood: %w", err)
+		return fmt.Errorf("cannot read an event: %w", err)
 	}
 	_, err := fmt.Fprintf(w, "%s %8d %-11s %s\n", c.Time.Local().Format(time.TimeOnly), c.Index, c.Topic, c.text())
 	return err
 }
 
-// text says in a few words what changed.
+// text describes an event in a few words.
 func (c *change) text() string {
 	on := ""
 	if len(c.Nodes) > 0 {

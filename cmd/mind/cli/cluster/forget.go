@@ -22,7 +22,7 @@ import (
 func newNode() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "node",
-		Short:   "Forget a node that will not come back",
+		Short:   "Remove a node that will not come back",
 		Example: `  mind node forget n3`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -35,11 +35,11 @@ func newNodeForget() *cobra.Command {
 	var yes bool
 	cmd := rest.Command(&cobra.Command{
 		Use:   "forget NODE",
-		Short: "Take a node out of the cluster, on your word that no process of it is alive",
-		Long: `Takes a node out of the cluster. Its tasks count as lost: jobs that may restart do so elsewhere, also those that waited for
-this node; the others fail. You vouch that no process of the node is alive: one that is could write to the same files as its
-replacement. Refused while the node's agent is connected: stop it first. A node that was forgotten comes back when its agent
-starts again.`,
+		Short: "Remove a node from the cluster; you confirm that none of its processes is alive",
+		Long: `Removes a node from the cluster. Its tasks count as lost: jobs that may restart do so on other nodes, including those that
+waited for this node; the others fail. You confirm that no process of the node is alive: a live process could write to the
+same files as its replacement. The command is refused while the node's agent is connected: stop the agent first. A forgotten
+node joins again when its agent starts.`,
 		Example: `  mind node forget n3
   mind node forget n3 --yes`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: completeNodes,
@@ -68,23 +68,23 @@ starts again.`,
 	return cmd
 }
 
-// confirmForget asks whoever sits there for the name of the node, and refuses to guess when nobody does.
+// confirmForget asks the user to type the name of the node, and refuses when stdin is not a terminal.
 func confirmForget(cmd *cobra.Command, id string, n *node) error {
 	in := cmd.InOrStdin()
 	if _, file := in.(*os.File); file && !render.IsTerminal(in) {
-		return exit.Misuse(errors.New("stdin is no terminal to ask at: give --yes if no process of the node is alive any more"))
+		return exit.Misuse(errors.New("stdin is not a terminal, so you cannot be asked: give --yes if no process of the node is alive"))
 	}
 	since := ""
 	if n.AwaySince != nil {
 		since = " since " + n.AwaySince.Local().Format(time.DateTime)
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s is %s%s. Its tasks (%d) will count as lost, and their jobs may start elsewhere at once.\nIf no process of the node is alive any more, type its name to go on: ", id, n.State, since, n.Tasks)
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s is %s%s. Its tasks (%d) will count as lost, and their jobs may start elsewhere at once.\nIf no process of the node is alive, type its name to continue: ", id, n.State, since, n.Tasks)
 	answer, err := bufio.NewReader(in).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
 	if strings.TrimSpace(answer) != id {
-		return errors.New("nothing was done")
+		return errors.New("nothing was changed")
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestForget_guessesNothingWhenNobodyCanBeAsked(t *testing.T) {
+func TestForget_refusesWithoutTerminal(t *testing.T) {
 	null, err := os.Open(os.DevNull)
 	require.NoError(t, err)
 	defer null.Close()

@@ -28,7 +28,7 @@ type node struct {
 	Version  string            `json:"agent_version"`
 	LastSeen *time.Time        `json:"last_seen_at"`
 	Tasks    int               `json:"tasks"`
-	// Since when it is UNREACHABLE or LOST, and until when a drain lets its tasks run.
+	// Since when the node is UNREACHABLE or LOST, and until when a drain lets its tasks run.
 	AwaySince *time.Time `json:"unreachable_since"`
 	Deadline  *time.Time `json:"drain_deadline"`
 }
@@ -41,12 +41,12 @@ type gpu struct {
 	Simulated bool   `json:"simulated"`
 	Job       string `json:"job_id"`
 	MemoryMB  int64  `json:"memory_mb"`
-	// nil: not known, or not for this caller.
+	// nil: unknown, or hidden from this caller.
 	Utilization  *float64 `json:"utilization"`
 	MemoryUsedMB *int64   `json:"memory_used_mb"`
 }
 
-// percent is how much a GPU works.
+// percent formats the utilization of a GPU.
 func percent(ratio *float64) string {
 	if ratio == nil {
 		return "-"
@@ -54,7 +54,7 @@ func percent(ratio *float64) string {
 	return fmt.Sprintf("%.0f%%", *ratio*100)
 }
 
-// memory is such as "39.1 GiB of 79.6 GiB".
+// memory formats memory, such as "39.1 GiB of 79.6 GiB".
 func (g *gpu) memory() string {
 	if g.MemoryUsedMB == nil {
 		return "-"
@@ -62,7 +62,7 @@ func (g *gpu) memory() string {
 	return render.Size(*g.MemoryUsedMB<<20) + " of " + render.Size(g.MemoryMB<<20)
 }
 
-// utilization is the mean of the GPUs of which it is known.
+// utilization is the mean over the GPUs whose utilization is known.
 func (n *node) utilization() *float64 {
 	sum, known := 0.0, 0
 	for _, g := range n.GPUs {
@@ -82,11 +82,11 @@ func newNodes() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:   "nodes [NODE]",
 		Short: "List the nodes and their GPUs",
-		Long: `Lists the nodes and their GPUs: which nodes cannot be reached and since when, which are being drained, and which GPUs are out of
-service and why. With a node, lists its GPUs.
+		Long: `Lists the nodes and their GPUs: which nodes are unreachable and since when, which are being drained, and which GPUs are out of
+service and why. With the id of a node, lists its GPUs.
 
-BUSY is the share of time in which GPUs worked lately, as their drivers say; FREE counts those that no job holds. Without the
-permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your tenant hold; - means that it is not known.`,
+BUSY is the recent utilization of the GPUs, as reported by their drivers; FREE is the number of GPUs that no job holds.
+Without the permission scaimind:cluster_admin, BUSY is shown only for GPUs that jobs of your tenant hold; - means unknown.`,
 		Example: `  mind nodes
   mind nodes n1 -o yaml`,
 		Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeNodes,
@@ -137,10 +137,10 @@ func gpuTable(w io.Writer, gpus []gpu) error {
 	return t.Flush()
 }
 
-// maxIll bounds the GPUs that a line on a node names.
+// maxIll is the number of unhealthy GPUs that the row of a node lists.
 const maxIll = 3
 
-// why is what there is to say of a node that is not simply at work.
+// why explains why a node is not simply ready.
 func (n *node) why() string {
 	var parts []string
 	if n.AwaySince != nil {
@@ -150,7 +150,7 @@ func (n *node) why() string {
 		parts = append(parts, n.Reason)
 	}
 	if n.State == "DRAINING" && n.Deadline != nil {
-		parts = append(parts, "what still runs is stopped at "+n.Deadline.Local().Format(time.TimeOnly))
+		parts = append(parts, "remaining tasks are stopped at "+n.Deadline.Local().Format(time.TimeOnly))
 	}
 	ill := 0
 	for _, g := range n.GPUs {
@@ -167,7 +167,7 @@ func (n *node) why() string {
 	return strings.Join(parts, "; ")
 }
 
-// gpus is such as "8xH100 (simulated)".
+// gpus formats GPUs, such as "8xH100 (simulated)".
 func (n *node) gpus() string {
 	count, ill, simulated := map[string]int{}, 0, ""
 	for _, g := range n.GPUs {
@@ -194,7 +194,7 @@ func (n *node) gpus() string {
 	return text
 }
 
-// completeNodes offers the nodes.
+// completeNodes completes ids of nodes.
 func completeNodes(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return rest.CompleteNames(cmd, args, "/cluster/nodes", "nodes", "node_id", "state")
 }

@@ -28,7 +28,7 @@ func TestNodes_showWhatIsWrong(t *testing.T) {
 	require.Contains(t, lines[2], "n2 UNREACHABLE")
 	require.Regexp(t, `ago .*since 2026-01-3\d \d\d:\d\d:\d\d; it renews through its peers$`, lines[2])
 	require.Regexp(t, `n3 LOST .*since .*; declared lost$`, lines[3])
-	require.Regexp(t, `n4 DRAINING .*new fans; what still runs is stopped at \d\d:\d\d:\d\d$`, lines[4])
+	require.Regexp(t, `n4 DRAINING .*new fans; remaining tasks are stopped at \d\d:\d\d:\d\d$`, lines[4])
 	require.Contains(t, lines[5], "GPU 0 QUARANTINED (a process is left on it); GPU 1 VANISHED; GPU 2 QUARANTINED; and 1 more GPUs: see `mind nodes n5`")
 
 	g.On("GET /cluster/nodes/n5", clitest.Answer(200, `{"node_id":"n5","state":"READY","gpus":[{"index":0,"gpu_type":"H100","health":"HEALTHY","job_id":"job_1","memory_mb":81559,"memory_used_mb":40000,"utilization":0.756},{"index":2,"gpu_type":"H100","health":"HEALTHY","memory_mb":81559,"memory_used_mb":0,"utilization":0},{"index":1,"memory_used_mb":null,"utilization":null,"gpu_type":"H100","health":"QUARANTINED","health_reason":"Xid 79"}]}`))
@@ -51,7 +51,7 @@ func TestDrain_previewIsATableAndDoesNothing(t *testing.T) {
 	require.Regexp(t, `(?m)^job_1 a is stopped at the deadline and requeued 2026-01-3\d \d\d:\d\d:\d\d ckpt_1$`, table)
 	require.Regexp(t, `(?m)^job_2 b is stopped .* the beginning$`, table)
 	require.Regexp(t, `(?m)^- \(another tenant's\) runs to its end$`, table)
-	require.Equal(t, "nothing was done: n1 is READY\n", stderr)
+	require.Equal(t, "nothing was changed: n1 is READY\n", stderr)
 
 	g.On("POST /cluster/nodes/n2/drain", clitest.Answer(200, `{"node_id":"n2","state":"READY","effects":[]}`))
 	stdout, _, code = clitest.Run(t, "drain", "n2", "--dry-run")
@@ -61,7 +61,7 @@ func TestDrain_previewIsATableAndDoesNothing(t *testing.T) {
 	require.Equal(t, 2, code, stderr)
 }
 
-func TestDrain_waitTellsHowFarItIs(t *testing.T) {
+func TestDrain_waitReportsProgress(t *testing.T) {
 	g := clitest.NewGateway(t)
 	g.On("POST /cluster/nodes/n1/drain", clitest.Answer(200, `{"node_id":"n1","state":"DRAINING","tasks":2,"effects":[]}`))
 	asked := 0
@@ -85,11 +85,11 @@ func TestDrain_waitTellsHowFarItIs(t *testing.T) {
 	g.On("GET /cluster/nodes/n1", clitest.Answer(200, `{"node_id":"n1","state":"READY"}`))
 	_, stderr, code = clitest.Run(t, "drain", "n1", "--wait")
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "somebody enabled it")
+	require.Contains(t, stderr, "it was enabled")
 	g.On("GET /cluster/nodes/n1", clitest.Refuse(404, "NOT_FOUND", "there is no node n1"))
 	_, stderr, code = clitest.Run(t, "drain", "n1", "--wait")
 	require.Equal(t, 1, code)
-	require.Contains(t, stderr, "somebody ran `mind node forget`")
+	require.Contains(t, stderr, "forgotten with `mind node forget`")
 	g.On("POST /cluster/nodes/n1/enable", clitest.Answer(200, `{"node_id":"n1","state":"READY","tasks":1}`))
 	stdout, _, code = clitest.Run(t, "enable", "n1")
 	require.Zero(t, code)
@@ -106,7 +106,7 @@ func TestForget_asksForTheName(t *testing.T) {
 		require.Empty(t, stdout)
 		require.Contains(t, stderr, "n1 is LOST since")
 		require.Contains(t, stderr, "Its tasks (2)")
-		require.Contains(t, stderr, "nothing was done")
+		require.Contains(t, stderr, "nothing was changed")
 	}
 	require.NotContains(t, g.Asked, "DELETE /cluster/nodes/n1")
 	stdout, stderr, code := clitest.RunAsked(t, "n1\n", "node", "forget", "n1")

@@ -18,13 +18,13 @@ func newQueue() *cobra.Command {
 	var limit int
 	cmd := rest.Command(&cobra.Command{
 		Use:   "queue [QUEUE]",
-		Short: "Show the jobs that wait, and why",
-		Long: `Shows the jobs of your tenant that wait, in the order in which they are considered: their places among the jobs of all
-tenants, and why they wait. A job that is held back, until a time or the end of another job, has no place: such jobs are only counted.
+		Short: "Show waiting jobs and why they wait",
+		Long: `Shows the waiting jobs of your tenant in the order in which they are considered, with their place among the jobs of all tenants
+and the reason why they wait. A job that is held back until a time or until another job ends has no place and is only counted.
 
-STARTS IN is an estimate of the earliest start: how long your own jobs ahead are expected to hold what it needs, from their
-progress, from how long jobs of the same name took, or from their limits (--time-limit). Jobs of other tenants are not taken into
-account. It is empty when no job of yours is in the way, and when it is not known how long those jobs take.`,
+STARTS IN is an estimate of the earliest start. It is computed from your own jobs ahead: their progress, how long jobs of the
+same name took, or their limits (--time-limit). Jobs of other tenants are not taken into account. It is empty if none of your
+jobs is in the way, or if it is unknown how long they take.`,
 		Example: `  mind queue
   mind queue research --limit 20`,
 		Args:              cobra.MaximumNArgs(1),
@@ -73,21 +73,21 @@ account. It is empty when no job of yours is in the way, and when it is not know
 			return err
 		}
 		if got.Depth > len(got.Jobs) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d jobs wait in all\n", got.Depth)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d jobs are waiting in total\n", got.Depth)
 		}
 		if got.Held > 0 {
 			fmt.Fprintf(cmd.ErrOrStderr(), "held back: %d (`mind jobs --status QUEUED` says until when)\n", got.Held)
 		}
 		return nil
 	})
-	cmd.Flags().IntVar(&limit, "limit", 100, "how many, from the head")
+	cmd.Flags().IntVar(&limit, "limit", 100, "number of jobs to show, from the head of the queue")
 	return cmd
 }
 
 func newQueues() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "queues",
-		Short: "List the queues; make, change and delete them",
+		Short: "List, create, change and delete queues",
 		Example: `  mind queues
   mind queues put research --max-gpus 64
   mind queues delete research`,
@@ -128,11 +128,11 @@ func newQueuesPut() *cobra.Command {
 	var weight, maxGPUs int
 	cmd := rest.Command(&cobra.Command{
 		Use:   "put QUEUE",
-		Short: "Make a queue, or change one",
-		Long: `Makes a queue, or sets all there is to set of one: what is not given goes back to its default.
+		Short: "Create or change a queue",
+		Long: `Creates a queue, or replaces the settings of an existing one: a setting that is not given gets its default.
 
---max-gpus bounds the GPUs that all jobs of the queue hold together, of all tenants. Lowering it stops no job: the queue starts
-nothing new until enough jobs have ended.`,
+--max-gpus limits the GPUs that all jobs of the queue hold together, across tenants. Lowering it stops no job: the queue
+starts no job until enough jobs have ended.`,
 		Example: `  mind queues put research
   mind queues put batch --max-gpus 64`,
 		Args:              cobra.ExactArgs(1),
@@ -156,15 +156,15 @@ nothing new until enough jobs have ended.`,
 		_, err = fmt.Fprintf(cmd.OutOrStdout(), "the jobs of queue %s may hold %s together\n", args[0], limit)
 		return err
 	})
-	cmd.Flags().IntVar(&weight, "weight", 1, "share of the queue beside the others (this version has no shares: coordinators refuse any but 1)")
-	cmd.Flags().IntVar(&maxGPUs, "max-gpus", 0, "GPUs that all its jobs may hold together; 0: no limit")
+	cmd.Flags().IntVar(&weight, "weight", 1, "weight of the queue relative to others (not supported by this version: only 1 is accepted)")
+	cmd.Flags().IntVar(&maxGPUs, "max-gpus", 0, "number of GPUs that all its jobs may hold together; 0: no limit")
 	return cmd
 }
 
 func newQueuesDelete() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:               "delete QUEUE",
-		Short:             "Delete a queue that no unfinished job is in",
+		Short:             "Delete a queue without unfinished jobs",
 		Example:           `  mind queues delete research`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: completeQueues,
@@ -181,7 +181,7 @@ func newQueuesDelete() *cobra.Command {
 	})
 }
 
-// completeQueues offers the queues.
+// completeQueues completes names of queues.
 func completeQueues(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return rest.CompleteNames(cmd, args, "/queues", "queues", "name", "")
 }

@@ -18,7 +18,7 @@ func TestQueue_saysWhenJobsStart(t *testing.T) {
 	stdout, stderr, code := clitest.Run(t, "queue")
 	require.Zero(t, code, stderr)
 	require.Contains(t, clitest.Squeeze(stdout), "POS JOB NAME QUEUE PRIO GPUS AGE STARTS IN REASON\n1 job_1 a default 5 2xH100 ~12m05s full\n4 job_2 b default 5 2 full")
-	require.Equal(t, "3 jobs wait in all\nheld back: 2 (`mind jobs --status QUEUED` says until when)\n", stderr)
+	require.Equal(t, "3 jobs are waiting in total\nheld back: 2 (`mind jobs --status QUEUED` says until when)\n", stderr)
 
 	at := time.Now().Add(50*time.Hour + 30*time.Minute).UTC().Format(time.RFC3339)
 	g.On("GET /jobs/job_1", clitest.Answer(200, fmt.Sprintf(`{"job_id":"job_1","name":"a","status":"QUEUED","queue_position":1,"queue":"default","estimated_start_at":%q}`, at)))

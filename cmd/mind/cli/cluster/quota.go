@@ -17,7 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// quota is what a tenant may have, and what it has. A limit that is nil is none.
+// quota is what a tenant may use, and what it uses. A nil limit means no limit.
 type quota struct {
 	Tenant     string  `json:"tenant_id"`
 	MaxGPUs    *int    `json:"max_gpus"`
@@ -32,15 +32,15 @@ type quota struct {
 func newQuota() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "quota",
-		Short: "Show and set how much of the cluster a tenant may have",
-		Long: `Shows and sets how much of the cluster a tenant may have.
+		Short: "Show and set how much of the cluster a tenant may use",
+		Long: `Shows and sets how much of the cluster a tenant may use.
 
-A quota bounds three things, each if it is set: the GPUs that a tenant's jobs hold at once (a fraction of a GPU counts as what it
-is), the jobs that run at once, and the unfinished jobs. Jobs beyond the first two wait, and say why; a job beyond the third is
-refused when it is submitted. Lowering a quota stops no job: nothing new is started until enough jobs have ended.
+A quota can limit three things: the GPUs that a tenant's jobs hold at once (a fraction of a GPU counts as that fraction), the
+jobs that run at once, and the unfinished jobs. A job beyond one of the first two limits waits and shows the reason; a job
+beyond the third is refused when it is submitted. Lowering a quota stops no job: no job starts until enough others have ended.
 
-Everybody may see the quota of their own tenant. Setting it takes the permission scaimind:cluster_admin, and for another
-tenant mind:operator, which the token of mind dev has.`,
+Everybody may see the quota of their own tenant. Setting it requires the permission scaimind:cluster_admin, and mind:operator
+for another tenant; the token of mind dev has both.`,
 		Example: `  mind quota show
   mind quota set acme --max-gpus 16 --max-jobs 1000
   mind quota list`,
@@ -49,7 +49,7 @@ tenant mind:operator, which the token of mind dev has.`,
 	return cmd
 }
 
-// quotaPath is where the quota of a tenant is; without a tenant, of one's own.
+// quotaPath is the REST path of a tenant's quota; without a tenant, that of the caller's own.
 func quotaPath(args []string) string {
 	tenant := "-"
 	if len(args) > 0 {
@@ -61,7 +61,7 @@ func quotaPath(args []string) string {
 func newQuotaShow() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:   "show [TENANT]",
-		Short: "Show what a tenant may have, and what it has (default: your own)",
+		Short: "Show the limits and the usage of a tenant (default: your own)",
 		Example: `  mind quota show
   mind quota show acme`,
 		Args: cobra.MaximumNArgs(1),
@@ -78,7 +78,7 @@ func newQuotaShow() *cobra.Command {
 func newQuotaList() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:     "list",
-		Short:   "List the quotas: of all tenants for an operator, else of your own",
+		Short:   "List quotas: of all tenants if you are an operator, otherwise your own",
 		Example: `  mind quota list`,
 		Args:    cobra.NoArgs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, _ []string) error {
@@ -98,16 +98,16 @@ func newQuotaSet() *cobra.Command {
 		flag, field, help string
 		value             int
 	}{
-		{flag: "max-gpus", field: "max_gpus", help: "GPUs that its jobs may hold at once"},
-		{flag: "max-running-jobs", field: "max_running_jobs", help: "jobs that may run at once"},
-		{flag: "max-jobs", field: "max_jobs", help: "unfinished jobs; one more is refused at submit"},
+		{flag: "max-gpus", field: "max_gpus", help: "number of GPUs that its jobs may hold at once"},
+		{flag: "max-running-jobs", field: "max_running_jobs", help: "number of jobs that may run at once"},
+		{flag: "max-jobs", field: "max_jobs", help: "number of unfinished jobs; a job beyond it is refused when it is submitted"},
 	}
 	cmd := rest.Command(&cobra.Command{
 		Use:   "set TENANT",
-		Short: "Set the limits of a tenant; a limit that is not given is removed",
-		Long: `Sets the limits of a tenant, all at once: a limit that is not given is removed. 0 allows nothing.
+		Short: "Set the limits of a tenant; omitted limits are removed",
+		Long: `Sets all limits of a tenant: a limit that is not given is removed. 0 allows nothing.
 
-Jobs that run are left alone; jobs that wait are considered again at once.`,
+Running jobs are not affected; waiting jobs are considered again at once.`,
 		Example: `  mind quota set acme --max-gpus 16 --max-running-jobs 50 --max-jobs 1000
   mind quota set guests --max-gpus 0`,
 		Args: cobra.ExactArgs(1),
@@ -119,7 +119,7 @@ Jobs that run are left alone; jobs that wait are considered again at once.`,
 			}
 		}
 		if len(body) == 0 {
-			return exit.Misuse(errors.New("give at least one limit; mind quota clear takes all of them away"))
+			return exit.Misuse(errors.New("give at least one limit; mind quota clear removes all of them"))
 		}
 		var got quota
 		data, err := c.Call(ctx, http.MethodPut, quotaPath(args), nil, body, rest.NewKey(), &got)
@@ -137,7 +137,7 @@ Jobs that run are left alone; jobs that wait are considered again at once.`,
 func newQuotaClear() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:     "clear TENANT",
-		Short:   "Take every limit of a tenant away",
+		Short:   "Remove all limits of a tenant",
 		Example: `  mind quota clear acme`,
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {

@@ -53,7 +53,7 @@ func TestQuota_showSetClear(t *testing.T) {
 	}{
 		"clear whose":    {[]string{"clear"}, "mind quota clear needs TENANT; for example: mind quota clear acme\n"},
 		"set whose":      {[]string{"set", "--max-gpus", "1"}, "mind quota set needs TENANT; for example: mind quota set acme"},
-		"set to what":    {[]string{"set", "acme"}, "give at least one limit; mind quota clear takes all of them away"},
+		"set to what":    {[]string{"set", "acme"}, "give at least one limit; mind quota clear removes all of them"},
 		"not a number":   {[]string{"set", "acme", "--max-gpus", "many"}, "many"},
 		"two tenants":    {[]string{"show", "a", "b"}, `was given "a" "b"`},
 		"a bad format":   {[]string{"list", "-o", "xml"}, "table, json or yaml"},

@@ -26,7 +26,7 @@ type clusterSummary struct {
 	NodesReady   int            `json:"nodes_ready"`
 	GPUsTotal    int            `json:"gpus_total"`
 	GPUsUsed     int            `json:"gpus_allocated"`
-	GPUsBusy     *float64       `json:"gpu_utilization"` // nil: not known
+	GPUsBusy     *float64       `json:"gpu_utilization"` // nil: unknown
 	Jobs         map[string]int `json:"jobs"`
 	Leader       string         `json:"leader"`
 	Coordinators []struct {
@@ -41,7 +41,7 @@ func newTop() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "top",
 		Short: "Watch the cluster: coordinators, nodes, running jobs",
-		Long:  "Shows the cluster and refreshes it, until interrupted. When stdout is not a terminal it shows it once.",
+		Long:  "Shows the cluster and refreshes the display until interrupted. If stdout is not a terminal, it shows the cluster once.",
 		Example: `  mind top
   mind top --every 5s`,
 		Args: cobra.NoArgs,
@@ -68,7 +68,7 @@ func newTop() *cobra.Command {
 				}
 				fmt.Fprintln(&page, "mind: "+exit.OneLine(err))
 			}
-			// To the corner, each line cleared behind what is written, then all below.
+			// Move to the corner, clear the rest of each line after writing it, then clear everything below.
 			fmt.Fprint(w, "\x1b[H"+strings.ReplaceAll(page.String(), "\n", "\x1b[K\n")+"\x1b[J")
 			select {
 			case <-ctx.Done():
@@ -81,12 +81,12 @@ func newTop() *cobra.Command {
 	return cmd
 }
 
-// jobsInWords says how many jobs there are of each status. The cluster counts them by state.
+// jobsInWords formats the number of jobs of each status. The cluster counts them by state.
 func jobsInWords(byState map[string]int) string {
 	counts := map[string]int{}
 	for state, n := range byState {
 		word := state
-		// HELD is no state, and RUNNING shows as one of several statuses.
+		// HELD is not a state, and RUNNING is shown as one of several statuses.
 		if number, ok := v1.JobState_Value_value[state]; ok && state != v1.JobState_RUNNING.String() {
 			word = status.Of(v1.JobState_Value(number), v1.JobPhase_UNSPECIFIED, true).String()
 		}
@@ -128,7 +128,7 @@ func printTop(ctx context.Context, c *rest.Client, w io.Writer) error {
 		}
 		replicas = append(replicas, text)
 	}
-	fmt.Fprintf(w, "coordinators  %s   (* leads)\n", strings.Join(replicas, " "))
+	fmt.Fprintf(w, "coordinators  %s   (* leader)\n", strings.Join(replicas, " "))
 	fmt.Fprintf(w, "nodes         %d of %d ready\n", cluster.NodesReady, cluster.NodesTotal)
 	busy := ""
 	if cluster.GPUsBusy != nil {

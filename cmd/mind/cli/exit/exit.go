@@ -12,16 +12,16 @@ import (
 
 // The exit codes.
 const (
-	// exitFailed: it was refused, or it failed.
+	// exitFailed: the command was refused or failed.
 	Failed     = 1
 	codeMisuse = 2
-	// NoResult is EX_TEMPFAIL: the job was canceled or lost, so there is no exit code to pass on.
+	// NoResult is EX_TEMPFAIL: the job was canceled or lost, so it has no exit code to pass on.
 	NoResult = 75
-	// codeInterrupted is what shells say of a program that SIGINT ended.
+	// codeInterrupted is the exit code that shells report for a program that SIGINT ended.
 	codeInterrupted = 130
 )
 
-// codeError ends the program with a code of its own; without err it says nothing.
+// codeError ends the program with its own exit code; without err it prints nothing.
 type codeError struct {
 	code int
 	err  error
@@ -36,10 +36,10 @@ func (e *codeError) Error() string {
 
 func (e *codeError) Unwrap() error { return e.err }
 
-// With makes err end the program with a code of its own; a nil err is not told.
+// With makes err end the program with its own exit code. A nil err is not printed.
 func With(code int, err error) error { return &codeError{code: code, err: err} }
 
-// Misuse marks an error as one of the command line itself.
+// Misuse marks an error in the command line itself.
 func Misuse(err error) error { return &codeError{code: codeMisuse, err: err} }
 
 // Report writes the error, as one line, and returns the exit code.
@@ -68,7 +68,7 @@ func Report(w io.Writer, err error) int {
 	return Failed
 }
 
-// isMisuse knows the errors that cobra makes by itself, which have no type.
+// isMisuse recognizes the errors that cobra creates, which have no type.
 func isMisuse(err error) bool {
 	for _, start := range []string{"unknown command", "unknown flag", "unknown shorthand", "accepts ", "requires ", "required flag", "invalid argument"} {
 		if strings.HasPrefix(err.Error(), start) {
@@ -78,7 +78,7 @@ func isMisuse(err error) bool {
 	return false
 }
 
-// OneLine joins the lines of an error, save for what is quoted from a log, which keeps them.
+// OneLine joins the lines of an error, except for lines quoted from a log.
 func OneLine(err error) string {
 	text := strings.TrimSpace(err.Error())
 	if strings.Contains(text, "the end of its log:\n") {
@@ -90,7 +90,7 @@ func OneLine(err error) string {
 // stopped ends a command that the user interrupted.
 type stopped struct{ text string }
 
-// Interrupted is the error of a command that the user interrupted; text says what is known of what it did.
+// Interrupted is the error of a command that the user interrupted; text says how far it got.
 func Interrupted(text string) error { return &stopped{text} }
 
 func (s *stopped) Error() string { return s.text }

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// CompleteJobs offers the newest jobs. Where they cannot be had, it offers nothing.
+// CompleteJobs completes ids of the newest jobs. If it cannot list them, it offers nothing.
 func CompleteJobs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	c, ctx, cancel := rest.ForCompletion(cmd)
 	defer cancel()
@@ -26,7 +26,7 @@ func CompleteJobs(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion,
 	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// completeFlags offers what the flags of a submit may say.
+// completeFlags completes the values of the flags of a submit.
 func completeFlags(cmd *cobra.Command) {
 	fixed := func(words ...string) cobra.CompletionFunc {
 		return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
@@ -39,7 +39,7 @@ func completeFlags(cmd *cobra.Command) {
 	}
 }
 
-// completeQueueFlag offers the queues for a flag, whatever was said before it.
+// completeQueueFlag completes names of queues for a flag, whatever was typed before it.
 func completeQueueFlag(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	return rest.CompleteNames(cmd, nil, "/queues", "queues", "name", "")
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// control makes a command that asks something of one or more jobs. What one refuses does not keep the others from it.
+// control makes a command that acts on one or more jobs. If one job refuses, the others are still handled.
 func control(cmd *cobra.Command, action string, flags func(*pflag.FlagSet), body func(*pflag.FlagSet) map[string]any) *cobra.Command {
 	cmd.Args = cobra.MinimumNArgs(1)
 	cmd.ValidArgsFunction = CompleteJobs
@@ -65,19 +65,19 @@ func newCancel() *cobra.Command {
 	var vouch bool
 	return control(&cobra.Command{
 		Use:   "cancel JOB...",
-		Short: "Stop jobs for good",
-		Long: `Stops jobs for good.
+		Short: "Cancel jobs",
+		Long: `Cancels jobs. A canceled job does not run again unless it is retried.
 
-A job on a node that cannot be reached is CANCELLED once its task there is certainly dead: when the node is back or forgotten, or
-when the task has ended by its own deadline. ` + "`mind job`" + ` says until when that may take. With --vouch you say that the task is dead,
-for example because you switched the node off: then the job does not wait.`,
+A job on an unreachable node is CANCELLED once its task there is certainly dead: when the node is back, when it is forgotten,
+or when the task has reached its own deadline. ` + "`mind job`" + ` shows how long that may take. With --vouch you confirm that the task is
+dead, for example because you switched the node off: then the job is CANCELLED without waiting.`,
 		Example: `  mind cancel job_1a2b
   mind cancel --reason "wrong data" job_1a2b job_3c4d
   mind cancel --vouch job_1a2b      # its node burned down`,
 	}, "cancel",
 		func(f *pflag.FlagSet) {
-			f.StringVar(&reason, "reason", "", "why, for those who ask later")
-			f.BoolVar(&vouch, "vouch", false, "you know that what the job ran on unreachable nodes is dead")
+			f.StringVar(&reason, "reason", "", "reason, shown with the job and in the audit log")
+			f.BoolVar(&vouch, "vouch", false, "confirm that the job's tasks on unreachable nodes are dead")
 		},
 		func(*pflag.FlagSet) map[string]any {
 			body := map[string]any{}
@@ -95,12 +95,12 @@ func newPause() *cobra.Command {
 	var save bool
 	return control(&cobra.Command{
 		Use:   "pause JOB...",
-		Short: "Stop running jobs so that they can go on later",
+		Short: "Stop running jobs so that they can be resumed later",
 		Example: `  mind pause job_1a2b
   mind pause --save-checkpoint=false job_1a2b`,
 	}, "pause",
 		func(f *pflag.FlagSet) {
-			f.BoolVar(&save, "save-checkpoint", true, "give it notice and time to save")
+			f.BoolVar(&save, "save-checkpoint", true, "give it notice and time to save a checkpoint")
 		},
 		func(*pflag.FlagSet) map[string]any { return map[string]any{"save_checkpoint": save} })
 }
@@ -109,7 +109,7 @@ func newResume() *cobra.Command {
 	var checkpoint string
 	return control(&cobra.Command{
 		Use:   "resume JOB...",
-		Short: "Let paused jobs go on",
+		Short: "Resume paused jobs",
 		Example: `  mind resume job_1a2b
   mind resume --checkpoint ckpt_5e6f job_1a2b`,
 	}, "resume", bindCheckpoint(&checkpoint),
@@ -121,15 +121,15 @@ func newRetry() *cobra.Command {
 	var gpus, nodes int
 	cmd := control(&cobra.Command{
 		Use:   "retry JOB...",
-		Short: "Run jobs again that have ended",
+		Short: "Run ended jobs again",
 		Example: `  mind retry job_1a2b
   mind retry --gpu-type H200 --gpus 16 job_1a2b`,
 	}, "retry", func(f *pflag.FlagSet) {
 		bindCheckpoint(&checkpoint)(f)
-		f.IntVar(&gpus, "gpus", 0, "with this many GPUs, of all nodes together")
-		f.IntVar(&nodes, "nodes", 0, "on this many nodes")
-		f.StringVar(&gpuType, "gpu-type", "", "with GPUs of this type")
-		f.StringVar(&memory, "memory", "", "with this much memory on each node, such as 128Gi")
+		f.IntVar(&gpus, "gpus", 0, "number of GPUs, over all nodes")
+		f.IntVar(&nodes, "nodes", 0, "number of nodes")
+		f.StringVar(&gpuType, "gpu-type", "", "type of the GPUs")
+		f.StringVar(&memory, "memory", "", "memory of each node, such as 128Gi")
 	}, func(f *pflag.FlagSet) map[string]any {
 		body, changed := withCheckpoint(checkpoint), map[string]any{}
 		if f.Changed("gpus") {
@@ -160,7 +160,7 @@ func newRetry() *cobra.Command {
 
 func bindCheckpoint(into *string) func(*pflag.FlagSet) {
 	return func(f *pflag.FlagSet) {
-		f.StringVar(into, "checkpoint", "", "from this checkpoint (default: the newest)")
+		f.StringVar(into, "checkpoint", "", "checkpoint to start from (default: the newest)")
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 func newExplain() *cobra.Command {
 	return rest.Command(&cobra.Command{
 		Use:   "explain JOB",
-		Short: "Say why a job is where it is",
-		Long: `Says why a job is where it is. Of a job that waits it says what is in its way and, where that is known, when it starts and after
+		Short: "Explain why a job has its status",
+		Long: `Explains why a job has its status. For a waiting job it shows what the job waits for and, if known, when it starts and after
 which job. The start is an estimate from the jobs of your tenant alone, so it is the earliest possible one.`,
 		Example: `  mind explain job_1a2b`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: CompleteJobs,

@@ -10,7 +10,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/rest"
 )
 
-// Job is what the tables show of a job; -o json shows all of it.
+// Job holds the fields of a job that the tables show; -o json shows all fields.
 type Job struct {
 	ID             string     `json:"job_id"`
 	Name           string     `json:"name"`
@@ -54,7 +54,7 @@ type Job struct {
 	} `json:"command_config"`
 }
 
-// retries counts the attempts that were followed by another one, by what ended them.
+// retries counts the attempts that were followed by another one, by the cause of their end.
 type retries struct {
 	NodeLost     int `json:"node_lost"`
 	GPUFault     int `json:"gpu_fault"`
@@ -65,7 +65,7 @@ type retries struct {
 	Drained      int `json:"drained"`
 }
 
-// attempt is one that is over.
+// attempt is an attempt that has ended.
 type attempt struct {
 	Attempt    int        `json:"attempt"`
 	Nodes      []string   `json:"nodes"`
@@ -77,7 +77,7 @@ type attempt struct {
 	FailedNode string     `json:"failed_node"`
 }
 
-// retried says how often the job was tried again, and why; empty: never.
+// retried formats how often the job was restarted, and why; empty if never.
 func (j *Job) retried() string {
 	r := &j.Retries
 	counted := r.NodeLost + r.GPUFault + r.LaunchFailed + r.DataFetch + r.Exit
@@ -135,7 +135,7 @@ func (j *Job) Exit() error {
 	return exit.With(code, fmt.Errorf("%s failed: %s%s; see `mind logs %s`", j.ID, j.ErrorType, render.Because(j.ErrorMessage), j.ID))
 }
 
-// GPUsWanted is how many GPUs of which type the job asks for, such as 8xH100.
+// GPUsWanted formats the GPUs that the job asks for, such as 8xH100.
 func (j *Job) GPUsWanted() string {
 	if j.Resources.Share > 0 {
 		return fmt.Sprintf("%g %s", j.Resources.Share, j.Resources.GPUType)
@@ -149,7 +149,7 @@ func (j *Job) GPUsWanted() string {
 	return fmt.Sprintf("%dx%s", j.Resources.GPUs, j.Resources.GPUType)
 }
 
-// Steps is how far the job is, such as 120/1000; empty when it does not say.
+// Steps formats the progress of the job, such as 120/1000; empty if the job does not report it.
 func (j *Job) Steps() string {
 	switch {
 	case j.Progress.TotalSteps > 0:
@@ -160,7 +160,7 @@ func (j *Job) Steps() string {
 	return ""
 }
 
-// Why is the most telling thing about where the job is.
+// Why returns the most useful reason for the job's status.
 func (j *Job) Why() string {
 	if j.Status == "FAILED" {
 		if j.ErrorMessage != "" {

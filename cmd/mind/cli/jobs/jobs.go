@@ -58,8 +58,8 @@ func newJobs() *cobra.Command {
 		return nil
 	})
 	f := cmd.Flags()
-	f.StringArrayVar(&status, "status", nil, "only jobs of this status, such as QUEUED; may be repeated")
-	f.StringArrayVar(&labels, "label", nil, "only jobs with this label KEY=VALUE; may be repeated")
+	f.StringArrayVar(&status, "status", nil, "only jobs with this status, such as QUEUED; repeatable")
+	f.StringArrayVar(&labels, "label", nil, "only jobs with this label KEY=VALUE; repeatable")
 	f.StringVar(&queue, "queue", "", "only jobs of this queue")
 	f.StringVar(&orderBy, "order-by", "", `"created_at desc" (default), "created_at" or "priority desc"`)
 	f.IntVar(&limit, "limit", 50, "how many")
@@ -69,7 +69,7 @@ func newJobs() *cobra.Command {
 	return cmd
 }
 
-// List reads the jobs that a query asks for, up to limit.
+// List reads the jobs that match a query, at most limit.
 func List(ctx context.Context, c *rest.Client, query url.Values, limit int) ([]Job, []json.RawMessage, rest.Count, error) {
 	return rest.List[Job](ctx, c, "/jobs", "jobs", query, limit)
 }
@@ -157,7 +157,7 @@ func showJob(cmd *cobra.Command, output string, data json.RawMessage, j *Job) er
 	return attemptTable(cmd.OutOrStdout(), j.Past)
 }
 
-// attemptTable lists the attempts that are over.
+// attemptTable lists the attempts that have ended.
 func attemptTable(w io.Writer, past []attempt) error {
 	t := render.NewTable(w, "ATTEMPT", "NODES", "RAN", "ENDED", "EXIT", "CAUSE", "FAILED ON", "REASON")
 	for _, a := range past {

@@ -43,8 +43,8 @@ func newLogs() *cobra.Command {
 	cmd := rest.Command(&cobra.Command{
 		Use:   "logs JOB",
 		Short: "Show what a job printed",
-		Long: `Shows what a job printed, on all its nodes unless --rank is given. With -f it waits for more until the job ends; a connection
-that breaks is resumed without gap or repeat.`,
+		Long: `Shows what a job printed, on all its nodes unless --rank is given. With -f it waits for more until the job ends. If the
+connection breaks, it resumes without gap or repeat.`,
 		Example: `  mind logs job_1a2b
   mind logs -f --tail 20 job_1a2b
   mind logs --rank 3 --since 10m job_1a2b`,
@@ -63,7 +63,7 @@ that breaks is resumed without gap or repeat.`,
 	f.IntVar(&o.tail, "tail", -1, "only the last lines (default: all)")
 	f.IntVar(&o.rank, "rank", -1, "only this rank (default: all)")
 	f.IntVar(&o.attempt, "attempt", 0, "this attempt (default: the newest)")
-	f.StringVar(&o.since, "since", "", "only what is newer: 10m, or a time such as 2026-01-02T15:04:05Z")
+	f.StringVar(&o.since, "since", "", "only newer lines: 10m, or a time such as 2026-01-02T15:04:05Z")
 	rest.HideDefaults(f, "tail", "rank")
 	f.BoolVarP(&o.times, "timestamps", "t", false, "print the time before each line")
 	return cmd
@@ -98,7 +98,7 @@ func printLogs(ctx context.Context, c *rest.Client, w io.Writer, id string, o lo
 		}
 		var l logLine
 		if err := json.Unmarshal([]byte(e.Data), &l); err != nil {
-			return fmt.Errorf("a line of the log is not understood: %w", err)
+			return fmt.Errorf("cannot read a line of the log: %w", err)
 		}
 		_, err := io.WriteString(w, l.text(o.times, ranks))
 		return err
@@ -156,11 +156,11 @@ func newMetrics() *cobra.Command {
 			return err
 		}), args[0])
 	})
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print each line of metrics as it comes, until the job ends")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print each line of metrics when it arrives, until the job ends")
 	return cmd
 }
 
-// metricsLine writes lines of metrics so that the same metric stands below itself: it is how wide each has been.
+// metricsLine prints lines of metrics in columns, one for each metric. It holds the width of each column so far.
 type metricsLine map[string]int
 
 // text shows a line of metrics with the step first.
@@ -170,7 +170,7 @@ func (l metricsLine) text(data string) string {
 		return render.Printable(data)
 	}
 	if line, ok := fields["line"].(string); ok && len(fields) == 1 {
-		return render.Printable(line) // no metrics, but something else that the program wrote there
+		return render.Printable(line) // not metrics: the program wrote something else to the file
 	}
 	var b strings.Builder
 	for _, name := range sorted(fields) {
@@ -196,8 +196,7 @@ func sorted(fields map[string]any) []string {
 	return names
 }
 
-// figure writes a value as JSON does, but rounds numbers for people: whole ones and large ones to the unit, others to six
-// digits.
+// figure formats a value as JSON, but rounds numbers: whole and large ones to the unit, others to six digits.
 func figure(v any) string {
 	if f, ok := v.(float64); ok {
 		if size := math.Abs(f); size < 1e15 && (f == math.Trunc(f) || size >= 1e6) {

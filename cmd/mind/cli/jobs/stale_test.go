@@ -9,7 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/clitest"
 )
 
-// Without a leader an operator can still look: --stale asks for what one coordinator has, and the refusal says so.
+// Without a leader an operator can still read from one coordinator with --stale, and the refusal says so.
 func TestStale_isSentWithReads(t *testing.T) {
 	g := clitest.NewGateway(t)
 	busy := clitest.Refuse(503, "UNAVAILABLE", "no coordinator leads")
@@ -34,7 +34,7 @@ func TestStale_isSentWithReads(t *testing.T) {
 	require.NotContains(t, stderr, "--stale")
 	g.On("GET /jobs/job_3", busy)
 	_, stderr, _ = clitest.Run(t, "job", "job_3")
-	require.Contains(t, stderr, "use --stale to see what one coordinator has")
+	require.Contains(t, stderr, "use --stale to read from one coordinator")
 	g.On("POST /jobs/job_3/cancel", func(w http.ResponseWriter, r *http.Request) {
 		require.Empty(t, r.Header.Get("X-Mind-Consistency"), "it is for reads")
 		busy(w, r)

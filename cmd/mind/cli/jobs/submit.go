@@ -23,12 +23,13 @@ func newSubmit() *cobra.Command {
 		Long: `Submits a command, or the job described in a file, and prints the id of the job alone on stdout.
 
 A command runs on one node. With --nodes N it is started once on each of N nodes, and must know how to share the work
-(MIND_NODE_RANK, MASTER_ADDR). A job that could never run on the nodes of the cluster is refused, with what would fit.
+(MIND_NODE_RANK, MASTER_ADDR). A job that could never run on the nodes of the cluster is refused, and the error says what
+would fit.
 
-With --wait or --follow it returns when the job has ended, and exits as the job did: with its exit code, or with 75 when it was
-canceled or lost. Ctrl-C stops the watching, not the job, and exits with 130.
+With --wait or --follow it returns when the job has ended, with the job's exit code, or with 75 if the job was canceled or
+lost. Ctrl-C ends the command with exit code 130; the job keeps running.
 
-What follows the first word of the command belongs to the command.`,
+Flags after the first word of the command belong to the command.`,
 		Example: `  mind submit --gpus 2 -- python train.py --lr 3e-4
   mind submit --gpus 16 --nodes 2 --gpu-type H100 --time-limit 12h -- torchrun train.py
   mind submit --cpus 4 --memory 64Gi --wait -- ./preprocess.sh
@@ -67,13 +68,13 @@ What follows the first word of the command belongs to the command.`,
 		}
 		return nil
 	})
-	// What follows the command's first word is not ours, also without "--".
+	// Flags after the first word of the command belong to it, even without "--".
 	cmd.Flags().SetInterspersed(false)
 	o.bind(cmd)
 	return cmd
 }
 
-// interrupted says that the job does not end because nobody watches any more.
+// interrupted tells the user that the job continues although it is no longer watched.
 func interrupted(err error, id string) error {
 	if errors.Is(err, context.Canceled) {
 		return exit.Interrupted(fmt.Sprintf("stopped watching; the job goes on: `mind job %s` shows it, `mind logs -f %s` follows it again, `mind cancel %s` ends it", id, id, id))
@@ -81,7 +82,7 @@ func interrupted(err error, id string) error {
 	return err
 }
 
-// wait returns when the job has ended, with how it ended.
+// wait waits for the end of the job and returns how it ended.
 func waitForJob(ctx context.Context, c *rest.Client, id string) error {
 	j, _, err := rest.Poll(ctx, c, "/jobs/"+url.PathEscape(id), func(j *Job) (bool, error) { return j.Over(), nil })
 	if err != nil {

@@ -85,16 +85,16 @@ func TestSubmitRequest_aFileAndFlagsOverIt(t *testing.T) {
 
 func TestSubmitRequest_faults(t *testing.T) {
 	for want, args := range map[string][]string{
-		"nothing to run":                      {},
-		`--memory: "64 elephants" is not`:     {"--memory", "64 elephants", "x"},
-		`--env: "A" is not of the form`:       {"--env", "A", "x"},
-		`--label: "=b" is not of the form`:    {"--label", "=b", "x"},
-		`--array: "3" is not of the form`:     {"--array", "3", "x"},
-		`--after: "job_1:soon" is not`:        {"--after", "job_1:soon", "x"},
-		"--time-limit: 1.5s: whole seconds":   {"--time-limit", "1500ms", "x"},
-		"--lost-after: -1m0s: whole seconds":  {"--lost-after", "-1m", "x"},
-		`--node-selector: "zone" is not of`:   {"--node-selector", "zone", "x"},
-		`--after: "" is not of the form JOB,`: {"--after", "", "x"},
+		"nothing to run":                                {},
+		`--memory: "64 elephants" is not`:               {"--memory", "64 elephants", "x"},
+		`--env: "A" is not of the form`:                 {"--env", "A", "x"},
+		`--label: "=b" is not of the form`:              {"--label", "=b", "x"},
+		`--array: "3" is not of the form`:               {"--array", "3", "x"},
+		`--after: "job_1:soon" is not`:                  {"--after", "job_1:soon", "x"},
+		"--time-limit: 1.5s: it must be whole seconds":  {"--time-limit", "1500ms", "x"},
+		"--lost-after: -1m0s: it must be whole seconds": {"--lost-after", "-1m", "x"},
+		`--node-selector: "zone" is not of`:             {"--node-selector", "zone", "x"},
+		`--after: "" is not of the form JOB,`:           {"--after", "", "x"},
 	} {
 		_, err := requestOf(t, args...)
 		require.ErrorContains(t, err, want)

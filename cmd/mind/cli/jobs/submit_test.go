@@ -45,12 +45,12 @@ func TestSubmit_waitExitsAsTheJobDoes(t *testing.T) {
 		code int
 		want string
 	}{
-		"completed":     {`"status":"COMPLETED","exit_code":0`, 0, ""},
-		"exit code":     {`"status":"FAILED","error_type":"EXIT_NONZERO","exit_code":42`, 42, "EXIT_NONZERO"},
-		"no exit code":  {`"status":"FAILED","error_type":"CWD_MISSING","error_message":"no /x"`, 1, "CWD_MISSING (no /x)"},
-		"canceled":      {`"status":"CANCELLED"`, 75, "was canceled"},
-		"lost":          {`"status":"FAILED","error_type":"NODE_LOST"`, 75, "mind retry job_7"},
-		"gave way over": {`"status":"PREEMPTED","finished_at":"2026-01-01T00:00:00Z"`, 75, "was lost"},
+		"completed":       {`"status":"COMPLETED","exit_code":0`, 0, ""},
+		"exit code":       {`"status":"FAILED","error_type":"EXIT_NONZERO","exit_code":42`, 42, "EXIT_NONZERO"},
+		"no exit code":    {`"status":"FAILED","error_type":"CWD_MISSING","error_message":"no /x"`, 1, "CWD_MISSING (no /x)"},
+		"canceled":        {`"status":"CANCELLED"`, 75, "was canceled"},
+		"lost":            {`"status":"FAILED","error_type":"NODE_LOST"`, 75, "mind retry job_7"},
+		"preempted, over": {`"status":"PREEMPTED","finished_at":"2026-01-01T00:00:00Z"`, 75, "was lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := clitest.NewGateway(t)

@@ -1,5 +1,5 @@
-// Package raft is `mind raft`: the replicas of the control plane, asked over gRPC with an operator's certificate, or read from
-// the data directory of a replica that is stopped.
+// Package raft is `mind raft`: it inspects and changes the replicas of the control plane, over gRPC with an operator's
+// certificate, or reads the data directory of a stopped replica.
 //
-// It works without a gateway. The coordinators' secret is told to nobody who has no coordinator's certificate.
+// It works without a gateway. It sends the coordinators' secret only to servers with a coordinator's certificate.
 package raft

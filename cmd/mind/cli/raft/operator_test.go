@@ -12,9 +12,9 @@ import (
 func TestRaft_errorsSayWhatToDo(t *testing.T) {
 	o := &operator{timeout: 10 * time.Second}
 	for code, want := range map[codes.Code]string{
-		codes.Unauthenticated: "MIND_API_SECRET", codes.PermissionDenied: "--cert", codes.Unavailable: "look whether they run", codes.DeadlineExceeded: "10s",
+		codes.Unauthenticated: "MIND_API_SECRET", codes.PermissionDenied: "--cert", codes.Unavailable: "check that a majority of them runs", codes.DeadlineExceeded: "10s",
 	} {
 		require.ErrorContains(t, o.explain(status.Error(code, "no")), want)
 	}
-	require.EqualError(t, o.explain(status.Error(codes.NotFound, "there is no peer x")), "no coordinator did it: there is no peer x (notfound)")
+	require.EqualError(t, o.explain(status.Error(codes.NotFound, "there is no peer x")), "no coordinator carried out the call: there is no peer x (notfound)")
 }

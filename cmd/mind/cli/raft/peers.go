@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 )
 
-// peerRow is a coordinator as `mind raft peers -o json` shows it.
+// peerRow is a coordinator in the output of `mind raft peers -o json`.
 type peerRow struct {
 	ID       string `json:"id"`
 	Leader   bool   `json:"leader"`
@@ -22,7 +22,7 @@ type peerRow struct {
 	Health   string `json:"health"`
 	Reason   string `json:"reason,omitempty"`
 	WaitsFor string `json:"waits_for,omitempty"`
-	// LastContactMS and Lag are what the leader knows; null: nobody asked it.
+	// LastContactMS and Lag are known to the leader only; null if the leader was not asked.
 	LastContactMS *int64  `json:"last_contact_ms"`
 	Lag           *uint64 `json:"lag"`
 	Liveness      string  `json:"liveness"`
@@ -35,9 +35,10 @@ func newRaftPeers() *cobra.Command {
 	o := &operator{}
 	return o.with(&cobra.Command{
 		Use:   "peers",
-		Short: "List the coordinators: who leads, who answers, who lags",
-		Long: `Lists the coordinators as the leader sees them: whether each answers, when it did last, and how many log entries it lacks. GOSSIP is
-what gossip says, which is some seconds behind. Without a leader one coordinator says what it knows, and tries to reach the others.`,
+		Short: "List the coordinators, with leader, health and lag",
+		Long: `Lists the coordinators as the leader sees them: whether each answers, when it last did, and by how many log entries it lags.
+GOSSIP is the member's state in gossip, which lags by some seconds. Without a leader, one coordinator reports what it knows
+and tries to reach the others.`,
 		Example: `  mind raft peers
   mind raft peers --coordinators c1:9000,c2:9000 --cert operator.pem --key operator-key.pem --ca ca.pem`,
 		Args: cobra.NoArgs,
@@ -72,7 +73,7 @@ what gossip says, which is some seconds behind. Without a leader one coordinator
 		}
 		for _, p := range got.GetPeers() {
 			if p.GetReason() != "" {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s is silent: %s\n", p.GetId(), p.GetReason())
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s does not answer: %s\n", p.GetId(), p.GetReason())
 			}
 			if p.GetWaitsFor() != "" {
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s has no vote yet: %s\n", p.GetId(), p.GetWaitsFor())

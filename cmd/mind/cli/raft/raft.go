@@ -22,24 +22,24 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// operator are the flags of the commands that speak to the coordinators themselves.
+// operator holds the flags of the commands that talk to the coordinators directly.
 type operator struct {
 	coordinators, cert, key, ca, secret, output string
 	timeout                                     time.Duration
 }
 
-// Command is `mind raft`.
+// Command returns `mind raft`.
 func Command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "raft",
-		Short: "Look at the replicas of the control plane",
-		Long: `Speaks to the coordinators themselves, with an operator's certificate, so it works without a gateway.
+		Short: "Inspect and operate the replicas of the control plane",
+		Long: `Talks to the coordinators directly, with an operator's certificate, so it works without a gateway.
 
-Which coordinators, and how to prove who you are, come from the flags, or from dev.json of a ` + "`mind dev`" + ` (MIND_DEV, or the current context).`,
+The addresses of the coordinators and your certificate come from the flags, or from dev.json of a ` + "`mind dev`" + ` (MIND_DEV, or the current context).`,
 		Example: `  mind raft peers
   mind raft transfer c2
   mind raft remove c3          # it will not come back
-  mind raft verify             # ask every coordinator whether all is well
+  mind raft verify             # check every coordinator
   mind raft snapshot save /backup/mind.snapshot`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -52,14 +52,14 @@ func (o *operator) bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.coordinators, "coordinators", "", "gRPC addresses of coordinators, a,b,c")
 	f.StringVar(&o.cert, "cert", "", "certificate of the operator (PEM)")
-	f.StringVar(&o.key, "key", "", "key of the certificate (PEM)")
-	f.StringVar(&o.ca, "ca", "", "certificate of the authority (PEM)")
+	f.StringVar(&o.key, "key", "", "private key of the certificate (PEM)")
+	f.StringVar(&o.ca, "ca", "", "certificate of the cluster's authority (PEM)")
 	f.StringVar(&o.secret, "secret", "", "secret of the coordinators (default: MIND_API_SECRET)")
-	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time for the answer")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Second, "time limit of the call")
 	f.StringVarP(&o.output, "output", "o", "table", "table, json or yaml")
 }
 
-// dial connects to the coordinators of the flags, or to those of a `mind dev`.
+// dial connects to the coordinators given by the flags, or to those of a `mind dev`.
 func (o *operator) dial() (*coordinators.Client, error) {
 	config, err := o.config()
 	if err != nil {
@@ -104,7 +104,7 @@ func (o *operator) config() (coordinators.Config, error) {
 		if err != nil {
 			return config, fmt.Errorf("loading the operator's certificate (--cert, --key and --ca): %w", err)
 		}
-		// The secret goes with each call: nobody but a coordinator may get it, whoever else answers at its address.
+		// The secret is sent with each call, so only a server with a coordinator's certificate may receive it.
 		config.TLS = pki.RequireRole(tls, pki.RoleCoordinator)
 	}
 	return config, nil
@@ -132,7 +132,7 @@ func (o *operator) with(cmd *cobra.Command, run func(ctx context.Context, cmd *c
 	return cmd
 }
 
-// explain makes one sentence of a failed call that says what to do.
+// explain turns a failed call into one sentence that says what to do.
 func (o *operator) explain(err error) error {
 	s, ok := status.FromError(err)
 	if !ok {
@@ -149,16 +149,16 @@ func (o *operator) explain(err error) error {
 	case known != "":
 		hint = ": " + known
 	case code == codes.Unavailable, code == codes.DeadlineExceeded:
-		hint = fmt.Sprintf(": look whether they run, whether a majority of them does, and whether --coordinators, --cert and --ca are theirs; it was tried for %s (--timeout)", o.timeout)
+		hint = fmt.Sprintf(": check that a majority of them runs, and that --coordinators, --cert and --ca are correct; gave up after %s (--timeout)", o.timeout)
 	}
-	return fmt.Errorf("no coordinator did it: %s (%s)%s", s.Message(), strings.ToLower(s.Code().String()), hint)
+	return fmt.Errorf("no coordinator carried out the call: %s (%s)%s", s.Message(), strings.ToLower(s.Code().String()), hint)
 }
 
-// advice says what to do about what gRPC says of a connection, which it says in words alone.
+// advice says what to do about a connection error. gRPC reports these errors only as text.
 func (o *operator) advice(text string) string {
 	for _, known := range []struct{ says, advice string }{
-		{"expired", "`mind tls show` says until when a certificate is good: have the one that ran out made anew, or set the clock of this machine if that is wrong"},
-		{"unknown authority", "give with --ca the authority that signed the coordinators' certificates"},
+		{"expired", "`mind tls show` shows how long certificates are valid: replace the expired one, or correct the clock of this machine"},
+		{"unknown authority", "give the authority that signed the coordinators' certificates with --ca"},
 		{"looked like an HTTP/1.1 header", "--coordinators takes grpc_addr of coordinators, not the address of the gateway, nor http_addr"},
 		{"does not look like a TLS handshake", "--coordinators takes grpc_addr of coordinators, not the address of the gateway, nor http_addr; if they have no certificates, leave --cert, --key and --ca out"},
 		{"missing selected ALPN", "--coordinators takes grpc_addr of coordinators, not raft_addr"},
@@ -173,7 +173,7 @@ func (o *operator) advice(text string) string {
 		case o.cert == "":
 			return "they may ask for a certificate: give --cert, --key and --ca"
 		default:
-			return "they may not accept --cert: it must be signed by their authority, for the role operator (`mind tls show` says what it is)"
+			return "they may reject --cert: it must be signed by their authority, for the role operator (`mind tls show` shows both)"
 		}
 	}
 	return ""
@@ -183,8 +183,8 @@ func newRaftTransfer() *cobra.Command {
 	o := &operator{}
 	return o.with(&cobra.Command{
 		Use:   "transfer [COORDINATOR]",
-		Short: "Hand leadership to another coordinator",
-		Long:  "Hands leadership to the named coordinator, or to the one that is most up to date.",
+		Short: "Transfer leadership to another coordinator",
+		Long:  "Transfers leadership to the given coordinator, or to the most up-to-date one.",
 		Example: `  mind raft transfer
   mind raft transfer c2`,
 		Args: cobra.MaximumNArgs(1),
@@ -209,9 +209,9 @@ func newRaftRemove() *cobra.Command {
 	o := &operator{}
 	return o.with(&cobra.Command{
 		Use:   "remove COORDINATOR",
-		Short: "Take a coordinator out of the voters for good",
-		Long: `Takes a coordinator out of the voters, so that it does not count towards a majority any more: one whose disk is lost, or
-that is to be shut down. It needs a majority of the present voters. Start its successor under a new id, with join_via.`,
+		Short: "Remove a coordinator from the voters permanently",
+		Long: `Removes a coordinator from the voters, so that it no longer counts towards a majority. Use it for a coordinator whose disk is
+lost, or that is retired. It needs a majority of the current voters. Start a replacement under a new id, with join_via.`,
 		Example: `  mind raft remove c3`,
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, cmd *cobra.Command, c *coordinators.Client, args []string) error {
@@ -221,7 +221,7 @@ that is to be shut down. It needs a majority of the present voters. Start its su
 		if o.output != "table" {
 			return render.Value(cmd.OutOrStdout(), o.output, map[string]string{"removed": args[0]})
 		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is no voter any more\n", args[0])
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is no longer a voter\n", args[0])
 		return err
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// peersOf is a coordinator, or somebody who answers for one.
+// peersOf is a coordinator, or a server that answers in its place.
 type peersOf struct {
 	v1.UnimplementedOperatorServiceServer
 	asked chan struct{}
@@ -29,8 +29,8 @@ func (p *peersOf) ListPeers(context.Context, *v1.ListPeersRequest) (*v1.ListPeer
 	return &v1.ListPeersResponse{AnsweredBy: "c1"}, nil
 }
 
-// The secret of the coordinators is told to coordinators: an agent of the same machine, which has a certificate for the host too,
-// may have taken the port of one that is down.
+// The secret is sent to coordinators only: an agent of the same machine, which has a certificate for the host too, may have
+// taken the port of a coordinator that is down.
 func TestRaft_speaksToCoordinatorsOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "pki")
 	clitest.Done(t, "tls", "init", "--dir", dir)
@@ -62,7 +62,7 @@ func TestRaft_saysWhatIsMissing(t *testing.T) {
 	for _, c := range []struct{ flags, says string }{
 		{"--coordinators 127.0.0.1:1 --ca ca.pem", "--cert is missing: --cert, --key and --ca go together"},
 		{"--coordinators 127.0.0.1:1 --cert a.pem --ca ca.pem", "--key is missing"},
-		{"--coordinators 127.0.0.1:1 --timeout 1s", "look whether they run"},
+		{"--coordinators 127.0.0.1:1 --timeout 1s", "check that a majority of them runs"},
 		{"--coordinators " + here + " --timeout 1s", "takes grpc_addr of coordinators, not the address of the gateway"},
 		{"--coordinators " + clitest.HangingUp(t) + " --timeout 1s", "they may ask for a certificate"},
 	} {

@@ -23,17 +23,17 @@ func newRaftRecover() *cobra.Command {
 	var sure bool
 	cmd := &cobra.Command{
 		Use:   "recover",
-		Short: "Let a cluster go on whose majority is gone for good",
-		Long: `Begins a new life of a cluster from the data of one coordinator, when a majority of the voters is lost for good and no leader can be
-elected any more. Run it on the coordinator that has the newest data (mind raft verify says up to which index), while it is
-stopped. Afterwards start it as always; the others join by themselves when they are started with empty data directories.
+		Short: "Recover a cluster that has lost its majority permanently",
+		Long: `Restarts a cluster from the data of one coordinator, when a majority of the voters is permanently lost and no leader can be
+elected. Run it on the coordinator with the newest data (mind raft verify shows the last index) while that coordinator is
+stopped. Then start it as usual; the others join automatically when they are started with empty data directories.
 
-All that this coordinator has in its log is kept: every acknowledged job that it holds is there. What only the lost coordinators had is
-lost. So that nothing lives twice, fencing tokens, ids and terms begin beyond all that they can have given out, and jobs
-are placed again only when every node has come back and said what it runs, or was forgotten (mind node forget). Running
-tasks run on, and nodes come back by themselves.
+Everything in the log of this coordinator is kept, including every acknowledged job in it. What only the lost coordinators had
+is lost. To make sure that nothing runs twice, fencing tokens, ids and terms start beyond any that the old cluster can have
+issued, and jobs are placed again only when every node has come back and reported what it runs, or was forgotten (mind node
+forget). Running tasks keep running, and nodes come back by themselves.
 
-The data is kept as it was beside the new one.`,
+The old data is kept beside the new data.`,
 		Example: `  mind raft verify --data-dir /var/lib/mind          # on each coordinator that still has a disk
   mind raft recover --data-dir /var/lib/mind --voter c3=10.0.0.3:7003 --i-know-others-are-dead`,
 		Args: cobra.NoArgs,
@@ -46,8 +46,8 @@ The data is kept as it was beside the new one.`,
 				return exit.Misuse(err)
 			}
 			if !sure {
-				return exit.Misuse(errors.New("give --i-know-others-are-dead: a coordinator that is not named with --voter and comes back with its old data would be a second cluster, " +
-					"and jobs would run twice. Empty their data directories before they are started again"))
+				return exit.Misuse(errors.New("give --i-know-others-are-dead: a coordinator that is not given with --voter and starts with its old data would form a second cluster, " +
+					"and jobs would run twice. Empty the data directories of the others before you start them again"))
 			}
 			done, err := recovery.Recover(cmd.Context(), dir, store, servers, whoami())
 			switch {
@@ -74,9 +74,9 @@ The data is kept as it was beside the new one.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&dir, "data-dir", "", "data directory of the coordinator")
-	f.StringArrayVar(&voters, "voter", nil, "voter of the new life, ID=RAFT_ADDR: this coordinator; others only if they have their disks")
-	f.BoolVar(&sure, "i-know-others-are-dead", false, "no other coordinator will run again with the data that it has")
-	f.StringVar(&store, "log-store", "", "wal or boltdb (default: the one that is there)")
+	f.StringArrayVar(&voters, "voter", nil, "voter of the recovered cluster, ID=RAFT_ADDR: this coordinator; others only if they still have their data; repeatable")
+	f.BoolVar(&sure, "i-know-others-are-dead", false, "confirm that no other coordinator will start again with its old data")
+	f.StringVar(&store, "log-store", "", "wal or boltdb (default: the one in use)")
 	f.StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	_ = cmd.MarkFlagRequired("data-dir")
 	_ = cmd.MarkFlagRequired("voter")
@@ -95,7 +95,7 @@ func parseVoters(texts []string) ([]data.Server, error) {
 	return voters, nil
 }
 
-// whoami is who runs this command, for the audit log.
+// whoami names the user who runs this command, for the audit log.
 func whoami() string {
 	name := "unknown"
 	if u, err := user.Current(); err == nil {

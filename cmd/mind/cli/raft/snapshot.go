@@ -28,11 +28,11 @@ import (
 func newRaftSnapshot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Save the whole state to a file, look into such a file, begin a cluster from it",
-		Long: `Saves the whole state of the control plane to a file: jobs, leases, nodes, queues, quotas, tokens (as digests), the audit log.
-Logs, metrics, checkpoints and models are not in it.
+		Short: "Save the state to a file, inspect such a file, start a cluster from it",
+		Long: `Saves the state of the control plane to a file: jobs, leases, nodes, queues, quotas, tokens (as digests) and the audit log.
+Logs, metrics, checkpoints and models are not included.
 
-Whoever has the file can read what jobs were submitted with, their environments included: keep it like a password.`,
+The file contains the jobs as they were submitted, including their environment variables: protect it like a password.`,
 		Example: `  mind raft snapshot save /backup/mind-$(date +%F).snapshot
   mind raft snapshot inspect /backup/mind-2026-01-31.snapshot
   mind raft snapshot restore /backup/mind-2026-01-31.snapshot --data-dir /var/lib/mind --new-cluster`,
@@ -49,15 +49,15 @@ func newSnapshotSave() *cobra.Command {
 	cmd := o.with(&cobra.Command{
 		Use:   "save FILE",
 		Short: "Save the state of a running cluster to a file",
-		Long: `Asks a coordinator for its state, once it has everything that was acknowledged before the call. The file is checked before it gets
-its name, so there is a whole one or none. That it was saved, and by whom, is in the audit log (snapshot.save).
+		Long: `Saves the state of a coordinator, which includes everything that was acknowledged before the call. The file is checked before
+it gets its name, so it is either complete or absent. The audit log records each save and its user (snapshot.save).
 
-Without a leader --stale saves what one coordinator has. That may be old, and is not audited.`,
+Without a leader, --stale saves the state of one coordinator. That state may be old, and the save is not audited.`,
 		Example: `  mind raft snapshot save /backup/mind-$(date +%F).snapshot     # daily, from cron`,
 		Args:    cobra.ExactArgs(1),
 	}, func(ctx context.Context, cmd *cobra.Command, c *coordinators.Client, args []string) error {
 		if _, err := os.Stat(args[0]); !force && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s is there already: choose another name, or give --force", args[0])
+			return fmt.Errorf("%s already exists: choose another name, or give --force", args[0])
 		}
 		call := coordinators.Call{}
 		if stale {
@@ -73,14 +73,14 @@ Without a leader --stale saves what one coordinator has. That may be old, and is
 		}
 		return printSaved(cmd.OutOrStdout(), o.output, args[0], about)
 	})
-	cmd.Flags().BoolVar(&stale, "stale", false, "save what one coordinator has, when there is no leader")
-	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
+	cmd.Flags().BoolVar(&stale, "stale", false, "save the state of one coordinator when there is no leader")
+	cmd.Flags().BoolVar(&force, "force", false, "overwrite an existing file")
 	_ = cmd.Flags().Set("timeout", "10m")
 	cmd.Flags().Lookup("timeout").DefValue = "10m"
 	return cmd
 }
 
-// saveStream writes what comes to a file, and looks whether it is whole before the file gets its name.
+// saveStream writes a stream to a file, and checks that it is complete before the file gets its name.
 func saveStream(next func() (*v1.SaveSnapshotResponse, error), path string) (*recovery.SavedState, error) {
 	file, err := durable.Create(path, 0o600)
 	if err != nil {
@@ -101,7 +101,7 @@ func saveStream(next func() (*v1.SaveSnapshotResponse, error), path string) (*re
 	}
 	about, err := recovery.Inspect(file.Name())
 	if err != nil {
-		return nil, fmt.Errorf("what came is not whole, and is not kept: %w", err)
+		return nil, fmt.Errorf("the received snapshot is not valid and was discarded: %w", err)
 	}
 	return about, file.Commit()
 }
@@ -110,9 +110,9 @@ func newSnapshotInspect() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Say what is in a saved state, and whether it is whole",
-		Long: `Reads the whole file, verifies its checksums and the invariants of the state in it, and says what there is. It needs no cluster.
-Exits with 1 when something is wrong.`,
+		Short: "Check a saved state and show what it contains",
+		Long: `Reads the file, verifies its checksums and the invariants of its state, and summarizes the state. It needs no cluster.
+The exit code is 1 if anything is wrong.`,
 		Example: `  mind raft snapshot inspect /backup/mind-2026-01-31.snapshot -o json`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -127,7 +127,7 @@ Exits with 1 when something is wrong.`,
 				return err
 			}
 			if len(about.Broken) > 0 {
-				return fmt.Errorf("%d things are wrong with the state in %s: do not restore it", len(about.Broken), args[0])
+				return fmt.Errorf("%d problems found in %s: do not restore it", len(about.Broken), args[0])
 			}
 			return nil
 		},
@@ -141,14 +141,14 @@ func newSnapshotRestore() *cobra.Command {
 	var newCluster bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
-		Short: "Begin a new cluster from a saved state",
-		Long: `Has the coordinator of an empty data directory begin a new cluster from a saved state at its next start, as the only voter. The other
-coordinators join it by themselves when they are started with empty data directories and the same peers.
+		Short: "Start a new cluster from a saved state",
+		Long: `Prepares an empty data directory, so that the coordinator that starts with it forms a new cluster from the saved state, as the
+only voter. The other coordinators join it when they are started with empty data directories and the same peers.
 
-The new cluster knows nothing of what happened after the state was saved. So that nothing lives twice,
-  - all coordinators of the old cluster must be stopped, and never run again with their data;
-  - fencing tokens, ids and terms begin beyond those of the old cluster;
-  - jobs that are in the file are placed only when every node in it has come back and said what it runs, or was forgotten
+The new cluster has no record of anything that happened after the state was saved. To make sure that nothing runs twice,
+  - all coordinators of the old cluster must be stopped, and must never run again with their data;
+  - fencing tokens, ids and terms start beyond those of the old cluster;
+  - jobs in the file are placed only when every node in it has come back and reported what it runs, or was forgotten
     (mind node forget). Nodes come back by themselves.`,
 		Example: `  # on every coordinator: stop it, and move its data aside
   mv /var/lib/mind /var/lib/mind.old
@@ -161,7 +161,7 @@ The new cluster knows nothing of what happened after the state was saved. So tha
 				return exit.Misuse(err)
 			}
 			if !newCluster {
-				return exit.Misuse(errors.New("give --new-cluster to say that no coordinator of the old cluster runs, nor ever will with its data"))
+				return exit.Misuse(errors.New("give --new-cluster to confirm that no coordinator of the old cluster runs, or will ever run again with its data"))
 			}
 			about, err := recovery.PrepareRestore(args[0], dir)
 			if err != nil {
@@ -170,13 +170,13 @@ The new cluster knows nothing of what happened after the state was saved. So tha
 			if err := printSaved(cmd.OutOrStdout(), output, "", about); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "mind: start the coordinator of %s now, alone; start the others, with empty data directories, when it is ready\n", dir)
+			fmt.Fprintf(cmd.ErrOrStderr(), "mind: now start only the coordinator of %s; when it is ready, start the others with empty data directories\n", dir)
 			return nil
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&dir, "data-dir", "", "data directory of the coordinator, without data")
-	f.BoolVar(&newCluster, "new-cluster", false, "the old cluster is gone for good")
+	f.StringVar(&dir, "data-dir", "", "data directory of the coordinator; must be empty")
+	f.BoolVar(&newCluster, "new-cluster", false, "confirm that the old cluster will never run again")
 	f.StringVarP(&output, "output", "o", "table", "table, json or yaml")
 	_ = cmd.MarkFlagRequired("data-dir")
 	return cmd
@@ -190,7 +190,7 @@ func printSaved(w io.Writer, output, file string, about *recovery.SavedState) er
 	f.Add("file", file)
 	f.Add("saved", fmt.Sprintf("%s by %s (mind %s)", about.At.Format(time.RFC3339), about.By, cmp.Or(about.Program, "unknown")))
 	if about.Stale {
-		f.Add("", "STALE: without a leader; it may lack what was acknowledged before")
+		f.Add("", "STALE: saved without a leader; acknowledged writes may be missing")
 	}
 	f.Add("state", fmt.Sprintf("index %d, term %d, hash %s", about.Index, about.Term, about.Hash))
 	var members []string

@@ -20,19 +20,19 @@ func newRaftVerify() *cobra.Command {
 	var reach bool
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check the coordinators of a cluster, or the data of one that is stopped",
-		Long: `Without --data-dir it asks every coordinator: whether it answers, who leads, whether all know the same members, whether the voters that
-answer are a majority, and whether their states are the same.
+		Short: "Check the coordinators of a cluster, or the data of a stopped one",
+		Long: `Without --data-dir it asks every coordinator, and checks that all answer, agree on the leader and the members, that the voters
+that answer form a majority, and that their states are equal.
 
-With --data-dir it walks the log and the snapshots of a coordinator that is stopped, and changes nothing. It reads every entry
-and every snapshot, looks for gaps, for terms that go back, for damaged pages and wrong checksums, replays the log, compares it
-with the snapshots, and checks the invariants of the state. It refuses while the coordinator runs. It also tries to reach
-the other members that the log names (--reach=false: not), and says when no majority of the voters can be there.
+With --data-dir it checks the log and the snapshots of a stopped coordinator without changing them. It reads every entry and
+every snapshot, looks for gaps, decreasing terms, damaged pages and wrong checksums, replays the log, compares it with the
+snapshots, and checks the invariants of the state. It refuses while the coordinator runs. It also tries to reach the other
+members in the log (unless --reach=false), and reports when the voters that answer cannot form a majority.
 
-The hash is the one that replicas compare: with --at INDEX the data of two replicas can be held against each other. The
-end of a log need not be committed yet, so compare at an index that both have and that was applied.
+The hash is the one that replicas compare: use --at INDEX to compare the data of two replicas. The end of a log may not be
+committed yet, so choose an index that both replicas have applied.
 
-Exits with 1 when something is wrong.`,
+The exit code is 1 if anything is wrong.`,
 		Example: `  mind raft verify
   mind raft verify --data-dir /var/lib/mind/c2
   mind raft verify --data-dir /var/lib/mind/c2 --at 48213 -o json`,
@@ -42,9 +42,9 @@ Exits with 1 when something is wrong.`,
 	o.bind(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&reach, "reach", true, "with --data-dir: try to reach the other members")
-	f.StringVar(&dir, "data-dir", "", "data directory of a coordinator that is stopped")
-	f.StringVar(&store, "log-store", "", "wal or boltdb (default: the one that is there)")
-	f.Uint64Var(&at, "at", 0, "say the hash at this index too")
+	f.StringVar(&dir, "data-dir", "", "data directory of a stopped coordinator")
+	f.StringVar(&store, "log-store", "", "wal or boltdb (default: the one in use)")
+	f.Uint64Var(&at, "at", 0, "also show the hash at this index")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := render.CheckOutput(o.output); err != nil {
 			return exit.Misuse(err)
@@ -72,7 +72,7 @@ Exits with 1 when something is wrong.`,
 			fmt.Fprintln(cmd.ErrOrStderr(), text)
 		}
 		if !report.Sound() {
-			return fmt.Errorf("%d things are wrong with %s: keep a copy of it, and replace the replica (docs/operate/runbook.md)", len(report.Flaws), dir)
+			return fmt.Errorf("%d problems found in %s: keep a copy of it, and replace the replica (docs/operate/runbook.md)", len(report.Flaws), dir)
 		}
 		return nil
 	}
@@ -99,7 +99,7 @@ func verifyTable(w io.Writer, r *verify.Report) error {
 		}
 		f.Add("state", fmt.Sprintf("index %d, term %d, hash %s (%d entries replayed %s)", r.State.Index, r.State.Term, r.State.Hash, r.State.Replayed, from))
 	} else {
-		f.Add("state", "not known: the log could not be replayed to its end")
+		f.Add("state", "unknown: the log could not be replayed to its end")
 	}
 	var members []string
 	for _, m := range r.Members {
@@ -131,7 +131,7 @@ func verifyTable(w io.Writer, r *verify.Report) error {
 		fmt.Fprintln(w, "note: "+note)
 	}
 	if r.Sound() {
-		_, err := fmt.Fprintln(w, "nothing is wrong")
+		_, err := fmt.Fprintln(w, "no problems found")
 		return err
 	}
 	fmt.Fprintln(w)
@@ -142,7 +142,7 @@ func verifyTable(w io.Writer, r *verify.Report) error {
 	return t.Flush()
 }
 
-// dash is a number, or a dash when it says nothing.
+// dash formats a number, or a dash for 0.
 func dash(n uint64) string {
 	if n == 0 {
 		return "-"

@@ -17,14 +17,14 @@ import (
 	"github.com/mindcoordinator/mind/raftnode/verify"
 )
 
-// reachTime bounds the try to reach one coordinator.
+// reachTime limits the attempt to reach one coordinator.
 const reachTime = 3 * time.Second
 
-// clusterReport is what `mind raft verify` finds of a running cluster.
+// clusterReport is the result of `mind raft verify` for a running cluster.
 type clusterReport struct {
 	Leader  string         `json:"leader"`
 	Members []memberReport `json:"members"`
-	// Problems are what somebody must look after.
+	// Problems need an operator's attention.
 	Problems []string `json:"problems"`
 }
 
@@ -80,7 +80,7 @@ func verifyCluster(cmd *cobra.Command, o *operator) error {
 	case err != nil:
 		return err
 	case len(report.Problems) > 0:
-		return fmt.Errorf("%d things are wrong with the cluster (docs/operate/runbook.md)", len(report.Problems))
+		return fmt.Errorf("%d problems found in the cluster (docs/operate/runbook.md)", len(report.Problems))
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func askMember(ctx context.Context, config coordinators.Config, p *v1.Peer) memb
 	return m
 }
 
-// judge says what is wrong.
+// judge lists the problems.
 func (r *clusterReport) judge(ctx context.Context, config coordinators.Config) {
 	voters, there := 0, 0
 	var known []string
@@ -145,7 +145,7 @@ func (r *clusterReport) judge(ctx context.Context, config coordinators.Config) {
 		if known == nil {
 			known = m.Knows
 		} else if !slices.Equal(known, m.Knows) {
-			r.problem("%s knows other members than the rest: %v, not %v (it may be behind; look again)", m.ID, m.Knows, known)
+			r.problem("%s has a different list of members: %v, not %v (it may lag: run the command again)", m.ID, m.Knows, known)
 		}
 		if m.Leader != r.Leader {
 			r.problem("%s takes %q for the leader, not %q", m.ID, m.Leader, r.Leader)
@@ -154,12 +154,12 @@ func (r *clusterReport) judge(ctx context.Context, config coordinators.Config) {
 	if majority := voters/2 + 1; there < majority {
 		r.problem("%d of %d voters answer, and a leader needs %d: bring voters back; if their disks are lost for good, see `mind raft recover --help`", there, voters, majority)
 	} else if r.Leader == "" {
-		r.problem("there is no leader, though %d of %d voters answer: look into their logs", there, voters)
+		r.problem("there is no leader, although %d of %d voters answer: see their logs", there, voters)
 	}
 	r.compare(ctx, config)
 }
 
-// compare holds the states of those that answer against each other, at an index that all have applied.
+// compare compares the states of the coordinators that answer, at an index that all have applied.
 func (r *clusterReport) compare(ctx context.Context, config coordinators.Config) {
 	at := uint64(0)
 	for _, m := range r.Members {
@@ -177,7 +177,8 @@ func (r *clusterReport) compare(ctx context.Context, config coordinators.Config)
 		c, err := alone(config, m.GRPCAddr)
 		if err == nil {
 			var got *v1.GetStateHashResponse
-			// An index that is not remembered any more cannot be compared; the replicas do that among themselves all the time.
+			// The hash at an index that is no longer remembered cannot be compared; the replicas compare their states among
+			// themselves all the time.
 			if got, err = c.Operators().GetStateHash(ctx, &v1.GetStateHashRequest{Index: at}); err == nil {
 				m.Hash, m.HashAt = got.GetHash(), got.GetIndex()
 			}
@@ -214,12 +215,12 @@ func (r *clusterReport) table(cmd *cobra.Command) error {
 		fmt.Fprintln(cmd.OutOrStdout(), "WRONG: "+p)
 	}
 	if len(r.Problems) == 0 {
-		fmt.Fprintln(cmd.OutOrStdout(), "nothing is wrong")
+		fmt.Fprintln(cmd.OutOrStdout(), "no problems found")
 	}
 	return nil
 }
 
-// reachMembers tries to reach the members that the log of a stopped coordinator names, and says what that means.
+// reachMembers tries to reach the members in the log of a stopped coordinator, and reports what the result means.
 func reachMembers(ctx context.Context, r *verify.Report) []string {
 	var (
 		mu    sync.Mutex
@@ -247,7 +248,7 @@ func reachMembers(ctx context.Context, r *verify.Report) []string {
 	}
 	calls.Wait()
 	slices.Sort(texts)
-	// The one whose data this is would be one more.
+	// The coordinator whose data this is counts as one more.
 	if majority := voters/2 + 1; voters > 0 && there+1 < majority {
 		texts = append(texts, fmt.Sprintf("note: %d of %d voters answer; with this one that is no majority (%d): no leader can be elected until others are back. If they are lost for good, see `mind raft recover --help`",
 			there, voters, majority))

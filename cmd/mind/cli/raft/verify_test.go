@@ -24,7 +24,7 @@ func TestVerify_misuseAndMissingData(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "raft", "raft.db"), []byte(strings.Repeat("no BoltDB ", 4000)), 0o600))
 	stdout, stderr, code := clitest.Run(t, "raft", "verify", "--data-dir", dir)
 	require.Equal(t, 1, code, stderr)
-	require.Contains(t, stderr, "things are wrong with "+dir)
+	require.Contains(t, stderr, "problems found in "+dir)
 	require.Contains(t, clitest.Squeeze(stdout), "log store - - meta page 0 is damaged")
 	stdout, _, code = clitest.Run(t, "raft", "verify", "--data-dir", dir, "-o", "json")
 	require.Equal(t, 1, code)

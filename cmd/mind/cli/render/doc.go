@@ -1,5 +1,5 @@
-// Package render writes answers to people as tables, and to programs as JSON or YAML.
+// Package render writes results as tables for people, and as JSON or YAML for programs.
 //
-// What others wrote (names, reasons, messages) reaches a terminal on one line and without control characters; programs get it
-// as it was written.
+// Text from others (names, reasons, messages) is printed to a terminal on one line and without control characters; programs
+// get it unchanged.
 package render

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Data writes the data of an answer as JSON or YAML, with all fields that the gateway gave, in its order.
+// Data writes the data of an answer as JSON or YAML, with all its fields in the order of the answer.
 func Data(w io.Writer, output string, data json.RawMessage) error {
 	if output == "json" {
 		e := json.NewEncoder(w)
@@ -36,7 +36,7 @@ func Data(w io.Writer, output string, data json.RawMessage) error {
 	return e.Close()
 }
 
-// block takes from a node the braces and quotes that it had as JSON.
+// block removes the braces and quotes that a node had as JSON.
 func block(n *yaml.Node) {
 	n.Style = 0
 	for _, c := range n.Content {
@@ -73,8 +73,8 @@ func (t *Table) Row(cells ...string) {
 	fmt.Fprintln(t.w, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 }
 
-// Printable is text that others wrote (names, reasons, messages) as it may reach a terminal: on one line, without what a
-// terminal would obey, and without what turns the order of the letters around.
+// Printable makes text from others (names, reasons, messages) safe for a terminal: one line, without control characters and
+// without characters that change the direction of text.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -87,10 +87,10 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Flush writes the table, its columns aligned.
+// Flush writes the table with aligned columns.
 func (t *Table) Flush() error { return t.w.Flush() }
 
-// Facts is a list of names and values; those without a value are left out.
+// Facts is a list of names and values; names without a value are omitted.
 type Facts struct {
 	t *Table
 }
@@ -110,7 +110,7 @@ func (f *Facts) Add(name, value string) {
 // Flush writes the list.
 func (f *Facts) Flush() error { return f.t.Flush() }
 
-// Ago is how long it has been, in two figures or so.
+// Ago formats how long ago something was, with about two figures.
 func Ago(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
@@ -118,7 +118,7 @@ func Ago(t *time.Time) string {
 	return Duration(time.Since(*t))
 }
 
-// Duration is a duration in two figures or so.
+// Duration formats a duration with about two figures.
 func Duration(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Minute:
@@ -132,7 +132,7 @@ func Duration(d time.Duration) string {
 	}
 }
 
-// IsTerminal says whether a reader or a writer is one.
+// IsTerminal reports whether a reader or a writer is a terminal.
 func IsTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -143,7 +143,7 @@ func IsTerminal(stream any) bool {
 	return err == nil
 }
 
-// Size is a number of bytes, as people read it.
+// Size formats a number of bytes for people.
 func Size(bytes int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f, u := float64(bytes), 0
@@ -153,7 +153,7 @@ func Size(bytes int64) string {
 	return strconv.FormatFloat(f, 'f', min(u, 1), 64) + " " + units[u]
 }
 
-// CheckOutput refuses a format that there is not.
+// CheckOutput refuses unknown formats.
 func CheckOutput(output string) error {
 	switch output {
 	case "table", "json", "yaml":
@@ -174,7 +174,7 @@ func Line(w io.Writer, output, data string) error {
 	return Data(w, output, json.RawMessage(data))
 }
 
-// Because is a reason in brackets, to stand behind what it is about.
+// Because formats a reason in brackets, to follow what it explains.
 func Because(reason string) string {
 	if reason == "" {
 		return ""

@@ -1,5 +1,5 @@
-// Package request makes the body of a request from a file and from flags.
+// Package request builds the body of a request from a file and from flags.
 //
-// What a file says is sent as it is written: YAML turns no text into a date or a number on the way. Text that is not UTF-8 is
-// refused. It knows no command and checks no meaning: the gateway does.
+// The contents of a file are sent as written: YAML does not turn text into dates or numbers. Text that is not UTF-8 is
+// refused. The package knows no command and does not check the meaning of fields: the gateway does.
 package request

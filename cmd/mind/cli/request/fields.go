@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Object is a JSON object that is being made.
+// Object is a JSON object under construction.
 type Object map[string]any
 
-// In returns the object of a field, making it when it is not there.
+// In returns the object in a field, and creates it if it is missing.
 func (o Object) In(field string) map[string]any {
 	inner := AsObject(o[field])
 	if inner == nil {
@@ -20,26 +20,26 @@ func (o Object) In(field string) map[string]any {
 	return inner
 }
 
-// AsObject returns v as an object, nil when it is none.
+// AsObject returns v as an object, or nil if it is not one.
 func AsObject(v any) map[string]any {
 	m, _ := v.(map[string]any)
 	return m
 }
 
-// Just is the value of a flag that is sent as it is.
+// Just is the value of a flag that is sent unchanged.
 func Just(v any) func() (any, error) { return func() (any, error) { return v, nil } }
 
 // Seconds is the value of a flag that is sent in whole seconds.
 func Seconds(d time.Duration) func() (any, error) {
 	return func() (any, error) {
 		if d < 0 || d%time.Second != 0 {
-			return nil, fmt.Errorf("%s: whole seconds are wanted", d)
+			return nil, fmt.Errorf("%s: it must be whole seconds", d)
 		}
 		return int(d / time.Second), nil
 	}
 }
 
-// Mebibytes reads a size such as 64Gi, 512Mi, 64G or 2048 (MiB).
+// Mebibytes parses a size such as 64Gi, 512Mi, 64G or 2048 (MiB).
 func Mebibytes(text string) (int, error) {
 	units := []struct {
 		suffix string

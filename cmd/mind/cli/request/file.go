@@ -16,11 +16,11 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/render"
 )
 
-// No request is nearly as large; a device or a pipe that never ends would be.
+// No valid request is nearly as large. The limit stops at a device or a pipe that never ends.
 const fileLimit = 8 << 20
 
-// Read reads a YAML or JSON file with the body of a request; "-" is stdin. What it says is sent as it is written: a
-// date stays the text that it was, and a key that looks like a number stays a key.
+// Read reads a YAML or JSON file with the body of a request; "-" is stdin. Its contents are sent as written: a date stays
+// text, and a key that looks like a number stays a key.
 func Read(file string) (Object, error) {
 	text, err := readInput(file)
 	if err != nil {
@@ -47,7 +47,7 @@ func Read(file string) (Object, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	for field, v := range body {
-		// Flags go into these. What is no object would make way for them silently.
+		// Flags are set in these objects; a value that is not an object would be overwritten silently.
 		if AsObject(v) == nil && v != nil && strings.HasSuffix(field, "_config") {
 			return nil, fmt.Errorf("%s: %s must be an object", file, field)
 		}
@@ -74,7 +74,7 @@ func readInput(file string) ([]byte, error) {
 	return text, nil
 }
 
-// asWritten keeps YAML from taking for a time or for a number what JSON would not.
+// asWritten keeps YAML from reading text as a time or a number where JSON would not.
 func asWritten(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		switch tag := n.ShortTag(); {
@@ -95,7 +95,7 @@ func asWritten(n *yaml.Node) error {
 	return nil
 }
 
-// CheckUTF8 refuses text that is not UTF-8. JSON would carry something else in its place, silently.
+// CheckUTF8 refuses text that is not UTF-8. JSON would silently carry other characters in its place.
 func CheckUTF8(v any, at string) error {
 	switch v := v.(type) {
 	case string:

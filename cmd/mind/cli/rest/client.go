@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// A gateway answers within its own limit, which is shorter.
+	// A gateway answers within its own time limit, which is shorter.
 	callTimeout = 60 * time.Second
-	// Tries of a call whose connection broke, and the pause between them.
+	// How often a call is tried when its connection breaks, and the pause between tries.
 	tries    = 4
 	tryPause = 300 * time.Millisecond
 )
@@ -34,12 +34,12 @@ const (
 // Client speaks REST to one gateway.
 type Client struct {
 	base, token string
-	// stale: reads take what one coordinator has.
+	// stale: reads take the state of one coordinator.
 	stale bool
 	http  *http.Client
 }
 
-// NewClient makes a client of the gateway that the flags lead to.
+// NewClient makes a client for the gateway that the flags select.
 func NewClient(t target.Flags) (*Client, error) {
 	found, err := t.Resolve()
 	if err != nil {
@@ -60,14 +60,14 @@ func NewClient(t target.Flags) (*Client, error) {
 	return &Client{base: found.Addr, token: found.Token, stale: t.Stale, http: &http.Client{Transport: transport}}, nil
 }
 
-// NewKey mints an idempotency key, so that a write may be sent twice.
+// NewKey creates an idempotency key, so that a write may be sent twice.
 func NewKey() string {
 	b := make([]byte, 15)
 	_, _ = rand.Read(b) // it never fails
 	return "cli-" + strings.ToLower(base32.StdEncoding.EncodeToString(b))
 }
 
-// Get reads; into may be nil. The raw data is returned for -o json and yaml.
+// Get reads; into may be nil. It returns the raw data for -o json and yaml.
 func (c *Client) Get(ctx context.Context, path string, query url.Values, into any) (json.RawMessage, error) {
 	return c.Call(ctx, http.MethodGet, path, query, nil, "", into)
 }
@@ -80,8 +80,8 @@ func (c *Client) Post(ctx context.Context, path string, body any, key string, in
 	return c.Call(ctx, http.MethodPost, path, nil, body, key, into)
 }
 
-// Call makes one call and takes its envelope off. All calls are reads or carry a key, so one whose connection broke is
-// made again.
+// Call makes one call and unwraps the envelope of the answer. All calls are reads or carry a key, so a call whose
+// connection broke is repeated.
 func (c *Client) Call(ctx context.Context, method, path string, query url.Values, body any, key string, into any) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -115,14 +115,14 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 }
 
 func notUnderstood(err error) error {
-	return fmt.Errorf("cannot read the gateway's answer (is it of another version than this program?): %w", err)
+	return fmt.Errorf("cannot read the gateway's answer (is its version different from this program's?): %w", err)
 }
 
-// interruptedWrite says what is known of a write that was given up before its answer: nothing.
+// interruptedWrite is the error of a write that was interrupted before its answer.
 func interruptedWrite(path, key string) string {
-	text := "interrupted before the gateway answered, so it may have been done or not"
+	text := "interrupted before the gateway answered: it is unknown whether the call was carried out"
 	if path == "/jobs" || path == "/evaluations" {
-		text += "; with --idempotency-key " + key + " it is not done twice"
+		text += "; repeat it with --idempotency-key " + key + ", and it is not carried out twice"
 	}
 	return text
 }
@@ -158,7 +158,7 @@ func (c *Client) once(ctx context.Context, method, path string, query url.Values
 
 func (c *Client) request(ctx context.Context, method, path string, query url.Values, body []byte) (*http.Request, error) {
 	for segment := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		// What is no segment of a path would ask for something else.
+		// A string that is not a single path segment would address something else.
 		if segment == "" || segment == "." || segment == ".." {
 			return nil, exit.Misuse(fmt.Errorf("there is nothing with the id %q: ids are like job_1a2b", segment))
 		}
@@ -183,8 +183,8 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return req, nil
 }
 
-// broke says whether the connection broke before the answer was whole. One that was never made does not count: that no
-// gateway listens is worth telling at once.
+// broke reports whether the connection broke before the answer was complete. A connection that was never made does not
+// count: the user should hear at once that no gateway listens.
 func broke(err error) bool {
 	var r *refusal
 	return !errors.As(err, &r) && !errors.Is(err, syscall.ECONNREFUSED) &&

@@ -12,7 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
 )
 
-// Command makes a command that speaks REST; run gets a client, and the format that -o asks for.
+// Command makes a command that talks REST; run gets a client and the format given with -o.
 func Command(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Command, c *Client, output string, args []string) error) *cobra.Command {
 	var t target.Flags
 	var output string
@@ -33,7 +33,7 @@ func Command(cmd *cobra.Command, run func(ctx context.Context, cmd *cobra.Comman
 	return cmd
 }
 
-// Positive refuses a number that asks for nothing.
+// Positive refuses a number below 1.
 func Positive(flag string, n int) error {
 	if n < 1 {
 		return exit.Misuse(fmt.Errorf("--%s %d: it must be 1 or more", flag, n))
@@ -41,7 +41,7 @@ func Positive(flag string, n int) error {
 	return nil
 }
 
-// HideDefaults keeps the help from showing numbers that stand for a flag that is not given.
+// HideDefaults hides the default values of flags whose zero value only means "not given".
 func HideDefaults(flags *pflag.FlagSet, names ...string) {
 	for _, name := range names {
 		flags.Lookup(name).DefValue = "0"

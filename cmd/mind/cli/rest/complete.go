@@ -10,11 +10,11 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/target"
 )
 
-// Nobody waits longer than this for a completion.
+// A completion takes no longer than this.
 const completeWithin = time.Second
 
-// CompleteNames offers what a path lists, for the first argument of a command: the field id of each, described by the field about.
-// Where the list cannot be had, it offers nothing.
+// CompleteNames completes the first argument of a command with the items that a path lists: the field id of each, described
+// by the field about. If it cannot get the list, it offers nothing.
 func CompleteNames(cmd *cobra.Command, args []string, path, list, id, about string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	c, ctx, cancel := ForCompletion(cmd)
 	defer cancel()
@@ -35,7 +35,7 @@ func CompleteNames(cmd *cobra.Command, args []string, path, list, id, about stri
 	return found, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// ForCompletion makes the client of a completion, which has little time; nil where none can be made.
+// ForCompletion makes the client of a completion, with a short timeout; nil if it cannot.
 func ForCompletion(cmd *cobra.Command) (*Client, context.Context, context.CancelFunc) {
 	ctx := cmd.Context()
 	if ctx == nil {

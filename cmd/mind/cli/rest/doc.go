@@ -1,6 +1,7 @@
-// Package rest is the way from a command to a gateway: the client, its errors, pages, streams and polling, and the flags and
-// completions that go with them.
+// Package rest connects commands to a gateway: the REST client, its errors, paging, streams and polling, and the flags and
+// completions that use it.
 //
-// Every write carries an idempotency key, so a call whose connection broke is made again. A stream that breaks goes on without
-// gap or repeat. An error says what to do next. It knows no kind of object: the packages of the commands do.
+// Every write carries an idempotency key, so a call whose connection broke is repeated safely. A stream that breaks resumes
+// without gap or repeat. An error says what to do next. The package knows no kind of object: the packages of the commands
+// do.
 package rest

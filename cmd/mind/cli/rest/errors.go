@@ -17,20 +17,20 @@ import (
 	"github.com/mindcoordinator/mind/cmd/mind/cli/exit"
 )
 
-// Errors say what to do. Here are those that the gateway answers, and those of the way to it.
+// Errors say what to do. This file covers the errors that the gateway answers and those of the connection to it.
 
 // refusal is an error that the gateway answered.
 type refusal struct {
 	status  int
 	code    string
 	message string
-	// advice is what may be wrong when there is no such thing.
+	// advice says how to find the right name when an object does not exist.
 	advice string
-	// read: stale would have been an answer, and was not asked for.
+	// read: the call was a read without --stale, which would have got an answer.
 	read bool
 }
 
-// refused reads the answer to a call of a path.
+// refused parses the error answer to a call of a path.
 func (c *Client) refused(method, path string, status int, text []byte) error {
 	var envelope struct {
 		Error struct {
@@ -57,15 +57,15 @@ func (c *Client) refused(method, path string, status int, text []byte) error {
 		}
 		r.advice = whereToLook(path)
 	case status == http.StatusNotFound || status == http.StatusMethodNotAllowed:
-		r.message = fmt.Sprintf("%s answers %d %s, and not as a gateway of Mind does: %s", c.base, status, http.StatusText(status), giveGateway)
+		r.message = fmt.Sprintf("%s answers %d %s, which is not the answer of a Mind gateway: %s", c.base, status, http.StatusText(status), giveGateway)
 	}
 	return r
 }
 
-// giveGateway is what to do when somebody else answers.
+// giveGateway is the advice when the server is not a gateway.
 const giveGateway = "give the address of a gateway, not one of a coordinator or an agent"
 
-// whereToLook says how to see what there is of the kind that a path is about.
+// whereToLook says how to list the objects of the kind that a path is about.
 func whereToLook(path string) string {
 	for _, known := range []struct{ start, advice string }{
 		{"/jobs/", "`mind jobs` lists those of your tenant"},
@@ -90,36 +90,36 @@ func (r *refusal) Error() string {
 	}
 	switch {
 	case r.code == "AUTH_TOKEN_MISSING":
-		text = "there is no token: give one with MIND_TOKEN or --token; with MIND_DEV, the data directory of a `mind dev`, its own is taken"
+		text = "there is no token: give one with MIND_TOKEN or --token, or set MIND_DEV to the data directory of a `mind dev` to use its token"
 	case r.status == http.StatusUnauthorized:
-		text += ": give a good token with MIND_TOKEN or --token"
+		text += ": give a valid token with MIND_TOKEN or --token"
 	case r.status == http.StatusForbidden:
 		text += ": use a token that has this permission"
 	case r.status == http.StatusNotFound && r.advice != "":
 		text += ": " + r.advice
 	case r.status == http.StatusServiceUnavailable:
 		text, _, _ = strings.Cut(text, "; try again") // that advice is for programs
-		text += ": try again in a moment; if it stays so, look at `mind raft peers`"
+		text += ": try again in a moment; if that does not help, check `mind raft peers`"
 		if r.read {
-			text += ", and use --stale to see what one coordinator has"
+			text += ", or use --stale to read from one coordinator"
 		}
 	}
 	return text
 }
 
-// Gone says whether the gateway answered that there is no such thing.
+// Gone reports whether the gateway answered that the object does not exist.
 func Gone(err error) bool {
 	var r *refusal
 	return errors.As(err, &r) && r.status == http.StatusNotFound
 }
 
-// final says whether the gateway would refuse the same again: a token that has expired does not become good by waiting.
+// final reports whether repeating the call would get the same refusal: an expired token does not become valid by waiting.
 func final(err error) bool {
 	var r *refusal
 	return errors.As(err, &r) && r.status >= 400 && r.status < 500 && r.status != http.StatusTooManyRequests
 }
 
-// advised makes an error of the network one that says what to do.
+// advised turns a network error into one that says what to do.
 func (c *Client) advised(err error) error {
 	var r *refusal
 	var op *net.OpError
@@ -129,7 +129,7 @@ func (c *Client) advised(err error) error {
 	case errors.Is(err, context.Canceled):
 		return exit.Interrupted("interrupted")
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("%s did not answer in %s: is it overloaded?", c.base, callTimeout)
+		return fmt.Errorf("%s did not answer within %s: is it overloaded?", c.base, callTimeout)
 	case errors.As(err, &op) && op.Op == "dial":
 		return fmt.Errorf("cannot reach %s: is it running? Start a cluster with `mind dev`, or name another with MIND_ADDR (%w)", c.base, op.Err)
 	}
@@ -146,12 +146,12 @@ func (c *Client) advised(err error) error {
 	case strings.Contains(text, "certificate required"):
 		return fmt.Errorf("%s asks for a certificate, as coordinators and agents do: %s", c.base, giveGateway)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), strings.Contains(text, "malformed HTTP"):
-		return fmt.Errorf("%s hangs up, or speaks something else than HTTP (%w): try again; if it stays so, %s", c.base, err, giveGateway)
+		return fmt.Errorf("%s closed the connection, or does not speak HTTP (%w): try again; if that does not help, %s", c.base, err, giveGateway)
 	}
 	return fmt.Errorf("talking to %s: %w", c.base, err)
 }
 
-// certificateAdvice says what to do about a certificate that is not accepted.
+// certificateAdvice says what to do about a certificate that is rejected.
 func certificateAdvice(err error, whose string) string {
 	var (
 		unknown x509.UnknownAuthorityError

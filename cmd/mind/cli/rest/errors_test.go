@@ -27,7 +27,7 @@ import (
 func TestErrors_sayWhereTheTokenIsMissing(t *testing.T) {
 	g := clitest.NewGateway(t)
 	g.On("GET /jobs", clitest.Refuse(401, "AUTH_TOKEN_MISSING", "send an Authorization header: Bearer TOKEN"))
-	require.Equal(t, "mind: there is no token: give one with MIND_TOKEN or --token; with MIND_DEV, the data directory of a `mind dev`, its own is taken\n", clitest.Fails(t, "jobs"))
+	require.Equal(t, "mind: there is no token: give one with MIND_TOKEN or --token, or set MIND_DEV to the data directory of a `mind dev` to use its token\n", clitest.Fails(t, "jobs"))
 }
 
 func TestErrors_sayHowToFindWhatIsMissing(t *testing.T) {
@@ -53,15 +53,15 @@ func TestErrors_sayThatThePortIsWrong(t *testing.T) {
 	clitest.NewGateway(t)
 	addr := clitest.HangingUp(t)
 	for _, command := range []string{"jobs", "events -f", "logs -f x"} {
-		require.Contains(t, clitest.Fails(t, append(strings.Fields(command), "--addr", addr)...), "try again; if it stays so, give the address of a gateway", command)
+		require.Contains(t, clitest.Fails(t, append(strings.Fields(command), "--addr", addr)...), "try again; if that does not help, give the address of a gateway", command)
 	}
 	health := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(health.Close)
-	require.Equal(t, "mind: "+health.URL+" answers 404 Not Found, and not as a gateway of Mind does: give the address of a gateway, not one of a coordinator or an agent\n",
+	require.Equal(t, "mind: "+health.URL+" answers 404 Not Found, which is not the answer of a Mind gateway: give the address of a gateway, not one of a coordinator or an agent\n",
 		clitest.Fails(t, "jobs", "--addr", health.URL))
 }
 
-// certificate makes one that signs for itself, and the file that believes it.
+// certificate makes a self-signed certificate, and a file that trusts it.
 func certificate(t *testing.T, host string, from, to time.Time) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

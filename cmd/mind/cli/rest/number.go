@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// Number is a whole number that may be written as a string, as 64-bit ones sometimes are in JSON.
+// Number is a whole number that JSON may carry as a string, as it does with some 64-bit numbers.
 type Number int64
 
 func (n *Number) UnmarshalJSON(text []byte) error {

@@ -10,11 +10,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// pageSize is how many items are asked for at a time.
+// pageSize is the number of items requested at a time.
 const pageSize = 100
 
-// List reads the pages of a path until there are limit items, or no more; name is the field that holds them. Each item is
-// returned decoded and as the gateway wrote it. A page may be empty and not be the last.
+// List reads pages of a path until it has limit items or there are no more; name is the field that holds them. It returns
+// each item decoded and as the gateway wrote it. A page may be empty without being the last.
 func List[T any](ctx context.Context, c *Client, path, name string, query url.Values, limit int) (all []T, raw []json.RawMessage, total Count, err error) {
 	raw = []json.RawMessage{}
 	for len(all) < limit {
@@ -53,14 +53,14 @@ func List[T any](ctx context.Context, c *Client, path, name string, query url.Va
 	return all, raw, total, nil
 }
 
-// Count is how many there are of what a list lists.
+// Count is the total number of items of a list.
 type Count struct {
 	Total int `json:"total_count"`
-	// AtLeast: there may be more; not all were looked at.
+	// AtLeast: the total may be larger, because not all items were counted.
 	AtLeast bool `json:"total_count_is_minimum"`
 }
 
-// More says on stderr that there are more than were shown.
+// More says on stderr that there are more items than were shown.
 func (n Count) More(cmd *cobra.Command, shown int) {
 	switch {
 	case n.AtLeast:
@@ -70,7 +70,7 @@ func (n Count) More(cmd *cobra.Command, shown int) {
 	}
 }
 
-// Of is a list as JSON, with how many there are.
+// Of is a list as JSON, with its total.
 func (n Count) Of(name string, raw []json.RawMessage) map[string]any {
 	return map[string]any{name: raw, "total_count": n.Total, "total_count_is_minimum": n.AtLeast}
 }

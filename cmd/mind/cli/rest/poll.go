@@ -8,14 +8,14 @@ import (
 	"github.com/mindcoordinator/mind/api/wait"
 )
 
-// The pause between two reads of a poll grows from the first to the second.
+// The pause between two reads grows from the first to the second.
 const (
 	pollPause    = 50 * time.Millisecond
 	pollPauseMax = time.Second
 )
 
-// Poll reads a path again and again until done says so, and returns what it read last. Reads that fail are repeated for
-// reopenFor; a refusal that would be the same again ends the poll.
+// Poll reads a path repeatedly until done reports true, and returns the last answer. A failed read is repeated for up to
+// reopenFor; a refusal that would not change ends the poll.
 func Poll[T any](ctx context.Context, c *Client, path string, done func(*T) (bool, error)) (*T, json.RawMessage, error) {
 	answered := time.Now()
 	for pause := pollPause; ; pause = min(pause*5/4, pollPauseMax) {

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// The gateway sends a comment at least every 15 s; a stream that is silent for longer than this is dead.
+	// The gateway sends a comment at least every 15 s, so a stream that is silent for longer than this is dead.
 	streamSilence = 50 * time.Second
 	reopenPause   = 500 * time.Millisecond
-	// How long a stream is opened again and again while no gateway answers.
+	// How long a stream is reopened while no gateway answers.
 	reopenFor = 5 * time.Minute
 )
 
@@ -28,11 +28,11 @@ type Event struct {
 	id, Name, Data string
 }
 
-// errEnded ends a stream: the gateway said that all was sent.
+// errEnded ends a stream regularly: the gateway said that everything was sent.
 var errEnded = errors.New("stream ended")
 
-// Stream hands over the events of a path until the gateway says that the stream has ended. When the connection breaks it
-// is opened again after the last event that was seen, so nothing is missed and nothing comes twice.
+// Stream passes on the events of a path until the gateway ends the stream. When the connection breaks, it reopens the
+// stream after the last event, so no event is missed and none comes twice.
 func (c *Client) Stream(ctx context.Context, path string, query url.Values, take func(Event) error) error {
 	last, since, heard := "", time.Now(), false
 	for try := 1; ; try++ {
@@ -42,7 +42,7 @@ func (c *Client) Stream(ctx context.Context, path string, query url.Values, take
 				return ending(e)
 			}
 			if e.Name == "" && e.Data == "" {
-				// Where to go on when the stream breaks before its first event.
+				// Where to resume if the stream breaks before its first event.
 				last = e.id
 				return nil
 			}
@@ -66,11 +66,11 @@ func (c *Client) Stream(ctx context.Context, path string, query url.Values, take
 		case errors.As(err, &r) && r.status != http.StatusServiceUnavailable && r.status != http.StatusGatewayTimeout && r.status != http.StatusTooManyRequests:
 			return err
 		case last == "" && time.Since(since) < reopenPause && !errors.As(err, &r) && err != nil && !broke(err):
-			return c.advised(err) // it never worked
+			return c.advised(err) // it was never open
 		case !heard && try == tries && broke(err) && err != nil:
-			return c.advised(err) // something is there, and it is no gateway
+			return c.advised(err) // a server answers that is not a gateway
 		case time.Since(since) > reopenFor:
-			return fmt.Errorf("the stream broke and cannot be opened again: %w", c.advised(err))
+			return fmt.Errorf("the stream broke and cannot be reopened: %w", c.advised(err))
 		}
 		if wait.For(ctx, reopenPause); ctx.Err() != nil {
 			return ctx.Err()
@@ -78,12 +78,12 @@ func (c *Client) Stream(ctx context.Context, path string, query url.Values, take
 	}
 }
 
-// takeError is an error of the reader of a stream, which ends it.
+// takeError is an error returned by the consumer of a stream; it ends the stream.
 type takeError struct{ err error }
 
 func (e *takeError) Error() string { return e.err.Error() }
 
-// ending reads an error event: the regular end, or what went wrong.
+// ending reads an error event: the regular end, or an error.
 func ending(e Event) error {
 	var said struct {
 		Code    string `json:"code"`
@@ -121,14 +121,14 @@ func (c *Client) streamOnce(ctx context.Context, path string, query url.Values, 
 	return readEvents(answer.Body, func() { silence.Reset(streamSilence) }, take)
 }
 
-// readEvents takes a stream apart. Each line is a sign of life. It returns io.ErrUnexpectedEOF when the stream stops.
+// readEvents parses a stream. Each line is a sign of life. It returns io.ErrUnexpectedEOF when the stream breaks.
 func readEvents(r io.Reader, alive func(), take func(Event) error) error {
 	lines := bufio.NewReaderSize(r, 64<<10)
 	var e Event
 	for {
 		line, err := lines.ReadString('\n')
 		if err != nil {
-			return io.ErrUnexpectedEOF // also for an event that is not whole: it comes again
+			return io.ErrUnexpectedEOF // also for an incomplete event: it is sent again
 		}
 		alive()
 		line = strings.TrimRight(line, "\r\n")

@@ -42,7 +42,7 @@ func ReadContexts() (Contexts, error) {
 	all := Contexts{Contexts: map[string]Context{}}
 	file, err := contextsFile()
 	if err != nil {
-		return all, nil // no home: no contexts
+		return all, nil // no home directory: no contexts
 	}
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,14 +52,15 @@ func ReadContexts() (Contexts, error) {
 		return all, err
 	}
 	if len(text) == 0 {
-		// A version before this one left such a file after a power cut. To go on as if there were no contexts could reach another cluster.
-		return all, fmt.Errorf("%s is empty: put a copy of it back, or remove it and make it anew with `mind context`", file)
+		// An older version could leave an empty file after a power cut. Continuing without contexts could reach another
+		// cluster.
+		return all, fmt.Errorf("%s is empty: restore a copy of it, or remove it and create it again with `mind context`", file)
 	}
-	// A misspelt key would leave out an address or a token silently.
+	// A misspelt key would silently drop an address or a token.
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&all); err != nil && !errors.Is(err, io.EOF) {
-		return all, fmt.Errorf("%s cannot be used: %w: repair it, or remove it and make a new one with `mind context`", file, err)
+		return all, fmt.Errorf("%s is not valid: %w: repair it, or remove it and create it again with `mind context`", file, err)
 	}
 	return all, nil
 }

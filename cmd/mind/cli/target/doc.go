@@ -1,5 +1,5 @@
-// Package target says which cluster a command means, and with which token: from flags, variables, a `mind dev`, or a context of
-// the user's configuration, in this order.
+// Package target finds the cluster and the token that a command uses: from flags, environment variables, a `mind dev`, or a
+// context of the user's configuration, in this order.
 //
 // A token that was found with one address is never sent to another.
 package target

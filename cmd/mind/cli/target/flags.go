@@ -17,10 +17,10 @@ import (
 
 const defaultAddr = "http://127.0.0.1:8080"
 
-// APIPath is what the paths of all calls begin with.
+// APIPath is the prefix of the paths of all calls.
 const APIPath = "/v1/modules/scaimind"
 
-// Flags are the flags that say which cluster is meant.
+// Flags are the flags that select the cluster.
 type Flags struct {
 	Addr, Token, CaCert, Context string
 	Stale                        bool
@@ -33,12 +33,12 @@ func (t *Flags) Bind(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&t.Addr, "addr", "", "address of the gateway (default: MIND_ADDR, else $MIND_DEV/dev.json, else the current context, else "+defaultAddr+")")
 	f.StringVar(&t.Token, "token", "", "bearer token (default: MIND_TOKEN, else as for --addr)")
-	f.StringVar(&t.CaCert, "ca-cert", "", "certificate of the authority that signed the gateway's (default: MIND_CACERT)")
+	f.StringVar(&t.CaCert, "ca-cert", "", "CA certificate (PEM) that verifies the gateway (default: MIND_CACERT)")
 	f.StringVar(&t.Context, "context", "", "context of ~/.config/mind/config.yaml to use")
-	f.BoolVar(&t.Stale, "stale", false, "read what one coordinator has, without asking the others: for when there is no leader")
+	f.BoolVar(&t.Stale, "stale", false, "read the state of one coordinator without asking the others; works without a leader")
 }
 
-// Resolve finds the cluster: what flags and variables leave open comes from $MIND_DEV/dev.json or from a context.
+// Resolve finds the cluster. Flags and variables come first; $MIND_DEV/dev.json or a context fill the rest.
 func (t *Flags) Resolve() (Context, error) {
 	found := Context{Addr: t.Addr, Token: t.Token, CACert: t.CaCert}
 	if t.Context == "" {
@@ -62,13 +62,13 @@ func (t *Flags) Resolve() (Context, error) {
 	}
 	found.Addr, found.Token = addr, strings.TrimSpace(found.Token)
 	if strings.ContainsFunc(found.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return found, exit.Misuse(errors.New("the token has characters that no token has: give it with MIND_TOKEN or --token as it was printed"))
+		return found, exit.Misuse(errors.New("the token contains characters that no token has: give it with MIND_TOKEN or --token exactly as it was printed"))
 	}
 	return found, nil
 }
 
-// remembered fills in what is known of the cluster from before: by its context, or by its `mind dev`. A token is for the
-// cluster that gave it: another address gets none of it.
+// remembered fills in what the context or the `mind dev` knows about the cluster. A token belongs to the cluster that
+// issued it: it is not used with another address.
 func (t *Flags) remembered(found *Context) error {
 	dev := os.Getenv("MIND_DEV")
 	switch {
@@ -79,17 +79,17 @@ func (t *Flags) remembered(found *Context) error {
 		}
 		c, ok := all.Contexts[t.Context]
 		if !ok {
-			return exit.Misuse(fmt.Errorf("there is no context %q: `mind context` lists those that are there", t.Context))
+			return exit.Misuse(fmt.Errorf("there is no context %q: `mind context` lists the existing ones", t.Context))
 		}
 		if found.Addr != "" && !SameAddress(found.Addr, c.Addr) {
-			return exit.Misuse(fmt.Errorf("--addr is not the address of context %q, and its token is for that one: give --context or --addr", t.Context))
+			return exit.Misuse(fmt.Errorf("--addr is not the address of context %q, whose token must not go to another cluster: give --context or --addr", t.Context))
 		}
 		t.warnOfReaders(c)
 		found.Fill(c)
 	case dev != "":
 		info, err := devcluster.ReadInfo(dev)
 		if err != nil && found.Addr == "" {
-			return fmt.Errorf("MIND_DEV is set, but there is no cluster: start one with `mind dev --data-dir %s` (%w)", dev, err)
+			return fmt.Errorf("MIND_DEV is set, but no cluster runs there: start one with `mind dev --data-dir %s` (%w)", dev, err)
 		}
 		if err == nil && (found.Addr == "" || SameAddress(found.Addr, info.Gateway.URL)) {
 			found.Fill(Context{Addr: info.Gateway.URL, Token: info.Token, Dev: dev})
@@ -107,13 +107,13 @@ func (t *Flags) remembered(found *Context) error {
 			t.warnOfReaders(c)
 			found.Fill(c)
 		case !ok && all.Current != "" && found.Addr == "":
-			return fmt.Errorf("the current context %q is not there any more: `mind context` lists those that are, `mind context NAME` uses one", all.Current)
+			return fmt.Errorf("the current context %q does not exist: `mind context` lists the existing ones, `mind context NAME` selects one", all.Current)
 		}
 	}
 	return nil
 }
 
-// Fill takes from another context what this one leaves open.
+// Fill takes missing fields from another context.
 func (c *Context) Fill(from Context) {
 	for _, f := range [][2]*string{{&c.Addr, &from.Addr}, {&c.Token, &from.Token}, {&c.CACert, &from.CACert}, {&c.Dev, &from.Dev}} {
 		if *f[0] == "" {
@@ -122,7 +122,7 @@ func (c *Context) Fill(from Context) {
 	}
 }
 
-// warnOfReaders says so when a token that is about to be used can be read by others.
+// warnOfReaders warns when the file of a token that is about to be used can be read by others.
 func (t *Flags) warnOfReaders(c Context) {
 	file, err := contextsFile()
 	if err != nil || c.Token == "" || t.Warnings == nil {
@@ -133,8 +133,8 @@ func (t *Flags) warnOfReaders(c Context) {
 	}
 }
 
-// ParseAddress makes the address of a gateway of what people write for it: with or without a scheme, and with the path that all
-// calls have.
+// ParseAddress normalizes the address of a gateway as people write it: with or without a scheme, and with the path of the
+// API.
 func ParseAddress(text string) (string, error) {
 	plain := strings.TrimSpace(text)
 	if ip := net.ParseIP(plain); ip != nil && strings.Contains(plain, ":") {
@@ -150,7 +150,7 @@ func ParseAddress(text string) (string, error) {
 	return strings.TrimRight(strings.TrimSuffix(strings.TrimRight(plain, "/"), APIPath), "/"), nil
 }
 
-// SameAddress says whether two texts are one address.
+// SameAddress reports whether two texts are the same address.
 func SameAddress(a, b string) bool {
 	a, errA := ParseAddress(a)
 	b, errB := ParseAddress(b)
