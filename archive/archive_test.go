@@ -225,7 +225,7 @@ func TestOpen_saysWhatIsWrong(t *testing.T) {
 		"s3://key:secret@bucket":        "contains credentials",
 		"s3://bucket?endpoint=host:99":  "give https://HOST:PORT",
 		"s3://bucket?path_style=maybe":  "true or false",
-		"s3://bucket?acl=public":        "not known",
+		"s3://bucket?acl=public":        "unknown parameter",
 		"s3://bucket/a/../b":            "prefix of the bucket",
 		"s3://bucket/p?region=eu-west1": "AWS_ACCESS_KEY_ID",
 	} {

@@ -93,7 +93,7 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 			require.Contains(t, err.Error(), "x-tenant-id is missing", method)
 			_, err = c.bare("c1", method, stream, status.KeySecret, "secret", status.KeyTenant, "t1", status.KeyTenant, "t2")
 			requireCode(t, codes.InvalidArgument, err)
-			require.Contains(t, err.Error(), "x-tenant-id is there 2 times", method)
+			require.Contains(t, err.Error(), "x-tenant-id is given 2 times", method)
 		}
 		sort.Strings(others)
 		// Whoever adds to this list says that a call concerns no tenant.

@@ -8,7 +8,7 @@ import (
 
 func TestConfig_saysEverythingThatIsWrong(t *testing.T) {
 	err := Config{CertFile: "x", GossipKey: []byte("short"), LogStore: "paper", Peers: []Peer{{ID: "a"}, {ID: "a"}}}.Validate()
-	for _, part := range []string{"id is required", "data_dir", "cert_file", "gossip_key has 5 bytes", `log_store "paper"`, `"a" twice`, "do not name this"} {
+	for _, part := range []string{"id is required", "data_dir", "cert_file", "gossip_key has 5 bytes", `log_store "paper"`, `"a" twice`, "do not contain this"} {
 		require.ErrorContains(t, err, part)
 	}
 	good := Config{ID: "a", DataDir: "d", GRPCAddr: "x:1", HTTPAddr: "x:2", RaftAddr: "x:3", Peers: []Peer{{ID: "a", RaftAddr: "x:3", GRPCAddr: "x:1"}}}

@@ -65,9 +65,9 @@ func TestCluster_estimates(t *testing.T) {
 		require.Equal(t, started.Add(30*time.Hour), c.get("c1", third.GetJobId()).GetEstimatedStartAt().AsTime())
 		require.Nil(t, c.get("c1", fourth.GetJobId()).GetEstimatedStartAt())
 
-		require.Contains(t, c.explained("t1", second.GetJobId()), "starts in about 10 h at the earliest, when "+first.GetJobId()+" ends, going by the jobs of its tenant alone")
-		require.Contains(t, c.explained("t1", fourth.GetJobId()), "starts when "+third.GetJobId()+
-			" ends at the earliest; how long that takes is not known: max_runtime_seconds would say it, or a job of that name that ran through")
+		require.Contains(t, c.explained("t1", second.GetJobId()), "starts in about 10 h at the earliest, when "+first.GetJobId()+" ends (an estimate from the jobs of its tenant alone)")
+		require.Contains(t, c.explained("t1", fourth.GetJobId()), "starts at the earliest when "+third.GetJobId()+
+			" ends; that time is unknown: set max_runtime_seconds, or wait for a job of that name to complete")
 
 		queue, err := c.nodes("c1").GetQueue(c.ctx("t1", ""), &v1.GetQueueRequest{})
 		require.NoError(t, err)
@@ -181,9 +181,9 @@ func TestTenancy_estimatesAreMadeOfTheTenantsOwn(t *testing.T) {
 		}
 		alone := told(false)
 		require.Equal(t, []string{
-			"10h0m0s", "starts in about 10 h at the earliest, when job 0 ends, going by the jobs of its tenant alone",
-			"30h0m0s", "starts in about 30 h at the earliest, when job 1 ends, going by the jobs of its tenant alone",
-			"nobody knows when", "starts when job 2 ends at the earliest; how long that takes is not known: max_runtime_seconds would say it, or a job of that name that ran through",
+			"10h0m0s", "starts in about 10 h at the earliest, when job 0 ends (an estimate from the jobs of its tenant alone)",
+			"30h0m0s", "starts in about 30 h at the earliest, when job 1 ends (an estimate from the jobs of its tenant alone)",
+			"nobody knows when", "starts at the earliest when job 2 ends; that time is unknown: set max_runtime_seconds, or wait for a job of that name to complete",
 			"second 10h0m0s", "third 30h0m0s", "fourth unknown",
 		}, alone)
 		require.Equal(t, alone, told(true))

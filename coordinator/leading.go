@@ -15,6 +15,7 @@ import (
 func (s *server) lead(ctx context.Context, number uint64) {
 	s.replica.RefreshLeader()
 	s.upgrade.First(ctx)
+	s.replica.Begin()
 	t := term.New(term.Config{
 		State: s.replica, Raft: s.replica.Raft(), Voters: s.votes, Figures: s.metrics, Applied: s.metrics.Term(s.replica.View()).Applied,
 		Heartbeat: s.config.Timers.AgentHeartbeat, UnreachableAfter: s.config.Timers.UnreachableAfter, Placements: s.config.Limits.Placements,

@@ -91,7 +91,7 @@ func TestCluster_whatUsersSeeOfIt(t *testing.T) {
 		running := c.submit(at, sleeper(3, 0))
 		c.awaitStatus(at, running, v1.JobStatus_TRAINING)
 		first, second := c.submit(at, sleeper(2, 0)), c.submit(at, sleeper(2, 0))
-		want := "needs 2 x GPU on one node; most free on a node is 1"
+		want := "needs 2 GPUs on one node; most free on a node is 1"
 		c.await(at, second, func(j *v1.Job) bool { return j.GetReason() == want && j.GetStatus() == v1.JobStatus_QUEUED })
 
 		explained, err := c.jobs(at).ExplainJob(c.ctx("t1", ""), &v1.ExplainJobRequest{JobId: second})
@@ -99,7 +99,7 @@ func TestCluster_whatUsersSeeOfIt(t *testing.T) {
 		require.Equal(t, want, explained.GetReason())
 		require.EqualValues(t, 2, explained.GetQueuePosition())
 		require.Equal(t, []string{
-			"starts when " + running + " ends at the earliest; how long that takes is not known: max_runtime_seconds would say it, or a job of that name that ran through",
+			"starts at the earliest when " + running + " ends; that time is unknown: set max_runtime_seconds, or wait for a job of that name to complete",
 			`ahead of it in queue "default": 1 job`, "ready: 1 node, of which 1 could hold a task of it when empty",
 			"free now: 1 GPU of the kind that it needs",
 		}, explained.GetDetails())

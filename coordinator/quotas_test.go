@@ -44,7 +44,7 @@ func TestCluster_quotas(t *testing.T) {
 			return reply.GetJob()
 		}
 		c.eventually("the second job is not told why it waits", func() bool {
-			return state("t1", second).GetReason() == "tenant quota: 1 of 1 GPUs in use"
+			return state("t1", second).GetReason() == "tenant quota: 1 of 1 GPU in use"
 		})
 		other, err := c.jobs(at).SubmitJob(c.ctx("t2", ""), sleeper(1, 0))
 		require.NoError(t, err)

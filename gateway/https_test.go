@@ -63,7 +63,7 @@ func TestHTTPS_followsItsCertificate(t *testing.T) {
 	require.NoError(t, os.WriteFile(files.Key, []byte("broken"), 0o600))
 	require.Eventually(t, func() bool {
 		require.Equal(t, second, ask())
-		return bytes.Contains(log.Bytes(), []byte("cannot be used"))
+		return bytes.Contains(log.Bytes(), []byte("changed and is not valid"))
 	}, time.Minute, 20*time.Millisecond)
 
 	plain, err := http.Get("http://" + config.Listener.Addr().String() + "/health")

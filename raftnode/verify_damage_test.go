@@ -242,7 +242,7 @@ func TestOpen_refusesADamagedLog(t *testing.T) {
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
 	require.ErrorContains(t, open(t, dir, StoreWAL), segments[0]+" is damaged")
 	flipIn(t, segments[0], func(b []byte) { b[3000] ^= 1 })
-	// Of the newest write, too. A crash while another one was on its way is no damage.
+	// Of the newest write, too. A crash while another one is written is no damage.
 	newest := func(b []byte) int { commits := commitsOf(b); return commits[len(commits)-2] + frameHeader + 3 }
 	flipIn(t, segments[0], func(b []byte) { b[newest(b)] ^= 1 })
 	require.ErrorContains(t, open(t, dir, StoreWAL), segments[0]+" is damaged")

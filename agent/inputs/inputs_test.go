@@ -165,7 +165,7 @@ func TestFailure_saysWhatIsMissing(t *testing.T) {
 		"a data source":         {needs(url + "/none"), "DATA_FETCH", "404"},
 		"a local data source":   {needs(filepath.Join(root, "none")), "DATA_FETCH", "none"},
 		"a model":               {trains(&v1.BaseModel{ModelId: filepath.Join(root, "none")}), "MODEL_NOT_FOUND", "none"},
-		"a checkpoint removed":  {scores("", &v1.EvaluationConfig{CheckpointId: "ckpt_1"}), "MODEL_NOT_FOUND", "checkpoint ckpt_1, which was to be scored, was removed"},
+		"a checkpoint removed":  {scores("", &v1.EvaluationConfig{CheckpointId: "ckpt_1"}), "MODEL_NOT_FOUND", "checkpoint ckpt_1, which is to be scored, was removed"},
 		"a checkpoint not here": {scores(filepath.Join(root, "none"), &v1.EvaluationConfig{CheckpointId: "ckpt_1"}), "MODEL_NOT_FOUND", "node n1 has no " + filepath.Join(root, "none")},
 	} {
 		require.True(t, in.Needed(tt.spec), name)

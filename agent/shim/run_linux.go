@@ -128,7 +128,7 @@ type shim struct {
 	output   *output
 	group    *cgroup
 	plan     StopPlan
-	agent    *caller // who brought the task; nil: whoever dials
+	agent    *caller // that brought the task; nil: any that dials
 	lease    enforcer
 	used     int // tasks that this process had before
 	whole    bool

@@ -21,7 +21,7 @@ var stateMutants = []mutant{
 	{
 		Name: "checkpoint-without-manifest", Breaks: "I9", File: "fsm/work/apply/report.go",
 		What: "a checkpoint without a manifest is taken in",
-		Old:  `r.Kind == work.ReportCheckpoint && r.Digest == "" && tx.version >= 2`, New: "false",
+		Old:  `r.Kind == work.ReportCheckpoint && r.Digest == "" && tx.open(level.Manifests)`, New: "false",
 		Package: "fsm", Tests: []string{"TestCheckpoint_needsTheDigestOfItsManifest"},
 	},
 	{
@@ -89,7 +89,7 @@ var stateMutants = []mutant{
 	{
 		Name: "given-up-too-soon", Breaks: "R3", File: "fsm/work/apply/tick.go",
 		What: "tasks are given up within a new leader's fresh period",
-		Old:  "if c.Settled || tx.version < 2 {", New: "if true {",
+		Old:  "if c.Settled || !tx.open(level.SettledTicks) {", New: "if true {",
 		Package: "fsm", Tests: []string{"TestTick_givesUpOnWhatNothingWouldReplace", "TestAwaits_ofATaskGivenUp"},
 	},
 	{

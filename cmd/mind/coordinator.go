@@ -52,7 +52,7 @@ func coordinatorKeys(c *coordinator.Config) []settings.Key {
 		{Name: "log_archive_secret", Into: &c.LogArchive.Access.Secret, Secret: true, Help: "secret of the bucket; default: AWS_SECRET_ACCESS_KEY"},
 		{Name: "log_archive_ca_file", Into: &c.LogArchive.Access.CAFile, Help: "authority (PEM) of the endpoint; default: those of the machine"},
 		{Name: "log_store", Into: &c.LogStore, Help: "where the Raft log is kept: wal or boltdb; a log of the other kind is moved at the start; default: wal, but a log that an earlier version wrote stays in boltdb until all coordinators are upgraded"},
-		{Name: "raise", Into: &c.Raise, Help: "auto: raise the feature level as soon as all coordinators support the next one; manual: wait for `mind raft level raise`, so that a downgrade stays possible; default auto"},
+		{Name: "raise", Into: &c.Raise, Help: "auto: raise the feature level as soon as all coordinators support the next one; manual: wait for mind raft level raise, so that a downgrade stays possible; default auto"},
 		{Name: "raft_heartbeat", Into: &c.Timers.RaftHeartbeat, Help: "silence of a leader before an election, on a machine that keeps up; default 400ms"},
 		{Name: "raft_election", Into: &c.Timers.RaftElection, Help: "time of an election before the next, likewise; default 400ms"},
 		{Name: "raft_leader_lease", Into: &c.Timers.RaftLeaderLease, Help: "time without a quorum before a leader steps down, likewise; default 400ms"},

@@ -196,8 +196,8 @@ func TestGetDataCache_saysWhyANodeSaysNothing(t *testing.T) {
 			said[n.GetNodeId()] = n
 		}
 		require.Equal(t, "the node did not answer in time", said["hangs-00"].GetError())
-		require.Equal(t, "its agent is of a version that keeps no data", said["old"].GetError())
-		require.Contains(t, said["away"].GetError(), "not in touch")
+		require.Equal(t, "its agent's version has no data cache", said["old"].GetError())
+		require.Contains(t, said["away"].GetError(), "not connected")
 		require.Empty(t, said["well"].GetError())
 		require.EqualValues(t, 7, said["well"].GetUsedBytes())
 		require.Empty(t, said["empty"].GetError())

@@ -25,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/links"
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/raftnode"
 	"github.com/mindcoordinator/mind/raftnode/round"
 )
@@ -61,11 +62,14 @@ type Replica struct {
 	asking  sync.WaitGroup
 	changes changes
 	leader  knownLeader
+	// begun is closed when the first term of this replica begins: see Begin.
+	begun chan struct{}
+	begin sync.Once
 }
 
 // New makes a replica that can be read, but is in no cluster yet.
 func New(config Config, machine *fsm.Machine, others *links.Links) *Replica {
-	return &Replica{config: config, machine: machine, links: others}
+	return &Replica{config: config, machine: machine, links: others, begun: make(chan struct{})}
 }
 
 // Open puts the replica into its cluster.
@@ -119,6 +123,37 @@ func Propose[R any](ctx context.Context, p Proposer, command kernel.Command) (R,
 	return result, nil
 }
 
+// beginWithin bounds how long a proposal waits for Begin.
+const beginWithin = 3 * time.Second
+
+// Begin says that the level of the state is as high as it is going to be for now. Until then, proposals to a state that was
+// never raised wait: the first commands of a new cluster would be written at the level of an old one.
+func (r *Replica) Begin() { r.begin.Do(func() { close(r.begun) }) }
+
+// AtOnce proposes without waiting for Begin.
+func (r *Replica) AtOnce() Proposer { return atOnce{r} }
+
+type atOnce struct{ r *Replica }
+
+func (a atOnce) Propose(ctx context.Context, command kernel.Command) (any, error) {
+	return a.r.propose(ctx, command)
+}
+
+// awaitBegin waits for Begin, where that matters.
+func (r *Replica) awaitBegin(ctx context.Context) {
+	if r.View().Level() > level.Base || !r.IsLeader() {
+		return
+	}
+	timer := time.NewTimer(beginWithin)
+	defer timer.Stop()
+	select {
+	case <-r.begun:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-r.config.Life.Done():
+	}
+}
+
 // Pack makes a log entry of commands, at the level that the state has here.
 func (r *Replica) Pack(now time.Time, commands [][]byte) []byte {
 	return kernel.Pack(r.View().Level(), now, commands)
@@ -126,6 +161,11 @@ func (r *Replica) Pack(now time.Time, commands [][]byte) []byte {
 
 // Propose implements Proposer. It returns when the command was applied here.
 func (r *Replica) Propose(ctx context.Context, command kernel.Command) (any, error) {
+	r.awaitBegin(ctx)
+	return r.propose(ctx, command)
+}
+
+func (r *Replica) propose(ctx context.Context, command kernel.Command) (any, error) {
 	// The level never falls, so the entry that the command gets into is of this level or above.
 	data, err := kernel.Encode(r.View().Level(), command)
 	if err != nil {

@@ -25,7 +25,7 @@ func TestNext_isWhatAllSupport(t *testing.T) {
 		"all support the newest":   {2, []*v1.SupportedLevels{supports("c1", level.Newest), supports("c2", level.Newest)}, level.Newest, nil},
 		"newer ones hold none up":  {2, []*v1.SupportedLevels{supports("c1", level.Newest), supports("c2", level.Newest+3)}, level.Newest, nil},
 		"one is between":           {2, []*v1.SupportedLevels{supports("c1", level.Newest), supports("c2", 3)}, 3, []string{"c2 supports levels up to 3 (it runs mind v1)"}},
-		"one knows nothing of it":  {2, []*v1.SupportedLevels{supports("c1", level.Newest), before}, 2, []string{"c2 supports levels up to 2 (it runs an older version of mind)"}},
+		"one has no levels":        {2, []*v1.SupportedLevels{supports("c1", level.Newest), before}, 2, []string{"c2 supports levels up to 2 (it runs an older version of mind)"}},
 		"one does not answer":      {2, []*v1.SupportedLevels{supports("c1", level.Newest), silent}, 2, []string{"c3 does not say what it supports (connection refused)"}},
 		"both":                     {2, []*v1.SupportedLevels{silent, before}, 2, []string{"c2 supports", "; c3 does not say"}},
 		"it never falls":           {3, []*v1.SupportedLevels{supports("c1", level.Newest), before}, 3, []string{"c2 supports levels up to 2"}},

@@ -121,7 +121,7 @@ func (s *Service) raise(ctx context.Context, who *access.Actor) (from level.Leve
 	if to <= from {
 		return from, why, nil
 	}
-	result, err := replica.Propose[coordinators.RaiseLevelResult](ctx, s.replica, coordinators.RaiseLevel{To: to, VotersIndex: v.VotersIndex(), Actor: who})
+	result, err := replica.Propose[coordinators.RaiseLevelResult](ctx, s.replica.AtOnce(), coordinators.RaiseLevel{To: to, VotersIndex: v.VotersIndex(), Actor: who})
 	if err != nil {
 		return from, why, err
 	}

@@ -243,7 +243,7 @@ func TestWatcher_whatIsNoCursorIsAskedOfTheCoordinator(t *testing.T) {
 		synctest.Wait()
 		st := w.State()
 		require.True(t, st.Ended)
-		require.ErrorContains(t, st.Err, "is no cursor")
+		require.ErrorContains(t, st.Err, "is not a cursor")
 	})
 }
 
