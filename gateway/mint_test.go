@@ -348,7 +348,7 @@ func TestTokenExchange_withARealServer(t *testing.T) {
 	config.Registry = testConfig().Registry
 	a = newGate(t, config).do("POST", prefix+"/jobs", `{"name":"x"}`, "Authorization", "Bearer "+token)
 	require.Equal(t, 500, a.code)
-	require.Contains(t, a.Error.Message, "does not give one for your token")
+	require.Contains(t, a.Error.Message, "refused your token")
 	config.TokenExchange.Parameters = map[string]string{"connector_id": "sign-in"}
 	config.TokenExchange.ClientSecret = "guessed"
 	config.Registry = testConfig().Registry
