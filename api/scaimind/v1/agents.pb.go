@@ -29,6 +29,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type CheckpointAction_Value int32
+
+const (
+	CheckpointAction_UNSPECIFIED CheckpointAction_Value = 0
+	// Put its files into the archive.
+	CheckpointAction_UPLOAD CheckpointAction_Value = 1
+	// Remove its files from the node.
+	CheckpointAction_REMOVE_FILES CheckpointAction_Value = 2
+	// Remove from the archive all that is under its key.
+	CheckpointAction_REMOVE_ARCHIVED CheckpointAction_Value = 3
+)
+
+// Enum value maps for CheckpointAction_Value.
+var (
+	CheckpointAction_Value_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "UPLOAD",
+		2: "REMOVE_FILES",
+		3: "REMOVE_ARCHIVED",
+	}
+	CheckpointAction_Value_value = map[string]int32{
+		"UNSPECIFIED":     0,
+		"UPLOAD":          1,
+		"REMOVE_FILES":    2,
+		"REMOVE_ARCHIVED": 3,
+	}
+)
+
+func (x CheckpointAction_Value) Enum() *CheckpointAction_Value {
+	p := new(CheckpointAction_Value)
+	*p = x
+	return p
+}
+
+func (x CheckpointAction_Value) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckpointAction_Value) Descriptor() protoreflect.EnumDescriptor {
+	return file_scaimind_v1_agents_proto_enumTypes[0].Descriptor()
+}
+
+func (CheckpointAction_Value) Type() protoreflect.EnumType {
+	return &file_scaimind_v1_agents_proto_enumTypes[0]
+}
+
+func (x CheckpointAction_Value) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckpointAction_Value.Descriptor instead.
+func (CheckpointAction_Value) EnumDescriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20, 0}
+}
+
 type GetNeededOutputsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -396,8 +451,10 @@ type Hello struct {
 	Incarnation uint64 `protobuf:"varint,12,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
 	// Version of the roster that the agent keeps; 0: none.
 	RosterVersion uint64 `protobuf:"varint,13,opt,name=roster_version,json=rosterVersion,proto3" json:"roster_version,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// The agent has an archive of checkpoints: it takes orders to upload to it and to remove from it.
+	ArchivesCheckpoints bool `protobuf:"varint,14,opt,name=archives_checkpoints,json=archivesCheckpoints,proto3" json:"archives_checkpoints,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Hello) Reset() {
@@ -519,6 +576,13 @@ func (x *Hello) GetRosterVersion() uint64 {
 		return x.RosterVersion
 	}
 	return 0
+}
+
+func (x *Hello) GetArchivesCheckpoints() bool {
+	if x != nil {
+		return x.ArchivesCheckpoints
+	}
+	return false
 }
 
 // TaskRef names one task of one attempt, and the fencing token under which it was leased.
@@ -784,6 +848,9 @@ type Report struct {
 	//	*Report_Checkpoint
 	//	*Report_Evaluation
 	//	*Report_Transfer
+	//	*Report_CheckpointUpload
+	//	*Report_CheckpointStored
+	//	*Report_CheckpointRemoved
 	Body          isReport_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -919,6 +986,33 @@ func (x *Report) GetTransfer() *TransferReport {
 	return nil
 }
 
+func (x *Report) GetCheckpointUpload() *CheckpointUpload {
+	if x != nil {
+		if x, ok := x.Body.(*Report_CheckpointUpload); ok {
+			return x.CheckpointUpload
+		}
+	}
+	return nil
+}
+
+func (x *Report) GetCheckpointStored() *CheckpointStored {
+	if x != nil {
+		if x, ok := x.Body.(*Report_CheckpointStored); ok {
+			return x.CheckpointStored
+		}
+	}
+	return nil
+}
+
+func (x *Report) GetCheckpointRemoved() *CheckpointRemoved {
+	if x != nil {
+		if x, ok := x.Body.(*Report_CheckpointRemoved); ok {
+			return x.CheckpointRemoved
+		}
+	}
+	return nil
+}
+
 type isReport_Body interface {
 	isReport_Body()
 }
@@ -955,6 +1049,19 @@ type Report_Transfer struct {
 	Transfer *TransferReport `protobuf:"bytes,11,opt,name=transfer,proto3,oneof"`
 }
 
+type Report_CheckpointUpload struct {
+	// These three say nothing of a task: their task names the job alone, or nothing.
+	CheckpointUpload *CheckpointUpload `protobuf:"bytes,12,opt,name=checkpoint_upload,json=checkpointUpload,proto3,oneof"`
+}
+
+type Report_CheckpointStored struct {
+	CheckpointStored *CheckpointStored `protobuf:"bytes,13,opt,name=checkpoint_stored,json=checkpointStored,proto3,oneof"`
+}
+
+type Report_CheckpointRemoved struct {
+	CheckpointRemoved *CheckpointRemoved `protobuf:"bytes,14,opt,name=checkpoint_removed,json=checkpointRemoved,proto3,oneof"`
+}
+
 func (*Report_Starting) isReport_Body() {}
 
 func (*Report_Running) isReport_Body() {}
@@ -970,6 +1077,12 @@ func (*Report_Checkpoint) isReport_Body() {}
 func (*Report_Evaluation) isReport_Body() {}
 
 func (*Report_Transfer) isReport_Body() {}
+
+func (*Report_CheckpointUpload) isReport_Body() {}
+
+func (*Report_CheckpointStored) isReport_Body() {}
+
+func (*Report_CheckpointRemoved) isReport_Body() {}
 
 type TaskStarting struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1217,7 +1330,8 @@ type CheckpointReport struct {
 	ManifestDigest string                 `protobuf:"bytes,3,opt,name=manifest_digest,json=manifestDigest,proto3" json:"manifest_digest,omitempty"`
 	SizeBytes      int64                  `protobuf:"varint,4,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	// JSON object.
-	MetricsJson   string `protobuf:"bytes,5,opt,name=metrics_json,json=metricsJson,proto3" json:"metrics_json,omitempty"`
+	MetricsJson   string               `protobuf:"bytes,5,opt,name=metrics_json,json=metricsJson,proto3" json:"metrics_json,omitempty"`
+	Kind          CheckpointKind_Value `protobuf:"varint,6,opt,name=kind,proto3,enum=scaimind.v1.CheckpointKind_Value" json:"kind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1287,6 +1401,351 @@ func (x *CheckpointReport) GetMetricsJson() string {
 	return ""
 }
 
+func (x *CheckpointReport) GetKind() CheckpointKind_Value {
+	if x != nil {
+		return x.Kind
+	}
+	return CheckpointKind_UNSPECIFIED
+}
+
+// CheckpointUpload says how far the upload of a checkpoint is, or why it cannot go on. It is tried again after an error,
+// unless gone is set.
+type CheckpointUpload struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointId string                 `protobuf:"bytes,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	DoneBytes    int64                  `protobuf:"varint,2,opt,name=done_bytes,json=doneBytes,proto3" json:"done_bytes,omitempty"`
+	// Why it does not go on; empty: it does.
+	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// The files are gone, or are not those that were registered: there is nothing to upload any more.
+	Gone          bool `protobuf:"varint,4,opt,name=gone,proto3" json:"gone,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointUpload) Reset() {
+	*x = CheckpointUpload{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointUpload) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointUpload) ProtoMessage() {}
+
+func (x *CheckpointUpload) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointUpload.ProtoReflect.Descriptor instead.
+func (*CheckpointUpload) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *CheckpointUpload) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *CheckpointUpload) GetDoneBytes() int64 {
+	if x != nil {
+		return x.DoneBytes
+	}
+	return 0
+}
+
+func (x *CheckpointUpload) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *CheckpointUpload) GetGone() bool {
+	if x != nil {
+		return x.Gone
+	}
+	return false
+}
+
+// CheckpointStored says that all of a checkpoint is in the archive.
+type CheckpointStored struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointId string                 `protobuf:"bytes,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	// The key under which it was ordered.
+	ArchiveKey string `protobuf:"bytes,2,opt,name=archive_key,json=archiveKey,proto3" json:"archive_key,omitempty"`
+	// SHA-256 over the names, sizes and contents of its files.
+	ContentDigest string `protobuf:"bytes,3,opt,name=content_digest,json=contentDigest,proto3" json:"content_digest,omitempty"`
+	// Bytes that it takes in the archive.
+	StoredBytes   int64 `protobuf:"varint,4,opt,name=stored_bytes,json=storedBytes,proto3" json:"stored_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointStored) Reset() {
+	*x = CheckpointStored{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointStored) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointStored) ProtoMessage() {}
+
+func (x *CheckpointStored) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointStored.ProtoReflect.Descriptor instead.
+func (*CheckpointStored) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *CheckpointStored) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *CheckpointStored) GetArchiveKey() string {
+	if x != nil {
+		return x.ArchiveKey
+	}
+	return ""
+}
+
+func (x *CheckpointStored) GetContentDigest() string {
+	if x != nil {
+		return x.ContentDigest
+	}
+	return ""
+}
+
+func (x *CheckpointStored) GetStoredBytes() int64 {
+	if x != nil {
+		return x.StoredBytes
+	}
+	return 0
+}
+
+// CheckpointRemoved says that an order to remove was carried out.
+type CheckpointRemoved struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointId  string                 `protobuf:"bytes,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	Action        CheckpointAction_Value `protobuf:"varint,2,opt,name=action,proto3,enum=scaimind.v1.CheckpointAction_Value" json:"action,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointRemoved) Reset() {
+	*x = CheckpointRemoved{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointRemoved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointRemoved) ProtoMessage() {}
+
+func (x *CheckpointRemoved) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointRemoved.ProtoReflect.Descriptor instead.
+func (*CheckpointRemoved) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *CheckpointRemoved) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *CheckpointRemoved) GetAction() CheckpointAction_Value {
+	if x != nil {
+		return x.Action
+	}
+	return CheckpointAction_UNSPECIFIED
+}
+
+// CheckpointAction is what is to be done with a checkpoint.
+type CheckpointAction struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointAction) Reset() {
+	*x = CheckpointAction{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointAction) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointAction) ProtoMessage() {}
+
+func (x *CheckpointAction) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointAction.ProtoReflect.Descriptor instead.
+func (*CheckpointAction) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
+}
+
+// CheckpointOrder is something to do with a checkpoint. It stays in the orders until it is reported as done; what leaves the
+// orders before that is not wanted any more.
+type CheckpointOrder struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointId string                 `protobuf:"bytes,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	Action       CheckpointAction_Value `protobuf:"varint,2,opt,name=action,proto3,enum=scaimind.v1.CheckpointAction_Value" json:"action,omitempty"`
+	TenantId     string                 `protobuf:"bytes,3,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
+	JobId        string                 `protobuf:"bytes,4,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Path         string                 `protobuf:"bytes,5,opt,name=path,proto3" json:"path,omitempty"`
+	// Digest of the manifest that was registered: files that do not match are not those.
+	ManifestDigest string `protobuf:"bytes,6,opt,name=manifest_digest,json=manifestDigest,proto3" json:"manifest_digest,omitempty"`
+	SizeBytes      int64  `protobuf:"varint,7,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Under which it is in the archive: a prefix that no other checkpoint has.
+	ArchiveKey    string `protobuf:"bytes,8,opt,name=archive_key,json=archiveKey,proto3" json:"archive_key,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointOrder) Reset() {
+	*x = CheckpointOrder{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointOrder) ProtoMessage() {}
+
+func (x *CheckpointOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointOrder.ProtoReflect.Descriptor instead.
+func (*CheckpointOrder) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *CheckpointOrder) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *CheckpointOrder) GetAction() CheckpointAction_Value {
+	if x != nil {
+		return x.Action
+	}
+	return CheckpointAction_UNSPECIFIED
+}
+
+func (x *CheckpointOrder) GetTenantId() string {
+	if x != nil {
+		return x.TenantId
+	}
+	return ""
+}
+
+func (x *CheckpointOrder) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *CheckpointOrder) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *CheckpointOrder) GetManifestDigest() string {
+	if x != nil {
+		return x.ManifestDigest
+	}
+	return ""
+}
+
+func (x *CheckpointOrder) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *CheckpointOrder) GetArchiveKey() string {
+	if x != nil {
+		return x.ArchiveKey
+	}
+	return ""
+}
+
 // TransferReport says how far what a task needs is on its way to the node, before it is launched. Without a path nothing is.
 type TransferReport struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1304,7 +1763,7 @@ type TransferReport struct {
 
 func (x *TransferReport) Reset() {
 	*x = TransferReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1316,7 +1775,7 @@ func (x *TransferReport) String() string {
 func (*TransferReport) ProtoMessage() {}
 
 func (x *TransferReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[17]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1329,7 +1788,7 @@ func (x *TransferReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransferReport.ProtoReflect.Descriptor instead.
 func (*TransferReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{17}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TransferReport) GetPath() string {
@@ -1382,7 +1841,7 @@ type EvaluationReport struct {
 
 func (x *EvaluationReport) Reset() {
 	*x = EvaluationReport{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1394,7 +1853,7 @@ func (x *EvaluationReport) String() string {
 func (*EvaluationReport) ProtoMessage() {}
 
 func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[18]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1407,7 +1866,7 @@ func (x *EvaluationReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EvaluationReport.ProtoReflect.Descriptor instead.
 func (*EvaluationReport) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{18}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *EvaluationReport) GetBenchmark() string {
@@ -1454,7 +1913,7 @@ type SessionResponse struct {
 
 func (x *SessionResponse) Reset() {
 	*x = SessionResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1925,7 @@ func (x *SessionResponse) String() string {
 func (*SessionResponse) ProtoMessage() {}
 
 func (x *SessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[19]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1938,7 @@ func (x *SessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionResponse.ProtoReflect.Descriptor instead.
 func (*SessionResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{19}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SessionResponse) GetBody() isSessionResponse_Body {
@@ -1580,7 +2039,7 @@ type Roster struct {
 
 func (x *Roster) Reset() {
 	*x = Roster{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1592,7 +2051,7 @@ func (x *Roster) String() string {
 func (*Roster) ProtoMessage() {}
 
 func (x *Roster) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[20]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1605,7 +2064,7 @@ func (x *Roster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Roster.ProtoReflect.Descriptor instead.
 func (*Roster) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{20}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Roster) GetVersion() uint64 {
@@ -1633,7 +2092,7 @@ type RosterMember struct {
 
 func (x *RosterMember) Reset() {
 	*x = RosterMember{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +2104,7 @@ func (x *RosterMember) String() string {
 func (*RosterMember) ProtoMessage() {}
 
 func (x *RosterMember) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[21]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +2117,7 @@ func (x *RosterMember) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RosterMember.ProtoReflect.Descriptor instead.
 func (*RosterMember) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{21}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RosterMember) GetNodeId() string {
@@ -1688,7 +2147,7 @@ type Welcome struct {
 
 func (x *Welcome) Reset() {
 	*x = Welcome{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1700,7 +2159,7 @@ func (x *Welcome) String() string {
 func (*Welcome) ProtoMessage() {}
 
 func (x *Welcome) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[22]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1713,7 +2172,7 @@ func (x *Welcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
 func (*Welcome) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{22}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Welcome) GetCoordinatorId() string {
@@ -1743,14 +2202,16 @@ type Orders struct {
 	Index uint64                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
 	Tasks []*TaskOrder           `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
 	// Index at which an operator last enabled the node: GPUs that were quarantined under an older one are verified again.
-	EnabledAt     uint64 `protobuf:"varint,3,opt,name=enabled_at,json=enabledAt,proto3" json:"enabled_at,omitempty"`
+	EnabledAt uint64 `protobuf:"varint,3,opt,name=enabled_at,json=enabledAt,proto3" json:"enabled_at,omitempty"`
+	// What is to be done with checkpoints, the most urgent first. At most 64; the others follow when these are done.
+	Checkpoints   []*CheckpointOrder `protobuf:"bytes,4,rep,name=checkpoints,proto3" json:"checkpoints,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Orders) Reset() {
 	*x = Orders{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +2223,7 @@ func (x *Orders) String() string {
 func (*Orders) ProtoMessage() {}
 
 func (x *Orders) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[23]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +2236,7 @@ func (x *Orders) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Orders.ProtoReflect.Descriptor instead.
 func (*Orders) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{23}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Orders) GetIndex() uint64 {
@@ -1799,6 +2260,13 @@ func (x *Orders) GetEnabledAt() uint64 {
 	return 0
 }
 
+func (x *Orders) GetCheckpoints() []*CheckpointOrder {
+	if x != nil {
+		return x.Checkpoints
+	}
+	return nil
+}
+
 // TaskOrder is one task that the node should have. A task that the agent has and the orders lack is to be stopped
 // and forgotten.
 type TaskOrder struct {
@@ -1816,7 +2284,7 @@ type TaskOrder struct {
 
 func (x *TaskOrder) Reset() {
 	*x = TaskOrder{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +2296,7 @@ func (x *TaskOrder) String() string {
 func (*TaskOrder) ProtoMessage() {}
 
 func (x *TaskOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[24]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +2309,7 @@ func (x *TaskOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskOrder.ProtoReflect.Descriptor instead.
 func (*TaskOrder) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{24}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *TaskOrder) GetTask() *TaskRef {
@@ -1905,14 +2373,16 @@ type TaskSpec struct {
 	// With which its data is fetched; absent: without.
 	Credentials *DataCredentials `protobuf:"bytes,15,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	// Of an evaluation: what is scored, as a path or URI.
-	ModelPath     string `protobuf:"bytes,16,opt,name=model_path,json=modelPath,proto3" json:"model_path,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	ModelPath string `protobuf:"bytes,16,opt,name=model_path,json=modelPath,proto3" json:"model_path,omitempty"`
+	// Of an evaluation of a checkpoint: the checkpoint, which may have to be fetched from the archive. Its path is model_path.
+	ModelCheckpoint *ResumePoint `protobuf:"bytes,17,opt,name=model_checkpoint,json=modelCheckpoint,proto3" json:"model_checkpoint,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *TaskSpec) Reset() {
 	*x = TaskSpec{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1924,7 +2394,7 @@ func (x *TaskSpec) String() string {
 func (*TaskSpec) ProtoMessage() {}
 
 func (x *TaskSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[25]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1937,7 +2407,7 @@ func (x *TaskSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSpec.ProtoReflect.Descriptor instead.
 func (*TaskSpec) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{25}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *TaskSpec) GetJob() *SubmitJobRequest {
@@ -2052,6 +2522,13 @@ func (x *TaskSpec) GetModelPath() string {
 	return ""
 }
 
+func (x *TaskSpec) GetModelCheckpoint() *ResumePoint {
+	if x != nil {
+		return x.ModelCheckpoint
+	}
+	return nil
+}
+
 // DataCredentials are the short-lived tokens that were exchanged for the user who submitted the job.
 type DataCredentials struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
@@ -2063,7 +2540,7 @@ type DataCredentials struct {
 
 func (x *DataCredentials) Reset() {
 	*x = DataCredentials{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2075,7 +2552,7 @@ func (x *DataCredentials) String() string {
 func (*DataCredentials) ProtoMessage() {}
 
 func (x *DataCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[26]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2088,7 +2565,7 @@ func (x *DataCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DataCredentials.ProtoReflect.Descriptor instead.
 func (*DataCredentials) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{26}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DataCredentials) GetScaidriveToken() string {
@@ -2113,13 +2590,19 @@ type ResumePoint struct {
 	ManifestDigest string `protobuf:"bytes,2,opt,name=manifest_digest,json=manifestDigest,proto3" json:"manifest_digest,omitempty"`
 	NodeId         string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	Step           int64  `protobuf:"varint,4,opt,name=step,proto3" json:"step,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	CheckpointId   string `protobuf:"bytes,5,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	SizeBytes      int64  `protobuf:"varint,6,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
+	// Under which the archive has it; empty: it has not.
+	ArchiveKey string `protobuf:"bytes,7,opt,name=archive_key,json=archiveKey,proto3" json:"archive_key,omitempty"`
+	// SHA-256 over the names, sizes and contents of its files, of one that the archive has.
+	ContentDigest string `protobuf:"bytes,8,opt,name=content_digest,json=contentDigest,proto3" json:"content_digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ResumePoint) Reset() {
 	*x = ResumePoint{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +2614,7 @@ func (x *ResumePoint) String() string {
 func (*ResumePoint) ProtoMessage() {}
 
 func (x *ResumePoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[27]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +2627,7 @@ func (x *ResumePoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumePoint.ProtoReflect.Descriptor instead.
 func (*ResumePoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{27}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ResumePoint) GetPath() string {
@@ -2175,6 +2658,34 @@ func (x *ResumePoint) GetStep() int64 {
 	return 0
 }
 
+func (x *ResumePoint) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+func (x *ResumePoint) GetSizeBytes() int64 {
+	if x != nil {
+		return x.SizeBytes
+	}
+	return 0
+}
+
+func (x *ResumePoint) GetArchiveKey() string {
+	if x != nil {
+		return x.ArchiveKey
+	}
+	return ""
+}
+
+func (x *ResumePoint) GetContentDigest() string {
+	if x != nil {
+		return x.ContentDigest
+	}
+	return ""
+}
+
 type TaskPeer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
@@ -2185,7 +2696,7 @@ type TaskPeer struct {
 
 func (x *TaskPeer) Reset() {
 	*x = TaskPeer{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2197,7 +2708,7 @@ func (x *TaskPeer) String() string {
 func (*TaskPeer) ProtoMessage() {}
 
 func (x *TaskPeer) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[28]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2210,7 +2721,7 @@ func (x *TaskPeer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskPeer.ProtoReflect.Descriptor instead.
 func (*TaskPeer) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{28}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TaskPeer) GetNodeId() string {
@@ -2240,7 +2751,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2252,7 +2763,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[29]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2265,7 +2776,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Ack) GetHeartbeatSeq() uint64 {
@@ -2293,7 +2804,7 @@ type ProbeDataRequest struct {
 
 func (x *ProbeDataRequest) Reset() {
 	*x = ProbeDataRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2305,7 +2816,7 @@ func (x *ProbeDataRequest) String() string {
 func (*ProbeDataRequest) ProtoMessage() {}
 
 func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[30]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2318,7 +2829,7 @@ func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataRequest.ProtoReflect.Descriptor instead.
 func (*ProbeDataRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ProbeDataRequest) GetTenantId() string {
@@ -2351,7 +2862,7 @@ type ProbeDataResponse struct {
 
 func (x *ProbeDataResponse) Reset() {
 	*x = ProbeDataResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2363,7 +2874,7 @@ func (x *ProbeDataResponse) String() string {
 func (*ProbeDataResponse) ProtoMessage() {}
 
 func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[31]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2376,7 +2887,7 @@ func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataResponse.ProtoReflect.Descriptor instead.
 func (*ProbeDataResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ProbeDataResponse) GetSources() []*DataSourceCheck {
@@ -2395,7 +2906,7 @@ type ReadDataCacheRequest struct {
 
 func (x *ReadDataCacheRequest) Reset() {
 	*x = ReadDataCacheRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2918,7 @@ func (x *ReadDataCacheRequest) String() string {
 func (*ReadDataCacheRequest) ProtoMessage() {}
 
 func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[32]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2931,7 @@ func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheRequest.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReadDataCacheRequest) GetTenantId() string {
@@ -2439,7 +2950,7 @@ type ReadDataCacheResponse struct {
 
 func (x *ReadDataCacheResponse) Reset() {
 	*x = ReadDataCacheResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2451,7 +2962,7 @@ func (x *ReadDataCacheResponse) String() string {
 func (*ReadDataCacheResponse) ProtoMessage() {}
 
 func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[33]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2464,7 +2975,7 @@ func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheResponse.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
@@ -2484,7 +2995,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +3007,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[34]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,7 +3020,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PingRequest) GetNodeId() string {
@@ -2531,7 +3042,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2543,7 +3054,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2556,7 +3067,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *PingResponse) GetNodeId() string {
@@ -2582,7 +3093,7 @@ type RelayRequest struct {
 
 func (x *RelayRequest) Reset() {
 	*x = RelayRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2594,7 +3105,7 @@ func (x *RelayRequest) String() string {
 func (*RelayRequest) ProtoMessage() {}
 
 func (x *RelayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2607,7 +3118,7 @@ func (x *RelayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
 func (*RelayRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *RelayRequest) GetRenewal() *Renewal {
@@ -2626,7 +3137,7 @@ type RelayResponse struct {
 
 func (x *RelayResponse) Reset() {
 	*x = RelayResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +3149,7 @@ func (x *RelayResponse) String() string {
 func (*RelayResponse) ProtoMessage() {}
 
 func (x *RelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +3162,7 @@ func (x *RelayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
 func (*RelayResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RelayResponse) GetSeq() uint64 {
@@ -2678,7 +3189,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2690,7 +3201,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2703,7 +3214,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -2768,7 +3279,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2780,7 +3291,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2793,7 +3304,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -2830,7 +3341,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2842,7 +3353,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2855,7 +3366,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -2899,7 +3410,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2911,7 +3422,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2924,7 +3435,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -2972,7 +3483,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2984,7 +3495,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2997,7 +3508,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -3025,7 +3536,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3037,7 +3548,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3050,7 +3561,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -3099,7 +3610,7 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\n" +
 	"RenewalAck\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x10\n" +
-	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xfc\x03\n" +
+	"\x03seq\x18\x02 \x01(\x04R\x03seq\"\xaf\x04\n" +
 	"\x05Hello\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x1a\n" +
 	"\bhostname\x18\x02 \x01(\tR\bhostname\x12#\n" +
@@ -3114,7 +3625,8 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	" \x01(\tR\bhttpAddr\x12*\n" +
 	"\x05tasks\x18\v \x03(\v2\x14.scaimind.v1.TaskRefR\x05tasks\x12 \n" +
 	"\vincarnation\x18\f \x01(\x04R\vincarnation\x12%\n" +
-	"\x0eroster_version\x18\r \x01(\x04R\rrosterVersion\x1a9\n" +
+	"\x0eroster_version\x18\r \x01(\x04R\rrosterVersion\x121\n" +
+	"\x14archives_checkpoints\x18\x0e \x01(\bR\x13archivesCheckpoints\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"d\n" +
@@ -3135,7 +3647,7 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x14_utilization_percentB\x11\n" +
 	"\x0f_memory_used_mb\"<\n" +
 	"\vReportBatch\x12-\n" +
-	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\xc5\x04\n" +
+	"\areports\x18\x01 \x03(\v2\x13.scaimind.v1.ReportR\areports\"\xb2\x06\n" +
 	"\x06Report\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12(\n" +
 	"\x04task\x18\x02 \x01(\v2\x14.scaimind.v1.TaskRefR\x04task\x12.\n" +
@@ -3152,7 +3664,10 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"evaluation\x18\n" +
 	" \x01(\v2\x1d.scaimind.v1.EvaluationReportH\x00R\n" +
 	"evaluation\x129\n" +
-	"\btransfer\x18\v \x01(\v2\x1b.scaimind.v1.TransferReportH\x00R\btransferB\x06\n" +
+	"\btransfer\x18\v \x01(\v2\x1b.scaimind.v1.TransferReportH\x00R\btransfer\x12L\n" +
+	"\x11checkpoint_upload\x18\f \x01(\v2\x1d.scaimind.v1.CheckpointUploadH\x00R\x10checkpointUpload\x12L\n" +
+	"\x11checkpoint_stored\x18\r \x01(\v2\x1d.scaimind.v1.CheckpointStoredH\x00R\x10checkpointStored\x12O\n" +
+	"\x12checkpoint_removed\x18\x0e \x01(\v2\x1e.scaimind.v1.CheckpointRemovedH\x00R\x11checkpointRemovedB\x06\n" +
 	"\x04body\"\x0e\n" +
 	"\fTaskStarting\"\x1f\n" +
 	"\vTaskRunning\x12\x10\n" +
@@ -3169,14 +3684,48 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x0eProgressReport\x12\x12\n" +
 	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x1f\n" +
 	"\vtotal_steps\x18\x02 \x01(\x03R\n" +
-	"totalSteps\"\xa5\x01\n" +
+	"totalSteps\"\xdc\x01\n" +
 	"\x10CheckpointReport\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x12\n" +
 	"\x04step\x18\x02 \x01(\x03R\x04step\x12'\n" +
 	"\x0fmanifest_digest\x18\x03 \x01(\tR\x0emanifestDigest\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12!\n" +
-	"\fmetrics_json\x18\x05 \x01(\tR\vmetricsJson\"\xa8\x01\n" +
+	"\fmetrics_json\x18\x05 \x01(\tR\vmetricsJson\x125\n" +
+	"\x04kind\x18\x06 \x01(\x0e2!.scaimind.v1.CheckpointKind.ValueR\x04kind\"\x80\x01\n" +
+	"\x10CheckpointUpload\x12#\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\x12\x1d\n" +
+	"\n" +
+	"done_bytes\x18\x02 \x01(\x03R\tdoneBytes\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x12\x12\n" +
+	"\x04gone\x18\x04 \x01(\bR\x04gone\"\xa2\x01\n" +
+	"\x10CheckpointStored\x12#\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\x12\x1f\n" +
+	"\varchive_key\x18\x02 \x01(\tR\n" +
+	"archiveKey\x12%\n" +
+	"\x0econtent_digest\x18\x03 \x01(\tR\rcontentDigest\x12!\n" +
+	"\fstored_bytes\x18\x04 \x01(\x03R\vstoredBytes\"u\n" +
+	"\x11CheckpointRemoved\x12#\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\x12;\n" +
+	"\x06action\x18\x02 \x01(\x0e2#.scaimind.v1.CheckpointAction.ValueR\x06action\"_\n" +
+	"\x10CheckpointAction\"K\n" +
+	"\x05Value\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\n" +
+	"\n" +
+	"\x06UPLOAD\x10\x01\x12\x10\n" +
+	"\fREMOVE_FILES\x10\x02\x12\x13\n" +
+	"\x0fREMOVE_ARCHIVED\x10\x03\"\xa4\x02\n" +
+	"\x0fCheckpointOrder\x12#\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\x12;\n" +
+	"\x06action\x18\x02 \x01(\x0e2#.scaimind.v1.CheckpointAction.ValueR\x06action\x12\x1b\n" +
+	"\ttenant_id\x18\x03 \x01(\tR\btenantId\x12\x15\n" +
+	"\x06job_id\x18\x04 \x01(\tR\x05jobId\x12\x12\n" +
+	"\x04path\x18\x05 \x01(\tR\x04path\x12'\n" +
+	"\x0fmanifest_digest\x18\x06 \x01(\tR\x0emanifestDigest\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\a \x01(\x03R\tsizeBytes\x12\x1f\n" +
+	"\varchive_key\x18\b \x01(\tR\n" +
+	"archiveKey\"\xa8\x01\n" +
 	"\x0eTransferReport\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1d\n" +
 	"\n" +
@@ -3208,17 +3757,18 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\aWelcome\x12%\n" +
 	"\x0ecoordinator_id\x18\x01 \x01(\tR\rcoordinatorId\x12\x12\n" +
 	"\x04term\x18\x02 \x01(\x04R\x04term\x122\n" +
-	"\x15heartbeat_interval_ms\x18\x03 \x01(\x05R\x13heartbeatIntervalMs\"k\n" +
+	"\x15heartbeat_interval_ms\x18\x03 \x01(\x05R\x13heartbeatIntervalMs\"\xab\x01\n" +
 	"\x06Orders\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\x04R\x05index\x12,\n" +
 	"\x05tasks\x18\x02 \x03(\v2\x16.scaimind.v1.TaskOrderR\x05tasks\x12\x1d\n" +
 	"\n" +
-	"enabled_at\x18\x03 \x01(\x04R\tenabledAt\"\xc5\x01\n" +
+	"enabled_at\x18\x03 \x01(\x04R\tenabledAt\x12>\n" +
+	"\vcheckpoints\x18\x04 \x03(\v2\x1c.scaimind.v1.CheckpointOrderR\vcheckpoints\"\xc5\x01\n" +
 	"\tTaskOrder\x12(\n" +
 	"\x04task\x18\x01 \x01(\v2\x14.scaimind.v1.TaskRefR\x04task\x121\n" +
 	"\x04stop\x18\x02 \x01(\x0e2\x1d.scaimind.v1.StopReason.ValueR\x04stop\x120\n" +
 	"\x14grace_period_seconds\x18\x03 \x01(\x05R\x12gracePeriodSeconds\x12)\n" +
-	"\x04spec\x18\x04 \x01(\v2\x15.scaimind.v1.TaskSpecR\x04spec\"\xff\x04\n" +
+	"\x04spec\x18\x04 \x01(\v2\x15.scaimind.v1.TaskSpecR\x04spec\"\xc4\x05\n" +
 	"\bTaskSpec\x12/\n" +
 	"\x03job\x18\x01 \x01(\v2\x1d.scaimind.v1.SubmitJobRequestR\x03job\x12\x1b\n" +
 	"\ttenant_id\x18\x02 \x01(\tR\btenantId\x12\x17\n" +
@@ -3239,15 +3789,22 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\blauncher\x18\x0e \x01(\v2\x15.scaimind.v1.LauncherR\blauncher\x12>\n" +
 	"\vcredentials\x18\x0f \x01(\v2\x1c.scaimind.v1.DataCredentialsR\vcredentials\x12\x1d\n" +
 	"\n" +
-	"model_path\x18\x10 \x01(\tR\tmodelPath\"c\n" +
+	"model_path\x18\x10 \x01(\tR\tmodelPath\x12C\n" +
+	"\x10model_checkpoint\x18\x11 \x01(\v2\x18.scaimind.v1.ResumePointR\x0fmodelCheckpoint\"c\n" +
 	"\x0fDataCredentials\x12'\n" +
 	"\x0fscaidrive_token\x18\x01 \x01(\tR\x0escaidriveToken\x12'\n" +
-	"\x0fscaiatlas_token\x18\x02 \x01(\tR\x0escaiatlasToken\"w\n" +
+	"\x0fscaiatlas_token\x18\x02 \x01(\tR\x0escaiatlasToken\"\x83\x02\n" +
 	"\vResumePoint\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12'\n" +
 	"\x0fmanifest_digest\x18\x02 \x01(\tR\x0emanifestDigest\x12\x17\n" +
 	"\anode_id\x18\x03 \x01(\tR\x06nodeId\x12\x12\n" +
-	"\x04step\x18\x04 \x01(\x03R\x04step\"7\n" +
+	"\x04step\x18\x04 \x01(\x03R\x04step\x12#\n" +
+	"\rcheckpoint_id\x18\x05 \x01(\tR\fcheckpointId\x12\x1d\n" +
+	"\n" +
+	"size_bytes\x18\x06 \x01(\x03R\tsizeBytes\x12\x1f\n" +
+	"\varchive_key\x18\a \x01(\tR\n" +
+	"archiveKey\x12%\n" +
+	"\x0econtent_digest\x18\b \x01(\tR\rcontentDigest\"7\n" +
 	"\bTaskPeer\x12\x17\n" +
 	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x12\n" +
 	"\x04host\x18\x02 \x01(\tR\x04host\"I\n" +
@@ -3332,132 +3889,148 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_agents_proto_rawDescData
 }
 
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_scaimind_v1_agents_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
 var file_scaimind_v1_agents_proto_goTypes = []any{
-	(*GetNeededOutputsRequest)(nil),  // 0: scaimind.v1.GetNeededOutputsRequest
-	(*GetNeededOutputsResponse)(nil), // 1: scaimind.v1.GetNeededOutputsResponse
-	(*SessionRequest)(nil),           // 2: scaimind.v1.SessionRequest
-	(*Renewal)(nil),                  // 3: scaimind.v1.Renewal
-	(*RenewalAck)(nil),               // 4: scaimind.v1.RenewalAck
-	(*Hello)(nil),                    // 5: scaimind.v1.Hello
-	(*TaskRef)(nil),                  // 6: scaimind.v1.TaskRef
-	(*Heartbeat)(nil),                // 7: scaimind.v1.Heartbeat
-	(*GpuSample)(nil),                // 8: scaimind.v1.GpuSample
-	(*ReportBatch)(nil),              // 9: scaimind.v1.ReportBatch
-	(*Report)(nil),                   // 10: scaimind.v1.Report
-	(*TaskStarting)(nil),             // 11: scaimind.v1.TaskStarting
-	(*TaskRunning)(nil),              // 12: scaimind.v1.TaskRunning
-	(*TaskEnded)(nil),                // 13: scaimind.v1.TaskEnded
-	(*PhaseReport)(nil),              // 14: scaimind.v1.PhaseReport
-	(*ProgressReport)(nil),           // 15: scaimind.v1.ProgressReport
-	(*CheckpointReport)(nil),         // 16: scaimind.v1.CheckpointReport
-	(*TransferReport)(nil),           // 17: scaimind.v1.TransferReport
-	(*EvaluationReport)(nil),         // 18: scaimind.v1.EvaluationReport
-	(*SessionResponse)(nil),          // 19: scaimind.v1.SessionResponse
-	(*Roster)(nil),                   // 20: scaimind.v1.Roster
-	(*RosterMember)(nil),             // 21: scaimind.v1.RosterMember
-	(*Welcome)(nil),                  // 22: scaimind.v1.Welcome
-	(*Orders)(nil),                   // 23: scaimind.v1.Orders
-	(*TaskOrder)(nil),                // 24: scaimind.v1.TaskOrder
-	(*TaskSpec)(nil),                 // 25: scaimind.v1.TaskSpec
-	(*DataCredentials)(nil),          // 26: scaimind.v1.DataCredentials
-	(*ResumePoint)(nil),              // 27: scaimind.v1.ResumePoint
-	(*TaskPeer)(nil),                 // 28: scaimind.v1.TaskPeer
-	(*Ack)(nil),                      // 29: scaimind.v1.Ack
-	(*ProbeDataRequest)(nil),         // 30: scaimind.v1.ProbeDataRequest
-	(*ProbeDataResponse)(nil),        // 31: scaimind.v1.ProbeDataResponse
-	(*ReadDataCacheRequest)(nil),     // 32: scaimind.v1.ReadDataCacheRequest
-	(*ReadDataCacheResponse)(nil),    // 33: scaimind.v1.ReadDataCacheResponse
-	(*PingRequest)(nil),              // 34: scaimind.v1.PingRequest
-	(*PingResponse)(nil),             // 35: scaimind.v1.PingResponse
-	(*RelayRequest)(nil),             // 36: scaimind.v1.RelayRequest
-	(*RelayResponse)(nil),            // 37: scaimind.v1.RelayResponse
-	(*ReadTaskLogsRequest)(nil),      // 38: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),     // 39: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),             // 40: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),   // 41: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil),  // 42: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),         // 43: scaimind.v1.TaskMetricsEntry
-	nil,                              // 44: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                      // 45: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),    // 46: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 47: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),              // 48: scaimind.v1.JobPhase.Value
-	(StopReason_Value)(0),            // 49: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),         // 50: scaimind.v1.SubmitJobRequest
-	(*Launcher)(nil),                 // 51: scaimind.v1.Launcher
-	(*DataSource)(nil),               // 52: scaimind.v1.DataSource
-	(*DataSourceCheck)(nil),          // 53: scaimind.v1.DataSourceCheck
-	(*NodeDataCache)(nil),            // 54: scaimind.v1.NodeDataCache
+	(CheckpointAction_Value)(0),      // 0: scaimind.v1.CheckpointAction.Value
+	(*GetNeededOutputsRequest)(nil),  // 1: scaimind.v1.GetNeededOutputsRequest
+	(*GetNeededOutputsResponse)(nil), // 2: scaimind.v1.GetNeededOutputsResponse
+	(*SessionRequest)(nil),           // 3: scaimind.v1.SessionRequest
+	(*Renewal)(nil),                  // 4: scaimind.v1.Renewal
+	(*RenewalAck)(nil),               // 5: scaimind.v1.RenewalAck
+	(*Hello)(nil),                    // 6: scaimind.v1.Hello
+	(*TaskRef)(nil),                  // 7: scaimind.v1.TaskRef
+	(*Heartbeat)(nil),                // 8: scaimind.v1.Heartbeat
+	(*GpuSample)(nil),                // 9: scaimind.v1.GpuSample
+	(*ReportBatch)(nil),              // 10: scaimind.v1.ReportBatch
+	(*Report)(nil),                   // 11: scaimind.v1.Report
+	(*TaskStarting)(nil),             // 12: scaimind.v1.TaskStarting
+	(*TaskRunning)(nil),              // 13: scaimind.v1.TaskRunning
+	(*TaskEnded)(nil),                // 14: scaimind.v1.TaskEnded
+	(*PhaseReport)(nil),              // 15: scaimind.v1.PhaseReport
+	(*ProgressReport)(nil),           // 16: scaimind.v1.ProgressReport
+	(*CheckpointReport)(nil),         // 17: scaimind.v1.CheckpointReport
+	(*CheckpointUpload)(nil),         // 18: scaimind.v1.CheckpointUpload
+	(*CheckpointStored)(nil),         // 19: scaimind.v1.CheckpointStored
+	(*CheckpointRemoved)(nil),        // 20: scaimind.v1.CheckpointRemoved
+	(*CheckpointAction)(nil),         // 21: scaimind.v1.CheckpointAction
+	(*CheckpointOrder)(nil),          // 22: scaimind.v1.CheckpointOrder
+	(*TransferReport)(nil),           // 23: scaimind.v1.TransferReport
+	(*EvaluationReport)(nil),         // 24: scaimind.v1.EvaluationReport
+	(*SessionResponse)(nil),          // 25: scaimind.v1.SessionResponse
+	(*Roster)(nil),                   // 26: scaimind.v1.Roster
+	(*RosterMember)(nil),             // 27: scaimind.v1.RosterMember
+	(*Welcome)(nil),                  // 28: scaimind.v1.Welcome
+	(*Orders)(nil),                   // 29: scaimind.v1.Orders
+	(*TaskOrder)(nil),                // 30: scaimind.v1.TaskOrder
+	(*TaskSpec)(nil),                 // 31: scaimind.v1.TaskSpec
+	(*DataCredentials)(nil),          // 32: scaimind.v1.DataCredentials
+	(*ResumePoint)(nil),              // 33: scaimind.v1.ResumePoint
+	(*TaskPeer)(nil),                 // 34: scaimind.v1.TaskPeer
+	(*Ack)(nil),                      // 35: scaimind.v1.Ack
+	(*ProbeDataRequest)(nil),         // 36: scaimind.v1.ProbeDataRequest
+	(*ProbeDataResponse)(nil),        // 37: scaimind.v1.ProbeDataResponse
+	(*ReadDataCacheRequest)(nil),     // 38: scaimind.v1.ReadDataCacheRequest
+	(*ReadDataCacheResponse)(nil),    // 39: scaimind.v1.ReadDataCacheResponse
+	(*PingRequest)(nil),              // 40: scaimind.v1.PingRequest
+	(*PingResponse)(nil),             // 41: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),             // 42: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),            // 43: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),      // 44: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),     // 45: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),             // 46: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),   // 47: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil),  // 48: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),         // 49: scaimind.v1.TaskMetricsEntry
+	nil,                              // 50: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                      // 51: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),    // 52: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 53: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),              // 54: scaimind.v1.JobPhase.Value
+	(CheckpointKind_Value)(0),        // 55: scaimind.v1.CheckpointKind.Value
+	(StopReason_Value)(0),            // 56: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),         // 57: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                 // 58: scaimind.v1.Launcher
+	(*DataSource)(nil),               // 59: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),          // 60: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),            // 61: scaimind.v1.NodeDataCache
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
-	5,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
-	7,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
-	9,  // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
-	3,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	45, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	44, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
-	6,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	45, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
-	8,  // 8: scaimind.v1.Heartbeat.samples:type_name -> scaimind.v1.GpuSample
-	10, // 9: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
-	6,  // 10: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	46, // 11: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
-	11, // 12: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
-	12, // 13: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
-	13, // 14: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
-	14, // 15: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
-	15, // 16: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
-	16, // 17: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
-	18, // 18: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
-	17, // 19: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
-	47, // 20: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	48, // 21: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	22, // 22: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
-	23, // 23: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
-	29, // 24: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
-	20, // 25: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
-	4,  // 26: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
-	21, // 27: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
-	24, // 28: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
-	6,  // 29: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	49, // 30: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
-	25, // 31: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	50, // 32: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
-	28, // 33: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	46, // 34: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
-	27, // 35: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	51, // 36: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
-	26, // 37: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
-	52, // 38: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
-	26, // 39: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
-	53, // 40: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
-	54, // 41: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
-	3,  // 42: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	46, // 43: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	40, // 44: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	43, // 45: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	2,  // 46: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	0,  // 47: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
-	38, // 48: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	41, // 49: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	30, // 50: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
-	32, // 51: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
-	34, // 52: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	36, // 53: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	19, // 54: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	1,  // 55: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
-	39, // 56: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	42, // 57: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	31, // 58: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
-	33, // 59: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
-	35, // 60: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	37, // 61: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	54, // [54:62] is the sub-list for method output_type
-	46, // [46:54] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	6,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
+	8,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
+	10, // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
+	4,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
+	51, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	50, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	7,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
+	51, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	9,  // 8: scaimind.v1.Heartbeat.samples:type_name -> scaimind.v1.GpuSample
+	11, // 9: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
+	7,  // 10: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
+	52, // 11: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	12, // 12: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
+	13, // 13: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
+	14, // 14: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
+	15, // 15: scaimind.v1.Report.phase:type_name -> scaimind.v1.PhaseReport
+	16, // 16: scaimind.v1.Report.progress:type_name -> scaimind.v1.ProgressReport
+	17, // 17: scaimind.v1.Report.checkpoint:type_name -> scaimind.v1.CheckpointReport
+	24, // 18: scaimind.v1.Report.evaluation:type_name -> scaimind.v1.EvaluationReport
+	23, // 19: scaimind.v1.Report.transfer:type_name -> scaimind.v1.TransferReport
+	18, // 20: scaimind.v1.Report.checkpoint_upload:type_name -> scaimind.v1.CheckpointUpload
+	19, // 21: scaimind.v1.Report.checkpoint_stored:type_name -> scaimind.v1.CheckpointStored
+	20, // 22: scaimind.v1.Report.checkpoint_removed:type_name -> scaimind.v1.CheckpointRemoved
+	53, // 23: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	54, // 24: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	55, // 25: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	0,  // 26: scaimind.v1.CheckpointRemoved.action:type_name -> scaimind.v1.CheckpointAction.Value
+	0,  // 27: scaimind.v1.CheckpointOrder.action:type_name -> scaimind.v1.CheckpointAction.Value
+	28, // 28: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
+	29, // 29: scaimind.v1.SessionResponse.orders:type_name -> scaimind.v1.Orders
+	35, // 30: scaimind.v1.SessionResponse.ack:type_name -> scaimind.v1.Ack
+	26, // 31: scaimind.v1.SessionResponse.roster:type_name -> scaimind.v1.Roster
+	5,  // 32: scaimind.v1.SessionResponse.relayed_ack:type_name -> scaimind.v1.RenewalAck
+	27, // 33: scaimind.v1.Roster.members:type_name -> scaimind.v1.RosterMember
+	30, // 34: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
+	22, // 35: scaimind.v1.Orders.checkpoints:type_name -> scaimind.v1.CheckpointOrder
+	7,  // 36: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
+	56, // 37: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	31, // 38: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
+	57, // 39: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	34, // 40: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
+	52, // 41: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	33, // 42: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
+	58, // 43: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	32, // 44: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
+	33, // 45: scaimind.v1.TaskSpec.model_checkpoint:type_name -> scaimind.v1.ResumePoint
+	59, // 46: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	32, // 47: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
+	60, // 48: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	61, // 49: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	4,  // 50: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	52, // 51: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	46, // 52: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	49, // 53: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	3,  // 54: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	1,  // 55: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
+	44, // 56: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	47, // 57: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	36, // 58: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	38, // 59: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	40, // 60: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	42, // 61: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	25, // 62: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	2,  // 63: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
+	45, // 64: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	48, // 65: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	37, // 66: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	39, // 67: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	41, // 68: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	43, // 69: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	62, // [62:70] is the sub-list for method output_type
+	54, // [54:62] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -3488,29 +4061,33 @@ func file_scaimind_v1_agents_proto_init() {
 		(*Report_Checkpoint)(nil),
 		(*Report_Evaluation)(nil),
 		(*Report_Transfer)(nil),
+		(*Report_CheckpointUpload)(nil),
+		(*Report_CheckpointStored)(nil),
+		(*Report_CheckpointRemoved)(nil),
 	}
 	file_scaimind_v1_agents_proto_msgTypes[13].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[19].OneofWrappers = []any{
+	file_scaimind_v1_agents_proto_msgTypes[24].OneofWrappers = []any{
 		(*SessionResponse_Welcome)(nil),
 		(*SessionResponse_Orders)(nil),
 		(*SessionResponse_Ack)(nil),
 		(*SessionResponse_Roster)(nil),
 		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[38].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[39].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[43].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   45,
+			NumEnums:      1,
+			NumMessages:   50,
 			NumExtensions: 0,
 			NumServices:   3,
 		},
 		GoTypes:           file_scaimind_v1_agents_proto_goTypes,
 		DependencyIndexes: file_scaimind_v1_agents_proto_depIdxs,
+		EnumInfos:         file_scaimind_v1_agents_proto_enumTypes,
 		MessageInfos:      file_scaimind_v1_agents_proto_msgTypes,
 	}.Build()
 	File_scaimind_v1_agents_proto = out.File

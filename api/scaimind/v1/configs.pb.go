@@ -683,10 +683,17 @@ type OutputConfig struct {
 	state                   protoimpl.MessageState `protogen:"open.v1"`
 	OutputDir               string                 `protobuf:"bytes,1,opt,name=output_dir,json=outputDir,proto3" json:"output_dir,omitempty"`
 	CheckpointIntervalSteps int32                  `protobuf:"varint,2,opt,name=checkpoint_interval_steps,json=checkpointIntervalSteps,proto3" json:"checkpoint_interval_steps,omitempty"`
-	// Newest checkpoints to keep; 0 keeps all. Has no effect yet, so anything else is refused.
+	// Newest checkpoints to keep; 0 keeps all. What is pinned is kept beside them, and what an attempt may still need.
 	KeepCheckpoints int32 `protobuf:"varint,3,opt,name=keep_checkpoints,json=keepCheckpoints,proto3" json:"keep_checkpoints,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Checkpoints to keep beside the newest: those with the best value of keep_best_metric. Needs keep_checkpoints.
+	KeepBest int32 `protobuf:"varint,4,opt,name=keep_best,json=keepBest,proto3" json:"keep_best,omitempty"`
+	// A metric that is reported with each checkpoint, such as "eval_loss"; the least value is the best, with a "+" before the
+	// name the greatest ("+accuracy").
+	KeepBestMetric string `protobuf:"bytes,5,opt,name=keep_best_metric,json=keepBestMetric,proto3" json:"keep_best_metric,omitempty"`
+	// What a training leaves at its end: "safetensors" (default), "adapter", "sharded" or "none".
+	Export        string `protobuf:"bytes,6,opt,name=export,proto3" json:"export,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OutputConfig) Reset() {
@@ -738,6 +745,27 @@ func (x *OutputConfig) GetKeepCheckpoints() int32 {
 		return x.KeepCheckpoints
 	}
 	return 0
+}
+
+func (x *OutputConfig) GetKeepBest() int32 {
+	if x != nil {
+		return x.KeepBest
+	}
+	return 0
+}
+
+func (x *OutputConfig) GetKeepBestMetric() string {
+	if x != nil {
+		return x.KeepBestMetric
+	}
+	return ""
+}
+
+func (x *OutputConfig) GetExport() string {
+	if x != nil {
+		return x.Export
+	}
+	return ""
 }
 
 type SchedulingConfig struct {
@@ -1317,12 +1345,15 @@ const file_scaimind_v1_configs_proto_rawDesc = "" +
 	"\btopology\x18\t \x01(\tR\btopology\x1a?\n" +
 	"\x11NodeSelectorEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x94\x01\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xf3\x01\n" +
 	"\fOutputConfig\x12\x1d\n" +
 	"\n" +
 	"output_dir\x18\x01 \x01(\tR\toutputDir\x12:\n" +
 	"\x19checkpoint_interval_steps\x18\x02 \x01(\x05R\x17checkpointIntervalSteps\x12)\n" +
-	"\x10keep_checkpoints\x18\x03 \x01(\x05R\x0fkeepCheckpoints\"\xd2\x05\n" +
+	"\x10keep_checkpoints\x18\x03 \x01(\x05R\x0fkeepCheckpoints\x12\x1b\n" +
+	"\tkeep_best\x18\x04 \x01(\x05R\bkeepBest\x12(\n" +
+	"\x10keep_best_metric\x18\x05 \x01(\tR\x0ekeepBestMetric\x12\x16\n" +
+	"\x06export\x18\x06 \x01(\tR\x06export\"\xd2\x05\n" +
 	"\x10SchedulingConfig\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x1f\n" +
 	"\bpriority\x18\x02 \x01(\x05H\x00R\bpriority\x88\x01\x01\x12$\n" +

@@ -442,6 +442,12 @@ const (
 	ErrorType_INTERNAL        ErrorType_Value = 12
 	// Several attempts in a row saved no checkpoint and reported no new step.
 	ErrorType_NO_PROGRESS ErrorType_Value = 13
+	// A file of the data is not what the training expects; the message names the file and the line.
+	ErrorType_DATA_FORMAT ErrorType_Value = 14
+	// The request asks for what its framework, its model or this node cannot do.
+	ErrorType_CONFIG ErrorType_Value = 15
+	// The loss is not a number any more.
+	ErrorType_DIVERGED ErrorType_Value = 16
 )
 
 // Enum value maps for ErrorType_Value.
@@ -461,6 +467,9 @@ var (
 		11: "DRAINED",
 		12: "INTERNAL",
 		13: "NO_PROGRESS",
+		14: "DATA_FORMAT",
+		15: "CONFIG",
+		16: "DIVERGED",
 	}
 	ErrorType_Value_value = map[string]int32{
 		"UNSPECIFIED":     0,
@@ -477,6 +486,9 @@ var (
 		"DRAINED":         11,
 		"INTERNAL":        12,
 		"NO_PROGRESS":     13,
+		"DATA_FORMAT":     14,
+		"CONFIG":          15,
+		"DIVERGED":        16,
 	}
 )
 
@@ -505,6 +517,116 @@ func (x ErrorType_Value) Number() protoreflect.EnumNumber {
 // Deprecated: Use ErrorType_Value.Descriptor instead.
 func (ErrorType_Value) EnumDescriptor() ([]byte, []int) {
 	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{6, 0}
+}
+
+type CheckpointState_Value int32
+
+const (
+	CheckpointState_UNSPECIFIED CheckpointState_Value = 0
+	// On the node that wrote them, alone.
+	CheckpointState_LOCAL CheckpointState_Value = 1
+	// On their way to the archive.
+	CheckpointState_UPLOADING CheckpointState_Value = 2
+	// In the archive, completely; the node may have them, too.
+	CheckpointState_DURABLE CheckpointState_Value = 3
+	// Given up: by retention, or by a user. The files are removed, or are about to be.
+	CheckpointState_EXPIRED CheckpointState_Value = 4
+)
+
+// Enum value maps for CheckpointState_Value.
+var (
+	CheckpointState_Value_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "LOCAL",
+		2: "UPLOADING",
+		3: "DURABLE",
+		4: "EXPIRED",
+	}
+	CheckpointState_Value_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"LOCAL":       1,
+		"UPLOADING":   2,
+		"DURABLE":     3,
+		"EXPIRED":     4,
+	}
+)
+
+func (x CheckpointState_Value) Enum() *CheckpointState_Value {
+	p := new(CheckpointState_Value)
+	*p = x
+	return p
+}
+
+func (x CheckpointState_Value) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckpointState_Value) Descriptor() protoreflect.EnumDescriptor {
+	return file_scaimind_v1_enums_proto_enumTypes[7].Descriptor()
+}
+
+func (CheckpointState_Value) Type() protoreflect.EnumType {
+	return &file_scaimind_v1_enums_proto_enumTypes[7]
+}
+
+func (x CheckpointState_Value) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckpointState_Value.Descriptor instead.
+func (CheckpointState_Value) EnumDescriptor() ([]byte, []int) {
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{7, 0}
+}
+
+type CheckpointKind_Value int32
+
+const (
+	CheckpointKind_UNSPECIFIED CheckpointKind_Value = 0
+	// A training can go on from it.
+	CheckpointKind_CHECKPOINT CheckpointKind_Value = 1
+	// A model that a training has exported: to be used, never to go on from, and kept whatever keep_checkpoints says.
+	CheckpointKind_MODEL CheckpointKind_Value = 2
+)
+
+// Enum value maps for CheckpointKind_Value.
+var (
+	CheckpointKind_Value_name = map[int32]string{
+		0: "UNSPECIFIED",
+		1: "CHECKPOINT",
+		2: "MODEL",
+	}
+	CheckpointKind_Value_value = map[string]int32{
+		"UNSPECIFIED": 0,
+		"CHECKPOINT":  1,
+		"MODEL":       2,
+	}
+)
+
+func (x CheckpointKind_Value) Enum() *CheckpointKind_Value {
+	p := new(CheckpointKind_Value)
+	*p = x
+	return p
+}
+
+func (x CheckpointKind_Value) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (CheckpointKind_Value) Descriptor() protoreflect.EnumDescriptor {
+	return file_scaimind_v1_enums_proto_enumTypes[8].Descriptor()
+}
+
+func (CheckpointKind_Value) Type() protoreflect.EnumType {
+	return &file_scaimind_v1_enums_proto_enumTypes[8]
+}
+
+func (x CheckpointKind_Value) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use CheckpointKind_Value.Descriptor instead.
+func (CheckpointKind_Value) EnumDescriptor() ([]byte, []int) {
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{8, 0}
 }
 
 type NodeState_Value int32
@@ -554,11 +676,11 @@ func (x NodeState_Value) String() string {
 }
 
 func (NodeState_Value) Descriptor() protoreflect.EnumDescriptor {
-	return file_scaimind_v1_enums_proto_enumTypes[7].Descriptor()
+	return file_scaimind_v1_enums_proto_enumTypes[9].Descriptor()
 }
 
 func (NodeState_Value) Type() protoreflect.EnumType {
-	return &file_scaimind_v1_enums_proto_enumTypes[7]
+	return &file_scaimind_v1_enums_proto_enumTypes[9]
 }
 
 func (x NodeState_Value) Number() protoreflect.EnumNumber {
@@ -567,7 +689,7 @@ func (x NodeState_Value) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NodeState_Value.Descriptor instead.
 func (NodeState_Value) EnumDescriptor() ([]byte, []int) {
-	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{7, 0}
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{9, 0}
 }
 
 type GpuHealth_Value int32
@@ -608,11 +730,11 @@ func (x GpuHealth_Value) String() string {
 }
 
 func (GpuHealth_Value) Descriptor() protoreflect.EnumDescriptor {
-	return file_scaimind_v1_enums_proto_enumTypes[8].Descriptor()
+	return file_scaimind_v1_enums_proto_enumTypes[10].Descriptor()
 }
 
 func (GpuHealth_Value) Type() protoreflect.EnumType {
-	return &file_scaimind_v1_enums_proto_enumTypes[8]
+	return &file_scaimind_v1_enums_proto_enumTypes[10]
 }
 
 func (x GpuHealth_Value) Number() protoreflect.EnumNumber {
@@ -621,7 +743,7 @@ func (x GpuHealth_Value) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use GpuHealth_Value.Descriptor instead.
 func (GpuHealth_Value) EnumDescriptor() ([]byte, []int) {
-	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{8, 0}
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{10, 0}
 }
 
 type StopReason_Value int32
@@ -678,11 +800,11 @@ func (x StopReason_Value) String() string {
 }
 
 func (StopReason_Value) Descriptor() protoreflect.EnumDescriptor {
-	return file_scaimind_v1_enums_proto_enumTypes[9].Descriptor()
+	return file_scaimind_v1_enums_proto_enumTypes[11].Descriptor()
 }
 
 func (StopReason_Value) Type() protoreflect.EnumType {
-	return &file_scaimind_v1_enums_proto_enumTypes[9]
+	return &file_scaimind_v1_enums_proto_enumTypes[11]
 }
 
 func (x StopReason_Value) Number() protoreflect.EnumNumber {
@@ -691,7 +813,7 @@ func (x StopReason_Value) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use StopReason_Value.Descriptor instead.
 func (StopReason_Value) EnumDescriptor() ([]byte, []int) {
-	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{9, 0}
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{11, 0}
 }
 
 // JobState is the state of a job in the control plane. The legal transitions are one table in fsm.
@@ -951,6 +1073,80 @@ func (*ErrorType) Descriptor() ([]byte, []int) {
 	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{6}
 }
 
+// CheckpointState says where the files of a checkpoint are.
+type CheckpointState struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointState) Reset() {
+	*x = CheckpointState{}
+	mi := &file_scaimind_v1_enums_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointState) ProtoMessage() {}
+
+func (x *CheckpointState) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_enums_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointState.ProtoReflect.Descriptor instead.
+func (*CheckpointState) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{7}
+}
+
+// CheckpointKind says what a directory that was registered is for.
+type CheckpointKind struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckpointKind) Reset() {
+	*x = CheckpointKind{}
+	mi := &file_scaimind_v1_enums_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckpointKind) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckpointKind) ProtoMessage() {}
+
+func (x *CheckpointKind) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_enums_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckpointKind.ProtoReflect.Descriptor instead.
+func (*CheckpointKind) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{8}
+}
+
 type NodeState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -959,7 +1155,7 @@ type NodeState struct {
 
 func (x *NodeState) Reset() {
 	*x = NodeState{}
-	mi := &file_scaimind_v1_enums_proto_msgTypes[7]
+	mi := &file_scaimind_v1_enums_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -971,7 +1167,7 @@ func (x *NodeState) String() string {
 func (*NodeState) ProtoMessage() {}
 
 func (x *NodeState) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_enums_proto_msgTypes[7]
+	mi := &file_scaimind_v1_enums_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -984,7 +1180,7 @@ func (x *NodeState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeState.ProtoReflect.Descriptor instead.
 func (*NodeState) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{7}
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{9}
 }
 
 type GpuHealth struct {
@@ -995,7 +1191,7 @@ type GpuHealth struct {
 
 func (x *GpuHealth) Reset() {
 	*x = GpuHealth{}
-	mi := &file_scaimind_v1_enums_proto_msgTypes[8]
+	mi := &file_scaimind_v1_enums_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1203,7 @@ func (x *GpuHealth) String() string {
 func (*GpuHealth) ProtoMessage() {}
 
 func (x *GpuHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_enums_proto_msgTypes[8]
+	mi := &file_scaimind_v1_enums_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1216,7 @@ func (x *GpuHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuHealth.ProtoReflect.Descriptor instead.
 func (*GpuHealth) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{8}
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{10}
 }
 
 // StopReason says why a running attempt is being stopped.
@@ -1032,7 +1228,7 @@ type StopReason struct {
 
 func (x *StopReason) Reset() {
 	*x = StopReason{}
-	mi := &file_scaimind_v1_enums_proto_msgTypes[9]
+	mi := &file_scaimind_v1_enums_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1044,7 +1240,7 @@ func (x *StopReason) String() string {
 func (*StopReason) ProtoMessage() {}
 
 func (x *StopReason) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_enums_proto_msgTypes[9]
+	mi := &file_scaimind_v1_enums_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1057,7 +1253,7 @@ func (x *StopReason) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopReason.ProtoReflect.Descriptor instead.
 func (*StopReason) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{9}
+	return file_scaimind_v1_enums_proto_rawDescGZIP(), []int{11}
 }
 
 var File_scaimind_v1_enums_proto protoreflect.FileDescriptor
@@ -1138,8 +1334,8 @@ const file_scaimind_v1_enums_proto_rawDesc = "" +
 	"\x04FSDP\x10\x03\x12\f\n" +
 	"\bMEGATRON\x10\x04\x12\n" +
 	"\n" +
-	"\x06CUSTOM\x10\x05\"\xf3\x01\n" +
-	"\tErrorType\"\xe5\x01\n" +
+	"\x06CUSTOM\x10\x05\"\x9e\x02\n" +
+	"\tErrorType\"\x90\x02\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fEXIT_NONZERO\x10\x01\x12\a\n" +
@@ -1157,7 +1353,24 @@ const file_scaimind_v1_enums_proto_rawDesc = "" +
 	"\x12\v\n" +
 	"\aDRAINED\x10\v\x12\f\n" +
 	"\bINTERNAL\x10\f\x12\x0f\n" +
-	"\vNO_PROGRESS\x10\r\"f\n" +
+	"\vNO_PROGRESS\x10\r\x12\x0f\n" +
+	"\vDATA_FORMAT\x10\x0e\x12\n" +
+	"\n" +
+	"\x06CONFIG\x10\x0f\x12\f\n" +
+	"\bDIVERGED\x10\x10\"_\n" +
+	"\x0fCheckpointState\"L\n" +
+	"\x05Value\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\t\n" +
+	"\x05LOCAL\x10\x01\x12\r\n" +
+	"\tUPLOADING\x10\x02\x12\v\n" +
+	"\aDURABLE\x10\x03\x12\v\n" +
+	"\aEXPIRED\x10\x04\"E\n" +
+	"\x0eCheckpointKind\"3\n" +
+	"\x05Value\x12\x0f\n" +
+	"\vUNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"CHECKPOINT\x10\x01\x12\t\n" +
+	"\x05MODEL\x10\x02\"f\n" +
 	"\tNodeState\"Y\n" +
 	"\x05Value\x12\x0f\n" +
 	"\vUNSPECIFIED\x10\x00\x12\t\n" +
@@ -1199,29 +1412,33 @@ func file_scaimind_v1_enums_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_enums_proto_rawDescData
 }
 
-var file_scaimind_v1_enums_proto_enumTypes = make([]protoimpl.EnumInfo, 10)
-var file_scaimind_v1_enums_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_scaimind_v1_enums_proto_enumTypes = make([]protoimpl.EnumInfo, 12)
+var file_scaimind_v1_enums_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_scaimind_v1_enums_proto_goTypes = []any{
-	(JobState_Value)(0),      // 0: scaimind.v1.JobState.Value
-	(JobStatus_Value)(0),     // 1: scaimind.v1.JobStatus.Value
-	(JobPhase_Value)(0),      // 2: scaimind.v1.JobPhase.Value
-	(TaskState_Value)(0),     // 3: scaimind.v1.TaskState.Value
-	(TrainingType_Value)(0),  // 4: scaimind.v1.TrainingType.Value
-	(FrameworkType_Value)(0), // 5: scaimind.v1.FrameworkType.Value
-	(ErrorType_Value)(0),     // 6: scaimind.v1.ErrorType.Value
-	(NodeState_Value)(0),     // 7: scaimind.v1.NodeState.Value
-	(GpuHealth_Value)(0),     // 8: scaimind.v1.GpuHealth.Value
-	(StopReason_Value)(0),    // 9: scaimind.v1.StopReason.Value
-	(*JobState)(nil),         // 10: scaimind.v1.JobState
-	(*JobStatus)(nil),        // 11: scaimind.v1.JobStatus
-	(*JobPhase)(nil),         // 12: scaimind.v1.JobPhase
-	(*TaskState)(nil),        // 13: scaimind.v1.TaskState
-	(*TrainingType)(nil),     // 14: scaimind.v1.TrainingType
-	(*FrameworkType)(nil),    // 15: scaimind.v1.FrameworkType
-	(*ErrorType)(nil),        // 16: scaimind.v1.ErrorType
-	(*NodeState)(nil),        // 17: scaimind.v1.NodeState
-	(*GpuHealth)(nil),        // 18: scaimind.v1.GpuHealth
-	(*StopReason)(nil),       // 19: scaimind.v1.StopReason
+	(JobState_Value)(0),        // 0: scaimind.v1.JobState.Value
+	(JobStatus_Value)(0),       // 1: scaimind.v1.JobStatus.Value
+	(JobPhase_Value)(0),        // 2: scaimind.v1.JobPhase.Value
+	(TaskState_Value)(0),       // 3: scaimind.v1.TaskState.Value
+	(TrainingType_Value)(0),    // 4: scaimind.v1.TrainingType.Value
+	(FrameworkType_Value)(0),   // 5: scaimind.v1.FrameworkType.Value
+	(ErrorType_Value)(0),       // 6: scaimind.v1.ErrorType.Value
+	(CheckpointState_Value)(0), // 7: scaimind.v1.CheckpointState.Value
+	(CheckpointKind_Value)(0),  // 8: scaimind.v1.CheckpointKind.Value
+	(NodeState_Value)(0),       // 9: scaimind.v1.NodeState.Value
+	(GpuHealth_Value)(0),       // 10: scaimind.v1.GpuHealth.Value
+	(StopReason_Value)(0),      // 11: scaimind.v1.StopReason.Value
+	(*JobState)(nil),           // 12: scaimind.v1.JobState
+	(*JobStatus)(nil),          // 13: scaimind.v1.JobStatus
+	(*JobPhase)(nil),           // 14: scaimind.v1.JobPhase
+	(*TaskState)(nil),          // 15: scaimind.v1.TaskState
+	(*TrainingType)(nil),       // 16: scaimind.v1.TrainingType
+	(*FrameworkType)(nil),      // 17: scaimind.v1.FrameworkType
+	(*ErrorType)(nil),          // 18: scaimind.v1.ErrorType
+	(*CheckpointState)(nil),    // 19: scaimind.v1.CheckpointState
+	(*CheckpointKind)(nil),     // 20: scaimind.v1.CheckpointKind
+	(*NodeState)(nil),          // 21: scaimind.v1.NodeState
+	(*GpuHealth)(nil),          // 22: scaimind.v1.GpuHealth
+	(*StopReason)(nil),         // 23: scaimind.v1.StopReason
 }
 var file_scaimind_v1_enums_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -1241,8 +1458,8 @@ func file_scaimind_v1_enums_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_enums_proto_rawDesc), len(file_scaimind_v1_enums_proto_rawDesc)),
-			NumEnums:      10,
-			NumMessages:   10,
+			NumEnums:      12,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

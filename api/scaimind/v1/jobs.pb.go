@@ -2395,8 +2395,20 @@ type Checkpoint struct {
 	SizeBytes      int64                  `protobuf:"varint,8,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`
 	Metrics        *structpb.Struct       `protobuf:"bytes,9,opt,name=metrics,proto3" json:"metrics,omitempty"`
 	CreatedAt      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	State          CheckpointState_Value  `protobuf:"varint,11,opt,name=state,proto3,enum=scaimind.v1.CheckpointState_Value" json:"state,omitempty"`
+	Kind           CheckpointKind_Value   `protobuf:"varint,12,opt,name=kind,proto3,enum=scaimind.v1.CheckpointKind_Value" json:"kind,omitempty"`
+	// Kept until it is unpinned, whatever keep_checkpoints says.
+	Pinned bool `protobuf:"varint,13,opt,name=pinned,proto3" json:"pinned,omitempty"`
+	// Of size_bytes, what has arrived in the archive.
+	UploadedBytes int64 `protobuf:"varint,14,opt,name=uploaded_bytes,json=uploadedBytes,proto3" json:"uploaded_bytes,omitempty"`
+	// SHA-256 over the names, sizes and contents of its files; empty before it is DURABLE.
+	ContentDigest string `protobuf:"bytes,15,opt,name=content_digest,json=contentDigest,proto3" json:"content_digest,omitempty"`
+	// Where the archive has it, as mind://CHECKPOINT; empty before it is DURABLE.
+	Uri string `protobuf:"bytes,16,opt,name=uri,proto3" json:"uri,omitempty"`
+	// Why it is in this state, where that is not plain: an upload that failed, what expired it.
+	Reason        string `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Checkpoint) Reset() {
@@ -2499,6 +2511,55 @@ func (x *Checkpoint) GetCreatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Checkpoint) GetState() CheckpointState_Value {
+	if x != nil {
+		return x.State
+	}
+	return CheckpointState_UNSPECIFIED
+}
+
+func (x *Checkpoint) GetKind() CheckpointKind_Value {
+	if x != nil {
+		return x.Kind
+	}
+	return CheckpointKind_UNSPECIFIED
+}
+
+func (x *Checkpoint) GetPinned() bool {
+	if x != nil {
+		return x.Pinned
+	}
+	return false
+}
+
+func (x *Checkpoint) GetUploadedBytes() int64 {
+	if x != nil {
+		return x.UploadedBytes
+	}
+	return 0
+}
+
+func (x *Checkpoint) GetContentDigest() string {
+	if x != nil {
+		return x.ContentDigest
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetUri() string {
+	if x != nil {
+		return x.Uri
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type ListCheckpointsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -2543,6 +2604,182 @@ func (x *ListCheckpointsRequest) GetJobId() string {
 	return ""
 }
 
+type PinCheckpointRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointId  string                 `protobuf:"bytes,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinCheckpointRequest) Reset() {
+	*x = PinCheckpointRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinCheckpointRequest) ProtoMessage() {}
+
+func (x *PinCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*PinCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *PinCheckpointRequest) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+type PinCheckpointResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Checkpoint    *Checkpoint            `protobuf:"bytes,1,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PinCheckpointResponse) Reset() {
+	*x = PinCheckpointResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PinCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PinCheckpointResponse) ProtoMessage() {}
+
+func (x *PinCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PinCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*PinCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *PinCheckpointResponse) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
+type UnpinCheckpointRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	CheckpointId  string                 `protobuf:"bytes,1,opt,name=checkpoint_id,json=checkpointId,proto3" json:"checkpoint_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnpinCheckpointRequest) Reset() {
+	*x = UnpinCheckpointRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnpinCheckpointRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnpinCheckpointRequest) ProtoMessage() {}
+
+func (x *UnpinCheckpointRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnpinCheckpointRequest.ProtoReflect.Descriptor instead.
+func (*UnpinCheckpointRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *UnpinCheckpointRequest) GetCheckpointId() string {
+	if x != nil {
+		return x.CheckpointId
+	}
+	return ""
+}
+
+type UnpinCheckpointResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Checkpoint    *Checkpoint            `protobuf:"bytes,1,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnpinCheckpointResponse) Reset() {
+	*x = UnpinCheckpointResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnpinCheckpointResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnpinCheckpointResponse) ProtoMessage() {}
+
+func (x *UnpinCheckpointResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnpinCheckpointResponse.ProtoReflect.Descriptor instead.
+func (*UnpinCheckpointResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *UnpinCheckpointResponse) GetCheckpoint() *Checkpoint {
+	if x != nil {
+		return x.Checkpoint
+	}
+	return nil
+}
+
 type ListCheckpointsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Checkpoints   []*Checkpoint          `protobuf:"bytes,1,rep,name=checkpoints,proto3" json:"checkpoints,omitempty"`
@@ -2552,7 +2789,7 @@ type ListCheckpointsResponse struct {
 
 func (x *ListCheckpointsResponse) Reset() {
 	*x = ListCheckpointsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2564,7 +2801,7 @@ func (x *ListCheckpointsResponse) String() string {
 func (*ListCheckpointsResponse) ProtoMessage() {}
 
 func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2577,7 +2814,7 @@ func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListCheckpointsResponse) GetCheckpoints() []*Checkpoint {
@@ -2596,7 +2833,7 @@ type GetCheckpointRequest struct {
 
 func (x *GetCheckpointRequest) Reset() {
 	*x = GetCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2608,7 +2845,7 @@ func (x *GetCheckpointRequest) String() string {
 func (*GetCheckpointRequest) ProtoMessage() {}
 
 func (x *GetCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2621,7 +2858,7 @@ func (x *GetCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*GetCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetCheckpointRequest) GetCheckpointId() string {
@@ -2640,7 +2877,7 @@ type GetCheckpointResponse struct {
 
 func (x *GetCheckpointResponse) Reset() {
 	*x = GetCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2652,7 +2889,7 @@ func (x *GetCheckpointResponse) String() string {
 func (*GetCheckpointResponse) ProtoMessage() {}
 
 func (x *GetCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2665,7 +2902,7 @@ func (x *GetCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*GetCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -2684,7 +2921,7 @@ type DeleteCheckpointRequest struct {
 
 func (x *DeleteCheckpointRequest) Reset() {
 	*x = DeleteCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2696,7 +2933,7 @@ func (x *DeleteCheckpointRequest) String() string {
 func (*DeleteCheckpointRequest) ProtoMessage() {}
 
 func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2709,7 +2946,7 @@ func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DeleteCheckpointRequest) GetCheckpointId() string {
@@ -2727,7 +2964,7 @@ type DeleteCheckpointResponse struct {
 
 func (x *DeleteCheckpointResponse) Reset() {
 	*x = DeleteCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2739,7 +2976,7 @@ func (x *DeleteCheckpointResponse) String() string {
 func (*DeleteCheckpointResponse) ProtoMessage() {}
 
 func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2752,7 +2989,7 @@ func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{42}
 }
 
 var File_scaimind_v1_jobs_proto protoreflect.FileDescriptor
@@ -2976,7 +3213,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\fMetricsEntry\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\tR\x04json\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x128\n" +
-	"\ttimestamp\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\"\xd9\x02\n" +
+	"\ttimestamp\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\"\xda\x04\n" +
 	"\n" +
 	"Checkpoint\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\x12\x15\n" +
@@ -2991,9 +3228,28 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\ametrics\x18\t \x01(\v2\x17.google.protobuf.StructR\ametrics\x129\n" +
 	"\n" +
 	"created_at\x18\n" +
-	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\"/\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x128\n" +
+	"\x05state\x18\v \x01(\x0e2\".scaimind.v1.CheckpointState.ValueR\x05state\x125\n" +
+	"\x04kind\x18\f \x01(\x0e2!.scaimind.v1.CheckpointKind.ValueR\x04kind\x12\x16\n" +
+	"\x06pinned\x18\r \x01(\bR\x06pinned\x12%\n" +
+	"\x0euploaded_bytes\x18\x0e \x01(\x03R\ruploadedBytes\x12%\n" +
+	"\x0econtent_digest\x18\x0f \x01(\tR\rcontentDigest\x12\x10\n" +
+	"\x03uri\x18\x10 \x01(\tR\x03uri\x12\x16\n" +
+	"\x06reason\x18\x11 \x01(\tR\x06reason\"/\n" +
 	"\x16ListCheckpointsRequest\x12\x15\n" +
-	"\x06job_id\x18\x01 \x01(\tR\x05jobId\"T\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\";\n" +
+	"\x14PinCheckpointRequest\x12#\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"P\n" +
+	"\x15PinCheckpointResponse\x127\n" +
+	"\n" +
+	"checkpoint\x18\x01 \x01(\v2\x17.scaimind.v1.CheckpointR\n" +
+	"checkpoint\"=\n" +
+	"\x16UnpinCheckpointRequest\x12#\n" +
+	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"R\n" +
+	"\x17UnpinCheckpointResponse\x127\n" +
+	"\n" +
+	"checkpoint\x18\x01 \x01(\v2\x17.scaimind.v1.CheckpointR\n" +
+	"checkpoint\"T\n" +
 	"\x17ListCheckpointsResponse\x129\n" +
 	"\vcheckpoints\x18\x01 \x03(\v2\x17.scaimind.v1.CheckpointR\vcheckpoints\";\n" +
 	"\x14GetCheckpointRequest\x12#\n" +
@@ -3004,7 +3260,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"checkpoint\">\n" +
 	"\x17DeleteCheckpointRequest\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"\x1a\n" +
-	"\x18DeleteCheckpointResponse2\xa1\x17\n" +
+	"\x18DeleteCheckpointResponse2\xa0\x1b\n" +
 	"\n" +
 	"JobService\x12\xa4\x01\n" +
 	"\tSubmitJob\x12\x1d.scaimind.v1.SubmitJobRequest\x1a\x1e.scaimind.v1.SubmitJobResponse\"X\x8a\xb5\x18T\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
@@ -3035,7 +3291,11 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"*/v1/modules/scaimind/jobs/{id}/checkpoints\x12\xcd\x01\n" +
 	"\rGetCheckpoint\x12!.scaimind.v1.GetCheckpointRequest\x1a\".scaimind.v1.GetCheckpointResponse\"u\x8a\xb5\x18q\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZY:\x13Show one checkpointH\x01Z\rcheckpoint_idb\n" +
 	"checkpoint\n" +
-	"%/v1/modules/scaimind/checkpoints/{id}\x12\x82\x02\n" +
+	"%/v1/modules/scaimind/checkpoints/{id}\x12\xf8\x01\n" +
+	"\rPinCheckpoint\x12!.scaimind.v1.PinCheckpointRequest\x1a\".scaimind.v1.PinCheckpointResponse\"\x9f\x01\x8a\xb5\x18\x9a\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\x0echeckpoint.pinZp:&Keep a checkpoint until it is unpinnedH\x01Z\rcheckpoint_idb\n" +
+	"checkpoint\x12)/v1/modules/scaimind/checkpoints/{id}/pin\x12\x81\x02\n" +
+	"\x0fUnpinCheckpoint\x12#.scaimind.v1.UnpinCheckpointRequest\x1a$.scaimind.v1.UnpinCheckpointResponse\"\xa2\x01\x8a\xb5\x18\x9d\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\x10checkpoint.unpinZq:%Let retention have a checkpoint againH\x01Z\rcheckpoint_idb\n" +
+	"checkpoint\x12+/v1/modules/scaimind/checkpoints/{id}/unpin\x12\x82\x02\n" +
 	"\x10DeleteCheckpoint\x12$.scaimind.v1.DeleteCheckpointRequest\x1a%.scaimind.v1.DeleteCheckpointResponse\"\xa0\x01\x8a\xb5\x18\x9b\x01\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageR\x11checkpoint.deleteZn:2Take a checkpoint out of the state; its files stayH\x01Z\rcheckpoint_idh\x01\"%/v1/modules/scaimind/checkpoints/{id}B<Z:github.com/mindcoordinator/mind/api/scaimind/v1;scaimindv1b\x06proto3"
 
 var (
@@ -3050,7 +3310,7 @@ func file_scaimind_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_jobs_proto_rawDescData
 }
 
-var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),         // 0: scaimind.v1.SubmitJobRequest
 	(*SubmitJobResponse)(nil),        // 1: scaimind.v1.SubmitJobResponse
@@ -3086,126 +3346,140 @@ var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*MetricsEntry)(nil),             // 31: scaimind.v1.MetricsEntry
 	(*Checkpoint)(nil),               // 32: scaimind.v1.Checkpoint
 	(*ListCheckpointsRequest)(nil),   // 33: scaimind.v1.ListCheckpointsRequest
-	(*ListCheckpointsResponse)(nil),  // 34: scaimind.v1.ListCheckpointsResponse
-	(*GetCheckpointRequest)(nil),     // 35: scaimind.v1.GetCheckpointRequest
-	(*GetCheckpointResponse)(nil),    // 36: scaimind.v1.GetCheckpointResponse
-	(*DeleteCheckpointRequest)(nil),  // 37: scaimind.v1.DeleteCheckpointRequest
-	(*DeleteCheckpointResponse)(nil), // 38: scaimind.v1.DeleteCheckpointResponse
-	nil,                              // 39: scaimind.v1.SubmitJobRequest.LabelsEntry
-	nil,                              // 40: scaimind.v1.Job.LabelsEntry
-	(*TrainingConfig)(nil),           // 41: scaimind.v1.TrainingConfig
-	(*DataConfig)(nil),               // 42: scaimind.v1.DataConfig
-	(*ResourceConfig)(nil),           // 43: scaimind.v1.ResourceConfig
-	(*OutputConfig)(nil),             // 44: scaimind.v1.OutputConfig
-	(*SchedulingConfig)(nil),         // 45: scaimind.v1.SchedulingConfig
-	(*CommandConfig)(nil),            // 46: scaimind.v1.CommandConfig
-	(*EvaluationConfig)(nil),         // 47: scaimind.v1.EvaluationConfig
-	(JobStatus_Value)(0),             // 48: scaimind.v1.JobStatus.Value
-	(JobState_Value)(0),              // 49: scaimind.v1.JobState.Value
-	(JobPhase_Value)(0),              // 50: scaimind.v1.JobPhase.Value
-	(*timestamppb.Timestamp)(nil),    // 51: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 52: scaimind.v1.ErrorType.Value
-	(StopReason_Value)(0),            // 53: scaimind.v1.StopReason.Value
-	(TaskState_Value)(0),             // 54: scaimind.v1.TaskState.Value
-	(*structpb.Struct)(nil),          // 55: google.protobuf.Struct
+	(*PinCheckpointRequest)(nil),     // 34: scaimind.v1.PinCheckpointRequest
+	(*PinCheckpointResponse)(nil),    // 35: scaimind.v1.PinCheckpointResponse
+	(*UnpinCheckpointRequest)(nil),   // 36: scaimind.v1.UnpinCheckpointRequest
+	(*UnpinCheckpointResponse)(nil),  // 37: scaimind.v1.UnpinCheckpointResponse
+	(*ListCheckpointsResponse)(nil),  // 38: scaimind.v1.ListCheckpointsResponse
+	(*GetCheckpointRequest)(nil),     // 39: scaimind.v1.GetCheckpointRequest
+	(*GetCheckpointResponse)(nil),    // 40: scaimind.v1.GetCheckpointResponse
+	(*DeleteCheckpointRequest)(nil),  // 41: scaimind.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointResponse)(nil), // 42: scaimind.v1.DeleteCheckpointResponse
+	nil,                              // 43: scaimind.v1.SubmitJobRequest.LabelsEntry
+	nil,                              // 44: scaimind.v1.Job.LabelsEntry
+	(*TrainingConfig)(nil),           // 45: scaimind.v1.TrainingConfig
+	(*DataConfig)(nil),               // 46: scaimind.v1.DataConfig
+	(*ResourceConfig)(nil),           // 47: scaimind.v1.ResourceConfig
+	(*OutputConfig)(nil),             // 48: scaimind.v1.OutputConfig
+	(*SchedulingConfig)(nil),         // 49: scaimind.v1.SchedulingConfig
+	(*CommandConfig)(nil),            // 50: scaimind.v1.CommandConfig
+	(*EvaluationConfig)(nil),         // 51: scaimind.v1.EvaluationConfig
+	(JobStatus_Value)(0),             // 52: scaimind.v1.JobStatus.Value
+	(JobState_Value)(0),              // 53: scaimind.v1.JobState.Value
+	(JobPhase_Value)(0),              // 54: scaimind.v1.JobPhase.Value
+	(*timestamppb.Timestamp)(nil),    // 55: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 56: scaimind.v1.ErrorType.Value
+	(StopReason_Value)(0),            // 57: scaimind.v1.StopReason.Value
+	(TaskState_Value)(0),             // 58: scaimind.v1.TaskState.Value
+	(*structpb.Struct)(nil),          // 59: google.protobuf.Struct
+	(CheckpointState_Value)(0),       // 60: scaimind.v1.CheckpointState.Value
+	(CheckpointKind_Value)(0),        // 61: scaimind.v1.CheckpointKind.Value
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
-	41, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
-	42, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
-	43, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
-	44, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
-	45, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	46, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
-	39, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
-	47, // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	48, // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	45, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
+	46, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
+	47, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
+	48, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
+	49, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	50, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
+	43, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
+	51, // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	52, // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
 	0,  // 9: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
 	4,  // 10: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
 	1,  // 11: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
-	48, // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
-	49, // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
-	50, // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
-	51, // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
-	40, // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
-	41, // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
-	42, // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
-	43, // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
-	44, // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
-	45, // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	46, // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
-	52, // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
+	52, // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
+	53, // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
+	54, // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
+	55, // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
+	44, // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
+	45, // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
+	46, // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
+	47, // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
+	48, // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
+	49, // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	50, // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
+	56, // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
 	7,  // 24: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
-	51, // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	51, // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
-	51, // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
-	51, // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
+	55, // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	55, // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
+	55, // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
+	55, // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
 	9,  // 29: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
 	8,  // 30: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
-	53, // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
+	57, // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
 	6,  // 32: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
-	47, // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	52, // 34: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
-	51, // 35: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
-	51, // 36: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
-	54, // 37: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
-	51, // 38: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	51, // 39: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	51, // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	56, // 34: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
+	55, // 35: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
+	55, // 36: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
+	58, // 37: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
+	55, // 38: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	55, // 39: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
 	5,  // 40: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
-	48, // 41: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	52, // 41: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
 	5,  // 42: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
 	5,  // 43: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
 	5,  // 44: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
 	5,  // 45: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
-	43, // 46: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
+	47, // 46: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
 	5,  // 47: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
-	49, // 48: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
-	48, // 49: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	51, // 50: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	53, // 48: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
+	52, // 49: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	55, // 50: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
 	26, // 51: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	51, // 52: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	55, // 53: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	55, // 52: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	59, // 53: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
 	7,  // 54: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
 	31, // 55: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	51, // 56: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	55, // 57: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	51, // 58: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	32, // 59: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	32, // 60: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	0,  // 61: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,  // 62: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	10, // 63: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	12, // 64: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	14, // 65: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	16, // 66: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	18, // 67: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	20, // 68: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	22, // 69: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	24, // 70: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	27, // 71: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	29, // 72: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	33, // 73: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	35, // 74: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
-	37, // 75: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
-	1,  // 76: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,  // 77: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	11, // 78: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	13, // 79: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	15, // 80: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	17, // 81: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	19, // 82: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	21, // 83: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	23, // 84: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	25, // 85: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	28, // 86: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	30, // 87: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	34, // 88: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	36, // 89: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
-	38, // 90: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
-	76, // [76:91] is the sub-list for method output_type
-	61, // [61:76] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	55, // 56: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	59, // 57: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	55, // 58: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	60, // 59: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
+	61, // 60: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	32, // 61: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	32, // 62: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	32, // 63: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
+	32, // 64: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	0,  // 65: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	2,  // 66: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	10, // 67: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	12, // 68: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	14, // 69: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	16, // 70: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	18, // 71: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	20, // 72: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	22, // 73: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	24, // 74: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	27, // 75: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	29, // 76: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	33, // 77: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	39, // 78: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
+	34, // 79: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
+	36, // 80: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
+	41, // 81: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
+	1,  // 82: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	3,  // 83: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	11, // 84: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	13, // 85: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	15, // 86: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	17, // 87: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	19, // 88: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	21, // 89: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	23, // 90: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	25, // 91: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	28, // 92: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	30, // 93: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	38, // 94: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	40, // 95: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
+	35, // 96: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
+	37, // 97: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
+	42, // 98: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
+	82, // [82:99] is the sub-list for method output_type
+	65, // [65:82] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }
@@ -3230,7 +3504,7 @@ func file_scaimind_v1_jobs_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_jobs_proto_rawDesc), len(file_scaimind_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   41,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,8 @@ const (
 	JobService_StreamJobMetrics_FullMethodName = "/scaimind.v1.JobService/StreamJobMetrics"
 	JobService_ListCheckpoints_FullMethodName  = "/scaimind.v1.JobService/ListCheckpoints"
 	JobService_GetCheckpoint_FullMethodName    = "/scaimind.v1.JobService/GetCheckpoint"
+	JobService_PinCheckpoint_FullMethodName    = "/scaimind.v1.JobService/PinCheckpoint"
+	JobService_UnpinCheckpoint_FullMethodName  = "/scaimind.v1.JobService/UnpinCheckpoint"
 	JobService_DeleteCheckpoint_FullMethodName = "/scaimind.v1.JobService/DeleteCheckpoint"
 )
 
@@ -62,6 +64,9 @@ type JobServiceClient interface {
 	StreamJobMetrics(ctx context.Context, in *StreamJobMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobMetricsResponse], error)
 	ListCheckpoints(ctx context.Context, in *ListCheckpointsRequest, opts ...grpc.CallOption) (*ListCheckpointsResponse, error)
 	GetCheckpoint(ctx context.Context, in *GetCheckpointRequest, opts ...grpc.CallOption) (*GetCheckpointResponse, error)
+	// Keeps a checkpoint until it is unpinned, whatever keep_checkpoints says.
+	PinCheckpoint(ctx context.Context, in *PinCheckpointRequest, opts ...grpc.CallOption) (*PinCheckpointResponse, error)
+	UnpinCheckpoint(ctx context.Context, in *UnpinCheckpointRequest, opts ...grpc.CallOption) (*UnpinCheckpointResponse, error)
 	// Takes a checkpoint out of the state; its files stay where they are.
 	DeleteCheckpoint(ctx context.Context, in *DeleteCheckpointRequest, opts ...grpc.CallOption) (*DeleteCheckpointResponse, error)
 }
@@ -232,6 +237,26 @@ func (c *jobServiceClient) GetCheckpoint(ctx context.Context, in *GetCheckpointR
 	return out, nil
 }
 
+func (c *jobServiceClient) PinCheckpoint(ctx context.Context, in *PinCheckpointRequest, opts ...grpc.CallOption) (*PinCheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PinCheckpointResponse)
+	err := c.cc.Invoke(ctx, JobService_PinCheckpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *jobServiceClient) UnpinCheckpoint(ctx context.Context, in *UnpinCheckpointRequest, opts ...grpc.CallOption) (*UnpinCheckpointResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnpinCheckpointResponse)
+	err := c.cc.Invoke(ctx, JobService_UnpinCheckpoint_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *jobServiceClient) DeleteCheckpoint(ctx context.Context, in *DeleteCheckpointRequest, opts ...grpc.CallOption) (*DeleteCheckpointResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(DeleteCheckpointResponse)
@@ -262,6 +287,9 @@ type JobServiceServer interface {
 	StreamJobMetrics(*StreamJobMetricsRequest, grpc.ServerStreamingServer[StreamJobMetricsResponse]) error
 	ListCheckpoints(context.Context, *ListCheckpointsRequest) (*ListCheckpointsResponse, error)
 	GetCheckpoint(context.Context, *GetCheckpointRequest) (*GetCheckpointResponse, error)
+	// Keeps a checkpoint until it is unpinned, whatever keep_checkpoints says.
+	PinCheckpoint(context.Context, *PinCheckpointRequest) (*PinCheckpointResponse, error)
+	UnpinCheckpoint(context.Context, *UnpinCheckpointRequest) (*UnpinCheckpointResponse, error)
 	// Takes a checkpoint out of the state; its files stay where they are.
 	DeleteCheckpoint(context.Context, *DeleteCheckpointRequest) (*DeleteCheckpointResponse, error)
 	mustEmbedUnimplementedJobServiceServer()
@@ -315,6 +343,12 @@ func (UnimplementedJobServiceServer) ListCheckpoints(context.Context, *ListCheck
 }
 func (UnimplementedJobServiceServer) GetCheckpoint(context.Context, *GetCheckpointRequest) (*GetCheckpointResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetCheckpoint not implemented")
+}
+func (UnimplementedJobServiceServer) PinCheckpoint(context.Context, *PinCheckpointRequest) (*PinCheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PinCheckpoint not implemented")
+}
+func (UnimplementedJobServiceServer) UnpinCheckpoint(context.Context, *UnpinCheckpointRequest) (*UnpinCheckpointResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method UnpinCheckpoint not implemented")
 }
 func (UnimplementedJobServiceServer) DeleteCheckpoint(context.Context, *DeleteCheckpointRequest) (*DeleteCheckpointResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteCheckpoint not implemented")
@@ -578,6 +612,42 @@ func _JobService_GetCheckpoint_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_PinCheckpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PinCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).PinCheckpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_PinCheckpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).PinCheckpoint(ctx, req.(*PinCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _JobService_UnpinCheckpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnpinCheckpointRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).UnpinCheckpoint(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_UnpinCheckpoint_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).UnpinCheckpoint(ctx, req.(*UnpinCheckpointRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_DeleteCheckpoint_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeleteCheckpointRequest)
 	if err := dec(in); err != nil {
@@ -650,6 +720,14 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetCheckpoint",
 			Handler:    _JobService_GetCheckpoint_Handler,
+		},
+		{
+			MethodName: "PinCheckpoint",
+			Handler:    _JobService_PinCheckpoint_Handler,
+		},
+		{
+			MethodName: "UnpinCheckpoint",
+			Handler:    _JobService_UnpinCheckpoint_Handler,
 		},
 		{
 			MethodName: "DeleteCheckpoint",
