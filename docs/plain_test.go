@@ -108,16 +108,11 @@ func TestPlain_pages(t *testing.T) {
 
 // notPlainCode are the folders, with those below them, whose comments and texts still have such words. go test ./docs -run Plain -all
 // lists them. Clear a folder and take it out of the list.
-var notPlainCode = []string{
-	"chaos", "coordinator/joblist", "coordinator/jobview", "coordinator/members", "coordinator/replica", "coordinator/term", "fsm", "raftnode/store",
-}
+var notPlainCode = []string{"fsm"}
 
-// plainChecked says whether a file must be plain. The tests at the root of the coordinator are not yet.
+// plainChecked says whether a file must be plain.
 func plainChecked(path string) bool {
 	folder := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), "../"))
-	if folder == "coordinator" && strings.HasSuffix(path, "_test.go") {
-		return false
-	}
 	return !slices.ContainsFunc(notPlainCode, func(not string) bool { return folder == not || strings.HasPrefix(folder, not+"/") })
 }
 
