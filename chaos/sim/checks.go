@@ -69,7 +69,7 @@ func (t *truth) applied(c *coordinator, index int, e *raft.Entry) {
 			w.fail(Token, "%s went from attempt %d, token %d to %d, %d", j.ID, old.Attempt, old.Token, j.Attempt, j.Token)
 		}
 		for _, a := range j.Awaits {
-			if a.Loss.How == work.LossVerdict && !slices.Contains(old.Awaits, a) {
+			if a.Loss.How == work.LossDeclared && !slices.Contains(old.Awaits, a) {
 				t.judged(w, j, a)
 			}
 		}
