@@ -330,7 +330,7 @@ func (p *party) rest() {
 			case j.GetState() == v1.JobState_QUEUED:
 				return strings.Contains(j.GetReason(), "no ready node has these labels")
 			}
-			// One whose end is reported already is on its way.
+			// One whose end is reported already is in flight.
 			return j.GetState() != v1.JobState_ALLOCATED && j.GetState() != v1.JobState_STARTING &&
 				(j.GetState() != v1.JobState_RUNNING || p.agent.runs(id))
 		})
@@ -371,7 +371,7 @@ func (p *party) shown(what, raw string) string {
 		delete(fields, "gpusAllocated")
 	}
 	if lifecycle[what] {
-		fields = nil // Its state is on its way; that it comes to rest alike is seen later.
+		fields = nil // Its state is in flight; that it comes to rest alike is seen later.
 	}
 	shown, err := json.Marshal(withoutShared(fields))
 	require.NoError(p.t, err)

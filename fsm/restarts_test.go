@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// fail ends the newest attempt of a job by an error, on its node.
+// fail ends the newest attempt of a job with an error, on its node.
 func (w *world) fail(id ident.Job, cause v1.ErrorType_Value) {
 	w.report(id, 0, work.ReportEnded, exit(1), failed(cause, "why"))
 }
@@ -110,13 +110,13 @@ func TestRestart_noProgress(t *testing.T) {
 		attempts []func(w *world, id ident.Job)
 		want     v1.JobState_Value
 	}{
-		"nothing at all, three times":         {[]func(*world, ident.Job){nothing, nothing, nothing}, failedJob},
-		"nothing at all, twice":               {[]func(*world, ident.Job){nothing, nothing}, queued},
-		"a step in between begins anew":       {[]func(*world, ident.Job){nothing, step(1), nothing, nothing}, queued},
-		"and is followed by three others":     {[]func(*world, ident.Job){nothing, step(1), nothing, nothing, nothing}, failedJob},
-		"a checkpoint in between begins anew": {[]func(*world, ident.Job){nothing, nothing, save, nothing, nothing}, queued},
-		"the same steps over and over":        {[]func(*world, ident.Job){step(80), step(80), step(70), step(80)}, failedJob},
-		"one step more each time":             {[]func(*world, ident.Job){step(1), step(2), step(3), step(4), step(5)}, queued},
+		"nothing at all, three times":          {[]func(*world, ident.Job){nothing, nothing, nothing}, failedJob},
+		"nothing at all, twice":                {[]func(*world, ident.Job){nothing, nothing}, queued},
+		"a step in between begins again":       {[]func(*world, ident.Job){nothing, step(1), nothing, nothing}, queued},
+		"and is followed by three others":      {[]func(*world, ident.Job){nothing, step(1), nothing, nothing, nothing}, failedJob},
+		"a checkpoint in between begins again": {[]func(*world, ident.Job){nothing, nothing, save, nothing, nothing}, queued},
+		"the same steps over and over":         {[]func(*world, ident.Job){step(80), step(80), step(70), step(80)}, failedJob},
+		"one step more each time":              {[]func(*world, ident.Job){step(1), step(2), step(3), step(4), step(5)}, queued},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestRestart_waitsLongerEachTime(t *testing.T) {
 	require.Zero(t, w.job(id).Held)
 }
 
-// A pause before a restart ends when a user resumes the job, and goes with it when he pauses or cancels it.
+// A pause before a restart ends when a user resumes the job, and is dropped when a user pauses or cancels it.
 func TestRestart_usersNeedNotWait(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
@@ -316,7 +316,7 @@ func TestCancel_onANodeThatIsAway(t *testing.T) {
 
 // A task that would have been replaced is dead when its lease is over and another node could have taken it over: a job that
 // was canceled meanwhile ends then, by the same votes.
-func TestCancel_endsWithTheVerdict(t *testing.T) {
+func TestCancel_endsWithTheDeclaration(t *testing.T) {
 	w := cluster(t)
 	id := w.submit(retried(oneGPU(), 0))
 	w.runOn(id, "n1")

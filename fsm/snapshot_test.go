@@ -245,7 +245,7 @@ type iotestWriter struct{ err error }
 func (w iotestWriter) Write([]byte) (int, error) { return 0, w.err }
 
 // TestStory_isWhatTheChecksAreTriedOn holds that the story on which TestCheck_canFail of package tables tries the checks is the
-// one that is told here. MIND_WRITE_STORY=1 writes it down anew.
+// one that is told here. MIND_WRITE_STORY=1 writes it down again.
 func TestStory_isWhatTheChecksAreTriedOn(t *testing.T) {
 	const file = "work/tables/testdata/story.snapshot"
 	raw := snapshotBytes(t, story(t).m)

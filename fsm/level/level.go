@@ -103,7 +103,7 @@ type Range struct{ Oldest, Newest Level }
 // Supported is the range of this version of mind.
 func Supported() Range { return Range{Base, Newest} }
 
-// Before is the range of versions of mind that know nothing of levels.
+// Before is the range of versions of mind without levels.
 func Before() Range { return Range{Base, Base} }
 
 // Has says whether a level is in the range.

@@ -102,7 +102,7 @@ type ControlJob struct {
 	// Credentials (resume, retry) replace those of the job when set.
 	Credentials []byte        `cbor:"11,keyasint,omitempty"`
 	Actor       *access.Actor `cbor:"12,keyasint,omitempty"`
-	// Vouch (cancel): whoever asks says that the job's tasks on unreachable nodes are dead.
+	// Vouch (cancel): the caller says that the job's tasks on unreachable nodes are dead.
 	Vouch bool `cbor:"13,keyasint,omitempty"`
 }
 
@@ -176,7 +176,7 @@ const (
 	ReportCheckpoint
 	// ReportEvaluation: a benchmark of an evaluation has a result.
 	ReportEvaluation
-	// ReportTransfer: what the task needs is on its way to the node, or here.
+	// ReportTransfer: what the task needs is in flight to the node, or here.
 	ReportTransfer
 )
 
@@ -213,7 +213,7 @@ type TaskReport struct {
 	// ReportEvaluation.
 	Benchmark string `cbor:"17,keyasint,omitempty"`
 	Samples   int64  `cbor:"18,keyasint,omitempty"`
-	// ReportTransfer; empty: nothing is on its way any more.
+	// ReportTransfer; empty: nothing is in flight any more.
 	Transfer string `cbor:"19,keyasint,omitempty"`
 }
 

@@ -68,7 +68,7 @@ type Job struct {
 	// Past are the attempts before the newest one, oldest first; at most MaxPastAttempts are remembered.
 	Past []PastAttempt `cbor:"41,keyasint,omitempty"`
 	// Awaits are tasks of lost attempts that may still be alive. They limit where the next attempt may go, until nobody
-	// need be afraid of them any more.
+	// has to wait for them any more.
 	Awaits []AwaitedTask `cbor:"42,keyasint,omitempty"`
 	// RetriedAt is the newest attempt when a user last retried the job: what failed up to it is forgiven.
 	RetriedAt uint32 `cbor:"43,keyasint,omitempty"`
@@ -118,7 +118,7 @@ const (
 	HoldDependency
 	// HoldBackoff: it pauses before its next restart.
 	HoldBackoff
-	// HoldRecovery: an attempt of it may be alive that the recovered state knows nothing of.
+	// HoldRecovery: an attempt of it may be alive that the recovered state has no record of.
 	HoldRecovery
 )
 
@@ -134,7 +134,7 @@ type Task struct {
 	ErrorMessage reason.Reason      `cbor:"7,keyasint,omitempty"`
 	StartedAt    int64              `cbor:"8,keyasint,omitempty"`
 	EndedAt      int64              `cbor:"9,keyasint,omitempty"`
-	// Transfer says how far what the task needs is on its way to the node; only before it runs.
+	// Transfer says how far what the task needs is in flight to the node; only before it runs.
 	Transfer string `cbor:"10,keyasint,omitempty"`
 }
 

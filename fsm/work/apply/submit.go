@@ -80,7 +80,7 @@ func orDefault(v, def int64) int64 {
 	return max(v, 0)
 }
 
-// admit checks what only the state can tell, and what must hold of every job, whoever proposes it.
+// admit checks what only the state can tell, and what must hold of every job, from any proposer.
 func (tx *tx) admit(j *work.Job) *kernel.Refusal {
 	if j.Queue == "" {
 		j.Queue = work.DefaultQueue

@@ -39,7 +39,7 @@ func checkEvaluations(s *rows, report kernel.Report) {
 }
 
 // Check reports what does not hold of the tables: the invariants of the design that one state can show, and that
-// everything derived is as if computed anew.
+// everything derived is as if computed again.
 func Check(frozen *kernel.State, report kernel.Report) {
 	s := &Of(frozen).rows
 	checkQueues(s, report)
@@ -106,7 +106,7 @@ func checkJobs(s *rows, report kernel.Report) {
 		}
 	}
 	if counts != s.jobs.counts {
-		report("counts are %v, counted anew %v", s.jobs.counts, counts)
+		report("counts are %v, counted again %v", s.jobs.counts, counts)
 	}
 	sizes := [...]struct {
 		what       string
@@ -145,7 +145,7 @@ func checkJob(s *rows, j *work.Job, report kernel.Report) {
 			report("%s: task %d has rank %d", j.ID, i, t.Rank)
 		}
 		if t.Transfer != "" && (t.Ran() || t.State == v1.TaskState_ENDED) || len(t.Transfer) > work.MaxTransfer {
-			report("%s: task %d is %s, and its data is said to be on its way", j.ID, i, t.State)
+			report("%s: task %d is %s, and its data is said to be in flight", j.ID, i, t.State)
 		}
 		l, ok := s.leases.rows.Get(LeaseKey{t.Node, j.ID, t.Rank})
 		if !ok {
@@ -226,7 +226,7 @@ func checkAwaits(s *rows, j *work.Job, report kernel.Report) int {
 			report("I2: %s: rank %d is %s and is waited for as lost", j.ID, a.Rank, j.Tasks[a.Rank].State)
 		case a.Roster > s.meta.RosterVersion:
 			report("%s: %s had acknowledged a roster of index %d; the newest is %d", j.ID, a.Node, a.Roster, s.meta.RosterVersion)
-		case a.Loss.How != work.LossVerdict && a.Loss.How != work.LossGivenUp:
+		case a.Loss.How != work.LossDeclared && a.Loss.How != work.LossGivenUp:
 			report("I6: %s waits for %s on the grounds %d", j.ID, a.Node, a.Loss.How)
 		}
 		tasks[ref] = true
@@ -245,9 +245,9 @@ func checkAwaits(s *rows, j *work.Job, report kernel.Report) int {
 	return len(nodes)
 }
 
-// checkLoss holds that a verdict had a majority and an expired lease.
+// checkLoss holds that a declaration had a majority and an expired lease.
 func checkLoss(j *work.Job, l *work.Loss, report kernel.Report) {
-	if l == nil || l.How != work.LossVerdict {
+	if l == nil || l.How != work.LossDeclared {
 		return
 	}
 	if 2*int(l.Votes) <= int(l.Voters) || l.Silent < j.SilenceUntilLost() {
@@ -307,7 +307,7 @@ func checkLeases(s *rows, report kernel.Report) {
 			w = &work.NodeUse{}
 		}
 		if *u.use != *w {
-			report("the use of %s is %+v, computed anew %+v", u.node, *u.use, *w)
+			report("the use of %s is %+v, computed again %+v", u.node, *u.use, *w)
 		}
 		delete(want, u.node)
 	}
@@ -427,7 +427,7 @@ func checkBlocks(s *rows, report kernel.Report) {
 	}
 	for b := range s.jobs.blocks.All() {
 		if counted[b.key] != b.jobs {
-			report("the block %v of waiting jobs has %d, counted anew %d", b.key, b.jobs, counted[b.key])
+			report("the block %v of waiting jobs has %d, counted again %d", b.key, b.jobs, counted[b.key])
 		}
 		delete(counted, b.key)
 	}

@@ -148,11 +148,11 @@ func TestCheck_canFail(t *testing.T) {
 		"lost without grounds": {func(s *State) { awaiting(s, func(j *work.Job) { j.Awaits[0].Loss.How = work.LossReboot }) }, "on the grounds"},
 		"a past attempt by a minority": {func(s *State) {
 			awaiting(s, func(j *work.Job) {
-				j.Past[0].Loss = &work.Loss{How: work.LossVerdict, Votes: 1, Voters: 2, Silent: 1e12}
+				j.Past[0].Loss = &work.Loss{How: work.LossDeclared, Votes: 1, Voters: 2, Silent: 1e12}
 			})
 		}, "I6"},
 		"an end by a minority": {func(s *State) {
-			edit(s, func(j *work.Job) { j.Ending = &work.Ending{Loss: &work.Loss{How: work.LossVerdict}} })
+			edit(s, func(j *work.Job) { j.Ending = &work.Ending{Loss: &work.Loss{How: work.LossDeclared}} })
 		}, "I6"},
 		"lost and ended by itself":       {func(s *State) { awaiting(s, func(j *work.Job) { j.Past[0].ErrorType = v1.ErrorType_OOM }) }, "I6"},
 		"waiting for one task twice":     {func(s *State) { awaiting(s, func(j *work.Job) { j.Awaits = append(j.Awaits, j.Awaits[0]) }) }, "twice"},
@@ -183,7 +183,7 @@ func TestCheck_canFail(t *testing.T) {
 				return
 			}
 		}, "blocks of waiting jobs are not counted"},
-		"waiting jobs counted wrong": {func(s *State) { s.jobs.blocks.Put(waitingBlock{blockKey{"x", 7}, 3}) }, "of waiting jobs has 3, counted anew 0"},
+		"waiting jobs counted wrong": {func(s *State) { s.jobs.blocks.Put(waitingBlock{blockKey{"x", 7}, 3}) }, "of waiting jobs has 3, counted again 0"},
 		"wrong counts":               {func(s *State) { s.jobs.counts[1]++ }, "counts are"},
 		"wrong figures of a queue":   {func(s *State) { s.queues.figures.Put(namedFigures{"default", &queueFigures{}}) }, "the figures of queue"},
 		"wrong figures of a tenant": {func(s *State) {

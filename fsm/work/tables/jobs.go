@@ -150,7 +150,7 @@ func (s *State) PutJob(old, j *work.Job) {
 	s.count(j, 1)
 	s.regroup(old, j)
 
-	// A waiting row is listed with its pointer, so it is listed anew even if its place is the same.
+	// A waiting row is listed with its pointer, so it is listed again even if its place is the same.
 	if old.Waiting() {
 		if !j.Waiting() || old.Priority != j.Priority || old.Class() != j.Class() {
 			s.unlist(old)
