@@ -21,18 +21,6 @@ def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-@pytest.fixture
-def mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, file in {
-        "MIND_METRICS_FILE": "metrics.jsonl",
-        "MIND_EVENTS_FILE": "events.jsonl",
-        "MIND_CHECKPOINT_DIR": "checkpoints",
-        "MIND_OUTPUT_DIR": "output",
-    }.items():
-        monkeypatch.setenv(name, str(tmp_path / file))
-    return tmp_path
-
-
 def test_a_report_is_a_line_of_figures(mind: Path) -> None:
     import torch
 

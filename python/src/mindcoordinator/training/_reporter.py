@@ -35,9 +35,9 @@ def _number(name: str, value: Any) -> int | float | str | None:
 class Reporter:
     """Appends reports to a metrics file and an events file.
 
-    Without arguments the files are those of ``MIND_METRICS_FILE`` and ``MIND_EVENTS_FILE``; where a variable is not set,
-    nothing is written. The functions of ``mindcoordinator.training`` are the methods of one reporter that follows these
-    variables. Threads may share a reporter. As a context it closes its files at the end.
+    Without arguments the files are those of ``MIND_METRICS_FILE`` and ``MIND_EVENTS_FILE``; where a variable is not
+    set, nothing is written. The functions of ``mindcoordinator.training`` are the methods of one reporter that follows
+    these variables. Threads may share a reporter. As a context it closes its files at the end.
     """
 
     def __init__(self, metrics_file: str | None = None, events_file: str | None = None) -> None:
@@ -124,9 +124,9 @@ class Reporter:
         self._event(True, **event)
 
     def error(self, error_type: str, message: str, rank: int | None = None) -> None:
-        """Say why the training is about to end: OOM, DATA_FORMAT, CONFIG, DIVERGED, ...; the first one of an attempt counts.
+        """Say why the training is about to end: OOM, DATA_FORMAT, CONFIG, DIVERGED and so on.
 
-        ``rank`` is the rank that saw it; without it, that of this process.
+        The first error of an attempt counts. ``rank`` is the rank that saw it; without it, that of this process.
         """
         if rank is None:
             rank = int(os.environ.get("RANK") or os.environ.get("MIND_NODE_RANK") or 0)
