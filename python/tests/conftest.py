@@ -29,7 +29,7 @@ class Cluster:
             pytest.skip(f"{mind} is not there: run make build")
         self.program = str(mind)
         # A Ctrl-C reaches pytest alone, which then stops the cluster in order.
-        arguments = "dev --coordinators 1 --agents 1 --gpus 4xH100 --http 127.0.0.1:0 --data-dir".split()
+        arguments = ["dev", "--coordinators", "1", "--agents", "1", "--gpus", "4xH100", "--http", "127.0.0.1:0", "--data-dir"]
         with (folder / "dev.log").open("wb") as log:
             self.process = subprocess.Popen(
                 [mind, *arguments, str(folder)], stdout=subprocess.PIPE, stderr=log, start_new_session=True

@@ -214,7 +214,7 @@ class Swallow(threading.Thread):
         parts = urlsplit(url)
         self.to = (parts.hostname, parts.port)
         self.server = socket.create_server(("127.0.0.1", 0))
-        self.addr = "127.0.0.1:%d" % self.server.getsockname()[1]
+        self.addr = f"127.0.0.1:{self.server.getsockname()[1]}"
         self.requests = 0
 
     def run(self) -> None:
