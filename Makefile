@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server train-env test-train demo-train
+.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server train-env test-train
 
 help: ## Say what each target does.
 	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))

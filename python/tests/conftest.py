@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -29,10 +30,26 @@ class Cluster:
             pytest.skip(f"{mind} is not there: run make build")
         self.program = str(mind)
         # A Ctrl-C reaches pytest alone, which then stops the cluster in order.
-        arguments = ["dev", "--coordinators", "1", "--agents", "1", "--gpus", "4xH100", "--http", "127.0.0.1:0", "--data-dir"]
+        arguments = [
+            "dev",
+            "--coordinators",
+            "1",
+            "--agents",
+            "1",
+            "--gpus",
+            "4xH100",
+            "--http",
+            "127.0.0.1:0",
+            "--data-dir",
+        ]
         with (folder / "dev.log").open("wb") as log:
             self.process = subprocess.Popen(
-                [mind, *arguments, str(folder)], stdout=subprocess.PIPE, stderr=log, start_new_session=True
+                [mind, *arguments, str(folder)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+                # Jobs find the Python of these tests.
+                env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
             )
         assert self.process.stdout is not None
         if not self.process.stdout.readline().startswith(b"ready "):

@@ -44,6 +44,7 @@ class Reporter:
         self._given = (metrics_file, events_file)
         self._open: dict[str, LineFile] = {}
         self._complaints = Complaints()
+        self._total: int | None = None
 
     def __enter__(self) -> Reporter:
         return self
@@ -79,15 +80,18 @@ class Reporter:
     def report(self, step: int, total_steps: int | None = None, **metrics: Any) -> None:
         """Report figures of a step, such as ``report(200, loss=0.34)``.
 
-        With ``total_steps`` it also says how far the training is. Tensors with one element are taken, too; reading one
-        from a GPU waits for the GPU, so report every few steps rather than every step.
+        With ``total_steps`` it also says how far the training is; lines that follow repeat it. Tensors with
+        one element are taken, too; reading one from a GPU waits for the GPU, so report every few steps.
         """
         file = self._file(0)
         if file is None:
             return
         line: dict[str, Any] = {"step": step}
         if total_steps is not None:
-            line["total_steps"] = total_steps
+            self._total = total_steps
+        if self._total is not None:
+            # The agent takes the progress from the newest line that it finds, whoever wrote it.
+            line["total_steps"] = self._total
         for name, value in metrics.items():
             line[name] = _number(name, value)
         try:
