@@ -28,7 +28,7 @@ const (
 
 // A file is the magic, a checksum of the rest, and a v1.TaskSeries. Nobody syncs it, so it may be torn after a power cut.
 var (
-	magic  = []byte("mind series 1\n")
+	magic      = []byte("mind series 1\n")
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 )
 

@@ -55,8 +55,11 @@ func (h *history) add(v Value, most int) {
 		h.notFinite++
 		return
 	}
-	one := bucket{at: v.At, step: v.Step, count: 1, min: v.Number, max: v.Number, mean: v.Number, last: v.Number}
 	n := len(h.buckets)
+	if n > 0 {
+		v.At = max(v.At, h.buckets[n-1].at) // a clock was set back
+	}
+	one := bucket{at: v.At, step: v.Step, count: 1, min: v.Number, max: v.Number, mean: v.Number, last: v.Number}
 	if n > 0 && h.buckets[n-1].count < h.width {
 		h.buckets[n-1] = h.buckets[n-1].and(one)
 		return
@@ -94,4 +97,22 @@ func (h *history) points(most int) []*v1.MetricPoint {
 		out = append(out, b.point())
 	}
 	return out
+}
+
+// Merge makes neighbouring points one until there are at most so many.
+func Merge(points []*v1.MetricPoint, most int) []*v1.MetricPoint {
+	if len(points) <= most {
+		return points
+	}
+	h := history{}
+	for _, p := range points {
+		b := bucket{
+			at: p.GetTime().AsTime().UnixMilli(), step: NoStep, count: p.GetCount(), min: p.GetMin(), max: p.GetMax(), mean: p.GetMean(), last: p.GetLast(),
+		}
+		if p.Step != nil {
+			b.step = p.GetStep()
+		}
+		h.buckets = append(h.buckets, b)
+	}
+	return h.points(max(1, most))
 }

@@ -90,6 +90,10 @@ func TestSet_pointsAreExact(t *testing.T) {
 			require.Len(t, found, 1)
 			require.LessOrEqual(t, len(found[0].GetPoints()), points)
 			requirePoints(t, values, found[0])
+			fewer := rapid.IntRange(1, 2000).Draw(t, "fewer points")
+			found[0].Points = Merge(found[0].GetPoints(), fewer)
+			require.LessOrEqual(t, len(found[0].GetPoints()), fewer)
+			requirePoints(t, values, found[0])
 		}
 	})
 }
