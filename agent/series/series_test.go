@@ -66,7 +66,7 @@ func TestParse(t *testing.T) {
 		`{"gpu0.power_watts": 1, "gpu_hours": 2, "gpu12.x": 3}`:      {series.NoStep, []field{{"gpu_hours", 2}}},
 		`{"a\u001b[2J": 1, "é": 2, "": 3}`:                           {series.NoStep, []field{{"é", 2}}},
 		`{"a":{"b":{"c":{"d":1,"e":{"f":2}}}}}`:                      {series.NoStep, []field{{"a.b.c.d", 1}}},
-		`{"loss": 0.5`: {step: series.NoStep}, `[1]`: {step: series.NoStep}, `noise`: {step: series.NoStep}, ``: {step: series.NoStep},
+		`{"loss": 0.5`:                                               {step: series.NoStep}, `[1]`: {step: series.NoStep}, `noise`: {step: series.NoStep}, ``: {step: series.NoStep},
 		`{"list": [1, 2]}`: {step: series.NoStep},
 	} {
 		step, fields := parse([]byte(line), nil)

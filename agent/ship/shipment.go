@@ -42,9 +42,9 @@ type shipment struct {
 	// seriesAt is when the series were last looked at.
 	seriesAt time.Time
 	sawIt    bool // the metrics file was looked at while it was at least as long as what was shipped of it
-	final   bool
-	more    bool // waits to be shipped at once
-	err     error
+	final    bool
+	more     bool // waits to be shipped at once
+	err      error
 
 	busy      bool
 	pause     time.Duration

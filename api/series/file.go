@@ -134,8 +134,15 @@ func within(low, high, x float64) bool {
 
 // Nameable reports whether a number can have a name.
 func Nameable(name string) bool {
-	if name == "" || len(name) > MaxName || !utf8.ValidString(name) {
+	if name == "" || len(name) > MaxName {
 		return false
+	}
+	plain := true
+	for i := range len(name) {
+		plain = plain && ' ' <= name[i] && name[i] <= '~'
+	}
+	if plain || !utf8.ValidString(name) {
+		return plain
 	}
 	for _, r := range name {
 		if !unicode.IsPrint(r) {

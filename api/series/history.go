@@ -24,10 +24,11 @@ type bucket struct {
 func (b bucket) and(next bucket) bucket {
 	n := b.count + next.count
 	// Weights, not sums: a sum of large values would overflow.
-	mean := b.mean*(float64(b.count)/float64(n)) + next.mean*(float64(next.count)/float64(n))
-	low, high := math.Min(b.min, next.min), math.Max(b.max, next.max)
+	weight := float64(next.count) / float64(n)
+	mean := b.mean*(1-weight) + next.mean*weight
+	low, high := min(b.min, next.min), max(b.max, next.max)
 	return bucket{
-		at: next.at, step: next.step, count: n, min: low, max: high, mean: math.Max(low, math.Min(high, mean)), last: next.last,
+		at: next.at, step: next.step, count: n, min: low, max: high, mean: max(low, min(high, mean)), last: next.last,
 	}
 }
 
