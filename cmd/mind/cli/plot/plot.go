@@ -85,7 +85,10 @@ func (c *Chart) Draw() string {
 		text = Number
 	}
 	left, right := text(x.low), text(x.high)
-	gap := max(1, width-utf8.RuneCountInString(left)-utf8.RuneCountInString(right))
+	gap := width - utf8.RuneCountInString(left) - utf8.RuneCountInString(right)
+	if gap < 1 {
+		left, right, gap = "", "", 0 // better none than one of two
+	}
 	fmt.Fprintf(&b, "%*s └%s\n%*s  %s%s%s\n", margin, "", strings.Repeat("─", width), margin, "", left, strings.Repeat(" ", gap), right)
 	for i, line := range c.Lines {
 		fmt.Fprintf(&b, "%s %s\n", colored(string(line.Mark), i+1, c.Color), line.Label)
