@@ -36,6 +36,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/ship"
 	"github.com/mindcoordinator/mind/agent/tasks"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -73,6 +74,7 @@ type agent struct {
 	outputs   *outputs.Dirs
 	inputs    *inputs.Inputs
 	renames   *observe.Renames
+	series    *series.Book
 	shipper   *ship.Shipper // nil: no log archive
 	tasks     *tasks.Tasks
 
@@ -224,6 +226,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	undo.add(a.processes.Close)
 	a.renames = observe.NewRenames()
 	undo.add(a.renames.Close)
+	a.series = series.NewBook(a.log)
 	a.outputs = outputs.New(cfg.DataDir)
 	// A link in its path must not bypass the check for hidden directories.
 	if err := os.MkdirAll(filepath.Join(cfg.DataDir, outputs.Folder), 0o755); err != nil {
@@ -239,7 +242,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		Node: cfg.NodeID, Dir: a.tasksDir(), Hidden: cfg.DataDir, Roots: cfg.Data.Roots, MetricsBytes: cfg.MetricsBytes, EventsBytes: cfg.EventsBytes,
 		MaxLaunches: cfg.MaxLaunches, KeepTasks: cfg.KeepTasks, KeepTasksFor: cfg.KeepTasksFor, ArchiveWait: a.cfg.LogArchive.Wait,
 		CgroupParent: cfg.CgroupParent, Simulated: a.simulated,
-		Processes: a.processes, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames,
+		Processes: a.processes, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames, Series: a.series,
 		Launcher: &launch.Launcher{
 			Node: cfg.NodeID, CgroupParent: cfg.CgroupParent, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Outputs: a.outputs, Log: a.log,
 		},
@@ -284,6 +287,7 @@ func (a *agent) serve(ctx context.Context) error {
 	parts.Go(func() { a.tasks.Run(life) })
 	a.gpus.Begin(ctx)
 	parts.Go(func() { a.gpus.Run(life) })
+	parts.Go(func() { a.series.Sample(life, a.gpus.Readings) })
 	parts.Go(func() { a.rosters.Run(life) })
 	parts.Go(func() { a.leases.Run(life) })
 	parts.Go(func() { a.peers.Run(life) })

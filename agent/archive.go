@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/ship"
+	format "github.com/mindcoordinator/mind/api/series"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
@@ -57,6 +59,7 @@ func (a *agent) openArchive() error {
 	}
 	a.shipper = ship.New(ship.Config{
 		Store: store, Node: a.cfg.NodeID, Tasks: func() []ship.Task { return a.tasks.ToShip() }, LogDir: shim.LogDir, MetricsFile: shim.MetricsFile, MetricsBytes: a.cfg.MetricsBytes,
+		SeriesFile: series.File, SeriesBytes: format.MaxFile,
 		Flush: cfg.Flush, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics, Finished: func(tasks.Task) { a.tasks.Shipped() },
 	})
 	return nil

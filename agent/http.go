@@ -33,7 +33,7 @@ func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.serverTLS)))
 	}
 	server := grpc.NewServer(append(options, a.gates()...)...)
-	v1.RegisterTaskServiceServer(server, &taskservice.Service{Node: a.cfg.NodeID, Tasks: a.tasks, Cache: a.inputs.Cache(), MetricsBytes: a.cfg.MetricsBytes})
+	v1.RegisterTaskServiceServer(server, &taskservice.Service{Node: a.cfg.NodeID, Tasks: a.tasks, Cache: a.inputs.Cache(), Series: a.series, MetricsBytes: a.cfg.MetricsBytes})
 	v1.RegisterPeerServiceServer(server, leader.NewPeerService(a.cfg.NodeID, a.leases, a.relays, a.serverTLS != nil))
 	done := make(chan struct{})
 	go func() {

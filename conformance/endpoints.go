@@ -141,6 +141,7 @@ var endpoints = []endpoint{
 	{name: "POST /jobs/{id}/retry", may: manage, code: 200, published: true, id: failedJob, body: func(*party) any { return map[string]any{"modify_resources": map[string]any{"cpu_count": 2}} }, bodyOptional: true, has: jobFields},
 	{name: "GET /jobs/{id}/logs", may: view, code: 200, published: true, stream: true, id: ownJob, query: "follow=false"},
 	{name: "GET /jobs/{id}/metrics", may: view, code: 200, published: true, id: ownJob, has: []string{"job_id", "metrics", "progress"}},
+	{name: "GET /jobs/{id}/metrics/series", may: view, code: 200, id: ownJob, query: "points=10", has: []string{"job_id", "series", "missing"}},
 	{name: "GET /jobs/{id}/metrics/stream", may: view, code: 200, published: true, stream: true, id: ownJob, query: "follow=false"},
 	{name: "GET /jobs/{id}/checkpoints", may: view, code: 200, id: ownJob, has: []string{"checkpoints"}},
 	{name: "GET /checkpoints/{id}", may: view, code: 200, id: ownCheckpoint, has: []string{"checkpoint_id", "job_id", "path", "step", "manifest_digest"}},

@@ -172,6 +172,8 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 		return jobs.ExplainJob(ctx, &v1.ExplainJobRequest{JobId: job}, with...)
 	case "metrics":
 		return jobs.GetJobMetrics(ctx, &v1.GetJobMetricsRequest{JobId: job}, with...)
+	case "series":
+		return jobs.GetJobSeries(ctx, &v1.GetJobSeriesRequest{JobId: job}, with...)
 	case "stream metrics":
 		stream, err := jobs.StreamJobMetrics(ctx, &v1.StreamJobMetricsRequest{JobId: job, Follow: proto.Bool(false)}, with...)
 		require.NoError(p.t, err)

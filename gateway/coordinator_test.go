@@ -84,6 +84,7 @@ var replies = map[string]func() any{
 	"PauseJob":         func() any { return &v1.PauseJobResponse{Job: &v1.Job{}} },
 	"ResumeJob":        func() any { return &v1.ResumeJobResponse{Job: &v1.Job{}} },
 	"RetryJob":         func() any { return &v1.RetryJobResponse{Job: &v1.Job{}} },
+	"GetJobSeries":     func() any { return &v1.GetJobSeriesResponse{} },
 	"GetJobMetrics":    func() any { return &v1.GetJobMetricsResponse{} },
 	"ListCheckpoints":  func() any { return &v1.ListCheckpointsResponse{} },
 	"GetCluster":       func() any { return &v1.GetClusterResponse{} },

@@ -94,6 +94,13 @@ func endpoints() []endpoint {
 			lastEvent, ticket, consistency,
 		}}},
 		{rpc: v1.JobService_GetJobMetrics_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_GetJobSeries_FullMethodName, query: fromQuery(wire.GetJobSeries), doc: doc{Query: params{
+			number("points", "points of each series, at most; default 200", 1, 2000),
+			texts("name", "only series with this name; repeatable"),
+			texts("attempt", "only those of this attempt; repeatable; default: the newest 32"),
+			texts("rank", "only those of this rank; repeatable"),
+			consistency,
+		}}},
 		{rpc: v1.JobService_StreamJobMetrics_FullMethodName, serve: streamMetrics, doc: doc{Query: params{following, lastEvent, ticket, consistency}}},
 		{rpc: v1.JobService_ListCheckpoints_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_GetCheckpoint_FullMethodName, doc: doc{Query: read}},

@@ -55,6 +55,10 @@ func TestRoutes(t *testing.T) {
 			&v1.RetryJobRequest{JobId: "job_1", ModifyResources: &v1.ResourceConfig{GpuType: "H100"}},
 		},
 		{"GET", p + "/jobs/job_1/metrics", "", auth.PermissionView, 200, "GetJobMetrics", &v1.GetJobMetricsRequest{JobId: "job_1"}},
+		{
+			"GET", p + "/jobs/job_1/metrics/series?points=50&name=loss&name=gpu0.power_watts&attempt=2&rank=0&rank=1", "", auth.PermissionView, 200, "GetJobSeries",
+			&v1.GetJobSeriesRequest{JobId: "job_1", Points: 50, Names: []string{"loss", "gpu0.power_watts"}, Attempts: []int32{2}, Ranks: []int32{0, 1}},
+		},
 		{"GET", p + "/jobs/job_1/checkpoints", "", auth.PermissionView, 200, "ListCheckpoints", &v1.ListCheckpointsRequest{JobId: "job_1"}},
 		{"GET", p + "/cluster", "", auth.PermissionView, 200, "GetCluster", &v1.GetClusterRequest{}},
 		{"GET", p + "/cluster/nodes", "", auth.PermissionView, 200, "ListNodes", &v1.ListNodesRequest{}},

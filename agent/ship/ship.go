@@ -2,7 +2,7 @@
 //
 // Contract: a Shipper lists the tasks periodically, and puts their logs and metrics into the archive in the layout of
 // package archive/tasks: a segment as soon as it is closed, the open end every Flush, and the rest when the task has ended,
-// followed by a final manifest.
+// followed by a final manifest. The histories of their numbers follow more rarely, because they are shipped whole.
 //
 // Guarantees: Done is true for a task only if the archive has everything that it left. A mark in the task's directory
 // records what was shipped, so that the next agent continues where this one stopped. A failing store is retried, with
@@ -47,6 +47,9 @@ type Config struct {
 	LogDir, MetricsFile string
 	// MetricsBytes limits how much of the metrics is shipped, from their start; 0: all.
 	MetricsBytes int64
+	// SeriesFile is the name of the file with the histories of the task's numbers, SeriesBytes its largest size.
+	SeriesFile  string
+	SeriesBytes int64
 
 	// Scan is how often tasks are looked at; 0: 1 s.
 	Scan time.Duration
