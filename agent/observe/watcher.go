@@ -53,8 +53,8 @@ type Finding struct {
 
 // Series takes the lines of the metrics file, and is told when they may be kept (package series).
 type Series interface {
-	// Begin is called first, with the size of the file.
-	Begin(size int64)
+	// Begin is called first, with the size and the change time of the file, and when the task was started.
+	Begin(size, changedMillis, startedMillis int64)
 	// Line takes one line; false: some of its numbers have no room.
 	Line(text []byte, end, atMillis int64) (room bool)
 	// Save is called after each look; last: nothing more comes.
@@ -193,8 +193,9 @@ func (w *Watcher) load(ctx context.Context) []Finding {
 	}
 	w.toldAs, w.phase = w.journal.phase, w.journal.phase
 	if w.series != nil {
-		size, _, _ := taskfile.Size(w.dir, shim.MetricsFile) // what cannot be read is shorter than what was read of it
-		w.series.Begin(size)
+		size, changed, _ := taskfile.Size(w.dir, shim.MetricsFile) // what cannot be read is shorter than what was read of it
+		_, started, _ := taskfile.Size(w.dir, shim.SpecFile)       // the shim writes to it just before the command starts
+		w.series.Begin(size, changed/int64(time.Millisecond), started/int64(time.Millisecond))
 	}
 	var found []Finding
 	for _, e := range w.journal.unacked {

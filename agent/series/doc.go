@@ -8,7 +8,7 @@
 // Guarantees: memory and file are bounded, whatever the program reports. Each line counts once, also when the agent
 // restarts: the file says how far the metrics file is in it. Simulated GPUs and sensors that cannot be read have no series.
 //
-// Not guaranteed: the samples of the last SaveEvery before the agent is killed. Lines that were written while no agent ran
-// have the time at which the file was last changed. The file is not synced: after a power cut it may be gone, and then the
+// Not guaranteed: the samples of the last SaveEvery before the agent is killed. The time of lines
+// that were written while no agent ran, or that were not saved, is estimated: as if they had come steadily. The file is not synced: after a power cut it may be gone, and then the
 // history is made again from the metrics file.
 package series

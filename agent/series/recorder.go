@@ -29,6 +29,8 @@ type Recorder struct {
 
 	mu  sync.Mutex
 	set *series.Set // nil before Begin
+	// behind are the lines that were written before Begin, and are new.
+	behind span
 	// seen is the offset behind the last line that was shown, whether it was new or not.
 	seen int64
 	// fields holds those of one line.
@@ -42,8 +44,24 @@ type Recorder struct {
 	saving sync.Mutex
 }
 
-// Begin takes over what an earlier agent recorded. size is that of the metrics file now.
-func (r *Recorder) Begin(size int64) {
+// span is a part of the metrics file, and when it was written, in Unix milliseconds.
+type span struct {
+	from, to     int64
+	begin, ended int64
+}
+
+// at is when the line that ends at an offset was written, if it was written in the span, as steadily as the others.
+func (s span) at(end int64) (at int64, ok bool) {
+	if end <= s.from || end > s.to {
+		return 0, false
+	}
+	share := float64(end-s.from) / float64(s.to-s.from)
+	return s.begin + int64(share*float64(s.ended-s.begin)), true
+}
+
+// Begin takes over what an earlier agent recorded. size and changed are those of the metrics file now, and started is when
+// the task was started, in Unix milliseconds.
+func (r *Recorder) Begin(size, changed, started int64) {
 	set, err := load(r.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		r.log.Warn("the history of a task's numbers is made again from its metrics file", "dir", r.dir, "error", err)
@@ -57,6 +75,8 @@ func (r *Recorder) Begin(size int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.set, r.savedAt = set, time.Now()
+	begin := max(started, set.Newest())
+	r.behind = span{from: set.MetricsOffset, to: size, begin: begin, ended: max(begin, changed)}
 }
 
 // Line takes a line of the metrics file that ends at an offset, and which was there at a time in Unix milliseconds. It
@@ -68,7 +88,10 @@ func (r *Recorder) Line(text []byte, end, at int64) (room bool) {
 		return true
 	}
 	if end <= r.seen {
-		r.set.MetricsOffset = 0 // the file was rewritten
+		r.set.MetricsOffset, r.behind = 0, span{} // the file was rewritten
+	}
+	if written, ok := r.behind.at(end); ok {
+		at = written
 	}
 	if r.seen = end; end <= r.set.MetricsOffset {
 		return true

@@ -97,7 +97,7 @@ func TestRecorder_countsEachLineOnce(t *testing.T) {
 		}
 		var written []line
 		shown, end, now := 0, int64(0), time.UnixMilli(1_700_000_000_000)
-		r.Begin(0)
+		r.Begin(0, 0, 0)
 		show := func(upTo int) {
 			for ; shown < upTo; shown++ {
 				require.True(t, r.Line([]byte(written[shown].text), written[shown].end, now.UnixMilli()))
@@ -105,7 +105,7 @@ func TestRecorder_countsEachLineOnce(t *testing.T) {
 		}
 		restart := func() {
 			b, r = open(nil, dir, holding.Holding{})
-			r.Begin(end)
+			r.Begin(end, now.UnixMilli(), 0)
 			shown = 0 // the watcher shows the file from its beginning
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -143,7 +143,7 @@ func TestRecorder_countsEachLineOnce(t *testing.T) {
 func TestRecorder_aFileThatWasRewrittenIsReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	b, r := open(t, dir, holding.Holding{})
-	r.Begin(0)
+	r.Begin(0, 0, 0)
 	r.Line([]byte(`{"loss": 1}`), 12, 1)
 	r.Line([]byte(`{"loss": 2}`), 24, 2)
 	r.Line([]byte(`{"loss": 3}`), 12, 3) // from the beginning
@@ -151,9 +151,34 @@ func TestRecorder_aFileThatWasRewrittenIsReadAgain(t *testing.T) {
 	b.Close(task, r)
 
 	b, r = open(t, dir, holding.Holding{})
-	r.Begin(5) // while no agent ran
+	r.Begin(5, 0, 0) // while no agent ran
 	r.Line([]byte(`{"loss": 4}`), 12, 4)
 	require.Equal(t, []float64{1, 2, 3, 4}, lasts(read(t, b, dir)["loss"]))
+}
+
+// Lines that came while no agent ran have times between the last one that is known and the last change of the file.
+func TestRecorder_estimatesWhenLinesCame(t *testing.T) {
+	times := func(b *Book, dir string) (all []int64) {
+		for _, p := range read(t, b, dir)["loss"].GetPoints() {
+			all = append(all, p.GetTime().AsTime().UnixMilli())
+		}
+		return all
+	}
+	dir := t.TempDir()
+	b, r := open(t, dir, holding.Holding{})
+	r.Begin(200, 5000, 1000)
+	r.Line([]byte(`{"loss": 1}`), 50, 5100)
+	r.Line([]byte(`{"loss": 2}`), 200, 5100)
+	r.Line([]byte(`{"loss": 3}`), 250, 5200)
+	require.Equal(t, []int64{2000, 5000, 5200}, times(b, dir))
+	b.Close(task, r)
+
+	b, r = open(t, dir, holding.Holding{})
+	r.Begin(350, 9200, 1000)
+	for i, end := range []int64{50, 200, 250, 300, 350, 400} {
+		r.Line(fmt.Appendf(nil, `{"loss": %d}`, i+1), end, 9999)
+	}
+	require.Equal(t, []int64{2000, 5000, 5200, 7200, 9200, 9999}, times(b, dir))
 }
 
 func TestRecorder_aDamagedFileIsMadeAgain(t *testing.T) {
@@ -162,7 +187,7 @@ func TestRecorder_aDamagedFileIsMadeAgain(t *testing.T) {
 	b, r := open(t, dir, holding.Holding{})
 	_, err := b.Read(task, dir, nil, 10)
 	require.ErrorIs(t, err, series.ErrDamaged)
-	r.Begin(12)
+	r.Begin(12, 0, 0)
 	r.Line([]byte(`{"loss": 1}`), 12, 1)
 	b.Close(task, r)
 	require.Equal(t, []float64{1}, lasts(read(t, b, dir)["loss"]))
@@ -171,7 +196,7 @@ func TestRecorder_aDamagedFileIsMadeAgain(t *testing.T) {
 func TestRecorder_saysOnceThatANumberHasNoRoom(t *testing.T) {
 	dir := t.TempDir()
 	_, r := open(t, dir, holding.Holding{})
-	r.Begin(0)
+	r.Begin(0, 0, 0)
 	refused := 0
 	for i := range 2 * series.MaxReported {
 		if !r.Line(fmt.Appendf(nil, `{"n%d": 1}`, i), int64(i+1), 1) {
@@ -187,8 +212,8 @@ func TestBook_samplesTheGPUsOfTasks(t *testing.T) {
 		dir, other := t.TempDir(), t.TempDir()
 		b, r := open(t, dir, holding.Holding{GPUs: []int32{1}, Shared: true})
 		idle := b.Open(taskid.ID{Job: "job_2", Attempt: 1}, other, holding.Holding{})
-		r.Begin(0)
-		idle.Begin(0)
+		r.Begin(0, 0, 0)
+		idle.Begin(0, 0, 0)
 		asked := 0
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
@@ -230,7 +255,7 @@ func TestBook_samplesTheGPUsOfTasks(t *testing.T) {
 
 func BenchmarkLine(b *testing.B) {
 	_, r := open(b, b.TempDir(), holding.Holding{})
-	r.Begin(0)
+	r.Begin(0, 0, 0)
 	line, err := json.Marshal(map[string]any{"step": 12345, "loss": 2.3456, "learning_rate": 1e-5, "grad_norm": 0.7312, "tokens_per_second": 15320.5, "epoch": 0.37})
 	require.NoError(b, err)
 	end := int64(0)
@@ -250,7 +275,7 @@ func BenchmarkMemory(b *testing.B) {
 				runtime.GC()
 				runtime.ReadMemStats(&before)
 				_, r := open(b, b.TempDir(), holding.Holding{})
-				r.Begin(0)
+				r.Begin(0, 0, 0)
 				for i := range 5000 {
 					for n := range names {
 						r.set.Add(series.Number{Name: fmt.Sprint("name", n)}, series.Value{At: int64(i), Step: int64(i), Number: float64(i)})

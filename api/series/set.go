@@ -90,8 +90,15 @@ func (s *Set) each() int {
 	return min(MostBuckets, 1<<(bits.Len(uint(share))-1))
 }
 
-// Empty reports whether the Set has nothing to show.
-func (s *Set) Empty() bool { return len(s.histories) == 0 }
+// Newest is the time of the newest value, in Unix milliseconds; 0: there is none.
+func (s *Set) Newest() (at int64) {
+	for _, h := range s.histories {
+		if n := len(h.buckets); n > 0 {
+			at = max(at, h.buckets[n-1].at)
+		}
+	}
+	return at
+}
 
 // Select returns series by name, each in at most so many points. No names: all.
 func (s *Set) Select(names []string, points int) []*v1.MetricSeries {
