@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"time"
-
 )
 
 // Rate spreads bytes over time. The zero value has no limit.

@@ -135,7 +135,9 @@ func (d *Dir) Target(name string) (string, error) {
 }
 
 // Root is the directory for package os, which then resolves no name outside of it.
-func (d *Dir) Root() (*os.Root, error) { return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(int(d.file.Fd()))) }
+func (d *Dir) Root() (*os.Root, error) {
+	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(int(d.file.Fd())))
+}
 
 // Close closes the directory.
 func (d *Dir) Close() error { return d.file.Close() }
