@@ -20,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // TestMachine_anyLog drives machines with random commands, sensible and absurd, and requires after every step that the
@@ -205,7 +206,7 @@ func (g *generator) anyCommand() kernel.Command {
 			}}
 		}
 		if g.yes("checkpoint") {
-			return work.DeleteCheckpoint{Tenant: g.tenant(), ID: g.checkpoint()}
+			return checkpoints.Delete{Tenant: g.tenant(), ID: g.checkpoint()}
 		}
 		if g.yes("launcher") {
 			if g.yes("delete") {

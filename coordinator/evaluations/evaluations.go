@@ -25,6 +25,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // State is the state of the cluster as this replica has it, and the way to change it.
@@ -158,7 +159,7 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 	if !ok || !known || j.Tenant != tenant {
 		return call.NotFound("job", config.GetJobId())
 	}
-	var newest *work.Checkpoint
+	var newest *checkpoints.Checkpoint
 	for c := range v.CheckpointsOf(id) {
 		newest = c
 	}

@@ -36,8 +36,14 @@ func (c ReportTasks) AtLevel(at level.Level) (kernel.Command, error) {
 			c.Reports[i].ErrorMessage = c.Reports[i].ErrorMessage.At(at)
 		}
 	}
+	if !level.DurableCheckpoints.Open(at) && slices.ContainsFunc(c.Reports, exported) {
+		// Registered as a checkpoint, it would be gone on from.
+		c.Reports = slices.DeleteFunc(slices.Clone(c.Reports), exported)
+	}
 	return c, nil
 }
+
+func exported(r TaskReport) bool { return r.Model }
 
 // Reasons calls see for each reason in the row.
 func (j *Job) Reasons(see func(what string, why reason.Reason)) {

@@ -16,6 +16,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // TestCheck_canFail breaks a sound state in one place after the other, and requires that Check says so.
@@ -125,19 +126,19 @@ func TestCheck_canFail(t *testing.T) {
 		}, "I4"},
 		"finished and not finished": {func(s *State) { edit(s, func(j *work.Job) { j.FinishedAt = 1 }) }, "I5"},
 		"a row changed in place":    {func(s *State) { firstLive(s).Name = "changed" }, "I8"},
-		"a checkpoint of no job":    {func(s *State) { s.PutCheckpoint(&work.Checkpoint{ID: 9, Job: 99}) }, "I9"},
+		"a checkpoint of no job":    {func(s *State) { checkpoints.Put(&s.Tables, &checkpoints.Checkpoint{ID: 9, Job: 99}) }, "I9"},
 		"a checkpoint of no attempt": {func(s *State) {
 			j := firstLive(s)
-			s.PutCheckpoint(&work.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: 7, Token: 7})
+			checkpoints.Put(&s.Tables, &checkpoints.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: 7, Token: 7})
 		}, "I9"},
 		"a last checkpoint that is not there": {func(s *State) { edit(s, func(j *work.Job) { j.LastCheckpoint = 77 }) }, "I9"},
 		"a checkpoint without a manifest": {func(s *State) {
 			j := firstLive(s)
-			s.PutCheckpoint(&work.Checkpoint{ID: ident.Checkpoint(s.meta.Index << kernel.IDPositionBits), Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token})
+			checkpoints.Put(&s.Tables, &checkpoints.Checkpoint{ID: ident.Checkpoint(s.meta.Index << kernel.IDPositionBits), Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token})
 		}, "has no manifest"},
 		"a checkpoint of an attempt to come": {func(s *State) {
 			j := firstLive(s)
-			s.PutCheckpoint(&work.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token + 1})
+			checkpoints.Put(&s.Tables, &checkpoints.Checkpoint{ID: 9, Job: j.ID, Tenant: j.Tenant, Attempt: j.Attempt, Token: j.Token + 1})
 		}, "I9"},
 		"lost by a minority": {func(s *State) {
 			awaiting(s, func(j *work.Job) { j.Awaits[0].Loss.Votes = 1 })
