@@ -4,7 +4,7 @@
 //	KEY/manifest.json
 //
 // Contract: Save puts the files of a checkpoint below its key, Open finds one, Saved reads it, and Remove removes it. One
-// writer at a time uses a key.
+// writer at a time uses a key. Extract takes a checkpoint out of the tar archive that Saved makes, and Digest says what it is.
 //
 // Guarantees: the manifest is put last and removed first, so a checkpoint is in the archive completely or not at all. Files
 // are cut into parts that are named by their SHA-256; a Save that was interrupted puts only what is missing. Save compares
