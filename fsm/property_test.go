@@ -155,7 +155,7 @@ func pick[T any](g *generator, label string, from ...T) T {
 }
 
 func (g *generator) anyCommand() kernel.Command {
-	switch g.n("kind", 0, 30) {
+	switch g.n("kind", 0, 33) {
 	case 0, 1, 2, 3:
 		jobs := make([]work.NewJob, g.n("jobs", 1, 3))
 		for i := range jobs {
@@ -172,6 +172,7 @@ func (g *generator) anyCommand() kernel.Command {
 		n := testNode(g.nodeID(), pick(g, "boot", "boot1", "boot1", "boot2"), g.n("gpus", 0, 4))
 		n.CPUs = uint32(pick(g, "cpus", 4, 64))
 		n.Incarnation = uint64(g.n("incarnation", 0, 3))
+		n.Archive = g.n("no archive", 0, 3) > 0
 		n.RosterAcked = uint64(pick(g, "on disk", 0, 0, int(g.w.m.View().RosterVersion()), int(g.w.index)+5))
 		if len(n.GPUs) > 0 && g.yes("ill") {
 			n.GPUs[0].Health = v1.GpuHealth_QUARANTINED
@@ -206,6 +207,9 @@ func (g *generator) anyCommand() kernel.Command {
 			}}
 		}
 		if g.yes("checkpoint") {
+			if g.yes("pin") {
+				return checkpoints.Pin{Tenant: g.tenant(), ID: g.checkpoint(), Off: g.yes("off"), Actor: g.actor()}
+			}
 			return checkpoints.Delete{Tenant: g.tenant(), ID: g.checkpoint()}
 		}
 		if g.yes("launcher") {
@@ -228,6 +232,8 @@ func (g *generator) anyCommand() kernel.Command {
 		return g.acks()
 	case 27, 28:
 		return g.quotaCommand()
+	case 31, 32, 33:
+		return g.checkpointReports()
 	}
 	return work.Tick{Settled: g.yes("settled")}
 }
@@ -297,6 +303,12 @@ func (g *generator) newJob() work.NewJob {
 	}
 	if g.n("depends", 0, 3) == 0 {
 		n.Dependencies = []work.Dependency{{Job: g.job(), When: work.Condition(g.n("when", 0, 3))}}
+	}
+	if g.yes("retention") {
+		n.Retention = checkpoints.Retention{Keep: uint32(g.n("keep", 0, 2)), Best: uint32(g.n("best", 0, 2)), Metric: pick(g, "metric", "loss", "+loss", "")}
+	}
+	if g.n("scores", 0, 5) == 0 {
+		n.Scores = g.checkpoint()
 	}
 	if g.n("resumes", 0, 9) == 0 {
 		n.ResumeFrom = g.checkpoint()
@@ -406,6 +418,43 @@ func (g *generator) plan() kernel.Command {
 	return p
 }
 
+// checkpointReports tells of checkpoints, mostly what was ordered, sometimes by others or of what is gone.
+func (g *generator) checkpointReports() kernel.Command {
+	r := checkpoints.ReportCheckpoints{Node: g.nodeID()}
+	for _, o := range g.w.m.View().CheckpointOrders(r.Node) {
+		rep := checkpoints.Report{ID: o.ID, Bytes: int64(g.n("bytes", -1, 12)), Key: o.Key, Digest: "sha256:content"}
+		switch o.Action {
+		case v1.CheckpointAction_UPLOAD:
+			rep.Kind = pick(g, "upload", checkpoints.ReportUpload, checkpoints.ReportStored)
+			rep.Gone = g.n("gone", 0, 9) == 0
+			rep.Error = pick(g, "error", "", "", reason.Text("the archive is full"))
+		case v1.CheckpointAction_REMOVE_FILES:
+			rep.Kind = checkpoints.ReportFilesRemoved
+		default:
+			rep.Kind = checkpoints.ReportArchivedRemoved
+		}
+		switch g.n("spoil", 0, 9) {
+		case 0:
+			rep.Kind = checkpoints.ReportKind(g.n("kind", 0, 5))
+		case 1:
+			rep.Key += "x"
+		case 2:
+			rep.ID = g.checkpoint()
+		case 3:
+			continue
+		}
+		r.Reports = append(r.Reports, rep)
+	}
+	for range g.n("absurd", 0, 2) {
+		id := g.checkpoint()
+		r.Reports = append(r.Reports, checkpoints.Report{
+			ID: id, Kind: checkpoints.ReportKind(g.n("kind", 0, 5)), Bytes: 3, Digest: "d",
+			Key: checkpoints.ArchiveKey(g.tenant(), g.job(), id),
+		})
+	}
+	return r
+}
+
 // reports tells of tasks, mostly of live ones in a sensible order, sometimes of attempts that are over.
 func (g *generator) reports() kernel.Command {
 	r := work.ReportTasks{Node: g.nodeID()}
@@ -420,7 +469,9 @@ func (g *generator) reports() kernel.Command {
 					Job: j.ID, Attempt: j.Attempt, Rank: t.Rank, Token: j.Token,
 					Kind: work.ReportKind(g.n("kind", 0, 8)), Time: g.w.now,
 					Phase: v1.JobPhase_Value(g.n("phase", 0, 5)), Step: int64(g.n("step", 0, 3)), Total: 3,
-					Path: pick(g, "path", "/c/1", "/c/2"), Digest: pick(g, "digest", "x", "y", ""), Metrics: "{}",
+					Path: pick(g, "path", "/c/1", "/c/2", "/c/3", "/c/3/4"), Digest: pick(g, "digest", "x", "y", ""),
+					Metrics: pick(g, "metrics", "{}", `{"loss":1}`, `{"loss":-2.5}`, `{"loss":null}`, "not JSON"), SizeBytes: int64(g.n("size", 0, 9)),
+					Model:     g.n("model", 0, 7) == 0,
 					Benchmark: pick(g, "benchmark", "mmlu", "mmlu", "arc", ""), Samples: int64(g.n("samples", -1, 2)),
 					Transfer: pick(g, "transfer", "", "a", "b", strings.Repeat("c", work.MaxTransfer+1)),
 				}

@@ -76,8 +76,8 @@ var whole = memory{
 	"empty": "", "latest": "-> sub/weights-1", "all": "-> sub",
 }
 
-// untar reads a tar archive. A link reads as "-> " and its text.
-func untar(t *testing.T, s *Saved) map[string]string {
+// contents reads the tar archive of a checkpoint. A link reads as "-> " and its text.
+func contents(t *testing.T, s *Saved) map[string]string {
 	t.Helper()
 	var text bytes.Buffer
 	require.NoError(t, s.Tar(t.Context(), &text, time.Unix(7, 0)))
@@ -120,7 +120,7 @@ func TestSave_andReadAgain(t *testing.T) {
 	names, size := under(t, f)
 	require.Len(t, names, 4, "two parts of one file, one that two files share, and the manifest")
 	require.Equal(t, size, s.Stored())
-	require.Equal(t, map[string]string(whole), untar(t, s), "the links lead where they did: both are in the top directory")
+	require.Equal(t, map[string]string(whole), contents(t, s), "the links lead where they did: both are in the top directory")
 
 	again, err := Open(t.Context(), f, "k/c1")
 	require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestSave_goesOn(t *testing.T) {
 		s, err := Save(t.Context(), f, "k/c1", whole.source())
 		require.NoError(t, err)
 		require.Equal(t, 13-len(names), int(f.puts.Load()), "after %d", after)
-		require.Equal(t, map[string]string(whole), untar(t, s))
+		require.Equal(t, map[string]string(whole), contents(t, s))
 		_, size := under(t, f)
 		require.Equal(t, size, s.Stored())
 		require.NoFileExists(t, filepath.Join(f.dir, "k/c1/parts/.new-7-1"))

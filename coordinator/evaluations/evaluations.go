@@ -161,7 +161,9 @@ func pinModel(v *fsm.View, tenant string, config *v1.EvaluationConfig) error {
 	}
 	var newest *checkpoints.Checkpoint
 	for c := range v.CheckpointsOf(id) {
-		newest = c
+		if !c.Expired() {
+			newest = c
+		}
 	}
 	if j.State != v1.JobState_SUCCEEDED && newest == nil {
 		return call.Errorf(codes.FailedPrecondition, "job %s, which is %s, has nothing to score yet: it must succeed, or register a checkpoint", id, jobview.Status(v, j))
