@@ -16,6 +16,8 @@ type endpoint struct {
 	rpc, variant string
 	own          methods.Route
 	open         bool // no token is needed
+	// permissions, one of which the caller of an own route needs; none: any caller may.
+	permissions []string
 	// serve answers; nil: path, query and body make the request and the response is the answer, as the protos declare.
 	serve func(x *exchange) error
 	query asked // nil: the only parameter of the query is the consistency
@@ -105,6 +107,7 @@ func endpoints() []endpoint {
 		{rpc: v1.JobService_ListCheckpoints_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_GetCheckpoint_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_DeleteCheckpoint_FullMethodName},
+		downloadEndpoint(),
 		{rpc: v1.JobService_PinCheckpoint_FullMethodName},
 		{rpc: v1.JobService_UnpinCheckpoint_FullMethodName},
 

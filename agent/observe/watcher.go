@@ -102,6 +102,7 @@ type event struct {
 	Step       float64         `json:"step"`
 	TotalSteps float64         `json:"total_steps"`
 	Metrics    json.RawMessage `json:"metrics"`
+	Kind       string          `json:"kind"`
 }
 
 // keptEvent is an event that is reported once.
@@ -425,7 +426,11 @@ func (w *Watcher) checkpoint(ctx context.Context, e keptEvent, left *int) (f Fin
 		w.say("mind: the metrics of checkpoint %.200q are not kept: they have %d bytes; at most %d are kept", e.Path, len(metrics), maxCheckpointMetrics)
 		metrics = ""
 	}
-	return w.checkpoints.event(ctx, w.places, filepath.Clean(path), int64(e.Step), metrics, left)
+	f, ok, err = w.checkpoints.event(ctx, w.places, filepath.Clean(path), int64(e.Step), metrics, left)
+	if ok && strings.EqualFold(e.Kind, v1.CheckpointKind_MODEL.String()) {
+		f.Body.GetCheckpoint().Kind = v1.CheckpointKind_MODEL
+	}
+	return f, ok, err
 }
 
 // dealtWith reports whether an earlier agent has handled the event that ends there.

@@ -78,7 +78,7 @@ const (
 type Shipper struct {
 	cfg     Config
 	metrics *metrics
-	rate    rate
+	rate    archive.Rate
 
 	mu   sync.Mutex
 	done map[tasks.Task]bool
@@ -101,7 +101,7 @@ func New(cfg Config) *Shipper {
 		cfg.Workers = 4
 	}
 	s := &Shipper{
-		cfg: cfg, rate: rate{perSecond: cfg.Rate}, done: make(map[tasks.Task]bool),
+		cfg: cfg, rate: archive.Rate{PerSecond: cfg.Rate}, done: make(map[tasks.Task]bool),
 		known: make(map[tasks.Task]*shipment), results: make(chan *shipment),
 	}
 	s.metrics = newMetrics(cfg.Metrics)
@@ -223,36 +223,6 @@ func (s *Shipper) settle(ctx context.Context, sh *shipment) {
 				s.cfg.Finished(sh.task)
 			}
 		}
-	}
-}
-
-// rate spreads bytes over time.
-type rate struct {
-	perSecond int64
-	mu        sync.Mutex
-	free      time.Time
-}
-
-// wait waits until so many bytes may be sent.
-func (r *rate) wait(ctx context.Context, bytes int) error {
-	if r.perSecond <= 0 {
-		return ctx.Err()
-	}
-	r.mu.Lock()
-	now := time.Now()
-	if r.free.Before(now) {
-		r.free = now
-	}
-	at := r.free
-	r.free = at.Add(time.Duration(float64(bytes) / float64(r.perSecond) * float64(time.Second)))
-	r.mu.Unlock()
-	timer := time.NewTimer(at.Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

@@ -194,7 +194,7 @@ func (sh *shipment) next(s tasks.Stream, from source) (piece, error) {
 
 // put ships a piece, and replaces the last part if it starts there.
 func (sh *shipment) put(ctx context.Context, s tasks.Stream, p piece) error {
-	if err := sh.shipper.rate.wait(ctx, len(p.Data)); err != nil {
+	if err := sh.shipper.rate.Wait(ctx, len(p.Data)); err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, putTimeout)

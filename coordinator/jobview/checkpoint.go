@@ -38,7 +38,7 @@ func Checkpoint(c *checkpoints.Checkpoint) *v1.Checkpoint {
 		out.Kind = v1.CheckpointKind_MODEL
 	}
 	if c.Durable() {
-		out.Uri = archiveScheme + c.ID.String()
+		out.Uri, out.ArchiveKey = archiveScheme+c.ID.String(), c.ArchiveKey()
 	}
 	out.Metrics = Metrics(c.Metrics)
 	return out

@@ -2737,7 +2737,9 @@ type Checkpoint struct {
 	// Where the archive has it, as mind://CHECKPOINT; empty before it is DURABLE.
 	Uri string `protobuf:"bytes,16,opt,name=uri,proto3" json:"uri,omitempty"`
 	// Why it is in this state, where that is not plain: an upload that failed, what expired it.
-	Reason        string `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Under which the archive has it; empty: it has not.
+	ArchiveKey    string `protobuf:"bytes,18,opt,name=archive_key,json=archiveKey,proto3" json:"archive_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2887,6 +2889,13 @@ func (x *Checkpoint) GetUri() string {
 func (x *Checkpoint) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *Checkpoint) GetArchiveKey() string {
+	if x != nil {
+		return x.ArchiveKey
 	}
 	return ""
 }
@@ -3572,7 +3581,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\fMetricsEntry\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\tR\x04json\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x128\n" +
-	"\ttimestamp\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\"\xda\x04\n" +
+	"\ttimestamp\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\"\xfb\x04\n" +
 	"\n" +
 	"Checkpoint\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\x12\x15\n" +
@@ -3594,7 +3603,9 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x0euploaded_bytes\x18\x0e \x01(\x03R\ruploadedBytes\x12%\n" +
 	"\x0econtent_digest\x18\x0f \x01(\tR\rcontentDigest\x12\x10\n" +
 	"\x03uri\x18\x10 \x01(\tR\x03uri\x12\x16\n" +
-	"\x06reason\x18\x11 \x01(\tR\x06reason\"/\n" +
+	"\x06reason\x18\x11 \x01(\tR\x06reason\x12\x1f\n" +
+	"\varchive_key\x18\x12 \x01(\tR\n" +
+	"archiveKey\"/\n" +
 	"\x16ListCheckpointsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\";\n" +
 	"\x14PinCheckpointRequest\x12#\n" +
