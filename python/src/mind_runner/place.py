@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,3 +50,13 @@ def single_process() -> None:
     if "RANK" not in os.environ:
         for name in _RENDEZVOUS:
             os.environ.pop(name, None)
+
+
+def group_of_one() -> None:
+    """Makes this process the only rank of a group, which FSDP and DeepSpeed need, if no launcher has made it a rank."""
+    if "RANK" not in os.environ:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        one = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        os.environ.update(one)

@@ -76,6 +76,8 @@ def _train(asked: Request, here: Place, batch: dict[str, int]) -> int:
     export.check(asked, adapter is not None)
     if torch.cuda.is_available():
         torch.cuda.set_device(here.local_rank)
+    if asked.framework.type in ("FSDP", "DEEPSPEED"):
+        place.group_of_one()
     if "RANK" in os.environ:
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     group = Group(here)
