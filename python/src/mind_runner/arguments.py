@@ -27,7 +27,13 @@ def translate(request: Request) -> tuple[dict[str, Any], dict[str, Any], dict[st
 
 def build(request: Request, place: Place, given: dict[str, Any], own: dict[str, Any], framework: dict[str, Any]) -> Any:
     """Makes the configuration object of the trainer."""
-    options = {**_defaults(request, place), **_from_data(request), **given, **{k: own[k] for k in _TEXT if k in own}, **framework}
+    options = {
+        **_defaults(request, place),
+        **_from_data(request),
+        **given,
+        **{k: own[k] for k in _TEXT if k in own},
+        **framework,
+    }
     _complete(request, options)
     kind = _class(request)
     try:
@@ -99,9 +105,9 @@ def _complete(request: Request, options: dict[str, Any]) -> None:
     options.setdefault("data_seed", options.get("seed", 42))
     if options.get("fp16"):
         options["bf16"] = False
-    if request.output.checkpoint_interval_steps and "save_steps" in request.hyperparameters:
-        if float(options["save_steps"]) != request.output.checkpoint_interval_steps:
-            raise config("save_steps and output_config.checkpoint_interval_steps are different: give one of them")
+    interval = request.output.checkpoint_interval_steps
+    if interval and float(options["save_steps"]) != interval:
+        raise config("save_steps and output_config.checkpoint_interval_steps are different: give one of them")
     held_out = request.data.validation_split > 0 or any(s.split for s in request.data.sources)
     if held_out and "eval_strategy" not in options and "eval_steps" in options:
         options["eval_strategy"] = "steps"

@@ -1,8 +1,8 @@
-"""Writes checkpoints so that each is whole, in one directory, under its name at once; and never stops the training for longer
-than the writing itself takes.
+"""Writes checkpoints, each whole and in one directory; the training stands still for the writing alone.
 
 Ranks write to tmp-checkpoint-N. Where nodes do not share a file system, what the others wrote is sent to rank 0, whose
-directory is the checkpoint. A thread of rank 0 then syncs it, gives it its name and registers it, while the training goes on.
+directory is the checkpoint. A thread of rank 0 then syncs it, gives it its name and registers it, while the training
+goes on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ FACTS = "mind.json"
 
 
 class Checkpoints:
-    def __init__(self, place: Place, group: Group, seeing: list[int], facts: dict[str, Any], background: bool = True) -> None:
+    """The checkpoints of one training, at one rank."""
+
+    def __init__(
+        self, place: Place, group: Group, seeing: list[int], facts: dict[str, Any], background: bool = True
+    ) -> None:
         self.directory = place.checkpoint_dir
         self.group = group
         self.facts = facts
@@ -92,7 +96,7 @@ class Checkpoints:
                 training.report(
                     step, checkpoint_seconds=round(seconds, 4), checkpoint_blocking_seconds=round(blocked, 4)
                 )
-            except BaseException as error:  # noqa: BLE001  raised by finish, in the thread of the training
+            except BaseException as error:
                 self._failed = error
 
         if not self.background:

@@ -32,12 +32,15 @@ EVALUATION_SPLITS = ("validation", "valid", "val", "dev", "eval", "evaluation")
 
 @dataclass(frozen=True)
 class Loaded:
+    """What there is to train on, to evaluate on, and the columns that are used."""
+
     train: Any
     evaluation: Any | None
     columns: tuple[str, ...]
 
     @property
     def conversational(self) -> bool:
+        """Whether a row is a list of messages rather than text."""
         first = next(iter(self.train))
         return any(isinstance(first[c], list) for c in self.columns if c in ("messages", "prompt", "chosen"))
 
@@ -52,10 +55,12 @@ class Files:
     whole: bool
 
     def called(self, file: Path) -> str:
+        """How the user knows a file: by the source it belongs to."""
         return self.name if file == self.root else f"{self.name.rstrip('/')}/{file.relative_to(self.root)}"
 
 
 def load(request: Request, place: Place, streaming: bool = False) -> Loaded:
+    """Loads all sources of the request."""
     import datasets
 
     if not request.data.sources:
@@ -75,7 +80,9 @@ def load(request: Request, place: Place, streaming: bool = False) -> Loaded:
         parts = joined.train_test_split(test_size=request.data.validation_split, seed=request.data.seed or 0)
         joined, held = parts["train"], parts["test"]
     if not streaming and len(joined) == 0:
-        raise Failure(DATA_FORMAT, "no row is left to train on: look at the filters and the sampling of data_config.sources")
+        raise Failure(
+            DATA_FORMAT, "no row is left to train on: look at the filters and the sampling of data_config.sources"
+        )
     return Loaded(joined, held, columns)
 
 
@@ -116,7 +123,9 @@ def _source(request: Request, source: Source, files: Files, streaming: bool) -> 
         if loader == "json":
             rows.check_json(files, chosen, expected(request.training_type))
         cause = error.__cause__ or error
-        raise Failure(DATA_FORMAT, f"{single or files.name} cannot be read as {loader}: {' '.join(str(cause).split())[:300]}") from error
+        raise Failure(
+            DATA_FORMAT, f"{single or files.name} cannot be read as {loader}: {' '.join(str(cause).split())[:300]}"
+        ) from error
     data = _renamed(request, source, files, data)
     if not streaming:
         rows.check_columns(data, files, chosen if loader == "json" else (), request.training_type)
@@ -135,11 +144,14 @@ def _chosen(source: Source, files: Files) -> tuple[str, tuple[Path, ...]]:
     if source.format:
         loader = LOADERS.get(source.format)
         if loader is None:
-            raise config(f"data source {source.path} has the format {source.format!r}: give one of {', '.join(LOADERS)}")
+            raise config(
+                f"data source {source.path} has the format {source.format!r}: give one of {', '.join(LOADERS)}"
+            )
         return loader, tuple(by_loader.get(loader) or files.files)
     if not by_loader:
         raise Failure(
-            DATA_FORMAT, f"{files.name} has no file with a known ending: give the format of the source ({', '.join(LOADERS)})"
+            DATA_FORMAT,
+            f"{files.name} has no file with a known ending: give the format of the source ({', '.join(LOADERS)})",
         )
     loader = max(by_loader, key=lambda k: len(by_loader[k]))
     return loader, tuple(by_loader[loader])
@@ -158,7 +170,9 @@ def _renamed(request: Request, source: Source, files: Files, data: Any) -> Any:
     if source.columns:
         missing = [c for c in source.columns if c not in names]
         if missing:
-            raise Failure(DATA_FORMAT, f"{files.name} has no column {missing[0]!r} (columns): it has {', '.join(names)}")
+            raise Failure(
+                DATA_FORMAT, f"{files.name} has no column {missing[0]!r} (columns): it has {', '.join(names)}"
+            )
         data = data.select_columns(list(source.columns))
     # A column that stands where another goes would make two of the same name.
     taken = [ours for ours, theirs in mapping.items() if ours != theirs and ours in data.column_names]
@@ -169,13 +183,15 @@ def _renamed(request: Request, source: Source, files: Files, data: Any) -> Any:
     if not any(set(shape) <= set(names) for shape in SHAPES[request.training_type]):
         raise Failure(
             DATA_FORMAT,
-            f"{files.name} has the columns {', '.join(names)}: {request.training_type} needs {expected(request.training_type)} "
+            f"{files.name} has the columns {', '.join(names)}: "
+            f"{request.training_type} needs {expected(request.training_type)} "
             "(data_config.preprocess.field_mapping gives columns other names)",
         )
     return data
 
 
 def expected(kind: str) -> str:
+    """Says which columns a training type needs."""
     return ", or ".join(" and ".join(shape) for shape in SHAPES[kind])
 
 
@@ -196,7 +212,9 @@ def _sampled(source: Source, data: Any, seed: int) -> Any:
     sampling = source.sampling
     unknown = set(sampling) - {"fraction", "max_samples", "shuffle", "seed"}
     if unknown:
-        raise config(f"sampling of {source.path} has {sorted(unknown)[0]!r}: it takes fraction, max_samples, shuffle, seed")
+        raise config(
+            f"sampling of {source.path} has {sorted(unknown)[0]!r}: it takes fraction, max_samples, shuffle, seed"
+        )
     if sampling.get("shuffle"):
         data = data.shuffle(seed=int(sampling.get("seed", seed)))
     most = sampling.get("max_samples")
@@ -217,7 +235,8 @@ def _common(names: Iterable[set[str]], request: Request) -> tuple[str, ...]:
             return shape
     raise Failure(
         DATA_FORMAT,
-        f"the sources have no columns in common that {request.training_type} can use: {expected(request.training_type)}",
+        f"the sources have no columns in common that {request.training_type} can use: "
+        f"{expected(request.training_type)}",
     )
 
 

@@ -25,10 +25,12 @@ class Failure(Exception):
 
 
 def config(message: str) -> Failure:
+    """A failure that the user repairs in the request, or the operator on the node."""
     return Failure(CONFIG, message)
 
 
 def missing_package(module: str) -> Failure:
+    """The failure for a module that is not installed, with the line that installs it."""
     name = module.split(".")[0]
     what = "'mindcoordinator[train]'" if name in _EXTRAS else _DISTRIBUTIONS.get(name, name)
     return config(f"the Python of this node has no {name}: run python3 -m pip install {what}")
@@ -46,7 +48,9 @@ def classify(error: BaseException, batch_size: int | None = None, accumulation: 
     if isinstance(error, ImportError):
         return config(text[:500])
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        return Failure(None, f"no space left on the device: {error.filename or text}: free some, or keep fewer checkpoints")
+        return Failure(
+            None, f"no space left on the device: {error.filename or text}: free some, or keep fewer checkpoints"
+        )
     if _is_peer(text):
         return Failure(None, f"another rank is gone, see what it says: {text[:200]}")
     return Failure(None, f"{type(error).__name__}: {text[:500]}")
@@ -59,7 +63,10 @@ def _is_memory(error: BaseException, text: str) -> bool:
 
 
 def _is_peer(text: str) -> bool:
-    return any(s in text for s in ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL error: remote"))
+    return any(
+        s in text
+        for s in ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "NCCL error: remote")
+    )
 
 
 def _smaller(batch_size: int | None, accumulation: int) -> str:
@@ -71,6 +78,6 @@ def _smaller(batch_size: int | None, accumulation: int) -> str:
             f"with gradient_accumulation_steps {more}, which trains the same"
         )
     return (
-        "per_device_train_batch_size 1 does not fit: try gradient_checkpointing true, a smaller data_config.max_seq_length, "
-        "LORA, or more GPUs with the framework FSDP"
+        "per_device_train_batch_size 1 does not fit: try gradient_checkpointing true, "
+        "a smaller data_config.max_seq_length, LORA, or more GPUs with the framework FSDP"
     )

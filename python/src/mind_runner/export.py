@@ -25,10 +25,14 @@ _WEIGHTS = "model.safetensors"
 def check(request: Request, has_adapter: bool) -> None:
     """Refuses an export that the training cannot make, before it begins."""
     if request.output.export == "adapter" and not has_adapter:
-        raise config(f"output_config.export is adapter, and {request.training_type} trains no adapter: choose safetensors")
+        raise config(
+            f"output_config.export is adapter, and {request.training_type} trains no adapter: choose safetensors"
+        )
 
 
-def export(trainer: Any, request: Request, place: Place, group: Group, has_adapter: bool, reports: Reports) -> Path | None:
+def export(
+    trainer: Any, request: Request, place: Place, group: Group, has_adapter: bool, reports: Reports
+) -> Path | None:
     """Writes the model to MIND_OUTPUT_DIR/model and registers it. Every rank takes part: each may hold a share."""
     how = request.output.export
     if how == "none":

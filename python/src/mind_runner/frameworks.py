@@ -18,7 +18,10 @@ _ZERO_STRATEGIES = {"zero0": 0, "zero1": 1, "zero2": 2, "zero3": 3, "zero_1": 1,
 
 
 def options(request: Request, own: dict[str, Any], shared: bool) -> dict[str, Any]:
-    """The arguments of the trainer for the framework. Shared says whether all ranks see the same checkpoint directory."""
+    """The arguments of the trainer for the framework.
+
+    Shared says whether all ranks see the same checkpoint directory.
+    """
     framework = request.framework
     if framework.type == "FSDP":
         return {"fsdp": True, "fsdp_config": fsdp(framework), "ddp_find_unused_parameters": None}
@@ -28,7 +31,10 @@ def options(request: Request, own: dict[str, Any], shared: bool) -> dict[str, An
 
 
 def fsdp(framework: Framework) -> dict[str, Any]:
-    """FSDP2. A checkpoint is the full state by default: it is complete in one directory, and fits any number of ranks."""
+    """FSDP2.
+
+    A checkpoint is the full state by default: it is complete in one directory, and fits any number of ranks.
+    """
     result: dict[str, Any] = {"version": 2, "state_dict_type": "FULL_STATE_DICT"}
     if framework.strategy not in _FSDP_STRATEGIES:
         raise config(f"the strategy {framework.strategy!r} is none of FSDP's: choose full_shard or shard_grad_op")

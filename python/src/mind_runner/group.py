@@ -1,7 +1,7 @@
 """What the ranks of a training agree on, and how files get from one node to another.
 
-Everything goes over a gloo group of its own, on the CPU, beside the group that carries the gradients: NCCL would wait for
-the GPU, and cannot carry files.
+Everything goes over a gloo group of its own, on the CPU, beside the group that carries the gradients: NCCL would wait
+for the GPU, and cannot carry files.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ class Group:
         return all_
 
     def barrier(self) -> None:
+        """Waits for all ranks."""
         if self._group is not None:
             dist.barrier(group=self._group)
 

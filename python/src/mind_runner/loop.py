@@ -52,8 +52,8 @@ def mixin(run: Run) -> type:
             return loss
 
         def _maybe_log_save_evaluate(self: Any, tr_loss: Any, grad_norm: Any, *args: Any, **kwargs: Any) -> Any:
-            # A gradient that is no number has spoilt the weights: they must not become a checkpoint. With fp16 the scaler
-            # has left such a step out.
+            # A gradient that is no number has spoilt the weights: they must not become a checkpoint. With fp16 the
+            # scaler has left such a step out.
             if grad_norm is not None and (self.control.should_save or self.control.should_log) and not self.args.fp16:
                 norm = float(grad_norm)
                 if not math.isfinite(norm):
@@ -76,6 +76,7 @@ def mixin(run: Run) -> type:
 def _diverged(what: str, value: float, trainer: Any) -> Failure:
     return Failure(
         DIVERGED,
-        f"the {what} is {value} at step {trainer.state.global_step + 1}: lower learning_rate (it is {trainer.args.learning_rate:g}), "
+        f"the {what} is {value} at step {trainer.state.global_step + 1}: "
+        f"lower learning_rate (it is {trainer.args.learning_rate:g}), "
         "add warmup_steps, or look at the rows of this step; the last checkpoint is from before",
     )

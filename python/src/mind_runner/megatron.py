@@ -1,8 +1,8 @@
 """The adapter for MEGATRON: a module on the node that carries out a request with Megatron-LM, NeMo or Megatron Bridge.
 
 The module is named by framework.config.adapter or by the variable MIND_MEGATRON_ADAPTER of the node. It has a function
-train(request, place) that gets the request as it was made (a dictionary) and the mind_runner.place.Place of this rank, and
-returns the exit code. It reports with mindcoordinator.training, as every training script does.
+train(request, place) that gets the request as it was made (a dictionary) and the mind_runner.place.Place of this rank,
+and returns the exit code. It reports with mindcoordinator.training, as every training script does.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ VARIABLE = "MIND_MEGATRON_ADAPTER"
 
 
 def run(request: Request, place: Place) -> int:
+    """Lets the adapter of the node carry out the request."""
     name = request.framework.config.get("adapter") or os.environ.get(VARIABLE)
     if not name:
         raise config(
-            "MEGATRON needs a module that carries out the request with Megatron-LM or NeMo: install one on the node and name "
-            f"it in framework.config.adapter or {VARIABLE}, or use the framework FSDP"
+            "MEGATRON needs a module that carries out the request with Megatron-LM or NeMo: install one on the node "
+            f"and name it in framework.config.adapter or {VARIABLE}, or use the framework FSDP"
         )
     try:
         module = importlib.import_module(name)

@@ -26,6 +26,7 @@ def where(request: Request, place: Place) -> str:
 
 
 def tokenizer(request: Request, place: Place) -> Any:
+    """Loads the tokenizer, with a padding token and the chat template of the request."""
     import transformers
 
     path = request.model.tokenizer_id or where(request, place)
@@ -71,7 +72,7 @@ def model(request: Request, place: Place, own: dict[str, Any]) -> Any:
 
 
 def adapter(request: Request, given: dict[str, Any]) -> Any | None:
-    """The configuration of the adapter: for LORA and QLORA, and for DPO and RLHF when the request has a value for one."""
+    """The configuration of the adapter: for LORA and QLORA, and for DPO and RLHF if the request has a value for one."""
     if request.training_type not in ("LORA", "QLORA") and not given:
         return None
     import peft
@@ -83,6 +84,7 @@ def adapter(request: Request, given: dict[str, Any]) -> Any | None:
 
 
 def dtype(request: Request) -> str:
+    """The type of the weights, as transformers calls it."""
     if not request.model.dtype:
         # The weights that are trained stay in 32 bits; autocast computes in 16. A frozen base is as it was published.
         return "auto" if request.training_type in ("LORA", "QLORA") else "float32"
@@ -122,5 +124,6 @@ def _not_found(what: str, path: str, error: Exception) -> Failure:
     text = " ".join(str(error).split())[:300]
     return Failure(
         MODEL_NOT_FOUND,
-        f"the {what} {path} cannot be loaded: {text}: check base_model.model_id and its revision, and that the node may read it",
+        f"the {what} {path} cannot be loaded: {text}: "
+        "check base_model.model_id and its revision, and that the node may read it",
     )

@@ -86,7 +86,7 @@ def translate(
     return config, peft, own
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def known(training_type: str) -> dict[str, Spec]:
     """The names that a training type takes, without other names of the same."""
     if training_type not in table.TYPES:
@@ -226,7 +226,7 @@ def _group_of(training_type: str, name: str) -> str:
     return next(group for group in reversed(table.TYPES[training_type]) if name in _group(group))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _group(group: str) -> dict[str, Spec]:
     if group not in _CONFIGS:
         own: dict[str, Spec] = getattr(table, group.upper())

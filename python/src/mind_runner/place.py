@@ -17,6 +17,8 @@ _RENDEZVOUS = ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE")
 
 @dataclass(frozen=True)
 class Place:
+    """One rank: its number, its node, its files."""
+
     rank: int
     local_rank: int
     world_size: int

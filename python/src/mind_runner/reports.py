@@ -60,12 +60,14 @@ class Reports(transformers.TrainerCallback):
         self._mark = time.perf_counter()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Says that the training begins, and where."""
         if self.group.rank == 0:
             training.phase("TRAINING")
             training.progress(state.global_step, state.max_steps)
         self.resume_clock()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Takes the time of the step, and asks all ranks whether any was told to stop."""
         now = time.perf_counter()
         self._seconds += now - self._mark
         self._steps += 1
@@ -81,6 +83,7 @@ class Reports(transformers.TrainerCallback):
         self.spent += self._mark - now
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **kwargs: Any) -> None:
+        """Reports the figures of the trainer, and the speed."""
         began = time.perf_counter()
         figures = {k: v for k, v in (logs or {}).items() if isinstance(v, int | float) and k != "total_flos"}
         if "loss" in figures:

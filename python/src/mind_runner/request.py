@@ -16,6 +16,8 @@ EXPORTS = ("safetensors", "adapter", "sharded", "none")
 
 @dataclass(frozen=True)
 class Source:
+    """One of data_config.sources."""
+
     path: str
     split: str = ""
     format: str = ""
@@ -26,6 +28,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Model:
+    """base_model."""
+
     model_id: str
     revision: str = ""
     source: str = ""
@@ -37,6 +41,8 @@ class Model:
 
 @dataclass(frozen=True)
 class Framework:
+    """framework, with its distributed part."""
+
     type: str = "HF_TRAINER"
     strategy: str = ""
     # framework.config and framework.distributed.config together; the second one wins.
@@ -45,6 +51,8 @@ class Framework:
 
 @dataclass(frozen=True)
 class Data:
+    """data_config."""
+
     sources: tuple[Source, ...] = ()
     preprocess: dict[str, Any] = field(default_factory=dict)
     max_seq_length: int = 0
@@ -58,6 +66,8 @@ class Data:
 
 @dataclass(frozen=True)
 class Output:
+    """What of output_config is the runner's; the rest is the agent's."""
+
     checkpoint_interval_steps: int = 0
     keep_best_metric: str = ""
     export: str = "safetensors"
@@ -65,6 +75,8 @@ class Output:
 
 @dataclass(frozen=True)
 class Request:
+    """A training request."""
+
     name: str
     training_type: str
     model: Model
@@ -77,6 +89,7 @@ class Request:
 
 
 def load(path: str | Path) -> Request:
+    """Reads the request from a file."""
     try:
         raw = json.loads(Path(path).read_text())
     except OSError as error:
@@ -87,6 +100,7 @@ def load(path: str | Path) -> Request:
 
 
 def parse(raw: dict[str, Any]) -> Request:
+    """Reads the request from what its JSON says."""
     training = _part(raw, "training_config")
     if not training:
         raise config("the request has no training_config: mind_runner train carries out trainings only")

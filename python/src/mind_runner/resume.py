@@ -57,7 +57,9 @@ def agree(place: Place, group: Group) -> Resume:
         if group.rank == 0:
             log.info("ranks %s got the checkpoint of step %d from rank %d", receivers, best, source)
     facts = path / FACTS
-    return Resume(path, copy if group.rank in receivers else None, json.loads(facts.read_text()) if facts.exists() else {})
+    return Resume(
+        path, copy if group.rank in receivers else None, json.loads(facts.read_text()) if facts.exists() else {}
+    )
 
 
 def step_of(path: str | None) -> int:
@@ -82,14 +84,15 @@ def same_batch(args: Any, world: int, facts: dict[str, Any]) -> None:
         size -= 1
     if batch % (size * world):
         log.warning(
-            "the checkpoint is of %d ranks with %d samples a step, which %d ranks cannot share equally: the order of the data "
-            "is not continued exactly", before, batch, world,
+            "the checkpoint is of %d ranks with %d samples a step, which %d ranks cannot share equally: "
+            "the order of the data is not continued exactly", before, batch, world,
         )  # fmt: skip
         return
     args.per_device_train_batch_size = size
     args.gradient_accumulation_steps = batch // (size * world)
     log.warning(
-        "the checkpoint is of %d ranks, now there are %d: per_device_train_batch_size %d and gradient_accumulation_steps %d "
-        "keep its %d samples a step; sums are rounded in another order, and random states of ranks are new where there are more",
+        "the checkpoint is of %d ranks, now there are %d: per_device_train_batch_size %d and "
+        "gradient_accumulation_steps %d keep its %d samples a step; sums are rounded in another order, and random "
+        "states of ranks are new where there are more",
         before, world, size, args.gradient_accumulation_steps, batch,
     )  # fmt: skip

@@ -17,7 +17,7 @@ _COLUMNS = ("messages", "text", "prompt", "completion", "chosen", "rejected")
 
 
 def check_json(files: Files, chosen: Iterable[Path], expected: str) -> None:
-    """Raises for the first line that is no JSON object, or whose value has another type than that of the lines before."""
+    """Raises for the first line that is no JSON object, or whose value has another type than in the lines before."""
     for file in chosen:
         if file.suffix not in (".jsonl", ".ndjson"):
             _check_document(files, file)
@@ -29,7 +29,8 @@ def check_json(files: Files, chosen: Iterable[Path], expected: str) -> None:
                 if name in _COLUMNS and value is not None and first.setdefault(name, kind) != kind:
                     raise Failure(
                         DATA_FORMAT,
-                        f"{files.called(file)}, line {number}: {name} is {kind} here and {first[name]} in the lines before",
+                        f"{files.called(file)}, line {number}: {name} is {kind} here "
+                        f"and {first[name]} in the lines before",
                     )
 
 
@@ -43,12 +44,14 @@ def _lines(files: Files, file: Path, expected: str) -> Iterable[tuple[int, dict[
             except ValueError as error:
                 raise Failure(
                     DATA_FORMAT,
-                    f"{files.called(file)}, line {number}: not JSON ({error}): each line must be one object with {expected}",
+                    f"{files.called(file)}, line {number}: not JSON ({error}): "
+                    f"each line must be one object with {expected}",
                 ) from error
             if not isinstance(row, dict):
                 raise Failure(
                     DATA_FORMAT,
-                    f"{files.called(file)}, line {number}: it is {type(row).__name__}, and must be an object with {expected}",
+                    f"{files.called(file)}, line {number}: it is {type(row).__name__}, "
+                    f"and must be an object with {expected}",
                 )
             yield number, row
 
@@ -72,9 +75,13 @@ def check_columns(data: Any, files: Files, chosen: Iterable[Path], kind: str) ->
         text = str(getattr(feature, "dtype", "")) in ("string", "large_string")
         if not text and not _is_list(feature):
             what = getattr(feature, "dtype", feature)
-            raise Failure(DATA_FORMAT, f"{files.name}: the column {name} is {what}, and must be text or a list of messages")
+            raise Failure(
+                DATA_FORMAT, f"{files.name}: the column {name} is {what}, and must be text or a list of messages"
+            )
         if data.data.column(name).null_count:
-            where = _first_null(files, chosen, name, expected(kind)) or f"{files.name}, row {_index_of_null(data, name)}"
+            where = (
+                _first_null(files, chosen, name, expected(kind)) or f"{files.name}, row {_index_of_null(data, name)}"
+            )
             raise Failure(DATA_FORMAT, f"{where}: {name} is missing: each row must have {' and '.join(shape)}")
         if not text and name == "messages":
             _check_messages(data, files)
@@ -88,7 +95,8 @@ def _check_messages(data: Any, files: Files) -> None:
     messages = data[0]["messages"]
     if not messages or not all(isinstance(m, dict) and {"role", "content"} <= set(m) for m in messages):
         raise Failure(
-            DATA_FORMAT, f"{files.name}, row 1: messages must be a list of objects with role and content, not {str(messages)[:120]}"
+            DATA_FORMAT,
+            f"{files.name}, row 1: messages must be a list of objects with role and content, not {str(messages)[:120]}",
         )
 
 

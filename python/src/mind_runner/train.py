@@ -20,7 +20,10 @@ log = logging.getLogger("mind_runner")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the arguments of `python -m mind_runner train`."""
     parser.add_argument(
-        "--config", default=os.environ.get("MIND_CONFIG"), metavar="FILE", help="the request as JSON; default: $MIND_CONFIG"
+        "--config",
+        default=os.environ.get("MIND_CONFIG"),
+        metavar="FILE",
+        help="the request as JSON; default: $MIND_CONFIG",
     )
 
 
@@ -42,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
 
             return megatron.run(asked, here)
         return _train(asked, here, batch)
-    except Exception as error:  # noqa: BLE001  whatever it is, the user gets a sentence
+    except Exception as error:
         _fail(error, here, batch)
         return 1  # not reached
 

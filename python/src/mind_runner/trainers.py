@@ -29,8 +29,8 @@ def build(
 
     if data.conversational and tokenizer.chat_template is None:
         raise config(
-            "the rows are conversations and the tokenizer has no chat template: give data_config.preprocess.chat_template, "
-            "or a tokenizer_id that has one"
+            "the rows are conversations and the tokenizer has no chat template: give "
+            "data_config.preprocess.chat_template, or a tokenizer_id that has one"
         )
     base = {"DPO": trl.DPOTrainer, "RLHF": trl.GRPOTrainer}.get(request.training_type, trl.SFTTrainer)
     options: dict[str, Any] = {
@@ -50,7 +50,9 @@ def build(
     except (ValueError, KeyError, TypeError) as error:
         raise _explained(error) from error
     if hasattr(trainer.train_dataset, "__len__") and len(trainer.train_dataset) == 0:
-        raise Failure(DATA_FORMAT, "no row is left after tokenization: rows may be longer than data_config.max_seq_length")
+        raise Failure(
+            DATA_FORMAT, "no row is left after tokenization: rows may be longer than data_config.max_seq_length"
+        )
     return trainer
 
 
@@ -70,7 +72,8 @@ def rewards(own: dict[str, Any]) -> list[Any]:
         found.append(str(own["reward_model_id"]))
     if not found:
         raise config(
-            "RLHF needs a reward: give the hyperparameter reward_function (FILE.py:NAME or MODULE:NAME) or reward_model_id"
+            "RLHF needs a reward: give the hyperparameter reward_function (FILE.py:NAME or MODULE:NAME) "
+            "or reward_model_id"
         )
     return found
 

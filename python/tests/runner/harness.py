@@ -66,7 +66,9 @@ class Case:
         return again
 
 
-def case(tiny: Path, folder: Path, kind: str, framework: str = "HF_TRAINER", data: str = "", **hyperparameters: str) -> Case:
+def case(
+    tiny: Path, folder: Path, kind: str, framework: str = "HF_TRAINER", data: str = "", **hyperparameters: str
+) -> Case:
     own = {"reward_function": f"{tiny}/reward.py:short", "max_completion_length": "8"} if kind == "RLHF" else {}
     return Case(
         folder,
@@ -90,7 +92,9 @@ def case(tiny: Path, folder: Path, kind: str, framework: str = "HF_TRAINER", dat
 
 
 def environment() -> dict[str, str]:
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("MIND_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_"))}
+    env = {
+        k: v for k, v in os.environ.items() if not k.startswith(("MIND_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_"))
+    }
     # Bytecode is kept beside the libraries: without it the import takes three times as long.
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     return env | {
@@ -108,7 +112,9 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
-def carry_out(folder: Path, cases: list[Case], ranks: int = 1, timeout: float = 300, nodes: list[dict[str, str]] | None = None) -> str:
+def carry_out(
+    folder: Path, cases: list[Case], ranks: int = 1, timeout: float = 300, nodes: list[dict[str, str]] | None = None
+) -> str:
     """Carries out the cases in one group of processes; returns the end of what they wrote to stderr.
 
     Nodes gives each rank variables of its own, as if it were on a node that shares nothing.

@@ -64,7 +64,11 @@ def double(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, ha
         node = folder / f"node{n}"
         (node / "checkpoints").mkdir(parents=True)
         nodes.append(
-            {"MIND_OUTPUT_DIR": f"{node}/output", "MIND_CHECKPOINT_DIR": f"{node}/checkpoints", "MIND_METRICS_FILE": f"{node}/metrics"}
+            {
+                "MIND_OUTPUT_DIR": f"{node}/output",
+                "MIND_CHECKPOINT_DIR": f"{node}/checkpoints",
+                "MIND_METRICS_FILE": f"{node}/metrics",
+            }
         )
     apart = case(tiny, folder / "apart", "SFT", "FSDP")
     harness.carry_out(folder, [apart], 2, nodes=nodes)

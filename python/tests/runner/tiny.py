@@ -22,7 +22,10 @@ def make(folder: Path) -> None:
     write(folder / "text.jsonl", [{"text": chance.choice(lines)} for _ in range(64)])
     write(folder / "chat.jsonl", [{"messages": chat(f"{a} plus {b}?", f"it is {a + b}")} for a, b in sums])
     write(folder / "completion.jsonl", [{"prompt": f"{a} plus {b}?", "completion": f" it is {a + b}"} for a, b in sums])
-    write(folder / "pairs.jsonl", [{"prompt": f"{a} plus {b}?", "chosen": f" it is {a + b}", "rejected": " no"} for a, b in sums])
+    write(
+        folder / "pairs.jsonl",
+        [{"prompt": f"{a} plus {b}?", "chosen": f" it is {a + b}", "rejected": " no"} for a, b in sums],
+    )
     write(folder / "prompts.jsonl", [{"prompt": f"{a} plus {b}?", "answer": str(a + b)} for a, b in sums])
     (folder / "reward.py").write_text(
         "def short(completions, answer, **columns):\n    return [float(a in c) - len(c) / 100 for c, a in zip(completions, answer)]\n"
@@ -46,7 +49,9 @@ def make_model(folder: Path, lines: list[str]) -> None:
     raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     raw.decoder = decoders.ByteLevel()
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    raw.train_from_iterator(lines, trainers.BpeTrainer(vocab_size=512, special_tokens=SPECIAL, initial_alphabet=alphabet))
+    raw.train_from_iterator(
+        lines, trainers.BpeTrainer(vocab_size=512, special_tokens=SPECIAL, initial_alphabet=alphabet)
+    )
     tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=raw, pad_token="<pad>", eos_token="<eos>")
     tokenizer.chat_template = TEMPLATE
     torch.manual_seed(0)
