@@ -53,7 +53,7 @@ def _defaults(request: Request, place: Place) -> dict[str, Any]:
 
     cuda = torch.cuda.is_available()
     options: dict[str, Any] = {
-        "output_dir": str(place.output_dir / "trainer"),
+        "output_dir": str(place.output_dir),
         "use_cpu": not cuda,
         "bf16": cuda and torch.cuda.is_bf16_supported(),
         # Recomputing saves memory that only a GPU is short of.
