@@ -78,6 +78,9 @@ def check_columns(data: Any, files: Files, chosen: Iterable[Path], kind: str) ->
             raise Failure(
                 DATA_FORMAT, f"{files.name}: the column {name} is {what}, and must be text or a list of messages"
             )
+        if type(feature).__name__ == "Json":
+            # What the loader makes of a column whose rows have several types.
+            check_json(files, chosen, expected(kind))
         if data.data.column(name).null_count:
             where = (
                 _first_null(files, chosen, name, expected(kind)) or f"{files.name}, row {_index_of_null(data, name)}"
