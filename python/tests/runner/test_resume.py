@@ -1,0 +1,121 @@
+"""A training that is interrupted and continued ends with the same weights, bit by bit, as one that is not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import harness
+import pytest
+from harness import case, same
+
+
+@pytest.fixture(scope="module")
+def single(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[harness.Case], list[harness.Case]]:
+    """SFT, LORA and DPO on one rank, each whole and from the middle."""
+    folder = tmp_path_factory.mktemp("single")
+    # Dropout takes random numbers at each step, and the accumulation takes several batches.
+    whole = [
+        case(tiny, folder / "SFT", "SFT", gradient_accumulation_steps="2"),
+        case(tiny, folder / "LORA", "LORA", lora_dropout="0.2"),
+        case(tiny, folder / "DPO", "DPO"),
+    ]
+    again = [c.resumed(f"{c.folder.name}-resumed", c.checkpoints / "checkpoint-4") for c in whole]
+    harness.carry_out(folder, [*whole, *again])
+    return whole, again
+
+
+@pytest.mark.parametrize("number", range(3), ids=["SFT", "LORA", "DPO"])
+def test_single(single: tuple[list[harness.Case], list[harness.Case]], number: int) -> None:
+    whole, again = single[0][number], single[1][number]
+    assert whole.result() == again.result() == {"code": 0}
+    assert same(whole.checkpoints / "checkpoint-8", again.checkpoints / "checkpoint-8")
+    assert same(whole.output / "model", again.output / "model")
+    assert whole.losses()[4:] == again.losses()
+    assert not same(whole.checkpoints / "checkpoint-4", whole.checkpoints / "checkpoint-8"), "nothing was learned"
+
+
+def test_checkpoints_are_reported(single: tuple[list[harness.Case], list[harness.Case]]) -> None:
+    whole = single[0][0]
+    events = [e for e in whole.lines("events") if e["event"] == "checkpoint"]
+    assert [e["step"] for e in events] == [4, 8, 8]
+    assert events[-1]["kind"] == "model"
+    assert all(e["metrics"]["loss"] > 0 for e in events)
+    assert sorted(p.name for p in whole.checkpoints.iterdir()) == ["checkpoint-4", "checkpoint-8"]
+    assert any("checkpoint_blocking_seconds" in line for line in whole.lines("metrics"))
+
+
+def test_the_model_card_says_how_it_was_made(single: tuple[list[harness.Case], list[harness.Case]]) -> None:
+    card = (single[0][1].output / "model" / "README.md").read_text()
+    assert "LORA of" in card
+    assert "| trl |" in card
+    assert '"training_type": "LORA"' in card
+    # The adapter was merged: the model loads without peft.
+    assert not (single[0][1].output / "model" / "adapter_config.json").exists()
+
+
+@pytest.fixture(scope="module")
+def double(tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, harness.Case]:
+    """Two ranks on two nodes that share no file system."""
+    folder = tmp_path_factory.mktemp("double")
+    nodes = []
+    for n in range(2):
+        node = folder / f"node{n}"
+        (node / "checkpoints").mkdir(parents=True)
+        nodes.append(
+            {
+                "MIND_OUTPUT_DIR": f"{node}/output",
+                "MIND_CHECKPOINT_DIR": f"{node}/checkpoints",
+                "MIND_METRICS_FILE": f"{node}/metrics",
+            }
+        )
+    apart = case(tiny, folder / "apart", "SFT", "FSDP")
+    harness.carry_out(folder, [apart], 2, nodes=nodes)
+    kept = folder / "kept"
+    shutil.copytree(folder / "node0" / "checkpoints", kept)
+    # Now only node 1 has the checkpoint, and it is rank 1.
+    for n, env in enumerate(nodes):
+        shutil.rmtree(folder / f"node{n}" / "checkpoints" / "checkpoint-4", ignore_errors=True)
+        env["MIND_RESUME_FROM"] = str(kept / "checkpoint-4") if n == 1 else ""
+    found = case(tiny, folder / "found", "SFT", "FSDP")
+    harness.carry_out(folder, [found], 2, nodes=nodes)
+
+    together = case(tiny, folder / "together", "SFT", "FSDP")
+    more = together.resumed("more", together.checkpoints / "checkpoint-4")
+    ddp = case(tiny, folder / "ddp", "SFT")
+    harness.carry_out(folder, [together, more, ddp], 2)
+    fewer = ddp.resumed("fewer", ddp.checkpoints / "checkpoint-4")
+    harness.carry_out(folder, [fewer])
+    return {"apart": apart, "found": found, "together": together, "more": more, "ddp": ddp, "fewer": fewer}
+
+
+def test_fsdp(double: dict[str, harness.Case]) -> None:
+    whole, again = double["together"], double["more"]
+    assert whole.result(0) == whole.result(1) == again.result(0) == again.result(1) == {"code": 0}
+    assert same(whole.checkpoints / "checkpoint-8", again.checkpoints / "checkpoint-8")
+    assert same(whole.output / "model", again.output / "model")
+
+
+def test_nodes_that_share_nothing(double: dict[str, harness.Case]) -> None:
+    folder = double["apart"].folder.parent
+    assert double["apart"].result(1) == {"code": 0}
+    assert {p.name for p in (folder / "kept" / "checkpoint-4").glob("rng*")} == {"rng_state_0.pth", "rng_state_1.pth"}
+    assert same(folder / "kept" / "checkpoint-8", double["together"].checkpoints / "checkpoint-8")
+    assert list((folder / "node1" / "checkpoints").iterdir()) == [], "the other node keeps no half of a checkpoint"
+
+
+def test_the_rank_that_has_the_checkpoint_sends_it(double: dict[str, harness.Case]) -> None:
+    folder = double["apart"].folder.parent
+    assert double["found"].result(0) == double["found"].result(1) == {"code": 0}
+    assert same(folder / "node0" / "checkpoints" / "checkpoint-8", folder / "kept" / "checkpoint-8")
+    assert not (folder / "node0" / "output" / "resume-4").exists(), "the copy is removed when it was read"
+
+
+def test_fewer_ranks_continue_with_the_same_samples(double: dict[str, harness.Case]) -> None:
+    whole, again = double["ddp"], double["fewer"]
+    assert again.result() == {"code": 0}
+    facts = json.loads((again.checkpoints / "checkpoint-8" / "mind.json").read_text())
+    assert (facts["world_size"], facts["samples_per_step"]) == (1, 8)
+    # Dropout has the random state of one rank instead of two: near, not equal.
+    assert again.losses() == pytest.approx(whole.losses()[4:], rel=0.05)
