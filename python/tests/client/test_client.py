@@ -252,3 +252,24 @@ def test_without_a_gateway_it_says_so_in_time() -> None:
         with pytest.raises(mc.Unavailable, match="cannot be reached"):
             list(client.logs("job_x"))
         assert time.monotonic() - began < 10
+
+
+def test_a_checkpoint_is_downloaded_as_it_was_saved(client: mc.Client, tmp_path: Path) -> None:
+    save = (
+        'd="$MIND_CHECKPOINT_DIR/c-7"; mkdir -p "$d.tmp/sub"; head -c 300000 /dev/urandom > "$d.tmp/sub/weights"; '
+        'echo x > "$d.tmp/a"; ln -s sub/weights "$d.tmp/link"; mv "$d.tmp" "$d"'
+    )
+    job = client.wait(client.submit("saves", command_config=shell(save), resource_config=CPU), timeout=120).check()
+    (saved,) = client.checkpoints(job)
+    until(lambda: client.checkpoint(saved).state == "DURABLE")
+    there = client.download(saved, tmp_path / "c")
+    assert (there / "sub" / "weights").read_bytes() == (Path(saved.path) / "sub" / "weights").read_bytes()
+    assert (there / "link").read_bytes() == (there / "sub" / "weights").read_bytes()
+    assert [p.name for p in tmp_path.iterdir() if not p.name.startswith("config")] == ["c"]
+    with pytest.raises(FileExistsError, match="name a directory that does not"):
+        client.download(saved, tmp_path / "c")
+    assert client.pin(saved).pinned
+    assert not client.unpin(saved).pinned
+    with pytest.raises(mc.NotFound):
+        client.download("ckpt_00000000", tmp_path / "d")
+    assert not (tmp_path / "d").exists()
