@@ -73,7 +73,7 @@ func TestLevel_anEntryAboveItRaisesIt(t *testing.T) {
 func TestLevel_aReplicaThatDoesNotSupportItStops(t *testing.T) {
 	w := raised(t)
 	entry := w.entry(coordinators.RaiseLevel{To: level.Newest + 1, VotersIndex: w.m.View().VotersIndex()})
-	require.ErrorContains(t, fsm.CheckEntry(entry), "the cluster was raised to feature level 5, and this version of mind supports levels up to 4: start a newer version")
+	require.ErrorContains(t, fsm.CheckEntry(entry), "the cluster was raised to feature level 6, and this version of mind supports levels up to 5: start a newer version")
 	require.Panics(t, func() { w.m.Apply(w.index+1, entry) })
 }
 
