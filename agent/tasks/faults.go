@@ -49,7 +49,9 @@ func blame(dir string, exit shim.Exit) shim.Exit {
 }
 
 // cause completes the exit of a task by what is known of why it failed: what its program reported, and a GPU that failed.
-func (w *work) cause(dir string, exit shim.Exit) shim.Exit { return blame(dir, reported(dir, w.cfg.EventsBytes, exit)) }
+func (w *work) cause(dir string, exit shim.Exit) shim.Exit {
+	return blame(dir, reported(dir, w.cfg.EventsBytes, exit))
+}
 
 // reported takes over why a program failed, as it said itself. A kill by the kernel is certain, and stays.
 func reported(dir string, most int64, exit shim.Exit) shim.Exit {
