@@ -105,10 +105,8 @@ mutants: ## Put known mistakes into the code, one at a time, and require of the 
 
 ##@ Change protos and packages
 
-TRAIN_PYTHON ?= $(or $(MIND_TRAIN_ENV),$(HOME)/.cache/mind/train-env)/bin/python
-
 train-names: ## List the hyperparameters of the installed trl, transformers and peft for the coordinators.
-	PYTHONPATH=python/src $(TRAIN_PYTHON) -m mind_runner names --output coordinator/hyperparameters/names.json
+	cd python && ./train-env run env PYTHONPATH=src python -m mind_runner names --output ../coordinator/hyperparameters/names.json
 
 generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Generate Go from api/*.proto.
 	cd api && ../$(TOOLS)/buf generate
