@@ -32,7 +32,7 @@ demo: build $(BIN)/charlm ## Train on a three-replica cluster, kill its leader, 
 	$(GO) run ./examples/demo -mind $(BIN)/mind -charlm $(BIN)/charlm
 
 demo-train: build ## Fine-tune a model on two nodes, destroy one of them, lose nothing; needs `make train-env`.
-	python/train-env run python examples/demo-train/demo.py --mind $(BIN)/mind
+	python/train-env run python $(CURDIR)/examples/demo-train/demo.py --mind $(CURDIR)/$(BIN)/mind
 
 dev: build ## Start a whole cluster on this machine.
 	$(BIN)/mind dev
