@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server train-env test-train demo-train
+.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train
 
 help: ## Say what each target does.
 	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))
@@ -32,7 +32,7 @@ demo: build $(BIN)/charlm ## Train on a three-replica cluster, kill its leader, 
 	$(GO) run ./examples/demo -mind $(BIN)/mind -charlm $(BIN)/charlm
 
 demo-train: build ## Fine-tune a model on two nodes, destroy one of them, lose nothing; needs `make train-env`.
-	python/train-env run python examples/demo-train/demo.py --mind $(BIN)/mind
+	python/train-env run python $(CURDIR)/examples/demo-train/demo.py --mind $(CURDIR)/$(BIN)/mind
 
 dev: build ## Start a whole cluster on this machine.
 	$(BIN)/mind dev
@@ -117,6 +117,9 @@ mutants: ## Put known mistakes into the code, one at a time, and require of the 
 	$(GO) run ./chaos/mutants
 
 ##@ Change protos and packages
+
+train-names: ## List the hyperparameters of the installed trl, transformers and peft for the coordinators.
+	cd python && ./train-env run env PYTHONPATH=src python -m mind_runner names --output ../coordinator/hyperparameters/names.json
 
 generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Generate Go from api/*.proto.
 	cd api && ../$(TOOLS)/buf generate

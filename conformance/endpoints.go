@@ -157,6 +157,8 @@ var endpoints = []endpoint{
 	{name: "POST /cluster/nodes/{id}/enable", may: admin, code: 200, published: true, id: ownNode, shared: true, body: empty, bodyOptional: true, has: []string{"node_id", "state"}},
 	{name: "DELETE /cluster/nodes/{id}", may: admin, code: 200, id: ownNode, shared: true, skip: "it would remove a node"},
 	{name: "GET /nodes", may: view, code: 200, has: []string{"nodes"}},
+	{name: "GET /cluster/nodes/{id}/training", may: view, code: 200, id: ownNode, shared: true, has: []string{"node_id", "problem", "cells"}},
+	{name: "GET /nodes/{id}/training", may: view, code: 200, id: ownNode, shared: true, has: []string{"node_id", "problem", "cells"}},
 	{name: "GET /nodes/{id}", may: view, code: 200, id: ownNode, shared: true, has: []string{"node_id", "state", "gpus"}},
 	{name: "POST /nodes/{id}/drain", may: admin, code: 200, id: ownNode, shared: true, body: func(*party) any { return map[string]any{"dry_run": true} }, bodyOptional: true},
 	{name: "POST /nodes/{id}/enable", may: admin, code: 200, id: ownNode, shared: true, body: empty, bodyOptional: true, has: []string{"node_id", "state"}},

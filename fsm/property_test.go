@@ -54,6 +54,7 @@ func TestMachine_anyLog(t *testing.T) {
 			require.Equal(t, g.w.m.View().Hash(), twin.View().Hash())
 
 			checkHistory(t, g.w.m.View(), final, tokens, cmds)
+			checkCheckpoints(t, before, g.w.m.View(), cmds)
 			switch {
 			case restored != nil:
 				restored.Apply(e.Index, e.Data)
@@ -118,6 +119,51 @@ func checkHistory(t *rapid.T, v *fsm.View, final map[ident.Job]finalState, token
 		delete(final, j.ID)
 		if j.Terminal() {
 			final[j.ID] = finalState{j.State, j.Attempt, j.FinishedAt}
+		}
+	}
+}
+
+// checkCheckpoints holds what one state cannot show of checkpoints: that they only move forwards, that retention spares what a
+// job would go on from, and that nothing in the archive is forgotten.
+func checkCheckpoints(t *rapid.T, before, after *fsm.View, cmds []kernel.Command) {
+	deletes, reports := false, false
+	for _, c := range cmds {
+		switch c.(type) {
+		case checkpoints.Delete:
+			deletes = true
+		case checkpoints.ReportCheckpoints:
+			reports = true
+		}
+	}
+	newest := map[ident.Job]ident.Checkpoint{}
+	for c := range after.Checkpoints() {
+		if c.Durable() && !c.Model {
+			newest[c.Job] = c.ID
+		}
+	}
+	wasNewest := map[ident.Job]ident.Checkpoint{}
+	for c := range before.Checkpoints() {
+		if c.Durable() && !c.Model {
+			wasNewest[c.Job] = c.ID
+		}
+	}
+	for c := range before.Checkpoints() {
+		now, there := after.Checkpoint(c.ID)
+		switch archived := c.Kept == v1.CheckpointState_UPLOADING || c.Durable() || c.Left&checkpoints.LeftArchived != 0; {
+		case there:
+			require.GreaterOrEqual(t, now.State(), c.State(), "I9: %s went back", c.ID)
+			if now.Expired() && wasNewest[c.Job] == c.ID && !deletes {
+				require.Greater(t, newest[c.Job], c.ID, "I9: the newest durable one of %s was given up", c.Job)
+			}
+			require.False(t, c.Pinned && c.Durable() && now.Expired() && now.Pinned, "I9: %s is pinned and was given up", c.ID)
+		case archived && !reports:
+			_, left := after.Leftover(c.ID)
+			require.True(t, left, "I9: the archive may have %s, and nobody knows", c.ID)
+		}
+	}
+	for j := range after.Jobs(false, 0) {
+		for _, c := range after.ResumePoints(j) {
+			require.True(t, c.Resumable(), "I9: %s is offered to go on from", c.ID)
 		}
 	}
 }

@@ -90,6 +90,7 @@ var replies = map[string]func() any{
 	"GetCluster":       func() any { return &v1.GetClusterResponse{} },
 	"ListNodes":        func() any { return &v1.ListNodesResponse{} },
 	"GetNode":          func() any { return &v1.GetNodeResponse{Node: &v1.Node{}} },
+	"GetNodeTraining":  func() any { return &v1.GetNodeTrainingResponse{Training: &v1.NodeTraining{}} },
 	"DrainNode":        func() any { return &v1.DrainNodeResponse{Node: &v1.Node{}} },
 	"ForgetNode":       func() any { return &v1.ForgetNodeResponse{} },
 	"EnableNode":       func() any { return &v1.EnableNodeResponse{Node: &v1.Node{}} },

@@ -128,6 +128,7 @@ func endpoints() []endpoint {
 		{rpc: v1.ClusterService_GetCluster_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.ClusterService_ListNodes_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.ClusterService_GetNode_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.ClusterService_GetNodeTraining_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.ClusterService_DrainNode_FullMethodName, serve: drainNode, doc: doc{In: &v1.DrainNodeRequest{}, Without: []string{"node_id"}, Optional: true, OutSchema: anything}},
 		{rpc: v1.ClusterService_EnableNode_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.ClusterService_ForgetNode_FullMethodName, doc: doc{OutSchema: anything}},

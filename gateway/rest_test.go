@@ -75,6 +75,8 @@ func TestRoutes(t *testing.T) {
 		{"DELETE", p + "/nodes/n1", "", auth.PermissionClusterAdmin, 200, "ForgetNode", &v1.ForgetNodeRequest{NodeId: "n1"}},
 		{"POST", p + "/cluster/nodes/n1/enable", "", auth.PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},
 		{"GET", p + "/nodes", "", auth.PermissionView, 200, "ListNodes", &v1.ListNodesRequest{}},
+		{"GET", p + "/cluster/nodes/n1/training", "", auth.PermissionView, 200, "GetNodeTraining", &v1.GetNodeTrainingRequest{NodeId: "n1"}},
+		{"GET", p + "/nodes/n1/training", "", auth.PermissionView, 200, "GetNodeTraining", &v1.GetNodeTrainingRequest{NodeId: "n1"}},
 		{"GET", p + "/nodes/n1", "", auth.PermissionView, 200, "GetNode", &v1.GetNodeRequest{NodeId: "n1"}},
 		{"POST", p + "/nodes/n1/drain", "", auth.PermissionClusterAdmin, 200, "DrainNode", &v1.DrainNodeRequest{NodeId: "n1"}},
 		{"POST", p + "/nodes/n1/enable", "{}", auth.PermissionClusterAdmin, 200, "EnableNode", &v1.EnableNodeRequest{NodeId: "n1"}},

@@ -82,6 +82,13 @@ func (e *environment) inherit(environ []string) {
 	}
 }
 
+// Inherited is what of the agent's own environment a task gets.
+func Inherited() []string {
+	var env environment
+	env.inherit(os.Environ())
+	return env.list()
+}
+
 // Spec says how to run a task. dir is the task's directory. If it cannot run, the specification has a Refusal, so that the
 // task ends like any other.
 func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *inputs.Data) shim.Spec {

@@ -92,7 +92,7 @@ func (sh *shipment) series(ctx context.Context) error {
 	if sum := sha256.Sum256(data); sh.mark.Series != nil && hex.EncodeToString(sum[:]) == sh.mark.Series.SHA256 {
 		return nil
 	}
-	if err := sh.shipper.rate.wait(ctx, len(data)); err != nil {
+	if err := sh.shipper.rate.Wait(ctx, len(data)); err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, putTimeout)

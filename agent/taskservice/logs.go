@@ -12,6 +12,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/datacache"
 	"github.com/mindcoordinator/mind/agent/series"
+	"github.com/mindcoordinator/mind/agent/doctor"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/tasklog"
@@ -48,6 +49,8 @@ type Service struct {
 	Cache *datacache.Cache
 	// Series are the histories of the tasks' numbers.
 	Series *series.Book
+	// Doctor finds what the node can train.
+	Doctor *doctor.Doctor
 	// MetricsBytes limits how much of a task's metrics is read.
 	MetricsBytes int64
 }

@@ -117,5 +117,10 @@ func (a *Admission) checkLaunch(req *v1.SubmitJobRequest) error {
 	if framework == "" {
 		return nil
 	}
-	return fitsLauncher(req, a.launchers(a.state.View(), framework))
+	v := a.state.View()
+	l := a.launchers(v, framework)
+	var f call.Faults
+	f.Add(fitsLauncher(req, l))
+	f.Add(needsCUDA(v.Nodes(), req, l))
+	return f.Err()
 }

@@ -239,16 +239,18 @@ func TestNewJob_refusesAndNamesTheField(t *testing.T) {
 		"large environment": {commandJob, func(r *v1.SubmitJobRequest) {
 			r.CommandConfig.Environment = map[string]string{"A": strings.Repeat("x", maxEnvBytes)}
 		}, "command_config.environment", "bytes"},
-		"training, no name":     {trainingJob, func(r *v1.SubmitJobRequest) { r.Name = " " }, "name", "is required"},
-		"long name":             {commandJob, func(r *v1.SubmitJobRequest) { r.Name = strings.Repeat("x", MaxName+1) }, "name", "257"},
-		"name with a newline":   {commandJob, func(r *v1.SubmitJobRequest) { r.Name = "a\nb" }, "name", "control"},
-		"label key":             {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = map[string]string{"a=b": "c"} }, "labels", "a=b"},
-		"long label":            {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = map[string]string{"a": strings.Repeat("x", maxLabelVal+1)} }, "labels", "longer"},
-		"too many labels":       {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = many(maxLabels + 1) }, "labels", "at most 64"},
-		"relative output":       {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{OutputDir: "out"} }, "output_config.output_dir", "absolute"},
-		"negative keep":         {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepCheckpoints: -1} }, "output_config.keep_checkpoints", "no effect in this version"},
-		"best of all":           {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepBest: 3, KeepBestMetric: "loss"} }, "output_config.keep_best"},
-		"best by nothing":       {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepCheckpoints: 3, KeepBest: 3, KeepBestMetric: "+"} }, "output_config.keep_best_metric"},
+		"training, no name":   {trainingJob, func(r *v1.SubmitJobRequest) { r.Name = " " }, "name", "is required"},
+		"long name":           {commandJob, func(r *v1.SubmitJobRequest) { r.Name = strings.Repeat("x", MaxName+1) }, "name", "257"},
+		"name with a newline": {commandJob, func(r *v1.SubmitJobRequest) { r.Name = "a\nb" }, "name", "control"},
+		"label key":           {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = map[string]string{"a=b": "c"} }, "labels", "a=b"},
+		"long label":          {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = map[string]string{"a": strings.Repeat("x", maxLabelVal+1)} }, "labels", "longer"},
+		"too many labels":     {commandJob, func(r *v1.SubmitJobRequest) { r.Labels = many(maxLabels + 1) }, "labels", "at most 64"},
+		"relative output":     {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{OutputDir: "out"} }, "output_config.output_dir", "absolute"},
+		"negative keep":       {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepCheckpoints: -1} }, "output_config.keep_checkpoints", "no effect in this version"},
+		"best of all":         {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepBest: 3, KeepBestMetric: "loss"} }, "output_config.keep_best"},
+		"best by nothing": {commandJob, func(r *v1.SubmitJobRequest) {
+			r.OutputConfig = &v1.OutputConfig{KeepCheckpoints: 3, KeepBest: 3, KeepBestMetric: "+"}
+		}, "output_config.keep_best_metric"},
 		"metric for nothing":    {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepBestMetric: "loss"} }, "output_config.keep_best_metric"},
 		"negative best":         {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{KeepCheckpoints: 3, KeepBest: -1} }, "output_config.keep_best"},
 		"export":                {commandJob, func(r *v1.SubmitJobRequest) { r.OutputConfig = &v1.OutputConfig{Export: "pickle"} }, "output_config.export"},

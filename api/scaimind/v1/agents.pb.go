@@ -2793,6 +2793,86 @@ func (x *Ack) GetReportSeq() uint64 {
 	return 0
 }
 
+type ReadTrainingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadTrainingRequest) Reset() {
+	*x = ReadTrainingRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadTrainingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadTrainingRequest) ProtoMessage() {}
+
+func (x *ReadTrainingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadTrainingRequest.ProtoReflect.Descriptor instead.
+func (*ReadTrainingRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+}
+
+type ReadTrainingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Training      *NodeTraining          `protobuf:"bytes,1,opt,name=training,proto3" json:"training,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadTrainingResponse) Reset() {
+	*x = ReadTrainingResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadTrainingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadTrainingResponse) ProtoMessage() {}
+
+func (x *ReadTrainingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadTrainingResponse.ProtoReflect.Descriptor instead.
+func (*ReadTrainingResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ReadTrainingResponse) GetTraining() *NodeTraining {
+	if x != nil {
+		return x.Training
+	}
+	return nil
+}
+
 type ProbeDataRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TenantId      string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
@@ -2804,7 +2884,7 @@ type ProbeDataRequest struct {
 
 func (x *ProbeDataRequest) Reset() {
 	*x = ProbeDataRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2896,7 @@ func (x *ProbeDataRequest) String() string {
 func (*ProbeDataRequest) ProtoMessage() {}
 
 func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2909,7 @@ func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataRequest.ProtoReflect.Descriptor instead.
 func (*ProbeDataRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ProbeDataRequest) GetTenantId() string {
@@ -2862,7 +2942,7 @@ type ProbeDataResponse struct {
 
 func (x *ProbeDataResponse) Reset() {
 	*x = ProbeDataResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2874,7 +2954,7 @@ func (x *ProbeDataResponse) String() string {
 func (*ProbeDataResponse) ProtoMessage() {}
 
 func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2887,7 +2967,7 @@ func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataResponse.ProtoReflect.Descriptor instead.
 func (*ProbeDataResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ProbeDataResponse) GetSources() []*DataSourceCheck {
@@ -2906,7 +2986,7 @@ type ReadDataCacheRequest struct {
 
 func (x *ReadDataCacheRequest) Reset() {
 	*x = ReadDataCacheRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +2998,7 @@ func (x *ReadDataCacheRequest) String() string {
 func (*ReadDataCacheRequest) ProtoMessage() {}
 
 func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3011,7 @@ func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheRequest.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReadDataCacheRequest) GetTenantId() string {
@@ -2950,7 +3030,7 @@ type ReadDataCacheResponse struct {
 
 func (x *ReadDataCacheResponse) Reset() {
 	*x = ReadDataCacheResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3042,7 @@ func (x *ReadDataCacheResponse) String() string {
 func (*ReadDataCacheResponse) ProtoMessage() {}
 
 func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3055,7 @@ func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheResponse.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
@@ -2995,7 +3075,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3087,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3100,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PingRequest) GetNodeId() string {
@@ -3042,7 +3122,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3054,7 +3134,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3067,7 +3147,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PingResponse) GetNodeId() string {
@@ -3093,7 +3173,7 @@ type RelayRequest struct {
 
 func (x *RelayRequest) Reset() {
 	*x = RelayRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3105,7 +3185,7 @@ func (x *RelayRequest) String() string {
 func (*RelayRequest) ProtoMessage() {}
 
 func (x *RelayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3118,7 +3198,7 @@ func (x *RelayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
 func (*RelayRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RelayRequest) GetRenewal() *Renewal {
@@ -3137,7 +3217,7 @@ type RelayResponse struct {
 
 func (x *RelayResponse) Reset() {
 	*x = RelayResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3229,7 @@ func (x *RelayResponse) String() string {
 func (*RelayResponse) ProtoMessage() {}
 
 func (x *RelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3242,7 @@ func (x *RelayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
 func (*RelayResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RelayResponse) GetSeq() uint64 {
@@ -3189,7 +3269,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3281,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3294,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -3279,7 +3359,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3291,7 +3371,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3304,7 +3384,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{44}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -3341,7 +3421,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3433,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3446,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{45}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -3410,7 +3490,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3422,7 +3502,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3435,7 +3515,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{46}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -3483,7 +3563,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3575,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3588,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{47}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -3536,7 +3616,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +3628,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +3641,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{48}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -3600,7 +3680,7 @@ type ReadTaskSeriesRequest struct {
 
 func (x *ReadTaskSeriesRequest) Reset() {
 	*x = ReadTaskSeriesRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3612,7 +3692,7 @@ func (x *ReadTaskSeriesRequest) String() string {
 func (*ReadTaskSeriesRequest) ProtoMessage() {}
 
 func (x *ReadTaskSeriesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3625,7 +3705,7 @@ func (x *ReadTaskSeriesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskSeriesRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskSeriesRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{49}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *ReadTaskSeriesRequest) GetJobId() string {
@@ -3672,7 +3752,7 @@ type ReadTaskSeriesResponse struct {
 
 func (x *ReadTaskSeriesResponse) Reset() {
 	*x = ReadTaskSeriesResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3684,7 +3764,7 @@ func (x *ReadTaskSeriesResponse) String() string {
 func (*ReadTaskSeriesResponse) ProtoMessage() {}
 
 func (x *ReadTaskSeriesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3697,7 +3777,7 @@ func (x *ReadTaskSeriesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskSeriesResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskSeriesResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{50}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *ReadTaskSeriesResponse) GetSeries() []*MetricSeries {
@@ -3721,7 +3801,7 @@ type TaskSeries struct {
 
 func (x *TaskSeries) Reset() {
 	*x = TaskSeries{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3733,7 +3813,7 @@ func (x *TaskSeries) String() string {
 func (*TaskSeries) ProtoMessage() {}
 
 func (x *TaskSeries) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3746,7 +3826,7 @@ func (x *TaskSeries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskSeries.ProtoReflect.Descriptor instead.
 func (*TaskSeries) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{51}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *TaskSeries) GetMetricsOffset() int64 {
@@ -3795,7 +3875,7 @@ type NumberHistory struct {
 
 func (x *NumberHistory) Reset() {
 	*x = NumberHistory{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3807,7 +3887,7 @@ func (x *NumberHistory) String() string {
 func (*NumberHistory) ProtoMessage() {}
 
 func (x *NumberHistory) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3820,7 +3900,7 @@ func (x *NumberHistory) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NumberHistory.ProtoReflect.Descriptor instead.
 func (*NumberHistory) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{52}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *NumberHistory) GetName() string {
@@ -4133,7 +4213,10 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x03Ack\x12#\n" +
 	"\rheartbeat_seq\x18\x01 \x01(\x04R\fheartbeatSeq\x12\x1d\n" +
 	"\n" +
-	"report_seq\x18\x02 \x01(\x04R\treportSeq\"\xa2\x01\n" +
+	"report_seq\x18\x02 \x01(\x04R\treportSeq\"\x15\n" +
+	"\x13ReadTrainingRequest\"M\n" +
+	"\x14ReadTrainingResponse\x125\n" +
+	"\btraining\x18\x01 \x01(\v2\x19.scaimind.v1.NodeTrainingR\btraining\"\xa2\x01\n" +
 	"\x10ProbeDataRequest\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x121\n" +
 	"\asources\x18\x02 \x03(\v2\x17.scaimind.v1.DataSourceR\asources\x12>\n" +
@@ -4217,12 +4300,13 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x05lasts\x18\f \x03(\x01R\x05lasts2\xd3\x01\n" +
 	"\fAgentService\x12U\n" +
 	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse\"\v\x8a\xb5\x18\a\b\x03\x12\x01\x01\x18\x01(\x010\x01\x12l\n" +
-	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x012\x84\x04\n" +
+	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x012\xe6\x04\n" +
 	"\vTaskService\x12b\n" +
 	"\fReadTaskLogs\x12 .scaimind.v1.ReadTaskLogsRequest\x1a!.scaimind.v1.ReadTaskLogsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12k\n" +
 	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12f\n" +
 	"\x0eReadTaskSeries\x12\".scaimind.v1.ReadTaskSeriesRequest\x1a#.scaimind.v1.ReadTaskSeriesResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12W\n" +
-	"\tProbeData\x12\x1d.scaimind.v1.ProbeDataRequest\x1a\x1e.scaimind.v1.ProbeDataResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12c\n" +
+	"\tProbeData\x12\x1d.scaimind.v1.ProbeDataRequest\x1a\x1e.scaimind.v1.ProbeDataResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12`\n" +
+	"\fReadTraining\x12 .scaimind.v1.ReadTrainingRequest\x1a!.scaimind.v1.ReadTrainingResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12c\n" +
 	"\rReadDataCache\x12!.scaimind.v1.ReadDataCacheRequest\x1a\".scaimind.v1.ReadDataCacheResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x012\xa4\x01\n" +
 	"\vPeerService\x12H\n" +
 	"\x04Ping\x12\x18.scaimind.v1.PingRequest\x1a\x19.scaimind.v1.PingResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x01\x12K\n" +
@@ -4241,7 +4325,7 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 }
 
 var file_scaimind_v1_agents_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 54)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_scaimind_v1_agents_proto_goTypes = []any{
 	(CheckpointAction_Value)(0),      // 0: scaimind.v1.CheckpointAction.Value
 	(*GetNeededOutputsRequest)(nil),  // 1: scaimind.v1.GetNeededOutputsRequest
@@ -4279,51 +4363,54 @@ var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*ResumePoint)(nil),              // 33: scaimind.v1.ResumePoint
 	(*TaskPeer)(nil),                 // 34: scaimind.v1.TaskPeer
 	(*Ack)(nil),                      // 35: scaimind.v1.Ack
-	(*ProbeDataRequest)(nil),         // 36: scaimind.v1.ProbeDataRequest
-	(*ProbeDataResponse)(nil),        // 37: scaimind.v1.ProbeDataResponse
-	(*ReadDataCacheRequest)(nil),     // 38: scaimind.v1.ReadDataCacheRequest
-	(*ReadDataCacheResponse)(nil),    // 39: scaimind.v1.ReadDataCacheResponse
-	(*PingRequest)(nil),              // 40: scaimind.v1.PingRequest
-	(*PingResponse)(nil),             // 41: scaimind.v1.PingResponse
-	(*RelayRequest)(nil),             // 42: scaimind.v1.RelayRequest
-	(*RelayResponse)(nil),            // 43: scaimind.v1.RelayResponse
-	(*ReadTaskLogsRequest)(nil),      // 44: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),     // 45: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),             // 46: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),   // 47: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil),  // 48: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),         // 49: scaimind.v1.TaskMetricsEntry
-	(*ReadTaskSeriesRequest)(nil),    // 50: scaimind.v1.ReadTaskSeriesRequest
-	(*ReadTaskSeriesResponse)(nil),   // 51: scaimind.v1.ReadTaskSeriesResponse
-	(*TaskSeries)(nil),               // 52: scaimind.v1.TaskSeries
-	(*NumberHistory)(nil),            // 53: scaimind.v1.NumberHistory
-	nil,                              // 54: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                      // 55: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),    // 56: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 57: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),              // 58: scaimind.v1.JobPhase.Value
-	(CheckpointKind_Value)(0),        // 59: scaimind.v1.CheckpointKind.Value
-	(StopReason_Value)(0),            // 60: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),         // 61: scaimind.v1.SubmitJobRequest
-	(*Launcher)(nil),                 // 62: scaimind.v1.Launcher
-	(*DataSource)(nil),               // 63: scaimind.v1.DataSource
-	(*DataSourceCheck)(nil),          // 64: scaimind.v1.DataSourceCheck
-	(*NodeDataCache)(nil),            // 65: scaimind.v1.NodeDataCache
-	(*MetricSeries)(nil),             // 66: scaimind.v1.MetricSeries
+	(*ReadTrainingRequest)(nil),      // 36: scaimind.v1.ReadTrainingRequest
+	(*ReadTrainingResponse)(nil),     // 37: scaimind.v1.ReadTrainingResponse
+	(*ProbeDataRequest)(nil),         // 38: scaimind.v1.ProbeDataRequest
+	(*ProbeDataResponse)(nil),        // 39: scaimind.v1.ProbeDataResponse
+	(*ReadDataCacheRequest)(nil),     // 40: scaimind.v1.ReadDataCacheRequest
+	(*ReadDataCacheResponse)(nil),    // 41: scaimind.v1.ReadDataCacheResponse
+	(*PingRequest)(nil),              // 42: scaimind.v1.PingRequest
+	(*PingResponse)(nil),             // 43: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),             // 44: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),            // 45: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),      // 46: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),     // 47: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),             // 48: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),   // 49: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil),  // 50: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),         // 51: scaimind.v1.TaskMetricsEntry
+	(*ReadTaskSeriesRequest)(nil),    // 52: scaimind.v1.ReadTaskSeriesRequest
+	(*ReadTaskSeriesResponse)(nil),   // 53: scaimind.v1.ReadTaskSeriesResponse
+	(*TaskSeries)(nil),               // 54: scaimind.v1.TaskSeries
+	(*NumberHistory)(nil),            // 55: scaimind.v1.NumberHistory
+	nil,                              // 56: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                      // 57: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),    // 58: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 59: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),              // 60: scaimind.v1.JobPhase.Value
+	(CheckpointKind_Value)(0),        // 61: scaimind.v1.CheckpointKind.Value
+	(StopReason_Value)(0),            // 62: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),         // 63: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                 // 64: scaimind.v1.Launcher
+	(*NodeTraining)(nil),             // 65: scaimind.v1.NodeTraining
+	(*DataSource)(nil),               // 66: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),          // 67: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),            // 68: scaimind.v1.NodeDataCache
+	(*MetricSeries)(nil),             // 69: scaimind.v1.MetricSeries
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	6,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
 	8,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
 	10, // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
 	4,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	55, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	54, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	57, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	56, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
 	7,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	55, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	57, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
 	9,  // 8: scaimind.v1.Heartbeat.samples:type_name -> scaimind.v1.GpuSample
 	11, // 9: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
 	7,  // 10: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	56, // 11: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	58, // 11: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
 	12, // 12: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
 	13, // 13: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
 	14, // 14: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
@@ -4335,9 +4422,9 @@ var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	18, // 20: scaimind.v1.Report.checkpoint_upload:type_name -> scaimind.v1.CheckpointUpload
 	19, // 21: scaimind.v1.Report.checkpoint_stored:type_name -> scaimind.v1.CheckpointStored
 	20, // 22: scaimind.v1.Report.checkpoint_removed:type_name -> scaimind.v1.CheckpointRemoved
-	57, // 23: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	58, // 24: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	59, // 25: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	59, // 23: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	60, // 24: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	61, // 25: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
 	0,  // 26: scaimind.v1.CheckpointRemoved.action:type_name -> scaimind.v1.CheckpointAction.Value
 	0,  // 27: scaimind.v1.CheckpointOrder.action:type_name -> scaimind.v1.CheckpointAction.Value
 	28, // 28: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
@@ -4349,48 +4436,51 @@ var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	30, // 34: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
 	22, // 35: scaimind.v1.Orders.checkpoints:type_name -> scaimind.v1.CheckpointOrder
 	7,  // 36: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	60, // 37: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	62, // 37: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
 	31, // 38: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	61, // 39: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	63, // 39: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
 	34, // 40: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	56, // 41: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	58, // 41: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
 	33, // 42: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	62, // 43: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	64, // 43: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
 	32, // 44: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
 	33, // 45: scaimind.v1.TaskSpec.model_checkpoint:type_name -> scaimind.v1.ResumePoint
-	63, // 46: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
-	32, // 47: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
-	64, // 48: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
-	65, // 49: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
-	4,  // 50: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	56, // 51: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	46, // 52: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	49, // 53: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	66, // 54: scaimind.v1.ReadTaskSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
-	53, // 55: scaimind.v1.TaskSeries.histories:type_name -> scaimind.v1.NumberHistory
-	3,  // 56: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	1,  // 57: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
-	44, // 58: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	47, // 59: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	50, // 60: scaimind.v1.TaskService.ReadTaskSeries:input_type -> scaimind.v1.ReadTaskSeriesRequest
-	36, // 61: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
-	38, // 62: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
-	40, // 63: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	42, // 64: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	25, // 65: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	2,  // 66: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
-	45, // 67: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	48, // 68: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	51, // 69: scaimind.v1.TaskService.ReadTaskSeries:output_type -> scaimind.v1.ReadTaskSeriesResponse
-	37, // 70: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
-	39, // 71: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
-	41, // 72: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	43, // 73: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	65, // [65:74] is the sub-list for method output_type
-	56, // [56:65] is the sub-list for method input_type
-	56, // [56:56] is the sub-list for extension type_name
-	56, // [56:56] is the sub-list for extension extendee
-	0,  // [0:56] is the sub-list for field type_name
+	65, // 46: scaimind.v1.ReadTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	66, // 47: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	32, // 48: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
+	67, // 49: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	68, // 50: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	4,  // 51: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	58, // 52: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	48, // 53: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	51, // 54: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	69, // 55: scaimind.v1.ReadTaskSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	55, // 56: scaimind.v1.TaskSeries.histories:type_name -> scaimind.v1.NumberHistory
+	3,  // 57: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	1,  // 58: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
+	46, // 59: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	49, // 60: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	52, // 61: scaimind.v1.TaskService.ReadTaskSeries:input_type -> scaimind.v1.ReadTaskSeriesRequest
+	38, // 62: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	36, // 63: scaimind.v1.TaskService.ReadTraining:input_type -> scaimind.v1.ReadTrainingRequest
+	40, // 64: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	42, // 65: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	44, // 66: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	25, // 67: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	2,  // 68: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
+	47, // 69: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	50, // 70: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	53, // 71: scaimind.v1.TaskService.ReadTaskSeries:output_type -> scaimind.v1.ReadTaskSeriesResponse
+	39, // 72: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	37, // 73: scaimind.v1.TaskService.ReadTraining:output_type -> scaimind.v1.ReadTrainingResponse
+	41, // 74: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	43, // 75: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	45, // 76: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	67, // [67:77] is the sub-list for method output_type
+	57, // [57:67] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -4433,15 +4523,15 @@ func file_scaimind_v1_agents_proto_init() {
 		(*SessionResponse_Roster)(nil),
 		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[43].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[44].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[45].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   54,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

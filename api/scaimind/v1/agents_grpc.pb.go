@@ -171,6 +171,7 @@ const (
 	TaskService_ReadTaskMetrics_FullMethodName = "/scaimind.v1.TaskService/ReadTaskMetrics"
 	TaskService_ReadTaskSeries_FullMethodName  = "/scaimind.v1.TaskService/ReadTaskSeries"
 	TaskService_ProbeData_FullMethodName       = "/scaimind.v1.TaskService/ProbeData"
+	TaskService_ReadTraining_FullMethodName    = "/scaimind.v1.TaskService/ReadTraining"
 	TaskService_ReadDataCache_FullMethodName   = "/scaimind.v1.TaskService/ReadDataCache"
 )
 
@@ -186,6 +187,8 @@ type TaskServiceClient interface {
 	ReadTaskSeries(ctx context.Context, in *ReadTaskSeriesRequest, opts ...grpc.CallOption) (*ReadTaskSeriesResponse, error)
 	// Looks whether this node could fetch data sources.
 	ProbeData(ctx context.Context, in *ProbeDataRequest, opts ...grpc.CallOption) (*ProbeDataResponse, error)
+	// Runs the runner's doctor on this node, unless that was done within a minute.
+	ReadTraining(ctx context.Context, in *ReadTrainingRequest, opts ...grpc.CallOption) (*ReadTrainingResponse, error)
 	// What this node's data cache holds of a tenant.
 	ReadDataCache(ctx context.Context, in *ReadDataCacheRequest, opts ...grpc.CallOption) (*ReadDataCacheResponse, error)
 }
@@ -256,6 +259,16 @@ func (c *taskServiceClient) ProbeData(ctx context.Context, in *ProbeDataRequest,
 	return out, nil
 }
 
+func (c *taskServiceClient) ReadTraining(ctx context.Context, in *ReadTrainingRequest, opts ...grpc.CallOption) (*ReadTrainingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadTrainingResponse)
+	err := c.cc.Invoke(ctx, TaskService_ReadTraining_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *taskServiceClient) ReadDataCache(ctx context.Context, in *ReadDataCacheRequest, opts ...grpc.CallOption) (*ReadDataCacheResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ReadDataCacheResponse)
@@ -278,6 +291,8 @@ type TaskServiceServer interface {
 	ReadTaskSeries(context.Context, *ReadTaskSeriesRequest) (*ReadTaskSeriesResponse, error)
 	// Looks whether this node could fetch data sources.
 	ProbeData(context.Context, *ProbeDataRequest) (*ProbeDataResponse, error)
+	// Runs the runner's doctor on this node, unless that was done within a minute.
+	ReadTraining(context.Context, *ReadTrainingRequest) (*ReadTrainingResponse, error)
 	// What this node's data cache holds of a tenant.
 	ReadDataCache(context.Context, *ReadDataCacheRequest) (*ReadDataCacheResponse, error)
 	mustEmbedUnimplementedTaskServiceServer()
@@ -301,6 +316,9 @@ func (UnimplementedTaskServiceServer) ReadTaskSeries(context.Context, *ReadTaskS
 }
 func (UnimplementedTaskServiceServer) ProbeData(context.Context, *ProbeDataRequest) (*ProbeDataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ProbeData not implemented")
+}
+func (UnimplementedTaskServiceServer) ReadTraining(context.Context, *ReadTrainingRequest) (*ReadTrainingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadTraining not implemented")
 }
 func (UnimplementedTaskServiceServer) ReadDataCache(context.Context, *ReadDataCacheRequest) (*ReadDataCacheResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadDataCache not implemented")
@@ -384,6 +402,24 @@ func _TaskService_ProbeData_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TaskService_ReadTraining_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadTrainingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).ReadTraining(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_ReadTraining_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).ReadTraining(ctx, req.(*ReadTrainingRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TaskService_ReadDataCache_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ReadDataCacheRequest)
 	if err := dec(in); err != nil {
@@ -416,6 +452,10 @@ var TaskService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ProbeData",
 			Handler:    _TaskService_ProbeData_Handler,
+		},
+		{
+			MethodName: "ReadTraining",
+			Handler:    _TaskService_ReadTraining_Handler,
 		},
 		{
 			MethodName: "ReadDataCache",

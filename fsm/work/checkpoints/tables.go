@@ -98,7 +98,7 @@ func Records(at func(*kernel.State) *Tables) []kernel.RecordDef {
 	return []kernel.RecordDef{
 		kernel.Rows(record, "checkpoint", func(s *kernel.State) *kernel.Table[ident.Checkpoint, *Checkpoint] { return &at(s).rows },
 			func(s *kernel.State, c *Checkpoint) error { Put(at(s), c); return nil }),
-		kernel.Rows(recordLeftover, "leftover of a checkpoint",
+		kernel.Rows(recordLeftover, "leftover",
 			func(s *kernel.State) *kernel.Table[ident.Checkpoint, *Leftover] { return &at(s).leftovers },
 			func(s *kernel.State, l *Leftover) error { PutLeftover(at(s), l); return nil }),
 	}
