@@ -13,8 +13,8 @@ import argparse
 import shutil
 import sys
 import tempfile
+import threading
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,11 @@ import mindcoordinator as mc
 from cluster import Cluster
 from mindcoordinator.requests import BaseModel, JobRequest
 
-STEPS = 60
-EVERY = 10
-KILL_AFTER = 30
+STEPS = 120
+EVERY = 15
+KILL_AFTER = 45
+# How long one part of the story may take, on a machine that has other work, too.
+LIMIT = 300
 
 
 def tell(text: str) -> None:
@@ -54,9 +56,32 @@ def request(model: Path, data: Path) -> JobRequest:
     }
 
 
-def losses(client: mc.Client, job: mc.Job) -> dict[int, float]:
-    """Return the loss of each step; of a step that was repeated, that of the later attempt."""
-    return {m["step"]: m["loss"] for m in client.metrics(job) if "loss" in m and "step" in m}
+class Curve(threading.Thread):
+    """Follows the loss of a job as anybody would who watches it; of a step that is repeated, the later attempt counts."""
+
+    def __init__(self, client: mc.Client, job: mc.Job) -> None:
+        super().__init__(daemon=True)
+        self._client, self._job = client, job
+        self.loss: dict[int, float] = {}
+        self.start()
+
+    def run(self) -> None:
+        """Follow until the job has ended."""
+        while True:
+            try:
+                for line in self._client.metrics(self._job, follow=True):
+                    if line.get("loss") is not None and line.get("step") is not None:
+                        self.loss[line["step"]] = line["loss"]
+                return
+            except mc.StreamLost:  # a part of the file was lost with its node: the next attempt has one of its own
+                if self._client.job(self._job).done:
+                    return
+                time.sleep(0.5)
+
+    def whole(self) -> dict[int, float]:
+        """Return the losses when all have come."""
+        self.join(timeout=60)
+        return self.loss
 
 
 def durable(client: mc.Client, job: mc.Job) -> mc.Checkpoint:
@@ -88,7 +113,7 @@ def score(client: mc.Client, job: mc.Job, text: Path) -> float:
     evaluation = client.evaluate(
         [{"name": "perplexity", "dataset": str(text)}], job_id=job.job_id, resource_config={"gpu_count": 1}
     )
-    evaluation = client.wait_evaluation(evaluation, timeout=120)
+    evaluation = client.wait_evaluation(evaluation, timeout=LIMIT)
     figures = evaluation.scores.get("perplexity") or {}
     number = next((v for k, v in figures.items() if k.startswith("perplexity") and not k.endswith("_stderr")), None)
     if evaluation.status != "COMPLETED" or number is None:
@@ -104,21 +129,23 @@ def story(folder: Path, cluster: Cluster) -> None:
 
     untouched = client.submit("untouched", **request(model, data))
     tell(f"{untouched.job_id} trains on two of three nodes: {STEPS} steps, a checkpoint after every {EVERY}")
-    untouched = client.wait(untouched, timeout=150).check()
-    curve = losses(client, untouched)
+    watched = Curve(client, untouched)
+    untouched = client.wait(untouched, timeout=LIMIT).check()
+    curve = watched.whole()
     tell(f"done: the loss went from {curve[1]:.3f} to {curve[STEPS]:.3f}\n{plot(curve)}")
 
     job = client.submit("destroyed", **request(model, data))
+    watched = Curve(client, job)
     checkpoint = durable(client, job)
     victim = client.job(job).nodes[0]
     killed = cluster.destroy(victim)
     tell(f"{job.job_id} trains the same. The checkpoint of step {checkpoint.step} is DURABLE, so {victim} is destroyed")
     tell(f"{killed} processes of {victim} were killed, and its disk is gone")
-    job = client.wait(job, timeout=150).check()
+    job = client.wait(job, timeout=LIMIT).check()
     resumed = [line.message for line in client.logs(job, follow=False) if "checkpoint" in line.message][:1]
     tell(f"it ended on {' and '.join(job.nodes)}, in attempt {job.attempt}. {' '.join(resumed)}")
 
-    again = losses(client, job)
+    again = watched.whole()
     apart = max(abs(again[step] - curve[step]) for step in curve)
     tell(f"the two loss curves, step by step: {len(curve)} steps, greatest difference {apart:g}")
     scores = [score(client, j, held_out) for j in (untouched, job)]
@@ -131,7 +158,7 @@ def story(folder: Path, cluster: Cluster) -> None:
         "it continued from a checkpoint, not from the beginning": _began(client, job) >= checkpoint.step,
         "every step has the same loss in both": sorted(again) == sorted(curve) and apart == 0.0,
         "both models score the same": scores[0] == scores[1],
-        "the training taught something": curve[STEPS] < 0.8 * curve[1],
+        "the training taught something": curve[STEPS] < 0.9 * curve[1],
     }
     for claim, holds in claims.items():
         print(f"        {'yes' if holds else 'NO '}  {claim}")
@@ -141,10 +168,9 @@ def story(folder: Path, cluster: Cluster) -> None:
 
 
 def _began(client: mc.Client, job: mc.Job) -> int:
-    """Return after which step the newest attempt began."""
-    steps = [m["step"] for m in client.metrics(job) if "loss" in m]
-    again = [b for a, b in pairwise(steps) if b <= a]
-    return (again[-1] if again else steps[0]) - 1
+    """Return after which step the newest attempt began, by the history of its metrics."""
+    series = client.metric_series(job, "loss", points=2000, attempt=job.attempt)
+    return min(int(point["step"]) for s in series for point in s["points"]) - 1
 
 
 def main() -> int:
@@ -160,7 +186,7 @@ def main() -> int:
             tell(f"a cluster is ready: {len(cluster.info['agents'])} nodes on this machine, and an archive")
             story(folder, cluster)
         failed = False
-    except (RuntimeError, TimeoutError, mc.MindError) as e:
+    except (RuntimeError, TimeoutError, OSError, mc.MindError) as e:
         print(f"\ndemo-train: FAILED: {e}", file=sys.stderr)
     finally:
         if failed or arguments.keep:
