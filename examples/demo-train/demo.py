@@ -57,7 +57,7 @@ def request(model: Path, data: Path) -> JobRequest:
 
 
 class Curve(threading.Thread):
-    """Follows the loss of a job as anybody would who watches it; of a step that is repeated, the later attempt counts."""
+    """Follows the loss of a job as anybody would who watches it; of a repeated step the later attempt counts."""
 
     def __init__(self, client: mc.Client, job: mc.Job) -> None:
         super().__init__(daemon=True)
