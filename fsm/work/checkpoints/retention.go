@@ -134,18 +134,19 @@ func bySteps(all []*Checkpoint) []*saved {
 // keepDurable marks what an attempt on another node would go on from, in steps that are sorted newest first.
 func keepDurable(steps []*saved) {
 	var newest ident.Checkpoint
+	var holds *saved
 	for _, s := range steps {
-		if newest == 0 {
-			for _, c := range s.rows {
-				if c.Durable() {
-					s.keep, newest = true, max(newest, c.ID)
-				}
+		for _, c := range s.rows {
+			if c.Durable() && c.ID > newest {
+				newest, holds = c.ID, s
 			}
 		}
-		if s.durable() {
-			s.keep = true
-			break
-		}
+	}
+	if holds != nil {
+		holds.keep = true
+	}
+	if i := slices.IndexFunc(steps, (*saved).durable); i >= 0 {
+		steps[i].keep = true
 	}
 	var begun *saved
 	for _, s := range steps {
