@@ -19,8 +19,8 @@ import (
 	"github.com/mindcoordinator/mind/gateway/oidc"
 )
 
-// patient waits for an issuer as long as a machine that stands still may take.
-var patient = &http.Client{Timeout: time.Minute}
+// patientClient waits for an issuer as long as a machine that stands still may take.
+var patientClient = &http.Client{Timeout: time.Minute}
 
 // issuerWith serves one key, and signs with it.
 func issuerWith(t *testing.T) (url string, sign func(claims map[string]any) string) {
@@ -54,7 +54,7 @@ func issuerWith(t *testing.T) (url string, sign func(claims map[string]any) stri
 func TestAuthentication_issuer(t *testing.T) {
 	url, sign := issuerWith(t)
 	config := testConfig(newScripted(t))
-	config.OIDC = &oidc.Config{Issuer: url, Audience: "mind", Client: patient, KeysURL: url}
+	config.OIDC = &oidc.Config{Issuer: url, Audience: "mind", Client: patientClient, KeysURL: url}
 	g := newGate(t, config)
 	all := []any{auth.PermissionView, auth.PermissionManage, auth.PermissionClusterAdmin, auth.PermissionEvaluate}
 	for name, tc := range map[string]struct {

@@ -63,7 +63,7 @@ func TestTokenExchange_onTheCallsThatNeedIt(t *testing.T) {
 		return &v1.SubmitJobsResponse{Results: []*v1.SubmitJobResult{{Job: &v1.SubmitJobResponse{JobId: "job_1"}}}}, nil
 	})
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patientClient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	g := newGate(t, config)
 	bearer := "Bearer " + sign(map[string]any{"role": "tenant_admin"})
@@ -111,7 +111,7 @@ func TestTokenExchange_comesAfterTheChecks(t *testing.T) {
 	exchange, calls, _ := exchangeServer(t)
 	c := newScripted(t)
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patientClient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	g := newGate(t, config)
 	admin := "Bearer " + sign(map[string]any{"role": "tenant_admin"})
@@ -148,7 +148,7 @@ func TestTokenExchange_issuedOnly(t *testing.T) {
 	exchange, calls, _ := exchangeServer(t)
 	c := newScripted(t)
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patientClient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	config.ExchangeIssuedOnly = true
 	g := newGate(t, config)
@@ -163,7 +163,7 @@ func TestTokenExchange_eachJobHasItsOwn(t *testing.T) {
 	exchange, _, _ := exchangeServer(t)
 	c := newScripted(t)
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patientClient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	g := newGate(t, config)
 	bearer := "Bearer " + sign(map[string]any{"role": "tenant_admin"})
@@ -192,7 +192,7 @@ func TestTokenExchange_nothingLeaks(t *testing.T) {
 	var logs lockedBuffer
 	config := testConfig(c)
 	config.Logger = slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient, KeysURL: issuer}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patientClient, KeysURL: issuer}
 	exchanging(&config, exchange)
 	g := newGate(t, config)
 	token := sign(map[string]any{"role": "tenant_admin"})
@@ -314,7 +314,7 @@ func TestTokenExchange_withARealServer(t *testing.T) {
 	dex := startDex(t, issuer)
 	c := newScripted(t)
 	config := testConfig(c)
-	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patient}
+	config.OIDC = &oidc.Config{Issuer: issuer, Audience: "mind", Client: patientClient}
 	config.TokenExchange = &tokenexchange.Config{
 		URL: dex + "/token", ClientID: "mind-gateway", ClientSecret: exchangeSecret, SubjectType: tokenexchange.TypeIDToken, Timeout: time.Minute,
 		Parameters: map[string]string{"connector_id": "sign-in"},
@@ -332,7 +332,7 @@ func TestTokenExchange_withARealServer(t *testing.T) {
 		minted := md[key][0]
 		require.NotEqual(t, token, minted)
 		verify := func(audience string) error {
-			verifier, err := oidc.New(oidc.Config{Issuer: dex, Audience: audience, Client: patient})
+			verifier, err := oidc.New(oidc.Config{Issuer: dex, Audience: audience, Client: patientClient})
 			require.NoError(t, err)
 			_, err = verifier.Verify(t.Context(), minted)
 			return err
