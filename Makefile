@@ -13,7 +13,7 @@ RACE_PKGS := ./fsm/... ./raftnode/... ./gossip/... ./scheduler/... ./coordinator
 
 .DEFAULT_GOAL := build
 
-.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server
+.PHONY: help build demo dev clean test race fuzz bench check hooks lint fmt ci chaos virtual sim powercut upgrade conform mutants generate breaking map release released s3-server oauth-server train-env train-names test-train demo-train
 
 help: ## Say what each target does.
 	@awk '/^##@ / {print "\n" substr($$0, 5)} /^[a-z0-9-]+:.*## / {name = $$0; sub(/:.*/, "", name); sub(/.*## /, ""); printf "  %-13s %s\n", name, $$0}' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +30,9 @@ $(BIN)/charlm: $(wildcard examples/charlm/*.go examples/charlm/*.txt)
 
 demo: build $(BIN)/charlm ## Train on a three-replica cluster, kill its leader, lose nothing.
 	$(GO) run ./examples/demo -mind $(BIN)/mind -charlm $(BIN)/charlm
+
+demo-train: build ## Fine-tune a model on two nodes, destroy one of them, lose nothing; needs `make train-env`.
+	python/train-env run python $(CURDIR)/examples/demo-train/demo.py --mind $(CURDIR)/$(BIN)/mind
 
 dev: build ## Start a whole cluster on this machine.
 	$(BIN)/mind dev
@@ -57,6 +60,16 @@ hooks: ## Have .githooks/pre-commit check each commit of this clone; `git config
 # The package whose tests take longest comes first, and the others run beside it.
 test: build ## All tests, real processes included.
 	$(GO) test -timeout 7m ./chaos ./...
+
+train-env: ## Make the Python environment that trains, once for each lock of its packages: about 4 GB to fetch; MIND_TRAIN_ENV names a place.
+	python/train-env make
+
+# pytest's settings are in python/pyproject.toml: tests that take minutes are run with PYTEST="-m long".
+test-train: build ## The Python side: ruff, mypy and pytest in the environment of `make train-env`.
+	cd python && ./train-env run ruff format --check .
+	cd python && ./train-env run ruff check . && ./train-env run ruff check --config pyproject.toml ../examples/demo-train
+	cd python && ./train-env run mypy
+	cd python && ./train-env run python -m pytest $(PYTEST)
 
 race: ## The concurrent packages under the race detector.
 	GORACE="halt_on_error=1 atexit_sleep_ms=0" $(GO) test -race -short -timeout 12m $(RACE_PKGS)
@@ -104,6 +117,9 @@ mutants: ## Put known mistakes into the code, one at a time, and require of the 
 	$(GO) run ./chaos/mutants
 
 ##@ Change protos and packages
+
+train-names: ## List the hyperparameters of the installed trl, transformers and peft for the coordinators.
+	cd python && ./train-env run env PYTHONPATH=src python -m mind_runner names --output ../coordinator/hyperparameters/names.json
 
 generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Generate Go from api/*.proto.
 	cd api && ../$(TOOLS)/buf generate

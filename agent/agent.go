@@ -28,6 +28,7 @@ import (
 	// The shim is the same executable, started again: see its package comment.
 	_ "github.com/mindcoordinator/mind/agent/shim"
 
+	"github.com/mindcoordinator/mind/agent/checkpoints"
 	"github.com/mindcoordinator/mind/agent/gpus"
 	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/launch"
@@ -36,6 +37,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/outputs"
 	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/ship"
 	"github.com/mindcoordinator/mind/agent/tasks"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -73,8 +75,11 @@ type agent struct {
 	outputs   *outputs.Dirs
 	inputs    *inputs.Inputs
 	renames   *observe.Renames
+	series    *series.Book
 	shipper   *ship.Shipper // nil: no log archive
-	tasks     *tasks.Tasks
+	// checkpoints carries out orders for checkpoints.
+	checkpoints *checkpoints.Keeper
+	tasks       *tasks.Tasks
 
 	leases   *leader.Leases
 	rosters  *leader.Rosters
@@ -224,12 +229,16 @@ func (a *agent) openTasks(undo *undo) (err error) {
 	undo.add(a.processes.Close)
 	a.renames = observe.NewRenames()
 	undo.add(a.renames.Close)
+	a.series = series.NewBook(a.log)
 	a.outputs = outputs.New(cfg.DataDir)
 	// A link in its path must not bypass the check for hidden directories.
 	if err := os.MkdirAll(filepath.Join(cfg.DataDir, outputs.Folder), 0o755); err != nil {
 		return fmt.Errorf("make the folder of outputs: %w", err)
 	}
-	if a.inputs, err = inputs.Open(cfg.Data, cfg.NodeID, cfg.DataDir, a.outputs.Tenant, a.log); err != nil {
+	if err := a.openCheckpoints(); err != nil {
+		return err
+	}
+	if a.inputs, err = inputs.Open(a.cfg.Data, cfg.NodeID, cfg.DataDir, a.outputs.Tenant, a.log); err != nil {
 		return err
 	}
 	if err := a.openArchive(); err != nil {
@@ -239,7 +248,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 		Node: cfg.NodeID, Dir: a.tasksDir(), Hidden: cfg.DataDir, Roots: cfg.Data.Roots, MetricsBytes: cfg.MetricsBytes, EventsBytes: cfg.EventsBytes,
 		MaxLaunches: cfg.MaxLaunches, KeepTasks: cfg.KeepTasks, KeepTasksFor: cfg.KeepTasksFor, ArchiveWait: a.cfg.LogArchive.Wait,
 		CgroupParent: cfg.CgroupParent, Simulated: a.simulated,
-		Processes: a.processes, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames,
+		Processes: a.processes, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Inputs: a.inputs, Outputs: a.outputs, Renames: a.renames, Series: a.series,
 		Launcher: &launch.Launcher{
 			Node: cfg.NodeID, CgroupParent: cfg.CgroupParent, LogBytes: cfg.LogBytes, Visible: a.gpus.Visible, Outputs: a.outputs, Log: a.log,
 		},
@@ -258,7 +267,7 @@ func (a *agent) openTasks(undo *undo) (err error) {
 func (a *agent) openLeader() {
 	a.sessions = leader.NewSessions(leader.Config{
 		Node: a.cfg.NodeID, Coordinators: a.cfg.Coordinators, Network: a.cfg.Machine.Network, Credentials: a.coordinatorCredentials(),
-		Hello: a.hello, Tasks: a.tasks, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Rosters: a.rosters, Relays: a.relays, Log: a.log,
+		Hello: a.hello, Tasks: a.tasks, Checkpoints: a.checkpoints, GPUs: a.gpus, Outbox: a.outbox, Leases: a.leases, Rosters: a.rosters, Relays: a.relays, Log: a.log,
 	})
 }
 
@@ -284,6 +293,7 @@ func (a *agent) serve(ctx context.Context) error {
 	parts.Go(func() { a.tasks.Run(life) })
 	a.gpus.Begin(ctx)
 	parts.Go(func() { a.gpus.Run(life) })
+	parts.Go(func() { a.series.Sample(life, a.gpus.Readings) })
 	parts.Go(func() { a.rosters.Run(life) })
 	parts.Go(func() { a.leases.Run(life) })
 	parts.Go(func() { a.peers.Run(life) })
@@ -294,6 +304,7 @@ func (a *agent) serve(ctx context.Context) error {
 	}
 	parts.Go(func() { a.sessions.Run(life) })
 	parts.Go(func() { a.ship(life) })
+	parts.Go(func() { a.checkpoints.Run(life) })
 	parts.Go(func() { a.cleaner().Run(life) })
 	a.log.Info("agent is up", "grpc", a.grpcAddr, "http", a.httpAddr, "gpus", len(a.gpus.Current()), "cpus", a.cpus, "memory_mb", a.memMB)
 
@@ -341,6 +352,7 @@ func (a *agent) hello() *v1.Hello {
 		NodeId: a.cfg.NodeID, Hostname: a.hostname, AgentVersion: a.cfg.Version, BootId: a.bootID, Gpus: a.gpus.Current(),
 		CpuCount: int32(a.cpus), MemoryMb: int32(a.memMB), Labels: a.cfg.Labels, GrpcAddr: a.grpcAddr, HttpAddr: a.httpAddr,
 		Incarnation: a.incarnation, RosterVersion: a.leases.RosterVersion(), Tasks: a.tasks.Unacknowledged(),
+		ArchivesCheckpoints: a.cfg.CheckpointArchive.URL != "",
 	}
 }
 

@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mindcoordinator/mind/agent/checkpoints"
+	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/ship"
+	format "github.com/mindcoordinator/mind/api/series"
 	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
@@ -42,6 +45,47 @@ func (l LogArchive) validate() error {
 	return errors.Join(faults...)
 }
 
+// CheckpointArchive says where checkpoints are uploaded to, and fetched from. The zero value means that they stay on the node
+// only.
+type CheckpointArchive struct {
+	// URL of the archive, as package archive takes it.
+	URL string
+	// Access to a bucket; the zero value: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.
+	Access archive.Access
+	// Rate limits the upload in bytes per second; 0: no limit.
+	Rate int64
+}
+
+func (c CheckpointArchive) validate() error {
+	if c.URL == "" {
+		return nil
+	}
+	var faults []error
+	if err := archive.Check(c.URL); err != nil {
+		faults = append(faults, fmt.Errorf("checkpoint archive: %w", err))
+	}
+	if c.Rate < 0 {
+		faults = append(faults, errors.New("checkpoint archive: its rate is negative"))
+	}
+	return errors.Join(faults...)
+}
+
+// openCheckpoints opens the archive of checkpoints, if there is one, and prepares what uses it.
+func (a *agent) openCheckpoints() error {
+	cfg := &a.cfg.CheckpointArchive
+	if cfg.URL != "" {
+		store, err := archive.Open(cfg.URL, cfg.Access)
+		if err != nil {
+			return fmt.Errorf("checkpoint archive: %w", err)
+		}
+		a.cfg.Data.Archive = store
+	}
+	a.checkpoints = checkpoints.New(checkpoints.Config{
+		Store: a.cfg.Data.Archive, DataDir: a.cfg.DataDir, Outputs: a.outputs, Outbox: a.outbox, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics,
+	})
+	return nil
+}
+
 // openArchive makes the shipper, if there is an archive.
 func (a *agent) openArchive() error {
 	cfg := &a.cfg.LogArchive
@@ -57,6 +101,7 @@ func (a *agent) openArchive() error {
 	}
 	a.shipper = ship.New(ship.Config{
 		Store: store, Node: a.cfg.NodeID, Tasks: func() []ship.Task { return a.tasks.ToShip() }, LogDir: shim.LogDir, MetricsFile: shim.MetricsFile, MetricsBytes: a.cfg.MetricsBytes,
+		SeriesFile: series.File, SeriesBytes: format.MaxFile,
 		Flush: cfg.Flush, Rate: cfg.Rate, Log: a.log, Metrics: a.cfg.Metrics, Finished: func(tasks.Task) { a.tasks.Shipped() },
 	})
 	return nil

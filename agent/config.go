@@ -85,6 +85,8 @@ type Config struct {
 	MetricsBytes, EventsBytes int64
 	// LogArchive keeps logs and metrics when the node is gone.
 	LogArchive LogArchive
+	// CheckpointArchive keeps checkpoints when the node is gone.
+	CheckpointArchive CheckpointArchive
 	// Data says where the data of jobs may come from.
 	Data inputs.Config
 	// CgroupParent is a cgroup v2 directory, delegated to the agent, in which every task gets a group. Empty: none; then
@@ -134,6 +136,9 @@ func (c Config) Validate() error {
 		faults = append(faults, errors.New("the time for which outputs are kept is negative"))
 	}
 	if err := c.LogArchive.validate(); err != nil {
+		faults = append(faults, err)
+	}
+	if err := c.CheckpointArchive.validate(); err != nil {
 		faults = append(faults, err)
 	}
 	if err := c.Data.Validate(c.DataDir); err != nil {

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/mindcoordinator/mind/agent/doctor"
+	"github.com/mindcoordinator/mind/agent/launch"
 	"github.com/mindcoordinator/mind/agent/leader"
 	"github.com/mindcoordinator/mind/agent/taskservice"
 	"github.com/mindcoordinator/mind/api/client"
@@ -33,7 +35,10 @@ func (a *agent) listen(fatal chan<- error) (stop func(), err error) {
 		options = append(options, grpc.Creds(credentials.NewTLS(a.serverTLS)))
 	}
 	server := grpc.NewServer(append(options, a.gates()...)...)
-	v1.RegisterTaskServiceServer(server, &taskservice.Service{Node: a.cfg.NodeID, Tasks: a.tasks, Cache: a.inputs.Cache(), MetricsBytes: a.cfg.MetricsBytes})
+	v1.RegisterTaskServiceServer(server, &taskservice.Service{
+		Node: a.cfg.NodeID, Tasks: a.tasks, Cache: a.inputs.Cache(), Series: a.series, MetricsBytes: a.cfg.MetricsBytes,
+		Doctor: &doctor.Doctor{Node: a.cfg.NodeID, Env: launch.Inherited(), Context: a.tasks.Context()},
+	})
 	v1.RegisterPeerServiceServer(server, leader.NewPeerService(a.cfg.NodeID, a.leases, a.relays, a.serverTLS != nil))
 	done := make(chan struct{})
 	go func() {

@@ -39,6 +39,15 @@ type Store interface {
 	Delete(ctx context.Context, key string) error
 }
 
+// Sweep removes what killed writers left below a folder of keys; nothing may be writing there. A bucket keeps nothing of a write
+// that was not completed.
+func Sweep(store Store, folder string) error {
+	if s, ok := store.(interface{ Sweep(folder string) error }); ok {
+		return s.Sweep(folder)
+	}
+	return nil
+}
+
 // Object is an entry of a listing.
 type Object struct {
 	Key      string

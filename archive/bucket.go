@@ -73,7 +73,7 @@ func openBucket(u *url.URL, access Access) (Store, error) {
 	}
 	keyID, secret := cmp.Or(access.KeyID, os.Getenv("AWS_ACCESS_KEY_ID")), cmp.Or(access.Secret, os.Getenv("AWS_SECRET_ACCESS_KEY"))
 	if keyID == "" || secret == "" {
-		return nil, errors.New("a bucket as archive needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or log_archive_key_id and log_archive_secret")
+		return nil, errors.New("a bucket as archive needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or log_archive_key_id and log_archive_secret (checkpoint_archive_key_id and checkpoint_archive_secret) in the configuration")
 	}
 	session := ""
 	if access.KeyID == "" {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mindcoordinator/mind/durable"
 )
 
@@ -31,10 +33,7 @@ func (d *directory) Put(ctx context.Context, key string, body io.Reader, size in
 	if err != nil {
 		return err
 	}
-	if err := d.makeDirs(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("make a directory for %s: %w", key, err)
-	}
-	file, err := durable.Create(path, 0o640)
+	file, err := d.create(path)
 	if err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
@@ -50,6 +49,19 @@ func (d *directory) Put(ctx context.Context, key string, body io.Reader, size in
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return nil
+}
+
+// create makes the directory of a file and starts the file. A Delete may remove the directory in between, while it is empty.
+func (d *directory) create(path string) (file *durable.File, err error) {
+	for range 10 {
+		if err = d.makeDirs(filepath.Dir(path)); err == nil {
+			file, err = durable.Create(path, 0o640)
+		}
+		if _, missing := os.Stat(d.root); missing != nil || !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return file, err
 }
 
 // makeDirs makes a directory and its parents, durably. It does not make the root: a share that is not mounted must not look
@@ -139,7 +151,7 @@ func (d *directory) List(ctx context.Context, prefix string) ([]Object, error) {
 	return found, nil
 }
 
-// Delete removes the file.
+// Delete removes the file, and the directories that it leaves empty.
 func (d *directory) Delete(_ context.Context, key string) error {
 	path, err := d.path(key)
 	if err != nil {
@@ -148,6 +160,35 @@ func (d *directory) Delete(_ context.Context, key string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete %s: %w", key, err)
 	}
+	d.prune(filepath.Dir(path))
+	return nil
+}
+
+// prune removes a directory and those above it, as long as they are empty.
+func (d *directory) prune(dir string) {
+	for ; len(dir) > len(d.root) && strings.HasPrefix(dir, d.root); dir = filepath.Dir(dir) {
+		if unix.Rmdir(dir) != nil {
+			return
+		}
+	}
+}
+
+// Sweep removes what killed writers left in a directory and below.
+func (d *directory) Sweep(dir string) error {
+	path, err := d.path(dir)
+	if err != nil {
+		return err
+	}
+	err = filepath.WalkDir(path, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			err = durable.Sweep(path)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("sweep %s: %w", dir, err)
+	}
+	d.prune(path)
 	return nil
 }
 

@@ -98,7 +98,7 @@ func writer(gates string, counts ...int) string {
 		}
 		total += count
 		fmt.Fprintf(&b, "while [ $i -lt %d ]; do echo \"line $i of a log that must not be lost\"; i=$((i+1)); done\n", total)
-		fmt.Fprintf(&b, "echo '{\"step\": %d}' >> $MIND_METRICS_FILE\n", total)
+		fmt.Fprintf(&b, "echo '{\"step\": %d, \"lines\": %d}' >> $MIND_METRICS_FILE\n", total, total)
 	}
 	return b.String()
 }
@@ -157,6 +157,17 @@ func (s *site) everyWay(job string, want []string) {
 	}
 }
 
+// series reads the history of a job's numbers, which its node no longer has.
+func (s *site) series(id string) {
+	got, err := s.jobs().GetJobSeries(s.ctx(), &v1.GetJobSeriesRequest{JobId: id})
+	require.NoError(s.t, err)
+	require.Empty(s.t, got.GetMissing())
+	require.NotEmpty(s.t, got.GetSeries())
+	points := got.GetSeries()[0].GetPoints()
+	require.NotEmpty(s.t, points)
+	require.EqualValues(s.t, 20_001, points[len(points)-1].GetStep())
+}
+
 func TestSurvive_theNodeIsGoneWithItsDisk(t *testing.T) {
 	t.Run("directory", func(t *testing.T) { theNodeIsGone(t, "file://"+t.TempDir()) })
 	t.Run("bucket", func(t *testing.T) {
@@ -185,8 +196,10 @@ func theNodeIsGone(t *testing.T, archiveURL string) {
 	metrics, err := s.jobs().GetJobMetrics(s.ctx(), &v1.GetJobMetricsRequest{JobId: id})
 	require.NoError(t, err)
 	require.EqualValues(t, 20_001, metrics.GetMetrics().AsMap()["step"])
+	s.series(id)
 	n1.forget()
 	s.everyWay(id, want)
+	s.series(id)
 }
 
 // Agents come and go while a job writes; followers change between agent and

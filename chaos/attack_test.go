@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/chaos/scenario"
+	"github.com/mindcoordinator/mind/chaos/scenario/result"
 	"github.com/mindcoordinator/mind/chaos/scenario/users"
-	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
 	"github.com/mindcoordinator/mind/chaos/stage"
 )
 
 // attack runs one scenario on a cluster of its own. All limits are far beyond what it takes: what is judged is never how
 // long something took.
-func attack(t *testing.T, e scenario.Entry) verdict.Verdict {
+func attack(t *testing.T, e scenario.Entry) result.Result {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("attacks real processes")

@@ -96,7 +96,7 @@ func TestTenancy_whatIsATenantsNeedsATenant(t *testing.T) {
 			require.Contains(t, err.Error(), "x-tenant-id is given 2 times", method)
 		}
 		sort.Strings(others)
-		// Whoever adds to this list says that a call concerns no tenant.
+		// To add to this list is to say that a call concerns no tenant.
 		require.Equal(t, []string{
 			"/grpc.health.v1.Health/Check", "/grpc.health.v1.Health/List", "/grpc.health.v1.Health/Watch",
 			"/scaimind.v1.AgentService/GetNeededOutputs",

@@ -104,12 +104,12 @@ func TestTLS_anAuthorityIsReplacedWhileItRuns(t *testing.T) {
 		}
 		eventually("the old authority is believed", func(addr string) error { return reaches(before, both, addr) }, true)
 
-		// A replica that starts anew has no connection that is left from before: the others reach it, and it them.
+		// A replica that starts again has no connection that is left from before: the others reach it, and it them.
 		last := c.follower()
 		c.kill(last)
 		c.start(last)
 		job, err := c.jobs(last).GetJob(c.ctx("t1", ""), &v1.GetJobRequest{JobId: id}, grpc.WaitForReady(true))
-		require.NoError(t, err, "the replica that was started anew is not one of them")
+		require.NoError(t, err, "the replica that was started again is not one of them")
 		require.Equal(t, id, job.GetJob().GetJobId())
 	})
 }

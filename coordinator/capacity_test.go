@@ -86,7 +86,7 @@ func TestCluster_whatCanNeverRunIsRefused(t *testing.T) {
 	})
 }
 
-// Whoever has seen a node register may submit to it, at any coordinator.
+// A client that has seen a node register may submit to it, at any coordinator.
 func TestCluster_aNodeThatIsShownCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)

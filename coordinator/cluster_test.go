@@ -261,6 +261,7 @@ func TestCluster_tenantsSeeOnlyTheirOwn(t *testing.T) {
 				return err
 			},
 			"explain": func() error { _, err := jobs.ExplainJob(theirs, &v1.ExplainJobRequest{JobId: mine}); return err },
+			"series":  func() error { _, err := jobs.GetJobSeries(theirs, &v1.GetJobSeriesRequest{JobId: mine}); return err },
 			"metrics": func() error { _, err := jobs.GetJobMetrics(theirs, &v1.GetJobMetricsRequest{JobId: mine}); return err },
 			"checkpoints": func() error {
 				_, err := jobs.ListCheckpoints(theirs, &v1.ListCheckpointsRequest{JobId: mine})

@@ -34,7 +34,7 @@ func (c *cluster) denials(at, tenant string) []string {
 	return out
 }
 
-// What coordinators deny is in the audit log of all replicas, a flood of it in a few records, whoever denied it; and each
+// What coordinators deny is in the audit log of all replicas, a flood of it in a few records, from any coordinator; and each
 // tenant sees its own part only.
 func TestDenials_ofCoordinatorsAreInTheAuditLog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/coordinator/forecast"
 )
 
-// promptly makes a cluster foresee anew for every answer.
+// promptly makes a cluster foresee again for every answer.
 func promptly(c *Config) { c.Limits.EstimateRest = -1 }
 
 // limited is a job of a tenant for two GPUs of a node, that may take so long.

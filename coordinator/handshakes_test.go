@@ -127,7 +127,7 @@ func TestHandshakes_silentCallersKeepNobodyWaiting(t *testing.T) {
 	})
 }
 
-// Whoever has sent a part of his hello waits for his first turn like the others, however many parts it comes in.
+// A client that has sent a part of its hello waits for its first turn like the others, however many parts it comes in.
 func TestHandshakes_aHelloInPartsHasNotBegun(t *testing.T) {
 	c := &inTurn{}
 	for _, part := range [][]byte{{22, 3}, {1, 0}, {4, 1, 2, 3}} {

@@ -143,7 +143,7 @@ func TestLogs_endWithTheCoordinator(t *testing.T) {
 	})
 }
 
-// A tail of a gang is merged where it is asked for. Whoever asks for all that there is must not be able to fill the memory of
+// A tail of a gang is merged where it is asked for. A caller that asks for everything must not be able to fill the memory of
 // the coordinator with it, nor get a message that nobody can receive.
 func TestLogs_aTailOfAGangIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

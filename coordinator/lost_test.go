@@ -23,7 +23,7 @@ import (
 	"github.com/mindcoordinator/mind/pki"
 )
 
-// patience bounds the waits for a verdict, which takes 10 s of silence.
+// patience bounds the waits for a declaration, which takes 10 s of silence.
 const patience = time.Minute
 
 // gossiping is a cluster whose coordinators gossip, and what they log.
@@ -82,7 +82,7 @@ func startGossiping(t *testing.T, gossiping3 int) *gossiping {
 	return g
 }
 
-// awaitNode is that of the cluster with the patience that a verdict needs.
+// awaitNode is that of the cluster with the patience that a declaration needs.
 func (g *gossiping) awaitNode(id string, want v1.NodeState_Value) *v1.Node {
 	g.t.Helper()
 	return g.awaitNodeFor(patience, id, want)
@@ -106,7 +106,7 @@ func (g *gossiping) machine(id string, gpus int) *machine {
 	g.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), longstop)
 		defer cancel()
-		_ = pool.Leave(ctx) // it may have nobody to say goodbye to
+		_ = pool.Leave(ctx) // there may be no other member to tell
 		host.Kill(false)
 	})
 	return &machine{scriptedAgent: g.agent(id, gpus), gossips: host}
@@ -146,7 +146,7 @@ func (g *gossiping) until(what string, is func() bool) {
 	g.t.Fatalf("never: %s", what)
 }
 
-// eventually waits until a job is as wanted, for as long as a verdict may take.
+// eventually waits until a job is as wanted, for as long as a declaration may take.
 func (g *gossiping) eventually(id string, want func(*v1.Job) bool) *v1.Job {
 	g.t.Helper()
 	return g.awaitFor(patience, g.running()[0], id, want)

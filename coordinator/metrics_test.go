@@ -30,7 +30,7 @@ func (c *cluster) figures(names ...string) map[string]float64 {
 	return sums
 }
 
-// Whoever adds up what all coordinators say counts each GPU, job, node and lease once, also after the leader has changed.
+// The sum over all coordinators counts each GPU, job, node and lease once, also after the leader has changed.
 func TestMetrics_theStateIsToldByTheLeaderAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, nil)

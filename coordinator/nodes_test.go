@@ -85,7 +85,7 @@ func TestCluster_anAgentThatDoesNotReadHoldsUpNobody(t *testing.T) {
 		}
 		c.lead(c.follower())
 		c.lead(leader)
-		c.agent("n1", 1) // It comes into session only if the first reign is really over.
+		c.agent("n1", 1) // It comes into session only if the first term is really over.
 		c.awaitStatus(leader, c.submit(leader, sleeper(1, 0)), v1.JobStatus_TRAINING)
 	})
 }

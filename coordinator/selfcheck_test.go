@@ -134,7 +134,7 @@ func TestSelfcheck_aReplicaThatDivergesTakesItselfOut(t *testing.T) {
 						return leader != "" && leader != victim
 					})
 				}
-				// Stopped, it ends without an error, and its data is as it was: started anew, without the fault, it is sound again.
+				// Stopped, it ends without an error, and its data is as it was: started again, without the fault, it is sound again.
 				c.kill(victim)
 				c.members[victim].config.Tamper = nil
 				c.start(victim)

@@ -35,7 +35,7 @@ func (s *server) makeServices() (err error) {
 		Replica: s.replica, InWords: jobview.InWords, DenialsEvery: s.config.Timers.Denials, AuditRecords: s.config.Limits.AuditRecords, Log: s.log,
 	})
 	s.admin = admin.New(admin.Config{
-		Replica: s.replica, Liveness: s.coordinatorLiveness, Sessions: s.sessions, Log: s.log,
+		Replica: s.replica, Liveness: s.coordinatorLiveness, Sessions: s.sessions, Agents: s.agents, Log: s.log,
 		Activity: func(ctx context.Context, node string) map[string]*v1.NodeActivity {
 			return s.sessions.Activity(ctx, node)
 		},

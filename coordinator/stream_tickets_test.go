@@ -71,7 +71,7 @@ func TestStreamTickets_areGoodOnceAtAnyCoordinator(t *testing.T) {
 		all.Wait()
 		require.EqualValues(t, 1, got.Load())
 
-		// Whoever leads next does not know it; nor does the one who led, when it leads again.
+		// The next leader does not know it; nor does the one who led, when it leads again.
 		before := c.leader()
 		kept := make1(before)
 		c.lead(c.follower())

@@ -172,6 +172,8 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 		return jobs.ExplainJob(ctx, &v1.ExplainJobRequest{JobId: job}, with...)
 	case "metrics":
 		return jobs.GetJobMetrics(ctx, &v1.GetJobMetricsRequest{JobId: job}, with...)
+	case "series":
+		return jobs.GetJobSeries(ctx, &v1.GetJobSeriesRequest{JobId: job}, with...)
 	case "stream metrics":
 		stream, err := jobs.StreamJobMetrics(ctx, &v1.StreamJobMetricsRequest{JobId: job, Follow: proto.Bool(false)}, with...)
 		require.NoError(p.t, err)
@@ -200,6 +202,10 @@ func (p *party) make(call partyCall, with []grpc.CallOption) (proto.Message, err
 		return jobs.GetCheckpoint(ctx, &v1.GetCheckpointRequest{CheckpointId: p.pick("ckpt", call)}, with...)
 	case "delete checkpoint":
 		return jobs.DeleteCheckpoint(ctx, &v1.DeleteCheckpointRequest{CheckpointId: p.pick("ckpt", call)}, with...)
+	case "pin":
+		return jobs.PinCheckpoint(ctx, &v1.PinCheckpointRequest{CheckpointId: p.pick("ckpt", call)}, with...)
+	case "unpin":
+		return jobs.UnpinCheckpoint(ctx, &v1.UnpinCheckpointRequest{CheckpointId: p.pick("ckpt", call)}, with...)
 	case "queue":
 		return nodes.GetQueue(ctx, &v1.GetQueueRequest{Limit: int32(call.k)}, with...)
 	case "queues":
@@ -330,7 +336,7 @@ func (p *party) rest() {
 			case j.GetState() == v1.JobState_QUEUED:
 				return strings.Contains(j.GetReason(), "no ready node has these labels")
 			}
-			// One whose end is reported already is on its way.
+			// One whose end is reported already is in flight.
 			return j.GetState() != v1.JobState_ALLOCATED && j.GetState() != v1.JobState_STARTING &&
 				(j.GetState() != v1.JobState_RUNNING || p.agent.runs(id))
 		})
@@ -371,7 +377,7 @@ func (p *party) shown(what, raw string) string {
 		delete(fields, "gpusAllocated")
 	}
 	if lifecycle[what] {
-		fields = nil // Its state is on its way; that it comes to rest alike is seen later.
+		fields = nil // Its state is in flight; that it comes to rest alike is seen later.
 	}
 	shown, err := json.Marshal(withoutShared(fields))
 	require.NoError(p.t, err)

@@ -18,7 +18,7 @@ import (
 // partyCalls are those that a tenant can make, each as often as it should be drawn.
 var partyCalls = []string{
 	"submit", "submit", "submit", "submit", "batch", "get", "list", "list by label", "cancel", "pause", "resume", "resume from another's", "retry",
-	"explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "queue", "queues", "put queue", "delete queue", "validate data", "data cache",
+	"explain", "metrics", "series", "stream metrics", "logs", "checkpoints", "checkpoint", "delete checkpoint", "pin", "unpin", "queue", "queues", "put queue", "delete queue", "validate data", "data cache",
 	"cluster", "nodes", "node", "drain", "create token", "tokens", "revoke token", "launchers", "put launcher", "task writes", "task saves", "task saves", "task fetches", "task ends",
 	"quota", "quotas", "put quota", "put quota", "delete quota", "audit", "audit of an object", "enable", "forget",
 	"evaluate", "evaluate a checkpoint", "evaluate a model", "evaluation", "evaluations", "evaluations of", "compare", "task scores",
@@ -41,8 +41,8 @@ var prelude = []partyCall{
 
 // byID are the calls that name something; each is made with what is the other's.
 var byID = []string{
-	"get", "explain", "metrics", "stream metrics", "logs", "checkpoints", "checkpoint", "list by label", "cancel", "pause", "resume",
-	"resume from another's", "retry", "delete checkpoint", "revoke token", "evaluate", "evaluate a checkpoint", "evaluation", "evaluations of",
+	"get", "explain", "metrics", "series", "stream metrics", "logs", "checkpoints", "checkpoint", "list by label", "cancel", "pause", "resume",
+	"resume from another's", "retry", "delete checkpoint", "pin", "unpin", "revoke token", "evaluate", "evaluate a checkpoint", "evaluation", "evaluations of",
 	"compare", "quota", "put quota", "delete quota", "audit",
 }
 
@@ -195,6 +195,15 @@ func (p *party) history() map[string][]string {
 			}
 		}
 	}
+}
+
+// ReadTaskSeries tells one series of every task.
+func (a *scriptedAgent) ReadTaskSeries(_ context.Context, req *v1.ReadTaskSeriesRequest) (*v1.ReadTaskSeriesResponse, error) {
+	out := &v1.ReadTaskSeriesResponse{}
+	if spec := a.has(req.GetJobId()); spec != nil {
+		out.Series = []*v1.MetricSeries{{Name: "of " + spec.GetJob().GetName(), Attempt: req.GetAttempt(), Rank: req.GetRank(), Points: []*v1.MetricPoint{{Count: 1}}}}
+	}
+	return out, nil
 }
 
 // ReadTaskMetrics tells one metric of every task.

@@ -13,7 +13,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 )
 
-// Whoever looks at what is left without a leader must be let in.
+// A caller must be let in without a leader, to see what is left.
 func TestCluster_oneAloneKnowsTokens(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := startCluster(t, 3, func(config *Config) { config.Timers.LeaderWait = 300 * time.Millisecond })

@@ -66,6 +66,12 @@ func (l *layout) writeConfigs() error {
 			all[m.ID]["log_archive"] = l.LogArchive
 		}
 	}
+	if l.CheckpointArchive != "" {
+		all[kindGateway]["checkpoint_archive"] = l.CheckpointArchive
+		for _, m := range l.Agents {
+			all[m.ID]["checkpoint_archive"] = l.CheckpointArchive
+		}
+	}
 	for name, config := range all {
 		files := l.files(name)
 		config["cert_file"], config["key_file"], config["ca_file"] = files.Cert, files.Key, files.CA

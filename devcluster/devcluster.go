@@ -41,6 +41,9 @@ type Options struct {
 	// LogArchive keeps logs and metrics of tasks when their node is gone: a directory, or the URL of an archive. Empty: as
 	// at the last start, or none.
 	LogArchive string
+	// CheckpointArchive keeps checkpoints when their node is gone: a directory, or the URL of an archive. Empty: as at the
+	// last start, or a directory in Dir.
+	CheckpointArchive string
 	// DataRoots are the directories from which jobs may use local data sources and models. Empty: as at the last start, or
 	// the user's home, the working directory and the directory for temporary files: jobs run as the same user, and may read
 	// those anyway.

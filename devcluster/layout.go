@@ -38,12 +38,14 @@ type layout struct {
 	Coordinators []member
 	Agents       []member
 	GPUs         string
-	LogArchive   string   `json:",omitempty"`
-	DataRoots    []string `json:",omitempty"`
-	HTTP         string
-	Token        string
-	APISecret    string
-	GossipKey    []byte
+	LogArchive   string `json:",omitempty"`
+	// CheckpointArchive is empty in a layout of an older version.
+	CheckpointArchive string   `json:",omitempty"`
+	DataRoots         []string `json:",omitempty"`
+	HTTP              string
+	Token             string
+	APISecret         string
+	GossipKey         []byte
 }
 
 // member is a coordinator or an agent.
@@ -78,7 +80,13 @@ func openLayout(dir string, o Options) (*layout, error) {
 		return nil, fmt.Errorf("%s holds a cluster of %d coordinators: start it without --coordinators, or give another --data-dir", dir, len(l.Coordinators))
 	}
 	l.fitAgents(o)
-	if err := l.chooseArchive(o.LogArchive); err != nil {
+	if err := chooseArchive(&l.LogArchive, o.LogArchive); err != nil {
+		return nil, err
+	}
+	if o.CheckpointArchive == "" && l.CheckpointArchive == "" {
+		o.CheckpointArchive = filepath.Join(dir, "checkpoints")
+	}
+	if err := chooseArchive(&l.CheckpointArchive, o.CheckpointArchive); err != nil {
 		return nil, err
 	}
 	if err := l.chooseDataRoots(o.DataRoots); err != nil {
@@ -130,7 +138,7 @@ func (l *layout) fitAgents(o Options) {
 
 // chooseArchive takes a directory, which it creates, or the URL of an archive. Without either it keeps that of the last
 // start.
-func (l *layout) chooseArchive(address string) error {
+func chooseArchive(into *string, address string) error {
 	if address == "" {
 		return nil
 	}
@@ -140,13 +148,13 @@ func (l *layout) chooseArchive(address string) error {
 	}
 	if url != address {
 		if err := os.MkdirAll(address, 0o750); err != nil {
-			return fmt.Errorf("making the folder of the log archive: %w", err)
+			return fmt.Errorf("making the folder of an archive: %w", err)
 		}
 	}
 	if err := archive.Check(url); err != nil {
 		return err
 	}
-	l.LogArchive = url
+	*into = url
 	return nil
 }
 

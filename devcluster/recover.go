@@ -118,6 +118,7 @@ func (l *layout) fromConfigs() error {
 			GossipKey  string `yaml:"gossip_key"`
 			GPUs       string `yaml:"gpus"`
 			LogArchive string `yaml:"log_archive"`
+			Saved      string `yaml:"checkpoint_archive"`
 			Tokens     []struct {
 				Token string `yaml:"token"`
 			} `yaml:"tokens"`
@@ -132,7 +133,7 @@ func (l *layout) fromConfigs() error {
 		m := member{ID: c.ID + c.NodeID, GRPC: c.GRPC, HTTP: c.HTTP, Raft: c.Raft, Gossip: c.Gossip}
 		switch component := strings.TrimSuffix(filepath.Base(name), ".yaml"); {
 		case component == kindGateway && len(c.Tokens) > 0:
-			l.HTTP, l.Token = c.HTTP, c.Tokens[0].Token
+			l.HTTP, l.Token, l.CheckpointArchive = c.HTTP, c.Tokens[0].Token, c.Saved
 			continue
 		case c.ID == component && c.Raft != "":
 			l.Coordinators = append(l.Coordinators, m)

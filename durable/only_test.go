@@ -35,6 +35,7 @@ var elsewhere = map[string]string{
 	"agent/agent.go openTasks os.OpenFile":                      ofALog,
 	"agent/inputs/inputs.go linkData os.Symlink":                ofATask,
 	"agent/inputs/inputs.go Write os.WriteFile":                 ofATask,
+	"agent/inputs/resume.go WriteResume os.Symlink":             ofATask,
 	"agent/datacache/fetch.go publish os.Link":                  ofTheCache,
 	"agent/datacache/objects.go discard os.Rename":              ofTheCache,
 	"agent/datacache/transfer.go fetch os.OpenFile":             ofTheCache,

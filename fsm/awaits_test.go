@@ -115,7 +115,7 @@ func TestAwaits_limitWhereTheNextAttemptGoes(t *testing.T) {
 	require.False(t, w.job(id).Replacement())
 }
 
-// What counts is the roster that the lost node has on disk, not the one of the moment of the verdict: it asks nobody who
+// What counts is the roster that the lost node has on disk, not the one of the moment of the declaration: it asks nobody who
 // joined in between before it lets its task run on.
 func TestAwaits_nobodyWhoJoinedAfterTheLostNodeLastHeard(t *testing.T) {
 	w := newWorld(t)
@@ -227,7 +227,7 @@ func TestAvoids_whereACountedFailureWas(t *testing.T) {
 			w.report(id, 0, work.ReportEnded, exit(0))
 			w.report(id, 1, work.ReportEnded, exit(0))
 			w.do(work.ControlJob{Job: id, Action: work.ActionRetry})
-			require.False(t, w.job(id).Avoids("n2"), "whoever retries it says that the nodes are well")
+			require.False(t, w.job(id).Avoids("n2"), "a user who retries it says that the nodes are well")
 			require.Zero(t, w.job(id).Class().Own)
 			require.Equal(t, c.avoids, w.job(id).Past[0].FailedNode == "n2", "what happened is remembered all the same")
 		})

@@ -48,7 +48,7 @@ func TestCheckpoint_needsTheDigestOfItsManifest(t *testing.T) {
 	r := w.report(id, 0, work.ReportCheckpoint, func(r *work.TaskReport) { r.Path, r.Step = "/c/1", 1 })
 	require.Equal(t, work.ReportResult{Incomplete: 1}, r)
 	require.EqualValues(t, 1, w.m.View().Incomplete())
-	require.Zero(t, w.m.View().Fenced(), "it came from who holds the lease")
+	require.Zero(t, w.m.View().Fenced(), "it came from the holder of the lease")
 	require.Zero(t, w.job(id).LastCheckpoint)
 	require.Empty(t, w.resumePoints(id))
 	whole := w.saves(id, 1)
@@ -56,7 +56,7 @@ func TestCheckpoint_needsTheDigestOfItsManifest(t *testing.T) {
 	require.Equal(t, []ident.Checkpoint{whole}, w.resumePoints(id))
 }
 
-func TestCheckpoint_notFromWhoWasReplaced(t *testing.T) {
+func TestCheckpoint_notFromAReplacedAttempt(t *testing.T) {
 	w, id, ref := lostOn(t)
 	late := work.ReportTasks{Node: "n1", Reports: []work.TaskReport{
 		{Job: id, Attempt: ref.Attempt, Token: ref.Token, Kind: work.ReportCheckpoint, Path: "/c/1", Digest: "sha256:1"},

@@ -34,8 +34,8 @@ func TestCredentials_areGoneWithTheEndOfTheJob(t *testing.T) {
 	require.NotContains(t, string(snapshotBytes(t, w.m)), "sealed")
 
 	// A retry brings new ones, or none.
-	w.do(work.ControlJob{Job: id, Action: work.ActionRetry, Credentials: []byte("anew")})
-	require.Equal(t, "anew", string(w.job(id).Credentials))
+	w.do(work.ControlJob{Job: id, Action: work.ActionRetry, Credentials: []byte("again")})
+	require.Equal(t, "again", string(w.job(id).Credentials))
 	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Credentials: []byte("never")})
 	require.Nil(t, w.job(id).Credentials)
 	w.do(work.ControlJob{Job: id, Action: work.ActionRetry})
@@ -45,8 +45,8 @@ func TestCredentials_areGoneWithTheEndOfTheJob(t *testing.T) {
 	id = sealed(0)
 	w.do(work.ControlJob{Job: id, Action: work.ActionPause}, work.ControlJob{Job: id, Action: work.ActionResume})
 	require.Equal(t, "sealed", string(w.job(id).Credentials))
-	w.do(work.ControlJob{Job: id, Action: work.ActionPause}, work.ControlJob{Job: id, Action: work.ActionResume, Credentials: []byte("anew")})
-	require.Equal(t, "anew", string(w.job(id).Credentials))
+	w.do(work.ControlJob{Job: id, Action: work.ActionPause}, work.ControlJob{Job: id, Action: work.ActionResume, Credentials: []byte("again")})
+	require.Equal(t, "again", string(w.job(id).Credentials))
 
 	// Also when it ends because of another one.
 	n := oneGPU()

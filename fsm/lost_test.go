@@ -157,7 +157,7 @@ func TestLoseNode_refusesWhatMayNotBeSaid(t *testing.T) {
 			c.prepare(w, &cmd)
 			can := w.m.View().Losable(cmd.Node, cmd.Silent, cmd.Eligible)
 			r := do[work.LoseNodeResult](w, cmd)
-			require.Equal(t, can, r.Lost, "Losable says what a verdict would do")
+			require.Equal(t, can, r.Lost, "Losable says what a declaration would do")
 			if c.says == "" {
 				require.Nil(t, r.Refusal)
 				require.Equal(t, 1, r.Lost)

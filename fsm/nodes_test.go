@@ -182,12 +182,12 @@ func TestTick_givesUpOnWhatNothingWouldReplace(t *testing.T) {
 	w.later(time.Hour - 1)
 	require.Zero(t, do[work.TickResult](w, work.Tick{Settled: true}).GaveUp)
 	w.later(1)
-	require.Zero(t, do[work.TickResult](w, work.Tick{}).GaveUp, "a new leader waits for who may come back")
+	require.Zero(t, do[work.TickResult](w, work.Tick{}).GaveUp, "a new leader waits for nodes that may come back")
 	require.Zero(t, do[work.TickResult](w, work.Tick{Settled: true, Renewing: []string{"n1"}}).GaveUp, "its peers say that it is alive")
 	require.Equal(t, 1, do[work.TickResult](w, work.Tick{Settled: true}).GaveUp)
 	require.Equal(t, lostJob, w.job(a).State)
 	require.Equal(t, []work.AwaitedTask{{
 		Node: "n1", Attempt: 1, Token: w.job(a).Token, Loss: work.Loss{How: work.LossGivenUp},
-	}}, w.job(a).Awaits, "whoever retries it must not start it twice")
+	}}, w.job(a).Awaits, "a retry must not start it twice")
 	require.Equal(t, allocated, w.job(b).State, "that takes a majority of the coordinators")
 }

@@ -30,7 +30,7 @@ func TestPlace_isVerifiedPieceByPiece(t *testing.T) {
 		"too few GPUs":            {work.Shape{GPUs: 2}, one("n1", 1), nil, kernel.CodeInvalidArgument},
 		"too many GPUs":           {work.Shape{GPUs: 1}, one("n1", 3), nil, kernel.CodeInvalidArgument},
 		"a GPU that is not there": {work.Shape{GPUs: 1}, one("n1", 1<<20), nil, kernel.CodeFailedPrecondition},
-		"a GPU that is ill":       {work.Shape{GPUs: 1}, one("ill", 1), nil, kernel.CodeFailedPrecondition},
+		"a GPU that is unhealthy": {work.Shape{GPUs: 1}, one("ill", 1), nil, kernel.CodeFailedPrecondition},
 		"a GPU that is taken":     {work.Shape{GPUs: 1}, one("busy", 1), nil, kernel.CodeFailedPrecondition},
 		"a GPU that is shared":    {work.Shape{GPUs: 1}, one("busy", 2), nil, kernel.CodeFailedPrecondition},
 		"a share that fits":       {work.Shape{FractionMilli: 400}, one("busy", 2), nil, 0},

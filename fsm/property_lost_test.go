@@ -15,7 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// checkLosses holds what the failure protocol promises against one entry, by rules that are written down here anew:
+// checkLosses holds what the failure protocol promises against one entry, by rules that are written down here again:
 // nothing is lost without a majority, nothing that may still be alive is forgotten without a reason, and nothing of it is
 // replaced where its node would not ask first.
 func checkLosses(t *rapid.T, before, after *fsm.View, cmds []kernel.Command) {
@@ -35,7 +35,7 @@ func checkLosses(t *rapid.T, before, after *fsm.View, cmds []kernel.Command) {
 				continue
 			}
 			switch a.Loss.How {
-			case work.LossVerdict:
+			case work.LossDeclared:
 				require.True(t, judged(after, cmds, a), "I6: %s rank %d was lost with %s", j.ID, a.Rank, a.Node)
 				require.NotZero(t, j.Retry.On&work.RetryNodeLost)
 			case work.LossGivenUp:

@@ -2,7 +2,9 @@ package fsm_test
 
 import (
 	"errors"
+	"fmt"
 	"go/ast"
+	"go/build"
 	"go/importer"
 	goparser "go/parser"
 	"go/token"
@@ -10,6 +12,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,7 +115,20 @@ func (s sources) Import(path string) (*types.Package, error) {
 	return p, nil
 }
 
-var known = sources{importer.ForCompiler(token.NewFileSet(), "source", nil), map[string]*types.Package{}}
+var known = sources{standardLibrary(), map[string]*types.Package{}}
+
+// standardLibrary reads the sources of the standard library. A test that was built with -trimpath does not know where they
+// are: the go command says so.
+func standardLibrary() types.Importer {
+	if build.Default.GOROOT == "" {
+		root, err := exec.Command("go", "env", "GOROOT").Output()
+		if err != nil {
+			panic(fmt.Sprintf("where is the standard library? go env GOROOT: %v", err))
+		}
+		build.Default.GOROOT = strings.TrimSpace(string(root))
+	}
+	return importer.ForCompiler(token.NewFileSet(), "source", nil)
+}
 
 // nonTestFiles has the source of each package, by folder and file.
 func nonTestFiles(t *testing.T) map[string]map[string]string {

@@ -11,12 +11,44 @@ import (
 	"github.com/mindcoordinator/mind/fsm/access"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// fail ends the newest attempt of a job by an error, on its node.
+// fail ends the newest attempt of a job with an error, on its node.
 func (w *world) fail(id ident.Job, cause v1.ErrorType_Value) {
 	w.report(id, 0, work.ReportEnded, exit(1), failed(cause, "why"))
+}
+
+// unlaunched ends the newest attempt of a job before its program was started.
+func (w *world) unlaunched(id ident.Job, cause v1.ErrorType_Value) {
+	w.report(id, 0, work.ReportEnded, failed(cause, "why"))
+}
+
+// Replicas that do not know the types get none of them, and all replicas apply what they do get in the same way.
+func TestReport_errorsOfProgramsNeedTheirLevel(t *testing.T) {
+	one := int32(1)
+	for _, tt := range []struct {
+		kind        v1.ErrorType_Value
+		exit        *int32
+		below, from v1.ErrorType_Value
+	}{
+		{v1.ErrorType_DIVERGED, &one, v1.ErrorType_EXIT_NONZERO, v1.ErrorType_DIVERGED},
+		{v1.ErrorType_CONFIG, &one, v1.ErrorType_EXIT_NONZERO, v1.ErrorType_CONFIG},
+		{v1.ErrorType_DATA_FORMAT, nil, v1.ErrorType_EXIT_NONZERO, v1.ErrorType_DATA_FORMAT},
+		{v1.ErrorType_MODEL_NOT_FOUND, &one, v1.ErrorType_EXIT_NONZERO, v1.ErrorType_MODEL_NOT_FOUND},
+		{v1.ErrorType_MODEL_NOT_FOUND, nil, v1.ErrorType_MODEL_NOT_FOUND, v1.ErrorType_MODEL_NOT_FOUND},
+		{v1.ErrorType_OOM, &one, v1.ErrorType_OOM, v1.ErrorType_OOM},
+	} {
+		c := work.ReportTasks{Reports: []work.TaskReport{{Kind: work.ReportEnded, ExitCode: tt.exit, ErrorType: tt.kind}}}
+		gate := level.TrainingErrors.Level()
+		for at, want := range map[level.Level]v1.ErrorType_Value{gate - 1: tt.below, gate: tt.from} {
+			got, err := c.AtLevel(at)
+			require.NoError(t, err)
+			require.Equal(t, want, got.(work.ReportTasks).Reports[0].ErrorType, "%s at %d", tt.kind, at)
+		}
+		require.Equal(t, tt.kind, c.Reports[0].ErrorType, "the command itself is not changed")
+	}
 }
 
 func TestRestart_byCause(t *testing.T) {
@@ -32,6 +64,12 @@ func TestRestart_byCause(t *testing.T) {
 		"nor a launch that failed on one node": {all, v1.ErrorType_LAUNCH_FAILED, queued},
 		"an exit is the job's own":             {all, v1.ErrorType_EXIT_NONZERO, failedJob},
 		"so is lack of memory":                 {all, v1.ErrorType_OOM, failedJob},
+		"so is what it cannot read":            {all, v1.ErrorType_DATA_FORMAT, failedJob},
+		"so is what it cannot do":              {all, v1.ErrorType_CONFIG, failedJob},
+		"so is a loss that is no number":       {all, v1.ErrorType_DIVERGED, failedJob},
+		"so is a model that it does not find":  {all, v1.ErrorType_MODEL_NOT_FOUND, failedJob},
+		"its own error with a retry left":      {work.RetryPolicy{Max: 1, On: work.RetryAll}, v1.ErrorType_DIVERGED, queued},
+		"its own error that may not be tried":  {work.RetryPolicy{Max: 1, On: work.RetryInfrastructure}, v1.ErrorType_MODEL_NOT_FOUND, failedJob},
 		"an exit with a retry left":            {work.RetryPolicy{Max: 1, On: work.RetryAll}, v1.ErrorType_EXIT_NONZERO, queued},
 		"retry_on without exit":                {work.RetryPolicy{Max: 1, On: work.RetryInfrastructure}, v1.ErrorType_EXIT_NONZERO, failedJob},
 		"retry_on without the cause":           {work.RetryPolicy{Max: 9, On: work.RetryExit | work.RetryNodeLost}, v1.ErrorType_GPU_FAULT, failedJob},
@@ -110,13 +148,13 @@ func TestRestart_noProgress(t *testing.T) {
 		attempts []func(w *world, id ident.Job)
 		want     v1.JobState_Value
 	}{
-		"nothing at all, three times":         {[]func(*world, ident.Job){nothing, nothing, nothing}, failedJob},
-		"nothing at all, twice":               {[]func(*world, ident.Job){nothing, nothing}, queued},
-		"a step in between begins anew":       {[]func(*world, ident.Job){nothing, step(1), nothing, nothing}, queued},
-		"and is followed by three others":     {[]func(*world, ident.Job){nothing, step(1), nothing, nothing, nothing}, failedJob},
-		"a checkpoint in between begins anew": {[]func(*world, ident.Job){nothing, nothing, save, nothing, nothing}, queued},
-		"the same steps over and over":        {[]func(*world, ident.Job){step(80), step(80), step(70), step(80)}, failedJob},
-		"one step more each time":             {[]func(*world, ident.Job){step(1), step(2), step(3), step(4), step(5)}, queued},
+		"nothing at all, three times":          {[]func(*world, ident.Job){nothing, nothing, nothing}, failedJob},
+		"nothing at all, twice":                {[]func(*world, ident.Job){nothing, nothing}, queued},
+		"a step in between begins again":       {[]func(*world, ident.Job){nothing, step(1), nothing, nothing}, queued},
+		"and is followed by three others":      {[]func(*world, ident.Job){nothing, step(1), nothing, nothing, nothing}, failedJob},
+		"a checkpoint in between begins again": {[]func(*world, ident.Job){nothing, nothing, save, nothing, nothing}, queued},
+		"the same steps over and over":         {[]func(*world, ident.Job){step(80), step(80), step(70), step(80)}, failedJob},
+		"one step more each time":              {[]func(*world, ident.Job){step(1), step(2), step(3), step(4), step(5)}, queued},
 	}
 	for name, c := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -213,7 +251,7 @@ func TestRestart_waitsLongerEachTime(t *testing.T) {
 	require.Zero(t, w.job(id).Held)
 }
 
-// A pause before a restart ends when a user resumes the job, and goes with it when he pauses or cancels it.
+// A pause before a restart ends when a user resumes the job, and is dropped when a user pauses or cancels it.
 func TestRestart_usersNeedNotWait(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", 8)
@@ -237,7 +275,7 @@ func TestRestart_aLaunchIsTriedOnAnotherNode(t *testing.T) {
 			w.node("n1", 8)
 			alone := w.submit(retried(oneGPU(), 0))
 			w.place(alone, "n1")
-			w.fail(alone, cause)
+			w.unlaunched(alone, cause)
 			require.Equal(t, failedJob, w.job(alone).State, "there is no other node")
 			require.Equal(t, cause, w.job(alone).ErrorType)
 
@@ -245,11 +283,11 @@ func TestRestart_aLaunchIsTriedOnAnotherNode(t *testing.T) {
 			w.node("n3", 8)
 			id := w.submit(retried(oneGPU(), 0))
 			w.place(id, "n1")
-			w.fail(id, cause)
+			w.unlaunched(id, cause)
 			require.True(t, w.job(id).Waiting(), "at once")
 			require.True(t, w.job(id).Avoids("n1"))
 			w.place(id, "n2")
-			w.fail(id, cause)
+			w.unlaunched(id, cause)
 			require.Equal(t, failedJob, w.job(id).State)
 			require.Equal(t, cause, w.job(id).ErrorType)
 		})
@@ -316,7 +354,7 @@ func TestCancel_onANodeThatIsAway(t *testing.T) {
 
 // A task that would have been replaced is dead when its lease is over and another node could have taken it over: a job that
 // was canceled meanwhile ends then, by the same votes.
-func TestCancel_endsWithTheVerdict(t *testing.T) {
+func TestCancel_endsWithTheDeclaration(t *testing.T) {
 	w := cluster(t)
 	id := w.submit(retried(oneGPU(), 0))
 	w.runOn(id, "n1")

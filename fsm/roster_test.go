@@ -112,7 +112,7 @@ func TestAckRoster_onlyGrowsAndBelievesNothingImpossible(t *testing.T) {
 	n.RosterAcked = 1 << 60
 	w.do(work.RegisterNode{Node: n})
 	require.Equal(t, newest, w.row("n1").RosterAcked)
-	// What the state decides is not taken from whoever registers.
+	// What the state decides is not taken from the registration.
 	n.RosterSince, n.EnabledAt, n.LostSince, n.UnreachableSince = 77, 77, 77, 77
 	n.ID = "n3"
 	w.do(work.RegisterNode{Node: n})
@@ -136,7 +136,7 @@ func TestNode_enableIsRemembered(t *testing.T) {
 	w.node("n1", 1)
 	require.Equal(t, at, w.row("n1").EnabledAt)
 	w.setNode(work.SetNode{ID: "n1", Action: work.NodeEnable})
-	require.Equal(t, w.index, w.row("n1").EnabledAt, "its GPUs are verified anew, drained or not")
+	require.Equal(t, w.index, w.row("n1").EnabledAt, "its GPUs are verified again, drained or not")
 }
 
 func TestNode_isDrainedOnlyWhenEmpty(t *testing.T) {

@@ -66,6 +66,7 @@ func story(t require.TestingT) *world {
 	w.do(work.PlaceJobs{BasedOn: w.index, Reasons: []work.ClassReason{{Class: w.m.View().ClassOf(w.job(held)), Reason: reason.New(reason.QuotaOfRunning, 3, 3)}}})
 	w.do(work.ControlJob{Job: id, Action: work.ActionCancel, Reason: "enough", Actor: &access.Actor{Tenant: "acme", User: "ada"}})
 	restarts(w)
+	archived(w)
 	return w
 }
 
@@ -192,7 +193,7 @@ func TestRestore_refusesWhatIsNotWhole(t *testing.T) {
 	}{
 		"nothing":              {nil, "cut off"},
 		"something else":       {bytes.Repeat([]byte("x"), 100), "no snapshot of mind"},
-		"a newer version":      {seal(change(9, byte(level.Newest)+1)), "version 5; this version of mind reads versions 1 to 4"},
+		"a newer version":      {seal(change(9, byte(level.Newest)+1)), "version 6; this version of mind reads versions 1 to 5"},
 		"an unknown record":    {seal(change(int(firstRecord), 99)), "unknown record type 99: a newer version of mind wrote it"},
 		"a flipped bit":        {change(len(good)/2, good[len(good)/2]^1), ""},
 		"a flipped checksum":   {change(len(good)-1, good[len(good)-1]^1), "checksum is wrong"},
@@ -245,7 +246,7 @@ type iotestWriter struct{ err error }
 func (w iotestWriter) Write([]byte) (int, error) { return 0, w.err }
 
 // TestStory_isWhatTheChecksAreTriedOn holds that the story on which TestCheck_canFail of package tables tries the checks is the
-// one that is told here. MIND_WRITE_STORY=1 writes it down anew.
+// one that is told here. MIND_WRITE_STORY=1 writes it down again.
 func TestStory_isWhatTheChecksAreTriedOn(t *testing.T) {
 	const file = "work/tables/testdata/story.snapshot"
 	raw := snapshotBytes(t, story(t).m)

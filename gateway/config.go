@@ -50,6 +50,9 @@ type Config struct {
 	// JobCacheKeep is how long the copy of a job is kept after it was last listed; default 30 days.
 	JobCacheKeep time.Duration
 
+	// CheckpointArchive is where checkpoints are downloaded from.
+	CheckpointArchive CheckpointArchive
+
 	// RateLimits limit the requests of callers; the zero value sets no limit.
 	RateLimits RateLimits
 	// CORSOrigins are the origins whose pages may use this gateway from a browser, such as https://dashboard.example.com; empty: none.

@@ -16,6 +16,8 @@ type endpoint struct {
 	rpc, variant string
 	own          methods.Route
 	open         bool // no token is needed
+	// permissions, one of which the caller of an own route needs; none: any caller may.
+	permissions []string
 	// serve answers; nil: path, query and body make the request and the response is the answer, as the protos declare.
 	serve func(x *exchange) error
 	query asked // nil: the only parameter of the query is the consistency
@@ -94,10 +96,20 @@ func endpoints() []endpoint {
 			lastEvent, ticket, consistency,
 		}}},
 		{rpc: v1.JobService_GetJobMetrics_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.JobService_GetJobSeries_FullMethodName, query: fromQuery(wire.GetJobSeries), doc: doc{Query: params{
+			number("points", "points of each series, at most; default 200", 1, 2000),
+			texts("name", "only series with this name; repeatable"),
+			texts("attempt", "only those of this attempt; repeatable; default: the newest 32"),
+			texts("rank", "only those of this rank; repeatable"),
+			consistency,
+		}}},
 		{rpc: v1.JobService_StreamJobMetrics_FullMethodName, serve: streamMetrics, doc: doc{Query: params{following, lastEvent, ticket, consistency}}},
 		{rpc: v1.JobService_ListCheckpoints_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_GetCheckpoint_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.JobService_DeleteCheckpoint_FullMethodName},
+		downloadEndpoint(),
+		{rpc: v1.JobService_PinCheckpoint_FullMethodName},
+		{rpc: v1.JobService_UnpinCheckpoint_FullMethodName},
 
 		{rpc: v1.EvaluationService_SubmitEvaluation_FullMethodName, serve: submitEvaluation, doc: doc{Missing: true, In: &v1.NewEvaluation{}, Out: &v1.SubmitEvaluationResponse{}}},
 		{rpc: v1.EvaluationService_ListEvaluations_FullMethodName, query: fromQuery(wire.ListEvaluations), doc: doc{Query: params{
@@ -116,6 +128,7 @@ func endpoints() []endpoint {
 		{rpc: v1.ClusterService_GetCluster_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.ClusterService_ListNodes_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.ClusterService_GetNode_FullMethodName, doc: doc{Query: read}},
+		{rpc: v1.ClusterService_GetNodeTraining_FullMethodName, doc: doc{Query: read}},
 		{rpc: v1.ClusterService_DrainNode_FullMethodName, serve: drainNode, doc: doc{In: &v1.DrainNodeRequest{}, Without: []string{"node_id"}, Optional: true, OutSchema: anything}},
 		{rpc: v1.ClusterService_EnableNode_FullMethodName, doc: doc{Optional: true}},
 		{rpc: v1.ClusterService_ForgetNode_FullMethodName, doc: doc{OutSchema: anything}},

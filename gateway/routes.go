@@ -51,7 +51,7 @@ func routes() ([]route, []openapi.Operation) {
 	for _, e := range endpoints() {
 		declared := methods.Of(e.rpc)
 		if e.own.Path != "" {
-			declared = &methods.Method{Routes: []methods.Route{e.own}, ReadOnly: true}
+			declared = &methods.Method{Routes: []methods.Route{e.own}, ReadOnly: true, Permissions: e.permissions}
 		}
 		for _, at := range declared.Routes {
 			if at.Variant != e.variant {
@@ -118,7 +118,7 @@ func (s *server) router() http.Handler {
 	}})
 	return origins.Allow(router, s.config.CORSOrigins,
 		[]string{"Authorization", "Content-Type", headerIdempotencyKey, headerLastEventID, headerRequestID, headerTimeout, headerConsistency},
-		[]string{headerRequestID, headerIndex, "Retry-After", headerLimit, headerRemaining, headerReset})
+		[]string{headerRequestID, headerIndex, headerContentDigest, "Retry-After", headerLimit, headerRemaining, headerReset})
 }
 
 // methodsOf lists the methods of a path, except OPTIONS, which every path accepts.

@@ -63,7 +63,9 @@ type server struct {
 	listed *jobcache.Cache
 	// document is the OpenAPI document, built at the first request for it.
 	document func() []byte
-	index    atomic.Uint64 // the newest index in any answer
+	// downloads sends checkpoints.
+	downloads *downloads
+	index     atomic.Uint64 // the newest index in any answer
 
 	draining atomic.Bool
 	drained  chan struct{} // closed when event streams are to end
@@ -104,6 +106,9 @@ func newServer(config Config) (*server, error) {
 	s.quotas, s.audit = v1.NewQuotaServiceClient(c), v1.NewAuditServiceClient(c)
 	s.issued = auth.NewAPITokens(s.tokens)
 	s.ready = readiness.New(s.cluster, config.Timeouts.NoLeader)
+	if s.downloads, err = openDownloads(config.CheckpointArchive); err != nil {
+		return nil, err
+	}
 	if config.TokenExchange != nil {
 		if s.exchanger, err = tokenexchange.New(*config.TokenExchange); err != nil {
 			return nil, err

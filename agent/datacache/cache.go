@@ -31,6 +31,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/datacache/reach"
 	"github.com/mindcoordinator/mind/api/wait"
+	"github.com/mindcoordinator/mind/archive"
 	"github.com/mindcoordinator/mind/durable"
 )
 
@@ -57,6 +58,8 @@ type Config struct {
 	Drive, Atlas Service
 	// S3 is the object store for s3:// sources.
 	S3 S3
+	// Archive has the checkpoints that have left their nodes; nil: there is none.
+	Archive archive.Store
 	// Stall is how long a transfer may make no progress; 0: 60 s.
 	Stall time.Duration
 	// Tries limits how often a transfer without progress is tried; 0: 5.
@@ -201,10 +204,18 @@ type Request struct {
 	What string
 	// OneFormat: the source is a model whose repository may hold the weights in several formats. If they are present as
 	// safetensors, the other formats are skipped.
-	OneFormat   bool
+	OneFormat bool
+	// Checkpoint is what to fetch from the archive of checkpoints; nil: Path is a source. Path then only names it.
+	Checkpoint  *Checkpoint
 	Credentials Credentials
 	// Owner holds the result until Release.
 	Owner string
+}
+
+// Checkpoint is a checkpoint in the archive.
+type Checkpoint struct {
+	// Key is where it is; Digest is its content digest.
+	Key, Digest string
 }
 
 // Data is a source on the node.
@@ -260,7 +271,7 @@ func (c *Cache) fetch(ctx context.Context, r Request) (*Data, error) {
 func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
 	pauses := c.pauses()
 	for try := 1; ; try++ {
-		s, err := c.resolve(ctx, r.Tenant, r.Path, r.Credentials)
+		s, err := c.resolveRequest(ctx, r)
 		if err == nil || ctx.Err() != nil || !transient(err) || try >= c.cfg.Tries {
 			return s, err
 		}
@@ -269,6 +280,13 @@ func (c *Cache) resolveWell(ctx context.Context, r Request) (*source, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+func (c *Cache) resolveRequest(ctx context.Context, r Request) (*source, error) {
+	if r.Checkpoint != nil {
+		return c.checkpoint(ctx, r.Checkpoint)
+	}
+	return c.resolve(ctx, r.Tenant, r.Path, r.Credentials)
 }
 
 // pauses are the pauses between tries.

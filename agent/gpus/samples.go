@@ -2,6 +2,7 @@ package gpus
 
 import (
 	"context"
+	"fmt"
 
 	"google.golang.org/protobuf/proto"
 
@@ -46,4 +47,27 @@ func (g *Monitor) SamplesSince(told uint64) ([]*v1.GpuSample, uint64) {
 		return nil, told
 	}
 	return g.samples, g.sampled
+}
+
+// Reading is what the sensors of a GPU say, with its index for leases.
+type Reading struct {
+	Index int32
+	device.Reading
+}
+
+// Readings reads the sensors of all GPUs that are not simulated.
+func (g *Monitor) Readings(ctx context.Context) ([]Reading, error) {
+	readings, err := g.inventory.Read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the sensors of the GPUs: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	out := make([]Reading, 0, len(readings))
+	for _, r := range readings {
+		if at := indexOf(g.known, r.UUID); at >= 0 && !g.known[at].GetSimulated() {
+			out = append(out, Reading{Index: g.known[at].GetIndex(), Reading: r})
+		}
+	}
+	return out, nil
 }

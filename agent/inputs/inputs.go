@@ -20,6 +20,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/archive"
 )
 
 // What a task directory holds of its data: a folder with one for each source, and what they are.
@@ -49,6 +50,8 @@ type Config struct {
 	DriveURL, AtlasURL string
 	// S3 is the object store of s3:// sources.
 	S3 datacache.S3
+	// Archive has the checkpoints that have left their nodes; nil: there is none.
+	Archive archive.Store
 	// TellEvery is how often the progress of a transfer is reported; 0: every 2 s.
 	TellEvery time.Duration
 }
@@ -71,6 +74,7 @@ func (c Config) cache(node, dataDir string, own func(tenant string) string) data
 		Hidden: []string{dataDir}, Own: func(tenant string) []string { return []string{own(tenant)} },
 		Hosts: c.Hosts, Hub: datacache.Service{URL: c.HubURL, Token: c.HubToken},
 		Drive: datacache.Service{URL: c.DriveURL}, Atlas: datacache.Service{URL: c.AtlasURL}, S3: c.S3,
+		Archive: c.Archive,
 	}
 }
 
@@ -90,11 +94,14 @@ type Data struct {
 	sources []*v1.DataSource
 	found   []*datacache.Data
 	model   *taskModel // nil: it was not fetched
+	resume  *resume    // nil: which checkpoint to resume from was not decided
+	// onlyResume: the task has neither sources nor a model to lay out.
+	onlyResume bool
 }
 
 // Needed reports whether a task has something to fetch, or to look for on a file system that may be slow.
 func (in *Inputs) Needed(spec *v1.TaskSpec) bool {
-	return len(spec.GetJob().GetDataConfig().GetSources()) > 0 || in.needsModel(spec)
+	return len(spec.GetJob().GetDataConfig().GetSources()) > 0 || in.needsModel(spec) || in.needsResume(spec)
 }
 
 // Fetch brings the model and all sources of a task to the node, one after the other. It reports progress to tell. What was
@@ -119,8 +126,12 @@ func (in *Inputs) Fetch(ctx context.Context, id taskid.ID, spec *v1.TaskSpec, te
 		return data, err
 	}
 	out := &Data{sources: spec.GetJob().GetDataConfig().GetSources()}
+	out.onlyResume = len(out.sources) == 0 && !in.needsModel(spec)
 	var err error
-	if out.model, err = in.fetchModel(spec, fetch); err != nil {
+	if out.model, err = in.fetchModel(ctx, spec, fetch); err != nil {
+		return nil, err
+	}
+	if out.resume, err = in.fetchResume(ctx, id, spec, fetch); err != nil {
 		return nil, err
 	}
 	for _, source := range out.sources {
@@ -248,6 +259,9 @@ const maxHeld = 10_000
 func (in *Inputs) Hold(id taskid.ID, dir string) {
 	names, _ := taskfile.Names(filepath.Join(dir, Folder), maxHeld) // most tasks have none
 	links := []string{filepath.Join(dir, modelDir)}
+	if name, err := taskfile.Names(filepath.Join(dir, resumeDir), 1); err == nil && len(name) == 1 {
+		links = append(links, filepath.Join(dir, resumeDir, name[0]))
+	}
 	for _, name := range names {
 		links = append(links, filepath.Join(dir, Folder, name))
 	}

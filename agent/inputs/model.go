@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/api/model"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 )
@@ -79,11 +81,11 @@ func (in *Inputs) needsModel(spec *v1.TaskSpec) bool {
 }
 
 // fetchModel brings the model of a task to the node; nil: none to fetch.
-func (in *Inputs) fetchModel(spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*taskModel, error) {
+func (in *Inputs) fetchModel(ctx context.Context, spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*taskModel, error) {
 	ref := in.modelOf(spec)
 	if ref.Source == "" {
 		if spec.GetJob().GetEvaluationConfig() != nil {
-			return nil, in.lacksCheckpoint(spec)
+			return in.fetchScored(ctx, spec, fetch)
 		}
 		return nil, nil
 	}
@@ -103,6 +105,22 @@ func (in *Inputs) fetchModel(spec *v1.TaskSpec, fetch func(datacache.Request) (*
 	return &taskModel{ref, found, said}, nil
 }
 
+// fetchScored fetches the checkpoint that an evaluation scores, if the node has not got it; nil: it has.
+func (in *Inputs) fetchScored(ctx context.Context, spec *v1.TaskSpec, fetch func(datacache.Request) (*datacache.Data, error)) (*taskModel, error) {
+	point := spec.GetModelCheckpoint()
+	if in.cfg.Archive == nil || point.GetArchiveKey() == "" || observe.Verify(ctx, point) == nil {
+		return nil, in.lacksCheckpoint(spec)
+	}
+	found, err := fetch(checkpointRequest(point))
+	switch {
+	case datacache.Missing(err):
+		return nil, noModel{err}
+	case err != nil:
+		return nil, err
+	}
+	return &taskModel{model.Ref{Name: point.GetPath()}, found, spec.GetJob().GetEvaluationConfig()}, nil
+}
+
 // lacksCheckpoint says why a node cannot score a checkpoint; nil: it can.
 func (in *Inputs) lacksCheckpoint(spec *v1.TaskSpec) error {
 	path, id := spec.GetModelPath(), spec.GetJob().GetEvaluationConfig().GetCheckpointId()
@@ -112,7 +130,7 @@ func (in *Inputs) lacksCheckpoint(spec *v1.TaskSpec) error {
 	_, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return noModel{fmt.Errorf("node %s has no %s, which is to be scored: keep checkpoints on a file system that all nodes share, or choose the node that has it with node_selector",
+		return noModel{fmt.Errorf("node %s has no %s, which is to be scored: set checkpoint_archive of the agents, keep checkpoints on a file system that all nodes share, or choose the node that has it with node_selector",
 			in.node, path)}
 	case err != nil:
 		return noModel{fmt.Errorf("node %s cannot read %s, which is to be scored: %w", in.node, path, err)}

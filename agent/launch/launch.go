@@ -82,6 +82,13 @@ func (e *environment) inherit(environ []string) {
 	}
 }
 
+// Inherited is what of the agent's own environment a task gets.
+func Inherited() []string {
+	var env environment
+	env.inherit(os.Environ())
+	return env.list()
+}
+
 // Spec says how to run a task. dir is the task's directory. If it cannot run, the specification has a Refusal, so that the
 // task ends like any other.
 func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *inputs.Data) shim.Spec {
@@ -106,14 +113,14 @@ func (l *Launcher) Spec(id taskid.ID, dir string, spec *v1.TaskSpec, data *input
 		}
 		setAll(&env, command.GetEnvironment())
 	}
-	place := l.placeOf(id, dir, spec, output, checkpoints)
+	place := l.placeOf(id, dir, spec, data, output, checkpoints)
 	place.model = inputs.ModelPath(spec, dir, data)
 	if job.GetCommandConfig() == nil {
 		launcherEnv(&env, spec, place)
 		setAll(&env, job.GetTrainingConfig().GetEnvironment())
 		env.set("MIND_CONFIG", place.config)
 	}
-	if data != nil {
+	if data != nil && !data.OnlyResume() {
 		env.set("MIND_DATA_DIR", filepath.Join(dir, inputs.Folder))
 		env.set("MIND_DATA_MANIFEST", filepath.Join(dir, inputs.Manifest))
 	}
@@ -164,10 +171,16 @@ func setTaskEnv(env *environment, id taskid.ID, spec *v1.TaskSpec, p place) {
 // Prepare writes the files that a task's program reads: dir is their directory now, final its later name.
 func Prepare(spec *v1.TaskSpec, data *inputs.Data) func(dir, final string) error {
 	if spec.GetJob().GetCommandConfig() != nil {
-		return nil
+		if data == nil {
+			return nil
+		}
+		return func(dir, _ string) error { return data.WriteResume(dir) }
 	}
 	return func(dir, final string) error {
-		if err := writeConfig(dir, spec.GetJob()); err != nil || data == nil {
+		if err := data.WriteResume(dir); err != nil {
+			return err
+		}
+		if err := writeConfig(dir, spec.GetJob()); err != nil || data == nil || data.OnlyResume() {
 			return err
 		}
 		return data.Write(dir, final)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -28,10 +29,10 @@ type place struct {
 	nodes, perNode, world int
 }
 
-func (l *Launcher) placeOf(id taskid.ID, dir string, spec *v1.TaskSpec, output, checkpoints string) place {
+func (l *Launcher) placeOf(id taskid.ID, dir string, spec *v1.TaskSpec, data *inputs.Data, output, checkpoints string) place {
 	p := place{
 		id: id, config: filepath.Join(dir, configFile), output: output, checkpoints: checkpoints,
-		visible: l.Visible(spec.GetGpus()), resume: l.resumeFrom(id, spec),
+		visible: l.Visible(spec.GetGpus()), resume: l.resumeFrom(id, dir, spec, data),
 		master: "127.0.0.1", nodes: max(1, len(spec.GetPeers())), perNode: max(1, len(spec.GetGpus())),
 	}
 	if peers := spec.GetPeers(); len(peers) > 1 && peers[0].GetHost() != "" {

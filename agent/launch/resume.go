@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 
+	"github.com/mindcoordinator/mind/agent/inputs"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -10,8 +11,11 @@ import (
 
 // resumeFrom picks the checkpoint that a task resumes from: the first one known to the coordinators that this node has,
 // unchanged since its registration. "" means from the start. If the coordinators send no resume points, their choice is
-// used.
-func (l *Launcher) resumeFrom(id taskid.ID, spec *v1.TaskSpec) string {
+// used. What was found with the task's data counts before all that.
+func (l *Launcher) resumeFrom(id taskid.ID, dir string, spec *v1.TaskSpec, data *inputs.Data) string {
+	if path, decided := data.ResumeFrom(dir); decided {
+		return path
+	}
 	points := spec.GetResumePoints()
 	if len(points) == 0 {
 		return spec.GetResumeFrom()

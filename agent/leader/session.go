@@ -29,6 +29,12 @@ type Tasks interface {
 	Reconcile(ctx context.Context, orders *v1.Orders)
 }
 
+// Checkpoints are those of the node.
+type Checkpoints interface {
+	// Take takes the orders about checkpoints. It does not block.
+	Take(orders []*v1.CheckpointOrder)
+}
+
 // GPUs are those of the node.
 type GPUs interface {
 	Current() []*v1.Gpu
@@ -45,14 +51,16 @@ type Config struct {
 	Network      Network
 	Credentials  credentials.TransportCredentials
 	// Hello is the first message of a session.
-	Hello   func() *v1.Hello
-	Tasks   Tasks
-	GPUs    GPUs
-	Outbox  *outbox.Outbox
-	Leases  *Leases
-	Rosters *Rosters
-	Relays  *Relays
-	Log     *slog.Logger
+	Hello func() *v1.Hello
+	Tasks Tasks
+	// Checkpoints may be nil.
+	Checkpoints Checkpoints
+	GPUs        GPUs
+	Outbox      *outbox.Outbox
+	Leases      *Leases
+	Rosters     *Rosters
+	Relays      *Relays
+	Log         *slog.Logger
 }
 
 // Sessions keeps the agent in a session with the leader.
@@ -239,6 +247,9 @@ func (st *stream) receive(ctx context.Context) error {
 			// Only this goroutine passes on orders, so they stay in order, and orders of an ended session do not come after
 			// those of the next.
 			st.cfg.Tasks.Reconcile(ctx, body.Orders)
+			if st.cfg.Checkpoints != nil {
+				st.cfg.Checkpoints.Take(body.Orders.GetCheckpoints())
+			}
 		}
 		var roster *v1.Roster
 		st.do(func(core *session.Session, _ time.Time) { roster = core.TakeRoster() })

@@ -109,6 +109,16 @@ func digestOf(lines []manifestLine) string {
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
+// MaxEntries limits how many files and directories of a checkpoint are visited.
+const MaxEntries = maxLookEntries
+
+// Digest is the digest of the manifest of an open directory.
+func Digest(ctx context.Context, dir *tree.Dir) (string, error) {
+	left := maxLookEntries
+	m, err := manifestOf(ctx, dir, "", &left)
+	return m.digest, err
+}
+
 // Verify compares a checkpoint with its registration. The error tells users why a task cannot resume from it.
 func Verify(ctx context.Context, point *v1.ResumePoint) error {
 	left := maxLookEntries

@@ -17,6 +17,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tree"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/api/series"
 	"github.com/mindcoordinator/mind/archive/tasks"
 )
 
@@ -50,6 +51,16 @@ type Finding struct {
 	events int64
 }
 
+// Series takes the lines of the metrics file, and is told when they may be kept (package series).
+type Series interface {
+	// Begin is called first, with the size and the change time of the file, and when the task was started.
+	Begin(size, changedMillis, startedMillis int64)
+	// Line takes one line; false: some of its numbers have no room.
+	Line(text []byte, end, atMillis int64) (room bool)
+	// Save is called after each look; last: nothing more comes.
+	Save(now time.Time, last bool)
+}
+
 // Watcher looks at what a task writes: metrics, events and checkpoints. Only one goroutine may use it. A restarted agent
 // reads the files again for the latest progress and phase. Checkpoints and phases that were found before but not
 // acknowledged come from the journal, unchanged and in order.
@@ -65,6 +76,7 @@ type Watcher struct {
 	cwd             string
 	checkpoints     checkpointDir
 	places          places
+	series          Series // nil: nobody wants the lines
 
 	// eventsRead is the offset behind the last event of a checkpoint or a result; waiting are the events that were read but
 	// not handled.
@@ -90,6 +102,7 @@ type event struct {
 	Step       float64         `json:"step"`
 	TotalSteps float64         `json:"total_steps"`
 	Metrics    json.RawMessage `json:"metrics"`
+	Kind       string          `json:"kind"`
 }
 
 // keptEvent is an event that is reported once.
@@ -110,6 +123,8 @@ type Config struct {
 	Roots []string
 	// Hidden is a directory in which only the job's own files count.
 	Hidden string
+	// Series takes the lines of the metrics file; nil: nobody does.
+	Series Series
 	// Renames reports renames; nil: renames are inferred from the times of files.
 	Renames *Renames
 	Log     *slog.Logger
@@ -134,7 +149,7 @@ func newWatcher(cfg Config) *Watcher {
 		dir: cfg.Dir, log: log.With("dir", cfg.Dir), remark: func(string) {},
 		metrics: taskfile.Tail{Dir: cfg.Dir, Name: shim.MetricsFile, Most: cfg.MetricsBytes},
 		events:  taskfile.Tail{Dir: cfg.Dir, Name: shim.EventsFile, Most: cfg.EventsBytes},
-		cwd:     spec.Cwd, refused: make(map[string]bool),
+		cwd:     spec.Cwd, refused: make(map[string]bool), series: cfg.Series,
 	}
 	if spec.Cwd == "" && len(spec.Dirs) > 0 {
 		w.cwd = spec.Dirs[0]
@@ -178,6 +193,11 @@ func (w *Watcher) load(ctx context.Context) []Finding {
 		w.journal.eventsDone = 0 // it was rewritten
 	}
 	w.toldAs, w.phase = w.journal.phase, w.journal.phase
+	if w.series != nil {
+		size, changed, _ := taskfile.Size(w.dir, shim.MetricsFile) // what cannot be read is shorter than what was read of it
+		_, started, _ := taskfile.Size(w.dir, shim.SpecFile)       // the shim writes to it just before the command starts
+		w.series.Begin(size, changed/int64(time.Millisecond), started/int64(time.Millisecond))
+	}
 	var found []Finding
 	for _, e := range w.journal.unacked {
 		f := Finding{Body: e.body, At: e.at, Acked: func() { w.journal.ack(e.n) }}
@@ -235,6 +255,9 @@ func (w *Watcher) scan(ctx context.Context, now time.Time, last bool) []Finding 
 		found = append(found, w.keep(some)...)
 		more = more && last && ctx.Err() == nil
 	}
+	if w.series != nil {
+		w.series.Save(now, last && ctx.Err() == nil)
+	}
 	return append(known, found...)
 }
 
@@ -251,6 +274,9 @@ func (w *Watcher) look(ctx context.Context, now time.Time, last bool) (found []F
 	more = more || len(w.waiting) > 0
 	var latest []byte
 	more = w.read(&w.metrics, func(line taskfile.Line) {
+		if w.series != nil && !line.Long && !w.series.Line(line.Text, line.End, w.metrics.Changed/int64(time.Millisecond)) {
+			w.say("mind: this task reports more than %d different numbers: the others have no history (GET /jobs/{id}/metrics/series)", series.MaxReported)
+		}
 		// The last line with a step; programs print other lines, too.
 		if !line.Long && bytes.Contains(line.Text, []byte(`"step"`)) {
 			latest = append(latest[:0], line.Text...)
@@ -400,7 +426,11 @@ func (w *Watcher) checkpoint(ctx context.Context, e keptEvent, left *int) (f Fin
 		w.say("mind: the metrics of checkpoint %.200q are not kept: they have %d bytes; at most %d are kept", e.Path, len(metrics), maxCheckpointMetrics)
 		metrics = ""
 	}
-	return w.checkpoints.event(ctx, w.places, filepath.Clean(path), int64(e.Step), metrics, left)
+	f, ok, err = w.checkpoints.event(ctx, w.places, filepath.Clean(path), int64(e.Step), metrics, left)
+	if ok && strings.EqualFold(e.Kind, v1.CheckpointKind_MODEL.String()) {
+		f.Body.GetCheckpoint().Kind = v1.CheckpointKind_MODEL
+	}
+	return f, ok, err
 }
 
 // dealtWith reports whether an earlier agent has handled the event that ends there.

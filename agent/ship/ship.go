@@ -2,7 +2,7 @@
 //
 // Contract: a Shipper lists the tasks periodically, and puts their logs and metrics into the archive in the layout of
 // package archive/tasks: a segment as soon as it is closed, the open end every Flush, and the rest when the task has ended,
-// followed by a final manifest.
+// followed by a final manifest. The histories of their numbers follow more rarely, because they are shipped whole.
 //
 // Guarantees: Done is true for a task only if the archive has everything that it left. A mark in the task's directory
 // records what was shipped, so that the next agent continues where this one stopped. A failing store is retried, with
@@ -47,6 +47,9 @@ type Config struct {
 	LogDir, MetricsFile string
 	// MetricsBytes limits how much of the metrics is shipped, from their start; 0: all.
 	MetricsBytes int64
+	// SeriesFile is the name of the file with the histories of the task's numbers, SeriesBytes its largest size.
+	SeriesFile  string
+	SeriesBytes int64
 
 	// Scan is how often tasks are looked at; 0: 1 s.
 	Scan time.Duration
@@ -75,7 +78,7 @@ const (
 type Shipper struct {
 	cfg     Config
 	metrics *metrics
-	rate    rate
+	rate    archive.Rate
 
 	mu   sync.Mutex
 	done map[tasks.Task]bool
@@ -98,7 +101,7 @@ func New(cfg Config) *Shipper {
 		cfg.Workers = 4
 	}
 	s := &Shipper{
-		cfg: cfg, rate: rate{perSecond: cfg.Rate}, done: make(map[tasks.Task]bool),
+		cfg: cfg, rate: archive.Rate{PerSecond: cfg.Rate}, done: make(map[tasks.Task]bool),
 		known: make(map[tasks.Task]*shipment), results: make(chan *shipment),
 	}
 	s.metrics = newMetrics(cfg.Metrics)
@@ -220,36 +223,6 @@ func (s *Shipper) settle(ctx context.Context, sh *shipment) {
 				s.cfg.Finished(sh.task)
 			}
 		}
-	}
-}
-
-// rate spreads bytes over time.
-type rate struct {
-	perSecond int64
-	mu        sync.Mutex
-	free      time.Time
-}
-
-// wait waits until so many bytes may be sent.
-func (r *rate) wait(ctx context.Context, bytes int) error {
-	if r.perSecond <= 0 {
-		return ctx.Err()
-	}
-	r.mu.Lock()
-	now := time.Now()
-	if r.free.Before(now) {
-		r.free = now
-	}
-	at := r.free
-	r.free = at.Add(time.Duration(float64(bytes) / float64(r.perSecond) * float64(time.Second)))
-	r.mu.Unlock()
-	timer := time.NewTimer(at.Sub(now))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
 

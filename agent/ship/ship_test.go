@@ -395,6 +395,61 @@ func TestShip_metrics(t *testing.T) {
 	})
 }
 
+// The series are shipped whole, now and then while the task runs, and once more when it has ended. A reader of the manifest before
+// the last one finds what that one names.
+func TestShip_series(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, func(c *Config) { c.SeriesFile, c.SeriesBytes = "series", 100 })
+		path := filepath.Join(n.dir, "series")
+		require.NoError(t, os.WriteFile(path, []byte("one"), 0o600))
+		kept := func(m *tasks.Manifest) string {
+			data, err := tasks.ReadSeries(t.Context(), n.store, m)
+			require.NoError(t, err)
+			return string(data)
+		}
+		n.start()
+		time.Sleep(4 * time.Minute)
+		require.Nil(t, n.manifest(), "the first period has not passed")
+		time.Sleep(2 * time.Minute)
+		first := n.manifest()
+		require.Equal(t, "one", kept(first))
+		time.Sleep(6 * time.Minute)
+		require.Equal(t, 1, n.store.parts, "what has not changed is not shipped again")
+
+		require.NoError(t, os.WriteFile(path, []byte("two"), 0o600))
+		time.Sleep(6 * time.Minute)
+		require.Equal(t, "two", kept(n.manifest()))
+		require.Equal(t, "one", kept(first))
+		n.stop()
+		n.start() // as the next agent does
+		defer func() { n.stop() }()
+		require.NoError(t, os.WriteFile(path, []byte("three"), 0o600))
+		n.end()
+		time.Sleep(time.Minute)
+		last := n.manifest()
+		require.True(t, last.Final)
+		require.Equal(t, "three", kept(last))
+		require.Equal(t, 3, n.store.parts)
+		_, err := tasks.ReadSeries(t.Context(), n.store, first)
+		require.ErrorIs(t, err, tasks.ErrDamaged, "there are two slots, and this is the third")
+	})
+}
+
+func TestShip_seriesThatTheTaskReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, func(c *Config) { c.SeriesFile, c.SeriesBytes = "series", 100 })
+		require.NoError(t, os.WriteFile(filepath.Join(n.dir, "series"), make([]byte, 101), 0o600))
+		n.end()
+		n.start()
+		defer func() { n.stop() }()
+		time.Sleep(time.Minute)
+		m := n.manifest()
+		require.True(t, m.Final, "the rest is shipped all the same")
+		_, err := tasks.ReadSeries(t.Context(), n.store, m)
+		require.ErrorIs(t, err, archive.ErrNotFound)
+	})
+}
+
 // Nothing in a task directory is synced: a power cut may take the end of the metrics, of which the archive has more then.
 func TestShip_metricsThatAPowerCutTookStayInTheArchive(t *testing.T) {
 	for name, left := range map[string]int64{"a part is left": 14, "nothing is left": 0} {

@@ -39,10 +39,12 @@ type shipment struct {
 	mark    *tasks.Manifest
 	stale   bool // the archive's manifest is older than the mark
 	flushed map[tasks.Stream]time.Time
-	sawIt   bool // the metrics file was looked at while it was at least as long as what was shipped of it
-	final   bool
-	more    bool // waits to be shipped at once
-	err     error
+	// seriesAt is when the series were last looked at.
+	seriesAt time.Time
+	sawIt    bool // the metrics file was looked at while it was at least as long as what was shipped of it
+	final    bool
+	more     bool // waits to be shipped at once
+	err      error
 
 	busy      bool
 	pause     time.Duration
@@ -72,6 +74,9 @@ func (sh *shipment) try(ctx context.Context) error {
 	}
 	allMetrics, err := sh.metrics(ctx)
 	if err != nil {
+		return err
+	}
+	if err := sh.series(ctx); err != nil {
 		return err
 	}
 	final := sh.ended && allLog && allMetrics
@@ -124,7 +129,7 @@ func (sh *shipment) begin() error {
 	}
 	sh.mark, sh.final = mark, mark.Final
 	// It is unknown whether the manifest was written after the parts.
-	sh.stale = !mark.Final && len(mark.Log)+len(mark.Metrics) > 0
+	sh.stale = !mark.Final && (len(mark.Log)+len(mark.Metrics) > 0 || mark.Series != nil)
 	sh.flushed = map[tasks.Stream]time.Time{}
 	return nil
 }
@@ -189,7 +194,7 @@ func (sh *shipment) next(s tasks.Stream, from source) (piece, error) {
 
 // put ships a piece, and replaces the last part if it starts there.
 func (sh *shipment) put(ctx context.Context, s tasks.Stream, p piece) error {
-	if err := sh.shipper.rate.wait(ctx, len(p.Data)); err != nil {
+	if err := sh.shipper.rate.Wait(ctx, len(p.Data)); err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeout(ctx, putTimeout)

@@ -3,10 +3,13 @@ package ship
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"time"
 
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tasklog"
@@ -61,6 +64,47 @@ func (sh *shipment) metrics(ctx context.Context) (all bool, err error) {
 		sh.mark.MetricsLimit = most
 	}
 	return sh.stream(ctx, tasks.Metrics, metricsFile{dir: sh.dir, name: sh.shipper.cfg.MetricsFile, size: size, changed: changed})
+}
+
+// seriesPause is how many times rarer than a log the series of a task that runs are shipped: they are shipped whole.
+const seriesPause = 10
+
+// series ships the histories of the task's numbers, if they are due and have changed.
+func (sh *shipment) series(ctx context.Context) error {
+	flush := sh.shipper.cfg.Flush
+	switch {
+	case sh.shipper.cfg.SeriesFile == "" || !sh.ended && flush < 0:
+		return nil
+	case !sh.ended && sh.seriesAt.IsZero():
+		sh.seriesAt = time.Now() // the first look starts a period
+		return nil
+	case !sh.ended && time.Since(sh.seriesAt) < seriesPause*flush:
+		return nil
+	}
+	data, err := taskfile.Read(sh.dir, sh.shipper.cfg.SeriesFile, sh.shipper.cfg.SeriesBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, taskfile.ErrNotRegular), errors.Is(err, taskfile.ErrNames), errors.Is(err, taskfile.ErrTooLong):
+		return nil // the task has none, or has put something else there
+	case err != nil:
+		return fmt.Errorf("read the series: %w", err)
+	}
+	sh.seriesAt = time.Now()
+	if sum := sha256.Sum256(data); sh.mark.Series != nil && hex.EncodeToString(sum[:]) == sh.mark.Series.SHA256 {
+		return nil
+	}
+	if err := sh.shipper.rate.Wait(ctx, len(data)); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, putTimeout)
+	defer cancel()
+	part, err := tasks.PutSeries(bounded, sh.shipper.cfg.Store, sh.task, sh.mark.Series, data)
+	if err != nil {
+		return err
+	}
+	sh.shipper.metrics.parts.Inc()
+	sh.shipper.metrics.bytes.Add(float64(len(data)))
+	sh.mark.Series, sh.stale = part, true
+	return sh.save()
 }
 
 // metricsFile is a metrics file at the time of a look.

@@ -62,6 +62,6 @@ func (f *follower) endedUnread(err error) bool {
 	if exit.Ended == 0 {
 		exit.Ended = time.Now().UnixNano()
 	}
-	f.door.Tell(func(tb *table.Table) { tb.Ends(f.task, blame(f.dir, exit)) })
+	f.door.Tell(func(tb *table.Table) { tb.Ends(f.task, f.cause(f.dir, exit)) })
 	return true
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/agent/gpus"
+	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskfile"
 	"github.com/mindcoordinator/mind/agent/tasks/table"
@@ -47,12 +48,29 @@ func blame(dir string, exit shim.Exit) shim.Exit {
 	return exit
 }
 
+// cause completes the exit of a task by what is known of why it failed: what its program reported, and a GPU that failed.
+func (w *work) cause(dir string, exit shim.Exit) shim.Exit {
+	return blame(dir, reported(dir, w.cfg.EventsBytes, exit))
+}
+
+// reported takes over why a program failed, as it said itself. A kill by the kernel is certain, and stays.
+func reported(dir string, most int64, exit shim.Exit) shim.Exit {
+	if exit.Code <= 0 || exit.Stopped || exit.Failure != shim.FailureNone && exit.Failure != shim.FailureOOM {
+		return exit
+	}
+	kind, message, ok := observe.ReportedError(dir, most)
+	if ok && (exit.Failure == shim.FailureNone || exit.Failure == kind) {
+		exit.Failure, exit.Message = kind, message
+	}
+	return exit
+}
+
 // explain checks whether a GPU failed under a task that ended with an error: the program often notices before the agent
 // does.
 func (f *follower) explain(exit shim.Exit) shim.Exit {
 	has := f.task.Has.GPUs
 	if exit.Pid == 0 || exit.Code == 0 && !exit.Stopped || len(has) == 0 {
-		return blame(f.dir, exit)
+		return f.cause(f.dir, exit)
 	}
 	if !exit.Stopped {
 		ctx, cancel := context.WithTimeout(context.Background(), gpus.Patience)
@@ -67,7 +85,7 @@ func (f *follower) explain(exit shim.Exit) shim.Exit {
 	if why := f.cfg.GPUs.Fault(has, from, to); why != "" {
 		f.cfg.markFault(f.dir, why)
 	}
-	return blame(f.dir, exit)
+	return f.cause(f.dir, exit)
 }
 
 // fit checks whether the GPUs of the task are healthy and empty; if not, it returns how the task ends without a launch. It

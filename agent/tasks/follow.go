@@ -11,6 +11,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/outbox"
 	"github.com/mindcoordinator/mind/agent/runner"
+	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/tasks/table"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -97,21 +98,24 @@ func (f *follower) attach() {
 type observed struct {
 	*follower
 	watcher *observe.Watcher
+	series  *series.Recorder
 	dirs    []string
 }
 
 // observe starts to watch what a task will write.
 func (f *follower) observe(s shim.Spec) *observed {
 	f.cfg.Outputs.Use(s.Dirs)
-	return &observed{follower: f, dirs: s.Dirs, watcher: observe.New(observe.Config{
+	recorder := f.cfg.Series.Open(f.task.ID, f.dir, f.task.Has)
+	return &observed{follower: f, dirs: s.Dirs, series: recorder, watcher: observe.New(observe.Config{
 		Dir: f.dir, Spec: s, MetricsBytes: f.cfg.MetricsBytes, EventsBytes: f.cfg.EventsBytes, Roots: f.cfg.Roots, Hidden: f.cfg.Hidden,
-		Renames: f.cfg.Renames, Log: f.cfg.Log,
+		Series: recorder, Renames: f.cfg.Renames, Log: f.cfg.Log,
 	})}
 }
 
 // end ends the watching, however the task ends.
 func (o *observed) end() {
 	o.watcher.End()
+	o.cfg.Series.Close(o.task.ID, o.series)
 	o.cfg.Outputs.Leave(o.dirs, false)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/launch"
 	"github.com/mindcoordinator/mind/agent/observe"
 	"github.com/mindcoordinator/mind/agent/outputs"
+	"github.com/mindcoordinator/mind/agent/series"
 	"github.com/mindcoordinator/mind/agent/ship"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/tasks/owner"
@@ -55,6 +56,7 @@ type Config struct {
 	Launcher  *launch.Launcher
 	Outputs   *outputs.Dirs
 	Renames   *observe.Renames
+	Series    *series.Book
 	// Archived reports whether a task is completely archived; nil: there is no archive.
 	Archived func(archived.Task) bool
 	// Restart asks for a new session. It does not block.

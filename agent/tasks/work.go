@@ -129,7 +129,7 @@ func (w *work) Fault(t *table.Task, why string) {
 func (w *work) Recall(t *table.Task) {
 	w.workers.Go(func(d *door) {
 		exit, err := runner.ReadExit(w.dir(t.ID))
-		exit = blame(w.dir(t.ID), exit)
+		exit = w.cause(w.dir(t.ID), exit)
 		if err != nil {
 			exit = shim.Exit{Code: -1, Failure: shim.FailureInternal, Message: "it is no longer known how the task ended: " + err.Error(), Ended: time.Now().UnixNano()}
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/mindcoordinator/mind/agent/backoff"
 	"github.com/mindcoordinator/mind/agent/datacache"
+	"github.com/mindcoordinator/mind/agent/series"
+	"github.com/mindcoordinator/mind/agent/doctor"
 	"github.com/mindcoordinator/mind/agent/shim"
 	"github.com/mindcoordinator/mind/agent/taskid"
 	"github.com/mindcoordinator/mind/agent/tasklog"
@@ -45,6 +47,10 @@ type Service struct {
 	// Tasks are the tasks of the node, and Cache is its data cache.
 	Tasks Tasks
 	Cache *datacache.Cache
+	// Series are the histories of the tasks' numbers.
+	Series *series.Book
+	// Doctor finds what the node can train.
+	Doctor *doctor.Doctor
 	// MetricsBytes limits how much of a task's metrics is read.
 	MetricsBytes int64
 }

@@ -17,6 +17,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -92,6 +93,52 @@ func (d *Dir) Readable(name string) error {
 	return unix.Close(fd)
 }
 
+// File opens a regular file below the directory to read it, without following links.
+func (d *Dir) File(name string) (*os.File, error) {
+	path := filepath.Join(d.file.Name(), name)
+	fd, err := d.open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_SYMLINKS)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), path)
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: path, Err: errors.New("it is not a regular file")}
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// Target is where a link inside leads in the end, relative to the directory.
+func (d *Dir) Target(name string) (string, error) {
+	fd, err := d.open(name, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
+	if err != nil {
+		return "", &fs.PathError{Op: "follow", Path: filepath.Join(d.file.Name(), name), Err: err}
+	}
+	defer unix.Close(fd)
+	at := func(fd int) (string, error) { return os.Readlink("/proc/self/fd/" + strconv.Itoa(fd)) }
+	top, err := at(int(d.file.Fd()))
+	if err != nil {
+		return "", err
+	}
+	to, err := at(fd)
+	if err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(top, to)
+	if err == nil && !filepath.IsLocal(rel) {
+		err = &fs.PathError{Op: "follow", Path: name, Err: unix.EXDEV}
+	}
+	return rel, err
+}
+
+// Root is the directory for package os, which then resolves no name outside of it.
+func (d *Dir) Root() (*os.Root, error) {
+	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(int(d.file.Fd())))
+}
+
 // Close closes the directory.
 func (d *Dir) Close() error { return d.file.Close() }
 
@@ -144,6 +191,10 @@ type Entry struct {
 	Dir  bool
 	// Regular: it is a regular file, or a link to one inside.
 	Regular bool
+	// Link: it is a link.
+	Link bool
+	// Mode has its permissions.
+	Mode uint32
 	// Size of a file; for a link to a file inside, the size of its target.
 	Size int64
 	// Changed is when it was last written.
@@ -221,11 +272,12 @@ func (d *Dir) entry(top *Dir, prefix, name string) (Entry, error) {
 	if err := unix.Fstatat(int(d.file.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return e, &fs.PathError{Op: "look at", Path: filepath.Join(d.file.Name(), name), Err: err}
 	}
-	e.Size, e.Changed = stat.Size, stat.Mtim
+	e.Size, e.Changed, e.Mode = stat.Size, stat.Mtim, stat.Mode&0o777
 	e.Dir, e.Regular = stat.Mode&unix.S_IFMT == unix.S_IFDIR, stat.Mode&unix.S_IFMT == unix.S_IFREG
 	if stat.Mode&unix.S_IFMT != unix.S_IFLNK {
 		return e, nil
 	}
+	e.Link = true
 	// A link counts as its target if that is inside.
 	fd, err := top.open(e.Path, unix.O_PATH|unix.O_CLOEXEC, unix.RESOLVE_BENEATH|unix.RESOLVE_NO_MAGICLINKS)
 	if err == nil {

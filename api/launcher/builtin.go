@@ -65,38 +65,16 @@ func deepspeed(what ...string) []string {
 	}, what...)
 }
 
+// Their hyperparameters are those of the runner's libraries, which differ from one training type to another: package
+// hyperparameters of the coordinator has them.
 var builtin = []*v1.Launcher{
-	{Framework: "HF_TRAINER", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}"), Hyperparameters: torchHyperparameters},
-	{Framework: "DEEPSPEED", Builtin: true, Argv: deepspeed("--module", Runner, "train", "--config", "{config}"), Hyperparameters: torchHyperparameters},
-	{Framework: "FSDP", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}"), Hyperparameters: torchHyperparameters},
+	{Framework: "HF_TRAINER", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}")},
+	{Framework: "DEEPSPEED", Builtin: true, Argv: deepspeed("--module", Runner, "train", "--config", "{config}")},
+	{Framework: "FSDP", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}")},
 	{
-		Framework: "MEGATRON", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}"), Hyperparameters: megatronHyperparameters,
+		Framework: "MEGATRON", Builtin: true, Argv: torchrun("-m", Runner, "train", "--config", "{config}"),
 		TrainingTypes: []string{"SFT", "CONTINUED_PRETRAIN", "FULL_FINETUNE"},
 	},
 	{Framework: "CUSTOM", Builtin: true, Argv: []string{"{script_command}"}, DistributedArgv: torchrun("{torchrun_script}")},
 	{Framework: Evaluation, Builtin: true, Argv: []string{"python3", "-m", Runner, "evaluate", "--config", "{config}"}},
-}
-
-// Hyperparameters of the runner, under the names that the libraries use.
-var (
-	commonHyperparameters = []string{
-		"adam_beta1", "adam_beta2", "adam_epsilon", "bf16", "eval_steps", "fp16", "learning_rate", "logging_steps",
-		"lr_scheduler_type", "max_grad_norm", "max_steps", "num_train_epochs", "optim", "save_steps", "seed", "warmup_ratio",
-		"warmup_steps", "weight_decay",
-	}
-	torchHyperparameters = sorted(commonHyperparameters, []string{
-		"beta", "gradient_accumulation_steps", "gradient_checkpointing", "label_smoothing_factor", "lora_alpha", "lora_bias", "lora_dropout",
-		"lora_r", "lora_target_modules", "neftune_noise_alpha", "packing", "per_device_eval_batch_size", "per_device_train_batch_size",
-		"quantization_bits", "quantization_type", "reward_model_id", "use_rslora", "zero_stage",
-	})
-	megatronHyperparameters = sorted(commonHyperparameters, []string{
-		"context_parallel_size", "expert_model_parallel_size", "global_batch_size", "micro_batch_size", "min_lr",
-		"pipeline_model_parallel_size", "recompute_granularity", "sequence_parallel", "tensor_model_parallel_size", "train_iters",
-	})
-)
-
-func sorted(lists ...[]string) []string {
-	all := slices.Concat(lists...)
-	slices.Sort(all)
-	return slices.Compact(all)
 }

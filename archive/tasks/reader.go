@@ -127,6 +127,21 @@ func (l *lines) each(ctx context.Context, gap func(from, to uint64) (more bool),
 	}
 }
 
+// ReadSeries reads the histories of a task's numbers. None: archive.ErrNotFound.
+func ReadSeries(ctx context.Context, store archive.Store, m *Manifest) ([]byte, error) {
+	if m.Series == nil {
+		return nil, fmt.Errorf("the series of attempt %d, rank %d of job %s: %w", m.Attempt, m.Rank, m.Job, archive.ErrNotFound)
+	}
+	if m.Series.Size > maxSeries {
+		return nil, fmt.Errorf("series of %d bytes: %w", m.Series.Size, ErrDamaged)
+	}
+	l := lines{store: store, manifest: m, stream: series}
+	return l.fetch(ctx, *m.Series)
+}
+
+// maxSeries bounds what is read as the series of a task.
+const maxSeries = 16 << 20
+
 // LogReader reads a log out of the archive. It is used by one goroutine.
 type LogReader struct {
 	lines lines

@@ -4,6 +4,7 @@
 //	manifests/JOB/ATTEMPT/RANK/TOKEN.json
 //	parts/JOB/ATTEMPT/RANK/TOKEN/log/OFFSET
 //	parts/JOB/ATTEMPT/RANK/TOKEN/metrics/OFFSET
+//	parts/JOB/ATTEMPT/RANK/TOKEN/series/SLOT
 //
 // Contract: one writer, the agent of the task's node, puts parts and, after
 // them, a manifest that names them; any number of readers read what the
@@ -51,6 +52,13 @@ const (
 	Metrics Stream = "metrics"
 )
 
+// series is where the histories of a task's numbers are. They are one file, which changes as a whole: a new one is put into
+// the other of two slots, so that a reader finds that of the manifest that it has read.
+const (
+	series      Stream = "series"
+	seriesSlots        = 2
+)
+
 // Part is a piece of a stream.
 type Part struct {
 	Offset uint64 `json:"offset"`
@@ -78,6 +86,8 @@ type Manifest struct {
 	Metrics []Part `json:"metrics,omitempty"`
 	// MetricsLimit is set when the task wrote more metrics than are read: the offset from which on they are not.
 	MetricsLimit int64 `json:"metrics_limit,omitempty"`
+	// Series is the file with the histories of the task's numbers; its offset is its slot.
+	Series *Part `json:"series,omitempty"`
 	// Final: the task has ended, and this is all that it left.
 	Final     bool  `json:"final"`
 	UnixNanos int64 `json:"unix_nanos"`
@@ -109,6 +119,16 @@ func PutPart(ctx context.Context, store archive.Store, t Task, s Stream, offset 
 		return Part{}, err
 	}
 	return part, nil
+}
+
+// PutSeries keeps the histories of a task's numbers, and returns them as the manifest names them. old is what it names now.
+func PutSeries(ctx context.Context, store archive.Store, t Task, old *Part, data []byte) (*Part, error) {
+	slot := uint64(0)
+	if old != nil {
+		slot = (old.Offset + 1) % seriesSlots
+	}
+	part, err := PutPart(ctx, store, t, series, slot, data)
+	return &part, err
 }
 
 // PutManifest keeps the manifest.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/scenario"
-	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
+	"github.com/mindcoordinator/mind/chaos/scenario/result"
 	"github.com/mindcoordinator/mind/chaos/stage"
 )
 
@@ -52,7 +52,7 @@ func run(ctx context.Context, o options) error {
 	if o.mind, err = filepath.Abs(o.mind); err != nil {
 		return err
 	}
-	var verdicts []verdict.Verdict
+	var results []result.Result
 	var faults []error
 	var skipped []string
 	for _, e := range scenario.Suite(o.long) {
@@ -73,7 +73,7 @@ func run(ctx context.Context, o options) error {
 		if err != nil {
 			faults = append(faults, err)
 		}
-		verdicts = append(verdicts, v)
+		results = append(results, v)
 	}
 	if o.list {
 		return nil
@@ -81,13 +81,13 @@ func run(ctx context.Context, o options) error {
 	if o.virtual && ctx.Err() == nil {
 		faults = append(faults, virtually(ctx))
 	}
-	sum := verdict.Sum("all", verdicts...)
+	sum := result.Sum("all", results...)
 	sum.Notes = append(sum.Notes, skipped...)
 	sum.Notes = append(sum.Notes, "clock steps of one process cannot be made on Linux without changing the clock of the machine: the attack in virtual time skews clocks")
 	fmt.Printf("\n== all scenarios\n%s\n", sum.Report())
 	for _, err := range faults {
 		if err != nil {
-			fmt.Println("no verdict:", err)
+			fmt.Println("no result:", err)
 		}
 	}
 	fmt.Println(sum)
@@ -97,12 +97,12 @@ func run(ctx context.Context, o options) error {
 // within bounds one scenario; the longest keeps agents away for ten minutes.
 const within = 25 * time.Minute
 
-func one(ctx context.Context, o options, e scenario.Entry) (verdict.Verdict, error) {
+func one(ctx context.Context, o options, e scenario.Entry) (result.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	dir, err := os.MkdirTemp(o.scratch, "mind-attack-")
 	if err != nil {
-		return verdict.Verdict{}, err
+		return result.Result{}, err
 	}
 	fmt.Printf("== %s, in %s\n", e.Attack.Name, dir)
 	v, err := stage.Run(ctx, o.mind, dir, e, func(format string, args ...any) { fmt.Printf("   "+format+"\n", args...) })

@@ -45,8 +45,8 @@ type control struct {
 	pkg   string
 	tests []string
 	once  sync.Once
-	// verdicts of the tests, by name: "PASS", "FAIL", "SKIP"; a test without one does not exist.
-	verdicts map[string]string
+	// outcomes of the tests, by name: "PASS", "FAIL", "SKIP"; a test without one does not exist.
+	outcomes map[string]string
 	err      error
 }
 
@@ -64,7 +64,7 @@ func (b *bench) try(ctx context.Context, m *mutant, c *control) result {
 		return result{outcome: unsound, why: c.err.Error()}
 	}
 	for _, t := range m.Tests {
-		if v := c.verdicts[t]; v != "PASS" {
+		if v := c.outcomes[t]; v != "PASS" {
 			return result{outcome: unsound, why: fmt.Sprintf("without the mutant, %s ends with %q", t, v)}
 		}
 	}
@@ -113,7 +113,7 @@ func judge(ctx context.Context, output string, err error) result {
 	case strings.Contains(output, "panic: ") || strings.Contains(output, "fatal error: "):
 		r.outcome, r.why = caught, "panic"
 	default:
-		r.outcome, r.why = late, "the tests ended without a word: "+err.Error()
+		r.outcome, r.why = late, "the tests ended without a result: "+err.Error()
 	}
 	return r
 }
@@ -127,14 +127,14 @@ func (b *bench) control(ctx context.Context, c *control) {
 		return
 	}
 	output, _ := b.run(ctx, c.pkg, binary, c.tests)
-	c.verdicts = verdicts(output)
+	c.outcomes = outcomes(output)
 }
 
-var verdict = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\S+)`)
+var testLine = regexp.MustCompile(`(?m)^--- (PASS|FAIL|SKIP): (\S+)`)
 
-func verdicts(output string) map[string]string {
+func outcomes(output string) map[string]string {
 	all := map[string]string{}
-	for _, v := range verdict.FindAllStringSubmatch(output, -1) {
+	for _, v := range testLine.FindAllStringSubmatch(output, -1) {
 		all[v[2]] = v[1]
 	}
 	return all

@@ -16,7 +16,7 @@ var edgeMutants = []mutant{
 	},
 	{
 		Name: "last-event-id-ignored", Breaks: "I10", File: "gateway/streams.go",
-		What: "a stream that is resumed begins anew",
+		What: "a stream that is resumed begins again",
 		Old:  "cursor := x.r.Header.Get(headerLastEventID)", New: `cursor := ""`,
 		Package: "gateway", Tests: []string{"TestLogs_resumeByTheCaller"},
 	},
@@ -88,7 +88,7 @@ var edgeMutants = []mutant{
 	},
 	{
 		Name: "turned-away-and-forgotten", Breaks: "security.md", File: "gateway/guesses/guesses.go",
-		What: "who is turned away because others guess at his address is turned away again",
+		What: "a caller that is refused because others at its address guessed is refused again",
 		Old:  "\t\tl.turnAway(now, credential)\n", New: "",
 		Package: "gateway/guesses", Tests: []string{"TestBegin_aGoodCredentialBehindTheAddressOfAGuesser"},
 	},

@@ -28,7 +28,7 @@ var coordinatorMutants = []mutant{
 	},
 	{
 		Name: "ignorance-is-a-vote", Breaks: "I6", File: "coordinator/liveness/votes.go",
-		What: "a coordinator that knows nothing of a node calls it dead",
+		What: "a coordinator that has no record of a node calls it dead",
 		Old:  "Dead: warm && company,", New: "Dead: warm || !company,",
 		Package: "coordinator/liveness", Tests: []string{"TestVotes_whatGossipSaysOfANode"},
 	},
@@ -40,7 +40,7 @@ var coordinatorMutants = []mutant{
 	},
 	{
 		Name: "tenant-not-checked", Breaks: "I11", File: "coordinator/call/answer.go",
-		What: "a job is found by who knows its id, whatever the tenant",
+		What: "a job is found by its id, whatever the tenant",
 		Old:  "ok && j.Tenant == c.Tenant {", New: "ok {",
 		Package: "coordinator", Tests: []string{"TestCluster_tenantsSeeOnlyTheirOwn"},
 	},
@@ -154,7 +154,7 @@ var coordinatorMutants = []mutant{
 	},
 	{
 		Name: "spread-unasked", Breaks: "scheduling.md", File: "coordinator/admission/resources.go",
-		What: "a program that knows nothing of other nodes is started on several",
+		What: "a program that cannot use other nodes is started on several",
 		Old:  "_, distributed := launcher.For(req); !distributed || gpus <= 1", New: "_, distributed := launcher.For(req); !distributed && gpus <= 1",
 		Package: "coordinator/admission", Tests: []string{"TestNewJob_spreadsTrainingsAlone"},
 	},

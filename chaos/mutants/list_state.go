@@ -25,7 +25,7 @@ var stateMutants = []mutant{
 		Package: "fsm", Tests: []string{"TestCheckpoint_needsTheDigestOfItsManifest"},
 	},
 	{
-		Name: "verdict-by-a-minority", Breaks: "I6", File: "fsm/work/apply/lost.go",
+		Name: "loss-by-a-minority", Breaks: "I6", File: "fsm/work/apply/lost.go",
 		What: "one vote is enough to lose a node",
 		Old:  "if 2*dead <= voters {", New: "if dead == 0 {",
 		Package: "fsm", Tests: []string{"TestLoseNode_countsTheVotesOfItsOwnVoters"},
@@ -106,7 +106,7 @@ var stateMutants = []mutant{
 		Package: "fsm/work", Tests: []string{"TestCanMove_everyPair"},
 	},
 	{
-		Name: "the-end-can-be-told-anew", Breaks: "I5", File: "fsm/work/apply/report.go",
+		Name: "the-end-can-be-told-again", Breaks: "I5", File: "fsm/work/apply/report.go",
 		What: "a task that has ended can end again, otherwise",
 		Old:  "if !old.Live() || old.Tasks[r.Rank].State == v1.TaskState_ENDED {", New: "if !old.Live() {",
 		Package: "fsm", Tests: []string{"TestReport_theEndOfATaskIsToldOnce"},
@@ -161,7 +161,7 @@ var stateMutants = []mutant{
 		Package: "raftnode/store", Tests: []string{"TestWalkSegment_anyBit"},
 	},
 	{
-		Name: "lost-segment-is-begun-anew", Breaks: "I4", File: "raftnode/store/reached.go",
+		Name: "lost-segment-is-begun-again", Breaks: "I4", File: "raftnode/store/reached.go",
 		What: "a coordinator whose newest segment is gone forgets what it has acknowledged",
 		Old:  "if last < reached {", New: "if last+1 == 0 {",
 		Package: "raftnode/store", Tests: []string{"TestOpen_theNewestSegmentIsGone"},
@@ -192,7 +192,7 @@ var stateMutants = []mutant{
 		Package: "fsm", Tests: []string{"TestLoseNode_countsTheVotesOfItsOwnVoters"},
 	},
 	{
-		Name: "verdict-without-a-successor", Breaks: "I6", File: "fsm/work/tables/losable.go",
+		Name: "loss-without-a-replacement-node", Breaks: "I6", File: "fsm/work/tables/losable.go",
 		What: "tasks are lost although those who could run the replacement are not on the roster that the node kept",
 		Old:  "m.RosterSince != 0 && m.RosterSince <= n.RosterAcked && j.MayRunOn(m)", New: "m.RosterSince != 0 && j.MayRunOn(m)",
 		Package: "fsm", Tests: []string{"TestLoseNode_refusesWhatMayNotBeSaid"},

@@ -109,7 +109,7 @@ func TestJudge(t *testing.T) {
 		"a part failed":    {"--- FAIL: TestA (0.00s)\n    --- FAIL: TestA/b (0.00s)\nFAIL\n", exit, caught, "TestA/b"},
 		"panic":            {"panic: fsm: no job moves\n\ngoroutine 1 [running]:\n", exit, caught, "panic"},
 		"too slow":         {"panic: test timed out after 3m0s\n\trunning tests:\n", exit, late, "the tests did not end"},
-		"killed":           {"", errors.New("signal: killed"), late, "the tests ended without a word: signal: killed"},
+		"killed":           {"", errors.New("signal: killed"), late, "the tests ended without a result: signal: killed"},
 		"it says no tests": {"testing: warning: no tests to run\nPASS\n", nil, survived, ""},
 	} {
 		r := judge(t.Context(), tc.output, tc.err)

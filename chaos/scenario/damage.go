@@ -151,7 +151,7 @@ func (f *Fight) refuses(ctx context.Context, p procs.Component, kind, dir string
 	case <-time.After(time.Minute):
 		_ = cmd.Process.Kill()
 		<-ended
-		f.verdict.Harmed = append(f.verdict.Harmed, p.ID+" ran on what was spoiled ("+kind+")")
+		f.result.Harmed = append(f.result.Harmed, p.ID+" ran on what was spoiled ("+kind+")")
 		return nil
 	case <-ctx.Done():
 		_ = cmd.Process.Kill()
@@ -164,7 +164,7 @@ func (f *Fight) refuses(ctx context.Context, p procs.Component, kind, dir string
 	}
 	said = said[len(before):]
 	if err == nil || !strings.Contains(said, dir) || strings.Contains(said, "goroutine ") {
-		f.verdict.Harmed = append(f.verdict.Harmed, fmt.Sprintf("%s did not say well why it refuses to start (%s, %v): %s", p.ID, kind, err, end(said)))
+		f.result.Harmed = append(f.result.Harmed, fmt.Sprintf("%s did not say well why it refuses to start (%s, %v): %s", p.ID, kind, err, end(said)))
 	}
 	lines := strings.Split(strings.TrimSpace(said), "\n")
 	f.Log("round %d: %s: %s", f.Round, kind, lines[len(lines)-1])

@@ -35,7 +35,7 @@ func Handshakes(rounds, perSecond int, length, settle time.Duration, load Load) 
 			if err := f.killAll(ctx, info.Coordinators); err != nil {
 				return err
 			}
-			f.verdict.Fault("kill-all-coordinators")
+			f.result.Fault("kill-all-coordinators")
 			stop := s.blow(ctx, perSecond)
 			begun := time.Now()
 			if err := f.startAll(info.Coordinators); err != nil {

@@ -99,13 +99,13 @@ func (f *Fight) terms() (all []term, err error) {
 // requireLeader notes it as broken unless one of the terms covers the time from within of begun until end.
 func (f *Fight) requireLeader(all []term, begun, end time.Time, within time.Duration) {
 	if why := steady(all, begun, end, within); why != "" {
-		f.verdict.Leaderless = append(f.verdict.Leaderless, fmt.Sprintf("round %d: %s", f.Round, why))
+		f.result.Leaderless = append(f.result.Leaderless, fmt.Sprintf("round %d: %s", f.Round, why))
 	}
 }
 
-// note keeps a remark for the verdict.
+// note keeps a remark for the result.
 func (f *Fight) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	f.verdict.Notes = append(f.verdict.Notes, text)
+	f.result.Notes = append(f.result.Notes, text)
 	f.Log("%s", text)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReignsIn_readsTheLogOfACoordinator(t *testing.T) {
+func TestTermsIn_readsTheLogOfACoordinator(t *testing.T) {
 	at := time.Date(2026, 11, 22, 14, 24, 2, 0, time.UTC)
 	log := strings.Join([]string{
 		`time=2026-11-22T14:24:02.000Z level=INFO msg=leading component=raftnode replica=c1 term=2`,

@@ -90,7 +90,7 @@ func LostQuorum(rounds int, load Load) Attack {
 				return err
 			}
 			f.Log("round %d: %s", f.Round, out)
-			// An answer of before may have been on its way until now.
+			// An answer of before may have been in flight until now.
 			sure()
 			if err := f.Cluster.Revive(ctx, survivor); err != nil {
 				return err

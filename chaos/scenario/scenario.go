@@ -2,7 +2,7 @@
 // through REST and signals alone, and fails when a promise is broken or when the attack was too weak to prove anything.
 //
 // An attack has four parts: jobs that run all through it (Steady), clients that submit short jobs meanwhile, a fault that
-// is repeated in rounds, and a verdict that holds what the cluster says against evidence that the jobs left outside of it.
+// is repeated in rounds, and a result that holds what the cluster says against evidence that the jobs left outside of it.
 package scenario
 
 import (
@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
+	"github.com/mindcoordinator/mind/chaos/scenario/result"
 	"github.com/mindcoordinator/mind/chaos/scenario/users"
-	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
 )
 
 // Arena is the cluster to be attacked, and what the attack needs beside it.
@@ -69,7 +69,7 @@ type Fight struct {
 	Arena
 	REST    *procs.REST
 	Round   int
-	verdict *verdict.Verdict
+	result  *result.Result
 	writers *users.Writers
 	fleet   *users.Fleet
 	ends    sync.WaitGroup
@@ -80,12 +80,12 @@ const writesWithin = 2 * time.Minute
 
 // Outage notes a fault that happened at t, and measures how long writes wait from then on.
 func (f *Fight) Outage(ctx context.Context, kind string, t time.Time) error {
-	f.verdict.Fault(kind)
+	f.result.Fault(kind)
 	outage, err := f.writers.FirstWriteSince(ctx, t, writesWithin)
 	if err != nil {
 		return err
 	}
-	f.verdict.Outages = append(f.verdict.Outages, outage)
+	f.result.Outages = append(f.result.Outages, outage)
 	f.Log("round %d: %s, writes waited %d ms", f.Round, kind, outage.Milliseconds())
 	return nil
 }
@@ -99,22 +99,22 @@ func (a Attack) spare(ctx context.Context, arena Arena) error {
 	return arena.Cluster.SpareOne(ctx)
 }
 
-// Run attacks, waits until all jobs have ended, and judges. An error means that there is no verdict: the attack could not
+// Run attacks, waits until all jobs have ended, and judges. An error means that there is no result: the attack could not
 // be carried out, or the cluster did not come back from it.
-func (a Attack) Run(ctx context.Context, arena Arena) (verdict.Verdict, error) {
+func (a Attack) Run(ctx context.Context, arena Arena) (result.Result, error) {
 	if arena.Log == nil {
 		arena.Log = func(string, ...any) {}
 	}
 	if err := a.spare(ctx, arena); err != nil {
-		return verdict.Verdict{}, err
+		return result.Result{}, err
 	}
 	rest, err := arena.Cluster.REST()
 	if err != nil {
-		return verdict.Verdict{}, err
+		return result.Result{}, err
 	}
 	run := a.Name + "-" + strconv.FormatInt(time.Now().UnixMicro(), 36)
-	v := verdict.Verdict{Scenario: a.Name}
-	fight := &Fight{Arena: arena, REST: rest, verdict: &v, fleet: users.NewFleet(rest, arena.Mind, arena.Scratch, run, a.Load.Steady)}
+	v := result.Result{Scenario: a.Name}
+	fight := &Fight{Arena: arena, REST: rest, result: &v, fleet: users.NewFleet(rest, arena.Mind, arena.Scratch, run, a.Load.Steady)}
 	if fight.writers, err = users.NewWriters(rest, run, arena.Scratch, a.Load.Pause); err != nil {
 		return v, err
 	}

@@ -41,7 +41,7 @@ func Starved(rounds int, length, settle time.Duration, load Load) Attack {
 			if err := f.Brake.Slow(pids, starvedPart); err != nil {
 				return fmt.Errorf("slowing the cluster down: %w", err)
 			}
-			f.verdict.Fault("starved")
+			f.result.Fault("starved")
 			wait.For(ctx, length)
 			err = ctx.Err()
 			end := time.Now()

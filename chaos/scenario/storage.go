@@ -87,11 +87,11 @@ func DiskFull(rounds int, load Load) Attack {
 			}
 			for _, text := range []string{"no space left on device", f.Disk.Dir, "make room"} {
 				if !strings.Contains(said[len(before):], text) {
-					f.verdict.Harmed = append(f.verdict.Harmed, fmt.Sprintf("%s stopped with a full disk and did not say %q: %s", owner.ID, text, end(said)))
+					f.result.Harmed = append(f.result.Harmed, fmt.Sprintf("%s stopped with a full disk and did not say %q: %s", owner.ID, text, end(said)))
 				}
 			}
 			if strings.Contains(said[len(before):], "goroutine ") {
-				f.verdict.Harmed = append(f.verdict.Harmed, owner.ID+" crashed when its disk was full: "+end(said))
+				f.result.Harmed = append(f.result.Harmed, owner.ID+" crashed when its disk was full: "+end(said))
 			}
 			if err := f.Disk.free(); err != nil {
 				return err

@@ -69,14 +69,14 @@ func Streams(rounds int, p Printing, load Load) Attack {
 					return err
 				}
 				if seen.State != "SUCCEEDED" || seen.Attempt != 1 {
-					f.verdict.Harmed = append(f.verdict.Harmed, fmt.Sprintf("the job that prints is %s in attempt %d", seen.State, seen.Attempt))
+					f.result.Harmed = append(f.result.Harmed, fmt.Sprintf("the job that prints is %s in attempt %d", seen.State, seen.Attempt))
 				}
 				if err := watching.Wait(ctx); err != nil {
 					return err
 				}
 				stop()
 				<-asked
-				return watching.Judge(f.fleet.Dir, f.verdict)
+				return watching.Judge(f.fleet.Dir, f.result)
 			}, nil
 		},
 		Fault: func(ctx context.Context, f *Fight) error {
@@ -84,7 +84,7 @@ func Streams(rounds int, p Printing, load Load) Attack {
 			case 0:
 				return f.killAndRevive(ctx, "kill-gateway", func(info procs.Info) (procs.Component, error) { return info.Gateway, nil })
 			case 1:
-				f.verdict.Fault("kill-second-gateway")
+				f.result.Fault("kill-second-gateway")
 				f.Log("round %d: kill-second-gateway", f.Round)
 				return second.kill(ctx)
 			case 2:

@@ -136,7 +136,7 @@ func (n *node) kill() {
 	case n.Powered():
 		c.hangUp()
 	default:
-		c.over = true // without a word
+		c.over = true // and tells nobody
 	}
 }
 

@@ -31,7 +31,7 @@ type relayed struct {
 var (
 	errRefused = errors.New("connection refused")
 	errClosed  = errors.New("the coordinator ended the session")
-	errAgain   = errors.New("the agent wants all orders anew")
+	errAgain   = errors.New("the agent wants all orders again")
 )
 
 // find begins a round: every coordinator is asked once.

@@ -69,7 +69,7 @@ func (t *truth) applied(c *coordinator, index int, e *raft.Entry) {
 			w.fail(Token, "%s went from attempt %d, token %d to %d, %d", j.ID, old.Attempt, old.Token, j.Attempt, j.Token)
 		}
 		for _, a := range j.Awaits {
-			if a.Loss.How == work.LossVerdict && !slices.Contains(old.Awaits, a) {
+			if a.Loss.How == work.LossDeclared && !slices.Contains(old.Awaits, a) {
 				t.judged(w, j, a)
 			}
 		}
@@ -88,7 +88,7 @@ func (t *truth) compare(c *coordinator, index int) {
 	}
 }
 
-// judged holds a verdict against the promise: a majority, and a lease that has run out. A twentieth of it is left to
+// judged holds a result against the promise: a majority, and a lease that has run out. A twentieth of it is left to
 // clocks; they are wrong by a hundredth at most.
 func (t *truth) judged(w *world, j *work.Job, a work.AwaitedTask) {
 	if 2*int(a.Loss.Votes) <= int(a.Loss.Voters) || int(a.Loss.Voters) != len(w.coordinators) {

@@ -28,18 +28,18 @@ type term struct {
 	sessions []*stream // by node, nil: none
 	roster   *v1.Roster
 
-	renewing   bool
-	renewedAt  int64
-	proving    bool
-	planned    uint64
-	plannedAt  int64
-	planning   bool
-	lookedAt   int64
-	looking    int // changes of nodes in flight
-	triedAt    int64
-	condemning int // ballots and proposals in flight
-	tickedAt   int64
-	acking     bool
+	renewing  bool
+	renewedAt int64
+	proving   bool
+	planned   uint64
+	plannedAt int64
+	planning  bool
+	lookedAt  int64
+	looking   int // changes of nodes in flight
+	triedAt   int64
+	losing    int // ballots and proposals in flight
+	tickedAt  int64
+	acking    bool
 }
 
 // Leads implements raft.Host.
@@ -105,7 +105,7 @@ func (c *coordinator) lead() {
 	}
 	if listening && now-t.triedAt >= int64(liveness.BenchPace) {
 		t.triedAt = now
-		c.condemn(t)
+		c.declareLost(t)
 	}
 	if now-t.tickedAt >= second {
 		t.tickedAt = now
@@ -113,7 +113,7 @@ func (c *coordinator) lead() {
 	}
 }
 
-// listening says whether silence means anything now. Without the fresh period there is nothing to begin anew.
+// listening says whether silence means anything now. Without the fresh period there is nothing to begin again.
 func (c *coordinator) listening() bool {
 	if c.w.without(RuleAttention | RuleFresh) {
 		return true
@@ -195,13 +195,13 @@ func (t *term) end(name string) {
 	}
 }
 
-// condemn asks the voters about the nodes that are due, and proposes that they are lost.
-func (c *coordinator) condemn(t *term) {
-	if t.condemning > 0 {
+// declareLost asks the voters about the nodes that are due, and proposes that they are lost.
+func (c *coordinator) declareLost(t *term) {
+	if t.losing > 0 {
 		return
 	}
 	for _, suspect := range t.bench.Due(c.machine.View(), c.time(), func(string, string) {}) {
-		t.condemning++
+		t.losing++
 		c.poll(t, suspect)
 	}
 }
@@ -232,7 +232,7 @@ func (c *coordinator) poll(t *term, suspect *liveness.Suspect) {
 		})
 	}
 	c.After(c.w.Within(50*ms, second), func() {
-		t.condemning--
+		t.losing--
 		if c.term != t {
 			return
 		}
@@ -247,16 +247,16 @@ func (c *coordinator) poll(t *term, suspect *liveness.Suspect) {
 }
 
 func (c *coordinator) lose(t *term, command work.LoseNode) {
-	t.condemning++
+	t.losing++
 	c.propose(command, func(o raft.Outcome, result any) {
-		t.condemning--
+		t.losing--
 		switch lost, _ := result.(work.LoseNodeResult); {
 		case o == raft.Unknown:
 		case o == raft.NotSent || lost.Refusal != nil:
 			t.Unbar(command.Node)
 			t.bench.Failed(command.Node, "refused", c.time())
 		default:
-			c.w.seen.Verdicts++
+			c.w.seen.Results++
 			c.w.seen.Lost += lost.Lost
 			c.w.Note("lost", c.Name, command.Node, uint64(lost.Lost), uint64(command.Silent))
 		}

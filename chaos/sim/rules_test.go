@@ -11,7 +11,7 @@ import (
 // to find something.
 //
 // What the simulation does not show to be needed by itself: RuleSettle and RuleHold, not even both, for an agent that was
-// silent for long has to join the roster anew, which keeps replacements from it; RuleClosed without RuleRelay and RuleVotes
+// silent for long has to join the roster again, which keeps replacements from it; RuleClosed without RuleRelay and RuleVotes
 // (an agent that is answered by one in session is renewed through it, and gossip hears of it); RuleHello (what is lost is
 // dead, or was never launched); RuleVotes and RuleAttention, which are there so that nothing is lost without need.
 var needed = []struct {

@@ -24,7 +24,7 @@ func number(t *testing.T, name string, otherwise uint64) uint64 {
 func (s *Seen) add(o Seen) {
 	s.Entries += o.Entries
 	s.Elections += o.Elections
-	s.Verdicts += o.Verdicts
+	s.Results += o.Results
 	s.Lost += o.Lost
 	s.Launches += o.Launches
 	s.Replacements += o.Replacements
@@ -66,7 +66,7 @@ func TestSeeds(t *testing.T) {
 	}
 	// A quiet run shows nothing.
 	for what, n := range map[string]int{
-		"elections": seen.Elections, "verdicts": seen.Verdicts, "lost tasks": seen.Lost, "replacements": seen.Replacements,
+		"elections": seen.Elections, "results": seen.Results, "lost tasks": seen.Lost, "replacements": seen.Replacements,
 		"relayed renewals": seen.Relayed, "tasks that ran on": seen.RanOn, "unknown outcomes": seen.Unknown,
 		"snapshots restored": seen.Restores, "outages": seen.Outages,
 	} {

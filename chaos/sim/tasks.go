@@ -158,7 +158,7 @@ func (w *worker) Restart() {
 	})
 }
 
-// Idle implements table.Work: agents of this world die without a word.
+// Idle implements table.Work: agents of this world die without a message.
 func (w *worker) Idle() {}
 
 // mailbox is the outbox with a clock. It implements table.Outbox.

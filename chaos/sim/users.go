@@ -86,7 +86,7 @@ func (u *users) try(j *wish) {
 		again()
 		return
 	}
-	// The answer may be lost on its way: then the user asks again, though the job is there.
+	// The answer may be lost: then the user asks again, though the job is there.
 	lost := !u.w.healed && u.w.Chance(0.2)
 	c.propose(work.SubmitJobs{Jobs: []work.NewJob{j.job}}, func(o raft.Outcome, result any) {
 		if o != raft.Applied || lost {
@@ -120,7 +120,7 @@ func (u *users) server() *coordinator {
 	return nil
 }
 
-// meddle has users and operators do things to what is there.
+// meddle has users and operators change jobs, queues and nodes at random.
 func (u *users) meddle() {
 	w := u.w
 	w.After(w.Within(second, w.knobs.meddling), func() {

@@ -53,7 +53,7 @@ type Result struct {
 
 // Seen counts what a run came across: a run in which nothing happens shows nothing.
 type Seen struct {
-	Entries, Elections, Verdicts, Lost, Launches, Replacements, Relayed, RanOn, Cut, Unknown, Restores, GaveUp, Outages int
+	Entries, Elections, Results, Lost, Launches, Replacements, Relayed, RanOn, Cut, Unknown, Restores, GaveUp, Outages int
 }
 
 // world is one run.

@@ -14,7 +14,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/netns"
 	"github.com/mindcoordinator/mind/chaos/procs"
 	"github.com/mindcoordinator/mind/chaos/scenario"
-	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
+	"github.com/mindcoordinator/mind/chaos/scenario/result"
 )
 
 // startWithin is how long a cluster may take to be ready, on a slow machine.
@@ -42,7 +42,7 @@ func Lacks(e scenario.Entry) string {
 }
 
 // Run starts a cluster with its state in dir, attacks it, and stops it.
-func Run(ctx context.Context, mind, dir string, e scenario.Entry, log func(format string, args ...any)) (v verdict.Verdict, err error) {
+func Run(ctx context.Context, mind, dir string, e scenario.Entry, log func(format string, args ...any)) (v result.Result, err error) {
 	v.Scenario = e.Attack.Name
 	arena := scenario.Arena{Mind: mind, Scratch: dir, Log: log}
 	stop, err := set(ctx, &arena, mind, dir, e)

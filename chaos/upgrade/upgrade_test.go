@@ -70,16 +70,16 @@ func TestUpgrade_inEveryOrder(t *testing.T) {
 	}
 	steps = append(steps, u.raise, u.allHaveOneState, u.anOldOneStops(ways[0][0]), u.allHaveOneState)
 
-	verdict, err := scenario.Attack{
+	result, err := scenario.Attack{
 		Name: "upgrade", Rounds: len(steps), Between: 200 * time.Millisecond, Takes: true,
 		Load:  scenario.Load{Steady: users.Steady{Jobs: 8, Replaceable: 4, Counted: true}, Clients: 3, Pause: 50 * time.Millisecond, Followers: 3},
 		Fault: func(ctx context.Context, f *scenario.Fight) error { return steps[f.Round-1](ctx, f) },
 	}.Run(t.Context(), scenario.Arena{Cluster: u.cluster, Mind: now, Scratch: dir, Log: t.Logf})
 	require.NoError(t, err)
-	t.Log(verdict)
-	require.NoError(t, verdict.Broken())
-	require.Zero(t, verdict.ClientErrors, "a client sees a slow answer during an upgrade, not an error")
-	require.Positive(t, verdict.Failovers)
+	t.Log(result)
+	require.NoError(t, result.Broken())
+	require.Zero(t, result.ClientErrors, "a client sees a slow answer during an upgrade, not an error")
+	require.Positive(t, result.Failovers)
 }
 
 // upgrade is a cluster of which each coordinator runs one of two versions.

@@ -79,7 +79,7 @@ type Cluster struct {
 	users    *network.Host
 }
 
-// replica is a coordinator's place: what is there when no process is.
+// replica is a coordinator's place: its disk and addresses, which exist without a process.
 type replica struct {
 	id   string
 	ip   string
@@ -174,7 +174,7 @@ func (c *Cluster) Close() {
 	c.ending.Wait()
 }
 
-// places are the seats of coordinators with who has them now.
+// places are the seats of coordinators, each with its present coordinator.
 func (c *Cluster) places() []*replica {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -203,7 +203,7 @@ func at(ip string, port int) string { return fmt.Sprintf("%s:%d", ip, port) }
 
 func (c *Cluster) gossipSeeds() []string {
 	var all []string
-	for _, r := range c.coordinators { // a seat stays where it is, whoever has it
+	for _, r := range c.coordinators { // a seat stays where it is when its coordinator changes
 		all = append(all, at(r.ip, portGossip))
 	}
 	return all

@@ -7,7 +7,7 @@
 // (its links break and its disk stops at that moment, whatever its goroutines still do), be stopped (it has no effects until
 // it is continued) and be started again with what its disk holds (package disk). The processes of tasks are simulated
 // (package machine): they know how long they want to run and how they end, obey the deadlines of a shim, outlive their agent,
-// and tell package check what they do. Here is what is done with all this: users at work, faults, and the verdict.
+// and tell package check what they do. Here is what is done with all this: users at work, faults, and the result.
 //
 // Guarantees: the faults of a run are drawn from a seed, and the same seed draws the same faults at the same times.
 //

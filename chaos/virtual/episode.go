@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/chaos/check"
 )
 
-// Episode is a cluster, its users and what is done to them, from the beginning to the verdict.
+// Episode is a cluster, its users and what is done to them, from the beginning to the result.
 type Episode struct {
 	Options Options
 	Load    Load
@@ -21,7 +21,7 @@ type Episode struct {
 	Only []int
 	// Settle is how long the jobs have to come to their ends after everything is whole again; default 30 min.
 	Settle time.Duration
-	// Watch is given the cluster as soon as there is one: whoever waits outside may read its journal.
+	// Watch is given the cluster as soon as there is one: a goroutine that waits outside may read its journal.
 	Watch func(*Cluster)
 }
 
@@ -40,8 +40,8 @@ func (e Episode) Faults() []Fault {
 	return some
 }
 
-// Verdict is what an episode showed.
-type Verdict struct {
+// Result is what an episode showed.
+type Result struct {
 	Seed     uint64
 	Findings []string
 	Journal  []string
@@ -55,7 +55,7 @@ type Verdict struct {
 
 // Run plays the episode. It must be called inside a bubble; what it returns may leave it. The history is not yet checked:
 // that takes true time.
-func (e Episode) Run() *Verdict {
+func (e Episode) Run() *Result {
 	if e.Settle == 0 {
 		e.Settle = 30 * time.Minute
 	}
@@ -115,7 +115,7 @@ func (e Episode) Run() *Verdict {
 	close(watching)
 	<-watched
 	c.CheckViews()
-	v := &Verdict{Seed: e.Options.Seed, History: w.History, Virtual: time.Since(began), Jobs: jobs, Lost: c.Replicas.Lost()}
+	v := &Result{Seed: e.Options.Seed, History: w.History, Virtual: time.Since(began), Jobs: jobs, Lost: c.Replicas.Lost()}
 	_, ever := c.World.Live()
 	v.Report = fmt.Sprintf("seed %d: %s of cluster life; faults: %s; %d coordinators replaced; %d jobs, %d processes, %d checkpoints; %d events told over %d streams; %s; calls: %s",
 		e.Options.Seed, v.Virtual.Round(time.Second), a.Report(), c.replaced, v.Jobs, ever, checkpoints, events, streams, c.Replicas.Summary(), w.Answers())

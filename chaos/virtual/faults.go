@@ -223,12 +223,12 @@ func (a *Attack) inflict(n int, f Fault) {
 	case Transfer:
 		to := seat.id
 		if r.IntN(2) == 0 {
-			to = "" // whoever is most up to date
+			to = "" // the most up-to-date replica
 		}
 		c.log.note("fault", fmt.Sprint(f, " to ", to))
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		// A cluster in pieces may well refuse: whoever does must go on leading.
+		// A cluster in pieces may well refuse: a leader that does must go on leading.
 		_, _ = a.operators.Operators().TransferLeadership(client.WithCall(ctx, client.Call{Operator: true}), &v1.TransferLeadershipRequest{To: to})
 	case Quota:
 		a.limit(ctx, f, r)

@@ -15,7 +15,7 @@ import (
 const patience = 45 * time.Second
 
 // play plays an episode and fails the test for whatever it found.
-func play(t *testing.T, e Episode) *Verdict {
+func play(t *testing.T, e Episode) *Result {
 	t.Helper()
 	v := watched(t, e)
 	if len(v.Findings) > 0 {
@@ -26,12 +26,12 @@ func play(t *testing.T, e Episode) *Verdict {
 }
 
 // watched plays an episode in a bubble, and says so when it takes long.
-func watched(t *testing.T, e Episode) *Verdict {
+func watched(t *testing.T, e Episode) *Result {
 	t.Helper()
 	e.Options.Dir = t.TempDir()
 	began := now()
 	var (
-		v     *Verdict
+		v     *Result
 		alive atomic.Pointer[Cluster]
 	)
 	e.Watch = func(c *Cluster) { alive.Store(c) }
@@ -50,7 +50,7 @@ func watched(t *testing.T, e Episode) *Verdict {
 }
 
 // keep writes what the components said where MIND_CHAOS_KEEP says.
-func keep(t *testing.T, v *Verdict) {
+func keep(t *testing.T, v *Result) {
 	if dir := os.Getenv("MIND_CHAOS_KEEP"); dir != "" {
 		file := dir + "/journal-" + strconv.FormatUint(v.Seed, 10) + ".txt"
 		if err := os.WriteFile(file, []byte(strings.Join(v.Journal, "\n")), 0o600); err == nil {

@@ -165,7 +165,7 @@ func TestNodeCutOff_replacedAndNeverTwice(t *testing.T) {
 				ended := s.Settle(2 * time.Hour)
 				require.Equal(s.t, v1.JobState_SUCCEEDED, ended["replaced"].GetState())
 				require.EqualValues(s.t, 2, ended["replaced"].GetAttempt())
-				// Whoever may not be replaced is not: it was cut off and worked on.
+				// A task that may not be replaced is not: it was cut off and worked on.
 				s.unharmed(kept)
 				require.EqualValues(s.t, 7, ended["kept"].GetExitCode())
 			})
@@ -232,7 +232,7 @@ func TestNodeAndLeaderDieTogether_lostInTime(t *testing.T) {
 		s.CrashCoordinator(leader, true)
 		s.CrashAgent(node, true)
 		s.await(job, 3*time.Minute, func(j *v1.Job) bool { return j.GetAttempt() == 2 && j.GetState() == v1.JobState_RUNNING })
-		// A new leader grants everybody one fresh period: it begins with its reign.
+		// A new leader grants everybody one fresh period: it begins with its term.
 		require.LessOrEqual(s.t, time.Since(began), 80*time.Second)
 		s.StartCoordinator(leader)
 		s.StartAgent(node)

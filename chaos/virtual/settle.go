@@ -26,7 +26,7 @@ func (w *Workload) ends(within time.Duration) map[string]*v1.Job {
 	deadline := time.Now().Add(within)
 	ended := map[string]*v1.Job{}
 	for _, j := range w.Jobs() {
-		// Whoever was left without an answer asks again; the key sees to it that it is one job.
+		// A client that was left without an answer asks again; the key sees to it that it is one job.
 		for j.ID == "" && time.Now().Before(deadline) {
 			ctx, cancel := w.context("submit-" + j.Key)
 			resp, err := w.client.Jobs().SubmitJob(ctx, w.request(j))

@@ -36,7 +36,7 @@ var etc = map[string]string{
 	"etc/nsswitch.conf": "hosts: files dns\n",
 }
 
-// WriteInitramfs writes the first file system of a machine. The owner of every file is root, whoever calls.
+// WriteInitramfs writes the first file system of a machine. The owner of every file is root, as any user.
 func (k *Kit) WriteInitramfs(path string, f Files) error {
 	var records []cpio.Record
 	for _, dir := range []string{"bin", "boot", guest.ModuleDir[1:], "dev", "etc", "proc", "root", "run", "sys", "tmp"} {

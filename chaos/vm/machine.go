@@ -59,7 +59,7 @@ type Machine struct {
 // niceness of a machine: what runs beside it comes first.
 const niceness = 10
 
-// bootTries is how often a machine is started anew: with other ports when somebody else took one in the moment between
+// bootTries is how often a machine is started again: with other ports when somebody else took one in the moment between
 // choosing and using it, and when its clock is wrong.
 const bootTries = 8
 

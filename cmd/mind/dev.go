@@ -82,6 +82,7 @@ command that starts each component, and a token) and prints "ready http://HOST:P
 	f.StringVar(&o.GPUs, "gpus", "", "GPUs of each agent: simulated ones such as 8xH100 or 4xA100,2xH100, auto, or none (default: those of this machine, else 8xH100)")
 	f.StringVar(&o.HTTP, "http", "", "address of the gateway (default: 127.0.0.1:8080, or the next free port); an address that other machines can reach gets a warning: HTTP without TLS")
 	f.StringVar(&o.LogArchive, "log-archive", "", "archive that keeps logs and metrics of tasks when their node is gone: a directory, file:///DIR or s3://BUCKET/PREFIX?... (default: none)")
+	f.StringVar(&o.CheckpointArchive, "checkpoint-archive", "", "archive that keeps checkpoints when their node is gone: a directory, file:///DIR or s3://BUCKET/PREFIX?... (default: a directory in --data-dir)")
 	f.StringSliceVar(&o.DataRoots, "data-roots", nil, "directories from which jobs may use local data and models (default: your home directory, the current directory and the directory for temporary files)")
 	f.StringSliceVar(&o.CORSOrigins, "cors-origins", nil, "origins whose pages may use the gateway from a browser, such as http://localhost:5173 (default: none)")
 	f.BoolVar(&o.Restart, "restart", false, "restart components that exit or are killed")

@@ -25,7 +25,9 @@ type Config struct {
 	// Liveness is the state of a coordinator in gossip, by id.
 	Liveness func() func(id string) string
 	Sessions Sessions
-	Log      *slog.Logger
+	// Agents holds connections to the agents, by address.
+	Agents Agents
+	Log    *slog.Logger
 }
 
 // Service answers QuotaService, LauncherService and, except for what concerns jobs, ClusterService.
@@ -37,12 +39,13 @@ type Service struct {
 	activity func(ctx context.Context, node string) map[string]*v1.NodeActivity
 	liveness func() func(id string) string
 	sessions Sessions
+	agents   Agents
 	log      *slog.Logger
 }
 
 // New makes a service.
 func New(c Config) *Service {
 	return &Service{
-		replica: c.Replica, activity: c.Activity, liveness: c.Liveness, sessions: c.Sessions, log: c.Log,
+		replica: c.Replica, activity: c.Activity, liveness: c.Liveness, sessions: c.Sessions, agents: c.Agents, log: c.Log,
 	}
 }

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"path"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/coordinator/hyperparameters"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // maxHyperparameters limits those of a job; they may become arguments of its command line.
@@ -63,7 +66,11 @@ func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 		f.Bad("training_config.training_type", "%s is not supported by framework %s, which takes %s",
 			t.GetTrainingType(), l.GetFramework(), strings.Join(types, ", "))
 	}
-	if known := l.GetHyperparameters(); len(known) > 0 {
+	if known := l.GetHyperparameters(); l.GetBuiltin() && runs(l) {
+		for _, fault := range hyperparameters.Check(t.GetTrainingType().String(), t.GetHyperparameters()) {
+			f.Bad("training_config.hyperparameters."+call.Clip(fault.Name, 64), "%s", fault.Says)
+		}
+	} else if len(known) > 0 {
 		for _, name := range slices.Sorted(maps.Keys(t.GetHyperparameters())) {
 			if !slices.Contains(known, name) {
 				f.Bad("training_config.hyperparameters."+call.Clip(name, 64), "is not a hyperparameter of framework %s%s; it takes %s",
@@ -81,6 +88,32 @@ func fitsLauncher(req *v1.SubmitJobRequest, l *v1.Launcher) error {
 		}
 	}
 	return f.Err()
+}
+
+// runs says whether a built-in launcher of a training starts the runner's own trainers. CUSTOM starts the user's script; what
+// MEGATRON takes is known to the adapter on the node alone.
+func runs(l *v1.Launcher) bool {
+	return l.GetFramework() != v1.FrameworkType_CUSTOM.String() && l.GetFramework() != v1.FrameworkType_MEGATRON.String()
+}
+
+// needsCUDA refuses a QLORA that no node can train: its 4-bit weights need a real GPU. Of a cluster without nodes nothing is
+// known.
+func needsCUDA(nodes iter.Seq[*work.Node], req *v1.SubmitJobRequest, l *v1.Launcher) error {
+	if req.GetTrainingConfig().GetTrainingType() != v1.TrainingType_QLORA || !l.GetBuiltin() || !runs(l) || req.GetSchedulingConfig().GetAllowPendingCapacity() {
+		return nil
+	}
+	some := false
+	for n := range nodes {
+		some = true
+		if slices.ContainsFunc(n.GPUs, func(g work.GPU) bool { return !g.Simulated }) {
+			return nil
+		}
+	}
+	if !some {
+		return nil
+	}
+	return call.Bad("training_config.training_type", "QLORA needs a CUDA GPU, and no node of the cluster has one (simulated GPUs do not count): "+
+		"use LORA, or set scheduling_config.allow_pending_capacity to wait for such a node")
 }
 
 // meant guesses the intended name: one that differs only in how words are joined.

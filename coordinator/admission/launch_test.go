@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -8,6 +9,7 @@ import (
 	"github.com/mindcoordinator/mind/api/launcher"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/coordinator/call"
+	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 func TestFitsLauncher(t *testing.T) {
@@ -29,6 +31,33 @@ func TestFitsLauncher(t *testing.T) {
 			func(r *v1.SubmitJobRequest) { r.TrainingConfig.Hyperparameters = map[string]string{"LoraR": "8"} }, nil,
 			"training_config.hyperparameters.LoraR", "did you mean lora_r?",
 		},
+		"a value of another type": {
+			func(r *v1.SubmitJobRequest) {
+				r.TrainingConfig.Hyperparameters = map[string]string{"learning_rate": "fast"}
+			}, nil,
+			"training_config.hyperparameters.learning_rate", "must be a number",
+		},
+		"of another training type": {
+			func(r *v1.SubmitJobRequest) { r.TrainingConfig.Hyperparameters = map[string]string{"beta": "1"} }, nil,
+			"training_config.hyperparameters.beta", "is a hyperparameter of DPO, RLHF, not of LORA",
+		},
+		"a launcher of one's own takes any": {
+			func(r *v1.SubmitJobRequest) {
+				r.TrainingConfig.Hyperparameters = map[string]string{"learning_rte": "fast"}
+			},
+			&v1.Launcher{Framework: "HF_TRAINER", Argv: []string{"x"}}, "", "",
+		},
+		"or those that it lists": {
+			func(r *v1.SubmitJobRequest) {
+				r.TrainingConfig.Hyperparameters = map[string]string{"learning_rte": "fast"}
+			},
+			&v1.Launcher{Framework: "HF_TRAINER", Argv: []string{"x"}, Hyperparameters: []string{"lr"}},
+			"training_config.hyperparameters.learning_rte", "it takes lr",
+		},
+		"MEGATRON takes any": {func(r *v1.SubmitJobRequest) {
+			r.TrainingConfig.TrainingType, r.TrainingConfig.Framework.Type = v1.TrainingType_SFT, v1.FrameworkType_MEGATRON
+			r.TrainingConfig.Hyperparameters = map[string]string{"train_iters": "9"}
+		}, nil, "", ""},
 		"CUSTOM takes any":  {func(r *v1.SubmitJobRequest) { custom(r); r.TrainingConfig.Hyperparameters = map[string]string{"x": ""} }, nil, "", ""},
 		"MEGATRON and LORA": {func(r *v1.SubmitJobRequest) { r.TrainingConfig.Framework.Type = v1.FrameworkType_MEGATRON }, nil, "training_config.training_type", "not supported by framework MEGATRON"},
 		"a launcher that runs a script": {
@@ -54,6 +83,45 @@ func TestFitsLauncher(t *testing.T) {
 			require.ErrorAs(t, err, &wrong)
 			require.Equal(t, tt.field, wrong.Field)
 			require.Contains(t, wrong.Message, tt.says)
+		})
+	}
+}
+
+func TestNeedsCUDA(t *testing.T) {
+	qlora := func(change func(*v1.SubmitJobRequest)) *v1.SubmitJobRequest {
+		r := trainingJob()
+		r.TrainingConfig.TrainingType = v1.TrainingType_QLORA
+		if change != nil {
+			change(r)
+		}
+		return r
+	}
+	real := &work.Node{GPUs: []work.GPU{{Simulated: true}, {}}}
+	pretend := &work.Node{GPUs: []work.GPU{{Simulated: true}}}
+	builtin := launcher.Builtin("HF_TRAINER")
+	for name, tt := range map[string]struct {
+		req   *v1.SubmitJobRequest
+		nodes []*work.Node
+		l     *v1.Launcher
+		ok    bool
+	}{
+		"a real one":           {qlora(nil), []*work.Node{pretend, real}, builtin, true},
+		"simulated GPUs":       {qlora(nil), []*work.Node{pretend}, builtin, false},
+		"no GPUs":              {qlora(nil), []*work.Node{{}}, builtin, false},
+		"no nodes yet":         {qlora(nil), nil, builtin, true},
+		"LORA":                 {trainingJob(), []*work.Node{pretend}, builtin, true},
+		"a program of its own": {qlora(nil), []*work.Node{pretend}, &v1.Launcher{Framework: "HF_TRAINER"}, true},
+		"it may wait": {qlora(func(r *v1.SubmitJobRequest) {
+			r.SchedulingConfig = &v1.SchedulingConfig{AllowPendingCapacity: true}
+		}), []*work.Node{pretend}, builtin, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := needsCUDA(slices.Values(tt.nodes), tt.req, tt.l)
+			if tt.ok {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, "QLORA needs a CUDA GPU, and no node of the cluster has one")
 		})
 	}
 }

@@ -3,6 +3,7 @@ package evaluations
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -92,20 +93,44 @@ func compared(evaluations []*v1.Evaluation) []*v1.ComparisonRow {
 	slices.SortFunc(rows, func(a, b *v1.ComparisonRow) int {
 		return cmp.Or(slices.Index(order, a.GetBenchmark())-slices.Index(order, b.GetBenchmark()), cmp.Compare(a.GetMetric(), b.GetMetric()))
 	})
+	errorOf := func(i int, row *v1.ComparisonRow) *float64 {
+		if err, ok := values[i][figure{row.GetBenchmark(), row.GetMetric() + stderrSuffix}]; ok && err >= 0 {
+			return &err
+		}
+		return nil
+	}
 	for _, row := range rows {
-		var base *float64
+		var base, baseError *float64
 		for i, e := range evaluations {
 			value := &v1.ComparisonValue{EvaluationId: e.GetEvaluationId()}
 			if number, ok := values[i][figure{row.GetBenchmark(), row.GetMetric()}]; ok {
-				value.Value = proto.Float64(number)
+				value.Value, value.StandardError = proto.Float64(number), errorOf(i, row)
 				if base == nil {
-					base = &number
+					base, baseError = &number, value.StandardError
 				} else {
 					value.Delta = proto.Float64(number - *base)
+					value.BeyondNoise = beyondNoise(*value.Delta, baseError, value.StandardError)
 				}
 			}
 			row.Values = append(row.Values, value)
 		}
 	}
 	return rows
+}
+
+const (
+	// stderrSuffix is what a program adds to the name of a metric for its standard error, as lm-eval does.
+	stderrSuffix = "_stderr"
+	// noise is how many standard errors a difference exceeds by chance in one case of twenty, in either direction.
+	noise = 1.96
+)
+
+// beyondNoise says whether a difference of two values is larger than chance explains; nil: their standard errors are not
+// known. The errors count as independent: over the same samples they often move together, and then the difference is a
+// little clearer than this says.
+func beyondNoise(delta float64, a, b *float64) *bool {
+	if a == nil || b == nil {
+		return nil
+	}
+	return proto.Bool(math.Abs(delta) > noise*math.Hypot(*a, *b))
 }

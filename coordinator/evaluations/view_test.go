@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
@@ -42,6 +43,32 @@ func TestCompared_deltasAreFromTheFirstThatHasTheMetric(t *testing.T) {
 	}
 	require.Equal(t, []string{"z em 2 - -", "z f1 1 - 0.5(-0.5)", "y f1 - 5 4(-1)"}, got)
 	require.Empty(t, compared([]*v1.Evaluation{{}, {}}))
+}
+
+func TestCompared_saysWhatIsNoise(t *testing.T) {
+	scored := func(metrics map[string]any) *v1.Evaluation {
+		fields, err := structpb.NewStruct(metrics)
+		require.NoError(t, err)
+		return &v1.Evaluation{Results: []*v1.BenchmarkResult{{Name: "mmlu", Metrics: fields}}}
+	}
+	for name, tt := range map[string]struct {
+		a, b map[string]any
+		want *bool
+	}{
+		"larger":                  {map[string]any{"acc": 0.5, "acc_stderr": 0.03}, map[string]any{"acc": 0.6, "acc_stderr": 0.04}, proto.Bool(true)},
+		"smaller":                 {map[string]any{"acc": 0.5, "acc_stderr": 0.03}, map[string]any{"acc": 0.597, "acc_stderr": 0.04}, proto.Bool(false)},
+		"larger and less":         {map[string]any{"acc": 0.6, "acc_stderr": 0.03}, map[string]any{"acc": 0.5, "acc_stderr": 0.04}, proto.Bool(true)},
+		"the same, without doubt": {map[string]any{"acc": 1.0, "acc_stderr": 0.0}, map[string]any{"acc": 1.0, "acc_stderr": 0.0}, proto.Bool(false)},
+		"one error is not known":  {map[string]any{"acc": 0.5}, map[string]any{"acc": 0.9, "acc_stderr": 0.01}, nil},
+		"an error that is none":   {map[string]any{"acc": 0.5, "acc_stderr": -1.0}, map[string]any{"acc": 0.9, "acc_stderr": 0.01}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			row := compared([]*v1.Evaluation{scored(tt.a), scored(tt.b)})[0]
+			require.Equal(t, "acc", row.GetMetric())
+			require.Nil(t, row.GetValues()[0].BeyondNoise)
+			require.Equal(t, tt.want, row.GetValues()[1].BeyondNoise)
+		})
+	}
 }
 
 func TestPinModel_aCheckpointThatIsGone(t *testing.T) {

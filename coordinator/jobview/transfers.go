@@ -6,9 +6,9 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// What users are told while the data and the model of their jobs are on their way to the nodes.
+// What users are told while the data and the model of their jobs are in flight to the nodes.
 
-// transferReason is what a job that is being prepared waits for; empty: nothing is on its way, as far as is known.
+// transferReason is what a job that is being prepared waits for; empty: nothing is in flight, as far as is known.
 func transferReason(j *work.Job) string {
 	all := transfers(j)
 	switch len(all) {
@@ -20,7 +20,7 @@ func transferReason(j *work.Job) string {
 	return fmt.Sprintf("%s; and %d more ranks", all[0], len(all)-1)
 }
 
-// transfers lists what is on its way to each rank.
+// transfers lists what is in flight to each rank.
 func transfers(j *work.Job) []string {
 	var out []string
 	for i := range j.Tasks {

@@ -38,7 +38,7 @@ func TestLearners_fate(t *testing.T) {
 	require.Equal(t, "it does not answer", why)
 	fate(at(6*time.Second, "c1", "c2", "c3", "(c4)"))
 	got, _ = fate(at(15*time.Second, "c1", "c2", "c3", "(c4)"))
-	require.Equal(t, learnerWaits, got, "it begins anew after it was silent")
+	require.Equal(t, learnerWaits, got, "it begins again after it was silent")
 	got, why = fate(at(16*time.Second, "c1", "c2", "C3", "(c4)"))
 	require.Equal(t, learnerWaits, got)
 	require.Contains(t, why, "c3 of the voters of today does not answer")

@@ -46,7 +46,7 @@ func (r *Replica) tryWrite(ctx context.Context, c *call.Call, method string, req
 	return resp, r.Forward(ctx, c, addr, method, req, resp)
 }
 
-// answerTime is what an answer gets to reach a caller before his time is up.
+// answerTime is what an answer gets to reach a caller before its time is up.
 const answerTime = 250 * time.Millisecond
 
 // waitUntil is how long a call waits for a leader. It ends in time to tell the caller that nothing was done: one whose time runs out
@@ -90,7 +90,7 @@ func (r *Replica) Forward(ctx context.Context, c *call.Call, addr, method string
 	caller := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer r.leader.onEnd(ctx, addr, cancel)()
+	defer r.leader.afterEnd(ctx, addr, cancel)()
 	md := metadata.Pairs(status.KeyForwarded, "1")
 	if c.Operator {
 		md.Set(status.KeyOperator, "1")

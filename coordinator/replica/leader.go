@@ -103,9 +103,9 @@ func (e *knownLeader) known() <-chan struct{} {
 // orderly way answers what it was asked before.
 const deposedGrace = 500 * time.Millisecond
 
-// onEnd calls f a little after the leader at that address is not known to lead any more, unless ctx ends or stop is
+// afterEnd calls f a little after the leader at that address is not known to lead any more, unless ctx ends or stop is
 // called before.
-func (e *knownLeader) onEnd(ctx context.Context, addr string, f func()) (stop func() bool) {
+func (e *knownLeader) afterEnd(ctx context.Context, addr string, f func()) (stop func() bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ctx == nil || !strings.HasSuffix(e.hint, "="+addr) {

@@ -14,7 +14,7 @@ func TestKnownLeader_endsALittleAfterTheLeaderChanged(t *testing.T) {
 		e.set("c1=a:1")
 		ended := map[string]time.Time{}
 		watch := func(name, addr string) func() bool {
-			return e.onEnd(t.Context(), addr, func() { ended[name] = time.Now() })
+			return e.afterEnd(t.Context(), addr, func() { ended[name] = time.Now() })
 		}
 		watch("old", "a:1")
 		stopped := watch("answered in time", "a:1")

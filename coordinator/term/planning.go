@@ -30,7 +30,7 @@ const (
 )
 
 // demand is what happened that may let a waiting job run. It is filled by the applying goroutine, and emptied by the
-// planning one; what piles up while a plan is on its way is looked at in one pass.
+// planning one; what piles up while a plan is in flight is looked at in one pass.
 type demand struct {
 	mu   sync.Mutex
 	wake chan struct{}
@@ -95,7 +95,7 @@ func (d *demand) again() {
 	}
 }
 
-// planner is the leader's scheduling loop. One plan is on its way at a time, and the next is made from a view that
+// planner is the leader's scheduling loop. One plan is in flight at a time, and the next is made from a view that
 // holds it: Propose returns when its entry is applied here.
 type planner struct {
 	*Term
@@ -193,7 +193,7 @@ func (p *planner) pass(ctx context.Context, v *fsm.View) {
 // settled says whether a node may be given a task that may still be alive elsewhere (rule R3).
 func (t *Term) settled(node string) bool { return t.liveness.Settled(node, time.Now()) }
 
-// write says why jobs wait, and up to where they were considered. It plans anew, because the reasons that a pass found
+// write says why jobs wait, and up to where they were considered. It plans again, because the reasons that a pass found
 // may be old by the time they may be written.
 func (p *planner) write(ctx context.Context, v *fsm.View) {
 	p.pending = false

@@ -11,7 +11,7 @@ import (
 type Actor struct {
 	Tenant string `cbor:"1,keyasint,omitempty"`
 	User   string `cbor:"2,keyasint,omitempty"`
-	// Token is the API token that he came with; 0: he came another way.
+	// Token is the API token that the caller came with; 0: another way.
 	Token ident.Token `cbor:"3,keyasint,omitempty"`
 	// Request is the id of the request, as the gateway's log has it.
 	Request string `cbor:"4,keyasint,omitempty"`

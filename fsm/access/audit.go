@@ -17,7 +17,7 @@ const (
 
 	// DefaultKeepAudit bounds the records of each of the three kinds, unless Configure says otherwise: about jobs, about
 	// calls that were denied, and about everything else. They have a bound each, so that however many jobs or denials come,
-	// they do not wash away who took a node out of service.
+	// they do not push out the record of an operator who took a node out of service.
 	DefaultKeepAudit = 100_000
 	// MaxAuditText bounds each text of a record, in bytes; what is longer is cut.
 	MaxAuditText = 256
@@ -33,7 +33,7 @@ type AuditRecord struct {
 	// Pos is its place among the records of the same index.
 	Pos  uint32 `cbor:"3,keyasint,omitempty"`
 	Time int64  `cbor:"4,keyasint,omitempty"`
-	// Tenant, User and Token are those of the caller; Token 0: he came another way.
+	// Tenant, User and Token are those of the caller; Token 0: another way.
 	Tenant string      `cbor:"5,keyasint,omitempty"`
 	User   string      `cbor:"6,keyasint,omitempty"`
 	Token  ident.Token `cbor:"7,keyasint,omitempty"`

@@ -9,7 +9,7 @@ import (
 // MaxDenials bounds the denials of one command.
 const MaxDenials = 256
 
-// RecordDenials writes down calls that were denied before they came to the state. Whoever denied them has added them up, so
+// RecordDenials writes down calls that were denied before they came to the state. The gateway or coordinator that denied them has added them up, so
 // that a flood of them is a few records.
 type RecordDenials struct {
 	Denials []Denial `cbor:"1,keyasint,omitempty"`
@@ -32,7 +32,7 @@ type Denial struct {
 	Lasted int64  `cbor:"9,keyasint,omitempty"`
 	// Request is the id of the first.
 	Request string `cbor:"10,keyasint,omitempty"`
-	// By is who denied them: a gateway or a coordinator.
+	// By is the gateway or coordinator that denied them.
 	By string `cbor:"11,keyasint,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func recordDenials(tx *kernel.Tx, c *RecordDenials) any {
 		}
 		who := &Actor{Tenant: d.Tenant, User: d.User, Token: d.Token, Request: d.Request}
 		if d.Tenant == "" {
-			who.User = "" // Nobody has shown that he is who he says.
+			who.User = "" // Nobody has proved to be that user.
 		}
 		Record(tx, who, AuditRecord{Action: AuditAccessDeny, Object: d.What}, &kernel.Refusal{Code: d.Code, Reason: d.said()})
 		recorded++

@@ -51,7 +51,7 @@ type Event struct {
 	Checkpoint ident.Checkpoint
 	// Name of the queue or coordinator.
 	Name string
-	// Transfer (job) says how far what a task needs is on its way to its node.
+	// Transfer (job) says how far what a task needs is in flight to its node.
 	Transfer string
 }
 

@@ -51,7 +51,7 @@ type RecordDef struct {
 	Blank func() Hashed
 	Save  func(s *State, emit func(row any) error) error
 	Load  func(s *State, data []byte) error
-	// Sum is the running hash of all rows, Recount the same computed anew.
+	// Sum is the running hash of all rows, Recount the same computed again.
 	Sum     func(s *State) uint64
 	Recount func(s *State) uint64
 }

@@ -22,7 +22,7 @@ type Base struct {
 	// Level is the feature level that the cluster was raised to; 0: it never was.
 	Level level.Level `cbor:"15,keyasint,omitempty"`
 
-	// sum is the hash, 0 when it has to be taken anew.
+	// sum is the hash, 0 when it has to be taken again.
 	sum uint64
 }
 

@@ -34,7 +34,7 @@ func PartOf[P Part](s *State) P {
 	return none
 }
 
-// Meta returns the meta row. Whoever changes it calls Touch.
+// Meta returns the meta row. Code that changes it calls Touch.
 func (s *State) Meta() MetaRow { return s.meta }
 
 // Index is that of the last entry in this state; while an entry is applied, it is that of the entry.
@@ -83,7 +83,7 @@ func (s *State) hash() uint64 {
 // names shares texts. It saves memory only, and changes no answer.
 type names struct{ known map[string]string }
 
-// maxNames bounds the table of names; when it is full it starts anew.
+// maxNames bounds the table of names; when it is full it starts again.
 const maxNames = 1 << 16
 
 func (n *names) intern(text string) string {

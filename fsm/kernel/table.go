@@ -158,7 +158,7 @@ func (t *Table[K, R]) hashOf(r R) uint64 {
 	return xxhash.Sum64(t.scratch)
 }
 
-// recount computes the sum anew from the rows. It is for checks: sum must be equal to it.
+// recount computes the sum again from the rows. It is for checks: sum must be equal to it.
 func (t *Table[K, R]) recount() uint64 {
 	var sum uint64
 	var f Fields

@@ -53,7 +53,7 @@ func (v *View) NextDue() (int64, bool) {
 const maxFindings = 50
 
 // Check says what does not hold of a state that always should: what the domains check, and that the running hash is as if
-// computed anew. Empty: all is well. It walks over everything.
+// computed again. Empty: all is well. It walks over everything.
 func Check(v *View) []string {
 	var found []string
 	report := func(format string, args ...any) {
@@ -67,12 +67,12 @@ func Check(v *View) []string {
 		}
 	}
 	if sum := v.Recount(); sum != v.Hash() {
-		report("I8: the running hash is %016x, computed anew it is %016x", v.Hash(), sum)
+		report("I8: the running hash is %016x, computed again it is %016x", v.Hash(), sum)
 	}
 	return found
 }
 
-// Recount computes the hash anew from all rows. It walks over everything: Hash must be equal to it.
+// Recount computes the hash again from all rows. It walks over everything: Hash must be equal to it.
 func (v *View) Recount() uint64 {
 	var sum uint64
 	for i := range v.state.registry.records {

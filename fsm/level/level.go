@@ -19,7 +19,7 @@ const (
 	// Base is the level of a state that was never raised: what a version of mind without levels writes.
 	Base Level = 2
 	// Newest is the highest level that this version of mind supports.
-	Newest Level = 4
+	Newest Level = 5
 )
 
 // Gate is something that is done from a level on.
@@ -75,6 +75,9 @@ var (
 	PastReasons   = gate(3, "past attempts always say why they ended")
 
 	CodedReasons = gate(4, "reasons are kept as codes, not as text")
+
+	DurableCheckpoints = gate(5, "checkpoints are uploaded to an archive, kept or given up by retention, and pinned")
+	TrainingErrors = gate(5, "DATA_FORMAT, CONFIG and DIVERGED, and errors that a program reports count as its exit")
 )
 
 // gates is what gate has made, in order.
@@ -103,7 +106,7 @@ type Range struct{ Oldest, Newest Level }
 // Supported is the range of this version of mind.
 func Supported() Range { return Range{Base, Newest} }
 
-// Before is the range of versions of mind that know nothing of levels.
+// Before is the range of versions of mind without levels.
 func Before() Range { return Range{Base, Base} }
 
 // Has says whether a level is in the range.

@@ -7,7 +7,7 @@ import (
 // Tick lets time pass: keys expire, time limits strike, held jobs come free, drains reach their deadline, finished jobs
 // beyond the bound are dropped. View.NextDue says when one is worth its while.
 type Tick struct {
-	// Settled: the leader's fresh period is over, so that whoever could come back has. Only then are tasks given up.
+	// Settled: the leader's fresh period is over, so that every node that could come back has. Only then are tasks given up.
 	Settled bool `cbor:"1,keyasint,omitempty"`
 	// Renewing are the unreachable nodes that renew their leases through their peers: nothing on them is given up.
 	Renewing []string `cbor:"2,keyasint,omitempty"`
@@ -36,7 +36,7 @@ type ConfigureResult struct{}
 
 // Recover begins a new life of the state. The state is that of a snapshot, or of one replica whose peers are gone, so what
 // the cluster acknowledged after it is not in it: jobs may have been placed, ended or canceled since, and nodes may run tasks
-// that it knows nothing of.
+// that it has no record of.
 //
 // What the state knows goes on. To make sure that nothing lives twice,
 //   - every node has to register again, and say what it still runs, before anything is given to it; a task that it has no
@@ -44,7 +44,7 @@ type ConfigureResult struct{}
 //   - no job that was there before is placed until every node has done so (or was forgotten by an operator), and before its
 //     own lease has run out on any node that this state has never heard of.
 //
-// Fencing tokens and ids are indices of the log, and so is the roster: whoever proposes a Recover does so at an index beyond
+// Fencing tokens and ids are indices of the log, and so is the roster: a Recover is proposed at an index beyond
 // all that the lost part of the log can have used.
 type Recover struct {
 	// Voters of the new life.

@@ -6,20 +6,8 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
-
-// DeleteCheckpoint takes a checkpoint of a tenant out of the state. The files are the user's, and stay.
-type DeleteCheckpoint struct {
-	Tenant string           `cbor:"1,keyasint,omitempty"`
-	ID     ident.Checkpoint `cbor:"2,keyasint,omitempty"`
-	Actor  *access.Actor    `cbor:"3,keyasint,omitempty"`
-}
-
-// CheckpointResult is the checkpoint that was there, or why nothing was done.
-type CheckpointResult struct {
-	Checkpoint *Checkpoint
-	Refusal    *kernel.Refusal
-}
 
 // SubmitJobs creates jobs, each for itself: one that is refused does not keep the others out.
 type SubmitJobs struct {
@@ -56,6 +44,10 @@ type NewJob struct {
 	Credentials []byte `cbor:"21,keyasint,omitempty"`
 	// Request is the id of the request that this job came with, when several were put together; empty: the actor's.
 	Request string `cbor:"22,keyasint,omitempty"`
+	// Retention is which of its checkpoints are kept.
+	Retention checkpoints.Retention `cbor:"23,keyasint,omitempty"`
+	// Scores is the checkpoint that an evaluation scores: it is kept until then. 0: none.
+	Scores ident.Checkpoint `cbor:"24,keyasint,omitempty"`
 }
 
 // SubmitJobsResult has one result per job, in order.
@@ -102,7 +94,7 @@ type ControlJob struct {
 	// Credentials (resume, retry) replace those of the job when set.
 	Credentials []byte        `cbor:"11,keyasint,omitempty"`
 	Actor       *access.Actor `cbor:"12,keyasint,omitempty"`
-	// Vouch (cancel): whoever asks says that the job's tasks on unreachable nodes are dead.
+	// Vouch (cancel): the caller says that the job's tasks on unreachable nodes are dead.
 	Vouch bool `cbor:"13,keyasint,omitempty"`
 }
 
@@ -176,7 +168,7 @@ const (
 	ReportCheckpoint
 	// ReportEvaluation: a benchmark of an evaluation has a result.
 	ReportEvaluation
-	// ReportTransfer: what the task needs is on its way to the node, or here.
+	// ReportTransfer: what the task needs is in flight to the node, or here.
 	ReportTransfer
 )
 
@@ -213,8 +205,10 @@ type TaskReport struct {
 	// ReportEvaluation.
 	Benchmark string `cbor:"17,keyasint,omitempty"`
 	Samples   int64  `cbor:"18,keyasint,omitempty"`
-	// ReportTransfer; empty: nothing is on its way any more.
+	// ReportTransfer; empty: nothing is in flight any more.
 	Transfer string `cbor:"19,keyasint,omitempty"`
+	// Model (ReportCheckpoint): it is an exported model, not to go on from.
+	Model bool `cbor:"20,keyasint,omitempty"`
 }
 
 // ReportResult counts what became of the reports. All of them are settled: none needs to be sent again.

@@ -70,7 +70,7 @@ type SetNode struct {
 type LoseNode struct {
 	Node  string `cbor:"1,keyasint,omitempty"`
 	Votes []Vote `cbor:"2,keyasint,omitempty"`
-	// Silent is for how long the leader has heard of no renewal, nanoseconds on its own clock, within its own reign.
+	// Silent is for how long the leader has heard of no renewal, nanoseconds on its own clock, within its own term.
 	Silent int64 `cbor:"3,keyasint,omitempty"`
 	// Eligible are the nodes that have been in session with this leader for long enough to be trusted with a replacement.
 	Eligible []string `cbor:"4,keyasint,omitempty"`

@@ -5,17 +5,17 @@ import (
 	"github.com/mindcoordinator/mind/fsm/reason"
 )
 
-// verdict says how a dependency stands.
-type verdict uint8
+// standing says how a dependency stands.
+type standing uint8
 
 const (
-	undecided verdict = iota
+	undecided standing = iota
 	Met
 	Unmeetable
 )
 
 // Judge says how a dependency stands, given the job depended on (nil: it was dropped long after its end).
-func (d Dependency) Judge(on *Job) verdict {
+func (d Dependency) Judge(on *Job) standing {
 	switch {
 	case on == nil:
 		return Unmeetable

@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/api/status"
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/reason"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 // Job is what a user asked for, and where it stands. Rows are immutable once they are in the state.
@@ -68,7 +69,7 @@ type Job struct {
 	// Past are the attempts before the newest one, oldest first; at most MaxPastAttempts are remembered.
 	Past []PastAttempt `cbor:"41,keyasint,omitempty"`
 	// Awaits are tasks of lost attempts that may still be alive. They limit where the next attempt may go, until nobody
-	// need be afraid of them any more.
+	// has to wait for them any more.
 	Awaits []AwaitedTask `cbor:"42,keyasint,omitempty"`
 	// RetriedAt is the newest attempt when a user last retried the job: what failed up to it is forgiven.
 	RetriedAt uint32 `cbor:"43,keyasint,omitempty"`
@@ -84,6 +85,10 @@ type Job struct {
 	// SettlesAt is when no attempt of it that was lost with a part of the log can be alive any more, Unix nanoseconds; set
 	// with HoldRecovery.
 	SettlesAt int64 `cbor:"48,keyasint,omitempty"`
+	// Retention is which of its checkpoints are kept.
+	Retention checkpoints.Retention `cbor:"49,keyasint,omitempty"`
+	// Scores is the checkpoint that an evaluation scores; 0: none.
+	Scores ident.Checkpoint `cbor:"50,keyasint,omitempty"`
 }
 
 // MaxPastAttempts bounds what a job remembers of its earlier attempts.
@@ -118,7 +123,7 @@ const (
 	HoldDependency
 	// HoldBackoff: it pauses before its next restart.
 	HoldBackoff
-	// HoldRecovery: an attempt of it may be alive that the recovered state knows nothing of.
+	// HoldRecovery: an attempt of it may be alive that the recovered state has no record of.
 	HoldRecovery
 )
 
@@ -134,7 +139,7 @@ type Task struct {
 	ErrorMessage reason.Reason      `cbor:"7,keyasint,omitempty"`
 	StartedAt    int64              `cbor:"8,keyasint,omitempty"`
 	EndedAt      int64              `cbor:"9,keyasint,omitempty"`
-	// Transfer says how far what the task needs is on its way to the node; only before it runs.
+	// Transfer says how far what the task needs is in flight to the node; only before it runs.
 	Transfer string `cbor:"10,keyasint,omitempty"`
 }
 
@@ -181,3 +186,11 @@ func (j *Job) Live() bool {
 
 // Terminal says whether the job is over, unless somebody retries it.
 func (j *Job) Terminal() bool { return status.Terminal(j.State) }
+
+// Needs are the checkpoints that it goes on from and that it scores, while it is not over; 0: none.
+func (j *Job) Needs() (needs [2]ident.Checkpoint) {
+	if !j.Terminal() {
+		needs = [2]ident.Checkpoint{j.ResumeFrom, j.Scores}
+	}
+	return needs
+}

@@ -20,8 +20,8 @@ type LossKind uint8
 
 // The grounds.
 const (
-	// LossVerdict: a majority of the voters called its node dead, and its lease had run out.
-	LossVerdict LossKind = iota + 1
+	// LossDeclared: a majority of the voters called its node dead, and its lease had run out.
+	LossDeclared LossKind = iota + 1
 	// LossReboot: its node came back with a new boot id.
 	LossReboot
 	// LossForgotten: an operator said that its node will not come back.
@@ -32,7 +32,7 @@ const (
 	LossForgottenByLog
 )
 
-// Loss is the evidence on which a task was declared lost. The figures go with LossVerdict.
+// Loss is the evidence on which a task was declared lost. The figures go with LossDeclared.
 type Loss struct {
 	How LossKind `cbor:"1,keyasint,omitempty"`
 	// Votes of so many Voters said that the node was dead; it had been silent for so many nanoseconds.

@@ -3,6 +3,7 @@ package work
 import (
 	"slices"
 
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
@@ -30,14 +31,25 @@ func (c SetNode) AtLevel(at level.Level) (kernel.Command, error) {
 
 // AtLevel is the command as an entry of a version has it.
 func (c ReportTasks) AtLevel(at level.Level) (kernel.Command, error) {
-	if !level.CodedReasons.Open(at) {
-		c.Reports = slices.Clone(c.Reports)
-		for i := range c.Reports {
-			c.Reports[i].ErrorMessage = c.Reports[i].ErrorMessage.At(at)
+	if level.TrainingErrors.Open(at) {
+		return c, nil
+	}
+	c.Reports = slices.Clone(c.Reports)
+	for i := range c.Reports {
+		r := &c.Reports[i]
+		r.ErrorMessage = r.ErrorMessage.At(at)
+		if e := (Ending{ErrorType: r.ErrorType, ExitCode: r.ExitCode}); e.Own() {
+			r.ErrorType = v1.ErrorType_EXIT_NONZERO // what it is for replicas that do not know the types
 		}
+	}
+	if !level.DurableCheckpoints.Open(at) && slices.ContainsFunc(c.Reports, exported) {
+		// Registered as a checkpoint, it would be gone on from.
+		c.Reports = slices.DeleteFunc(slices.Clone(c.Reports), exported)
 	}
 	return c, nil
 }
+
+func exported(r TaskReport) bool { return r.Model }
 
 // Reasons calls see for each reason in the row.
 func (j *Job) Reasons(see func(what string, why reason.Reason)) {

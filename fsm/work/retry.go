@@ -135,6 +135,17 @@ func CauseOf(e v1.ErrorType_Value) RetryCause {
 	return 0
 }
 
+// Own says whether the program of a job found the error itself, in what it was asked to do: no other node would help.
+func (e *Ending) Own() bool {
+	switch e.ErrorType {
+	case v1.ErrorType_DATA_FORMAT, v1.ErrorType_CONFIG, v1.ErrorType_DIVERGED:
+		return true
+	case v1.ErrorType_MODEL_NOT_FOUND: // without an exit code it was the node that did not find it, and nothing was started
+		return e.ExitCode != nil
+	}
+	return false
+}
+
 func (c *RetryCounts) Add(cause RetryCause) {
 	switch cause {
 	case RetryNodeLost:

@@ -40,9 +40,9 @@ var transitions = []Transition{
 	{v1.JobState_STARTING, v1.JobState_CANCELED, "canceled"},
 	{v1.JobState_RUNNING, v1.JobState_CANCELED, "canceled"},
 
-	{v1.JobState_ALLOCATED, v1.JobState_PREEMPTED, "gave way"},
-	{v1.JobState_STARTING, v1.JobState_PREEMPTED, "gave way"},
-	{v1.JobState_RUNNING, v1.JobState_PREEMPTED, "gave way"},
+	{v1.JobState_ALLOCATED, v1.JobState_PREEMPTED, "preempted"},
+	{v1.JobState_STARTING, v1.JobState_PREEMPTED, "preempted"},
+	{v1.JobState_RUNNING, v1.JobState_PREEMPTED, "preempted"},
 
 	{v1.JobState_ALLOCATED, v1.JobState_LOST, "node lost"},
 	{v1.JobState_STARTING, v1.JobState_LOST, "node lost"},

@@ -38,6 +38,10 @@ type Operation struct {
 	// Missing: the object that the query or the body names may not exist.
 	Missing bool
 	Query   []Parameter
+	// Media is the type of an answer that is not JSON; empty: it is.
+	Media string
+	// Conflict: the state of what is read may refuse it.
+	Conflict bool
 	// Unready is the schema of the answer with status 503 of an open operation with a query; nil: none.
 	Unready Object
 }
@@ -152,6 +156,8 @@ func responses(o *Operation, schemas schemaBook) Object {
 	switch {
 	case o.Stream:
 		success["content"] = Object{"text/event-stream": Object{"schema": Object{"type": "string"}}}
+	case o.Media != "":
+		success["content"] = Object{o.Media: Object{"schema": Object{"type": "string", "format": "binary"}}}
 	case o.OutSchema != nil && o.Open:
 		success["content"] = Object{"application/json": Object{"schema": o.OutSchema}}
 	case o.OutSchema != nil:
@@ -166,7 +172,7 @@ func responses(o *Operation, schemas schemaBook) Object {
 		if o.Missing || strings.Contains(o.Path, "{") {
 			refused = append(refused, 404)
 		}
-		if o.Method != "GET" || o.Stream {
+		if o.Method != "GET" || o.Stream || o.Conflict {
 			refused = append(refused, 409)
 		}
 		if o.Method != "GET" {

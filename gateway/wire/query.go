@@ -40,6 +40,18 @@ func Int(query url.Values, name string, low, high int64, faults []Fault) (int32,
 	return int32(n), faults
 }
 
+// Ints parses the numbers that a query gives under one name.
+func Ints(query url.Values, name string, low, high int64, faults []Fault) (all []int32, _ []Fault) {
+	for _, raw := range query[name] {
+		n, err := strconv.ParseInt(raw, 10, 32)
+		if err != nil || n < low || n > high {
+			return nil, append(faults, Fault{name, fmt.Sprintf("must be a whole number from %d to %d, not %q", low, high, Printable(raw))})
+		}
+		all = append(all, int32(n))
+	}
+	return all, faults
+}
+
 // Time parses a time from a query; nil if it is missing.
 func Time(query url.Values, name string, now time.Time, faults []Fault) (*timestamppb.Timestamp, []Fault) {
 	raw := query.Get(name)

@@ -76,6 +76,16 @@ func ListAuditRecords(query url.Values, now time.Time) (*v1.ListAuditRecordsRequ
 	return request, faults
 }
 
+// GetJobSeries reads which series of a job are wanted.
+func GetJobSeries(query url.Values) (*v1.GetJobSeriesRequest, []Fault) {
+	request := &v1.GetJobSeriesRequest{Names: query["name"]}
+	var faults []Fault
+	request.Points, faults = Int(query, "points", 1, 2000, nil)
+	request.Attempts, faults = Ints(query, "attempt", 1, math.MaxInt32, faults)
+	request.Ranks, faults = Ints(query, "rank", 0, math.MaxInt32, faults)
+	return request, faults
+}
+
 // StreamJobLogs reads the requested part of a job's log.
 func StreamJobLogs(query url.Values, now time.Time) (*v1.StreamJobLogsRequest, []Fault) {
 	request := &v1.StreamJobLogsRequest{}

@@ -62,7 +62,7 @@ func CheckSegments(dir string) ([]Segment, error) {
 }
 
 // checkList looks for what cannot be in the list of segments. The library removes segments that are not listed, and begins
-// anew one that is listed and not there: a number that has changed would cost all its entries.
+// again one that is listed and missing: a number that has changed would cost all its entries.
 func checkList(dir string, state types.PersistentState) error {
 	listed, last := map[uint64]string{}, len(state.Segments)-1
 	for i, s := range state.Segments {

@@ -28,7 +28,7 @@
 //   - It takes damage in the middle of the newest segment for a write that was cut short, and drops all that follows. See
 //     walkSegment. So it does with a segment that was cut off. See checkSegments.
 //   - Entries that were deleted from the newest segment can still be read. See segments.GetLog.
-//   - It drops damage in the newest write, and a newest segment that is gone. See cutShort and keyReached. It begins anew what the
+//   - It drops damage in the newest write, and a newest segment that is gone. See cutShort and keyReached. It begins again what the
 //     list of segments names wrongly, and removes what the list does not name. See checkList.
 //   - What a process had written and not synced when it was killed counts as written after the next start. See syncSegments.
 //   - On a full disk it leaves a segment that is not allocated, and writes to it after the next start. See mendTail.

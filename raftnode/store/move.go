@@ -206,7 +206,7 @@ func (c Config) toWAL() error {
 	return c.writeBolt(v, true, nil)
 }
 
-// writeWAL makes wal/ with the entries of another log. What is there is left of a move that was interrupted.
+// writeWAL makes wal/ with the entries of another log. Files in it are left of a move that was interrupted.
 func (c Config) writeWAL(entries raft.LogStore) error {
 	if err := c.removeWAL(); err != nil {
 		return err

@@ -236,7 +236,7 @@ func TestOpen_logsOfBothKindsOfAnEarlierVersion(t *testing.T) {
 	requireWorks(t, dir, WAL, entriesFrom(1, 10))
 }
 
-func TestOpen_whatIsGoneIsNotBegunAnew(t *testing.T) {
+func TestOpen_whatIsGoneIsNotBegunAgain(t *testing.T) {
 	dir := filled(t, WAL, entriesFrom(1, 10))
 	require.NoError(t, os.Rename(BoltPath(dir), BoltPath(dir)+".moved"))
 	_, err := Open(Config{Dir: dir})

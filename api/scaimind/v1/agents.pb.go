@@ -2793,6 +2793,86 @@ func (x *Ack) GetReportSeq() uint64 {
 	return 0
 }
 
+type ReadTrainingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadTrainingRequest) Reset() {
+	*x = ReadTrainingRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadTrainingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadTrainingRequest) ProtoMessage() {}
+
+func (x *ReadTrainingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadTrainingRequest.ProtoReflect.Descriptor instead.
+func (*ReadTrainingRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+}
+
+type ReadTrainingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Training      *NodeTraining          `protobuf:"bytes,1,opt,name=training,proto3" json:"training,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadTrainingResponse) Reset() {
+	*x = ReadTrainingResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadTrainingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadTrainingResponse) ProtoMessage() {}
+
+func (x *ReadTrainingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadTrainingResponse.ProtoReflect.Descriptor instead.
+func (*ReadTrainingResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ReadTrainingResponse) GetTraining() *NodeTraining {
+	if x != nil {
+		return x.Training
+	}
+	return nil
+}
+
 type ProbeDataRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	TenantId      string                 `protobuf:"bytes,1,opt,name=tenant_id,json=tenantId,proto3" json:"tenant_id,omitempty"`
@@ -2804,7 +2884,7 @@ type ProbeDataRequest struct {
 
 func (x *ProbeDataRequest) Reset() {
 	*x = ProbeDataRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2816,7 +2896,7 @@ func (x *ProbeDataRequest) String() string {
 func (*ProbeDataRequest) ProtoMessage() {}
 
 func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[35]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2829,7 +2909,7 @@ func (x *ProbeDataRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataRequest.ProtoReflect.Descriptor instead.
 func (*ProbeDataRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ProbeDataRequest) GetTenantId() string {
@@ -2862,7 +2942,7 @@ type ProbeDataResponse struct {
 
 func (x *ProbeDataResponse) Reset() {
 	*x = ProbeDataResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2874,7 +2954,7 @@ func (x *ProbeDataResponse) String() string {
 func (*ProbeDataResponse) ProtoMessage() {}
 
 func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[36]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2887,7 +2967,7 @@ func (x *ProbeDataResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeDataResponse.ProtoReflect.Descriptor instead.
 func (*ProbeDataResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ProbeDataResponse) GetSources() []*DataSourceCheck {
@@ -2906,7 +2986,7 @@ type ReadDataCacheRequest struct {
 
 func (x *ReadDataCacheRequest) Reset() {
 	*x = ReadDataCacheRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2918,7 +2998,7 @@ func (x *ReadDataCacheRequest) String() string {
 func (*ReadDataCacheRequest) ProtoMessage() {}
 
 func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[37]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2931,7 +3011,7 @@ func (x *ReadDataCacheRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheRequest.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ReadDataCacheRequest) GetTenantId() string {
@@ -2950,7 +3030,7 @@ type ReadDataCacheResponse struct {
 
 func (x *ReadDataCacheResponse) Reset() {
 	*x = ReadDataCacheResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3042,7 @@ func (x *ReadDataCacheResponse) String() string {
 func (*ReadDataCacheResponse) ProtoMessage() {}
 
 func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[38]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3055,7 @@ func (x *ReadDataCacheResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadDataCacheResponse.ProtoReflect.Descriptor instead.
 func (*ReadDataCacheResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ReadDataCacheResponse) GetCache() *NodeDataCache {
@@ -2995,7 +3075,7 @@ type PingRequest struct {
 
 func (x *PingRequest) Reset() {
 	*x = PingRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3007,7 +3087,7 @@ func (x *PingRequest) String() string {
 func (*PingRequest) ProtoMessage() {}
 
 func (x *PingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[39]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3020,7 +3100,7 @@ func (x *PingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingRequest.ProtoReflect.Descriptor instead.
 func (*PingRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *PingRequest) GetNodeId() string {
@@ -3042,7 +3122,7 @@ type PingResponse struct {
 
 func (x *PingResponse) Reset() {
 	*x = PingResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3054,7 +3134,7 @@ func (x *PingResponse) String() string {
 func (*PingResponse) ProtoMessage() {}
 
 func (x *PingResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[40]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3067,7 +3147,7 @@ func (x *PingResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PingResponse.ProtoReflect.Descriptor instead.
 func (*PingResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *PingResponse) GetNodeId() string {
@@ -3093,7 +3173,7 @@ type RelayRequest struct {
 
 func (x *RelayRequest) Reset() {
 	*x = RelayRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3105,7 +3185,7 @@ func (x *RelayRequest) String() string {
 func (*RelayRequest) ProtoMessage() {}
 
 func (x *RelayRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[41]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3118,7 +3198,7 @@ func (x *RelayRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayRequest.ProtoReflect.Descriptor instead.
 func (*RelayRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{41}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *RelayRequest) GetRenewal() *Renewal {
@@ -3137,7 +3217,7 @@ type RelayResponse struct {
 
 func (x *RelayResponse) Reset() {
 	*x = RelayResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3149,7 +3229,7 @@ func (x *RelayResponse) String() string {
 func (*RelayResponse) ProtoMessage() {}
 
 func (x *RelayResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[42]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3162,7 +3242,7 @@ func (x *RelayResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RelayResponse.ProtoReflect.Descriptor instead.
 func (*RelayResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{42}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *RelayResponse) GetSeq() uint64 {
@@ -3189,7 +3269,7 @@ type ReadTaskLogsRequest struct {
 
 func (x *ReadTaskLogsRequest) Reset() {
 	*x = ReadTaskLogsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3201,7 +3281,7 @@ func (x *ReadTaskLogsRequest) String() string {
 func (*ReadTaskLogsRequest) ProtoMessage() {}
 
 func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[43]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3214,7 +3294,7 @@ func (x *ReadTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{43}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ReadTaskLogsRequest) GetJobId() string {
@@ -3279,7 +3359,7 @@ type ReadTaskLogsResponse struct {
 
 func (x *ReadTaskLogsResponse) Reset() {
 	*x = ReadTaskLogsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3291,7 +3371,7 @@ func (x *ReadTaskLogsResponse) String() string {
 func (*ReadTaskLogsResponse) ProtoMessage() {}
 
 func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[44]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3304,7 +3384,7 @@ func (x *ReadTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{44}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ReadTaskLogsResponse) GetEntries() []*TaskLogEntry {
@@ -3341,7 +3421,7 @@ type TaskLogEntry struct {
 
 func (x *TaskLogEntry) Reset() {
 	*x = TaskLogEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3353,7 +3433,7 @@ func (x *TaskLogEntry) String() string {
 func (*TaskLogEntry) ProtoMessage() {}
 
 func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[45]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3366,7 +3446,7 @@ func (x *TaskLogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogEntry.ProtoReflect.Descriptor instead.
 func (*TaskLogEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{45}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *TaskLogEntry) GetOffset() uint64 {
@@ -3410,7 +3490,7 @@ type ReadTaskMetricsRequest struct {
 
 func (x *ReadTaskMetricsRequest) Reset() {
 	*x = ReadTaskMetricsRequest{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3422,7 +3502,7 @@ func (x *ReadTaskMetricsRequest) String() string {
 func (*ReadTaskMetricsRequest) ProtoMessage() {}
 
 func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[46]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3435,7 +3515,7 @@ func (x *ReadTaskMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsRequest.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{46}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ReadTaskMetricsRequest) GetJobId() string {
@@ -3483,7 +3563,7 @@ type ReadTaskMetricsResponse struct {
 
 func (x *ReadTaskMetricsResponse) Reset() {
 	*x = ReadTaskMetricsResponse{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3495,7 +3575,7 @@ func (x *ReadTaskMetricsResponse) String() string {
 func (*ReadTaskMetricsResponse) ProtoMessage() {}
 
 func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[47]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3508,7 +3588,7 @@ func (x *ReadTaskMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadTaskMetricsResponse.ProtoReflect.Descriptor instead.
 func (*ReadTaskMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{47}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ReadTaskMetricsResponse) GetEntries() []*TaskMetricsEntry {
@@ -3536,7 +3616,7 @@ type TaskMetricsEntry struct {
 
 func (x *TaskMetricsEntry) Reset() {
 	*x = TaskMetricsEntry{}
-	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3548,7 +3628,7 @@ func (x *TaskMetricsEntry) String() string {
 func (*TaskMetricsEntry) ProtoMessage() {}
 
 func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_agents_proto_msgTypes[48]
+	mi := &file_scaimind_v1_agents_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3561,7 +3641,7 @@ func (x *TaskMetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskMetricsEntry.ProtoReflect.Descriptor instead.
 func (*TaskMetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{48}
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *TaskMetricsEntry) GetOffset() uint64 {
@@ -3583,6 +3663,328 @@ func (x *TaskMetricsEntry) GetUnixNanos() int64 {
 		return x.UnixNanos
 	}
 	return 0
+}
+
+type ReadTaskSeriesRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	JobId   string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Attempt int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Rank    int32                  `protobuf:"varint,3,opt,name=rank,proto3" json:"rank,omitempty"`
+	// Only these; empty: all.
+	Names []string `protobuf:"bytes,4,rep,name=names,proto3" json:"names,omitempty"`
+	// Points of each series, at most.
+	Points        int32 `protobuf:"varint,5,opt,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadTaskSeriesRequest) Reset() {
+	*x = ReadTaskSeriesRequest{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadTaskSeriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadTaskSeriesRequest) ProtoMessage() {}
+
+func (x *ReadTaskSeriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[51]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadTaskSeriesRequest.ProtoReflect.Descriptor instead.
+func (*ReadTaskSeriesRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{51}
+}
+
+func (x *ReadTaskSeriesRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *ReadTaskSeriesRequest) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *ReadTaskSeriesRequest) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *ReadTaskSeriesRequest) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *ReadTaskSeriesRequest) GetPoints() int32 {
+	if x != nil {
+		return x.Points
+	}
+	return 0
+}
+
+type ReadTaskSeriesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Series        []*MetricSeries        `protobuf:"bytes,1,rep,name=series,proto3" json:"series,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadTaskSeriesResponse) Reset() {
+	*x = ReadTaskSeriesResponse{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadTaskSeriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadTaskSeriesResponse) ProtoMessage() {}
+
+func (x *ReadTaskSeriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[52]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadTaskSeriesResponse.ProtoReflect.Descriptor instead.
+func (*ReadTaskSeriesResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{52}
+}
+
+func (x *ReadTaskSeriesResponse) GetSeries() []*MetricSeries {
+	if x != nil {
+		return x.Series
+	}
+	return nil
+}
+
+// TaskSeries is the history of all numbers of one task: what its agent keeps in the task's directory, and in the archive.
+type TaskSeries struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Offset in the metrics file up to which its lines are in the series.
+	MetricsOffset int64 `protobuf:"varint,1,opt,name=metrics_offset,json=metricsOffset,proto3" json:"metrics_offset,omitempty"`
+	// The newest step, -1 for none: the samples of GPUs have it, too.
+	Step          int64            `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Histories     []*NumberHistory `protobuf:"bytes,3,rep,name=histories,proto3" json:"histories,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskSeries) Reset() {
+	*x = TaskSeries{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskSeries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskSeries) ProtoMessage() {}
+
+func (x *TaskSeries) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[53]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskSeries.ProtoReflect.Descriptor instead.
+func (*TaskSeries) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{53}
+}
+
+func (x *TaskSeries) GetMetricsOffset() int64 {
+	if x != nil {
+		return x.MetricsOffset
+	}
+	return 0
+}
+
+func (x *TaskSeries) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *TaskSeries) GetHistories() []*NumberHistory {
+	if x != nil {
+		return x.Histories
+	}
+	return nil
+}
+
+// NumberHistory is the history of one number in a bounded number of buckets, each of several values in a row. Entry i of
+// each list is of bucket i.
+type NumberHistory struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Unit      string                 `protobuf:"bytes,2,opt,name=unit,proto3" json:"unit,omitempty"`
+	Shared    bool                   `protobuf:"varint,3,opt,name=shared,proto3" json:"shared,omitempty"`
+	NotFinite int64                  `protobuf:"varint,4,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"`
+	// How many values a bucket gets before the next one begins.
+	Width int64 `protobuf:"varint,5,opt,name=width,proto3" json:"width,omitempty"`
+	// Unix milliseconds of the last value of each bucket, each as its difference from the one before.
+	Times []int64 `protobuf:"zigzag64,6,rep,packed,name=times,proto3" json:"times,omitempty"`
+	// Step of the last value of each bucket, -1 for none, each as its difference from the one before.
+	Steps         []int64   `protobuf:"zigzag64,7,rep,packed,name=steps,proto3" json:"steps,omitempty"`
+	Counts        []int64   `protobuf:"varint,8,rep,packed,name=counts,proto3" json:"counts,omitempty"`
+	Mins          []float64 `protobuf:"fixed64,9,rep,packed,name=mins,proto3" json:"mins,omitempty"`
+	Maxs          []float64 `protobuf:"fixed64,10,rep,packed,name=maxs,proto3" json:"maxs,omitempty"`
+	Means         []float64 `protobuf:"fixed64,11,rep,packed,name=means,proto3" json:"means,omitempty"`
+	Lasts         []float64 `protobuf:"fixed64,12,rep,packed,name=lasts,proto3" json:"lasts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NumberHistory) Reset() {
+	*x = NumberHistory{}
+	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NumberHistory) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NumberHistory) ProtoMessage() {}
+
+func (x *NumberHistory) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_agents_proto_msgTypes[54]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NumberHistory.ProtoReflect.Descriptor instead.
+func (*NumberHistory) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_agents_proto_rawDescGZIP(), []int{54}
+}
+
+func (x *NumberHistory) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NumberHistory) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *NumberHistory) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *NumberHistory) GetNotFinite() int64 {
+	if x != nil {
+		return x.NotFinite
+	}
+	return 0
+}
+
+func (x *NumberHistory) GetWidth() int64 {
+	if x != nil {
+		return x.Width
+	}
+	return 0
+}
+
+func (x *NumberHistory) GetTimes() []int64 {
+	if x != nil {
+		return x.Times
+	}
+	return nil
+}
+
+func (x *NumberHistory) GetSteps() []int64 {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *NumberHistory) GetCounts() []int64 {
+	if x != nil {
+		return x.Counts
+	}
+	return nil
+}
+
+func (x *NumberHistory) GetMins() []float64 {
+	if x != nil {
+		return x.Mins
+	}
+	return nil
+}
+
+func (x *NumberHistory) GetMaxs() []float64 {
+	if x != nil {
+		return x.Maxs
+	}
+	return nil
+}
+
+func (x *NumberHistory) GetMeans() []float64 {
+	if x != nil {
+		return x.Means
+	}
+	return nil
+}
+
+func (x *NumberHistory) GetLasts() []float64 {
+	if x != nil {
+		return x.Lasts
+	}
+	return nil
 }
 
 var File_scaimind_v1_agents_proto protoreflect.FileDescriptor
@@ -3811,7 +4213,10 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x03Ack\x12#\n" +
 	"\rheartbeat_seq\x18\x01 \x01(\x04R\fheartbeatSeq\x12\x1d\n" +
 	"\n" +
-	"report_seq\x18\x02 \x01(\x04R\treportSeq\"\xa2\x01\n" +
+	"report_seq\x18\x02 \x01(\x04R\treportSeq\"\x15\n" +
+	"\x13ReadTrainingRequest\"M\n" +
+	"\x14ReadTrainingResponse\x125\n" +
+	"\btraining\x18\x01 \x01(\v2\x19.scaimind.v1.NodeTrainingR\btraining\"\xa2\x01\n" +
 	"\x10ProbeDataRequest\x12\x1b\n" +
 	"\ttenant_id\x18\x01 \x01(\tR\btenantId\x121\n" +
 	"\asources\x18\x02 \x03(\v2\x17.scaimind.v1.DataSourceR\asources\x12>\n" +
@@ -3864,14 +4269,44 @@ const file_scaimind_v1_agents_proto_rawDesc = "" +
 	"\x06offset\x18\x01 \x01(\x04R\x06offset\x12\x12\n" +
 	"\x04json\x18\x02 \x01(\tR\x04json\x12\x1d\n" +
 	"\n" +
-	"unix_nanos\x18\x03 \x01(\x03R\tunixNanos2\xd3\x01\n" +
+	"unix_nanos\x18\x03 \x01(\x03R\tunixNanos\"\x8a\x01\n" +
+	"\x15ReadTaskSeriesRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
+	"\x04rank\x18\x03 \x01(\x05R\x04rank\x12\x14\n" +
+	"\x05names\x18\x04 \x03(\tR\x05names\x12\x16\n" +
+	"\x06points\x18\x05 \x01(\x05R\x06points\"K\n" +
+	"\x16ReadTaskSeriesResponse\x121\n" +
+	"\x06series\x18\x01 \x03(\v2\x19.scaimind.v1.MetricSeriesR\x06series\"\x81\x01\n" +
+	"\n" +
+	"TaskSeries\x12%\n" +
+	"\x0emetrics_offset\x18\x01 \x01(\x03R\rmetricsOffset\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x03R\x04step\x128\n" +
+	"\thistories\x18\x03 \x03(\v2\x1a.scaimind.v1.NumberHistoryR\thistories\"\x9c\x02\n" +
+	"\rNumberHistory\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04unit\x18\x02 \x01(\tR\x04unit\x12\x16\n" +
+	"\x06shared\x18\x03 \x01(\bR\x06shared\x12\x1d\n" +
+	"\n" +
+	"not_finite\x18\x04 \x01(\x03R\tnotFinite\x12\x14\n" +
+	"\x05width\x18\x05 \x01(\x03R\x05width\x12\x14\n" +
+	"\x05times\x18\x06 \x03(\x12R\x05times\x12\x14\n" +
+	"\x05steps\x18\a \x03(\x12R\x05steps\x12\x16\n" +
+	"\x06counts\x18\b \x03(\x03R\x06counts\x12\x12\n" +
+	"\x04mins\x18\t \x03(\x01R\x04mins\x12\x12\n" +
+	"\x04maxs\x18\n" +
+	" \x03(\x01R\x04maxs\x12\x14\n" +
+	"\x05means\x18\v \x03(\x01R\x05means\x12\x14\n" +
+	"\x05lasts\x18\f \x03(\x01R\x05lasts2\xd3\x01\n" +
 	"\fAgentService\x12U\n" +
 	"\aSession\x12\x1b.scaimind.v1.SessionRequest\x1a\x1c.scaimind.v1.SessionResponse\"\v\x8a\xb5\x18\a\b\x03\x12\x01\x01\x18\x01(\x010\x01\x12l\n" +
-	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x012\x9c\x03\n" +
+	"\x10GetNeededOutputs\x12$.scaimind.v1.GetNeededOutputsRequest\x1a%.scaimind.v1.GetNeededOutputsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x012\xe6\x04\n" +
 	"\vTaskService\x12b\n" +
 	"\fReadTaskLogs\x12 .scaimind.v1.ReadTaskLogsRequest\x1a!.scaimind.v1.ReadTaskLogsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12k\n" +
-	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12W\n" +
-	"\tProbeData\x12\x1d.scaimind.v1.ProbeDataRequest\x1a\x1e.scaimind.v1.ProbeDataResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12c\n" +
+	"\x0fReadTaskMetrics\x12#.scaimind.v1.ReadTaskMetricsRequest\x1a$.scaimind.v1.ReadTaskMetricsResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x010\x01\x12f\n" +
+	"\x0eReadTaskSeries\x12\".scaimind.v1.ReadTaskSeriesRequest\x1a#.scaimind.v1.ReadTaskSeriesResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12W\n" +
+	"\tProbeData\x12\x1d.scaimind.v1.ProbeDataRequest\x1a\x1e.scaimind.v1.ProbeDataResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12`\n" +
+	"\fReadTraining\x12 .scaimind.v1.ReadTrainingRequest\x1a!.scaimind.v1.ReadTrainingResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x01\x12c\n" +
 	"\rReadDataCache\x12!.scaimind.v1.ReadDataCacheRequest\x1a\".scaimind.v1.ReadDataCacheResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x04\x18\x012\xa4\x01\n" +
 	"\vPeerService\x12H\n" +
 	"\x04Ping\x12\x18.scaimind.v1.PingRequest\x1a\x19.scaimind.v1.PingResponse\"\v\x8a\xb5\x18\a\b\x01\x12\x01\x01\x18\x01\x12K\n" +
@@ -3890,7 +4325,7 @@ func file_scaimind_v1_agents_proto_rawDescGZIP() []byte {
 }
 
 var file_scaimind_v1_agents_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 50)
+var file_scaimind_v1_agents_proto_msgTypes = make([]protoimpl.MessageInfo, 56)
 var file_scaimind_v1_agents_proto_goTypes = []any{
 	(CheckpointAction_Value)(0),      // 0: scaimind.v1.CheckpointAction.Value
 	(*GetNeededOutputsRequest)(nil),  // 1: scaimind.v1.GetNeededOutputsRequest
@@ -3928,46 +4363,54 @@ var file_scaimind_v1_agents_proto_goTypes = []any{
 	(*ResumePoint)(nil),              // 33: scaimind.v1.ResumePoint
 	(*TaskPeer)(nil),                 // 34: scaimind.v1.TaskPeer
 	(*Ack)(nil),                      // 35: scaimind.v1.Ack
-	(*ProbeDataRequest)(nil),         // 36: scaimind.v1.ProbeDataRequest
-	(*ProbeDataResponse)(nil),        // 37: scaimind.v1.ProbeDataResponse
-	(*ReadDataCacheRequest)(nil),     // 38: scaimind.v1.ReadDataCacheRequest
-	(*ReadDataCacheResponse)(nil),    // 39: scaimind.v1.ReadDataCacheResponse
-	(*PingRequest)(nil),              // 40: scaimind.v1.PingRequest
-	(*PingResponse)(nil),             // 41: scaimind.v1.PingResponse
-	(*RelayRequest)(nil),             // 42: scaimind.v1.RelayRequest
-	(*RelayResponse)(nil),            // 43: scaimind.v1.RelayResponse
-	(*ReadTaskLogsRequest)(nil),      // 44: scaimind.v1.ReadTaskLogsRequest
-	(*ReadTaskLogsResponse)(nil),     // 45: scaimind.v1.ReadTaskLogsResponse
-	(*TaskLogEntry)(nil),             // 46: scaimind.v1.TaskLogEntry
-	(*ReadTaskMetricsRequest)(nil),   // 47: scaimind.v1.ReadTaskMetricsRequest
-	(*ReadTaskMetricsResponse)(nil),  // 48: scaimind.v1.ReadTaskMetricsResponse
-	(*TaskMetricsEntry)(nil),         // 49: scaimind.v1.TaskMetricsEntry
-	nil,                              // 50: scaimind.v1.Hello.LabelsEntry
-	(*Gpu)(nil),                      // 51: scaimind.v1.Gpu
-	(*timestamppb.Timestamp)(nil),    // 52: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 53: scaimind.v1.ErrorType.Value
-	(JobPhase_Value)(0),              // 54: scaimind.v1.JobPhase.Value
-	(CheckpointKind_Value)(0),        // 55: scaimind.v1.CheckpointKind.Value
-	(StopReason_Value)(0),            // 56: scaimind.v1.StopReason.Value
-	(*SubmitJobRequest)(nil),         // 57: scaimind.v1.SubmitJobRequest
-	(*Launcher)(nil),                 // 58: scaimind.v1.Launcher
-	(*DataSource)(nil),               // 59: scaimind.v1.DataSource
-	(*DataSourceCheck)(nil),          // 60: scaimind.v1.DataSourceCheck
-	(*NodeDataCache)(nil),            // 61: scaimind.v1.NodeDataCache
+	(*ReadTrainingRequest)(nil),      // 36: scaimind.v1.ReadTrainingRequest
+	(*ReadTrainingResponse)(nil),     // 37: scaimind.v1.ReadTrainingResponse
+	(*ProbeDataRequest)(nil),         // 38: scaimind.v1.ProbeDataRequest
+	(*ProbeDataResponse)(nil),        // 39: scaimind.v1.ProbeDataResponse
+	(*ReadDataCacheRequest)(nil),     // 40: scaimind.v1.ReadDataCacheRequest
+	(*ReadDataCacheResponse)(nil),    // 41: scaimind.v1.ReadDataCacheResponse
+	(*PingRequest)(nil),              // 42: scaimind.v1.PingRequest
+	(*PingResponse)(nil),             // 43: scaimind.v1.PingResponse
+	(*RelayRequest)(nil),             // 44: scaimind.v1.RelayRequest
+	(*RelayResponse)(nil),            // 45: scaimind.v1.RelayResponse
+	(*ReadTaskLogsRequest)(nil),      // 46: scaimind.v1.ReadTaskLogsRequest
+	(*ReadTaskLogsResponse)(nil),     // 47: scaimind.v1.ReadTaskLogsResponse
+	(*TaskLogEntry)(nil),             // 48: scaimind.v1.TaskLogEntry
+	(*ReadTaskMetricsRequest)(nil),   // 49: scaimind.v1.ReadTaskMetricsRequest
+	(*ReadTaskMetricsResponse)(nil),  // 50: scaimind.v1.ReadTaskMetricsResponse
+	(*TaskMetricsEntry)(nil),         // 51: scaimind.v1.TaskMetricsEntry
+	(*ReadTaskSeriesRequest)(nil),    // 52: scaimind.v1.ReadTaskSeriesRequest
+	(*ReadTaskSeriesResponse)(nil),   // 53: scaimind.v1.ReadTaskSeriesResponse
+	(*TaskSeries)(nil),               // 54: scaimind.v1.TaskSeries
+	(*NumberHistory)(nil),            // 55: scaimind.v1.NumberHistory
+	nil,                              // 56: scaimind.v1.Hello.LabelsEntry
+	(*Gpu)(nil),                      // 57: scaimind.v1.Gpu
+	(*timestamppb.Timestamp)(nil),    // 58: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 59: scaimind.v1.ErrorType.Value
+	(JobPhase_Value)(0),              // 60: scaimind.v1.JobPhase.Value
+	(CheckpointKind_Value)(0),        // 61: scaimind.v1.CheckpointKind.Value
+	(StopReason_Value)(0),            // 62: scaimind.v1.StopReason.Value
+	(*SubmitJobRequest)(nil),         // 63: scaimind.v1.SubmitJobRequest
+	(*Launcher)(nil),                 // 64: scaimind.v1.Launcher
+	(*NodeTraining)(nil),             // 65: scaimind.v1.NodeTraining
+	(*DataSource)(nil),               // 66: scaimind.v1.DataSource
+	(*DataSourceCheck)(nil),          // 67: scaimind.v1.DataSourceCheck
+	(*NodeDataCache)(nil),            // 68: scaimind.v1.NodeDataCache
+	(*MetricSeries)(nil),             // 69: scaimind.v1.MetricSeries
 }
 var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	6,  // 0: scaimind.v1.SessionRequest.hello:type_name -> scaimind.v1.Hello
 	8,  // 1: scaimind.v1.SessionRequest.heartbeat:type_name -> scaimind.v1.Heartbeat
 	10, // 2: scaimind.v1.SessionRequest.reports:type_name -> scaimind.v1.ReportBatch
 	4,  // 3: scaimind.v1.SessionRequest.relayed:type_name -> scaimind.v1.Renewal
-	51, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
-	50, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
+	57, // 4: scaimind.v1.Hello.gpus:type_name -> scaimind.v1.Gpu
+	56, // 5: scaimind.v1.Hello.labels:type_name -> scaimind.v1.Hello.LabelsEntry
 	7,  // 6: scaimind.v1.Hello.tasks:type_name -> scaimind.v1.TaskRef
-	51, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
+	57, // 7: scaimind.v1.Heartbeat.gpus:type_name -> scaimind.v1.Gpu
 	9,  // 8: scaimind.v1.Heartbeat.samples:type_name -> scaimind.v1.GpuSample
 	11, // 9: scaimind.v1.ReportBatch.reports:type_name -> scaimind.v1.Report
 	7,  // 10: scaimind.v1.Report.task:type_name -> scaimind.v1.TaskRef
-	52, // 11: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
+	58, // 11: scaimind.v1.Report.time:type_name -> google.protobuf.Timestamp
 	12, // 12: scaimind.v1.Report.starting:type_name -> scaimind.v1.TaskStarting
 	13, // 13: scaimind.v1.Report.running:type_name -> scaimind.v1.TaskRunning
 	14, // 14: scaimind.v1.Report.ended:type_name -> scaimind.v1.TaskEnded
@@ -3979,9 +4422,9 @@ var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	18, // 20: scaimind.v1.Report.checkpoint_upload:type_name -> scaimind.v1.CheckpointUpload
 	19, // 21: scaimind.v1.Report.checkpoint_stored:type_name -> scaimind.v1.CheckpointStored
 	20, // 22: scaimind.v1.Report.checkpoint_removed:type_name -> scaimind.v1.CheckpointRemoved
-	53, // 23: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
-	54, // 24: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
-	55, // 25: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	59, // 23: scaimind.v1.TaskEnded.error_type:type_name -> scaimind.v1.ErrorType.Value
+	60, // 24: scaimind.v1.PhaseReport.phase:type_name -> scaimind.v1.JobPhase.Value
+	61, // 25: scaimind.v1.CheckpointReport.kind:type_name -> scaimind.v1.CheckpointKind.Value
 	0,  // 26: scaimind.v1.CheckpointRemoved.action:type_name -> scaimind.v1.CheckpointAction.Value
 	0,  // 27: scaimind.v1.CheckpointOrder.action:type_name -> scaimind.v1.CheckpointAction.Value
 	28, // 28: scaimind.v1.SessionResponse.welcome:type_name -> scaimind.v1.Welcome
@@ -3993,44 +4436,51 @@ var file_scaimind_v1_agents_proto_depIdxs = []int32{
 	30, // 34: scaimind.v1.Orders.tasks:type_name -> scaimind.v1.TaskOrder
 	22, // 35: scaimind.v1.Orders.checkpoints:type_name -> scaimind.v1.CheckpointOrder
 	7,  // 36: scaimind.v1.TaskOrder.task:type_name -> scaimind.v1.TaskRef
-	56, // 37: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
+	62, // 37: scaimind.v1.TaskOrder.stop:type_name -> scaimind.v1.StopReason.Value
 	31, // 38: scaimind.v1.TaskOrder.spec:type_name -> scaimind.v1.TaskSpec
-	57, // 39: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
+	63, // 39: scaimind.v1.TaskSpec.job:type_name -> scaimind.v1.SubmitJobRequest
 	34, // 40: scaimind.v1.TaskSpec.peers:type_name -> scaimind.v1.TaskPeer
-	52, // 41: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
+	58, // 41: scaimind.v1.TaskSpec.deadline:type_name -> google.protobuf.Timestamp
 	33, // 42: scaimind.v1.TaskSpec.resume_points:type_name -> scaimind.v1.ResumePoint
-	58, // 43: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
+	64, // 43: scaimind.v1.TaskSpec.launcher:type_name -> scaimind.v1.Launcher
 	32, // 44: scaimind.v1.TaskSpec.credentials:type_name -> scaimind.v1.DataCredentials
 	33, // 45: scaimind.v1.TaskSpec.model_checkpoint:type_name -> scaimind.v1.ResumePoint
-	59, // 46: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
-	32, // 47: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
-	60, // 48: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
-	61, // 49: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
-	4,  // 50: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
-	52, // 51: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
-	46, // 52: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
-	49, // 53: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
-	3,  // 54: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
-	1,  // 55: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
-	44, // 56: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
-	47, // 57: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
-	36, // 58: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
-	38, // 59: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
-	40, // 60: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
-	42, // 61: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
-	25, // 62: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
-	2,  // 63: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
-	45, // 64: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
-	48, // 65: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
-	37, // 66: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
-	39, // 67: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
-	41, // 68: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
-	43, // 69: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
-	62, // [62:70] is the sub-list for method output_type
-	54, // [54:62] is the sub-list for method input_type
-	54, // [54:54] is the sub-list for extension type_name
-	54, // [54:54] is the sub-list for extension extendee
-	0,  // [0:54] is the sub-list for field type_name
+	65, // 46: scaimind.v1.ReadTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	66, // 47: scaimind.v1.ProbeDataRequest.sources:type_name -> scaimind.v1.DataSource
+	32, // 48: scaimind.v1.ProbeDataRequest.credentials:type_name -> scaimind.v1.DataCredentials
+	67, // 49: scaimind.v1.ProbeDataResponse.sources:type_name -> scaimind.v1.DataSourceCheck
+	68, // 50: scaimind.v1.ReadDataCacheResponse.cache:type_name -> scaimind.v1.NodeDataCache
+	4,  // 51: scaimind.v1.RelayRequest.renewal:type_name -> scaimind.v1.Renewal
+	58, // 52: scaimind.v1.ReadTaskLogsRequest.since:type_name -> google.protobuf.Timestamp
+	48, // 53: scaimind.v1.ReadTaskLogsResponse.entries:type_name -> scaimind.v1.TaskLogEntry
+	51, // 54: scaimind.v1.ReadTaskMetricsResponse.entries:type_name -> scaimind.v1.TaskMetricsEntry
+	69, // 55: scaimind.v1.ReadTaskSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	55, // 56: scaimind.v1.TaskSeries.histories:type_name -> scaimind.v1.NumberHistory
+	3,  // 57: scaimind.v1.AgentService.Session:input_type -> scaimind.v1.SessionRequest
+	1,  // 58: scaimind.v1.AgentService.GetNeededOutputs:input_type -> scaimind.v1.GetNeededOutputsRequest
+	46, // 59: scaimind.v1.TaskService.ReadTaskLogs:input_type -> scaimind.v1.ReadTaskLogsRequest
+	49, // 60: scaimind.v1.TaskService.ReadTaskMetrics:input_type -> scaimind.v1.ReadTaskMetricsRequest
+	52, // 61: scaimind.v1.TaskService.ReadTaskSeries:input_type -> scaimind.v1.ReadTaskSeriesRequest
+	38, // 62: scaimind.v1.TaskService.ProbeData:input_type -> scaimind.v1.ProbeDataRequest
+	36, // 63: scaimind.v1.TaskService.ReadTraining:input_type -> scaimind.v1.ReadTrainingRequest
+	40, // 64: scaimind.v1.TaskService.ReadDataCache:input_type -> scaimind.v1.ReadDataCacheRequest
+	42, // 65: scaimind.v1.PeerService.Ping:input_type -> scaimind.v1.PingRequest
+	44, // 66: scaimind.v1.PeerService.Relay:input_type -> scaimind.v1.RelayRequest
+	25, // 67: scaimind.v1.AgentService.Session:output_type -> scaimind.v1.SessionResponse
+	2,  // 68: scaimind.v1.AgentService.GetNeededOutputs:output_type -> scaimind.v1.GetNeededOutputsResponse
+	47, // 69: scaimind.v1.TaskService.ReadTaskLogs:output_type -> scaimind.v1.ReadTaskLogsResponse
+	50, // 70: scaimind.v1.TaskService.ReadTaskMetrics:output_type -> scaimind.v1.ReadTaskMetricsResponse
+	53, // 71: scaimind.v1.TaskService.ReadTaskSeries:output_type -> scaimind.v1.ReadTaskSeriesResponse
+	39, // 72: scaimind.v1.TaskService.ProbeData:output_type -> scaimind.v1.ProbeDataResponse
+	37, // 73: scaimind.v1.TaskService.ReadTraining:output_type -> scaimind.v1.ReadTrainingResponse
+	41, // 74: scaimind.v1.TaskService.ReadDataCache:output_type -> scaimind.v1.ReadDataCacheResponse
+	43, // 75: scaimind.v1.PeerService.Ping:output_type -> scaimind.v1.PingResponse
+	45, // 76: scaimind.v1.PeerService.Relay:output_type -> scaimind.v1.RelayResponse
+	67, // [67:77] is the sub-list for method output_type
+	57, // [57:67] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_agents_proto_init() }
@@ -4073,15 +4523,15 @@ func file_scaimind_v1_agents_proto_init() {
 		(*SessionResponse_Roster)(nil),
 		(*SessionResponse_RelayedAck)(nil),
 	}
-	file_scaimind_v1_agents_proto_msgTypes[43].OneofWrappers = []any{}
-	file_scaimind_v1_agents_proto_msgTypes[44].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[45].OneofWrappers = []any{}
+	file_scaimind_v1_agents_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_agents_proto_rawDesc), len(file_scaimind_v1_agents_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   50,
+			NumMessages:   56,
 			NumExtensions: 0,
 			NumServices:   3,
 		},

@@ -169,7 +169,9 @@ var AgentService_ServiceDesc = grpc.ServiceDesc{
 const (
 	TaskService_ReadTaskLogs_FullMethodName    = "/scaimind.v1.TaskService/ReadTaskLogs"
 	TaskService_ReadTaskMetrics_FullMethodName = "/scaimind.v1.TaskService/ReadTaskMetrics"
+	TaskService_ReadTaskSeries_FullMethodName  = "/scaimind.v1.TaskService/ReadTaskSeries"
 	TaskService_ProbeData_FullMethodName       = "/scaimind.v1.TaskService/ProbeData"
+	TaskService_ReadTraining_FullMethodName    = "/scaimind.v1.TaskService/ReadTraining"
 	TaskService_ReadDataCache_FullMethodName   = "/scaimind.v1.TaskService/ReadDataCache"
 )
 
@@ -181,8 +183,12 @@ const (
 type TaskServiceClient interface {
 	ReadTaskLogs(ctx context.Context, in *ReadTaskLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadTaskLogsResponse], error)
 	ReadTaskMetrics(ctx context.Context, in *ReadTaskMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ReadTaskMetricsResponse], error)
+	// The history of a task's numbers, in few points.
+	ReadTaskSeries(ctx context.Context, in *ReadTaskSeriesRequest, opts ...grpc.CallOption) (*ReadTaskSeriesResponse, error)
 	// Looks whether this node could fetch data sources.
 	ProbeData(ctx context.Context, in *ProbeDataRequest, opts ...grpc.CallOption) (*ProbeDataResponse, error)
+	// Runs the runner's doctor on this node, unless that was done within a minute.
+	ReadTraining(ctx context.Context, in *ReadTrainingRequest, opts ...grpc.CallOption) (*ReadTrainingResponse, error)
 	// What this node's data cache holds of a tenant.
 	ReadDataCache(ctx context.Context, in *ReadDataCacheRequest, opts ...grpc.CallOption) (*ReadDataCacheResponse, error)
 }
@@ -233,10 +239,30 @@ func (c *taskServiceClient) ReadTaskMetrics(ctx context.Context, in *ReadTaskMet
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TaskService_ReadTaskMetricsClient = grpc.ServerStreamingClient[ReadTaskMetricsResponse]
 
+func (c *taskServiceClient) ReadTaskSeries(ctx context.Context, in *ReadTaskSeriesRequest, opts ...grpc.CallOption) (*ReadTaskSeriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadTaskSeriesResponse)
+	err := c.cc.Invoke(ctx, TaskService_ReadTaskSeries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *taskServiceClient) ProbeData(ctx context.Context, in *ProbeDataRequest, opts ...grpc.CallOption) (*ProbeDataResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ProbeDataResponse)
 	err := c.cc.Invoke(ctx, TaskService_ProbeData_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *taskServiceClient) ReadTraining(ctx context.Context, in *ReadTrainingRequest, opts ...grpc.CallOption) (*ReadTrainingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReadTrainingResponse)
+	err := c.cc.Invoke(ctx, TaskService_ReadTraining_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -261,8 +287,12 @@ func (c *taskServiceClient) ReadDataCache(ctx context.Context, in *ReadDataCache
 type TaskServiceServer interface {
 	ReadTaskLogs(*ReadTaskLogsRequest, grpc.ServerStreamingServer[ReadTaskLogsResponse]) error
 	ReadTaskMetrics(*ReadTaskMetricsRequest, grpc.ServerStreamingServer[ReadTaskMetricsResponse]) error
+	// The history of a task's numbers, in few points.
+	ReadTaskSeries(context.Context, *ReadTaskSeriesRequest) (*ReadTaskSeriesResponse, error)
 	// Looks whether this node could fetch data sources.
 	ProbeData(context.Context, *ProbeDataRequest) (*ProbeDataResponse, error)
+	// Runs the runner's doctor on this node, unless that was done within a minute.
+	ReadTraining(context.Context, *ReadTrainingRequest) (*ReadTrainingResponse, error)
 	// What this node's data cache holds of a tenant.
 	ReadDataCache(context.Context, *ReadDataCacheRequest) (*ReadDataCacheResponse, error)
 	mustEmbedUnimplementedTaskServiceServer()
@@ -281,8 +311,14 @@ func (UnimplementedTaskServiceServer) ReadTaskLogs(*ReadTaskLogsRequest, grpc.Se
 func (UnimplementedTaskServiceServer) ReadTaskMetrics(*ReadTaskMetricsRequest, grpc.ServerStreamingServer[ReadTaskMetricsResponse]) error {
 	return status.Error(codes.Unimplemented, "method ReadTaskMetrics not implemented")
 }
+func (UnimplementedTaskServiceServer) ReadTaskSeries(context.Context, *ReadTaskSeriesRequest) (*ReadTaskSeriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadTaskSeries not implemented")
+}
 func (UnimplementedTaskServiceServer) ProbeData(context.Context, *ProbeDataRequest) (*ProbeDataResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ProbeData not implemented")
+}
+func (UnimplementedTaskServiceServer) ReadTraining(context.Context, *ReadTrainingRequest) (*ReadTrainingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReadTraining not implemented")
 }
 func (UnimplementedTaskServiceServer) ReadDataCache(context.Context, *ReadDataCacheRequest) (*ReadDataCacheResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReadDataCache not implemented")
@@ -330,6 +366,24 @@ func _TaskService_ReadTaskMetrics_Handler(srv interface{}, stream grpc.ServerStr
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TaskService_ReadTaskMetricsServer = grpc.ServerStreamingServer[ReadTaskMetricsResponse]
 
+func _TaskService_ReadTaskSeries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadTaskSeriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).ReadTaskSeries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_ReadTaskSeries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).ReadTaskSeries(ctx, req.(*ReadTaskSeriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TaskService_ProbeData_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ProbeDataRequest)
 	if err := dec(in); err != nil {
@@ -344,6 +398,24 @@ func _TaskService_ProbeData_Handler(srv interface{}, ctx context.Context, dec fu
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(TaskServiceServer).ProbeData(ctx, req.(*ProbeDataRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _TaskService_ReadTraining_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReadTrainingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).ReadTraining(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_ReadTraining_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).ReadTraining(ctx, req.(*ReadTrainingRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -374,8 +446,16 @@ var TaskService_ServiceDesc = grpc.ServiceDesc{
 	HandlerType: (*TaskServiceServer)(nil),
 	Methods: []grpc.MethodDesc{
 		{
+			MethodName: "ReadTaskSeries",
+			Handler:    _TaskService_ReadTaskSeries_Handler,
+		},
+		{
 			MethodName: "ProbeData",
 			Handler:    _TaskService_ProbeData_Handler,
+		},
+		{
+			MethodName: "ReadTraining",
+			Handler:    _TaskService_ReadTraining_Handler,
 		},
 		{
 			MethodName: "ReadDataCache",

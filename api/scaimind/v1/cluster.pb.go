@@ -1809,6 +1809,400 @@ func (*DeleteQueueResponse) Descriptor() ([]byte, []int) {
 	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{26}
 }
 
+type GetNodeTrainingRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	NodeId        string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNodeTrainingRequest) Reset() {
+	*x = GetNodeTrainingRequest{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNodeTrainingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNodeTrainingRequest) ProtoMessage() {}
+
+func (x *GetNodeTrainingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNodeTrainingRequest.ProtoReflect.Descriptor instead.
+func (*GetNodeTrainingRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *GetNodeTrainingRequest) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+type GetNodeTrainingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Training      *NodeTraining          `protobuf:"bytes,1,opt,name=training,proto3" json:"training,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetNodeTrainingResponse) Reset() {
+	*x = GetNodeTrainingResponse{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetNodeTrainingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetNodeTrainingResponse) ProtoMessage() {}
+
+func (x *GetNodeTrainingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetNodeTrainingResponse.ProtoReflect.Descriptor instead.
+func (*GetNodeTrainingResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *GetNodeTrainingResponse) GetTraining() *NodeTraining {
+	if x != nil {
+		return x.Training
+	}
+	return nil
+}
+
+// NodeTraining is what a node has for trainings, and which of them it can run.
+type NodeTraining struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
+	// Why nothing is known of the node, in a sentence; empty: the rest says what is.
+	Problem string `protobuf:"bytes,2,opt,name=problem,proto3" json:"problem,omitempty"`
+	// Version of the Python that launchers start.
+	Python string `protobuf:"bytes,3,opt,name=python,proto3" json:"python,omitempty"`
+	// Installed packages, with their versions.
+	Versions map[string]string `protobuf:"bytes,4,rep,name=versions,proto3" json:"versions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Of CUDA and NCCL, as torch has them; empty: torch has none.
+	Cuda          string                 `protobuf:"bytes,5,opt,name=cuda,proto3" json:"cuda,omitempty"`
+	Nccl          string                 `protobuf:"bytes,6,opt,name=nccl,proto3" json:"nccl,omitempty"`
+	Gpus          []*TrainingDevice      `protobuf:"bytes,7,rep,name=gpus,proto3" json:"gpus,omitempty"`
+	Disks         []*TrainingDisk        `protobuf:"bytes,8,rep,name=disks,proto3" json:"disks,omitempty"`
+	Cells         []*TrainingCell        `protobuf:"bytes,9,rep,name=cells,proto3" json:"cells,omitempty"`
+	CheckedAt     *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=checked_at,json=checkedAt,proto3" json:"checked_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeTraining) Reset() {
+	*x = NodeTraining{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeTraining) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeTraining) ProtoMessage() {}
+
+func (x *NodeTraining) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeTraining.ProtoReflect.Descriptor instead.
+func (*NodeTraining) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *NodeTraining) GetNodeId() string {
+	if x != nil {
+		return x.NodeId
+	}
+	return ""
+}
+
+func (x *NodeTraining) GetProblem() string {
+	if x != nil {
+		return x.Problem
+	}
+	return ""
+}
+
+func (x *NodeTraining) GetPython() string {
+	if x != nil {
+		return x.Python
+	}
+	return ""
+}
+
+func (x *NodeTraining) GetVersions() map[string]string {
+	if x != nil {
+		return x.Versions
+	}
+	return nil
+}
+
+func (x *NodeTraining) GetCuda() string {
+	if x != nil {
+		return x.Cuda
+	}
+	return ""
+}
+
+func (x *NodeTraining) GetNccl() string {
+	if x != nil {
+		return x.Nccl
+	}
+	return ""
+}
+
+func (x *NodeTraining) GetGpus() []*TrainingDevice {
+	if x != nil {
+		return x.Gpus
+	}
+	return nil
+}
+
+func (x *NodeTraining) GetDisks() []*TrainingDisk {
+	if x != nil {
+		return x.Disks
+	}
+	return nil
+}
+
+func (x *NodeTraining) GetCells() []*TrainingCell {
+	if x != nil {
+		return x.Cells
+	}
+	return nil
+}
+
+func (x *NodeTraining) GetCheckedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CheckedAt
+	}
+	return nil
+}
+
+// TrainingDevice is a GPU as torch sees it.
+type TrainingDevice struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	MemoryBytes   int64                  `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrainingDevice) Reset() {
+	*x = TrainingDevice{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrainingDevice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrainingDevice) ProtoMessage() {}
+
+func (x *TrainingDevice) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrainingDevice.ProtoReflect.Descriptor instead.
+func (*TrainingDevice) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *TrainingDevice) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *TrainingDevice) GetMemoryBytes() int64 {
+	if x != nil {
+		return x.MemoryBytes
+	}
+	return 0
+}
+
+// TrainingDisk is the free space where trainings write.
+type TrainingDisk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	FreeBytes     int64                  `protobuf:"varint,2,opt,name=free_bytes,json=freeBytes,proto3" json:"free_bytes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrainingDisk) Reset() {
+	*x = TrainingDisk{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrainingDisk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrainingDisk) ProtoMessage() {}
+
+func (x *TrainingDisk) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrainingDisk.ProtoReflect.Descriptor instead.
+func (*TrainingDisk) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *TrainingDisk) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *TrainingDisk) GetFreeBytes() int64 {
+	if x != nil {
+		return x.FreeBytes
+	}
+	return 0
+}
+
+// TrainingCell says whether a training type runs with a framework; the type EVALUATION is an evaluation.
+type TrainingCell struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	TrainingType string                 `protobuf:"bytes,1,opt,name=training_type,json=trainingType,proto3" json:"training_type,omitempty"`
+	Framework    string                 `protobuf:"bytes,2,opt,name=framework,proto3" json:"framework,omitempty"`
+	Works        bool                   `protobuf:"varint,3,opt,name=works,proto3" json:"works,omitempty"`
+	// Why not, in a sentence.
+	Why string `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	// The command that installs what is missing; empty: that would not help.
+	Install       string `protobuf:"bytes,5,opt,name=install,proto3" json:"install,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TrainingCell) Reset() {
+	*x = TrainingCell{}
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TrainingCell) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TrainingCell) ProtoMessage() {}
+
+func (x *TrainingCell) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_cluster_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TrainingCell.ProtoReflect.Descriptor instead.
+func (*TrainingCell) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_cluster_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *TrainingCell) GetTrainingType() string {
+	if x != nil {
+		return x.TrainingType
+	}
+	return ""
+}
+
+func (x *TrainingCell) GetFramework() string {
+	if x != nil {
+		return x.Framework
+	}
+	return ""
+}
+
+func (x *TrainingCell) GetWorks() bool {
+	if x != nil {
+		return x.Works
+	}
+	return false
+}
+
+func (x *TrainingCell) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *TrainingCell) GetInstall() string {
+	if x != nil {
+		return x.Install
+	}
+	return ""
+}
+
 var File_scaimind_v1_cluster_proto protoreflect.FileDescriptor
 
 const file_scaimind_v1_cluster_proto_rawDesc = "" +
@@ -1956,7 +2350,40 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\x05queue\x18\x01 \x01(\v2\x12.scaimind.v1.QueueR\x05queue\"(\n" +
 	"\x12DeleteQueueRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\"\x15\n" +
-	"\x13DeleteQueueResponse2\xca\x11\n" +
+	"\x13DeleteQueueResponse\"1\n" +
+	"\x16GetNodeTrainingRequest\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\"P\n" +
+	"\x17GetNodeTrainingResponse\x125\n" +
+	"\btraining\x18\x01 \x01(\v2\x19.scaimind.v1.NodeTrainingR\btraining\"\xd1\x03\n" +
+	"\fNodeTraining\x12\x17\n" +
+	"\anode_id\x18\x01 \x01(\tR\x06nodeId\x12\x18\n" +
+	"\aproblem\x18\x02 \x01(\tR\aproblem\x12\x16\n" +
+	"\x06python\x18\x03 \x01(\tR\x06python\x12C\n" +
+	"\bversions\x18\x04 \x03(\v2'.scaimind.v1.NodeTraining.VersionsEntryR\bversions\x12\x12\n" +
+	"\x04cuda\x18\x05 \x01(\tR\x04cuda\x12\x12\n" +
+	"\x04nccl\x18\x06 \x01(\tR\x04nccl\x12/\n" +
+	"\x04gpus\x18\a \x03(\v2\x1b.scaimind.v1.TrainingDeviceR\x04gpus\x12/\n" +
+	"\x05disks\x18\b \x03(\v2\x19.scaimind.v1.TrainingDiskR\x05disks\x12/\n" +
+	"\x05cells\x18\t \x03(\v2\x19.scaimind.v1.TrainingCellR\x05cells\x129\n" +
+	"\n" +
+	"checked_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\tcheckedAt\x1a;\n" +
+	"\rVersionsEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"G\n" +
+	"\x0eTrainingDevice\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12!\n" +
+	"\fmemory_bytes\x18\x02 \x01(\x03R\vmemoryBytes\"A\n" +
+	"\fTrainingDisk\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1d\n" +
+	"\n" +
+	"free_bytes\x18\x02 \x01(\x03R\tfreeBytes\"\x93\x01\n" +
+	"\fTrainingCell\x12#\n" +
+	"\rtraining_type\x18\x01 \x01(\tR\ftrainingType\x12\x1c\n" +
+	"\tframework\x18\x02 \x01(\tR\tframework\x12\x14\n" +
+	"\x05works\x18\x03 \x01(\bR\x05works\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12\x18\n" +
+	"\ainstall\x18\x05 \x01(\tR\ainstall2\xee\x13\n" +
 	"\x0eClusterService\x12\x9d\x01\n" +
 	"\n" +
 	"GetCluster\x12\x1e.scaimind.v1.GetClusterRequest\x1a\x1f.scaimind.v1.GetClusterResponse\"N\x8a\xb5\x18J\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ2:\x12Sum up the cluster\n" +
@@ -1964,7 +2391,9 @@ const file_scaimind_v1_cluster_proto_rawDesc = "" +
 	"\tListNodes\x12\x1d.scaimind.v1.ListNodesRequest\x1a\x1e.scaimind.v1.ListNodesResponse\"\x94\x01\x8a\xb5\x18\x8f\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZ_2\x1a/v1/modules/scaimind/nodes:\x1dList the nodes and their GPUs\n" +
 	"\"/v1/modules/scaimind/cluster/nodes\x12\xe6\x01\n" +
 	"\aGetNode\x12\x1b.scaimind.v1.GetNodeRequest\x1a\x1c.scaimind.v1.GetNodeResponse\"\x9f\x01\x8a\xb5\x18\x9a\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZj2\x1f/v1/modules/scaimind/nodes/{id}:\rShow one nodeH\x01Z\anode_idb\x04node\n" +
-	"'/v1/modules/scaimind/cluster/nodes/{id}\x12\xa5\x02\n" +
+	"'/v1/modules/scaimind/cluster/nodes/{id}\x12\xa1\x02\n" +
+	"\x0fGetNodeTraining\x12#.scaimind.v1.GetNodeTrainingRequest\x1a$.scaimind.v1.GetNodeTrainingResponse\"\xc2\x01\x8a\xb5\x18\xbd\x01\b\x01\x12\x03\x02\x03\x042\rscaimind:view:\x16scaimind:cluster_adminZ\x8c\x012(/v1/modules/scaimind/nodes/{id}/training:\x19Say what a node can trainH\x01Z\anode_idb\btraining\n" +
+	"0/v1/modules/scaimind/cluster/nodes/{id}/training\x12\xa5\x02\n" +
 	"\tDrainNode\x12\x1d.scaimind.v1.DrainNodeRequest\x1a\x1e.scaimind.v1.DrainNodeResponse\"\xd8\x01\x8a\xb5\x18\xd3\x01\b\x03\x12\x03\x02\x03\x042\x16scaimind:cluster_admin:\x16scaimind:cluster_adminR\n" +
 	"node.drainZ\x8d\x012%/v1/modules/scaimind/nodes/{id}/drain:5Give a node nothing new, so that it can be taken away\x12-/v1/modules/scaimind/cluster/nodes/{id}/drain\x12\xa2\x02\n" +
 	"\n" +
@@ -1991,88 +2420,103 @@ func file_scaimind_v1_cluster_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_cluster_proto_rawDescData
 }
 
-var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_scaimind_v1_cluster_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_scaimind_v1_cluster_proto_goTypes = []any{
-	(*GetClusterRequest)(nil),     // 0: scaimind.v1.GetClusterRequest
-	(*GetClusterResponse)(nil),    // 1: scaimind.v1.GetClusterResponse
-	(*GpuTypeSummary)(nil),        // 2: scaimind.v1.GpuTypeSummary
-	(*CoordinatorStatus)(nil),     // 3: scaimind.v1.CoordinatorStatus
-	(*Gpu)(nil),                   // 4: scaimind.v1.Gpu
-	(*Node)(nil),                  // 5: scaimind.v1.Node
-	(*ListNodesRequest)(nil),      // 6: scaimind.v1.ListNodesRequest
-	(*ListNodesResponse)(nil),     // 7: scaimind.v1.ListNodesResponse
-	(*GetNodeRequest)(nil),        // 8: scaimind.v1.GetNodeRequest
-	(*GetNodeResponse)(nil),       // 9: scaimind.v1.GetNodeResponse
-	(*DrainNodeRequest)(nil),      // 10: scaimind.v1.DrainNodeRequest
-	(*DrainNodeResponse)(nil),     // 11: scaimind.v1.DrainNodeResponse
-	(*DrainEffect)(nil),           // 12: scaimind.v1.DrainEffect
-	(*ForgetNodeRequest)(nil),     // 13: scaimind.v1.ForgetNodeRequest
-	(*ForgetNodeResponse)(nil),    // 14: scaimind.v1.ForgetNodeResponse
-	(*EnableNodeRequest)(nil),     // 15: scaimind.v1.EnableNodeRequest
-	(*EnableNodeResponse)(nil),    // 16: scaimind.v1.EnableNodeResponse
-	(*GetQueueRequest)(nil),       // 17: scaimind.v1.GetQueueRequest
-	(*GetQueueResponse)(nil),      // 18: scaimind.v1.GetQueueResponse
-	(*QueuedJob)(nil),             // 19: scaimind.v1.QueuedJob
-	(*Queue)(nil),                 // 20: scaimind.v1.Queue
-	(*ListQueuesRequest)(nil),     // 21: scaimind.v1.ListQueuesRequest
-	(*ListQueuesResponse)(nil),    // 22: scaimind.v1.ListQueuesResponse
-	(*PutQueueRequest)(nil),       // 23: scaimind.v1.PutQueueRequest
-	(*PutQueueResponse)(nil),      // 24: scaimind.v1.PutQueueResponse
-	(*DeleteQueueRequest)(nil),    // 25: scaimind.v1.DeleteQueueRequest
-	(*DeleteQueueResponse)(nil),   // 26: scaimind.v1.DeleteQueueResponse
-	nil,                           // 27: scaimind.v1.GetClusterResponse.JobsEntry
-	nil,                           // 28: scaimind.v1.Node.LabelsEntry
-	(GpuHealth_Value)(0),          // 29: scaimind.v1.GpuHealth.Value
-	(NodeState_Value)(0),          // 30: scaimind.v1.NodeState.Value
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*GetClusterRequest)(nil),       // 0: scaimind.v1.GetClusterRequest
+	(*GetClusterResponse)(nil),      // 1: scaimind.v1.GetClusterResponse
+	(*GpuTypeSummary)(nil),          // 2: scaimind.v1.GpuTypeSummary
+	(*CoordinatorStatus)(nil),       // 3: scaimind.v1.CoordinatorStatus
+	(*Gpu)(nil),                     // 4: scaimind.v1.Gpu
+	(*Node)(nil),                    // 5: scaimind.v1.Node
+	(*ListNodesRequest)(nil),        // 6: scaimind.v1.ListNodesRequest
+	(*ListNodesResponse)(nil),       // 7: scaimind.v1.ListNodesResponse
+	(*GetNodeRequest)(nil),          // 8: scaimind.v1.GetNodeRequest
+	(*GetNodeResponse)(nil),         // 9: scaimind.v1.GetNodeResponse
+	(*DrainNodeRequest)(nil),        // 10: scaimind.v1.DrainNodeRequest
+	(*DrainNodeResponse)(nil),       // 11: scaimind.v1.DrainNodeResponse
+	(*DrainEffect)(nil),             // 12: scaimind.v1.DrainEffect
+	(*ForgetNodeRequest)(nil),       // 13: scaimind.v1.ForgetNodeRequest
+	(*ForgetNodeResponse)(nil),      // 14: scaimind.v1.ForgetNodeResponse
+	(*EnableNodeRequest)(nil),       // 15: scaimind.v1.EnableNodeRequest
+	(*EnableNodeResponse)(nil),      // 16: scaimind.v1.EnableNodeResponse
+	(*GetQueueRequest)(nil),         // 17: scaimind.v1.GetQueueRequest
+	(*GetQueueResponse)(nil),        // 18: scaimind.v1.GetQueueResponse
+	(*QueuedJob)(nil),               // 19: scaimind.v1.QueuedJob
+	(*Queue)(nil),                   // 20: scaimind.v1.Queue
+	(*ListQueuesRequest)(nil),       // 21: scaimind.v1.ListQueuesRequest
+	(*ListQueuesResponse)(nil),      // 22: scaimind.v1.ListQueuesResponse
+	(*PutQueueRequest)(nil),         // 23: scaimind.v1.PutQueueRequest
+	(*PutQueueResponse)(nil),        // 24: scaimind.v1.PutQueueResponse
+	(*DeleteQueueRequest)(nil),      // 25: scaimind.v1.DeleteQueueRequest
+	(*DeleteQueueResponse)(nil),     // 26: scaimind.v1.DeleteQueueResponse
+	(*GetNodeTrainingRequest)(nil),  // 27: scaimind.v1.GetNodeTrainingRequest
+	(*GetNodeTrainingResponse)(nil), // 28: scaimind.v1.GetNodeTrainingResponse
+	(*NodeTraining)(nil),            // 29: scaimind.v1.NodeTraining
+	(*TrainingDevice)(nil),          // 30: scaimind.v1.TrainingDevice
+	(*TrainingDisk)(nil),            // 31: scaimind.v1.TrainingDisk
+	(*TrainingCell)(nil),            // 32: scaimind.v1.TrainingCell
+	nil,                             // 33: scaimind.v1.GetClusterResponse.JobsEntry
+	nil,                             // 34: scaimind.v1.Node.LabelsEntry
+	nil,                             // 35: scaimind.v1.NodeTraining.VersionsEntry
+	(GpuHealth_Value)(0),            // 36: scaimind.v1.GpuHealth.Value
+	(NodeState_Value)(0),            // 37: scaimind.v1.NodeState.Value
+	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
 }
 var file_scaimind_v1_cluster_proto_depIdxs = []int32{
-	27, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
+	33, // 0: scaimind.v1.GetClusterResponse.jobs:type_name -> scaimind.v1.GetClusterResponse.JobsEntry
 	2,  // 1: scaimind.v1.GetClusterResponse.gpu_types:type_name -> scaimind.v1.GpuTypeSummary
 	3,  // 2: scaimind.v1.GetClusterResponse.coordinators:type_name -> scaimind.v1.CoordinatorStatus
-	29, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
-	30, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
+	36, // 3: scaimind.v1.Gpu.health:type_name -> scaimind.v1.GpuHealth.Value
+	37, // 4: scaimind.v1.Node.state:type_name -> scaimind.v1.NodeState.Value
 	4,  // 5: scaimind.v1.Node.gpus:type_name -> scaimind.v1.Gpu
-	28, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
-	31, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
-	31, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
-	31, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
-	31, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
+	34, // 6: scaimind.v1.Node.labels:type_name -> scaimind.v1.Node.LabelsEntry
+	38, // 7: scaimind.v1.Node.registered_at:type_name -> google.protobuf.Timestamp
+	38, // 8: scaimind.v1.Node.last_seen_at:type_name -> google.protobuf.Timestamp
+	38, // 9: scaimind.v1.Node.unreachable_since:type_name -> google.protobuf.Timestamp
+	38, // 10: scaimind.v1.Node.drain_deadline:type_name -> google.protobuf.Timestamp
 	5,  // 11: scaimind.v1.ListNodesResponse.nodes:type_name -> scaimind.v1.Node
 	5,  // 12: scaimind.v1.GetNodeResponse.node:type_name -> scaimind.v1.Node
 	5,  // 13: scaimind.v1.DrainNodeResponse.node:type_name -> scaimind.v1.Node
 	12, // 14: scaimind.v1.DrainNodeResponse.effects:type_name -> scaimind.v1.DrainEffect
-	31, // 15: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
+	38, // 15: scaimind.v1.DrainEffect.stops_at:type_name -> google.protobuf.Timestamp
 	5,  // 16: scaimind.v1.EnableNodeResponse.node:type_name -> scaimind.v1.Node
 	19, // 17: scaimind.v1.GetQueueResponse.jobs:type_name -> scaimind.v1.QueuedJob
-	31, // 18: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
+	38, // 18: scaimind.v1.QueuedJob.created_at:type_name -> google.protobuf.Timestamp
 	20, // 19: scaimind.v1.ListQueuesResponse.queues:type_name -> scaimind.v1.Queue
 	20, // 20: scaimind.v1.PutQueueResponse.queue:type_name -> scaimind.v1.Queue
-	0,  // 21: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
-	6,  // 22: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
-	8,  // 23: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
-	10, // 24: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
-	15, // 25: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
-	13, // 26: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
-	17, // 27: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
-	21, // 28: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
-	23, // 29: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
-	25, // 30: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
-	1,  // 31: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
-	7,  // 32: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
-	9,  // 33: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
-	11, // 34: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
-	16, // 35: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
-	14, // 36: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
-	18, // 37: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
-	22, // 38: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
-	24, // 39: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
-	26, // 40: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
-	31, // [31:41] is the sub-list for method output_type
-	21, // [21:31] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	29, // 21: scaimind.v1.GetNodeTrainingResponse.training:type_name -> scaimind.v1.NodeTraining
+	35, // 22: scaimind.v1.NodeTraining.versions:type_name -> scaimind.v1.NodeTraining.VersionsEntry
+	30, // 23: scaimind.v1.NodeTraining.gpus:type_name -> scaimind.v1.TrainingDevice
+	31, // 24: scaimind.v1.NodeTraining.disks:type_name -> scaimind.v1.TrainingDisk
+	32, // 25: scaimind.v1.NodeTraining.cells:type_name -> scaimind.v1.TrainingCell
+	38, // 26: scaimind.v1.NodeTraining.checked_at:type_name -> google.protobuf.Timestamp
+	0,  // 27: scaimind.v1.ClusterService.GetCluster:input_type -> scaimind.v1.GetClusterRequest
+	6,  // 28: scaimind.v1.ClusterService.ListNodes:input_type -> scaimind.v1.ListNodesRequest
+	8,  // 29: scaimind.v1.ClusterService.GetNode:input_type -> scaimind.v1.GetNodeRequest
+	27, // 30: scaimind.v1.ClusterService.GetNodeTraining:input_type -> scaimind.v1.GetNodeTrainingRequest
+	10, // 31: scaimind.v1.ClusterService.DrainNode:input_type -> scaimind.v1.DrainNodeRequest
+	15, // 32: scaimind.v1.ClusterService.EnableNode:input_type -> scaimind.v1.EnableNodeRequest
+	13, // 33: scaimind.v1.ClusterService.ForgetNode:input_type -> scaimind.v1.ForgetNodeRequest
+	17, // 34: scaimind.v1.ClusterService.GetQueue:input_type -> scaimind.v1.GetQueueRequest
+	21, // 35: scaimind.v1.ClusterService.ListQueues:input_type -> scaimind.v1.ListQueuesRequest
+	23, // 36: scaimind.v1.ClusterService.PutQueue:input_type -> scaimind.v1.PutQueueRequest
+	25, // 37: scaimind.v1.ClusterService.DeleteQueue:input_type -> scaimind.v1.DeleteQueueRequest
+	1,  // 38: scaimind.v1.ClusterService.GetCluster:output_type -> scaimind.v1.GetClusterResponse
+	7,  // 39: scaimind.v1.ClusterService.ListNodes:output_type -> scaimind.v1.ListNodesResponse
+	9,  // 40: scaimind.v1.ClusterService.GetNode:output_type -> scaimind.v1.GetNodeResponse
+	28, // 41: scaimind.v1.ClusterService.GetNodeTraining:output_type -> scaimind.v1.GetNodeTrainingResponse
+	11, // 42: scaimind.v1.ClusterService.DrainNode:output_type -> scaimind.v1.DrainNodeResponse
+	16, // 43: scaimind.v1.ClusterService.EnableNode:output_type -> scaimind.v1.EnableNodeResponse
+	14, // 44: scaimind.v1.ClusterService.ForgetNode:output_type -> scaimind.v1.ForgetNodeResponse
+	18, // 45: scaimind.v1.ClusterService.GetQueue:output_type -> scaimind.v1.GetQueueResponse
+	22, // 46: scaimind.v1.ClusterService.ListQueues:output_type -> scaimind.v1.ListQueuesResponse
+	24, // 47: scaimind.v1.ClusterService.PutQueue:output_type -> scaimind.v1.PutQueueResponse
+	26, // 48: scaimind.v1.ClusterService.DeleteQueue:output_type -> scaimind.v1.DeleteQueueResponse
+	38, // [38:49] is the sub-list for method output_type
+	27, // [27:38] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_cluster_proto_init() }
@@ -2090,7 +2534,7 @@ func file_scaimind_v1_cluster_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_cluster_proto_rawDesc), len(file_scaimind_v1_cluster_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,16 +21,17 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	ClusterService_GetCluster_FullMethodName  = "/scaimind.v1.ClusterService/GetCluster"
-	ClusterService_ListNodes_FullMethodName   = "/scaimind.v1.ClusterService/ListNodes"
-	ClusterService_GetNode_FullMethodName     = "/scaimind.v1.ClusterService/GetNode"
-	ClusterService_DrainNode_FullMethodName   = "/scaimind.v1.ClusterService/DrainNode"
-	ClusterService_EnableNode_FullMethodName  = "/scaimind.v1.ClusterService/EnableNode"
-	ClusterService_ForgetNode_FullMethodName  = "/scaimind.v1.ClusterService/ForgetNode"
-	ClusterService_GetQueue_FullMethodName    = "/scaimind.v1.ClusterService/GetQueue"
-	ClusterService_ListQueues_FullMethodName  = "/scaimind.v1.ClusterService/ListQueues"
-	ClusterService_PutQueue_FullMethodName    = "/scaimind.v1.ClusterService/PutQueue"
-	ClusterService_DeleteQueue_FullMethodName = "/scaimind.v1.ClusterService/DeleteQueue"
+	ClusterService_GetCluster_FullMethodName      = "/scaimind.v1.ClusterService/GetCluster"
+	ClusterService_ListNodes_FullMethodName       = "/scaimind.v1.ClusterService/ListNodes"
+	ClusterService_GetNode_FullMethodName         = "/scaimind.v1.ClusterService/GetNode"
+	ClusterService_GetNodeTraining_FullMethodName = "/scaimind.v1.ClusterService/GetNodeTraining"
+	ClusterService_DrainNode_FullMethodName       = "/scaimind.v1.ClusterService/DrainNode"
+	ClusterService_EnableNode_FullMethodName      = "/scaimind.v1.ClusterService/EnableNode"
+	ClusterService_ForgetNode_FullMethodName      = "/scaimind.v1.ClusterService/ForgetNode"
+	ClusterService_GetQueue_FullMethodName        = "/scaimind.v1.ClusterService/GetQueue"
+	ClusterService_ListQueues_FullMethodName      = "/scaimind.v1.ClusterService/ListQueues"
+	ClusterService_PutQueue_FullMethodName        = "/scaimind.v1.ClusterService/PutQueue"
+	ClusterService_DeleteQueue_FullMethodName     = "/scaimind.v1.ClusterService/DeleteQueue"
 )
 
 // ClusterServiceClient is the client API for ClusterService service.
@@ -40,6 +41,8 @@ type ClusterServiceClient interface {
 	GetCluster(ctx context.Context, in *GetClusterRequest, opts ...grpc.CallOption) (*GetClusterResponse, error)
 	ListNodes(ctx context.Context, in *ListNodesRequest, opts ...grpc.CallOption) (*ListNodesResponse, error)
 	GetNode(ctx context.Context, in *GetNodeRequest, opts ...grpc.CallOption) (*GetNodeResponse, error)
+	// Asks the agent of a node what of trainings can run there: `python3 -m mind_runner doctor`.
+	GetNodeTraining(ctx context.Context, in *GetNodeTrainingRequest, opts ...grpc.CallOption) (*GetNodeTrainingResponse, error)
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
 	EnableNode(ctx context.Context, in *EnableNodeRequest, opts ...grpc.CallOption) (*EnableNodeResponse, error)
 	// An operator vouches that nothing of the node is alive: its tasks end as lost, and it is taken out of the state.
@@ -84,6 +87,16 @@ func (c *clusterServiceClient) GetNode(ctx context.Context, in *GetNodeRequest, 
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetNodeResponse)
 	err := c.cc.Invoke(ctx, ClusterService_GetNode_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *clusterServiceClient) GetNodeTraining(ctx context.Context, in *GetNodeTrainingRequest, opts ...grpc.CallOption) (*GetNodeTrainingResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetNodeTrainingResponse)
+	err := c.cc.Invoke(ctx, ClusterService_GetNodeTraining_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +180,8 @@ type ClusterServiceServer interface {
 	GetCluster(context.Context, *GetClusterRequest) (*GetClusterResponse, error)
 	ListNodes(context.Context, *ListNodesRequest) (*ListNodesResponse, error)
 	GetNode(context.Context, *GetNodeRequest) (*GetNodeResponse, error)
+	// Asks the agent of a node what of trainings can run there: `python3 -m mind_runner doctor`.
+	GetNodeTraining(context.Context, *GetNodeTrainingRequest) (*GetNodeTrainingResponse, error)
 	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
 	EnableNode(context.Context, *EnableNodeRequest) (*EnableNodeResponse, error)
 	// An operator vouches that nothing of the node is alive: its tasks end as lost, and it is taken out of the state.
@@ -195,6 +210,9 @@ func (UnimplementedClusterServiceServer) ListNodes(context.Context, *ListNodesRe
 }
 func (UnimplementedClusterServiceServer) GetNode(context.Context, *GetNodeRequest) (*GetNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetNode not implemented")
+}
+func (UnimplementedClusterServiceServer) GetNodeTraining(context.Context, *GetNodeTrainingRequest) (*GetNodeTrainingResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetNodeTraining not implemented")
 }
 func (UnimplementedClusterServiceServer) DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DrainNode not implemented")
@@ -288,6 +306,24 @@ func _ClusterService_GetNode_Handler(srv interface{}, ctx context.Context, dec f
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(ClusterServiceServer).GetNode(ctx, req.(*GetNodeRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _ClusterService_GetNodeTraining_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetNodeTrainingRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(ClusterServiceServer).GetNodeTraining(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: ClusterService_GetNodeTraining_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(ClusterServiceServer).GetNodeTraining(ctx, req.(*GetNodeTrainingRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -436,6 +472,10 @@ var ClusterService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetNode",
 			Handler:    _ClusterService_GetNode_Handler,
+		},
+		{
+			MethodName: "GetNodeTraining",
+			Handler:    _ClusterService_GetNodeTraining_Handler,
 		},
 		{
 			MethodName: "DrainNode",

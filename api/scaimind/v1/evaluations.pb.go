@@ -952,7 +952,12 @@ type ComparisonValue struct {
 	EvaluationId string                 `protobuf:"bytes,1,opt,name=evaluation_id,json=evaluationId,proto3" json:"evaluation_id,omitempty"`
 	Value        *float64               `protobuf:"fixed64,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
 	// From the first evaluation that has the metric.
-	Delta         *float64 `protobuf:"fixed64,3,opt,name=delta,proto3,oneof" json:"delta,omitempty"`
+	Delta *float64 `protobuf:"fixed64,3,opt,name=delta,proto3,oneof" json:"delta,omitempty"`
+	// Of value: the metric METRIC_stderr of the same benchmark.
+	StandardError *float64 `protobuf:"fixed64,4,opt,name=standard_error,json=standardError,proto3,oneof" json:"standard_error,omitempty"`
+	// The delta is larger than chance explains: more than 1.96 times its standard error (a two-sided test at 95 %). Not set where
+	// one of the standard errors is not known.
+	BeyondNoise   *bool `protobuf:"varint,5,opt,name=beyond_noise,json=beyondNoise,proto3,oneof" json:"beyond_noise,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1006,6 +1011,20 @@ func (x *ComparisonValue) GetDelta() float64 {
 		return *x.Delta
 	}
 	return 0
+}
+
+func (x *ComparisonValue) GetStandardError() float64 {
+	if x != nil && x.StandardError != nil {
+		return *x.StandardError
+	}
+	return 0
+}
+
+func (x *ComparisonValue) GetBeyondNoise() bool {
+	if x != nil && x.BeyondNoise != nil {
+		return *x.BeyondNoise
+	}
+	return false
 }
 
 var File_scaimind_v1_evaluations_proto protoreflect.FileDescriptor
@@ -1109,13 +1128,17 @@ const file_scaimind_v1_evaluations_proto_rawDesc = "" +
 	"\rComparisonRow\x12\x1c\n" +
 	"\tbenchmark\x18\x01 \x01(\tR\tbenchmark\x12\x16\n" +
 	"\x06metric\x18\x02 \x01(\tR\x06metric\x124\n" +
-	"\x06values\x18\x03 \x03(\v2\x1c.scaimind.v1.ComparisonValueR\x06values\"\x80\x01\n" +
+	"\x06values\x18\x03 \x03(\v2\x1c.scaimind.v1.ComparisonValueR\x06values\"\xf8\x01\n" +
 	"\x0fComparisonValue\x12#\n" +
 	"\revaluation_id\x18\x01 \x01(\tR\fevaluationId\x12\x19\n" +
 	"\x05value\x18\x02 \x01(\x01H\x00R\x05value\x88\x01\x01\x12\x19\n" +
-	"\x05delta\x18\x03 \x01(\x01H\x01R\x05delta\x88\x01\x01B\b\n" +
+	"\x05delta\x18\x03 \x01(\x01H\x01R\x05delta\x88\x01\x01\x12*\n" +
+	"\x0estandard_error\x18\x04 \x01(\x01H\x02R\rstandardError\x88\x01\x01\x12&\n" +
+	"\fbeyond_noise\x18\x05 \x01(\bH\x03R\vbeyondNoise\x88\x01\x01B\b\n" +
 	"\x06_valueB\b\n" +
-	"\x06_delta2\xbb\a\n" +
+	"\x06_deltaB\x11\n" +
+	"\x0f_standard_errorB\x0f\n" +
+	"\r_beyond_noise2\xbb\a\n" +
 	"\x11EvaluationService\x12\xd1\x01\n" +
 	"\x10SubmitEvaluation\x12$.scaimind.v1.SubmitEvaluationRequest\x1a%.scaimind.v1.SubmitEvaluationResponse\"p\x8a\xb5\x18l\b\x03\x12\x03\x02\x03\x042\x11scaimind:evaluateH\x01R\n" +
 	"job.submitZB:\x1bScore a model by benchmarks@\xc9\x01\x12 /v1/modules/scaimind/evaluations\x12\xf0\x01\n" +

@@ -2208,6 +2208,337 @@ func (x *GetJobMetricsResponse) GetProgress() *JobProgress {
 	return nil
 }
 
+type GetJobSeriesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	JobId string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	// Points of each series, at most; 0: 200.
+	Points int32 `protobuf:"varint,2,opt,name=points,proto3" json:"points,omitempty"`
+	// Only these; empty: all.
+	Names []string `protobuf:"bytes,3,rep,name=names,proto3" json:"names,omitempty"`
+	// Only these attempts; empty: the newest ones.
+	Attempts []int32 `protobuf:"varint,4,rep,packed,name=attempts,proto3" json:"attempts,omitempty"`
+	// Only these ranks; empty: all.
+	Ranks         []int32 `protobuf:"varint,5,rep,packed,name=ranks,proto3" json:"ranks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetJobSeriesRequest) Reset() {
+	*x = GetJobSeriesRequest{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetJobSeriesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetJobSeriesRequest) ProtoMessage() {}
+
+func (x *GetJobSeriesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetJobSeriesRequest.ProtoReflect.Descriptor instead.
+func (*GetJobSeriesRequest) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *GetJobSeriesRequest) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *GetJobSeriesRequest) GetPoints() int32 {
+	if x != nil {
+		return x.Points
+	}
+	return 0
+}
+
+func (x *GetJobSeriesRequest) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
+func (x *GetJobSeriesRequest) GetAttempts() []int32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return nil
+}
+
+func (x *GetJobSeriesRequest) GetRanks() []int32 {
+	if x != nil {
+		return x.Ranks
+	}
+	return nil
+}
+
+type GetJobSeriesResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	JobId  string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
+	Series []*MetricSeries        `protobuf:"bytes,2,rep,name=series,proto3" json:"series,omitempty"`
+	// Of each task whose series are missing: which, and why.
+	Missing       []string `protobuf:"bytes,3,rep,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetJobSeriesResponse) Reset() {
+	*x = GetJobSeriesResponse{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetJobSeriesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetJobSeriesResponse) ProtoMessage() {}
+
+func (x *GetJobSeriesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetJobSeriesResponse.ProtoReflect.Descriptor instead.
+func (*GetJobSeriesResponse) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *GetJobSeriesResponse) GetJobId() string {
+	if x != nil {
+		return x.JobId
+	}
+	return ""
+}
+
+func (x *GetJobSeriesResponse) GetSeries() []*MetricSeries {
+	if x != nil {
+		return x.Series
+	}
+	return nil
+}
+
+func (x *GetJobSeriesResponse) GetMissing() []string {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+// MetricSeries is the history of one number of one task.
+type MetricSeries struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Name    string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Attempt int32                  `protobuf:"varint,2,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Rank    int32                  `protobuf:"varint,3,opt,name=rank,proto3" json:"rank,omitempty"`
+	// Of numbers that the agent measured: "ratio", "bytes", "watts" or "celsius".
+	Unit string `protobuf:"bytes,4,opt,name=unit,proto3" json:"unit,omitempty"`
+	// The number is that of a whole GPU, of which the task has a part.
+	Shared bool `protobuf:"varint,5,opt,name=shared,proto3" json:"shared,omitempty"`
+	// How many values were NaN or infinite; they are in no point.
+	NotFinite     int64          `protobuf:"varint,6,opt,name=not_finite,json=notFinite,proto3" json:"not_finite,omitempty"`
+	Points        []*MetricPoint `protobuf:"bytes,7,rep,name=points,proto3" json:"points,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricSeries) Reset() {
+	*x = MetricSeries{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricSeries) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricSeries) ProtoMessage() {}
+
+func (x *MetricSeries) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricSeries.ProtoReflect.Descriptor instead.
+func (*MetricSeries) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *MetricSeries) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *MetricSeries) GetAttempt() int32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetUnit() string {
+	if x != nil {
+		return x.Unit
+	}
+	return ""
+}
+
+func (x *MetricSeries) GetShared() bool {
+	if x != nil {
+		return x.Shared
+	}
+	return false
+}
+
+func (x *MetricSeries) GetNotFinite() int64 {
+	if x != nil {
+		return x.NotFinite
+	}
+	return 0
+}
+
+func (x *MetricSeries) GetPoints() []*MetricPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+// MetricPoint is what some values in a row of a series have in common.
+type MetricPoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the last of them.
+	Time          *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Step          *int64                 `protobuf:"varint,2,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	Min           float64                `protobuf:"fixed64,3,opt,name=min,proto3" json:"min,omitempty"`
+	Max           float64                `protobuf:"fixed64,4,opt,name=max,proto3" json:"max,omitempty"`
+	Mean          float64                `protobuf:"fixed64,5,opt,name=mean,proto3" json:"mean,omitempty"`
+	Last          float64                `protobuf:"fixed64,6,opt,name=last,proto3" json:"last,omitempty"`
+	Count         int64                  `protobuf:"varint,7,opt,name=count,proto3" json:"count,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MetricPoint) Reset() {
+	*x = MetricPoint{}
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MetricPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MetricPoint) ProtoMessage() {}
+
+func (x *MetricPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MetricPoint.ProtoReflect.Descriptor instead.
+func (*MetricPoint) Descriptor() ([]byte, []int) {
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *MetricPoint) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *MetricPoint) GetStep() int64 {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return 0
+}
+
+func (x *MetricPoint) GetMin() float64 {
+	if x != nil {
+		return x.Min
+	}
+	return 0
+}
+
+func (x *MetricPoint) GetMax() float64 {
+	if x != nil {
+		return x.Max
+	}
+	return 0
+}
+
+func (x *MetricPoint) GetMean() float64 {
+	if x != nil {
+		return x.Mean
+	}
+	return 0
+}
+
+func (x *MetricPoint) GetLast() float64 {
+	if x != nil {
+		return x.Last
+	}
+	return 0
+}
+
+func (x *MetricPoint) GetCount() int64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type StreamJobMetricsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -2219,7 +2550,7 @@ type StreamJobMetricsRequest struct {
 
 func (x *StreamJobMetricsRequest) Reset() {
 	*x = StreamJobMetricsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2562,7 @@ func (x *StreamJobMetricsRequest) String() string {
 func (*StreamJobMetricsRequest) ProtoMessage() {}
 
 func (x *StreamJobMetricsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[29]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2575,7 @@ func (x *StreamJobMetricsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobMetricsRequest.ProtoReflect.Descriptor instead.
 func (*StreamJobMetricsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{29}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *StreamJobMetricsRequest) GetJobId() string {
@@ -2279,7 +2610,7 @@ type StreamJobMetricsResponse struct {
 
 func (x *StreamJobMetricsResponse) Reset() {
 	*x = StreamJobMetricsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2291,7 +2622,7 @@ func (x *StreamJobMetricsResponse) String() string {
 func (*StreamJobMetricsResponse) ProtoMessage() {}
 
 func (x *StreamJobMetricsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[30]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2304,7 +2635,7 @@ func (x *StreamJobMetricsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamJobMetricsResponse.ProtoReflect.Descriptor instead.
 func (*StreamJobMetricsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{30}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *StreamJobMetricsResponse) GetEntries() []*MetricsEntry {
@@ -2333,7 +2664,7 @@ type MetricsEntry struct {
 
 func (x *MetricsEntry) Reset() {
 	*x = MetricsEntry{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2345,7 +2676,7 @@ func (x *MetricsEntry) String() string {
 func (*MetricsEntry) ProtoMessage() {}
 
 func (x *MetricsEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[31]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2358,7 +2689,7 @@ func (x *MetricsEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MetricsEntry.ProtoReflect.Descriptor instead.
 func (*MetricsEntry) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{31}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *MetricsEntry) GetJson() string {
@@ -2406,14 +2737,16 @@ type Checkpoint struct {
 	// Where the archive has it, as mind://CHECKPOINT; empty before it is DURABLE.
 	Uri string `protobuf:"bytes,16,opt,name=uri,proto3" json:"uri,omitempty"`
 	// Why it is in this state, where that is not plain: an upload that failed, what expired it.
-	Reason        string `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Under which the archive has it; empty: it has not.
+	ArchiveKey    string `protobuf:"bytes,18,opt,name=archive_key,json=archiveKey,proto3" json:"archive_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Checkpoint) Reset() {
 	*x = Checkpoint{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2425,7 +2758,7 @@ func (x *Checkpoint) String() string {
 func (*Checkpoint) ProtoMessage() {}
 
 func (x *Checkpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[32]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2438,7 +2771,7 @@ func (x *Checkpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checkpoint.ProtoReflect.Descriptor instead.
 func (*Checkpoint) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{32}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Checkpoint) GetCheckpointId() string {
@@ -2560,6 +2893,13 @@ func (x *Checkpoint) GetReason() string {
 	return ""
 }
 
+func (x *Checkpoint) GetArchiveKey() string {
+	if x != nil {
+		return x.ArchiveKey
+	}
+	return ""
+}
+
 type ListCheckpointsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	JobId         string                 `protobuf:"bytes,1,opt,name=job_id,json=jobId,proto3" json:"job_id,omitempty"`
@@ -2569,7 +2909,7 @@ type ListCheckpointsRequest struct {
 
 func (x *ListCheckpointsRequest) Reset() {
 	*x = ListCheckpointsRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +2921,7 @@ func (x *ListCheckpointsRequest) String() string {
 func (*ListCheckpointsRequest) ProtoMessage() {}
 
 func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[33]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +2934,7 @@ func (x *ListCheckpointsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsRequest.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{33}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListCheckpointsRequest) GetJobId() string {
@@ -2613,7 +2953,7 @@ type PinCheckpointRequest struct {
 
 func (x *PinCheckpointRequest) Reset() {
 	*x = PinCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2965,7 @@ func (x *PinCheckpointRequest) String() string {
 func (*PinCheckpointRequest) ProtoMessage() {}
 
 func (x *PinCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[34]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2978,7 @@ func (x *PinCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*PinCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{34}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *PinCheckpointRequest) GetCheckpointId() string {
@@ -2657,7 +2997,7 @@ type PinCheckpointResponse struct {
 
 func (x *PinCheckpointResponse) Reset() {
 	*x = PinCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2669,7 +3009,7 @@ func (x *PinCheckpointResponse) String() string {
 func (*PinCheckpointResponse) ProtoMessage() {}
 
 func (x *PinCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[35]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2682,7 +3022,7 @@ func (x *PinCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PinCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*PinCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{35}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *PinCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -2701,7 +3041,7 @@ type UnpinCheckpointRequest struct {
 
 func (x *UnpinCheckpointRequest) Reset() {
 	*x = UnpinCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2713,7 +3053,7 @@ func (x *UnpinCheckpointRequest) String() string {
 func (*UnpinCheckpointRequest) ProtoMessage() {}
 
 func (x *UnpinCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[36]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2726,7 +3066,7 @@ func (x *UnpinCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnpinCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*UnpinCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{36}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UnpinCheckpointRequest) GetCheckpointId() string {
@@ -2745,7 +3085,7 @@ type UnpinCheckpointResponse struct {
 
 func (x *UnpinCheckpointResponse) Reset() {
 	*x = UnpinCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2757,7 +3097,7 @@ func (x *UnpinCheckpointResponse) String() string {
 func (*UnpinCheckpointResponse) ProtoMessage() {}
 
 func (x *UnpinCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[37]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2770,7 +3110,7 @@ func (x *UnpinCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnpinCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*UnpinCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{37}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *UnpinCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -2789,7 +3129,7 @@ type ListCheckpointsResponse struct {
 
 func (x *ListCheckpointsResponse) Reset() {
 	*x = ListCheckpointsResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2801,7 +3141,7 @@ func (x *ListCheckpointsResponse) String() string {
 func (*ListCheckpointsResponse) ProtoMessage() {}
 
 func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[38]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2814,7 +3154,7 @@ func (x *ListCheckpointsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCheckpointsResponse.ProtoReflect.Descriptor instead.
 func (*ListCheckpointsResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{38}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListCheckpointsResponse) GetCheckpoints() []*Checkpoint {
@@ -2833,7 +3173,7 @@ type GetCheckpointRequest struct {
 
 func (x *GetCheckpointRequest) Reset() {
 	*x = GetCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2845,7 +3185,7 @@ func (x *GetCheckpointRequest) String() string {
 func (*GetCheckpointRequest) ProtoMessage() {}
 
 func (x *GetCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[39]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2858,7 +3198,7 @@ func (x *GetCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*GetCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{39}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetCheckpointRequest) GetCheckpointId() string {
@@ -2877,7 +3217,7 @@ type GetCheckpointResponse struct {
 
 func (x *GetCheckpointResponse) Reset() {
 	*x = GetCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2889,7 +3229,7 @@ func (x *GetCheckpointResponse) String() string {
 func (*GetCheckpointResponse) ProtoMessage() {}
 
 func (x *GetCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[40]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2902,7 +3242,7 @@ func (x *GetCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*GetCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{40}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetCheckpointResponse) GetCheckpoint() *Checkpoint {
@@ -2921,7 +3261,7 @@ type DeleteCheckpointRequest struct {
 
 func (x *DeleteCheckpointRequest) Reset() {
 	*x = DeleteCheckpointRequest{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2933,7 +3273,7 @@ func (x *DeleteCheckpointRequest) String() string {
 func (*DeleteCheckpointRequest) ProtoMessage() {}
 
 func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[41]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2946,7 +3286,7 @@ func (x *DeleteCheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointRequest.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{41}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DeleteCheckpointRequest) GetCheckpointId() string {
@@ -2964,7 +3304,7 @@ type DeleteCheckpointResponse struct {
 
 func (x *DeleteCheckpointResponse) Reset() {
 	*x = DeleteCheckpointResponse{}
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2976,7 +3316,7 @@ func (x *DeleteCheckpointResponse) String() string {
 func (*DeleteCheckpointResponse) ProtoMessage() {}
 
 func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_scaimind_v1_jobs_proto_msgTypes[42]
+	mi := &file_scaimind_v1_jobs_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2989,7 +3329,7 @@ func (x *DeleteCheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteCheckpointResponse.ProtoReflect.Descriptor instead.
 func (*DeleteCheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{42}
+	return file_scaimind_v1_jobs_proto_rawDescGZIP(), []int{46}
 }
 
 var File_scaimind_v1_jobs_proto protoreflect.FileDescriptor
@@ -3201,7 +3541,35 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x15GetJobMetricsResponse\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x121\n" +
 	"\ametrics\x18\x02 \x01(\v2\x17.google.protobuf.StructR\ametrics\x124\n" +
-	"\bprogress\x18\x03 \x01(\v2\x18.scaimind.v1.JobProgressR\bprogress\"p\n" +
+	"\bprogress\x18\x03 \x01(\v2\x18.scaimind.v1.JobProgressR\bprogress\"\x8c\x01\n" +
+	"\x13GetJobSeriesRequest\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
+	"\x06points\x18\x02 \x01(\x05R\x06points\x12\x14\n" +
+	"\x05names\x18\x03 \x03(\tR\x05names\x12\x1a\n" +
+	"\battempts\x18\x04 \x03(\x05R\battempts\x12\x14\n" +
+	"\x05ranks\x18\x05 \x03(\x05R\x05ranks\"z\n" +
+	"\x14GetJobSeriesResponse\x12\x15\n" +
+	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x121\n" +
+	"\x06series\x18\x02 \x03(\v2\x19.scaimind.v1.MetricSeriesR\x06series\x12\x18\n" +
+	"\amissing\x18\x03 \x03(\tR\amissing\"\xcd\x01\n" +
+	"\fMetricSeries\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\aattempt\x18\x02 \x01(\x05R\aattempt\x12\x12\n" +
+	"\x04rank\x18\x03 \x01(\x05R\x04rank\x12\x12\n" +
+	"\x04unit\x18\x04 \x01(\tR\x04unit\x12\x16\n" +
+	"\x06shared\x18\x05 \x01(\bR\x06shared\x12\x1d\n" +
+	"\n" +
+	"not_finite\x18\x06 \x01(\x03R\tnotFinite\x120\n" +
+	"\x06points\x18\a \x03(\v2\x18.scaimind.v1.MetricPointR\x06points\"\xc1\x01\n" +
+	"\vMetricPoint\x12.\n" +
+	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x17\n" +
+	"\x04step\x18\x02 \x01(\x03H\x00R\x04step\x88\x01\x01\x12\x10\n" +
+	"\x03min\x18\x03 \x01(\x01R\x03min\x12\x10\n" +
+	"\x03max\x18\x04 \x01(\x01R\x03max\x12\x12\n" +
+	"\x04mean\x18\x05 \x01(\x01R\x04mean\x12\x12\n" +
+	"\x04last\x18\x06 \x01(\x01R\x04last\x12\x14\n" +
+	"\x05count\x18\a \x01(\x03R\x05countB\a\n" +
+	"\x05_step\"p\n" +
 	"\x17StreamJobMetricsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x12\x1b\n" +
@@ -3213,7 +3581,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\fMetricsEntry\x12\x12\n" +
 	"\x04json\x18\x01 \x01(\tR\x04json\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\tR\x06cursor\x128\n" +
-	"\ttimestamp\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\"\xda\x04\n" +
+	"\ttimestamp\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\ttimestamp\"\xfb\x04\n" +
 	"\n" +
 	"Checkpoint\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\x12\x15\n" +
@@ -3235,7 +3603,9 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\x0euploaded_bytes\x18\x0e \x01(\x03R\ruploadedBytes\x12%\n" +
 	"\x0econtent_digest\x18\x0f \x01(\tR\rcontentDigest\x12\x10\n" +
 	"\x03uri\x18\x10 \x01(\tR\x03uri\x12\x16\n" +
-	"\x06reason\x18\x11 \x01(\tR\x06reason\"/\n" +
+	"\x06reason\x18\x11 \x01(\tR\x06reason\x12\x1f\n" +
+	"\varchive_key\x18\x12 \x01(\tR\n" +
+	"archiveKey\"/\n" +
 	"\x16ListCheckpointsRequest\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\";\n" +
 	"\x14PinCheckpointRequest\x12#\n" +
@@ -3260,7 +3630,7 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"checkpoint\">\n" +
 	"\x17DeleteCheckpointRequest\x12#\n" +
 	"\rcheckpoint_id\x18\x01 \x01(\tR\fcheckpointId\"\x1a\n" +
-	"\x18DeleteCheckpointResponse2\xa0\x1b\n" +
+	"\x18DeleteCheckpointResponse2\xfc\x1c\n" +
 	"\n" +
 	"JobService\x12\xa4\x01\n" +
 	"\tSubmitJob\x12\x1d.scaimind.v1.SubmitJobRequest\x1a\x1e.scaimind.v1.SubmitJobResponse\"X\x8a\xb5\x18T\b\x03\x12\x03\x02\x03\x042\x0fscaimind:manageH\x01R\n" +
@@ -3284,7 +3654,9 @@ const file_scaimind_v1_jobs_proto_rawDesc = "" +
 	"\rStreamJobLogs\x12!.scaimind.v1.StreamJobLogsRequest\x1a\".scaimind.v1.StreamJobLogsResponse\"[\x8a\xb5\x18W\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZ?:\x18Follow what a job prints\n" +
 	"#/v1/modules/scaimind/jobs/{id}/logs0\x01\x12\xc8\x01\n" +
 	"\rGetJobMetrics\x12!.scaimind.v1.GetJobMetricsRequest\x1a\".scaimind.v1.GetJobMetricsResponse\"p\x8a\xb5\x18l\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZT: Show the newest metrics of a jobH\x01Z\x06job_id\n" +
-	"&/v1/modules/scaimind/jobs/{id}/metrics\x12\xcb\x01\n" +
+	"&/v1/modules/scaimind/jobs/{id}/metrics\x12\xd9\x01\n" +
+	"\fGetJobSeries\x12 .scaimind.v1.GetJobSeriesRequest\x1a!.scaimind.v1.GetJobSeriesResponse\"\x83\x01\x8a\xb5\x18\x7f\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZg:,Show the history of a job's metrics and GPUsH\x01Z\x06job_id\n" +
+	"-/v1/modules/scaimind/jobs/{id}/metrics/series\x12\xcb\x01\n" +
 	"\x10StreamJobMetrics\x12$.scaimind.v1.StreamJobMetricsRequest\x1a%.scaimind.v1.StreamJobMetricsResponse\"h\x8a\xb5\x18d\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZL:\x1bFollow the metrics of a job\n" +
 	"-/v1/modules/scaimind/jobs/{id}/metrics/stream0\x01\x12\xcf\x01\n" +
 	"\x0fListCheckpoints\x12#.scaimind.v1.ListCheckpointsRequest\x1a$.scaimind.v1.ListCheckpointsResponse\"q\x8a\xb5\x18m\b\x01\x12\x03\x02\x03\x042\rscaimind:viewZU:\x1dList the checkpoints of a jobH\x01Z\x06job_id\n" +
@@ -3310,7 +3682,7 @@ func file_scaimind_v1_jobs_proto_rawDescGZIP() []byte {
 	return file_scaimind_v1_jobs_proto_rawDescData
 }
 
-var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_scaimind_v1_jobs_proto_msgTypes = make([]protoimpl.MessageInfo, 49)
 var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*SubmitJobRequest)(nil),         // 0: scaimind.v1.SubmitJobRequest
 	(*SubmitJobResponse)(nil),        // 1: scaimind.v1.SubmitJobResponse
@@ -3341,145 +3713,154 @@ var file_scaimind_v1_jobs_proto_goTypes = []any{
 	(*LogEntry)(nil),                 // 26: scaimind.v1.LogEntry
 	(*GetJobMetricsRequest)(nil),     // 27: scaimind.v1.GetJobMetricsRequest
 	(*GetJobMetricsResponse)(nil),    // 28: scaimind.v1.GetJobMetricsResponse
-	(*StreamJobMetricsRequest)(nil),  // 29: scaimind.v1.StreamJobMetricsRequest
-	(*StreamJobMetricsResponse)(nil), // 30: scaimind.v1.StreamJobMetricsResponse
-	(*MetricsEntry)(nil),             // 31: scaimind.v1.MetricsEntry
-	(*Checkpoint)(nil),               // 32: scaimind.v1.Checkpoint
-	(*ListCheckpointsRequest)(nil),   // 33: scaimind.v1.ListCheckpointsRequest
-	(*PinCheckpointRequest)(nil),     // 34: scaimind.v1.PinCheckpointRequest
-	(*PinCheckpointResponse)(nil),    // 35: scaimind.v1.PinCheckpointResponse
-	(*UnpinCheckpointRequest)(nil),   // 36: scaimind.v1.UnpinCheckpointRequest
-	(*UnpinCheckpointResponse)(nil),  // 37: scaimind.v1.UnpinCheckpointResponse
-	(*ListCheckpointsResponse)(nil),  // 38: scaimind.v1.ListCheckpointsResponse
-	(*GetCheckpointRequest)(nil),     // 39: scaimind.v1.GetCheckpointRequest
-	(*GetCheckpointResponse)(nil),    // 40: scaimind.v1.GetCheckpointResponse
-	(*DeleteCheckpointRequest)(nil),  // 41: scaimind.v1.DeleteCheckpointRequest
-	(*DeleteCheckpointResponse)(nil), // 42: scaimind.v1.DeleteCheckpointResponse
-	nil,                              // 43: scaimind.v1.SubmitJobRequest.LabelsEntry
-	nil,                              // 44: scaimind.v1.Job.LabelsEntry
-	(*TrainingConfig)(nil),           // 45: scaimind.v1.TrainingConfig
-	(*DataConfig)(nil),               // 46: scaimind.v1.DataConfig
-	(*ResourceConfig)(nil),           // 47: scaimind.v1.ResourceConfig
-	(*OutputConfig)(nil),             // 48: scaimind.v1.OutputConfig
-	(*SchedulingConfig)(nil),         // 49: scaimind.v1.SchedulingConfig
-	(*CommandConfig)(nil),            // 50: scaimind.v1.CommandConfig
-	(*EvaluationConfig)(nil),         // 51: scaimind.v1.EvaluationConfig
-	(JobStatus_Value)(0),             // 52: scaimind.v1.JobStatus.Value
-	(JobState_Value)(0),              // 53: scaimind.v1.JobState.Value
-	(JobPhase_Value)(0),              // 54: scaimind.v1.JobPhase.Value
-	(*timestamppb.Timestamp)(nil),    // 55: google.protobuf.Timestamp
-	(ErrorType_Value)(0),             // 56: scaimind.v1.ErrorType.Value
-	(StopReason_Value)(0),            // 57: scaimind.v1.StopReason.Value
-	(TaskState_Value)(0),             // 58: scaimind.v1.TaskState.Value
-	(*structpb.Struct)(nil),          // 59: google.protobuf.Struct
-	(CheckpointState_Value)(0),       // 60: scaimind.v1.CheckpointState.Value
-	(CheckpointKind_Value)(0),        // 61: scaimind.v1.CheckpointKind.Value
+	(*GetJobSeriesRequest)(nil),      // 29: scaimind.v1.GetJobSeriesRequest
+	(*GetJobSeriesResponse)(nil),     // 30: scaimind.v1.GetJobSeriesResponse
+	(*MetricSeries)(nil),             // 31: scaimind.v1.MetricSeries
+	(*MetricPoint)(nil),              // 32: scaimind.v1.MetricPoint
+	(*StreamJobMetricsRequest)(nil),  // 33: scaimind.v1.StreamJobMetricsRequest
+	(*StreamJobMetricsResponse)(nil), // 34: scaimind.v1.StreamJobMetricsResponse
+	(*MetricsEntry)(nil),             // 35: scaimind.v1.MetricsEntry
+	(*Checkpoint)(nil),               // 36: scaimind.v1.Checkpoint
+	(*ListCheckpointsRequest)(nil),   // 37: scaimind.v1.ListCheckpointsRequest
+	(*PinCheckpointRequest)(nil),     // 38: scaimind.v1.PinCheckpointRequest
+	(*PinCheckpointResponse)(nil),    // 39: scaimind.v1.PinCheckpointResponse
+	(*UnpinCheckpointRequest)(nil),   // 40: scaimind.v1.UnpinCheckpointRequest
+	(*UnpinCheckpointResponse)(nil),  // 41: scaimind.v1.UnpinCheckpointResponse
+	(*ListCheckpointsResponse)(nil),  // 42: scaimind.v1.ListCheckpointsResponse
+	(*GetCheckpointRequest)(nil),     // 43: scaimind.v1.GetCheckpointRequest
+	(*GetCheckpointResponse)(nil),    // 44: scaimind.v1.GetCheckpointResponse
+	(*DeleteCheckpointRequest)(nil),  // 45: scaimind.v1.DeleteCheckpointRequest
+	(*DeleteCheckpointResponse)(nil), // 46: scaimind.v1.DeleteCheckpointResponse
+	nil,                              // 47: scaimind.v1.SubmitJobRequest.LabelsEntry
+	nil,                              // 48: scaimind.v1.Job.LabelsEntry
+	(*TrainingConfig)(nil),           // 49: scaimind.v1.TrainingConfig
+	(*DataConfig)(nil),               // 50: scaimind.v1.DataConfig
+	(*ResourceConfig)(nil),           // 51: scaimind.v1.ResourceConfig
+	(*OutputConfig)(nil),             // 52: scaimind.v1.OutputConfig
+	(*SchedulingConfig)(nil),         // 53: scaimind.v1.SchedulingConfig
+	(*CommandConfig)(nil),            // 54: scaimind.v1.CommandConfig
+	(*EvaluationConfig)(nil),         // 55: scaimind.v1.EvaluationConfig
+	(JobStatus_Value)(0),             // 56: scaimind.v1.JobStatus.Value
+	(JobState_Value)(0),              // 57: scaimind.v1.JobState.Value
+	(JobPhase_Value)(0),              // 58: scaimind.v1.JobPhase.Value
+	(*timestamppb.Timestamp)(nil),    // 59: google.protobuf.Timestamp
+	(ErrorType_Value)(0),             // 60: scaimind.v1.ErrorType.Value
+	(StopReason_Value)(0),            // 61: scaimind.v1.StopReason.Value
+	(TaskState_Value)(0),             // 62: scaimind.v1.TaskState.Value
+	(*structpb.Struct)(nil),          // 63: google.protobuf.Struct
+	(CheckpointState_Value)(0),       // 64: scaimind.v1.CheckpointState.Value
+	(CheckpointKind_Value)(0),        // 65: scaimind.v1.CheckpointKind.Value
 }
 var file_scaimind_v1_jobs_proto_depIdxs = []int32{
-	45, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
-	46, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
-	47, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
-	48, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
-	49, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	50, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
-	43, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
-	51, // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	52, // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	49, // 0: scaimind.v1.SubmitJobRequest.training_config:type_name -> scaimind.v1.TrainingConfig
+	50, // 1: scaimind.v1.SubmitJobRequest.data_config:type_name -> scaimind.v1.DataConfig
+	51, // 2: scaimind.v1.SubmitJobRequest.resource_config:type_name -> scaimind.v1.ResourceConfig
+	52, // 3: scaimind.v1.SubmitJobRequest.output_config:type_name -> scaimind.v1.OutputConfig
+	53, // 4: scaimind.v1.SubmitJobRequest.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	54, // 5: scaimind.v1.SubmitJobRequest.command_config:type_name -> scaimind.v1.CommandConfig
+	47, // 6: scaimind.v1.SubmitJobRequest.labels:type_name -> scaimind.v1.SubmitJobRequest.LabelsEntry
+	55, // 7: scaimind.v1.SubmitJobRequest.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	56, // 8: scaimind.v1.SubmitJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
 	0,  // 9: scaimind.v1.SubmitJobsRequest.jobs:type_name -> scaimind.v1.SubmitJobRequest
 	4,  // 10: scaimind.v1.SubmitJobsResponse.results:type_name -> scaimind.v1.SubmitJobResult
 	1,  // 11: scaimind.v1.SubmitJobResult.job:type_name -> scaimind.v1.SubmitJobResponse
-	52, // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
-	53, // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
-	54, // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
-	55, // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
-	44, // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
-	45, // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
-	46, // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
-	47, // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
-	48, // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
-	49, // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
-	50, // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
-	56, // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
+	56, // 12: scaimind.v1.Job.status:type_name -> scaimind.v1.JobStatus.Value
+	57, // 13: scaimind.v1.Job.state:type_name -> scaimind.v1.JobState.Value
+	58, // 14: scaimind.v1.Job.phase:type_name -> scaimind.v1.JobPhase.Value
+	59, // 15: scaimind.v1.Job.estimated_start_at:type_name -> google.protobuf.Timestamp
+	48, // 16: scaimind.v1.Job.labels:type_name -> scaimind.v1.Job.LabelsEntry
+	49, // 17: scaimind.v1.Job.training_config:type_name -> scaimind.v1.TrainingConfig
+	50, // 18: scaimind.v1.Job.data_config:type_name -> scaimind.v1.DataConfig
+	51, // 19: scaimind.v1.Job.resource_config:type_name -> scaimind.v1.ResourceConfig
+	52, // 20: scaimind.v1.Job.output_config:type_name -> scaimind.v1.OutputConfig
+	53, // 21: scaimind.v1.Job.scheduling_config:type_name -> scaimind.v1.SchedulingConfig
+	54, // 22: scaimind.v1.Job.command_config:type_name -> scaimind.v1.CommandConfig
+	60, // 23: scaimind.v1.Job.error_type:type_name -> scaimind.v1.ErrorType.Value
 	7,  // 24: scaimind.v1.Job.progress:type_name -> scaimind.v1.JobProgress
-	55, // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
-	55, // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
-	55, // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
-	55, // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
+	59, // 25: scaimind.v1.Job.created_at:type_name -> google.protobuf.Timestamp
+	59, // 26: scaimind.v1.Job.started_at:type_name -> google.protobuf.Timestamp
+	59, // 27: scaimind.v1.Job.finished_at:type_name -> google.protobuf.Timestamp
+	59, // 28: scaimind.v1.Job.updated_at:type_name -> google.protobuf.Timestamp
 	9,  // 29: scaimind.v1.Job.tasks:type_name -> scaimind.v1.Task
 	8,  // 30: scaimind.v1.Job.retries:type_name -> scaimind.v1.RetryCounts
-	57, // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
+	61, // 31: scaimind.v1.Job.stopping:type_name -> scaimind.v1.StopReason.Value
 	6,  // 32: scaimind.v1.Job.past_attempts:type_name -> scaimind.v1.PastAttempt
-	51, // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
-	56, // 34: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
-	55, // 35: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
-	55, // 36: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
-	58, // 37: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
-	55, // 38: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
-	55, // 39: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
+	55, // 33: scaimind.v1.Job.evaluation_config:type_name -> scaimind.v1.EvaluationConfig
+	60, // 34: scaimind.v1.PastAttempt.error_type:type_name -> scaimind.v1.ErrorType.Value
+	59, // 35: scaimind.v1.PastAttempt.started_at:type_name -> google.protobuf.Timestamp
+	59, // 36: scaimind.v1.PastAttempt.finished_at:type_name -> google.protobuf.Timestamp
+	62, // 37: scaimind.v1.Task.state:type_name -> scaimind.v1.TaskState.Value
+	59, // 38: scaimind.v1.Task.started_at:type_name -> google.protobuf.Timestamp
+	59, // 39: scaimind.v1.Task.finished_at:type_name -> google.protobuf.Timestamp
 	5,  // 40: scaimind.v1.GetJobResponse.job:type_name -> scaimind.v1.Job
-	52, // 41: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
+	56, // 41: scaimind.v1.ListJobsRequest.status:type_name -> scaimind.v1.JobStatus.Value
 	5,  // 42: scaimind.v1.ListJobsResponse.jobs:type_name -> scaimind.v1.Job
 	5,  // 43: scaimind.v1.CancelJobResponse.job:type_name -> scaimind.v1.Job
 	5,  // 44: scaimind.v1.PauseJobResponse.job:type_name -> scaimind.v1.Job
 	5,  // 45: scaimind.v1.ResumeJobResponse.job:type_name -> scaimind.v1.Job
-	47, // 46: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
+	51, // 46: scaimind.v1.RetryJobRequest.modify_resources:type_name -> scaimind.v1.ResourceConfig
 	5,  // 47: scaimind.v1.RetryJobResponse.job:type_name -> scaimind.v1.Job
-	53, // 48: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
-	52, // 49: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
-	55, // 50: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
+	57, // 48: scaimind.v1.ExplainJobResponse.state:type_name -> scaimind.v1.JobState.Value
+	56, // 49: scaimind.v1.ExplainJobResponse.status:type_name -> scaimind.v1.JobStatus.Value
+	59, // 50: scaimind.v1.StreamJobLogsRequest.since:type_name -> google.protobuf.Timestamp
 	26, // 51: scaimind.v1.StreamJobLogsResponse.entries:type_name -> scaimind.v1.LogEntry
-	55, // 52: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
-	59, // 53: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
+	59, // 52: scaimind.v1.LogEntry.timestamp:type_name -> google.protobuf.Timestamp
+	63, // 53: scaimind.v1.GetJobMetricsResponse.metrics:type_name -> google.protobuf.Struct
 	7,  // 54: scaimind.v1.GetJobMetricsResponse.progress:type_name -> scaimind.v1.JobProgress
-	31, // 55: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
-	55, // 56: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
-	59, // 57: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
-	55, // 58: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
-	60, // 59: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
-	61, // 60: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
-	32, // 61: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	32, // 62: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	32, // 63: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
-	32, // 64: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
-	0,  // 65: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
-	2,  // 66: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
-	10, // 67: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
-	12, // 68: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
-	14, // 69: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
-	16, // 70: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
-	18, // 71: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
-	20, // 72: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
-	22, // 73: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
-	24, // 74: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
-	27, // 75: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
-	29, // 76: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
-	33, // 77: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
-	39, // 78: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
-	34, // 79: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
-	36, // 80: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
-	41, // 81: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
-	1,  // 82: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
-	3,  // 83: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
-	11, // 84: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
-	13, // 85: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
-	15, // 86: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
-	17, // 87: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
-	19, // 88: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
-	21, // 89: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
-	23, // 90: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
-	25, // 91: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
-	28, // 92: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
-	30, // 93: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
-	38, // 94: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
-	40, // 95: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
-	35, // 96: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
-	37, // 97: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
-	42, // 98: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
-	82, // [82:99] is the sub-list for method output_type
-	65, // [65:82] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	31, // 55: scaimind.v1.GetJobSeriesResponse.series:type_name -> scaimind.v1.MetricSeries
+	32, // 56: scaimind.v1.MetricSeries.points:type_name -> scaimind.v1.MetricPoint
+	59, // 57: scaimind.v1.MetricPoint.time:type_name -> google.protobuf.Timestamp
+	35, // 58: scaimind.v1.StreamJobMetricsResponse.entries:type_name -> scaimind.v1.MetricsEntry
+	59, // 59: scaimind.v1.MetricsEntry.timestamp:type_name -> google.protobuf.Timestamp
+	63, // 60: scaimind.v1.Checkpoint.metrics:type_name -> google.protobuf.Struct
+	59, // 61: scaimind.v1.Checkpoint.created_at:type_name -> google.protobuf.Timestamp
+	64, // 62: scaimind.v1.Checkpoint.state:type_name -> scaimind.v1.CheckpointState.Value
+	65, // 63: scaimind.v1.Checkpoint.kind:type_name -> scaimind.v1.CheckpointKind.Value
+	36, // 64: scaimind.v1.PinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	36, // 65: scaimind.v1.UnpinCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	36, // 66: scaimind.v1.ListCheckpointsResponse.checkpoints:type_name -> scaimind.v1.Checkpoint
+	36, // 67: scaimind.v1.GetCheckpointResponse.checkpoint:type_name -> scaimind.v1.Checkpoint
+	0,  // 68: scaimind.v1.JobService.SubmitJob:input_type -> scaimind.v1.SubmitJobRequest
+	2,  // 69: scaimind.v1.JobService.SubmitJobs:input_type -> scaimind.v1.SubmitJobsRequest
+	10, // 70: scaimind.v1.JobService.GetJob:input_type -> scaimind.v1.GetJobRequest
+	12, // 71: scaimind.v1.JobService.ListJobs:input_type -> scaimind.v1.ListJobsRequest
+	14, // 72: scaimind.v1.JobService.CancelJob:input_type -> scaimind.v1.CancelJobRequest
+	16, // 73: scaimind.v1.JobService.PauseJob:input_type -> scaimind.v1.PauseJobRequest
+	18, // 74: scaimind.v1.JobService.ResumeJob:input_type -> scaimind.v1.ResumeJobRequest
+	20, // 75: scaimind.v1.JobService.RetryJob:input_type -> scaimind.v1.RetryJobRequest
+	22, // 76: scaimind.v1.JobService.ExplainJob:input_type -> scaimind.v1.ExplainJobRequest
+	24, // 77: scaimind.v1.JobService.StreamJobLogs:input_type -> scaimind.v1.StreamJobLogsRequest
+	27, // 78: scaimind.v1.JobService.GetJobMetrics:input_type -> scaimind.v1.GetJobMetricsRequest
+	29, // 79: scaimind.v1.JobService.GetJobSeries:input_type -> scaimind.v1.GetJobSeriesRequest
+	33, // 80: scaimind.v1.JobService.StreamJobMetrics:input_type -> scaimind.v1.StreamJobMetricsRequest
+	37, // 81: scaimind.v1.JobService.ListCheckpoints:input_type -> scaimind.v1.ListCheckpointsRequest
+	43, // 82: scaimind.v1.JobService.GetCheckpoint:input_type -> scaimind.v1.GetCheckpointRequest
+	38, // 83: scaimind.v1.JobService.PinCheckpoint:input_type -> scaimind.v1.PinCheckpointRequest
+	40, // 84: scaimind.v1.JobService.UnpinCheckpoint:input_type -> scaimind.v1.UnpinCheckpointRequest
+	45, // 85: scaimind.v1.JobService.DeleteCheckpoint:input_type -> scaimind.v1.DeleteCheckpointRequest
+	1,  // 86: scaimind.v1.JobService.SubmitJob:output_type -> scaimind.v1.SubmitJobResponse
+	3,  // 87: scaimind.v1.JobService.SubmitJobs:output_type -> scaimind.v1.SubmitJobsResponse
+	11, // 88: scaimind.v1.JobService.GetJob:output_type -> scaimind.v1.GetJobResponse
+	13, // 89: scaimind.v1.JobService.ListJobs:output_type -> scaimind.v1.ListJobsResponse
+	15, // 90: scaimind.v1.JobService.CancelJob:output_type -> scaimind.v1.CancelJobResponse
+	17, // 91: scaimind.v1.JobService.PauseJob:output_type -> scaimind.v1.PauseJobResponse
+	19, // 92: scaimind.v1.JobService.ResumeJob:output_type -> scaimind.v1.ResumeJobResponse
+	21, // 93: scaimind.v1.JobService.RetryJob:output_type -> scaimind.v1.RetryJobResponse
+	23, // 94: scaimind.v1.JobService.ExplainJob:output_type -> scaimind.v1.ExplainJobResponse
+	25, // 95: scaimind.v1.JobService.StreamJobLogs:output_type -> scaimind.v1.StreamJobLogsResponse
+	28, // 96: scaimind.v1.JobService.GetJobMetrics:output_type -> scaimind.v1.GetJobMetricsResponse
+	30, // 97: scaimind.v1.JobService.GetJobSeries:output_type -> scaimind.v1.GetJobSeriesResponse
+	34, // 98: scaimind.v1.JobService.StreamJobMetrics:output_type -> scaimind.v1.StreamJobMetricsResponse
+	42, // 99: scaimind.v1.JobService.ListCheckpoints:output_type -> scaimind.v1.ListCheckpointsResponse
+	44, // 100: scaimind.v1.JobService.GetCheckpoint:output_type -> scaimind.v1.GetCheckpointResponse
+	39, // 101: scaimind.v1.JobService.PinCheckpoint:output_type -> scaimind.v1.PinCheckpointResponse
+	41, // 102: scaimind.v1.JobService.UnpinCheckpoint:output_type -> scaimind.v1.UnpinCheckpointResponse
+	46, // 103: scaimind.v1.JobService.DeleteCheckpoint:output_type -> scaimind.v1.DeleteCheckpointResponse
+	86, // [86:104] is the sub-list for method output_type
+	68, // [68:86] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_scaimind_v1_jobs_proto_init() }
@@ -3497,14 +3878,15 @@ func file_scaimind_v1_jobs_proto_init() {
 	file_scaimind_v1_jobs_proto_msgTypes[16].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[23].OneofWrappers = []any{}
 	file_scaimind_v1_jobs_proto_msgTypes[24].OneofWrappers = []any{}
-	file_scaimind_v1_jobs_proto_msgTypes[29].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[32].OneofWrappers = []any{}
+	file_scaimind_v1_jobs_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_scaimind_v1_jobs_proto_rawDesc), len(file_scaimind_v1_jobs_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   49,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -36,6 +36,7 @@ const (
 	JobService_ExplainJob_FullMethodName       = "/scaimind.v1.JobService/ExplainJob"
 	JobService_StreamJobLogs_FullMethodName    = "/scaimind.v1.JobService/StreamJobLogs"
 	JobService_GetJobMetrics_FullMethodName    = "/scaimind.v1.JobService/GetJobMetrics"
+	JobService_GetJobSeries_FullMethodName     = "/scaimind.v1.JobService/GetJobSeries"
 	JobService_StreamJobMetrics_FullMethodName = "/scaimind.v1.JobService/StreamJobMetrics"
 	JobService_ListCheckpoints_FullMethodName  = "/scaimind.v1.JobService/ListCheckpoints"
 	JobService_GetCheckpoint_FullMethodName    = "/scaimind.v1.JobService/GetCheckpoint"
@@ -61,6 +62,7 @@ type JobServiceClient interface {
 	ExplainJob(ctx context.Context, in *ExplainJobRequest, opts ...grpc.CallOption) (*ExplainJobResponse, error)
 	StreamJobLogs(ctx context.Context, in *StreamJobLogsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobLogsResponse], error)
 	GetJobMetrics(ctx context.Context, in *GetJobMetricsRequest, opts ...grpc.CallOption) (*GetJobMetricsResponse, error)
+	GetJobSeries(ctx context.Context, in *GetJobSeriesRequest, opts ...grpc.CallOption) (*GetJobSeriesResponse, error)
 	StreamJobMetrics(ctx context.Context, in *StreamJobMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobMetricsResponse], error)
 	ListCheckpoints(ctx context.Context, in *ListCheckpointsRequest, opts ...grpc.CallOption) (*ListCheckpointsResponse, error)
 	GetCheckpoint(ctx context.Context, in *GetCheckpointRequest, opts ...grpc.CallOption) (*GetCheckpointResponse, error)
@@ -198,6 +200,16 @@ func (c *jobServiceClient) GetJobMetrics(ctx context.Context, in *GetJobMetricsR
 	return out, nil
 }
 
+func (c *jobServiceClient) GetJobSeries(ctx context.Context, in *GetJobSeriesRequest, opts ...grpc.CallOption) (*GetJobSeriesResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetJobSeriesResponse)
+	err := c.cc.Invoke(ctx, JobService_GetJobSeries_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *jobServiceClient) StreamJobMetrics(ctx context.Context, in *StreamJobMetricsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[StreamJobMetricsResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &JobService_ServiceDesc.Streams[1], JobService_StreamJobMetrics_FullMethodName, cOpts...)
@@ -284,6 +296,7 @@ type JobServiceServer interface {
 	ExplainJob(context.Context, *ExplainJobRequest) (*ExplainJobResponse, error)
 	StreamJobLogs(*StreamJobLogsRequest, grpc.ServerStreamingServer[StreamJobLogsResponse]) error
 	GetJobMetrics(context.Context, *GetJobMetricsRequest) (*GetJobMetricsResponse, error)
+	GetJobSeries(context.Context, *GetJobSeriesRequest) (*GetJobSeriesResponse, error)
 	StreamJobMetrics(*StreamJobMetricsRequest, grpc.ServerStreamingServer[StreamJobMetricsResponse]) error
 	ListCheckpoints(context.Context, *ListCheckpointsRequest) (*ListCheckpointsResponse, error)
 	GetCheckpoint(context.Context, *GetCheckpointRequest) (*GetCheckpointResponse, error)
@@ -334,6 +347,9 @@ func (UnimplementedJobServiceServer) StreamJobLogs(*StreamJobLogsRequest, grpc.S
 }
 func (UnimplementedJobServiceServer) GetJobMetrics(context.Context, *GetJobMetricsRequest) (*GetJobMetricsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetJobMetrics not implemented")
+}
+func (UnimplementedJobServiceServer) GetJobSeries(context.Context, *GetJobSeriesRequest) (*GetJobSeriesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetJobSeries not implemented")
 }
 func (UnimplementedJobServiceServer) StreamJobMetrics(*StreamJobMetricsRequest, grpc.ServerStreamingServer[StreamJobMetricsResponse]) error {
 	return status.Error(codes.Unimplemented, "method StreamJobMetrics not implemented")
@@ -565,6 +581,24 @@ func _JobService_GetJobMetrics_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _JobService_GetJobSeries_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetJobSeriesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(JobServiceServer).GetJobSeries(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: JobService_GetJobSeries_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(JobServiceServer).GetJobSeries(ctx, req.(*GetJobSeriesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _JobService_StreamJobMetrics_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(StreamJobMetricsRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -712,6 +746,10 @@ var JobService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetJobMetrics",
 			Handler:    _JobService_GetJobMetrics_Handler,
+		},
+		{
+			MethodName: "GetJobSeries",
+			Handler:    _JobService_GetJobSeries_Handler,
 		},
 		{
 			MethodName: "ListCheckpoints",

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
+	"github.com/mindcoordinator/mind/chaos/scenario/result"
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
 // Check waits until all jobs of the fleet have ended and holds what the cluster says against the evidence.
-func (f *Fleet) Check(ctx context.Context, v *verdict.Verdict, mayReplace bool) error {
+func (f *Fleet) Check(ctx context.Context, v *result.Result, mayReplace bool) error {
 	v.Steady += len(f.All)
 	v.ClientErrors += int(f.errors.Load())
 	for _, j := range f.All {
@@ -100,7 +100,7 @@ func harm(j *Job, seen procs.Job, lives []workload.Life, mayReplace bool) []stri
 	return bad
 }
 
-func (f *Fleet) checkLogs(ctx context.Context, v *verdict.Verdict, j *Job, lives []workload.Life) error {
+func (f *Fleet) checkLogs(ctx context.Context, v *result.Result, j *Job, lives []workload.Life) error {
 	byAttempt := map[int][]workload.Life{}
 	for _, l := range lives {
 		byAttempt[l.Attempt] = append(byAttempt[l.Attempt], l)
@@ -134,7 +134,7 @@ func (f *Fleet) checkLogs(ctx context.Context, v *verdict.Verdict, j *Job, lives
 }
 
 // compareLines holds lines that were served against what a life printed.
-func compareLines(v *verdict.Verdict, l workload.Life, served []string, how string) {
+func compareLines(v *result.Result, l workload.Life, served []string, how string) {
 	lost, repeated, why := workload.Lines(l, served)
 	v.Lines += l.Lines
 	v.LinesLost += lost
@@ -185,7 +185,7 @@ func descent(j *Job, lives []workload.Life, registered []procs.Checkpoint) []str
 }
 
 // Leaks waits until nothing of the attack is left, and says what stays.
-func (f *Fleet) Leaks(ctx context.Context, v *verdict.Verdict) {
+func (f *Fleet) Leaks(ctx context.Context, v *result.Result) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {

@@ -63,7 +63,7 @@ func TestDescent_isOneLine(t *testing.T) {
 		"in any order of the list":       {[]workload.Life{begun, {Attempt: 2, From: second.Path}}, []procs.Checkpoint{third, second, first}, 0},
 		"one of a replaced attempt":      {[]workload.Life{begun, {Attempt: 2, From: second.Path}}, []procs.Checkpoint{first, second, third, stale}, 2},
 		"resumed from an older one":      {[]workload.Life{begun, {Attempt: 2, From: first.Path}}, []procs.Checkpoint{first, second, third}, 1},
-		"begun anew for no reason":       {[]workload.Life{begun, {Attempt: 2}}, []procs.Checkpoint{first}, 1},
+		"begun again for no reason":      {[]workload.Life{begun, {Attempt: 2}}, []procs.Checkpoint{first}, 1},
 		"resumed from what is not known": {[]workload.Life{begun, {Attempt: 2, From: "/c/other"}}, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

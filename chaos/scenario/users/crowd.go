@@ -13,7 +13,7 @@ import (
 
 	"github.com/mindcoordinator/mind/api/wait"
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
+	"github.com/mindcoordinator/mind/chaos/scenario/result"
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
@@ -159,7 +159,7 @@ func (c *Crowd) Wait(ctx context.Context) error {
 }
 
 // Judge holds what the watchers were given against what was printed.
-func (c *Crowd) Judge(dir string, v *verdict.Verdict) error {
+func (c *Crowd) Judge(dir string, v *result.Result) error {
 	want, err := workload.Printed(dir, c.Job)
 	if err != nil {
 		return fmt.Errorf("what job %s printed: %w", c.Job, err)

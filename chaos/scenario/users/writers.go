@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/scenario/verdict"
+	"github.com/mindcoordinator/mind/chaos/scenario/result"
 )
 
 // Writers are clients that submit short jobs during an attack, each under an idempotency key that is repeated until it is
@@ -166,7 +166,7 @@ func (w *Writers) FirstWriteSince(ctx context.Context, t time.Time, within time.
 
 // Verify checks that each acknowledged job is there, once, and ran once with success. Of those that may be lost it checks
 // that they end, if they are there.
-func (w *Writers) Verify(ctx context.Context, v *verdict.Verdict) error {
+func (w *Writers) Verify(ctx context.Context, v *result.Result) error {
 	v.Submitted += len(w.acknowledged)
 	v.ClientErrors += int(w.errors.Load())
 	lost := 0
@@ -201,7 +201,7 @@ func (w *Writers) Verify(ctx context.Context, v *verdict.Verdict) error {
 }
 
 // doubled lists names that more than one job has; each name of an attack is used under one key only.
-func (w *Writers) doubled(ctx context.Context, v *verdict.Verdict) error {
+func (w *Writers) doubled(ctx context.Context, v *result.Result) error {
 	run := w.run
 	all, err := w.rest.Jobs(ctx, "")
 	if err != nil {

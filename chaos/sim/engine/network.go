@@ -7,7 +7,7 @@ const (
 	maxProcs = 16
 )
 
-// Weather is what happens to messages on their way, by probability.
+// Weather is what happens to messages in flight, by probability.
 type Weather struct {
 	// Loss and Double are of single messages. Late ones take up to 1.5 s.
 	Loss, Late, Double float64

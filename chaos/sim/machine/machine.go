@@ -70,7 +70,7 @@ func New(e *engine.Engine, name string, rate float64, w Watcher) *Machine {
 // String is its name.
 func (m *Machine) String() string { return m.name }
 
-// Clock is the monotonic one; it begins anew at each boot.
+// Clock is the monotonic one; it starts from zero at each boot.
 func (m *Machine) Clock() int64 {
 	return int64(float64(m.engine.Now()-m.bootAt)*m.rate) + 10*int64(time.Second)
 }

@@ -90,7 +90,7 @@ func (p *Process) Stop(r shim.StopRequest) error {
 	return nil
 }
 
-// Extend takes a deadline from an agent. The alarm is left as it is: when it rings too early, it is set anew.
+// Extend takes a deadline from an agent. The alarm is left as it is: when it rings too early, it is set again.
 func (p *Process) Extend(d shim.Deadline) { p.hold.Extend(d) }
 
 // look does what is due, and sets the alarm.

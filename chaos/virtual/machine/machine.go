@@ -82,7 +82,7 @@ func (m *Machine) BootID() string {
 	return fmt.Sprintf("%s-boot-%d", m.name, m.boot)
 }
 
-// Reboot ends all processes, without a word from any.
+// Reboot ends all processes, none of which says so.
 func (m *Machine) Reboot() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -3,5 +3,5 @@
 //
 // A Host implements what coordinators and agents ask of a network, and carries gossip. Bytes of a connection
 // arrive in order or the connection breaks; packets may be lost, late or doubled. All is drawn from the seed. It must be used
-// inside a testing/synctest bubble. It knows nothing of what is sent.
+// inside a testing/synctest bubble. It does not look at what is sent.
 package network

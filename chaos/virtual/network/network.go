@@ -80,7 +80,7 @@ func (n *Network) Host(ip string) *Host {
 	n.hosts[ip] = h
 	n.mu.Unlock()
 	if old != nil {
-		// Whoever still speaks to the one before learns now that it is gone.
+		// Connections to the one before learn now that it is gone.
 		old.reset()
 	}
 	return h

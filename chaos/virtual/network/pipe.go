@@ -63,13 +63,13 @@ type pipe struct {
 	closed   error     // the reader's end is closed
 	over     bool      // the writer's end is closed
 	bounced  bool      // a write the other way was answered with a reset
-	gone     bool      // whoever wrote is no more: nothing of it arrives any more
+	gone     bool      // the writer is no more: nothing of it arrives any more
 	deadline time.Time
 	alarm    *time.Timer
 	from     *Host // who writes, when it is stopped
 }
 
-// segment is bytes on their way, or the end of the stream.
+// segment is bytes in flight, or the end of the stream.
 type segment struct {
 	data    []byte
 	end     error
@@ -182,7 +182,7 @@ func (p *pipe) finish(how error) {
 	p.send(segment{end: how}, transit)
 }
 
-// abandon ends the writing without a word; what is on its way still arrives.
+// abandon ends the writing without an error; what is in flight still arrives.
 func (p *pipe) abandon() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 type Weather struct {
 	// Cut holds everything back: streams wait, as TCP would have them wait, packets are gone.
 	Cut bool
-	// Delay and up to Jitter more is how long everything is on its way.
+	// Delay and up to Jitter more is how long everything is in flight.
 	Delay, Jitter time.Duration
 	// Loss is the part of all packets that is lost. A lost piece of a stream is sent again, which takes time.
 	Loss float64
@@ -23,7 +23,7 @@ type Weather struct {
 // resend is how long TCP waits before it sends a lost piece again, the first time; it doubles the wait each time.
 const resend = 200 * time.Millisecond
 
-// transit is how long one piece of a stream is on its way.
+// transit is how long one piece of a stream is in flight.
 func (w *Weather) transit(r *rand.Rand) time.Duration {
 	d := w.Delay
 	if w.Jitter > 0 {

@@ -145,7 +145,7 @@ func network() error {
 	return nil
 }
 
-// parent starts the agent and buries whoever loses his parent, for ever.
+// parent starts the agent and reaps every process that loses its parent, for ever.
 func parent() error {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, unix.SIGCHLD)

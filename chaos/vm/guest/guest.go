@@ -8,7 +8,7 @@
 // Guarantees: processes that lost their parent are buried. A command ends with the connection of the one who gave it;
 // what was started with Start goes on. PowerOff ends all processes and unmounts before it switches off.
 //
-// Not guaranteed: any protection. Whoever reaches the port is root in the machine.
+// Not guaranteed: any protection. Anyone who reaches the port is root in the machine.
 package guest
 
 import "time"

@@ -136,7 +136,7 @@ func (b *Bed) Boot(ctx context.Context, options string) (*vm.Machine, error) {
 }
 
 // faultsFile says which simulated GPUs of a node are broken. It is in memory: after a cut nothing is broken any more, and
-// what stays set aside is what the agent remembers.
+// which stay quarantined is what the agent remembers.
 func faultsFile(node string) string { return "/run/gpu-faults-" + node + ".json" }
 
 // Dumped is what is on the disks while no machine runs, as the next start will find it.

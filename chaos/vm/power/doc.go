@@ -1,9 +1,9 @@
-// Package power cuts the power of a machine in which a cluster works, and holds what is there afterwards against what was
+// Package power cuts the power of a machine in which a cluster works, and holds the state afterwards against what was
 // acknowledged before. docs/operate/powercut.md says what that means.
 //
 // Contract: NewBed builds the programs of the machine, with changes to the sources of mind if they are asked for, and makes
 // the disks. Bed.Run starts the machine, lets clients work, cuts the power at a moment that the seed decides, looks at the
-// disks, and begins again; the last start ends all jobs and the machine in order. The Verdict has the broken promises and
+// disks, and begins again; the last start ends all jobs and the machine in order. The Result has the broken promises and
 // the figures.
 //
 // Guarantees: clients never forget what they were told (package ledger), and every answer is held against what was known when it was

@@ -21,7 +21,7 @@ import (
 	"github.com/mindcoordinator/mind/agent/shim"
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
-	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 	"github.com/mindcoordinator/mind/chaos/workload"
 	"github.com/mindcoordinator/mind/coordinator/recovery"
 )
@@ -35,7 +35,7 @@ type kept struct {
 // dumpCheck holds what is on the disks against what was known before the cut.
 type dumpCheck struct {
 	*Dumped
-	verdict *verdict.Verdict
+	result *result.Result
 	// before are the members' numbers as they were used before the cut.
 	before map[string]kept
 }
@@ -51,9 +51,9 @@ func (d dumpCheck) checkControl() {
 			err = parse(text)
 		}
 		if err != nil {
-			d.verdict.Break(verdict.Torn, "%s (%d bytes): %v", d.relative(name), len(text), err)
+			d.result.Break(result.Torn, "%s (%d bytes): %v", d.relative(name), len(text), err)
 		}
-		d.verdict.Count("files", 1)
+		d.result.Count("files", 1)
 	}
 	isJSON := func(text []byte) error { return json.Unmarshal(text, &map[string]any{}) }
 	for _, name := range []string{"cluster.json", "dev.json"} {
@@ -105,14 +105,14 @@ func (d dumpCheck) checkCoordinator(ctx context.Context, name string) error {
 	}
 	report, err := recovery.Verify(ctx, dir, "", 0)
 	if err != nil {
-		d.verdict.Break(verdict.Torn, "mind raft verify of %s: %v", name, err)
+		d.result.Break(result.Torn, "mind raft verify of %s: %v", name, err)
 		return nil
 	}
 	for _, flaw := range report.Flaws {
-		d.verdict.Break(verdict.Torn, "mind raft verify of %s: %s at index %d, term %d: %s", name, flaw.Where, flaw.Index, flaw.Term, flaw.Problem)
+		d.result.Break(result.Torn, "mind raft verify of %s: %s at index %d, term %d: %s", name, flaw.Where, flaw.Index, flaw.Term, flaw.Problem)
 	}
-	d.verdict.Count("entries", report.Log.Entries)
-	d.verdict.Count("snapshots", len(report.Snapshots))
+	d.result.Count("entries", report.Log.Entries)
+	d.result.Count("snapshots", len(report.Snapshots))
 	return nil
 }
 
@@ -121,23 +121,23 @@ func (d dumpCheck) checkAgent(name string) error {
 	dir := d.member(name)
 	k, err := readKept(func(file string) ([]byte, error) { return os.ReadFile(filepath.Join(dir, file)) })
 	if err != nil {
-		d.verdict.Break(verdict.Torn, "agent %s: %v", name, err)
+		d.result.Break(result.Torn, "agent %s: %v", name, err)
 	}
 	before := d.before[name]
 	if err == nil && k.epoch < before.epoch {
-		d.verdict.Break(verdict.WentBack, "the epoch of agent %s is %d on its disk, and it was in session with %d", name, k.epoch, before.epoch)
+		d.result.Break(result.WentBack, "the epoch of agent %s is %d on its disk, and it was in session with %d", name, k.epoch, before.epoch)
 	}
 	if err == nil && k.roster < before.roster {
-		d.verdict.Break(verdict.WentBack, "the roster of agent %s has version %d on its disk, and it had told the leader of %d", name, k.roster, before.roster)
+		d.result.Break(result.WentBack, "the roster of agent %s has version %d on its disk, and it had told the leader of %d", name, k.roster, before.roster)
 	}
-	d.verdict.Count("epochs", 1)
-	d.verdict.Count("rosters", 1)
+	d.result.Count("epochs", 1)
+	d.result.Count("rosters", 1)
 	gpus, err := os.ReadFile(filepath.Join(dir, "gpus.json"))
 	if err == nil {
 		err = json.Unmarshal(gpus, &map[string]any{})
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		d.verdict.Break(verdict.Torn, "agent %s: gpus.json (%d bytes): %v", name, len(gpus), err)
+		d.result.Break(result.Torn, "agent %s: gpus.json (%d bytes): %v", name, len(gpus), err)
 	}
 	exits, err := filepath.Glob(filepath.Join(dir, "tasks", "*", shim.ExitFile))
 	if err != nil {
@@ -155,8 +155,8 @@ func (d dumpCheck) checkAgent(name string) error {
 	}
 	// The file counts for nothing after a restart of the machine: its tasks are over then. How they ended is asked of the
 	// coordinators, see Job.wrongEnd.
-	d.verdict.Count("exits", len(exits)-unsynced)
-	d.verdict.Count("exits_unsynced", unsynced)
+	d.result.Count("exits", len(exits)-unsynced)
+	d.result.Count("exits_unsynced", unsynced)
 	return nil
 }
 
@@ -202,14 +202,14 @@ func (d dumpCheck) checkCheckpoints(registered []ledger.Checkpoint) {
 			err = checkManifest(path, c.Digest)
 		}
 		if err != nil {
-			promise := verdict.Torn
+			promise := result.Torn
 			if errors.Is(err, fs.ErrNotExist) {
-				promise = verdict.Missing
+				promise = result.Missing
 			}
-			d.verdict.Break(promise, "checkpoint %s of %s (%s), which was registered: %v", c.ID, c.JobID, c.Path, err)
+			d.result.Break(promise, "checkpoint %s of %s (%s), which was registered: %v", c.ID, c.JobID, c.Path, err)
 		}
 	}
-	d.verdict.Count("checkpoints_read", len(registered))
+	d.result.Count("checkpoints_read", len(registered))
 }
 
 // checkManifest compares the names and sizes of a checkpoint's files with the digest that was registered.

@@ -17,7 +17,7 @@ import (
 
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
 	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
-	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 	"github.com/mindcoordinator/mind/chaos/workload"
 	"github.com/mindcoordinator/mind/pki"
 )
@@ -46,22 +46,22 @@ func TestDump_seesFilesThatAreTornOrOld(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change map[string]string // a text, or "" for a file that is not there
 		empty  string            // a file that is there and empty
-		broken []verdict.Promise
+		broken []result.Promise
 	}{
 		"whole":                        {nil, "", nil},
 		"newer":                        {map[string]string{"n1/data/epoch": epochFile(6), "n1/data/roster": rosterFile(t, 10)}, "", nil},
 		"nothing was made yet":         {map[string]string{"control/mind/cluster.json": "", "control/mind/dev.json": "", "n1/data/gpus.json": ""}, "", nil},
 		"an exit that was not synced":  {nil, "n1/data/tasks/job_1.1.0.7/exit.json", nil},
-		"an empty layout":              {nil, "control/mind/cluster.json", []verdict.Promise{verdict.Torn}},
-		"a layout of zeros":            {map[string]string{"control/mind/cluster.json": "\x00\x00\x00\x00"}, "", []verdict.Promise{verdict.Torn}},
-		"an empty configuration":       {nil, "control/mind/config/c1.yaml", []verdict.Promise{verdict.Torn}},
-		"half a certificate":           {map[string]string{"control/mind/pki/ca.pem": string(certificate[:len(certificate)/2])}, "", []verdict.Promise{verdict.Torn}},
-		"an epoch of before":           {map[string]string{"n1/data/epoch": epochFile(4)}, "", []verdict.Promise{verdict.WentBack}},
-		"no epoch any more":            {map[string]string{"n1/data/epoch": ""}, "", []verdict.Promise{verdict.WentBack}},
-		"an empty epoch":               {nil, "n1/data/epoch", []verdict.Promise{verdict.Torn}},
-		"a roster of before":           {map[string]string{"n1/data/roster": rosterFile(t, 8)}, "", []verdict.Promise{verdict.WentBack}},
-		"a roster with a wrong byte":   {map[string]string{"n1/data/roster": "x" + rosterFile(t, 9)[1:]}, "", []verdict.Promise{verdict.Torn}},
-		"what is known of GPUs is cut": {map[string]string{"n1/data/gpus.json": `{"version"`}, "", []verdict.Promise{verdict.Torn}},
+		"an empty layout":              {nil, "control/mind/cluster.json", []result.Promise{result.Torn}},
+		"a layout of zeros":            {map[string]string{"control/mind/cluster.json": "\x00\x00\x00\x00"}, "", []result.Promise{result.Torn}},
+		"an empty configuration":       {nil, "control/mind/config/c1.yaml", []result.Promise{result.Torn}},
+		"half a certificate":           {map[string]string{"control/mind/pki/ca.pem": string(certificate[:len(certificate)/2])}, "", []result.Promise{result.Torn}},
+		"an epoch of before":           {map[string]string{"n1/data/epoch": epochFile(4)}, "", []result.Promise{result.WentBack}},
+		"no epoch any more":            {map[string]string{"n1/data/epoch": ""}, "", []result.Promise{result.WentBack}},
+		"an empty epoch":               {nil, "n1/data/epoch", []result.Promise{result.Torn}},
+		"a roster of before":           {map[string]string{"n1/data/roster": rosterFile(t, 8)}, "", []result.Promise{result.WentBack}},
+		"a roster with a wrong byte":   {map[string]string{"n1/data/roster": "x" + rosterFile(t, 9)[1:]}, "", []result.Promise{result.Torn}},
+		"what is known of GPUs is cut": {map[string]string{"n1/data/gpus.json": `{"version"`}, "", []result.Promise{result.Torn}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -77,8 +77,8 @@ func TestDump_seesFilesThatAreTornOrOld(t *testing.T) {
 				require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, file)), 0o755))
 				require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 			}
-			v := verdict.New()
-			c := dumpCheck{Dumped: &Dumped{dir: dir}, verdict: v, before: map[string]kept{"n1": {epoch: 5, roster: 9}}}
+			v := result.New()
+			c := dumpCheck{Dumped: &Dumped{dir: dir}, result: v, before: map[string]kept{"n1": {epoch: 5, roster: 9}}}
 			c.checkControl()
 			require.NoError(t, c.checkAgent("n1"))
 			requirePromises(t, v, tc.broken...)
@@ -87,14 +87,14 @@ func TestDump_seesFilesThatAreTornOrOld(t *testing.T) {
 }
 
 func TestDump_verifiesLogs(t *testing.T) {
-	dir, v := t.TempDir(), verdict.New()
-	c := dumpCheck{Dumped: &Dumped{dir: dir}, verdict: v}
+	dir, v := t.TempDir(), result.New()
+	c := dumpCheck{Dumped: &Dumped{dir: dir}, result: v}
 	require.NoError(t, c.checkCoordinator(t.Context(), "c1"), "it was not there yet")
 	requirePromises(t, v)
 	require.NoError(t, os.MkdirAll(filepath.Join(c.member("c1"), "raft"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(c.member("c1"), "raft", "raft.db"), make([]byte, 16<<10), 0o600))
 	require.NoError(t, c.checkCoordinator(t.Context(), "c1"))
-	requirePromises(t, v, verdict.Torn)
+	requirePromises(t, v, result.Torn)
 }
 
 func TestDump_readsCheckpoints(t *testing.T) {
@@ -104,12 +104,12 @@ func TestDump_readsCheckpoints(t *testing.T) {
 	place := d.shared(filepath.Dir(written.Path))
 	require.NoError(t, os.MkdirAll(place, 0o755))
 	require.NoError(t, workload.WriteCheckpoint(place, written.JobID, 1, 3, weightsBytes, "1 3\n"))
-	check := func() *verdict.Verdict {
-		v := verdict.New()
-		dumpCheck{Dumped: d, verdict: v}.checkCheckpoints([]ledger.Checkpoint{written})
+	check := func() *result.Result {
+		v := result.New()
+		dumpCheck{Dumped: d, result: v}.checkCheckpoints([]ledger.Checkpoint{written})
 		return v
 	}
-	requirePromises(t, check(), verdict.Torn)
+	requirePromises(t, check(), result.Torn)
 	sum := sha256.Sum256(fmt.Appendf(nil, "lineage %d\nweights %d\n", len("1 3\nwhole\n"), weightsBytes))
 	written.Digest = hex.EncodeToString(sum[:])
 	requirePromises(t, check())
@@ -118,16 +118,16 @@ func TestDump_readsCheckpoints(t *testing.T) {
 	require.NoError(t, err)
 	for _, torn := range [][]byte{{}, text[:len(text)-1], slices.Concat(text[:4096], make([]byte, len(text)-4096))} {
 		require.NoError(t, os.WriteFile(weights, torn, 0o600))
-		requirePromises(t, check(), verdict.Torn)
+		requirePromises(t, check(), result.Torn)
 	}
 	require.NoError(t, os.RemoveAll(d.shared(written.Path)))
 	after := check()
-	requirePromises(t, after, verdict.Missing)
+	requirePromises(t, after, result.Missing)
 	require.Equal(t, 1, after.Broken())
 }
 
 // requirePromises requires that these promises are broken, and no others.
-func requirePromises(t *testing.T, v *verdict.Verdict, want ...verdict.Promise) {
+func requirePromises(t *testing.T, v *result.Result, want ...result.Promise) {
 	t.Helper()
 	require.ElementsMatch(t, want, v.BrokenPromises(), v)
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mindcoordinator/mind/chaos/vm/guest"
 	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
-	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 	"github.com/mindcoordinator/mind/chaos/workload"
 )
 
@@ -42,7 +42,7 @@ func (t *test) evidence(ctx context.Context, c *cluster) error {
 		for _, l := range lives {
 			if who := l.String(); !t.told[who] {
 				t.told[who] = true
-				t.verdict.Count("lives", 1)
+				t.result.Count("lives", 1)
 			}
 		}
 		found = append(found, workload.Overlaps(lives)...)
@@ -50,7 +50,7 @@ func (t *test) evidence(ctx context.Context, c *cluster) error {
 	for _, text := range found {
 		if !t.told[text] {
 			t.told[text] = true
-			t.verdict.Break(verdict.DoubleLive, "%s", text)
+			t.result.Break(result.DoubleLive, "%s", text)
 		}
 	}
 	return nil

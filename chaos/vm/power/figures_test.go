@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
 // A figure that is counted and not listed would never be told, and one that is not in the docs says nothing.
@@ -36,11 +36,11 @@ func TestFigures_areToldAndExplained(t *testing.T) {
 			found[m[1]] = true
 		}
 	}
-	require.ElementsMatch(t, verdict.Figures, slices.Collect(maps.Keys(found)))
-	for _, figure := range verdict.Figures {
+	require.ElementsMatch(t, result.Figures, slices.Collect(maps.Keys(found)))
+	for _, figure := range result.Figures {
 		require.Contains(t, string(docs), "`"+figure+"`")
 	}
-	for _, p := range verdict.Promises() {
+	for _, p := range result.Promises() {
 		require.Contains(t, string(docs), "`"+string(p)+"`")
 	}
 	for _, m := range moments {

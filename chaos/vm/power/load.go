@@ -178,7 +178,7 @@ func (l *load) newSteady() *ledger.Job {
 	return j
 }
 
-// maxAside is how many GPUs of a node are set aside before it is enabled.
+// maxAside is how many GPUs of a node are quarantined before it is enabled.
 const maxAside = 2
 
 // breakGPU makes a GPU of a node fail that has few of such, and enables a node that has enough.
@@ -189,7 +189,7 @@ func (l *load) breakGPU(ctx context.Context, rng *rand.Rand) {
 	}
 	n := nodes[rng.IntN(len(nodes))]
 	for _, other := range nodes {
-		// What was broken is seen set aside before anything else is done, so that a cut finds no node in two minds.
+		// What was broken is seen quarantined before anything else is done, so that a cut finds no node in two minds.
 		if len(l.ledger.BrokenOf(other.ID, ledger.Breaking)) > 0 || len(l.ledger.BrokenOf(other.ID, ledger.Enabling)) > 0 {
 			n = other
 			break
@@ -213,7 +213,7 @@ func (l *load) breakGPU(ctx context.Context, rng *rand.Rand) {
 	}
 }
 
-// fail makes GPUs of a node fail, waits until they are seen set aside, and takes the reason away: the node has to remember.
+// fail makes GPUs of a node fail, waits until they are seen quarantined, and takes the reason away: the node has to remember.
 func (l *load) fail(ctx context.Context, n ledger.Node, uuids []string) {
 	faults := map[string]string{}
 	for _, g := range n.GPUs {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mindcoordinator/mind/chaos/vm"
 	"github.com/mindcoordinator/mind/chaos/vm/power/ledger"
-	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
 // Plan says how often the power is cut, and when.
@@ -46,11 +46,11 @@ var mountOptions = []string{"noauto_da_alloc,commit=30", "noauto_da_alloc,data=w
 // test is one run.
 type test struct {
 	*Bed
-	plan    Plan
-	verdict *verdict.Verdict
-	ledger  *ledger.Ledger
-	rng     *rand.Rand
-	next    func() moment
+	plan   Plan
+	result *result.Result
+	ledger *ledger.Ledger
+	rng    *rand.Rand
+	next   func() moment
 	// kept is what the agents had in use at their last start.
 	kept map[string]kept
 	// token is the one that users have.
@@ -62,9 +62,9 @@ type test struct {
 	told map[string]bool
 }
 
-// Run cuts the power as planned, and holds what is there after each cut against what was acknowledged. An error means that
-// there is no verdict.
-func (b *Bed) Run(ctx context.Context, plan Plan) (*verdict.Verdict, error) {
+// Run cuts the power as planned, and holds the state after each cut against what was acknowledged. An error means that
+// there is no result.
+func (b *Bed) Run(ctx context.Context, plan Plan) (*result.Result, error) {
 	some := moments
 	if len(plan.Moments) > 0 {
 		var err error
@@ -72,10 +72,10 @@ func (b *Bed) Run(ctx context.Context, plan Plan) (*verdict.Verdict, error) {
 			return nil, err
 		}
 	}
-	v := verdict.New()
+	v := result.New()
 	rng := rand.New(rand.NewPCG(plan.Seed, 0))
 	t := &test{
-		Bed: b, plan: plan, verdict: v, ledger: ledger.New(v), rng: rng, next: deck(rng, some), kept: map[string]kept{}, usual: 8 * time.Second, told: map[string]bool{},
+		Bed: b, plan: plan, result: v, ledger: ledger.New(v), rng: rng, next: deck(rng, some), kept: map[string]kept{}, usual: 8 * time.Second, told: map[string]bool{},
 	}
 	err := t.run(ctx)
 	slices.Sort(t.boots)
@@ -83,7 +83,7 @@ func (b *Bed) Run(ctx context.Context, plan Plan) (*verdict.Verdict, error) {
 	v.Count("boot_p50_ms", int(middle(t.boots).Milliseconds()))
 	v.Count("ready_p50_ms", int(middle(t.ready).Milliseconds()))
 	if errors.Is(err, errDied) {
-		v.Break(verdict.Dead, "%v", err)
+		v.Break(result.Dead, "%v", err)
 		err = nil
 	}
 	return v, err
@@ -106,17 +106,17 @@ func (t *test) run(ctx context.Context) error {
 		if err := t.round(ctx, boot); err != nil {
 			return err
 		}
-		if t.plan.UntilBroken && t.verdict.Broken() > 0 {
+		if t.plan.UntilBroken && t.result.Broken() > 0 {
 			return nil
 		}
 	}
 	return t.last(ctx, boot)
 }
 
-// round starts the machine, checks what is there, lets the clients work, and cuts the power.
+// round starts the machine, checks the state, lets the clients work, and cuts the power.
 func (t *test) round(ctx context.Context, boot int) error {
 	mo, options := t.next(), mountOptions[t.rng.IntN(len(mountOptions))]
-	broken, began := t.verdict.Broken(), time.Now()
+	broken, began := t.result.Broken(), time.Now()
 	m, err := t.boot(ctx, boot, options)
 	if err != nil {
 		return err
@@ -147,13 +147,13 @@ func (t *test) round(ctx context.Context, boot int) error {
 	if err := m.Cut(); err != nil {
 		return err
 	}
-	t.verdict.Count("cuts", 1)
+	t.result.Count("cuts", 1)
 	began = time.Now()
 	if err := t.look(ctx); err != nil {
 		return err
 	}
 	kept := "nothing is lost"
-	if n := t.verdict.Broken() - broken; n > 0 {
+	if n := t.result.Broken() - broken; n > 0 {
 		kept = fmt.Sprintf("%d PROMISES ARE BROKEN", n)
 	}
 	t.Log("cut %d of %d: at %q%s, %.1f s after the start, ext4 with %s; %d acknowledged so far; disks looked at in %.1f s: %s",
@@ -179,12 +179,12 @@ func (t *test) up(ctx context.Context, m *vm.Machine) (*cluster, error) {
 	}
 	t.ready, t.usual = append(t.ready, c.readyAfter), c.readyAfter
 	if t.token != "" && c.rest.Token != t.token {
-		t.verdict.Break(verdict.Changed, "the token of mind dev is another one: whoever had the first is locked out")
+		t.result.Break(result.Changed, "the token of mind dev is another one: holders of the first are locked out")
 	}
 	t.token = c.rest.Token
-	broken := t.verdict.Broken()
+	broken := t.result.Broken()
 	err = t.check(ctx, c)
-	if err != nil || t.verdict.Broken() > broken {
+	if err != nil || t.result.Broken() > broken {
 		// What the cluster says of itself goes with the machine.
 		name := filepath.Join(t.Dir, fmt.Sprintf("logs-%d", len(t.boots)))
 		err = errors.Join(err, os.WriteFile(name, []byte(c.logs(ctx)), 0o644))
@@ -221,11 +221,11 @@ func (t *test) check(ctx context.Context, c *cluster) error {
 			return c.machine.ReadFile(ctx, fmt.Sprintf("%s/agents/%s/%s", dataDir, n.ID, file))
 		})
 		if err != nil {
-			t.verdict.Break(verdict.Torn, "agent %s, which is in session: %v", n.ID, err)
+			t.result.Break(result.Torn, "agent %s, which is in session: %v", n.ID, err)
 			continue
 		}
 		if old := t.kept[n.ID]; k.epoch <= old.epoch {
-			t.verdict.Break(verdict.WentBack, "agent %s is in session with epoch %d, and was before with %d", n.ID, k.epoch, old.epoch)
+			t.result.Break(result.WentBack, "agent %s is in session with epoch %d, and was before with %d", n.ID, k.epoch, old.epoch)
 		}
 		if !n.Roster {
 			k.roster = t.kept[n.ID].roster // the leader has not heard of this one
@@ -252,7 +252,7 @@ func (t *test) work(ctx context.Context, c *cluster, boot int, mo moment, rng *r
 			_ = t.evidence(working, c) // the machine is gone, or it works the next time
 			if text := c.died(working); text != "" && !t.told[text] {
 				t.told[text] = true
-				t.verdict.Break(verdict.Dead, "in start %d a part of the cluster ended by itself: %s", boot, text)
+				t.result.Break(result.Dead, "in start %d a part of the cluster ended by itself: %s", boot, text)
 			}
 			select {
 			case <-working.Done():
@@ -276,7 +276,7 @@ func (t *test) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c := dumpCheck{Dumped: d, verdict: t.verdict, before: t.kept}
+	c := dumpCheck{Dumped: d, result: t.result, before: t.kept}
 	c.checkControl()
 	c.checkCheckpoints(t.ledger.Listed())
 	for _, name := range t.names("c") {
@@ -331,7 +331,7 @@ func (t *test) last(ctx context.Context, boot int) error {
 		}
 		select {
 		case <-ending.Done():
-			t.verdict.Break(verdict.WrongEnd, "%d jobs have not ended, such as %s", t.ledger.Unfinished(), t.ledger.Waiting())
+			t.result.Break(result.WrongEnd, "%d jobs have not ended, such as %s", t.ledger.Unfinished(), t.ledger.Waiting())
 			return t.finish(ctx, c)
 		case <-time.After(500 * time.Millisecond):
 		}

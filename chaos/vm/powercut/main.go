@@ -3,7 +3,7 @@
 //
 //	go run ./chaos/vm/powercut [-cuts N] [-seed N] [-moments NAME,...] [-coordinators N] [-log-store NAME] [-mutant NAME] [-short] [-within TIME] [-dir DIR]
 //
-// The last line has the figures, as key=value. The exit status is 1 when a promise is broken, or when there is no verdict,
+// The last line has the figures, as key=value. The exit status is 1 when a promise is broken, or when there is no result,
 // and 3 when this machine lacks what the virtual machine needs. With -mutant it is 0 when the mistake was noticed.
 package main
 

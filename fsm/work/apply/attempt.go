@@ -22,6 +22,7 @@ func (tx *tx) saveJob(old, j *work.Job) {
 		j.Credentials = nil
 	}
 	tx.PutJob(old, j)
+	tx.released(old, j)
 	if j.Terminal() && !old.Terminal() {
 		tx.settleDependents(j)
 	}
@@ -94,7 +95,7 @@ func (tx *tx) loseTask(old *work.Job, rank uint16, why reason.Reason, loss *work
 	if first && j.Ending != nil && loss != nil {
 		j.Ending.Loss = loss
 	}
-	if loss != nil && (loss.How == work.LossVerdict || loss.How == work.LossGivenUp) {
+	if loss != nil && (loss.How == work.LossDeclared || loss.How == work.LossGivenUp) {
 		a := work.AwaitedTask{Node: j.Tasks[rank].Node, Attempt: j.Attempt, Rank: rank, Token: j.Token, Loss: *loss}
 		if n, ok := tx.Node(a.Node); ok {
 			a.Roster = n.RosterAcked

@@ -187,7 +187,7 @@ func (tx *tx) retry(j *work.Job, c *work.ControlJob) *kernel.Refusal {
 		j.Spec = c.Spec
 	}
 	j.Retries, j.Streak = work.RetryCounts{}, work.Streak{}
-	// Whoever retries a job wants it to run: what it waited for in vain is not asked for again.
+	// A user who retries a job wants it to run: what it waited for in vain is not asked for again.
 	j.Dependencies = nil
 	if tx.open(level.FreshRetries) {
 		// The nodes that failed it may be mended. Tasks that may still be alive are not made harmless by that.

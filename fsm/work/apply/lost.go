@@ -19,7 +19,7 @@ func loseNode(tx *tx, c *work.LoseNode) any {
 		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.TooFewVotes,
 			dead, voters, old.ID, voters/2+1)}
 	}
-	loss := work.Loss{How: work.LossVerdict, Votes: uint16(dead), Voters: uint16(voters), Silent: c.Silent}
+	loss := work.Loss{How: work.LossDeclared, Votes: uint16(dead), Voters: uint16(voters), Silent: c.Silent}
 	keys, why := tx.LossesOn(old, c.Silent, c.Eligible)
 	if len(keys) == 0 && old.LostSince == 0 && c.Silent < work.DefaultLostAfter {
 		return work.LoseNodeResult{Refusal: kernel.Refuse(kernel.CodeFailedPrecondition, reason.NothingToLose, old.ID, why)}

@@ -95,7 +95,7 @@ func (tx *tx) withVanished(now, before []work.GPU) []work.GPU {
 	return now
 }
 
-// saveNode puts a changed node in, after its state was derived anew, and says so. n is a copy that nobody else holds.
+// saveNode puts a changed node in, after its state was derived again, and says so. n is a copy that nobody else holds.
 func (tx *tx) saveNode(old, n *work.Node) {
 	switch {
 	case n.LostSince != 0:

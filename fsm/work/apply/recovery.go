@@ -52,7 +52,7 @@ func recoverCluster(tx *tx, c *work.Recover) any {
 }
 
 // holdForRecovery keeps a job that was there before the recovery from the scheduler, for as long as an attempt of it that
-// this state knows nothing of may be alive.
+// this state has no record of may be alive.
 func (tx *tx) holdForRecovery(j *work.Job) {
 	until := tx.meta.RecoveredAt + j.SilenceUntilLost() + recoverySettle
 	if tx.meta.Recovered == 0 || j.Created > tx.meta.Recovered || tx.now >= until && tx.AllHeard() {

@@ -2,13 +2,17 @@ package apply
 
 import (
 	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	"github.com/mindcoordinator/mind/fsm/level"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
 // afterFailure decides what follows an attempt that failed and that nobody asked to stop: another attempt, or the end.
 func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
-	cause := work.CauseOf(ending.ErrorType)
+	cause, own := work.CauseOf(ending.ErrorType), tx.open(level.TrainingErrors) && ending.Own()
+	if own {
+		cause = work.RetryExit
+	}
 	lost := ending.ErrorType == v1.ErrorType_NODE_LOST
 	end := v1.JobState_FAILED
 	if lost {
@@ -27,7 +31,7 @@ func (tx *tx) afterFailure(j *work.Job, ending *work.Ending) {
 		tx.requeue(j, ending, why)
 		return
 	}
-	if tx.agreed(j, ending) {
+	if !own && tx.agreed(j, ending) {
 		tx.fail(j, end, ending)
 		return
 	}

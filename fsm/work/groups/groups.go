@@ -226,7 +226,7 @@ func (x *Index) Check(jobs iter.Seq[*work.Job], report kernel.Report) {
 	}
 	for g := range x.groups.All() {
 		if counted[g.JobGroup] != g.Jobs {
-			report("I11: the group %+v has %d jobs, counted anew %d", g.JobGroup, g.Jobs, counted[g.JobGroup])
+			report("I11: the group %+v has %d jobs, counted again %d", g.JobGroup, g.Jobs, counted[g.JobGroup])
 		}
 		delete(counted, g.JobGroup)
 	}

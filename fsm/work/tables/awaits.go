@@ -5,7 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// listAwaits keeps the index of who waits for which node in step with a row.
+// listAwaits keeps the index of jobs that wait for a node in step with a row.
 func (s *State) listAwaits(old, j *work.Job) {
 	for i := range old.Awaits {
 		s.jobs.awaits.Delete(awaitingJob{old.Awaits[i].Node, old.ID})

@@ -8,6 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/ident"
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 )
 
 func checkEvaluations(s *rows, report kernel.Report) {
@@ -39,7 +40,7 @@ func checkEvaluations(s *rows, report kernel.Report) {
 }
 
 // Check reports what does not hold of the tables: the invariants of the design that one state can show, and that
-// everything derived is as if computed anew.
+// everything derived is as if computed again.
 func Check(frozen *kernel.State, report kernel.Report) {
 	s := &Of(frozen).rows
 	checkQueues(s, report)
@@ -55,7 +56,7 @@ func Check(frozen *kernel.State, report kernel.Report) {
 
 func checkJobs(s *rows, report kernel.Report) {
 	var counts work.Counts
-	waiting, active, timers, finished, dependents, awaits, ran, recovering := 0, 0, 0, 0, 0, 0, 0, 0
+	waiting, active, timers, finished, dependents, awaits, ran, recovering, needed := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for j := range s.jobs.rows.Rows() {
 		counts[j.State&15]++
 		checkJob(s, j, report)
@@ -86,6 +87,14 @@ func checkJobs(s *rows, report kernel.Report) {
 				report("%s is not listed as finished", j.ID)
 			}
 		}
+		for i, c := range j.Needs() {
+			if c == 0 || i > 0 && c == j.Needs()[0] {
+				continue
+			}
+			if needed++; !s.Needed(c) {
+				report("%s needs %s, which is not listed", j.ID, c)
+			}
+		}
 		if j.WaitsForOthers() {
 			distinct := map[ident.Job]bool{}
 			for _, d := range j.Dependencies {
@@ -106,7 +115,7 @@ func checkJobs(s *rows, report kernel.Report) {
 		}
 	}
 	if counts != s.jobs.counts {
-		report("counts are %v, counted anew %v", s.jobs.counts, counts)
+		report("counts are %v, counted again %v", s.jobs.counts, counts)
 	}
 	sizes := [...]struct {
 		what       string
@@ -119,6 +128,7 @@ func checkJobs(s *rows, report kernel.Report) {
 		{"dependents", s.jobs.dependents.Len(), dependents},
 		{"awaited tasks", s.jobs.awaits.Len(), awaits},
 		{"jobs that ran", s.jobs.ran.Len(), ran},
+		{"needed checkpoints", s.NeededCount(), needed},
 		{"jobs held since the recovery", s.jobs.recovering.Len(), recovering},
 	}
 	for _, z := range sizes {
@@ -145,7 +155,7 @@ func checkJob(s *rows, j *work.Job, report kernel.Report) {
 			report("%s: task %d has rank %d", j.ID, i, t.Rank)
 		}
 		if t.Transfer != "" && (t.Ran() || t.State == v1.TaskState_ENDED) || len(t.Transfer) > work.MaxTransfer {
-			report("%s: task %d is %s, and its data is said to be on its way", j.ID, i, t.State)
+			report("%s: task %d is %s, and its data is said to be in flight", j.ID, i, t.State)
 		}
 		l, ok := s.leases.rows.Get(LeaseKey{t.Node, j.ID, t.Rank})
 		if !ok {
@@ -199,8 +209,8 @@ func checkJob(s *rows, j *work.Job, report kernel.Report) {
 		report("I3: %s: attempt %d, token %d, revision %d at index %d", j.ID, j.Attempt, j.Token, j.Revision, s.meta.Index)
 	}
 	if c := j.LastCheckpoint; c != 0 {
-		if row, ok := s.Checkpoint(c); !ok || row.Job != j.ID {
-			report("I9: %s: its last checkpoint %s is not registered", j.ID, c)
+		if row, ok := s.Checkpoint(c); !ok || row.Job != j.ID || !row.Resumable() {
+			report("I9: %s: its last checkpoint %s is not registered, or nothing goes on from it", j.ID, c)
 		}
 	}
 }
@@ -226,7 +236,7 @@ func checkAwaits(s *rows, j *work.Job, report kernel.Report) int {
 			report("I2: %s: rank %d is %s and is waited for as lost", j.ID, a.Rank, j.Tasks[a.Rank].State)
 		case a.Roster > s.meta.RosterVersion:
 			report("%s: %s had acknowledged a roster of index %d; the newest is %d", j.ID, a.Node, a.Roster, s.meta.RosterVersion)
-		case a.Loss.How != work.LossVerdict && a.Loss.How != work.LossGivenUp:
+		case a.Loss.How != work.LossDeclared && a.Loss.How != work.LossGivenUp:
 			report("I6: %s waits for %s on the grounds %d", j.ID, a.Node, a.Loss.How)
 		}
 		tasks[ref] = true
@@ -245,9 +255,9 @@ func checkAwaits(s *rows, j *work.Job, report kernel.Report) int {
 	return len(nodes)
 }
 
-// checkLoss holds that a verdict had a majority and an expired lease.
+// checkLoss holds that a declaration had a majority and an expired lease.
 func checkLoss(j *work.Job, l *work.Loss, report kernel.Report) {
-	if l == nil || l.How != work.LossVerdict {
+	if l == nil || l.How != work.LossDeclared {
 		return
 	}
 	if 2*int(l.Votes) <= int(l.Voters) || l.Silent < j.SilenceUntilLost() {
@@ -307,7 +317,7 @@ func checkLeases(s *rows, report kernel.Report) {
 			w = &work.NodeUse{}
 		}
 		if *u.use != *w {
-			report("the use of %s is %+v, computed anew %+v", u.node, *u.use, *w)
+			report("the use of %s is %+v, computed again %+v", u.node, *u.use, *w)
 		}
 		delete(want, u.node)
 	}
@@ -374,9 +384,8 @@ func checkNodes(s *rows, report kernel.Report) {
 }
 
 func checkCheckpoints(s *rows, report kernel.Report) {
-	n := 0
-	for c := range s.checkpoints.rows.Rows() {
-		n++
+	checkpoints.Check(&s.Tables, report)
+	for c := range s.Checkpoints() {
 		j, ok := s.Job(c.Job)
 		if !ok || j.Tenant != c.Tenant {
 			report("I9: %s belongs to no job of tenant %q", c.ID, c.Tenant)
@@ -393,12 +402,6 @@ func checkCheckpoints(s *rows, report kernel.Report) {
 		if at := uint64(c.ID) >> kernel.IDPositionBits; c.Digest == "" && s.meta.Second != 0 && at >= s.meta.Second {
 			report("I9: %s has no manifest", c.ID)
 		}
-		if !s.checkpoints.byJob.Has(jobCheckpoint{c.Job, c.ID}) {
-			report("%s is not listed for its job", c.ID)
-		}
-	}
-	if n != s.checkpoints.byJob.Len() {
-		report("%d checkpoints, %d listed", n, s.checkpoints.byJob.Len())
 	}
 }
 
@@ -427,7 +430,7 @@ func checkBlocks(s *rows, report kernel.Report) {
 	}
 	for b := range s.jobs.blocks.All() {
 		if counted[b.key] != b.jobs {
-			report("the block %v of waiting jobs has %d, counted anew %d", b.key, b.jobs, counted[b.key])
+			report("the block %v of waiting jobs has %d, counted again %d", b.key, b.jobs, counted[b.key])
 		}
 		delete(counted, b.key)
 	}

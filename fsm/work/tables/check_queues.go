@@ -36,7 +36,7 @@ func checkQueues(s *rows, report kernel.Report) {
 	listed := 0
 	for f := range s.queues.figures.All() {
 		if *f.figures != *at(f.name) {
-			report("the figures of queue %q are %v, counted anew %v", f.name, *f.figures, *want[f.name])
+			report("the figures of queue %q are %v, counted again %v", f.name, *f.figures, *want[f.name])
 		}
 		listed++
 	}
@@ -143,7 +143,7 @@ func checkShares(s *rows, report kernel.Report) {
 			counted = &queueFigures{} // Its last job was dropped.
 		}
 		if *f.figures != *counted {
-			report("I11: the figures of tenant %q in queue %q are %v, counted anew %v", f.of.tenant, f.of.queue, *f.figures, *counted)
+			report("I11: the figures of tenant %q in queue %q are %v, counted again %v", f.of.tenant, f.of.queue, *f.figures, *counted)
 		}
 		delete(want, f.of)
 	}

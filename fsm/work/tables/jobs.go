@@ -5,6 +5,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/kernel"
 	"github.com/mindcoordinator/mind/fsm/reason"
 	"github.com/mindcoordinator/mind/fsm/work"
+	"github.com/mindcoordinator/mind/fsm/work/checkpoints"
 	"github.com/mindcoordinator/mind/fsm/work/groups"
 )
 
@@ -150,7 +151,7 @@ func (s *State) PutJob(old, j *work.Job) {
 	s.count(j, 1)
 	s.regroup(old, j)
 
-	// A waiting row is listed with its pointer, so it is listed anew even if its place is the same.
+	// A waiting row is listed with its pointer, so it is listed again even if its place is the same.
 	if old.Waiting() {
 		if !j.Waiting() || old.Priority != j.Priority || old.Class() != j.Class() {
 			s.unlist(old)
@@ -204,6 +205,7 @@ func (s *State) PutJob(old, j *work.Job) {
 	if len(old.Awaits)+len(j.Awaits) > 0 {
 		s.listAwaits(old, j)
 	}
+	checkpoints.Need(&s.Tables, j.ID, old.Needs(), j.Needs())
 	if was, is := old.Settles(), j.Settles(); was != is {
 		if was != 0 {
 			t.recovering.Delete(jobTimer{was, j.ID})

@@ -8,7 +8,7 @@ import (
 	"github.com/mindcoordinator/mind/fsm/work"
 )
 
-// LossesOn lists the tasks on a node that a verdict would declare lost now, and says why it does not list the others.
+// LossesOn lists the tasks on a node that a ballot would declare lost now, and says why it does not list the others.
 func (s *rows) LossesOn(n *work.Node, silent int64, eligible []string) (keys []LeaseKey, why reason.Reason) {
 	var tasks, final, early, alone int
 	for l := range s.LeasesOn(n.ID) {

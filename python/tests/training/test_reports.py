@@ -21,26 +21,17 @@ def lines(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text().splitlines()]
 
 
-@pytest.fixture
-def mind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name, file in {
-        "MIND_METRICS_FILE": "metrics.jsonl",
-        "MIND_EVENTS_FILE": "events.jsonl",
-        "MIND_CHECKPOINT_DIR": "checkpoints",
-        "MIND_OUTPUT_DIR": "output",
-    }.items():
-        monkeypatch.setenv(name, str(tmp_path / file))
-    return tmp_path
-
-
 def test_a_report_is_a_line_of_figures(mind: Path) -> None:
     import torch
 
-    training.report(1, loss=0.5)
-    training.report(2, total_steps=10, loss=torch.tensor(0.25), epoch=1)
+    with training.Reporter() as reporter:
+        reporter.report(1, loss=0.5)
+        reporter.report(2, total_steps=10, loss=torch.tensor(0.25), epoch=1)
+        reporter.report(2, checkpoint_seconds=1)
     assert lines(mind / "metrics.jsonl") == [
         {"step": 1, "loss": 0.5},
         {"step": 2, "total_steps": 10, "loss": 0.25, "epoch": 1},
+        {"step": 2, "total_steps": 10, "checkpoint_seconds": 1},
     ]
     with pytest.raises(TypeError, match="loss is list: report a number"):
         training.report(3, loss=[1])

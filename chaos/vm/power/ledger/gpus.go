@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
 // gpu is one of a node, as it is listed.
@@ -37,14 +37,14 @@ type brokenGPU struct {
 type stage int
 
 const (
-	Breaking stage = iota // nobody has seen it set aside
-	Aside                 // it was seen set aside: it stays so
+	Breaking stage = iota // nobody has seen it quarantined
+	Aside                 // it was seen quarantined: it stays so
 	Enabling              // its node was enabled, or may have been
 	back                  // it was seen healthy after that: it stays so
 )
 
 // Healthy is the word for a GPU that is given to jobs; fault is what it is made to fail with, and faultWord is in the
-// reason of a GPU that is set aside for that.
+// reason of a GPU that is quarantined for that.
 const (
 	Healthy   = "HEALTHY"
 	Fault     = "xid 79"
@@ -58,7 +58,7 @@ func (l *Ledger) Breaking(node string, g gpu) {
 	l.registers.gpus[g.UUID] = &brokenGPU{node: node}
 }
 
-// ReadNodes lists the nodes: a GPU that was seen set aside is so until its node is enabled, and not after that.
+// ReadNodes lists the nodes: a GPU that was seen quarantined is so until its node is enabled, and not after that.
 func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]Node, error) {
 	l.mu.Lock()
 	before := map[string]stage{}
@@ -89,21 +89,21 @@ func (l *Ledger) ReadNodes(ctx context.Context, rest *procs.REST) ([]Node, error
 }
 
 func (l *Ledger) sawGPU(n Node, g gpu, b *brokenGPU) {
-	// It may be set aside for another reason, too, that passes by itself.
+	// It may be quarantined for another reason, too, that passes by itself.
 	ok, failed := g.Health == Healthy, g.Health != Healthy && strings.Contains(strings.ToLower(g.Reason), faultWord)
 	switch {
 	case b.stage == Breaking && failed:
 		b.stage = Aside
-		l.verdict.Count("quarantined", 1)
+		l.result.Count("quarantined", 1)
 		l.told(Quarantined)
 	case b.stage == Aside && ok:
-		l.verdict.Break(verdict.Missing, "GPU %s was set aside, and is %s", g.UUID, g.Health)
+		l.result.Break(result.Missing, "GPU %s was quarantined, and is %s", g.UUID, g.Health)
 		delete(l.registers.gpus, g.UUID)
 	case b.stage == Enabling && ok:
 		b.stage = back
-		l.verdict.Count("enabled", 1)
+		l.result.Count("enabled", 1)
 	case b.stage == back && failed:
-		l.verdict.Break(verdict.WentBack, "GPU %s was given back when %s was enabled, and is %s (%s)", g.UUID, n.ID, g.Health, g.Reason)
+		l.result.Break(result.WentBack, "GPU %s was given back when %s was enabled, and is %s (%s)", g.UUID, n.ID, g.Health, g.Reason)
 		delete(l.registers.gpus, g.UUID)
 	}
 }

@@ -13,13 +13,13 @@ import (
 
 	"github.com/mindcoordinator/mind/chaos/check"
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
 // Ledger is what the clients know: what they sent, what was acknowledged, and what they were told. It outlives every
 // machine. All calls of clients go through it, so that each answer is held against what was known when it was asked for.
 type Ledger struct {
-	verdict *verdict.Verdict
+	result  *result.Result
 	history check.History
 
 	mu   sync.Mutex
@@ -48,8 +48,8 @@ const (
 )
 
 // New returns an empty one.
-func New(v *verdict.Verdict) *Ledger {
-	return &Ledger{verdict: v, ids: map[string]*Job{}, unsure: map[*Job]bool{}, registers: newRegisters(), told: func(Event) {}}
+func New(v *result.Result) *Ledger {
+	return &Ledger{result: v, ids: map[string]*Job{}, unsure: map[*Job]bool{}, registers: newRegisters(), told: func(Event) {}}
 }
 
 // Begin tells that the machine was started for the n-th time, and who wants to hear of events from now on.
@@ -145,18 +145,18 @@ func (l *Ledger) sending(client int, j *Job) (took func(id string, err error)) {
 		defer l.mu.Unlock()
 		switch o := outcome(err); {
 		case o == check.Refused:
-			l.verdict.Break(verdict.Changed, "the submit of %s (known as %q) is refused: %v", j.Key, known, err)
+			l.result.Break(result.Changed, "the submit of %s (known as %q) is refused: %v", j.Key, known, err)
 		case o == check.Unknown && known == "":
 			l.unsure[j] = true
 		case o == check.Unknown:
 		case known != "" && id != known:
-			l.verdict.Break(verdict.Doubled, "%s was acknowledged as %s, and sent again it is %s", j.Key, known, id)
+			l.result.Break(result.Doubled, "%s was acknowledged as %s, and sent again it is %s", j.Key, known, id)
 		case known != "":
 		case l.ids[id] != nil:
-			l.verdict.Break(verdict.Doubled, "%s and %s are both %s", l.ids[id].Key, j.Key, id)
+			l.result.Break(result.Doubled, "%s and %s are both %s", l.ids[id].Key, j.Key, id)
 		default:
 			j.ID, l.ids[id] = id, j
-			l.verdict.Count("acknowledged", 1)
+			l.result.Count("acknowledged", 1)
 			l.told(Acknowledged)
 		}
 	}
@@ -176,13 +176,13 @@ func (l *Ledger) Read(ctx context.Context, rest *procs.REST, client int, j *Job)
 		return
 	case check.Refused:
 		end(check.Answer{Outcome: check.Refused})
-		l.verdict.Break(verdict.Missing, "%s, acknowledged as %s in start %d: %v", j.Key, j.ID, j.Boot, err)
+		l.result.Break(result.Missing, "%s, acknowledged as %s in start %d: %v", j.Key, j.ID, j.Boot, err)
 		return
 	}
 	_, _, v, canonical, err := read(raw)
 	if err != nil {
 		end(check.Answer{Outcome: check.Unknown})
-		l.verdict.Break(verdict.Torn, "the answer about %s cannot be read: %v", j.ID, err)
+		l.result.Break(result.Torn, "the answer about %s cannot be read: %v", j.ID, err)
 		return
 	}
 	end(check.Answer{Outcome: check.Done, Phase: v.phase(), Revision: v.Revision})
@@ -199,18 +199,18 @@ func (l *Ledger) seen(j *Job) *view {
 func (l *Ledger) take(j *Job, before, now *view, canonical string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.verdict.Count("reads", 1)
+	l.result.Count("reads", 1)
 	if text := worse(before, now); text != "" {
-		l.verdict.Break(verdict.WentBack, "%s (%s) %s", j.Key, j.ID, text)
+		l.result.Break(result.WentBack, "%s (%s) %s", j.Key, j.ID, text)
 	}
 	switch {
 	case j.canonical == "":
 		j.canonical = canonical
 		if text := lacks(j.Body, canonical); text != "" {
-			l.verdict.Break(verdict.Changed, "%s (%s): %s", j.Key, j.ID, text)
+			l.result.Break(result.Changed, "%s (%s): %s", j.Key, j.ID, text)
 		}
 	case j.canonical != canonical:
-		l.verdict.Break(verdict.Changed, "%s (%s) was %s, and is %s", j.Key, j.ID, j.canonical, canonical)
+		l.result.Break(result.Changed, "%s (%s) was %s, and is %s", j.Key, j.ID, j.canonical, canonical)
 	}
 	if j.seen != nil && j.seen.Revision > now.Revision {
 		return // another client has a newer answer
@@ -221,10 +221,10 @@ func (l *Ledger) take(j *Job, before, now *view, canonical string) {
 		return
 	}
 	if again := now.Retries.NodeLost - (l.boot - j.Boot); again > 0 {
-		l.verdict.Count("lost_again", again) // one cut cost it more than one attempt
+		l.result.Count("lost_again", again) // one cut cost it more than one attempt
 	}
 	if text := j.wrongEnd(now, l.boot-j.Boot, l.stopped >= j.Boot); text != "" {
-		l.verdict.Break(verdict.WrongEnd, "%s (%s, first sent in start %d of %d) %s: %s", j.Key, j.ID, j.Boot, l.boot, text, now.Reason)
+		l.result.Break(result.WrongEnd, "%s (%s, first sent in start %d of %d) %s: %s", j.Key, j.ID, j.Boot, l.boot, text, now.Reason)
 	}
 	l.told(Ended)
 }
@@ -242,7 +242,7 @@ func (l *Ledger) Cancel(ctx context.Context, rest *procs.REST, client int, j *Jo
 	if err != nil {
 		return
 	}
-	l.verdict.Count("canceled", 1)
+	l.result.Count("canceled", 1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	j.canceled = true
@@ -271,11 +271,11 @@ func (l *Ledger) ReadAll(ctx context.Context, rest *procs.REST, client int) erro
 	for _, raw := range raws {
 		id, name, v, canonical, err := read(raw)
 		if err != nil {
-			l.verdict.Break(verdict.Torn, "a job of the list cannot be read: %v: %s", err, raw)
+			l.result.Break(result.Torn, "a job of the list cannot be read: %v: %s", err, raw)
 			continue
 		}
 		if other, ok := names[name]; ok && other != id {
-			l.verdict.Break(verdict.Doubled, "%s is %s and %s", name, other, id)
+			l.result.Break(result.Doubled, "%s is %s and %s", name, other, id)
 		}
 		names[name] = id
 		a := byID[id]
@@ -289,7 +289,7 @@ func (l *Ledger) ReadAll(ctx context.Context, rest *procs.REST, client int) erro
 	for id, a := range byID {
 		if !a.there {
 			a.end(check.Answer{Outcome: check.Refused})
-			l.verdict.Break(verdict.Missing, "%s, acknowledged as %s in start %d, is not in the list", a.job.Key, id, a.job.Boot)
+			l.result.Break(result.Missing, "%s, acknowledged as %s in start %d, is not in the list", a.job.Key, id, a.job.Boot)
 		}
 	}
 	return nil
@@ -364,9 +364,9 @@ const linearizableWithin = time.Minute
 
 // CheckHistory holds all calls of all starts against one register per job.
 func (l *Ledger) CheckHistory() {
-	l.verdict.Count("calls", l.history.Len())
+	l.result.Count("calls", l.history.Len())
 	for _, text := range l.history.Linearizable(linearizableWithin) {
-		l.verdict.Break(verdict.WentBack, "%s", text)
+		l.result.Break(result.WentBack, "%s", text)
 	}
 }
 

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
 // scribe is a ledger with one job of each kind, acknowledged and read.
-func scribe(t *testing.T) (*fake, *procs.REST, *Ledger, *verdict.Verdict, map[Kind]*Job) {
+func scribe(t *testing.T) (*fake, *procs.REST, *Ledger, *result.Result, map[Kind]*Job) {
 	t.Helper()
 	f, rest := newFake(t)
-	v := verdict.New()
+	v := result.New()
 	l := New(v)
 	l.Begin(1, func(Event) {})
 	jobs := map[Kind]*Job{}
@@ -46,27 +46,27 @@ func TestLedger_seesWhatACutMustNotDo(t *testing.T) {
 	for name, tc := range map[string]struct {
 		// before happens in the first start and is read, after happens while it is dark.
 		before, after func(f *fake, jobs map[Kind]*Job)
-		broken        []verdict.Promise
+		broken        []result.Promise
 	}{
 		"nothing": {nil, nil, nil},
 		"a job goes on": {nil, func(f *fake, jobs map[Kind]*Job) {
 			f.set(jobs[Steady].ID, map[string]any{"state": "RUNNING", "attempt": 2})
 		}, nil},
-		"a job is lost":               {nil, func(f *fake, jobs map[Kind]*Job) { delete(f.jobs, jobs[Waiting].ID) }, []verdict.Promise{verdict.Missing}},
-		"a job has another command":   {nil, func(f *fake, jobs map[Kind]*Job) { f.jobs[jobs[Waiting].ID]["command_config"] = map[string]any{} }, []verdict.Promise{verdict.Changed}},
-		"a job goes back":             {nil, func(f *fake, jobs map[Kind]*Job) { f.jobs[jobs[Waiting].ID]["revision"] = 0 }, []verdict.Promise{verdict.WentBack}},
-		"an attempt is forgotten":     {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Steady].ID, map[string]any{"attempt": 0}) }, []verdict.Promise{verdict.WentBack}},
-		"a key makes a second job":    {nil, func(f *fake, jobs map[Kind]*Job) { delete(f.keys, jobs[Waiting].Key) }, []verdict.Promise{verdict.Doubled}},
+		"a job is lost":               {nil, func(f *fake, jobs map[Kind]*Job) { delete(f.jobs, jobs[Waiting].ID) }, []result.Promise{result.Missing}},
+		"a job has another command":   {nil, func(f *fake, jobs map[Kind]*Job) { f.jobs[jobs[Waiting].ID]["command_config"] = map[string]any{} }, []result.Promise{result.Changed}},
+		"a job goes back":             {nil, func(f *fake, jobs map[Kind]*Job) { f.jobs[jobs[Waiting].ID]["revision"] = 0 }, []result.Promise{result.WentBack}},
+		"an attempt is forgotten":     {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Steady].ID, map[string]any{"attempt": 0}) }, []result.Promise{result.WentBack}},
+		"a key makes a second job":    {nil, func(f *fake, jobs map[Kind]*Job) { delete(f.keys, jobs[Waiting].Key) }, []result.Promise{result.Doubled}},
 		"an end stays":                {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, nil, nil},
-		"an end is forgotten":         {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, map[string]any{"state": "RUNNING"}) }, []verdict.Promise{verdict.WentBack}},
-		"an end becomes another":      {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost) }, []verdict.Promise{verdict.WentBack}},
-		"a wrong exit code":           {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(8)) }, nil, []verdict.Promise{verdict.WrongEnd}},
-		"success for a failure":       {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(0)) }, nil, []verdict.Promise{verdict.WrongEnd}},
+		"an end is forgotten":         {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, map[string]any{"state": "RUNNING"}) }, []result.Promise{result.WentBack}},
+		"an end becomes another":      {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(7)) }, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost) }, []result.Promise{result.WentBack}},
+		"a wrong exit code":           {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(8)) }, nil, []result.Promise{result.WrongEnd}},
+		"success for a failure":       {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, ended(0)) }, nil, []result.Promise{result.WrongEnd}},
 		"lost by the cut":             {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost); f.set(jobs[Mortal].ID, lost) }, nil},
-		"lost without a cut":          {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost) }, nil, []verdict.Promise{verdict.WrongEnd}},
-		"lost though it is restarted": {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Stubborn].ID, lost) }, []verdict.Promise{verdict.WrongEnd}},
-		"an end of what cannot end":   {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Mortal].ID, ended(7)) }, []verdict.Promise{verdict.WrongEnd}},
-		"what waits has run":          {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Waiting].ID, ended(7)) }, []verdict.Promise{verdict.WrongEnd}},
+		"lost without a cut":          {func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Quick].ID, lost) }, nil, []result.Promise{result.WrongEnd}},
+		"lost though it is restarted": {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Stubborn].ID, lost) }, []result.Promise{result.WrongEnd}},
+		"an end of what cannot end":   {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Mortal].ID, ended(7)) }, []result.Promise{result.WrongEnd}},
+		"what waits has run":          {nil, func(f *fake, jobs map[Kind]*Job) { f.set(jobs[Waiting].ID, ended(7)) }, []result.Promise{result.WrongEnd}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, rest, l, v, jobs := scribe(t)
@@ -91,16 +91,16 @@ func TestLedger_seesWhatACutMustNotDo(t *testing.T) {
 }
 
 // requireBroken requires that these promises are broken, and no others.
-func requireBroken(t *testing.T, v *verdict.Verdict, want ...verdict.Promise) {
+func requireBroken(t *testing.T, v *result.Result, want ...result.Promise) {
 	t.Helper()
 	got := v.BrokenPromises()
 	if len(got) == 0 && len(want) == 0 {
 		return
 	}
 	// A register that went back, or a job that is gone, cannot be explained by any order of the calls, either.
-	if len(want) == 1 && (want[0] == verdict.Missing || want[0] == verdict.WrongEnd) {
+	if len(want) == 1 && (want[0] == result.Missing || want[0] == result.WrongEnd) {
 		require.Contains(t, got, want[0], v)
-		require.Subset(t, []verdict.Promise{want[0], verdict.WentBack}, got, v)
+		require.Subset(t, []result.Promise{want[0], result.WentBack}, got, v)
 		return
 	}
 	require.Equal(t, want, got, v)
@@ -114,7 +114,7 @@ func TestLedger_cancelsStay(t *testing.T) {
 	requireBroken(t, v)
 	f.tamper(func() { f.jobs[jobs[Waiting].ID]["state"] = "QUEUED" })
 	require.NoError(t, l.ReadAll(t.Context(), rest, 1))
-	requireBroken(t, v, verdict.WentBack)
+	requireBroken(t, v, result.WentBack)
 }
 
 func TestLedger_anUnknownSubmitIsSentAgain(t *testing.T) {
@@ -149,7 +149,7 @@ func TestLedger_batches(t *testing.T) {
 	requireBroken(t, v)
 	f.tamper(func() { delete(f.jobs, jobs[1].ID) })
 	require.NoError(t, l.ReadAll(t.Context(), rest, 1))
-	requireBroken(t, v, verdict.Missing)
+	requireBroken(t, v, result.Missing)
 }
 
 func TestLedger_checkpointsStay(t *testing.T) {
@@ -159,11 +159,11 @@ func TestLedger_checkpointsStay(t *testing.T) {
 	other.Digest = "f"
 	for name, tc := range map[string]struct {
 		now    []Checkpoint
-		broken []verdict.Promise
+		broken []result.Promise
 	}{
 		"another one": {[]Checkpoint{second, first}, nil},
-		"it is gone":  {[]Checkpoint{second}, []verdict.Promise{verdict.Missing}},
-		"it differs":  {[]Checkpoint{other}, []verdict.Promise{verdict.Changed}},
+		"it is gone":  {[]Checkpoint{second}, []result.Promise{result.Missing}},
+		"it differs":  {[]Checkpoint{other}, []result.Promise{result.Changed}},
 	} {
 		f, rest, l, v, _ := scribe(t)
 		f.points = []Checkpoint{first}
@@ -194,13 +194,13 @@ func TestLedger_aGPUStaysAsideUntilItsNodeIsEnabled(t *testing.T) {
 	require.Len(t, l.BrokenOf("n1", back), 1)
 	requireBroken(t, v)
 	see("QUARANTINED", broken)
-	requireBroken(t, v, verdict.WentBack)
+	requireBroken(t, v, result.WentBack)
 
 	f, rest, l, v, _ = scribe(t)
 	l.Breaking("n1", gpu{UUID: "gpu-1"})
 	see("QUARANTINED", broken)
 	see(Healthy, "")
-	requireBroken(t, v, verdict.Missing)
+	requireBroken(t, v, result.Missing)
 }
 
 func TestLedger_limitsAndTokensStay(t *testing.T) {
@@ -217,26 +217,26 @@ func TestLedger_limitsAndTokensStay(t *testing.T) {
 	requireBroken(t, v)
 	f.tamper(func() { f.limit = 2 })
 	verify()
-	requireBroken(t, v, verdict.WentBack)
+	requireBroken(t, v, result.WentBack)
 
 	f, rest, l, v, _ = scribe(t)
 	l.SetLimit(t.Context(), rest)
 	f.tamper(func() { f.limit = -1 })
 	require.NoError(t, l.CheckLimit(t.Context(), rest))
-	requireBroken(t, v, verdict.Missing)
+	requireBroken(t, v, result.Missing)
 
 	f, rest, l, v, _ = scribe(t)
 	l.Tokens(t.Context(), rest)
 	l.Tokens(t.Context(), rest) // which revokes the first
 	f.tamper(func() { f.tokens["secret-tok_1"] = "tok_1" })
 	require.NoError(t, l.CheckTokens(t.Context(), rest))
-	requireBroken(t, v, verdict.WentBack)
+	requireBroken(t, v, result.WentBack)
 
 	f, rest, l, v, _ = scribe(t)
 	l.Tokens(t.Context(), rest)
 	f.tamper(func() { clear(f.tokens) })
 	require.NoError(t, l.CheckTokens(t.Context(), rest))
-	requireBroken(t, v, verdict.Missing)
+	requireBroken(t, v, result.Missing)
 }
 
 func TestOutcome(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mindcoordinator/mind/chaos/procs"
-	"github.com/mindcoordinator/mind/chaos/vm/power/verdict"
+	"github.com/mindcoordinator/mind/chaos/vm/power/result"
 )
 
 // registers are what a ledger keeps beside the jobs: checkpoints, GPUs, limits and tokens. They are guarded by its lock.
@@ -67,9 +67,9 @@ func (l *Ledger) ReadCheckpoints(ctx context.Context, rest *procs.REST, job stri
 	for id, c := range before {
 		switch other, ok := now[id]; {
 		case !ok:
-			l.verdict.Break(verdict.Missing, "checkpoint %s of %s (attempt %d, step %d) is not registered any more", id, job, c.Attempt, c.Step)
+			l.result.Break(result.Missing, "checkpoint %s of %s (attempt %d, step %d) is not registered any more", id, job, c.Attempt, c.Step)
 		case other != c:
-			l.verdict.Break(verdict.Changed, "checkpoint %s was %+v, and is %+v", id, c, other)
+			l.result.Break(result.Changed, "checkpoint %s was %+v, and is %+v", id, c, other)
 		}
 	}
 	news := 0
@@ -81,7 +81,7 @@ func (l *Ledger) ReadCheckpoints(ctx context.Context, rest *procs.REST, job stri
 			news++
 		}
 	}
-	l.verdict.Count("checkpoints", news)
+	l.result.Count("checkpoints", news)
 	if news > 0 {
 		l.told(Registered)
 	}
@@ -116,7 +116,7 @@ func (l *Ledger) SetLimit(ctx context.Context, rest *procs.REST) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.registers.limitKept = max(l.registers.limitKept, limit)
-	l.verdict.Count("limits", 1)
+	l.result.Count("limits", 1)
 }
 
 // CheckLimit holds the limit of the queue against what was acknowledged. Nobody may set it meanwhile.
@@ -139,12 +139,12 @@ func (l *Ledger) CheckLimit(ctx context.Context, rest *procs.REST) error {
 	for _, q := range answer.Queues {
 		if q.Name == limited {
 			if q.Limit < kept || q.Limit > sent {
-				l.verdict.Break(verdict.WentBack, "queue %s has the limit %d, acknowledged was %d and sent %d", limited, q.Limit, kept, sent)
+				l.result.Break(result.WentBack, "queue %s has the limit %d, acknowledged was %d and sent %d", limited, q.Limit, kept, sent)
 			}
 			return nil
 		}
 	}
-	l.verdict.Break(verdict.Missing, "queue %s is not there, acknowledged was the limit %d", limited, kept)
+	l.result.Break(result.Missing, "queue %s is not there, acknowledged was the limit %d", limited, kept)
 	return nil
 }
 
@@ -170,7 +170,7 @@ func (l *Ledger) Tokens(ctx context.Context, rest *procs.REST) {
 	l.registers.tokens[made.Token] = made.ID
 	delete(l.registers.tokens, secret)
 	l.mu.Unlock()
-	l.verdict.Count("tokens", 1)
+	l.result.Count("tokens", 1)
 	if id == "" {
 		return
 	}
@@ -198,10 +198,10 @@ func (l *Ledger) CheckTokens(ctx context.Context, rest *procs.REST) error {
 		err := tryToken(ctx, *rest, secret)
 		switch {
 		case err == nil && !valid:
-			l.verdict.Break(verdict.WentBack, "a token that was revoked is valid")
+			l.result.Break(result.WentBack, "a token that was revoked is valid")
 		case errors.As(err, &refused) && refused.HTTP == http.StatusUnauthorized:
 			if valid {
-				l.verdict.Break(verdict.Missing, "a token that was made is not known: %v", err)
+				l.result.Break(result.Missing, "a token that was made is not known: %v", err)
 			}
 		case err != nil:
 			return fmt.Errorf("trying a token: %w", err)

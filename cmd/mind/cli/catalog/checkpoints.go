@@ -29,6 +29,8 @@ func newCheckpoints() *cobra.Command {
 				Size      rest.Number `json:"size_bytes"`
 				Node      string      `json:"node_id"`
 				Path      string      `json:"path"`
+				State     string      `json:"state"`
+				Pinned    bool        `json:"pinned"`
 				CreatedAt *time.Time  `json:"created_at"`
 			} `json:"checkpoints"`
 		}
@@ -39,9 +41,12 @@ func newCheckpoints() *cobra.Command {
 		if output != "table" {
 			return render.Data(cmd.OutOrStdout(), output, data)
 		}
-		t := render.NewTable(cmd.OutOrStdout(), "CHECKPOINT", "STEP", "ATTEMPT", "SIZE", "AGE", "NODE", "PATH")
+		t := render.NewTable(cmd.OutOrStdout(), "CHECKPOINT", "STEP", "ATTEMPT", "SIZE", "AGE", "STATE", "NODE", "PATH")
 		for _, p := range got.Checkpoints {
-			t.Row(p.ID, fmt.Sprint(p.Step), strconv.Itoa(p.Attempt), render.Size(int64(p.Size)), render.Ago(p.CreatedAt), p.Node, p.Path)
+			if p.Pinned {
+				p.State += ", pinned"
+			}
+			t.Row(p.ID, fmt.Sprint(p.Step), strconv.Itoa(p.Attempt), render.Size(int64(p.Size)), render.Ago(p.CreatedAt), p.State, p.Node, p.Path)
 		}
 		return t.Flush()
 	})

@@ -7,5 +7,5 @@ import "github.com/spf13/cobra"
 
 // Commands returns the commands of this package except those for launchers.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{newCheckpoints(), newEvaluate(), newEvaluations(), newEvaluation()}
+	return []*cobra.Command{newCheckpoints(), newCheckpoint(), newEvaluate(), newEvaluations(), newEvaluation()}
 }

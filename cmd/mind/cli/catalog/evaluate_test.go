@@ -110,7 +110,8 @@ func TestEvaluations_areShown(t *testing.T) {
 	g.On("GET /evaluations", clitest.Answer(200, `{"evaluations":[`+scoredAll+`,{"evaluation_id":"eval_2","status":"QUEUED","model_uri":"hf://a/b","benchmarks":[{"name":"x"}],"reason":"no GPU is free"}],"next_page_token":"","total_count":2}`))
 	g.On("GET /evaluations/eval_1", clitest.Answer(200, scoredAll))
 	g.On("GET /evaluations/compare", clitest.Answer(200, `{"evaluations":[{"evaluation_id":"eval_1"},{"evaluation_id":"eval_2"},{"evaluation_id":"eval_3"}],"rows":[
-		{"benchmark":"mmlu","metric":"accuracy","values":[{"value":0.5,"delta":null},{"value":0.25,"delta":-0.25},{"value":null,"delta":null}]}]}`))
+		{"benchmark":"mmlu","metric":"accuracy","values":[{"value":0.5,"delta":null},{"value":0.25,"delta":-0.25},{"value":null,"delta":null}]},
+		{"benchmark":"mmlu","metric":"f1","values":[{"value":0.5,"delta":null},{"value":0.25,"delta":-0.25,"beyond_noise":true},{"value":0.625,"delta":0.125,"beyond_noise":false}]}]}`))
 	stdout, stderr, code := clitest.Run(t, "evaluations", "--job", "job_0", "--status", "completed")
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `eval_1 +job_0 at ckpt_1 +COMPLETED +2 of 2`, stdout)
@@ -122,6 +123,7 @@ func TestEvaluations_areShown(t *testing.T) {
 	stdout, stderr, code = clitest.Run(t, "evaluations", "compare", "eval_1", "eval_2", "eval_3")
 	require.Zero(t, code, stderr)
 	require.Regexp(t, `mmlu +accuracy +0.5 +0.25 \(-0.25\) +-\n`, stdout)
+	require.Regexp(t, `mmlu +f1 +0.5 +0.25 \(-0.25\*\) +0.625 \(\+0.125, noise\)\n`, stdout)
 	for _, args := range [][]string{{"evaluations", "compare", "eval_1"}, {"evaluation"}, {"evaluations", "x"}} {
 		_, stderr, code := clitest.Run(t, args...)
 		require.Equal(t, 2, code, "%v %s", args, stderr)

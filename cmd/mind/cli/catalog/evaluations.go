@@ -205,7 +205,8 @@ func newEvaluationsCompare() *cobra.Command {
 		Use:   "compare EVALUATION EVALUATION...",
 		Short: "Compare the results of 2 to 20 evaluations",
 		Long: `Shows the results of 2 to 20 evaluations side by side: a row for each metric of each benchmark, with the difference from the
-first evaluation that has the metric in brackets. Whether more is better depends on the metric. Evaluations with different
+first evaluation that has the metric in brackets: with "noise" where it is less than 1.96 times its standard error, with an
+asterisk where it is more, and with neither where the programs reported no standard errors (METRIC_stderr). Whether more is better depends on the metric. Evaluations with different
 numbers of samples are compared, too.`,
 		Example:           `  mind evaluations compare eval_1a2c eval_1a2d`,
 		Args:              cobra.RangeArgs(2, 20),
@@ -219,6 +220,8 @@ numbers of samples are compared, too.`,
 				Values    []struct {
 					Value *float64 `json:"value"`
 					Delta *float64 `json:"delta"`
+					// nil: the standard errors are not known.
+					BeyondNoise *bool `json:"beyond_noise"`
 				} `json:"values"`
 			} `json:"rows"`
 		}
@@ -243,7 +246,11 @@ numbers of samples are compared, too.`,
 				case v.Delta == nil:
 					cells = append(cells, rounded(*v.Value))
 				default:
-					cells = append(cells, fmt.Sprintf("%s (%+.6g)", rounded(*v.Value), *v.Delta))
+					chance := ""
+					if v.BeyondNoise != nil {
+						chance = map[bool]string{true: "*", false: ", noise"}[*v.BeyondNoise]
+					}
+					cells = append(cells, fmt.Sprintf("%s (%+.6g%s)", rounded(*v.Value), *v.Delta, chance))
 				}
 			}
 			t.Row(cells...)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -119,13 +120,25 @@ func (l *logLine) text(times, ranks bool) string {
 
 func newMetrics() *cobra.Command {
 	var follow bool
+	var drawn plotOptions
 	cmd := rest.Command(&cobra.Command{
-		Use:   "metrics JOB",
+		Use:   "metrics JOB [NAME...]",
 		Short: "Show the metrics that a job reports",
+		Long: `Shows the newest value of each metric that a job reports. With --plot it draws the history of those that are named, or of
+"loss": a line for each attempt, over the steps of the training. GPUs have histories, too, such as gpu0.utilization_ratio.`,
 		Example: `  mind metrics job_1a2b         # the newest of each
-  mind metrics -f job_1a2b      # every line as it comes`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: CompleteJobs,
+  mind metrics -f job_1a2b      # every line as it comes
+  mind metrics --plot job_1a2b  # the loss of all attempts
+  mind metrics --plot -f job_1a2b loss gpu0.utilization_ratio`,
+		Args: cobra.MinimumNArgs(1), ValidArgsFunction: CompleteJobs,
 	}, func(ctx context.Context, cmd *cobra.Command, c *rest.Client, output string, args []string) error {
+		if drawn.plot {
+			drawn.follow, drawn.output, drawn.names = follow, output, args[1:]
+			return interrupted(plotMetrics(ctx, c, cmd.OutOrStdout(), args[0], drawn), args[0])
+		}
+		if len(args) > 1 || drawn.log || drawn.byTime || cmd.Flags().Changed("rank") {
+			return exit.Misuse(errors.New("names, --log, --time and --rank are for --plot"))
+		}
 		path, w := "/jobs/"+url.PathEscape(args[0])+"/metrics", cmd.OutOrStdout()
 		if !follow {
 			var got struct {
@@ -156,7 +169,12 @@ func newMetrics() *cobra.Command {
 			return err
 		}), args[0])
 	})
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print each line of metrics when it arrives, until the job ends")
+	f := cmd.Flags()
+	f.BoolVarP(&follow, "follow", "f", false, "print each line of metrics when it arrives, until the job ends; with --plot: draw again")
+	f.BoolVar(&drawn.plot, "plot", false, "draw the history of the metrics that are named (default: loss)")
+	f.BoolVar(&drawn.log, "log", false, "with --plot: draw values on a logarithmic scale")
+	f.BoolVar(&drawn.byTime, "time", false, "with --plot: draw over time, not over steps")
+	f.IntVar(&drawn.rank, "rank", 0, "with --plot: draw this rank; -1: all")
 	return cmd
 }
 

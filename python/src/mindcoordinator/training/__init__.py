@@ -12,7 +12,8 @@
         if training.should_stop():
             sys.exit(training.STOPPED)
 
-It needs nothing but the standard library. Outside of Mind the reports do nothing, so a script runs unchanged on a laptop.
+It needs nothing but the standard library. Outside of Mind the reports do nothing, so that a script runs unchanged on a
+laptop.
 ``mindcoordinator.training.huggingface`` and ``.lightning`` have callbacks that do all of it.
 """
 

@@ -76,8 +76,8 @@ def checkpoints_of(reporter: Reporter) -> Callable[..., AbstractContextManager[P
     def checkpoint_at(step: int, metrics: Mapping[str, Any] | None = None, name: str | None = None) -> Iterator[Path]:
         """Save a checkpoint so that it is there completely or not at all.
 
-        ``with checkpoint_at(200, metrics={"eval_loss": 0.3}) as path:`` gives a new directory to write to. At the end of
-        the block it is synced, renamed to ``checkpoint-200`` in ``checkpoint_dir()`` and registered; when the block
+        ``with checkpoint_at(200, metrics={"eval_loss": 0.3}) as path:`` gives a new directory to write to. At the end
+        of the block it is synced, renamed to ``checkpoint-200`` in ``checkpoint_dir()`` and registered; when the block
         raises, it is removed. One process of a training calls it, usually rank 0. The time that it took is reported as
         ``checkpoint_seconds``. It works outside of Mind, too.
         """

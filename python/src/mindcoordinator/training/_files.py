@@ -10,8 +10,8 @@ import warnings
 class LineFile:
     """A file that many threads and processes append lines to.
 
-    The descriptor is opened with ``O_APPEND`` and each line is one ``write``, so that the lines of several writers never
-    mix. It stays open: a report must cost microseconds.
+    The descriptor is opened with ``O_APPEND`` and each line is one ``write``, so that the lines of several writers
+    never mix. It stays open: a report must cost microseconds.
     """
 
     def __init__(self, path: str) -> None:

@@ -35,15 +35,16 @@ def _number(name: str, value: Any) -> int | float | str | None:
 class Reporter:
     """Appends reports to a metrics file and an events file.
 
-    Without arguments the files are those of ``MIND_METRICS_FILE`` and ``MIND_EVENTS_FILE``; where a variable is not set,
-    nothing is written. The functions of ``mindcoordinator.training`` are the methods of one reporter that follows these
-    variables. Threads may share a reporter. As a context it closes its files at the end.
+    Without arguments the files are those of ``MIND_METRICS_FILE`` and ``MIND_EVENTS_FILE``; where a variable is not
+    set, nothing is written. The functions of ``mindcoordinator.training`` are the methods of one reporter that follows
+    these variables. Threads may share a reporter. As a context it closes its files at the end.
     """
 
     def __init__(self, metrics_file: str | None = None, events_file: str | None = None) -> None:
         self._given = (metrics_file, events_file)
         self._open: dict[str, LineFile] = {}
         self._complaints = Complaints()
+        self._total: int | None = None
 
     def __enter__(self) -> Reporter:
         return self
@@ -79,15 +80,18 @@ class Reporter:
     def report(self, step: int, total_steps: int | None = None, **metrics: Any) -> None:
         """Report figures of a step, such as ``report(200, loss=0.34)``.
 
-        With ``total_steps`` it also says how far the training is. Tensors with one element are taken, too; reading one
-        from a GPU waits for the GPU, so report every few steps rather than every step.
+        With ``total_steps`` it also says how far the training is; lines that follow repeat it. Tensors with
+        one element are taken, too; reading one from a GPU waits for the GPU, so report every few steps.
         """
         file = self._file(0)
         if file is None:
             return
         line: dict[str, Any] = {"step": step}
         if total_steps is not None:
-            line["total_steps"] = total_steps
+            self._total = total_steps
+        if self._total is not None:
+            # The agent takes the progress from the newest line that it finds, whoever wrote it.
+            line["total_steps"] = self._total
         for name, value in metrics.items():
             line[name] = _number(name, value)
         try:
@@ -124,9 +128,9 @@ class Reporter:
         self._event(True, **event)
 
     def error(self, error_type: str, message: str, rank: int | None = None) -> None:
-        """Say why the training is about to end: OOM, DATA_FORMAT, CONFIG, DIVERGED, ...; the first one of an attempt counts.
+        """Say why the training is about to end: OOM, DATA_FORMAT, CONFIG, DIVERGED and so on.
 
-        ``rank`` is the rank that saw it; without it, that of this process.
+        The first error of an attempt counts. ``rank`` is the rank that saw it; without it, that of this process.
         """
         if rank is None:
             rank = int(os.environ.get("RANK") or os.environ.get("MIND_NODE_RANK") or 0)

@@ -26,8 +26,8 @@ _FILE = "lightning.ckpt"
 class MindCallback(Callback):
     """Reports what the module logs, saves and registers checkpoints, and stops when Mind asks.
 
-    It saves after every ``every_n_steps`` steps (0: only at a stop). When any rank is told to stop, all ranks stop after
-    the same step, with a checkpoint; ``stopped`` is then true.
+    It saves after every ``every_n_steps`` steps (0: only at a stop). When any rank is told to stop, all ranks stop
+    after the same step, with a checkpoint; ``stopped`` is then true.
     """
 
     def __init__(self, every_n_steps: int = 0) -> None:

@@ -1,4 +1,4 @@
-package verdict
+package result
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestVerdict_saysWhatIsBroken(t *testing.T) {
+func TestResult_saysWhatIsBroken(t *testing.T) {
 	v := New()
 	for i, figure := range Figures {
 		v.Count(figure, i)

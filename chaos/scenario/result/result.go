@@ -1,4 +1,4 @@
-package verdict
+package result
 
 import (
 	"errors"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Verdict is what an attack found.
-type Verdict struct {
+// Result is what an attack found.
+type Result struct {
 	Scenario string
 	// Judged: the evidence was looked at; without that nothing is known to be kept.
 	Judged bool
@@ -50,7 +50,7 @@ type Verdict struct {
 }
 
 // Fault notes that a fault happened.
-func (v *Verdict) Fault(kind string) {
+func (v *Result) Fault(kind string) {
 	if v.Faults == nil {
 		v.Faults = map[string]int{}
 	}
@@ -58,7 +58,7 @@ func (v *Verdict) Fault(kind string) {
 }
 
 // Outage returns the quantile q of the outages (1 is the longest); 0 when there were none.
-func (v Verdict) Outage(q float64) time.Duration {
+func (v Result) Outage(q float64) time.Duration {
 	if len(v.Outages) == 0 {
 		return 0
 	}
@@ -67,7 +67,7 @@ func (v Verdict) Outage(q float64) time.Duration {
 }
 
 // Broken says which promises were broken; nil when all held.
-func (v Verdict) Broken() error {
+func (v Result) Broken() error {
 	var errs []error
 	for _, p := range v.promises() {
 		if len(p.list) > 0 {
@@ -78,10 +78,10 @@ func (v Verdict) Broken() error {
 }
 
 // Jobs is how many jobs were checked.
-func (v Verdict) Jobs() int { return v.Steady + v.Submitted }
+func (v Result) Jobs() int { return v.Steady + v.Submitted }
 
 // String is the closing line of figures.
-func (v Verdict) String() string {
+func (v Result) String() string {
 	kinds := make([]string, 0, len(v.Faults))
 	for _, kind := range slices.Sorted(maps.Keys(v.Faults)) {
 		kinds = append(kinds, fmt.Sprintf("%s:%d", kind, v.Faults[kind]))
@@ -97,9 +97,9 @@ func (v Verdict) String() string {
 		len(v.Outages), v.Outage(0.5).Milliseconds(), v.Outage(0.99).Milliseconds(), v.Outage(1).Milliseconds())
 }
 
-// Sum adds up the verdicts of several attacks under one name.
-func Sum(name string, all ...Verdict) Verdict {
-	sum := Verdict{Scenario: name, Judged: len(all) > 0}
+// Sum adds up the results of several attacks under one name.
+func Sum(name string, all ...Result) Result {
+	sum := Result{Scenario: name, Judged: len(all) > 0}
 	for _, v := range all {
 		sum.Judged = sum.Judged && v.Judged
 		for kind, n := range v.Faults {
@@ -138,7 +138,7 @@ func Sum(name string, all ...Verdict) Verdict {
 }
 
 // Report says for each promise whether it held, one a line.
-func (v Verdict) Report() string {
+func (v Result) Report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d jobs checked (%d ran through the attack), %d faults, %d failovers, %d attempts replaced\n", v.Jobs(), v.Steady, v.faults(), v.Failovers, v.Replaced)
 	for _, p := range v.promises() {
@@ -166,7 +166,7 @@ func (v Verdict) Report() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func (v Verdict) faults() (n int) {
+func (v Result) faults() (n int) {
 	for _, k := range v.Faults {
 		n += k
 	}
@@ -178,7 +178,7 @@ type promise struct {
 	list            []string
 }
 
-func (v Verdict) promises() []promise {
+func (v Result) promises() []promise {
 	return []promise{
 		{"no job is harmed, and every exit code is exact", "jobs harmed", v.Harmed},
 		{"no acknowledged job is lost", "acknowledged jobs lost", v.Lost},

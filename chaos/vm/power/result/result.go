@@ -1,4 +1,4 @@
-package verdict
+package result
 
 import (
 	"fmt"
@@ -37,29 +37,29 @@ var promises = []struct {
 	{Dead, "the cluster comes back by itself"},
 }
 
-// Figures of a verdict, in their order; docs/operate/powercut.md says what they count.
+// Figures of a result, in their order; docs/operate/powercut.md says what they count.
 var Figures = []string{
 	"cuts", "acknowledged", "reads", "calls", "canceled", "checkpoints", "quarantined", "enabled", "limits", "tokens", "lives", "lost_again",
 	"files", "entries", "snapshots", "epochs", "rosters", "checkpoints_read", "exits", "exits_unsynced", "boot_p50_ms", "ready_p50_ms",
 }
 
-// Verdict collects broken promises, and counts what was held against them. It is safe for concurrent use.
-type Verdict struct {
+// Result collects broken promises, and counts what was held against them. It is safe for concurrent use.
+type Result struct {
 	mu     sync.Mutex
 	broken map[Promise][]string
 	counts map[string]int
 }
 
 // New returns one in which every promise is kept.
-func New() *Verdict {
-	return &Verdict{broken: map[Promise][]string{}, counts: map[string]int{}}
+func New() *Result {
+	return &Result{broken: map[Promise][]string{}, counts: map[string]int{}}
 }
 
 // maxTold bounds what is kept of one promise: the first ones tell most.
 const maxTold = 20
 
 // Break notes a broken promise.
-func (v *Verdict) Break(p Promise, format string, args ...any) {
+func (v *Result) Break(p Promise, format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.counts[string(p)]++
@@ -69,14 +69,14 @@ func (v *Verdict) Break(p Promise, format string, args ...any) {
 }
 
 // Count adds to one of the figures.
-func (v *Verdict) Count(figure string, n int) {
+func (v *Result) Count(figure string, n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.counts[figure] += n
 }
 
 // Broken is how many times a promise was broken, all promises together.
-func (v *Verdict) Broken() (n int) {
+func (v *Result) Broken() (n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range promises {
@@ -94,7 +94,7 @@ func Promises() (names []Promise) {
 }
 
 // BrokenPromises names the promises that are broken.
-func (v *Verdict) BrokenPromises() (names []Promise) {
+func (v *Result) BrokenPromises() (names []Promise) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range promises {
@@ -106,7 +106,7 @@ func (v *Verdict) BrokenPromises() (names []Promise) {
 }
 
 // Tell writes what is broken.
-func (v *Verdict) Tell(w io.Writer) {
+func (v *Result) Tell(w io.Writer) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, p := range promises {
@@ -125,7 +125,7 @@ func (v *Verdict) Tell(w io.Writer) {
 }
 
 // String is the line of figures: first the counts, then the promises.
-func (v *Verdict) String() string {
+func (v *Result) String() string {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	var all []string

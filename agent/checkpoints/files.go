@@ -1,0 +1,234 @@
+package checkpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mindcoordinator/mind/agent/observe"
+	"github.com/mindcoordinator/mind/agent/tree"
+	v1 "github.com/mindcoordinator/mind/api/scaimind/v1"
+	saved "github.com/mindcoordinator/mind/archive/checkpoints"
+)
+
+// refusal is an error that trying again soon does not fix.
+type refusal struct{ error }
+
+// files are those of a checkpoint on the node.
+type files struct {
+	keeper *Keeper
+	order  *v1.CheckpointOrder
+
+	mu  sync.Mutex
+	dir *tree.Dir // nil: not opened yet
+}
+
+// list lists the files, if they are those that were registered.
+func (f *files) list(ctx context.Context) (list []saved.File, err error) {
+	dir, err := f.opened()
+	if err != nil {
+		return nil, err
+	}
+	// Another handle: a directory is read once from its start to its end.
+	again, err := dir.Below(".")
+	if err != nil {
+		return nil, err
+	}
+	defer again.Close()
+	if digest, err := observe.Digest(ctx, again); err != nil || digest != f.order.GetManifestDigest() {
+		return nil, errors.Join(err, saved.ErrChanged)
+	}
+	walked, err := dir.Below(".")
+	if err != nil {
+		return nil, err
+	}
+	defer walked.Close()
+	left := observe.MaxEntries
+	err = walked.Walk(ctx, &left, func(e tree.Entry) error {
+		one := saved.File{Path: e.Path, Size: e.Size, Mode: e.Mode}
+		switch {
+		case e.Dir:
+			return nil
+		case e.Outside != "":
+			return refusal{fmt.Errorf("%s is a link that leads out of the checkpoint: write the file itself into it", e.Path)}
+		case e.Link:
+			to, err := dir.Target(e.Path)
+			if err != nil {
+				return err
+			}
+			one = saved.File{Path: e.Path, Link: filepath.ToSlash(to)}
+		case !e.Regular:
+			return refusal{fmt.Errorf("%s is not a file: an archive holds files, directories and links", e.Path)}
+		}
+		list = append(list, one)
+		return nil
+	})
+	return list, err
+}
+
+func (f *files) open(path string) (saved.Opened, error) {
+	dir, err := f.opened()
+	if err != nil {
+		return nil, err
+	}
+	file, err := dir.File(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.Join(saved.ErrChanged, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+// opened opens the directory, once: what is uploaded is one directory, whatever is put in its place meanwhile.
+func (f *files) opened() (*tree.Dir, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.dir != nil {
+		return f.dir, nil
+	}
+	real, err := filepath.EvalSymlinks(f.order.GetPath())
+	if err != nil {
+		return nil, err
+	}
+	if f.keeper.hides(real, f.order.GetTenantId()) {
+		return nil, refusal{errors.New("it leads into the data directory of the agent")}
+	}
+	f.dir, err = tree.Resolved(real)
+	return f.dir, err
+}
+
+func (f *files) close() {
+	if f.dir != nil {
+		_ = f.dir.Close()
+	}
+}
+
+// hides reports whether a path is in the agent's data directory, and not in the outputs of jobs.
+func (k *Keeper) hides(real, tenant string) bool {
+	data, err := filepath.EvalSymlinks(k.cfg.DataDir)
+	if err != nil {
+		return true
+	}
+	outputs, err := filepath.EvalSymlinks(filepath.Dir(k.cfg.Outputs.Tenant(tenant)))
+	return tree.Within(real, data) && (err != nil || !tree.Within(real, outputs))
+}
+
+// missing reports whether a path does not exist although the directories above can be read: a file system that is not mounted
+// now may come back, but looks the same. So the parent directory must be there.
+func missing(path string) bool {
+	_, err := os.Lstat(path)
+	_, above := os.Stat(filepath.Dir(path))
+	return errors.Is(err, fs.ErrNotExist) && above == nil
+}
+
+// ofAttempts are the names of the directories that agents make in the folder of a job.
+var ofAttempts = regexp.MustCompile(`^(attempt-[0-9]+|checkpoints)$`)
+
+// ownOf splits a path at the directory that agents made for a job: above is the one that contains it, or its job folder, and
+// below is the rest without the last name.
+func (k *Keeper) ownOf(order *v1.CheckpointOrder) (above, below string, ok bool) {
+	path := filepath.Clean(order.GetPath())
+	if !filepath.IsAbs(path) || order.GetJobId() == "" {
+		return "", "", false
+	}
+	tenant := k.cfg.Outputs.Tenant(order.GetTenantId())
+	parent := filepath.Dir(path)
+	for at := parent; at != "/"; at = filepath.Dir(at) {
+		dir, name := filepath.Dir(at), filepath.Base(at)
+		switch {
+		case filepath.Base(dir) == order.GetJobId() && ofAttempts.MatchString(name):
+			above = filepath.Dir(dir)
+		case (dir == tenant || dir == filepath.Dir(tenant)) && len(name) > len(order.GetJobId()) &&
+			name[:len(order.GetJobId())+1] == order.GetJobId()+"." && ofAttempts.MatchString(name[len(order.GetJobId())+1:]):
+			above = dir
+		default:
+			continue
+		}
+		below, err := filepath.Rel(above, parent)
+		return above, below, err == nil
+	}
+	return "", "", false
+}
+
+// goingPrefix is the prefix of a checkpoint that is being removed.
+const goingPrefix = ".going-"
+
+// removeFiles removes the files of a checkpoint. What is not there, not in a directory of the job, or not what was registered
+// stays as it is, and that is not an error.
+func (k *Keeper) removeFiles(ctx context.Context, order *v1.CheckpointOrder) error {
+	log := k.cfg.Log.With("checkpoint", order.GetCheckpointId(), "job", order.GetJobId(), "path", order.GetPath())
+	above, below, ok := k.ownOf(order)
+	if !ok {
+		log.Info("the files of a checkpoint that is given up stay: they are not in a directory that Mind made for the job")
+		return nil
+	}
+	above, err := filepath.EvalSymlinks(above)
+	if err == nil {
+		var top, parent *tree.Dir
+		if top, err = tree.Resolved(above); err == nil {
+			defer top.Close()
+			if parent, err = top.Below(below); err == nil {
+				defer parent.Close()
+				return k.removeFrom(ctx, parent, order, log)
+			}
+		}
+	}
+	return k.stays(err, log)
+}
+
+// stays tells errors that trying again does not fix from others.
+func (k *Keeper) stays(err error, log logger) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EXDEV):
+		log.Info("the files of a checkpoint that is given up stay: a link leads to them")
+		return nil
+	}
+	return err
+}
+
+type logger interface {
+	Info(text string, args ...any)
+}
+
+// removeFrom removes a checkpoint from its parent directory.
+func (k *Keeper) removeFrom(ctx context.Context, parent *tree.Dir, order *v1.CheckpointOrder, log logger) error {
+	root, err := parent.Root()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	// By this name the next try finds what this one leaves.
+	going := goingPrefix + order.GetCheckpointId()
+	if err := root.RemoveAll(going); err != nil {
+		return err
+	}
+	name := filepath.Base(filepath.Clean(order.GetPath()))
+	dir, err := parent.Below(name)
+	if err != nil {
+		return k.stays(err, log)
+	}
+	digest, err := observe.Digest(ctx, dir)
+	_ = dir.Close()
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil || digest != order.GetManifestDigest():
+		log.Info("the files of a checkpoint that is given up stay: they are not those that were registered", "error", err)
+		return nil
+	}
+	if err := root.Rename(name, going); err != nil {
+		return k.stays(err, log)
+	}
+	return root.RemoveAll(going)
+}

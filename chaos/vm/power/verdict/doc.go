@@ -1,2 +1,0 @@
-// Package verdict counts what was held against the promises that a power cut must not break, and collects what breaks them.
-package verdict

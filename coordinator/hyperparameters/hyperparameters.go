@@ -1,0 +1,126 @@
+// Package hyperparameters knows the hyperparameters of the trainings that the built-in launchers start: their names, and
+// which values each takes.
+//
+// The list is generated (make train-names) from the configurations of the Python libraries that carry out the trainings, by
+// `python -m mind_runner names`, and has their versions in it. A node with other versions may take a name less or more; its
+// runner checks again.
+//
+// Guarantee: what this package refuses, the runner refuses, too, with the libraries of the list.
+package hyperparameters
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed names.json
+var names []byte
+
+// list is that file. It is written by python/src/mind_runner/names.py.
+type list struct {
+	Versions map[string]string `json:"versions"`
+	// Types has the groups of names that each training type takes; a later group replaces names of an earlier one.
+	Types  map[string][]string        `json:"types"`
+	Groups map[string]map[string]spec `json:"groups"`
+	// Aliases are other names of hyperparameters.
+	Aliases map[string]string `json:"aliases"`
+	// Reserved says where the request has what the user wants to set.
+	Reserved         map[string]string `json:"reserved"`
+	ReservedPrefixes map[string]string `json:"reserved_prefixes"`
+}
+
+// load reads the list once, and makes the names of each training type of it.
+var load = sync.OnceValues(func() (list, map[string]map[string]spec) {
+	var l list
+	if err := json.Unmarshal(names, &l); err != nil {
+		panic(fmt.Sprintf("names.json: %v", err)) // it is part of the program
+	}
+	types := map[string]map[string]spec{}
+	for training, groups := range l.Types {
+		types[training] = map[string]spec{}
+		for _, group := range groups {
+			maps.Copy(types[training], l.Groups[group])
+		}
+	}
+	return l, types
+})
+
+// Fault is what is wrong with one hyperparameter: a sentence without its name.
+type Fault struct{ Name, Says string }
+
+// Check returns what is wrong with the hyperparameters of a training type, by name. Of a type that the list lacks it knows
+// nothing.
+func Check(training string, given map[string]string) []Fault {
+	l, types := load()
+	known, ok := types[training]
+	if !ok {
+		return nil
+	}
+	var faults []Fault
+	seen := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		meant := l.meant(known, name, given[name])
+		s, ok := known[meant]
+		switch {
+		case !ok:
+			faults = append(faults, Fault{name, l.unknown(types, training, name)})
+			continue
+		case seen[meant] != "":
+			faults = append(faults, Fault{name, fmt.Sprintf("means the same as %s: give one of them", seen[meant])})
+		case !s.takes(meant, given[name]):
+			faults = append(faults, Fault{name, fmt.Sprintf("is %.80q, and must be %s", given[name], s.wants())})
+		}
+		seen[meant] = name
+	}
+	return faults
+}
+
+// meant resolves another name of a hyperparameter.
+func (l *list) meant(known map[string]spec, name, value string) string {
+	// peft has both: which biases are trained, and whether the adapter has biases of its own.
+	if _, ok := known["bias"]; ok && name == "lora_bias" && slices.Contains(known["bias"].Choices, value) {
+		return "bias"
+	}
+	if _, ok := known[name]; ok || l.Aliases[name] == "" {
+		return name
+	}
+	return l.Aliases[name]
+}
+
+func (l *list) unknown(types map[string]map[string]spec, training, name string) string {
+	instead := l.Reserved[name]
+	for prefix, what := range l.ReservedPrefixes {
+		if strings.HasPrefix(name, prefix) {
+			instead = what
+		}
+	}
+	if instead != "" {
+		return "is not a hyperparameter: it is set by " + instead
+	}
+	var others []string
+	for other, known := range types {
+		if _, ok := known[l.meant(known, name, "")]; ok {
+			others = append(others, other)
+		}
+	}
+	if len(others) > 0 {
+		slices.Sort(others)
+		return fmt.Sprintf("is a hyperparameter of %s, not of %s", strings.Join(others, ", "), training)
+	}
+	candidates := slices.Collect(maps.Keys(types[training]))
+	for alias, of := range l.Aliases {
+		if _, ok := types[training][of]; ok {
+			candidates = append(candidates, alias)
+		}
+	}
+	hint := ""
+	if near := nearest(name, candidates); near != "" {
+		hint = fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	return fmt.Sprintf("is not a hyperparameter of %s%s; `python3 -m mind_runner names %s` lists them", training, hint, training)
+}

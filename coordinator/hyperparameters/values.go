@@ -1,0 +1,126 @@
+package hyperparameters
+
+import (
+	"encoding/json"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// spec says which values a hyperparameter takes.
+type spec struct {
+	// Kinds are those of names.py: null, bool, int, float, object, list, str.
+	Kinds []string `json:"kinds"`
+	// Choices, if there are any, are the only texts.
+	Choices []string `json:"choices"`
+	// Items is the kind of the items of a list; empty: str.
+	Items string `json:"items"`
+}
+
+// takes says whether a value can be read as one of the kinds. It follows _value in names.py.
+func (s spec) takes(name, value string) bool {
+	if strings.HasSuffix(name, "_modules") && slices.Contains(s.Kinds, "list") && value != "" {
+		return true // a module, a pattern, or a list of modules
+	}
+	if slices.Contains(s.Choices, value) {
+		return true
+	}
+	return slices.ContainsFunc(s.Kinds, func(kind string) bool {
+		if len(s.Choices) > 0 && (kind == "str" || kind == "int") {
+			return false
+		}
+		return kind == "list" && s.isList(value) || kind != "list" && is(kind, value)
+	})
+}
+
+var (
+	whole  = regexp.MustCompile(`^[+-]?[0-9]+$`)
+	number = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
+)
+
+func is(kind, value string) bool {
+	switch kind {
+	case "null":
+		return slices.Contains([]string{"", "none", "null"}, strings.ToLower(value))
+	case "bool":
+		return slices.Contains([]string{"true", "1", "false", "0"}, strings.ToLower(value))
+	case "int":
+		return whole.MatchString(value)
+	case "float":
+		f, _ := strconv.ParseFloat(value, 64)
+		return number.MatchString(value) && !math.IsInf(f, 0)
+	case "object":
+		var object map[string]any
+		return json.Unmarshal([]byte(value), &object) == nil && object != nil
+	}
+	return true
+}
+
+func (s spec) isList(value string) bool {
+	if strings.HasPrefix(value, "[") {
+		var items []any
+		return json.Unmarshal([]byte(value), &items) == nil
+	}
+	for item := range strings.SplitSeq(value, ",") {
+		if s.Items != "" && !is(s.Items, strings.TrimSpace(item)) {
+			return false
+		}
+	}
+	return true
+}
+
+// wants says in words what a value must be.
+func (s spec) wants() string {
+	called := map[string]string{
+		"bool": "true or false", "int": "a whole number", "float": "a number", "object": "a JSON object", "list": "a list such as a,b", "str": "a text",
+	}
+	var must []string
+	for _, kind := range s.Kinds {
+		if called[kind] != "" && (len(s.Choices) == 0 || kind != "str" && kind != "int") {
+			must = append(must, called[kind])
+		}
+	}
+	if len(s.Choices) > 0 {
+		must = append(must, "one of "+strings.Join(s.Choices, ", "))
+	}
+	return strings.Join(must, " or ")
+}
+
+// nearest returns the candidate with the fewest changes of a letter; empty when most letters would change.
+func nearest(name string, candidates []string) string {
+	slices.Sort(candidates)
+	best, fewest := "", min(4, len(name)/2+1)
+	for _, candidate := range candidates {
+		if d := distance(plain(name), plain(candidate)); d < fewest {
+			best, fewest = candidate, d
+		}
+	}
+	return best
+}
+
+// plain is a name without case, and without what joins its words.
+func plain(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(name))
+}
+
+// distance counts the letters to insert, delete or replace (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,178 @@
+"""Tells what training on Mind is like when a node dies: `make demo-train`.
+
+A small language model is fine-tuned on two nodes, over REST, through the Python client. Then the same training runs
+again and one of its nodes is destroyed: its agent and every process are killed, its disk is removed. The training goes
+on elsewhere from a checkpoint that was in the archive. Both models are scored, and the two loss curves are compared.
+
+Nothing is staged: processes, signals and figures are real. It exits with 0 only when every claim that it makes holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import material
+import mindcoordinator as mc
+from cluster import Cluster
+from mindcoordinator.requests import BaseModel, JobRequest
+
+STEPS = 60
+EVERY = 10
+KILL_AFTER = 30
+
+
+def tell(text: str) -> None:
+    """Print a paragraph of the story, with the time since it began."""
+    print(f"[{time.monotonic() - began:5.0f}s] {text}", flush=True)
+
+
+def request(model: Path, data: Path) -> JobRequest:
+    """Make the request of the training, as anybody would send it."""
+    base: BaseModel = {"model_id": str(model)}
+    return {
+        "training_config": {
+            "training_type": "SFT",
+            "base_model": base,
+            "framework": {"type": "HF_TRAINER", "distributed": {"backend": "gloo"}},
+            "hyperparameters": {"max_steps": str(STEPS), "learning_rate": "0.003", "logging_steps": "1"},
+            "environment": {"PYTHONPATH": str(Path(__file__).parents[2] / "python" / "src"), "OMP_NUM_THREADS": "1"},
+        },
+        "data_config": {"sources": [{"path": str(data)}], "batch_size": 4, "max_seq_length": 64, "seed": 7},
+        "resource_config": {"gpu_count": 2, "node_count": 2},
+        "output_config": {"checkpoint_interval_steps": EVERY, "keep_checkpoints": 3},
+        # A lost node is given up as soon as it may be.
+        "scheduling_config": {"lost_after_seconds": 10, "max_retries": 3},
+    }
+
+
+def losses(client: mc.Client, job: mc.Job) -> dict[int, float]:
+    """Return the loss of each step; of a step that was repeated, that of the later attempt."""
+    return {m["step"]: m["loss"] for m in client.metrics(job) if "loss" in m and "step" in m}
+
+
+def durable(client: mc.Client, job: mc.Job) -> mc.Checkpoint:
+    """Wait until a checkpoint of the middle of the training is in the archive, and return it."""
+    while True:
+        safe = [c for c in client.checkpoints(job) if c.state == "DURABLE" and c.step >= KILL_AFTER]
+        if safe:
+            return min(safe, key=lambda c: c.step)
+        now = client.job(job)
+        if now.done:
+            now.check()
+            raise RuntimeError("the training ended before a checkpoint was in the archive")
+        time.sleep(0.1)
+
+
+def plot(curve: dict[int, float], height: int = 8) -> str:
+    """Draw a loss curve with characters."""
+    low, high = min(curve.values()), max(curve.values())
+    rows = [[" "] * len(curve) for _ in range(height)]
+    for x, step in enumerate(sorted(curve)):
+        y = round((high - curve[step]) / ((high - low) or 1) * (height - 1))
+        rows[y][x] = "*"
+    labels = [f"{high:6.2f} |"] + ["       |"] * (height - 2) + [f"{low:6.2f} |"]
+    return "\n".join("        " + label + "".join(row) for label, row in zip(labels, rows, strict=True))
+
+
+def score(client: mc.Client, job: mc.Job, text: Path) -> float:
+    """Evaluate the model of a job: its perplexity over a text that it was not trained on."""
+    evaluation = client.evaluate(
+        [{"name": "perplexity", "dataset": str(text)}], job_id=job.job_id, resource_config={"gpu_count": 1}
+    )
+    evaluation = client.wait_evaluation(evaluation, timeout=120)
+    figures = evaluation.scores.get("perplexity") or {}
+    number = next((v for k, v in figures.items() if k.startswith("perplexity") and not k.endswith("_stderr")), None)
+    if evaluation.status != "COMPLETED" or number is None:
+        raise RuntimeError(f"the evaluation is {evaluation.status}: {evaluation.error_message} {evaluation.results}")
+    return float(number)
+
+
+def story(folder: Path, cluster: Cluster) -> None:
+    """Tell it."""
+    client = mc.Client(cluster.url, token=cluster.token)
+    model, data, held_out = material.make(folder / "material")
+    tell(f"made of the documentation: a model of {material.weights(model):,} weights, {material.count(data)} examples")
+
+    untouched = client.submit("untouched", **request(model, data))
+    tell(f"{untouched.job_id} trains on two of three nodes: {STEPS} steps, a checkpoint after every {EVERY}")
+    untouched = client.wait(untouched, timeout=150).check()
+    curve = losses(client, untouched)
+    tell(f"done: the loss went from {curve[1]:.3f} to {curve[STEPS]:.3f}\n{plot(curve)}")
+
+    job = client.submit("destroyed", **request(model, data))
+    checkpoint = durable(client, job)
+    victim = client.job(job).nodes[0]
+    killed = cluster.destroy(victim)
+    tell(f"{job.job_id} trains the same. The checkpoint of step {checkpoint.step} is DURABLE, so {victim} is destroyed")
+    tell(f"{killed} processes of {victim} were killed, and its disk is gone")
+    job = client.wait(job, timeout=150).check()
+    resumed = [line.message for line in client.logs(job, follow=False) if "checkpoint" in line.message][:1]
+    tell(f"it ended on {' and '.join(job.nodes)}, in attempt {job.attempt}. {' '.join(resumed)}")
+
+    again = losses(client, job)
+    apart = max(abs(again[step] - curve[step]) for step in curve)
+    tell(f"the two loss curves, step by step: {len(curve)} steps, greatest difference {apart:g}")
+    scores = [score(client, j, held_out) for j in (untouched, job)]
+    tell(f"perplexity over a text that neither has seen: {scores[0]:.4f} untouched, {scores[1]:.4f} after the loss")
+
+    claims = {
+        "the node died in the middle of the training": checkpoint.step < STEPS and killed > 0,
+        "another attempt ended the training": job.attempt > 1,
+        "it ran where the dead node was not": victim not in job.nodes,
+        "it continued from a checkpoint, not from the beginning": _began(client, job) >= checkpoint.step,
+        "every step has the same loss in both": sorted(again) == sorted(curve) and apart == 0.0,
+        "both models score the same": scores[0] == scores[1],
+        "the training taught something": curve[STEPS] < 0.8 * curve[1],
+    }
+    for claim, holds in claims.items():
+        print(f"        {'yes' if holds else 'NO '}  {claim}")
+    if not all(claims.values()):
+        raise RuntimeError("not every claim holds")
+    client.close()
+
+
+def _began(client: mc.Client, job: mc.Job) -> int:
+    """Return after which step the newest attempt began."""
+    steps = [m["step"] for m in client.metrics(job) if "loss" in m]
+    again = [b for a, b in pairwise(steps) if b <= a]
+    return (again[-1] if again else steps[0]) - 1
+
+
+def main() -> int:
+    """Run the story with a cluster of its own."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--mind", default="bin/mind", help="the program")
+    parser.add_argument("--keep", action="store_true", help="keep the data directory")
+    arguments = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="mind-demo-train-"))
+    failed = True
+    try:
+        with Cluster(Path(arguments.mind).resolve(), folder / "data") as cluster:
+            tell(f"a cluster is ready: {len(cluster.info['agents'])} nodes on this machine, and an archive")
+            story(folder, cluster)
+        failed = False
+    except (RuntimeError, TimeoutError, mc.MindError) as e:
+        print(f"\ndemo-train: FAILED: {e}", file=sys.stderr)
+    finally:
+        if failed or arguments.keep:
+            print(f"the data directory, with all logs, is left in {folder}", file=sys.stderr)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    if not failed:
+        tell("all of it holds")
+    return int(failed)
+
+
+began: Any = time.monotonic()
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,160 @@
+"""The calls of the client, each as an operation. ``Client`` and ``AsyncClient`` run them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _operations as op
+from ._download import download
+from ._effects import Operation, Stream
+from .models import Checkpoint, Evaluation, Job, LogLine, id_of
+
+if TYPE_CHECKING:
+    from .requests import Benchmark, EvaluationRequest, JobRequest, ResourceConfig
+
+JobRef = str | Job
+CheckpointRef = str | Checkpoint
+EvaluationRef = str | Evaluation
+
+
+class Api:
+    """Operations, with what they share: how long they try again."""
+
+    def __init__(self, retry_for: float) -> None:
+        self.retry_for = retry_for
+
+    def get(self, *parts: str, **query: Any) -> Operation[Any]:
+        """Read something."""
+        return op.call("GET", op.path(*parts), query=query, retry_for=self.retry_for)
+
+    def post(self, *parts: str, body: Any = None, key: str | None = None) -> Operation[Any]:
+        """Write something."""
+        return op.call("POST", op.path(*parts), body=body or {}, key=key, retry_for=self.retry_for)
+
+    def submit(self, name: str, request: JobRequest, key: str | None) -> Operation[Job]:
+        """Submit a job."""
+        return Job.of((yield from self.post("jobs", body={"name": name, **request}, key=key)))
+
+    def job(self, job: JobRef) -> Operation[Job]:
+        """Read a job."""
+        return Job.of((yield from self.get("jobs", id_of(job, "job_id"))))
+
+    def jobs(
+        self,
+        status: str | Iterable[str],
+        queue: str | None,
+        labels: Mapping[str, str],
+        order_by: str | None,
+        limit: int | None,
+    ) -> Stream[Job]:
+        """List jobs."""
+        query = {
+            "status": [status] if isinstance(status, str) and status else list(status),
+            "queue": queue,
+            "label": [f"{name}={value}" for name, value in labels.items()],
+            "order_by": order_by,
+        }
+        return op.pages(op.path("jobs"), "jobs", query, limit, Job.of, self.retry_for)
+
+    def wait(self, job: JobRef, timeout: float | None) -> Operation[Job]:
+        """Wait for the end of a job."""
+        where = op.path("jobs", id_of(job, "job_id"))
+        data = yield from op.poll(where, until=lambda d: Job.of(d).done, timeout=timeout, retry_for=self.retry_for)
+        return Job.of(data)
+
+    def lifecycle(self, job: JobRef, what: str, body: dict[str, Any]) -> Operation[Job]:
+        """Cancel, pause, resume or retry a job."""
+        given = {name: value for name, value in body.items() if value is not None}
+        return Job.of((yield from self.post("jobs", id_of(job, "job_id"), what, body=given)))
+
+    def logs(
+        self, job: JobRef, follow: bool, tail: int | None, rank: int | None, attempt: int | None, since: str | None
+    ) -> Stream[LogLine]:
+        """Read what a job prints."""
+        where = op.path("jobs", id_of(job, "job_id"), "logs")
+        query = {"follow": follow, "tail": tail, "rank": rank, "attempt": attempt, "since": since}
+        return op.events(where, query, LogLine.of, self.retry_for)
+
+    def metrics(self, job: JobRef, follow: bool) -> Stream[dict[str, Any]]:
+        """Read the lines of metrics that a job reports."""
+        where = op.path("jobs", id_of(job, "job_id"), "metrics", "stream")
+        return op.events(where, {"follow": follow}, dict, self.retry_for)
+
+    def newest_metrics(self, job: JobRef) -> Operation[dict[str, Any]]:
+        """Read the newest value of each metric."""
+        return self.get("jobs", id_of(job, "job_id"), "metrics")
+
+    def explain(self, job: JobRef) -> Operation[dict[str, Any]]:
+        """Read why a job is where it is."""
+        return self.get("jobs", id_of(job, "job_id"), "explain")
+
+    def nodes(self) -> Operation[list[dict[str, Any]]]:
+        """List the nodes."""
+        return list((yield from self.get("cluster", "nodes"))["nodes"])
+
+    def series(
+        self, job: JobRef, names: Iterable[str], points: int | None, attempt: int | None
+    ) -> Operation[list[dict[str, Any]]]:
+        """Read the history of metrics."""
+        query = {"name": [names] if isinstance(names, str) else list(names), "points": points, "attempt": attempt}
+        data = yield from self.get("jobs", id_of(job, "job_id"), "metrics", "series", **query)
+        return list(data["series"])
+
+    def checkpoints(self, job: JobRef) -> Operation[list[Checkpoint]]:
+        """List the checkpoints of a job."""
+        data = yield from self.get("jobs", id_of(job, "job_id"), "checkpoints")
+        return [Checkpoint.of(c) for c in data["checkpoints"]]
+
+    def checkpoint(self, checkpoint: CheckpointRef) -> Operation[Checkpoint]:
+        """Read a checkpoint."""
+        return Checkpoint.of((yield from self.get("checkpoints", id_of(checkpoint, "checkpoint_id"))))
+
+    def pin(self, checkpoint: CheckpointRef, what: str) -> Operation[Checkpoint]:
+        """Pin or unpin a checkpoint."""
+        return Checkpoint.of((yield from self.post("checkpoints", id_of(checkpoint, "checkpoint_id"), what)))
+
+    def download(self, checkpoint: CheckpointRef, to: str | Path) -> Operation[Path]:
+        """Fetch the files of a checkpoint."""
+        where = op.path("checkpoints", id_of(checkpoint, "checkpoint_id"), "download")
+        return download(where, Path(to), self.retry_for)
+
+    def evaluate(
+        self, benchmarks: Iterable[str | Benchmark], request: EvaluationRequest, key: str | None
+    ) -> Operation[Evaluation]:
+        """Submit an evaluation."""
+        body = {"benchmarks": [{"name": b} if isinstance(b, str) else b for b in benchmarks], **request}
+        return Evaluation.of((yield from self.post("evaluations", body=body, key=key)))
+
+    def evaluation(self, evaluation: EvaluationRef) -> Operation[Evaluation]:
+        """Read an evaluation."""
+        return Evaluation.of((yield from self.get("evaluations", id_of(evaluation, "evaluation_id"))))
+
+    def evaluations(self, job: JobRef | None, limit: int | None) -> Stream[Evaluation]:
+        """List evaluations."""
+        query = {"job_id": id_of(job, "job_id") if job else None}
+        return op.pages(op.path("evaluations"), "evaluations", query, limit, Evaluation.of, self.retry_for)
+
+    def wait_evaluation(self, evaluation: EvaluationRef, timeout: float | None) -> Operation[Evaluation]:
+        """Wait for the end of an evaluation."""
+        where = op.path("evaluations", id_of(evaluation, "evaluation_id"))
+        data = yield from op.poll(
+            where, until=lambda d: Evaluation.of(d).done, timeout=timeout, retry_for=self.retry_for
+        )
+        return Evaluation.of(data)
+
+    def compare(self, evaluations: Iterable[EvaluationRef]) -> Operation[dict[str, Any]]:
+        """Compare evaluations."""
+        ids = ",".join(id_of(e, "evaluation_id") for e in evaluations)
+        return self.get("evaluations", "compare", ids=ids)
+
+    def events(self, topics: str | Iterable[str], since_index: int | None) -> Stream[dict[str, Any]]:
+        """Watch changes."""
+        query = {"topic": [topics] if isinstance(topics, str) else list(topics), "since_index": since_index}
+        return op.events(op.path("events"), query, dict, self.retry_for)
+
+    def retry_body(self, checkpoint: CheckpointRef | None, resources: ResourceConfig | None) -> dict[str, Any]:
+        """Make the body of a resume or a retry."""
+        chosen = id_of(checkpoint, "checkpoint_id") if checkpoint else None
+        return {"checkpoint_id": chosen, "modify_resources": resources}

@@ -1,0 +1,299 @@
+"""The client for programs with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx
+
+from . import _http
+from ._api import Api, CheckpointRef, EvaluationRef, JobRef
+from ._effects import Answer, Emit, Open, Operation, Read, Send, Sleep, Stream
+from ._operations import RETRY_FOR
+from .models import Checkpoint, Evaluation, Job, LogLine
+from .target import find
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from typing_extensions import Unpack
+
+    from .requests import Benchmark, EvaluationRequest, JobRequest, ResourceConfig
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """``Client`` with ``await`` and ``async for``.
+
+    It tries again and follows streams as that does. It belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        addr: str = "",
+        *,
+        token: str = "",
+        ca_cert: str = "",
+        context: str = "",
+        timeout: float = 30.0,
+        retry_for: float = RETRY_FOR,
+    ) -> None:
+        self.target = find(addr, token, ca_cert, context)
+        self._api = Api(retry_for)
+        self._http = httpx.AsyncClient(**_http.options(self.target, timeout))
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self.target.addr!r})"
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    # Jobs.
+
+    async def submit(self, name: str, *, idempotency_key: str | None = None, **request: Unpack[JobRequest]) -> Job:
+        """Submit a job, and return it as it was accepted.
+
+        A second submit with the same ``idempotency_key`` and the same request returns the first job.
+        """
+        return await self._run(self._api.submit(name, request, idempotency_key))
+
+    async def job(self, job: JobRef) -> Job:
+        """Read a job as it is now."""
+        return await self._run(self._api.job(job))
+
+    def jobs(
+        self,
+        *,
+        status: str | Iterable[str] = (),
+        queue: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        order_by: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[Job]:
+        """List jobs, the newest first, reading pages as they are needed."""
+        return self._stream(self._api.jobs(status, queue, labels or {}, order_by, limit))
+
+    async def wait(self, job: JobRef, timeout: float | None = None) -> Job:
+        """Wait for the end of a job; TimeoutError after ``timeout`` seconds."""
+        return await self._run(self._api.wait(job, timeout))
+
+    async def cancel(self, job: JobRef, reason: str | None = None) -> Job:
+        """Cancel a job."""
+        return await self._run(self._api.lifecycle(job, "cancel", {"reason": reason}))
+
+    async def pause(self, job: JobRef, save_checkpoint: bool = True) -> Job:
+        """Pause a job, by default after it has saved a checkpoint."""
+        return await self._run(self._api.lifecycle(job, "pause", {"save_checkpoint": save_checkpoint}))
+
+    async def resume(self, job: JobRef, checkpoint: CheckpointRef | None = None) -> Job:
+        """Let a paused job continue, from its newest checkpoint or from the given one."""
+        return await self._run(self._api.lifecycle(job, "resume", self._api.retry_body(checkpoint, None)))
+
+    async def retry(
+        self, job: JobRef, checkpoint: CheckpointRef | None = None, modify_resources: ResourceConfig | None = None
+    ) -> Job:
+        """Run a job that has ended again, under the same id."""
+        return await self._run(self._api.lifecycle(job, "retry", self._api.retry_body(checkpoint, modify_resources)))
+
+    async def explain(self, job: JobRef) -> dict[str, Any]:
+        """Say why a job is where it is."""
+        return await self._run(self._api.explain(job))
+
+    def logs(
+        self,
+        job: JobRef,
+        *,
+        follow: bool = True,
+        tail: int | None = None,
+        rank: int | None = None,
+        attempt: int | None = None,
+        since: str | None = None,
+    ) -> AsyncIterator[LogLine]:
+        """Give the lines that a job prints, until it has ended; each once, whatever breaks in between."""
+        return self._stream(self._api.logs(job, follow, tail, rank, attempt, since))
+
+    # Metrics.
+
+    def metrics(self, job: JobRef, *, follow: bool = False) -> AsyncIterator[dict[str, Any]]:
+        """Give the lines of metrics that a job has reported; with ``follow``, those to come as well."""
+        return self._stream(self._api.metrics(job, follow))
+
+    async def newest_metrics(self, job: JobRef) -> dict[str, Any]:
+        """Read the newest value of each metric, and the progress."""
+        return await self._run(self._api.newest_metrics(job))
+
+    async def metrics_frame(self, job: JobRef) -> pd.DataFrame:
+        """Return the metrics of a job as a pandas frame with a row for each line; it needs pandas."""
+        import pandas
+
+        return pandas.DataFrame.from_records([line async for line in self.metrics(job)])
+
+    async def metric_series(
+        self, job: JobRef, names: Iterable[str] = (), *, points: int | None = None, attempt: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Read the history of metrics, of GPUs as well: least, greatest and last value of each of ``points`` spans."""
+        return await self._run(self._api.series(job, names, points, attempt))
+
+    # Checkpoints.
+
+    async def checkpoints(self, job: JobRef) -> list[Checkpoint]:
+        """List the checkpoints of a job."""
+        return await self._run(self._api.checkpoints(job))
+
+    async def checkpoint(self, checkpoint: CheckpointRef) -> Checkpoint:
+        """Read a checkpoint."""
+        return await self._run(self._api.checkpoint(checkpoint))
+
+    async def pin(self, checkpoint: CheckpointRef) -> Checkpoint:
+        """Keep a checkpoint until it is unpinned."""
+        return await self._run(self._api.pin(checkpoint, "pin"))
+
+    async def unpin(self, checkpoint: CheckpointRef) -> Checkpoint:
+        """Let retention have a checkpoint again."""
+        return await self._run(self._api.pin(checkpoint, "unpin"))
+
+    async def download(self, checkpoint: CheckpointRef, to: str | Path) -> Path:
+        """Fetch the files of a DURABLE checkpoint to a new directory."""
+        return await self._run(self._api.download(checkpoint, to))
+
+    # Evaluations.
+
+    async def evaluate(
+        self,
+        benchmarks: Iterable[str | Benchmark],
+        *,
+        idempotency_key: str | None = None,
+        **request: Unpack[EvaluationRequest],
+    ) -> Evaluation:
+        """Submit an evaluation of a job (``job_id``), a checkpoint (``checkpoint_id``) or a model (``model_uri``)."""
+        return await self._run(self._api.evaluate(benchmarks, request, idempotency_key))
+
+    async def evaluation(self, evaluation: EvaluationRef) -> Evaluation:
+        """Read an evaluation, with the results so far."""
+        return await self._run(self._api.evaluation(evaluation))
+
+    def evaluations(self, *, job: JobRef | None = None, limit: int | None = None) -> AsyncIterator[Evaluation]:
+        """List evaluations, the newest first."""
+        return self._stream(self._api.evaluations(job, limit))
+
+    async def wait_evaluation(self, evaluation: EvaluationRef, timeout: float | None = None) -> Evaluation:
+        """Wait for the end of an evaluation; TimeoutError after ``timeout`` seconds."""
+        return await self._run(self._api.wait_evaluation(evaluation, timeout))
+
+    async def compare(self, evaluations: Iterable[EvaluationRef]) -> dict[str, Any]:
+        """Compare 2 to 20 evaluations, metric by metric."""
+        return await self._run(self._api.compare(evaluations))
+
+    # The cluster.
+
+    async def cluster(self) -> dict[str, Any]:
+        """Read capacity, what of it is in use, and the coordinators."""
+        return await self._run(self._api.get("cluster"))
+
+    async def nodes(self) -> list[dict[str, Any]]:
+        """List the nodes."""
+        return await self._run(self._api.nodes())
+
+    async def node(self, node_id: str) -> dict[str, Any]:
+        """Read a node."""
+        return await self._run(self._api.get("cluster", "nodes", node_id))
+
+    async def queue(self, queue: str | None = None, limit: int | None = None) -> dict[str, Any]:
+        """List the jobs that wait, in their order."""
+        return await self._run(self._api.get("queue", queue=queue, limit=limit))
+
+    def events(
+        self, topics: str | Iterable[str] = (), *, since_index: int | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Give the changes of the cluster, each once, as they come."""
+        return self._stream(self._api.events(topics, since_index))
+
+    # How operations run here.
+
+    async def _run(self, operation: Operation[T]) -> T:
+        stream = _Open(self._http)
+        try:
+            effect = next(operation)
+            while True:
+                try:
+                    result = await stream.carry_out(effect)
+                except httpx.TransportError as e:
+                    effect = operation.throw(e)
+                else:
+                    effect = operation.send(result)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        finally:
+            operation.close()
+            await stream.close()
+
+    async def _stream(self, operation: Stream[T]) -> AsyncIterator[T]:
+        stream = _Open(self._http)
+        try:
+            effect = next(operation)
+            while True:
+                if isinstance(effect, Emit):
+                    yield effect.item
+                    effect = next(operation)
+                    continue
+                try:
+                    result = await stream.carry_out(effect)
+                except httpx.TransportError as e:
+                    effect = operation.throw(e)
+                else:
+                    effect = operation.send(result)
+        except StopIteration:
+            return
+        finally:
+            operation.close()
+            await stream.close()
+
+
+class _Open:
+    """Carries out effects; it has the response that is open."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self._response: httpx.Response | None = None
+        self._bytes: AsyncIterator[bytes] | None = None
+
+    async def close(self) -> None:
+        if self._response is not None:
+            await self._response.aclose()
+            self._response = None
+
+    async def carry_out(self, effect: Any) -> Answer | bytes | None:
+        if isinstance(effect, Send):
+            response = await self._http.request(**_http.arguments(effect.request))
+            return _http.answer(response, response.content)
+        if isinstance(effect, Open):
+            await self.close()
+            self._response = await self._http.send(
+                self._http.build_request(**_http.stream_arguments(effect.request)), stream=True
+            )
+            if self._response.status_code >= 300:
+                return _http.answer(self._response, await self._response.aread())
+            self._bytes = self._response.aiter_bytes()
+            return _http.answer(self._response)
+        if isinstance(effect, Read):
+            assert self._bytes is not None
+            return await anext(self._bytes, b"")
+        if isinstance(effect, Sleep):
+            await asyncio.sleep(effect.seconds)
+        else:
+            await self.close()
+        return None

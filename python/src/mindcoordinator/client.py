@@ -1,0 +1,298 @@
+"""The client for programs without an event loop: scripts and notebooks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import httpx
+
+from . import _http
+from ._api import Api, CheckpointRef, EvaluationRef, JobRef
+from ._effects import Answer, Emit, Open, Operation, Read, Send, Sleep, Stream
+from ._operations import RETRY_FOR
+from .models import Checkpoint, Evaluation, Job, LogLine
+from .target import find
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from typing_extensions import Unpack
+
+    from .requests import Benchmark, EvaluationRequest, JobRequest, ResourceConfig
+
+T = TypeVar("T")
+
+
+class Client:
+    """A client of one cluster: the one that the command line would use, unless arguments say otherwise.
+
+    Calls are made again, for up to ``retry_for`` seconds, when no gateway or no coordinator answers: writes carry an
+    idempotency key, so that none takes effect twice. ``timeout`` bounds one try. Threads may share a client.
+    """
+
+    def __init__(
+        self,
+        addr: str = "",
+        *,
+        token: str = "",
+        ca_cert: str = "",
+        context: str = "",
+        timeout: float = 30.0,
+        retry_for: float = RETRY_FOR,
+    ) -> None:
+        self.target = find(addr, token, ca_cert, context)
+        self._api = Api(retry_for)
+        self._http = httpx.Client(**_http.options(self.target, timeout))
+
+    def __repr__(self) -> str:
+        return f"Client({self.target.addr!r})"
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, e: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    # Jobs.
+
+    def submit(self, name: str, *, idempotency_key: str | None = None, **request: Unpack[JobRequest]) -> Job:
+        """Submit a job, and return it as it was accepted.
+
+        A second submit with the same ``idempotency_key`` and the same request returns the first job.
+        """
+        return self._run(self._api.submit(name, request, idempotency_key))
+
+    def job(self, job: JobRef) -> Job:
+        """Read a job as it is now."""
+        return self._run(self._api.job(job))
+
+    def jobs(
+        self,
+        *,
+        status: str | Iterable[str] = (),
+        queue: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        order_by: str | None = None,
+        limit: int | None = None,
+    ) -> Iterator[Job]:
+        """List jobs, the newest first, reading pages as they are needed."""
+        return self._stream(self._api.jobs(status, queue, labels or {}, order_by, limit))
+
+    def wait(self, job: JobRef, timeout: float | None = None) -> Job:
+        """Wait for the end of a job; TimeoutError after ``timeout`` seconds.
+
+        ``wait(job).check()`` raises if it has not succeeded.
+        """
+        return self._run(self._api.wait(job, timeout))
+
+    def cancel(self, job: JobRef, reason: str | None = None) -> Job:
+        """Cancel a job."""
+        return self._run(self._api.lifecycle(job, "cancel", {"reason": reason}))
+
+    def pause(self, job: JobRef, save_checkpoint: bool = True) -> Job:
+        """Pause a job, by default after it has saved a checkpoint."""
+        return self._run(self._api.lifecycle(job, "pause", {"save_checkpoint": save_checkpoint}))
+
+    def resume(self, job: JobRef, checkpoint: CheckpointRef | None = None) -> Job:
+        """Let a paused job continue, from its newest checkpoint or from the given one."""
+        return self._run(self._api.lifecycle(job, "resume", self._api.retry_body(checkpoint, None)))
+
+    def retry(
+        self, job: JobRef, checkpoint: CheckpointRef | None = None, modify_resources: ResourceConfig | None = None
+    ) -> Job:
+        """Run a job that has ended again, under the same id."""
+        return self._run(self._api.lifecycle(job, "retry", self._api.retry_body(checkpoint, modify_resources)))
+
+    def explain(self, job: JobRef) -> dict[str, Any]:
+        """Say why a job is where it is."""
+        return self._run(self._api.explain(job))
+
+    def logs(
+        self,
+        job: JobRef,
+        *,
+        follow: bool = True,
+        tail: int | None = None,
+        rank: int | None = None,
+        attempt: int | None = None,
+        since: str | None = None,
+    ) -> Iterator[LogLine]:
+        """Give the lines that a job prints, until it has ended; each once, whatever breaks in between."""
+        return self._stream(self._api.logs(job, follow, tail, rank, attempt, since))
+
+    # Metrics.
+
+    def metrics(self, job: JobRef, *, follow: bool = False) -> Iterator[dict[str, Any]]:
+        """Give the lines of metrics that a job has reported; with ``follow``, those to come as well."""
+        return self._stream(self._api.metrics(job, follow))
+
+    def newest_metrics(self, job: JobRef) -> dict[str, Any]:
+        """Read the newest value of each metric, and the progress."""
+        return self._run(self._api.newest_metrics(job))
+
+    def metrics_frame(self, job: JobRef) -> pd.DataFrame:
+        """Return the metrics of a job as a pandas frame with a row for each line; it needs pandas."""
+        import pandas
+
+        return pandas.DataFrame.from_records(list(self.metrics(job)))
+
+    def metric_series(
+        self, job: JobRef, names: Iterable[str] = (), *, points: int | None = None, attempt: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Read the history of metrics, of GPUs as well: least, greatest and last value of each of ``points`` spans."""
+        return self._run(self._api.series(job, names, points, attempt))
+
+    # Checkpoints.
+
+    def checkpoints(self, job: JobRef) -> list[Checkpoint]:
+        """List the checkpoints of a job."""
+        return self._run(self._api.checkpoints(job))
+
+    def checkpoint(self, checkpoint: CheckpointRef) -> Checkpoint:
+        """Read a checkpoint."""
+        return self._run(self._api.checkpoint(checkpoint))
+
+    def pin(self, checkpoint: CheckpointRef) -> Checkpoint:
+        """Keep a checkpoint until it is unpinned."""
+        return self._run(self._api.pin(checkpoint, "pin"))
+
+    def unpin(self, checkpoint: CheckpointRef) -> Checkpoint:
+        """Let retention have a checkpoint again."""
+        return self._run(self._api.pin(checkpoint, "unpin"))
+
+    def download(self, checkpoint: CheckpointRef, to: str | Path) -> Path:
+        """Fetch the files of a DURABLE checkpoint to a new directory."""
+        return self._run(self._api.download(checkpoint, to))
+
+    # Evaluations.
+
+    def evaluate(
+        self,
+        benchmarks: Iterable[str | Benchmark],
+        *,
+        idempotency_key: str | None = None,
+        **request: Unpack[EvaluationRequest],
+    ) -> Evaluation:
+        """Submit an evaluation of a job (``job_id``), a checkpoint (``checkpoint_id``) or a model (``model_uri``)."""
+        return self._run(self._api.evaluate(benchmarks, request, idempotency_key))
+
+    def evaluation(self, evaluation: EvaluationRef) -> Evaluation:
+        """Read an evaluation, with the results so far."""
+        return self._run(self._api.evaluation(evaluation))
+
+    def evaluations(self, *, job: JobRef | None = None, limit: int | None = None) -> Iterator[Evaluation]:
+        """List evaluations, the newest first."""
+        return self._stream(self._api.evaluations(job, limit))
+
+    def wait_evaluation(self, evaluation: EvaluationRef, timeout: float | None = None) -> Evaluation:
+        """Wait for the end of an evaluation; TimeoutError after ``timeout`` seconds."""
+        return self._run(self._api.wait_evaluation(evaluation, timeout))
+
+    def compare(self, evaluations: Iterable[EvaluationRef]) -> dict[str, Any]:
+        """Compare 2 to 20 evaluations, metric by metric."""
+        return self._run(self._api.compare(evaluations))
+
+    # The cluster.
+
+    def cluster(self) -> dict[str, Any]:
+        """Read capacity, what of it is in use, and the coordinators."""
+        return self._run(self._api.get("cluster"))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """List the nodes."""
+        return self._run(self._api.nodes())
+
+    def node(self, node_id: str) -> dict[str, Any]:
+        """Read a node."""
+        return self._run(self._api.get("cluster", "nodes", node_id))
+
+    def queue(self, queue: str | None = None, limit: int | None = None) -> dict[str, Any]:
+        """List the jobs that wait, in their order."""
+        return self._run(self._api.get("queue", queue=queue, limit=limit))
+
+    def events(self, topics: str | Iterable[str] = (), *, since_index: int | None = None) -> Iterator[dict[str, Any]]:
+        """Give the changes of the cluster, each once, as they come."""
+        return self._stream(self._api.events(topics, since_index))
+
+    # How operations run here.
+
+    def _run(self, operation: Operation[T]) -> T:
+        stream = _Open(self._http)
+        try:
+            effect = next(operation)
+            while True:
+                try:
+                    result = stream.carry_out(effect)
+                except httpx.TransportError as e:
+                    effect = operation.throw(e)
+                else:
+                    effect = operation.send(result)
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        finally:
+            operation.close()
+            stream.close()
+
+    def _stream(self, operation: Stream[T]) -> Iterator[T]:
+        stream = _Open(self._http)
+        try:
+            effect = next(operation)
+            while True:
+                if isinstance(effect, Emit):
+                    yield effect.item
+                    effect = next(operation)
+                    continue
+                try:
+                    result = stream.carry_out(effect)
+                except httpx.TransportError as e:
+                    effect = operation.throw(e)
+                else:
+                    effect = operation.send(result)
+        except StopIteration:
+            return
+        finally:
+            operation.close()
+            stream.close()
+
+
+class _Open:
+    """Carries out effects; it has the response that is open."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+        self._response: httpx.Response | None = None
+        self._bytes: Iterator[bytes] = iter(())
+
+    def close(self) -> None:
+        if self._response is not None:
+            self._response.close()
+            self._response = None
+
+    def carry_out(self, effect: Any) -> Answer | bytes | None:
+        if isinstance(effect, Send):
+            response = self._http.request(**_http.arguments(effect.request))
+            return _http.answer(response, response.content)
+        if isinstance(effect, Open):
+            self.close()
+            self._response = self._http.send(
+                self._http.build_request(**_http.stream_arguments(effect.request)), stream=True
+            )
+            if self._response.status_code >= 300:
+                return _http.answer(self._response, self._response.read())
+            self._bytes = self._response.iter_bytes()
+            return _http.answer(self._response)
+        if isinstance(effect, Read):
+            return next(self._bytes, b"")
+        if isinstance(effect, Sleep):
+            time.sleep(effect.seconds)
+        else:
+            self.close()
+        return None
